@@ -1,9 +1,9 @@
 //! Measurements of Stripline, compared with the limits of the machine, bare sockets, and peers.
 //!
 //! A [ladder] is one interleaved run from the machine's limits up. An [experiment] runs pipelines
-//! of components from a file, each compared with its ideal. Everything is measured in new
-//! processes. The measuring program starts them from its own executable: its `main` begins with
-//! [`child_if_launched`].
+//! of components from a file, each compared with its ideal. The [instructions] of a packet are
+//! counted. Everything is measured in new processes. The measuring program starts them from its own
+//! executable: its `main` begins with [`child_if_launched`].
 //!
 //! ```no_run
 //! use stripline_bench::ladder::{Settings, run};
@@ -25,6 +25,7 @@
 //! is needed.
 
 pub mod experiment;
+pub mod instructions;
 pub mod ladder;
 mod memory;
 mod processes;
@@ -39,5 +40,7 @@ use std::process::ExitCode;
 /// assert!(stripline_bench::child_if_launched().is_none());
 /// ```
 pub fn child_if_launched() -> Option<ExitCode> {
-    ladder::child::child_if_launched().or_else(experiment::child_if_launched)
+    ladder::child::child_if_launched()
+        .or_else(experiment::child_if_launched)
+        .or_else(instructions::child_if_launched)
 }

@@ -37,10 +37,16 @@ pub(crate) fn answer<J: DeserializeOwned, O: Serialize>(
 ) -> Option<ExitCode> {
     let job = std::env::var(variable).ok()?;
     let (outcome, is_well) = perform(serde_json::from_str(&job).map_err(|e| format!("the job: {e}")));
-    let told = serde_json::to_string(&outcome)
+    let is_reported = report(&outcome);
+    Some(if is_well && is_reported { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Prints the result of a process for its parent; false: that failed.
+pub(crate) fn report<O: Serialize>(outcome: &O) -> bool {
+    serde_json::to_string(outcome)
         .map_err(std::io::Error::other)
-        .and_then(|text| writeln!(std::io::stdout(), "{text}"));
-    Some(if is_well && told.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        .and_then(|text| writeln!(std::io::stdout(), "{text}"))
+        .is_ok()
 }
 
 /// Child processes that end with this one.
@@ -173,6 +179,24 @@ impl Usage {
         }
     }
 
+    /// Returns the usage since an earlier one. The peak is that of the whole process.
+    pub(crate) fn since(self, earlier: Self) -> Self {
+        Self {
+            cpu_s: self.cpu_s - earlier.cpu_s,
+            voluntary_switches: self.voluntary_switches - earlier.voluntary_switches,
+            involuntary_switches: self.involuntary_switches - earlier.involuntary_switches,
+            peak_kib: self.peak_kib,
+        }
+    }
+
+    /// Adds a later part of the same process.
+    pub(crate) fn add_part(&mut self, part: Self) {
+        let peak_kib = self.peak_kib.max(part.peak_kib);
+        self.add(part);
+        self.peak_kib = peak_kib;
+    }
+
+    /// Adds another process.
     pub(crate) fn add(&mut self, other: Self) {
         self.cpu_s += other.cpu_s;
         self.voluntary_switches += other.voluntary_switches;

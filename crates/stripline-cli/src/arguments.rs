@@ -142,7 +142,8 @@ pub(crate) struct RunArguments {
     stripline bench experiments/e1-messaging.toml --html e1.html          all cases, with plots\n  \
     stripline bench experiments/e1-messaging.toml --only busy             one of its cases\n  \
     stripline bench mine.toml --runs 10 --json mine.json                  your own file, for a script\n  \
-    stripline bench ladder --quick                                        links from the machine's limits up\n\n\
+    stripline bench ladder --quick                                        links from the machine's limits up\n  \
+    stripline bench instructions                                          what a packet costs on any machine\n\n\
     An experiment is a matrix of pipelines: a producer and components that work on each packet. Each case is run \
     several times by new processes, in turn with all others, and compared with its ideal and with published figures. \
     A case that the library refuses is listed with the reason. docs/experiment-file.md describes the file and the \
@@ -190,16 +191,32 @@ pub(crate) enum BenchCommand {
     /// Measure Stripline's links from the machine's limits up, and compare bare sockets and other
     /// libraries
     Ladder(LadderArguments),
+
+    /// Count the instructions that a packet takes, the same on every machine
+    Instructions(InstructionsArguments),
 }
 
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
-    stripline bench ladder --quick                                   within a minute\n  \
+    stripline bench instructions                                     the table of docs/performance.md\n  \
+    stripline bench instructions --check docs/performance.md         has a count grown by more than 5 %?\n\n\
+    A process is stepped through, one instruction at a time. Its build matters: compare release builds of one \
+    compiler.\n\n\
+    Exit codes: 0 counted, 1 failure, or a count has grown by more than 5 %, 2 wrong usage.")]
+pub(crate) struct InstructionsArguments {
+    /// Compare the counts with the table in this file
+    #[arg(long, value_name = "FILE")]
+    pub check: Option<PathBuf>,
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  \
+    stripline bench ladder --quick                                   in about a minute\n  \
     stripline bench ladder --json ladder.json --svg ladder.svg       all cases: about eight minutes\n  \
     stripline bench ladder --sizes 64,1024 --transports shm,uds      a part of it\n\n\
-    Each case is run several times by new processes, in turn with all others. Figures are ratios of measurements in \
-    the same round, or in the nearest round at the same core-to-core latency (it varies in a virtual machine). \
-    Compare ratios, not nanoseconds, between machines. The ladder needs two processors for itself.\n\n\
+    What is compared takes turns in blocks of a millisecond in the same processes, because a virtual machine moves its \
+    processors. Each ratio stands beside its null comparison, the reference over itself, and is met, missed or not \
+    decided. Compare ratios, not nanoseconds, between machines. The ladder needs two processors for itself.\n\n\
     iceoryx2 and ZeroMQ are measured, too, if built in: cargo build --release --features peers\n\n\
     Exit codes: 0 measured (whether or not the targets are met), 1 failure or Ctrl-C (the results up to then are \
     reported), 2 wrong usage.")]
@@ -212,11 +229,11 @@ pub(crate) struct LadderArguments {
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     pub transports: Vec<String>,
 
-    /// Run fewer cases and rounds: less than a minute
+    /// Run fewer cases, fewer times: about a minute
     #[arg(long)]
     pub quick: bool,
 
-    /// Number of rounds (runs of each case), 1 to 1000
+    /// Number of runs of each group of cases, 1 to 1000; fewer than 3 decide nothing
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub runs: Option<u32>,
 

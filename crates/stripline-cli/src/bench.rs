@@ -1,4 +1,5 @@
-//! `stripline bench ladder`, and the output that all of `stripline bench` shares.
+//! `stripline bench ladder` and `instructions`, and the output that all of `stripline bench`
+//! shares.
 
 use std::collections::BTreeSet;
 use std::fmt::Display;
@@ -8,10 +9,11 @@ use std::time::{Duration, Instant};
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
+use stripline_bench::instructions;
 use stripline_bench::ladder::{self, Progress, Report, Row, Settings};
 
 use crate::Exit;
-use crate::arguments::LadderArguments;
+use crate::arguments::{InstructionsArguments, LadderArguments};
 use crate::format::{grouped, packets, quantity};
 use crate::run::{check_writable, worse, write_json, write_text};
 use crate::show::print;
@@ -37,6 +39,46 @@ pub(crate) fn ladder(arguments: &LadderArguments) -> Exit {
     match results.of(run, tables, ladder::plot) {
         Ok((report, exit)) => judge(exit, report.interrupted),
         Err(exit) => exit,
+    }
+}
+
+pub(crate) fn instructions(arguments: &InstructionsArguments) -> Exit {
+    // Read before the count, so that a wrong path costs no time.
+    let table = match arguments.check.as_deref().map(|path| (path, std::fs::read_to_string(path))) {
+        None => None,
+        Some((_, Ok(table))) => Some(table),
+        Some((path, Err(error))) => {
+            complain!("error: cannot read the table in {}: {error}", path.display());
+            return Exit::Usage;
+        }
+    };
+    if table.is_some() && cfg!(debug_assertions) {
+        complain!("error: the table is of the release build: use `cargo run --release`");
+        return Exit::Usage;
+    }
+    let counts = match instructions::count() {
+        Ok(counts) => counts,
+        Err(error) => {
+            complain!("error: {error}");
+            return Exit::Failure;
+        }
+    };
+    let mut text = String::from(
+        "| transport | bytes | `loan` to `send` | `receive` to drop |\n| --- | --- | --- | --- |\n",
+    );
+    counts.iter().for_each(|count| text += &format!("{count}\n"));
+    let exit = print(&text);
+    match table.map(|table| instructions::check(&counts, &table)) {
+        None => exit,
+        Some(Ok(fallen)) if fallen.is_empty() => exit,
+        Some(Ok(fallen)) => {
+            complain!("note: counts have fallen; put them into the table:\n{}", fallen.trim_end());
+            exit
+        }
+        Some(Err(grown)) => {
+            complain!("error: more instructions a packet than in the table:\n{}", grown.trim_end());
+            Exit::Failure
+        }
     }
 }
 
@@ -130,15 +172,16 @@ impl BenchScreen {
 
 fn tables(report: &Report) -> String {
     let mut text = format!(
-        "\n{}\n{} rounds of {:.0} ms a run; a clock reading costs {}, a loop without a peer is interrupted for {} at most\n",
+        "\n{}\n{} runs of each group of cases, {:.0} ms each; a clock reading costs {}, a loop without a peer is interrupted for {} at most\n",
         report.machine,
         report.rounds,
         report.seconds_per_run * 1e3,
         ns(report.clock_ns),
         ns(report.noise.max),
     );
-    text += "\nONE WAY: half a round trip between two processes (inproc: threads), one processor each; for memcpy, one \
-             copy.\nTypical: batches without the clock. A percentile needs 100 samples beyond it.\n";
+    text += "\nONE WAY: between two processes (inproc: threads), one processor each; for memcpy, one copy.\nTypical: \
+             half of a round trip, by blocks without the clock. Percentiles: single packets, by one clock for both \
+             sides; each needs 100 samples beyond it.\n";
     text += &latency(report);
     text += "\nTHROUGHPUT: one way, at full rate\n";
     text += &throughput(report);
@@ -154,7 +197,13 @@ fn tables(report: &Report) -> String {
         text += "\nPIPELINE: a chain of processes that each copy the packet, on the same two processors\n";
         text += &pipeline(report);
     }
-    text += "\nRATIOS: the median over rounds, and its 95 % interval\n";
+    let coverage = report.ratios.iter().filter_map(|ratio| ratio.coverage).reduce(f64::min);
+    text += &format!(
+        "\nRATIOS: the median over runs, and an interval that covers it with {} %; NULL: the interval of the reference \
+         over itself. Not decided: a null wider than the distance to the target, a target inside the interval, or \
+         fewer than 3 runs\n",
+        coverage.map_or_else(|| "-".into(), |coverage| format!("{:.0}", coverage * 100.0))
+    );
     text += &ratios(report);
     for note in &report.notes {
         text += &format!("\nnote: {note}");
@@ -229,24 +278,28 @@ fn pipeline(report: &Report) -> String {
 }
 
 fn ratios(report: &Report) -> String {
-    let mut table = new(&["RATIO", "VALUE", "INTERVAL", "TARGET", ""], 5);
+    let mut table = new(&["RATIO", "VALUE", "INTERVAL", "NULL", "NEAR", "FAR", "TARGET", ""], 1);
     for ratio in &report.ratios {
-        let [value, low, high] = [ratio.value, ratio.low, ratio.high].map(two);
-        let interval = if ratio.value.is_some() { format!("{low} - {high}") } else { String::new() };
-        let verdict = match (ratio.met, &ratio.missing) {
-            (Some(true), _) => "met".to_string(),
-            (Some(false), _) => "MISSED".to_string(),
-            (None, Some(reason)) => reason.clone(),
-            (None, None) => String::new(),
-        };
-        table.add_row([ratio.name.clone(), value, interval, ratio.target.clone(), verdict]);
+        let (Some(null), Some(decision)) = (ratio.null, ratio.decision) else { continue };
+        let range = |low, high| format!("{} - {}", two(low), two(high));
+        table.add_row([
+            ratio.name.clone(),
+            two(ratio.value),
+            range(ratio.low, ratio.high),
+            range(Some(null.low), Some(null.high)),
+            two(ratio.near),
+            two(ratio.far),
+            ratio.target.clone(),
+            decision.as_str().into(),
+        ]);
     }
-    let null = &report.null_comparison;
-    if null.value.is_some() {
-        let interval = format!("{} - {}", two(null.low), two(null.high));
-        table.add_row([null.what.clone(), two(null.value), interval, "1".into(), String::new()]);
+    let mut text = finish(table, 1);
+    for ratio in &report.ratios {
+        if let Some(missing) = &ratio.missing {
+            text += &format!("{}: {missing}\n", ratio.name);
+        }
     }
-    finish(table, 5)
+    text
 }
 
 /// Returns the first cells of a row: the subject, its transport and the way of waiting.

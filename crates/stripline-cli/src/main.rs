@@ -62,6 +62,9 @@ fn main() -> ExitCode {
         Command::Bench(BenchArguments { command: Some(BenchCommand::Ladder(arguments)), .. }) => {
             bench::ladder(&arguments)
         }
+        Command::Bench(BenchArguments { command: Some(BenchCommand::Instructions(arguments)), .. }) => {
+            bench::instructions(&arguments)
+        }
         Command::Bench(BenchArguments { experiment: Some(arguments), .. }) => {
             experiment::experiment(&arguments)
         }

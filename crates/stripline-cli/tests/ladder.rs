@@ -43,7 +43,6 @@ fn a_tiny_ladder_has_its_rows_and_ratios() {
     check_rows(&report);
     check_ratios(&report);
     assert!(report["machine"]["cpus"].as_u64().unwrap() > 0);
-    assert!(report["null_comparison"]["value"].as_f64().unwrap() > 0.0, "{report}");
     assert!(std::fs::read_to_string(svg).unwrap().starts_with("<svg"));
     assert_eq!(with_marker(&domain), BTreeSet::new(), "processes are left");
     let queues = std::fs::read_dir("/dev/mqueue").into_iter().flatten().flatten();
@@ -64,6 +63,7 @@ fn check_rows(report: &Value) {
         ("two atomics", "memory", "spin", 0),
         ("futex hand-over", "memory", "block", 0),
         ("memcpy", "memory", "none", 64),
+        ("minimal ring", "shm", "spin", 64),
         ("bare ring", "shm", "spin", 64),
         ("stripline", "shm", "spin", 64),
         ("stripline", "shm", "block", 64),
@@ -73,7 +73,7 @@ fn check_rows(report: &Value) {
         assert!(row["one_way_ns"]["typical"].as_f64().unwrap() > 0.0, "{row}");
         assert_eq!(row["runs"], 2, "{row}");
     }
-    for what in ["memcpy", "bare ring", "stripline"] {
+    for what in ["memcpy", "minimal ring", "bare ring", "stripline"] {
         let row = rows.iter().find(|row| row["what"] == what && row["size"] == 32).unwrap();
         let rates = (row["packets_per_s"].as_f64().unwrap(), row["bytes_per_s"].as_f64().unwrap());
         assert!(rates.0 > 0.0 && (rates.1 / rates.0 - 32.0).abs() < 0.001, "{row}");
@@ -96,18 +96,24 @@ fn check_ratios(report: &Value) {
     let measured = |name: &str| ratios[name]["value"].as_f64().is_some_and(|value| value > 0.0);
     for name in [
         "shm_64_over_atomic",
-        "shm_small_over_ring",
+        "shm_32_over_minimal",
+        "shm_64_rate_over_minimal",
+        "call_shm_64_over_two_ways",
         "wake_over_futex",
         "publish_200_over_1",
-        "stats_on_over_off",
+        "stats_64_on_over_off",
+        "stats_32_rate_on_over_off",
         "adaptive_10_over_block",
     ] {
-        assert!(measured(name), "{name}: {}", ratios[name]);
-        assert!(ratios[name]["met"].is_boolean() && ratios[name]["low"].is_f64());
+        let ratio = &ratios[name];
+        assert!(measured(name), "{name}: {ratio}");
+        assert!(ratio["null"]["low"].as_f64() <= ratio["null"]["high"].as_f64(), "{name}: {ratio}");
+        // Two runs decide nothing, and their range holds the median with one half.
+        assert_eq!((&ratio["decision"], &ratio["coverage"]), (&"not-decided".into(), &0.5.into()), "{name}");
     }
     // Their sizes or transports were not selected: no figure, but a reason.
-    for name in ["shm_8192_over_ring", "shm_64k_over_memcpy", "uds_1024_over_bare", "tcp_1024_over_bare"] {
-        assert!(ratios[name]["value"].is_null() && ratios[name]["met"].is_null(), "{name}");
+    for name in ["shm_8192_over_minimal", "shm_64k_over_memcpy", "uds_1024_over_bare", "tcp_1024_over_bare"] {
+        assert!(ratios[name]["value"].is_null() && ratios[name]["decision"].is_null(), "{name}");
         assert!(ratios[name]["missing"].is_string(), "{name}");
     }
 }
@@ -135,7 +141,23 @@ fn an_interrupted_ladder_leaves_no_process() {
 }
 
 #[test]
+fn instructions_of_each_transport_and_size_are_counted() {
+    let counted = run(&["bench", "instructions"]);
+    assert_eq!(counted.code, Some(0), "{}", counted.stderr);
+    for transport in ["shm", "inproc", "uds"] {
+        for size in [8, 64, 1024] {
+            let row = format!("| `{transport}` | {size} | ");
+            let found = counted.stdout.lines().find_map(|line| line.strip_prefix(&row));
+            let counts: Vec<u32> =
+                found.unwrap().split(" | ").map(|n| n.trim_end_matches(" |").parse().unwrap()).collect();
+            assert!(counts.iter().all(|count| (50..100_000).contains(count)), "{row}{counts:?}");
+        }
+    }
+}
+
+#[test]
 fn wrong_arguments_are_named() {
+    run(&["bench", "instructions", "--check", "/no/such/table.md"]).says(2, &["/no/such/table.md"]);
     let ladder = |more: &[&str]| run(&[&["bench", "ladder"], more].concat());
     ladder(&["--sizes", "0"]).says(2, &["size", "0", "8"]);
     ladder(&["--sizes", "64,many"]).says(2, &["many"]);

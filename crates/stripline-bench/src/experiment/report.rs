@@ -10,7 +10,7 @@ use super::launch::Whole;
 use super::stage::{Seen, Trouble};
 use super::verdict::{self, Verdict};
 use crate::ladder::Machine;
-use crate::ladder::statistics::{bootstrap, median, percentile, pool};
+use crate::ladder::statistics::{median, median_interval, percentile, pool};
 
 /// The results of a whole experiment. `docs/experiment-file.md` describes them as JSON.
 ///
@@ -69,10 +69,12 @@ pub struct CaseReport {
     pub published: Option<PublishedFigure>,
     /// The last packet's time over the ideal: the median over the runs.
     pub over_ideal: Option<f64>,
-    /// The lower end of its 95 % interval (bootstrap over runs).
+    /// The lower end of its interval.
     pub over_ideal_low: Option<f64>,
     /// The upper end of that interval.
     pub over_ideal_high: Option<f64>,
+    /// The probability that the interval holds the true median: 0.75 for three runs, 0.97 for six.
+    pub over_ideal_coverage: Option<f64>,
     /// How much longer than requested a component worked on a packet, in milliseconds. The mean
     /// over packets and components, and of it the median over the runs. For work that waits, it is
     /// the overshoot of a sleep.
@@ -307,7 +309,7 @@ pub(super) fn report(
         };
         // A pipeline without work has no ideal.
         let ratios: Vec<f64> = runs.iter().map(|run| run.over_ideal).filter(|ratio| *ratio > 0.0).collect();
-        let over = bootstrap(&ratios);
+        let over = median_interval(&ratios);
         let overshoots: Vec<f64> = runs
             .iter()
             .map(|run| {
@@ -320,9 +322,10 @@ pub(super) fn report(
             reason,
             target: experiment.targets.get(&case.name).cloned(),
             published: experiment.published.get(&case.name).cloned(),
-            over_ideal: over.map(|(value, _, _)| value),
-            over_ideal_low: over.map(|(_, low, _)| low),
-            over_ideal_high: over.map(|(_, _, high)| high),
+            over_ideal: over.map(|over| over.value),
+            over_ideal_low: over.map(|over| over.low),
+            over_ideal_high: over.map(|over| over.high),
+            over_ideal_coverage: over.map(|over| over.coverage),
             overshoot_ms: median(&overshoots),
             runs,
         }

@@ -5,6 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::Problem;
+use super::statistics::median;
 use crate::processes::Usage;
 
 /// The subject of a measurement: the means by which packets are carried.
@@ -13,6 +14,9 @@ pub(crate) enum Subject {
     Atomics,
     Futex,
     Memcpy,
+    /// A ring with a header and a cursor, and nothing else.
+    MinimalRing,
+    /// Stripline's ring without its links.
     Ring,
     UnixSocket,
     TcpSocket,
@@ -35,6 +39,7 @@ impl Subject {
             Self::Atomics => "two atomics",
             Self::Futex => "futex hand-over",
             Self::Memcpy => "memcpy",
+            Self::MinimalRing => "minimal ring",
             Self::Ring => "bare ring",
             Self::UnixSocket => "bare Unix socket",
             Self::TcpSocket => "bare TCP socket",
@@ -74,8 +79,10 @@ impl Wait {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) enum Measure {
-    /// Round trips.
+    /// Round trips: packets one way, and back.
     Latency,
+    /// Packets one way and back, each to a receiver that sleeps.
+    Wake,
     /// One way, at full rate.
     Throughput,
     /// The cost of a publish with many readers.
@@ -118,18 +125,19 @@ impl Case {
         }
     }
 
-    /// Returns the number of processes that take part.
-    pub(crate) fn processes(&self) -> u32 {
-        match self.subject {
-            Subject::Memcpy | Subject::Noise => 1,
-            Subject::Stripline | Subject::Calls if self.transport == "inproc" => 1,
-            _ => self.components,
-        }
+    /// Returns whether only the leader works.
+    pub(crate) fn has_one_side(&self) -> bool {
+        matches!(self.subject, Subject::Memcpy | Subject::Noise)
     }
 
-    /// Returns the number of sides that wait for each other before they start.
-    pub(crate) fn sides(&self) -> u32 {
-        if matches!(self.subject, Subject::Memcpy | Subject::Noise) { 1 } else { self.components }
+    /// Returns whether another library carries the packets.
+    pub(crate) fn is_peer(&self) -> bool {
+        matches!(self.subject, Subject::Iceoryx2 | Subject::Zeromq)
+    }
+
+    /// Returns whether single packets are timed one way.
+    pub(crate) fn has_times(&self) -> bool {
+        matches!(self.measure, Measure::Latency | Measure::Wake) && !self.again
     }
 
     /// Returns the bytes of a ring, and of what is compared with it: at least the default, and room
@@ -148,6 +156,7 @@ impl fmt::Display for Case {
         match self.measure {
             Measure::Latency if self.subject == Subject::Calls => write!(f, ", half of one")?,
             Measure::Latency => write!(f, ", one way")?,
+            Measure::Wake => write!(f, ", to a sleeper")?,
             Measure::Throughput => write!(f, ", throughput")?,
             Measure::Publish => write!(f, ", publish to {}", self.readers)?,
             Measure::Pipeline => write!(f, ", {} components", self.components)?,
@@ -160,59 +169,104 @@ impl fmt::Display for Case {
     }
 }
 
+/// The processes of a run, and the cases that take turns in them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Group {
+    pub cases: Vec<Case>,
+    /// Whether the sides are threads of one process.
+    pub threads: bool,
+}
+
+impl Group {
+    /// Returns the number of sides, one for each place.
+    pub(crate) fn sides(&self) -> u32 {
+        self.cases.iter().map(|case| case.components).max().unwrap_or(1)
+    }
+
+    /// Returns the number of processes.
+    pub(crate) fn processes(&self) -> u32 {
+        if self.threads { 1 } else { self.sides() }
+    }
+
+    /// Returns the case of the sides that run a case: a repetition uses those of its original.
+    pub(crate) fn original(&self, index: usize) -> usize {
+        let own = &self.cases[index];
+        let is_original = |case: &Case| *case == Case { again: false, ..own.clone() };
+        self.cases.iter().position(is_original).unwrap_or(index)
+    }
+}
+
+impl fmt::Display for Group {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Its first case may be the one that measures the distance of the processors.
+        let typical = self.cases.iter().rev().find(|case| !case.again).or(self.cases.last());
+        match typical {
+            Some(case) => write!(f, "{case}, and {} more in turn", self.cases.len() - 1),
+            None => write!(f, "nothing"),
+        }
+    }
+}
+
 /// The job of one process.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Job {
-    pub case: Case,
+    pub group: Group,
     /// Its place in the chain, from 0.
     pub place: u32,
     /// Processors, one per side, in order. The sides of a pipeline share them all.
     pub cpus: Vec<usize>,
     pub seconds: f64,
-    /// The domain of Stripline's nodes, also the name of other objects that need one.
-    pub domain: String,
-    /// The shared memory that synchronises the start.
-    pub board: i32,
-    /// Inherited descriptors, as the case needs them.
-    pub descriptors: Vec<i32>,
+    /// The name of the run; each case has a domain of its own made from it.
+    pub name: String,
+    /// The control page.
+    pub page: i32,
+    /// Inherited descriptors of each case, as it needs them.
+    pub descriptors: Vec<Vec<i32>>,
 }
 
 /// The result of one process.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Outcome {
-    /// Single round trips: nanoseconds, and the number of each value.
-    pub round_trips: Vec<(u64, u64)>,
-    /// The mean time of one trip, publish or copy in a batch; the median over batches.
-    pub typical_ns: Option<f64>,
-    /// Number of packets received in `elapsed_s`, first to last.
-    pub packets: u64,
-    pub elapsed_s: f64,
-    pub lost: u64,
-    pub reordered: u64,
-    pub usage: Usage,
-    /// The time of a cache line between the processors around the run, in nanoseconds; `None`: not
-    /// measured.
-    pub line_ns: Option<f64>,
-    /// Whether that time changed during the run.
-    pub is_unsettled: bool,
+pub(crate) struct RunOutcome {
+    /// The results of the cases, in their order.
+    pub cases: Vec<Outcome>,
     /// The reason why there is no result.
     pub error: Option<Problem>,
 }
 
-impl Outcome {
+impl RunOutcome {
     /// Merges the result of another process of the same run.
     pub(crate) fn merge(&mut self, other: Self) {
-        self.round_trips.extend(other.round_trips);
-        self.typical_ns = self.typical_ns.or(other.typical_ns);
-        self.packets += other.packets;
-        self.elapsed_s = self.elapsed_s.max(other.elapsed_s);
+        self.cases.resize(self.cases.len().max(other.cases.len()), Outcome::default());
+        self.cases.iter_mut().zip(other.cases).for_each(|(own, other)| own.merge(other));
+        self.error = self.error.take().or(other.error);
+    }
+}
+
+/// The result of one case in one run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Outcome {
+    /// Nanoseconds per packet, publish, copy or call in each block; one way for a packet that comes
+    /// back.
+    pub blocks: Vec<f64>,
+    /// One-way times of single packets: nanoseconds, and the number of each value.
+    pub times: Vec<(u64, u64)>,
+    pub lost: u64,
+    pub reordered: u64,
+    pub usage: Usage,
+}
+
+impl Outcome {
+    /// Merges the result of another process of the same run.
+    fn merge(&mut self, other: Self) {
+        self.blocks.extend(other.blocks);
+        self.times.extend(other.times);
         self.lost += other.lost;
         self.reordered += other.reordered;
         self.usage.add(other.usage);
-        self.error = self.error.take().or(other.error);
     }
 
-    pub(crate) fn packets_per_s(&self) -> Option<f64> {
-        (self.packets > 0 && self.elapsed_s > 0.0).then(|| self.packets as f64 / self.elapsed_s)
+    /// Returns the median over blocks.
+    pub(crate) fn typical_ns(&self) -> Option<f64> {
+        median(&self.blocks)
     }
 }

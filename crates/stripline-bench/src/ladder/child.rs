@@ -1,4 +1,4 @@
-//! The code of a process that takes part in a measurement.
+//! The code of a process that takes part in a run.
 
 use std::os::fd::BorrowedFd;
 use std::process::ExitCode;
@@ -7,12 +7,15 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::thread::{CpuSet, sched_setaffinity};
+use stripline::node::Node;
 
 use super::Problem;
-use super::case::{Job, Measure, Outcome, Subject};
+use super::blocks;
+use super::case::{Case, Job, Measure, Outcome, RunOutcome, Subject};
 use super::endpoints;
-use crate::memory::{Mapping, PAGE};
-use crate::processes::{self, Usage};
+use super::measure::Side;
+use super::turns::ControlPage;
+use crate::processes;
 
 /// The job, as JSON.
 pub(super) const JOB_VARIABLE: &str = "STRIPLINE_BENCH_JOB";
@@ -24,120 +27,124 @@ const TIMEOUT: Duration = Duration::from_secs(20);
 /// it returns `None`.
 pub(crate) fn child_if_launched() -> Option<ExitCode> {
     processes::answer(JOB_VARIABLE, |job| {
-        let outcome = job.and_then(|job| perform(&job));
-        let mut outcome =
-            outcome.unwrap_or_else(|error| Outcome { error: Some(error), ..Outcome::default() });
-        outcome.usage = Usage::now();
+        let outcome = job
+            .and_then(|job| perform(&job))
+            .unwrap_or_else(|error| RunOutcome { error: Some(error), ..RunOutcome::default() });
         let is_well = outcome.error.is_none();
         (outcome, is_well)
     })
 }
 
-fn perform(job: &Job) -> Result<Outcome, Problem> {
+fn perform(job: &Job) -> Result<RunOutcome, Problem> {
     // Two hundred readers need many descriptors.
     let limit = getrlimit(Resource::Nofile);
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
-    pin(job, job.place)?;
-    // SAFETY: inherited for this process, which closes none of its descriptors before it ends.
-    let board = Mapping::new(unsafe { BorrowedFd::borrow_raw(job.board) }, PAGE, 0)?;
-    let here: &AtomicU64 = board.atomic(0);
-    let all_here = || assemble(here, job.case.sides());
-    if !matches!(job.case.subject, Subject::Stripline | Subject::Calls) {
-        return side(job, all_here);
+    if job.descriptors.len() != job.group.cases.len() {
+        return Err(format!("descriptors of {} cases", job.descriptors.len()));
     }
-    let node = endpoints::stripline::node(&job.case, &job.domain)?;
-    if job.case.processes() > 1 {
-        return part(job, job.place, &node, all_here);
+    pin(job, job.place)?;
+    let nodes: Vec<Option<Node>> = (0..job.group.cases.len())
+        .map(|index| {
+            let case = &job.group.cases[index];
+            let needs_node = job.group.original(index) == index
+                && matches!(case.subject, Subject::Stripline | Subject::Calls);
+            needs_node.then(|| endpoints::stripline::node(case, &domain(job, index))).transpose()
+        })
+        .collect::<Result<_, Problem>>()?;
+    if !job.group.threads {
+        return Ok(RunOutcome { cases: run_side(job, job.place, &nodes)?, error: None });
     }
     // One process, a thread for each side.
     let sides = std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..job.case.sides())
+        let threads: Vec<_> = (0..job.group.sides())
             .map(|place| {
-                let (node, all_here) = (&node, &all_here);
+                let nodes = &nodes;
                 scope.spawn(move || {
-                    pin(job, place)?;
-                    let outcome = part(job, place, node, all_here);
-                    if outcome.is_err() {
-                        // Signal the other side not to wait for a side that failed.
-                        node.stop();
-                    }
-                    outcome
+                    pin(job, place).unwrap_or_else(|error| end(error));
+                    Ok(run_side(job, place, nodes).unwrap_or_else(|error| end(error)))
                 })
             })
             .collect();
-        let join = |thread: std::thread::ScopedJoinHandle<'_, _>| {
-            thread.join().unwrap_or_else(|_| Err("a thread panicked".into()))
-        };
-        threads.into_iter().map(join).collect::<Vec<Result<Outcome, Problem>>>()
+        threads
+            .into_iter()
+            .map(|thread| thread.join().unwrap_or_else(|_| Err("a thread panicked".into())))
+            .collect::<Vec<Result<Vec<Outcome>, Problem>>>()
     });
-    let mut whole = Outcome::default();
-    for side in sides {
-        whole.merge(side?);
+    let mut whole = RunOutcome::default();
+    for cases in sides {
+        whole.merge(RunOutcome { cases: cases?, error: None });
     }
     Ok(whole)
 }
 
-/// Runs one side of a case of Stripline.
-fn part(
+/// Ends the process, because one of its sides has failed and the other waits for it.
+fn end(error: Problem) -> ! {
+    processes::report(&RunOutcome { error: Some(error), ..RunOutcome::default() });
+    std::process::exit(1)
+}
+
+/// Connects one side of each case, and runs its blocks.
+fn run_side(job: &Job, place: u32, nodes: &[Option<Node>]) -> Result<Vec<Outcome>, Problem> {
+    // SAFETY: inherited for this process, which closes none of its descriptors before it ends.
+    let page = unsafe { BorrowedFd::borrow_raw(job.page) };
+    let mut page = ControlPage::new(page, job.group.sides(), job.cpus.len())?;
+    let mut sides: Vec<Option<Box<dyn Side + '_>>> = Vec::new();
+    for (index, case) in job.group.cases.iter().enumerate() {
+        let is_here = job.group.original(index) == index && !(case.has_one_side() && place > 0);
+        let node = nodes[index].as_ref();
+        let named = |problem: Problem| format!("{case}: {problem}");
+        sides.push(if is_here { Some(connect(job, index, place, node).map_err(named)?) } else { None });
+        page.meet();
+    }
+    blocks::run(job, place, &mut sides, &mut page)
+}
+
+/// Connects one side of a case.
+fn connect<'n>(
     job: &Job,
+    index: usize,
     place: u32,
-    node: &stripline::node::Node,
-    ready: impl FnOnce() -> Result<(), Problem>,
-) -> Result<Outcome, Problem> {
-    match job.case.subject {
-        Subject::Calls => endpoints::calls::run(&job.case, place, job.seconds, node, ready),
-        _ => endpoints::stripline::run(&job.case, place, job.seconds, node, ready),
-    }
-}
-
-/// Runs one side of any other case.
-fn side(job: &Job, ready: impl FnOnce() -> Result<(), Problem>) -> Result<Outcome, Problem> {
-    let Job { case, place, seconds, .. } = job;
-    let (place, seconds) = (*place, *seconds);
-    let needed = match case.subject {
-        Subject::Ring | Subject::PosixQueue => 2,
-        Subject::UnixSocket | Subject::TcpSocket | Subject::UnixDuplex | Subject::TcpDuplex => 2,
-        Subject::Atomics | Subject::Futex => 1,
-        _ => 0,
-    };
-    if job.descriptors.len() != needed {
-        return Err(format!("{} descriptors in place of {needed}", job.descriptors.len()));
-    }
-    match case.subject {
-        #[cfg(feature = "peers")]
-        Subject::Iceoryx2 => return endpoints::iceoryx2::run(case, place, seconds, &job.domain, ready),
-        #[cfg(feature = "peers")]
-        Subject::Zeromq => return endpoints::zeromq::run(case, place, seconds, &job.domain, ready),
-        // The ring's sides find each other by its memory, before they are ready.
-        Subject::Ring => {}
-        _ => return bare(job, ready),
-    }
-    // SAFETY: inherited for this process, which closes none of its descriptors before it ends.
-    let files = [0, 1].map(|index| unsafe { BorrowedFd::borrow_raw(job.descriptors[index]) });
-    endpoints::ring::run(case, place, seconds, files, ready)
-}
-
-/// Runs one side of a case with ends that are connected from the start.
-fn bare(job: &Job, ready: impl FnOnce() -> Result<(), Problem>) -> Result<Outcome, Problem> {
-    let Job { case, place, seconds, .. } = job;
-    let (place, seconds) = (*place, *seconds);
-    // SAFETY: inherited for this process, which closes none of its descriptors before it ends.
-    let borrow = |index: usize| unsafe { BorrowedFd::borrow_raw(job.descriptors[index]) };
-    ready()?;
-    match case.subject {
-        Subject::Noise => endpoints::bare::noise(seconds),
-        Subject::Memcpy => endpoints::bare::memcpy(case, seconds),
-        Subject::Atomics => endpoints::bare::atomics(case, place, seconds, borrow(0)),
-        Subject::Futex => endpoints::bare::futex(case, place, seconds, borrow(0)),
-        Subject::PosixQueue => endpoints::queue::run(case, place, seconds, [borrow(0), borrow(1)]),
-        // SAFETY: inherited for this process, and used for nothing else.
-        Subject::UnixSocket | Subject::TcpSocket | Subject::UnixDuplex | Subject::TcpDuplex => unsafe {
-            endpoints::socket::run(case, place, seconds, [job.descriptors[0], job.descriptors[1]])
-        },
-        Subject::Ring | Subject::Stripline | Subject::Calls | Subject::Iceoryx2 | Subject::Zeromq => {
-            Err("it is not built in".into())
+    node: Option<&'n Node>,
+) -> Result<Box<dyn Side + 'n>, Problem> {
+    let case = &job.group.cases[index];
+    let descriptors = &job.descriptors[index];
+    let files = |count: usize| {
+        if descriptors.len() != count {
+            return Err(format!("{} descriptors in place of {count}", descriptors.len()));
         }
+        // SAFETY: inherited for this process, which closes none of its descriptors before it ends.
+        Ok(descriptors.iter().map(|fd| unsafe { BorrowedFd::borrow_raw(*fd) }).collect::<Vec<_>>())
+    };
+    let file = || files(1).map(|files| files[0]);
+    let pair = || files(2).map(|files| [files[0], files[1]]);
+    match (case.subject, node) {
+        (Subject::Stripline, Some(node)) => endpoints::stripline::connect(case, place, node),
+        (Subject::Calls, Some(node)) => endpoints::calls::connect(case, place, node),
+        (Subject::Noise, _) => Ok(Box::new(endpoints::bare::Noise)),
+        (Subject::Memcpy, _) => Ok(Box::new(endpoints::bare::Memcpy::new(case))),
+        (Subject::Atomics, _) => endpoints::bare::atomics(case, place, file()?),
+        (Subject::Futex, _) => endpoints::bare::futex(case, place, file()?),
+        (Subject::MinimalRing, _) => endpoints::minimal::connect(case, place, pair()?),
+        (Subject::Ring, _) => endpoints::ring::connect(case, place, pair()?),
+        (Subject::PosixQueue, _) => Ok(endpoints::queue::connect(case, place, pair()?)),
+        (Subject::UnixSocket | Subject::TcpSocket | Subject::UnixDuplex | Subject::TcpDuplex, _) => {
+            pair()?;
+            // SAFETY: inherited for this process, and used for nothing else.
+            unsafe { endpoints::socket::connect(case, place, [descriptors[0], descriptors[1]]) }
+        }
+        #[cfg(feature = "peers")]
+        (Subject::Iceoryx2, _) => endpoints::iceoryx2::connect(case, place, &domain(job, index)),
+        #[cfg(feature = "peers")]
+        (Subject::Zeromq, _) => endpoints::zeromq::connect(case, place, &domain(job, index)),
+        (Subject::Stripline | Subject::Calls, None) => Err("it has no node".into()),
+        #[cfg(not(feature = "peers"))]
+        (Subject::Iceoryx2 | Subject::Zeromq, _) => Err("it is not built in".into()),
     }
+}
+
+/// Returns the domain of a case's nodes, also the name of other objects that need one.
+fn domain(job: &Job, index: usize) -> String {
+    format!("{}-{index}", job.name)
 }
 
 /// Waits until all sides have arrived.
@@ -156,7 +163,7 @@ pub(crate) fn assemble(here: &AtomicU64, sides: u32) -> Result<(), Problem> {
 /// Pins the calling thread, and those that it will start, to its side's processor.
 fn pin(job: &Job, place: u32) -> Result<(), Problem> {
     let mut set = CpuSet::new();
-    if job.case.measure == Measure::Pipeline {
+    if job.group.cases.iter().any(|case: &Case| case.measure == Measure::Pipeline) {
         job.cpus.iter().for_each(|cpu| set.set(*cpu));
     } else {
         let own = job.cpus.get(place as usize % job.cpus.len().max(1));

@@ -4,21 +4,18 @@ use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use super::Problem;
-use super::case::{Case, Job, Outcome, Subject};
+use super::case::{Case, Group, Job, RunOutcome, Subject};
 use super::child::JOB_VARIABLE;
-use super::{core_distance, endpoints};
+use super::endpoints;
 use crate::memory;
 use crate::processes::ChildProcesses;
 
 /// The most time that a run may take beyond its measuring time.
-const TIMEOUT: Duration = Duration::from_secs(30);
-
-/// Number of attempts to get a run during which the processor distance stays the same.
-const TRIES: u32 = 3;
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The settings and limits of all runs.
 pub(super) struct Launcher<'a> {
@@ -31,50 +28,40 @@ pub(super) struct Launcher<'a> {
 }
 
 impl Launcher<'_> {
-    /// Runs a case as [`Launcher::run`] does, and again if the distance of the processors changed
-    /// meanwhile.
-    pub(super) fn run_stable(&mut self, case: &Case) -> Result<Outcome, Problem> {
-        let mut tries = 0;
-        loop {
-            let before = core_distance::cache_line_ns(&self.cpus);
-            let mut outcome = self.run(case)?;
-            let after = core_distance::cache_line_ns(&self.cpus);
-            tries += 1;
-            outcome.line_ns = before.zip(after).map(|(before, after)| (before * after).sqrt());
-            outcome.is_unsettled = !core_distance::is_same_distance(before, after);
-            // Relaxed: a late load costs one more run.
-            if !outcome.is_unsettled || tries == TRIES || self.interrupted.load(Ordering::Relaxed) {
-                return Ok(outcome);
-            }
-        }
-    }
-
-    /// Runs a case once, in new processes. All of them have ended when it returns.
-    pub(super) fn run(&mut self, case: &Case) -> Result<Outcome, Problem> {
+    /// Runs a group once, in new processes. All of them have ended when it returns.
+    pub(super) fn run(&mut self, group: &Group) -> Result<RunOutcome, Problem> {
         self.count += 1;
-        let domain = format!("ladder-{}-{}", std::process::id(), self.count);
-        let board = memory::file(memory::PAGE)?;
-        let supplies = Supplies::new(case, &domain)?;
+        let name = format!("ladder-{}-{}", std::process::id(), self.count);
+        let page = memory::file(memory::PAGE)?;
+        let supplies: Vec<Supplies> = group
+            .cases
+            .iter()
+            .enumerate()
+            .map(|(index, case)| match group.original(index) == index {
+                true => Supplies::new(case, &format!("{name}-{index}")),
+                false => Ok(Supplies::Shared(Vec::new())),
+            })
+            .collect::<Result<_, _>>()?;
         let mut family = ChildProcesses::default();
-        for place in 0..case.processes() {
-            let descriptors = supplies.of(place);
+        for place in 0..group.processes() {
+            let descriptors: Vec<Vec<RawFd>> = supplies.iter().map(|own| own.of(place)).collect();
+            let inherited = descriptors.iter().flatten().copied().chain([page.as_raw_fd()]).collect();
             let job = Job {
-                case: case.clone(),
+                group: group.clone(),
                 place,
                 cpus: self.cpus.clone(),
                 seconds: self.seconds,
-                domain: domain.clone(),
-                board: board.as_raw_fd(),
+                name: name.clone(),
+                page: page.as_raw_fd(),
                 descriptors,
             };
-            let inherited = job.descriptors.iter().copied().chain([job.board]).collect();
             family.spawn(self.program, JOB_VARIABLE, &job, inherited)?;
         }
         // A side detects the death of the other only if no other process holds its socket.
         drop(supplies);
         let end = Instant::now() + TIMEOUT + Duration::from_secs_f64(self.seconds);
-        let mut whole = Outcome::default();
-        family.listen(end, self.interrupted, |outcome: Outcome| match outcome.error {
+        let mut whole = RunOutcome::default();
+        family.listen(end, self.interrupted, |outcome: RunOutcome| match outcome.error {
             Some(error) => Err(error),
             None => {
                 whole.merge(outcome);
@@ -98,6 +85,10 @@ impl Supplies {
         let text = |e: std::io::Error| format!("cannot connect two sockets: {e}");
         Ok(match case.subject {
             Subject::Atomics | Subject::Futex => Self::Shared(vec![memory::file(memory::PAGE)?]),
+            Subject::MinimalRing => {
+                let bytes = endpoints::minimal::bytes(case);
+                Self::Shared(vec![memory::file(bytes)?, memory::file(bytes)?])
+            }
             Subject::Ring => {
                 let bytes = endpoints::ring::bytes(case);
                 Self::Shared(vec![memory::file(bytes)?, memory::file(bytes)?])

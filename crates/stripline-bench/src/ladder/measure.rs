@@ -1,26 +1,18 @@
-//! The loops of a measurement, the same for every subject.
+//! The blocks of a measurement, the same for every subject.
 
-use std::hint::black_box;
-use std::time::{Duration, Instant};
+use std::hint::{black_box, spin_loop};
 
 use hdrhistogram::Histogram;
 
 use super::Problem;
-use super::case::Outcome;
-use super::statistics::median;
+use super::case::{Case, Measure};
+use super::turns::now_ns;
 
-/// The first word of the first packet that counts.
-const START: u64 = 1 << 63;
-/// The first word of the last packet.
-const STOP: u64 = 1 << 62;
-const NUMBER: u64 = STOP - 1;
-/// The share at the beginning that is dropped.
-const WARM_UP: f64 = 0.1;
-/// The approximate duration of one batch: long against the clock, short against disturbances of the
-/// machine.
-const BATCH: Duration = Duration::from_micros(20);
-/// The most batches kept; no run has more.
-const BATCHES_MAX: usize = 1 << 20;
+/// The longest one-way time, in nanoseconds. A longer one counts as this.
+const TIME_MAX: u64 = 100_000_000_000;
+
+/// The pause before a packet to a sleeper, in nanoseconds: long against falling asleep.
+const PAUSE_NS: u64 = 50_000;
 
 pub(crate) trait Sender {
     /// Sends a packet that begins with the word, and writes all of it.
@@ -30,6 +22,54 @@ pub(crate) trait Sender {
 pub(crate) trait Receiver {
     /// Returns the next packet's first word, after reading one word of each of its cache lines.
     fn receive(&mut self) -> Result<u64, Problem>;
+}
+
+/// One side of a case, connected: its part of each block.
+pub(crate) trait Side {
+    /// Sends or receives this side's part of a block of so many packets.
+    fn block(&mut self, count: u64) -> Result<(), Problem>;
+
+    /// Runs a block of packets that carry the time of their sending. Records how long those took
+    /// that this side receives.
+    fn stamped(&mut self, _count: u64, _times: &mut OneWayTimes) -> Result<(), Problem> {
+        Err("its packets carry no times".into())
+    }
+
+    /// Returns the nanoseconds of the last block if the side measures them itself.
+    fn measured_ns(&self) -> Option<u64> {
+        None
+    }
+
+    /// Returns how many packets this side missed, and how many came out of order.
+    fn losses(&self) -> [u64; 2] {
+        [0, 0]
+    }
+}
+
+/// One-way times, measured by the clock of the host.
+pub(crate) struct OneWayTimes(Histogram<u64>);
+
+impl OneWayTimes {
+    pub(crate) fn new() -> Result<Self, Problem> {
+        Histogram::new_with_bounds(1, TIME_MAX, 3).map(Self).map_err(|e| e.to_string())
+    }
+
+    /// Records a time.
+    #[inline]
+    pub(crate) fn record(&mut self, ns: u64) {
+        self.0.saturating_record(ns.max(1));
+    }
+
+    /// Records the time since a reading of the clock.
+    #[inline]
+    pub(crate) fn record_since(&mut self, sent_ns: u64) {
+        self.record(now_ns().saturating_sub(sent_ns));
+    }
+
+    /// Returns the times in nanoseconds, and how often each was recorded.
+    pub(crate) fn counts(&self) -> Vec<(u64, u64)> {
+        self.0.iter_recorded().map(|v| (v.value_iterated_to(), v.count_at_value())).collect()
+    }
 }
 
 /// Writes all of a payload.
@@ -60,165 +100,193 @@ pub(crate) fn read(bytes: &[u8]) -> Result<u64, Problem> {
     Ok(u64::from_le_bytes(*first))
 }
 
-/// Runs one side of a ping-pong: first batches, timed as a whole, then single round trips.
-pub(crate) fn ping(
-    sender: &mut impl Sender,
-    receiver: &mut impl Receiver,
-    seconds: f64,
-) -> Result<Outcome, Problem> {
-    let mut outcome = Outcome::default();
-    let mut word = 0;
-    timed(seconds, &mut outcome, || {
-        word += 1;
-        sender.send(word)?;
-        match receiver.receive()? {
-            echo if echo == word => Ok(()),
-            echo => Err(format!("packet {echo} came back in place of {word}")),
-        }
-    })?;
-    outcome.typical_ns = outcome.typical_ns.map(|ns| ns / 2.0);
-    sender.send(STOP)?;
-    Ok(outcome)
-}
-
-/// Times an action in batches, and one by one.
-pub(crate) fn timed(
-    seconds: f64,
-    outcome: &mut Outcome,
-    mut action: impl FnMut() -> Result<(), Problem>,
-) -> Result<(), Problem> {
-    let start = Instant::now();
-    let until = |part: f64| Duration::from_secs_f64(seconds * part);
-    let mut warm = 0u32;
-    while warm < 8 || start.elapsed() < until(WARM_UP) {
-        action()?;
-        warm += 1;
-    }
-    let trip = start.elapsed() / warm;
-    let batch = (BATCH.as_nanos() / trip.as_nanos().max(1)).clamp(1, 4096) as u32;
-    let mut batches = Vec::with_capacity(BATCHES_MAX);
-    let middle = WARM_UP + (1.0 - WARM_UP) / 2.0;
-    while batches.len() < BATCHES_MAX && (batches.len() < 3 || start.elapsed() < until(middle)) {
-        let began = Instant::now();
-        for _ in 0..batch {
-            action()?;
-        }
-        batches.push(began.elapsed().as_nanos() as f64 / f64::from(batch));
-    }
-    outcome.typical_ns = median(&batches);
-    let mut times: Histogram<u64> =
-        Histogram::new_with_bounds(1, 100_000_000_000, 3).map_err(|e| e.to_string())?;
-    let mut count = 0u32;
-    loop {
-        let began = Instant::now();
-        action()?;
-        let ended = Instant::now();
-        // A value out of the histogram's bounds is longer than any run.
-        let _ = times.record((ended - began).as_nanos().max(1) as u64);
-        count += 1;
-        if count >= 8 && ended - start >= until(1.0) {
-            break;
-        }
-    }
-    outcome.round_trips =
-        times.iter_recorded().map(|v| (v.value_iterated_to(), v.count_at_value())).collect();
-    Ok(())
-}
-
-/// Runs the other side of a ping-pong.
-pub(crate) fn echo(sender: &mut impl Sender, receiver: &mut impl Receiver) -> Result<Outcome, Problem> {
-    loop {
-        let word = receiver.receive()?;
-        if word == STOP {
-            return Ok(Outcome::default());
-        }
-        sender.send(word)?;
+/// Returns one side of a ping-pong, or of a one-way stream.
+pub(crate) fn side<'n>(
+    case: &Case,
+    place: u32,
+    sender: impl Sender + 'n,
+    receiver: impl Receiver + 'n,
+) -> Box<dyn Side + 'n> {
+    match (case.measure, place) {
+        (Measure::Latency, 0) => Box::new(Pinging { sender, receiver, word: 0 }),
+        (Measure::Latency, _) => Box::new(Echoing { sender, receiver }),
+        (Measure::Wake, _) => Box::new(Waking { sender, receiver, begins: place == 0, times_ns: Vec::new() }),
+        (_, 0) => Box::new(Source { sender, next: 0 }),
+        (_, _) => Box::new(Sink { receiver, count: Count::default() }),
     }
 }
 
-/// Sends at full rate for a given time.
-pub(crate) fn source(sender: &mut impl Sender, size: usize, seconds: f64) -> Result<Outcome, Problem> {
-    // The clock is read once per so many packets.
-    let chunk = ((1 << 16) / size).clamp(1, 1024);
-    let mut word = 0;
-    let start = Instant::now();
-    let mut send_until = |end: f64, mark: u64| {
-        let end = Duration::from_secs_f64(end);
-        loop {
-            for _ in 0..chunk {
-                sender.send(word)?;
-                word += 1;
+/// The side of a ping-pong that begins.
+struct Pinging<S, R> {
+    sender: S,
+    receiver: R,
+    word: u64,
+}
+
+impl<S: Sender, R: Receiver> Side for Pinging<S, R> {
+    fn block(&mut self, count: u64) -> Result<(), Problem> {
+        for _ in 0..count {
+            self.word += 1;
+            self.sender.send(self.word)?;
+            check_echo(self.receiver.receive()?, self.word)?;
+        }
+        Ok(())
+    }
+
+    fn stamped(&mut self, count: u64, times: &mut OneWayTimes) -> Result<(), Problem> {
+        for _ in 0..count {
+            self.sender.send(now_ns())?;
+            times.record_since(self.receiver.receive()?);
+        }
+        Ok(())
+    }
+}
+
+/// Checks that a packet came back as it was sent.
+pub(crate) fn check_echo(echo: u64, word: u64) -> Result<(), Problem> {
+    if echo == word { Ok(()) } else { Err(format!("packet {echo} came back in place of {word}")) }
+}
+
+/// The side of a ping-pong that replies.
+struct Echoing<S, R> {
+    sender: S,
+    receiver: R,
+}
+
+impl<S: Sender, R: Receiver> Side for Echoing<S, R> {
+    fn block(&mut self, count: u64) -> Result<(), Problem> {
+        for _ in 0..count {
+            let word = self.receiver.receive()?;
+            self.sender.send(word)?;
+        }
+        Ok(())
+    }
+
+    fn stamped(&mut self, count: u64, times: &mut OneWayTimes) -> Result<(), Problem> {
+        for _ in 0..count {
+            times.record_since(self.receiver.receive()?);
+            self.sender.send(now_ns())?;
+        }
+        Ok(())
+    }
+}
+
+/// A side of a ping-pong that sleeps while it waits. Each packet is sent after a pause, so that its
+/// receiver is asleep. The time of a block is that of its median packet, so often: one that the
+/// scheduler delays takes as long as a hundred others.
+struct Waking<S, R> {
+    sender: S,
+    receiver: R,
+    /// Whether this side sends first.
+    begins: bool,
+    /// The one-way times of the last block.
+    times_ns: Vec<u64>,
+}
+
+impl<S: Sender, R: Receiver> Waking<S, R> {
+    fn run(&mut self, count: u64, mut record: impl FnMut(u64)) -> Result<(), Problem> {
+        for trip in 0..2 * count {
+            if (trip % 2 == 0) == self.begins {
+                let pause_end_ns = now_ns() + PAUSE_NS;
+                while now_ns() < pause_end_ns {
+                    spin_loop();
+                }
+                self.sender.send(now_ns())?;
+            } else {
+                let sent_ns = self.receiver.receive()?;
+                record(now_ns().saturating_sub(sent_ns));
             }
-            if start.elapsed() >= end {
-                break;
-            }
         }
-        sender.send(word | mark)?;
-        word += 1;
-        Ok::<(), Problem>(())
-    };
-    send_until(seconds * WARM_UP, START)?;
-    send_until(seconds, STOP)?;
-    Ok(Outcome::default())
-}
-
-/// Receives all packets of a source; times from the first packet that counts to the last.
-pub(crate) fn sink(receiver: &mut impl Receiver) -> Result<Outcome, Problem> {
-    let mut count = Count::default();
-    loop {
-        let word = receiver.receive()?;
-        if count.take(word) {
-            return Ok(count.outcome);
-        }
+        Ok(())
     }
 }
 
-/// A receiver's count of a source's packets.
-#[derive(Default)]
-struct Count {
-    expected: u64,
-    first: Option<(u64, Instant)>,
-    received: u64,
-    outcome: Outcome,
+impl<S: Sender, R: Receiver> Side for Waking<S, R> {
+    fn block(&mut self, count: u64) -> Result<(), Problem> {
+        let mut times_ns = std::mem::take(&mut self.times_ns);
+        times_ns.clear();
+        let result = self.run(count, |ns| times_ns.push(ns));
+        times_ns.sort_unstable();
+        self.times_ns = times_ns;
+        result
+    }
+
+    fn stamped(&mut self, count: u64, times: &mut OneWayTimes) -> Result<(), Problem> {
+        self.run(count, |ns| times.record(ns))
+    }
+
+    fn measured_ns(&self) -> Option<u64> {
+        let count = self.times_ns.len();
+        self.times_ns.get(count / 2).map(|median_ns| median_ns * count as u64)
+    }
+}
+
+/// The sender of a stream.
+pub(crate) struct Source<S> {
+    pub sender: S,
+    pub next: u64,
+}
+
+impl<S: Sender> Side for Source<S> {
+    fn block(&mut self, count: u64) -> Result<(), Problem> {
+        for _ in 0..count {
+            self.sender.send(self.next)?;
+            self.next += 1;
+        }
+        Ok(())
+    }
+}
+
+/// The receiver of a stream. It counts what is missing.
+pub(crate) struct Sink<R> {
+    pub receiver: R,
+    pub count: Count,
+}
+
+impl<R: Receiver> Side for Sink<R> {
+    fn block(&mut self, count: u64) -> Result<(), Problem> {
+        self.count.end += count;
+        while self.count.expected < self.count.end {
+            self.count.take(self.receiver.receive()?);
+        }
+        Ok(())
+    }
+
+    fn losses(&self) -> [u64; 2] {
+        [self.count.lost, self.count.reordered]
+    }
+}
+
+/// A receiver's count of a sender's packets.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Count {
+    /// The number of the next packet.
+    pub expected: u64,
+    /// The number after the last packet of the block.
+    pub end: u64,
+    pub lost: u64,
+    pub reordered: u64,
 }
 
 impl Count {
-    /// Counts a packet. Returns true after the last.
     #[inline]
-    fn take(&mut self, word: u64) -> bool {
-        self.received += 1;
-        if word == self.expected {
+    pub(crate) fn take(&mut self, number: u64) {
+        if number == self.expected {
             self.expected += 1;
-            return false;
+        } else {
+            self.take_other(number);
         }
-        self.take_special(word)
     }
 
     #[cold]
-    fn take_special(&mut self, word: u64) -> bool {
-        let number = word & NUMBER;
+    fn take_other(&mut self, number: u64) {
         if number < self.expected {
-            self.outcome.reordered += 1;
+            self.reordered += 1;
         } else {
-            self.outcome.lost += number - self.expected;
+            self.lost += number - self.expected;
             self.expected = number + 1;
         }
-        if word & START != 0 {
-            self.first = Some((self.received, Instant::now()));
-        }
-        if word & STOP != 0
-            && let Some((before, start)) = self.first
-        {
-            self.outcome.elapsed_s = start.elapsed().as_secs_f64();
-            self.outcome.packets = self.received - before;
-        }
-        word & STOP != 0
     }
-}
-
-/// Returns whether a word is that of the last packet, for the middle of a chain.
-pub(crate) fn is_last(word: u64) -> bool {
-    word & STOP != 0
 }
 
 #[cfg(test)]
@@ -226,23 +294,48 @@ mod tests {
     use super::*;
 
     #[test]
-    fn packets_are_counted_from_the_first_that_counts() {
+    fn what_is_missing_or_late_is_counted() {
         let mut count = Count::default();
-        for word in [0, 1, 2 | START, 3, 4] {
-            assert!(!count.take(word));
+        for number in [0, 1, 4, 2, 5, 7] {
+            count.take(number);
         }
-        assert!(count.take(5 | STOP));
-        assert_eq!((count.outcome.packets, count.outcome.lost, count.outcome.reordered), (3, 0, 0));
+        assert_eq!((count.expected, count.lost, count.reordered), (8, 3, 1));
     }
 
     #[test]
-    fn what_is_missing_or_late_is_counted() {
-        let mut count = Count::default();
-        for word in [START, 1, 4, 2, 5] {
-            assert!(!count.take(word));
+    fn a_stream_goes_on_from_block_to_block() {
+        let (sender, receiver) = std::sync::mpsc::channel();
+        struct Tx(std::sync::mpsc::Sender<u64>);
+        struct Rx(std::sync::mpsc::Receiver<u64>);
+        impl Sender for Tx {
+            fn send(&mut self, word: u64) -> Result<(), Problem> {
+                self.0.send(word).map_err(|e| e.to_string())
+            }
         }
-        assert!(count.take(7 | STOP));
-        assert_eq!((count.outcome.lost, count.outcome.reordered), (3, 1));
+        impl Receiver for Rx {
+            fn receive(&mut self) -> Result<u64, Problem> {
+                self.0.recv().map_err(|e| e.to_string())
+            }
+        }
+        let mut source = Source { sender: Tx(sender), next: 0 };
+        let mut sink = Sink { receiver: Rx(receiver), count: Count::default() };
+        for count in [3, 0, 5] {
+            source.block(count).unwrap();
+            sink.block(count).unwrap();
+        }
+        assert_eq!((sink.count.expected, sink.losses()), (8, [0, 0]));
+    }
+
+    #[test]
+    fn one_way_times_are_kept_with_their_numbers() {
+        let mut times = OneWayTimes::new().unwrap();
+        (0..3).for_each(|_| times.record_since(now_ns() - 1_000_000));
+        // A clock that goes back costs a time of 1 ns, not an overflow.
+        times.record_since(u64::MAX);
+        let counts = times.counts();
+        assert_eq!(counts.iter().map(|(_, count)| count).sum::<u64>(), 4);
+        assert_eq!(counts[0], (1, 1));
+        assert!(counts[1..].iter().all(|(ns, _)| *ns >= 999_000), "{counts:?}");
     }
 
     #[test]

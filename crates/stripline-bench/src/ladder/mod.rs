@@ -1,17 +1,22 @@
 //! The ladder: measurements from the machine's limits up, in one interleaved run.
 //!
-//! Every case is run several times by new processes, each pinned to one processor. The run is the
-//! replicate. The order of the cases reverses every round (A B, B A, …). The sender writes all of
-//! the payload. The receiver reads one word of every cache line of it. The first tenth of each run
-//! is dropped.
+//! Cases that are compared take turns in blocks of about a millisecond, inside one pair of
+//! processes (or one chain of them). A virtual machine moves its processors, and a cache line takes
+//! 25 ns in one second and 220 ns in the next. So a ratio is made of blocks of one round. Each
+//! reference also has a second block in every round: the null comparison of that ratio.
 //!
-//! One-way time is half of a round trip. Half of a run goes to batches of trips, timed as a whole.
-//! Ratios are made from the median over batches. In the other half every trip is timed by itself,
-//! for percentiles. Those include half of a reading of the clock; the report has its cost.
+//! Each group of cases is run several times by new processes, each pinned to one processor. The run
+//! is the replicate: its value is the median over its rounds. The order of the cases reverses every
+//! round, and that of the groups every run. The sender writes all of the payload. The receiver
+//! reads one word of every cache line of it.
+//!
+//! A ratio takes half of a round trip as one way, timed a block at a time. Percentiles are of
+//! single packets, measured one way: they carry the time of their sending, and both sides read one
+//! clock.
 
+mod blocks;
 mod case;
 pub(crate) mod child;
-mod core_distance;
 mod endpoints;
 mod launch;
 mod machine;
@@ -21,10 +26,11 @@ mod plot;
 mod ratios;
 mod report;
 pub(crate) mod statistics;
+mod turns;
 
 pub use machine::Machine;
 pub use plot::plot;
-pub use report::{Null, Percentiles, Ratio, Report, Row, Run};
+pub use report::{Decision, Null, Percentiles, Ratio, Report, Row, Run};
 
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
@@ -33,9 +39,9 @@ use std::time::{Duration, Instant};
 use rustix::thread::{CpuSet, sched_getaffinity};
 use stripline_waveform::internal::suggestion;
 
-use case::{Case, Measure, Subject, Wait};
+use case::Subject;
 use launch::Launcher;
-use ratios::Results;
+use ratios::{GroupRuns, NEAR_NS};
 
 use crate::processes::{self, Interruption};
 
@@ -43,9 +49,9 @@ use crate::processes::{self, Interruption};
 pub(crate) type Problem = String;
 
 /// The sizes of a full run.
-const SIZES: [usize; 7] = [8, 32, 64, 1024, 8192, 65_536, 1 << 20];
+const SIZES: [usize; 8] = [8, 32, 64, 256, 1024, 8192, 65_536, 1 << 20];
 /// The sizes of a quick run: those that the ratios need.
-const QUICK_SIZES: [usize; 5] = [32, 64, 1024, 8192, 65_536];
+const QUICK_SIZES: [usize; 7] = [8, 32, 64, 256, 1024, 8192, 65_536];
 /// A packet begins with its number.
 const SIZE_MIN: usize = 8;
 const SIZE_MAX: usize = 1 << 20;
@@ -53,10 +59,13 @@ const SIZE_MAX: usize = 1 << 20;
 const BUDGET: Duration = Duration::from_secs(7 * 60);
 const QUICK_BUDGET: Duration = Duration::from_secs(50);
 /// The least and the most that one run measures, in seconds.
-const SECONDS: (f64, f64) = (0.02, 0.5);
+const SECONDS: (f64, f64) = (0.1, 3.0);
 /// The time that a run needs beside measuring, as a first guess: processes start and find each
 /// other.
-const OVERHEAD_S: f64 = 0.04;
+const OVERHEAD_S: f64 = 0.2;
+/// The runs of each group: so many that the interval of their median covers 97 %, or 75 %.
+const RUNS: u32 = 6;
+const QUICK_RUNS: u32 = 3;
 
 /// The settings of a ladder.
 ///
@@ -74,11 +83,11 @@ pub struct Settings {
     pub sizes: Vec<usize>,
     /// Stripline's transports; empty: all.
     pub transports: Vec<String>,
-    /// Whether to run fewer cases, rounds and packets: less than a minute on two processors.
+    /// Whether to run fewer cases, fewer times: about a minute on two processors.
     pub quick: bool,
-    /// Number of rounds; `None`: five, or three in a quick run.
+    /// Number of runs of each group of cases; `None`: six, or three in a quick run.
     pub rounds: Option<u32>,
-    /// Seconds that each run measures; `None`: as many as the total time allows.
+    /// Seconds that each run of a group measures; `None`: as many as the total time allows.
     pub seconds_per_run: Option<f64>,
     /// The program with a `main` that begins with [`child_if_launched`](crate::child_if_launched);
     /// `None`: this one.
@@ -113,11 +122,6 @@ impl Settings {
         sizes.sort_unstable();
         sizes.dedup();
         sizes
-    }
-
-    fn transports(&self) -> Vec<String> {
-        let all = stripline::transport::all().map(|transport| transport.name.to_string());
-        all.filter(|name| self.has(name)).collect()
     }
 
     fn has(&self, transport: &str) -> bool {
@@ -163,9 +167,8 @@ pub fn run(settings: &Settings, observer: &mut dyn FnMut(&Progress)) -> Result<R
     if cpus.len() < 2 {
         notes.push("only one processor: both sides share it, and spinning is slow".into());
     }
-    let mut cases = vec![Case::new(Measure::Latency, Subject::Noise, "none", Wait::None, 0)];
-    cases.extend(plan::cases(settings));
-    let rounds = settings.rounds.unwrap_or(if settings.quick { 3 } else { 5 }).max(1);
+    let groups = plan::groups(settings);
+    let rounds = settings.rounds.unwrap_or(if settings.quick { QUICK_RUNS } else { RUNS }).max(1);
     let mut launcher = Launcher {
         program: &program,
         cpus: cpus.into_iter().take(2).collect(),
@@ -173,55 +176,64 @@ pub fn run(settings: &Settings, observer: &mut dyn FnMut(&Progress)) -> Result<R
         interrupted: &interruption.flag,
         count: 0,
     };
-    let mut pace = Pace::new(settings, cases.len() * rounds as usize);
-    let mut results = Results::new();
+    let is_interrupted = || interruption.flag.load(Ordering::Relaxed);
+    let mut pace = Pace::new(settings, groups.len() * rounds as usize);
+    let mut results: Vec<GroupRuns> =
+        groups.into_iter().map(|group| GroupRuns { group, runs: Vec::new() }).collect();
     let mut completed = 0;
     for round in 0..rounds {
-        launcher.seconds = pace.seconds();
-        let forward = round % 2 == 0;
-        let order: Vec<&Case> = if forward { cases.iter().collect() } else { cases.iter().rev().collect() };
-        for case in order {
-            observer(&Progress { done: pace.done, total: pace.total, doing: case.to_string() });
-            let outcome = launcher.run_stable(case);
-            if interruption.flag.load(Ordering::Relaxed) {
+        let mut order: Vec<usize> = (0..results.len()).collect();
+        if round % 2 == 1 {
+            order.reverse();
+        }
+        for index in order {
+            let result = &mut results[index];
+            let doing = result.group.to_string();
+            observer(&Progress { done: pace.done, total: pace.total, doing: doing.clone() });
+            launcher.seconds = pace.seconds();
+            let outcome = launcher.run(&result.group);
+            if is_interrupted() {
                 break;
             }
             pace.done += 1;
-            let outcome = outcome.map_err(|problem| {
-                let note = format!("{case}: {problem}");
-                // Report a failure once, although it occurs in every round.
-                if !notes.contains(&note) {
-                    notes.push(note);
+            match outcome {
+                Ok(run) => result.runs.push(run),
+                Err(problem) => {
+                    // Another library that fails here must not take the rest of its group with it.
+                    if result.runs.is_empty() {
+                        result.group.cases.retain(|case| !case.is_peer());
+                    }
+                    let note = format!("{doing}: {problem}");
+                    // Report a failure once, although it occurs in every round.
+                    if !notes.contains(&note) {
+                        notes.push(note);
+                    }
                 }
-            });
-            let runs = results.entry(case.clone()).or_default();
-            // A round keeps its index even if an earlier one was not measured.
-            runs.resize(round as usize, None);
-            runs.push(outcome.ok());
+            }
         }
-        if interruption.flag.load(Ordering::Relaxed) {
+        if is_interrupted() {
             break;
         }
         completed += 1;
     }
-    if completed == 0 && !results.values().flatten().any(Option::is_some) {
+    if completed == 0 && results.iter().all(|result| result.runs.is_empty()) {
         return Err(notes.pop().unwrap_or_else(|| "interrupted before anything was measured".into()));
     }
     notes.extend(core_distances(&results));
-    let noise: Vec<_> = results.remove(&cases[0]).into_iter().flatten().flatten().collect();
-    let noise = report::percentiles(&noise.iter().collect::<Vec<_>>(), 1.0);
+    let noise = plan::noise();
+    let noise = report::percentiles(&results.iter().flat_map(|result| result.of(&noise)).collect::<Vec<_>>());
+    let rows = report::rows(&results).into_iter().filter(|row| row.what != Subject::Noise.name()).collect();
     Ok(Report {
         machine: Machine::here(),
         rounds: completed,
-        seconds_per_run: launcher.seconds,
+        seconds_per_run: pace.mean_seconds(),
         clock_ns: noise.typical,
-        // Its batches measure only the clock.
+        // Its blocks measure only the clock.
         noise: Percentiles { typical: None, ..noise },
-        null_comparison: ratios::null(&plan::null(settings), &results),
-        rows: report::rows(&cases, &results),
+        rows,
         ratios: ratios::all(&results, settings),
         notes,
-        interrupted: interruption.flag.load(Ordering::Relaxed),
+        interrupted: is_interrupted(),
     })
 }
 
@@ -253,22 +265,18 @@ fn notes(settings: &Settings) -> Vec<String> {
     notes
 }
 
-/// Returns a note if the distance of the processors changed.
-fn core_distances(results: &Results) -> Option<String> {
-    let runs: Vec<_> = results.values().flatten().flatten().collect();
-    let mut lines: Vec<f64> =
-        runs.iter().filter(|run| !run.is_unsettled).filter_map(|run| run.line_ns).collect();
-    lines.sort_by(f64::total_cmp);
-    let (least, most) = (*lines.first()?, *lines.last()?);
-    if core_distance::is_same_distance(Some(least), Some(most)) {
-        return None;
-    }
-    let far = lines.iter().filter(|line| !core_distance::is_same_distance(Some(least), Some(**line))).count();
+/// Returns a note if the processors were near each other in some rounds and far apart in others.
+fn core_distances(results: &[GroupRuns]) -> Option<String> {
+    let atomics = plan::atomics();
+    let lines = || results.iter().flat_map(|result| result.of(&atomics)).flat_map(|run| &run.blocks);
+    let near: Vec<f64> = lines().copied().filter(|line| *line <= NEAR_NS).collect();
+    let far: Vec<f64> = lines().copied().filter(|line| *line > NEAR_NS).collect();
+    let (near_ns, far_ns) = statistics::median(&near).zip(statistics::median(&far))?;
     Some(format!(
-        "the distance of the two processors changed: a cache line took from {least:.0} to {most:.0} ns between them \
-         (far in {far} of {} runs, and changing in {} more); ratios compare runs at the same distance",
-        lines.len(),
-        runs.len() - lines.len()
+        "the processors moved: a cache line took {near_ns:.0} ns from one to the other in {} rounds, and {far_ns:.0} ns \
+         in {}; both sides of a ratio are of the same round",
+        near.len(),
+        far.len()
     ))
 }
 
@@ -279,27 +287,33 @@ struct Pace {
     fixed: Option<f64>,
     done: usize,
     total: usize,
-    spent: f64,
+    /// Seconds that the runs so far should measure, together.
+    measured: f64,
+    runs: u32,
 }
 
 impl Pace {
     fn new(settings: &Settings, total: usize) -> Self {
         let budget = if settings.quick { QUICK_BUDGET } else { BUDGET };
-        Self { start: Instant::now(), budget, fixed: settings.seconds_per_run, done: 0, total, spent: 0.0 }
+        let (start, fixed) = (Instant::now(), settings.seconds_per_run);
+        Self { start, budget, fixed, done: 0, total, measured: 0.0, runs: 0 }
     }
 
-    /// Returns the seconds for each run of the round that begins now.
+    /// Returns the seconds for the run that begins now.
     fn seconds(&mut self) -> f64 {
-        if let Some(fixed) = self.fixed {
-            return fixed;
-        }
         let elapsed = self.start.elapsed().as_secs_f64();
-        let overhead = if self.done == 0 { OVERHEAD_S } else { elapsed / self.done as f64 - self.spent };
+        let overhead =
+            if self.runs == 0 { OVERHEAD_S } else { (elapsed - self.measured) / f64::from(self.runs) };
         let left = (self.budget.as_secs_f64() - elapsed) / (self.total - self.done).max(1) as f64;
-        let seconds = (left - overhead).clamp(SECONDS.0, SECONDS.1);
-        // The mean over the runs until the next round.
-        self.spent = seconds;
+        let seconds = self.fixed.unwrap_or((left - overhead).clamp(SECONDS.0, SECONDS.1));
+        self.measured += seconds;
+        self.runs += 1;
         seconds
+    }
+
+    /// Returns the mean over the runs so far.
+    fn mean_seconds(&self) -> f64 {
+        self.measured / f64::from(self.runs.max(1))
     }
 }
 

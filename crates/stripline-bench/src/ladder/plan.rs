@@ -1,164 +1,211 @@
-//! The rungs of a ladder, and their order.
+//! The groups of a ladder: the cases that take turns in the same processes.
 
 use super::Settings;
-use super::case::{Case, Measure, Subject, Wait};
+use super::case::{Case, Group, Measure, Subject, Wait};
 use super::endpoints;
+use super::ratios;
 
-/// Above this size, one packet in flight and many to a sleeping reader give the same figure. A
-/// quick run leaves them out.
-const QUICK_SLEEPING_MAX: usize = 1024;
+/// The sizes at which a quick run measures more than the links in memory: those of the ratios.
+const QUICK_SIZES: [usize; 2] = [64, 1024];
 
 /// The transports for outstanding calls, and the way in which both sides wait.
 pub(super) const OUTSTANDING: [(&str, Wait); 2] = [("shm", Wait::Spin), ("uds", Wait::Block)];
 pub(super) const OUTSTANDING_COUNTS: [u32; 4] = [1, 10, 100, 1000];
 
-/// Returns the rungs in their order. Cases to be compared stand close together, and so run close in
-/// time.
-pub(super) fn cases(settings: &Settings) -> Vec<Case> {
-    let mut cases = Vec::new();
+/// Returns the groups in their order. What is compared is in one group, with a repetition of each
+/// reference.
+pub(super) fn groups(settings: &Settings) -> Vec<Group> {
+    let mut groups = Vec::new();
     for size in settings.sizes() {
-        latency(settings, size, &mut cases);
-        throughput(settings, size, &mut cases);
-    }
-    for (transport, wait) in OUTSTANDING {
-        if settings.has(transport) {
-            for readers in OUTSTANDING_COUNTS {
-                let case =
-                    Case::new(Measure::Outstanding, Subject::Calls, transport, wait, endpoints::calls::BYTES);
-                cases.push(Case { readers, ..case });
-            }
+        let is_noise_due = groups.is_empty();
+        groups.push(Group { cases: memory(settings, size, is_noise_due), threads: false });
+        if settings.quick && settings.sizes.is_empty() && !QUICK_SIZES.contains(&size) {
+            continue;
         }
+        if settings.has("inproc") {
+            groups.push(Group { cases: inproc(size), threads: true });
+        }
+        let asleep = asleep(settings, size);
+        if asleep.len() > 1 {
+            groups.push(Group { cases: asleep, threads: false });
+        }
+        for transport in ["uds", "tcp"].into_iter().filter(|transport| settings.has(transport)) {
+            groups.push(Group { cases: sockets(settings, transport, size), threads: false });
+        }
+        if size <= endpoints::queue::size_max() && !(settings.quick && settings.sizes.is_empty()) {
+            groups.push(Group { cases: queues(size), threads: false });
+        }
+    }
+    for (transport, wait) in OUTSTANDING.into_iter().filter(|(transport, _)| settings.has(transport)) {
+        let counts = OUTSTANDING_COUNTS.into_iter();
+        let cases = counts.map(|readers| outstanding(transport, wait, readers)).collect();
+        groups.push(Group { cases, threads: false });
     }
     if settings.has("shm") {
-        for readers in if settings.quick { &[1, 10, 200][..] } else { &[1, 10, 50, 100, 200] } {
-            let case = Case::new(Measure::Publish, Subject::Stripline, "shm", Wait::Spin, 64);
-            cases.push(Case { readers: *readers, ..case });
-        }
+        let readers: &[u32] = if settings.quick { &[1, 10, 200] } else { &[1, 10, 50, 100, 200] };
+        let cases = readers.iter().map(|readers| publish(*readers)).collect();
+        groups.push(Group { cases, threads: false });
         for components in if settings.quick { &[2, 10][..] } else { &[2, 5, 10] } {
-            for wait in [Wait::Block, Wait::Adaptive] {
-                let case = Case::new(Measure::Pipeline, Subject::Stripline, "shm", wait, 1024);
-                cases.push(Case { components: *components, ..case });
-            }
+            let cases = [Wait::Block, Wait::Adaptive].map(|wait| pipeline(*components, wait)).into();
+            groups.push(Group { cases, threads: false });
         }
     }
-    cases
+    groups.iter_mut().for_each(repeat_references);
+    groups
 }
 
-/// Returns the case that is compared with itself.
-pub(super) fn null(settings: &Settings) -> Case {
-    if settings.has("shm") && settings.sizes().contains(&64) {
-        Case::new(Measure::Latency, Subject::Stripline, "shm", Wait::Spin, 64)
-    } else {
-        atomics()
+/// Adds a repetition of each reference, right after what is compared with it.
+fn repeat_references(group: &mut Group) {
+    for (over, under) in ratios::pairs() {
+        let again = Case { again: true, ..under.clone() };
+        if let Some(at) = group.cases.iter().position(|case| *case == over)
+            && group.cases.contains(&under)
+            && !group.cases.contains(&again)
+        {
+            group.cases.insert(at + 1, again);
+        }
     }
 }
 
-/// Returns the limit of every spinning side.
+/// Returns the limit of every spinning side. In each group of two processes it also measures how
+/// far apart the processors are.
 pub(super) fn atomics() -> Case {
     Case::new(Measure::Latency, Subject::Atomics, "memory", Wait::Spin, 0)
 }
 
 /// Returns the limit of every sleeping side.
 pub(super) fn futex() -> Case {
-    Case::new(Measure::Latency, Subject::Futex, "memory", Wait::Block, 0)
+    wake(Subject::Futex, "memory", 0)
 }
 
-/// Returns the bare subject to compare with a transport of Stripline.
-pub(super) fn bare(transport: &str) -> Option<Subject> {
-    match transport {
-        "shm" => Some(Subject::Ring),
-        "uds" => Some(Subject::UnixSocket),
-        "tcp" => Some(Subject::TcpSocket),
-        _ => None,
-    }
+/// Returns the loop without a peer.
+pub(super) fn noise() -> Case {
+    Case::new(Measure::Latency, Subject::Noise, "none", Wait::None, 0)
 }
 
-fn latency(settings: &Settings, size: usize, cases: &mut Vec<Case>) {
-    let case = |subject, transport: &str, wait| Case::new(Measure::Latency, subject, transport, wait, size);
-    // The comparison at 32 B is one of packets per second.
-    if settings.quick && settings.sizes.is_empty() && size == 32 {
-        return;
+/// Returns round trips of packets, or of calls.
+pub(super) fn latency(subject: Subject, transport: &str, wait: Wait, size: usize) -> Case {
+    Case::new(Measure::Latency, subject, transport, wait, size)
+}
+
+/// Returns packets over memory to a receiver that sleeps.
+pub(super) fn wake(subject: Subject, transport: &str, size: usize) -> Case {
+    Case::new(Measure::Wake, subject, transport, Wait::Block, size)
+}
+
+/// Returns a stream of packets.
+pub(super) fn stream(subject: Subject, transport: &str, wait: Wait, size: usize) -> Case {
+    Case::new(Measure::Throughput, subject, transport, wait, size)
+}
+
+pub(super) fn outstanding(transport: &str, wait: Wait, readers: u32) -> Case {
+    let bytes = endpoints::calls::BYTES;
+    Case { readers, ..Case::new(Measure::Outstanding, Subject::Calls, transport, wait, bytes) }
+}
+
+pub(super) fn publish(readers: u32) -> Case {
+    Case { readers, ..Case::new(Measure::Publish, Subject::Stripline, "shm", Wait::Spin, 64) }
+}
+
+pub(super) fn pipeline(components: u32, wait: Wait) -> Case {
+    Case { components, ..Case::new(Measure::Pipeline, Subject::Stripline, "shm", wait, 1024) }
+}
+
+/// Returns a case without statistics.
+pub(super) fn without_statistics(case: &Case) -> Case {
+    Case { statistics: false, ..case.clone() }
+}
+
+/// Returns the bare socket to compare with a transport of Stripline.
+pub(super) fn bare(transport: &str) -> Subject {
+    if transport == "tcp" { Subject::TcpSocket } else { Subject::UnixSocket }
+}
+
+/// Returns the cases over memory with sides that spin.
+fn memory(settings: &Settings, size: usize, is_noise_due: bool) -> Vec<Case> {
+    let shm = settings.has("shm");
+    let mut cases = vec![atomics()];
+    for new in [latency, stream] {
+        cases.push(new(Subject::MinimalRing, "shm", Wait::Spin, size));
+        if shm {
+            cases.push(new(Subject::Stripline, "shm", Wait::Spin, size));
+            cases.push(new(Subject::Ring, "shm", Wait::Spin, size));
+        }
+        if cfg!(feature = "peers") {
+            cases.push(new(Subject::Iceoryx2, "shm", Wait::Spin, size));
+        }
     }
-    cases.push(case(Subject::Memcpy, "memory", Wait::None));
+    for new in [stream, latency] {
+        cases.push(new(Subject::Memcpy, "memory", Wait::None, size));
+    }
+    cases.extend(is_noise_due.then(noise));
+    let one_way = latency(Subject::Stripline, "shm", Wait::Spin, size);
+    if size == endpoints::calls::BYTES
+        && let Some(place) = cases.iter().position(|case| *case == one_way)
+    {
+        cases.insert(place + 1, latency(Subject::Calls, "shm", Wait::Spin, size));
+    }
+    for (at, new) in [(64, latency as fn(_, &_, _, _) -> _), (32, stream)] {
+        let with = new(Subject::Stripline, "shm", Wait::Spin, size);
+        if size == at
+            && let Some(place) = cases.iter().position(|case| *case == with)
+        {
+            cases.insert(place, without_statistics(&with));
+        }
+    }
+    cases
+}
+
+fn inproc(size: usize) -> Vec<Case> {
+    let mut cases = vec![atomics(), latency(Subject::Stripline, "inproc", Wait::Spin, size)];
+    cases.push(wake(Subject::Stripline, "inproc", size));
+    if size == endpoints::calls::BYTES {
+        cases.push(latency(Subject::Calls, "inproc", Wait::Spin, size));
+    }
+    cases.push(stream(Subject::Stripline, "inproc", Wait::Spin, size));
+    cases
+}
+
+/// Returns the cases over memory with sides that sleep.
+fn asleep(settings: &Settings, size: usize) -> Vec<Case> {
+    let mut cases = vec![atomics()];
+    if size == 64 {
+        cases.push(futex());
+    }
+    if settings.has("shm") {
+        cases.push(wake(Subject::Stripline, "shm", size));
+    }
+    cases
+}
+
+fn sockets(settings: &Settings, transport: &str, size: usize) -> Vec<Case> {
+    let duplex = if transport == "tcp" { Subject::TcpDuplex } else { Subject::UnixDuplex };
+    let mut cases = vec![atomics()];
+    let is_quick = settings.quick && settings.sizes.is_empty();
     for wait in [Wait::Spin, Wait::Block] {
-        if wait == Wait::Block && settings.quick && size > QUICK_SLEEPING_MAX {
+        if wait == Wait::Spin && is_quick {
             continue;
         }
-        for transport in settings.transports() {
-            let socket = matches!(&*transport, "uds" | "tcp");
-            if socket && wait == Wait::Spin && settings.quick && size != 1024 {
-                continue;
-            }
-            if let Some(subject) = bare(&transport)
-                && (wait == Wait::Spin || socket)
-            {
-                cases.push(case(subject, &transport, wait));
-            }
-            cases.push(case(Subject::Stripline, &transport, wait));
-            if transport == "shm" {
-                // The case to compare with follows at once, because the machine's state changes.
-                cases.extend(beside(settings, size, wait));
-            }
-            if size == endpoints::calls::BYTES && (wait == Wait::Spin) != socket {
-                cases.push(case(Subject::Calls, &transport, wait));
-            }
-            match &*transport {
-                "uds" => cases.push(case(Subject::UnixDuplex, &transport, wait)),
-                "tcp" => cases.push(case(Subject::TcpDuplex, &transport, wait)),
-                _ => {}
-            }
-        }
-        if size <= endpoints::queue::size_max() && !(settings.quick && wait == Wait::Spin) {
-            cases.push(case(Subject::PosixQueue, "mqueue", wait));
+        let case = |subject| latency(subject, transport, wait, size);
+        cases.extend([case(bare(transport)), case(Subject::Stripline), case(duplex)]);
+        if wait == Wait::Block && size == endpoints::calls::BYTES {
+            cases.push(case(Subject::Calls));
         }
     }
-    if cfg!(feature = "peers") {
-        cases.push(case(Subject::Iceoryx2, "shm", Wait::Spin));
-        cases.push(case(Subject::Zeromq, "uds", Wait::Block));
+    // Streams sleep: a thread that polls takes processor time from the one that carries the
+    // packets.
+    let case = |subject| stream(subject, transport, Wait::Block, size);
+    cases.extend([case(bare(transport)), case(Subject::Stripline)]);
+    if cfg!(feature = "peers") && transport == "uds" {
+        cases.extend([latency, stream].map(|new| new(Subject::Zeromq, "uds", Wait::Block, size)));
     }
-    if !settings.has("shm") {
-        cases.extend([Wait::Spin, Wait::Block].into_iter().flat_map(|wait| beside(settings, size, wait)));
-    }
+    cases
 }
 
-/// Returns the cases to compare with one way over shared memory.
-fn beside(settings: &Settings, size: usize, wait: Wait) -> Vec<Case> {
-    match wait {
-        Wait::Spin if size == 64 && settings.has("shm") => {
-            let shm = null(settings);
-            let off = Case { statistics: false, ..shm.clone() };
-            vec![off, atomics(), Case { again: true, ..shm }]
-        }
-        Wait::Spin if size == 64 => vec![atomics()],
-        Wait::Block if size == 64 => vec![futex()],
-        _ => Vec::new(),
-    }
-}
-
-fn throughput(settings: &Settings, size: usize, cases: &mut Vec<Case>) {
-    let case =
-        |subject, transport: &str, wait| Case::new(Measure::Throughput, subject, transport, wait, size);
-    cases.push(case(Subject::Memcpy, "memory", Wait::None));
-    for transport in settings.transports() {
-        // Socket cases sleep: a thread that polls takes processor time from the one that carries
-        // the packets.
-        let wait = if matches!(&*transport, "uds" | "tcp") { Wait::Block } else { Wait::Spin };
-        if let Some(subject) = bare(&transport) {
-            cases.push(case(subject, &transport, wait));
-        }
-        let stripline = case(Subject::Stripline, &transport, wait);
-        cases.push(stripline.clone());
-        if size == 32 && transport == "shm" {
-            cases.push(Case { statistics: false, ..stripline });
-        }
-    }
-    if size <= endpoints::queue::size_max() {
-        cases.push(case(Subject::PosixQueue, "mqueue", Wait::Block));
-    }
-    if cfg!(feature = "peers") {
-        cases.push(case(Subject::Iceoryx2, "shm", Wait::Spin));
-        cases.push(case(Subject::Zeromq, "uds", Wait::Block));
-    }
+fn queues(size: usize) -> Vec<Case> {
+    let case = |wait| latency(Subject::PosixQueue, "mqueue", wait, size);
+    let stream = stream(Subject::PosixQueue, "mqueue", Wait::Block, size);
+    vec![atomics(), case(Wait::Spin), case(Wait::Block), stream]
 }
 
 #[cfg(test)]
@@ -166,23 +213,44 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_rung_stands_twice() {
+    fn each_case_stands_once_and_each_reference_has_a_repetition() {
         for quick in [false, true] {
-            let cases = cases(&Settings { quick, ..Settings::default() });
-            let mut sorted = cases.clone();
-            sorted.sort();
-            sorted.dedup();
-            assert_eq!(cases.len(), sorted.len());
+            let groups = groups(&Settings { quick, ..Settings::default() });
+            let mut cases: Vec<&Case> =
+                groups.iter().flat_map(|group| &group.cases).filter(|case| **case != atomics()).collect();
+            let count = cases.len();
+            cases.sort();
+            cases.dedup();
+            assert_eq!(cases.len(), count);
+            for (over, under) in ratios::pairs() {
+                if over.subject == Subject::Iceoryx2 && cfg!(not(feature = "peers")) {
+                    continue;
+                }
+                let group = groups.iter().find(|group| group.cases.contains(&over)).unwrap();
+                let again = Case { again: true, ..under.clone() };
+                assert!(group.cases.contains(&under) && group.cases.contains(&again), "{over}; {under}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_repetition_uses_the_sides_of_its_original() {
+        for group in groups(&Settings::default()) {
+            for (index, case) in group.cases.iter().enumerate() {
+                let original = group.original(index);
+                assert_eq!(Case { again: false, ..case.clone() }, group.cases[original]);
+                assert_eq!(original == index, !case.again);
+            }
         }
     }
 
     #[test]
     fn what_is_left_out_is_left_out() {
         let settings = Settings { sizes: vec![64], transports: vec!["uds".into()], ..Settings::default() };
-        let cases = cases(&settings);
+        let groups = groups(&settings);
         let ours = |case: &Case| matches!(case.subject, Subject::Stripline | Subject::Calls);
-        assert!(cases.iter().all(|case| !ours(case) || case.transport == "uds"));
-        assert!(cases.iter().all(|case| [0, 64].contains(&case.size)));
-        assert_eq!(null(&settings), atomics());
+        let mut cases = groups.iter().flat_map(|group| &group.cases);
+        assert!(cases.clone().all(|case| !ours(case) || case.transport == "uds"));
+        assert!(cases.all(|case| [0, 64].contains(&case.size)));
     }
 }

@@ -1,93 +1,70 @@
-//! The figures: ratios of measurements of one run.
-
-use std::collections::BTreeMap;
+//! The figures: ratios of blocks that took turns in one run.
 
 use super::Settings;
-use super::case::{Case, Measure, Outcome, Subject, Wait};
-use super::core_distance::is_same_distance;
-use super::plan::{OUTSTANDING, OUTSTANDING_COUNTS, atomics, bare, futex};
-use super::report::{Null, Ratio};
-use super::statistics::{bootstrap, median};
+use super::case::{Case, Group, Outcome, RunOutcome, Subject, Wait};
+use super::plan::{
+    OUTSTANDING, OUTSTANDING_COUNTS, atomics, bare, futex, latency, outstanding, pipeline, publish, stream,
+    wake, without_statistics,
+};
+use super::report::{Decision, Null, Ratio};
+use super::statistics::{MedianInterval, median, median_interval};
 
-/// The results of the runs, by case and round.
-pub(super) type Results = BTreeMap<Case, Vec<Option<Outcome>>>;
+/// Up to this time of a cache line from one processor to the other, they are near, in nanoseconds.
+pub(super) const NEAR_NS: f64 = 90.0;
+/// The fewest rounds for a figure of near or far processors alone.
+const ROUNDS_MIN: usize = 5;
+/// The fewest runs that decide on a target.
+const RUNS_MIN: usize = 3;
 
-/// The figure taken from a run.
-#[derive(Clone, Copy)]
+/// The runs of a group.
+pub(super) struct GroupRuns {
+    pub group: Group,
+    pub runs: Vec<RunOutcome>,
+}
+
+impl GroupRuns {
+    /// Returns the results of a case, run by run.
+    pub(super) fn of(&self, case: &Case) -> Vec<&Outcome> {
+        let index = self.group.cases.iter().position(|own| own == case);
+        index.map_or(Vec::new(), |index| self.runs.iter().filter_map(|run| run.cases.get(index)).collect())
+    }
+}
+
+/// The figure to compare: the time of a packet, or the packets in a time.
+#[derive(Clone, Copy, Debug)]
 enum Figure {
     Time,
     Rate,
 }
 
-/// A comparison of two cases: the first over the second.
+/// A comparison of two cases of one group: the first over the second, which is the reference.
 struct Pair {
     over: Case,
     under: Case,
     figure: Figure,
 }
 
+#[derive(Clone, Copy)]
 enum Target {
     AtMost(f64),
     AtLeast(f64),
 }
 
+/// A figure with a target. Of several pairs, the worst counts.
+struct Comparison {
+    name: String,
+    pairs: Vec<Pair>,
+    target: Target,
+}
+
+/// Returns all pairs of cases that are compared: each with its reference.
+pub(super) fn pairs() -> Vec<(Case, Case)> {
+    comparisons().into_iter().flat_map(|c| c.pairs).map(|pair| (pair.over, pair.under)).collect()
+}
+
 /// Returns all figures with a target, in the order of the report.
-pub(super) fn all(results: &Results, settings: &Settings) -> Vec<Ratio> {
-    let latency =
-        |subject, transport, wait, size| Case::new(Measure::Latency, subject, transport, wait, size);
-    let stream =
-        |subject, transport, wait, size| Case::new(Measure::Throughput, subject, transport, wait, size);
-    let time = |over, under| Pair { over, under, figure: Figure::Time };
-    let rate = |over, under| Pair { over, under, figure: Figure::Rate };
-    let (spin, shm) = (Wait::Spin, Subject::Stripline);
-    let shm_64 = latency(shm, "shm", spin, 64);
-    let shm_32 = stream(shm, "shm", spin, 32);
-    let ring_32 = stream(Subject::Ring, "shm", spin, 32);
-    let off = |case: &Case| Case { statistics: false, ..case.clone() };
-    let publish = Case::new(Measure::Publish, shm, "shm", spin, 64);
-    let pipeline = |wait| {
-        let case = Case::new(Measure::Pipeline, shm, "shm", wait, 1024);
-        Case { components: 10, ..case }
-    };
-    let socket = |name| {
-        let subject = bare(name).unwrap_or(Subject::UnixSocket);
-        vec![
-            time(latency(shm, name, Wait::Block, 1024), latency(subject, name, Wait::Block, 1024)),
-            rate(stream(subject, name, Wait::Block, 1024), stream(shm, name, Wait::Block, 1024)),
-        ]
-    };
-    let many = Case { readers: 200, ..publish.clone() };
-    let wake = time(latency(shm, "shm", Wait::Block, 64), futex());
-    let iceoryx2 = time(latency(Subject::Iceoryx2, "shm", spin, 64), shm_64.clone());
-    let over_ring = time(latency(shm, "shm", spin, 8192), latency(Subject::Ring, "shm", spin, 8192));
-    let over_memcpy =
-        rate(stream(shm, "shm", spin, 65_536), stream(Subject::Memcpy, "memory", Wait::None, 65_536));
-    let statistics = vec![time(shm_64.clone(), off(&shm_64)), rate(off(&shm_32), shm_32.clone())];
-    let calls = |transport, wait| latency(Subject::Calls, transport, wait, 64);
-    let two_ways = time(calls("shm", spin), latency(shm, "shm", spin, 64));
-    let duplex = time(calls("uds", Wait::Block), latency(Subject::UnixDuplex, "uds", Wait::Block, 64));
-    let mut ratios = vec![
-        ratio("shm_64_over_atomic", vec![time(shm_64, atomics())], Target::AtMost(1.5), results),
-        ratio("iceoryx2_64_over_shm", vec![iceoryx2], Target::AtLeast(3.0), results),
-        ratio("shm_8192_over_ring", vec![over_ring], Target::AtMost(1.1), results),
-        small(shm_32, ring_32, results),
-        ratio("shm_64k_over_memcpy", vec![over_memcpy], Target::AtLeast(0.6), results),
-        ratio("wake_over_futex", vec![wake], Target::AtMost(1.1), results),
-        ratio("publish_200_over_1", vec![time(many, publish)], Target::AtMost(1.5), results),
-        ratio("stats_on_over_off", statistics, Target::AtMost(1.1), results),
-        ratio(
-            "adaptive_10_over_block",
-            vec![time(pipeline(Wait::Adaptive), pipeline(Wait::Block))],
-            Target::AtMost(1.1),
-            results,
-        ),
-        ratio("call_shm_64_over_two_ways", vec![two_ways], Target::AtMost(1.25), results),
-        ratio("call_uds_64_over_bare", vec![duplex], Target::AtMost(1.15), results),
-        // The rate may fall by a tenth below the best rate with fewer calls outstanding.
-        ratio("call_outstanding_worst_step", steps(), Target::AtMost(1.0 / 0.9), results),
-        ratio("uds_1024_over_bare", socket("uds"), Target::AtMost(1.1), results),
-        ratio("tcp_1024_over_bare", socket("tcp"), Target::AtMost(1.1), results),
-    ];
+pub(super) fn all(results: &[GroupRuns], settings: &Settings) -> Vec<Ratio> {
+    let mut ratios: Vec<Ratio> = comparisons().into_iter().map(|c| ratio(c, results)).collect();
     for ratio in &mut ratios {
         if ratio.name == "iceoryx2_64_over_shm" && ratio.value.is_none() && cfg!(not(feature = "peers")) {
             ratio.missing = Some("not built in: build with `--features peers`".into());
@@ -101,189 +78,310 @@ pub(super) fn all(results: &Results, settings: &Settings) -> Vec<Ratio> {
     ratios
 }
 
-/// Returns pairs of calls per second: with fewer outstanding, over those with more.
+fn comparisons() -> Vec<Comparison> {
+    let time = |over, under| Pair { over, under, figure: Figure::Time };
+    let rate = |over, under| Pair { over, under, figure: Figure::Rate };
+    let new = |name: &str, pairs, target| Comparison { name: name.into(), pairs, target };
+    let (spin, block) = (Wait::Spin, Wait::Block);
+    let one_way = |size| latency(Subject::Stripline, "shm", spin, size);
+    let packets = |size| stream(Subject::Stripline, "shm", spin, size);
+    let mut all = vec![new("shm_64_over_atomic", vec![time(one_way(64), atomics())], Target::AtMost(1.5))];
+    for (size, most) in [(8, 1.3), (32, 1.3), (64, 1.3), (256, 1.3), (1024, 1.2), (8192, 1.1), (65_536, 1.03)]
+    {
+        let minimal = latency(Subject::MinimalRing, "shm", spin, size);
+        let name = format!("shm_{size}_over_minimal");
+        all.push(new(&name, vec![time(one_way(size), minimal)], Target::AtMost(most)));
+    }
+    for (size, least) in
+        [(8, 0.5), (32, 0.5), (64, 0.5), (256, 0.8), (1024, 0.8), (8192, 0.95), (65_536, 0.95)]
+    {
+        let minimal = stream(Subject::MinimalRing, "shm", spin, size);
+        let name = format!("shm_{size}_rate_over_minimal");
+        all.push(new(&name, vec![rate(packets(size), minimal)], Target::AtLeast(least)));
+    }
+    let memcpy = stream(Subject::Memcpy, "memory", Wait::None, 65_536);
+    let iceoryx2 = latency(Subject::Iceoryx2, "shm", spin, 64);
+    let calls = |transport, wait| latency(Subject::Calls, transport, wait, 64);
+    let duplex = latency(Subject::UnixDuplex, "uds", block, 64);
+    let off = [without_statistics(&one_way(64)), without_statistics(&packets(32))];
+    let [off_64, off_32] = off;
+    all.extend([
+        new("shm_64k_over_memcpy", vec![rate(packets(65_536), memcpy)], Target::AtLeast(0.6)),
+        new("iceoryx2_64_over_shm", vec![time(iceoryx2, one_way(64))], Target::AtLeast(5.0)),
+        new("call_shm_64_over_two_ways", vec![time(calls("shm", spin), one_way(64))], Target::AtMost(1.1)),
+        new(
+            "wake_over_futex",
+            vec![time(wake(Subject::Stripline, "shm", 64), futex())],
+            Target::AtMost(1.05),
+        ),
+        new("stats_64_on_over_off", vec![time(one_way(64), off_64)], Target::AtMost(1.1)),
+        new("stats_32_rate_on_over_off", vec![rate(packets(32), off_32)], Target::AtLeast(0.9)),
+        new("publish_200_over_1", vec![time(publish(200), publish(1))], Target::AtMost(1.5)),
+        new(
+            "adaptive_10_over_block",
+            vec![time(pipeline(10, Wait::Adaptive), pipeline(10, block))],
+            Target::AtMost(1.1),
+        ),
+        new("call_uds_64_over_bare", vec![time(calls("uds", block), duplex)], Target::AtMost(1.15)),
+        // The rate may fall by a tenth below the best rate with fewer calls outstanding.
+        new("call_outstanding_worst_step", steps(), Target::AtMost(1.0 / 0.9)),
+    ]);
+    for name in ["uds", "tcp"] {
+        let pair = |new: fn(_, &_, _, _) -> Case| {
+            (new(Subject::Stripline, name, block, 1024), new(bare(name), name, block, 1024))
+        };
+        let ((over, under), (more, bare)) = (pair(latency), pair(stream));
+        all.push(new(&format!("{name}_1024_over_bare"), vec![time(over, under)], Target::AtMost(1.1)));
+        all.push(new(&format!("{name}_1024_rate_over_bare"), vec![rate(more, bare)], Target::AtLeast(0.9)));
+    }
+    all
+}
+
+/// Returns pairs of calls per second: the time of one with more outstanding, over that with fewer.
 fn steps() -> Vec<Pair> {
     let mut pairs = Vec::new();
     for (transport, wait) in OUTSTANDING {
-        let with = |readers| Case {
-            readers,
-            ..Case::new(Measure::Outstanding, Subject::Calls, transport, wait, 64)
-        };
         for (index, more) in OUTSTANDING_COUNTS.into_iter().enumerate() {
             for fewer in &OUTSTANDING_COUNTS[..index] {
-                pairs.push(Pair { over: with(*fewer), under: with(more), figure: Figure::Rate });
+                let [over, under] = [more, *fewer].map(|count| outstanding(transport, wait, count));
+                pairs.push(Pair { over, under, figure: Figure::Time });
             }
         }
     }
     pairs
 }
 
-/// Compares a case with itself: the spread of a true ratio of 1 on this machine.
-pub(super) fn null(case: &Case, results: &Results) -> Null {
-    let again = Case { again: true, ..case.clone() };
-    let values = values(&Pair { over: again, under: case.clone(), figure: Figure::Time }, results);
-    let found = values.ok().and_then(|values| bootstrap(&values));
-    Null {
-        what: format!("{case}, against itself"),
-        value: found.map(|f| f.0),
-        low: found.map(|f| f.1),
-        high: found.map(|f| f.2),
-    }
+/// The figures of one pair, over all runs.
+struct Measured {
+    ratio: MedianInterval,
+    null: MedianInterval,
+    near: Option<f64>,
+    far: Option<f64>,
+    runs: usize,
 }
 
-/// Returns the ratio of packets per second of small packets. It has a second target, for a ring
-/// that is fast enough.
-fn small(shm: Case, ring: Case, results: &Results) -> Ratio {
-    let rates = |case: &Case| {
-        let runs = results.get(case)?.iter().flatten();
-        median(&runs.filter_map(Outcome::packets_per_s).collect::<Vec<_>>())
-    };
-    let absolute = rates(&shm).zip(rates(&ring));
-    let pair = Pair { over: shm, under: ring, figure: Figure::Rate };
-    let mut ratio = ratio("shm_small_over_ring", vec![pair], Target::AtLeast(0.6), results);
-    ratio.target.push_str(", and > 40 M/s where the ring does 100 M/s");
-    if let (Some(met), Some((shm, ring))) = (&mut ratio.met, absolute) {
-        *met &= shm > 40e6 || ring < 100e6;
-    }
-    ratio
-}
-
-/// Returns the worst ratio of several pairs.
-fn ratio(name: &str, pairs: Vec<Pair>, target: Target, results: &Results) -> Ratio {
-    let mut worst: Option<(f64, f64, f64)> = None;
-    let mut missing = None;
-    for pair in &pairs {
-        match values(pair, results).map(|values| bootstrap(&values)) {
-            Ok(Some(found)) if worst.is_none_or(|worst| found.0 > worst.0) => worst = Some(found),
-            Ok(_) => {}
-            Err(reason) => missing = Some(reason),
-        }
-    }
+/// Returns a comparison's figures, those of its worst pair.
+fn ratio(comparison: Comparison, results: &[GroupRuns]) -> Ratio {
+    let Comparison { name, pairs, target } = comparison;
     // An incomplete comparison has no value, as the missing part might be the worse.
-    let found = if missing.is_none() { worst } else { None };
-    let (text, met) = match target {
-        Target::AtMost(most) => {
-            (format!("<= {}", (most * 100.0).round() / 100.0), found.map(|f| f.0 <= most))
-        }
-        Target::AtLeast(least) => (format!(">= {least}"), found.map(|f| f.0 >= least)),
+    let measured: Result<Vec<Measured>, String> = pairs.iter().map(|pair| measure(pair, results)).collect();
+    let (is_worse, text): (fn(f64, f64) -> bool, _) = match target {
+        Target::AtMost(most) => (|a, b| a > b, format!("<= {}", (most * 100.0).round() / 100.0)),
+        Target::AtLeast(least) => (|a, b| a < b, format!(">= {least}")),
     };
+    let (worst, missing) = match measured {
+        Ok(all) => {
+            let worse = |a: Measured, b: Measured| if is_worse(b.ratio.value, a.ratio.value) { b } else { a };
+            (all.into_iter().reduce(worse), None)
+        }
+        Err(reason) => (None, Some(reason)),
+    };
+    let found = worst.as_ref();
     Ratio {
-        name: name.into(),
-        value: found.map(|f| f.0),
-        low: found.map(|f| f.1),
-        high: found.map(|f| f.2),
+        name,
+        value: found.map(|m| m.ratio.value),
+        low: found.map(|m| m.ratio.low),
+        high: found.map(|m| m.ratio.high),
+        coverage: found.map(|m| m.ratio.coverage),
+        near: found.and_then(|m| m.near),
+        far: found.and_then(|m| m.far),
+        null: found.map(|m| Null { value: m.null.value, low: m.null.low, high: m.null.high }),
         target: text,
-        met,
+        decision: found.map(|m| decide(m, target)),
         missing,
     }
 }
 
-/// Returns the ratio of each run of the first case to one of the second. That is the nearest in
-/// time among the runs at the same processor distance. If the distance never changed, it is the one
-/// of the same round.
-fn values(pair: &Pair, results: &Results) -> Result<Vec<f64>, String> {
-    let runs = |case: &Case| results.get(case).ok_or_else(|| format!("not measured: {case}"));
-    let (over, under) = (runs(&pair.over)?, runs(&pair.under)?);
-    let figure = |outcome: &Outcome| match pair.figure {
-        Figure::Rate => outcome.packets_per_s(),
-        Figure::Time => outcome.typical_ns.or_else(|| outcome.packets_per_s().map(|rate| 1e9 / rate)),
+/// Returns whether a target is met. A figure decides nothing in three cases. It is nearer to the
+/// target than its null comparison is wide. The target is in its interval. There are too few runs.
+fn decide(measured: &Measured, target: Target) -> Decision {
+    let Measured { ratio, null, runs, .. } = measured;
+    let (limit, is_met) = match target {
+        Target::AtMost(most) => (most, ratio.value <= most),
+        Target::AtLeast(least) => (least, ratio.value >= least),
     };
-    let values: Vec<f64> = settled(over)
-        .filter_map(|(round, over)| {
-            let alike = settled(under).filter(|(_, under)| is_same_distance(over.line_ns, under.line_ns));
-            let (_, under) = alike.min_by_key(|(other, _)| other.abs_diff(round))?;
-            Some(figure(over)? / figure(under)?)
-        })
-        .collect();
-    if values.is_empty() {
-        return Err(format!("no runs of both at the same processor distance: {}; {}", pair.over, pair.under));
+    // Ratios are compared as ratios: 0.5 is as far from 1 as 2 is. A null comparison beside 1 is as
+    // wide as if it reached 1.
+    let distance = (ratio.value / limit).ln().abs();
+    let null_width = (null.high.max(1.0) / null.low.min(1.0)).ln();
+    let holds_target = ratio.low < limit && limit < ratio.high;
+    match is_met {
+        _ if *runs < RUNS_MIN || holds_target || null_width > distance => Decision::NotDecided,
+        true => Decision::Met,
+        false => Decision::Missed,
     }
-    Ok(values)
 }
 
-/// Returns the runs at a constant processor distance, with their rounds.
-fn settled(runs: &[Option<Outcome>]) -> impl Iterator<Item = (usize, &Outcome)> {
-    let measured = runs.iter().enumerate().filter_map(|(round, run)| Some((round, run.as_ref()?)));
-    measured.filter(|(_, run)| !run.is_unsettled)
+/// Returns the figures of a pair: the median over the rounds of a run, and of those the median over
+/// the runs. The null comparison is that of the reference with its repetition.
+fn measure(pair: &Pair, results: &[GroupRuns]) -> Result<Measured, String> {
+    let again = Case { again: true, ..pair.under.clone() };
+    let needed = [&pair.over, &pair.under, &again];
+    let not_measured = || format!("not measured: {}; {}", pair.over, pair.under);
+    let group = results
+        .iter()
+        .find(|result| needed.iter().all(|case| result.group.cases.contains(case)))
+        .ok_or_else(not_measured)?;
+    let [over, under, again] = needed.map(|case| group.of(case));
+    let compare = |over: &[&Outcome], under: &[&Outcome]| -> Vec<Vec<f64>> {
+        let runs = over.iter().zip(under);
+        runs.map(|(over, under)| by_round(&over.blocks, &under.blocks, pair.figure)).collect()
+    };
+    let ratios = compare(&over, &under);
+    let of_runs = |ratios: &[Vec<f64>]| -> Vec<f64> { ratios.iter().filter_map(|r| median(r)).collect() };
+    let values = of_runs(&ratios);
+    let ratio = median_interval(&values).ok_or_else(not_measured)?;
+    let null = median_interval(&of_runs(&compare(&again, &under))).ok_or_else(not_measured)?;
+    let lines = group.of(&atomics());
+    let at_distance = |is_near: bool| {
+        let rounds = ratios.iter().zip(&lines).flat_map(|(ratios, line)| ratios.iter().zip(&line.blocks));
+        let kept: Vec<f64> =
+            rounds.filter(|(_, line)| (**line <= NEAR_NS) == is_near).map(|(ratio, _)| *ratio).collect();
+        if kept.len() < ROUNDS_MIN { None } else { median(&kept) }
+    };
+    Ok(Measured { ratio, null, near: at_distance(true), far: at_distance(false), runs: values.len() })
+}
+
+/// Returns the ratio of each round.
+fn by_round(over: &[f64], under: &[f64], figure: Figure) -> Vec<f64> {
+    let rounds = over.iter().zip(under);
+    match figure {
+        Figure::Time => rounds.map(|(over, under)| over / under).collect(),
+        // A rate is the inverse of a time.
+        Figure::Rate => rounds.map(|(over, under)| under / over).collect(),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn timed(ns: f64) -> Option<Outcome> {
-        Some(Outcome { typical_ns: Some(ns), ..Outcome::default() })
+    /// The times of a case's blocks, run by run.
+    type Runs = Vec<Vec<f64>>;
+
+    /// Returns the runs of a group with those times.
+    fn runs(cases: Vec<(Case, Runs)>) -> GroupRuns {
+        let outcome = |blocks: &[f64]| Outcome { blocks: blocks.to_vec(), ..Outcome::default() };
+        let run = |run: usize| RunOutcome {
+            cases: cases.iter().map(|(_, runs)| outcome(&runs[run])).collect(),
+            error: None,
+        };
+        let runs = (0..cases[0].1.len()).map(run).collect();
+        let group = Group { cases: cases.into_iter().map(|(case, _)| case).collect(), threads: false };
+        GroupRuns { group, runs }
     }
 
-    fn flow(packets: u64) -> Option<Outcome> {
-        Some(Outcome { packets, elapsed_s: 1.0, ..Outcome::default() })
+    /// Returns three equal runs.
+    fn thrice(blocks: &[f64]) -> Runs {
+        vec![blocks.to_vec(); 3]
     }
 
-    fn find(results: &Results, name: &str) -> Ratio {
+    /// Returns runs of one block each.
+    fn single(blocks: &[f64]) -> Runs {
+        blocks.iter().map(|ns| vec![*ns]).collect()
+    }
+
+    fn again(case: &Case) -> Case {
+        Case { again: true, ..case.clone() }
+    }
+
+    fn find(results: &[GroupRuns], name: &str) -> Ratio {
         all(results, &Settings::default()).into_iter().find(|ratio| ratio.name == name).unwrap()
+    }
+
+    fn shm_64() -> Case {
+        latency(Subject::Stripline, "shm", Wait::Spin, 64)
+    }
+
+    /// Returns the ratio of 64 B over two atomics.
+    fn over_atomic(shm: Runs, atomic: Runs, repeated: Runs) -> Ratio {
+        let cases = vec![(atomics(), atomic), (shm_64(), shm), (again(&atomics()), repeated)];
+        find(&[runs(cases)], "shm_64_over_atomic")
     }
 
     #[test]
     fn ratios_are_of_one_round_each() {
-        let shm = Case::new(Measure::Latency, Subject::Stripline, "shm", Wait::Spin, 64);
-        let mut results = Results::new();
-        results.insert(shm, vec![timed(70.0), timed(140.0), None]);
-        results.insert(atomics(), vec![timed(50.0), timed(100.0), timed(1.0)]);
-        let ratio = find(&results, "shm_64_over_atomic");
-        assert_eq!((ratio.value, ratio.met, &*ratio.target), (Some(1.4), Some(true), "<= 1.5"));
+        // The processors moved apart after the first round.
+        let ratio = over_atomic(
+            thrice(&[70.0, 280.0, 288.0]),
+            thrice(&[50.0, 200.0, 200.0]),
+            thrice(&[50.0, 202.0, 200.0]),
+        );
+        assert_eq!((ratio.value, ratio.decision), (Some(1.4), Some(Decision::Met)));
+        assert_eq!((&*ratio.target, ratio.coverage), ("<= 1.5", Some(0.75)));
+        assert_eq!(ratio.null, Some(Null { value: 1.0, low: 1.0, high: 1.0 }));
         assert!(ratio.missing.is_none());
     }
 
     #[test]
-    fn only_like_is_compared_with_like() {
-        let run = |ns, line_ns, is_unsettled| {
-            let outcome = Outcome { typical_ns: Some(ns), line_ns: Some(line_ns), ..Outcome::default() };
-            Some(Outcome { is_unsettled, ..outcome })
+    fn near_and_far_rounds_have_figures_of_their_own() {
+        let (shm, atomic) = ([[100.0; 5], [450.0; 5]].concat(), [[50.0; 5], [300.0; 5]].concat());
+        let ratio = over_atomic(thrice(&shm), thrice(&atomic), thrice(&atomic));
+        assert_eq!((ratio.near, ratio.far), (Some(2.0), Some(1.5)));
+        let ratio = over_atomic(thrice(&shm[..5]), thrice(&atomic[..5]), thrice(&atomic[..5]));
+        assert_eq!((ratio.near, ratio.far), (Some(2.0), None));
+    }
+
+    #[test]
+    fn a_null_comparison_that_is_too_wide_decides_nothing() {
+        let decision = |null| over_atomic(thrice(&[140.0]), thrice(&[100.0]), single(null)).decision;
+        // 1.4 is 7 % below 1.5.
+        assert_eq!(decision(&[98.0, 100.0, 102.0]), Some(Decision::Met));
+        assert_eq!(decision(&[95.0, 100.0, 104.0]), Some(Decision::NotDecided));
+        // A bias is no better than a spread.
+        assert_eq!(decision(&[109.0, 110.0, 111.0]), Some(Decision::NotDecided));
+    }
+
+    #[test]
+    fn an_interval_around_the_target_and_two_runs_decide_nothing() {
+        let decision = |shm: &[f64]| {
+            let atomic = vec![vec![100.0]; shm.len()];
+            over_atomic(single(shm), atomic.clone(), atomic).decision
         };
-        let shm = Case::new(Measure::Latency, Subject::Stripline, "shm", Wait::Spin, 64);
-        let mut results = Results::new();
-        results.insert(
-            shm.clone(),
-            vec![run(70.0, 50.0, false), run(300.0, 270.0, false), run(1.0, 50.0, true)],
-        );
-        results.insert(atomics(), vec![run(250.0, 260.0, false), run(50.0, 48.0, false), None]);
-        let ratio = find(&results, "shm_64_over_atomic");
-        assert_eq!((ratio.low, ratio.high), (Some(1.2), Some(1.4)));
-        results.insert(atomics(), vec![run(250.0, 900.0, false)]);
-        let ratio = find(&results, "shm_64_over_atomic");
-        assert!(ratio.value.is_none() && ratio.missing.unwrap().contains("same processor distance"));
+        assert_eq!(decision(&[130.0, 140.0, 151.0]), Some(Decision::NotDecided));
+        assert_eq!(decision(&[130.0, 140.0, 149.0]), Some(Decision::Met));
+        assert_eq!(decision(&[160.0, 170.0, 155.0]), Some(Decision::Missed));
+        assert_eq!(decision(&[130.0, 140.0]), Some(Decision::NotDecided));
     }
 
     #[test]
     fn what_was_not_measured_has_no_figure() {
-        for ratio in all(&Results::new(), &Settings::default()) {
-            assert_eq!((ratio.value, ratio.low, ratio.high, ratio.met), (None, None, None, None));
-            assert!(ratio.missing.is_some(), "{}", ratio.name);
+        for ratio in all(&[], &Settings::default()) {
+            assert_eq!((ratio.value, ratio.low, ratio.coverage, ratio.decision), (None, None, None, None));
+            assert!(ratio.missing.is_some() && ratio.null.is_none(), "{}", ratio.name);
         }
+        // Without the repetition there is no null comparison, and so no ratio.
+        let results = [runs(vec![(atomics(), thrice(&[50.0])), (shm_64(), thrice(&[70.0]))])];
+        assert_eq!(find(&results, "shm_64_over_atomic").value, None);
     }
 
     #[test]
-    fn of_two_the_worse_counts_and_none_without_both() {
-        let case = |measure, subject| Case::new(measure, subject, "uds", Wait::Block, 1024);
-        let mut results = Results::new();
-        results.insert(case(Measure::Latency, Subject::Stripline), vec![timed(105.0)]);
-        results.insert(case(Measure::Latency, Subject::UnixSocket), vec![timed(100.0)]);
-        assert_eq!(find(&results, "uds_1024_over_bare").value, None);
-        results.insert(case(Measure::Throughput, Subject::Stripline), vec![flow(100)]);
-        results.insert(case(Measure::Throughput, Subject::UnixSocket), vec![flow(120)]);
-        let ratio = find(&results, "uds_1024_over_bare");
-        assert_eq!((ratio.value, ratio.met), (Some(1.2), Some(false)));
+    fn of_several_the_worst_counts_and_none_without_all() {
+        let group = |(transport, wait): (&str, Wait), ns: [f64; 4]| {
+            let cases = OUTSTANDING_COUNTS.into_iter().zip(ns).flat_map(|(count, ns)| {
+                let case = outstanding(transport, wait, count);
+                [(again(&case), thrice(&[ns])), (case, thrice(&[ns]))]
+            });
+            runs(cases.collect())
+        };
+        let shm = group(OUTSTANDING[0], [400.0, 200.0, 200.0, 240.0]);
+        assert_eq!(find(&[shm], "call_outstanding_worst_step").value, None);
+        let shm = group(OUTSTANDING[0], [400.0, 200.0, 200.0, 240.0]);
+        let uds = group(OUTSTANDING[1], [8000.0, 2000.0, 2000.0, 2000.0]);
+        let ratio = find(&[shm, uds], "call_outstanding_worst_step");
+        assert_eq!((ratio.value, ratio.decision), (Some(1.2), Some(Decision::Missed)));
     }
 
     #[test]
-    fn small_packets_have_two_targets() {
-        let case = |subject| Case::new(Measure::Throughput, subject, "shm", Wait::Spin, 32);
-        for (shm, ring, met) in [(30, 45, true), (70, 110, true), (39, 60, true), (20, 45, false)] {
-            let results = Results::from([
-                (case(Subject::Stripline), vec![flow(shm * 1_000_000)]),
-                (case(Subject::Ring), vec![flow(ring * 1_000_000)]),
-            ]);
-            assert_eq!(find(&results, "shm_small_over_ring").met, Some(met), "{shm} {ring}");
-        }
+    fn a_rate_is_the_inverse_of_a_time() {
+        let case = |subject| stream(subject, "shm", Wait::Spin, 64);
+        let minimal = case(Subject::MinimalRing);
+        let results = [runs(vec![
+            (minimal.clone(), thrice(&[10.0])),
+            (case(Subject::Stripline), thrice(&[40.0])),
+            (again(&minimal), thrice(&[10.0])),
+        ])];
+        let ratio = find(&results, "shm_64_rate_over_minimal");
+        assert_eq!((ratio.value, ratio.decision), (Some(0.25), Some(Decision::Missed)));
     }
 }

@@ -5,7 +5,7 @@ use serde::{Serialize, Serializer};
 
 use super::case::{Case, Measure, Outcome};
 use super::machine::Machine;
-use super::ratios::Results;
+use super::ratios::GroupRuns;
 use super::statistics::{median, percentile, pool};
 use crate::processes::Usage;
 
@@ -21,17 +21,15 @@ use crate::processes::Usage;
 pub struct Report {
     /// The machine it was measured on.
     pub machine: Machine,
-    /// Number of rounds completed. The runs of a round follow each other; each round reverses the
-    /// direction.
+    /// Number of runs of each group of cases. Each run has processes of its own, and the order of
+    /// the groups reverses from one run to the next.
     pub rounds: u32,
-    /// Seconds measured in one run.
+    /// Seconds measured in one run of a group, on average.
     pub seconds_per_run: f64,
-    /// The cost of one reading of the clock, in nanoseconds. Percentiles include half of one.
+    /// The cost of one reading of the clock, in nanoseconds. Percentiles include one.
     pub clock_ns: Option<f64>,
     /// The same loop without a peer.
     pub noise: Percentiles,
-    /// One case compared with itself.
-    pub null_comparison: Null,
     /// The rungs.
     pub rows: Vec<Row>,
     /// The figures with a target.
@@ -72,7 +70,7 @@ pub struct Row {
     /// The number of calls kept outstanding; `None` if each call waits for the one before. Packets
     /// are calls then.
     pub outstanding: Option<u32>,
-    /// Half a round trip, in nanoseconds; for memcpy, one copy.
+    /// The time of a packet one way, in nanoseconds; for memcpy, of one copy.
     pub one_way_ns: Percentiles,
     /// Packets received per second: the median of the runs.
     pub packets_per_s: Option<f64>,
@@ -110,7 +108,7 @@ pub struct Row {
 /// ```
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Run {
-    /// The mean one-way time in a batch, in nanoseconds; the median over batches.
+    /// The mean one-way time in a block, in nanoseconds; the median over blocks.
     pub typical_ns: Option<f64>,
     /// Packets per second.
     pub packets_per_s: Option<f64>,
@@ -124,10 +122,10 @@ pub struct Run {
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Percentiles {
-    /// The median over runs of the median over batches, without the clock. Ratios are made from it.
+    /// The median over runs of the median over blocks, without the clock: half of a round trip.
     pub typical: Option<f64>,
-    /// The median of the single trips of all runs together. It and the following figures include
-    /// the clock's cost.
+    /// The median of the single packets of all runs together. It and the following figures are
+    /// measured one way, by one clock for both sides. They include one reading of it.
     pub p50: Option<f64>,
     /// The 99th percentile.
     pub p99: Option<f64>,
@@ -135,7 +133,7 @@ pub struct Percentiles {
     pub p999: Option<f64>,
     /// The maximum.
     pub max: Option<f64>,
-    /// Number of trips timed one by one.
+    /// Number of packets timed one by one.
     pub samples: u64,
 }
 
@@ -152,89 +150,136 @@ pub struct Ratio {
     /// Its name: numerator over denominator.
     #[serde(skip)]
     pub name: String,
-    /// The ratio in a round; the median over rounds.
+    /// The median over the rounds of a run; the median over runs.
     pub value: Option<f64>,
-    /// The lower end of its 95 % interval (bootstrap over rounds).
+    /// The lower end of its interval.
     pub low: Option<f64>,
     /// The upper end of that interval.
     pub high: Option<f64>,
+    /// The probability that the interval holds the true median over runs: 0.75 for three runs, 0.97
+    /// for six. The null comparison's interval has the same.
+    pub coverage: Option<f64>,
+    /// The median over rounds with the processors near each other; `None`: too few.
+    pub near: Option<f64>,
+    /// The same with the processors far apart.
+    pub far: Option<f64>,
+    /// The reference compared with itself, in blocks of the same runs.
+    pub null: Option<Null>,
     /// The target in words.
     pub target: String,
-    /// Whether the target is met.
-    pub met: Option<bool>,
+    /// Whether the target is met, as far as these runs can decide it.
+    pub decision: Option<Decision>,
     /// The reason why there is no value.
     pub missing: Option<String>,
 }
 
-/// A comparison of one case with itself.
+/// A decision on a target.
+///
+/// ```
+/// assert_eq!(stripline_bench::ladder::Decision::NotDecided.as_str(), "not decided");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Decision {
+    /// The target is met.
+    Met,
+    /// The target is missed.
+    Missed,
+    /// The ratio is nearer to the target than its null comparison is wide, its interval holds the
+    /// target, or there were fewer than three runs.
+    NotDecided,
+}
+
+impl Decision {
+    /// Returns the decision as text for the user.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Met => "met",
+            Self::Missed => "MISSED",
+            Self::NotDecided => "not decided",
+        }
+    }
+}
+
+/// A comparison of a case with itself: 1 but for noise.
 ///
 /// ```no_run
 /// # use stripline_bench::ladder::{Settings, run};
 /// let report = run(&Settings { quick: true, ..Settings::default() }, &mut |_| ())?;
-/// println!("{}: {:?}", report.null_comparison.what, report.null_comparison.value);
+/// for ratio in &report.ratios {
+///     println!("{}: {:?}", ratio.name, ratio.null);
+/// }
 /// # Ok::<(), String>(())
 /// ```
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Null {
-    /// The case.
-    pub what: String,
-    /// The median ratio: 1 but for noise.
-    pub value: Option<f64>,
-    /// The lower end of its 95 % interval.
-    pub low: Option<f64>,
+    /// The median ratio.
+    pub value: f64,
+    /// The lower end of its interval.
+    pub low: f64,
     /// The upper end.
-    pub high: Option<f64>,
+    pub high: f64,
 }
 
 /// Returns one row for the latency and the throughput of the same subject.
-pub(super) fn rows(order: &[Case], results: &Results) -> Vec<Row> {
-    let mut groups: Vec<(Case, Vec<&Case>)> = Vec::new();
-    for case in order.iter().filter(|case| !case.again && results.contains_key(case)) {
-        // Streams and ping-pongs share a row; the other measurements have their own.
-        let measure = if case.measure == Measure::Throughput { Measure::Latency } else { case.measure };
-        let key = Case { measure, ..case.clone() };
-        match groups.iter_mut().find(|(known, _)| *known == key) {
-            Some((_, cases)) => cases.push(case),
-            None => groups.push((key, vec![case])),
+pub(super) fn rows(results: &[GroupRuns]) -> Vec<Row> {
+    let mut rows: Vec<(Case, Row)> = Vec::new();
+    for result in results {
+        let mut keys: Vec<(Case, Vec<&Case>)> = Vec::new();
+        for case in result.group.cases.iter().filter(|case| !case.again) {
+            // Streams and ping-pongs share a row; the other measurements have their own.
+            let measure = if case.measure == Measure::Throughput { Measure::Latency } else { case.measure };
+            let key = Case { measure, ..case.clone() };
+            match keys.iter_mut().find(|(known, _)| *known == key) {
+                Some((_, cases)) => cases.push(case),
+                None => keys.push((key, vec![case])),
+            }
+        }
+        for (key, cases) in keys {
+            // The atomics are in many groups; the first gives their row.
+            let is_known = rows.iter().any(|(known, _)| *known == key);
+            if let Some(row) = (!is_known).then(|| row(&key, &cases, result)).flatten() {
+                rows.push((key, row));
+            }
         }
     }
-    groups.iter().map(|(key, cases)| row(key, cases, results)).collect()
+    rows.into_iter().map(|(_, row)| row).collect()
 }
 
-/// Returns the percentiles of single times, pooled over runs. One way is this `share` of the timed
-/// interval.
-pub(super) fn percentiles(runs: &[&Outcome], share: f64) -> Percentiles {
-    let typical: Vec<f64> = runs.iter().filter_map(|run| run.typical_ns).collect();
-    let times = pool(runs.iter().map(|run| &run.round_trips[..]));
-    let at = |part| percentile(&times, part).map(|ns| ns as f64 * share);
+/// Returns the times of a case, pooled over runs.
+pub(super) fn percentiles(runs: &[&Outcome]) -> Percentiles {
+    let times = pool(runs.iter().map(|run| &run.times[..]));
+    let at = |part| percentile(&times, part).map(|ns| ns as f64);
     Percentiles {
-        typical: median(&typical),
+        typical: typical(runs),
         p50: at(0.5),
         p99: at(0.99),
         p999: at(0.999),
-        max: times.last().map(|(ns, _)| *ns as f64 * share),
+        max: times.last().map(|(ns, _)| *ns as f64),
         samples: times.iter().map(|(_, count)| count).sum(),
     }
 }
 
-fn row(key: &Case, cases: &[&Case], results: &Results) -> Row {
-    let runs = |measure: Measure| -> Vec<&Outcome> {
-        let of = cases.iter().filter(|case| case.measure == measure);
-        of.filter_map(|case| results.get(case)).flatten().flatten().collect()
+/// Returns the median over runs of the median over blocks.
+fn typical(runs: &[&Outcome]) -> Option<f64> {
+    median(&runs.iter().filter_map(|run| run.typical_ns()).collect::<Vec<_>>())
+}
+
+/// Returns the row of a subject; `None`: no run was measured.
+fn row(key: &Case, cases: &[&Case], result: &GroupRuns) -> Option<Row> {
+    let runs = |measures: &[Measure]| -> Vec<&Outcome> {
+        let of = cases.iter().filter(|case| measures.contains(&case.measure));
+        of.flat_map(|case| result.of(case)).collect()
     };
-    let (latency, publish) = (runs(Measure::Latency), runs(Measure::Publish));
-    let (mut stream, pipeline) = (runs(Measure::Throughput), runs(Measure::Pipeline));
-    stream.extend(runs(Measure::Outstanding));
-    let all: Vec<&Outcome> =
-        [&latency, &stream, &publish, &pipeline].into_iter().flatten().copied().collect();
-    let rate =
-        |runs: &[&Outcome]| median(&runs.iter().filter_map(|run| run.packets_per_s()).collect::<Vec<_>>());
-    let packets_per_s = rate(&stream).or_else(|| rate(&pipeline));
-    let rounds = latency.len().max(stream.len()).max(publish.len()).max(pipeline.len());
+    let (latency, publish) = (runs(&[Measure::Latency, Measure::Wake]), runs(&[Measure::Publish]));
+    let rates = runs(&[Measure::Throughput, Measure::Outstanding, Measure::Pipeline]);
+    let pipeline = runs(&[Measure::Pipeline]);
+    let all: Vec<&Outcome> = cases.iter().flat_map(|case| result.of(case)).collect();
     let times = if latency.is_empty() { &publish } else { &latency };
-    let rates = if stream.is_empty() { &pipeline } else { &stream };
+    let rounds = times.len().max(rates.len());
+    let packets_per_s = typical(&rates).map(|ns| 1e9 / ns);
     let total = |of: fn(&Usage) -> u64| all.iter().map(|run| of(&run.usage)).sum();
-    Row {
+    (!all.is_empty()).then(|| Row {
         what: key.subject.name().into(),
         transport: key.transport.clone(),
         wait: key.wait.name().into(),
@@ -243,16 +288,16 @@ fn row(key: &Case, cases: &[&Case], results: &Results) -> Row {
         outstanding: (key.measure == Measure::Outstanding).then_some(key.readers),
         components: key.components,
         statistics: key.statistics,
-        one_way_ns: percentiles(&latency, 0.5),
+        one_way_ns: percentiles(&latency),
         packets_per_s,
         bytes_per_s: packets_per_s.map(|rate| rate * key.size as f64),
-        publish_ns: median(&publish.iter().filter_map(|run| run.typical_ns).collect::<Vec<_>>()),
-        per_packet_ns: rate(&pipeline).map(|rate| 1e9 / rate),
+        publish_ns: typical(&publish),
+        per_packet_ns: typical(&pipeline),
         runs: rounds,
         per_run: (0..rounds)
             .map(|index| Run {
-                typical_ns: times.get(index).and_then(|run| run.typical_ns),
-                packets_per_s: rates.get(index).and_then(|run| run.packets_per_s()),
+                typical_ns: times.get(index).and_then(|run| run.typical_ns()),
+                packets_per_s: rates.get(index).and_then(|run| run.typical_ns()).map(|ns| 1e9 / ns),
             })
             .collect(),
         lost: all.iter().map(|run| run.lost).sum(),
@@ -261,7 +306,7 @@ fn row(key: &Case, cases: &[&Case], results: &Results) -> Row {
         voluntary_switches: total(|usage| usage.voluntary_switches),
         involuntary_switches: total(|usage| usage.involuntary_switches),
         peak_kib: all.iter().map(|run| run.usage.peak_kib).max().unwrap_or(0),
-    }
+    })
 }
 
 fn by_name<S: Serializer>(ratios: &[Ratio], serializer: S) -> Result<S::Ok, S::Error> {
@@ -274,26 +319,32 @@ fn by_name<S: Serializer>(ratios: &[Ratio], serializer: S) -> Result<S::Ok, S::E
 
 #[cfg(test)]
 mod tests {
-    use super::super::case::{Subject, Wait};
+    use super::super::case::{Group, RunOutcome, Subject, Wait};
     use super::*;
 
     #[test]
     fn latency_and_throughput_share_a_row_and_ratios_are_named() {
         let latency = Case::new(Measure::Latency, Subject::Stripline, "shm", Wait::Spin, 64);
         let stream = Case { measure: Measure::Throughput, ..latency.clone() };
-        let timed =
-            Outcome { typical_ns: Some(70.0), round_trips: vec![(140, 300)], lost: 1, ..Outcome::default() };
-        let flow = Outcome { packets: 1000, elapsed_s: 0.5, ..Outcome::default() };
+        let again = Case { again: true, ..latency.clone() };
+        let outcome = |ns: f64| Outcome { blocks: vec![ns, ns], ..Outcome::default() };
+        let timed = Outcome { times: vec![(90, 300)], lost: 1, ..outcome(70.0) };
+        let run = RunOutcome { cases: vec![timed, outcome(500_000.0), outcome(1.0)], error: None };
+        let group = Group { cases: vec![latency, stream, again], threads: false };
         let results =
-            Results::from([(latency.clone(), vec![Some(timed)]), (stream.clone(), vec![None, Some(flow)])]);
-        let rows = rows(&[latency, stream], &results);
+            [GroupRuns { group: group.clone(), runs: vec![run] }, GroupRuns { group, runs: vec![] }];
+        let rows = rows(&results);
         assert_eq!(rows.len(), 1);
         let json = serde_json::to_value(&rows[0]).unwrap();
         assert_eq!(
             (&json["what"], &json["transport"], &json["wait"]),
             (&"stripline".into(), &"shm".into(), &"spin".into())
         );
-        assert_eq!((&json["one_way_ns"]["p50"], &json["one_way_ns"]["p99"]), (&70.0.into(), &().into()));
+        let times = &json["one_way_ns"];
+        assert_eq!(
+            (&times["typical"], &times["p50"], &times["p99"]),
+            (&70.0.into(), &90.0.into(), &().into())
+        );
         assert_eq!((&json["packets_per_s"], &json["bytes_per_s"]), (&2000.0.into(), &128_000.0.into()));
         assert_eq!((&json["runs"], &json["lost"]), (&1.into(), &1.into()));
     }

@@ -1,7 +1,7 @@
 //! Medians, intervals, and percentiles with enough samples.
 
-/// Number of draws of the bootstrap.
-const DRAWS: usize = 10_000;
+/// The coverage that an interval has if there are enough values.
+const COVERAGE: f64 = 0.95;
 /// The least number of samples beyond a percentile for it to be reported.
 const BEYOND: u64 = 100;
 
@@ -12,26 +12,40 @@ pub(crate) fn median(values: &[f64]) -> Option<f64> {
     sorted_median(&sorted)
 }
 
-/// Returns the median and its 95 % interval, by repeated resampling with replacement. Deterministic
-/// for the same values.
-pub(crate) fn bootstrap(values: &[f64]) -> Option<(f64, f64, f64)> {
-    let value = median(values)?;
-    let mut random = 0x9e37_79b9_7f4a_7c15u64;
-    let mut draw = vec![0.0; values.len()];
-    let mut medians: Vec<f64> = (0..DRAWS)
-        .map(|_| {
-            for value in &mut draw {
-                random ^= random << 13;
-                random ^= random >> 7;
-                random ^= random << 17;
-                *value = values[(random % values.len() as u64) as usize];
-            }
-            draw.sort_by(f64::total_cmp);
-            sorted_median(&draw).unwrap_or(value)
-        })
-        .collect();
-    medians.sort_by(f64::total_cmp);
-    Some((value, medians[DRAWS * 25 / 1000], medians[DRAWS * 975 / 1000]))
+/// A median with an interval from one of the values to another.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct MedianInterval {
+    pub value: f64,
+    pub low: f64,
+    pub high: f64,
+    /// The probability that the interval holds the true median, for any distribution.
+    pub coverage: f64,
+}
+
+/// Returns the median and the narrowest interval that covers the true one with 95 %. If there are
+/// too few values for that, the interval is their range.
+///
+/// Each value is below the true median with probability 1/2. So the number of values below it has a
+/// binomial distribution. The interval from the k-th smallest to the k-th largest misses the median
+/// if fewer than k values lie on one side.
+pub(crate) fn median_interval(values: &[f64]) -> Option<MedianInterval> {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let value = sorted_median(&sorted)?;
+    let n = sorted.len();
+    // The probability that exactly `below` values lie below the median.
+    let mut exactly = 0.5f64.powi(n as i32);
+    let mut coverage = 1.0 - 2.0 * exactly;
+    let mut cut = 0;
+    for below in 1..n.div_ceil(2) {
+        exactly *= (n - below + 1) as f64 / below as f64;
+        if coverage - 2.0 * exactly < COVERAGE {
+            break;
+        }
+        coverage -= 2.0 * exactly;
+        cut = below;
+    }
+    Some(MedianInterval { value, low: sorted[cut], high: sorted[n - 1 - cut], coverage: coverage.max(0.0) })
 }
 
 /// Returns the value below which the share of the samples lies, if enough lie beyond it. `counts`
@@ -80,15 +94,26 @@ mod tests {
     }
 
     #[test]
-    fn the_interval_holds_the_median_and_shrinks_with_the_spread() {
-        assert_eq!(bootstrap(&[]), None);
-        assert_eq!(bootstrap(&[2.0]), Some((2.0, 2.0, 2.0)));
-        let wide = bootstrap(&[1.0, 2.0, 3.0, 4.0, 5.0]).unwrap();
-        assert!(wide.1 <= wide.0 && wide.0 <= wide.2, "{wide:?}");
-        assert!(wide.1 < 3.0 && wide.2 > 3.0, "{wide:?}");
-        let narrow = bootstrap(&[2.9, 3.0, 3.0, 3.0, 3.1]).unwrap();
-        assert!(narrow.2 - narrow.1 < wide.2 - wide.1);
-        assert_eq!(bootstrap(&[1.0, 2.0, 3.0]), bootstrap(&[1.0, 2.0, 3.0]));
+    fn an_interval_has_the_coverage_that_it_claims() {
+        assert_eq!(median_interval(&[]), None);
+        let values = |n: usize| (1..=n).map(|value| value as f64).collect::<Vec<_>>();
+        for (n, low, high, coverage) in [
+            (1, 1.0, 1.0, 0.0),
+            (2, 1.0, 2.0, 0.5),
+            (3, 1.0, 3.0, 0.75),
+            (5, 1.0, 5.0, 0.9375),
+            (6, 1.0, 6.0, 0.96875),
+            (8, 1.0, 8.0, 0.992_187_5),
+            (9, 2.0, 8.0, 0.9609375),
+            (20, 6.0, 15.0, 0.958_610_534_667_968_8),
+        ] {
+            let found = median_interval(&values(n)).unwrap();
+            assert_eq!((found.low, found.high), (low, high), "{n}");
+            assert!((found.coverage - coverage).abs() < 1e-12, "{n}: {}", found.coverage);
+        }
+        // The most runs that can be asked for.
+        let many = median_interval(&values(1000)).unwrap();
+        assert!(many.low < many.value && many.value < many.high && many.coverage >= 0.95, "{many:?}");
     }
 
     #[test]

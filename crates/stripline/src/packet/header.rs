@@ -257,6 +257,29 @@ mod tests {
         assert_eq!(frame, example);
     }
 
+    /// Checks the table of cache lines in `docs/performance.md`: bytes of a packet, and the lines
+    /// of its frame. A packet that fits has the short header.
+    #[test]
+    fn the_lines_of_a_frame_are_those_of_the_table() {
+        let document = include_str!("../../../../docs/performance.md");
+        let (_, table) = document.split_once("| bytes | lines of the frame |").unwrap();
+        let row = |line: &str| -> Option<Vec<usize>> {
+            let cells = line.strip_prefix('|')?.strip_suffix('|')?.split('|');
+            cells.map(|cell| cell.trim().replace(',', "").parse().ok()).collect()
+        };
+        let rows: Vec<Vec<usize>> =
+            table.lines().skip(2).take_while(|line| !line.is_empty()).filter_map(row).collect();
+        let sizes: Vec<usize> = rows.iter().map(|row| row[0]).collect();
+        assert_eq!(sizes, [8, 32, 64, 256, 1024, 8192, 65_536]);
+        for row in rows {
+            let is_short = row[0] <= Header::SHORT_PAYLOAD_MAX;
+            let header = if is_short { Header::SHORT_BYTES } else { HEADER_BYTES };
+            let lines = |bytes: usize| stripline_ring::frame_stride(bytes) / stripline_ring::LINE;
+            // The minimal ring has the ring's own header only.
+            assert_eq!(row[1..], [lines(header + row[0]), lines(row[0])], "{} B", row[0]);
+        }
+    }
+
     #[test]
     fn kinds_parse_back_and_unknown_ones_do_not() {
         for kind in [Kind::Data, Kind::Stream, Kind::End] {

@@ -2,50 +2,48 @@
 
 use std::hint::{black_box, spin_loop};
 use std::os::fd::BorrowedFd;
+use std::rc::Rc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
 
 use rustix::thread::futex;
 
 use super::super::Problem;
-use super::super::case::{Case, Measure, Outcome};
-use super::super::measure::{Receiver, Sender, timed};
+use super::super::case::Case;
+use super::super::measure::{self, OneWayTimes, Receiver, Sender, Side};
+use super::super::turns::{APART, now_ns};
 use crate::memory::{Mapping, PAGE};
 
-/// A distance beyond the prefetcher, which fetches cache lines in pairs.
-const APART: usize = 256;
 /// The memory that memcpy uses, in bytes: as much as a link's ring.
 const REGION: usize = 1 << 21;
 
-pub(crate) fn atomics(
-    case: &Case,
-    place: u32,
-    seconds: f64,
-    file: BorrowedFd<'_>,
-) -> Result<Outcome, Problem> {
-    let memory = Mapping::new(file, PAGE, 0)?;
-    let (own, peers) = (place as usize * APART, (1 - place as usize) * APART);
-    let receiver = AtomicWord { word: memory.atomic(peers), last: 0 };
-    super::run_pair(case, place, seconds, AtomicWord { word: memory.atomic(own), last: 0 }, receiver)
+/// Connects one side of two words.
+pub(crate) fn atomics(case: &Case, place: u32, file: BorrowedFd<'_>) -> Result<Box<dyn Side>, Problem> {
+    let memory = Rc::new(Mapping::new(file, PAGE, 0)?);
+    let end = |place: u32| AtomicWord { memory: Rc::clone(&memory), at: place as usize * APART, last: 0 };
+    Ok(measure::side(case, place, end(place), end(1 - place)))
 }
 
 /// A sender or receiver with a single word as its packet.
-struct AtomicWord<'a> {
-    word: &'a AtomicU64,
+struct AtomicWord {
+    memory: Rc<Mapping>,
+    at: usize,
     last: u64,
 }
 
-impl Sender for AtomicWord<'_> {
+impl Sender for AtomicWord {
+    #[inline]
     fn send(&mut self, word: u64) -> Result<(), Problem> {
-        self.word.store(word, Ordering::Release);
+        self.memory.atomic::<AtomicU64>(self.at).store(word, Ordering::Release);
         Ok(())
     }
 }
 
-impl Receiver for AtomicWord<'_> {
+impl Receiver for AtomicWord {
+    #[inline]
     fn receive(&mut self) -> Result<u64, Problem> {
+        let own: &AtomicU64 = self.memory.atomic(self.at);
         loop {
-            let word = self.word.load(Ordering::Acquire);
+            let word = own.load(Ordering::Acquire);
             if word != self.last {
                 self.last = word;
                 return Ok(word);
@@ -55,104 +53,109 @@ impl Receiver for AtomicWord<'_> {
     }
 }
 
-pub(crate) fn futex(case: &Case, place: u32, seconds: f64, file: BorrowedFd<'_>) -> Result<Outcome, Problem> {
-    let memory = Mapping::new(file, PAGE, 0)?;
-    let doorbell = |place: usize| FutexWord {
-        bell: memory.atomic(place * APART),
-        word: memory.atomic(place * APART + 8),
-        last: 0,
-    };
-    super::run_pair(case, place, seconds, doorbell(place as usize), doorbell(1 - place as usize))
+/// Connects one side of two words on which their readers sleep.
+pub(crate) fn futex(case: &Case, place: u32, file: BorrowedFd<'_>) -> Result<Box<dyn Side>, Problem> {
+    let memory = Rc::new(Mapping::new(file, PAGE, 0)?);
+    let end = |place: u32| FutexWord { memory: Rc::clone(&memory), at: place as usize * APART, last: 0 };
+    Ok(measure::side(case, place, end(place), end(1 - place)))
 }
 
 /// A word, and a count on which its reader sleeps.
-struct FutexWord<'a> {
-    bell: &'a AtomicU32,
-    word: &'a AtomicU64,
+struct FutexWord {
+    memory: Rc<Mapping>,
+    at: usize,
     last: u32,
 }
 
-impl Sender for FutexWord<'_> {
+impl FutexWord {
+    fn bell(&self) -> &AtomicU32 {
+        self.memory.atomic(self.at)
+    }
+
+    fn word(&self) -> &AtomicU64 {
+        self.memory.atomic(self.at + 8)
+    }
+}
+
+impl Sender for FutexWord {
     fn send(&mut self, word: u64) -> Result<(), Problem> {
         // Relaxed: the Release of the bell orders it.
-        self.word.store(word, Ordering::Relaxed);
-        self.bell.fetch_add(1, Ordering::Release);
-        futex::wake(self.bell, futex::Flags::empty(), 1).map_err(|e| format!("futex: {e}"))?;
+        self.word().store(word, Ordering::Relaxed);
+        self.bell().fetch_add(1, Ordering::Release);
+        futex::wake(self.bell(), futex::Flags::empty(), 1).map_err(|e| format!("futex: {e}"))?;
         Ok(())
     }
 }
 
-impl Receiver for FutexWord<'_> {
+impl Receiver for FutexWord {
     fn receive(&mut self) -> Result<u64, Problem> {
         loop {
-            let doorbell = self.bell.load(Ordering::Acquire);
-            if doorbell != self.last {
-                self.last = doorbell;
-                return Ok(self.word.load(Ordering::Relaxed));
+            let bell = self.bell().load(Ordering::Acquire);
+            if bell != self.last {
+                self.last = bell;
+                // Relaxed: the Acquire of the bell orders it.
+                return Ok(self.word().load(Ordering::Relaxed));
             }
             // The count has changed already, or a signal came: check again.
-            let _ = futex::wait(self.bell, futex::Flags::empty(), doorbell, None);
+            let _ = futex::wait(self.bell(), futex::Flags::empty(), bell, None);
         }
     }
 }
 
-/// Measures copies within one region, from its lower half to its upper: no more memory than a ring
-/// has.
-pub(crate) fn memcpy(case: &Case, seconds: f64) -> Result<Outcome, Problem> {
-    let stride = case.size.next_multiple_of(64);
-    let half = (REGION / 2).max(stride);
-    let mut region = vec![1u8; 2 * half];
-    let (from, to) = region.split_at_mut(half);
-    let mut at = 0;
-    let mut copy = || {
-        to[at..at + case.size].copy_from_slice(black_box(&from[at..at + case.size]));
-        black_box(&mut to[at]);
-        at = if at + 2 * stride > half { 0 } else { at + stride };
-    };
-    let mut outcome = Outcome::default();
-    if case.measure == Measure::Latency {
-        timed(seconds, &mut outcome, || {
-            copy();
-            Ok(())
-        })?;
-        // These are not round trips, but the report halves them.
-        outcome.round_trips.iter_mut().for_each(|(ns, _)| *ns *= 2);
-        return Ok(outcome);
+/// Copies within one region, from its lower half to its upper: no more memory than a ring has.
+pub(crate) struct Memcpy {
+    region: Vec<u8>,
+    size: usize,
+    at: usize,
+}
+
+impl Memcpy {
+    pub(crate) fn new(case: &Case) -> Self {
+        let half = (REGION / 2).max(case.size.next_multiple_of(64));
+        Self { region: vec![1; 2 * half], size: case.size, at: 0 }
     }
-    let start = Instant::now();
-    let chunk = ((1 << 16) / case.size).clamp(1, 1024) as u64;
-    let mut first = None;
-    let end = Duration::from_secs_f64(seconds);
-    loop {
-        (0..chunk).for_each(|_| copy());
-        outcome.packets += chunk;
-        let elapsed = start.elapsed();
-        if first.is_none() && elapsed >= end / 10 {
-            (outcome.packets, first) = (0, Some(elapsed));
-        }
-        if let Some(first) = first
-            && elapsed >= end
-            && outcome.packets > 0
-        {
-            outcome.elapsed_s = (elapsed - first).as_secs_f64();
-            return Ok(outcome);
-        }
+
+    #[inline]
+    fn copy(&mut self) {
+        let stride = self.size.next_multiple_of(64);
+        let half = self.region.len() / 2;
+        let (from, to) = self.region.split_at_mut(half);
+        let end = self.at + self.size;
+        to[self.at..end].copy_from_slice(black_box(&from[self.at..end]));
+        black_box(&mut to[self.at]);
+        self.at = if self.at + 2 * stride > half { 0 } else { self.at + stride };
     }
 }
 
-/// Measures the same loop without work: the cost of the clock, and interruptions by the machine.
-pub(crate) fn noise(seconds: f64) -> Result<Outcome, Problem> {
-    let mut outcome = Outcome::default();
-    timed(seconds, &mut outcome, || Ok(()))?;
-    // The cost of one reading of the clock.
-    let mut readings = Vec::new();
-    for _ in 0..1000 {
-        let start = Instant::now();
-        for _ in 0..100 {
-            black_box(Instant::now());
-        }
-        readings.push(start.elapsed().as_nanos() as f64 / 101.0);
+impl Side for Memcpy {
+    fn block(&mut self, count: u64) -> Result<(), Problem> {
+        (0..count).for_each(|_| self.copy());
+        Ok(())
     }
-    outcome.typical_ns = super::super::statistics::median(&readings);
-    Ok(outcome)
+
+    fn stamped(&mut self, count: u64, times: &mut OneWayTimes) -> Result<(), Problem> {
+        for _ in 0..count {
+            let start = now_ns();
+            self.copy();
+            times.record_since(start);
+        }
+        Ok(())
+    }
+}
+
+/// The same loop without work: the cost of the clock, and interruptions by the machine.
+pub(crate) struct Noise;
+
+impl Side for Noise {
+    fn block(&mut self, count: u64) -> Result<(), Problem> {
+        (0..count).for_each(|_| {
+            black_box(now_ns());
+        });
+        Ok(())
+    }
+
+    fn stamped(&mut self, count: u64, times: &mut OneWayTimes) -> Result<(), Problem> {
+        (0..count).for_each(|_| times.record_since(now_ns()));
+        Ok(())
+    }
 }

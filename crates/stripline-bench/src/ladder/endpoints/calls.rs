@@ -1,22 +1,24 @@
 //! Stripline's calls, through their public interface.
 
 use std::collections::VecDeque;
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use stripline::Sample;
-use stripline::call::{CallError, Client, ClientOptions, Pending, Plain, ServerOptions};
-use stripline::node::{Dispatch, Node};
+use stripline::call::{CallError, Client, ClientOptions, Pending, Plain, Server, ServerOptions};
+use stripline::node::Node;
 use stripline::terms::WaitStrategy;
 
 use super::super::Problem;
-use super::super::case::{Case, Measure, Outcome, Wait};
-use super::super::measure::{self, timed};
+use super::super::case::{Case, Measure, Wait};
+use super::super::measure::{self, OneWayTimes, Side, check_echo};
+use super::super::turns::now_ns;
 
 /// Bytes of a request and of a reply.
 pub(crate) const BYTES: usize = size_of::<Block>();
+/// The deadline of each call.
 const TIMEOUT: Duration = Duration::from_secs(15);
-/// The first word of the last call.
-const STOP: u64 = u64::MAX;
 
 /// A request or a reply: plain memory.
 #[derive(Clone, Copy, Default, bytemuck::Pod, bytemuck::Zeroable)]
@@ -28,17 +30,11 @@ impl Sample for Block {
 }
 
 /// A pending call of the echo operation.
-type Echoing<'c> = Pending<'c, Plain<Block>, Plain<Block>, String>;
+type PendingEcho<'c> = Pending<'c, Plain<Block>, Plain<Block>, String>;
 type Echo = Client<Plain<Block>, Plain<Block>, String>;
 
-/// Runs one side of the case; `ready` returns when both sides are ready.
-pub(crate) fn run(
-    case: &Case,
-    place: u32,
-    seconds: f64,
-    node: &Node,
-    ready: impl FnOnce() -> Result<(), Problem>,
-) -> Result<Outcome, Problem> {
+/// Connects one side of the case.
+pub(crate) fn connect<'n>(case: &Case, place: u32, node: &'n Node) -> Result<Box<dyn Side + 'n>, Problem> {
     let wait = match case.wait {
         Wait::None | Wait::Spin => WaitStrategy::Spin,
         Wait::Adaptive => WaitStrategy::Adaptive,
@@ -47,20 +43,19 @@ pub(crate) fn run(
     let text = |error: stripline::Error| error.to_string();
     if place > 0 {
         let options = ServerOptions { wait, ..ServerOptions::default() };
-        let echo = |request: Plain<Block>| {
+        let is_stamped = Arc::new(AtomicBool::new(false));
+        let replies_time = Arc::clone(&is_stamped);
+        let echo = move |request: Plain<Block>| {
+            // Relaxed: set on this thread.
+            let received_ns = if replies_time.load(Ordering::Relaxed) { Some(now_ns()) } else { None };
             let mut reply = Block::default();
             // Read and write all of it, as for packets.
-            let word = measure::read(bytemuck::bytes_of(&request.0)).unwrap_or(STOP);
-            measure::write(bytemuck::bytes_of_mut(&mut reply), word);
-            if word == STOP {
-                node.stop();
-            }
+            let word = measure::read(bytemuck::bytes_of(&request.0))?;
+            measure::write(bytemuck::bytes_of_mut(&mut reply), received_ns.unwrap_or(word));
             Ok::<_, String>(Plain(reply))
         };
-        let mut server = node.server("echo", echo, options).map_err(text)?;
-        ready()?;
-        server.serve(Dispatch::Queue).map_err(text)?;
-        return Ok(Outcome::default());
+        let server = node.server("echo", echo, options).map_err(text)?;
+        return Ok(Box::new(Serving { server, is_stamped }));
     }
     let options = ClientOptions { wait, deadline: TIMEOUT, ..ClientOptions::default() };
     let service = node.service_client("echo", options).map_err(text)?;
@@ -68,14 +63,95 @@ pub(crate) fn run(
     if !service.wait_for_servers(1, TIMEOUT).map_err(text)? {
         return Err("no server connected".into());
     }
-    ready()?;
-    let outcome = match case.measure {
-        Measure::Outstanding => keep_outstanding(&client, case.readers, seconds),
-        _ => one_by_one(&client, seconds),
-    };
-    // The server ends with this call, so its reply may not come.
-    drop(client.call(&request(STOP)));
-    outcome
+    Ok(match case.measure {
+        Measure::Outstanding => Box::new(KeepingOutstanding { client, outstanding: case.readers, word: 0 }),
+        _ => Box::new(Calling { client, word: 0 }),
+    })
+}
+
+/// The server's side.
+struct Serving<'n> {
+    server: Server<'n>,
+    /// Whether a reply carries the time at which its request was received.
+    is_stamped: Arc<AtomicBool>,
+}
+
+impl Side for Serving<'_> {
+    fn block(&mut self, count: u64) -> Result<(), Problem> {
+        for _ in 0..count {
+            // Without a time limit no clock is read while it waits.
+            self.server.serve_one(Duration::MAX).map_err(|error| error.to_string())?;
+        }
+        Ok(())
+    }
+
+    fn stamped(&mut self, count: u64, _times: &mut OneWayTimes) -> Result<(), Problem> {
+        // Relaxed: this thread runs the handler.
+        self.is_stamped.store(true, Ordering::Relaxed);
+        let served = self.block(count);
+        self.is_stamped.store(false, Ordering::Relaxed);
+        served
+    }
+}
+
+/// A client with one call at a time.
+struct Calling {
+    client: Echo,
+    word: u64,
+}
+
+impl Calling {
+    fn call(&self, word: u64) -> Result<u64, Problem> {
+        word_of(self.client.call(&request(word)).map_err(text_of)?)
+    }
+}
+
+impl Side for Calling {
+    fn block(&mut self, count: u64) -> Result<(), Problem> {
+        for _ in 0..count {
+            self.word += 1;
+            check_echo(self.call(self.word)?, self.word)?;
+        }
+        Ok(())
+    }
+
+    fn stamped(&mut self, count: u64, times: &mut OneWayTimes) -> Result<(), Problem> {
+        for _ in 0..count {
+            let sent_ns = now_ns();
+            let received_ns = self.call(sent_ns)?;
+            times.record_since(received_ns);
+            times.record(received_ns.saturating_sub(sent_ns));
+        }
+        Ok(())
+    }
+}
+
+/// A client that keeps many calls outstanding: each reply starts another call.
+struct KeepingOutstanding {
+    client: Echo,
+    outstanding: u32,
+    word: u64,
+}
+
+impl Side for KeepingOutstanding {
+    fn block(&mut self, count: u64) -> Result<(), Problem> {
+        let mut pending: VecDeque<(u64, PendingEcho<'_>)> = VecDeque::new();
+        let take = |pending: &mut VecDeque<(u64, PendingEcho<'_>)>| match pending.pop_front() {
+            Some((word, reply)) => check_echo(word_of(reply.wait().map_err(text_of)?)?, word),
+            None => Ok(()),
+        };
+        for _ in 0..count {
+            if pending.len() == self.outstanding as usize {
+                take(&mut pending)?;
+            }
+            self.word += 1;
+            pending.push_back((self.word, self.client.start(&request(self.word)).map_err(text_of)?));
+        }
+        while !pending.is_empty() {
+            take(&mut pending)?;
+        }
+        Ok(())
+    }
 }
 
 fn request(word: u64) -> Plain<Block> {
@@ -84,63 +160,10 @@ fn request(word: u64) -> Plain<Block> {
     Plain(block)
 }
 
-fn check(reply: Plain<Block>, word: u64) -> Result<(), Problem> {
-    match measure::read(bytemuck::bytes_of(&reply.0))? {
-        echo if echo == word => Ok(()),
-        echo => Err(format!("the reply to call {word} is {echo}")),
-    }
+fn word_of(reply: Plain<Block>) -> Result<u64, Problem> {
+    measure::read(bytemuck::bytes_of(&reply.0))
 }
 
-/// Measures calls one by one. Half of a call is compared with one way of a packet.
-fn one_by_one(client: &Echo, seconds: f64) -> Result<Outcome, Problem> {
-    let mut outcome = Outcome::default();
-    let mut word = 0;
-    timed(seconds, &mut outcome, || {
-        word += 1;
-        check(client.call(&request(word)).map_err(said)?, word)
-    })?;
-    outcome.typical_ns = outcome.typical_ns.map(|ns| ns / 2.0);
-    Ok(outcome)
-}
-
-/// Keeps that many calls outstanding: each reply starts another call.
-fn keep_outstanding(client: &Echo, outstanding: u32, seconds: f64) -> Result<Outcome, Problem> {
-    let mut pending: VecDeque<(u64, Echoing<'_>)> = VecDeque::new();
-    let mut word = 0;
-    let mut step = || {
-        if pending.len() as u32 == outstanding
-            && let Some((word, reply)) = pending.pop_front()
-        {
-            check(reply.wait().map_err(said)?, word)?;
-        }
-        word += 1;
-        pending.push_back((word, client.start(&request(word)).map_err(said)?));
-        Ok::<(), Problem>(())
-    };
-    let mut outcome = Outcome::default();
-    let (start, chunk) = (Instant::now(), 64);
-    let mut first = None;
-    loop {
-        for _ in 0..chunk {
-            step()?;
-        }
-        outcome.packets += chunk;
-        let elapsed = start.elapsed().as_secs_f64();
-        match first {
-            None if elapsed >= seconds / 10.0 => (outcome.packets, first) = (0, Some(elapsed)),
-            Some(first) if elapsed >= seconds => {
-                outcome.elapsed_s = elapsed - first;
-                break;
-            }
-            _ => {}
-        }
-    }
-    for (word, reply) in pending {
-        check(reply.wait().map_err(said)?, word)?;
-    }
-    Ok(outcome)
-}
-
-fn said(error: CallError<String>) -> Problem {
+fn text_of(error: CallError<String>) -> Problem {
     error.to_string()
 }

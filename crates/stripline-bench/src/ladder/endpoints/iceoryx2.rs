@@ -9,19 +9,13 @@ use iceoryx2::port::update_connections::UpdateConnections;
 use iceoryx2::prelude::*;
 
 use super::super::Problem;
-use super::super::case::{Case, Outcome};
-use super::super::measure::{self, Receiver, Sender};
+use super::super::case::{Case, Measure};
+use super::super::measure::{self, Receiver, Sender, Side};
 
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Runs one side: it publishes on its own service and subscribes to the peer's.
-pub(crate) fn run(
-    case: &Case,
-    place: u32,
-    seconds: f64,
-    domain: &str,
-    ready: impl FnOnce() -> Result<(), Problem>,
-) -> Result<Outcome, Problem> {
+/// Connects one side: it publishes on its own service and subscribes to the peer's.
+pub(crate) fn connect(case: &Case, place: u32, domain: &str) -> Result<Box<dyn Side>, Problem> {
     set_log_level(LogLevel::Fatal);
     // As much memory as the ring has.
     let depth = (case.buffer() / case.size).clamp(2, 1024);
@@ -47,24 +41,22 @@ pub(crate) fn run(
         .create()
         .map_err(text("publisher"))?;
     let subscriber = peers.subscriber_builder().create().map_err(text("subscriber"))?;
+    // Of a stream, each side keeps one end only, and drops the other as soon as it is connected.
+    let is_stream = case.measure == Measure::Throughput;
+    let is_connected = || {
+        (is_stream && place > 0 || own.dynamic_config().number_of_subscribers() > 0)
+            && (is_stream && place == 0 || peers.dynamic_config().number_of_publishers() > 0)
+    };
     let patience = Instant::now() + TIMEOUT;
-    while own.dynamic_config().number_of_subscribers() == 0
-        || peers.dynamic_config().number_of_publishers() == 0
-    {
+    while !is_connected() {
         if Instant::now() > patience {
             return Err("iceoryx2: the peer did not connect".into());
         }
         std::thread::sleep(Duration::from_millis(1));
     }
     publisher.update_connections().map_err(text("connections"))?;
-    ready()?;
-    super::run_pair(
-        case,
-        place,
-        seconds,
-        Iceoryx2Sender { publisher, size: case.size },
-        Iceoryx2Receiver { subscriber },
-    )
+    let sender = Iceoryx2Sender { publisher, size: case.size };
+    Ok(measure::side(case, place, sender, Iceoryx2Receiver { subscriber }))
 }
 
 fn text<E: std::fmt::Debug>(what: &str) -> impl Fn(E) -> Problem + '_ {

@@ -6,8 +6,8 @@ use std::mem::zeroed;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use super::super::Problem;
-use super::super::case::{Case, Outcome, Wait};
-use super::super::measure::{self, Receiver, Sender};
+use super::super::case::{Case, Wait};
+use super::super::measure::{self, Receiver, Sender, Side};
 
 /// Returns the largest message that the system allows.
 pub(crate) fn size_max() -> usize {
@@ -42,15 +42,11 @@ pub(crate) fn open(name: &str, case: &Case) -> Result<OwnedFd, Problem> {
     Ok(unsafe { OwnedFd::from_raw_fd(queue) })
 }
 
-/// Runs one side: it sends to one queue and receives from the other.
-pub(crate) fn run(
-    case: &Case,
-    place: u32,
-    seconds: f64,
-    queues: [BorrowedFd<'_>; 2],
-) -> Result<Outcome, Problem> {
+/// Connects one side: it sends to one queue and receives from the other. The queues stay open until
+/// the process ends.
+pub(crate) fn connect(case: &Case, place: u32, queues: [BorrowedFd<'_>; 2]) -> Box<dyn Side> {
     let end = |queue: BorrowedFd<'_>| QueueEnd { queue: queue.as_raw_fd(), bytes: vec![0; case.size] };
-    super::run_pair(case, place, seconds, end(queues[place as usize]), end(queues[1 - place as usize]))
+    measure::side(case, place, end(queues[place as usize]), end(queues[1 - place as usize]))
 }
 
 struct QueueEnd {

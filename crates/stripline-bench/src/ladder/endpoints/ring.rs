@@ -1,4 +1,4 @@
-//! The bare ring, without a link layer: the limit of shared memory.
+//! Stripline's ring without its link layer.
 
 use std::hint::spin_loop;
 use std::os::fd::BorrowedFd;
@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use stripline_ring::{Fence, Mode, Reader, ReaderMode, Writer};
 
 use super::super::Problem;
-use super::super::case::{Case, Outcome};
-use super::super::measure::{self, Receiver, Sender};
+use super::super::case::Case;
+use super::super::measure::{self, Receiver, Sender, Side};
 use crate::memory::{Mapping, PAGE};
 
 /// Bytes of the control page and the cursor page.
@@ -20,14 +20,8 @@ pub(crate) fn bytes(case: &Case) -> usize {
     HEAD + case.buffer()
 }
 
-/// Runs one side: it writes one of the two rings and reads the other.
-pub(crate) fn run(
-    case: &Case,
-    place: u32,
-    seconds: f64,
-    files: [BorrowedFd<'_>; 2],
-    ready: impl FnOnce() -> Result<(), Problem>,
-) -> Result<Outcome, Problem> {
+/// Connects one side: it writes one of the two rings and reads the other.
+pub(crate) fn connect(case: &Case, place: u32, files: [BorrowedFd<'_>; 2]) -> Result<Box<dyn Side>, Problem> {
     let capacity = case.buffer();
     let own = Mapping::new(files[place as usize], HEAD, capacity)?;
     let peers = Mapping::new(files[1 - place as usize], HEAD, capacity)?;
@@ -39,8 +33,8 @@ pub(crate) fn run(
     writer.set_fence(Fence::Compiler);
     let mut reader = reader(&peers, capacity)?;
     reader.set_fence(Fence::Compiler);
-    ready()?;
-    super::run_pair(case, place, seconds, RingSender { writer, size: case.size }, RingReceiver { reader })
+    let sender = RingSender { writer, size: case.size, _memory: own };
+    Ok(measure::side(case, place, sender, RingReceiver { reader, _memory: peers }))
 }
 
 /// Returns a reader of the peer's ring, as soon as that exists.
@@ -68,6 +62,8 @@ fn reader(memory: &Mapping, capacity: usize) -> Result<Reader, Problem> {
 struct RingSender {
     writer: Writer,
     size: usize,
+    /// Dropped after the writer, which uses it.
+    _memory: Mapping,
 }
 
 impl Sender for RingSender {
@@ -87,6 +83,8 @@ impl Sender for RingSender {
 
 struct RingReceiver {
     reader: Reader,
+    /// Dropped after the reader, which uses it.
+    _memory: Mapping,
 }
 
 impl Receiver for RingReceiver {

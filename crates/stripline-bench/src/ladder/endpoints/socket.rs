@@ -5,14 +5,14 @@ use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 
 use super::super::Problem;
-use super::super::case::{Case, Measure, Outcome, Wait};
-use super::super::measure::{self, Receiver, Sender};
+use super::super::case::{Case, Measure, Wait};
+use super::super::measure::{self, Receiver, Sender, Side};
 
 /// Bytes per read while many packets are buffered.
 const BUFFER: usize = 1 << 16;
 
-/// Runs one side over two connections, one to send and one to receive. Unix and TCP sockets use the
-/// same calls.
+/// Connects one side over two connections, one to send and one to receive. Unix and TCP sockets use
+/// the same calls.
 ///
 /// Each direction has a socket of its own, as a one-way stream of packets has. One socket for both
 /// ways is faster, as its reply reuses the memory that the request has just left. But a packet sent
@@ -20,12 +20,11 @@ const BUFFER: usize = 1 << 16;
 ///
 /// # Safety
 /// The descriptors are open and owned by this call.
-pub(crate) unsafe fn run(
+pub(crate) unsafe fn connect(
     case: &Case,
     place: u32,
-    seconds: f64,
     descriptors: [RawFd; 2],
-) -> Result<Outcome, Problem> {
+) -> Result<Box<dyn Side>, Problem> {
     // SAFETY: the caller guarantees it (`# Safety`).
     let [sending, reading] = descriptors.map(|fd| UnixStream::from(unsafe { OwnedFd::from_raw_fd(fd) }));
     let spin = case.wait == Wait::Spin;
@@ -38,9 +37,9 @@ pub(crate) unsafe fn run(
     if case.measure == Measure::Throughput {
         // Several packets per read, if they have arrived.
         let socket = BufReader::with_capacity(BUFFER, reading);
-        return super::run_pair(case, place, seconds, sending, SocketReceiver { socket, bytes });
+        return Ok(measure::side(case, place, sending, SocketReceiver { socket, bytes }));
     }
-    super::run_pair(case, place, seconds, sending, SocketReceiver { socket: reading, bytes })
+    Ok(measure::side(case, place, sending, SocketReceiver { socket: reading, bytes }))
 }
 
 /// A socket that is polled instead of slept on, if the case asks for it.

@@ -1,0 +1,138 @@
+//! The process that is stepped through.
+
+use std::hint::black_box;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Signal, getpid, set_parent_process_death_signal};
+use serde::{Deserialize, Serialize};
+use stripline::node::{Node, Publisher, Subscriber, Topics};
+
+use crate::ladder::{Problem, statistics::median};
+use crate::processes;
+
+/// The job, as JSON.
+pub(super) const JOB_VARIABLE: &str = "STRIPLINE_BENCH_INSTRUCTIONS";
+
+/// Packets before those that are counted: the links have settled, and lazy symbols are bound.
+const WARM_UP: u32 = 1000;
+/// Packets that are counted.
+const PACKETS: usize = 41;
+/// The windows of a packet: nothing, `loan`, `send`, `receive` and the drop.
+const WINDOWS: usize = 5;
+const TIMEOUT: Duration = Duration::from_secs(15);
+
+/// The job of the process.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct InstructionJob {
+    pub transport: String,
+    pub size: usize,
+}
+
+/// Runs the job of a process to count, and returns the exit code. In any other process it returns
+/// `None`.
+pub(crate) fn child_if_launched() -> Option<ExitCode> {
+    processes::answer(JOB_VARIABLE, |job| {
+        let outcome = job.and_then(|job| perform(&job));
+        let is_well = outcome.is_ok();
+        (outcome.err(), is_well)
+    })
+}
+
+fn perform(job: &InstructionJob) -> Result<(), Problem> {
+    // Without its parent, a marker would stop this process for good.
+    set_parent_process_death_signal(Some(Signal::KILL)).map_err(|e| e.to_string())?;
+    // SAFETY: the request takes no further arguments.
+    if unsafe { libc::ptrace(libc::PTRACE_TRACEME) } < 0 {
+        return Err(format!("cannot be stepped through: {}", std::io::Error::last_os_error()));
+    }
+    let text = |error: stripline::Error| error.to_string();
+    let topics = format!("[default]\ntransport = '{}'\nwait = 'spin'\nsampling = 'off'", job.transport);
+    let domain = format!("instructions-{}", getpid().as_raw_nonzero());
+    let node = Node::join(&domain, Topics::parse(&topics).map_err(text)?).map_err(text)?;
+    let mut publisher = node.publisher::<u8>("packets").map_err(text)?;
+    let mut subscriber = node.subscriber::<u8>("packets").map_err(text)?;
+    if !publisher.wait_for_receivers(1, TIMEOUT).map_err(text)? {
+        return Err("the receiver did not connect".into());
+    }
+    let end = Instant::now() + TIMEOUT;
+    while subscriber.senders() == 0 {
+        if Instant::now() > end {
+            return Err("the sender did not connect".into());
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    for _ in 0..WARM_UP {
+        packet(&mut publisher, &mut subscriber, job.size, false)?;
+    }
+    for _ in 0..PACKETS {
+        packet(&mut publisher, &mut subscriber, job.size, true)?;
+    }
+    Ok(())
+}
+
+/// Sends and receives a packet, with a marker before and after each step if it is counted.
+fn packet(
+    publisher: &mut Publisher<u8>,
+    subscriber: &mut Subscriber<u8>,
+    size: usize,
+    is_counted: bool,
+) -> Result<(), Problem> {
+    let text = |error: stripline::Error| error.to_string();
+    window(is_counted, || ());
+    let mut loan = window(is_counted, || publisher.loan(size)).map_err(text)?;
+    loan.fill(7);
+    window(is_counted, || loan.send()).map_err(text)?;
+    let packet = window(is_counted, || subscriber.receive()).map_err(text)?.ok_or("the stream ended")?;
+    black_box(packet.iter().map(|byte| u64::from(*byte)).sum::<u64>());
+    window(is_counted, || drop(packet));
+    Ok(())
+}
+
+/// Runs an action between two markers.
+#[inline(always)]
+fn window<T>(is_counted: bool, action: impl FnOnce() -> T) -> T {
+    mark(is_counted);
+    let result = action();
+    mark(is_counted);
+    result
+}
+
+/// Stops this thread for its parent.
+#[inline(never)]
+fn mark(is_counted: bool) {
+    if is_counted {
+        // SAFETY: the signal stops this thread only, because its parent traces it.
+        unsafe { libc::raise(libc::SIGSTOP) };
+    }
+}
+
+/// Returns the instructions of sending and of receiving: the medians over packets, without those of
+/// the markers.
+pub(super) fn evaluate(windows: &[u64]) -> Result<[u64; 2], Problem> {
+    if windows.len() != PACKETS * WINDOWS {
+        return Err(format!("{} windows in place of {}", windows.len(), PACKETS * WINDOWS));
+    }
+    let middle = |of: fn(&[u64]) -> u64| {
+        let packets: Vec<f64> = windows.chunks(WINDOWS).map(|packet| of(packet) as f64).collect();
+        // An odd number of counts has a whole median.
+        median(&packets).unwrap_or(0.0) as u64
+    };
+    let nothing = middle(|packet| packet[0]);
+    Ok([middle(|packet| packet[1] + packet[2]), middle(|packet| packet[3] + packet[4])]
+        .map(|count| count.saturating_sub(2 * nothing)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_markers_are_not_counted() {
+        let mut windows = [20, 60, 70, 50, 40].repeat(PACKETS);
+        // One packet met something rare.
+        windows[3] = 5000;
+        assert_eq!(evaluate(&windows), Ok([90, 50]));
+        assert!(evaluate(&windows[1..]).is_err());
+    }
+}

@@ -1,0 +1,149 @@
+//! Instructions a packet: a count that is the same on every machine and in every minute.
+//!
+//! A child process sends packets to itself in one thread. Its parent steps through it, one
+//! instruction at a time, from one marker to the next. Instructions of the kernel are not counted:
+//! a system call is one instruction. Writing and reading the payload is not counted either.
+//!
+//! Statistics are off. That is the path of a packet between two samples, as at a high rate. Under
+//! single steps the rate is low, and every packet would be a sample.
+
+mod child;
+mod step;
+
+use std::fmt::Write;
+
+use crate::ladder::Problem;
+
+pub(crate) use child::child_if_launched;
+
+/// The transports of the packets.
+const TRANSPORTS: [&str; 3] = ["shm", "inproc", "uds"];
+/// Bytes of the packets.
+const SIZES: [usize; 3] = [8, 64, 1024];
+/// A count may grow by this share of the one in the table.
+const GROWTH_MAX: f64 = 0.05;
+
+/// The instructions that a packet takes: the median over packets.
+///
+/// ```
+/// use stripline_bench::instructions::InstructionCount;
+///
+/// let count = InstructionCount { transport: "shm".into(), size: 64, send: 130, receive: 140 };
+/// assert_eq!(count.to_string(), "| `shm` | 64 | 130 | 140 |");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InstructionCount {
+    /// The transport.
+    pub transport: String,
+    /// Bytes of the packet.
+    pub size: usize,
+    /// From `loan` to `send`, both included.
+    pub send: u64,
+    /// From `receive` to the drop of the packet, both included.
+    pub receive: u64,
+}
+
+impl std::fmt::Display for InstructionCount {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "| `{}` | {} | {} | {} |", self.transport, self.size, self.send, self.receive)
+    }
+}
+
+/// Counts the instructions of a packet, for each transport and size.
+///
+/// # Errors
+/// If the system refuses to step through a process, or a process fails.
+///
+/// ```no_run
+/// for count in stripline_bench::instructions::count()? {
+///     println!("{count}");
+/// }
+/// # Ok::<(), String>(())
+/// ```
+pub fn count() -> Result<Vec<InstructionCount>, String> {
+    let cases = TRANSPORTS.into_iter().flat_map(|transport| SIZES.map(|size| (transport, size)));
+    cases.map(|(transport, size)| one(transport, size)).collect()
+}
+
+/// Compares counts with those in a table, and returns what differs by more than 5 %.
+///
+/// # Errors
+/// A count that has grown by more than 5 %, or a table without a row for each count.
+///
+/// ```
+/// use stripline_bench::instructions::{InstructionCount, check};
+///
+/// let count = |send| InstructionCount { transport: "shm".into(), size: 64, send, receive: 140 };
+/// let table = "| `shm` | 64 | 100 | 140 |\n";
+/// assert_eq!(check(&[count(105)], table), Ok(String::new()));
+/// assert!(check(&[count(106)], table).unwrap_err().contains("100 to 106"));
+/// assert!(check(&[count(90)], table)?.contains("100 to 90"));
+/// # Ok::<(), String>(())
+/// ```
+pub fn check(counts: &[InstructionCount], table: &str) -> Result<String, String> {
+    let stored: Vec<InstructionCount> = table.lines().filter_map(parse).collect();
+    let (mut grown, mut fallen) = (String::new(), String::new());
+    for count in counts {
+        let name = format!("{}, {} B", count.transport, count.size);
+        let old = stored
+            .iter()
+            .find(|old| (&old.transport, old.size) == (&count.transport, count.size))
+            .ok_or_else(|| format!("the table has no row for {name}: add `{count}`"))?;
+        for (what, old, new) in
+            [("loan to send", old.send, count.send), ("receive to drop", old.receive, count.receive)]
+        {
+            let change = new as f64 - old as f64;
+            let share = change / old as f64;
+            let list = if change > 0.0 { &mut grown } else { &mut fallen };
+            if share.abs() > GROWTH_MAX {
+                let _ = writeln!(list, "{name}, {what}: from {old} to {new} ({:+.1} %)", share * 100.0);
+            }
+        }
+    }
+    if grown.is_empty() { Ok(fallen) } else { Err(grown) }
+}
+
+/// Reads a row of the table; `None`: another line.
+fn parse(line: &str) -> Option<InstructionCount> {
+    let cells: Vec<&str> =
+        line.trim().strip_prefix('|')?.strip_suffix('|')?.split('|').map(str::trim).collect();
+    let [transport, size, send, receive] = *cells else { return None };
+    let transport = transport.strip_prefix('`')?.strip_suffix('`')?.into();
+    let (size, send, receive) = (size.parse().ok()?, send.parse().ok()?, receive.parse().ok()?);
+    Some(InstructionCount { transport, size, send, receive })
+}
+
+/// Counts the instructions of a packet of one transport and size.
+fn one(transport: &str, size: usize) -> Result<InstructionCount, Problem> {
+    let job = child::InstructionJob { transport: transport.into(), size };
+    let windows = step::windows(&job).map_err(|problem| format!("{transport}, {size} B: {problem}"))?;
+    let [send, receive] = child::evaluate(&windows)?;
+    Ok(InstructionCount { transport: transport.into(), size, send, receive })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn some(transport: &str, size: usize, send: u64, receive: u64) -> InstructionCount {
+        InstructionCount { transport: transport.into(), size, send, receive }
+    }
+
+    #[test]
+    fn a_table_is_read_back() {
+        let counts = [some("shm", 8, 1, 2), some("uds", 1024, 3, 4)];
+        let table = format!("text\n| transport | bytes |\n| --- | --- |\n{}\n{}\n", counts[0], counts[1]);
+        assert_eq!(table.lines().filter_map(parse).collect::<Vec<_>>(), counts);
+    }
+
+    #[test]
+    fn only_growth_fails() {
+        let table = "| `shm` | 8 | 200 | 100 |\n| `uds` | 8 | 1 | 1 |";
+        assert_eq!(check(&[some("shm", 8, 210, 95)], table), Ok(String::new()));
+        assert!(check(&[some("shm", 8, 150, 50)], table).unwrap().contains("-25.0 %"));
+        let error = check(&[some("shm", 8, 150, 106)], table).unwrap_err();
+        assert!(error.contains("shm, 8 B, receive to drop: from 100 to 106 (+6.0 %)"), "{error}");
+        assert!(!error.contains("150"), "{error}");
+        assert!(check(&[some("tcp", 8, 1, 1)], table).unwrap_err().contains("no row for tcp, 8 B"));
+    }
+}

@@ -1,0 +1,117 @@
+//! Single steps through a child process, by ptrace.
+
+use std::io::Read;
+use std::process::{Child, Command, Stdio};
+use std::ptr::null_mut;
+
+use rustix::process::{Pid, Signal, WaitOptions, waitpid};
+
+use super::child::{InstructionJob, JOB_VARIABLE};
+use crate::ladder::Problem;
+use crate::processes;
+
+/// The most instructions from one marker to the next: some seconds of steps.
+const STEPS_MAX: u64 = 1_000_000;
+
+/// Runs the job in a child, and returns the instructions of each of its windows: from every odd
+/// marker to the next.
+pub(super) fn windows(job: &InstructionJob) -> Result<Vec<u64>, Problem> {
+    let text = serde_json::to_string(job).map_err(|e| e.to_string())?;
+    let program = processes::program(None)?;
+    let child = Command::new(&program)
+        .env(JOB_VARIABLE, text)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .map_err(|e| format!("cannot start {}: {e}", program.display()))?;
+    Stepped { pid: Pid::from_child(&child), child }.windows()
+}
+
+/// The child, which ends with this.
+struct Stepped {
+    pid: Pid,
+    child: Child,
+}
+
+impl Stepped {
+    fn windows(mut self) -> Result<Vec<u64>, Problem> {
+        let mut windows = Vec::new();
+        while self.run_to_marker()? {
+            windows.push(self.step_to_marker()?);
+        }
+        Ok(windows)
+    }
+
+    /// Runs to the next marker; false: the child has ended well.
+    fn run_to_marker(&mut self) -> Result<bool, Problem> {
+        loop {
+            match self.wait()? {
+                Some(Signal::STOP) => return Ok(true),
+                Some(signal) => self.resume(libc::PTRACE_CONT, signal.as_raw())?,
+                None => return Ok(false),
+            }
+        }
+    }
+
+    /// Steps to the next marker, and returns the number of steps. The child then runs on.
+    fn step_to_marker(&mut self) -> Result<u64, Problem> {
+        self.resume(libc::PTRACE_SINGLESTEP, 0)?;
+        for steps in 1..STEPS_MAX {
+            match self.wait()? {
+                Some(Signal::STOP) => {
+                    self.resume(libc::PTRACE_CONT, 0)?;
+                    return Ok(steps);
+                }
+                Some(Signal::TRAP) => self.resume(libc::PTRACE_SINGLESTEP, 0)?,
+                Some(signal) => self.resume(libc::PTRACE_SINGLESTEP, signal.as_raw())?,
+                None => return Err("it ended between two markers".into()),
+            }
+        }
+        Err(format!("more than {STEPS_MAX} instructions between two markers"))
+    }
+
+    /// Waits until the child stops, and returns the signal; `None`: it has ended well.
+    fn wait(&mut self) -> Result<Option<Signal>, Problem> {
+        let status = loop {
+            match waitpid(Some(self.pid), WaitOptions::empty()) {
+                Ok(Some((_, status))) => break status,
+                Ok(None) | Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(format!("cannot wait for the process: {error}")),
+            }
+        };
+        if let Some(signal) = status.stopping_signal() {
+            return Signal::from_named_raw(signal).map(Some).ok_or(format!("it stopped by signal {signal}"));
+        }
+        if status.exit_status() == Some(0) {
+            return Ok(None);
+        }
+        let mut told = String::new();
+        if let Some(output) = &mut self.child.stdout {
+            let _ = output.read_to_string(&mut told);
+        }
+        Err(match serde_json::from_str(&told) {
+            Ok(Some(problem)) => problem,
+            _ => "it ended without a result".into(),
+        })
+    }
+
+    /// Resumes the stopped child, and delivers the signal unless it is 0.
+    fn resume(&self, request: libc::c_uint, signal: i32) -> Result<(), Problem> {
+        // SAFETY: a request that reads and writes no memory of either process.
+        let done = unsafe {
+            libc::ptrace(request, self.pid.as_raw_nonzero().get(), null_mut::<u8>(), signal as libc::c_long)
+        };
+        if done < 0 {
+            return Err(format!("cannot step through it: {}", std::io::Error::last_os_error()));
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Stepped {
+    fn drop(&mut self) {
+        // Neither call has an effect on a child that has ended and was waited for.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
