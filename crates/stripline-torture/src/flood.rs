@@ -134,7 +134,7 @@ impl Flood {
     }
 }
 
-/// The figures of one round, all of which enter the medians over rounds.
+/// The figures of one round. Medians are over the figures of all rounds.
 struct FloodRound {
     first_packet_ms: Vec<f64>,
     /// Of the first newcomer, right after the connections were opened.

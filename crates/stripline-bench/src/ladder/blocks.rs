@@ -127,7 +127,7 @@ impl Leader<'_, '_> {
         let whole_ns = now_ns() - start_ns;
         let ns = match case.measure {
             _ if case.has_one_side() => own_ns as f64,
-            // The slower side sets the rate. The other may use what lies in the ring, or room in it.
+            // The slower side sets the rate. The other may use packets or room in the ring.
             Measure::Throughput => own_ns.max(last_ns) as f64,
             Measure::Pipeline => whole_ns as f64,
             Measure::Latency => own_ns as f64 / 2.0,

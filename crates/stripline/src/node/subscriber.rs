@@ -214,8 +214,8 @@ impl<T: Sample> Subscriber<T> {
     ///
     /// A packet that is due stays in the transport's memory. An early one is copied, and its sender
     /// sees it as finished. A missing packet is waited for until `window` packets are held, or
-    /// until one of them has been held for `skip_after`. Packets that have arrived by then are taken
-    /// first, up to the window. Then the missing packets are reported with the next packet
+    /// until one of them has been held for `skip_after`. Packets that have arrived by then are
+    /// taken first, up to the window. Then the missing packets are reported with the next packet
     /// ([`GapReason::Late`](crate::GapReason::Late)) and counted as lost.
     ///
     /// Packets without an order were not forwarded by several threads: they arrive in sequence and
