@@ -39,6 +39,7 @@ mod real {
     pub(crate) struct Data {
         base: NonNull<u8>,
         capacity: usize,
+        frame_max: usize,
     }
 
     impl Data {
@@ -54,11 +55,17 @@ mod real {
                 base.as_ptr().addr().is_multiple_of(LINE),
                 "the data of a ring starts at a multiple of 64"
             );
-            Self { base, capacity }
+            Self { base, capacity, frame_max: max_frame(capacity) }
         }
 
         pub(crate) fn capacity(&self) -> usize {
             self.capacity
+        }
+
+        /// Returns the largest frame, in bytes.
+        #[inline]
+        pub(crate) fn frame_max(&self) -> usize {
+            self.frame_max
         }
 
         /// Returns the commit word of the frame at `position`.
@@ -73,8 +80,15 @@ mod real {
         /// Returns the second header word of the frame at `position`.
         #[inline]
         pub(crate) fn header(&self, position: u64) -> &AtomicU64 {
-            // SAFETY: as in `commit`, 8 bytes further on the same line.
-            unsafe { self.cache_line(position).add(8).cast::<AtomicU64>().as_ref() }
+            self.words(position).1
+        }
+
+        /// Returns the commit word and the second header word of the frame at `position`.
+        #[inline]
+        pub(crate) fn words(&self, position: u64) -> (&AtomicU64, &AtomicU64) {
+            let line = self.cache_line(position).cast::<AtomicU64>();
+            // SAFETY: as in `commit`; the second word is 8 bytes further on the same line.
+            unsafe { (line.as_ref(), line.add(1).as_ref()) }
         }
 
         /// Returns the bytes of the frame at `position`.
@@ -83,7 +97,7 @@ mod real {
         /// No thread writes them while the slice lives: the frame is committed and not released.
         #[inline]
         pub(crate) unsafe fn bytes(&self, position: u64, len: usize) -> &[u8] {
-            assert!(len <= max_frame(self.capacity), "frame bytes stay inside the data area");
+            assert!(len <= self.frame_max, "frame bytes stay inside the data area");
             // SAFETY: it starts below `capacity` and is shorter than half of it, so it ends below
             // `2 * capacity`. The caller guarantees that no thread writes it.
             unsafe { std::slice::from_raw_parts(self.cache_line(position).add(HEADER).as_ptr(), len) }
@@ -97,7 +111,7 @@ mod real {
         #[allow(clippy::mut_from_ref)] // the protocol ensures exclusive access, see above
         #[inline]
         pub(crate) unsafe fn bytes_mut(&self, position: u64, len: usize) -> &mut [u8] {
-            debug_assert!(len <= max_frame(self.capacity));
+            debug_assert!(len <= self.frame_max);
             // SAFETY: in bounds as in `bytes`; the caller guarantees exclusive access.
             unsafe { std::slice::from_raw_parts_mut(self.cache_line(position).add(HEADER).as_ptr(), len) }
         }
@@ -105,7 +119,7 @@ mod real {
         /// Appends a copy of the frame's bytes to `into`, even while the writer overwrites them.
         /// The copy is valid only if the claim, checked afterwards, permits it.
         pub(crate) fn copy_out(&self, position: u64, len: usize, into: &mut Vec<u8>) {
-            assert!(len <= max_frame(self.capacity), "frame bytes stay inside the data area");
+            assert!(len <= self.frame_max, "frame bytes stay inside the data area");
             let words = len.div_ceil(8);
             into.reserve(words * 8);
             // SAFETY: in bounds as in `bytes`. `HEADER` keeps the alignment to 8, and the padding
@@ -180,7 +194,7 @@ mod under_loom {
     pub(crate) use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
     use std::ptr::NonNull;
 
-    use crate::layout::{HEADER, LINE, is_valid_capacity};
+    use crate::layout::{HEADER, LINE, is_valid_capacity, max_frame};
 
     /// One line of the data area. Frames fit one line under loom (`max_frame(256)` is 48).
     pub(crate) struct LoomLine {
@@ -223,6 +237,10 @@ mod under_loom {
             self.capacity
         }
 
+        pub(crate) fn frame_max(&self) -> usize {
+            max_frame(self.capacity)
+        }
+
         #[inline]
         pub(crate) fn commit(&self, position: u64) -> &AtomicU64 {
             &self.line(position).commit
@@ -231,6 +249,12 @@ mod under_loom {
         #[inline]
         pub(crate) fn header(&self, position: u64) -> &AtomicU64 {
             &self.line(position).header
+        }
+
+        #[inline]
+        pub(crate) fn words(&self, position: u64) -> (&AtomicU64, &AtomicU64) {
+            let line = self.line(position);
+            (&line.commit, &line.header)
         }
 
         /// Returns the bytes at a position.

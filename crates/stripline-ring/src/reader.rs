@@ -7,7 +7,7 @@ use crate::attached::own_sleepers;
 use crate::heap::{CursorHold, HeapSleepers, RingHold};
 use crate::layout::{
     ASLEEP, ATTACHED, BLOCKING, Control, Cursor, DETACHED, LOSSY, MAGIC, PARKED, POSITION_MAX, Sleepers,
-    VERSION, commit_word, frame_stride, is_valid_capacity, is_valid_position, max_frame, parse_header,
+    VERSION, commit_word, frame_stride, is_valid_capacity, is_valid_position, parse_header,
 };
 use crate::mem::{Data, Ordering, fence};
 use crate::{AttachError, Corruption, Fence, ReadError};
@@ -37,6 +37,8 @@ pub struct Reader {
     sleepers: NonNull<Sleepers>,
     mode: ReaderMode,
     attached: bool,
+    /// Whether it is attached and borrows frames in place.
+    in_place: bool,
     /// Position of the next frame, or of the one borrowed.
     pub(crate) position: u64,
     pub(crate) count: u64,
@@ -108,6 +110,7 @@ impl Reader {
             sleepers: own_sleepers(cursor),
             mode,
             attached: false,
+            in_place: false,
             position: 0,
             count: 0,
             current: None,
@@ -391,6 +394,12 @@ impl Reader {
         if self.attached { Ok(true) } else { self.try_attach() }
     }
 
+    /// Returns whether frames may be borrowed: the first poll after the writer has attached it.
+    #[cold]
+    fn ready_in_place(&mut self) -> Result<bool, ReadError> {
+        if self.mode == ReaderMode::Blocking { self.ready() } else { Err(ReadError::WrongMode) }
+    }
+
     pub(crate) fn is_detached(&self) -> bool {
         // Relaxed: no other data depends on it.
         self.cursor().attach_info.0.state.load(Ordering::Relaxed) == DETACHED
@@ -420,7 +429,7 @@ impl Reader {
     #[inline]
     pub(crate) fn checked_header(&self, position: u64, word: u64) -> Result<(usize, u32), ReadError> {
         let (len, count) = parse_header(word);
-        let max = max_frame(self.data.capacity());
+        let max = self.data.frame_max();
         if len > max {
             return Err(ReadError::Corrupt { what: Corruption::Length { position, len, max } });
         }
@@ -463,21 +472,20 @@ impl Reader {
         (self.position, self.count) = (start, start_count);
         self.wake_frames = u64::from(wake_frames);
         self.attached = true;
+        self.in_place = self.mode == ReaderMode::Blocking;
         Ok(true)
     }
 
     #[inline(always)]
     fn find_next(&mut self) -> Result<Option<usize>, ReadError> {
-        if self.mode != ReaderMode::Blocking {
-            return Err(ReadError::WrongMode);
-        }
-        if !self.ready()? {
+        if !self.in_place && !self.ready_in_place()? {
             return Ok(None);
         }
         let position = self.position;
         // Acquire: the header, the bytes and the next, cleared commit word are visible with the
         // commit word.
-        let commit = self.data.commit(position).load(Ordering::Acquire);
+        let (commit, header) = self.data.words(position);
+        let commit = commit.load(Ordering::Acquire);
         if commit != commit_word(position) {
             // A clear word is the common case. The state lies in a cache line that hardly ever
             // changes.
@@ -488,7 +496,7 @@ impl Reader {
             };
         }
         // Relaxed: ordered by the commit word.
-        let word = self.data.header(position).load(Ordering::Relaxed);
+        let word = header.load(Ordering::Relaxed);
         let (len, found) = self.checked_header(position, word)?;
         let expected = self.count as u32;
         if found != expected {

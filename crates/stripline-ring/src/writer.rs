@@ -307,24 +307,25 @@ impl Writer {
         let stride = frame_stride(len) as u64;
         let next = position + stride;
         self.data.seal(position);
-        // Prefetch the words that the check for sleepers changes if there are any, while the frame
-        // is published.
-        if let [group] = &*self.groups {
-            claim(group.sleepers.as_ptr());
-        }
+        // Where readers sleep, prefetch the words that the check for sleepers changes, while the
+        // frame is published.
         if let Some(word) = self.slept_on {
             claim(word.as_ptr());
+            if let [group] = &*self.groups {
+                claim(group.sleepers.as_ptr());
+            }
         }
         // Bytes at the next frame's commit word may resemble one. They come from an earlier lap, or
         // from the unused end of this reservation. Release keeps the clearing behind the caller's
         // stores to the frame bytes. Near the end of the ring those reach the same memory through
         // another address.
         self.data.commit(next).store(0, Ordering::Release);
+        let (commit, header) = self.data.words(position);
         // Relaxed: ordered by the commit word.
-        self.data.header(position).store(header_word(len, self.count), Ordering::Relaxed);
+        header.store(header_word(len, self.count), Ordering::Relaxed);
         // Release: a reader that sees the commit word sees the bytes, the header and the next,
         // cleared commit word.
-        self.data.commit(position).store(commit_word(position), Ordering::Release);
+        commit.store(commit_word(position), Ordering::Release);
         // Prefetch as many lines as a small frame takes, some frames ahead, but only where no
         // reader can still be reading.
         let is_line = stride == LINE as u64;
