@@ -11,7 +11,7 @@ use crate::sys::clock::now_ns;
 use crate::transport::{Inlet, InletParts, Next};
 
 use super::inspect::ConnectionView;
-use super::{ConnectionStats, FrameRef, LentPacket, Reassembler, Reassembly, Receipt};
+use super::{ConnectionStats, FrameRef, LentPacket, Reassembler, Reassembly, Receipt, SampleSize};
 use crate::terms::{LinkOptions, Overflow, Resequence, WaitStrategy};
 
 /// The largest number of stream descriptions kept per connection.
@@ -327,7 +327,7 @@ impl IncomingConnection {
 
     /// Takes the next packet if it is already there and has the expected number.
     #[inline(always)]
-    pub(super) fn try_take_fast(&mut self, sample_bytes: Option<u32>, taken: &mut LentPacket) -> bool {
+    pub(super) fn try_take_fast(&mut self, sample_size: SampleSize, taken: &mut LentPacket) -> bool {
         let Some(inlet) = &mut self.inlet else { return false };
         let Some(frame) = inlet.try_next_fast() else { return false };
         // Written directly to its final place: see `Header::write_words`.
@@ -341,13 +341,13 @@ impl IncomingConnection {
         if is_due {
             taken.payload = FrameRef::new(payload);
             taken.gap = None;
-            self.complete(sample_bytes, taken);
+            self.complete(sample_size, taken);
         }
         is_due
     }
 
     /// Takes the next packet, if there is one. Other frames are handled meanwhile.
-    pub(super) fn take(&mut self, sample_bytes: Option<u32>, taken: &mut LentPacket) -> Result<bool> {
+    pub(super) fn take(&mut self, sample_size: SampleSize, taken: &mut LentPacket) -> Result<bool> {
         loop {
             let Some(inlet) = &mut self.inlet else { return self.failure().map_or(Ok(false), Err) };
             let frame = match inlet.try_next() {
@@ -376,7 +376,7 @@ impl IncomingConnection {
                 self.set_start(&taken.header);
                 self.check_sequence(&taken.header);
                 taken.gap = self.gap.take();
-                self.complete(sample_bytes, taken);
+                self.complete(sample_size, taken);
                 if taken.header.flags & Header::TARGET != 0 {
                     self.attach_receipt(taken);
                 }
@@ -419,17 +419,11 @@ impl IncomingConnection {
 
     /// Completes the values returned with a packet.
     #[inline(always)]
-    fn complete(&mut self, sample_bytes: Option<u32>, taken: &mut LentPacket) {
+    fn complete(&mut self, sample_size: SampleSize, taken: &mut LentPacket) {
         fail_point!("receive");
         let LentPacket { header, payload, .. } = taken;
         let bytes = payload.bytes();
-        let samples = match sample_bytes {
-            None => 1,
-            // A division takes longer than all the rest.
-            Some(1) => bytes as u64,
-            // At most a packet's limit, which fits.
-            Some(sample) => u64::from(bytes as u32 / sample),
-        };
+        let samples = sample_size.samples_in(bytes);
         self.expected = Some(header.sequence.wrapping_add(1));
         self.next_sample = header.sample_index.wrapping_add(samples);
         self.expected_sample = Some(self.next_sample);

@@ -17,7 +17,7 @@ use crate::transport::{StopToken, Wait};
 use super::connection::{ConnectionCounts, IncomingConnection, OptionsFor};
 use super::inspect::ReceivePortView;
 use super::resequencer::Resequencer;
-use super::{ConnectionOptions, ConnectionStats, FrameRef, OwnedPacket, PortEvents, Receipt};
+use super::{ConnectionOptions, ConnectionStats, FrameRef, OwnedPacket, PortEvents, Receipt, SampleSize};
 use crate::sys::adaptive_spin::AdaptiveSpin;
 use crate::terms::WaitStrategy;
 
@@ -49,8 +49,7 @@ pub(crate) struct Incoming {
     /// The stream info used where the description of a stream was lost.
     unknown: Arc<StreamInfo>,
     scratch: AlignedBuffer,
-    /// Bytes of a sample; messages count as one sample each.
-    sample_bytes: Option<u32>,
+    sample_size: SampleSize,
     counts: Arc<ConnectionCounts>,
     /// The view of this port for inspection.
     view: Arc<ReceivePortView>,
@@ -145,7 +144,7 @@ impl Incoming {
             spinner: AdaptiveSpin::new(WaitStrategy::Block),
             unknown: Arc::default(),
             scratch: AlignedBuffer::default(),
-            sample_bytes: sample_bytes.and_then(samples_of),
+            sample_size: SampleSize::new(sample_bytes),
             says_goodbye_on_drop: false,
             resequencer: None,
             hook: None,
@@ -168,7 +167,7 @@ impl Incoming {
 
     /// Sets the bytes per sample, by which the samples of a gap are counted.
     pub(crate) fn set_sample_bytes(&mut self, bytes: Option<usize>) {
-        self.sample_bytes = bytes.and_then(samples_of);
+        self.sample_size = SampleSize::new(bytes);
     }
 
     /// Makes the drop send a goodbye: no receiver comes in its place. This fits ports that any
@@ -242,7 +241,7 @@ impl Incoming {
     fn try_take_fast(&mut self) -> bool {
         let (index, count) = (self.next_index, self.connections.len());
         let Some(connection) = self.connections.get_mut(index) else { return false };
-        if !connection.try_take_fast(self.sample_bytes, &mut self.taken) {
+        if !connection.try_take_fast(self.sample_size, &mut self.taken) {
             return false;
         }
         self.next_index = if index + 1 < count { index + 1 } else { 0 };
@@ -414,7 +413,7 @@ impl Incoming {
     }
 
     pub(super) fn samples_in(&self, bytes: usize) -> u64 {
-        self.sample_bytes.map_or(1, |sample| bytes as u64 / u64::from(sample))
+        self.sample_size.samples_in(bytes)
     }
 
     /// Releases a packet and closes its connection, because the packet broke the protocol.
@@ -563,7 +562,7 @@ impl Incoming {
         for _ in 0..count {
             let index = self.next_index;
             self.next_index = if index + 1 < count { index + 1 } else { 0 };
-            if self.connections[index].take(self.sample_bytes, &mut self.taken)? {
+            if self.connections[index].take(self.sample_size, &mut self.taken)? {
                 self.taken.connection = index;
                 self.is_lent = true;
                 return Ok(Polled::Packet);
@@ -585,10 +584,4 @@ impl Drop for Incoming {
                 .for_each(|inlet| inlet.say_goodbye());
         }
     }
-}
-
-/// Returns a sample's size as the type that the hot path divides by. A size that does not fit
-/// counts as no sample.
-fn samples_of(bytes: usize) -> Option<u32> {
-    u32::try_from(bytes).ok().filter(|bytes| *bytes > 0)
 }

@@ -17,6 +17,7 @@ mod reassembly;
 mod receipt;
 mod reorder_buffer;
 mod resequencer;
+mod sample_size;
 mod sampler;
 pub(crate) mod stats;
 
@@ -31,6 +32,7 @@ pub(crate) use port_events::{PortEvent, PortEvents};
 pub(crate) use reassembly::{Reassembler, Reassembly};
 pub(crate) use receipt::Receipt;
 pub(crate) use reorder_buffer::{Position, ReorderBuffer};
+pub(crate) use sample_size::SampleSize;
 pub use sampler::Sampling;
 pub use stats::{ConnectionReport, LatencyReport, RawLatencies};
 pub(crate) use stats::{ConnectionStats, FullReport};

@@ -62,8 +62,8 @@ pub(crate) struct Outgoing {
     compact: bool,
     /// The largest payload behind a short header.
     short_payload_max: usize,
-    /// The bytes before the payload of the packet being written.
-    before: usize,
+    /// The frame of the packet being written, if its header may be short.
+    short_frame: Option<FrameMut>,
     /// Whether the packet being written may wait for room, and its own options. They are kept here
     /// because the loan is copied at every step: docs/decisions/0007-fast-paths-decide-little.md.
     waits: bool,
@@ -116,7 +116,7 @@ impl Outgoing {
             is_lossy: false,
             compact: false,
             short_payload_max: Header::SHORT_PAYLOAD_MAX,
-            before: HEADER_BYTES,
+            short_frame: None,
             waits: true,
             until: None,
             overrides: PacketOverrides::default(),
@@ -290,28 +290,43 @@ impl Outgoing {
     /// Reserves room for a payload of that many bytes, valid until the packet is sent or cancelled.
     /// Neither this nor the send waits for room unless `waits` is set.
     pub(crate) fn reserve(&mut self, payload: usize, waits: bool) -> Result<FrameMut> {
-        self.before = HEADER_BYTES;
         self.waits = waits;
-        let is_easy = self.described
+        match self.reserve_fast(payload) {
+            Some(place) => Ok(place),
+            None => self.reserve_slow(payload),
+        }
+    }
+
+    /// Reserves when no other work is due, and there is room.
+    #[inline(always)]
+    fn reserve_fast(&mut self, payload: usize) -> Option<FrameMut> {
+        self.short_frame = None;
+        let is_easy = self.is_plain()
+            && self.described
             && self.is_own()
             && !self.is_due()
-            && !self.needs_slow_path
-            && self.overrides.stamp.is_none()
             && !self.stop.is_stopped()
             && payload <= self.frame_payload_max;
-        // Reserves room for the full header, which may still be needed.
-        if is_easy
-            && let [only] = &mut **self.outlets
-            && let Some(frame) = only.try_reserve_fast(HEADER_BYTES + payload)
-        {
-            // A packet that will be stamped gets its full header from the start. Moving bytes that
-            // were just written would stall on the core's store buffer.
-            if self.compact && payload <= self.short_payload_max && !self.sampler.is_due() {
-                self.before = Header::SHORT_BYTES;
-            }
-            return Ok(FrameMut::new(&mut frame[self.before..][..payload]));
+        let [only] = &mut **self.outlets else { return None };
+        if !is_easy {
+            return None;
         }
-        self.reserve_slow(payload)
+        // Reserves room for the full header, which may still be needed.
+        let frame = only.try_reserve_fast(HEADER_BYTES + payload)?;
+        // A packet that will be stamped gets its full header from the start. Moving bytes that were
+        // just written would stall on the core's store buffer.
+        let is_short = self.compact && payload <= self.short_payload_max && !self.sampler.is_due();
+        let before = if is_short { Header::SHORT_BYTES } else { HEADER_BYTES };
+        if is_short {
+            self.short_frame = Some(FrameMut::new(frame));
+        }
+        Some(FrameMut::new(&mut frame[before..][..payload]))
+    }
+
+    /// Returns whether the packet being written has no options of its own.
+    #[inline(always)]
+    fn is_plain(&self) -> bool {
+        !self.needs_slow_path && self.overrides.stamp.is_none()
     }
 
     /// Sends a packet of one sample with that many bytes, which `fill` writes in place.
@@ -418,11 +433,14 @@ impl Outgoing {
     pub(crate) fn send(&mut self, payload: usize, samples: u64) -> Result<()> {
         // Here as well: the fork may have been after the place was reserved.
         self.check_own()?;
-        let is_short = self.before == Header::SHORT_BYTES;
-        if is_short && !self.needs_slow_path && self.overrides.stamp.is_none() && !self.sampler.is_due() {
+        if let Some(frame) = self.short_frame
+            && self.is_plain()
+            && let [only] = &mut **self.outlets
+        {
             self.sampler.skip();
-            let only = &mut self.outlets[0];
-            Header::write_short(only.reserved(), self.sequence, payload as u32, self.stream);
+            // SAFETY: reserved, and the outlet has not been called since.
+            let frame = unsafe { frame.get_mut::<u8>() };
+            Header::write_short(frame, self.sequence, payload as u32, self.stream);
             // Where headers may be short, no wait is left to do.
             only.publish(Header::SHORT_BYTES + payload, Wait::Never)?;
             self.sent(self.sample_index, payload, samples);
@@ -440,7 +458,7 @@ impl Outgoing {
         let wait = self.wait();
         let [only] = &mut **self.outlets else { return self.send_to_all(payload, samples, marks) };
         let place = only.reserved();
-        if self.before == Header::SHORT_BYTES {
+        if self.short_frame.take().is_some() {
             // The full header turns out to be needed.
             place.copy_within(Header::SHORT_BYTES..Header::SHORT_BYTES + payload, HEADER_BYTES);
         }
@@ -573,6 +591,7 @@ impl Outgoing {
 
     /// Forgets the packet being written. The next one replaces its room.
     pub(crate) fn cancel(&mut self) {
+        self.short_frame = None;
         self.reset_overrides();
     }
 
