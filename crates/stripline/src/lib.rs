@@ -9,11 +9,14 @@
 //! | layer | folder | what it is |
 //! | --- | --- | --- |
 //! | component | [`component`] | components, their ports and properties, and their `main` |
-//! | node | [`node`] | publishers and subscribers, by topic without a waveform |
 //! | call | [`call`] | clients and servers of operations with replies |
-//! | link | [`link`] | sequence, streams, gaps, flow control, overflow, end of stream, statistics |
+//! | node | [`node`] | publishers and subscribers, by topic without a waveform |
+//! | link | [`link`] | sequence, streams, gaps, overflow, end of stream, statistics |
 //! | transport | [`transport`] | `inproc`, `shm`, `uds`, `tcp` behind one trait |
+//! | flow | private | credits, stop and resume, acks: no input or output |
+//! | inspect | [`inspect`] | what a process shows of its ports |
 //! | sys | private | the edge to the operating system |
+//! | packet, error, terms | re-exported | packets, errors, and the words of the contract |
 //!
 //! Below all of them is the crate `stripline-ring`, the lock-free ring itself. Above them is
 //! `stripline-waveform`: files that describe waveforms, their check, launch and supervision.

@@ -32,7 +32,6 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// assert_eq!(error.to_string(), "the antenna is not plugged in");
 /// ```
 #[non_exhaustive]
-#[derive(Debug)]
 pub enum Error {
     /// The waveform has stopped the component. Pass it on with `?`: it counts as a clean end.
     Stopped,
@@ -212,6 +211,13 @@ impl Error {
 
     pub(crate) fn port(port: impl fmt::Display, problem: impl fmt::Display) -> Self {
         Self::Port { port: port.to_string(), problem: problem.to_string() }
+    }
+}
+
+/// The same text as `Display`: a `main` that returns an error prints this.
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 

@@ -151,7 +151,8 @@ impl Node {
     pub fn new() -> Result<Self> {
         let domain = std::env::var("STRIPLINE_DOMAIN").unwrap_or_else(|_| "default".into());
         let topics = match std::env::var_os("STRIPLINE_TOPICS") {
-            Some(path) => Topics::load(path.as_ref())?,
+            Some(path) => Topics::load(path.as_ref())
+                .map_err(|e| Error::failed(format!("topics file of STRIPLINE_TOPICS: {e}")))?,
             None => Topics::default(),
         };
         Self::join(&domain, topics)

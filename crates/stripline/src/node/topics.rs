@@ -153,7 +153,7 @@ impl Topics {
     /// Reads a configuration file.
     ///
     /// # Errors
-    /// As [`Topics::parse`], or an unreadable file.
+    /// As [`Topics::parse`], or an unreadable file; with the path.
     ///
     /// ```
     /// let error = stripline::node::Topics::load("no/such/topics.toml".as_ref()).unwrap_err();
@@ -162,7 +162,7 @@ impl Topics {
     pub fn load(path: &Path) -> Result<Self> {
         let text = std::fs::read_to_string(path)
             .map_err(|e| Error::system(format!("cannot read {}", path.display()), e))?;
-        Self::parse(&text)
+        Self::parse(&text).map_err(|e| Error::failed(format!("{}: {e}", path.display())))
     }
 
     /// Returns the group that the domain is open to.
