@@ -333,8 +333,11 @@ pub fn a_new_sender_counts_anew(transport: &'static str) {
     second.finish().unwrap();
     shuffle(&mut input, &mut output, &[3, 2, 1, 0]);
     assert_eq!(numbers(&mut packets, 6), [whole(0..2), whole(0..4)].concat());
-    // The stage is replaced as well.
+    // The stage is replaced as well. The end of its stream is read first. A child of another test
+    // may hold its socket for a moment. Then the sink would have two senders at a time.
     output.finish().unwrap();
+    let gap = Gap { first: 2, packets: 2, samples: 6, reason: GapReason::Late };
+    assert_eq!(numbers(&mut packets, 2), [(4, Some(gap)), (5, None)]);
     let mut third = node.publisher::<u64>("first").unwrap();
     let mut output = node.publisher::<u64>("second").unwrap();
     await_receivers(&mut third, 1);
@@ -343,9 +346,7 @@ pub fn a_new_sender_counts_anew(transport: &'static str) {
     third.finish().unwrap();
     shuffle(&mut input, &mut output, &[2, 1, 0]);
     output.finish().unwrap();
-    let gap = Gap { first: 2, packets: 2, samples: 6, reason: GapReason::Late };
-    let rest = [(4, Some(gap)), (5, None)];
-    assert_eq!(numbers(&mut packets, 5), [&rest[..], &whole(0..3)].concat());
+    assert_eq!(numbers(&mut packets, 3), whole(0..3));
     expect_end(&mut packets);
 }
 

@@ -213,6 +213,10 @@ impl SendShared {
                         queue.sending = true;
                         let starts = Header::read(&frame).is_none_or(|header| !header.is_continued());
                         queue.packets -= usize::from(starts);
+                        // The transport may hold this frame up for long, and there is room now.
+                        if queue.is_stalled {
+                            self.changed.notify_all();
+                        }
                         break frame;
                     }
                     if std::mem::take(&mut queue.refresh_receivers) {
