@@ -206,11 +206,18 @@ impl Incoming {
     }
 
     /// Receives the next packet of any connection, or the end; `Empty` when the wait is over.
+    #[inline(always)]
     pub(crate) fn receive(&mut self, wait: Wait) -> Result<Polled> {
         debug_assert!(!self.is_lent, "one packet at a time");
+        if self.receive_fast() { Ok(Polled::Packet) } else { self.receive_slow(wait, u32::MAX) }
+    }
+
+    /// Takes the next packet if only packets have to be checked, and it is there. Not inlined: its
+    /// result is in a register, while that of a whole receive is in memory.
+    #[inline(never)]
+    fn receive_fast(&mut self) -> bool {
         self.arrived_while = ArrivedWhile::Idle;
-        let is_easy = self.is_fast_path();
-        if is_easy && self.try_take_fast() { Ok(Polled::Packet) } else { self.receive_slow(wait, u32::MAX) }
+        self.is_fast_path() && self.try_take_fast()
     }
 
     /// Returns whether only packets have to be checked.

@@ -289,6 +289,7 @@ impl Outgoing {
 
     /// Reserves room for a payload of that many bytes, valid until the packet is sent or cancelled.
     /// Neither this nor the send waits for room unless `waits` is set.
+    #[inline(always)]
     pub(crate) fn reserve(&mut self, payload: usize, waits: bool) -> Result<FrameMut> {
         self.waits = waits;
         match self.reserve_fast(payload) {
@@ -298,7 +299,7 @@ impl Outgoing {
     }
 
     /// Reserves when no other work is due, and there is room.
-    #[inline(always)]
+    #[inline(never)]
     fn reserve_fast(&mut self, payload: usize) -> Option<FrameMut> {
         self.short_frame = None;
         let is_easy = self.is_plain()
