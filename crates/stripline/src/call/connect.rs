@@ -157,10 +157,12 @@ impl Node {
         let depth = LinkOptions::DEPTH_MAX / 2;
         let link = link_options(options.wait, options.buffer, depth, link.group);
         let (ends, its_events) = (EndsWhen::Never, Arc::clone(&events));
-        let incoming = incoming(&name, its_events, link, stop.clone(), ends);
-        let request = bind(&name, &link, stop.clone())?;
+        let incoming = incoming(&name, its_events, link, stop, ends);
+        // Replies have a stop of their own: calls that have begun are answered after the node's.
+        let stop_replies = StopToken::new()?;
+        let request = bind(&name, &link, stop_replies.clone())?;
         let clients = ClientTable::new(events);
-        Server::new(service, &options, incoming, clients, stop, |host: Box<dyn CallAcceptor>| {
+        Server::new(service, &options, incoming, clients, stop_replies, |host: Box<dyn CallAcceptor>| {
             let listener = transport::find(&transport)?.listen_calls(request, host)?;
             let offer = Offer { topic: name, payload: calls_payload()?, endpoint: listener.endpoint.clone() };
             Ok((listener, Box::new(self.offer(offer))))

@@ -92,6 +92,16 @@ pub struct Server<'h> {
     handlers: Handlers<'h>,
     requests: RequestReceiver,
     scratch: Vec<u8>,
+    _replies_stop: Local<StopOnDrop>,
+}
+
+/// The stop of the replies that wait for room at their clients. It comes with the drop.
+struct StopOnDrop(StopToken);
+
+impl Drop for StopOnDrop {
+    fn drop(&mut self) {
+        self.0.stop();
+    }
 }
 
 /// The state that all threads of a server share.
@@ -125,7 +135,7 @@ impl<'h> Server<'h> {
         options: &ServerOptions,
         incoming: Incoming,
         clients: ClientTable,
-        stop: StopToken,
+        stop_replies: StopToken,
         open: impl FnOnce(Box<dyn CallAcceptor>) -> Result<(CallListener, Box<dyn Send>)>,
     ) -> Result<Self> {
         let id = random()?;
@@ -143,18 +153,20 @@ impl<'h> Server<'h> {
             counts: Arc::clone(&counts),
             server_info,
             clients_max: options.clients as usize,
-            stop,
+            stop: stop_replies.clone(),
         };
         let (listener, offer) = open(Box::new(acceptor))?;
         let (table, counters) = (Arc::clone(&clients), Arc::clone(&counts));
         let requests = RequestReceiver::new(incoming, table, counters, options.waiting);
         let handlers = Handlers { service, id, counts, clients, process: OwnerProcess::current() };
         let (listener, _offer) = (Local::new(listener), Local::new(offer));
-        Ok(Self { listener, _offer, handlers, requests, scratch: Vec::new() })
+        let _replies_stop = Local::new(StopOnDrop(stop_replies));
+        Ok(Self { listener, _offer, handlers, requests, scratch: Vec::new(), _replies_stop })
     }
 
-    /// Answers calls until the node is stopped. A handler that panics results in
-    /// [`Refusal::Panicked`](super::Refusal::Panicked), and serving continues.
+    /// Answers calls until the node is stopped. A call that has begun by then is still answered. A
+    /// handler that panics results in [`Refusal::Panicked`](super::Refusal::Panicked), and serving
+    /// continues.
     ///
     /// With [`Dispatch::Queue`] and [`Dispatch::Direct`] handlers run on this thread, which also
     /// receives: call by call, with requests in place. With a pool they run on several threads at

@@ -430,3 +430,31 @@ pub fn stop_ends_every_wait(transport: &str) {
         gate.open();
     });
 }
+
+pub fn a_call_that_has_begun_is_answered_after_its_server_was_stopped(transport: &str) {
+    for dispatch in [Dispatch::Queue, Dispatch::pool(3).unwrap()] {
+        let (gate, begun) = (Gate::default(), AtomicU32::new(0));
+        let service = Service::new("slow")
+            .unwrap()
+            .operation("wait", |number: u32| {
+                begun.fetch_add(1, Ordering::Relaxed);
+                gate.pass();
+                Ok::<_, String>(number)
+            })
+            .unwrap();
+        let (here, there) = crate::support::two_nodes();
+        let mut server = there.service_server(service, over(transport)).unwrap();
+        let client = here.service_client("slow", patient()).unwrap();
+        assert!(client.wait_for_servers(1, LONG).unwrap());
+        let wait = operation::<u32, u32>(&client, "wait");
+        let reply = wait.start(&7).unwrap();
+        serving(&there, &mut server, dispatch, || {
+            await_that("the call is begun", || begun.load(Ordering::Relaxed) == 1);
+            there.stop();
+            gate.open();
+        });
+        assert_eq!(server.counts().replies_dropped, 0);
+        drop(server);
+        assert_eq!(reply.wait().unwrap(), 7);
+    }
+}

@@ -44,6 +44,7 @@ rules! {
     faults: [
         a_deadline_that_passes_is_named_and_the_late_reply_counted,
         a_call_whose_deadline_has_passed_is_not_begun,
+        a_call_that_has_begun_is_answered_after_its_server_was_stopped,
         a_cancelled_call_frees_its_place,
         a_call_cancelled_before_its_start_is_not_executed,
         an_overloaded_server_refuses_calls,
