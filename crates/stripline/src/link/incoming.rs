@@ -328,7 +328,9 @@ impl Incoming {
     /// Spins on the only connection for so many polls; with several connections this does nothing.
     fn spin(&mut self, spins: u32) {
         match &mut **self.connections {
-            [IncomingConnection { inlet: Some(inlet), .. }] => drop(inlet.spin(spins)),
+            [IncomingConnection { inlet: Some(inlet), .. }] => {
+                inlet.spin(spins);
+            }
             _ => std::hint::spin_loop(),
         }
     }
