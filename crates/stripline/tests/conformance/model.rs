@@ -49,18 +49,29 @@ fn operation() -> impl Strategy<Value = Operation> {
 }
 
 pub fn any_sequence_of_operations_matches_the_model(transport: &'static str) {
+    // A loan that found no room holds the sender up to the low watermark, like a send.
+    let send = || Operation::TrySend(1);
+    let mut refused_loan = vec![Operation::Join, send(), Operation::Receive(0), Operation::TryReceive(0)];
+    refused_loan.extend((0..9).map(|_| send()));
+    refused_loan.push(Operation::Loan { samples: 1, sent: true });
+    refused_loan.extend([Operation::Receive(0), Operation::Receive(0), Operation::Send(1)]);
+    perform_all(transport, &refused_loan);
     let config = Config { cases: 40, failure_persistence: None, ..Config::default() };
     let operations = proptest::collection::vec(operation(), 1..120);
     let outcome = TestRunner::new(config).run(&operations, |operations| {
-        let node = node(transport, &format!("depth = {DEPTH}\nbuffer = 65536"));
-        let mut model = Model::new(&node);
-        operations.iter().for_each(|operation| model.perform(&node, operation));
-        model.end();
+        perform_all(transport, &operations);
         Ok(())
     });
     if let Err(error) = outcome {
         panic!("{error}");
     }
+}
+
+fn perform_all(transport: &str, operations: &[Operation]) {
+    let node = node(transport, &format!("depth = {DEPTH}\nbuffer = 65536"));
+    let mut model = Model::new(&node);
+    operations.iter().for_each(|operation| model.perform(&node, operation));
+    model.end();
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -126,6 +137,15 @@ impl Model {
         self.sequence += 1;
     }
 
+    /// Records that a packet found no room.
+    fn refused(&mut self, error: &Error, had_room: bool) {
+        assert!(matches!(error, Error::Full { .. }), "{error}");
+        assert!(!had_room, "full although every receiver has space");
+        self.seats.iter_mut().for_each(|seat| seat.held |= !seat.has_room(1));
+        // The description may have found no space, and is then still pending.
+        self.described = false;
+    }
+
     fn perform(&mut self, node: &Node, operation: &Operation) {
         use Operation::{Loan, Send, TrySend};
         let samples = |count: usize, sequence: u64| vec![sequence as u16; count];
@@ -143,13 +163,7 @@ impl Model {
                 let samples = samples(count, self.sequence);
                 match self.publisher.try_send(&samples) {
                     Ok(()) => self.accepted(samples),
-                    Err(Error::Full { .. }) => {
-                        assert!(!had_room, "full although every receiver has space");
-                        self.seats.iter_mut().for_each(|seat| seat.held |= !seat.has_room(1));
-                        // The description may have found no space, and is then still pending.
-                        self.described = false;
-                    }
-                    Err(error) => panic!("{error}"),
+                    Err(error) => self.refused(&error, had_room),
                 }
             }
             Operation::SendTooMuch => {
@@ -162,10 +176,13 @@ impl Model {
                     loan.copy_from_slice(&samples);
                     if sent { loan.send() } else { Ok(()) }
                 });
-                self.described &= loaned.is_ok();
-                if let (Ok(outcome), true) = (loaned, sent) {
-                    outcome.unwrap();
-                    self.accepted(samples);
+                match loaned {
+                    Ok(outcome) if sent => {
+                        outcome.unwrap();
+                        self.accepted(samples);
+                    }
+                    Ok(_) => {}
+                    Err(error) => self.refused(&error, had_room),
                 }
             }
             Operation::Describe(number) => {
