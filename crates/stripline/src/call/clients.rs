@@ -90,6 +90,11 @@ impl ClientTable {
         true
     }
 
+    /// Closes the reply senders of all clients.
+    pub(super) fn close_all(&self) {
+        self.clients().drain().for_each(|(_, replies)| replies.close());
+    }
+
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.clients().len()

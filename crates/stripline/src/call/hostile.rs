@@ -6,10 +6,11 @@ use std::time::{Duration, Instant};
 use crate::link::{Outgoing, Sampling};
 use crate::node::rendezvous::Offer;
 use crate::node::{Node, calls_payload};
+use crate::packet::{Header, Kind};
 use crate::terms::{LinkOptions, Watermarks};
 use crate::transport::duplex::{CallAcceptor, Duplex};
 use crate::transport::handshake::Hello;
-use crate::transport::{self, BindRequest, ConnectRequest, Inlet, Outlet, StopToken, Wait};
+use crate::transport::{self, BindRequest, ConnectRequest, Inlet, Next, Outlet, StopToken, Wait};
 
 use super::connect::bind;
 use super::wire::{ReplyStatus, call_head, cancel, reply_head};
@@ -127,6 +128,30 @@ fn calls_of_operations_that_are_not_there_are_answered() {
         assert!(send(&mut outgoing, &call_head(5, 77, 0, 1_000_000)));
         while !server.serve_one(Duration::from_millis(1)).unwrap() {}
         assert_eq!((server.counts().refused, server.counts().evicted), (1, 0), "{transport}");
+    }
+}
+
+#[test]
+fn a_client_that_has_not_polled_yet_gets_the_replies_of_a_server_that_is_gone() {
+    for transport in transports() {
+        let node = Node::isolated().unwrap();
+        let mut server = echo(&node, transport);
+        let (mut outgoing, mut inlet) = intrude(&node, &server, transport);
+        assert!(send(&mut outgoing, &call_head(5, 77, 0, 1_000_000)));
+        while !server.serve_one(Duration::from_millis(1)).unwrap() {}
+        drop(server);
+        let end = Instant::now() + LONG;
+        let mut kinds = Vec::new();
+        loop {
+            match inlet.try_next().unwrap() {
+                Next::Frame(frame) => kinds.push(Header::read(&[frame, &[0; 48]].concat()).unwrap().kind),
+                Next::Empty => assert!(Instant::now() < end, "{transport}: no end came"),
+                Next::Closed => break,
+            }
+            inlet.release();
+        }
+        // The description of the stream, and the reply; a stream of replies has no end.
+        assert_eq!(kinds, [Kind::Stream as u8, Kind::Data as u8], "{transport}");
     }
 }
 

@@ -86,21 +86,30 @@ pub struct ServerCounts {
 /// # Ok::<(), stripline::Error>(())
 /// ```
 pub struct Server<'h> {
-    // Dropped in this order: first no client can find the listener, then none can connect.
+    // Dropped in this order: first no client can find the listener, then none can connect, and then
+    // each gets the end behind its last reply.
     _offer: Local<Box<dyn Send>>,
     listener: Local<CallListener>,
+    _replies: Local<CloseReplies>,
     handlers: Handlers<'h>,
     requests: RequestReceiver,
     scratch: Vec<u8>,
-    _replies_stop: Local<StopOnDrop>,
 }
 
-/// The stop of the replies that wait for room at their clients. It comes with the drop.
-struct StopOnDrop(StopToken);
+/// The end of all replies, which comes with the drop.
+///
+/// It comes before the drop of the receiving ends. Otherwise a sending end detaches its client,
+/// which may not have attached itself yet. Such a client misses the replies already sent.
+struct CloseReplies {
+    /// For replies that wait for room at their clients.
+    stop: StopToken,
+    clients: Arc<ClientTable>,
+}
 
-impl Drop for StopOnDrop {
+impl Drop for CloseReplies {
     fn drop(&mut self) {
-        self.0.stop();
+        self.stop.stop();
+        self.clients.close_all();
     }
 }
 
@@ -160,8 +169,9 @@ impl<'h> Server<'h> {
         let requests = RequestReceiver::new(incoming, table, counters, options.waiting);
         let handlers = Handlers { service, id, counts, clients, process: OwnerProcess::current() };
         let (listener, _offer) = (Local::new(listener), Local::new(offer));
-        let _replies_stop = Local::new(StopOnDrop(stop_replies));
-        Ok(Self { listener, _offer, handlers, requests, scratch: Vec::new(), _replies_stop })
+        let clients = Arc::clone(&handlers.clients);
+        let _replies = Local::new(CloseReplies { stop: stop_replies, clients });
+        Ok(Self { _offer, listener, _replies, handlers, requests, scratch: Vec::new() })
     }
 
     /// Answers calls until the node is stopped. A call that has begun by then is still answered. A
