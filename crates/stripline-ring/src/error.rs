@@ -129,7 +129,7 @@ pub enum ReadError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Corruption {
-    /// A commit word that is neither clear nor that of its position.
+    /// A frame that the writer has counted, with a commit word that is not that of its position.
     CommitWord {
         /// The frame's position.
         position: u64,

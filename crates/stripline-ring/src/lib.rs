@@ -56,8 +56,8 @@
 //! a frame at position p, at byte p mod capacity of the data
 //!    p                p+8               p+16                         next multiple of 64
 //!    ├────────────────┼────────┬────────┼───────────────────┬────────┤
-//!    │ commit word    │ length │ count  │ the frame's bytes │ padding│  the next commit word
-//!    │ p | 1          │ u32    │ u32    │                   │        │  0 until it is published
+//!    │ commit word    │ length │ count  │ the frame's bytes │ padding│  the next commit word:
+//!    │ p | 1          │ u32    │ u32    │                   │        │  any other until it is there
 //!    └────────────────┴────────┴────────┴───────────────────┴────────┘
 //! ```
 //!
@@ -70,11 +70,10 @@
 //!
 //! # Protocol
 //!
-//! - **Publish.** The writer fills in a frame's bytes and clears the commit word where the next
-//!   frame will start. Then it writes the header, and last the commit word. A reader polls only the
-//!   commit word at its own position. The next commit word is cleared first because bytes of an
-//!   earlier lap may resemble one. A commit word holds its position, so that no word of another lap
-//!   matches it.
+//! - **Publish.** The writer fills in a frame's bytes, then its header, and last the commit word. A
+//!   reader polls only the commit word at its own position. A commit word holds its position, so
+//!   that no commit word of another lap matches it. The bytes of an earlier frame may. So before
+//!   each commit word, the writer checks the place of the next one, and clears it if it matches.
 //! - **Space.** The writer caches the position up to which all blocking readers allow it to go. It
 //!   loads their cursors again only when that is not enough: about once per lap.
 //! - **Overtaking.** While there are lossy readers, the writer stores two positions before it

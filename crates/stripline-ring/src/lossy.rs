@@ -149,11 +149,8 @@ impl Reader {
         if self.is_overtaken(position) {
             return Ok(Probe::Overtaken);
         }
-        if commit == 0 {
-            return Ok(Probe::Nothing);
-        }
         if commit != commit_word(position) {
-            return Err(self.bad_commit(position, commit));
+            return Ok(Probe::Nothing);
         }
         let (len, low) = self.checked_header(position, word)?;
         Ok(Probe::Frame(Frame { position, len, count: nearest(hint, low) }))

@@ -13,10 +13,6 @@ mod real {
 
     use crate::layout::{HEADER, LINE, is_valid_capacity, max_frame};
 
-    /// Lines of a large frame to prefetch at once. From there on the hardware prefetcher follows
-    /// the pattern.
-    const FIRST_LINES: usize = 8;
-
     /// Prefetches the cache line of an address for writing. A hint, so that several fetches can
     /// overlap. Processors other than x86-64 do without.
     #[inline]
@@ -39,6 +35,8 @@ mod real {
     pub(crate) struct Data {
         base: NonNull<u8>,
         capacity: usize,
+        /// The bits of a position that are the offset of its line.
+        mask: usize,
         frame_max: usize,
     }
 
@@ -55,7 +53,7 @@ mod real {
                 base.as_ptr().addr().is_multiple_of(LINE),
                 "the data of a ring starts at a multiple of 64"
             );
-            Self { base, capacity, frame_max: max_frame(capacity) }
+            Self { base, capacity, mask: (capacity - 1) & !(LINE - 1), frame_max: max_frame(capacity) }
         }
 
         pub(crate) fn capacity(&self) -> usize {
@@ -161,18 +159,6 @@ mod real {
             let _ = (position, line);
         }
 
-        /// Prefetches the first lines of a frame of `len` bytes at `position`, if it has more than
-        /// two.
-        #[inline]
-        pub(crate) fn fetch_first_lines(&self, position: u64, len: usize) {
-            if len <= 2 * LINE {
-                return;
-            }
-            for line in 1..(len / LINE).min(FIRST_LINES) {
-                self.fetch_line(position, line);
-            }
-        }
-
         /// Prefetches the line at `position` for writing.
         #[inline]
         pub(crate) fn claim_line(&self, position: u64) {
@@ -181,7 +167,7 @@ mod real {
 
         #[inline]
         fn cache_line(&self, position: u64) -> NonNull<u8> {
-            let offset = position as usize & (self.capacity - 1) & !(LINE - 1);
+            let offset = position as usize & self.mask;
             // SAFETY: below `capacity` and a multiple of 64, so at least 64 bytes before the end of
             // the first half.
             unsafe { self.base.add(offset) }
@@ -285,7 +271,6 @@ mod under_loom {
 
         // No effect under loom, as with `claim`.
         pub(crate) fn fetch_second_line(&self, _position: u64) {}
-        pub(crate) fn fetch_first_lines(&self, _position: u64, _len: usize) {}
         pub(crate) fn claim_line(&self, _position: u64) {}
 
         /// Copies the first bytes of the frame to the word that lossy readers load.

@@ -44,6 +44,8 @@ pub struct Reader {
     pub(crate) count: u64,
     /// The length of the borrowed frame.
     current: Option<usize>,
+    /// Whether the next frame was counted without its commit word, when this side went to sleep.
+    lacks_commit: bool,
     /// The released position and count when the writer was first seen waiting, or last reported for
     /// waking. `None` while it does not wait.
     woken: Option<(u64, u64)>,
@@ -114,6 +116,7 @@ impl Reader {
             position: 0,
             count: 0,
             current: None,
+            lacks_commit: false,
             woken: None,
             wake_frames: u64::MAX,
             fence: Fence::Full,
@@ -143,19 +146,10 @@ impl Reader {
     /// See [`ReadError`]. The reader's position does not change.
     #[inline]
     pub fn try_next(&mut self) -> Result<Option<&[u8]>, ReadError> {
-        Ok(if self.has_next()? { Some(self.current_frame()) } else { None })
-    }
-
-    /// Returns whether there is a next frame. [`Reader::current_frame`] then returns it.
-    ///
-    /// # Errors
-    /// See [`ReadError`]. The reader's position does not change.
-    #[inline(always)]
-    pub fn has_next(&mut self) -> Result<bool, ReadError> {
         if self.current.is_none() {
             self.current = self.find_next()?;
         }
-        Ok(self.current.is_some())
+        Ok(if self.current.is_some() { Some(self.current_frame()) } else { None })
     }
 
     /// Copies the next frame's bytes to `into`, replacing its content. Returns false if there is no
@@ -197,12 +191,21 @@ impl Reader {
     /// [`Reader::try_next`] for the reason.
     #[inline(always)]
     pub fn try_next_fast(&mut self) -> Option<&[u8]> {
-        if self.has_next() != Ok(true) {
+        if !self.in_place || self.current.is_some() {
             return None;
         }
-        // Prefetch the payload while the caller reads its header.
-        self.data.fetch_first_lines(self.position, self.current.unwrap_or(0));
-        Some(self.current_frame())
+        // The orderings are those of `find_next`.
+        if !self.is_committed(Ordering::Acquire) {
+            return None;
+        }
+        let position = self.position;
+        let (len, count) = parse_header(self.data.header(position).load(Ordering::Relaxed));
+        if len > self.data.frame_max() || count != self.count as u32 {
+            return None;
+        }
+        self.current = Some(len);
+        // SAFETY: as in `current_frame`.
+        Some(unsafe { self.data.bytes(position, len) })
     }
 
     /// Prefetches the second cache line of the next frame, for a reader that polls, so that it
@@ -232,7 +235,7 @@ impl Reader {
         for _ in 0..spins {
             std::hint::spin_loop();
             // Relaxed: the caller polls again with ordering before it takes the frame.
-            if self.data.commit(self.position).load(Ordering::Relaxed) != 0 {
+            if self.is_committed(Ordering::Relaxed) {
                 return;
             }
         }
@@ -263,7 +266,7 @@ impl Reader {
     /// fence, would have been visible to the writer behind its own fence. The writer would have
     /// seen no unreleased frame: a contradiction. So the release sees the flag, finds no further
     /// frame, and returns true.
-    #[inline]
+    #[inline(always)]
     pub fn release(&mut self) -> bool {
         let Some(len) = self.current.take() else { return false };
         let (position, count) = (self.position, self.count);
@@ -415,14 +418,11 @@ impl Reader {
         released.position.store(self.position, Ordering::Release);
     }
 
-    /// Returns the error for a commit word that is neither clear nor right. The reader was detached
-    /// and overtaken, or the writer broke the protocol.
-    #[cold]
-    pub(crate) fn bad_commit(&self, position: u64, found: u64) -> ReadError {
-        if self.is_detached() {
-            return ReadError::Detached;
-        }
-        ReadError::Corrupt { what: Corruption::CommitWord { position, found } }
+    /// Returns whether the commit word of the next frame is there. Any other word, also one of an
+    /// earlier lap, means that it is not.
+    #[inline(always)]
+    fn is_committed(&self, ordering: Ordering) -> bool {
+        self.data.commit(self.position).load(ordering) == commit_word(self.position)
     }
 
     /// Returns the length and count from a frame's header word, validated.
@@ -444,8 +444,7 @@ impl Reader {
     #[cold]
     fn try_attach(&mut self) -> Result<bool, ReadError> {
         let attach_info = &self.cursor().attach_info.0;
-        // Acquire: the attach values and the cleared commit word at the start are visible with the
-        // state.
+        // Acquire: the attach values, and the commit word at the start, are visible with the state.
         match attach_info.state.load(Ordering::Acquire) {
             ATTACHED => {}
             DETACHED => return Err(ReadError::Detached),
@@ -476,27 +475,27 @@ impl Reader {
         Ok(true)
     }
 
-    #[inline(always)]
+    #[inline]
     fn find_next(&mut self) -> Result<Option<usize>, ReadError> {
         if !self.in_place && !self.ready_in_place()? {
             return Ok(None);
         }
         let position = self.position;
-        // Acquire: the header, the bytes and the next, cleared commit word are visible with the
-        // commit word.
-        let (commit, header) = self.data.words(position);
-        let commit = commit.load(Ordering::Acquire);
-        if commit != commit_word(position) {
-            // A clear word is the common case. The state lies in a cache line that hardly ever
-            // changes.
-            return if commit == 0 && !self.is_detached() {
-                Ok(None)
-            } else {
-                Err(self.bad_commit(position, commit))
-            };
+        // Acquire: the header, the bytes, and the word that is not yet the next commit word are
+        // visible with the commit word.
+        if !self.is_committed(Ordering::Acquire) {
+            // The state lies in a cache line that hardly ever changes.
+            if self.is_detached() {
+                return Err(ReadError::Detached);
+            }
+            if self.lacks_commit {
+                let found = self.data.commit(position).load(Ordering::Relaxed);
+                return Err(ReadError::Corrupt { what: Corruption::CommitWord { position, found } });
+            }
+            return Ok(None);
         }
         // Relaxed: ordered by the commit word.
-        let word = header.load(Ordering::Relaxed);
+        let word = self.data.header(position).load(Ordering::Relaxed);
         let (len, found) = self.checked_header(position, word)?;
         let expected = self.count as u32;
         if found != expected {
@@ -519,7 +518,7 @@ impl Reader {
         let unread = self.control().progress.0.count.load(Ordering::Relaxed).saturating_sub(self.count);
         // Relaxed: it only decides when to wake the writer. A frame not seen yet wakes it a little
         // early. A frame seen means that another release follows.
-        let drained = self.data.commit(self.position).load(Ordering::Relaxed) != commit_word(self.position);
+        let drained = !self.is_committed(Ordering::Relaxed);
         let worthwhile = drained
             || unread == low
             || unread < low
@@ -537,13 +536,24 @@ impl Reader {
             Ok(false) => return self.is_closed(),
             Err(_) => return true,
         }
-        // Relaxed: the caller checks the frame again, with ordering. Any word but a clear one
-        // counts, even an invalid one.
+        // Relaxed: the caller checks the frame again, with ordering.
         self.current.is_some()
-            || self.data.commit(self.position).load(Ordering::Relaxed) != 0
+            || self.is_committed(Ordering::Relaxed)
             || self.is_closed()
             || self.is_detached()
-            || (self.mode == ReaderMode::Lossy && self.is_overtaken(self.position))
+            || match self.mode {
+                ReaderMode::Lossy => self.is_overtaken(self.position),
+                ReaderMode::Blocking => self.lacks_commit(),
+            }
+    }
+
+    /// Returns whether the next frame is counted, but its commit word is not there. A poll cannot
+    /// detect that: the line of the count changes with every frame.
+    fn lacks_commit(&mut self) -> bool {
+        // Acquire: a frame that is counted is committed.
+        let is_counted = self.control().progress.0.count.load(Ordering::Acquire) > self.count;
+        self.lacks_commit = is_counted && !self.is_committed(Ordering::Relaxed);
+        is_counted
     }
 }
 

@@ -13,7 +13,7 @@ use crate::layout::{
     ANY, ATTACHED, BLOCKING, Control, Cursor, DETACHED, LINE, LOSSY, MAGIC, POSITION_MAX, Sleepers, VERSION,
     commit_word, frame_stride, header_word, is_valid_position, max_frame, parse_header,
 };
-use crate::mem::{AtomicU32, Data, Ordering, claim, fence};
+use crate::mem::{AtomicU32, Data, Ordering, claim, compiler_fence, fence};
 use crate::{Fence, ReaderViolation, ReserveError};
 
 /// How far ahead of the next write lines are prefetched, in bytes: the distance written while one
@@ -58,12 +58,15 @@ pub struct Writer {
     head: u64,
     count: u64,
     max: usize,
-    reserved: Option<usize>,
+    /// The bytes reserved, plus 1; 0: nothing is reserved.
+    reserved: usize,
     /// Frames may end up to here (with the line beyond them) before any cursor must be loaded
     /// again.
     space_until: u64,
-    /// Whether lines are prefetched ahead of the next write.
-    claims_ahead: bool,
+    /// The same where nothing else must be done before a frame is written; otherwise 0.
+    fast_until: u64,
+    /// Lines up to here may be prefetched ahead of the next write.
+    claims_until: u64,
     /// Frames up to this count may be published before any cursor must be loaded again.
     count_until: u64,
     claim: u64,
@@ -77,8 +80,10 @@ pub struct Writer {
     next_id: u64,
     /// The weakest fence that the readers require.
     fence: Fence,
-    /// Whether to run a full fence all the same, because readers sleep so often that their barriers
-    /// cost more.
+    /// The fence before the check for sleepers: that, or a full one where readers sleep so often
+    /// that their barriers cost more.
+    fence_now: Fence,
+    /// Whether it is a full one for that reason.
     fenced: bool,
     /// The count at which a sleeper was last found. `sleeps` is the number found in close
     /// succession.
@@ -146,16 +151,17 @@ impl Writer {
     ) -> Self {
         assert!(is_valid_position(start_position), "a ring cannot start at position {start_position}");
         assert!(start_count <= POSITION_MAX, "a ring cannot start at count {start_count}");
-        let writer = Self {
+        let mut writer = Self {
             // SAFETY: the caller guarantees it (`# Safety`).
             data: unsafe { Data::new(data, capacity) },
             control,
             head: start_position,
             count: start_count,
             max: max_frame(capacity),
-            reserved: None,
+            reserved: 0,
             space_until: u64::MAX,
-            claims_ahead: capacity >= CLAIMED_FROM,
+            fast_until: 0,
+            claims_until: 0,
             count_until: u64::MAX,
             claim: start_position + LINE as u64,
             tail: start_position,
@@ -166,11 +172,13 @@ impl Writer {
             slept_on: None,
             next_id: 0,
             fence: Fence::Full,
+            fence_now: Fence::Full,
             fenced: false,
             slept_at: 0,
             sleeps: 0,
             _hold: None,
         };
+        writer.recompute_limits();
         // Relaxed: no reader loads these before it sees the magic. The Release at the end orders
         // them all before the magic.
         writer.data.commit(start_position).store(0, Ordering::Relaxed);
@@ -256,23 +264,40 @@ impl Writer {
     /// See [`ReserveError`]. A retry after `Full` loads the cursors again.
     #[inline]
     pub fn try_reserve(&mut self, len: usize) -> Result<&mut [u8], ReserveError> {
-        if !self.try_reserve_fast(len) {
+        if self.try_reserve_fast(len).is_none() {
             self.make_room(len)?;
         }
         Ok(self.reserved())
     }
 
-    /// Reserves `len` bytes if that is possible without loading any cursor. After false, call
+    /// Reserves `len` bytes if that is possible without loading any cursor. After `None`, call
     /// [`Writer::try_reserve`].
-    #[inline]
-    pub fn try_reserve_fast(&mut self, len: usize) -> bool {
-        // The line beyond the frame will hold the next commit word. It is cleared before this frame
-        // is published.
-        let needed = self.head.wrapping_add((frame_stride(len.min(self.max)) + LINE) as u64);
-        let at_hand =
-            len <= self.max && needed <= self.space_until && self.count < self.count_until && self.lossy == 0;
-        self.reserved = at_hand.then_some(len);
-        at_hand
+    ///
+    /// ```
+    /// use stripline_ring::{HeapRing, Mode};
+    ///
+    /// let (ring, mut writer) = HeapRing::new(4096);
+    /// let (_, mut reader) = ring.attach(&mut writer, Mode::Blocking { depth: 1 });
+    /// writer.try_reserve_fast(2).expect("room")[1] = b'b';
+    /// writer.publish(2);
+    /// assert!(writer.try_reserve_fast(2).is_none());
+    /// assert_eq!(reader.try_next().unwrap().map(|frame| frame[1]), Some(b'b'));
+    /// ```
+    #[inline(always)]
+    pub fn try_reserve_fast(&mut self, len: usize) -> Option<&mut [u8]> {
+        self.reserved = 0;
+        if len > self.max {
+            return None;
+        }
+        // The line beyond the frame will hold the next commit word. It must not be there before
+        // this frame is published.
+        let needed = self.head.wrapping_add((frame_stride(len) + LINE) as u64);
+        if needed > self.fast_until || self.count >= self.count_until {
+            return None;
+        }
+        self.reserved = len + 1;
+        // SAFETY: as in `reserved`.
+        Some(unsafe { self.data.bytes_mut(self.head, len) })
     }
 
     /// Reserves `len` bytes, and loads the readers' cursors where necessary.
@@ -288,7 +313,7 @@ impl Writer {
         if self.lossy > 0 {
             self.claim_up_to(needed);
         }
-        self.reserved = Some(len);
+        self.reserved = len + 1;
         Ok(())
     }
 
@@ -298,14 +323,38 @@ impl Writer {
     /// If fewer than `len` bytes are reserved.
     #[inline(always)]
     pub fn publish(&mut self, len: usize) {
-        let reserved = self.reserved.take();
-        assert!(
-            reserved.is_some_and(|reserved| len <= reserved),
-            "{len} bytes published, {reserved:?} reserved"
-        );
+        self.publish_with(len, []);
+    }
+
+    /// Does the same as [`Writer::publish`], and first writes those words to the start of the
+    /// frame, little-endian.
+    ///
+    /// # Panics
+    /// If fewer than `len` bytes are reserved, or `len` bytes do not hold the words.
+    ///
+    /// ```
+    /// use stripline_ring::{HeapRing, Mode};
+    ///
+    /// let (ring, mut writer) = HeapRing::new(4096);
+    /// let (_, mut reader) = ring.attach(&mut writer, Mode::Blocking { depth: 0 });
+    /// writer.try_reserve(9).unwrap()[8] = 7;
+    /// writer.publish_with(9, [258]);
+    /// assert_eq!(reader.try_next(), Ok(Some(&[2, 1, 0, 0, 0, 0, 0, 0, 7][..])));
+    /// ```
+    #[inline(always)]
+    pub fn publish_with<const WORDS: usize>(&mut self, len: usize, words: [u64; WORDS]) {
+        let reserved = std::mem::take(&mut self.reserved);
+        if len >= reserved || len < WORDS * 8 {
+            refuse_publish(len, reserved);
+        }
         let position = self.head;
         let stride = frame_stride(len) as u64;
         let next = position + stride;
+        // SAFETY: reserved until published, as in `reserved`.
+        let start = unsafe { self.data.bytes_mut(position, WORDS * 8) };
+        for (place, word) in start.chunks_exact_mut(8).zip(words) {
+            place.copy_from_slice(&word.to_le_bytes());
+        }
         self.data.seal(position);
         // Where readers sleep, prefetch the words that the check for sleepers changes, while the
         // frame is published.
@@ -315,22 +364,27 @@ impl Writer {
                 claim(group.sleepers.as_ptr());
             }
         }
-        // Bytes at the next frame's commit word may resemble one. They come from an earlier lap, or
-        // from the unused end of this reservation. Release keeps the clearing behind the caller's
-        // stores to the frame bytes. Near the end of the ring those reach the same memory through
-        // another address.
-        self.data.commit(next).store(0, Ordering::Release);
+        // Bytes at the place of the next commit word may equal it. They come from an earlier lap,
+        // or from the unused end of this reservation. The fence keeps the load behind the caller's
+        // stores to the frame bytes. Near the end of the ring those reach the same memory by other
+        // addresses.
+        compiler_fence(Ordering::SeqCst);
+        let next_commit = self.data.commit(next);
+        if next_commit.load(Ordering::Relaxed) == commit_word(next) {
+            // Relaxed: ordered by this frame's commit word.
+            next_commit.store(0, Ordering::Relaxed);
+        }
         let (commit, header) = self.data.words(position);
         // Relaxed: ordered by the commit word.
         header.store(header_word(len, self.count), Ordering::Relaxed);
-        // Release: a reader that sees the commit word sees the bytes, the header and the next,
-        // cleared commit word.
+        // Release: a reader that sees the commit word sees the bytes, the header, and that the next
+        // frame is not there yet.
         commit.store(commit_word(position), Ordering::Release);
         // Prefetch as many lines as a small frame takes, some frames ahead, but only where no
         // reader can still be reading.
         let is_line = stride == LINE as u64;
         let ahead = next + if is_line { AHEAD_OF_LINES } else { AHEAD };
-        if self.claims_ahead && ahead <= self.space_until {
+        if ahead <= self.claims_until {
             self.data.claim_line(ahead - LINE as u64);
             if !is_line {
                 self.data.claim_line(ahead);
@@ -338,9 +392,6 @@ impl Writer {
         }
         self.head = next;
         self.count += 1;
-        if self.fenced && self.count - self.slept_at > sleepers::AWAKE {
-            self.stop_fencing();
-        }
         let progress = &self.control().progress.0;
         // Release, after the commit word: the frames counted by these words are visible as
         // committed.
@@ -352,7 +403,7 @@ impl Writer {
     /// Returns the reserved bytes; empty if there are none.
     #[inline]
     pub fn reserved(&mut self) -> &mut [u8] {
-        match self.reserved {
+        match self.reserved.checked_sub(1) {
             // SAFETY: every blocking reader has released these bytes or never had them. Lossy
             // readers load them atomically. Bytes that were free when reserved stay free until
             // published.
@@ -363,7 +414,7 @@ impl Writer {
 
     /// Cancels the reservation.
     pub fn cancel(&mut self) {
-        self.reserved = None;
+        self.reserved = 0;
     }
 
     /// Marks the writer as waiting for space. Afterwards try again ([`Writer::try_reserve`] or
@@ -394,6 +445,7 @@ impl Writer {
     /// Sets the fence that [`Writer::for_each_sleeper`] runs.
     pub fn set_fence(&mut self, fence: Fence) {
         self.fence = fence;
+        self.fence_now = if self.fenced { Fence::Full } else { fence };
     }
 
     /// Returns how far a reader is behind. `None` if it is not attached or broke the protocol.
@@ -416,6 +468,25 @@ impl Writer {
     /// Returns the position of the next frame.
     pub fn position(&self) -> u64 {
         self.head
+    }
+
+    /// Returns the position of the newest frame, if one was published.
+    ///
+    /// ```
+    /// use stripline_ring::{HeapRing, Mode};
+    ///
+    /// let (_ring, mut writer) = HeapRing::new(4096);
+    /// assert_eq!(writer.newest(), None);
+    /// writer.try_reserve(1)?;
+    /// writer.publish(1);
+    /// assert_eq!((writer.newest(), writer.position()), (Some(0), 64));
+    /// # Ok::<(), stripline_ring::ReserveError>(())
+    /// ```
+    pub fn newest(&self) -> Option<u64> {
+        // Relaxed: the writer's own store. It starts equal to the head, and every frame moves that
+        // on.
+        let newest = self.control().progress.0.newest.load(Ordering::Relaxed);
+        (newest < self.head).then_some(newest)
     }
 
     /// Returns the number of frames published.
@@ -480,8 +551,8 @@ impl Writer {
         attach_info.mode.store(mode_word, Ordering::Relaxed);
         attach_info.wake_frames.store(wake_frames, Ordering::Relaxed);
         attach_info.low_frames.store(ANY, Ordering::Relaxed);
-        // Release: orders the stores above, the cleared commit word at the start, and for lossy
-        // readers the claim.
+        // Release: orders the stores above, the commit word at the start, which is not right yet,
+        // and for lossy readers the claim.
         attach_info.state.store(ATTACHED, Ordering::Release);
         match self.groups.iter_mut().find(|group| group.sleepers == sleepers) {
             Some(group) => group.readers += 1,
@@ -510,6 +581,9 @@ impl Writer {
     #[cold]
     fn poll_readers(&mut self, needed: u64) -> Result<(), ReserveError> {
         let (head, published, capacity) = (self.head, self.count, self.data.capacity());
+        if self.fenced && published - self.slept_at > sleepers::AWAKE {
+            self.stop_fencing();
+        }
         for slot in &mut self.readers {
             if let (Mode::Blocking { .. }, Err(violation)) = (slot.mode, slot.poll(head, published)) {
                 return Err(ReserveError::Misbehaved { reader: slot.id, violation });
@@ -541,6 +615,9 @@ impl Writer {
             .fold((u64::MAX, u64::MAX), |least, one| (least.0.min(one.0), least.1.min(one.1)));
         self.space_until = space;
         self.count_until = count;
+        // Lossy readers get a claim before each frame.
+        self.fast_until = if self.lossy == 0 { space } else { 0 };
+        self.claims_until = if self.data.capacity() >= CLAIMED_FROM { space } else { 0 };
     }
 
     /// Announces to lossy readers that everything a lap below `needed` will be overwritten.
@@ -585,7 +662,7 @@ impl Writer {
 
     /// Restarts the claim and the tail, which are not kept while there is no lossy reader.
     fn restart_claim(&mut self) {
-        self.claim = self.head + (frame_stride(self.reserved.unwrap_or(0)) + LINE) as u64;
+        self.claim = self.head + (frame_stride(self.reserved.saturating_sub(1)) + LINE) as u64;
         (self.tail, self.tail_count) = (self.head, self.count);
         let progress = &self.control().progress.0;
         // Relaxed: ordered by the Release of the cursor's state.
@@ -593,6 +670,12 @@ impl Writer {
         progress.tail.store(self.tail, Ordering::Relaxed);
         progress.claim.store(self.claim, Ordering::Relaxed);
     }
+}
+
+/// Reports a publish of more than is reserved. `reserved` is one more than that, or 0.
+#[cold]
+fn refuse_publish(len: usize, reserved: usize) -> ! {
+    panic!("{len} bytes published, {:?} reserved", reserved.checked_sub(1));
 }
 
 impl fmt::Debug for Writer {

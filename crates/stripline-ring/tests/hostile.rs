@@ -142,8 +142,7 @@ fn a_writer_survives_a_cursor_scribbled_over() {
 
 #[test]
 fn a_lying_writer_is_named() {
-    let lies: [(u64, u64, Corruption); 4] = [
-        (0, 0x1001, Corruption::CommitWord { position: 128, found: 0x1001 }),
+    let lies = [
         (8, 1 << 32 | 4096, Corruption::Length { position: 128, len: 4096, max: max_frame(CAPACITY) }),
         (
             8,
@@ -164,6 +163,31 @@ fn a_lying_writer_is_named() {
             // A lossy reader has only the frame's own count, and the one it stored.
             assert_eq!(error, ReadError::Corrupt { what });
         }
+    }
+}
+
+/// Checks that any word but the right one means that there is no frame yet. A reader that goes to
+/// sleep compares it with the number of frames.
+#[test]
+fn a_wrong_commit_word_is_no_frame() {
+    for found in [0, 1, 128, 0x1001, 129 + CAPACITY as u64, u64::MAX] {
+        let (ring, mut writer, mut reader, _, _) = with_cursor(Mode::Lossy);
+        publish(&mut writer, 5);
+        word(ring.writable.data(), 128).store(found, Ordering::Relaxed);
+        assert_eq!(reader.try_copy(0, &mut Vec::new()), Ok(CopyOutcome::Empty));
+        assert!(reader.prepare_sleep());
+
+        let (ring, mut writer, mut reader, _, _) = with_cursor(BLOCKING);
+        publish(&mut writer, 5);
+        word(ring.writable.data(), 128).store(found, Ordering::Relaxed);
+        assert_eq!(reader.try_next(), Ok(None));
+        assert!(!reader.prepare_sleep(), "a reader with an error must not sleep");
+        let what = Corruption::CommitWord { position: 128, found };
+        assert_eq!(reader.try_next(), Err(ReadError::Corrupt { what }));
+        let count = 128 + 8;
+        word(ring.writable.control(), count).store(1, Ordering::Relaxed);
+        assert!(reader.prepare_sleep());
+        assert_eq!(reader.try_next(), Ok(None));
     }
 }
 
@@ -196,7 +220,7 @@ fn memory_that_holds_no_such_ring_is_refused() {
     assert!(open(CAPACITY).is_ok());
     for (offset, lie, error) in [
         (8, 8192, AttachError::Capacity { found: 8192, expected: CAPACITY }),
-        (16, 4, AttachError::Version { found: 4, known: 3 }),
+        (16, 3, AttachError::Version { found: 3, known: 4 }),
         (0, 0, AttachError::NotARing { magic: 0 }),
     ] {
         word(ring.writable.control(), offset).store(lie, Ordering::Relaxed);

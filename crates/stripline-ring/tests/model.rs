@@ -6,7 +6,8 @@ mod support;
 
 use proptest::prelude::*;
 use stripline_ring::{
-    CopyOutcome, HeapRing, LINE, Lag, Mode, Reader, ReaderId, ReserveError, Writer, frame_stride, max_frame,
+    CopyOutcome, HEADER, HeapRing, LINE, Lag, Mode, Reader, ReaderId, ReserveError, Writer, frame_stride,
+    max_frame,
 };
 use support::Ring;
 
@@ -138,10 +139,7 @@ impl<R: Ring> Model<R> {
             Ok(bytes) => {
                 assert!(hindering.is_empty());
                 assert_eq!(bytes.len(), len);
-                // Bytes that resemble a commit word must not be taken for one.
-                for chunk in bytes.chunks_mut(8) {
-                    chunk.copy_from_slice(&(needed | 1).to_le_bytes()[..chunk.len()]);
-                }
+                resemble_commit_words(bytes, self.head, self.frames.len());
                 self.reserved = Some(len);
                 if self.readers.iter().any(|tested| tested.mode == Mode::Lossy) {
                     self.claim = self.claim.max(needed);
@@ -158,9 +156,8 @@ impl<R: Ring> Model<R> {
     fn publish(&mut self, part: usize) {
         let Some(reserved) = self.reserved.take() else { return };
         let len = reserved / part;
-        // Different in every frame, and resembling a commit word further on in the ring.
-        let seed = self.head + (self.frames.len() as u64 % 64) * LINE as u64;
-        let bytes: Vec<u8> = (0..len).map(|at| (seed | 1).to_le_bytes()[at % 8] ^ (at / 8) as u8).collect();
+        let mut bytes = vec![0; len];
+        resemble_commit_words(&mut bytes, self.head, self.frames.len());
         self.writer.reserved()[..len].copy_from_slice(&bytes);
         self.writer.publish(len);
         self.frames.push(Frame { position: self.head, bytes });
@@ -237,5 +234,15 @@ proptest! {
         steps in prop::collection::vec(step(), 1..400),
     ) {
         check::<support::Mapped>(start, count, steps);
+    }
+}
+
+/// Fills the bytes of a frame with the commit words of their own places, of this lap and of the
+/// next in turn. None of them must be taken for one.
+fn resemble_commit_words(bytes: &mut [u8], position: u64, number: usize) {
+    let lap = if number.is_multiple_of(2) { CAPACITY as u64 } else { 0 };
+    for (index, chunk) in bytes.chunks_mut(8).enumerate() {
+        let place = position + (HEADER + index * 8) as u64;
+        chunk.copy_from_slice(&((place + lap) | 1).to_le_bytes()[..chunk.len()]);
     }
 }

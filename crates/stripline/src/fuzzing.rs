@@ -29,7 +29,7 @@ use crate::sys::socket::{Listener, Socket, connect_unix};
 use crate::terms::{Flow, LinkOptions, Overflow, Scope, WaitStrategy, Watermarks};
 use crate::transport::handshake::{self, Hello, HelloReply, Welcome};
 use crate::transport::stream::{AckReader, StreamInlet};
-use crate::transport::{ConnectRequest, Endpoint, Inlet, Next, StopToken, random};
+use crate::transport::{AnyInlet, ConnectRequest, Endpoint, Next, StopToken, random};
 use crate::{Error, Result, Sample};
 
 /// The keys of every endpoint here.
@@ -39,11 +39,11 @@ fn endpoint() -> Endpoint {
     Endpoint { transport: "uds".into(), address: "fuzz".into(), keys: KEYS }
 }
 
-fn connect(socket: UnixStream, connection: &str, overflow: Overflow) -> Result<Box<dyn Inlet>> {
+fn connect(socket: UnixStream, connection: &str, overflow: Overflow) -> Result<AnyInlet> {
     let options = LinkOptions { overflow, depth: 4, ..LinkOptions::default() };
     let request = ConnectRequest { connection: connection.into(), payload: TypeName::of::<u8>(), options };
     let inlet = StreamInlet::connect(Socket::from(socket), &endpoint(), &request)?;
-    policy::with_policy(Box::new(inlet), &request)
+    policy::with_policy(AnyInlet::other(inlet), &request)
 }
 
 /// Returns the reply that accepts a receiver.
@@ -126,7 +126,7 @@ pub fn reply(bytes: &[u8], outstanding: u32) -> Result<bool, String> {
 
 /// The receiving side of a byte stream, from its handshake on. The other end of the socket must
 /// have replied already, or hung up.
-pub struct Frames(Box<dyn Inlet>);
+pub struct Frames(AnyInlet);
 
 /// The result of polling [`Frames`].
 #[derive(Clone, Debug, PartialEq, Eq)]

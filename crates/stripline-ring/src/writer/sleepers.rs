@@ -4,6 +4,7 @@ use std::ptr::NonNull;
 
 use super::{ReaderId, Writer};
 use crate::Fence;
+use crate::attached::Group;
 use crate::layout::{PARKED, Sleepers};
 use crate::mem::{Ordering, fence};
 
@@ -11,7 +12,8 @@ use crate::mem::{Ordering, fence};
 const SOON: u64 = 8;
 /// After this many sleeps in a series, readers are taken to sleep often.
 const OFTEN: u32 = 8;
-/// The writer drops the full fences after this many frames published to readers that were awake.
+/// After this many frames published to readers that were awake, the writer drops the full fences
+/// when it next loads the cursors.
 pub(super) const AWAKE: u64 = 1024;
 
 /// A reader to wake.
@@ -53,13 +55,15 @@ impl Writer {
 
     /// Returns whether [`Writer::for_each_sleeper`] may find any now, after a publish, attach or
     /// close.
-    #[inline]
+    #[inline(always)]
     pub fn may_have_sleepers(&self) -> bool {
         // The commit word's store must not pass the load of `any`. The reader stores `sleeping` and
         // `any`, and loads the commit word behind its own fence. One of the two sees the other.
-        if self.fenced { Fence::Full } else { self.fence }.run();
+        self.fence_now.run();
         // Relaxed: the fence orders it.
-        self.groups.iter().any(|group| group.sleepers().any.0.load(Ordering::Relaxed) != 0)
+        let sleeps = |group: &Group| group.sleepers().any.0.load(Ordering::Relaxed) != 0;
+        // Nearly always there is one group.
+        if let [only] = &*self.groups { sleeps(only) } else { self.groups.iter().any(sleeps) }
     }
 
     /// Wakes the sleeping readers of one group.
@@ -98,7 +102,7 @@ impl Writer {
         self.sleeps = if is_soon { self.sleeps.saturating_add(1) } else { 0 };
         self.slept_at = self.count;
         if self.sleeps >= OFTEN && !self.fenced && self.fence == Fence::Compiler {
-            self.fenced = true;
+            (self.fenced, self.fence_now) = (true, Fence::Full);
             // Release: a reader that sees it sees all frames published without a fence.
             self.control().hints.0.fenced.store(1, Ordering::Release);
         }
@@ -107,7 +111,7 @@ impl Writer {
     /// Turns full fences off after a long time without sleepers.
     #[cold]
     pub(super) fn stop_fencing(&mut self) {
-        (self.fenced, self.sleeps) = (false, 0);
+        (self.fenced, self.fence_now, self.sleeps) = (false, self.fence, 0);
         self.control().hints.0.fenced.store(0, Ordering::Relaxed);
         // A reader that still saw `fenced` set had announced its sleep before. The writer sees that
         // behind this fence.

@@ -18,7 +18,6 @@ use super::deadline::CallDeadline;
 use super::error::Refusal;
 use super::server_connection::{ReconnectOnDrop, RequestSender, SendError, ServerConnection};
 use super::service::Operation;
-use super::wire::SHORT_MAX;
 
 /// The interval at which a client that waits for a server checks for a stop.
 const STOP_POLL: Duration = Duration::from_millis(20);
@@ -89,7 +88,7 @@ impl ClientCore {
     /// A server without valid self-description, or one more than allowed.
     pub(crate) fn add_server(
         &self,
-        mut outgoing: Outgoing,
+        outgoing: Outgoing,
         incoming: Incoming,
         server_info: serde_json::Value,
         way_back: ReconnectOnDrop,
@@ -97,7 +96,6 @@ impl ClientCore {
         let server_info = ServerInfo::read(server_info, &self.service, incoming.port())?;
         let wanted = lock(&self.operations);
         let operations = wanted.iter().map(|operation| find(operation, &server_info.operations)).collect();
-        outgoing.set_short_payload_max(SHORT_MAX);
         let sender = RequestSender {
             outgoing,
             operations,

@@ -10,7 +10,7 @@ use crate::packet::{Header, Kind};
 use crate::terms::{LinkOptions, Watermarks};
 use crate::transport::duplex::{CallAcceptor, Duplex};
 use crate::transport::handshake::Hello;
-use crate::transport::{self, BindRequest, ConnectRequest, Inlet, Next, Outlet, StopToken, Wait};
+use crate::transport::{self, AnyInlet, AnyOutlet, BindRequest, ConnectRequest, Next, StopToken, Wait};
 
 use super::connect::bind;
 use super::wire::{ReplyStatus, call_head, cancel, reply_head};
@@ -32,7 +32,7 @@ fn echo(node: &Node, transport: &str) -> Server<'static> {
 }
 
 /// Connects to the server as a client that can send any bytes.
-fn intrude(node: &Node, server: &Server<'_>, transport: &str) -> (Outgoing, Box<dyn Inlet>) {
+fn intrude(node: &Node, server: &Server<'_>, transport: &str) -> (Outgoing, AnyInlet) {
     let (request, bind) = asked(node.stop_token());
     let connection =
         transport::find(transport).unwrap().connect_calls(server.endpoint(), &request, bind).unwrap();
@@ -40,7 +40,7 @@ fn intrude(node: &Node, server: &Server<'_>, transport: &str) -> (Outgoing, Box<
     (outgoing_of(connection.duplex.outlet, stop), connection.duplex.inlet)
 }
 
-fn outgoing_of(outlet: Box<dyn Outlet>, stop: StopToken) -> Outgoing {
+fn outgoing_of(outlet: AnyOutlet, stop: StopToken) -> Outgoing {
     let mut outgoing = Outgoing::new("evil".into(), vec![outlet], Sampling::Off, stop);
     outgoing.admit();
     outgoing

@@ -14,7 +14,7 @@ use crate::sys::mutex::lock;
 use crate::transport::Wait;
 
 use super::server::Counts;
-use super::wire::{HEAD_BYTES, ReplyStatus, SHORT_MAX, put_message, reply_head, reply_words};
+use super::wire::{HEAD_BYTES, ReplyStatus, put_message, reply_head, reply_words};
 
 pub(super) struct ReplySender {
     pub connection: String,
@@ -55,10 +55,9 @@ impl ReplySender {
     pub(super) fn new(
         connection: String,
         outstanding_max: u32,
-        mut outgoing: Outgoing,
+        outgoing: Outgoing,
         counts: Arc<Counts>,
     ) -> Self {
-        outgoing.set_short_payload_max(SHORT_MAX);
         let state = Mutex::new(BacklogState::Free(Box::new(outgoing)));
         let outstanding_max = outstanding_max as usize;
         let (is_stuck, process) = (AtomicBool::new(false), OwnerProcess::current());

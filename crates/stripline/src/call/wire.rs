@@ -12,10 +12,6 @@ pub(super) const LINK_BYTES: usize = 16;
 /// The longest chain of nested calls.
 pub(super) const CHAIN_MAX: usize = 32;
 
-/// The largest request or reply, with these bytes, behind a short packet header. With the ring's
-/// header it fills two cache lines.
-pub(super) const SHORT_MAX: usize = 96;
-
 const CALL: u8 = 1;
 const CANCEL: u8 = 2;
 

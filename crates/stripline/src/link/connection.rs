@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::fail_point::fail_point;
 use crate::packet::{Gap, GapReason, HEADER_BYTES, Header, Kind, Order, StreamInfo};
 use crate::sys::clock::now_ns;
-use crate::transport::{Inlet, InletParts, Next};
+use crate::transport::{AnyInlet, InletParts, Next};
 
 use super::inspect::ConnectionView;
 use super::{ConnectionStats, FrameRef, LentPacket, Reassembler, Reassembly, Receipt, SampleSize};
@@ -56,12 +56,12 @@ impl ConnectionCounts {
 /// One incoming connection.
 pub(super) struct IncomingConnection {
     pub name: String,
-    pub inlet: Option<Box<dyn Inlet>>,
+    pub inlet: Option<AnyInlet>,
     pub parts: InletParts,
     /// An error found by a wait, for the next `receive` to report.
     pub failed: Option<Error>,
     /// Connections made while an earlier one was still being read, with their names.
-    pub successors: VecDeque<(String, Box<dyn Inlet>)>,
+    pub successors: VecDeque<(String, AnyInlet)>,
     pub options: ConnectionOptions,
     pub options_for: OptionsFor,
     counts: Arc<ConnectionCounts>,
@@ -78,6 +78,9 @@ pub(super) struct IncomingConnection {
     /// Whether the next gap is due to a restart and not to the policy.
     pub resuming: bool,
     pub gap: Option<Gap>,
+    /// Whether a packet of the expected number needs no other check. Everything that changes this
+    /// clears it, and a packet taken sets it again.
+    is_steady: bool,
     pub reassembler: Reassembler,
     pub ended: bool,
     /// For inspection: whether there is a sender.
@@ -108,6 +111,7 @@ impl IncomingConnection {
             next_sample: 0,
             resuming: false,
             gap: None,
+            is_steady: false,
             reassembler: Reassembler::new(false),
             ended: false,
             open: Arc::default(),
@@ -144,13 +148,14 @@ impl IncomingConnection {
         self.successors.is_empty() && self.inlet.as_mut().is_none_or(|inlet| inlet.is_peer_gone())
     }
 
-    pub(super) fn connect(&mut self, name: String, mut inlet: Box<dyn Inlet>) {
+    pub(super) fn connect(&mut self, name: String, mut inlet: AnyInlet) {
         if name != self.name {
             self.options = (self.options_for)(&name);
             self.name = name;
         }
         // Relaxed: the numbers need only differ.
         self.connection = self.counts.opened.fetch_add(1, Ordering::Relaxed);
+        self.is_steady = false;
         // A new sender numbers its packets anew.
         self.expected = None;
         self.expected_sample = None;
@@ -192,6 +197,7 @@ impl IncomingConnection {
     /// Closes the connection without an end of stream. A successor starts anew.
     pub(super) fn close_without_end(&mut self) {
         self.disconnect();
+        self.is_steady = false;
         self.gap = Some(Gap {
             first: self.expected.unwrap_or(0),
             packets: 0,
@@ -263,6 +269,7 @@ impl IncomingConnection {
     /// frame, which must then still be released.
     #[cold]
     pub(super) fn join(&mut self, header: &Header, fragment: FrameRef) -> Result<Option<(Header, FrameRef)>> {
+        self.is_steady = false;
         if !header.is_continued() {
             // A packet that stays incomplete counts as missing, too.
             self.set_start(header);
@@ -325,19 +332,36 @@ impl IncomingConnection {
         }
     }
 
-    /// Takes the next packet if it is already there and has the expected number.
+    /// Takes the next packet if it is in a ring with a short header, and has the expected number.
     #[inline(always)]
+    pub(super) fn try_take_steady(&mut self, sample_size: SampleSize, taken: &mut LentPacket) -> bool {
+        let Some(AnyInlet::Ring(ring)) = &mut self.inlet else { return false };
+        if !self.is_steady {
+            return false;
+        }
+        let Some(frame) = ring.try_next_new() else { return false };
+        // Written directly to its final place: see `Header::write_words`.
+        let Some(payload) = taken.header.split_short(frame, self.next_sample) else { return false };
+        let is_due = self.expected == Some(taken.header.sequence);
+        if is_due {
+            taken.payload = FrameRef::new(payload);
+            taken.gap = None;
+            self.complete(sample_size, taken);
+        }
+        is_due
+    }
+
+    /// Takes the next packet if it is already there and has the expected number.
     pub(super) fn try_take_fast(&mut self, sample_size: SampleSize, taken: &mut LentPacket) -> bool {
         let Some(inlet) = &mut self.inlet else { return false };
         let Some(frame) = inlet.try_next_fast() else { return false };
         // Written directly to its final place: see `Header::write_words`.
         let Some(payload) = taken.header.split(frame, self.next_sample) else { return false };
         let header = &taken.header;
-        let is_due = header.kind == Kind::Data as u8
-            && !self.reassembler.wants(header)
+        let is_due = self.is_steady
             && self.expected == Some(header.sequence)
-            && self.gap.is_none()
-            && !self.resuming;
+            && header.kind == Kind::Data as u8
+            && !self.reassembler.wants(header);
         if is_due {
             taken.payload = FrameRef::new(payload);
             taken.gap = None;
@@ -376,6 +400,7 @@ impl IncomingConnection {
                 self.set_start(&taken.header);
                 self.check_sequence(&taken.header);
                 taken.gap = self.gap.take();
+                self.is_steady = true;
                 self.complete(sample_size, taken);
                 if taken.header.flags & Header::TARGET != 0 {
                     self.attach_receipt(taken);
@@ -468,6 +493,7 @@ impl IncomingConnection {
             };
             self.options.stats.gap(packets, samples);
             self.gap = Some(Gap { first: expected, packets, samples, reason });
+            self.is_steady = false;
         }
     }
 

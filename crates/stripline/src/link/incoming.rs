@@ -12,7 +12,7 @@ use crate::packet::{Gap, Header, Order, StreamInfo};
 use crate::sys::aligned_buffer::AlignedBuffer;
 use crate::sys::clock::now_ns;
 use crate::sys::fork::Local;
-use crate::transport::{StopToken, Wait};
+use crate::transport::{AnyInlet, StopToken, Wait};
 
 use super::connection::{ConnectionCounts, IncomingConnection, OptionsFor};
 use super::inspect::ReceivePortView;
@@ -217,7 +217,7 @@ impl Incoming {
     #[inline(never)]
     fn receive_fast(&mut self) -> bool {
         self.arrived_while = ArrivedWhile::Idle;
-        self.is_fast_path() && self.try_take_fast()
+        self.is_fast_path() && self.try_take()
     }
 
     /// Returns whether only packets have to be checked.
@@ -236,26 +236,41 @@ impl Incoming {
         if !self.spinner.spins_always() {
             return Ok(Polled::Empty);
         }
-        if self.is_fast_path() && self.try_take_fast() {
+        if self.receive_fast() {
             Ok(Polled::Packet)
         } else {
             self.receive_slow(Wait::FOREVER, POLLS_SPINNING)
         }
     }
 
-    /// Takes the next packet if it is already there and needs nothing else. This is the fast path.
+    /// Takes the next packet of the connection that is due, if it is there and needs nothing else.
     #[inline(always)]
-    fn try_take_fast(&mut self) -> bool {
-        let (index, count) = (self.next_index, self.connections.len());
+    fn try_take(&mut self) -> bool {
+        let index = self.next_index;
         let Some(connection) = self.connections.get_mut(index) else { return false };
-        if !connection.try_take_fast(self.sample_size, &mut self.taken) {
-            return false;
+        if connection.try_take_steady(self.sample_size, &mut self.taken) {
+            self.lend_taken(index);
+            return true;
         }
-        self.next_index = if index + 1 < count { index + 1 } else { 0 };
+        self.try_take_other(index)
+    }
+
+    /// Takes a packet that is not one of a steady stream.
+    #[inline(never)]
+    fn try_take_other(&mut self, index: usize) -> bool {
+        let is_taken = self.connections[index].try_take_fast(self.sample_size, &mut self.taken);
+        if is_taken {
+            self.lend_taken(index);
+        }
+        is_taken
+    }
+
+    /// Lends the packet just taken from that connection. The next one is due then.
+    #[inline(always)]
+    fn lend_taken(&mut self, index: usize) {
+        self.next_index = if index + 1 < self.connections.len() { index + 1 } else { 0 };
         self.taken.connection = index;
         self.is_lent = true;
-        self.spinner.succeeded();
-        true
     }
 
     /// Receives when other work is due first, or when waiting is needed.
@@ -316,7 +331,7 @@ impl Incoming {
     #[inline]
     fn poll_ready(&mut self) -> Polled {
         for _ in 0..self.connections.len() {
-            if self.try_take_fast() {
+            if self.try_take() {
                 return Polled::Packet;
             }
             self.next_index =
@@ -483,8 +498,10 @@ impl Incoming {
         if self.taken.taken_ns != 0 {
             return self.finish();
         }
-        if let Some(inlet) = &mut self.connections[self.taken.connection].inlet {
-            inlet.release();
+        match &mut self.connections[self.taken.connection].inlet {
+            Some(AnyInlet::Ring(ring)) => ring.release(),
+            Some(AnyInlet::Other(other)) => other.release(),
+            None => {}
         }
     }
 

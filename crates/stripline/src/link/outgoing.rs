@@ -9,7 +9,7 @@ use crate::flow::AckWait;
 use crate::packet::{HEADER_BYTES, Header, Kind, Order, StreamInfo};
 use crate::sys::clock::now_ns;
 use crate::sys::fork::Local;
-use crate::transport::{Outlet, OutletTraits, StopToken, Wait};
+use crate::transport::{AnyOutlet, OutletTraits, StopToken, Wait};
 
 use super::FrameMut;
 use super::fragmentation::{Fragment, Fragmenter, fragments};
@@ -49,7 +49,7 @@ pub(crate) struct PacketOverrides {
 
 pub(crate) struct Outgoing {
     port: String,
-    outlets: Local<Vec<Box<dyn Outlet>>>,
+    outlets: Local<Vec<AnyOutlet>>,
     /// The largest payload that fits one frame at every outlet.
     frame_payload_max: usize,
     /// Whether its only transport takes short headers.
@@ -60,10 +60,11 @@ pub(crate) struct Outgoing {
     is_lossy: bool,
     /// Whether headers may be short now.
     compact: bool,
-    /// The largest payload behind a short header.
-    short_payload_max: usize,
-    /// The frame of the packet being written, if its header may be short.
-    short_frame: Option<FrameMut>,
+    /// Whether a packet with no options of its own needs no other check. Everything that changes
+    /// this clears it, and a plain packet sets it again.
+    is_steady: bool,
+    /// Whether the packet being written lies behind a short header.
+    is_short: bool,
     /// Whether the packet being written may wait for room, and its own options. They are kept here
     /// because the loan is copied at every step: docs/decisions/0007-fast-paths-decide-little.md.
     waits: bool,
@@ -96,12 +97,12 @@ pub(crate) struct Outgoing {
 impl Outgoing {
     pub(crate) fn new(
         port: String,
-        mut outlets: Vec<Box<dyn Outlet>>,
+        mut outlets: Vec<AnyOutlet>,
         sampling: Sampling,
         stop: StopToken,
     ) -> Self {
         if outlets.is_empty() {
-            outlets.push(Box::new(super::null_outlet::NullOutlet::default()));
+            outlets.push(AnyOutlet::other(super::null_outlet::NullOutlet::default()));
         }
         let info = Arc::new(StreamInfo::new(&port));
         let traits: Vec<OutletTraits> = outlets.iter().map(|outlet| outlet.traits()).collect();
@@ -115,8 +116,8 @@ impl Outgoing {
             scope_max: traits.iter().find_map(limit),
             is_lossy: false,
             compact: false,
-            short_payload_max: Header::SHORT_PAYLOAD_MAX,
-            short_frame: None,
+            is_steady: false,
+            is_short: false,
             waits: true,
             until: None,
             overrides: PacketOverrides::default(),
@@ -136,11 +137,6 @@ impl Outgoing {
             finished: false,
             offer: Local::new(None),
         }
-    }
-
-    /// Allows short headers in front of payloads of up to this many bytes.
-    pub(crate) fn set_short_payload_max(&mut self, bytes: usize) {
-        self.short_payload_max = bytes;
     }
 
     /// Sets the scope of the port's sends, their deadline, and how long they wait for room.
@@ -171,14 +167,19 @@ impl Outgoing {
     /// Sets the scope of the packet being written.
     pub(crate) fn set_own_scope(&mut self, scope: Scope) {
         self.overrides.scope = Some(scope);
-        self.needs_slow_path = true;
+        self.require_slow_path();
     }
 
     /// Sets the deadline of the packet being written.
     pub(crate) fn set_own_deadline(&mut self, deadline: Duration) {
         let max = Duration::from_millis(u64::from(LinkOptions::DEADLINE_MS_MAX));
         self.overrides.deadline = Some(deadline.min(max));
+        self.require_slow_path();
+    }
+
+    fn require_slow_path(&mut self) {
         self.needs_slow_path = true;
+        self.is_steady = false;
     }
 
     /// Returns the options of the packet being written.
@@ -190,12 +191,14 @@ impl Outgoing {
     pub(crate) fn set_overrides(&mut self, overrides: PacketOverrides) {
         self.overrides = overrides;
         self.needs_slow_path |= overrides.scope.is_some() || overrides.deadline.is_some();
+        self.is_steady = false;
     }
 
     /// Returns the stamp of the packet being written. Its initial value continues the packet
     /// before.
     pub(crate) fn stamp(&mut self) -> &mut Stamp {
         let follows = Stamp { sample_index: self.sample_index, time_ns: 0, intended_ns: 0, flags: 0 };
+        self.is_steady = false;
         self.overrides.stamp.get_or_insert(follows)
     }
 
@@ -204,6 +207,7 @@ impl Outgoing {
         self.fragmenter.set_active(false);
         self.overrides = PacketOverrides::default();
         self.needs_slow_path = self.scope > Scope::Transport;
+        self.is_steady &= !self.needs_slow_path;
     }
 
     /// Keeps a value until the port is dropped.
@@ -253,6 +257,7 @@ impl Outgoing {
             self.is_lossy |= admitted.is_lossy;
         }
         self.compact = self.short_headers && !self.is_lossy;
+        self.is_steady = false;
     }
 
     /// Returns the largest payload that fits one frame, in bytes.
@@ -271,6 +276,7 @@ impl Outgoing {
             if self.described {
                 self.stream = self.stream.wrapping_add(1);
                 self.described = false;
+                self.is_steady = false;
             }
             if self.info.id != info.id {
                 self.sample_index = 0;
@@ -292,17 +298,41 @@ impl Outgoing {
     #[inline(always)]
     pub(crate) fn reserve(&mut self, payload: usize, waits: bool) -> Result<FrameMut> {
         self.waits = waits;
+        if self.is_steady
+            && let Some(place) = self.reserve_steady(payload)
+        {
+            return Ok(place);
+        }
         match self.reserve_fast(payload) {
             Some(place) => Ok(place),
             None => self.reserve_slow(payload),
         }
     }
 
-    /// Reserves when no other work is due, and there is room.
+    /// Reserves for a packet of a steady stream, behind a short header in the port's only ring. A
+    /// packet that will carry its time needs the full header.
+    #[inline(never)]
+    fn reserve_steady(&mut self, payload: usize) -> Option<FrameMut> {
+        if self.sampler.is_due()
+            || payload > Header::SHORT_PAYLOAD_MAX
+            || !self.is_own()
+            || self.stop.is_stopped()
+        {
+            return None;
+        }
+        let [AnyOutlet::Ring(ring)] = &mut **self.outlets else { return None };
+        // Reserves room for the full header, which may still be needed.
+        let frame = ring.try_reserve_fast(HEADER_BYTES + payload)?;
+        self.is_short = true;
+        Some(FrameMut::new(&mut frame[Header::SHORT_BYTES..][..payload]))
+    }
+
+    /// Reserves behind a full header when no other work is due, and there is room.
     #[inline(never)]
     fn reserve_fast(&mut self, payload: usize) -> Option<FrameMut> {
-        self.short_frame = None;
-        let is_easy = self.is_plain()
+        self.is_short = false;
+        let is_easy = !self.needs_slow_path
+            && self.overrides.stamp.is_none()
             && self.described
             && self.is_own()
             && !self.is_due()
@@ -312,22 +342,8 @@ impl Outgoing {
         if !is_easy {
             return None;
         }
-        // Reserves room for the full header, which may still be needed.
         let frame = only.try_reserve_fast(HEADER_BYTES + payload)?;
-        // A packet that will be stamped gets its full header from the start. Moving bytes that were
-        // just written would stall on the core's store buffer.
-        let is_short = self.compact && payload <= self.short_payload_max && !self.sampler.is_due();
-        let before = if is_short { Header::SHORT_BYTES } else { HEADER_BYTES };
-        if is_short {
-            self.short_frame = Some(FrameMut::new(frame));
-        }
-        Some(FrameMut::new(&mut frame[before..][..payload]))
-    }
-
-    /// Returns whether the packet being written has no options of its own.
-    #[inline(always)]
-    fn is_plain(&self) -> bool {
-        !self.needs_slow_path && self.overrides.stamp.is_none()
+        Some(FrameMut::new(&mut frame[HEADER_BYTES..][..payload]))
     }
 
     /// Sends a packet of one sample with that many bytes, which `fill` writes in place.
@@ -398,7 +414,7 @@ impl Outgoing {
         if payload > bytes_max {
             return Err(Error::TooLarge { bytes: payload, bytes_max });
         }
-        self.needs_slow_path = true;
+        self.require_slow_path();
         Ok(FrameMut::new(self.fragmenter.buffer(payload)))
     }
 
@@ -431,22 +447,33 @@ impl Outgoing {
     }
 
     /// Sends the first `payload` bytes of the reserved room, as `samples` samples.
+    #[inline(always)]
     pub(crate) fn send(&mut self, payload: usize, samples: u64) -> Result<()> {
-        // Here as well: the fork may have been after the place was reserved.
-        self.check_own()?;
-        if let Some(frame) = self.short_frame
-            && self.is_plain()
-            && let [only] = &mut **self.outlets
-        {
-            self.sampler.skip();
-            // SAFETY: reserved, and the outlet has not been called since.
-            let frame = unsafe { frame.get_mut::<u8>() };
-            Header::write_short(frame, self.sequence, payload as u32, self.stream);
-            // Where headers may be short, no wait is left to do.
-            only.publish(Header::SHORT_BYTES + payload, Wait::Never)?;
-            self.sent(self.sample_index, payload, samples);
+        if self.is_short && self.is_steady && self.send_steady(payload, samples) {
             return Ok(());
         }
+        self.send_full(payload, samples)
+    }
+
+    /// Sends a packet of a steady stream, behind a short header; false: it cannot be sent so.
+    #[inline(never)]
+    fn send_steady(&mut self, payload: usize, samples: u64) -> bool {
+        // The process is checked here as well: the fork may have been after the place was reserved.
+        if !self.is_own() {
+            return false;
+        }
+        let [AnyOutlet::Ring(ring)] = &mut **self.outlets else { return false };
+        self.sampler.skip();
+        let words = Header::short_words(self.sequence, payload as u32, self.stream);
+        ring.publish_with(Header::SHORT_BYTES + payload, words);
+        self.sequence += 1;
+        self.sample_index += samples;
+        true
+    }
+
+    #[inline(never)]
+    fn send_full(&mut self, payload: usize, samples: u64) -> Result<()> {
+        self.check_own()?;
         if self.needs_slow_path {
             return self.send_special(payload, samples);
         }
@@ -459,11 +486,15 @@ impl Outgoing {
         let wait = self.wait();
         let [only] = &mut **self.outlets else { return self.send_to_all(payload, samples, marks) };
         let place = only.reserved();
-        if self.short_frame.take().is_some() {
+        if self.is_short {
             // The full header turns out to be needed.
             place.copy_within(Header::SHORT_BYTES..Header::SHORT_BYTES + payload, HEADER_BYTES);
         }
-        let (sample_index, time_ns, intended_ns, flags) = match self.overrides.stamp.take() {
+        let stamp = self.overrides.stamp.take();
+        // A sender that stamps its packets gets full headers from the start. Moving bytes that were
+        // just written would stall on the core's store buffer.
+        self.is_steady = self.compact && self.described && stamp.is_none() && !self.needs_slow_path;
+        let (sample_index, time_ns, intended_ns, flags) = match stamp {
             Some(stamp) => (stamp.sample_index, stamp.time_ns, stamp.intended_ns, stamp.flags),
             None => (self.sample_index, 0, 0, 0),
         };
@@ -592,7 +623,6 @@ impl Outgoing {
 
     /// Forgets the packet being written. The next one replaces its room.
     pub(crate) fn cancel(&mut self) {
-        self.short_frame = None;
         self.reset_overrides();
     }
 
@@ -607,7 +637,7 @@ impl Outgoing {
             self.send_stream_info(wait)?;
         }
         // From now on, no fast path applies.
-        self.described = false;
+        (self.described, self.is_steady) = (false, false);
         self.outlets[0].reserve(HEADER_BYTES, wait)?;
         let header = self.control_header(Kind::End, 0);
         fail_point!("end");

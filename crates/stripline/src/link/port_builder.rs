@@ -4,7 +4,7 @@ use super::{Outgoing, Sampling, policy};
 use crate::error::Result;
 use crate::packet::payload::TypeName;
 use crate::terms::{Scope, SenderOptions};
-use crate::transport::{BindRequest, Endpoint, Outlet, StopToken};
+use crate::transport::{AnyOutlet, BindRequest, Endpoint, StopToken};
 
 /// A sending port in the making.
 pub(crate) struct PortBuilder {
@@ -12,7 +12,7 @@ pub(crate) struct PortBuilder {
     /// The strongest options of all its connections: a send waits for all receivers alike.
     strongest: SenderOptions,
     stop: StopToken,
-    outlets: Vec<Box<dyn Outlet>>,
+    outlets: Vec<AnyOutlet>,
 }
 
 impl PortBuilder {

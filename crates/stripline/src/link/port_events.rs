@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use crate::error::Result;
 use crate::sys::doorbell::Doorbell;
 use crate::sys::futex::ParkWakers;
-use crate::transport::Inlet;
+use crate::transport::AnyInlet;
 
 /// One event.
 pub(crate) enum PortEvent {
@@ -16,7 +16,7 @@ pub(crate) enum PortEvent {
     /// No connection will be made under this name any more.
     Abandoned(String),
     /// A connection was made (again) under this name.
-    Connected(String, Box<dyn Inlet>),
+    Connected(String, AnyInlet),
 }
 
 pub(crate) struct PortEvents {

@@ -29,9 +29,15 @@ impl SampleSize {
         match self {
             Self::Message => 1,
             Self::PowerOfTwo(shift) => bytes as u64 >> shift,
-            Self::Other(sample) => bytes as u64 / sample,
+            Self::Other(sample) => divide(bytes as u64, sample),
         }
     }
+}
+
+/// Divides out of line, so that the registers that a division takes are free elsewhere.
+#[inline(never)]
+fn divide(bytes: u64, by: NonZeroU64) -> u64 {
+    bytes / by
 }
 
 #[cfg(test)]

@@ -33,10 +33,10 @@ pub const HEADER_BYTES: usize = size_of::<Header>();
 /// sender waits for an acknowledgement.
 ///
 /// In a ring where no reader may miss a frame, a plain packet has only the first
-/// [`Header::SHORT_BYTES`] of the header, marked by [`Header::SHORT`]. So its frame is one cache
-/// line. A plain packet has at most [`Header::SHORT_PAYLOAD_MAX`] bytes and continues the one
-/// before: its `sample_index` is the next one due, and its times are 0. Other flags, and flags on a
-/// frame that is not a packet, are refused.
+/// [`Header::SHORT_BYTES`] of the header, marked by [`Header::SHORT`]. With up to 32 bytes its
+/// frame is one cache line. A plain packet has at most [`Header::SHORT_PAYLOAD_MAX`] bytes and
+/// continues the one before: its `sample_index` is the next one due, and its times are 0. Other
+/// flags, and flags on a frame that is not a packet, are refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct Header {
@@ -77,9 +77,8 @@ impl Header {
     pub const TARGET: u8 = 32;
     /// Bytes of a short header.
     pub const SHORT_BYTES: usize = 16;
-    /// The largest payload after a short header: with the ring's own header it fills a cache line
-    /// (a call fills two).
-    pub const SHORT_PAYLOAD_MAX: usize = 32;
+    /// The largest payload after a short header.
+    pub const SHORT_PAYLOAD_MAX: usize = 1024;
 
     /// Reads the header at the start of a frame; `None` when the frame is too short.
     #[inline]
@@ -144,13 +143,10 @@ impl Header {
         }
     }
 
-    /// Writes the short header of a packet to the start of a frame.
+    /// Returns the words of a packet's short header.
     #[inline]
-    pub(crate) fn write_short(frame: &mut [u8], sequence: u64, length: u32, stream: u16) {
-        let second = Self::second_word(length, stream, Kind::Data as u8, Self::SHORT);
-        for (place, word) in frame[..Self::SHORT_BYTES].chunks_exact_mut(8).zip([sequence, second]) {
-            place.copy_from_slice(&word.to_le_bytes());
-        }
+    pub(crate) fn short_words(sequence: u64, length: u32, stream: u16) -> [u64; 2] {
+        [sequence, Self::second_word(length, stream, Kind::Data as u8, Self::SHORT)]
     }
 
     /// Returns `length`, `stream`, `kind` and flags as they lie in memory.
@@ -159,26 +155,43 @@ impl Header {
         u64::from(length) | u64::from(stream) << 32 | u64::from(kind) << 48 | u64::from(flags) << 56
     }
 
+    /// Parses a frame with a short header: fills in the header, and returns the payload. `follows`
+    /// is the sample index due. `None`: the frame has no short header, or is malformed.
+    #[inline(always)]
+    pub(crate) fn split_short<'a>(&mut self, frame: &'a [u8], follows: u64) -> Option<&'a [u8]> {
+        /// The stream may be any.
+        const CHECKED: u64 = !(0xffff << 32);
+        let (head, payload) = frame.split_first_chunk::<{ Self::SHORT_BYTES }>()?;
+        let [sequence, second]: [u64; 2] = bytemuck::pod_read_unaligned(head);
+        if second & CHECKED != Self::second_word(payload.len() as u32, 0, Kind::Data as u8, Self::SHORT) {
+            return None;
+        }
+        *self = Self {
+            sequence,
+            length: second as u32,
+            stream: (second >> 32) as u16,
+            kind: Kind::Data as u8,
+            flags: 0,
+            sample_index: follows,
+            time_ns: 0,
+            intended_ns: 0,
+            sent_ns: 0,
+        };
+        Some(payload)
+    }
+
     /// Parses a frame: fills in the header, and returns the payload. `follows` is the sample index
     /// due. `None`: the frame is malformed.
     #[inline]
     pub(crate) fn split<'a>(&mut self, frame: &'a [u8], follows: u64) -> Option<&'a [u8]> {
-        let (first, rest) = frame.split_first_chunk()?;
-        let (second, rest) = rest.split_first_chunk()?;
-        let second = u64::from_le_bytes(*second);
-        let payload = if (second >> 56) as u8 == Self::SHORT {
-            let (length, stream) = (second as u32, (second >> 32) as u16);
-            let (sequence, kind) = (u64::from_le_bytes(*first), (second >> 48) as u8);
-            let (sample_index, flags, time_ns, intended_ns, sent_ns) = (follows, 0, 0, 0, 0);
-            *self =
-                Self { sequence, length, stream, kind, flags, sample_index, time_ns, intended_ns, sent_ns };
-            (kind == Kind::Data as u8).then_some(rest)?
-        } else {
-            let (header, payload) = frame.split_at_checked(HEADER_BYTES)?;
-            *self = bytemuck::pod_read_unaligned(header);
-            payload
-        };
-        let is_sound = payload.len() == second as u32 as usize && Kind::parse((second >> 48) as u8).is_some();
+        if let Some(payload) = self.split_short(frame, follows) {
+            return Some(payload);
+        }
+        let (header, payload) = frame.split_at_checked(HEADER_BYTES)?;
+        *self = bytemuck::pod_read_unaligned(header);
+        let is_sound = payload.len() == self.length as usize
+            && self.flags != Self::SHORT
+            && Kind::parse(self.kind).is_some();
         is_sound.then_some(payload)
     }
 }

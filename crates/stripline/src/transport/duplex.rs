@@ -7,7 +7,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::handshake::{Hello, Welcome};
-use super::{BindRequest, Endpoint, Inlet, Outlet};
+use super::{AnyInlet, AnyOutlet, BindRequest, Endpoint};
 use crate::error::{Error, Result};
 use crate::packet::payload::TypeName;
 use crate::sys::membarrier;
@@ -67,8 +67,8 @@ pub(crate) trait CallAcceptor: Send {
 
 /// Both ends of this side of a connection.
 pub(crate) struct Duplex {
-    pub outlet: Box<dyn Outlet>,
-    pub inlet: Box<dyn Inlet>,
+    pub outlet: AnyOutlet,
+    pub inlet: AnyInlet,
 }
 
 /// The listener of a server, closed when dropped.

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::duplex::{self, CallConnection, CallHello, Duplex};
 use super::handshake::Hello;
 use super::ring::{Doorbells, PeerHandle, ReaderRegistration, RingInlet, RingOutlet, RingPages, RingShared};
-use super::{BindRequest, Capabilities, ConnectRequest, Endpoint, Inlet, Outlet, Transport};
+use super::{AnyInlet, AnyOutlet, BindRequest, Capabilities, ConnectRequest, Endpoint, Transport};
 use crate::error::{Error, Result};
 use crate::packet::payload::TypeName;
 use crate::sys::doorbell::Doorbell;
@@ -85,22 +85,22 @@ impl Transport for Inproc {
         }
     }
 
-    fn bind(&self, request: BindRequest) -> Result<Box<dyn Outlet>> {
+    fn bind(&self, request: BindRequest) -> Result<AnyOutlet> {
         let endpoint = listen()?;
         let (keys, payload, address) = (endpoint.keys, request.payload.clone(), endpoint.address.clone());
         let mut outlet = RingOutlet::new(request, endpoint, Doorbell::within)?;
         let shared = Arc::clone(&outlet.shared);
         outlet.hold(PORTS.add(&address, BoundPort { shared, payload, keys }));
-        Ok(Box::new(outlet))
+        Ok(outlet.into())
     }
 
-    fn connect(&self, endpoint: &Endpoint, request: &ConnectRequest) -> Result<Box<dyn Inlet>> {
+    fn connect(&self, endpoint: &Endpoint, request: &ConnectRequest) -> Result<AnyInlet> {
         let port = PORTS.find(endpoint, request)?;
         let hello = Hello::new(endpoint, request);
         hello
             .check(port.keys[0], &port.payload)
             .map_err(|reason| Error::Refused { peer: request.connection.clone(), reason })?;
-        Ok(Box::new(attach(&port.shared, &hello, request)?))
+        Ok(attach(&port.shared, &hello, request)?.into())
     }
 
     fn listen_calls(
@@ -153,11 +153,11 @@ fn one_way(
     endpoint: &Endpoint,
     request: &ConnectRequest,
     wait: WaitStrategy,
-) -> Result<(Box<dyn Outlet>, Box<dyn Inlet>)> {
+) -> Result<(AnyOutlet, AnyInlet)> {
     let outlet = RingOutlet::new(bind, endpoint.clone(), Doorbell::within)?;
     let hello = Hello { membarrier: membarrier::is_used_with(wait), ..Hello::new(endpoint, request) };
     let inlet = attach(&outlet.shared, &hello, request)?;
-    Ok((Box::new(outlet), Box::new(inlet)))
+    Ok((outlet.into(), inlet.into()))
 }
 
 /// Makes a reader of a ring of this process, and queues it for the writer.

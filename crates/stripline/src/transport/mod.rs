@@ -25,7 +25,7 @@ pub(crate) use endpoint::random;
 pub(crate) use registry::find;
 pub use registry::{Capabilities, Reach, all, check};
 pub(crate) use seam::{
-    Admitted, BindRequest, ConnectRequest, Inlet, InletParts, Next, Outlet, OutletTraits, Parked, QueueProbe,
-    StartPosition, Transport,
+    Admitted, AnyInlet, AnyOutlet, BindRequest, ConnectRequest, Inlet, InletParts, Next, Outlet,
+    OutletTraits, Parked, QueueProbe, StartPosition, Transport,
 };
 pub(crate) use stop::{StopToken, Wait};

@@ -1,10 +1,12 @@
 //! The traits that a transport implements: [`Transport`] opens and connects, [`Outlet`] sends,
 //! [`Inlet`] receives.
 
+use std::ops::{Deref, DerefMut};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
+use super::ring::{RingInlet, RingOutlet};
 use super::{Capabilities, Endpoint, StopToken, Wait, duplex};
 use crate::error::Result;
 use crate::flow::{self, AckSender, AckWait};
@@ -19,10 +21,10 @@ pub(crate) trait Transport: Send + Sync {
     fn capabilities(&self) -> Capabilities;
 
     /// Opens the sending side of a port; receivers may connect from now on.
-    fn bind(&self, request: BindRequest) -> Result<Box<dyn Outlet>>;
+    fn bind(&self, request: BindRequest) -> Result<AnyOutlet>;
 
     /// Connects a receiving port; blocks for a few seconds at most.
-    fn connect(&self, endpoint: &Endpoint, request: &ConnectRequest) -> Result<Box<dyn Inlet>>;
+    fn connect(&self, endpoint: &Endpoint, request: &ConnectRequest) -> Result<AnyInlet>;
 
     /// Opens the listener of a server of calls; clients may connect from now on.
     fn listen_calls(
@@ -125,6 +127,46 @@ pub(crate) trait Outlet: Send {
     fn flush(&mut self, wait: Wait) -> Result<()>;
 }
 
+/// An outlet. The link calls a ring directly, as a virtual call costs a part of a small packet.
+pub(crate) enum AnyOutlet {
+    Ring(Box<RingOutlet>),
+    Other(Box<dyn Outlet>),
+}
+
+impl AnyOutlet {
+    pub(crate) fn other(outlet: impl Outlet + 'static) -> Self {
+        Self::Other(Box::new(outlet))
+    }
+}
+
+impl From<RingOutlet> for AnyOutlet {
+    fn from(outlet: RingOutlet) -> Self {
+        Self::Ring(Box::new(outlet))
+    }
+}
+
+impl Deref for AnyOutlet {
+    type Target = dyn Outlet;
+
+    #[inline]
+    fn deref(&self) -> &Self::Target {
+        match self {
+            Self::Ring(ring) => &**ring,
+            Self::Other(other) => &**other,
+        }
+    }
+}
+
+impl DerefMut for AnyOutlet {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        match self {
+            Self::Ring(ring) => &mut **ring,
+            Self::Other(other) => &mut **other,
+        }
+    }
+}
+
 /// The constant properties of an outlet.
 pub(crate) struct OutletTraits {
     pub endpoint: Endpoint,
@@ -191,6 +233,46 @@ pub(crate) trait Inlet: Send {
     /// Sends a goodbye before the drop: this receiver has finished, and no other comes in its
     /// place.
     fn say_goodbye(&mut self) {}
+}
+
+/// An inlet. As with [`AnyOutlet`], the link calls a ring directly.
+pub(crate) enum AnyInlet {
+    Ring(Box<RingInlet>),
+    Other(Box<dyn Inlet>),
+}
+
+impl AnyInlet {
+    pub(crate) fn other(inlet: impl Inlet + 'static) -> Self {
+        Self::Other(Box::new(inlet))
+    }
+}
+
+impl From<RingInlet> for AnyInlet {
+    fn from(inlet: RingInlet) -> Self {
+        Self::Ring(Box::new(inlet))
+    }
+}
+
+impl Deref for AnyInlet {
+    type Target = dyn Inlet;
+
+    #[inline]
+    fn deref(&self) -> &Self::Target {
+        match self {
+            Self::Ring(ring) => &**ring,
+            Self::Other(other) => &**other,
+        }
+    }
+}
+
+impl DerefMut for AnyInlet {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        match self {
+            Self::Ring(ring) => &mut **ring,
+            Self::Other(other) => &mut **other,
+        }
+    }
 }
 
 /// The result of parking.

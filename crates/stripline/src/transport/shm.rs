@@ -11,7 +11,9 @@ use super::peer_monitor::MonitoredPeer;
 use super::ring::{
     Doorbells, PeerHandle, ReaderHandles, ReaderRegistration, RingInlet, RingOutlet, RingPages, RingShared,
 };
-use super::{BindRequest, Capabilities, ConnectRequest, Endpoint, Inlet, Outlet, Reach, Transport, uds};
+use super::{
+    AnyInlet, AnyOutlet, BindRequest, Capabilities, ConnectRequest, Endpoint, Reach, Transport, uds,
+};
 use crate::error::{Error, Result};
 use crate::fail_point::fail_point;
 use crate::packet::payload::TypeName;
@@ -35,16 +37,16 @@ impl Transport for Shm {
         }
     }
 
-    fn bind(&self, request: BindRequest) -> Result<Box<dyn Outlet>> {
+    fn bind(&self, request: BindRequest) -> Result<AnyOutlet> {
         let (listener, endpoint) = uds::listen("shm", &request)?;
         let (keys, payload) = (endpoint.keys, request.payload.clone());
         let mut outlet = RingOutlet::new(request, endpoint, Doorbell::between)?;
         let shared = Arc::clone(&outlet.shared);
         outlet.hold(AcceptThread::start(listener, ShmAcceptor { shared, payload, keys })?);
-        Ok(Box::new(outlet))
+        Ok(outlet.into())
     }
 
-    fn connect(&self, endpoint: &Endpoint, request: &ConnectRequest) -> Result<Box<dyn Inlet>> {
+    fn connect(&self, endpoint: &Endpoint, request: &ConnectRequest) -> Result<AnyInlet> {
         let socket = Socket::Unix(socket::connect_unix(&endpoint.address, request.options.group)?);
         fail_point!("connect");
         let (welcome, fds) =
@@ -54,7 +56,7 @@ impl Transport for Shm {
         let ring = Ring { bytes: welcome.buffer, page: welcome.page, locked, membarrier: welcome.membarrier };
         let inlet = ring.inlet(fds, socket, None, request)?;
         fail_point!("connect-attached");
-        Ok(Box::new(inlet))
+        Ok(inlet.into())
     }
 
     fn listen_calls(
@@ -90,7 +92,7 @@ impl Transport for Shm {
         let inlet = ring.inlet(fds, socket, Some(registration), request)?;
         outlet.shared.queue_reader(pending, || Ok::<(), Error>(()))?;
         Ok(CallConnection {
-            duplex: Duplex { outlet: Box::new(outlet), inlet: Box::new(inlet) },
+            duplex: Duplex { outlet: outlet.into(), inlet: inlet.into() },
             server_info: call.server,
         })
     }
@@ -188,7 +190,7 @@ impl Acceptor for ShmCallAcceptor {
         shared.queue_reader(pending, || {
             socket::send_with_fds(stream, &bytes, &descriptors(shared, &handles)).map_err(|e| e.to_string())
         })?;
-        self.acceptor.accept(&hello, Duplex { outlet: Box::new(outlet), inlet: Box::new(inlet) });
+        self.acceptor.accept(&hello, Duplex { outlet: outlet.into(), inlet: inlet.into() });
         Ok(None)
     }
 

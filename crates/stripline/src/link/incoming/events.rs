@@ -19,7 +19,7 @@ impl Incoming {
     /// soon as a request arrives.
     #[inline(always)]
     pub(crate) fn receive_or_request(&mut self) -> Result<Polled> {
-        if self.is_fast_path() && self.try_take_fast() {
+        if self.receive_fast() {
             return Ok(Polled::Packet);
         }
         // Earlier requests have been handled.

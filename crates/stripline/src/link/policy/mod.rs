@@ -7,15 +7,15 @@ mod receive_queue;
 mod send_queue;
 
 use crate::error::Result;
-use crate::transport::{self, BindRequest, ConnectRequest, Endpoint, Inlet, Outlet};
+use crate::transport::{self, AnyInlet, AnyOutlet, BindRequest, ConnectRequest, Endpoint};
 
 /// Opens the sending side of a port over a transport. Receivers may connect from now on.
-pub(crate) fn bind(transport: &str, request: BindRequest) -> Result<Box<dyn Outlet>> {
+pub(crate) fn bind(transport: &str, request: BindRequest) -> Result<AnyOutlet> {
     send_queue::with_scope(transport::find(transport)?, request)
 }
 
 /// Connects a receiving port; blocks for a few seconds at most.
-pub(crate) fn connect(endpoint: &Endpoint, request: &ConnectRequest) -> Result<Box<dyn Inlet>> {
+pub(crate) fn connect(endpoint: &Endpoint, request: &ConnectRequest) -> Result<AnyInlet> {
     with_policy(transport::find(&endpoint.transport)?.connect(endpoint, request)?, request)
 }
 

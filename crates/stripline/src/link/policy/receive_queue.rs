@@ -19,14 +19,14 @@ use crate::sys::clock::now_ns;
 use crate::sys::doorbell::{Doorbell, PollSet};
 use crate::sys::fork::OwnerProcess;
 use crate::terms::{Flow, Overflow};
-use crate::transport::{ConnectRequest, Inlet, InletParts, Next, QueueProbe, StartPosition};
+use crate::transport::{AnyInlet, ConnectRequest, Inlet, InletParts, Next, QueueProbe, StartPosition};
 
 /// Returns the inlet itself under `block`, unless it needs a queue; otherwise wraps it in one.
-pub(crate) fn with_policy(mut inlet: Box<dyn Inlet>, request: &ConnectRequest) -> Result<Box<dyn Inlet>> {
+pub(crate) fn with_policy(mut inlet: AnyInlet, request: &ConnectRequest) -> Result<AnyInlet> {
     let parts = inlet.parts();
     match request.options.overflow {
         Overflow::Block if !parts.needs_receive_queue => Ok(inlet),
-        _ => Ok(Box::new(ReceiveQueue::start(inlet, parts, request)?)),
+        _ => Ok(AnyInlet::other(ReceiveQueue::start(inlet, parts, request)?)),
     }
 }
 
@@ -103,7 +103,7 @@ struct FrameQueue {
 }
 
 impl ReceiveQueue {
-    fn start(inlet: Box<dyn Inlet>, parts: InletParts, request: &ConnectRequest) -> Result<Self> {
+    fn start(inlet: AnyInlet, parts: InletParts, request: &ConnectRequest) -> Result<Self> {
         let blocks = request.options.overflow == Overflow::Block;
         let (marks, flow) = (request.options.watermarks(), parts.flow);
         let limit = match request.options.flow {
@@ -233,7 +233,7 @@ impl Drop for ReceiveQueue {
 }
 
 impl ReceiveShared {
-    fn run(&self, mut inlet: Box<dyn Inlet>, shutdown: &Doorbell) {
+    fn run(&self, mut inlet: AnyInlet, shutdown: &Doorbell) {
         let mut progress = ReceiveProgress::default();
         let mut reassembler = Reassembler::new(self.overflow != Overflow::Block);
         let end = loop {

@@ -11,14 +11,16 @@ use crate::error::{Error, Result};
 use crate::packet::{HEADER_BYTES, Header, Kind};
 use crate::sys::aligned_buffer::AlignedBuffer;
 use crate::terms::{Scope, Watermarks};
-use crate::transport::{Admitted, BindRequest, Endpoint, Outlet, OutletTraits, StopToken, Transport, Wait};
+use crate::transport::{
+    Admitted, AnyOutlet, BindRequest, Endpoint, Outlet, OutletTraits, StopToken, Transport, Wait,
+};
 
 /// The interval at which a full queue checks for a stop of its component.
 const STOP_POLL: Duration = Duration::from_millis(20);
 
 /// Opens the sending side of a port. It is behind a queue where its strongest scope is `none` and
 /// a send of the transport may block in the system.
-pub(super) fn with_scope(transport: &dyn Transport, request: BindRequest) -> Result<Box<dyn Outlet>> {
+pub(super) fn with_scope(transport: &dyn Transport, request: BindRequest) -> Result<AnyOutlet> {
     if request.options.scope != Scope::None || transport.capabilities().ring {
         return transport.bind(request);
     }
@@ -26,7 +28,7 @@ pub(super) fn with_scope(transport: &dyn Transport, request: BindRequest) -> Res
     // The queue's thread continues when the component is stopped: queued packets are still sent.
     let give_up = StopToken::new()?;
     let inner = transport.bind(BindRequest { stop: give_up.clone(), ..request })?;
-    Ok(Box::new(SendQueue::start(inner, watermarks, stop, give_up)?))
+    Ok(AnyOutlet::other(SendQueue::start(inner, watermarks, stop, give_up)?))
 }
 
 struct SendQueue {
@@ -66,12 +68,7 @@ struct PendingFrames {
 }
 
 impl SendQueue {
-    fn start(
-        inner: Box<dyn Outlet>,
-        watermarks: Watermarks,
-        stop: StopToken,
-        give_up: StopToken,
-    ) -> Result<Self> {
+    fn start(inner: AnyOutlet, watermarks: Watermarks, stop: StopToken, give_up: StopToken) -> Result<Self> {
         let OutletTraits { endpoint, frame_max, .. } = inner.traits();
         let shared = Arc::new(SendShared {
             queue: Mutex::default(),
@@ -196,7 +193,7 @@ impl Drop for SendQueue {
 }
 
 impl SendShared {
-    fn run(&self, mut outlet: Box<dyn Outlet>) {
+    fn run(&self, mut outlet: AnyOutlet) {
         // The description of the current stream, for receivers that connect later.
         let mut described: Option<Vec<u8>> = None;
         let mut newcomers = false;

@@ -19,7 +19,7 @@ use crate::transport::peer_monitor::MonitoredPeer;
 use crate::transport::{ConnectRequest, Inlet, InletParts, Next, Parked, StartPosition};
 
 /// One reader of a ring.
-pub(in crate::transport) struct RingInlet {
+pub(crate) struct RingInlet {
     // Dropped before the memory it reads.
     reader: Reader,
     // Its drop signals the other side that this reader is gone.
@@ -31,7 +31,7 @@ pub(in crate::transport) struct RingInlet {
     lossy: bool,
     /// The copy of the frame, unless frames are used in place. A sender may overwrite the frame of
     /// a lossy reader. One of another user could change it during validation.
-    copy: Option<CopiedFrame>,
+    copy: Option<Box<CopiedFrame>>,
     /// Whether the writer has detached it.
     is_detached: bool,
     slept: bool,
@@ -119,7 +119,7 @@ impl RingInlet {
             doorbells,
             connection: request.connection.clone(),
             lossy,
-            copy: (lossy || is_other_user).then(CopiedFrame::default),
+            copy: (lossy || is_other_user).then(Box::default),
             is_detached: false,
             slept: false,
             membarrier: membarrier::is_used_with(options.wait),
@@ -131,6 +131,34 @@ impl RingInlet {
 }
 
 impl RingInlet {
+    /// Takes as [`Inlet::try_next_fast`] does, but only a frame that is new and used in place.
+    #[inline(always)]
+    pub(crate) fn try_next_new(&mut self) -> Option<&[u8]> {
+        if self.copy.is_none() { self.reader.try_next_fast() } else { None }
+    }
+
+    /// Releases as [`Inlet::release`] does.
+    #[inline(always)]
+    pub(crate) fn release(&mut self) {
+        if self.copy.is_some() && self.release_copy() {
+            return;
+        }
+        fail_point!("release");
+        if self.reader.release() {
+            fail_point!("release-stored");
+            self.doorbells.space.notify();
+        }
+    }
+
+    /// Releases the copy of a frame; true: the reader has released the frame itself.
+    #[cold]
+    fn release_copy(&mut self) -> bool {
+        if let Some(copy) = &mut self.copy {
+            copy.taken = false;
+        }
+        self.lossy
+    }
+
     /// Returns whether there is a frame.
     #[inline]
     fn poll(&mut self) -> Result<bool> {
@@ -210,21 +238,14 @@ impl Inlet for RingInlet {
     }
 
     fn try_next_fast(&mut self) -> Option<&[u8]> {
-        if self.copy.is_none() { self.reader.try_next_fast() } else { None }
+        if self.copy.is_some() {
+            return None;
+        }
+        self.reader.try_next().unwrap_or(None)
     }
 
     fn release(&mut self) {
-        if let Some(copy) = &mut self.copy {
-            copy.taken = false;
-            if self.lossy {
-                return;
-            }
-        }
-        fail_point!("release");
-        if self.reader.release() {
-            fail_point!("release-stored");
-            self.doorbells.space.notify();
-        }
+        self.release();
     }
 
     fn spin(&mut self, polls: u32) -> bool {

@@ -31,7 +31,7 @@ use crate::transport::{
 pub(super) const RECHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// A ring and its receivers.
-pub(in crate::transport) struct RingOutlet {
+pub(crate) struct RingOutlet {
     // Dropped in this order: the writer before its memory; the listener before the shared state
     // that it fills.
     writer: Writer,
@@ -39,8 +39,6 @@ pub(in crate::transport) struct RingOutlet {
     /// By connection: the sequence number after the last packet that its receiver had taken before
     /// it left.
     departed: HashMap<String, u64>,
-    /// Where the newest frame starts.
-    newest: Option<u64>,
     /// Whether there are readers for which nothing has been published yet.
     fresh: bool,
     listener: Option<Box<dyn Send>>,
@@ -143,7 +141,6 @@ impl RingOutlet {
             writer,
             readers: Vec::new(),
             departed: HashMap::new(),
-            newest: None,
             fresh: false,
             listener: None,
             shared,
@@ -162,6 +159,28 @@ impl RingOutlet {
     pub(in crate::transport) fn hold(&mut self, listener: impl Send + 'static) {
         self.listener = Some(Box::new(listener));
         fail_point!("create-door");
+    }
+
+    /// Reserves as [`Outlet::try_reserve_fast`] does.
+    #[inline(always)]
+    pub(crate) fn try_reserve_fast(&mut self, bytes: usize) -> Option<&mut [u8]> {
+        fail_point!("loan");
+        // Relaxed: the lock that `admit` takes orders the rest.
+        if self.shared.changed.load(Ordering::Relaxed) { None } else { self.writer.try_reserve_fast(bytes) }
+    }
+
+    /// Publishes as [`Outlet::publish`] does, and first writes those words to the start of the
+    /// frame. No receiver may be waiting for its first frame.
+    #[inline(always)]
+    pub(crate) fn publish_with<const WORDS: usize>(&mut self, bytes: usize, words: [u64; WORDS]) {
+        debug_assert!(!self.fresh);
+        fail_point!("publish");
+        self.writer.publish_with(bytes, words);
+        fail_point!("publish-committed");
+        if self.writer.may_have_sleepers() {
+            self.wake_sleepers();
+        }
+        fail_point!("publish-woken");
     }
 
     fn detach(&mut self, index: usize) {
@@ -204,7 +223,7 @@ impl RingOutlet {
 
     /// Returns the sequence number of the next packet to be sent.
     fn next_sequence(&self) -> Option<u64> {
-        self.newest.map_or(Some(0), |newest| Some(self.header_at(newest)?.next_sequence()))
+        self.writer.newest().map_or(Some(0), |newest| Some(self.header_at(newest)?.next_sequence()))
     }
 
     /// Returns the header of the frame that starts there and has not been overwritten.
@@ -458,10 +477,7 @@ impl Outlet for RingOutlet {
     }
 
     fn try_reserve_fast(&mut self, bytes: usize) -> Option<&mut [u8]> {
-        fail_point!("loan");
-        // Relaxed: the lock that `admit` takes orders the rest.
-        let is_at_hand = !self.shared.changed.load(Ordering::Relaxed) && self.writer.try_reserve_fast(bytes);
-        is_at_hand.then(|| self.writer.reserved())
+        self.try_reserve_fast(bytes)
     }
 
     fn reserved(&mut self) -> &mut [u8] {
@@ -472,14 +488,7 @@ impl Outlet for RingOutlet {
         if self.fresh {
             self.announce_first_frame();
         }
-        fail_point!("publish");
-        self.newest = Some(self.writer.position());
-        self.writer.publish(bytes);
-        fail_point!("publish-committed");
-        if self.writer.may_have_sleepers() {
-            self.wake_sleepers();
-        }
-        fail_point!("publish-woken");
+        self.publish_with(bytes, []);
         Ok(())
     }
 
@@ -496,7 +505,7 @@ impl Outlet for RingOutlet {
 impl Drop for RingOutlet {
     fn drop(&mut self) {
         self.listener = None;
-        let newest = self.newest.and_then(|position| self.header_at(position));
+        let newest = self.writer.newest().and_then(|position| self.header_at(position));
         if self.attach_pending()
             && let Some(end) = newest.filter(|header| header.kind == Kind::End as u8)
             && let Ok(place) = self.writer.try_reserve(HEADER_BYTES)

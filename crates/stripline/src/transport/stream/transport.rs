@@ -14,7 +14,7 @@ use crate::transport::duplex::{
 };
 use crate::transport::handshake::{self, Hello, HelloReply, Welcome};
 use crate::transport::{
-    BindRequest, Capabilities, ConnectRequest, Endpoint, Inlet, Outlet, Reach, Transport,
+    AnyInlet, AnyOutlet, BindRequest, Capabilities, ConnectRequest, Endpoint, Reach, Transport,
 };
 
 /// A transport over sockets.
@@ -47,14 +47,14 @@ impl Transport for StreamTransport {
         self.capabilities.clone()
     }
 
-    fn bind(&self, request: BindRequest) -> Result<Box<dyn Outlet>> {
+    fn bind(&self, request: BindRequest) -> Result<AnyOutlet> {
         let (listener, endpoint) = (self.listen)(&request)?;
-        Ok(Box::new(StreamOutlet::new(request, endpoint, listener)?))
+        Ok(AnyOutlet::other(StreamOutlet::new(request, endpoint, listener)?))
     }
 
-    fn connect(&self, endpoint: &Endpoint, request: &ConnectRequest) -> Result<Box<dyn Inlet>> {
+    fn connect(&self, endpoint: &Endpoint, request: &ConnectRequest) -> Result<AnyInlet> {
         let socket = (self.connect)(endpoint, request)?;
-        Ok(Box::new(StreamInlet::connect(socket, endpoint, request)?))
+        Ok(AnyInlet::other(StreamInlet::connect(socket, endpoint, request)?))
     }
 
     fn listen_calls(&self, request: BindRequest, acceptor: Box<dyn CallAcceptor>) -> Result<CallListener> {
@@ -93,7 +93,7 @@ fn pair(
     let socket = Arc::new(socket);
     let inlet = StreamInlet::of_pair(Arc::clone(&socket), connection, its_buffer)?;
     let outlet = StreamOutlet::of_pair(bind, endpoint, socket, connection)?;
-    Ok(Duplex { outlet: Box::new(outlet), inlet: Box::new(inlet) })
+    Ok(Duplex { outlet: AnyOutlet::other(outlet), inlet: AnyInlet::other(inlet) })
 }
 
 struct StreamCallAcceptor {
