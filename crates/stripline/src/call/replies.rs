@@ -72,7 +72,7 @@ impl ReplySender {
             return;
         }
         fail_point!("call-answer");
-        let mut state = self.state();
+        let mut state = lock(&self.state);
         match &mut *state {
             BacklogState::Free(outgoing) => match put(outgoing, answer) {
                 // Checked after the send, off the path that the client waits for.
@@ -98,12 +98,12 @@ impl ReplySender {
     /// Returns whether the client has more calls outstanding than announced, and takes no replies.
     pub(super) fn is_over_limit(&self) -> bool {
         self.is_backlogged()
-            && matches!(&*self.state(), BacklogState::Backlogged(queue) if queue.len() >= self.outstanding_max)
+            && matches!(&*lock(&self.state), BacklogState::Backlogged(queue) if queue.len() >= self.outstanding_max)
     }
 
     /// Returns whether the client is gone; this takes a system call.
     pub(super) fn is_over(&self) -> bool {
-        match &mut *self.state() {
+        match &mut *lock(&self.state) {
             BacklogState::Free(outgoing) => {
                 outgoing.admit();
                 outgoing.receivers() == 0
@@ -115,7 +115,7 @@ impl ReplySender {
 
     /// Closes the connection: no more replies are sent.
     pub(super) fn close(&self) {
-        let before = std::mem::replace(&mut *self.state(), BacklogState::Closed);
+        let before = std::mem::replace(&mut *lock(&self.state), BacklogState::Closed);
         drop(before);
     }
 
@@ -140,12 +140,12 @@ impl ReplySender {
     /// Runs that thread.
     fn drain_backlog(&self, mut outgoing: Box<Outgoing>) {
         loop {
-            let next = match &mut *self.state() {
+            let next = match &mut *lock(&self.state) {
                 BacklogState::Backlogged(queue) => queue.pop_front(),
                 BacklogState::Free(_) | BacklogState::Closed => return,
             };
             let Some(QueuedReply { bytes, until }) = next else {
-                let mut state = self.state();
+                let mut state = lock(&self.state);
                 // More may have been queued meanwhile.
                 match &*state {
                     BacklogState::Backlogged(queue) if queue.is_empty() => {
@@ -166,10 +166,6 @@ impl ReplySender {
 
     fn dropped(&self) {
         self.counts.replies_dropped.fetch_add(1, Ordering::Relaxed);
-    }
-
-    fn state(&self) -> MutexGuard<'_, BacklogState> {
-        lock(&self.state)
     }
 }
 

@@ -6,7 +6,7 @@ use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
 use std::sync::mpsc::{self, Receiver};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use super::control::{
@@ -28,6 +28,7 @@ use crate::link::{
 };
 use crate::sys::credentials::Peer;
 use crate::sys::fork::{Descriptor, Local, OwnerProcess};
+use crate::sys::mutex::lock;
 use crate::sys::process;
 use crate::terms::{LinkOptions, SenderOptions};
 use crate::transport::{ConnectRequest, StopToken, Wait};
@@ -151,7 +152,7 @@ impl Reporter {
         if !self.process.is_current() {
             return;
         }
-        let stream = self.stream.lock().unwrap_or_else(PoisonError::into_inner);
+        let stream = lock(&self.stream);
         let _ = control::send(&stream, report);
     }
 
@@ -431,23 +432,19 @@ fn finish(outputs: &mut [Outgoing]) -> Result<()> {
 
 impl Statistics {
     fn expect(&self, connection: &str, options: &LinkOptions) {
-        self.map().insert(connection.into(), ConnectionOptions::new(options));
+        lock(&self.0).insert(connection.into(), ConnectionOptions::new(options));
     }
 
     fn of(&self, connection: &str) -> ConnectionOptions {
         let default = || ConnectionOptions::new(&LinkOptions::default());
-        self.map().entry(connection.into()).or_insert_with(default).clone()
+        lock(&self.0).entry(connection.into()).or_insert_with(default).clone()
     }
 
     fn counters(&self) -> Vec<ConnectionReport> {
-        self.map().iter().map(|(name, options)| options.stats.counters(name)).collect()
+        lock(&self.0).iter().map(|(name, options)| options.stats.counters(name)).collect()
     }
 
     fn reports(&self) -> Vec<FullReport> {
-        self.map().iter().map(|(name, options)| options.stats.report(name)).collect()
-    }
-
-    fn map(&self) -> MutexGuard<'_, BTreeMap<String, ConnectionOptions>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0).iter().map(|(name, options)| options.stats.report(name)).collect()
     }
 }

@@ -3,13 +3,14 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use serde::{Deserialize, Serialize};
 
 use super::control::{Ask, RequestAnswer};
 use super::{ComponentSpec, Properties, Value};
 use crate::error::Result;
+use crate::sys::mutex::lock;
 
 /// The most requests that may wait for a component that does not poll.
 const WAITING_MAX: usize = 64;
@@ -173,7 +174,7 @@ impl Change {
 
     /// Reports that the values are in effect.
     pub fn accept(mut self) {
-        self.reply.asked.lock().properties = self.properties.clone();
+        lock(&self.reply.asked.state).properties = self.properties.clone();
         self.reply.give(RequestAnswer::Configured(Ok(())));
     }
 
@@ -327,13 +328,13 @@ impl PendingRequests {
     }
 
     pub(super) fn requests(pending: &Arc<Self>) -> ControlRequests {
-        pending.lock().polls = true;
+        lock(&pending.state).polls = true;
         ControlRequests(Arc::clone(pending))
     }
 
     /// Queues a request for the component, and reports that it waits.
     pub(super) fn push(&self, number: u64, ask: Ask) {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         if state.ended {
             drop(state);
             return (self.reply)(number, RequestAnswer::Ended);
@@ -352,7 +353,7 @@ impl PendingRequests {
 
     /// Cancels a request that is still queued.
     pub(super) fn withdraw(&self, number: u64) {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         state.waiting.retain(|(other, _)| *other != number);
         self.any.store(!state.waiting.is_empty(), Ordering::Relaxed);
     }
@@ -360,7 +361,7 @@ impl PendingRequests {
     /// Marks the component as ended: it takes no more requests.
     pub(super) fn end(&self) {
         let waiting = {
-            let mut state = self.lock();
+            let mut state = lock(&self.state);
             state.ended = true;
             std::mem::take(&mut state.waiting)
         };
@@ -370,7 +371,7 @@ impl PendingRequests {
     #[cold]
     fn take(pending: &Arc<Self>) -> Option<Request> {
         loop {
-            let mut state = pending.lock();
+            let mut state = lock(&pending.state);
             let next = state.waiting.pop_front();
             pending.any.store(!state.waiting.is_empty(), Ordering::Relaxed);
             let (number, ask) = next?;
@@ -395,12 +396,6 @@ impl PendingRequests {
                 },
             }
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, RequestState> {
-        // Every change of the state is one assignment: it is consistent even if the last holder
-        // panicked.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

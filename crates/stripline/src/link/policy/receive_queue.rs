@@ -5,7 +5,7 @@
 use std::collections::VecDeque;
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::thread::JoinHandle;
 
 use crate::error::{Error, Result};
@@ -18,6 +18,7 @@ use crate::packet::{Header, Kind};
 use crate::sys::clock::now_ns;
 use crate::sys::doorbell::{Doorbell, PollSet};
 use crate::sys::fork::OwnerProcess;
+use crate::sys::mutex::lock;
 use crate::terms::{Flow, Overflow};
 use crate::transport::{ConnectRequest, Inlet, InletParts, Next, QueueProbe, StartPosition};
 
@@ -153,7 +154,7 @@ impl Inlet for ReceiveQueue {
 
     fn try_next(&mut self) -> Result<Next<'_>> {
         if self.current.is_none() {
-            let mut queue = self.shared.queue();
+            let mut queue = lock(&self.shared.queue);
             match queue.frames.pop_front() {
                 Some(frame) => {
                     if frame.kind == Some(Kind::Data) {
@@ -194,7 +195,7 @@ impl Inlet for ReceiveQueue {
             && self.process.is_current()
         {
             bytes.clear();
-            self.shared.queue().spare.push(bytes);
+            lock(&self.shared.queue).spare.push(bytes);
         }
     }
 
@@ -206,18 +207,18 @@ impl Inlet for ReceiveQueue {
     fn prepare_sleep<'a>(&'a mut self, poll_set: &mut PollSet<'a>) -> bool {
         self.shared.doorbell.drain();
         poll_set.readable(self.shared.doorbell.as_fd());
-        let queue = self.shared.queue();
+        let queue = lock(&self.shared.queue);
         queue.frames.is_empty() && queue.end.is_none()
     }
 
     fn is_peer_gone(&mut self) -> bool {
-        self.shared.queue().end.is_some()
+        lock(&self.shared.queue).end.is_some()
     }
 }
 
 impl QueueProbe for ReceiveShared {
     fn packets(&self) -> usize {
-        self.queue().packets
+        lock(&self.queue).packets
     }
 }
 
@@ -298,7 +299,7 @@ impl ReceiveShared {
         }
         // The link is closed first: the port then finds it closed when it reads the end.
         drop(inlet);
-        self.queue().end = Some(end);
+        lock(&self.queue).end = Some(end);
         self.doorbell.notify();
     }
 
@@ -306,7 +307,7 @@ impl ReceiveShared {
     fn wait_for_space(&self, shutdown: &Doorbell) -> Result<bool> {
         let Some(room) = &self.space else { return Ok(true) };
         loop {
-            let mut queue = self.queue();
+            let mut queue = lock(&self.queue);
             // Once full, it stays full until the low watermark.
             queue.is_full |= queue.packets >= self.limit;
             if !queue.is_full {
@@ -348,7 +349,7 @@ impl ReceiveShared {
         let marked = |mark| packet.filter(|packet| packet.flags & mark != 0).map(|packet| packet.sequence);
         let (server, target) = (marked(Header::SERVER), marked(Header::TARGET));
         let mut dropped = None;
-        let mut queue = self.queue();
+        let mut queue = lock(&self.queue);
         match (header, kind) {
             (Some(header), Some(Kind::Data)) => {
                 let missed = progress.next.is_some_and(|next| header.sequence > next);
@@ -398,10 +399,6 @@ impl ReceiveShared {
             fail_point!("queue-accepted");
         }
         Ok(())
-    }
-
-    fn queue(&self) -> MutexGuard<'_, FrameQueue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use crate::error::{Error, Result};
 use crate::packet::{HEADER_BYTES, Header, Kind};
 use crate::sys::aligned_buffer::AlignedBuffer;
+use crate::sys::mutex::lock;
 use crate::terms::{Scope, Watermarks};
 use crate::transport::{Admitted, BindRequest, Endpoint, Outlet, OutletTraits, StopToken, Transport, Wait};
 
@@ -94,7 +95,7 @@ impl SendQueue {
         wait: Wait,
         mut done: impl FnMut(&mut PendingFrames) -> bool,
     ) -> Result<MutexGuard<'_, PendingFrames>> {
-        let mut queue = self.shared.queue();
+        let mut queue = lock(&self.shared.queue);
         loop {
             if let Some(error) = queue.failed.take() {
                 return Err(error);
@@ -138,7 +139,7 @@ impl Outlet for SendQueue {
     fn receivers(&self) -> usize {
         // The thread has the number and is asked to refresh it. A caller that waits for receivers
         // asks again.
-        let mut queue = self.shared.queue();
+        let mut queue = lock(&self.shared.queue);
         queue.refresh_receivers = true;
         self.shared.changed.notify_all();
         queue.receivers
@@ -165,7 +166,7 @@ impl Outlet for SendQueue {
 
     fn publish(&mut self, bytes: usize, _: Wait) -> Result<()> {
         let header = Header::read(self.frame.bytes());
-        let mut queue = self.shared.queue();
+        let mut queue = lock(&self.shared.queue);
         queue.packets += usize::from(header.is_none_or(|header| !header.is_continued()));
         queue.open = header.is_some_and(|header| header.flags & Header::MORE != 0);
         // The thread accepts receivers before it sends, but must not between two fragments of a
@@ -186,7 +187,7 @@ impl Outlet for SendQueue {
 
 impl Drop for SendQueue {
     fn drop(&mut self) {
-        self.shared.queue().over = true;
+        lock(&self.shared.queue).over = true;
         self.shared.changed.notify_all();
         self.give_up.stop();
         if let Some(thread) = self.thread.take() {
@@ -202,7 +203,7 @@ impl SendShared {
         let mut newcomers = false;
         loop {
             let mut frame = {
-                let mut queue = self.queue();
+                let mut queue = lock(&self.queue);
                 queue.sending = false;
                 self.changed.notify_all();
                 loop {
@@ -234,18 +235,14 @@ impl SendShared {
                 outcome = outcome.and_then(|()| outlet.flush(Wait::FOREVER));
             }
             if let Err(error) = outcome {
-                let mut queue = self.queue();
+                let mut queue = lock(&self.queue);
                 queue.failed = Some(error);
             }
             frame.clear();
-            let mut queue = self.queue();
+            let mut queue = lock(&self.queue);
             queue.spare.push(frame);
             queue.receivers = outlet.receivers();
         }
-    }
-
-    fn queue(&self) -> MutexGuard<'_, PendingFrames> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

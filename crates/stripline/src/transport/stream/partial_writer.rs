@@ -3,11 +3,12 @@
 use std::io::Write;
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
 use crate::error::{Error, Result};
 use crate::sys::doorbell::{Doorbell, PollSet};
+use crate::sys::mutex::lock;
 use crate::sys::socket::Socket;
 
 /// The rest of a partly written frame.
@@ -63,7 +64,7 @@ impl PartialWriter {
     pub(super) fn finish(&self, socket: Arc<Socket>, bytes: &[u8]) -> Arc<PartialWrite> {
         let partial_write = Arc::new(PartialWrite { done: AtomicBool::new(false) });
         let job = Job { socket, bytes: bytes.to_vec(), sent: 0, partial_write: Arc::clone(&partial_write) };
-        self.shared.jobs.lock().unwrap_or_else(PoisonError::into_inner).push(job);
+        lock(&self.shared.jobs).push(job);
         self.shared.doorbell.notify();
         partial_write
     }
@@ -80,7 +81,7 @@ impl PartialWriter {
 fn run(shared: &WriterShared, freed: &Doorbell) {
     let mut jobs: Vec<Job> = Vec::new();
     while !shared.over.load(Ordering::Acquire) {
-        jobs.append(&mut shared.jobs.lock().unwrap_or_else(PoisonError::into_inner));
+        jobs.append(&mut lock(&shared.jobs));
         let before = jobs.len();
         // Writes to the same socket go one after the other.
         let mut busy: Vec<Arc<Socket>> = Vec::new();
