@@ -238,7 +238,7 @@ impl<'a> Supervisor<'a> {
         let times = times.chain(end).chain(self.request_deadline());
         let deadline = times.fold(self.next_poll, Instant::min);
         let mut poll_set = PollSet::default();
-        poll_set.readable(self.signals.as_fd());
+        self.signals.sleep_on(&mut poll_set);
         poll_set.readable(self.inbox.as_fd());
         self.groups.iter().filter_map(|g| g.process.as_ref()).for_each(|p| p.sleep_on(&mut poll_set));
         poll_set.wait(Some(deadline.max(Instant::now()))).map(drop)
