@@ -245,31 +245,24 @@ impl<'c> ConnectionChecker<'c> {
 
     /// Returns the transport of a connection, and checks that it can join the two ends.
     fn transport(&mut self, draft: &ConnectionDraft, ends: [Option<ConnectionEnd>; 2]) -> String {
-        let known = |name: &str| self.catalog.transports.contains(&name);
-        let ends = ends.map(|end| end.map(|end| end.component));
-        let threads = |&n: &usize| self.components[n].placement == Placement::Thread;
-        let same_process = match ends {
-            [Some(from), Some(to)] => from == to || threads(&from) && threads(&to),
+        let ends: Vec<usize> = ends.into_iter().flatten().map(|end| end.component).collect();
+        let is_process = |n: &usize| self.components[*n].placement == Placement::Process;
+        let processes: Vec<usize> = ends.iter().copied().filter(is_process).collect();
+        draft.transport.iter().for_each(|named| self.check_transport(named));
+        if let Some(named) = self.options.transport.as_ref().or(draft.transport.as_ref()) {
             // An unresolved end is not an error here.
-            _ => true,
-        };
-        draft.transport.iter().for_each(|said| self.check_transport(said));
-        if let Some(option) = &self.options.transport {
-            if option.value == SAME_PROCESS && !same_process {
-                self.processes.extend(ends.iter().flatten().filter(|n| !threads(n)));
+            let is_split = matches!(ends[..], [from, to] if from != to) && !processes.is_empty();
+            if named.value == SAME_PROCESS && is_split {
+                match named.place.is_option() {
+                    true => self.processes.extend(processes),
+                    false => self.cannot_join(&named.place, processes),
+                }
             }
-            return option.value.clone();
+            return named.value.clone();
         }
-        if let Some(said) = &draft.transport {
-            if said.value == SAME_PROCESS && !same_process {
-                let processes: Vec<usize> = ends.into_iter().flatten().filter(|n| !threads(n)).collect();
-                self.cannot_join(&said.place, processes);
-            }
-            return said.value.clone();
-        }
-        let both_threads = ends.iter().flatten().count() == 2 && ends.iter().flatten().all(threads);
+        let both_threads = ends.len() == 2 && processes.is_empty();
         let default = if both_threads { SAME_PROCESS } else { BETWEEN_PROCESSES };
-        if !known(default) {
+        if !self.catalog.transports.contains(&default) {
             let message = format!("the default transport `{default}` is not in this program");
             let remedy =
                 format!("set `transport`: one of {}", listed(self.catalog.transports.iter().copied(), "and"));
