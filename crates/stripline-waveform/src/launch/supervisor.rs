@@ -348,14 +348,17 @@ impl<'a> Supervisor<'a> {
 
     fn report(self) -> RunReport {
         let duration_s = self.elapsed().as_secs_f64();
-        let outcome = |state| match state {
-            ComponentState::Ended => "ended",
-            ComponentState::Failed if self.failure.is_some() => "failed",
-            _ => "stopped",
-        };
-        let component = |member: &LaunchedComponent| {
-            let restarts = self.groups[member.group].restarts;
-            ComponentResult::new(member.plan, restarts, outcome(member.state), member.set.clone())
+        let component = |member: &LaunchedComponent| ComponentResult {
+            name: member.plan.name.clone(),
+            type_name: member.plan.spec.name.clone(),
+            placement: member.plan.placement.as_str().into(),
+            restarts: self.groups[member.group].restarts,
+            outcome: match member.state {
+                ComponentState::Ended => "ended".into(),
+                ComponentState::Failed if self.failure.is_some() => "failed".into(),
+                _ => "stopped".into(),
+            },
+            set: member.set.clone(),
         };
         RunReport {
             waveform: self.waveform.name.clone(),
