@@ -25,8 +25,8 @@ pub(super) trait Acceptor: Send + 'static {
     /// Why it is refused, in words for the receiver.
     fn accept(&mut self, hello: Hello, socket: &Socket, fds: Vec<OwnedFd>) -> Result<Option<u64>, String>;
 
-    /// Removes a receiver that has closed its socket.
-    fn closed(&mut self, token: u64);
+    /// Removes a receiver that has closed its socket, where [`Acceptor::accept`] returns tokens.
+    fn closed(&mut self, _token: u64) {}
 }
 
 /// The running thread; ended and joined when dropped.

@@ -191,8 +191,6 @@ impl Acceptor for ShmCallAcceptor {
         self.acceptor.accept(&hello, Duplex { outlet: Box::new(outlet), inlet: Box::new(inlet) });
         Ok(None)
     }
-
-    fn closed(&mut self, _: u64) {}
 }
 
 struct ShmAcceptor {

@@ -109,8 +109,6 @@ impl Acceptor for StreamAcceptor {
         self.queue.doorbell.notify();
         Ok(None)
     }
-
-    fn closed(&mut self, _: u64) {}
 }
 
 impl StreamAcceptor {
