@@ -11,6 +11,7 @@ pub(crate) mod futex;
 pub(crate) mod huge_pages;
 pub(crate) mod membarrier;
 pub(crate) mod memory;
+pub(crate) mod messages;
 pub(crate) mod mutex;
 pub(crate) mod pending;
 pub(crate) mod poller;
