@@ -2,7 +2,6 @@
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, Weak};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -17,6 +16,7 @@ use crate::packet::payload::{Sample, TypeName};
 use crate::sys::doorbell::Doorbell;
 use crate::sys::fork::Local;
 use crate::sys::mutex::lock;
+use crate::sys::thread::JoinedThread;
 use crate::terms::{Group, LinkOptions, SenderOptions};
 use crate::transport::{self, ConnectRequest, Endpoint, StopToken};
 
@@ -46,8 +46,8 @@ const RETRY: Duration = Duration::from_millis(250);
 /// # Ok::<(), stripline::Error>(())
 /// ```
 pub struct Node {
+    _thread: Local<JoinedThread>,
     shared: Local<Arc<NodeShared>>,
-    thread: Local<Option<JoinHandle<()>>>,
 }
 
 struct NodeShared {
@@ -215,11 +215,9 @@ impl Node {
             state: Mutex::default(),
         });
         let its = Arc::clone(&shared);
-        let thread = std::thread::Builder::new()
-            .name("stripline-node".into())
-            .spawn(move || meet(&name, group, &its.doorbell.clone(), NodeOffers(its)))
-            .map_err(|e| Error::system("cannot start a thread", e))?;
-        Ok(Self { shared: Local::new(shared), thread: Local::new(Some(thread)) })
+        let run = move || meet(&name, group, &its.doorbell.clone(), NodeOffers(its));
+        let thread = JoinedThread::spawn("stripline-node", run)?;
+        Ok(Self { shared: Local::new(shared), _thread: Local::new(thread) })
     }
 
     /// Creates a publisher of samples on a topic.
@@ -418,9 +416,6 @@ impl Drop for Node {
         }
         lock(&self.shared.state).over = true;
         self.shared.doorbell.notify();
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
     }
 }
 

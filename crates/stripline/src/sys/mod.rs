@@ -18,3 +18,4 @@ pub(crate) mod poller;
 pub(crate) mod process;
 pub(crate) mod socket;
 pub(crate) mod socket_names;
+pub(crate) mod thread;

@@ -6,7 +6,6 @@ use std::collections::VecDeque;
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
-use std::thread::JoinHandle;
 
 use crate::error::{Error, Result};
 use crate::fail_point::fail_point;
@@ -19,6 +18,7 @@ use crate::sys::clock::now_ns;
 use crate::sys::doorbell::{Doorbell, PollSet};
 use crate::sys::fork::OwnerProcess;
 use crate::sys::mutex::lock;
+use crate::sys::thread::JoinedThread;
 use crate::terms::{Flow, Overflow};
 use crate::transport::{ConnectRequest, Inlet, InletParts, Next, QueueProbe, StartPosition};
 
@@ -38,9 +38,9 @@ const OVERTAKEN: &str =
     "it was overtaken in the middle of the packet, and its policy dropped it; raise `buffer`";
 
 struct ReceiveQueue {
+    _thread: JoinedThread,
     shared: Arc<ReceiveShared>,
     shutdown: Doorbell,
-    thread: Option<JoinHandle<()>>,
     current: Option<QueuedFrame>,
     /// When that one arrived, if it is measured.
     arrival_ns: Arc<AtomicU64>,
@@ -131,12 +131,9 @@ impl ReceiveQueue {
         });
         let shutdown = Doorbell::new()?;
         let (its, doorbell) = (Arc::clone(&shared), shutdown.clone());
-        let thread = std::thread::Builder::new()
-            .name("stripline-pump".into())
-            .spawn(move || its.run(inlet, &doorbell))
-            .map_err(|e| Error::system("cannot start a thread", e))?;
-        let (thread, process) = (Some(thread), OwnerProcess::current());
-        Ok(Self { shared, shutdown, thread, current: None, arrival_ns: Arc::default(), process })
+        let thread = JoinedThread::spawn("stripline-pump", move || its.run(inlet, &doorbell))?;
+        let (arrival_ns, process) = (Arc::default(), OwnerProcess::current());
+        Ok(Self { shared, shutdown, _thread: thread, current: None, arrival_ns, process })
     }
 }
 
@@ -227,9 +224,6 @@ impl Drop for ReceiveQueue {
         // Release: it also publishes whether to send a goodbye.
         self.shared.over.store(true, Ordering::Release);
         self.shutdown.notify();
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
     }
 }
 

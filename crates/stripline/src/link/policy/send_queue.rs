@@ -4,13 +4,13 @@
 use std::collections::VecDeque;
 use std::mem::offset_of;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
 use crate::packet::{HEADER_BYTES, Header, Kind};
 use crate::sys::aligned_buffer::AlignedBuffer;
 use crate::sys::mutex::lock;
+use crate::sys::thread::JoinedThread;
 use crate::terms::{Scope, Watermarks};
 use crate::transport::{Admitted, BindRequest, Endpoint, Outlet, OutletTraits, StopToken, Transport, Wait};
 
@@ -31,6 +31,7 @@ pub(super) fn with_scope(transport: &dyn Transport, request: BindRequest) -> Res
 }
 
 struct SendQueue {
+    _thread: JoinedThread,
     shared: Arc<SendShared>,
     endpoint: Endpoint,
     frame: AlignedBuffer,
@@ -38,7 +39,6 @@ struct SendQueue {
     stop: StopToken,
     /// Frees the thread from a receiver that takes nothing.
     give_up: StopToken,
-    thread: Option<JoinHandle<()>>,
 }
 
 struct SendShared {
@@ -81,12 +81,9 @@ impl SendQueue {
             port: endpoint.to_string(),
         });
         let its = Arc::clone(&shared);
-        let thread = std::thread::Builder::new()
-            .name("stripline-queue".into())
-            .spawn(move || its.run(inner))
-            .map_err(|e| Error::system("cannot start a thread", e))?;
-        let (frame, thread) = (AlignedBuffer::default(), Some(thread));
-        Ok(Self { shared, endpoint, frame, frame_max, stop, give_up, thread })
+        let thread = JoinedThread::spawn("stripline-queue", move || its.run(inner))?;
+        let frame = AlignedBuffer::default();
+        Ok(Self { shared, endpoint, frame, frame_max, stop, give_up, _thread: thread })
     }
 
     /// Waits until `done`, as the wait specifies.
@@ -190,9 +187,6 @@ impl Drop for SendQueue {
         lock(&self.shared.queue).over = true;
         self.shared.changed.notify_all();
         self.give_up.stop();
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
     }
 }
 

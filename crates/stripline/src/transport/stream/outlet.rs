@@ -380,8 +380,6 @@ impl Drop for StreamOutlet {
                 let _ = (&mut &*receiver.socket).write(bytemuck::bytes_of(&end));
             }
         }
-        if let Some(partial_writer) = self.partial_writer.take() {
-            partial_writer.stop();
-        }
+        self.partial_writer = None;
     }
 }

@@ -4,12 +4,12 @@ use std::io::Write;
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-use std::thread::JoinHandle;
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::sys::doorbell::{Doorbell, PollSet};
 use crate::sys::mutex::lock;
 use crate::sys::socket::Socket;
+use crate::sys::thread::JoinedThread;
 
 /// The rest of a partly written frame.
 #[derive(Debug)]
@@ -28,8 +28,8 @@ impl PartialWrite {
 /// The writer thread, started when first needed, stopped and joined when dropped. What it has not
 /// finished by then is given up.
 pub(super) struct PartialWriter {
+    _thread: JoinedThread,
     shared: Arc<WriterShared>,
-    thread: JoinHandle<()>,
 }
 
 struct WriterShared {
@@ -54,11 +54,8 @@ impl PartialWriter {
             over: AtomicBool::new(false),
         });
         let its = Arc::clone(&shared);
-        let thread = std::thread::Builder::new()
-            .name("stripline-flush".into())
-            .spawn(move || run(&its, &freed))
-            .map_err(|e| Error::system("cannot start a thread", e))?;
-        Ok(Self { shared, thread })
+        let thread = JoinedThread::spawn("stripline-flush", move || run(&its, &freed))?;
+        Ok(Self { shared, _thread: thread })
     }
 
     pub(super) fn finish(&self, socket: Arc<Socket>, bytes: &[u8]) -> Arc<PartialWrite> {
@@ -68,13 +65,13 @@ impl PartialWriter {
         self.shared.doorbell.notify();
         partial_write
     }
+}
 
-    /// Ends the thread.
-    pub(super) fn stop(self) {
+impl Drop for PartialWriter {
+    fn drop(&mut self) {
         // Release pairs with nothing but the flag itself; the doorbell wakes the thread.
         self.shared.over.store(true, Ordering::Release);
         self.shared.doorbell.notify();
-        let _ = self.thread.join();
     }
 }
 
