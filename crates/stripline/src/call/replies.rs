@@ -140,22 +140,14 @@ impl ReplySender {
     /// Runs that thread.
     fn drain_backlog(&self, mut outgoing: Box<Outgoing>) {
         loop {
-            let next = match &mut *lock(&self.state) {
-                BacklogState::Backlogged(queue) => queue.pop_front(),
-                BacklogState::Free(_) | BacklogState::Closed => return,
+            let mut state = lock(&self.state);
+            let BacklogState::Backlogged(queue) = &mut *state else { return };
+            let Some(QueuedReply { bytes, until }) = queue.pop_front() else {
+                *state = BacklogState::Free(outgoing);
+                self.is_backlogged.store(false, Ordering::Relaxed);
+                return;
             };
-            let Some(QueuedReply { bytes, until }) = next else {
-                let mut state = lock(&self.state);
-                // More may have been queued meanwhile.
-                match &*state {
-                    BacklogState::Backlogged(queue) if queue.is_empty() => {
-                        *state = BacklogState::Free(outgoing);
-                        self.is_backlogged.store(false, Ordering::Relaxed);
-                        return;
-                    }
-                    _ => continue,
-                }
-            };
+            drop(state);
             let put = |place: &mut [u8]| place.copy_from_slice(&bytes);
             let sent = outgoing.send_bytes(bytes.len(), Wait::Until(until), put);
             if sent.is_err() || outgoing.has_no_receivers() {
