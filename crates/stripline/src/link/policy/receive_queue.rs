@@ -171,14 +171,9 @@ impl Inlet for ReceiveQueue {
                     self.current = Some(frame);
                 }
                 None => {
-                    return match &queue.end {
-                        None => Ok(Next::Empty),
-                        Some(Ok(())) => Ok(Next::Closed),
-                        Some(Err(_)) => match queue.end.replace(Ok(())) {
-                            Some(Err(error)) => Err(error),
-                            _ => Ok(Next::Closed),
-                        },
-                    };
+                    // An error is returned once.
+                    let end = queue.end.as_mut().map(|end| std::mem::replace(end, Ok(())));
+                    return end.map_or(Ok(Next::Empty), |end| end.map(|()| Next::Closed));
                 }
             }
         }
