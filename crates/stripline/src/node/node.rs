@@ -444,9 +444,8 @@ impl NodeShared {
                 offer: offer.clone(),
                 consumer,
             };
-            match timing {
-                Timing::Inline => task.run(),
-                Timing::Background => task.run_in_background(),
+            if matches!(timing, Timing::Background) || !task.attempt() {
+                task.run_in_background();
             }
         }
     }
@@ -491,13 +490,6 @@ struct ConnectTask {
 }
 
 impl ConnectTask {
-    /// Makes one attempt here, and any further ones in the background.
-    fn run(self) {
-        if !self.attempt() {
-            self.run_in_background();
-        }
-    }
-
     fn run_in_background(self) {
         let topic = self.offer.topic.clone();
         let thread = std::thread::Builder::new().name("stripline-connec".into());
