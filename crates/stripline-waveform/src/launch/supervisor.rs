@@ -360,15 +360,12 @@ impl<'a> Supervisor<'a> {
             },
             set: member.set.clone(),
         };
+        let connection = |link: &ConnectionState| ConnectionResult::new(link, duration_s);
         RunReport {
             waveform: self.waveform.name.clone(),
             duration_s,
             components: self.members.iter().map(component).collect(),
-            connections: self
-                .connections
-                .iter()
-                .map(|link| ConnectionResult::new(link, duration_s))
-                .collect(),
+            connections: self.connections.iter().map(connection).collect(),
             failure: self.failure,
             stopped: self.stopped,
         }
