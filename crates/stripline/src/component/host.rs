@@ -16,7 +16,6 @@ use super::control::{
 use super::log_to_stderr::{log_to_stderr, print_error};
 use super::registry::Run;
 use super::requests::PendingRequests;
-use super::status::Statuses;
 use super::{
     Access, Component, ComponentSpec, Direction, InvalidProperties, Ports, Properties, Registry, Value,
 };
@@ -178,7 +177,6 @@ struct HostedComponent {
     port_events: BTreeMap<String, Arc<PortEvents>>,
     stats: Arc<Statistics>,
     requests: Arc<PendingRequests>,
-    statuses: Statuses,
     ready: Option<Ready>,
 }
 
@@ -255,7 +253,7 @@ impl ComponentHost {
             }
             LauncherCommand::Query { component, number } => {
                 let answer = member(&component).map_or(RequestAnswer::Ended, |member| {
-                    RequestAnswer::Values(member.statuses.values(&member.requests.spec))
+                    RequestAnswer::Values(member.requests.statuses.values(&member.requests.spec))
                 });
                 self.reporter.reply(&component, number, answer);
             }
@@ -294,7 +292,6 @@ impl ComponentHost {
         let (reporter, name) = (Arc::clone(&self.reporter), assignment.name.clone());
         let answer = move |number, answer| reporter.reply(&name, number, answer);
         let pending = PendingRequests::new(spec.clone(), assignment.properties.clone(), answer);
-        let statuses = Statuses::new(&spec);
         let mut ports = Ports {
             component: assignment.name.clone(),
             types: assignment.port_types.clone(),
@@ -305,7 +302,6 @@ impl ComponentHost {
             dispatch: assignment.dispatch,
             quiet: assignment.quiet,
             pending: Arc::clone(&pending),
-            statuses: statuses.clone(),
         };
         inspect::set_waveform(&assignment.waveform);
         let mut endpoints = Vec::new();
@@ -337,7 +333,7 @@ impl ComponentHost {
             }
         }
         let ready = Some(Ready { run, ports, finished: finished_rx, assignment });
-        let member = HostedComponent { stop, port_events, stats, requests: pending, statuses, ready };
+        let member = HostedComponent { stop, port_events, stats, requests: pending, ready };
         Ok((member, endpoints))
     }
 

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 use serde::{Deserialize, Serialize};
 
 use super::control::{Ask, RequestAnswer};
+use super::status::Statuses;
 use super::{ComponentSpec, Properties, Value};
 use crate::error::Result;
 use crate::sys::mutex::lock;
@@ -175,12 +176,12 @@ impl Change {
     /// Reports that the values are in effect.
     pub fn accept(mut self) {
         lock(&self.reply.asked.state).properties = self.properties.clone();
-        self.reply.give(RequestAnswer::Configured(Ok(())));
+        self.reply.answer = RequestAnswer::Configured(Ok(()));
     }
 
     /// Reports that the component goes on with the old values, and the reason.
     pub fn refuse(mut self, reason: impl fmt::Display) {
-        self.reply.give(RequestAnswer::Configured(Err(cut(reason))));
+        self.reply.answer = RequestAnswer::Configured(Err(cut(reason)));
     }
 
     /// Accepts or refuses the change by the result of `apply`.
@@ -233,7 +234,7 @@ impl Test {
 
     /// Reports the result of the test.
     pub fn answer(mut self, result: TestResult) {
-        self.reply.give(RequestAnswer::Tested(result));
+        self.reply.answer = RequestAnswer::Tested(result);
     }
 }
 
@@ -294,12 +295,13 @@ impl TestResult {
     }
 }
 
-/// The requests that wait for one component, between the control thread and the component's
-/// threads.
+/// The state that the control thread and the threads of a component share: the requests that wait,
+/// and the values of its read-only properties.
 pub(super) struct PendingRequests {
     any: AtomicBool,
     state: Mutex<RequestState>,
     pub spec: ComponentSpec,
+    pub statuses: Statuses,
     reply: Box<dyn Fn(u64, RequestAnswer) + Send + Sync>,
 }
 
@@ -322,6 +324,7 @@ impl PendingRequests {
         Arc::new(Self {
             any: AtomicBool::new(false),
             state: Mutex::new(state),
+            statuses: Statuses::new(&spec),
             spec,
             reply: Box::new(answer),
         })
@@ -335,20 +338,17 @@ impl PendingRequests {
     /// Queues a request for the component, and reports that it waits.
     pub(super) fn push(&self, number: u64, ask: Ask) {
         let mut state = lock(&self.state);
-        if state.ended {
-            drop(state);
-            return (self.reply)(number, RequestAnswer::Ended);
-        }
-        if state.waiting.len() >= WAITING_MAX {
-            let answer = RequestAnswer::NotTaken(format!("{WAITING_MAX} requests wait for it already"));
-            drop(state);
-            return (self.reply)(number, answer);
-        }
-        let polls = state.polls;
-        state.waiting.push_back((number, ask));
-        self.any.store(true, Ordering::Relaxed);
+        let answer = if state.ended {
+            RequestAnswer::Ended
+        } else if state.waiting.len() >= WAITING_MAX {
+            RequestAnswer::NotTaken(format!("{WAITING_MAX} requests wait for it already"))
+        } else {
+            state.waiting.push_back((number, ask));
+            self.any.store(true, Ordering::Relaxed);
+            RequestAnswer::Waiting { looks: state.polls }
+        };
         drop(state);
-        (self.reply)(number, RequestAnswer::Waiting { looks: polls });
+        (self.reply)(number, answer);
     }
 
     /// Cancels a request that is still queued.
@@ -375,17 +375,16 @@ impl PendingRequests {
             let next = state.waiting.pop_front();
             pending.any.store(!state.waiting.is_empty(), Ordering::Relaxed);
             let (number, ask) = next?;
-            let reply = ReplyHandle { asked: Arc::clone(pending), number, unsent: None };
+            let reply = |answer| ReplyHandle { asked: Arc::clone(pending), number, answer };
             match ask {
                 Ask::Test(name) => {
                     let unsaid = RequestAnswer::Tested(TestResult::fail("the component reported no result"));
-                    return Some(Request::Test(Test { name, reply: reply.or_else(unsaid) }));
+                    return Some(Request::Test(Test { name, reply: reply(unsaid) }));
                 }
                 Ask::Configure(values) => match state.properties.changed(&pending.spec, &values) {
                     Ok(properties) => {
                         let unsaid = RequestAnswer::Configured(Err("the component did not take them".into()));
-                        let names = values.into_keys().collect();
-                        let reply = reply.or_else(unsaid);
+                        let (names, reply) = (values.into_keys().collect(), reply(unsaid));
                         return Some(Request::Change(Change { properties, names, reply }));
                     }
                     // The launcher has another specification: the executable was rebuilt meanwhile.
@@ -399,31 +398,17 @@ impl PendingRequests {
     }
 }
 
-/// The reply channel of a request, used once.
+/// The reply channel of a request, which sends the answer when dropped.
 struct ReplyHandle {
     asked: Arc<PendingRequests>,
     number: u64,
-    /// The answer that is sent if the component sends none.
-    unsent: Option<RequestAnswer>,
-}
-
-impl ReplyHandle {
-    fn or_else(mut self, unsaid: RequestAnswer) -> Self {
-        self.unsent = Some(unsaid);
-        self
-    }
-
-    fn give(&mut self, answer: RequestAnswer) {
-        self.unsent = None;
-        (self.asked.reply)(self.number, answer);
-    }
+    /// At first the one for a component that gives none.
+    answer: RequestAnswer,
 }
 
 impl Drop for ReplyHandle {
     fn drop(&mut self) {
-        if let Some(answer) = self.unsent.take() {
-            (self.asked.reply)(self.number, answer);
-        }
+        (self.asked.reply)(self.number, self.answer.clone());
     }
 }
 

@@ -140,14 +140,13 @@ struct StatusEntry {
 type Load = fn(&StatusSlot) -> Option<Value>;
 
 /// The read-only properties of one component.
-#[derive(Clone)]
-pub(super) struct Statuses(Arc<BTreeMap<String, Arc<StatusEntry>>>);
+pub(super) struct Statuses(BTreeMap<String, Arc<StatusEntry>>);
 
 impl Statuses {
     pub(super) fn new(spec: &ComponentSpec) -> Self {
         let read_only = spec.properties.iter().filter(|property| property.access == Access::ReadOnly);
         let slot = || Arc::new(StatusEntry { slot: StatusSlot::default(), load: Mutex::new(None) });
-        Self(Arc::new(read_only.map(|property| (property.name.clone(), slot())).collect()))
+        Self(read_only.map(|property| (property.name.clone(), slot())).collect())
     }
 
     /// Returns the status of a read-only property.
