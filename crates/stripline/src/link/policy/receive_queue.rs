@@ -152,30 +152,26 @@ impl Inlet for ReceiveQueue {
     fn try_next(&mut self) -> Result<Next<'_>> {
         if self.current.is_none() {
             let mut queue = lock(&self.shared.queue);
-            match queue.frames.pop_front() {
-                Some(frame) => {
-                    if frame.kind == Some(Kind::Data) {
-                        queue.packets -= 1;
-                        let say = queue.flow.as_mut().and_then(flow::Receiver::take);
-                        self.shared.send_flow(say);
-                    }
-                    if queue.is_full
-                        && queue.packets <= self.shared.low
-                        && let Some(room) = &self.shared.space
-                    {
-                        queue.is_full = false;
-                        room.notify();
-                    }
-                    // Relaxed: read by this thread.
-                    self.arrival_ns.store(frame.received_ns.unwrap_or(0), Ordering::Relaxed);
-                    self.current = Some(frame);
-                }
-                None => {
-                    // An error is returned once.
-                    let end = queue.end.as_mut().map(|end| std::mem::replace(end, Ok(())));
-                    return end.map_or(Ok(Next::Empty), |end| end.map(|()| Next::Closed));
-                }
+            let Some(frame) = queue.frames.pop_front() else {
+                // An error is returned once.
+                let end = queue.end.as_mut().map(|end| std::mem::replace(end, Ok(())));
+                return end.map_or(Ok(Next::Empty), |end| end.map(|()| Next::Closed));
+            };
+            if frame.kind == Some(Kind::Data) {
+                queue.packets -= 1;
+                let say = queue.flow.as_mut().and_then(flow::Receiver::take);
+                self.shared.send_flow(say);
             }
+            if queue.is_full
+                && queue.packets <= self.shared.low
+                && let Some(room) = &self.shared.space
+            {
+                queue.is_full = false;
+                room.notify();
+            }
+            // Relaxed: read by this thread.
+            self.arrival_ns.store(frame.received_ns.unwrap_or(0), Ordering::Relaxed);
+            self.current = Some(frame);
         }
         Ok(self.current.as_ref().map_or(Next::Empty, |frame| Next::Frame(&frame.bytes)))
     }

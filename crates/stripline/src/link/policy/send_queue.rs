@@ -228,12 +228,9 @@ impl SendShared {
                 // bytes discards what its receiver has not read. `give_up` ends this wait.
                 outcome = outcome.and_then(|()| outlet.flush(Wait::FOREVER));
             }
-            if let Err(error) = outcome {
-                let mut queue = lock(&self.queue);
-                queue.failed = Some(error);
-            }
             frame.clear();
             let mut queue = lock(&self.queue);
+            queue.failed = outcome.err().or(queue.failed.take());
             queue.spare.push(frame);
             queue.receivers = outlet.receivers();
         }
