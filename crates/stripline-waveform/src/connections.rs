@@ -185,32 +185,28 @@ impl<'c> ConnectionChecker<'c> {
         let candidates: Vec<usize> =
             (0..spec.ports.len()).filter(|&n| spec.ports[n].direction == wanted).collect();
         let names = || candidates.iter().map(|&n| spec.ports[n].name.as_str());
-        let (code, message, remedy) = match port {
-            Some(port) => match spec.ports.iter().position(|p| p.name == port) {
-                Some(port) => {
-                    let is_backwards = spec.ports[port].direction != wanted;
-                    return Named { end: Some(ConnectionEnd { component, port }), is_backwards };
+        if let Some(port) = port.and_then(|port| spec.ports.iter().position(|p| p.name == port)) {
+            let is_backwards = spec.ports[port].direction != wanted;
+            return Named { end: Some(ConnectionEnd { component, port }), is_backwards };
+        }
+        let (code, message, remedy) = match (port, &candidates[..]) {
+            (Some(port), _) => {
+                let mut remedy = did_you_mean(port, names(), &format!("its {direction}s are"));
+                if candidates.is_empty() {
+                    remedy = format!("it has no {direction} at all");
                 }
-                None => {
-                    let mut remedy = did_you_mean(port, names(), &format!("its {direction}s are"));
-                    if candidates.is_empty() {
-                        remedy = format!("it has no {direction} at all");
-                    }
-                    (Code::UnknownPort, format!("`{name}` has no port {}", quoted(port)), remedy)
-                }
-            },
-            None => match candidates[..] {
-                [port] => {
-                    return Named { end: Some(ConnectionEnd { component, port }), is_backwards: false };
-                }
-                [] => return Named { end: None, is_backwards: true },
-                _ => {
-                    let message = format!("`{name}` has more than one {direction}");
-                    let choices: Vec<String> = names().map(|port| format!("{name}.{port}")).collect();
-                    let remedy = format!("name one: {}", listed(choices.iter().map(String::as_str), "or"));
-                    (Code::WhichPort, message, remedy)
-                }
-            },
+                (Code::UnknownPort, format!("`{name}` has no port {}", quoted(port)), remedy)
+            }
+            (None, &[port]) => {
+                return Named { end: Some(ConnectionEnd { component, port }), is_backwards: false };
+            }
+            (None, []) => return Named { end: None, is_backwards: true },
+            (None, _) => {
+                let message = format!("`{name}` has more than one {direction}");
+                let choices: Vec<String> = names().map(|port| format!("{name}.{port}")).collect();
+                let remedy = format!("name one: {}", listed(choices.iter().map(String::as_str), "or"));
+                (Code::WhichPort, message, remedy)
+            }
         };
         self.excused.insert((Some(component), is_output));
         self.found.error(code, &at.place, message, remedy);
