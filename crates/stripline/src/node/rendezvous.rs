@@ -239,16 +239,11 @@ impl RendezvousHost {
         for message in messages {
             let Some(peer) = self.peers.get_mut(&token) else { return };
             if peer.note(&message) {
-                self.forward(token, &message, sink);
+                let broken = self.unreachable(Some(token), |peer| peer.send(&message));
+                self.remove(broken, sink);
                 apply(message, sink);
             }
         }
-    }
-
-    /// Sends a message of one node to all others.
-    fn forward(&mut self, from: u64, message: &DiscoveryMessage, sink: &mut impl OfferSink) {
-        let broken = self.unreachable(Some(from), |peer| peer.send(message));
-        self.remove(broken, sink);
     }
 
     /// Sends to all nodes but one, and returns those to which that failed.

@@ -58,9 +58,9 @@ impl PartialWriter {
         Ok(Self { shared, _thread: thread })
     }
 
-    pub(super) fn finish(&self, socket: Arc<Socket>, bytes: &[u8]) -> Arc<PartialWrite> {
+    pub(super) fn finish(&self, socket: Arc<Socket>, bytes: Vec<u8>) -> Arc<PartialWrite> {
         let partial_write = Arc::new(PartialWrite { done: AtomicBool::new(false) });
-        let job = Job { socket, bytes: bytes.to_vec(), sent: 0, partial_write: Arc::clone(&partial_write) };
+        let job = Job { socket, bytes, sent: 0, partial_write: Arc::clone(&partial_write) };
         lock(&self.shared.jobs).push(job);
         self.shared.doorbell.notify();
         partial_write
