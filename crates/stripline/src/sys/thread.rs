@@ -1,4 +1,4 @@
-//! Threads whose owners wait for their end.
+//! Threads that end with their owner.
 
 use std::thread::{Builder, JoinHandle};
 
