@@ -206,12 +206,8 @@ impl<'c> ComponentChecker<'_, 'c> {
             } else {
                 did_you_mean(&key.value, draft.keys.iter().copied(), "the keys here are")
             };
-            self.found.error(
-                Code::UnknownKey,
-                &key.place,
-                format!("unknown key {}", quoted(&key.value)),
-                remedy,
-            );
+            let message = format!("unknown key {}", quoted(&key.value));
+            self.found.error(Code::UnknownKey, &key.place, message, remedy);
         }
     }
 

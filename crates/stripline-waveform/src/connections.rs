@@ -185,32 +185,28 @@ impl<'c> ConnectionChecker<'c> {
         let candidates: Vec<usize> =
             (0..spec.ports.len()).filter(|&n| spec.ports[n].direction == wanted).collect();
         let names = || candidates.iter().map(|&n| spec.ports[n].name.as_str());
-        let (code, message, remedy) = match port {
-            Some(port) => match spec.ports.iter().position(|p| p.name == port) {
-                Some(port) => {
-                    let is_backwards = spec.ports[port].direction != wanted;
-                    return Named { end: Some(ConnectionEnd { component, port }), is_backwards };
+        if let Some(port) = port.and_then(|port| spec.ports.iter().position(|p| p.name == port)) {
+            let is_backwards = spec.ports[port].direction != wanted;
+            return Named { end: Some(ConnectionEnd { component, port }), is_backwards };
+        }
+        let (code, message, remedy) = match (port, &candidates[..]) {
+            (Some(port), _) => {
+                let mut remedy = did_you_mean(port, names(), &format!("its {direction}s are"));
+                if candidates.is_empty() {
+                    remedy = format!("it has no {direction} at all");
                 }
-                None => {
-                    let mut remedy = did_you_mean(port, names(), &format!("its {direction}s are"));
-                    if candidates.is_empty() {
-                        remedy = format!("it has no {direction} at all");
-                    }
-                    (Code::UnknownPort, format!("`{name}` has no port {}", quoted(port)), remedy)
-                }
-            },
-            None => match candidates[..] {
-                [port] => {
-                    return Named { end: Some(ConnectionEnd { component, port }), is_backwards: false };
-                }
-                [] => return Named { end: None, is_backwards: true },
-                _ => {
-                    let message = format!("`{name}` has more than one {direction}");
-                    let choices: Vec<String> = names().map(|port| format!("{name}.{port}")).collect();
-                    let remedy = format!("name one: {}", listed(choices.iter().map(String::as_str), "or"));
-                    (Code::WhichPort, message, remedy)
-                }
-            },
+                (Code::UnknownPort, format!("`{name}` has no port {}", quoted(port)), remedy)
+            }
+            (None, &[port]) => {
+                return Named { end: Some(ConnectionEnd { component, port }), is_backwards: false };
+            }
+            (None, []) => return Named { end: None, is_backwards: true },
+            (None, _) => {
+                let message = format!("`{name}` has more than one {direction}");
+                let choices: Vec<String> = names().map(|port| format!("{name}.{port}")).collect();
+                let remedy = format!("name one: {}", listed(choices.iter().map(String::as_str), "or"));
+                (Code::WhichPort, message, remedy)
+            }
         };
         self.excused.insert((Some(component), is_output));
         self.found.error(code, &at.place, message, remedy);
@@ -245,31 +241,24 @@ impl<'c> ConnectionChecker<'c> {
 
     /// Returns the transport of a connection, and checks that it can join the two ends.
     fn transport(&mut self, draft: &ConnectionDraft, ends: [Option<ConnectionEnd>; 2]) -> String {
-        let known = |name: &str| self.catalog.transports.contains(&name);
-        let ends = ends.map(|end| end.map(|end| end.component));
-        let threads = |&n: &usize| self.components[n].placement == Placement::Thread;
-        let same_process = match ends {
-            [Some(from), Some(to)] => from == to || threads(&from) && threads(&to),
+        let ends: Vec<usize> = ends.into_iter().flatten().map(|end| end.component).collect();
+        let is_process = |n: &usize| self.components[*n].placement == Placement::Process;
+        let processes: Vec<usize> = ends.iter().copied().filter(is_process).collect();
+        draft.transport.iter().for_each(|named| self.check_transport(named));
+        if let Some(named) = self.options.transport.as_ref().or(draft.transport.as_ref()) {
             // An unresolved end is not an error here.
-            _ => true,
-        };
-        draft.transport.iter().for_each(|said| self.check_transport(said));
-        if let Some(option) = &self.options.transport {
-            if option.value == SAME_PROCESS && !same_process {
-                self.processes.extend(ends.iter().flatten().filter(|n| !threads(n)));
+            let is_split = matches!(ends[..], [from, to] if from != to) && !processes.is_empty();
+            if named.value == SAME_PROCESS && is_split {
+                match named.place.is_option() {
+                    true => self.processes.extend(processes),
+                    false => self.cannot_join(&named.place, processes),
+                }
             }
-            return option.value.clone();
+            return named.value.clone();
         }
-        if let Some(said) = &draft.transport {
-            if said.value == SAME_PROCESS && !same_process {
-                let processes: Vec<usize> = ends.into_iter().flatten().filter(|n| !threads(n)).collect();
-                self.cannot_join(&said.place, processes);
-            }
-            return said.value.clone();
-        }
-        let both_threads = ends.iter().flatten().count() == 2 && ends.iter().flatten().all(threads);
+        let both_threads = ends.len() == 2 && processes.is_empty();
         let default = if both_threads { SAME_PROCESS } else { BETWEEN_PROCESSES };
-        if !known(default) {
+        if !self.catalog.transports.contains(&default) {
             let message = format!("the default transport `{default}` is not in this program");
             let remedy =
                 format!("set `transport`: one of {}", listed(self.catalog.transports.iter().copied(), "and"));

@@ -136,14 +136,9 @@ impl Graph<'_> {
         let mut forward: VecDeque<usize> = (0..self.edges.len()).collect();
         let mut backward: VecDeque<usize> = forward.clone();
         loop {
-            let (index, is_forward) = match (forward.pop_front(), backward.front()) {
-                (Some(index), _) => (index, true),
-                (None, Some(&index)) => {
-                    backward.pop_front();
-                    (index, false)
-                }
-                (None, None) => break,
-            };
+            let is_forward = !forward.is_empty();
+            let queue = if is_forward { &mut forward } else { &mut backward };
+            let Some(index) = queue.pop_front() else { break };
             let Some(narrowed) = self.narrow(index, is_forward) else { continue };
             forward.extend(leaving.get(&narrowed).into_iter().flatten());
             backward.extend(arriving.get(&narrowed).into_iter().flatten());

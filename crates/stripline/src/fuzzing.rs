@@ -113,7 +113,7 @@ pub fn flow(
 /// # Errors
 /// What is wrong with it.
 pub fn request(bytes: &[u8]) -> Result<&[u8], String> {
-    crate::call::parsing::request(bytes)
+    crate::call::fuzzing::request(bytes)
 }
 
 /// Returns whether a client with so many calls outstanding takes it for a reply to one of them.
@@ -121,7 +121,7 @@ pub fn request(bytes: &[u8]) -> Result<&[u8], String> {
 /// # Errors
 /// What is wrong with it.
 pub fn reply(bytes: &[u8], outstanding: u32) -> Result<bool, String> {
-    crate::call::parsing::reply(bytes, outstanding)
+    crate::call::fuzzing::reply(bytes, outstanding)
 }
 
 /// The receiving side of a byte stream, from its handshake on. The other end of the socket must

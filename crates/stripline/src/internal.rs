@@ -29,8 +29,9 @@ pub mod control {
     pub use crate::component::control::{
         Ask, Assignment, CONTROL_VARIABLE, ConnectionAssignment, ControlChannel, InputAssignment,
         LAUNCHER_VARIABLE, LauncherCommand, OpenOutput, OutputAssignment, Report, RequestAnswer, VERSION,
-        framed, send,
+        send,
     };
+    pub use crate::sys::messages::framed;
 }
 
 /// Processes and threads.

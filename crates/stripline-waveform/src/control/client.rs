@@ -55,7 +55,7 @@ pub struct Running {
 /// ```
 pub fn running() -> Result<Running> {
     let mut found = Running::default();
-    for (client, answer) in launchers(socket_names::listening(&prefix(VERSION), true)?)? {
+    for (client, answer) in launchers(socket_names::listening(&prefix(VERSION), true)?, "?")? {
         match answer {
             Ok(waveform) => found.waveforms.push(waveform),
             // It has just ended.
@@ -116,12 +116,12 @@ impl ControlClient {
         let mut named = socket_names::listening(&format!("{}{}-", prefix(VERSION), tag(waveform)), false)?;
         named.retain(|(_, its)| pid.is_none_or(|pid| pid == *its));
         let (mut found, mut silent_one) = (Vec::new(), None);
-        for (client, answer) in launchers(named)? {
+        for (client, answer) in launchers(named, waveform)? {
             match answer {
                 Ok(registered) if registered.name == waveform => found.push(client),
                 Ok(_) | Err(ControlError::Gone { .. }) => {}
                 // The domain gives its name, although it did not respond.
-                Err(error) => silent_one = Some(error.about(waveform)),
+                Err(error) => silent_one = Some(error),
             }
         }
         match (found.pop(), silent_one) {
@@ -314,8 +314,9 @@ fn prefix(version: u32) -> String {
     format!("{}run-{version}-", user())
 }
 
-/// Queries launchers for their descriptions.
-fn launchers(mut names: Vec<(String, u32)>) -> Result<Vec<Launcher>> {
+/// Queries launchers for their descriptions. `waveform` is the name in errors of those that do not
+/// give theirs.
+fn launchers(mut names: Vec<(String, u32)>, waveform: &str) -> Result<Vec<Launcher>> {
     let user = user();
     names.truncate(LAUNCHERS_MAX);
     let mut found = Vec::new();
@@ -323,7 +324,7 @@ fn launchers(mut names: Vec<(String, u32)>) -> Result<Vec<Launcher>> {
         std::thread::scope(|scope| {
             let asking = batch.iter().map(|(name, pid)| {
                 let domain = name.strip_prefix(&user).unwrap_or_default();
-                scope.spawn(move || launcher(domain, *pid))
+                scope.spawn(move || launcher(domain, *pid, waveform))
             });
             let asking: Vec<_> = asking.collect();
             // These threads do not panic; one that did would have no result.
@@ -333,7 +334,7 @@ fn launchers(mut names: Vec<(String, u32)>) -> Result<Vec<Launcher>> {
     found.into_iter().collect()
 }
 
-fn launcher(domain: &str, pid: u32) -> Result<Launcher> {
+fn launcher(domain: &str, pid: u32, waveform: &str) -> Result<Launcher> {
     let node = observe(domain)?;
     let options = ClientOptions {
         deadline: ClientOptions::DEADLINE_MAX,
@@ -342,8 +343,8 @@ fn launcher(domain: &str, pid: u32) -> Result<Launcher> {
         ..ClientOptions::default()
     };
     let calls = node.service_client(SERVICE, options)?;
-    let mut client =
-        ControlClient { name: "?".into(), pid, link: Arc::new(ServiceConnection { calls, _node: node }) };
+    let link = Arc::new(ServiceConnection { calls, _node: node });
+    let mut client = ControlClient { name: waveform.into(), pid, link };
     let registered = client.show();
     if let Ok(registered) = &registered {
         client.name.clone_from(&registered.name);

@@ -72,14 +72,6 @@ impl ControlError {
     pub fn is_wrong(&self) -> bool {
         matches!(self, Self::Wrong(_))
     }
-
-    /// Returns the same error with the waveform's name, for a launcher that did not give it.
-    pub(super) fn about(self, waveform: &str) -> Self {
-        match self {
-            Self::Silent { pid, how, .. } => Self::Silent { name: waveform.into(), pid, how },
-            other => other,
-        }
-    }
 }
 
 impl fmt::Display for ControlError {

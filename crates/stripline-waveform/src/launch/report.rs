@@ -7,7 +7,6 @@ use stripline::component::Value;
 use stripline::link::{ConnectionReport, LatencyReport};
 
 use super::connection_state::ConnectionState;
-use crate::plan::ComponentPlan;
 
 /// The results of a whole run.
 ///
@@ -139,19 +138,6 @@ pub struct Progress {
 impl RunReport {
     /// The failure of a run that `stripline stop --now` ended on request.
     pub const ENDED_NOW: &str = "ended at once by `stripline stop --now`; packets on their way are lost";
-}
-
-impl ComponentResult {
-    pub(super) fn new(
-        plan: &ComponentPlan,
-        restarts: u32,
-        outcome: &str,
-        set: BTreeMap<String, Value>,
-    ) -> Self {
-        let placement = plan.placement.as_str().into();
-        let (name, type_name) = (plan.name.clone(), plan.spec.name.clone());
-        Self { name, type_name, placement, restarts, outcome: outcome.into(), set }
-    }
 }
 
 impl ConnectionResult {

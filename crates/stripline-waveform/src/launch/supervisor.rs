@@ -238,7 +238,7 @@ impl<'a> Supervisor<'a> {
         let times = times.chain(end).chain(self.request_deadline());
         let deadline = times.fold(self.next_poll, Instant::min);
         let mut poll_set = PollSet::default();
-        poll_set.readable(self.signals.as_fd());
+        self.signals.sleep_on(&mut poll_set);
         poll_set.readable(self.inbox.as_fd());
         self.groups.iter().filter_map(|g| g.process.as_ref()).for_each(|p| p.sleep_on(&mut poll_set));
         poll_set.wait(Some(deadline.max(Instant::now()))).map(drop)
@@ -348,24 +348,24 @@ impl<'a> Supervisor<'a> {
 
     fn report(self) -> RunReport {
         let duration_s = self.elapsed().as_secs_f64();
-        let outcome = |state| match state {
-            ComponentState::Ended => "ended",
-            ComponentState::Failed if self.failure.is_some() => "failed",
-            _ => "stopped",
+        let component = |member: &LaunchedComponent| ComponentResult {
+            name: member.plan.name.clone(),
+            type_name: member.plan.spec.name.clone(),
+            placement: member.plan.placement.as_str().into(),
+            restarts: self.groups[member.group].restarts,
+            outcome: match member.state {
+                ComponentState::Ended => "ended".into(),
+                ComponentState::Failed if self.failure.is_some() => "failed".into(),
+                _ => "stopped".into(),
+            },
+            set: member.set.clone(),
         };
-        let component = |member: &LaunchedComponent| {
-            let restarts = self.groups[member.group].restarts;
-            ComponentResult::new(member.plan, restarts, outcome(member.state), member.set.clone())
-        };
+        let connection = |link: &ConnectionState| ConnectionResult::new(link, duration_s);
         RunReport {
             waveform: self.waveform.name.clone(),
             duration_s,
             components: self.members.iter().map(component).collect(),
-            connections: self
-                .connections
-                .iter()
-                .map(|link| ConnectionResult::new(link, duration_s))
-                .collect(),
+            connections: self.connections.iter().map(connection).collect(),
             failure: self.failure,
             stopped: self.stopped,
         }

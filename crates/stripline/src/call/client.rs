@@ -294,7 +294,9 @@ impl<'c, Req: Payload, Rep: Payload, E: Payload> ClientView<'c, Req, Rep, E> {
             (WaitOutcome::Reply, Some(value)) => Ok(value),
             (waited, _) => {
                 let client = self.client;
-                Pending { client, connection, number, deadline, is_over: false }.conclude(waited, error)
+                let mut pending = Pending { client, connection, number, deadline, is_over: false };
+                let settled = pending.settle(waited, error);
+                pending.conclude(settled)
             }
         }
     }
@@ -356,26 +358,18 @@ impl<Req: Payload, Rep: Payload, E: Payload> Pending<'_, Req, Rep, E> {
         if self.is_over {
             return Err(CallError::Cancelled);
         }
-        let (waited, outcome) = self.receive(Some(self.deadline));
-        self.conclude(waited, outcome)
+        let settled = self.receive(Some(self.deadline));
+        self.conclude(settled)
     }
 
     /// Returns the reply if it has arrived. It is returned once only.
     pub fn try_take(&mut self) -> Option<Result<Rep, CallError<E>>> {
-        if self.is_over {
-            return None;
-        }
-        let (waited, outcome) = self.receive(None);
-        self.settle(waited, outcome)
+        self.receive(None)
     }
 
     /// Blocks until the reply arrives or the timeout passes; the call then stays outstanding.
     pub fn wait_timeout(&mut self, timeout: Duration) -> Option<Result<Rep, CallError<E>>> {
-        if self.is_over {
-            return None;
-        }
-        let (waited, outcome) = self.receive(Some(self.deadline.capped(timeout)));
-        self.settle(waited, outcome)
+        self.receive(Some(self.deadline.capped(timeout)))
     }
 
     /// Cancels the call. A server that has not started it will not start it. Whether it had started
@@ -384,11 +378,12 @@ impl<Req: Payload, Rep: Payload, E: Payload> Pending<'_, Req, Rep, E> {
         self.give_up();
     }
 
-    /// Receives the reply until the deadline, or only one that has arrived.
-    fn receive(
-        &mut self,
-        deadline: Option<CallDeadline>,
-    ) -> (WaitOutcome, Option<Result<Rep, CallError<E>>>) {
+    /// Receives the reply until the deadline, or only one that has arrived. Returns `None` if the
+    /// call is still outstanding, or was over before.
+    fn receive(&mut self, deadline: Option<CallDeadline>) -> Option<Result<Rep, CallError<E>>> {
+        if self.is_over {
+            return None;
+        }
         let (client, connection, mut outcome) = (self.client, self.connection, None);
         let read = |reply: WireReply<'_>| outcome = Some(client.read(connection, reply));
         let waited = match (client.core.check_own(), deadline) {
@@ -396,16 +391,12 @@ impl<Req: Payload, Rep: Payload, E: Payload> Pending<'_, Req, Rep, E> {
             (Ok(()), Some(mut deadline)) => connection.wait(self.number, &mut deadline, read),
             (Ok(()), None) => connection.try_take(self.number, read),
         };
-        (waited, outcome)
+        self.settle(waited, outcome)
     }
 
     /// Returns the outcome of a wait without a limit of its own.
-    fn conclude(
-        mut self,
-        waited: WaitOutcome,
-        outcome: Option<Result<Rep, CallError<E>>>,
-    ) -> Result<Rep, CallError<E>> {
-        self.settle(waited, outcome).unwrap_or_else(|| {
+    fn conclude(mut self, settled: Option<Result<Rep, CallError<E>>>) -> Result<Rep, CallError<E>> {
+        settled.unwrap_or_else(|| {
             self.give_up();
             self.client.core.failed();
             let call = self.client.label(self.connection);

@@ -78,10 +78,6 @@ impl ClientCore {
         self.process.check(|| format!("client of `{}`", self.service))
     }
 
-    pub(crate) fn options(&self) -> &ClientOptions {
-        &self.options
-    }
-
     /// Adds a server.
     ///
     /// # Errors

@@ -1,7 +1,7 @@
 //! The table of a server's clients: how they are accepted and removed.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 
 use serde::{Deserialize, Serialize};
 
@@ -63,18 +63,18 @@ impl ClientTable {
 
     /// Returns the reply sender of the client on that connection.
     pub(super) fn replies_for(&self, connection: &str) -> Option<Arc<ReplySender>> {
-        self.clients().get(connection).cloned()
+        lock(&self.clients).get(connection).cloned()
     }
 
     /// Returns how many clients are connected; this takes system calls.
     pub(super) fn count(&self) -> usize {
-        self.clients().values().filter(|replies| !replies.is_over()).count()
+        lock(&self.clients).values().filter(|replies| !replies.is_over()).count()
     }
 
     /// Closes the reply senders of clients that are gone from the port. False: a client is about to
     /// be accepted, which must not be mistaken for one of them.
     pub(super) fn close_departed(&self, port: &Incoming) -> bool {
-        let mut clients = self.clients();
+        let mut clients = lock(&self.clients);
         // Under the lock: the port has handled each client's connection, or has it among its
         // events.
         if self.events.is_pending() {
@@ -92,16 +92,12 @@ impl ClientTable {
 
     /// Closes the reply senders of all clients.
     pub(super) fn close_all(&self) {
-        self.clients().drain().for_each(|(_, replies)| replies.close());
+        lock(&self.clients).drain().for_each(|(_, replies)| replies.close());
     }
 
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
-        self.clients().len()
-    }
-
-    fn clients(&self) -> MutexGuard<'_, HashMap<String, Arc<ReplySender>>> {
-        lock(&self.clients)
+        lock(&self.clients).len()
     }
 }
 
@@ -115,7 +111,7 @@ impl CallAcceptor for ClientAcceptor {
         if outstanding == 0 || outstanding > 4 * ClientOptions::OUTSTANDING_MAX {
             return Err(format!("{outstanding} calls outstanding are out of range"));
         }
-        let mut clients = self.clients.clients();
+        let mut clients = lock(&self.clients.clients);
         // The thread that serves removes closed clients with the next request, so not every accept
         // does: a check takes a system call.
         if clients.len() >= self.clients_max || clients.contains_key(&hello.connection) {
@@ -137,7 +133,7 @@ impl CallAcceptor for ClientAcceptor {
         outgoing.admit();
         let outstanding = hello.call.as_ref().map_or(0, |call| call.outstanding);
         let replies = ReplySender::new(name.clone(), outstanding, outgoing, Arc::clone(&self.counts));
-        let mut clients = self.clients.clients();
+        let mut clients = lock(&self.clients.clients);
         clients.insert(name.clone(), Arc::new(replies));
         self.clients.events.push(PortEvent::Connected(name, duplex.inlet));
     }

@@ -260,9 +260,8 @@ impl OfferConsumer for ServerDiscovery {
 
     fn connect(&self, offer: &Offer, _: &str) -> Result<()> {
         let Some(core) = self.core.upgrade() else { return Ok(()) };
-        let requested = core.options();
         let (outgoing, incoming, server_info) =
-            connect_to(&offer.endpoint, &self.name, &self.topic, requested, self.stop.clone())?;
+            connect_to(&offer.endpoint, &self.name, &self.topic, &core.options, self.stop.clone())?;
         let way_back = ReconnectOnDrop {
             reconnector: self.node.clone(),
             consumer: self.own.clone(),

@@ -115,16 +115,15 @@ impl PendingCalls {
         }
     }
 
-    /// Takes the time when a call was sent, if it is measured.
+    /// Records the round trip of a call that has its reply, if it is measured.
     #[inline]
-    pub(super) fn take_sent(&self, number: u64) -> Option<u64> {
-        let slot = self.slot(number)?;
+    pub(super) fn measure(&self, number: u64) {
+        let Some(slot) = self.slot(number) else { return };
         let sent_ns = slot.sent_ns.load(Ordering::Relaxed);
-        if sent_ns == 0 {
-            return None;
+        if sent_ns != 0 {
+            slot.sent_ns.store(0, Ordering::Relaxed);
+            self.round_trips.record(now_ns().saturating_sub(sent_ns).max(1));
         }
-        slot.sent_ns.store(0, Ordering::Relaxed);
-        Some(sent_ns)
     }
 
     /// Frees the slot of a call after its reply was read in place.
@@ -146,9 +145,7 @@ impl PendingCalls {
         if contents.filled.is_some() {
             return ReplyOutcome::Unsolicited;
         }
-        if let Some(sent_ns) = self.take_sent(reply.number) {
-            self.round_trips.record(now_ns().saturating_sub(sent_ns).max(1));
-        }
+        self.measure(reply.number);
         let mut bytes = std::mem::take(&mut contents.spare);
         bytes.clear();
         bytes.extend_from_slice(reply.payload);

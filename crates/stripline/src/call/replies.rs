@@ -71,7 +71,7 @@ impl ReplySender {
             return;
         }
         fail_point!("call-answer");
-        let mut state = self.state();
+        let mut state = lock(&self.state);
         match &mut *state {
             BacklogState::Free(outgoing) => match put(outgoing, answer) {
                 // Checked after the send, off the path that the client waits for.
@@ -97,12 +97,12 @@ impl ReplySender {
     /// Returns whether the client has more calls outstanding than announced, and takes no replies.
     pub(super) fn is_over_limit(&self) -> bool {
         self.is_backlogged()
-            && matches!(&*self.state(), BacklogState::Backlogged(queue) if queue.len() >= self.outstanding_max)
+            && matches!(&*lock(&self.state), BacklogState::Backlogged(queue) if queue.len() >= self.outstanding_max)
     }
 
     /// Returns whether the client is gone; this takes a system call.
     pub(super) fn is_over(&self) -> bool {
-        match &mut *self.state() {
+        match &mut *lock(&self.state) {
             BacklogState::Free(outgoing) => {
                 outgoing.admit();
                 outgoing.receivers() == 0
@@ -114,7 +114,7 @@ impl ReplySender {
 
     /// Closes the connection: no more replies are sent.
     pub(super) fn close(&self) {
-        let before = std::mem::replace(&mut *self.state(), BacklogState::Closed);
+        let before = std::mem::replace(&mut *lock(&self.state), BacklogState::Closed);
         drop(before);
     }
 
@@ -139,22 +139,14 @@ impl ReplySender {
     /// Runs that thread.
     fn drain_backlog(&self, mut outgoing: Box<Outgoing>) {
         loop {
-            let next = match &mut *self.state() {
-                BacklogState::Backlogged(queue) => queue.pop_front(),
-                BacklogState::Free(_) | BacklogState::Closed => return,
+            let mut state = lock(&self.state);
+            let BacklogState::Backlogged(queue) = &mut *state else { return };
+            let Some(QueuedReply { bytes, until }) = queue.pop_front() else {
+                *state = BacklogState::Free(outgoing);
+                self.is_backlogged.store(false, Ordering::Relaxed);
+                return;
             };
-            let Some(QueuedReply { bytes, until }) = next else {
-                let mut state = self.state();
-                // More may have been queued meanwhile.
-                match &*state {
-                    BacklogState::Backlogged(queue) if queue.is_empty() => {
-                        *state = BacklogState::Free(outgoing);
-                        self.is_backlogged.store(false, Ordering::Relaxed);
-                        return;
-                    }
-                    _ => continue,
-                }
-            };
+            drop(state);
             let put = |place: &mut [u8]| place.copy_from_slice(&bytes);
             let sent = outgoing.send_bytes(bytes.len(), Wait::Until(until), put);
             if sent.is_err() || outgoing.has_no_receivers() {
@@ -165,10 +157,6 @@ impl ReplySender {
 
     fn dropped(&self) {
         self.counts.replies_dropped.fetch_add(1, Ordering::Relaxed);
-    }
-
-    fn state(&self) -> MutexGuard<'_, BacklogState> {
-        lock(&self.state)
     }
 }
 

@@ -390,10 +390,7 @@ impl Handlers<'_> {
                 requests.evict(&violation);
                 return false;
             }
-            (None, _) => {
-                requests.incoming.release();
-                return false;
-            }
+            (None, _) => false,
         };
         requests.incoming.release();
         fail_point!("call-released");

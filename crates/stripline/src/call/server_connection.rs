@@ -10,7 +10,6 @@ use crate::error::{Error, Result};
 use crate::fail_point::fail_point;
 use crate::link::{Incoming, Outgoing, Polled, RawLatencies};
 use crate::node::{OfferConsumer, Reconnector};
-use crate::sys::clock::now_ns;
 use crate::sys::fork::Local;
 use crate::sys::mutex::{lock, try_lock};
 use crate::transport::{Endpoint, Wait};
@@ -338,9 +337,7 @@ impl ServerConnection {
             let violation = match WireReply::parse(lent.0.payload()) {
                 Ok(reply) if reply.number == mine => {
                     fail_point!("call-replied");
-                    if let Some(sent_ns) = pending.take_sent(mine) {
-                        pending.round_trips.record(now_ns().saturating_sub(sent_ns).max(1));
-                    }
+                    pending.measure(mine);
                     read(reply);
                     pending.free(mine);
                     return WaitOutcome::Reply;

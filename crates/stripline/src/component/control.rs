@@ -21,6 +21,7 @@ use crate::link::{ConnectionReport, FullReport, Sampling};
 use crate::node::Dispatch;
 use crate::packet::payload::TypeName;
 use crate::sys::fork::Descriptor;
+use crate::sys::messages::{self, framed};
 use crate::terms::{LinkOptions, SenderOptions};
 use crate::transport::Endpoint;
 
@@ -195,19 +196,7 @@ impl<S: Serialize, R: DeserializeOwned> ControlChannel<S, R> {
             Err(e) if e.kind() == ErrorKind::ConnectionReset => return Ok(false),
             Err(e) => return Err(e),
         }
-        let mut rest = &self.incoming[..];
-        while let Some((length, after)) = rest.split_first_chunk::<4>() {
-            let length = u32::from_le_bytes(*length) as usize;
-            if length > MESSAGE_MAX {
-                return Err(io::Error::new(ErrorKind::InvalidData, format!("a message of {length} bytes")));
-            }
-            let Some(text) = after.get(..length) else { break };
-            words.push_back(serde_json::from_slice(text)?);
-            rest = &after[length..];
-        }
-        // Moves no bytes while a long message is incomplete.
-        let heard = self.incoming.len() - rest.len();
-        self.incoming.drain(..heard);
+        words.extend(messages::take(&mut self.incoming, MESSAGE_MAX)?);
         Ok(true)
     }
 
@@ -225,14 +214,6 @@ impl<S, R> AsFd for ControlChannel<S, R> {
 /// Sends one message; several threads must not do so at a time.
 pub fn send(mut stream: &UnixStream, word: &impl Serialize) -> io::Result<()> {
     stream.write_all(&framed(word)?)
-}
-
-/// Encodes one message as it is sent.
-pub fn framed(word: &impl Serialize) -> io::Result<Vec<u8>> {
-    let text = serde_json::to_vec(word)?;
-    let mut bytes = (text.len() as u32).to_le_bytes().to_vec();
-    bytes.extend_from_slice(&text);
-    Ok(bytes)
 }
 
 #[cfg(test)]

@@ -1,11 +1,12 @@
 //! Components that are handlers: the waveform selects the threads that run them.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use super::{Component, ComponentSpec, Direction, Ports, Properties};
 use crate::error::{Error, Result};
 use crate::node::PacketView;
 use crate::packet::payload::Sample;
+use crate::sys::mutex::lock;
 
 /// A component that makes one packet of each received packet, and has no other input. The waveform
 /// chooses the thread that runs it, by `dispatch` (see [`Dispatch`](crate::node::Dispatch)). It has
@@ -181,12 +182,11 @@ impl<H: Handler> Component for HandlerComponent<H> {
         input.on_request(move || pending.apply_changes(|new| waiting.configure(new)));
         let mut output = output.map(|port| ports.output::<H::Out>(&port)).transpose()?;
         let spare = Mutex::new(Vec::new());
-        let spare = || spare.lock().unwrap_or_else(PoisonError::into_inner);
         input.serve_then(
             input.dispatch(),
             |packet| {
                 requests.apply_changes(|new| handler.configure(new));
-                let mut made: Vec<H::Out> = spare().pop().unwrap_or_default();
+                let mut made: Vec<H::Out> = lock(&spare).pop().unwrap_or_default();
                 handler.handle(packet, &mut made)?;
                 Ok(made)
             },
@@ -197,7 +197,7 @@ impl<H: Handler> Component for HandlerComponent<H> {
                     loan.send_like(&packet)?;
                 }
                 made.clear();
-                spare().push(made);
+                lock(&spare).push(made);
                 Ok(())
             },
         )

@@ -6,7 +6,7 @@ use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
 use std::sync::mpsc::{self, Receiver};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use super::control::{
@@ -16,7 +16,6 @@ use super::control::{
 use super::log_to_stderr::{log_to_stderr, print_error};
 use super::registry::Run;
 use super::requests::PendingRequests;
-use super::status::Statuses;
 use super::{
     Access, Component, ComponentSpec, Direction, InvalidProperties, Ports, Properties, Registry, Value,
 };
@@ -28,6 +27,7 @@ use crate::link::{
 };
 use crate::sys::credentials::Peer;
 use crate::sys::fork::{Descriptor, Local, OwnerProcess};
+use crate::sys::mutex::lock;
 use crate::sys::process;
 use crate::terms::{LinkOptions, SenderOptions};
 use crate::transport::{ConnectRequest, StopToken, Wait};
@@ -151,7 +151,7 @@ impl Reporter {
         if !self.process.is_current() {
             return;
         }
-        let stream = self.stream.lock().unwrap_or_else(PoisonError::into_inner);
+        let stream = lock(&self.stream);
         let _ = control::send(&stream, report);
     }
 
@@ -177,7 +177,6 @@ struct HostedComponent {
     port_events: BTreeMap<String, Arc<PortEvents>>,
     stats: Arc<Statistics>,
     requests: Arc<PendingRequests>,
-    statuses: Statuses,
     ready: Option<Ready>,
 }
 
@@ -254,7 +253,7 @@ impl ComponentHost {
             }
             LauncherCommand::Query { component, number } => {
                 let answer = member(&component).map_or(RequestAnswer::Ended, |member| {
-                    RequestAnswer::Values(member.statuses.values(&member.requests.spec))
+                    RequestAnswer::Values(member.requests.statuses.values(&member.requests.spec))
                 });
                 self.reporter.reply(&component, number, answer);
             }
@@ -293,7 +292,6 @@ impl ComponentHost {
         let (reporter, name) = (Arc::clone(&self.reporter), assignment.name.clone());
         let answer = move |number, answer| reporter.reply(&name, number, answer);
         let pending = PendingRequests::new(spec.clone(), assignment.properties.clone(), answer);
-        let statuses = Statuses::new(&spec);
         let mut ports = Ports {
             component: assignment.name.clone(),
             types: assignment.port_types.clone(),
@@ -304,7 +302,6 @@ impl ComponentHost {
             dispatch: assignment.dispatch,
             quiet: assignment.quiet,
             pending: Arc::clone(&pending),
-            statuses: statuses.clone(),
         };
         inspect::set_waveform(&assignment.waveform);
         let mut endpoints = Vec::new();
@@ -336,7 +333,7 @@ impl ComponentHost {
             }
         }
         let ready = Some(Ready { run, ports, finished: finished_rx, assignment });
-        let member = HostedComponent { stop, port_events, stats, requests: pending, statuses, ready };
+        let member = HostedComponent { stop, port_events, stats, requests: pending, ready };
         Ok((member, endpoints))
     }
 
@@ -431,23 +428,19 @@ fn finish(outputs: &mut [Outgoing]) -> Result<()> {
 
 impl Statistics {
     fn expect(&self, connection: &str, options: &LinkOptions) {
-        self.map().insert(connection.into(), ConnectionOptions::new(options));
+        lock(&self.0).insert(connection.into(), ConnectionOptions::new(options));
     }
 
     fn of(&self, connection: &str) -> ConnectionOptions {
         let default = || ConnectionOptions::new(&LinkOptions::default());
-        self.map().entry(connection.into()).or_insert_with(default).clone()
+        lock(&self.0).entry(connection.into()).or_insert_with(default).clone()
     }
 
     fn counters(&self) -> Vec<ConnectionReport> {
-        self.map().iter().map(|(name, options)| options.stats.counters(name)).collect()
+        lock(&self.0).iter().map(|(name, options)| options.stats.counters(name)).collect()
     }
 
     fn reports(&self) -> Vec<FullReport> {
-        self.map().iter().map(|(name, options)| options.stats.report(name)).collect()
-    }
-
-    fn map(&self) -> MutexGuard<'_, BTreeMap<String, ConnectionOptions>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0).iter().map(|(name, options)| options.stats.report(name)).collect()
     }
 }

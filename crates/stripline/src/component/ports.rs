@@ -10,7 +10,6 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::requests::PendingRequests;
-use super::status::Statuses;
 use super::{ControlRequests, Direction, Status, StatusValue};
 use crate::error::{Error, Result};
 use crate::link::{Incoming, Outgoing};
@@ -50,7 +49,6 @@ pub struct Ports {
     pub(super) dispatch: Dispatch,
     pub(super) quiet: bool,
     pub(super) pending: Arc<PendingRequests>,
-    pub(super) statuses: Statuses,
 }
 
 impl Ports {
@@ -106,7 +104,7 @@ impl Ports {
     /// When the component declared none of that name and type.
     pub fn status<T: StatusValue>(&self, property: &str) -> Result<Status<T>> {
         let spec = &self.pending.spec;
-        self.statuses.take(spec, property).map_err(|problem| {
+        self.pending.statuses.take(spec, property).map_err(|problem| {
             Error::failed(format!("property `{property}` of component type `{}` {problem}", spec.name))
         })
     }

@@ -3,13 +3,15 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use serde::{Deserialize, Serialize};
 
 use super::control::{Ask, RequestAnswer};
+use super::status::Statuses;
 use super::{ComponentSpec, Properties, Value};
 use crate::error::Result;
+use crate::sys::mutex::lock;
 
 /// The most requests that may wait for a component that does not poll.
 const WAITING_MAX: usize = 64;
@@ -173,13 +175,13 @@ impl Change {
 
     /// Reports that the values are in effect.
     pub fn accept(mut self) {
-        self.reply.asked.lock().properties = self.properties.clone();
-        self.reply.give(RequestAnswer::Configured(Ok(())));
+        lock(&self.reply.asked.state).properties = self.properties.clone();
+        self.reply.answer = RequestAnswer::Configured(Ok(()));
     }
 
     /// Reports that the component goes on with the old values, and the reason.
     pub fn refuse(mut self, reason: impl fmt::Display) {
-        self.reply.give(RequestAnswer::Configured(Err(cut(reason))));
+        self.reply.answer = RequestAnswer::Configured(Err(cut(reason)));
     }
 
     /// Accepts or refuses the change by the result of `apply`.
@@ -232,7 +234,7 @@ impl Test {
 
     /// Reports the result of the test.
     pub fn answer(mut self, result: TestResult) {
-        self.reply.give(RequestAnswer::Tested(result));
+        self.reply.answer = RequestAnswer::Tested(result);
     }
 }
 
@@ -293,12 +295,13 @@ impl TestResult {
     }
 }
 
-/// The requests that wait for one component, between the control thread and the component's
-/// threads.
+/// The state that the control thread and the threads of a component share: the requests that wait,
+/// and the values of its read-only properties.
 pub(super) struct PendingRequests {
     any: AtomicBool,
     state: Mutex<RequestState>,
     pub spec: ComponentSpec,
+    pub statuses: Statuses,
     reply: Box<dyn Fn(u64, RequestAnswer) + Send + Sync>,
 }
 
@@ -321,38 +324,36 @@ impl PendingRequests {
         Arc::new(Self {
             any: AtomicBool::new(false),
             state: Mutex::new(state),
+            statuses: Statuses::new(&spec),
             spec,
             reply: Box::new(answer),
         })
     }
 
     pub(super) fn requests(pending: &Arc<Self>) -> ControlRequests {
-        pending.lock().polls = true;
+        lock(&pending.state).polls = true;
         ControlRequests(Arc::clone(pending))
     }
 
     /// Queues a request for the component, and reports that it waits.
     pub(super) fn push(&self, number: u64, ask: Ask) {
-        let mut state = self.lock();
-        if state.ended {
-            drop(state);
-            return (self.reply)(number, RequestAnswer::Ended);
-        }
-        if state.waiting.len() >= WAITING_MAX {
-            let answer = RequestAnswer::NotTaken(format!("{WAITING_MAX} requests wait for it already"));
-            drop(state);
-            return (self.reply)(number, answer);
-        }
-        let polls = state.polls;
-        state.waiting.push_back((number, ask));
-        self.any.store(true, Ordering::Relaxed);
+        let mut state = lock(&self.state);
+        let answer = if state.ended {
+            RequestAnswer::Ended
+        } else if state.waiting.len() >= WAITING_MAX {
+            RequestAnswer::NotTaken(format!("{WAITING_MAX} requests wait for it already"))
+        } else {
+            state.waiting.push_back((number, ask));
+            self.any.store(true, Ordering::Relaxed);
+            RequestAnswer::Waiting { looks: state.polls }
+        };
         drop(state);
-        (self.reply)(number, RequestAnswer::Waiting { looks: polls });
+        (self.reply)(number, answer);
     }
 
     /// Cancels a request that is still queued.
     pub(super) fn withdraw(&self, number: u64) {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         state.waiting.retain(|(other, _)| *other != number);
         self.any.store(!state.waiting.is_empty(), Ordering::Relaxed);
     }
@@ -360,7 +361,7 @@ impl PendingRequests {
     /// Marks the component as ended: it takes no more requests.
     pub(super) fn end(&self) {
         let waiting = {
-            let mut state = self.lock();
+            let mut state = lock(&self.state);
             state.ended = true;
             std::mem::take(&mut state.waiting)
         };
@@ -370,21 +371,20 @@ impl PendingRequests {
     #[cold]
     fn take(pending: &Arc<Self>) -> Option<Request> {
         loop {
-            let mut state = pending.lock();
+            let mut state = lock(&pending.state);
             let next = state.waiting.pop_front();
             pending.any.store(!state.waiting.is_empty(), Ordering::Relaxed);
             let (number, ask) = next?;
-            let reply = ReplyHandle { asked: Arc::clone(pending), number, unsent: None };
+            let reply = |answer| ReplyHandle { asked: Arc::clone(pending), number, answer };
             match ask {
                 Ask::Test(name) => {
                     let unsaid = RequestAnswer::Tested(TestResult::fail("the component reported no result"));
-                    return Some(Request::Test(Test { name, reply: reply.or_else(unsaid) }));
+                    return Some(Request::Test(Test { name, reply: reply(unsaid) }));
                 }
                 Ask::Configure(values) => match state.properties.changed(&pending.spec, &values) {
                     Ok(properties) => {
                         let unsaid = RequestAnswer::Configured(Err("the component did not take them".into()));
-                        let names = values.into_keys().collect();
-                        let reply = reply.or_else(unsaid);
+                        let (names, reply) = (values.into_keys().collect(), reply(unsaid));
                         return Some(Request::Change(Change { properties, names, reply }));
                     }
                     // The launcher has another specification: the executable was rebuilt meanwhile.
@@ -396,39 +396,19 @@ impl PendingRequests {
             }
         }
     }
-
-    fn lock(&self) -> MutexGuard<'_, RequestState> {
-        // Every change of the state is one assignment: it is consistent even if the last holder
-        // panicked.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
-/// The reply channel of a request, used once.
+/// The reply channel of a request, which sends the answer when dropped.
 struct ReplyHandle {
     asked: Arc<PendingRequests>,
     number: u64,
-    /// The answer that is sent if the component sends none.
-    unsent: Option<RequestAnswer>,
-}
-
-impl ReplyHandle {
-    fn or_else(mut self, unsaid: RequestAnswer) -> Self {
-        self.unsent = Some(unsaid);
-        self
-    }
-
-    fn give(&mut self, answer: RequestAnswer) {
-        self.unsent = None;
-        (self.asked.reply)(self.number, answer);
-    }
+    /// At first the one for a component that gives none.
+    answer: RequestAnswer,
 }
 
 impl Drop for ReplyHandle {
     fn drop(&mut self) {
-        if let Some(answer) = self.unsent.take() {
-            (self.asked.reply)(self.number, answer);
-        }
+        (self.asked.reply)(self.number, self.answer.clone());
     }
 }
 

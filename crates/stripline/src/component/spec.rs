@@ -416,35 +416,25 @@ impl PropertySpec {
     pub fn check(&self, value: &Value) -> Result<Value, String> {
         let name = &self.name;
         match (&self.kind, value) {
-            (PropertyKind::Boolean, Value::Boolean(_)) | (PropertyKind::Text, Value::Text(_)) => {
-                Ok(value.clone())
-            }
-            (PropertyKind::Path, Value::Text(text)) if !text.contains('\0') => Ok(value.clone()),
+            (PropertyKind::Boolean, Value::Boolean(_)) | (PropertyKind::Text, Value::Text(_)) => {}
+            (PropertyKind::Path, Value::Text(text)) if !text.contains('\0') => {}
+            (PropertyKind::Integer { min, max }, Value::Integer(n)) if (min..=max).contains(&n) => {}
             (PropertyKind::Integer { min, max }, Value::Integer(n)) => {
-                if (min..=max).contains(&n) {
-                    Ok(value.clone())
-                } else {
-                    Err(format!("`{name}` is {n}; it must be from {min} to {max}"))
-                }
+                return Err(format!("`{name}` is {n}; it must be from {min} to {max}"));
             }
-            (PropertyKind::Float { .. }, Value::Integer(n)) => self.check(&Value::Float(*n as f64)),
-            (PropertyKind::Float { min, max }, Value::Float(x)) => {
-                if x.is_finite() && (min..=max).contains(&x) {
-                    Ok(value.clone())
-                } else {
-                    let range = self.kind.range_text();
-                    Err(format!("`{name}` is {}; it must be {range}", number(*x)))
-                }
+            (PropertyKind::Float { .. }, Value::Integer(n)) => return self.check(&Value::Float(*n as f64)),
+            (PropertyKind::Float { min, max }, Value::Float(x))
+                if x.is_finite() && (min..=max).contains(&x) => {}
+            (PropertyKind::Float { .. }, Value::Float(x)) => {
+                return Err(format!("`{name}` is {}; it must be {}", number(*x), self.kind.range_text()));
             }
+            (PropertyKind::Choice { choices }, Value::Text(text)) if choices.contains(text) => {}
             (PropertyKind::Choice { choices }, Value::Text(text)) => {
-                if choices.contains(text) {
-                    Ok(value.clone())
-                } else {
-                    Err(format!("`{name}` is `{text}`; it must be one of {}", choices.join(", ")))
-                }
+                return Err(format!("`{name}` is `{text}`; it must be one of {}", choices.join(", ")));
             }
-            (kind, value) => Err(format!("`{name}` takes {}, not {}", kind.noun(), value.noun())),
+            (kind, value) => return Err(format!("`{name}` takes {}, not {}", kind.noun(), value.noun())),
         }
+        Ok(value.clone())
     }
 
     /// Parses the text of a `--set` option as this property's kind, then checks it.

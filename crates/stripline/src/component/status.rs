@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use super::{Access, ComponentSpec, PropertyKind, Value};
+use crate::sys::mutex::lock;
 
 /// The longest text, in bytes.
 const TEXT_MAX: usize = 4096;
@@ -118,11 +119,11 @@ impl StatusValue for String {
     fn store(mut self, place: &StatusSlot) {
         let end = (0..=self.len().min(TEXT_MAX)).rev().find(|at| self.is_char_boundary(*at));
         self.truncate(end.unwrap_or(0));
-        *place.text.lock().unwrap_or_else(PoisonError::into_inner) = self;
+        *lock(&place.text) = self;
     }
 
     fn load(place: &StatusSlot) -> Option<Value> {
-        Some(Value::Text(place.text.lock().unwrap_or_else(PoisonError::into_inner).clone()))
+        Some(Value::Text(lock(&place.text).clone()))
     }
 
     fn fits(kind: &PropertyKind) -> bool {
@@ -139,14 +140,13 @@ struct StatusEntry {
 type Load = fn(&StatusSlot) -> Option<Value>;
 
 /// The read-only properties of one component.
-#[derive(Clone)]
-pub(super) struct Statuses(Arc<BTreeMap<String, Arc<StatusEntry>>>);
+pub(super) struct Statuses(BTreeMap<String, Arc<StatusEntry>>);
 
 impl Statuses {
     pub(super) fn new(spec: &ComponentSpec) -> Self {
         let read_only = spec.properties.iter().filter(|property| property.access == Access::ReadOnly);
         let slot = || Arc::new(StatusEntry { slot: StatusSlot::default(), load: Mutex::new(None) });
-        Self(Arc::new(read_only.map(|property| (property.name.clone(), slot())).collect()))
+        Self(read_only.map(|property| (property.name.clone(), slot())).collect())
     }
 
     /// Returns the status of a read-only property.
@@ -163,7 +163,7 @@ impl Statuses {
         if !T::fits(&property.kind) {
             return Err("is declared with another type");
         }
-        let mut load = slot.load.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut load = lock(&slot.load);
         if load.is_none() {
             match &property.default {
                 Some(Value::Boolean(value)) => value.store(&slot.slot),
@@ -181,7 +181,7 @@ impl Statuses {
     pub(super) fn values(&self, spec: &ComponentSpec) -> Vec<(String, Option<Value>)> {
         let value = |(name, slot): (&String, &Arc<StatusEntry>)| {
             let property = spec.find_property(name)?;
-            let load = *slot.load.lock().unwrap_or_else(PoisonError::into_inner);
+            let load = *lock(&slot.load);
             let said = match load {
                 Some(load) => load(&slot.slot),
                 None => property.default.clone(),

@@ -97,17 +97,15 @@ fn query(names: &[(String, u32)], overview: &mut Overview) {
             Err(error) => overview.problems.push(problem(*named, &error.to_string())),
         }
     }
-    while query.iter().any(|one| one.done.is_none()) {
-        let waiting: Vec<usize> = (0..query.len()).filter(|index| query[*index].done.is_none()).collect();
+    loop {
+        let mut waiting: Vec<_> = query.iter_mut().filter(|one| one.done.is_none()).collect();
         let mut poll_set = PollSet::default();
-        waiting.iter().for_each(|index| poll_set.readable(query[*index].stream.as_fd()));
-        if !poll_set.wait(Some(deadline)).unwrap_or(false) {
+        waiting.iter().for_each(|one| poll_set.readable(one.stream.as_fd()));
+        if waiting.is_empty() || !poll_set.wait(Some(deadline)).unwrap_or(false) {
             break;
         }
-        let stirred: Vec<usize> = (0..waiting.len()).filter(|index| poll_set.is_ready(*index)).collect();
-        for index in stirred {
-            query[waiting[index]].read();
-        }
+        let ready: Vec<usize> = (0..waiting.len()).filter(|index| poll_set.is_ready(*index)).collect();
+        ready.into_iter().for_each(|index| waiting[index].read());
         // A process that keeps sending gets no more time than a silent one.
         if Instant::now() >= deadline {
             break;

@@ -1,10 +1,11 @@
 //! The live ports of this process.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 use super::service::InspectService;
 use super::types::{Process, ReceivingPort, SendingPort};
 use crate::sys::fork::PerProcess;
+use crate::sys::mutex::lock;
 
 /// A port that another thread can inspect.
 pub(crate) trait InspectPort: Send + Sync {
@@ -93,6 +94,5 @@ pub(super) fn snapshot() -> Process {
 }
 
 fn state() -> MutexGuard<'static, RegistryState> {
-    // Entries are consistent even if the last holder panicked.
-    STATE.get().lock().unwrap_or_else(PoisonError::into_inner)
+    lock(STATE.get())
 }

@@ -1,10 +1,11 @@
 //! The inspection view of a receiving port.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 
 use super::ConnectionOptions;
 use crate::inspect::{self, Connection, InspectPort, PortSnapshot, ReceivingPort, RegistryGuard};
+use crate::sys::mutex::lock;
 use crate::transport::QueueProbe;
 
 /// The port as inspection shows it.
@@ -39,7 +40,7 @@ impl ReceivePortView {
 
     /// Replaces the list of connections.
     pub(super) fn set_connections(&self, connections: Vec<ConnectionView>) {
-        *self.connections.lock().unwrap_or_else(PoisonError::into_inner) = connections;
+        *lock(&self.connections) = connections;
     }
 
     /// Marks the port as one that takes calls.
@@ -56,7 +57,7 @@ impl ReceivePortView {
 
 impl InspectPort for ReceivePortView {
     fn snapshot(&self) -> PortSnapshot {
-        let lines = self.connections.lock().unwrap_or_else(PoisonError::into_inner);
+        let lines = lock(&self.connections);
         let connections = lines.iter().map(ConnectionView::snapshot).collect();
         let sleeps = self.sleeping.load(Ordering::Relaxed);
         let serves = self.serves.load(Ordering::Relaxed);

@@ -1,12 +1,13 @@
 //! Events from other threads for a receiving port: new connections, and requests to its component.
 //! The port checks when its doorbell rings or a flag is set; its hot path does one plain load.
 
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 use crate::error::Result;
 use crate::sys::doorbell::Doorbell;
 use crate::sys::futex::ParkWakers;
+use crate::sys::mutex::lock;
 use crate::transport::AnyInlet;
 
 /// One event.
@@ -39,7 +40,7 @@ impl PortEvents {
     }
 
     pub(crate) fn push(&self, event: PortEvent) {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner).push(event);
+        lock(&self.queue).push(event);
         self.notify();
     }
 
@@ -76,7 +77,7 @@ impl PortEvents {
     pub(crate) fn drain(&self) -> Vec<PortEvent> {
         self.pending.swap(false, Ordering::Acquire);
         self.doorbell.drain();
-        std::mem::take(&mut self.queue.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut lock(&self.queue))
     }
 
     pub(crate) fn doorbell(&self) -> &Doorbell {

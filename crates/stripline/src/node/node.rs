@@ -1,8 +1,7 @@
 //! A process's membership in a domain of topics.
 
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex, MutexGuard, Weak};
-use std::thread::JoinHandle;
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use serde::Serialize;
@@ -17,6 +16,7 @@ use crate::packet::payload::{Sample, TypeName};
 use crate::sys::doorbell::Doorbell;
 use crate::sys::fork::Local;
 use crate::sys::mutex::lock;
+use crate::sys::thread::JoinedThread;
 use crate::terms::{Group, LinkOptions, SenderOptions};
 use crate::transport::{self, ConnectRequest, Endpoint, StopToken};
 
@@ -46,8 +46,8 @@ const RETRY: Duration = Duration::from_millis(250);
 /// # Ok::<(), stripline::Error>(())
 /// ```
 pub struct Node {
+    _thread: Local<JoinedThread>,
     shared: Local<Arc<NodeShared>>,
-    thread: Local<Option<JoinHandle<()>>>,
 }
 
 struct NodeShared {
@@ -215,11 +215,9 @@ impl Node {
             state: Mutex::default(),
         });
         let its = Arc::clone(&shared);
-        let thread = std::thread::Builder::new()
-            .name("stripline-node".into())
-            .spawn(move || meet(&name, group, &its.doorbell.clone(), NodeOffers(its)))
-            .map_err(|e| Error::system("cannot start a thread", e))?;
-        Ok(Self { shared: Local::new(shared), thread: Local::new(Some(thread)) })
+        let run = move || meet(&name, group, &its.doorbell.clone(), NodeOffers(its));
+        let thread = JoinedThread::spawn("stripline-node", run)?;
+        Ok(Self { shared: Local::new(shared), _thread: Local::new(thread) })
     }
 
     /// Creates a publisher of samples on a topic.
@@ -277,7 +275,7 @@ impl Node {
     /// Returns the counters of every connection to this node's subscribers, and of the last
     /// [`Node::ENDED_MAX`] that have ended. None in a child of a fork.
     pub fn connections(&self) -> Vec<ConnectionReport> {
-        if self.shared.is_current() { self.shared.state().log.listed() } else { Vec::new() }
+        if self.shared.is_current() { lock(&self.shared.state).log.listed() } else { Vec::new() }
     }
 
     /// Returns how many ended connections [`Node::connections`] no longer lists, and the sums of
@@ -289,7 +287,7 @@ impl Node {
     /// # Ok::<(), stripline::Error>(())
     /// ```
     pub fn ended_connection_totals(&self) -> (u64, ConnectionReport) {
-        if self.shared.is_current() { self.shared.state().log.unlisted() } else { Default::default() }
+        if self.shared.is_current() { lock(&self.shared.state).log.unlisted() } else { Default::default() }
     }
 
     /// Returns the connections that were refused, and why: the other side has another payload type,
@@ -312,7 +310,7 @@ impl Node {
         if !self.shared.is_current() {
             return Vec::new();
         }
-        let state = self.shared.state();
+        let state = lock(&self.shared.state);
         let living = state.subscriptions.iter().filter(|subscription| subscription.consumer.is_there());
         let refused = living.flat_map(|subscription| &subscription.refused);
         let offered = refused.filter(|(endpoint, ..)| state.is_known(endpoint));
@@ -343,7 +341,7 @@ impl Node {
     /// connected when this returns, except those that do not answer.
     pub(crate) fn subscribe(&self, topic: &str, consumer: Arc<dyn OfferConsumer>) {
         let known = {
-            let mut state = self.shared.state();
+            let mut state = lock(&self.shared.state);
             state.subscriptions.push(Subscription {
                 topic: topic.into(),
                 consumer,
@@ -357,7 +355,7 @@ impl Node {
 
     /// Offers an endpoint to the domain until the returned guard is dropped.
     pub(crate) fn offer(&self, offer: Offer) -> impl Send + 'static {
-        self.shared.state().own.push(offer.clone());
+        lock(&self.shared.state).own.push(offer.clone());
         let guard = OfferGuard { shared: Arc::clone(&self.shared), address: offer.endpoint.address.clone() };
         // The node's own subscribers need not wait for the rendezvous.
         self.shared.learn(offer, Timing::Inline);
@@ -373,7 +371,7 @@ impl Node {
 
     /// Returns the offers with that payload type discovered so far: names and endpoints.
     pub(crate) fn known_offers(&self, payload: &TypeName) -> Vec<(String, Endpoint)> {
-        let state = self.shared.state();
+        let state = lock(&self.shared.state);
         let those = state.known.iter().filter(|offer| offer.payload == *payload);
         those.map(|offer| (offer.topic.clone(), offer.endpoint.clone())).collect()
     }
@@ -396,7 +394,7 @@ impl Node {
         let options = self.shared.topics.of(topic).link;
         let terms_for = Arc::new(move |name: &str| {
             let connection_options = ConnectionOptions::new(&options);
-            shared.state().log.open(name, &connection_options.stats);
+            lock(&shared.state).log.open(name, &connection_options.stats);
             connection_options
         });
         let stop = self.shared.stop.clone();
@@ -416,23 +414,16 @@ impl Drop for Node {
         if !self.shared.is_current() {
             return;
         }
-        self.shared.state().over = true;
+        lock(&self.shared.state).over = true;
         self.shared.doorbell.notify();
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
     }
 }
 
 impl NodeShared {
-    fn state(&self) -> MutexGuard<'_, NodeState> {
-        lock(&self.state)
-    }
-
     /// Connects every consumer that wants the offer and is not connected to it.
     fn learn(self: &Arc<Self>, offer: Offer, timing: Timing) {
         let wanted: Vec<Arc<dyn OfferConsumer>> = {
-            let mut state = self.state();
+            let mut state = lock(&self.state);
             if !state.is_known(&offer.endpoint) {
                 state.known.push(offer.clone());
             }
@@ -453,9 +444,8 @@ impl NodeShared {
                 offer: offer.clone(),
                 consumer,
             };
-            match timing {
-                Timing::Inline => task.run(),
-                Timing::Background => task.run_in_background(),
+            if matches!(timing, Timing::Background) || !task.attempt() {
+                task.run_in_background();
             }
         }
     }
@@ -470,7 +460,7 @@ impl Reconnector {
     pub(crate) fn connect(&self, consumer: &Arc<dyn OfferConsumer>, endpoint: &Endpoint) {
         let Some(shared) = self.0.upgrade() else { return };
         let offer = {
-            let mut state = shared.state();
+            let mut state = lock(&shared.state);
             if let Some(subscription) = state.subscription_of(consumer) {
                 subscription.connected.remove(endpoint);
             }
@@ -500,19 +490,12 @@ struct ConnectTask {
 }
 
 impl ConnectTask {
-    /// Makes one attempt here, and any further ones in the background.
-    fn run(self) {
-        if !self.attempt() {
-            self.run_in_background();
-        }
-    }
-
     fn run_in_background(self) {
         let topic = self.offer.topic.clone();
         let thread = std::thread::Builder::new().name("stripline-connec".into());
         let started = thread.spawn(move || {
             loop {
-                let state = self.shared.state();
+                let state = lock(&self.shared.state);
                 let known = state.is_known(&self.offer.endpoint);
                 let is_in_vain = state.over || !known || !self.consumer.is_there();
                 drop(state);
@@ -542,7 +525,7 @@ impl ConnectTask {
             Err(Error::System { .. }) => false,
             Err(error) => {
                 log::warn!(target: "stripline::node", "topic {topic}: {error}");
-                if let Some(subscription) = self.shared.state().subscription_of(&self.consumer) {
+                if let Some(subscription) = lock(&self.shared.state).subscription_of(&self.consumer) {
                     let refused = (endpoint.clone(), self.connection.clone(), error.to_string());
                     subscription.refused.push(refused);
                 }
@@ -560,7 +543,7 @@ struct OfferGuard {
 
 impl Drop for OfferGuard {
     fn drop(&mut self) {
-        let mut state = self.shared.state();
+        let mut state = lock(&self.shared.state);
         state.own.retain(|offer| offer.endpoint.address != self.address);
         state.known.retain(|offer| offer.endpoint.address != self.address);
         drop(state);
@@ -573,7 +556,7 @@ struct NodeOffers(Arc<NodeShared>);
 
 impl OfferSink for NodeOffers {
     fn offers(&mut self) -> (Vec<Offer>, bool) {
-        let state = self.0.state();
+        let state = lock(&self.0.state);
         (state.own.clone(), state.over)
     }
 
@@ -582,7 +565,7 @@ impl OfferSink for NodeOffers {
     }
 
     fn forget(&mut self, address: &str) {
-        let mut state = self.0.state();
+        let mut state = lock(&self.0.state);
         state.known.retain(|known| known.endpoint.address != address);
         for subscription in &mut state.subscriptions {
             // A TCP port may be reused by another publisher.

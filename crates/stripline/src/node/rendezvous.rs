@@ -19,6 +19,7 @@ use crate::error::Result;
 use crate::packet::payload::TypeName;
 use crate::sys::doorbell::{Doorbell, PollSet};
 use crate::sys::fork::Descriptor;
+use crate::sys::messages;
 use crate::sys::pending::{Admission, PendingPeers, oldest_of_most};
 use crate::sys::poller::Interest;
 use crate::sys::socket::{self, Listener, Socket};
@@ -161,7 +162,7 @@ fn serve(listener: Listener, doorbell: &Doorbell, sink: &mut impl OfferSink) -> 
         for admission in woken.admissions {
             // All others are closed: what they sent was no first message of a node.
             if let Admission::Message { socket: Socket::Unix(stream), process, message, .. } = admission
-                && is_join(&message)
+                && is_join(message)
             {
                 let peer = RendezvousPeer::new(stream, process);
                 if let Some(token) = host.add(peer, sink) {
@@ -238,16 +239,11 @@ impl RendezvousHost {
         for message in messages {
             let Some(peer) = self.peers.get_mut(&token) else { return };
             if peer.note(&message) {
-                self.forward(token, &message, sink);
+                let broken = self.unreachable(Some(token), |peer| peer.send(&message));
+                self.remove(broken, sink);
                 apply(message, sink);
             }
         }
-    }
-
-    /// Sends a message of one node to all others.
-    fn forward(&mut self, from: u64, message: &DiscoveryMessage, sink: &mut impl OfferSink) {
-        let broken = self.unreachable(Some(from), |peer| peer.send(message));
-        self.remove(broken, sink);
     }
 
     /// Sends to all nodes but one, and returns those to which that failed.
@@ -295,9 +291,7 @@ impl RendezvousPeer {
     /// Sends a message. Returns false if the other end has to be closed: it does not read, or part
     /// of a message has been sent to it.
     fn send(&self, message: &DiscoveryMessage) -> bool {
-        let Ok(text) = serde_json::to_vec(message) else { return true };
-        let mut bytes = (text.len() as u32).to_le_bytes().to_vec();
-        bytes.extend_from_slice(&text);
+        let Ok(bytes) = messages::framed(message) else { return true };
         // Messages are few and small: an end with a full buffer does not read.
         matches!((&*self.stream).write(&bytes), Ok(written) if written == bytes.len())
     }
@@ -337,15 +331,7 @@ impl RendezvousPeer {
                 break;
             }
         }
-        let mut messages = Vec::new();
-        let mut start = 0;
-        while let Some(length) = message_length(&self.received[start..]).ok()? {
-            let Some(message) = self.received.get(start..start + length) else { break };
-            messages.push(parse(message)?);
-            start += length;
-        }
-        self.received.drain(..start);
-        Some(messages)
+        messages::take(&mut self.received, MESSAGE_MAX).ok()
     }
 }
 
@@ -361,10 +347,7 @@ fn message_length(bytes: &[u8]) -> Result<Option<usize>, String> {
     Ok(Some(4 + length))
 }
 
-fn parse(message: &[u8]) -> Option<DiscoveryMessage> {
-    serde_json::from_slice(message.get(4..)?).ok()
-}
-
-fn is_join(message: &[u8]) -> bool {
-    matches!(parse(message), Some(DiscoveryMessage::Join { version: VERSION }))
+fn is_join(mut message: Vec<u8>) -> bool {
+    let messages = messages::take(&mut message, MESSAGE_MAX).unwrap_or_default();
+    matches!(messages[..], [DiscoveryMessage::Join { version: VERSION }])
 }

@@ -21,8 +21,9 @@ use std::ops::{Deref, DerefMut};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
+use super::mutex::lock;
 use crate::error::{Error, Result};
 
 /// On a line of its own, which is read with every packet and written by forks alone.
@@ -277,7 +278,7 @@ static TABLE: Mutex<Table> = Mutex::new(Table { pages: Vec::new(), descriptors: 
 
 fn table() -> MutexGuard<'static, Table> {
     // Every change of it is one call: it is whole also after a panic.
-    TABLE.lock().unwrap_or_else(PoisonError::into_inner)
+    lock(&TABLE)
 }
 
 /// The lock on the table during a fork, of the thread that forks.

@@ -1,13 +1,14 @@
 //! Parking on a word of memory until it changes, which suffices for a receiver of one ring.
 
 use std::sync::atomic::AtomicU32;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Instant;
 
 use rustix::io::Errno;
 use rustix::thread::futex;
 
 use super::doorbell::timespec;
+use super::mutex::lock;
 use crate::error::{Error, Result};
 
 /// Parks while a word has the value, until the deadline at most; false: the deadline has passed.
@@ -40,18 +41,13 @@ pub(crate) struct ParkWakers(Mutex<Vec<Weak<dyn ParkWaker>>>);
 impl ParkWakers {
     /// Adds a waker, which stays until its last owner drops it.
     pub(crate) fn add(&self, waker: &Arc<dyn ParkWaker>) {
-        let mut wakers = self.lock();
+        let mut wakers = lock(&self.0);
         wakers.retain(|waker| waker.strong_count() > 0);
         wakers.push(Arc::downgrade(waker));
     }
 
     pub(crate) fn wake(&self) {
-        self.lock().iter().filter_map(Weak::upgrade).for_each(|waker| waker.wake());
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Vec<Weak<dyn ParkWaker>>> {
-        // Entries are valid even if the last holder panicked.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0).iter().filter_map(Weak::upgrade).for_each(|waker| waker.wake());
     }
 }
 

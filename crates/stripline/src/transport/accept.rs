@@ -3,14 +3,14 @@
 
 use std::collections::HashMap;
 use std::os::fd::{AsFd, OwnedFd};
-use std::thread::JoinHandle;
 
 use super::handshake::{self, Hello, HelloReply};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::sys::doorbell::Doorbell;
 use crate::sys::pending::{Admission, PendingPeers, Woken};
 use crate::sys::poller::Interest;
 use crate::sys::socket::{Listener, Socket};
+use crate::sys::thread::JoinedThread;
 
 /// The poller's token of the request to end. Those of peers are below it.
 const SHUTDOWN: u64 = 1 << 62;
@@ -25,14 +25,14 @@ pub(super) trait Acceptor: Send + 'static {
     /// Why it is refused, in words for the receiver.
     fn accept(&mut self, hello: Hello, socket: &Socket, fds: Vec<OwnedFd>) -> Result<Option<u64>, String>;
 
-    /// Removes a receiver that has closed its socket.
-    fn closed(&mut self, token: u64);
+    /// Removes a receiver that has closed its socket, where [`Acceptor::accept`] returns tokens.
+    fn closed(&mut self, _token: u64) {}
 }
 
 /// The running thread; ended and joined when dropped.
 pub(super) struct AcceptThread {
+    _thread: JoinedThread,
     shutdown: Doorbell,
-    thread: Option<JoinHandle<()>>,
 }
 
 impl AcceptThread {
@@ -40,21 +40,15 @@ impl AcceptThread {
         let shutdown = Doorbell::new()?;
         let pending = PendingPeers::new(listener, handshake::message_length)?;
         pending.poller().add(shutdown.as_fd(), SHUTDOWN, Interest::Readable)?;
-        let thread = std::thread::Builder::new()
-            .name("stripline-accept".into())
-            .spawn(move || AcceptLoop { pending, acceptor, peers: HashMap::new() }.run())
-            .map_err(|e| Error::system("cannot start a thread", e))?;
-        Ok(Self { shutdown, thread: Some(thread) })
+        let accept_loop = AcceptLoop { pending, acceptor, peers: HashMap::new() };
+        let thread = JoinedThread::spawn("stripline-accept", move || accept_loop.run())?;
+        Ok(Self { _thread: thread, shutdown })
     }
 }
 
 impl Drop for AcceptThread {
     fn drop(&mut self) {
         self.shutdown.notify();
-        if let Some(thread) = self.thread.take() {
-            // A panic there has been printed; nothing more can be done about it here.
-            let _ = thread.join();
-        }
     }
 }
 

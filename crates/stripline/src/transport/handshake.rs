@@ -271,10 +271,9 @@ pub(super) fn exchange_hello(
         Socket::Unix(stream) if !fds.is_empty() => send_with_fds(stream, &bytes, fds),
         _ => socket.write_all(&bytes),
     };
-    match said {
-        // A receiver may be refused before it has sent anything: the reply is there.
-        Err(e) if e.kind() != io::ErrorKind::BrokenPipe => return Err(broke(e)),
-        _ => {}
+    // A receiver may be refused before it has sent anything: the reply is there.
+    if let Some(error) = said.err().filter(|e| e.kind() != io::ErrorKind::BrokenPipe) {
+        return Err(broke(error));
     }
     crate::fail_point::fail_point!("connect-hello");
     // The prefix first, and never a byte more than the reply: frames follow. Descriptors come with

@@ -1,7 +1,7 @@
 //! `inproc`: threads of one process share a ring; a table in the process leads to it.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use super::duplex::{self, CallConnection, CallHello, Duplex};
 use super::handshake::Hello;
@@ -12,6 +12,7 @@ use crate::packet::payload::TypeName;
 use crate::sys::doorbell::Doorbell;
 use crate::sys::fork::PerProcess;
 use crate::sys::membarrier;
+use crate::sys::mutex::lock;
 use crate::terms::{LinkOptions, WaitStrategy};
 
 /// The transport.
@@ -41,8 +42,7 @@ struct AddressTable<T>(PerProcess<Mutex<HashMap<String, T>>>);
 
 impl<T: Clone> AddressTable<T> {
     fn entries(&'static self) -> MutexGuard<'static, HashMap<String, T>> {
-        // Entries are valid even if the last holder panicked.
-        self.0.get().lock().unwrap_or_else(PoisonError::into_inner)
+        lock(self.0.get())
     }
 
     /// Adds a value, which is removed when the entry is dropped.
@@ -122,7 +122,7 @@ impl Transport for Inproc {
     ) -> Result<CallConnection> {
         let server = SERVERS.find(endpoint, request)?;
         // One client at a time, as at any other listener.
-        let mut server = server.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut server = lock(&server);
         let call = Some(CallHello::new(&bind));
         let hello = Hello { call, ..Hello::new(endpoint, request) };
         let BoundServer { keys, request: offered, acceptor } = &mut *server;

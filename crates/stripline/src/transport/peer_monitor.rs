@@ -4,13 +4,14 @@
 
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use super::ring::{CursorPage, ReaderRegistration};
 use crate::error::{Error, Result};
 use crate::sys::doorbell::{Doorbell, PollSet};
 use crate::sys::fork::PerProcess;
 use crate::sys::futex::ParkWaker;
+use crate::sys::mutex::lock;
 use crate::sys::socket::Socket;
 
 /// A monitored socket; released when dropped.
@@ -48,7 +49,7 @@ impl MonitoredPeer {
     ) -> Result<Self> {
         let subject =
             Arc::new(MonitoredSocket { socket, doorbell, page, closed: AtomicBool::new(false), reader });
-        let mut watch = lock();
+        let mut watch = monitor();
         let running = match &mut *watch {
             Some(running) => running,
             None => watch.insert(start()?),
@@ -88,16 +89,15 @@ impl Drop for MonitoredPeer {
     fn drop(&mut self) {
         // The other end detects the end now, not at the thread's next poll.
         self.0.socket.close();
-        if let Some(watch) = &mut *lock() {
+        if let Some(watch) = &mut *monitor() {
             watch.subjects.retain(|subject| !Arc::ptr_eq(subject, &self.0));
             watch.doorbell.notify();
         }
     }
 }
 
-fn lock() -> MutexGuard<'static, Option<PeerMonitor>> {
-    // Entries are valid even if the last holder panicked.
-    PEER_MONITOR.get().lock().unwrap_or_else(PoisonError::into_inner)
+fn monitor() -> MutexGuard<'static, Option<PeerMonitor>> {
+    lock(PEER_MONITOR.get())
 }
 
 fn start() -> Result<PeerMonitor> {
@@ -113,7 +113,7 @@ fn start() -> Result<PeerMonitor> {
 fn run(doorbell: &Doorbell) {
     loop {
         let subjects = {
-            let mut watch = lock();
+            let mut watch = monitor();
             match &*watch {
                 Some(running) if !running.subjects.is_empty() => running.subjects.clone(),
                 // No socket is left: the next one starts another thread.
@@ -139,7 +139,7 @@ fn run(doorbell: &Doorbell) {
         }
         // Removed from the list first, so that they are not polled again; then reported.
         if !over.is_empty() {
-            if let Some(watch) = &mut *lock() {
+            if let Some(watch) = &mut *monitor() {
                 watch.subjects.retain(|subject| !over.iter().any(|gone| Arc::ptr_eq(gone, subject)));
             }
             for subject in over {

@@ -112,32 +112,25 @@ pub fn check(name: &str, options: &LinkOptions) -> Result<()> {
         rule,
         alternatives: format!("use {}", has.join(" or ")),
     };
-    if !gives.scopes.contains(&options.scope) {
-        let has = gives.scopes.iter().map(|s| s.as_str()).collect();
-        return Err(unsupported(format!("scope {}", options.scope), has));
+    for (key, wanted, has) in [
+        ("scope", options.scope.as_str(), gives.scopes.iter().map(|s| s.as_str()).collect::<Vec<_>>()),
+        ("overflow", options.overflow.as_str(), gives.overflows.iter().map(|o| o.as_str()).collect()),
+        ("flow", options.flow.as_str(), gives.flows.iter().map(|f| f.as_str()).collect()),
+    ] {
+        if !has.contains(&wanted) {
+            return Err(unsupported(format!("{key} {wanted}"), has));
+        }
     }
-    if !gives.overflows.contains(&options.overflow) {
-        let has = gives.overflows.iter().map(|o| o.as_str()).collect();
-        return Err(unsupported(format!("overflow {}", options.overflow), has));
-    }
-    if !gives.flows.contains(&options.flow) {
-        let has = gives.flows.iter().map(|f| f.as_str()).collect();
-        return Err(unsupported(format!("flow {}", options.flow), has));
-    }
-    for (asked, key, why, gives) in [
-        (
-            options.huge_pages,
-            "huge-pages",
-            "it has no ring of memory",
-            (|t| t.ring) as fn(&Capabilities) -> bool,
-        ),
-        (options.locked, "locked", "it has no ring of memory", |t| t.ring),
+    let ring: fn(&Capabilities) -> bool = |t| t.ring;
+    for (asked, key, why, has) in [
+        (options.huge_pages, "huge-pages", "it has no ring of memory", ring),
+        (options.locked, "locked", "it has no ring of memory", ring),
         (options.group.is_some(), "group", "the kernel does not provide the peer's credentials", |t| {
             t.groups
         }),
     ] {
-        if asked && !gives(&find(name)?.capabilities()) {
-            let has = all().filter(gives).map(|t| t.name).collect();
+        if asked && !has(&gives) {
+            let has = all().filter(has).map(|t| t.name).collect();
             return Err(unsupported(format!("{key} ({why})"), has));
         }
     }

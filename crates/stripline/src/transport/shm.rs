@@ -193,8 +193,6 @@ impl Acceptor for ShmCallAcceptor {
         self.acceptor.accept(&hello, Duplex { outlet: outlet.into(), inlet: inlet.into() });
         Ok(None)
     }
-
-    fn closed(&mut self, _: u64) {}
 }
 
 struct ShmAcceptor {

@@ -140,9 +140,9 @@ impl Supervisor<'_> {
         for group in 0..self.groups.len() {
             let names = self.names(group);
             while let Some(process) = &mut self.groups[group].process {
+                let exited = process.has_exited();
                 process.lines().iter().for_each(|line| self.observer.line(&names, line));
-                if process.has_exited() {
-                    process.lines().iter().for_each(|line| self.observer.line(&names, line));
+                if exited {
                     self.groups[group].process = None;
                     break;
                 }

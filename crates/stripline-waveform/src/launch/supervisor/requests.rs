@@ -58,16 +58,15 @@ struct Batch {
 
 /// The state of a request.
 enum BatchKind {
-    Get(ReplySender<Vec<PropertyReading>>, Readings),
+    Get(ReplySender<Vec<PropertyReading>>, Parts<Vec<PropertyReading>>),
     Set(ReplySender<Vec<ComponentChange>>, Parts<ComponentChange>),
     Test(ReplySender<Vec<TestRun>>, Parts<TestRun>),
     /// Until this component has ended.
     Stop(ReplySender<Stopped>, usize),
 }
 
-/// Properties, and the requests to processes for the read-only ones: numbers and members.
-pub(super) type Readings = (Vec<PropertyReading>, BTreeMap<u64, usize>);
-/// Parts of an answer, each with the number of the request passed on for it.
+/// Parts of an answer, one for each component or self-test. A part has the number of the request
+/// passed on for it until that is answered.
 pub(super) type Parts<T> = Vec<(Option<u64>, T)>;
 
 impl Supervisor<'_> {
@@ -289,52 +288,48 @@ impl Supervisor<'_> {
         reason: String,
     ) {
         let component = self.members[member].plan;
-        let batch = self.requests.batches.iter_mut().find_map(|batch| match &mut batch.kind {
-            BatchKind::Set(_, changes) => changes.iter_mut().find(|(open, _)| *open == Some(number)),
+        let change = self.requests.batches.iter_mut().find_map(|batch| match &mut batch.kind {
+            BatchKind::Set(_, changes) => part_for(changes, number),
             _ => None,
         });
         if taken == ChangeState::Applied {
             let news = self.members[member].take(values);
             self.observer.changed(&component.name, &news);
-        } else if batch.is_none() {
+        } else if change.is_none() {
             // The client was informed that they would be taken later.
             let names: Vec<String> = values.iter().map(|(name, value)| format!("{name} = {value}")).collect();
             self.observer.warning(&component.name, &format!("did not take {}: {reason}", names.join(", ")));
         }
-        if let Some((open, change)) = batch {
-            (*open, change.taken, change.reason) = (None, taken, reason);
+        if let Some(change) = change {
+            (change.taken, change.reason) = (taken, reason);
         }
     }
 
     fn tested(&mut self, number: u64, outcome: Result<TestResult, String>) {
-        let found = self.requests.batches.iter_mut().find_map(|batch| match &mut batch.kind {
-            BatchKind::Test(_, runs) => runs.iter_mut().find(|(open, _)| *open == Some(number)),
+        let run = self.requests.batches.iter_mut().find_map(|batch| match &mut batch.kind {
+            BatchKind::Test(_, runs) => part_for(runs, number),
             _ => None,
         });
-        if let Some((open, run)) = found {
-            *open = None;
-            match outcome {
-                Ok(result) => run.result = Some(result),
-                Err(problem) => run.problem = Some(problem),
-            }
+        match (run, outcome) {
+            (Some(run), Ok(result)) => run.result = Some(result),
+            (Some(run), Err(problem)) => run.problem = Some(problem),
+            (None, _) => {}
         }
     }
 
     /// Handles the read-only properties of a component.
     fn queried(&mut self, member: usize, number: u64, values: &[(String, Option<Value>)]) {
-        let plan = self.members[member].plan;
-        for batch in &mut self.requests.batches {
-            let BatchKind::Get(_, (readings, open)) = &mut batch.kind else { continue };
-            if open.remove(&number).is_none() {
-                continue;
-            }
-            for reading in read_only(readings, &plan.name) {
-                let Some(property) = plan.spec.find_property(&reading.property) else { continue };
-                let said = values.iter().find(|(known, _)| *known == reading.property);
-                // The process is not trusted: a value that does not fit is left out.
-                reading.value = said.and_then(|(_, value)| property.check(value.as_ref()?).ok());
-                reading.problem = reading.value.is_none().then(|| "it is out of its range".into());
-            }
+        let spec = &self.members[member].plan.spec;
+        let readings = self.requests.batches.iter_mut().find_map(|batch| match &mut batch.kind {
+            BatchKind::Get(_, parts) => part_for(parts, number),
+            _ => None,
+        });
+        for reading in readings.into_iter().flat_map(|readings| read_only(readings)) {
+            let Some(property) = spec.find_property(&reading.property) else { continue };
+            let said = values.iter().find(|(known, _)| *known == reading.property);
+            // The process is not trusted: a value that does not fit is left out.
+            reading.value = said.and_then(|(_, value)| property.check(value.as_ref()?).ok());
+            reading.problem = reading.value.is_none().then(|| "it is out of its range".into());
         }
     }
 
@@ -351,28 +346,23 @@ impl Supervisor<'_> {
         // A client that closed its connection gets no answer.
         match kind {
             BatchKind::Stop(reply, member) => drop(reply.send(self.stopped(member, time))),
-            BatchKind::Get(reply, (mut readings, open)) => {
-                for (number, member) in open {
+            BatchKind::Get(reply, mut parts) => {
+                for (number, readings) in open_parts(&mut parts) {
+                    let problem = self.late(number, time);
                     self.requests.open.remove(&number);
-                    let silence = self.silence(member);
-                    for reading in read_only(&mut readings, &self.members[member].plan.name) {
-                        reading.problem = Some(silence.clone());
-                    }
+                    read_only(readings).for_each(|reading| reading.problem = Some(problem.clone()));
                 }
-                drop(reply.send(Ok(readings)));
+                drop(reply.send(Ok(parts.into_iter().flat_map(|(_, readings)| readings).collect())));
             }
             BatchKind::Set(reply, mut changes) => {
-                for (number, change) in &mut changes {
-                    if let Some(number) = *number {
-                        // It stays open: the component takes the values when it polls.
-                        (change.taken, change.reason) = (ChangeState::NotYet, self.late(number, time));
-                    }
+                for (number, change) in open_parts(&mut changes) {
+                    // It stays open: the component takes the values when it polls.
+                    (change.taken, change.reason) = (ChangeState::NotYet, self.late(number, time));
                 }
                 drop(reply.send(Ok(changes.into_iter().map(|(_, change)| change).collect())));
             }
             BatchKind::Test(reply, mut runs) => {
-                for (number, run) in &mut runs {
-                    let Some(number) = *number else { continue };
+                for (number, run) in open_parts(&mut runs) {
                     run.problem = Some(self.late(number, time));
                     if let Some(open) = self.requests.open.remove(&number) {
                         let member = &self.members[open.member];
@@ -475,17 +465,26 @@ impl Batch {
     fn is_complete(&self, supervisor: &Supervisor<'_>) -> bool {
         match &self.kind {
             BatchKind::Stop(_, member) => supervisor.has_ended(*member),
-            BatchKind::Get(_, (_, open)) => open.is_empty(),
+            BatchKind::Get(_, parts) => parts.iter().all(|(number, _)| number.is_none()),
             BatchKind::Set(_, changes) => changes.iter().all(|(number, _)| number.is_none()),
             BatchKind::Test(_, runs) => runs.iter().all(|(number, _)| number.is_none()),
         }
     }
 }
 
-/// Returns the read-only properties of a component among these.
-pub(super) fn read_only<'r>(
-    readings: &'r mut [PropertyReading],
-    component: &str,
-) -> impl Iterator<Item = &'r mut PropertyReading> {
-    readings.iter_mut().filter(move |r| r.access == Access::ReadOnly && r.component == component)
+/// Returns the part that waits for a request, which is answered now.
+fn part_for<T>(parts: &mut Parts<T>, number: u64) -> Option<&mut T> {
+    let (open, part) = parts.iter_mut().find(|(open, _)| *open == Some(number))?;
+    *open = None;
+    Some(part)
+}
+
+/// Returns the parts that wait for a request, with its number.
+fn open_parts<T>(parts: &mut Parts<T>) -> impl Iterator<Item = (u64, &mut T)> {
+    parts.iter_mut().filter_map(|(open, part)| Some(((*open)?, part)))
+}
+
+/// Returns the read-only properties among these.
+pub(super) fn read_only(readings: &mut [PropertyReading]) -> impl Iterator<Item = &mut PropertyReading> {
+    readings.iter_mut().filter(|reading| reading.access == Access::ReadOnly)
 }

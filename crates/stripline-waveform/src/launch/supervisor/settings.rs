@@ -7,7 +7,7 @@ use std::path::Path;
 use stripline::component::{Access, PropertyKind, PropertySpec, Value};
 use stripline::internal::control::Ask;
 
-use super::requests::{Parts, Readings, read_only};
+use super::requests::{Parts, read_only};
 use super::{LaunchedComponent, Supervisor};
 use crate::components::absolute_path;
 use crate::control::{
@@ -50,7 +50,8 @@ impl Supervisor<'_> {
         })
     }
 
-    pub(super) fn get(&mut self, request: GetRequest) -> Result<Readings, RequestFault> {
+    /// Returns the readings of each component.
+    pub(super) fn get(&mut self, request: GetRequest) -> Result<Parts<Vec<PropertyReading>>, RequestFault> {
         let members = match &request.component {
             Some(name) => {
                 let member = self.member_named(name)?;
@@ -58,24 +59,26 @@ impl Supervisor<'_> {
             }
             None => 0..self.members.len(),
         };
-        let mut readings = Vec::new();
-        let mut open = BTreeMap::new();
+        let mut parts = Parts::new();
         for member in members {
             let plan = self.members[member].plan;
             let properties = match &request.property {
                 Some(name) => std::slice::from_ref(find(plan, name)?),
                 None => &plan.spec.properties,
             };
-            readings.extend(properties.iter().map(|property| self.reading(member, property)));
-            if properties.iter().any(|property| property.access == Access::ReadOnly) {
+            let readings = properties.iter().map(|property| self.reading(member, property));
+            let (mut readings, mut open) = (readings.collect::<Vec<_>>(), None);
+            if read_only(&mut readings).next().is_some() {
                 match self.ask(member, None) {
-                    Ok(number) => drop(open.insert(number, member)),
-                    Err((_, why)) => read_only(&mut readings, &plan.name)
-                        .for_each(|reading| reading.problem = Some(why.clone())),
+                    Ok(number) => open = Some(number),
+                    Err((_, why)) => {
+                        read_only(&mut readings).for_each(|reading| reading.problem = Some(why.clone()));
+                    }
                 }
             }
+            parts.push((open, readings));
         }
-        Ok((readings, open))
+        Ok(parts)
     }
 
     /// Returns the launcher's view of a property.

@@ -6,7 +6,7 @@ use std::time::Instant;
 use stripline::internal::SenderOptions;
 use stripline::internal::control::{Assignment, InputAssignment, LauncherCommand, OutputAssignment};
 
-use super::{ComponentState, ConnectionState, Phase, Supervisor};
+use super::{ComponentState, ConnectionState, LaunchedComponent, Phase, Supervisor};
 use crate::plan::Restart;
 
 /// A connection is given up after this many failures in a row, a quarter of a second apart.
@@ -103,11 +103,10 @@ impl Supervisor<'_> {
             return;
         }
         if self.phase == Phase::Starting {
-            let made = self
-                .members
-                .iter()
-                .all(|m| matches!(m.state, ComponentState::Initialized | ComponentState::Ended));
-            if !made || !self.connections.iter().all(|link| link.connected) {
+            let is_made = |m: &LaunchedComponent| {
+                matches!(m.state, ComponentState::Initialized | ComponentState::Ended)
+            };
+            if !self.members.iter().all(is_made) || !self.connections.iter().all(|link| link.connected) {
                 return;
             }
             self.phase = Phase::Running;

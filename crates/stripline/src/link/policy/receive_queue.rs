@@ -5,8 +5,7 @@
 use std::collections::VecDeque;
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
-use std::thread::JoinHandle;
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 use crate::error::{Error, Result};
 use crate::fail_point::fail_point;
@@ -18,6 +17,8 @@ use crate::packet::{Header, Kind};
 use crate::sys::clock::now_ns;
 use crate::sys::doorbell::{Doorbell, PollSet};
 use crate::sys::fork::OwnerProcess;
+use crate::sys::mutex::lock;
+use crate::sys::thread::JoinedThread;
 use crate::terms::{Flow, Overflow};
 use crate::transport::{AnyInlet, ConnectRequest, Inlet, InletParts, Next, QueueProbe, StartPosition};
 
@@ -37,9 +38,9 @@ const OVERTAKEN: &str =
     "it was overtaken in the middle of the packet, and its policy dropped it; raise `buffer`";
 
 struct ReceiveQueue {
+    _thread: JoinedThread,
     shared: Arc<ReceiveShared>,
     shutdown: Doorbell,
-    thread: Option<JoinHandle<()>>,
     current: Option<QueuedFrame>,
     /// When that one arrived, if it is measured.
     arrival_ns: Arc<AtomicU64>,
@@ -130,12 +131,9 @@ impl ReceiveQueue {
         });
         let shutdown = Doorbell::new()?;
         let (its, doorbell) = (Arc::clone(&shared), shutdown.clone());
-        let thread = std::thread::Builder::new()
-            .name("stripline-pump".into())
-            .spawn(move || its.run(inlet, &doorbell))
-            .map_err(|e| Error::system("cannot start a thread", e))?;
-        let (thread, process) = (Some(thread), OwnerProcess::current());
-        Ok(Self { shared, shutdown, thread, current: None, arrival_ns: Arc::default(), process })
+        let thread = JoinedThread::spawn("stripline-pump", move || its.run(inlet, &doorbell))?;
+        let (arrival_ns, process) = (Arc::default(), OwnerProcess::current());
+        Ok(Self { shared, shutdown, _thread: thread, current: None, arrival_ns, process })
     }
 }
 
@@ -153,36 +151,27 @@ impl Inlet for ReceiveQueue {
 
     fn try_next(&mut self) -> Result<Next<'_>> {
         if self.current.is_none() {
-            let mut queue = self.shared.queue();
-            match queue.frames.pop_front() {
-                Some(frame) => {
-                    if frame.kind == Some(Kind::Data) {
-                        queue.packets -= 1;
-                        let say = queue.flow.as_mut().and_then(flow::Receiver::take);
-                        self.shared.send_flow(say);
-                    }
-                    if queue.is_full
-                        && queue.packets <= self.shared.low
-                        && let Some(room) = &self.shared.space
-                    {
-                        queue.is_full = false;
-                        room.notify();
-                    }
-                    // Relaxed: read by this thread.
-                    self.arrival_ns.store(frame.received_ns.unwrap_or(0), Ordering::Relaxed);
-                    self.current = Some(frame);
-                }
-                None => {
-                    return match &queue.end {
-                        None => Ok(Next::Empty),
-                        Some(Ok(())) => Ok(Next::Closed),
-                        Some(Err(_)) => match queue.end.replace(Ok(())) {
-                            Some(Err(error)) => Err(error),
-                            _ => Ok(Next::Closed),
-                        },
-                    };
-                }
+            let mut queue = lock(&self.shared.queue);
+            let Some(frame) = queue.frames.pop_front() else {
+                // An error is returned once.
+                let end = queue.end.as_mut().map(|end| std::mem::replace(end, Ok(())));
+                return end.map_or(Ok(Next::Empty), |end| end.map(|()| Next::Closed));
+            };
+            if frame.kind == Some(Kind::Data) {
+                queue.packets -= 1;
+                let say = queue.flow.as_mut().and_then(flow::Receiver::take);
+                self.shared.send_flow(say);
             }
+            if queue.is_full
+                && queue.packets <= self.shared.low
+                && let Some(room) = &self.shared.space
+            {
+                queue.is_full = false;
+                room.notify();
+            }
+            // Relaxed: read by this thread.
+            self.arrival_ns.store(frame.received_ns.unwrap_or(0), Ordering::Relaxed);
+            self.current = Some(frame);
         }
         Ok(self.current.as_ref().map_or(Next::Empty, |frame| Next::Frame(&frame.bytes)))
     }
@@ -194,7 +183,7 @@ impl Inlet for ReceiveQueue {
             && self.process.is_current()
         {
             bytes.clear();
-            self.shared.queue().spare.push(bytes);
+            lock(&self.shared.queue).spare.push(bytes);
         }
     }
 
@@ -206,18 +195,18 @@ impl Inlet for ReceiveQueue {
     fn prepare_sleep<'a>(&'a mut self, poll_set: &mut PollSet<'a>) -> bool {
         self.shared.doorbell.drain();
         poll_set.readable(self.shared.doorbell.as_fd());
-        let queue = self.shared.queue();
+        let queue = lock(&self.shared.queue);
         queue.frames.is_empty() && queue.end.is_none()
     }
 
     fn is_peer_gone(&mut self) -> bool {
-        self.shared.queue().end.is_some()
+        lock(&self.shared.queue).end.is_some()
     }
 }
 
 impl QueueProbe for ReceiveShared {
     fn packets(&self) -> usize {
-        self.queue().packets
+        lock(&self.queue).packets
     }
 }
 
@@ -226,9 +215,6 @@ impl Drop for ReceiveQueue {
         // Release: it also publishes whether to send a goodbye.
         self.shared.over.store(true, Ordering::Release);
         self.shutdown.notify();
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
     }
 }
 
@@ -298,7 +284,7 @@ impl ReceiveShared {
         }
         // The link is closed first: the port then finds it closed when it reads the end.
         drop(inlet);
-        self.queue().end = Some(end);
+        lock(&self.queue).end = Some(end);
         self.doorbell.notify();
     }
 
@@ -306,7 +292,7 @@ impl ReceiveShared {
     fn wait_for_space(&self, shutdown: &Doorbell) -> Result<bool> {
         let Some(room) = &self.space else { return Ok(true) };
         loop {
-            let mut queue = self.queue();
+            let mut queue = lock(&self.queue);
             // Once full, it stays full until the low watermark.
             queue.is_full |= queue.packets >= self.limit;
             if !queue.is_full {
@@ -348,7 +334,7 @@ impl ReceiveShared {
         let marked = |mark| packet.filter(|packet| packet.flags & mark != 0).map(|packet| packet.sequence);
         let (server, target) = (marked(Header::SERVER), marked(Header::TARGET));
         let mut dropped = None;
-        let mut queue = self.queue();
+        let mut queue = lock(&self.queue);
         match (header, kind) {
             (Some(header), Some(Kind::Data)) => {
                 let missed = progress.next.is_some_and(|next| header.sequence > next);
@@ -398,10 +384,6 @@ impl ReceiveShared {
             fail_point!("queue-accepted");
         }
         Ok(())
-    }
-
-    fn queue(&self) -> MutexGuard<'_, FrameQueue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

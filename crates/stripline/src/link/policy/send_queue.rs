@@ -4,12 +4,13 @@
 use std::collections::VecDeque;
 use std::mem::offset_of;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
 use crate::packet::{HEADER_BYTES, Header, Kind};
 use crate::sys::aligned_buffer::AlignedBuffer;
+use crate::sys::mutex::lock;
+use crate::sys::thread::JoinedThread;
 use crate::terms::{Scope, Watermarks};
 use crate::transport::{
     Admitted, AnyOutlet, BindRequest, Endpoint, Outlet, OutletTraits, StopToken, Transport, Wait,
@@ -32,6 +33,7 @@ pub(super) fn with_scope(transport: &dyn Transport, request: BindRequest) -> Res
 }
 
 struct SendQueue {
+    _thread: JoinedThread,
     shared: Arc<SendShared>,
     endpoint: Endpoint,
     frame: AlignedBuffer,
@@ -39,7 +41,6 @@ struct SendQueue {
     stop: StopToken,
     /// Frees the thread from a receiver that takes nothing.
     give_up: StopToken,
-    thread: Option<JoinHandle<()>>,
 }
 
 struct SendShared {
@@ -77,12 +78,9 @@ impl SendQueue {
             port: endpoint.to_string(),
         });
         let its = Arc::clone(&shared);
-        let thread = std::thread::Builder::new()
-            .name("stripline-queue".into())
-            .spawn(move || its.run(inner))
-            .map_err(|e| Error::system("cannot start a thread", e))?;
-        let (frame, thread) = (AlignedBuffer::default(), Some(thread));
-        Ok(Self { shared, endpoint, frame, frame_max, stop, give_up, thread })
+        let thread = JoinedThread::spawn("stripline-queue", move || its.run(inner))?;
+        let frame = AlignedBuffer::default();
+        Ok(Self { shared, endpoint, frame, frame_max, stop, give_up, _thread: thread })
     }
 
     /// Waits until `done`, as the wait specifies.
@@ -91,7 +89,7 @@ impl SendQueue {
         wait: Wait,
         mut done: impl FnMut(&mut PendingFrames) -> bool,
     ) -> Result<MutexGuard<'_, PendingFrames>> {
-        let mut queue = self.shared.queue();
+        let mut queue = lock(&self.shared.queue);
         loop {
             if let Some(error) = queue.failed.take() {
                 return Err(error);
@@ -135,7 +133,7 @@ impl Outlet for SendQueue {
     fn receivers(&self) -> usize {
         // The thread has the number and is asked to refresh it. A caller that waits for receivers
         // asks again.
-        let mut queue = self.shared.queue();
+        let mut queue = lock(&self.shared.queue);
         queue.refresh_receivers = true;
         self.shared.changed.notify_all();
         queue.receivers
@@ -162,7 +160,7 @@ impl Outlet for SendQueue {
 
     fn publish(&mut self, bytes: usize, _: Wait) -> Result<()> {
         let header = Header::read(self.frame.bytes());
-        let mut queue = self.shared.queue();
+        let mut queue = lock(&self.shared.queue);
         queue.packets += usize::from(header.is_none_or(|header| !header.is_continued()));
         queue.open = header.is_some_and(|header| header.flags & Header::MORE != 0);
         // The thread accepts receivers before it sends, but must not between two fragments of a
@@ -183,12 +181,9 @@ impl Outlet for SendQueue {
 
 impl Drop for SendQueue {
     fn drop(&mut self) {
-        self.shared.queue().over = true;
+        lock(&self.shared.queue).over = true;
         self.shared.changed.notify_all();
         self.give_up.stop();
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
     }
 }
 
@@ -199,7 +194,7 @@ impl SendShared {
         let mut newcomers = false;
         loop {
             let mut frame = {
-                let mut queue = self.queue();
+                let mut queue = lock(&self.queue);
                 queue.sending = false;
                 self.changed.notify_all();
                 loop {
@@ -230,19 +225,12 @@ impl SendShared {
                 // bytes discards what its receiver has not read. `give_up` ends this wait.
                 outcome = outcome.and_then(|()| outlet.flush(Wait::FOREVER));
             }
-            if let Err(error) = outcome {
-                let mut queue = self.queue();
-                queue.failed = Some(error);
-            }
             frame.clear();
-            let mut queue = self.queue();
+            let mut queue = lock(&self.queue);
+            queue.failed = outcome.err().or(queue.failed.take());
             queue.spare.push(frame);
             queue.receivers = outlet.receivers();
         }
-    }
-
-    fn queue(&self) -> MutexGuard<'_, PendingFrames> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

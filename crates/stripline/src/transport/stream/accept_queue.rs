@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 
 use super::acks::{AckReader, peek_goodbye};
 use super::inspect::StreamPortView;
@@ -11,6 +11,7 @@ use super::receiver::{NOTHING_YET, StreamReceiver};
 use crate::error::Result;
 use crate::packet::payload::TypeName;
 use crate::sys::doorbell::Doorbell;
+use crate::sys::mutex::lock;
 use crate::sys::socket::Socket;
 use crate::transport::accept::Acceptor;
 use crate::transport::handshake::{self, Hello, HelloReply, Welcome};
@@ -108,8 +109,6 @@ impl Acceptor for StreamAcceptor {
         self.queue.doorbell.notify();
         Ok(None)
     }
-
-    fn closed(&mut self, _: u64) {}
 }
 
 impl StreamAcceptor {
@@ -126,9 +125,4 @@ impl StreamAcceptor {
         }
         next.filter(|next| *next != NOTHING_YET)
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Entries are valid even if the last holder panicked.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -20,7 +20,7 @@
 use std::io::{self, ErrorKind};
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
@@ -29,6 +29,7 @@ use crate::flow::ack::{REASON_MAX, sanitize, truncate_reason};
 use crate::flow::{self, FlowMessage, MESSAGE_BYTES};
 use crate::flow::{Ack, AckSender, AckState, AckWait};
 use crate::sys::doorbell::Doorbell;
+use crate::sys::mutex::lock;
 use crate::sys::socket::Socket;
 use crate::terms::Scope;
 
@@ -103,12 +104,8 @@ impl StreamAckSender {
             && let Some(doorbell) = &self.backlog_doorbell
         {
             doorbell.drain();
-            self.send(&mut self.lock());
+            self.send(&mut lock(&self.backlog));
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Backlog> {
-        self.backlog.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Sends what the socket takes. A receiver never waits for its sender.
@@ -150,13 +147,13 @@ impl StreamAckSender {
 
 impl AckSender for StreamAckSender {
     fn send(&self, sequence: u64, ack: Ack<'_>) {
-        let mut backlog = self.lock();
+        let mut backlog = lock(&self.backlog);
         backlog.acks.extend_from_slice(&record(sequence, ack));
         self.send(&mut backlog);
     }
 
     fn send_flow(&self, message: FlowMessage) {
-        let mut backlog = self.lock();
+        let mut backlog = lock(&self.backlog);
         backlog.flow =
             backlog.flow.filter(|before| before.body.rank() > message.body.rank()).or(Some(message));
         self.send(&mut backlog);

@@ -1,10 +1,11 @@
 //! The inspection view of a port on sockets: its state of its readers, and the kernel's.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 
 use super::receiver::NOTHING_YET;
 use crate::inspect::{self, InspectPort, PortSnapshot, Reader, RegistryGuard, SendingPort};
+use crate::sys::mutex::lock;
 use crate::sys::socket::{self, Socket};
 use crate::transport::{BindRequest, Endpoint};
 
@@ -54,7 +55,7 @@ impl StreamPortView {
         if let Socket::Unix(stream) = &**socket {
             reader.pid = socket::peer_process(stream);
         }
-        let mut receivers = self.receivers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut receivers = lock(&self.receivers);
         receivers.retain(|entry| entry.socket.strong_count() > 0);
         receivers.push(ReceiverEntry {
             reader,
@@ -69,7 +70,7 @@ impl StreamPortView {
 impl InspectPort for StreamPortView {
     fn snapshot(&self) -> PortSnapshot {
         let mut port = self.port.clone();
-        let receivers = self.receivers.lock().unwrap_or_else(PoisonError::into_inner);
+        let receivers = lock(&self.receivers);
         for entry in receivers.iter() {
             // One that has hung up is removed at the next packet.
             let Some(socket) = entry.socket.upgrade().filter(|socket| !socket.has_hung_up()) else {

@@ -137,7 +137,7 @@ impl StreamOutlet {
         if postponed.is_empty() {
             return true;
         }
-        if self.defer_rest(index, &postponed).is_err() {
+        if self.defer_rest(index, postponed).is_err() {
             self.receivers[index].dead = true;
         }
         false
@@ -160,7 +160,8 @@ impl StreamOutlet {
         }
     }
 
-    fn defer_rest(&mut self, index: usize, rest: &[u8]) -> Result<()> {
+    /// Passes the rest of a frame to the writer thread.
+    fn defer_rest(&mut self, index: usize, rest: Vec<u8>) -> Result<()> {
         let partial_writer = match &self.partial_writer {
             Some(partial_writer) => partial_writer,
             None => self.partial_writer.insert(PartialWriter::start(self.accept_queue.doorbell.clone())?),
@@ -172,8 +173,7 @@ impl StreamOutlet {
 
     /// Passes the rest of the current frame to the writer thread.
     fn defer_from(&mut self, index: usize, sent: usize, bytes: usize) -> Result<()> {
-        let rest = self.frame.bytes()[sent..bytes].to_vec();
-        self.defer_rest(index, &rest)
+        self.defer_rest(index, self.frame.bytes()[sent..bytes].to_vec())
     }
 
     /// Sends the next fragment of a packet to a non-blocking receiver. If it got the beginning, it
@@ -380,8 +380,6 @@ impl Drop for StreamOutlet {
                 let _ = (&mut &*receiver.socket).write(bytemuck::bytes_of(&end));
             }
         }
-        if let Some(partial_writer) = self.partial_writer.take() {
-            partial_writer.stop();
-        }
+        self.partial_writer = None;
     }
 }

@@ -3,12 +3,13 @@
 use std::io::Write;
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
+use std::sync::{Arc, Mutex};
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::sys::doorbell::{Doorbell, PollSet};
+use crate::sys::mutex::lock;
 use crate::sys::socket::Socket;
+use crate::sys::thread::JoinedThread;
 
 /// The rest of a partly written frame.
 #[derive(Debug)]
@@ -27,8 +28,8 @@ impl PartialWrite {
 /// The writer thread, started when first needed, stopped and joined when dropped. What it has not
 /// finished by then is given up.
 pub(super) struct PartialWriter {
+    _thread: JoinedThread,
     shared: Arc<WriterShared>,
-    thread: JoinHandle<()>,
 }
 
 struct WriterShared {
@@ -53,34 +54,31 @@ impl PartialWriter {
             over: AtomicBool::new(false),
         });
         let its = Arc::clone(&shared);
-        let thread = std::thread::Builder::new()
-            .name("stripline-flush".into())
-            .spawn(move || run(&its, &freed))
-            .map_err(|e| Error::system("cannot start a thread", e))?;
-        Ok(Self { shared, thread })
+        let thread = JoinedThread::spawn("stripline-flush", move || run(&its, &freed))?;
+        Ok(Self { shared, _thread: thread })
     }
 
-    pub(super) fn finish(&self, socket: Arc<Socket>, bytes: &[u8]) -> Arc<PartialWrite> {
+    pub(super) fn finish(&self, socket: Arc<Socket>, bytes: Vec<u8>) -> Arc<PartialWrite> {
         let partial_write = Arc::new(PartialWrite { done: AtomicBool::new(false) });
-        let job = Job { socket, bytes: bytes.to_vec(), sent: 0, partial_write: Arc::clone(&partial_write) };
-        self.shared.jobs.lock().unwrap_or_else(PoisonError::into_inner).push(job);
+        let job = Job { socket, bytes, sent: 0, partial_write: Arc::clone(&partial_write) };
+        lock(&self.shared.jobs).push(job);
         self.shared.doorbell.notify();
         partial_write
     }
+}
 
-    /// Ends the thread.
-    pub(super) fn stop(self) {
+impl Drop for PartialWriter {
+    fn drop(&mut self) {
         // Release pairs with nothing but the flag itself; the doorbell wakes the thread.
         self.shared.over.store(true, Ordering::Release);
         self.shared.doorbell.notify();
-        let _ = self.thread.join();
     }
 }
 
 fn run(shared: &WriterShared, freed: &Doorbell) {
     let mut jobs: Vec<Job> = Vec::new();
     while !shared.over.load(Ordering::Acquire) {
-        jobs.append(&mut shared.jobs.lock().unwrap_or_else(PoisonError::into_inner));
+        jobs.append(&mut lock(&shared.jobs));
         let before = jobs.len();
         // Writes to the same socket go one after the other.
         let mut busy: Vec<Arc<Socket>> = Vec::new();

@@ -119,6 +119,4 @@ impl Acceptor for StreamCallAcceptor {
         self.acceptor.accept(&hello, duplex);
         Ok(None)
     }
-
-    fn closed(&mut self, _: u64) {}
 }
