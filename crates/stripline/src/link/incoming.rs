@@ -246,31 +246,29 @@ impl Incoming {
     /// Takes the next packet of the connection that is due, if it is there and needs nothing else.
     #[inline(always)]
     fn try_take(&mut self) -> bool {
-        let index = self.next_index;
-        let Some(connection) = self.connections.get_mut(index) else { return false };
-        if connection.try_take_steady(self.sample_size, &mut self.taken) {
-            self.lend_taken(index);
+        if let [only] = &mut **self.connections
+            && only.try_take_steady(self.sample_size, &mut self.taken)
+        {
+            self.taken.connection = 0;
+            self.is_lent = true;
             return true;
         }
-        self.try_take_other(index)
+        self.try_take_any()
     }
 
-    /// Takes a packet that is not one of a steady stream.
+    /// Takes a packet of one of several connections, or one that is not of a steady stream.
     #[inline(never)]
-    fn try_take_other(&mut self, index: usize) -> bool {
-        let is_taken = self.connections[index].try_take_fast(self.sample_size, &mut self.taken);
+    fn try_take_any(&mut self) -> bool {
+        let (index, count) = (self.next_index, self.connections.len());
+        let Some(connection) = self.connections.get_mut(index) else { return false };
+        let is_taken = connection.try_take_steady(self.sample_size, &mut self.taken)
+            || connection.try_take_fast(self.sample_size, &mut self.taken);
         if is_taken {
-            self.lend_taken(index);
+            self.next_index = if index + 1 < count { index + 1 } else { 0 };
+            self.taken.connection = index;
+            self.is_lent = true;
         }
         is_taken
-    }
-
-    /// Lends the packet just taken from that connection. The next one is due then.
-    #[inline(always)]
-    fn lend_taken(&mut self, index: usize) {
-        self.next_index = if index + 1 < self.connections.len() { index + 1 } else { 0 };
-        self.taken.connection = index;
-        self.is_lent = true;
     }
 
     /// Receives when other work is due first, or when waiting is needed.
@@ -498,10 +496,13 @@ impl Incoming {
         if self.taken.taken_ns != 0 {
             return self.finish();
         }
-        match &mut self.connections[self.taken.connection].inlet {
-            Some(AnyInlet::Ring(ring)) => ring.release(),
-            Some(AnyInlet::Other(other)) => other.release(),
-            None => {}
+        match &mut **self.connections {
+            [IncomingConnection { inlet: Some(AnyInlet::Ring(ring)), .. }] => ring.release(),
+            connections => {
+                if let Some(inlet) = &mut connections[self.taken.connection].inlet {
+                    inlet.release();
+                }
+            }
         }
     }
 
