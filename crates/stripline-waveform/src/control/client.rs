@@ -24,6 +24,8 @@ const PATIENCE: Duration = Duration::from_secs(3);
 const AT_ONCE: usize = 32;
 /// The most launchers queried in all: any user may choose such names.
 const LAUNCHERS_MAX: usize = 1024;
+/// The most attempts to find a waveform that is listed.
+const ATTEMPTS: u32 = 3;
 /// The interval between progress reports of a stop.
 const PROGRESS_TIME: Duration = Duration::from_millis(250);
 
@@ -113,6 +115,30 @@ impl ControlClient {
     /// [`ControlError::NoSuchWaveform`], [`ControlError::Several`], or when sockets cannot be
     /// listed.
     pub fn find(waveform: &str, pid: Option<u32>) -> Result<Self, ControlError> {
+        let mut attempts = 0;
+        loop {
+            if let Some(found) = Self::find_now(waveform, pid)? {
+                return Ok(found);
+            }
+            attempts += 1;
+            let all = running()?;
+            let mut running: Vec<(String, u32)> =
+                all.waveforms.into_iter().map(|waveform| (waveform.name, waveform.pid)).collect();
+            // It has just started, or a busy launcher had closed the first connection.
+            let is_there =
+                running.iter().any(|(name, its)| name == waveform && pid.is_none_or(|p| p == *its));
+            if is_there && attempts < ATTEMPTS {
+                continue;
+            }
+            running.sort();
+            let mut silent: Vec<u32> = all.problems.into_iter().map(|(pid, _)| pid).collect();
+            silent.dedup();
+            return Err(ControlError::NoSuchWaveform { name: waveform.into(), pid, running, silent });
+        }
+    }
+
+    /// Queries the launchers of that name once.
+    fn find_now(waveform: &str, pid: Option<u32>) -> Result<Option<Self>, ControlError> {
         let mut named = socket_names::listening(&format!("{}{}-", prefix(VERSION), tag(waveform)), false)?;
         named.retain(|(_, its)| pid.is_none_or(|pid| pid == *its));
         let (mut found, mut silent_one) = (Vec::new(), None);
@@ -125,22 +151,14 @@ impl ControlClient {
             }
         }
         match (found.pop(), silent_one) {
-            (Some(only), _) if found.is_empty() => Ok(only),
+            (Some(only), _) if found.is_empty() => Ok(Some(only)),
             (Some(last), _) => {
                 let mut pids: Vec<u32> = found.iter().chain([&last]).map(Self::pid).collect();
                 pids.sort_unstable();
                 Err(ControlError::Several { name: waveform.into(), pids })
             }
             (None, Some(error)) => Err(error),
-            (None, None) => {
-                let all = running()?;
-                let mut running: Vec<(String, u32)> =
-                    all.waveforms.into_iter().map(|waveform| (waveform.name, waveform.pid)).collect();
-                running.sort();
-                let mut silent: Vec<u32> = all.problems.into_iter().map(|(pid, _)| pid).collect();
-                silent.dedup();
-                Err(ControlError::NoSuchWaveform { name: waveform.into(), pid, running, silent })
-            }
+            (None, None) => Ok(None),
         }
     }
 
