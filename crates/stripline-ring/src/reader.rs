@@ -331,13 +331,17 @@ impl Reader {
         self.count += 1;
         self.unstored_bytes += stride;
         self.unstored_frames += 1;
-        let is_due = self.unstored_bytes >= self.data.capacity() as u64 / WAKE_SHARE
-            || self.unstored_frames >= self.wake_frames;
-        is_due && self.finish_releases()
+        if self.unstored_bytes < self.data.capacity() as u64 / WAKE_SHARE
+            && self.unstored_frames < self.wake_frames
+        {
+            return false;
+        }
+        self.finish_releases()
     }
 
     /// Stores the cursor if [`Reader::release_later`] has left that to do. Returns true if the
     /// writer waits for space and should be woken now.
+    #[inline(never)]
     pub fn finish_releases(&mut self) -> bool {
         let (bytes, frames) = (self.unstored_bytes, self.unstored_frames);
         if frames == 0 {

@@ -383,11 +383,11 @@ impl Writer {
         self.uncounted = Some(self.commit(len, words));
     }
 
-    /// Counts the frames that [`Writer::publish_later_with`] has published.
-    pub fn finish_publishing(&mut self) {
-        if let Some(newest) = self.uncounted.take() {
-            self.store_progress(newest);
-        }
+    /// Counts the frames that [`Writer::publish_later_with`] has published; false: there are none.
+    pub fn finish_publishing(&mut self) -> bool {
+        let newest = self.uncounted.take();
+        newest.into_iter().for_each(|newest| self.store_progress(newest));
+        newest.is_some()
     }
 
     /// Commits the first `len` reserved bytes as one frame, and returns its position.
