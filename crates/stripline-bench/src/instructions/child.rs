@@ -138,8 +138,8 @@ fn mark(is_counted: bool) {
     }
 }
 
-/// Returns the instructions of sending and of receiving a packet, without those of the markers. They
-/// are the medians over packets, or over calls for so many at a time.
+/// Returns the instructions of sending and of receiving a packet, without those of the markers.
+/// They are the medians over packets, or over calls for so many at a time.
 pub(super) fn evaluate(windows: &[u64], together: usize) -> Result<[u64; 2], Problem> {
     let each = if together == 1 { WINDOWS } else { WINDOWS_TOGETHER };
     if windows.len() != PACKETS * each {

@@ -175,14 +175,14 @@ impl<T: Sample> Subscriber<T> {
     /// behind it that are there already, to `each`: up to `limit` packets. Returns their number; 0
     /// is the end of stream.
     ///
-    /// It is [`Subscriber::receive`] in a loop that does not wait for a second packet, and costs
-    /// less for each packet. A packet is finished when `each` returns for it: then a sender that
-    /// waits for it ([`Scope::Target`](crate::terms::Scope::Target)) gets its acknowledgement. If
-    /// `each` panics, that packet is finished, and the later ones stay.
+    /// It is [`Subscriber::receive`] in a loop that does not wait for a second packet. A packet is
+    /// finished when `each` returns for it: then a sender that waits for it
+    /// ([`Scope::Target`](crate::terms::Scope::Target)) gets its acknowledgement. If `each` panics,
+    /// that packet is finished, and the later ones stay.
     ///
     /// Over `inproc` and `shm`, the room of finished packets is given back together. That is after
-    /// each quarter of the ring or of the depth, and at the end. A sender without room waits that much
-    /// longer at most. If the receiver is killed in between, its successor's gap also counts the
+    /// each quarter of the ring or of the depth, and at the end. A sender without room waits that
+    /// much longer at most. If the receiver is killed in between, its successor's gap also counts the
     /// packets of that quarter. Over `uds` and `tcp`, one read of the socket brings many packets,
     /// as it does for [`Subscriber::receive`].
     ///
