@@ -234,8 +234,8 @@ impl<T: Sample> Publisher<T> {
     /// [`Publisher::send`] does, for each packet.
     ///
     /// It is a loan and a send in a loop, and costs less for each packet. Over `inproc` and `shm`,
-    /// a receiver that polls gets each at once. One that sleeps is woken once: before this waits for
-    /// room, or at the end. With several transports or a lossy receiver, and over `uds` and
+    /// a receiver that polls gets each at once. One that sleeps is woken once: before this waits
+    /// for room, or at the end. With several transports or a lossy receiver, and over `uds` and
     /// `tcp`, the packets are sent one by one. A socket there takes one system call for each.
     ///
     /// # Errors

@@ -182,9 +182,9 @@ impl<T: Sample> Subscriber<T> {
     ///
     /// Over `inproc` and `shm`, the room of finished packets is given back together. That is after
     /// each quarter of the ring or of the depth, and at the end. A sender without room waits that
-    /// much longer at most. If the receiver is killed in between, its successor's gap also counts the
-    /// packets of that quarter. Over `uds` and `tcp`, one read of the socket brings many packets,
-    /// as it does for [`Subscriber::receive`].
+    /// much longer at most. If the receiver is killed in between, its successor's gap also counts
+    /// the packets of that quarter. Over `uds` and `tcp`, one read of the socket brings many
+    /// packets, as it does for [`Subscriber::receive`].
     ///
     /// # Errors
     /// [`Error::Port`] for a limit of 0; otherwise as [`Subscriber::receive`]. An error behind the
