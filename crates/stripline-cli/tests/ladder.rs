@@ -98,6 +98,7 @@ fn check_ratios(report: &Value) {
         "shm_64_over_atomic",
         "shm_32_over_minimal",
         "shm_64_rate_over_minimal",
+        "shm_64_many_rate_over_minimal",
         "call_shm_64_over_two_ways",
         "wake_over_futex",
         "publish_200_over_1",

@@ -49,6 +49,9 @@ pub struct Reader {
     /// The released position and count when the writer was first seen waiting, or last reported for
     /// waking. `None` while it does not wait.
     woken: Option<(u64, u64)>,
+    /// Bytes and frames released by [`Reader::release_later`] and not stored yet.
+    unstored_bytes: u64,
+    unstored_frames: u64,
     wake_frames: u64,
     fence: Fence,
     _hold: Option<(RingHold, CursorHold)>,
@@ -118,6 +121,8 @@ impl Reader {
             current: None,
             lacks_commit: false,
             woken: None,
+            unstored_bytes: 0,
+            unstored_frames: 0,
             wake_frames: u64::MAX,
             fence: Fence::Full,
             _hold: None,
@@ -268,6 +273,7 @@ impl Reader {
     /// frame, and returns true.
     #[inline(always)]
     pub fn release(&mut self) -> bool {
+        debug_assert_eq!(self.unstored_frames, 0, "earlier releases come first: `finish_releases`");
         let Some(len) = self.current.take() else { return false };
         let (position, count) = (self.position, self.count);
         self.position += frame_stride(len) as u64;
@@ -284,6 +290,72 @@ impl Reader {
             return false;
         }
         self.is_wake_due(position, count)
+    }
+
+    /// Releases as [`Reader::release`] does, but stores the cursor for many frames at once: for a
+    /// reader that takes all the frames that are there. Returns true if the writer waits for space
+    /// and should be woken now.
+    ///
+    /// The cursor is stored after each quarter of the ring, or of the frames allowed unread. So a
+    /// waiting writer is held up by a quarter at most. [`Reader::finish_releases`] stores the rest.
+    /// Call it when there is no further frame, and before any other way to release or to sleep.
+    ///
+    /// No wake-up is lost. The argument is that of [`Reader::release`], with the stores of the
+    /// cursor in place of the releases. A writer that sleeps has seen a stored cursor with frames
+    /// behind it. It publishes nothing while asleep, so this reader comes to a store with no frame
+    /// behind it. That store either was visible to the writer, or is followed by a check that sees
+    /// its flag.
+    ///
+    /// ```
+    /// use stripline_ring::{HeapRing, Lag, Mode};
+    ///
+    /// let (ring, mut writer) = HeapRing::new(4096);
+    /// let (id, mut reader) = ring.attach(&mut writer, Mode::Blocking { depth: 0 });
+    /// for _ in 0..3 {
+    ///     writer.try_reserve(1)?;
+    ///     writer.publish(1);
+    /// }
+    /// while reader.try_next()?.is_some() {
+    ///     assert!(!reader.release_later());
+    /// }
+    /// assert_eq!(writer.lag(id), Some(Lag { bytes: 192, frames: 3 }));
+    /// assert!(!reader.finish_releases()); // The writer does not wait for space.
+    /// assert_eq!(writer.lag(id), Some(Lag { bytes: 0, frames: 0 }));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[inline(always)]
+    pub fn release_later(&mut self) -> bool {
+        let Some(len) = self.current.take() else { return false };
+        let stride = frame_stride(len) as u64;
+        self.position += stride;
+        self.count += 1;
+        self.unstored_bytes += stride;
+        self.unstored_frames += 1;
+        if self.unstored_bytes < self.data.capacity() as u64 / WAKE_SHARE
+            && self.unstored_frames < self.wake_frames
+        {
+            return false;
+        }
+        self.finish_releases()
+    }
+
+    /// Stores the cursor if [`Reader::release_later`] has left that to do. Returns true if the
+    /// writer waits for space and should be woken now.
+    #[inline(never)]
+    pub fn finish_releases(&mut self) -> bool {
+        let (bytes, frames) = (self.unstored_bytes, self.unstored_frames);
+        if frames == 0 {
+            return false;
+        }
+        (self.unstored_bytes, self.unstored_frames) = (0, 0);
+        self.store_released();
+        // The fence and the load are those of `release`.
+        self.fence.run();
+        if self.control().writer_waiting.0.load(Ordering::Relaxed) == 0 {
+            self.woken = None;
+            return false;
+        }
+        self.is_wake_due(self.position - bytes, self.count - frames)
     }
 
     /// Marks the reader as going to sleep. Returns true if there is nothing for it: it may sleep,
@@ -318,6 +390,7 @@ impl Reader {
     }
 
     fn announce_sleep(&mut self, how: u32, barrier: impl FnOnce()) -> bool {
+        debug_assert_eq!(self.unstored_frames, 0, "a writer may wait for them: `finish_releases`");
         // Relaxed: the barrier orders it before the loads that follow. The writer commits a frame
         // (attaches, closes) and loads this flag behind its own fence. One of the two sees the
         // other.
@@ -505,9 +578,10 @@ impl Reader {
     }
 
     /// Returns whether enough is released to wake a waiting writer. `position` and `count` are
-    /// those before the last release.
+    /// those stored before.
     #[cold]
     fn is_wake_due(&mut self, position: u64, count: u64) -> bool {
+        let frames = self.count - count;
         let (position, count) = *self.woken.get_or_insert((position, count));
         // Acquire: the writer's progress is visible with the flag that led here, and does not
         // change while it waits.
@@ -520,7 +594,8 @@ impl Reader {
         // early. A frame seen means that another release follows.
         let drained = !self.is_committed(Ordering::Relaxed);
         let worthwhile = drained
-            || unread == low
+            // The frames just released have passed the low watermark.
+            || unread <= low && unread.saturating_add(frames) > low
             || unread < low
                 && (self.position - position >= self.data.capacity() as u64 / WAKE_SHARE
                     || self.count - count >= self.wake_frames);

@@ -60,6 +60,9 @@ pub struct Writer {
     max: usize,
     /// The bytes reserved, plus 1; 0: nothing is reserved.
     reserved: usize,
+    /// The newest frame published by [`Writer::publish_later_with`], if readers cannot yet see it
+    /// counted.
+    uncounted: Option<u64>,
     /// Frames may end up to here (with the line beyond them) before any cursor must be loaded
     /// again.
     space_until: u64,
@@ -159,6 +162,7 @@ impl Writer {
             count: start_count,
             max: max_frame(capacity),
             reserved: 0,
+            uncounted: None,
             space_until: u64::MAX,
             fast_until: 0,
             claims_until: 0,
@@ -343,6 +347,52 @@ impl Writer {
     /// ```
     #[inline(always)]
     pub fn publish_with<const WORDS: usize>(&mut self, len: usize, words: [u64; WORDS]) {
+        debug_assert!(self.uncounted.is_none(), "earlier frames come first: `finish_publishing`");
+        let newest = self.commit(len, words);
+        self.store_progress(newest);
+    }
+
+    /// Publishes as [`Writer::publish_with`] does, but counts many frames at once, for a writer
+    /// that publishes several in a row. A reader that polls gets each frame at once.
+    ///
+    /// Call [`Writer::finish_publishing`] after the last one. Call it also before any other way to
+    /// publish, to wait, to attach or to close, and before [`Writer::for_each_sleeper`]. One fence
+    /// and one check for sleepers behind it are enough for all these frames. The argument there
+    /// holds for each of their commit words. No [lossy](Mode::Lossy) reader may be attached: it
+    /// loads the words that count.
+    ///
+    /// # Panics
+    /// As [`Writer::publish_with`].
+    ///
+    /// ```
+    /// use stripline_ring::{HeapRing, Mode};
+    ///
+    /// let (ring, mut writer) = HeapRing::new(4096);
+    /// let (_, mut reader) = ring.attach(&mut writer, Mode::Blocking { depth: 0 });
+    /// for byte in [1, 2] {
+    ///     writer.try_reserve(1)?[0] = byte;
+    ///     writer.publish_later_with(1, []);
+    /// }
+    /// assert_eq!(reader.try_next(), Ok(Some(&[1][..])));
+    /// writer.finish_publishing();
+    /// assert_eq!((writer.newest(), writer.count()), (Some(64), 2));
+    /// # Ok::<(), stripline_ring::ReserveError>(())
+    /// ```
+    #[inline(always)]
+    pub fn publish_later_with<const WORDS: usize>(&mut self, len: usize, words: [u64; WORDS]) {
+        self.uncounted = Some(self.commit(len, words));
+    }
+
+    /// Counts the frames that [`Writer::publish_later_with`] has published; false: there are none.
+    pub fn finish_publishing(&mut self) -> bool {
+        let newest = self.uncounted.take();
+        newest.into_iter().for_each(|newest| self.store_progress(newest));
+        newest.is_some()
+    }
+
+    /// Commits the first `len` reserved bytes as one frame, and returns its position.
+    #[inline(always)]
+    fn commit<const WORDS: usize>(&mut self, len: usize, words: [u64; WORDS]) -> u64 {
         let reserved = std::mem::take(&mut self.reserved);
         if len >= reserved || len < WORDS * 8 {
             refuse_publish(len, reserved);
@@ -392,10 +442,16 @@ impl Writer {
         }
         self.head = next;
         self.count += 1;
+        position
+    }
+
+    /// Counts all frames committed so far. The newest one starts at that position.
+    #[inline(always)]
+    fn store_progress(&self, newest: u64) {
         let progress = &self.control().progress.0;
-        // Release, after the commit word: the frames counted by these words are visible as
+        // Release, after the commit words: the frames counted by these words are visible as
         // committed.
-        progress.newest.store(position, Ordering::Release);
+        progress.newest.store(newest, Ordering::Release);
         progress.head.store(self.head, Ordering::Release);
         progress.count.store(self.count, Ordering::Release);
     }
@@ -483,9 +539,10 @@ impl Writer {
     /// # Ok::<(), stripline_ring::ReserveError>(())
     /// ```
     pub fn newest(&self) -> Option<u64> {
+        let progress = &self.control().progress.0;
         // Relaxed: the writer's own store. It starts equal to the head, and every frame moves that
         // on.
-        let newest = self.control().progress.0.newest.load(Ordering::Relaxed);
+        let newest = self.uncounted.unwrap_or_else(|| progress.newest.load(Ordering::Relaxed));
         (newest < self.head).then_some(newest)
     }
 

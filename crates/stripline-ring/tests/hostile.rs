@@ -278,8 +278,16 @@ fn readers_survive_memory_scribbled_over() {
                         }
                         Err(_) => errors += 1,
                     }
-                    reader.release();
-                    if reader.prepare_sleep() {
+                    if depth % 8 < 4 {
+                        reader.release_later();
+                    } else {
+                        reader.finish_releases();
+                        reader.release();
+                    }
+                    if depth % 8 == 3 {
+                        reader.finish_releases();
+                    }
+                    if depth % 8 > 2 && reader.prepare_sleep() {
                         reader.cancel_sleep();
                     }
                     reader.is_closed();

@@ -45,6 +45,13 @@ fn try_take(reader: &mut Reader) -> Option<bool> {
     Some(reader.release())
 }
 
+/// Takes the next frame as `try_take` does, and leaves the store of the cursor to a later call.
+fn try_take_later(reader: &mut Reader) -> Option<bool> {
+    let bytes: Vec<u8> = reader.try_next().unwrap()?.to_vec();
+    assert_eq!(bytes, reader.count().to_le_bytes());
+    Some(reader.release_later())
+}
+
 // No model spins: every turn of a waiting loop would double the interleavings. Threads try a few
 // times, and the test checks the rest at the end.
 
@@ -156,9 +163,17 @@ fn a_sleeping_lossy_reader_is_woken() {
     sleeping_reader(Mode::Lossy, 2, false);
 }
 
+/// The way in which a reader releases the frames it has taken.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Release {
+    Each,
+    /// All that are there, with one store of the cursor where that is allowed.
+    Later,
+}
+
 /// Checks a writer that sleeps whenever there is no space: `before` frames fill the ring, and
 /// `more` follow. A lost wake-up is a deadlock.
-fn sleeping_writer(depth: u32, low: Option<u32>, before: u64, more: u64) {
+fn sleeping_writer(release: Release, depth: u32, low: Option<u32>, before: u64, more: u64) {
     model(3, move || {
         let (ring, mut writer) = ring();
         let (id, mut reader) = ring.attach(&mut writer, Mode::Blocking { depth });
@@ -172,9 +187,17 @@ fn sleeping_writer(depth: u32, low: Option<u32>, before: u64, more: u64) {
         let bell = doorbell.clone();
         let thread = thread::spawn(move || {
             for _ in 0..before {
-                if try_take(&mut reader).unwrap() {
+                let wakes = match release {
+                    Release::Each => try_take(&mut reader).unwrap(),
+                    Release::Later => try_take_later(&mut reader).unwrap(),
+                };
+                if wakes {
                     bell.notify();
                 }
+            }
+            // A drain also ends where frames are left.
+            if reader.finish_releases() {
+                bell.notify();
             }
             reader
         });
@@ -196,29 +219,86 @@ fn sleeping_writer(depth: u32, low: Option<u32>, before: u64, more: u64) {
 
 #[test]
 fn a_writer_asleep_on_a_full_ring_is_woken() {
-    sleeping_writer(0, None, 3, 2);
+    sleeping_writer(Release::Each, 0, None, 3, 2);
 }
 
 #[test]
 fn a_writer_asleep_on_a_depth_of_one_is_woken() {
-    sleeping_writer(1, None, 1, 1);
+    sleeping_writer(Release::Each, 1, None, 1, 1);
 }
 
 #[test]
 fn a_writer_asleep_on_a_depth_of_two_is_woken() {
-    sleeping_writer(2, None, 2, 2);
+    sleeping_writer(Release::Each, 2, None, 2, 2);
 }
 
 #[test]
 fn a_writer_that_waits_for_the_low_watermark_is_woken() {
     // One more frame only. With two, the reader might take the first two and leave the third, which
     // exceeds the watermark of 0.
-    sleeping_writer(2, Some(0), 2, 1);
+    sleeping_writer(Release::Each, 2, Some(0), 2, 1);
 }
 
 #[test]
 fn a_writer_that_waits_for_a_low_watermark_in_between_is_woken() {
-    sleeping_writer(3, Some(1), 3, 1);
+    sleeping_writer(Release::Each, 3, Some(1), 3, 1);
+}
+
+#[test]
+fn a_writer_is_woken_by_a_reader_that_drains_a_full_ring() {
+    sleeping_writer(Release::Later, 0, None, 3, 2);
+}
+
+#[test]
+fn a_writer_is_woken_by_a_reader_that_drains_a_depth_of_one() {
+    sleeping_writer(Release::Later, 1, None, 1, 1);
+}
+
+#[test]
+fn a_writer_is_woken_by_a_reader_that_drains_a_depth_of_two() {
+    sleeping_writer(Release::Later, 2, None, 2, 2);
+}
+
+#[test]
+fn a_writer_is_woken_by_a_drain_to_the_low_watermark() {
+    sleeping_writer(Release::Later, 2, Some(0), 2, 1);
+}
+
+#[test]
+fn a_writer_is_woken_by_a_drain_past_the_low_watermark() {
+    sleeping_writer(Release::Later, 3, Some(1), 3, 1);
+}
+
+/// Checks a reader that sleeps whenever it finds nothing, and a writer that publishes several
+/// frames and checks for sleepers once.
+#[test]
+fn a_sleeping_reader_is_woken_by_frames_published_together() {
+    model(3, || {
+        let (ring, mut writer) = ring();
+        let (_, mut reader) = ring.attach(&mut writer, Mode::Blocking { depth: 0 });
+        let doorbell = Arc::new(Notify::new());
+        let bell = doorbell.clone();
+        let thread = thread::spawn(move || {
+            while reader.count() < START_COUNT + 3 {
+                if try_take_later(&mut reader).is_none() {
+                    reader.finish_releases();
+                    if reader.prepare_sleep() {
+                        bell.wait();
+                    }
+                }
+            }
+        });
+        for frames in [2, 1] {
+            for _ in 0..frames {
+                let number = writer.count();
+                writer.try_reserve(8).unwrap().copy_from_slice(&number.to_le_bytes());
+                writer.publish_later_with(8, []);
+            }
+            writer.finish_publishing();
+            writer.for_each_sleeper(|_| doorbell.notify());
+        }
+        thread.join().unwrap();
+    });
 }
 
 /// Checks that two readers can share a sleep word: the check for one must not hide the other.

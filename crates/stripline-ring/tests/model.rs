@@ -18,9 +18,16 @@ enum Step {
     Attach(Mode),
     Detach(usize),
     Reserve { len: usize, cancel: bool },
-    Publish { part: usize },
-    Next { reader: usize, release: bool },
+    Publish { part: usize, later: bool },
+    Next { reader: usize, release: Release },
     Copy { reader: usize, depth: u32 },
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Release {
+    Keep,
+    Now,
+    Later,
 }
 
 /// The expected content of a frame.
@@ -35,6 +42,8 @@ struct Tested {
     reader: Reader,
     /// The index of the next frame expected.
     next: usize,
+    /// The index of the first frame that the writer takes for unread.
+    stored: usize,
 }
 
 struct Model<R> {
@@ -51,12 +60,13 @@ struct Model<R> {
 fn step() -> impl Strategy<Value = Step> {
     let mode = prop_oneof![(0..6u32).prop_map(|depth| Mode::Blocking { depth }), Just(Mode::Lossy)];
     let len = prop_oneof![0..200usize, 0..=max_frame(CAPACITY), Just(max_frame(CAPACITY))];
+    let release = prop_oneof![2 => Just(Release::Keep), 1 => Just(Release::Now), 2 => Just(Release::Later)];
     prop_oneof![
         1 => mode.prop_map(Step::Attach),
         1 => (0..4usize).prop_map(Step::Detach),
         10 => (len, prop::bool::weighted(0.1)).prop_map(|(len, cancel)| Step::Reserve { len, cancel }),
-        10 => (1..4usize).prop_map(|part| Step::Publish { part }),
-        14 => (0..4usize, any::<bool>()).prop_map(|(reader, release)| Step::Next { reader, release }),
+        10 => (1..4usize, any::<bool>()).prop_map(|(part, later)| Step::Publish { part, later }),
+        14 => (0..4usize, release).prop_map(|(reader, release)| Step::Next { reader, release }),
         8 => (0..4usize, 0..5u32).prop_map(|(reader, depth)| Step::Copy { reader, depth }),
     ]
 }
@@ -77,6 +87,10 @@ impl<R: Ring> Model<R> {
     }
 
     fn run(&mut self, step: Step) {
+        if !matches!(step, Step::Reserve { .. } | Step::Publish { later: true, .. } | Step::Next { .. }) {
+            self.writer.finish_publishing();
+        }
+        assert_eq!(self.writer.newest(), self.frames.last().map(|frame| frame.position));
         match step {
             Step::Attach(mode) if self.readers.len() < 4 => self.attach(mode),
             Step::Attach(_) => {}
@@ -95,13 +109,13 @@ impl<R: Ring> Model<R> {
                     assert!(self.writer.reserved().is_empty());
                 }
             }
-            Step::Publish { part } => self.publish(part),
+            Step::Publish { part, later } => self.publish(part, later),
             Step::Next { reader, release } => self.next(reader, release),
             Step::Copy { reader, depth } => self.copy(reader, depth),
         }
         for tested in &self.readers {
-            let released = self.frames.get(tested.next).map_or(self.head, |frame| frame.position);
-            let lag = Lag { bytes: self.head - released, frames: (self.frames.len() - tested.next) as u64 };
+            let released = self.frames.get(tested.stored).map_or(self.head, |frame| frame.position);
+            let lag = Lag { bytes: self.head - released, frames: (self.frames.len() - tested.stored) as u64 };
             assert_eq!(self.writer.lag(tested.id), Some(lag));
         }
         assert_eq!(self.writer.readers(), self.readers.len());
@@ -115,7 +129,8 @@ impl<R: Ring> Model<R> {
         }
         let (id, mut reader) = self.ring.attach(&mut self.writer, mode);
         assert!(reader.is_attached());
-        self.readers.push(Tested { id, mode, reader, next: self.frames.len() });
+        let next = self.frames.len();
+        self.readers.push(Tested { id, mode, reader, next, stored: next });
     }
 
     fn reserve(&mut self, len: usize) {
@@ -124,8 +139,8 @@ impl<R: Ring> Model<R> {
             .readers
             .iter()
             .filter(|tested| {
-                let released = self.frames.get(tested.next).map_or(self.head, |frame| frame.position);
-                let unread = (self.frames.len() - tested.next) as u32;
+                let released = self.frames.get(tested.stored).map_or(self.head, |frame| frame.position);
+                let unread = (self.frames.len() - tested.stored) as u32;
                 match tested.mode {
                     Mode::Lossy => false,
                     Mode::Blocking { depth } => {
@@ -153,27 +168,50 @@ impl<R: Ring> Model<R> {
         }
     }
 
-    fn publish(&mut self, part: usize) {
+    fn publish(&mut self, part: usize, later: bool) {
         let Some(reserved) = self.reserved.take() else { return };
         let len = reserved / part;
         let mut bytes = vec![0; len];
         resemble_commit_words(&mut bytes, self.head, self.frames.len());
         self.writer.reserved()[..len].copy_from_slice(&bytes);
-        self.writer.publish(len);
+        // A lossy reader loads the words that count the frames.
+        if later && self.readers.iter().all(|tested| tested.mode != Mode::Lossy) {
+            self.writer.publish_later_with(len, []);
+        } else {
+            self.writer.finish_publishing();
+            self.writer.publish(len);
+        }
         self.frames.push(Frame { position: self.head, bytes });
         self.head += frame_stride(len) as u64;
     }
 
-    fn next(&mut self, index: usize, release: bool) {
+    fn next(&mut self, index: usize, release: Release) {
         let Some(tested) = self.readers.get_mut(index).filter(|tested| tested.mode != Mode::Lossy) else {
             return;
         };
         assert_eq!(tested.reader.count(), self.start_count + tested.next as u64);
         let expected = self.frames.get(tested.next).map(|frame| frame.bytes.as_slice());
         assert_eq!(tested.reader.try_next(), Ok(expected));
-        if release {
-            assert!(!tested.reader.release());
-            tested.next += usize::from(expected.is_some());
+        let taken = usize::from(expected.is_some());
+        match release {
+            Release::Keep => {}
+            Release::Now => {
+                assert!(!tested.reader.finish_releases());
+                assert!(!tested.reader.release());
+                tested.next += taken;
+                tested.stored = tested.next;
+            }
+            Release::Later => {
+                assert!(!tested.reader.release_later());
+                tested.next += taken;
+                let Mode::Blocking { depth } = tested.mode else { return };
+                let position = |index: usize| self.frames.get(index).map_or(self.head, |it| it.position);
+                let frames = (tested.next - tested.stored) as u32;
+                let is_quarter = position(tested.next) - position(tested.stored) >= CAPACITY as u64 / 4;
+                if taken > 0 && (is_quarter || depth > 0 && frames >= (depth / 4).max(1)) {
+                    tested.stored = tested.next;
+                }
+            }
         }
     }
 
@@ -193,6 +231,7 @@ impl<R: Ring> Model<R> {
                 assert_eq!(copied, CopyOutcome::Frame { skipped: (expected - tested.next) as u64 });
                 assert_eq!(bytes, frame.bytes);
                 tested.next = expected + 1;
+                tested.stored = tested.next;
             }
         }
     }

@@ -59,6 +59,39 @@ fn a_frame_stays_until_it_is_released() {
     assert_eq!(reader.try_next(), Ok(Some(&b"two"[..])));
 }
 
+/// Checks that a waiting writer is woken as soon as by single releases, to within a quarter.
+#[test]
+fn frames_released_later_are_stored_by_the_quarter() {
+    for (depth, low, stores) in [
+        (0, None, vec![16, 32, 48, 63]),
+        (16, None, vec![4, 8, 12, 16]),
+        // The frames in the second quarter pass the low watermark.
+        (16, Some(9), vec![8, 12, 16]),
+    ] {
+        let (ring, mut writer) = HeapRing::new(CAPACITY);
+        let (id, mut reader) = ring.attach(&mut writer, Mode::Blocking { depth });
+        if let Some(low) = low {
+            writer.set_low_watermark(id, low);
+        }
+        while writer.try_reserve(1).is_ok() {
+            writer.publish(1);
+        }
+        writer.wait_for_space_begin();
+        let mut woken = Vec::new();
+        while reader.try_next().unwrap().is_some() {
+            if reader.release_later() {
+                woken.push(reader.count());
+            }
+        }
+        if reader.finish_releases() {
+            woken.push(reader.count());
+        }
+        assert_eq!(woken, stores, "{depth}, {low:?}");
+        assert_eq!(writer.lag(id), Some(Lag { bytes: 0, frames: 0 }));
+        assert!(!reader.finish_releases(), "nothing is left to store");
+    }
+}
+
 #[test]
 fn frames_copied_are_those_that_are_borrowed() {
     let (ring, mut writer) = HeapRing::new(CAPACITY);

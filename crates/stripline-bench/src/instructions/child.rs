@@ -20,12 +20,16 @@ const WARM_UP: u32 = 1000;
 const PACKETS: usize = 41;
 /// The windows of a packet: nothing, `loan`, `send`, `receive` and the drop.
 const WINDOWS: usize = 5;
+/// The windows of many packets at a time: nothing, `send_many` and `drain`.
+const WINDOWS_TOGETHER: usize = 3;
 const TIMEOUT: Duration = Duration::from_secs(15);
 
 /// The job of the process.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct InstructionJob {
     pub transport: String,
+    /// The packets sent and received with one call; 1: one by one.
+    pub together: usize,
     pub size: usize,
 }
 
@@ -62,13 +66,40 @@ fn perform(job: &InstructionJob) -> Result<(), Problem> {
         }
         std::thread::sleep(Duration::from_millis(1));
     }
+    let (publisher, subscriber) = (&mut publisher, &mut subscriber);
+    if job.together > 1 {
+        for _ in 0..WARM_UP {
+            packets(publisher, subscriber, job, false)?;
+        }
+        for _ in 0..PACKETS {
+            packets(publisher, subscriber, job, true)?;
+        }
+        return Ok(());
+    }
     for _ in 0..WARM_UP {
-        packet(&mut publisher, &mut subscriber, job.size, false)?;
+        packet(publisher, subscriber, job.size, false)?;
     }
     for _ in 0..PACKETS {
-        packet(&mut publisher, &mut subscriber, job.size, true)?;
+        packet(publisher, subscriber, job.size, true)?;
     }
     Ok(())
+}
+
+/// Sends and receives packets together. Their content is neither written nor read.
+fn packets(
+    publisher: &mut Publisher<u8>,
+    subscriber: &mut Subscriber<u8>,
+    job: &InstructionJob,
+    is_counted: bool,
+) -> Result<(), Problem> {
+    let text = |error: stripline::Error| error.to_string();
+    let InstructionJob { together, size, .. } = *job;
+    window(is_counted, || ());
+    window(is_counted, || publisher.send_many(together, size, |_, place| _ = black_box(place)))
+        .map_err(text)?;
+    let drained =
+        window(is_counted, || subscriber.drain(together, |packet| _ = black_box(&*packet))).map_err(text)?;
+    if drained == together { Ok(()) } else { Err(format!("{drained} of {together} packets were there")) }
 }
 
 /// Sends and receives a packet, with a marker before and after each step if it is counted.
@@ -107,20 +138,25 @@ fn mark(is_counted: bool) {
     }
 }
 
-/// Returns the instructions of sending and of receiving: the medians over packets, without those of
-/// the markers.
-pub(super) fn evaluate(windows: &[u64]) -> Result<[u64; 2], Problem> {
-    if windows.len() != PACKETS * WINDOWS {
-        return Err(format!("{} windows in place of {}", windows.len(), PACKETS * WINDOWS));
+/// Returns the instructions of sending and of receiving a packet, without those of the markers.
+/// They are the medians over packets, or over calls for so many at a time.
+pub(super) fn evaluate(windows: &[u64], together: usize) -> Result<[u64; 2], Problem> {
+    let each = if together == 1 { WINDOWS } else { WINDOWS_TOGETHER };
+    if windows.len() != PACKETS * each {
+        return Err(format!("{} windows in place of {}", windows.len(), PACKETS * each));
     }
-    let middle = |of: fn(&[u64]) -> u64| {
-        let packets: Vec<f64> = windows.chunks(WINDOWS).map(|packet| of(packet) as f64).collect();
+    let middle = |of: &dyn Fn(&[u64]) -> u64| {
+        let packets: Vec<f64> = windows.chunks(each).map(|packet| of(packet) as f64).collect();
         // An odd number of counts has a whole median.
         median(&packets).unwrap_or(0.0) as u64
     };
-    let nothing = middle(|packet| packet[0]);
-    Ok([middle(|packet| packet[1] + packet[2]), middle(|packet| packet[3] + packet[4])]
-        .map(|count| count.saturating_sub(2 * nothing)))
+    let nothing = middle(&|packet| packet[0]);
+    // As many windows for sending as for receiving.
+    let half = each / 2;
+    let [send, receive] =
+        [1, 1 + half].map(|first| middle(&|packet| packet[first..first + half].iter().sum()));
+    let share = |count: u64| count.saturating_sub(half as u64 * nothing).div_ceil(together as u64);
+    Ok([share(send), share(receive)])
 }
 
 #[cfg(test)]
@@ -132,7 +168,8 @@ mod tests {
         let mut windows = [20, 60, 70, 50, 40].repeat(PACKETS);
         // One packet met something rare.
         windows[3] = 5000;
-        assert_eq!(evaluate(&windows), Ok([90, 50]));
-        assert!(evaluate(&windows[1..]).is_err());
+        assert_eq!(evaluate(&windows, 1), Ok([90, 50]));
+        assert!(evaluate(&windows[1..], 1).is_err());
+        assert_eq!(evaluate(&[20, 180, 100].repeat(PACKETS), 16), Ok([10, 5]));
     }
 }

@@ -20,6 +20,8 @@ pub(crate) use child::child_if_launched;
 const TRANSPORTS: [&str; 3] = ["shm", "inproc", "uds"];
 /// Bytes of the packets.
 const SIZES: [usize; 3] = [8, 64, 1024];
+/// The packets of one `send_many` and one `drain`.
+const TOGETHER: usize = 16;
 /// A count may grow by this share of the one in the table.
 const GROWTH_MAX: f64 = 0.05;
 
@@ -28,28 +30,35 @@ const GROWTH_MAX: f64 = 0.05;
 /// ```
 /// use stripline_bench::instructions::InstructionCount;
 ///
-/// let count = InstructionCount { transport: "shm".into(), size: 64, send: 130, receive: 140 };
-/// assert_eq!(count.to_string(), "| `shm` | 64 | 130 | 140 |");
+/// let one = InstructionCount { transport: "shm".into(), together: 1, size: 64, send: 130, receive: 140 };
+/// assert_eq!(one.to_string(), "| `shm` | 64 | 130 | 140 |");
+/// let many = InstructionCount { together: 16, ..one };
+/// assert_eq!(many.to_string(), "| `shm`, 16 at a time | 64 | 130 | 140 |");
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InstructionCount {
     /// The transport.
     pub transport: String,
+    /// The packets sent and received with one call; 1: one by one.
+    pub together: usize,
     /// Bytes of the packet.
     pub size: usize,
-    /// From `loan` to `send`, both included.
+    /// From `loan` to `send`, both included; or a packet's share of `send_many`.
     pub send: u64,
-    /// From `receive` to the drop of the packet, both included.
+    /// From `receive` to the drop of the packet, both included; or a packet's share of `drain`.
     pub receive: u64,
 }
 
 impl std::fmt::Display for InstructionCount {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "| `{}` | {} | {} | {} |", self.transport, self.size, self.send, self.receive)
+        let Self { transport, together, size, send, receive } = self;
+        let together = if *together == 1 { String::new() } else { format!(", {together} at a time") };
+        write!(f, "| `{transport}`{together} | {size} | {send} | {receive} |")
     }
 }
 
-/// Counts the instructions of a packet, for each transport and size.
+/// Counts the instructions of a packet, for each transport and size, and over `shm` also for many
+/// packets at a time.
 ///
 /// # Errors
 /// If the system refuses to step through a process, or a process fails.
@@ -61,8 +70,9 @@ impl std::fmt::Display for InstructionCount {
 /// # Ok::<(), String>(())
 /// ```
 pub fn count() -> Result<Vec<InstructionCount>, String> {
-    let cases = TRANSPORTS.into_iter().flat_map(|transport| SIZES.map(|size| (transport, size)));
-    cases.map(|(transport, size)| one(transport, size)).collect()
+    let ways = TRANSPORTS.map(|transport| (transport, 1)).into_iter().chain([("shm", TOGETHER)]);
+    let cases = ways.flat_map(|(transport, together)| SIZES.map(|size| (transport, together, size)));
+    cases.map(|(transport, together, size)| one(transport, together, size)).collect()
 }
 
 /// Compares counts with those in a table, and returns what differs by more than 5 %.
@@ -73,7 +83,13 @@ pub fn count() -> Result<Vec<InstructionCount>, String> {
 /// ```
 /// use stripline_bench::instructions::{InstructionCount, check};
 ///
-/// let count = |send| InstructionCount { transport: "shm".into(), size: 64, send, receive: 140 };
+/// let count = |send| InstructionCount {
+///     transport: "shm".into(),
+///     together: 1,
+///     size: 64,
+///     send,
+///     receive: 140,
+/// };
 /// let table = "| `shm` | 64 | 100 | 140 |\n";
 /// assert_eq!(check(&[count(105)], table), Ok(String::new()));
 /// assert!(check(&[count(106)], table).unwrap_err().contains("100 to 106"));
@@ -84,14 +100,18 @@ pub fn check(counts: &[InstructionCount], table: &str) -> Result<String, String>
     let stored: Vec<InstructionCount> = table.lines().filter_map(parse).collect();
     let (mut grown, mut fallen) = (String::new(), String::new());
     for count in counts {
-        let name = format!("{}, {} B", count.transport, count.size);
+        let InstructionCount { transport, together, size, .. } = count;
+        let name = match together {
+            1 => format!("{transport}, {size} B"),
+            _ => format!("{transport}, {together} at a time, {size} B"),
+        };
         let old = stored
             .iter()
-            .find(|old| (&old.transport, old.size) == (&count.transport, count.size))
+            .find(|old| (&old.transport, &old.together, &old.size) == (transport, together, size))
             .ok_or_else(|| format!("the table has no row for {name}: add `{count}`"))?;
-        for (what, old, new) in
-            [("loan to send", old.send, count.send), ("receive to drop", old.receive, count.receive)]
-        {
+        let [send, receive] =
+            if *together == 1 { ["loan to send", "receive to drop"] } else { ["send_many", "drain"] };
+        for (what, old, new) in [(send, old.send, count.send), (receive, old.receive, count.receive)] {
             let change = new as f64 - old as f64;
             let share = change / old as f64;
             let list = if change > 0.0 { &mut grown } else { &mut fallen };
@@ -108,17 +128,22 @@ fn parse(line: &str) -> Option<InstructionCount> {
     let cells: Vec<&str> =
         line.trim().strip_prefix('|')?.strip_suffix('|')?.split('|').map(str::trim).collect();
     let [transport, size, send, receive] = *cells else { return None };
-    let transport = transport.strip_prefix('`')?.strip_suffix('`')?.into();
+    let (transport, way) = transport.strip_prefix('`')?.split_once('`')?;
+    let together = match way {
+        "" => 1,
+        _ => way.strip_prefix(", ")?.strip_suffix(" at a time")?.parse().ok()?,
+    };
     let (size, send, receive) = (size.parse().ok()?, send.parse().ok()?, receive.parse().ok()?);
-    Some(InstructionCount { transport, size, send, receive })
+    Some(InstructionCount { transport: transport.into(), together, size, send, receive })
 }
 
-/// Counts the instructions of a packet of one transport and size.
-fn one(transport: &str, size: usize) -> Result<InstructionCount, Problem> {
-    let job = child::InstructionJob { transport: transport.into(), size };
-    let windows = step::windows(&job).map_err(|problem| format!("{transport}, {size} B: {problem}"))?;
-    let [send, receive] = child::evaluate(&windows)?;
-    Ok(InstructionCount { transport: transport.into(), size, send, receive })
+/// Counts the instructions of a packet of one transport and size, so many at a time.
+fn one(transport: &str, together: usize, size: usize) -> Result<InstructionCount, Problem> {
+    let job = child::InstructionJob { transport: transport.into(), together, size };
+    let windows = step::windows(&job)
+        .map_err(|problem| format!("{transport}, {together} at a time, {size} B: {problem}"))?;
+    let [send, receive] = child::evaluate(&windows, together)?;
+    Ok(InstructionCount { transport: transport.into(), together, size, send, receive })
 }
 
 #[cfg(test)]
@@ -126,13 +151,15 @@ mod tests {
     use super::*;
 
     fn some(transport: &str, size: usize, send: u64, receive: u64) -> InstructionCount {
-        InstructionCount { transport: transport.into(), size, send, receive }
+        InstructionCount { transport: transport.into(), together: 1, size, send, receive }
     }
 
     #[test]
     fn a_table_is_read_back() {
-        let counts = [some("shm", 8, 1, 2), some("uds", 1024, 3, 4)];
-        let table = format!("text\n| transport | bytes |\n| --- | --- |\n{}\n{}\n", counts[0], counts[1]);
+        let many = InstructionCount { together: 16, ..some("shm", 8, 5, 6) };
+        let counts = [some("shm", 8, 1, 2), some("uds", 1024, 3, 4), many];
+        let rows = counts.each_ref().map(ToString::to_string).join("\n");
+        let table = format!("text\n| transport | bytes |\n| --- | --- |\n{rows}\n");
         assert_eq!(table.lines().filter_map(parse).collect::<Vec<_>>(), counts);
     }
 
@@ -144,6 +171,8 @@ mod tests {
         let error = check(&[some("shm", 8, 150, 106)], table).unwrap_err();
         assert!(error.contains("shm, 8 B, receive to drop: from 100 to 106 (+6.0 %)"), "{error}");
         assert!(!error.contains("150"), "{error}");
+        let many = InstructionCount { together: 16, ..some("shm", 8, 1, 1) };
+        assert!(check(&[many], table).unwrap_err().contains("no row for shm, 16 at a time, 8 B"));
         assert!(check(&[some("tcp", 8, 1, 1)], table).unwrap_err().contains("no row for tcp, 8 B"));
     }
 }

@@ -25,6 +25,8 @@ pub(crate) enum Subject {
     TcpDuplex,
     PosixQueue,
     Stripline,
+    /// Stripline with many packets at a time: `send_many` and `drain`.
+    Many,
     /// Two-way calls.
     Calls,
     Iceoryx2,
@@ -47,6 +49,7 @@ impl Subject {
             Self::TcpDuplex => "bare TCP, duplex",
             Self::PosixQueue => "bare POSIX queue",
             Self::Stripline => "stripline",
+            Self::Many => "stripline many",
             Self::Calls => "stripline calls",
             Self::Iceoryx2 => "iceoryx2",
             Self::Zeromq => "ZeroMQ",
@@ -150,7 +153,7 @@ impl Case {
 impl fmt::Display for Case {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.subject.name())?;
-        if matches!(self.subject, Subject::Stripline | Subject::Calls) {
+        if matches!(self.subject, Subject::Stripline | Subject::Many | Subject::Calls) {
             write!(f, " {}", self.transport)?;
         }
         match self.measure {

@@ -47,7 +47,7 @@ fn perform(job: &Job) -> Result<RunOutcome, Problem> {
         .map(|index| {
             let case = &job.group.cases[index];
             let needs_node = job.group.original(index) == index
-                && matches!(case.subject, Subject::Stripline | Subject::Calls);
+                && matches!(case.subject, Subject::Stripline | Subject::Many | Subject::Calls);
             needs_node.then(|| endpoints::stripline::node(case, &domain(job, index))).transpose()
         })
         .collect::<Result<_, Problem>>()?;
@@ -119,6 +119,7 @@ fn connect<'n>(
     let pair = || files(2).map(|files| [files[0], files[1]]);
     match (case.subject, node) {
         (Subject::Stripline, Some(node)) => endpoints::stripline::connect(case, place, node),
+        (Subject::Many, Some(node)) => endpoints::stripline::connect_many(case, place, node),
         (Subject::Calls, Some(node)) => endpoints::calls::connect(case, place, node),
         (Subject::Noise, _) => Ok(Box::new(endpoints::bare::Noise)),
         (Subject::Memcpy, _) => Ok(Box::new(endpoints::bare::Memcpy::new(case))),
@@ -136,7 +137,7 @@ fn connect<'n>(
         (Subject::Iceoryx2, _) => endpoints::iceoryx2::connect(case, place, &domain(job, index)),
         #[cfg(feature = "peers")]
         (Subject::Zeromq, _) => endpoints::zeromq::connect(case, place, &domain(job, index)),
-        (Subject::Stripline | Subject::Calls, None) => Err("it has no node".into()),
+        (Subject::Stripline | Subject::Many | Subject::Calls, None) => Err("it has no node".into()),
         #[cfg(not(feature = "peers"))]
         (Subject::Iceoryx2 | Subject::Zeromq, _) => Err("it is not built in".into()),
     }

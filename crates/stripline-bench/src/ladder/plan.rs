@@ -8,6 +8,9 @@ use super::ratios;
 /// The sizes at which a quick run measures more than the links in memory: those of the ratios.
 const QUICK_SIZES: [usize; 2] = [64, 1024];
 
+/// The largest packets that are sent many at a time: larger ones are bound by their bytes.
+const MANY_SIZE_MAX: usize = 1024;
+
 /// The transports for outstanding calls, and the way in which both sides wait.
 pub(super) const OUTSTANDING: [(&str, Wait); 2] = [("shm", Wait::Spin), ("uds", Wait::Block)];
 pub(super) const OUTSTANDING_COUNTS: [u32; 4] = [1, 10, 100, 1000];
@@ -135,6 +138,9 @@ fn memory(settings: &Settings, size: usize, is_noise_due: bool) -> Vec<Case> {
             cases.push(new(Subject::Iceoryx2, "shm", Wait::Spin, size));
         }
     }
+    if shm && size <= MANY_SIZE_MAX {
+        cases.push(stream(Subject::Many, "shm", Wait::Spin, size));
+    }
     for new in [stream, latency] {
         cases.push(new(Subject::Memcpy, "memory", Wait::None, size));
     }
@@ -248,7 +254,7 @@ mod tests {
     fn what_is_left_out_is_left_out() {
         let settings = Settings { sizes: vec![64], transports: vec!["uds".into()], ..Settings::default() };
         let groups = groups(&settings);
-        let ours = |case: &Case| matches!(case.subject, Subject::Stripline | Subject::Calls);
+        let ours = |case: &Case| matches!(case.subject, Subject::Stripline | Subject::Many | Subject::Calls);
         let mut cases = groups.iter().flat_map(|group| &group.cases);
         assert!(cases.clone().all(|case| !ours(case) || case.transport == "uds"));
         assert!(cases.all(|case| [0, 64].contains(&case.size)));

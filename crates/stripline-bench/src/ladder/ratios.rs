@@ -99,6 +99,12 @@ fn comparisons() -> Vec<Comparison> {
         let name = format!("shm_{size}_rate_over_minimal");
         all.push(new(&name, vec![rate(packets(size), minimal)], Target::AtLeast(least)));
     }
+    for size in [8, 32, 64, 256, 1024] {
+        let minimal = stream(Subject::MinimalRing, "shm", spin, size);
+        let many = stream(Subject::Many, "shm", spin, size);
+        let name = format!("shm_{size}_many_rate_over_minimal");
+        all.push(new(&name, vec![rate(many, minimal)], Target::AtLeast(1.0)));
+    }
     let memcpy = stream(Subject::Memcpy, "memory", Wait::None, 65_536);
     let iceoryx2 = latency(Subject::Iceoryx2, "shm", spin, 64);
     let calls = |transport, wait| latency(Subject::Calls, transport, wait, 64);

@@ -170,11 +170,6 @@ impl IncomingConnection {
         self.connection
     }
 
-    /// Returns the order of a packet of this connection.
-    pub(super) fn order(&self, header: &Header) -> Order {
-        header.order().unwrap_or(Order::new(0, header.sequence)).over(self.connection)
-    }
-
     /// Closes the connection: nothing arrives over it any more.
     pub(super) fn disconnect(&mut self) {
         if self.inlet.take().is_some() {

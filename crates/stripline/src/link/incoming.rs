@@ -1,6 +1,7 @@
 //! The receiving port: takes frames from its connections in turn, detects missing packets, and ends
 //! when all its senders have ended.
 
+mod drain;
 mod events;
 mod server;
 mod wait;
@@ -17,7 +18,9 @@ use crate::transport::{AnyInlet, StopToken, Wait};
 use super::connection::{ConnectionCounts, IncomingConnection, OptionsFor};
 use super::inspect::ReceivePortView;
 use super::resequencer::Resequencer;
-use super::{ConnectionOptions, ConnectionStats, FrameRef, OwnedPacket, PortEvents, Receipt, SampleSize};
+use super::{
+    ConnectionOptions, ConnectionStats, FrameRef, OwnedPacket, PacketSource, PortEvents, Receipt, SampleSize,
+};
 use crate::sys::adaptive_spin::AdaptiveSpin;
 use crate::terms::WaitStrategy;
 
@@ -48,6 +51,8 @@ pub(crate) struct Incoming {
     spinner: AdaptiveSpin,
     /// The stream info used where the description of a stream was lost.
     unknown: Arc<StreamInfo>,
+    /// The error behind the last packet of a drain, for the next receive to report.
+    problem: Option<Error>,
     scratch: AlignedBuffer,
     sample_size: SampleSize,
     counts: Arc<ConnectionCounts>,
@@ -143,6 +148,7 @@ impl Incoming {
             arrived_while: ArrivedWhile::Idle,
             spinner: AdaptiveSpin::new(WaitStrategy::Block),
             unknown: Arc::default(),
+            problem: None,
             scratch: AlignedBuffer::default(),
             sample_size: SampleSize::new(sample_bytes),
             says_goodbye_on_drop: false,
@@ -217,6 +223,12 @@ impl Incoming {
     #[inline(never)]
     fn receive_fast(&mut self) -> bool {
         self.arrived_while = ArrivedWhile::Idle;
+        self.receive_next()
+    }
+
+    /// Takes like [`Incoming::receive_fast`], in the caller's loop.
+    #[inline(always)]
+    pub(crate) fn receive_next(&mut self) -> bool {
         self.is_fast_path() && self.try_take()
     }
 
@@ -275,6 +287,9 @@ impl Incoming {
     #[inline(never)]
     fn receive_slow(&mut self, wait: Wait, looks_max: u32) -> Result<Polled> {
         self.check_own()?;
+        if self.problem.is_some() {
+            return self.report_problem();
+        }
         match self.resequencer {
             Some(_) => self.receive_in_sequence(wait),
             None => self.receive_as_it_comes(wait, looks_max),
@@ -354,13 +369,24 @@ impl Incoming {
         &self.taken
     }
 
-    /// Returns the stream of the packet; a nameless one if its description was lost.
-    pub(crate) fn stream(&self) -> &Arc<StreamInfo> {
+    /// Returns the origin of the packet lent.
+    #[inline(always)]
+    pub(crate) fn source(&self) -> PacketSource<'_> {
         if let Some(held) = self.held() {
-            return held.stream();
+            return PacketSource::Copy(held);
         }
         let connection = &self.connections[self.taken.connection];
-        connection.streams.get(&self.taken.header.stream).unwrap_or(&self.unknown)
+        PacketSource::Connection {
+            name: &connection.name,
+            number: connection.connection(),
+            streams: &connection.streams,
+            unknown: &self.unknown,
+        }
+    }
+
+    /// Returns the stream of the packet; a nameless one if its description was lost.
+    pub(crate) fn stream(&self) -> &Arc<StreamInfo> {
+        self.source().stream(&self.taken.header)
     }
 
     /// Takes the gap at the end of a connection that has ended.
@@ -378,18 +404,12 @@ impl Incoming {
 
     /// Returns the name of the connection that the packet arrived on.
     pub(crate) fn connection(&self) -> &str {
-        if let Some(held) = self.held() {
-            return held.connection();
-        }
-        &self.connections[self.taken.connection].name
+        self.source().connection()
     }
 
     /// Returns the order of the packet.
     pub(crate) fn order(&self) -> Order {
-        if let Some((_, order)) = self.held().and_then(OwnedPacket::meta) {
-            return *order;
-        }
-        self.connections[self.taken.connection].order(&self.taken.header)
+        self.source().order(&self.taken.header)
     }
 
     /// Returns the packet's connection: its index among those of the port, and its number there.
@@ -408,6 +428,7 @@ impl Incoming {
     }
 
     /// Returns the packet lent if it was held to be put in sequence.
+    #[inline(always)]
     fn held(&self) -> Option<&OwnedPacket> {
         self.resequencer.as_ref()?.lent()
     }
@@ -440,6 +461,7 @@ impl Incoming {
 
     /// Releases a packet and closes its connection, because the packet broke the protocol.
     pub(crate) fn reject(&mut self) {
+        self.finish_releases();
         self.refuse(|| "its samples are of another size".into());
         self.release();
         self.connections[self.taken.connection].close_without_end();
@@ -559,6 +581,9 @@ impl Incoming {
     /// Returns whether `receive` would return at once. Everything taken meanwhile is kept for it.
     pub(crate) fn is_ready(&mut self) -> Result<bool> {
         self.check_own()?;
+        if self.problem.is_some() {
+            return Ok(true);
+        }
         if self.resequencer.is_some() {
             return Ok(self.is_next_there());
         }

@@ -26,7 +26,7 @@ pub(crate) use frame_ref::{FrameMut, FrameRef};
 pub(crate) use histogram::Histogram;
 pub(crate) use incoming::{ArrivedWhile, EndsWhen, Incoming, LentPacket, Polled};
 pub(crate) use outgoing::Outgoing;
-pub(crate) use owned_packet::OwnedPacket;
+pub(crate) use owned_packet::{OwnedPacket, PacketSource};
 pub(crate) use port_builder::PortBuilder;
 pub(crate) use port_events::{PortEvent, PortEvents};
 pub(crate) use reassembly::{Reassembler, Reassembly};

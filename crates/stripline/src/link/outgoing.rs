@@ -458,6 +458,13 @@ impl Outgoing {
     /// Sends a packet of a steady stream, behind a short header; false: it cannot be sent so.
     #[inline(never)]
     fn send_steady(&mut self, payload: usize, samples: u64) -> bool {
+        self.publish_steady(payload, samples, false)
+    }
+
+    /// Publishes a packet of a steady stream. With `later`, the ring's `finish_publishing` must
+    /// follow.
+    #[inline(always)]
+    fn publish_steady(&mut self, payload: usize, samples: u64, later: bool) -> bool {
         // The process is checked here as well: the fork may have been after the place was reserved.
         if !self.is_own() {
             return false;
@@ -465,10 +472,37 @@ impl Outgoing {
         let [AnyOutlet::Ring(ring)] = &mut **self.outlets else { return false };
         self.sampler.skip();
         let words = Header::short_words(self.sequence, payload as u32, self.stream);
-        ring.publish_with(Header::SHORT_BYTES + payload, words);
+        if later {
+            ring.publish_later_with(Header::SHORT_BYTES + payload, words);
+        } else {
+            ring.publish_with(Header::SHORT_BYTES + payload, words);
+        }
         self.sequence += 1;
         self.sample_index += samples;
         true
+    }
+
+    /// Sends packets of a steady stream, as long as there is room and nothing else is due. `fill`
+    /// writes those from `index` on, up to `packets`. Returns the index of the first that is not
+    /// sent.
+    pub(crate) fn send_steady_run(
+        &mut self,
+        mut index: usize,
+        packets: usize,
+        payload: usize,
+        samples: u64,
+        mut fill: impl FnMut(usize, FrameMut),
+    ) -> usize {
+        let run = SteadyRun(self);
+        while index < packets && run.0.is_steady {
+            let Some(place) = run.0.reserve_steady(payload) else { break };
+            fill(index, place);
+            if !run.0.publish_steady(payload, samples, true) {
+                break;
+            }
+            index += 1;
+        }
+        index
     }
 
     #[inline(never)]
@@ -690,6 +724,21 @@ impl Outgoing {
             outcome = outcome.and(outlet.publish(bytes, wait));
         }
         outcome
+    }
+}
+
+/// Packets of a steady stream that are published together. The drop completes them, also when the
+/// function that writes them panics.
+struct SteadyRun<'a>(&'a mut Outgoing);
+
+impl Drop for SteadyRun<'_> {
+    fn drop(&mut self) {
+        // A child leaves it to the process that sends them.
+        if self.0.is_own()
+            && let [AnyOutlet::Ring(ring)] = &mut **self.0.outlets
+        {
+            ring.finish_publishing();
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! A packet copied out of its transport, so that the frame can be released.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::packet::{Gap, Header, Order, StreamInfo};
@@ -64,5 +65,54 @@ impl OwnedPacket {
     /// Returns the name of the connection that it arrived on.
     pub(crate) fn connection(&self) -> &str {
         &self.connection
+    }
+}
+
+/// The origin of a packet: what is seldom needed of it is found when it is.
+#[derive(Clone, Copy)]
+pub(crate) enum PacketSource<'a> {
+    /// It is in the memory of this connection's transport.
+    Connection {
+        name: &'a str,
+        number: u16,
+        streams: &'a BTreeMap<u16, Arc<StreamInfo>>,
+        /// The stream info used where the description of a stream was lost.
+        unknown: &'a Arc<StreamInfo>,
+    },
+    Copy(&'a OwnedPacket),
+}
+
+impl<'a> PacketSource<'a> {
+    /// Returns the stream of the packet with that header.
+    pub(crate) fn stream(self, header: &Header) -> &'a Arc<StreamInfo> {
+        match self {
+            Self::Connection { streams, unknown, .. } => streams.get(&header.stream).unwrap_or(unknown),
+            Self::Copy(copy) => copy.stream(),
+        }
+    }
+
+    /// Returns the name of the connection that it arrived on.
+    pub(crate) fn connection(self) -> &'a str {
+        match self {
+            Self::Connection { name, .. } => name,
+            Self::Copy(copy) => copy.connection(),
+        }
+    }
+
+    /// Returns the order of the packet with that header.
+    pub(crate) fn order(self, header: &Header) -> Order {
+        let (own, number) = match self {
+            Self::Connection { number, .. } => (None, number),
+            Self::Copy(copy) => (copy.meta().map(|(_, order)| *order), 0),
+        };
+        own.unwrap_or_else(|| header.order().unwrap_or(Order::new(0, header.sequence)).over(number))
+    }
+
+    /// Returns whether a packet forwarded from the one with that header carries its order.
+    pub(crate) fn is_ordered(self, header: &Header) -> bool {
+        match self {
+            Self::Connection { .. } => header.order().is_some(),
+            Self::Copy(copy) => copy.is_ordered,
+        }
     }
 }

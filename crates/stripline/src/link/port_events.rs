@@ -69,6 +69,12 @@ impl PortEvents {
         self.pending.load(Ordering::Relaxed)
     }
 
+    /// Makes the port check everything at its next receive.
+    pub(crate) fn set_pending(&self) {
+        // Relaxed: for the thread that receives.
+        self.pending.store(true, Ordering::Relaxed);
+    }
+
     /// Returns the wakers to wake besides the doorbell.
     pub(crate) fn wakers(&self) -> &ParkWakers {
         &self.wakers

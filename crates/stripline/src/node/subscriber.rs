@@ -171,6 +171,81 @@ impl<T: Sample> Subscriber<T> {
         self.receive_within(Wait::within(timeout))
     }
 
+    /// Blocks until a packet is there, as [`Subscriber::receive`] does. Then passes it, and those
+    /// behind it that are there already, to `each`: up to `limit` packets. Returns their number; 0
+    /// is the end of stream.
+    ///
+    /// It is [`Subscriber::receive`] in a loop that does not wait for a second packet. A packet is
+    /// finished when `each` returns for it: then a sender that waits for it
+    /// ([`Scope::Target`](crate::terms::Scope::Target)) gets its acknowledgement. If `each` panics,
+    /// that packet is finished, and the later ones stay.
+    ///
+    /// Over `inproc` and `shm`, the room of finished packets is given back together. That is after
+    /// each quarter of the ring or of the depth, and at the end. A sender without room waits that
+    /// much longer at most. If the receiver is killed in between, its successor's gap also counts
+    /// the packets of that quarter. Over `uds` and `tcp`, one read of the socket brings many
+    /// packets, as it does for [`Subscriber::receive`].
+    ///
+    /// # Errors
+    /// [`Error::Port`] for a limit of 0; otherwise as [`Subscriber::receive`]. An error behind the
+    /// first packet is kept for the next call that receives.
+    ///
+    /// ```
+    /// # let node = stripline::node::Node::isolated()?;
+    /// # let mut publisher = node.publisher::<u32>("numbers")?;
+    /// let mut numbers = node.subscriber::<u32>("numbers")?;
+    /// # publisher.wait_for_receivers(1, std::time::Duration::from_secs(5))?;
+    /// publisher.send_many(10, 1, |index, place| place[0] = index as u32)?;
+    /// # publisher.finish()?;
+    /// let mut sum = 0;
+    /// assert_eq!(numbers.drain(4, |packet| sum += packet[0])?, 4);
+    /// assert_eq!(numbers.drain(100, |packet| sum += packet[0])?, 6);
+    /// assert_eq!((numbers.drain(100, |_| ())?, sum), (0, 45));
+    /// # Ok::<(), stripline::Error>(())
+    /// ```
+    pub fn drain(&mut self, limit: usize, mut each: impl FnMut(PacketView<'_, T>)) -> Result<usize> {
+        if limit == 0 {
+            return Err(Error::port(
+                self.name(),
+                "cannot drain up to 0 packets: the limit must be at least 1",
+            ));
+        }
+        let Received::Packet(_) = self.take(Wait::FOREVER)? else { return Ok(0) };
+        let drain = Drain(self);
+        let mut packets = 0;
+        loop {
+            each(drain.0.view());
+            drain.0.incoming.release_later();
+            packets += 1;
+            if packets == limit || !drain.0.take_another() {
+                return Ok(packets);
+            }
+        }
+    }
+
+    /// Takes another packet of a drain, if one is there.
+    #[inline(always)]
+    fn take_another(&mut self) -> bool {
+        if self.incoming.receive_next() && self.incoming.taken().payload.fits::<T>() {
+            return true;
+        }
+        self.take_another_slow()
+    }
+
+    #[cold]
+    fn take_another_slow(&mut self) -> bool {
+        self.incoming.finish_releases();
+        let found =
+            if self.incoming.is_lent() { self.fitting(Polled::Packet) } else { self.take(Wait::Never) };
+        match found {
+            Ok(found) => found.packet().is_some(),
+            Err(problem) => {
+                self.incoming.defer(problem);
+                false
+            }
+        }
+    }
+
     /// Returns, after the end of stream, the packets that were missing at its very end, if any.
     ///
     /// ```no_run
@@ -302,6 +377,7 @@ impl<T: Sample> Subscriber<T> {
     }
 
     /// Returns a view of the packet that was taken and not released.
+    #[inline(always)]
     pub(super) fn view(&self) -> PacketView<'_, T> {
         // SAFETY: called between taking a packet, which checks size and alignment, and its release;
         // the transport is not called while the subscriber is borrowed.
@@ -341,6 +417,15 @@ impl<T: Sample> Subscriber<T> {
         self.incoming.reject();
         let violation = format!("sent {bytes} bytes as samples of {} bytes", size_of::<T>());
         Err(Error::misbehaved(connection, violation))
+    }
+}
+
+/// A drain, which ends with this.
+struct Drain<'a, T: Sample>(&'a mut Subscriber<T>);
+
+impl<T: Sample> Drop for Drain<'_, T> {
+    fn drop(&mut self) {
+        self.0.incoming.end_drain();
     }
 }
 

@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use crate::link::{Incoming, OwnedPacket, Receipt};
+use crate::link::{Incoming, OwnedPacket, PacketSource, Receipt};
 use crate::packet::payload::Sample;
 use crate::packet::{Gap, Header, Order, StreamInfo};
 
@@ -40,28 +40,26 @@ pub struct PacketView<'a, T: Sample> {
 pub(super) struct PacketMeta<'a> {
     pub header: &'a Header,
     pub gap: Option<&'a Gap>,
-    pub order: Order,
-    /// Whether a packet forwarded from it carries its order.
-    pub is_ordered: bool,
-    pub stream: &'a Arc<StreamInfo>,
-    pub connection: &'a str,
+    pub source: PacketSource<'a>,
     /// Set if the packet's sender waits for it.
     pub receipt: Option<&'a Receipt>,
 }
 
 impl<'a> PacketMeta<'a> {
     /// Returns that of the packet that the link has lent.
+    #[inline(always)]
     pub(super) fn lent(incoming: &'a Incoming) -> Self {
         let taken = incoming.taken();
-        Self {
-            header: &taken.header,
-            gap: taken.gap.as_ref(),
-            order: incoming.order(),
-            is_ordered: taken.header.order().is_some(),
-            stream: incoming.stream(),
-            connection: incoming.connection(),
-            receipt: incoming.receipt(),
-        }
+        let (source, receipt) = (incoming.source(), incoming.receipt());
+        Self { header: &taken.header, gap: taken.gap.as_ref(), source, receipt }
+    }
+
+    fn order(&self) -> Order {
+        self.source.order(self.header)
+    }
+
+    fn stream(&self) -> &'a Arc<StreamInfo> {
+        self.source.stream(self.header)
     }
 }
 
@@ -118,7 +116,7 @@ impl<T: Sample> PacketView<'_, T> {
 
     /// Returns the packet's order.
     pub fn order(&self) -> Order {
-        self.meta.order
+        self.meta.order()
     }
 
     /// Returns the gap just before this packet.
@@ -128,12 +126,12 @@ impl<T: Sample> PacketView<'_, T> {
 
     /// Returns the stream it belongs to.
     pub fn stream(&self) -> &Arc<StreamInfo> {
-        self.meta.stream
+        self.meta.stream()
     }
 
     /// Returns the connection it arrived on, as `from -> to`.
     pub fn connection(&self) -> &str {
-        self.meta.connection
+        self.meta.source.connection()
     }
 
     /// Refuses the packet, as [`Packet::refuse`](super::Packet::refuse); its sender gets the reason
@@ -175,8 +173,9 @@ impl<T: Sample> Stamped for PacketView<'_, T> {}
 
 impl<T: Sample> sealed::Sealed for PacketView<'_, T> {
     fn stamps(&self) -> sealed::Stamps<'_> {
-        let PacketMeta { header, order, is_ordered, stream, .. } = self.meta;
-        sealed::Stamps { header, order: is_ordered.then_some(order), stream }
+        let PacketMeta { header, source, .. } = self.meta;
+        let order = source.is_ordered(header).then(|| source.order(header));
+        sealed::Stamps { header, order, stream: source.stream(header) }
     }
 }
 
@@ -188,6 +187,7 @@ impl<T: Sample + fmt::Debug> fmt::Debug for PacketView<'_, T> {
 }
 
 impl<'a, T: Sample> PacketView<'a, T> {
+    #[inline]
     pub(super) fn new(samples: &'a [T], meta: PacketMeta<'a>) -> Self {
         Self { samples, meta }
     }
@@ -208,15 +208,13 @@ impl<T: Sample> Deref for PacketView<'_, T> {
 
 /// Returns a view of the packet that was copied; `None` before the first.
 pub(super) fn view_of<T: Sample>(copy: &OwnedPacket) -> Option<PacketView<'_, T>> {
-    let (header, order) = copy.meta()?;
-    let meta = PacketMeta {
-        header,
-        gap: copy.gap.as_ref(),
-        order: *order,
-        is_ordered: copy.is_ordered,
-        stream: copy.stream(),
-        connection: copy.connection(),
-        receipt: None,
-    };
+    let (header, _) = copy.meta()?;
+    let meta = PacketMeta { header, gap: copy.gap.as_ref(), source: PacketSource::Copy(copy), receipt: None };
     Some(PacketView { samples: bytemuck::cast_slice(copy.bytes()), meta })
 }
+
+/// A view may go to another thread while the packet is there.
+const _: fn() = || {
+    fn is_send_and_sync<T: Send + Sync>() {}
+    is_send_and_sync::<PacketView<'_, f32>>();
+};

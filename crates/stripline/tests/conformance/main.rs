@@ -10,6 +10,7 @@
 mod dispatch;
 mod flow;
 mod large;
+mod many;
 mod matrix;
 mod model;
 mod order;
@@ -68,6 +69,27 @@ macro_rules! rules_of {
                 a_packet_given_up_is_reported_as_lost,
                 a_sender_killed_in_a_packet_leaves_nothing_of_it,
                 a_receiver_killed_in_a_packet_misses_it,
+            ]
+            many here: [
+                many_keep_the_order,
+                many_mix_with_one,
+                a_drain_stops_at_its_limit_and_at_the_end,
+                a_drain_waits_for_the_first_only,
+                a_drain_takes_from_every_connection,
+                a_drain_frees_a_blocked_sender,
+                a_sender_killed_during_a_drain_loses_nothing,
+                a_stop_ends_a_drain_behind_its_packet,
+                a_panic_in_a_drain_finishes_its_packet,
+                a_panic_while_writing_keeps_what_was_sent,
+                scopes_hold_for_each_of_many,
+                a_drain_may_refuse_a_packet,
+                many_may_be_larger_than_the_buffer,
+                many_wait_for_room_no_longer_than_a_send,
+                losses_add_up_over_many,
+                an_error_behind_a_drain_is_kept,
+                a_resequenced_port_is_drained,
+                many_go_to_every_receiver,
+                a_receiver_may_come_between_many,
             ]
             scope here: [
                 none_returns_while_the_receiver_does_not_read,

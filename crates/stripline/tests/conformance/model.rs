@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use stripline::node::{Node, Publisher, Subscriber};
-use stripline::{Error, GapReason, Received};
+use stripline::{Error, Gap, GapReason, Received};
 
 use crate::support::{await_that, expect_end, node, take};
 
@@ -21,6 +21,8 @@ enum Operation {
     Send(usize),
     TrySend(usize),
     SendTooMuch,
+    /// So many packets of so many samples.
+    SendMany(usize, usize),
     Loan {
         samples: usize,
         sent: bool,
@@ -29,20 +31,26 @@ enum Operation {
     /// Receives by one of the present receivers.
     Receive(usize),
     TryReceive(usize),
+    /// Receives up to so many packets by one of them.
+    Drain(usize, usize),
     Join,
     Leave(usize),
 }
 
 fn operation() -> impl Strategy<Value = Operation> {
-    use Operation::{Describe, Join, Leave, Loan, Receive, Send, SendTooMuch, TryReceive, TrySend};
+    use Operation::{
+        Describe, Drain, Join, Leave, Loan, Receive, Send, SendMany, SendTooMuch, TryReceive, TrySend,
+    };
     prop_oneof![
         6 => (0..500_usize).prop_map(Send),
         6 => (0..500_usize).prop_map(TrySend),
         1 => Just(SendTooMuch),
+        6 => (1..6_usize, 0..500_usize).prop_map(|(packets, samples)| SendMany(packets, samples)),
         2 => (0..500_usize, any::<bool>()).prop_map(|(samples, sent)| Loan { samples, sent }),
         1 => (0..3_u8).prop_map(Describe),
         10 => any::<usize>().prop_map(Receive),
         3 => any::<usize>().prop_map(TryReceive),
+        5 => (any::<usize>(), 1..10_usize).prop_map(|(index, limit)| Drain(index, limit)),
         1 => Just(Join),
         1 => any::<usize>().prop_map(Leave),
     ]
@@ -112,7 +120,11 @@ impl Model {
     /// Returns whether every receiver certainly takes another packet: one description may wait
     /// besides the packets.
     fn has_room(&self) -> bool {
-        let needed = usize::from(!self.described);
+        self.has_room_for(1)
+    }
+
+    fn has_room_for(&self, packets: usize) -> bool {
+        let needed = packets - 1 + usize::from(!self.described);
         self.seats.iter().all(|seat| seat.has_room(needed))
     }
 
@@ -170,6 +182,15 @@ impl Model {
                 let samples = vec![0; self.publisher.in_place_samples_max() + 1];
                 assert!(matches!(self.publisher.try_send(&samples), Err(Error::TooLarge { .. })));
             }
+            Operation::SendMany(packets, count) if self.has_room_for(packets) => {
+                self.describe();
+                let first = self.sequence;
+                let write = |index: usize, place: &mut [u16]| place.fill(first as u16 + index as u16);
+                self.publisher.send_many(packets, count, write).unwrap();
+                for sequence in first..first + packets as u64 {
+                    self.accepted(samples(count, sequence));
+                }
+            }
             Operation::Loan { samples: count, sent } => {
                 let samples = samples(count, self.sequence);
                 let loaned = self.publisher.try_loan(count).map(|mut loan| {
@@ -196,6 +217,10 @@ impl Model {
                 let waits = matches!(operation, Operation::Receive(_));
                 self.seats[index].receive(waits);
             }
+            Operation::Drain(index, limit) if !self.seats.is_empty() => {
+                let index = index % self.seats.len();
+                self.seats[index].drain(limit);
+            }
             Operation::Join if self.seats.len() < 4 => {
                 let subscriber = node.subscriber(TOPIC).unwrap();
                 let may_resume = self.somebody_left;
@@ -214,7 +239,12 @@ impl Model {
                 self.somebody_left = true;
                 self.await_seats();
             }
-            Operation::Receive(_) | Operation::TryReceive(_) | Operation::Join | Operation::Leave(_) => {}
+            Operation::Receive(_)
+            | Operation::TryReceive(_)
+            | Operation::Drain(..)
+            | Operation::SendMany(..)
+            | Operation::Join
+            | Operation::Leave(_) => {}
         }
         assert_eq!(self.publisher.sequence(), self.sequence);
     }
@@ -254,9 +284,31 @@ impl Seat {
         let parcel = take(&mut self.subscriber);
         let got = Expected { sequence: parcel.sequence, samples: parcel.samples, stream: parcel.stream };
         assert_eq!(got, expected);
-        if let Some(gap) = parcel.gap {
+        self.check_gap(&expected, parcel.gap.as_ref());
+    }
+
+    fn drain(&mut self, limit: usize) {
+        if self.queue.is_empty() {
+            return self.receive(false);
+        }
+        let mut drained = Vec::new();
+        let packets = self.subscriber.drain(limit, |packet| {
+            let (sequence, stream) = (packet.sequence(), packet.stream().id.clone());
+            drained.push((Expected { sequence, samples: packet.to_vec(), stream }, packet.gap().copied()));
+        });
+        assert_eq!(packets.unwrap(), drained.len());
+        assert!((1..=limit).contains(&drained.len()));
+        for (got, gap) in drained {
+            let expected = self.queue.pop_front().unwrap();
+            assert_eq!(got, expected);
+            self.check_gap(&expected, gap.as_ref());
+        }
+    }
+
+    fn check_gap(&mut self, before: &Expected, gap: Option<&Gap>) {
+        if let Some(gap) = gap {
             assert!(self.may_resume, "{gap:?}");
-            assert_eq!((gap.reason, gap.first + gap.packets), (GapReason::PeerRestart, expected.sequence));
+            assert_eq!((gap.reason, gap.first + gap.packets), (GapReason::PeerRestart, before.sequence));
         }
         self.may_resume = false;
     }

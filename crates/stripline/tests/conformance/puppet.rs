@@ -173,6 +173,14 @@ impl Stage {
                 }
                 return publisher.sequence().to_string();
             }
+            "send-many" => {
+                let publisher = self.publisher.as_mut().unwrap();
+                let first = publisher.sequence();
+                publisher
+                    .send_many(number(), SAMPLES, |index, place| place.fill(first + index as u64))
+                    .unwrap();
+                return publisher.sequence().to_string();
+            }
             "send-then-large" => {
                 let publisher = self.publisher.as_mut().unwrap();
                 publisher.send(&[publisher.sequence(); SAMPLES]).unwrap();

@@ -72,6 +72,23 @@ fn fork(end: End, what: &str, drops: impl Fn(), uses: impl Fn()) {
     assert_eq!(status, 0, "{what}: the child failed");
 }
 
+/// Forks within `act`, where that calls its argument. The child comes back from there, and then has
+/// to succeed by `is_right`.
+fn fork_inside<T>(act: impl FnOnce(&dyn Fn()) -> T, is_right: impl FnOnce(&T) -> bool) -> T {
+    let parent = std::process::id();
+    // SAFETY: as in `fork`.
+    let result = act(&|| _ = unsafe { libc::fork() });
+    if std::process::id() != parent {
+        // SAFETY: ends the child.
+        unsafe { libc::_exit(if is_right(&result) { 0 } else { 1 }) };
+    }
+    let mut status = 0;
+    // SAFETY: `status` lives across the call.
+    assert!(unsafe { libc::wait(&mut status) } > 0);
+    assert_eq!(status, 0);
+    result
+}
+
 #[track_caller]
 fn assert_forked(what: &str, error: impl std::fmt::Display) {
     let error = error.to_string();
@@ -127,6 +144,8 @@ pub fn packets(transport: &str) {
             assert_forked("loan", tx.loan(1).map(drop).unwrap_err());
             assert_forked("wait", tx.wait_for_receivers(1, DEADLINE).unwrap_err());
             assert_eq!((tx.receivers(), rx.senders()), (0, 0));
+            assert_forked("send_many", tx.send_many(2, 1, |_, _| ()).unwrap_err());
+            assert_forked("drain", rx.drain(2, |_| ()).unwrap_err());
             assert_forked("receive", rx.receive().map(drop).unwrap_err());
             assert_forked("try_receive", rx.try_receive().map(drop).unwrap_err());
             assert_forked("timeout", rx.receive_timeout(DEADLINE).map(drop).unwrap_err());
@@ -198,6 +217,37 @@ pub fn packets(transport: &str) {
             tx.send(&[11]).unwrap();
             assert_eq!(*rx.receive().unwrap().unwrap(), [11], "{what}");
             assert!(matches!(rx.try_receive().unwrap(), Received::Empty), "{what}");
+        });
+        // Inside the functions of many packets at a time, from which the child comes back.
+        with(&mut |tx, rx| {
+            let send = |forks: &dyn Fn()| {
+                tx.send_many(5, 1, |index, place| {
+                    place[0] = 12 + index as u64;
+                    if index == 2 {
+                        forks();
+                    }
+                })
+            };
+            let is_forked =
+                |error: Option<&stripline::Error>| matches!(error, Some(stripline::Error::Forked { .. }));
+            fork_inside(send, |sent| is_forked(sent.as_ref().err())).unwrap();
+            let mut next = 12;
+            let drain = |forks: &dyn Fn()| {
+                while next < 17 {
+                    rx.drain(5, |packet| {
+                        assert_eq!(*packet, [next], "{what}");
+                        next += 1;
+                        if next == 15 {
+                            forks();
+                        }
+                    })?;
+                }
+                Ok::<_, stripline::Error>(())
+            };
+            fork_inside(drain, |drained| is_forked(drained.as_ref().err())).unwrap();
+            assert_eq!(next, 17, "{what}");
+            tx.send(&[17]).unwrap();
+            assert_eq!(*rx.receive().unwrap().unwrap(), [17], "{what}");
         });
         publisher.take().unwrap().finish().unwrap();
         let mut rx = subscriber.take().unwrap();

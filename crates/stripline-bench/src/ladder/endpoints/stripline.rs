@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use stripline::node::{Node, Publisher, Subscriber, Topics};
+use stripline::node::{Node, PacketView, Publisher, Subscriber, Topics};
 use stripline::{Error, Received};
 
 use super::super::Problem;
@@ -14,6 +14,8 @@ const TIMEOUT: Duration = Duration::from_secs(15);
 /// rarely with many readers as with one.
 pub(crate) const BURST: u64 = 1024;
 const BURST_DEPTH: u32 = 4096;
+/// The packets of one `send_many`, and the most of one `drain`.
+const TOGETHER: u64 = 64;
 /// The largest depth: the ring's bytes are the bound, as with the bare ring.
 const DEPTH: u32 = 65_536;
 
@@ -103,6 +105,70 @@ impl Side for Passing {
             loan.send().map_err(text_of)?;
         }
         Ok(())
+    }
+}
+
+/// Connects one side of a stream of packets that are sent and received many at a time.
+pub(crate) fn connect_many<'n>(
+    case: &Case,
+    place: u32,
+    node: &'n Node,
+) -> Result<Box<dyn Side + 'n>, Problem> {
+    if place == 0 {
+        let mut sender = StriplineSender::new(node, "there", case.size)?;
+        sender.wait(1)?;
+        return Ok(Box::new(ManySource { sender, next: 0 }));
+    }
+    let mut receiver = StriplineReceiver::new(node, "there")?;
+    receiver.wait()?;
+    Ok(Box::new(ManySink { receiver, count: Count::default() }))
+}
+
+struct ManySource {
+    sender: StriplineSender,
+    next: u64,
+}
+
+impl Side for ManySource {
+    fn block(&mut self, count: u64) -> Result<(), Problem> {
+        let end = self.next + count;
+        while self.next < end {
+            let (first, packets) = (self.next, (end - self.next).min(TOGETHER));
+            let write = |index: usize, place: &mut [u8]| measure::write(place, first + index as u64);
+            self.sender.publisher.send_many(packets as usize, self.sender.size, write).map_err(text_of)?;
+            self.next += packets;
+        }
+        Ok(())
+    }
+}
+
+struct ManySink {
+    receiver: StriplineReceiver,
+    count: Count,
+}
+
+impl Side for ManySink {
+    fn block(&mut self, count: u64) -> Result<(), Problem> {
+        self.count.end += count;
+        while self.count.expected < self.count.end {
+            let limit = (self.count.end - self.count.expected).min(TOGETHER) as usize;
+            let (count, mut problem) = (&mut self.count, None);
+            let take = |packet: PacketView<'_, u8>| match measure::read(&packet) {
+                Ok(number) => count.take(number),
+                Err(found) => problem = Some(found),
+            };
+            let drained = self.receiver.0.drain(limit, take).map_err(text_of)?;
+            match problem {
+                Some(problem) => return Err(problem),
+                None if drained == 0 => return Err("the stream ended early".into()),
+                None => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn losses(&self) -> [u64; 2] {
+        [self.count.lost, self.count.reordered]
     }
 }
 

@@ -145,9 +145,34 @@ impl RingInlet {
         }
         fail_point!("release");
         if self.reader.release() {
-            fail_point!("release-stored");
-            self.doorbells.space.notify();
+            self.notify_space();
         }
+    }
+
+    /// Releases a frame used in place, and leaves the store of the cursor to
+    /// [`RingInlet::finish_releases`]. Others are released at once.
+    #[inline(always)]
+    pub(crate) fn release_later(&mut self) {
+        if self.copy.is_some() {
+            return self.release();
+        }
+        fail_point!("release");
+        if self.reader.release_later() {
+            self.notify_space();
+        }
+    }
+
+    /// Stores the cursor if [`RingInlet::release_later`] has left that to do.
+    pub(crate) fn finish_releases(&mut self) {
+        if self.reader.finish_releases() {
+            self.notify_space();
+        }
+    }
+
+    #[cold]
+    fn notify_space(&self) {
+        fail_point!("release-stored");
+        self.doorbells.space.notify();
     }
 
     /// Releases the copy of a frame; true: the reader has released the frame itself.

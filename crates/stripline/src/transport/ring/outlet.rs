@@ -183,6 +183,27 @@ impl RingOutlet {
         fail_point!("publish-woken");
     }
 
+    /// Publishes as [`RingOutlet::publish_with`] does, but leaves the count and the check for
+    /// sleepers to [`RingOutlet::finish_publishing`]. No receiver may be lossy.
+    #[inline(always)]
+    pub(crate) fn publish_later_with<const WORDS: usize>(&mut self, bytes: usize, words: [u64; WORDS]) {
+        debug_assert!(!self.fresh);
+        fail_point!("publish");
+        self.writer.publish_later_with(bytes, words);
+        fail_point!("publish-committed");
+    }
+
+    /// Completes what [`RingOutlet::publish_later_with`] has begun.
+    pub(crate) fn finish_publishing(&mut self) {
+        if !self.writer.finish_publishing() {
+            return;
+        }
+        if self.writer.may_have_sleepers() {
+            self.wake_sleepers();
+        }
+        fail_point!("publish-woken");
+    }
+
     fn detach(&mut self, index: usize) {
         fail_point!("writer-detach");
         let reader = self.readers.swap_remove(index);
