@@ -196,7 +196,7 @@ impl<S: Serialize, R: DeserializeOwned> ControlChannel<S, R> {
             Err(e) if e.kind() == ErrorKind::ConnectionReset => return Ok(false),
             Err(e) => return Err(e),
         }
-        words.extend(messages::take(&mut self.incoming, MESSAGE_MAX)?);
+        messages::take(&mut self.incoming, MESSAGE_MAX, words)?;
         Ok(true)
     }
 

@@ -331,7 +331,9 @@ impl RendezvousPeer {
                 break;
             }
         }
-        messages::take(&mut self.received, MESSAGE_MAX).ok()
+        let mut messages = Vec::new();
+        messages::take(&mut self.received, MESSAGE_MAX, &mut messages).ok()?;
+        Some(messages)
     }
 }
 
@@ -348,6 +350,7 @@ fn message_length(bytes: &[u8]) -> Result<Option<usize>, String> {
 }
 
 fn is_join(mut message: Vec<u8>) -> bool {
-    let messages = messages::take(&mut message, MESSAGE_MAX).unwrap_or_default();
-    matches!(messages[..], [DiscoveryMessage::Join { version: VERSION }])
+    let mut messages = Vec::new();
+    let taken = messages::take(&mut message, MESSAGE_MAX, &mut messages);
+    taken.is_ok() && matches!(messages[..], [DiscoveryMessage::Join { version: VERSION }])
 }
