@@ -336,6 +336,10 @@ impl Incoming {
             if let found @ Polled::Packet = self.poll_ready() {
                 return Ok(found);
             }
+            // A peer can make its doorbell ring all the time.
+            if wait.is_expired() {
+                return self.poll_all();
+            }
             spins = 0;
         }
     }

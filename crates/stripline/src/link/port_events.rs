@@ -57,9 +57,11 @@ impl PortEvents {
     }
 
     fn notify(&self) {
+        // The doorbell before the flag, and `drain` the other way round: a doorbell that still rings
+        // has its flag set. Otherwise no sleep at the port would last.
+        self.doorbell.notify();
         // Release: pairs with nothing but the flag; the lock orders the contents.
         self.pending.store(true, Ordering::Release);
-        self.doorbell.notify();
         self.wakers.wake();
     }
 
@@ -88,5 +90,50 @@ impl PortEvents {
 
     pub(crate) fn doorbell(&self) -> &Doorbell {
         &self.doorbell
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsFd;
+    use std::sync::Barrier;
+    use std::time::Instant;
+
+    use super::*;
+    use crate::sys::doorbell::PollSet;
+
+    /// Fails after some rounds if the flag is set before the doorbell rings.
+    #[test]
+    fn a_doorbell_does_not_ring_on_after_its_event_was_taken() {
+        const ROUNDS: usize = 5000;
+        let events = PortEvents::new().unwrap();
+        let round = Barrier::new(2);
+        let mut rang_on = 0;
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for _ in 0..ROUNDS {
+                    events.push(PortEvent::Abandoned(String::new()));
+                    round.wait();
+                    round.wait();
+                }
+            });
+            for _ in 0..ROUNDS {
+                let mut taken = 0;
+                while taken == 0 {
+                    if events.is_pending() {
+                        taken = events.drain().len();
+                    }
+                }
+                round.wait();
+                let mut poll_set = PollSet::default();
+                poll_set.readable(events.doorbell().as_fd());
+                let rings = poll_set.wait(Some(Instant::now())).unwrap();
+                rang_on += usize::from(rings && !events.is_pending());
+                events.drain();
+                // The next event is pushed after this.
+                round.wait();
+            }
+        });
+        assert_eq!(rang_on, 0, "of {ROUNDS}");
     }
 }

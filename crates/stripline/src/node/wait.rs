@@ -78,6 +78,7 @@ pub(super) fn wait_until(
     doorbell: Option<&Doorbell>,
     deadline: Option<Instant>,
 ) -> Result<Vec<usize>> {
+    let mut has_slept = false;
     loop {
         let mut ready = Vec::new();
         for (index, link) in links.iter_mut().enumerate() {
@@ -85,9 +86,12 @@ pub(super) fn wait_until(
                 ready.push(index);
             }
         }
-        if !ready.is_empty() {
+        // A peer can make its doorbell ring all the time.
+        let is_over = has_slept && deadline.is_some_and(|deadline| Instant::now() >= deadline);
+        if !ready.is_empty() || is_over {
             return Ok(ready);
         }
+        has_slept = true;
         if links.iter().any(|link| link.stop().is_stopped()) {
             return Err(Error::Stopped);
         }
@@ -114,5 +118,27 @@ pub(super) fn wait_until(
         if !goes_on {
             return Ok(ready);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::link::{ConnectionOptions, PortEvents};
+    use crate::terms::LinkOptions;
+    use crate::transport::StopToken;
+
+    /// Hangs if the wait checks its deadline only when nothing rings.
+    #[test]
+    fn a_doorbell_that_rings_for_nothing_holds_up_no_timeout() {
+        let events = Arc::new(PortEvents::new().unwrap());
+        let options_for = Arc::new(|_: &str| ConnectionOptions::new(&LinkOptions::default()));
+        let stop = StopToken::new().unwrap();
+        let mut port = Incoming::new("in".into(), Arc::clone(&events), options_for, stop, true, None);
+        events.doorbell().notify();
+        let deadline = Instant::now() + Duration::from_millis(1);
+        assert!(wait_until(&mut [&mut port], None, Some(deadline)).unwrap().is_empty());
     }
 }

@@ -61,3 +61,26 @@ impl Incoming {
         parked
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::link::{ConnectionOptions, Polled, PortEvents};
+    use crate::terms::LinkOptions;
+    use crate::transport::StopToken;
+
+    /// Hangs if a wait checks its deadline only when nothing rings.
+    #[test]
+    fn a_doorbell_that_rings_for_nothing_holds_up_no_timeout() {
+        let events = Arc::new(PortEvents::new().unwrap());
+        let options_for = Arc::new(|_: &str| ConnectionOptions::new(&LinkOptions::default()));
+        let stop = StopToken::new().unwrap();
+        let mut port = Incoming::new("in".into(), Arc::clone(&events), options_for, stop, true, None);
+        events.doorbell().notify();
+        let found = port.receive(Wait::within(Duration::from_millis(1))).unwrap();
+        assert!(matches!(found, Polled::Empty));
+    }
+}

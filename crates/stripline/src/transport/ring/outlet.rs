@@ -328,7 +328,8 @@ impl RingOutlet {
 
     /// Sleeps until a reader has made space, a reader came or went, or the wait is over.
     fn sleep(&mut self, slowest: ReaderId, wait: Wait) -> Result<()> {
-        if matches!(wait, Wait::Never) {
+        // Before each sleep: a reader can make its doorbell ring all the time.
+        if matches!(wait, Wait::Never) || wait.is_expired() {
             return Err(Error::Full { connection: self.connection_of(slowest) });
         }
         let mut poll_set = PollSet::default();
@@ -340,12 +341,9 @@ impl RingOutlet {
         }
         let look_again = Instant::now() + RECHECK_INTERVAL;
         let deadline = wait.deadline().map_or(look_again, |deadline| deadline.min(look_again));
-        let fired = poll_set.wait(Some(deadline))?;
+        poll_set.wait(Some(deadline))?;
         fail_point!("writer-wake");
         self.drain_doorbell();
-        if !fired && wait.is_expired() {
-            return Err(Error::Full { connection: self.connection_of(slowest) });
-        }
         Ok(())
     }
 

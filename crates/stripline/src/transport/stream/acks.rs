@@ -103,8 +103,9 @@ impl StreamAckSender {
         if self.is_backlogged.load(Ordering::Acquire)
             && let Some(doorbell) = &self.backlog_doorbell
         {
+            let mut backlog = lock(&self.backlog);
             doorbell.drain();
-            self.send(&mut lock(&self.backlog));
+            self.send(&mut backlog);
         }
     }
 
@@ -135,12 +136,15 @@ impl StreamAckSender {
             socket.close();
         }
         let is_backlogged = self.backlog_doorbell.is_some() && !backlog.acks.is_empty();
-        // Under the lock. Release: a thread that sees it finds the backlog.
+        // Under the lock, so that the doorbell rings only while there is a backlog. Release: a thread
+        // that sees the flag finds the backlog.
         if self.is_backlogged.swap(is_backlogged, Ordering::AcqRel) != is_backlogged
-            && is_backlogged
             && let Some(doorbell) = &self.backlog_doorbell
         {
-            doorbell.notify();
+            match is_backlogged {
+                true => doorbell.notify(),
+                false => drop(doorbell.drain()),
+            }
         }
     }
 }
@@ -377,6 +381,40 @@ mod tests {
         assert_eq!(acks.read_from(&ours), Ok(false));
         assert!(acks.has_left && !acks.is_open());
         assert_eq!(acks.ack(), Some(Err("why".into())));
+    }
+
+    /// A backlog that is gone must not keep the receiver's thread awake.
+    #[test]
+    fn the_doorbell_rings_only_while_there_is_a_backlog() {
+        let (ours, theirs) = std::os::unix::net::UnixStream::pair().unwrap();
+        let socket = Arc::new(Socket::from(ours));
+        let sender = StreamAckSender::new(&socket, Some(Doorbell::new().unwrap()));
+        let (mut sequence, mut taken) = (0, vec![0; 1 << 20]);
+        let rings = || {
+            let mut poll_set = crate::sys::doorbell::PollSet::default();
+            poll_set.readable(sender.backlog_doorbell().0.unwrap().as_fd());
+            poll_set.wait(Some(std::time::Instant::now())).unwrap()
+        };
+        for retries in [false, true] {
+            while !sender.backlog_doorbell().1 {
+                AckSender::send(&sender, sequence, Ack::Finished);
+                sequence += 1;
+            }
+            assert!(rings());
+            if retries {
+                // The socket is still full: the thread waits for room in it.
+                sender.retry();
+                assert!(!rings() && sender.backlog_doorbell().1);
+            }
+            assert!(io::Read::read(&mut &theirs, &mut taken).unwrap() > 0);
+            if retries {
+                sender.retry()
+            } else {
+                AckSender::send(&sender, sequence, Ack::Finished)
+            }
+            assert!(!sender.backlog_doorbell().1);
+            assert!(!rings(), "with {retries}");
+        }
     }
 
     #[test]
