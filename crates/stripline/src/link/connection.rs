@@ -74,7 +74,7 @@ pub(super) struct IncomingConnection {
     pub expected: Option<u64>,
     pub expected_sample: Option<u64>,
     /// The sample index of a packet with a header that carries none.
-    next_sample: u64,
+    pub next_sample: u64,
     /// Whether the next gap is due to a restart and not to the policy.
     pub resuming: bool,
     pub gap: Option<Gap>,
@@ -168,6 +168,11 @@ impl IncomingConnection {
 
     pub(super) fn connection(&self) -> u16 {
         self.connection
+    }
+
+    /// Returns whether a packet of the expected number needs no other check.
+    pub(super) fn is_steady(&self) -> bool {
+        self.is_steady
     }
 
     /// Closes the connection: nothing arrives over it any more.

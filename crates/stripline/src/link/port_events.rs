@@ -67,6 +67,7 @@ impl PortEvents {
 
     /// Returns whether events are pending. Relaxed: the doorbell makes sure that they are noticed
     /// eventually.
+    #[inline]
     pub(crate) fn is_pending(&self) -> bool {
         self.pending.load(Ordering::Relaxed)
     }

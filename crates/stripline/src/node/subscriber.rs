@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::error::{Error, Result};
-use crate::link::{FrameRef, Incoming, Polled};
+use crate::link::{FrameRef, Incoming, PacketSource, Polled};
 use crate::packet::payload::Sample;
-use crate::packet::{Gap, Order, StreamInfo};
+use crate::packet::{Gap, Header, Order, StreamInfo};
 use crate::terms::Resequence;
 use crate::transport::Wait;
 
@@ -210,16 +210,26 @@ impl<T: Sample> Subscriber<T> {
                 "cannot drain up to 0 packets: the limit must be at least 1",
             ));
         }
-        let Received::Packet(_) = self.take(Wait::FOREVER)? else { return Ok(0) };
         let drain = Drain(self);
         let mut packets = 0;
         loop {
+            let steady = |header: &Header, payload: FrameRef, source: PacketSource<'_>| {
+                // SAFETY: just lent; `drain_steady` releases it after this, and has checked it.
+                let samples = unsafe { payload.get() };
+                each(PacketView::new(samples, PacketMeta { header, gap: None, source, receipt: None }));
+            };
+            let (more, is_empty) =
+                drain.0.incoming.drain_steady(limit - packets, FrameRef::fits::<T>, steady);
+            packets += more;
+            if packets == limit || packets > 0 && (is_empty || !drain.0.take_another()) {
+                return Ok(packets);
+            }
+            if packets == 0 && !matches!(drain.0.take(Wait::FOREVER)?, Received::Packet(_)) {
+                return Ok(0);
+            }
             each(drain.0.view());
             drain.0.incoming.release_later();
             packets += 1;
-            if packets == limit || !drain.0.take_another() {
-                return Ok(packets);
-            }
         }
     }
 

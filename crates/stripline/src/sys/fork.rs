@@ -85,6 +85,12 @@ impl<T> Local<T> {
         self.process.is_current()
     }
 
+    /// Returns the process that made it.
+    #[inline(always)]
+    pub(crate) fn process(&self) -> OwnerProcess {
+        self.process
+    }
+
     /// Checks like [`OwnerProcess::check`].
     #[inline(always)]
     pub(crate) fn check(&self, what: impl FnOnce() -> String) -> Result<()> {

@@ -68,6 +68,7 @@ impl StopToken {
         self.wakers.wake();
     }
 
+    #[inline]
     pub(crate) fn is_stopped(&self) -> bool {
         // Relaxed: a late read costs one more packet and orders no other data.
         self.flag.load(Ordering::Relaxed)

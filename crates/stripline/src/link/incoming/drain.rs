@@ -1,10 +1,62 @@
 //! Methods of `Incoming` for a receiver that takes many packets at a time.
 
-use super::{Incoming, Polled};
+use super::{Incoming, IncomingConnection, Polled};
 use crate::error::{Error, Result};
+use crate::fail_point::fail_point;
+use crate::link::{FrameRef, PacketSource};
+use crate::packet::Header;
 use crate::transport::AnyInlet;
 
 impl Incoming {
+    /// Passes on packets of a steady stream, up to `limit`, while they are in the port's only ring
+    /// and nothing else is due. Each is released as by [`Incoming::release_later`]. Returns their
+    /// number, and whether the ring is empty. Anything else is left to the next receive, as is a
+    /// packet for which `fits` is false.
+    #[inline(always)]
+    pub(crate) fn drain_steady(
+        &mut self,
+        limit: usize,
+        fits: fn(FrameRef) -> bool,
+        mut each: impl FnMut(&Header, FrameRef, PacketSource<'_>),
+    ) -> (usize, bool) {
+        let Self { connections, events, stop, taken, is_lent, unknown, sample_size, resequencer, .. } = self;
+        let process = connections.process();
+        let [connection] = &mut ***connections else { return (0, false) };
+        let (number, is_steady) = (connection.connection(), connection.is_steady());
+        let IncomingConnection {
+            inlet, name, streams, options, expected, expected_sample, next_sample, ..
+        } = connection;
+        let (Some(AnyInlet::Ring(ring)), Some(expected)) = (inlet, expected) else { return (0, false) };
+        if resequencer.is_some() || !is_steady || !process.is_current() {
+            return (0, false);
+        }
+        (taken.connection, taken.taken_ns, taken.gap, taken.receipt) = (0, 0, None, None);
+        let mut packets = 0;
+        while packets < limit && process.is_current() && !events.is_pending() && !stop.is_stopped() {
+            let Some(frame) = ring.try_next_new() else { return (packets, true) };
+            let Some(payload) = taken.header.split_short(frame, *next_sample) else { break };
+            let payload = FrameRef::new(payload);
+            if *expected != taken.header.sequence || !fits(payload) {
+                break;
+            }
+            fail_point!("receive");
+            (taken.payload, *is_lent) = (payload, true);
+            *expected = expected.wrapping_add(1);
+            *next_sample = next_sample.wrapping_add(sample_size.samples_in(payload.bytes()));
+            *expected_sample = Some(*next_sample);
+            options.stats.packet(payload.bytes());
+            each(&taken.header, payload, PacketSource::Connection { name, number, streams, unknown });
+            *is_lent = false;
+            packets += 1;
+            // A child that `each` forked leaves the packet to its parent.
+            if !process.is_current() {
+                break;
+            }
+            ring.release_later();
+        }
+        (packets, false)
+    }
+
     /// Releases the packet lent, but leaves the store of a ring's cursor to
     /// [`Incoming::finish_releases`], if the packet needs nothing else. Until then, only
     /// [`Incoming::receive_next`] may take the next one.
