@@ -199,12 +199,13 @@ impl Reader {
         if !self.in_place || self.current.is_some() {
             return None;
         }
+        let position = self.position;
+        let (commit, header) = self.data.words(position);
         // The orderings are those of `find_next`.
-        if !self.is_committed(Ordering::Acquire) {
+        if commit.load(Ordering::Acquire) != commit_word(position) {
             return None;
         }
-        let position = self.position;
-        let (len, count) = parse_header(self.data.header(position).load(Ordering::Relaxed));
+        let (len, count) = parse_header(header.load(Ordering::Relaxed));
         if len > self.data.frame_max() || count != self.count as u32 {
             return None;
         }

@@ -1,55 +1,57 @@
 //! The number of samples in a payload.
 
-use std::num::NonZeroU64;
+use crate::terms::LinkOptions;
 
-/// The size of a port's samples, in the form that counts them fastest.
+/// The size of a port's samples, in the form that counts them fastest: a multiplication. A division
+/// takes longer than all the rest of a receive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum SampleSize {
-    /// A message counts as one sample.
-    Message,
-    /// 2 to this power, in bytes. A division takes longer than all the rest of a receive.
-    PowerOfTwo(u32),
-    /// In bytes.
-    Other(NonZeroU64),
+pub(crate) struct SampleSize {
+    /// 2^63 over the size in bytes, rounded up; 0: packets are messages.
+    factor: u64,
+    /// Samples of a packet of any length: 1 for a message.
+    at_least: u64,
 }
 
 impl SampleSize {
     /// Takes the size in bytes; `None` or 0: packets are messages.
     pub(crate) fn new(bytes: Option<usize>) -> Self {
-        match bytes.and_then(|bytes| NonZeroU64::new(bytes as u64)) {
-            None => Self::Message,
-            Some(bytes) if bytes.is_power_of_two() => Self::PowerOfTwo(bytes.trailing_zeros()),
-            Some(bytes) => Self::Other(bytes),
+        match bytes.unwrap_or(0) {
+            0 => Self { factor: 0, at_least: 1 },
+            // No packet has a sample of more than 4 GiB.
+            bytes => Self { factor: (1u64 << 63).div_ceil((bytes as u64).min(1 << 32)), at_least: 0 },
         }
     }
 
-    /// Returns the number of whole samples in that many bytes.
+    /// Returns the number of whole samples in a packet of that many bytes.
+    ///
+    /// It is exact. The factor is too large by less than 1, so the quotient by less than bytes /
+    /// 2^63. A quotient below the next whole number is below it by 1 / size at least, which is
+    /// more.
     #[inline(always)]
     pub(crate) fn samples_in(self, bytes: usize) -> u64 {
-        match self {
-            Self::Message => 1,
-            Self::PowerOfTwo(shift) => bytes as u64 >> shift,
-            Self::Other(sample) => divide(bytes as u64, sample),
-        }
+        debug_assert!(bytes <= LinkOptions::PACKET_MAX, "a packet of {bytes} bytes");
+        (u128::from(self.factor) * bytes as u128 >> 63) as u64 + self.at_least
     }
-}
-
-/// Divides out of line, so that the registers that a division takes are free elsewhere.
-#[inline(never)]
-fn divide(bytes: u64, by: NonZeroU64) -> u64 {
-    bytes / by
 }
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
-    #[test]
-    fn every_size_counts_whole_samples() {
-        for size in 1..=40usize {
-            for bytes in [0, 1, size - 1, size, size + 1, 7 * size, 1 << 20] {
-                let samples = SampleSize::new(Some(size)).samples_in(bytes);
-                assert_eq!(samples, (bytes / size) as u64, "{bytes} bytes of {size}");
+    proptest! {
+        #[test]
+        fn every_size_counts_whole_samples(
+            size in prop_oneof![1..100usize, 1..usize::MAX, Just(1usize << 32)],
+            samples in 0..1000usize,
+            more in -1..=1isize,
+            any in 0..=LinkOptions::PACKET_MAX,
+        ) {
+            let near = size.saturating_mul(samples).saturating_add_signed(more).min(LinkOptions::PACKET_MAX);
+            for bytes in [near, any, LinkOptions::PACKET_MAX] {
+                let counted = SampleSize::new(Some(size)).samples_in(bytes);
+                prop_assert_eq!(counted, (bytes / size) as u64, "{} bytes of {}", bytes, size);
             }
         }
     }
