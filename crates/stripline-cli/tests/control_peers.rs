@@ -54,8 +54,8 @@ fn of_several_with_one_name_one_is_chosen_by_its_process() {
     wait_until("both are shown", || ports(&file.name) >= 2);
     assert!(ports(&pids[0]) < ports(&file.name));
     file.ask("set", &["--pid", &pids[0], "tone.amplitude=2"]).says(0, &[]);
-    assert_eq!(file.ask("get", &["--pid", &pids[0], "tone.amplitude"]).stdout, "2\n");
-    assert_eq!(file.ask("get", &["--pid", &pids[1], "tone.amplitude"]).stdout, "1\n");
+    file.ask("get", &["--pid", &pids[0], "tone.amplitude"]).prints("2\n");
+    file.ask("get", &["--pid", &pids[1], "tone.amplitude"]).prints("1\n");
     file.ask("get", &["--pid", "1"]).says(1, &["no waveform", "in process 1", &pids[0]]);
     file.ask("stop", &["--pid", &pids[0]]).says(0, &[]);
     // The name alone is unambiguous again.
@@ -78,7 +78,7 @@ fn many_may_ask_at_once() {
             ask.join().unwrap().says(0, &[]);
         }
     });
-    assert_eq!(file.ask("get", &["filter.high"]).stdout, "5000\n");
+    file.ask("get", &["filter.high"]).prints("5000\n");
 }
 
 #[test]
@@ -177,7 +177,7 @@ fn another_user_is_not_answered() {
     play.env(PLAY, sockets_of(running.pid()).pop().unwrap()).stdin(Stdio::null());
     let output = play.uid(ANOTHER_USER).gid(ANOTHER_USER).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    assert_eq!(file.ask("get", &["tone.amplitude"]).stdout, "1\n");
+    file.ask("get", &["tone.amplitude"]).prints("1\n");
 }
 
 /// Sends requests from a process of another user that has the socket's name.

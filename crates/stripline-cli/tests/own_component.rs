@@ -46,8 +46,7 @@ fn an_executable_is_changed_while_it_runs() {
     std::fs::write(&path, text).unwrap();
     let running = Running::start(&["run", path.to_str().unwrap()], 3);
     let set = run(&["set", &name, "gain.factor=3"]);
-    set.says(0, &[]);
-    assert_eq!(set.stdout, "gain.factor = 3 (was 1)\n");
+    set.prints("gain.factor = 3 (was 1)\n");
     run(&["set", &name, "gain.factor=-1"]).says(2, &["`factor` is -1; it must be from 0 to 1000000"]);
     run(&["stop", &name]).says(0, &[]);
     assert_eq!(running.end().0, Some(0));

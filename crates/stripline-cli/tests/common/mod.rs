@@ -46,6 +46,13 @@ impl Run {
         }
     }
 
+    /// Asserts that the command succeeded, and printed this.
+    #[track_caller]
+    pub fn prints(&self, expected: &str) {
+        self.says(0, &[]);
+        assert_eq!(self.stdout, expected, "stderr:\n{}", self.stderr);
+    }
+
     /// Asserts the exit code and that the error output has all these words.
     #[track_caller]
     pub fn says(&self, code: i32, words: &[&str]) {
