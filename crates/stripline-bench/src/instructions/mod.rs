@@ -57,8 +57,8 @@ impl std::fmt::Display for InstructionCount {
     }
 }
 
-/// Counts the instructions of a packet, for each transport and size, and over `shm` also for many
-/// packets at a time.
+/// Counts the instructions of a packet, for each transport and size, and over `shm` and `uds` also
+/// for many packets at a time.
 ///
 /// # Errors
 /// If the system refuses to step through a process, or a process fails.
@@ -70,7 +70,8 @@ impl std::fmt::Display for InstructionCount {
 /// # Ok::<(), String>(())
 /// ```
 pub fn count() -> Result<Vec<InstructionCount>, String> {
-    let ways = TRANSPORTS.map(|transport| (transport, 1)).into_iter().chain([("shm", TOGETHER)]);
+    let ways =
+        TRANSPORTS.map(|transport| (transport, 1)).into_iter().chain([("shm", TOGETHER), ("uds", TOGETHER)]);
     let cases = ways.flat_map(|(transport, together)| SIZES.map(|size| (transport, together, size)));
     cases.map(|(transport, together, size)| one(transport, together, size)).collect()
 }

@@ -21,7 +21,7 @@ impl Outlet for NullOutlet {
         }
     }
 
-    fn receivers(&self) -> usize {
+    fn receivers(&self, _: bool) -> usize {
         0
     }
 

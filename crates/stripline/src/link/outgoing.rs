@@ -242,7 +242,7 @@ impl Outgoing {
         if !self.is_own() {
             return 0;
         }
-        self.outlets.iter().map(|outlet| outlet.receivers()).sum()
+        self.outlets.iter().map(|outlet| outlet.receivers(true)).sum()
     }
 
     /// Accepts waiting receivers, for callers that must count them before the first packet is sent.
@@ -378,7 +378,7 @@ impl Outgoing {
 
     /// Returns whether there are no receivers, as far as can be checked without a system call.
     pub(crate) fn has_no_receivers(&self) -> bool {
-        self.outlets.iter().all(|outlet| outlet.has_no_receivers())
+        self.outlets.iter().all(|outlet| outlet.receivers(false) == 0)
     }
 
     /// Reserves when other work is due first, or when waiting is needed.
@@ -503,6 +503,17 @@ impl Outgoing {
             index += 1;
         }
         index
+    }
+
+    /// Sets whether packets are gathered, to leave together, and sends those gathered when they are
+    /// not.
+    pub(crate) fn gather(&mut self, gathers: bool) -> Result<()> {
+        let (wait, is_own) = (self.wait(), self.is_own());
+        match &mut **self.outlets {
+            // A child leaves it to the process that sends them.
+            [AnyOutlet::Other(only)] if is_own => only.gather(gathers, wait),
+            _ => Ok(()),
+        }
     }
 
     #[inline(never)]

@@ -30,7 +30,7 @@ impl SampleSize {
     #[inline(always)]
     pub(crate) fn samples_in(self, bytes: usize) -> u64 {
         debug_assert!(bytes <= LinkOptions::PACKET_MAX, "a packet of {bytes} bytes");
-        (u128::from(self.factor) * bytes as u128 >> 63) as u64 + self.at_least
+        ((u128::from(self.factor) * bytes as u128) >> 63) as u64 + self.at_least
     }
 }
 

@@ -235,8 +235,10 @@ impl<T: Sample> Publisher<T> {
     ///
     /// It is a loan and a send in a loop, and costs less for each packet. Over `inproc` and `shm`,
     /// a receiver that polls gets each at once. One that sleeps is woken once: before this waits
-    /// for room, or at the end. With several transports or a lossy receiver, and over `uds` and
-    /// `tcp`, the packets are sent one by one. A socket there takes one system call for each.
+    /// for room, or at the end. Over `uds` and `tcp`, up to 64 KiB of packets leave with one system
+    /// call. They are gathered until there are so many, or until the last. With several transports,
+    /// a lossy receiver or credits, and in scopes that wait for receivers, the packets are sent one
+    /// by one.
     ///
     /// # Errors
     /// As [`Publisher::loan`] and [`Loan::send`]. The packets before the error stay sent, as when
@@ -261,21 +263,24 @@ impl<T: Sample> Publisher<T> {
         mut write: impl FnMut(usize, &mut [T]),
     ) -> Result<()> {
         let bytes = samples.saturating_mul(size_of::<T>());
+        self.link().gather(true)?;
+        let gather = Gather(self);
         let mut index = 0;
         while index < packets {
-            index = self.link().send_steady_run(index, packets, bytes, samples as u64, |index, place| {
+            let link = gather.0.link();
+            index = link.send_steady_run(index, packets, bytes, samples as u64, |index, place| {
                 // SAFETY: just lent, and the port is not called before this returns.
                 write(index, unsafe { place.of::<T>().get_mut() });
             });
             // A packet without room, or one that needs more than a packet of a steady stream.
             if index < packets {
-                let mut loan = self.loan(samples)?;
+                let mut loan = gather.0.loan(samples)?;
                 write(index, &mut loan);
                 loan.send()?;
                 index += 1;
             }
         }
-        Ok(())
+        gather.0.link().gather(false)
     }
 
     /// Ends the stream and blocks until the remaining packets have left this process, ten seconds
@@ -314,6 +319,17 @@ impl<T: Sample> Publisher<T> {
     fn link(&mut self) -> &mut Outgoing {
         // Only `finish` and `drop` take it, and both consume the publisher.
         self.outgoing.as_mut().expect("a publisher has its link until it is dropped")
+    }
+}
+
+/// Packets of a publisher that may leave together. The drop sends them, also after an error, or
+/// when the function that writes them panics.
+struct Gather<'a, T: Sample>(&'a mut Publisher<T>);
+
+impl<T: Sample> Drop for Gather<'_, T> {
+    fn drop(&mut self) {
+        // The error before this one is returned, or there was none.
+        let _ = self.0.link().gather(false);
     }
 }
 

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-pub(crate) use header::{HEADER_BYTES, Header, Kind};
+pub(crate) use header::{HEADER_BYTES, Header, Kind, Outline};
 
 /// A packet's place in the order: its number where it was passed to several threads, and the origin
 /// of that number.

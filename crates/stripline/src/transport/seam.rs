@@ -82,13 +82,9 @@ pub(crate) trait Outlet: Send {
     /// Returns its constant properties.
     fn traits(&self) -> OutletTraits;
 
-    /// Returns the number of receivers connected now.
-    fn receivers(&self) -> usize;
-
-    /// Returns whether there are no receivers, as far as can be checked without a system call.
-    fn has_no_receivers(&self) -> bool {
-        self.receivers() == 0
-    }
+    /// Returns the number of receivers connected now. Unless it may poll the system, it counts all
+    /// not yet found gone.
+    fn receivers(&self, polls_system: bool) -> usize;
 
     /// Accepts receivers that came, and removes those that left. Cheap when nothing has changed.
     fn admit(&mut self) -> Admitted;
@@ -108,6 +104,12 @@ pub(crate) trait Outlet: Send {
 
     /// Sends the first `bytes` of the reserved room.
     fn publish(&mut self, bytes: usize, wait: Wait) -> Result<()>;
+
+    /// Sets whether frames may be kept, to be sent together with later ones, and sends those kept
+    /// when they may not. Where each frame is in the receivers' memory at once, this does nothing.
+    fn gather(&mut self, _gathers: bool, _wait: Wait) -> Result<()> {
+        Ok(())
+    }
 
     /// Waits until every receiver of the packet published last has acknowledged it. A receiver that
     /// left before is not waited for.

@@ -80,6 +80,7 @@ macro_rules! rules_of {
                 a_sender_killed_during_a_drain_loses_nothing,
                 a_stop_ends_a_drain_behind_its_packet,
                 a_panic_in_a_drain_finishes_its_packet,
+                packets_leave_together_where_each_takes_a_system_call,
                 a_panic_while_writing_keeps_what_was_sent,
                 scopes_hold_for_each_of_many,
                 a_drain_may_refuse_a_packet,

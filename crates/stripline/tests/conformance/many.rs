@@ -272,6 +272,38 @@ pub fn a_panic_in_a_drain_finishes_its_packet(transport: &'static str) {
     expect_end(&mut subscriber);
 }
 
+/// Checks when packets reach a receiver that polls: over memory each at once, over sockets
+/// together.
+pub fn packets_leave_together_where_each_takes_a_system_call(transport: &'static str) {
+    let node = node(transport, "");
+    let (mut publisher, mut subscriber) = pair::<u64>(&node, "numbers");
+    publisher.send(&[0]).unwrap();
+    take_number(&mut subscriber, 0);
+    let leave_together = matches!(transport, "uds" | "tcp");
+    // 100 packets of 64 bytes fit in 64 KiB. Of 8848 bytes, eight leave at a time.
+    for (samples, fits) in [(1, true), (1100, false)] {
+        let mut taken = 0;
+        let first = publisher.sequence();
+        publisher
+            .send_many(100, samples, |index, place| {
+                place.fill(first + index as u64);
+                while let Received::Packet(packet) = subscriber.try_receive().unwrap() {
+                    assert_eq!((packet.sequence(), packet[0]), (first + taken, first + taken));
+                    taken += 1;
+                }
+            })
+            .unwrap();
+        match (leave_together, fits) {
+            (true, true) => assert_eq!(taken, 0),
+            (true, false) => assert_eq!(taken, 96),
+            (false, _) => assert_eq!(taken, 99),
+        }
+        for number in first + taken..first + 100 {
+            assert_eq!(take_number(&mut subscriber, number).samples, vec![number; samples]);
+        }
+    }
+}
+
 pub fn a_panic_while_writing_keeps_what_was_sent(transport: &'static str) {
     let node = node(transport, "");
     let (mut publisher, mut subscriber) = pair::<u64>(&node, "numbers");

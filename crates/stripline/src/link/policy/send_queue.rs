@@ -130,7 +130,7 @@ impl Outlet for SendQueue {
         }
     }
 
-    fn receivers(&self) -> usize {
+    fn receivers(&self, _: bool) -> usize {
         // The thread has the number and is asked to refresh it. A caller that waits for receivers
         // asks again.
         let mut queue = lock(&self.shared.queue);
@@ -213,7 +213,7 @@ impl SendShared {
                     }
                     if std::mem::take(&mut queue.refresh_receivers) {
                         newcomers |= outlet.admit().is_new;
-                        queue.receivers = outlet.receivers();
+                        queue.receivers = outlet.receivers(true);
                     }
                     queue = self.changed.wait(queue).unwrap_or_else(PoisonError::into_inner);
                 }
@@ -229,7 +229,7 @@ impl SendShared {
             let mut queue = lock(&self.queue);
             queue.failed = outcome.err().or(queue.failed.take());
             queue.spare.push(frame);
-            queue.receivers = outlet.receivers();
+            queue.receivers = outlet.receivers(true);
         }
     }
 }

@@ -481,7 +481,7 @@ impl Outlet for RingOutlet {
         }
     }
 
-    fn receivers(&self) -> usize {
+    fn receivers(&self, _: bool) -> usize {
         self.readers.len()
     }
 

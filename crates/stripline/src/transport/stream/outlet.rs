@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 use crate::flow;
 use crate::flow::AckWait;
 use crate::inspect::Reader;
-use crate::packet::{Header, Kind};
+use crate::packet::{Header, Kind, Outline};
 use crate::sys::aligned_buffer::AlignedBuffer;
 use crate::sys::clock::now_ns;
 use crate::sys::doorbell::PollSet;
@@ -25,12 +25,19 @@ use crate::terms::{Flow, Overflow, Scope};
 use crate::transport::accept::AcceptThread;
 use crate::transport::{Admitted, BindRequest, Endpoint, Outlet, OutletTraits, StopToken, Wait};
 
+/// The most bytes of frames that are kept, to be sent together.
+const KEPT_MAX: usize = 64 * 1024;
+
 /// One port's receivers over sockets.
 pub(in crate::transport) struct StreamOutlet {
     endpoint: Endpoint,
     pub(super) receivers: Vec<StreamReceiver>,
     pub(super) accept_queue: Arc<AcceptQueue>,
+    /// The frames kept, and then the one reserved.
     frame: AlignedBuffer,
+    /// Bytes of the frames kept. While there are some, every receiver blocks and is free.
+    kept: usize,
+    gathers: bool,
     frame_max: usize,
     partial_writer: Option<PartialWriter>,
     /// The number of the next packet.
@@ -91,6 +98,8 @@ impl StreamOutlet {
             receivers: Vec::new(),
             accept_queue: Arc::new(AcceptQueue::new()?),
             frame: AlignedBuffer::default(),
+            kept: 0,
+            gathers: false,
             frame_max: frame_max(request.options.buffer),
             partial_writer: None,
             next_sequence: 0,
@@ -253,6 +262,61 @@ impl StreamOutlet {
             outcome = (&mut &*receiver.socket).write(&self.frame.bytes()[sent..bytes]);
         }
     }
+
+    /// Returns the room for a frame of that many bytes, behind those kept.
+    fn place(&mut self, bytes: usize) -> &mut [u8] {
+        self.frame.grow(self.kept + bytes.next_multiple_of(16));
+        &mut self.frame.bytes_mut()[self.kept..][..bytes]
+    }
+
+    /// Returns whether the frame published last, with those kept up to `end`, may wait for more. A
+    /// packet that its sender waits for may not, nor one that counts against credits.
+    fn keeps(&self, outline: Outline, end: usize) -> bool {
+        let is_free = |receiver: &StreamReceiver| {
+            receiver.blocks && receiver.is_free() && receiver.acks.flow_sender.is_none()
+        };
+        outline.kind == Kind::Data as u8
+            && outline.flags & !Header::ORDERED == 0
+            && end < KEPT_MAX
+            && self.receivers.iter().all(is_free)
+    }
+
+    fn send_kept(&mut self, wait: Wait) -> Result<()> {
+        match std::mem::take(&mut self.kept) {
+            0 => Ok(()),
+            kept => self.write_to_all(kept, false, true, wait),
+        }
+    }
+
+    /// Writes the first `end` bytes to every receiver: a frame, or several packets.
+    fn write_to_all(&mut self, end: usize, continued: bool, is_packet: bool, wait: Wait) -> Result<()> {
+        let mut outcome = Ok(());
+        for index in 0..self.receivers.len() {
+            if continued && !self.receivers[index].blocks {
+                self.send_continuation(index, end);
+                continue;
+            }
+            let receiver = &mut self.receivers[index];
+            receiver.mid_packet = true;
+            if !receiver.is_free() && !self.settle(index) {
+                self.receivers[index].postpone(&self.frame.bytes()[..end]);
+                continue;
+            }
+            let receiver = &mut self.receivers[index];
+            receiver.next_sequence.store(self.next_sequence, Ordering::Relaxed);
+            if let Some(flow_sender) = receiver.acks.flow_sender.as_mut().filter(|_| is_packet) {
+                flow_sender.send();
+            }
+            match (&mut &*receiver.socket).write(&self.frame.bytes()[..end]) {
+                Ok(sent) if sent == end => {}
+                first => outcome = self.send_rest(index, end, first, wait).and(outcome),
+            }
+        }
+        if self.receivers.iter().any(|receiver| receiver.dead) {
+            self.remove_dead();
+        }
+        outcome
+    }
 }
 
 impl Outlet for StreamOutlet {
@@ -266,15 +330,17 @@ impl Outlet for StreamOutlet {
         }
     }
 
-    fn receivers(&self) -> usize {
-        self.receivers.iter().filter(|receiver| !receiver.socket.has_hung_up()).count()
-    }
-
-    fn has_no_receivers(&self) -> bool {
-        self.receivers.is_empty()
+    fn receivers(&self, polls_system: bool) -> usize {
+        let is_there = |receiver: &&StreamReceiver| !polls_system || !receiver.socket.has_hung_up();
+        self.receivers.iter().filter(is_there).count()
     }
 
     fn admit(&mut self) -> Admitted {
+        // A receiver that comes now gets no frame from before.
+        if self.accept_queue.has_accepted() {
+            // Its failures are those of receivers that leave.
+            let _ = self.send_kept(Wait::FOREVER);
+        }
         let is_new = self.attach_accepted();
         Admitted { is_new, is_lossy: self.receivers.iter().any(|receiver| !receiver.blocks) }
     }
@@ -289,8 +355,7 @@ impl Outlet for StreamOutlet {
         if self.receivers.iter_mut().any(|receiver| receiver.blocks && !receiver.settle()) {
             self.wait_partial_writes(wait, |receiver| receiver.blocks)?;
         }
-        self.frame.grow(bytes.next_multiple_of(16));
-        Ok(&mut self.frame.bytes_mut()[..bytes])
+        Ok(self.place(bytes))
     }
 
     fn try_reserve_fast(&mut self, bytes: usize) -> Option<&mut [u8]> {
@@ -304,50 +369,36 @@ impl Outlet for StreamOutlet {
         if !is_at_hand {
             return None;
         }
-        self.frame.grow(bytes.next_multiple_of(16));
-        Some(&mut self.frame.bytes_mut()[..bytes])
+        Some(self.place(bytes))
     }
 
     fn reserved(&mut self) -> &mut [u8] {
-        self.frame.bytes_mut()
+        &mut self.frame.bytes_mut()[self.kept..]
+    }
+
+    fn gather(&mut self, gathers: bool, wait: Wait) -> Result<()> {
+        self.gathers = gathers;
+        if gathers { Ok(()) } else { self.send_kept(wait) }
     }
 
     fn publish(&mut self, bytes: usize, wait: Wait) -> Result<()> {
+        let place = self.reserved();
         let whole = bytes.next_multiple_of(16);
         if bytes < whole {
-            self.frame.bytes_mut()[bytes..whole].fill(0);
+            place[bytes..whole].fill(0);
         }
-        let outline = Header::outline(self.frame.bytes());
+        let outline = Header::outline(place);
         self.next_sequence = outline.next_sequence();
         let continued = outline.flags & Header::CONTINUED != 0;
         self.in_packet = outline.flags & Header::MORE != 0;
         let is_packet = !continued && outline.kind == Kind::Data as u8;
-        let mut outcome = Ok(());
-        for index in 0..self.receivers.len() {
-            if continued && !self.receivers[index].blocks {
-                self.send_continuation(index, whole);
-                continue;
-            }
-            let receiver = &mut self.receivers[index];
-            receiver.mid_packet = true;
-            if !receiver.is_free() && !self.settle(index) {
-                self.receivers[index].postpone(&self.frame.bytes()[..whole]);
-                continue;
-            }
-            let receiver = &mut self.receivers[index];
-            receiver.next_sequence.store(self.next_sequence, Ordering::Relaxed);
-            if let Some(flow_sender) = receiver.acks.flow_sender.as_mut().filter(|_| is_packet) {
-                flow_sender.send();
-            }
-            match (&mut &*receiver.socket).write(&self.frame.bytes()[..whole]) {
-                Ok(sent) if sent == whole => {}
-                first => outcome = self.send_rest(index, whole, first, wait).and(outcome),
-            }
+        let end = self.kept + whole;
+        if self.gathers && self.keeps(outline, end) {
+            self.kept = end;
+            return Ok(());
         }
-        if self.receivers.iter().any(|receiver| receiver.dead) {
-            self.remove_dead();
-        }
-        outcome
+        self.kept = 0;
+        self.write_to_all(end, continued, is_packet, wait)
     }
 
     fn wait_acks(&mut self, ack_wait: &AckWait) -> Result<()> {
