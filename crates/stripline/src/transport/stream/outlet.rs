@@ -264,6 +264,7 @@ impl StreamOutlet {
     }
 
     /// Returns the room for a frame of that many bytes, behind those kept.
+    #[inline(always)]
     fn place(&mut self, bytes: usize) -> &mut [u8] {
         self.frame.grow(self.kept + bytes.next_multiple_of(16));
         &mut self.frame.bytes_mut()[self.kept..][..bytes]
@@ -281,6 +282,20 @@ impl StreamOutlet {
             && self.receivers.iter().all(is_free)
     }
 
+    /// Keeps the frame published last, or sends it with those kept.
+    #[cold]
+    fn publish_gathered(&mut self, outline: Outline, whole: usize, wait: Wait) -> Result<()> {
+        let end = self.kept + whole;
+        if self.keeps(outline, end) {
+            self.kept = end;
+            return Ok(());
+        }
+        self.kept = 0;
+        let continued = outline.flags & Header::CONTINUED != 0;
+        self.write_to_all(end, continued, !continued && outline.kind == Kind::Data as u8, wait)
+    }
+
+    #[cold]
     fn send_kept(&mut self, wait: Wait) -> Result<()> {
         match std::mem::take(&mut self.kept) {
             0 => Ok(()),
@@ -289,6 +304,7 @@ impl StreamOutlet {
     }
 
     /// Writes the first `end` bytes to every receiver: a frame, or several packets.
+    #[inline(always)]
     fn write_to_all(&mut self, end: usize, continued: bool, is_packet: bool, wait: Wait) -> Result<()> {
         let mut outcome = Ok(());
         for index in 0..self.receivers.len() {
@@ -392,13 +408,10 @@ impl Outlet for StreamOutlet {
         let continued = outline.flags & Header::CONTINUED != 0;
         self.in_packet = outline.flags & Header::MORE != 0;
         let is_packet = !continued && outline.kind == Kind::Data as u8;
-        let end = self.kept + whole;
-        if self.gathers && self.keeps(outline, end) {
-            self.kept = end;
-            return Ok(());
+        if self.gathers {
+            return self.publish_gathered(outline, whole, wait);
         }
-        self.kept = 0;
-        self.write_to_all(end, continued, is_packet, wait)
+        self.write_to_all(whole, continued, is_packet, wait)
     }
 
     fn wait_acks(&mut self, ack_wait: &AckWait) -> Result<()> {
