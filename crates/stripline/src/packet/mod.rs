@@ -1,7 +1,9 @@
 //! The metadata of samples: the header, the stream they belong to, and the gaps before them.
 
 pub(crate) mod header;
+pub(crate) mod layout;
 pub mod payload;
+pub(crate) mod scalar;
 
 use std::collections::BTreeMap;
 

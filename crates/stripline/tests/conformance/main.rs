@@ -234,6 +234,7 @@ macro_rules! rules_of {
             ]
             trust here: [
                 another_payload_type_is_refused_naming_both,
+                another_layout_of_one_name_is_refused_naming_both,
                 a_refused_connection_is_listed_for_as_long_as_it_is_offered,
                 garbage_at_the_rendezvous_disturbs_no_node,
             ]

@@ -38,7 +38,7 @@ pub fn order_is_kept(transport: &'static str) {
 }
 
 /// 12 bytes: a size that is not a power of two.
-#[derive(Clone, Copy, Debug, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
+#[derive(Clone, Copy, Debug, PartialEq, Sample)]
 #[repr(C)]
 struct Detection {
     range_bin: u32,
@@ -46,8 +46,16 @@ struct Detection {
     level_db: f32,
 }
 
-impl Sample for Detection {
-    const TYPE: &'static str = "detection";
+/// A type of the program's own without a layout.
+#[derive(Clone, Copy, Debug, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
+#[repr(C)]
+struct Bare {
+    range_bin: u32,
+    level_db: f32,
+}
+
+impl Sample for Bare {
+    const TYPE: &'static str = "bare";
 }
 
 pub fn every_sample_type_travels(transport: &'static str) {
@@ -56,6 +64,7 @@ pub fn every_sample_type_travels(transport: &'static str) {
     travels(transport, |i| i as f64 / 3.0);
     travels(transport, |i| Complex::new(i as f32, -(i as f32)));
     travels(transport, |i| Complex::new(i as f64, 0.5));
+    travels(transport, |i| Bare { range_bin: i as u32, level_db: 0.25 });
     travels(transport, |i| Detection { range_bin: i as u32, doppler_bin: -(i as i32), level_db: 0.25 });
 }
 

@@ -49,6 +49,60 @@ pub fn a_refused_connection_is_listed_for_as_long_as_it_is_offered(transport: &'
     drop(subscriber);
 }
 
+/// Two versions of one structure, as two programs have them that were built at different times.
+mod versions {
+    use stripline::Sample;
+
+    #[derive(Clone, Copy, Sample)]
+    #[repr(C)]
+    #[sample(name = "det")]
+    pub struct New {
+        pub range_bin: u32,
+        pub doppler_bin: i32,
+        pub level_db: f32,
+    }
+
+    #[derive(Clone, Copy, Debug, PartialEq, Sample)]
+    #[repr(C)]
+    #[sample(name = "det")]
+    pub struct Old {
+        pub level_db: f32,
+        pub range_bin: u32,
+        pub doppler_bin: i32,
+    }
+
+    /// A third one, of another size, and without a layout.
+    #[derive(Clone, Copy, Debug, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
+    #[repr(C)]
+    pub struct Bare(pub [u32; 4]);
+
+    impl Sample for Bare {
+        const TYPE: &'static str = "det";
+    }
+}
+
+pub fn another_layout_of_one_name_is_refused_naming_both(transport: &'static str) {
+    let node = node(transport, "");
+    let mut publisher = node.publisher::<versions::New>("detections").unwrap();
+    let mut old = node.subscriber::<versions::Old>("detections").unwrap();
+    let mut bare = node.subscriber::<versions::Bare>("detections").unwrap();
+    let refused = node.refused_connections();
+    let [(_, first), (_, second)] = &refused[..] else { panic!("{refused:?}") };
+    let sent = "the sending port has type det{range_bin:u32,doppler_bin:s32,level_db:f32}, not det";
+    let fields = "{level_db:f32,range_bin:u32,doppler_bin:s32}";
+    assert!(first.ends_with(&format!("{sent}{fields}")), "{first}");
+    assert!(second.ends_with(sent), "{second}");
+    // The right one gets all, the others nothing: not 1e-44 for 7.
+    let mut new = node.subscriber::<versions::New>("detections").unwrap();
+    await_receivers(&mut publisher, 1);
+    let detection = versions::New { range_bin: 7, doppler_bin: -3, level_db: 12.5 };
+    publisher.send(&[detection; 4]).unwrap();
+    let packet = new.receive().unwrap().expect("a packet");
+    assert_eq!((packet[3].range_bin, packet[3].doppler_bin, packet[3].level_db), (7, -3, 12.5));
+    assert!(matches!(old.try_receive().unwrap(), stripline::Received::Empty));
+    assert!(matches!(bare.try_receive().unwrap(), stripline::Received::Empty));
+}
+
 /// Connects to an abstract Unix name.
 pub fn connect(name: &str) -> UnixStream {
     let stream = UnixStream::connect_addr(&SocketAddr::from_abstract_name(name).unwrap()).unwrap();
