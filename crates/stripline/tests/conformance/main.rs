@@ -42,6 +42,7 @@ macro_rules! rules_of {
             order here: [
                 order_is_kept,
                 every_sample_type_travels,
+                a_stream_has_the_order_of_its_samples,
                 the_largest_packet_in_one_piece_fits,
                 end_of_stream_comes_last_once_and_stays,
                 end_of_stream_comes_without_packets,

@@ -273,6 +273,7 @@ pub fn a_sender_with_invalid_frames_is_cut_off_and_named(transport: &'static str
         bytes.resize(bytes.len().next_multiple_of(16), 0);
         bytes
     };
+    let described = |text: &str| frame(text.len() as u32, 2, text.as_bytes());
     let flagged = |sequence: u64, offset: u64, flags: u8, length: usize| {
         let mut bytes = frame(length as u32, 1, &vec![0; length]);
         bytes[..8].copy_from_slice(&sequence.to_le_bytes());
@@ -303,6 +304,12 @@ pub fn a_sender_with_invalid_frames_is_cut_off_and_named(transport: &'static str
         (in_pieces(flagged(5, 8, end, 4)), "12 bytes as samples"),
         (frame(u32::MAX, 1, &[]), "announced a frame of 4294967295 bytes"),
         (frame(0, 9, &[]), "kind 9"),
+        (
+            described(r#"{"id": "a", "row_length": 0}"#),
+            "an invalid stream description: its rows have no samples",
+        ),
+        (described(r#"{"id": "a", "axes": [{"start": 0, "step": 0}]}"#), "has the step 0"),
+        (described(r#"{"id": "a", "row_length": -1}"#), "a stream description that does not parse"),
         (frame(4, 2, b"{no}"), "does not parse"),
         (frame(7, 1, &[0; 7]), "7 bytes"),
     ];
