@@ -308,7 +308,12 @@ impl Graph<'_> {
 }
 
 fn or(types: &[TypeName]) -> String {
-    listed(types.iter().map(TypeName::full_text), "or").replace('`', "")
+    let text = |name: &TypeName| match name.is_without_layout() {
+        true => format!("{name} (no layout)"),
+        false => name.full_text().to_owned(),
+    };
+    let texts: Vec<String> = types.iter().map(text).collect();
+    listed(texts.iter().map(String::as_str), "or").replace('`', "")
 }
 
 /// Returns the stock components that take one of the first types and send one of the second.

@@ -342,6 +342,21 @@ impl TypeName {
     }
 }
 
+impl TypeName {
+    /// Returns whether these are samples of a type that was implemented without a layout, so that
+    /// only the name is compared.
+    pub fn is_without_layout(&self) -> bool {
+        let marks = ["message/", "stripline/"];
+        self.layout.is_none() && !marks.iter().any(|mark| self.text.starts_with(mark))
+    }
+
+    /// Returns what a refusal prints: the full text, and whether there is no layout.
+    pub(crate) fn text_for_refusals(&self) -> String {
+        let note = if self.is_without_layout() { " (no layout)" } else { "" };
+        format!("{}{note}", self.text)
+    }
+}
+
 impl From<Layout> for TypeName {
     fn from(layout: Layout) -> Self {
         Self { text: layout.to_string(), layout: Some(Arc::new(layout)) }
@@ -420,6 +435,9 @@ mod tests {
         let [bare, with] = ["det", "det{a:u32}"].map(|text| TypeName::parse(text).unwrap());
         assert_ne!(bare, with);
         assert_eq!((bare.as_str(), bare.full_text()), ("det", "det"));
+        assert!(bare.is_without_layout() && !with.is_without_layout());
+        assert!(!TypeName::of::<f32>().is_without_layout());
+        assert!(!TypeName::message("tune").unwrap().is_without_layout());
         assert_eq!((with.as_str(), with.full_text(), with.to_string()), ("det", "det{a:u32}", "det".into()));
         let json = serde_json::to_string(&with).unwrap();
         assert_eq!(json, "\"det{a:u32}\"");

@@ -104,7 +104,7 @@ impl Hello {
             return Err("the key is wrong: the endpoint belongs to another port".into());
         }
         if self.payload != *payload {
-            let (sent, taken) = (payload.full_text(), self.payload.full_text());
+            let (sent, taken) = (payload.text_for_refusals(), self.payload.text_for_refusals());
             return Err(format!("the sending port has type {sent}, not {taken}"));
         }
         if self.connection.len() > Self::CONNECTION_MAX {

@@ -237,6 +237,7 @@ macro_rules! rules_of {
                 another_payload_type_is_refused_naming_both,
                 another_layout_of_one_name_is_refused_naming_both,
                 a_refused_connection_is_listed_for_as_long_as_it_is_offered,
+                a_refusal_is_an_error_where_the_topic_wants_it,
                 garbage_at_the_rendezvous_disturbs_no_node,
             ]
             trust_network here: [
