@@ -40,7 +40,8 @@ pub(crate) fn ps(arguments: &PsArguments) -> Exit {
             for problem in &overview.problems {
                 complain!("warning: {}", printable(&problem.to_string(), 500));
             }
-            render(&overview, filter)
+            let width = rustix::termios::tcgetwinsize(std::io::stdout()).ok();
+            render_within(&overview, filter, width.map(|size| size.ws_col.into()))
         };
         // On a terminal, clear the screen as `watch` does. A file or a pipe gets one table after
         // the other.
@@ -113,28 +114,59 @@ fn json(overview: &Overview, one_line: bool) -> String {
 }
 
 /// A row of the table, in the order of its columns.
-type Row = [String; 13];
+type Row = [String; 14];
+/// The index of the column that is left out where the terminal is too narrow for it.
+const PAYLOAD: usize = 6;
+/// The index of the last column.
+const STATE: usize = 13;
 
-/// Renders the tables. The filter comes with a suggestion for a misspelt name.
+/// Renders the tables for a file or a pipe.
+#[cfg(test)]
 fn render(overview: &Overview, filter: Option<(&str, Option<&str>)>) -> String {
+    render_within(overview, filter, None)
+}
+
+/// Renders the tables for a terminal of so many columns. The filter comes with a suggestion for a
+/// misspelt name.
+fn render_within(
+    overview: &Overview,
+    filter: Option<(&str, Option<&str>)>,
+    columns: Option<usize>,
+) -> String {
     let mut rows: Vec<Row> = Vec::new();
     for (from, to) in overview.connections() {
         rows.push(row(from, to));
     }
+    let mut refused_addresses = BTreeSet::new();
     for process in &overview.processes {
-        for port in process.sending.iter().filter(|port| port.readers.is_empty()) {
-            let mut row = Row::default();
-            row[0] = waveform(Some(process));
-            (row[1], row[2]) = (name(&port.name), process.pid.to_string());
-            (row[5], row[8]) = (name(&port.transport), count(port.packets));
-            row[12] = "no reader".into();
-            rows.push(row);
-        }
-        for port in process.receiving.iter().filter(|port| port.connections.is_empty()) {
+        for port in &process.receiving {
             let mut row = Row::default();
             row[0] = waveform(Some(process));
             (row[3], row[4]) = (name(&port.name), process.pid.to_string());
-            row[12] = if port.serves { "no client" } else { "no sender" }.into();
+            row[STATE] = if port.serves { "no client" } else { "no sender" }.into();
+            if port.refused.is_empty() && port.connections.is_empty() {
+                rows.push(row);
+                continue;
+            }
+            for refused in &port.refused {
+                let mut row = row.clone();
+                if let Some((sender, port)) = refusing_sender(overview, &refused.connection) {
+                    fill_sender(&mut row, sender, port);
+                    refused_addresses.insert(&port.address);
+                }
+                row[STATE] = name(&refused.summary());
+                rows.push(row);
+            }
+        }
+    }
+    for process in &overview.processes {
+        let alone =
+            |port: &&SendingPort| port.readers.is_empty() && !refused_addresses.contains(&port.address);
+        for port in process.sending.iter().filter(alone) {
+            let mut row = Row::default();
+            row[0] = waveform(Some(process));
+            fill_sender(&mut row, process, port);
+            row[STATE] = "no reader".into();
             rows.push(row);
         }
     }
@@ -157,6 +189,7 @@ fn render(overview: &Overview, filter: Option<(&str, Option<&str>)>) -> String {
         "TO",
         "PID",
         "TRANSPORT",
+        "PAYLOAD",
         "OVERFLOW",
         "DEPTH",
         "SENT",
@@ -175,12 +208,39 @@ fn render(overview: &Overview, filter: Option<(&str, Option<&str>)>) -> String {
     {
         column.set_constraint(ColumnConstraint::Hidden);
     }
-    for column in [2, 4, 7, 8, 9, 10, 11] {
+    for column in [2, 4, 8, 9, 10, 11, 12] {
         if let Some(column) = table.column_mut(column) {
             column.set_cell_alignment(CellAlignment::Right);
         }
     }
+    let widest = |table: &Table| table.trim_fmt().lines().map(|line| line.chars().count()).max();
+    if columns.is_none_or(|columns| widest(&table) > Some(columns))
+        && let Some(column) = table.column_mut(PAYLOAD)
+    {
+        column.set_constraint(ColumnConstraint::Hidden);
+    }
     format!("{}\n{}{}", table.trim_fmt(), waits(&overview.chains()), omitted(&overview.processes))
+}
+
+/// Fills in the cells of a sending port.
+fn fill_sender(row: &mut Row, process: &Process, port: &SendingPort) {
+    (row[1], row[2]) = (name(&port.name), process.pid.to_string());
+    (row[5], row[PAYLOAD], row[9]) = (name(&port.transport), payload(port), count(port.packets));
+}
+
+/// Returns the name of its payload type, and whether it has no layout.
+fn payload(port: &SendingPort) -> String {
+    let type_name = name(port.payload.split('{').next().unwrap_or_default());
+    if port.no_layout { format!("{type_name} (no layout)") } else { type_name }
+}
+
+/// Returns the sending port of a connection that was refused: its name has the port's address.
+fn refusing_sender<'o>(overview: &'o Overview, connection: &str) -> Option<(&'o Process, &'o SendingPort)> {
+    let (from, _) = connection.rsplit_once(" -> ")?;
+    let (_, address) = from.rsplit_once('@')?;
+    let ports = overview.processes.iter().flat_map(|p| p.sending.iter().map(move |port| (p, port)));
+    let mut ports = ports.filter(|(_, port)| port.address == address);
+    ports.next()
 }
 
 fn row(from: Option<SenderEnd<'_>>, to: Option<ReceiverEnd<'_>>) -> Row {
@@ -219,6 +279,7 @@ fn row(from: Option<SenderEnd<'_>>, to: Option<ReceiverEnd<'_>>) -> Row {
         to.map_or(name(right), |(_, port, _)| name(&port.name)),
         to.map(|t| t.0.pid).or(from.and_then(|f| f.2.pid)).map_or(String::new(), |pid| pid.to_string()),
         from.map_or(String::new(), |(_, port, _)| name(&port.transport)),
+        from.map_or(String::new(), |(_, port, _)| payload(port)),
         either(from.map(|f| &f.2.overflow), to.map(|t| &t.2.overflow)),
         depth,
         from.map_or(String::new(), |(_, port, _)| count(port.packets)),
@@ -316,6 +377,48 @@ mod tests {
             keep(&mut some, filter);
             assert_eq!(some.processes.len(), processes, "{filter}");
         }
+    }
+
+    #[test]
+    fn a_refused_pair_is_one_row_with_both_types() {
+        let refused = r#"{ "problems": [], "processes": [
+            { "pid": 10, "sending": [{ "name": "iq", "transport": "uds", "packets": 7, "payload": "cf32",
+                "address": "stripline-1" }] },
+            { "pid": 11, "receiving": [{ "name": "iq", "refused": [{ "connection": "iq@stripline-1 -> iq",
+                "sends": "cf32", "takes": "f32", "reason": "because" }] }] }] }"#;
+        let words = |text: &str| -> Vec<String> {
+            let lines = text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "));
+            lines.filter(|line| !line.is_empty()).collect()
+        };
+        let expected = "iq 10 iq 11 uds - - 7 - - - refused: sends cf32, takes f32";
+        assert_eq!(words(&render(&overview(refused), None))[1..], [expected]);
+        let layouts = refused.replace("\"f32", "\"det{b:u8}").replace("\"cf32", "\"det{a:u8}");
+        let text = render(&overview(&layouts), None);
+        assert!(text.contains("refused: sends det{a:u8}, takes det{b:u8}"), "{text}");
+        let gone = refused.replace("\"stripline-1\"", "\"stripline-2\"");
+        let text = words(&render(&overview(&gone), None));
+        assert_eq!(
+            text[1..],
+            ["- - iq 11 - - - - - - - refused: sends cf32, takes f32", "iq 10 - - uds - - 7 - - - no reader"]
+        );
+        let evil = refused.replace("takes\": \"f32", "takes\": \"f\\u001b[31m");
+        assert!(!render(&overview(&evil), None).contains('\u{1b}'));
+    }
+
+    #[test]
+    fn the_payload_has_a_column_where_it_fits() {
+        let typed = BLOCKED.replace("\"packets\": 1065,", "\"packets\": 1065, \"payload\": \"det{a:u8}\",");
+        let wide = render_within(&overview(&typed), None, Some(200));
+        let words = wide.lines().nth(1).unwrap().split_whitespace().collect::<Vec<_>>().join(" ");
+        assert_eq!(words, "source.out 10 sink.in 11 shm det block 64 1,065 1,001 64 0 sender waits (full)");
+        let bare = typed.replace("det{a:u8}\",", "det\", \"no_layout\": true,");
+        assert!(
+            render_within(&overview(&bare), None, Some(200)).contains(" shm        det (no layout)  block")
+        );
+        let exact = wide.lines().take(2).map(|line| line.chars().count()).max().unwrap();
+        assert!(render_within(&overview(&typed), None, Some(exact)).contains("PAYLOAD"));
+        assert!(!render_within(&overview(&typed), None, Some(exact - 1)).contains("PAYLOAD"));
+        assert!(!render(&overview(&typed), None).contains("PAYLOAD"));
     }
 
     #[test]

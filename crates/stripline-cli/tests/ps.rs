@@ -57,6 +57,31 @@ fn own(name: &str) -> String {
     format!("{name}-{}", std::process::id())
 }
 
+#[test]
+fn types_that_do_not_fit_are_shown_with_both() {
+    let topic = own("unfit");
+    let node = Node::join(&own("ps-unfit"), Topics::default()).unwrap();
+    let mut publisher = node.publisher::<u16>(&topic).unwrap();
+    let subscriber = node.subscriber::<f32>(&topic).unwrap();
+    let text = printed_until(&[&topic], "refused: sends u16, takes f32");
+    let rows = text.lines().filter(|line| line.contains(&topic)).count();
+    assert_eq!((rows, text.contains("no reader"), text.contains("no sender")), (1, false, false), "{text}");
+    let found = ps(&[&topic]);
+    let mut ports = list(&found["processes"]).flat_map(|process| list(&process["receiving"]));
+    let refused = &ports.find(|port| port["name"] == *topic).unwrap()["refused"][0];
+    assert_eq!((&refused["sends"], &refused["takes"]), (&"u16".into(), &"f32".into()));
+    assert!(refused["reason"].as_str().unwrap().contains("the sending port has type u16, not f32"));
+    assert_eq!(sending(&found, &topic, "shm").unwrap()["payload"], "u16");
+    // Beside one that fits, both are shown.
+    let fits = node.subscriber::<u16>(&topic).unwrap();
+    publisher.wait_for_receivers(1, Duration::from_secs(60)).unwrap();
+    publisher.send(&[1]).unwrap();
+    printed_until(&[&topic], "refused: sends u16, takes f32");
+    drop((publisher, fits));
+    printed_until(&[&topic], "no sender");
+    assert_eq!(subscriber.refusals(), []);
+}
+
 fn list(value: &Value) -> impl Iterator<Item = &Value> {
     value.as_array().unwrap().iter()
 }

@@ -132,10 +132,10 @@ impl Names {
 
 /// All problems found, so that the user can correct them at once.
 #[derive(Default)]
-struct Problems(Option<Error>);
+pub(crate) struct Problems(Option<Error>);
 
 impl Problems {
-    fn note(&mut self, at: impl ToTokens, words: impl std::fmt::Display) {
+    pub(crate) fn note(&mut self, at: impl ToTokens, words: impl std::fmt::Display) {
         self.add(Error::new_spanned(at, words));
     }
 
@@ -146,8 +146,14 @@ impl Problems {
         }
     }
 
-    fn take<T>(&mut self, outcome: Result<T>) -> Option<T> {
+    /// Returns the value, or notes its error.
+    pub(crate) fn take<T>(&mut self, outcome: Result<T>) -> Option<T> {
         outcome.map_err(|error| self.add(error)).ok()
+    }
+
+    /// Returns all of them, if there are any.
+    pub(crate) fn finish(self) -> Result<()> {
+        self.0.map_or(Ok(()), Err)
     }
 
     fn check_generics(&mut self, generics: &Generics, whose: &str) {

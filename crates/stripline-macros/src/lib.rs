@@ -1,11 +1,16 @@
-//! `#[stripline::service]`: makes a service of two-way calls from a trait. Its documentation is at
-//! `stripline::service`, where programs import it.
+//! `#[stripline::service]`: makes a service of two-way calls from a trait.
+//! `#[derive(stripline::Sample)]`: gives a structure its layout. Their documentation is in
+//! `stripline`, where programs import them.
 //!
-//! `interface.rs` parses and checks the trait; `expand.rs` generates the code. Both work on tokens
-//! alone, so they are tested without a compiler.
+//! `interface.rs` parses and checks the trait; `expand.rs` generates the code. `sample.rs` does
+//! both for structures. All work on tokens alone, so they are tested without a compiler.
 
 mod expand;
 mod interface;
+mod sample;
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a panic in a test is a test failure")]
+mod sample_tests;
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a panic in a test is a test failure")]
 mod tests;
@@ -21,6 +26,16 @@ use interface::Interface;
 #[proc_macro_attribute]
 pub fn service(arguments: TokenStream, item: TokenStream) -> TokenStream {
     service_of(arguments.into(), item.into()).into()
+}
+
+// Documented at its export, `stripline::payload::Sample`.
+#[allow(missing_docs)]
+#[proc_macro_derive(Sample, attributes(sample))]
+pub fn derive_sample(item: TokenStream) -> TokenStream {
+    match sample::SampleStruct::parse(item.into()) {
+        Ok(sample) => sample.expand().into(),
+        Err(error) => error.into_compile_error().into(),
+    }
 }
 
 /// Returns the trait and the generated code. A trait that cannot be a service is returned with its

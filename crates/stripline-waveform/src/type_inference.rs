@@ -115,13 +115,32 @@ impl Graph<'_> {
         let component = &self.components[end.component];
         let properties = component.properties.as_ref()?;
         let Some(Value::Text(text)) = properties.values.value(name) else { return None };
-        let wrong = |_| {
+        let mut wrong = || {
             let place = properties.places.get(name).unwrap_or(&component.name.place);
             let message = format!("`{name}` is {}, which is no payload type", quoted(text));
             let remedy = "use one such as cf32, f32 or message/NAME: 1 to 64 of a-z, 0-9, `-`, `/`, `.`";
             self.found.error(Code::BadProperty, place, message, remedy);
         };
-        TypeName::new(text.clone()).map_err(wrong).ok()
+        match TypeName::parse(text) {
+            Ok(name) => Some(name),
+            Err(error) if text.contains('{') => {
+                let place = properties.places.get(name).unwrap_or(&component.name.place);
+                let message = format!("`{name}` is no payload type: {error}");
+                self.found.error(Code::BadProperty, place, message, "docs/layouts.md has the grammar");
+                None
+            }
+            Err(_) => {
+                wrong();
+                None
+            }
+        }
+    }
+
+    /// Returns whether a property names the type of a group of ports. A name without a layout then
+    /// stands for the type of that name at the other end.
+    fn is_named_by_property(&self, root: ConnectionEnd) -> bool {
+        let types = self.spec(root).map(|spec| &spec.ports[root.port].types);
+        matches!(types, Some(PortTypes::Property(_)))
     }
 
     /// Narrows the domains along the edges until nothing changes.
@@ -156,14 +175,26 @@ impl Graph<'_> {
         let known = source.as_ref()?;
         let common: Vec<TypeName> = match sink {
             None => known.clone(),
-            Some(types) => types.iter().filter(|name| known.contains(name)).cloned().collect(),
+            Some(types) => {
+                let named = (self.is_named_by_property(edge.from), self.is_named_by_property(edge.to));
+                let (from_known, from_own) = if forward { named } else { (named.1, named.0) };
+                let meets = |own: &TypeName| {
+                    known.iter().find_map(|other| match own.as_str() == other.as_str() {
+                        true if own == other => Some(own.clone()),
+                        true if from_known && other.layout().is_none() => Some(own.clone()),
+                        true if from_own && own.layout().is_none() => Some(other.clone()),
+                        _ => None,
+                    })
+                };
+                types.iter().filter_map(meets).collect()
+            }
         };
         if common.is_empty() {
             self.edges[index].broken = true;
             self.mismatch(index);
             return None;
         }
-        if sink.as_ref().is_some_and(|types| types.len() == common.len()) {
+        if sink.as_ref() == Some(&common) {
             return None;
         }
         self.type_sets.insert(target, Some(common));
@@ -184,6 +215,10 @@ impl Graph<'_> {
         }
         for (root, wanted) in [(edge.from, &taken), (edge.to, &given)] {
             remedies.extend(self.property_remedy(root, wanted));
+        }
+        let is_namesake = |name: &TypeName| taken.iter().any(|other| other.as_str() == name.as_str());
+        if let Some(name) = given.iter().find(|name| is_namesake(name)) {
+            remedies.push(format!("build both programs with the same fields of `{name}`"));
         }
         if remedies.is_empty() {
             remedies.push(format!("connect `{to}` to an output that gives {}", or(&taken)));
@@ -273,7 +308,12 @@ impl Graph<'_> {
 }
 
 fn or(types: &[TypeName]) -> String {
-    listed(types.iter().map(TypeName::as_str), "or").replace('`', "")
+    let text = |name: &TypeName| match name.is_without_layout() {
+        true => format!("{name} (no layout)"),
+        false => name.full_text().to_owned(),
+    };
+    let texts: Vec<String> = types.iter().map(text).collect();
+    listed(texts.iter().map(String::as_str), "or").replace('`', "")
 }
 
 /// Returns the stock components that take one of the first types and send one of the second.

@@ -29,6 +29,10 @@ fn cf32_or_f32() -> PortTypes {
     PortTypes::OneOf(vec![TypeName::of::<Complex<f32>>(), TypeName::of::<f32>()])
 }
 
+fn det(fields: &str) -> TypeName {
+    TypeName::parse(&format!("det{{{fields}}}")).unwrap()
+}
+
 fn same(port: &str) -> PortTypes {
     PortTypes::SameAs(port.into())
 }
@@ -114,6 +118,33 @@ fn stock() -> BTreeMap<String, ComponentSpec> {
     specs.into_iter().map(|spec| (spec.name.clone(), spec)).collect()
 }
 
+/// Returns those of the files on layouts, beside the others.
+fn with_layouts() -> BTreeMap<String, ComponentSpec> {
+    let specs = [
+        ComponentSpec::new("detector", "Sends detections.").output(
+            "out",
+            PortTypes::OneOf(vec![det("range_bin:u32,doppler_bin:s32,level_db:f32")]),
+            "detections",
+        ),
+        ComponentSpec::new("old-tracker", "Takes detections of another version.").input(
+            "in",
+            PortTypes::OneOf(vec![det("level_db:f32,range_bin:u32,doppler_bin:s32")]),
+            "detections",
+        ),
+        ComponentSpec::new("tracker", "Takes detections.").input(
+            "in",
+            PortTypes::OneOf(vec![det("range_bin:u32,doppler_bin:s32,level_db:f32")]),
+            "detections",
+        ),
+        ComponentSpec::new("bare-tracker", "Takes detections of no layout.").input(
+            "in",
+            PortTypes::OneOf(vec![TypeName::new("det").unwrap()]),
+            "detections",
+        ),
+    ];
+    stock().into_iter().chain(specs.into_iter().map(|spec| (spec.name.clone(), spec))).collect()
+}
+
 type Checked = Result<(Waveform, Diagnostics), Diagnostics>;
 
 fn corpus(kind: &str) -> Vec<PathBuf> {
@@ -141,7 +172,8 @@ fn overrides_of(text: &str) -> Overrides {
 
 fn check_file(path: &Path) -> (String, Checked) {
     let text = std::fs::read_to_string(path).unwrap();
-    let stock = stock();
+    let is_on_layouts = path.file_stem().unwrap().to_string_lossy().ends_with("layouts");
+    let stock = if is_on_layouts { with_layouts() } else { stock() };
     let checked = load(path, &overrides_of(&text), &Catalog::new(&stock, &TRANSPORTS));
     (text, checked)
 }
@@ -168,7 +200,7 @@ fn assert_expected(path: &Path, text: &str, found: &Diagnostics) {
 
 #[test]
 fn the_specs_of_these_tests_are_valid() {
-    for spec in stock().values() {
+    for spec in with_layouts().values() {
         assert_eq!(check_spec(spec), [""; 0], "{}", spec.name);
     }
 }
@@ -252,6 +284,7 @@ fn findings_are_rendered_as_before() {
         "syntax-several",
         "type-mismatch",
         "type-mismatch-by-property",
+        "type-mismatch-of-layouts",
         "unconnected",
         "unit-without-quotes",
         "units",

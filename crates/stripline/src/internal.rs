@@ -3,6 +3,9 @@
 //!
 //! Not public API: any release may change or remove it.
 
+/// For the code that `#[derive(stripline::Sample)]` makes.
+pub use bytemuck;
+
 pub use crate::component::host::{CHECK_OPTION, DESCRIBE_OPTION, host_if_launched};
 pub use crate::component::log_to_stderr::log_to_stderr;
 pub use crate::component::spec::number;

@@ -78,7 +78,7 @@ pub use error::{Error, Result};
 pub use node::{Input, Loan, Output, Packet, Received};
 pub use packet::payload;
 pub use packet::payload::Sample;
-pub use packet::{Gap, GapReason, StreamInfo};
+pub use packet::{Axis, Gap, GapReason, StreamInfo};
 
 /// Generates a service of two-way [calls](call) from a trait, and a client with one function per
 /// operation.

@@ -1,6 +1,6 @@
 //! The records from the demodulator to the decoder.
 
-use bytemuck::{Pod, Zeroable};
+use stripline::Sample;
 
 use super::frame::{Frame, LONG_BYTES};
 
@@ -16,8 +16,9 @@ use super::frame::{Frame, LONG_BYTES};
 ///       | u64    | f32      | f32   | f32   | f32   | 14 × u8       | u8     | u8   |
 ///       +--------+----------+-------+-------+-------+---------------+--------+------+
 /// ```
-#[derive(Debug, Clone, Copy, PartialEq, Pod, Zeroable)]
+#[derive(Debug, Clone, Copy, PartialEq, Sample)]
 #[repr(C)]
+#[sample(name = "mode-s-candidate")]
 pub struct Candidate {
     /// Index of the sample in which the first pulse of the preamble starts, counted from the first
     /// sample pushed.

@@ -319,7 +319,10 @@ impl Decimator {
 
     fn stream(&self, stream: &StreamInfo) -> StreamInfo {
         let sample_rate = Some(self.shape.sample_rate).filter(|rate| *rate > 0.0).or(stream.sample_rate_hz);
-        StreamInfo { sample_rate_hz: sample_rate.map(|rate| rate / self.factor as f64), ..stream.clone() }
+        StreamInfo {
+            sample_rate_hz: sample_rate.map(|rate| rate / self.factor as f64),
+            ..stream.clone().without_order()
+        }
     }
 }
 

@@ -75,7 +75,7 @@ pub struct Plain<T: Sample>(pub T);
 
 impl<T: Sample> Payload for Plain<T> {
     fn type_name() -> Result<TypeName> {
-        TypeName::new(T::TYPE).map_err(Error::failed)
+        TypeName::checked::<T>().map_err(Error::failed)
     }
 
     #[inline]
@@ -116,7 +116,7 @@ pub struct Samples<T: Sample>(pub Vec<T>);
 
 impl<T: Sample> Payload for Samples<T> {
     fn type_name() -> Result<TypeName> {
-        TypeName::new(T::TYPE).map_err(Error::failed)
+        TypeName::checked::<T>().map_err(Error::failed)
     }
 
     fn as_bytes(&self) -> Option<&[u8]> {

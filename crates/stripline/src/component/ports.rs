@@ -14,7 +14,7 @@ use super::{ControlRequests, Direction, Status, StatusValue};
 use crate::error::{Error, Result};
 use crate::link::{Incoming, Outgoing};
 use crate::node::{Dispatch, Input, MessagePublisher, MessageSubscriber, Output, Publisher, Subscriber};
-use crate::packet::payload::{Sample, TypeName};
+use crate::packet::payload::{Layout, Sample, TypeName};
 use crate::sys::doorbell::PollSet;
 use crate::sys::fork::Local;
 use crate::transport::StopToken;
@@ -133,8 +133,9 @@ impl Ports {
     /// # Errors
     /// [`Error::Port`] when there is no such input or it was taken before.
     pub fn raw_input(&mut self, port: &str) -> Result<Input<u8>> {
-        let sample = self.types.get(port).and_then(|name| crate::packet::payload::builtin(name.as_str()));
-        let incoming = self.take_input(port, sample.map(|(bytes, _)| bytes))?;
+        let layout = self.types.get(port).and_then(TypeName::layout);
+        let sample_bytes = layout.map(Layout::size);
+        let incoming = self.take_input(port, sample_bytes)?;
         Ok(Subscriber::new(incoming)?.with_dispatch(self.dispatch))
     }
 
@@ -193,6 +194,7 @@ impl Ports {
     fn check_type(&self, port: &str, pending: &TypeName) -> Result<()> {
         match self.types.get(port) {
             Some(given) if given != pending => {
+                let (given, pending) = (given.full_text(), pending.full_text());
                 Err(Error::port(port, format!("carries {given} in this waveform, not {pending}")))
             }
             _ => Ok(()),

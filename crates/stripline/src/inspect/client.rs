@@ -27,6 +27,8 @@ const SOCKETS_MAX: usize = 16_384;
 pub(super) const LINES_MAX: usize = 16_384;
 /// The longest name, in bytes.
 const NAME_MAX: usize = 2048;
+/// The longest reason of a refusal: two types, a name and a sentence.
+const REASON_MAX: usize = 4 * NAME_MAX;
 
 /// Queries all processes of this user that have, or had, an open port.
 ///
@@ -178,7 +180,9 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Process, String> {
     });
     let more = process.receiving.iter().map(|port| {
         let words = port.connections.iter().flat_map(|c| [&c.connection, &c.overflow, &c.wait]);
-        std::iter::once(&port.name).chain(words).all(|word| fits(word))
+        let types = port.refused.iter().flat_map(|r| [&r.connection, &r.sends, &r.takes]);
+        let reasons = port.refused.iter().all(|r| r.reason.len() <= REASON_MAX);
+        reasons && std::iter::once(&port.name).chain(words).chain(types).all(|word| fits(word))
     });
     let waveform = process.waveform.as_deref().is_none_or(fits);
     if waveform && ports.chain(more).all(|fits| fits) {
@@ -191,7 +195,7 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Process, String> {
 /// Counts ports, readers and connections.
 pub(super) fn lines(process: &Process) -> usize {
     process.sending.iter().map(|port| 1 + port.readers.len()).sum::<usize>()
-        + process.receiving.iter().map(|port| 1 + port.connections.len()).sum::<usize>()
+        + process.receiving.iter().map(|port| 1 + port.connections.len() + port.refused.len()).sum::<usize>()
 }
 
 fn fits(name: &str) -> bool {

@@ -20,5 +20,5 @@ mod waits;
 pub(crate) use client::parse;
 pub use client::processes;
 pub(crate) use registry::{InspectPort, PortSnapshot, RegistryGuard, register, set_waveform};
-pub use types::{Connection, Overview, Problem, Process, Reader, ReceivingPort, SendingPort};
+pub use types::{Connection, Overview, Problem, Process, Reader, ReceivingPort, RefusedSender, SendingPort};
 pub use waits::{Chain, ReceiverEnd, SenderEnd, WaitReason, Waiting};

@@ -92,8 +92,10 @@ pub struct SendingPort {
     pub transport: String,
     /// The port's address; useless without its keys, which are not sent.
     pub address: String,
-    /// The payload type.
+    /// The payload type: its name, or the text of its layout, which begins with the name.
     pub payload: String,
+    /// Whether these are samples of a type without a layout: both ends compare the name only.
+    pub no_layout: bool,
     /// Size of its ring in bytes; on sockets, the limit of its packets.
     pub buffer: u64,
     /// Its wait strategy for space: `block`, `adaptive` or `spin`.
@@ -190,6 +192,44 @@ pub struct ReceivingPort {
     pub serves: bool,
     /// Its connections.
     pub connections: Vec<Connection>,
+    /// The senders of its topic that it cannot be connected to, for as long as they are offered.
+    pub refused: Vec<RefusedSender>,
+}
+
+/// A sender that refused a receiving port, or that the port refused.
+///
+/// ```
+/// let text = r#"{ "connection": "iq@x -> iq", "sends": "cf32", "takes": "f32", "reason": "..." }"#;
+/// let refused: stripline::inspect::RefusedSender = serde_json::from_str(text).unwrap();
+/// assert_eq!(refused.summary(), "refused: sends cf32, takes f32");
+/// ```
+#[non_exhaustive]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RefusedSender {
+    /// The connection that was not made.
+    pub connection: String,
+    /// The payload type of the sender, with its layout.
+    pub sends: String,
+    /// That of the receiving port.
+    pub takes: String,
+    /// The whole reason.
+    pub reason: String,
+}
+
+impl RefusedSender {
+    /// Returns the reason in a few words. Layouts are left out where the names differ.
+    pub fn summary(&self) -> String {
+        if self.sends == self.takes {
+            return format!("refused: {}", self.reason);
+        }
+        let name = |text: &str| text.split('{').next().unwrap_or_default().to_owned();
+        let (sends, takes) = (name(&self.sends), name(&self.takes));
+        match sends == takes {
+            true => format!("refused: sends {}, takes {}", self.sends, self.takes),
+            false => format!("refused: sends {sends}, takes {takes}"),
+        }
+    }
 }
 
 /// A connection of a receiving port, as the receiver records it.

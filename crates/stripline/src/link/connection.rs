@@ -504,6 +504,9 @@ impl IncomingConnection {
         let info: StreamInfo = serde_json::from_slice(text).map_err(|e| {
             Error::misbehaved(&self.name, format!("sent a stream description that does not parse: {e}"))
         })?;
+        info.check().map_err(|problem| {
+            Error::misbehaved(&self.name, format!("sent an invalid stream description: {problem}"))
+        })?;
         if self.streams.get(&stream).is_some_and(|known| **known == info) {
             return Ok(());
         }

@@ -9,6 +9,7 @@ mod wait;
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
+use crate::inspect::RefusedSender;
 use crate::packet::{Gap, Header, Order, StreamInfo};
 use crate::sys::aligned_buffer::AlignedBuffer;
 use crate::sys::clock::now_ns;
@@ -130,7 +131,7 @@ impl Incoming {
         open: bool,
         sample_bytes: Option<usize>,
     ) -> Self {
-        let view = ReceivePortView::register(&port);
+        let view = ReceivePortView::register(&port, &events);
         Self {
             view,
             port,
@@ -161,6 +162,11 @@ impl Incoming {
 
     pub(crate) fn port(&self) -> &str {
         &self.port
+    }
+
+    /// Returns the senders that the port cannot be connected to.
+    pub(crate) fn refused(&self) -> Vec<RefusedSender> {
+        self.events.refused()
     }
 
     /// Checks that this process made the port.
@@ -593,6 +599,9 @@ impl Incoming {
         }
         if self.events.is_pending() {
             self.handle_events();
+            if self.problem.is_some() {
+                return Ok(true);
+            }
         }
         for connection in &mut *self.connections {
             match connection.peek() {
@@ -613,6 +622,9 @@ impl Incoming {
     fn poll_all(&mut self) -> Result<Polled> {
         if self.events.is_pending() {
             self.handle_events();
+            if self.problem.is_some() {
+                return self.report_problem();
+            }
         }
         let count = self.connections.len();
         for _ in 0..count {

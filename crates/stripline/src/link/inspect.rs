@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
-use super::ConnectionOptions;
+use super::{ConnectionOptions, PortEvents};
 use crate::inspect::{self, Connection, InspectPort, PortSnapshot, ReceivingPort, RegistryGuard};
 use crate::sys::mutex::lock;
 use crate::transport::QueueProbe;
@@ -14,6 +14,7 @@ pub(super) struct ReceivePortView {
     sleeping: AtomicBool,
     serves: AtomicBool,
     connections: Mutex<Vec<ConnectionView>>,
+    events: Weak<PortEvents>,
     _registered: RegistryGuard,
 }
 
@@ -26,12 +27,13 @@ pub(super) struct ConnectionView {
 }
 
 impl ReceivePortView {
-    pub(super) fn register(port: &str) -> Arc<Self> {
+    pub(super) fn register(port: &str, events: &Arc<PortEvents>) -> Arc<Self> {
         let view = Arc::new(Self {
             port: port.into(),
             sleeping: AtomicBool::new(false),
             serves: AtomicBool::new(false),
             connections: Mutex::default(),
+            events: Arc::downgrade(events),
             _registered: RegistryGuard,
         });
         inspect::register(&view);
@@ -61,7 +63,9 @@ impl InspectPort for ReceivePortView {
         let connections = lines.iter().map(ConnectionView::snapshot).collect();
         let sleeps = self.sleeping.load(Ordering::Relaxed);
         let serves = self.serves.load(Ordering::Relaxed);
-        PortSnapshot::Receiving(ReceivingPort { name: self.port.clone(), sleeps, serves, connections })
+        let refused = self.events.upgrade().map_or(Vec::new(), |events| events.refused());
+        let name = self.port.clone();
+        PortSnapshot::Receiving(ReceivingPort { name, sleeps, serves, connections, refused })
     }
 }
 

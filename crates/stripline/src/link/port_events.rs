@@ -4,7 +4,8 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::inspect::RefusedSender;
 use crate::sys::doorbell::Doorbell;
 use crate::sys::futex::ParkWakers;
 use crate::sys::mutex::lock;
@@ -18,12 +19,15 @@ pub(crate) enum PortEvent {
     Abandoned(String),
     /// A connection was made (again) under this name.
     Connected(String, AnyInlet),
+    /// A connection was refused, which the next receive reports as an error.
+    Refused(Error),
 }
 
 pub(crate) struct PortEvents {
     pending: AtomicBool,
     requested: AtomicBool,
     queue: Mutex<Vec<PortEvent>>,
+    refused: Mutex<Vec<RefusedSender>>,
     doorbell: Doorbell,
     wakers: ParkWakers,
 }
@@ -34,6 +38,7 @@ impl PortEvents {
             pending: AtomicBool::new(false),
             requested: AtomicBool::new(false),
             queue: Mutex::default(),
+            refused: Mutex::default(),
             doorbell: Doorbell::new()?,
             wakers: ParkWakers::default(),
         })
@@ -42,6 +47,16 @@ impl PortEvents {
     pub(crate) fn push(&self, event: PortEvent) {
         lock(&self.queue).push(event);
         self.notify();
+    }
+
+    /// Replaces the list of the senders that the port cannot be connected to.
+    pub(crate) fn set_refused(&self, refused: Vec<RefusedSender>) {
+        *lock(&self.refused) = refused;
+    }
+
+    /// Returns the senders that the port cannot be connected to.
+    pub(crate) fn refused(&self) -> Vec<RefusedSender> {
+        lock(&self.refused).clone()
     }
 
     /// Wakes the thread that waits at the port, because of a request for its component.

@@ -8,6 +8,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::error::{Error, Result};
+use crate::inspect::RefusedSender;
 use crate::link::policy;
 use crate::link::{
     ConnectionOptions, ConnectionReport, Incoming, Outgoing, PortBuilder, PortEvent, PortEvents,
@@ -74,7 +75,22 @@ struct Subscription {
     consumer: Arc<dyn OfferConsumer>,
     connected: HashSet<Endpoint>,
     /// The connections that were refused, and why.
-    refused: Vec<(Endpoint, String, String)>,
+    refused: Vec<(Endpoint, RefusedSender)>,
+}
+
+impl Subscription {
+    /// Removes the refusals of an endpoint that is not offered any more.
+    fn forget_refused(&mut self, address: &str) {
+        let before = self.refused.len();
+        self.refused.retain(|(endpoint, _)| endpoint.address != address);
+        if self.refused.len() != before {
+            self.show_refused();
+        }
+    }
+
+    fn show_refused(&self) {
+        self.consumer.set_refused(self.refused.iter().map(|(_, refused)| refused.clone()).collect());
+    }
 }
 
 impl NodeState {
@@ -96,6 +112,17 @@ pub(crate) trait OfferConsumer: Send + Sync {
     fn wants(&self, _: &TypeName) -> bool {
         true
     }
+
+    /// Returns the payload type that it takes, if the type decides on its connections.
+    fn takes(&self) -> Option<&TypeName> {
+        None
+    }
+
+    /// Replaces the list of the senders that it cannot be connected to.
+    fn set_refused(&self, _: Vec<RefusedSender>) {}
+
+    /// Reports that a connection was refused.
+    fn report_refused(&self, _: &Offer, _: Error) {}
 
     /// Connects it to an offer, under the given connection name; blocks for a few seconds at most.
     ///
@@ -119,6 +146,25 @@ impl OfferConsumer for SubscribedPort {
     fn wants(&self, payload: &TypeName) -> bool {
         // A server of calls is not a topic, even under the same name.
         calls_payload().map_or(true, |marker| *payload != marker)
+    }
+
+    fn takes(&self) -> Option<&TypeName> {
+        Some(&self.payload)
+    }
+
+    fn set_refused(&self, refused: Vec<RefusedSender>) {
+        if let Some(events) = self.events.upgrade() {
+            events.set_refused(refused);
+        }
+    }
+
+    fn report_refused(&self, offer: &Offer, error: Error) {
+        let Some(shared) = self.shared.upgrade() else { return };
+        if shared.topics.of(&offer.topic).refusal_is_error
+            && let Some(events) = self.events.upgrade()
+        {
+            events.push(PortEvent::Refused(error));
+        }
     }
 
     fn connect(&self, offer: &Offer, connection: &str) -> Result<()> {
@@ -313,8 +359,8 @@ impl Node {
         let state = lock(&self.shared.state);
         let living = state.subscriptions.iter().filter(|subscription| subscription.consumer.is_there());
         let refused = living.flat_map(|subscription| &subscription.refused);
-        let offered = refused.filter(|(endpoint, ..)| state.is_known(endpoint));
-        offered.map(|(_, connection, reason)| (connection.clone(), reason.clone())).collect()
+        let offered = refused.filter(|(endpoint, _)| state.is_known(endpoint));
+        offered.map(|(_, refused)| (refused.connection.clone(), refused.reason.clone())).collect()
     }
 
     /// Checks that this process made the node.
@@ -526,9 +572,17 @@ impl ConnectTask {
             Err(error) => {
                 log::warn!(target: "stripline::node", "topic {topic}: {error}");
                 if let Some(subscription) = lock(&self.shared.state).subscription_of(&self.consumer) {
-                    let refused = (endpoint.clone(), self.connection.clone(), error.to_string());
-                    subscription.refused.push(refused);
+                    let sends = self.offer.payload.full_text();
+                    let refused = RefusedSender {
+                        connection: self.connection.clone(),
+                        sends: sends.into(),
+                        takes: self.consumer.takes().map_or(sends, TypeName::full_text).into(),
+                        reason: error.to_string(),
+                    };
+                    subscription.refused.push((endpoint.clone(), refused));
+                    subscription.show_refused();
                 }
+                self.consumer.report_refused(&self.offer, error);
                 true
             }
         }
@@ -546,6 +600,7 @@ impl Drop for OfferGuard {
         let mut state = lock(&self.shared.state);
         state.own.retain(|offer| offer.endpoint.address != self.address);
         state.known.retain(|offer| offer.endpoint.address != self.address);
+        state.subscriptions.iter_mut().for_each(|subscription| subscription.forget_refused(&self.address));
         drop(state);
         self.shared.doorbell.notify();
     }
@@ -570,7 +625,7 @@ impl OfferSink for NodeOffers {
         for subscription in &mut state.subscriptions {
             // A TCP port may be reused by another publisher.
             subscription.connected.retain(|endpoint| endpoint.address != address);
-            subscription.refused.retain(|(endpoint, ..)| endpoint.address != address);
+            subscription.forget_refused(address);
         }
     }
 }

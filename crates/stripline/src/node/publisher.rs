@@ -143,7 +143,7 @@ impl<T: Sample> Publisher<T> {
     /// Sets the description of the samples that follow. Receivers get it with every packet; it is
     /// sent once, and again for later receivers. Its JSON must not exceed
     /// [`StreamInfo::ENCODED_MAX`] and must fit one frame. Otherwise the next send fails with
-    /// [`Error::TooLarge`].
+    /// [`Error::TooLarge`]. It also fails, with the reason, if [`StreamInfo::check`] does.
     ///
     /// ```
     /// # let node = stripline::node::Node::isolated()?;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::error::{Error, Result};
+use crate::inspect::RefusedSender;
 use crate::link::{FrameRef, Incoming, PacketSource, Polled};
 use crate::packet::payload::Sample;
 use crate::packet::{Gap, Header, Order, StreamInfo};
@@ -82,6 +83,23 @@ impl<T: Sample> Subscriber<T> {
     /// Returns the port's or topic's name.
     pub fn name(&self) -> &str {
         self.incoming.port()
+    }
+
+    /// Returns the senders of its topic that it cannot be connected to, as those of another payload
+    /// type. A sender is listed for as long as it is offered. `stripline ps` shows them too. With
+    /// `refusal-is-error = true` for its topic ([`Topics`](super::Topics)), the next receive returns
+    /// the refusal as an [`Error::Refused`].
+    ///
+    /// ```
+    /// let node = stripline::node::Node::isolated()?;
+    /// let _publisher = node.publisher::<f32>("levels")?;
+    /// let subscriber = node.subscriber::<i16>("levels")?;
+    /// let [refused] = &subscriber.refusals()[..] else { panic!("one is refused") };
+    /// assert_eq!((refused.sends.as_str(), refused.takes.as_str()), ("f32", "s16"));
+    /// # Ok::<(), stripline::Error>(())
+    /// ```
+    pub fn refusals(&self) -> Vec<RefusedSender> {
+        self.incoming.refused()
     }
 
     /// Returns the number of senders connected now.

@@ -53,8 +53,8 @@ pub struct Topics {
 /// The options of one topic. The sending side uses `transport`, `scope`, `deadline-ms`,
 /// `send-timeout-ms`, `buffer`, `wait`, `huge-pages`, `locked`, `group` and `sampling`. Under scope
 /// `none` it also uses `depth` and the watermarks. The receiving side uses `overflow`, `depth`,
-/// `high-watermark`, `low-watermark`, `flow`, `wait`, `locked`, `group`, `dispatch` and
-/// `resequence`.
+/// `high-watermark`, `low-watermark`, `flow`, `wait`, `locked`, `group`, `dispatch`,
+/// `resequence` and `refusal-is-error`.
 ///
 /// ```
 /// use stripline::link::Sampling;
@@ -62,7 +62,8 @@ pub struct Topics {
 /// use stripline::node::{Dispatch, TopicOptions, Topics};
 ///
 /// let (transport, link) = ("shm".into(), LinkOptions::default());
-/// let shm = TopicOptions { transport, link, dispatch: Dispatch::Queue, sampling: Sampling::Auto };
+/// let (dispatch, sampling, refusal_is_error) = (Dispatch::Queue, Sampling::Auto, false);
+/// let shm = TopicOptions { transport, link, dispatch, sampling, refusal_is_error };
 /// assert_eq!(*Topics::default().of("any"), shm);
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,12 +77,15 @@ pub struct TopicOptions {
     pub dispatch: Dispatch,
     /// Which packets are measured.
     pub sampling: Sampling,
+    /// Whether a subscriber's next receive reports a sender that cannot be connected as an error.
+    /// Either way [`Subscriber::refusals`](super::Subscriber::refusals) returns it.
+    pub refusal_is_error: bool,
 }
 
 impl Default for TopicOptions {
     fn default() -> Self {
         let (link, dispatch) = (LinkOptions::default(), Dispatch::Queue);
-        Self { transport: "shm".into(), link, dispatch, sampling: Sampling::Auto }
+        Self { transport: "shm".into(), link, dispatch, sampling: Sampling::Auto, refusal_is_error: false }
     }
 }
 
@@ -122,6 +126,7 @@ struct TopicEntry {
     locked: Option<bool>,
     group: Option<String>,
     sampling: Option<Sampling>,
+    refusal_is_error: Option<bool>,
 }
 
 /// `resequence = { window = 4096, skip-after-ms = 1000 }`.
@@ -211,7 +216,9 @@ impl TopicEntry {
         link.check().map_err(at)?;
         transport::check(&transport, &link).map_err(|e| at(e.to_string()))?;
         let dispatch = self.dispatch.unwrap_or(base.dispatch);
-        Ok(TopicOptions { transport, link, dispatch, sampling: self.sampling.unwrap_or(base.sampling) })
+        let sampling = self.sampling.unwrap_or(base.sampling);
+        let refusal_is_error = self.refusal_is_error.unwrap_or(base.refusal_is_error);
+        Ok(TopicOptions { transport, link, dispatch, sampling, refusal_is_error })
     }
 }
 
@@ -259,6 +266,7 @@ mod tests {
             ("[topic.a]\nresequence = true", "resequence"),
             ("[topic.a]\nsampling = 'some'", "some"),
             ("[topic.a]\nlocked = 1", "boolean"),
+            ("[topic.a]\nrefusal-is-error = 'yes'", "boolean"),
             ("[domain]\ngroup = 'no-such-group'", "no-such-group"),
             ("[domain]\ngruop = 'x'", "gruop"),
             ("[topic.a]\ngroup = 'no-such-group'", "no-such-group"),

@@ -1,13 +1,13 @@
 //! The metadata of samples: the header, the stream they belong to, and the gaps before them.
 
 pub(crate) mod header;
+pub(crate) mod layout;
 pub mod payload;
-
-use std::collections::BTreeMap;
-
-use serde::{Deserialize, Serialize};
+pub(crate) mod scalar;
+pub(crate) mod stream_info;
 
 pub(crate) use header::{HEADER_BYTES, Header, Kind, Outline};
+pub use stream_info::{Axis, StreamInfo};
 
 /// A packet's place in the order: its number where it was passed to several threads, and the origin
 /// of that number.
@@ -62,66 +62,6 @@ impl Order {
     /// of the connections on a packet's path are digits.
     pub(crate) fn over(self, connection: u16) -> Self {
         Self::new(self.origin().wrapping_mul(251).wrapping_add(connection), self.number())
-    }
-}
-
-/// The description of a stream of samples, like BulkIO's SRI: sent before its first packet and when
-/// it changes.
-///
-/// ```
-/// use stripline::StreamInfo;
-///
-/// let stream = StreamInfo::new("antenna-1").sample_rate_hz(2e6).center_frequency_hz(1090e6);
-/// assert_eq!(stream.sample_rate_hz, Some(2e6));
-/// ```
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct StreamInfo {
-    /// Name of the stream.
-    pub id: String,
-    /// Samples per second.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub sample_rate_hz: Option<f64>,
-    /// The frequency that 0 Hz of the samples corresponds to.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub center_frequency_hz: Option<f64>,
-    /// Any other properties.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub keywords: BTreeMap<String, serde_json::Value>,
-}
-
-impl StreamInfo {
-    /// The largest JSON of a stream's description, in bytes.
-    pub const ENCODED_MAX: usize = 64 * 1024;
-
-    /// Returns a stream with only a name.
-    pub fn new(id: &str) -> Self {
-        Self { id: id.into(), ..Self::default() }
-    }
-
-    /// Sets the sample rate.
-    #[must_use]
-    pub fn sample_rate_hz(mut self, rate: f64) -> Self {
-        self.sample_rate_hz = Some(rate);
-        self
-    }
-
-    /// Sets the centre frequency.
-    #[must_use]
-    pub fn center_frequency_hz(mut self, frequency: f64) -> Self {
-        self.center_frequency_hz = Some(frequency);
-        self
-    }
-
-    /// Sets a keyword.
-    ///
-    /// ```
-    /// let stream = stripline::StreamInfo::new("antenna-1").keyword("gain_db", 38.6);
-    /// assert_eq!(stream.keywords["gain_db"], 38.6);
-    /// ```
-    #[must_use]
-    pub fn keyword(mut self, name: &str, value: impl Into<serde_json::Value>) -> Self {
-        self.keywords.insert(name.into(), value.into());
-        self
     }
 }
 

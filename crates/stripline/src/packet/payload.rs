@@ -1,39 +1,183 @@
 //! The payload of a packet: samples as plain memory, or one message in CBOR.
 //!
 //! A port has one payload type, named by a short text ([`TypeName`]) that both ends compare when
-//! they connect. Samples are never serialised on one host; their bytes are the machine's own.
+//! they connect. Of samples it has the [`Layout`] too. They are never serialised on one host; their
+//! bytes are the machine's own.
 
 use std::fmt;
+use std::sync::Arc;
 
 use bytemuck::Pod;
 use num_complex::Complex;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+/// Gives a structure its [layout](Layout), and makes it a [`Sample`].
+///
+/// ```
+/// use num_complex::Complex;
+/// use stripline::Sample;
+///
+/// #[derive(Clone, Copy, Sample)]
+/// #[repr(C)]
+/// struct Point { x: f32, y: f32 }
+///
+/// #[derive(Clone, Copy, Sample)]
+/// #[repr(C)]
+/// #[sample(name = "radar/track")]
+/// struct Track { id: u64, path: [Point; 3], gain: Complex<f32> }
+///
+/// let text = "radar/track{id:u64,path:point{x:f32,y:f32}[3],gain:cf32}";
+/// assert_eq!(Track::layout().map(|layout| layout.to_string()), Some(text.to_string()));
+/// ```
+///
+/// The name is that in `#[sample(name = "...")]`, or the structure's in lower case. The derive
+/// implements [`bytemuck::Pod`] and [`bytemuck::Zeroable`] as well, so do not derive these too. The
+/// text's grammar and limits are in `docs/layouts.md`; a structure beyond the limits panics when a
+/// port of it is made.
+///
+/// # What cannot be a sample
+/// The compiler reports the place and the remedy. A structure in an order of the compiler's own:
+///
+/// ```compile_fail
+/// #[derive(Clone, Copy, stripline::Sample)]
+/// struct Detection { level_db: f32 } // error: a sample needs `#[repr(C)]`
+/// ```
+///
+/// one with padding:
+///
+/// ```compile_fail
+/// #[derive(Clone, Copy, stripline::Sample)]
+/// #[repr(C)]
+/// struct Detection { bin: u8, level_db: f32 } // error: `Detection` has padding
+/// ```
+///
+/// a generic one:
+///
+/// ```compile_fail
+/// #[derive(Clone, Copy, stripline::Sample)]
+/// #[repr(C)]
+/// struct Detection<T> { level: T } // error: a sample cannot be generic
+/// ```
+///
+/// pointers and references:
+///
+/// ```compile_fail
+/// #[derive(Clone, Copy, stripline::Sample)]
+/// #[repr(C)]
+/// struct Detection { name: &'static str } // error: a reference points into its own process
+/// ```
+///
+/// types that do not have all values, as `bool`, `char` and enums:
+///
+/// ```compile_fail
+/// #[derive(Clone, Copy, stripline::Sample)]
+/// #[repr(C)]
+/// struct Detection { is_new: bool } // error: not every byte is a `bool`: use `u8`
+/// ```
+///
+/// ```compile_fail
+/// #[derive(Clone, Copy, stripline::Sample)]
+/// #[repr(u8)]
+/// enum Kind { Plane = 1, Bird = 2 } // error: an enum cannot be a sample
+/// ```
+///
+/// unions:
+///
+/// ```compile_fail
+/// #[derive(Clone, Copy, stripline::Sample)]
+/// #[repr(C)]
+/// union Level { db: f32, raw: u32 } // error: only a struct can be a sample
+/// ```
+///
+/// and structures without a layout:
+///
+/// ```compile_fail
+/// #[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
+/// #[repr(C)]
+/// struct Level { db: f32 }
+///
+/// #[derive(Clone, Copy, stripline::Sample)]
+/// #[repr(C)]
+/// struct Detection { level: Level } // error: `Level` cannot be a field of a sample
+/// ```
+pub use stripline_macros::Sample;
+
+pub use super::layout::{BadLayout, Field, Layout, ScalarPlace};
+pub use super::scalar::{Number, Numeric, Scalar, ScalarValue};
+
 /// A sample type: fixed size, not empty, plain memory, any bit pattern valid. Ports refuse types
 /// with an alignment over 16 bytes.
 ///
 /// Implemented for `i8` to `f64` and for [`Complex`] of each. A component may add its own plain
-/// structure, which then travels as an array without being serialised:
+/// structure, which then travels as an array without being serialised. Derive it:
 ///
 /// ```
 /// use stripline::Sample;
+/// use stripline::payload::TypeName;
 ///
-/// #[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
+/// #[derive(Clone, Copy, Sample)]
 /// #[repr(C)]
+/// #[sample(name = "det")]
 /// struct Detection { range_bin: u32, doppler_bin: i32, level_db: f32 }
 ///
-/// impl Sample for Detection { const TYPE: &'static str = "detection"; }
+/// let text = "det{range_bin:u32,doppler_bin:s32,level_db:f32}";
+/// assert_eq!(TypeName::of::<Detection>().full_text(), text);
 /// ```
+///
+/// Both ends of a link compare this [`Layout`] with the name. So a structure with other fields, or
+/// with the same fields in another order, is refused.
+///
+/// An implementation by hand has no layout unless [`Sample::layout`] returns one. Of such a type
+/// only the name is compared.
 pub trait Sample: Pod + Send + Sync {
     /// The name that ports compare, at most [`TypeName::LENGTH_MAX`] of `a-z 0-9 - / .`.
     const TYPE: &'static str;
+
+    /// Returns the layout of the type in memory; `None` where only the name is compared.
+    fn layout() -> Option<Layout> {
+        None
+    }
+}
+
+/// A type that a field of a derived [`Sample`](crate::Sample) may have: a built-in sample type, an
+/// array, or another derived structure.
+///
+/// ```
+/// use stripline::payload::SampleField;
+///
+/// let (dimensions, layout) = <[[f32; 2]; 3]>::form();
+/// assert_eq!((dimensions, layout.name()), (vec![3, 2], "f32"));
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be a field of a sample",
+    note = "a field is u8..u64, i8..i64, f32, f64, Complex of one of these, an array, or a struct that derives `stripline::Sample`"
+)]
+pub trait SampleField: Pod {
+    /// Returns the lengths of the array, outermost first, and the layout of one element. Empty
+    /// lengths mean one element.
+    fn form() -> (Vec<usize>, Layout);
+}
+
+impl<T: SampleField, const N: usize> SampleField for [T; N] {
+    fn form() -> (Vec<usize>, Layout) {
+        let (inner, layout) = T::form();
+        ([vec![N], inner].concat(), layout)
+    }
 }
 
 macro_rules! samples {
-    ($($type:ty => $name:literal, $complex:literal;)*) => {$(
-        impl Sample for $type { const TYPE: &'static str = $name; }
-        impl Sample for Complex<$type> { const TYPE: &'static str = $complex; }
+    ($($type:ty => $name:literal, $complex:literal;)*) => {
+        samples!($($type => $name; Complex<$type> => $complex;)*);
+    };
+    ($($type:ty => $name:literal;)*) => {$(
+        impl Sample for $type {
+            const TYPE: &'static str = $name;
+            fn layout() -> Option<Layout> { Scalar::parse($name).map(Layout::of_scalar) }
+        }
+        impl SampleField for $type {
+            fn form() -> (Vec<usize>, Layout) { (Vec::new(), derived_layout::<$type>()) }
+        }
     )*};
 }
 
@@ -50,6 +194,28 @@ samples! {
     f64 => "f64", "cf64";
 }
 
+/// Returns the layout of a type that has one: for code that `#[derive(stripline::Sample)]` makes.
+#[doc(hidden)]
+pub fn derived_layout<T: Sample>() -> Layout {
+    match T::layout() {
+        Some(layout) => layout,
+        None => panic!("{} has no layout", T::TYPE),
+    }
+}
+
+/// Returns the layout of these fields: for code that `#[derive(stripline::Sample)]` makes.
+///
+/// # Panics
+/// If they break a limit of [`Layout`]: a mistake in the program.
+#[doc(hidden)]
+pub fn layout_of_fields<const N: usize>(name: &str, fields: [(&str, (Vec<usize>, Layout)); N]) -> Layout {
+    let fields = fields.into_iter().map(|(field, (dimensions, layout))| (field, dimensions, layout));
+    match Layout::of_fields(name, fields) {
+        Ok(layout) => layout,
+        Err(error) => panic!("{error}"),
+    }
+}
+
 /// Returns the size in bytes and complexness of a built-in sample type, or `None` for any other
 /// type name.
 ///
@@ -58,31 +224,30 @@ samples! {
 /// assert_eq!(stripline::payload::builtin("detection"), None);
 /// ```
 pub fn builtin(name: &str) -> Option<(usize, bool)> {
-    let (complex, scalar) = match name.strip_prefix('c') {
-        Some(rest) => (true, rest),
-        None => (false, name),
-    };
-    let size = match scalar {
-        "s8" | "u8" => 1,
-        "s16" | "u16" => 2,
-        "s32" | "u32" | "f32" => 4,
-        "s64" | "u64" | "f64" => 8,
-        _ => return None,
-    };
-    Some((if complex { 2 * size } else { size }, complex))
+    Scalar::parse(name).map(|scalar| (scalar.size(), scalar.is_complex()))
 }
 
-/// The name of a payload type: 1 to 64 characters of `a-z 0-9 - / .`.
+/// The name of a payload type: 1 to 64 characters of `a-z 0-9 - / .`. With it goes its [`Layout`],
+/// if it has one: two types are equal if both are.
 ///
 /// ```
 /// use stripline::payload::TypeName;
 ///
 /// assert_eq!(TypeName::of::<num_complex::Complex<f32>>().as_str(), "cf32");
 /// assert!(TypeName::new("no spaces").is_err());
+///
+/// let det = TypeName::parse("det{range_bin:u32,level_db:f32}")?;
+/// assert_eq!((det.as_str(), det.layout().map(|layout| layout.size())), ("det", Some(8)));
+/// assert_ne!(det, TypeName::parse("det{level_db:f32,range_bin:u32}")?);
+/// # Ok::<(), stripline::payload::BadLayout>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub struct TypeName(String);
+pub struct TypeName {
+    /// The name, or the text of the layout, which begins with the name.
+    text: String,
+    layout: Option<Arc<Layout>>,
+}
 
 impl TypeName {
     /// The longest name, in bytes.
@@ -97,19 +262,53 @@ impl TypeName {
         let fits = !name.is_empty()
             && name.len() <= Self::LENGTH_MAX
             && name.bytes().all(|b| matches!(b, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'/' | b'.'));
-        if fits { Ok(Self(name)) } else { Err(BadTypeName(name.chars().take(80).collect())) }
+        if !fits {
+            return Err(BadTypeName(name.chars().take(80).collect()));
+        }
+        let layout = Scalar::parse(&name).map(|scalar| Arc::new(Layout::of_scalar(scalar)));
+        Ok(Self { text: name, layout })
+    }
+
+    /// Parses a name, or the text of a layout.
+    ///
+    /// # Errors
+    /// What is wrong with it, and at which byte.
+    ///
+    /// ```
+    /// use stripline::payload::TypeName;
+    ///
+    /// assert_eq!(TypeName::parse("det{range_bin:u32}").expect("a layout").as_str(), "det");
+    /// assert_eq!(TypeName::parse("detection").expect("a name").layout(), None);
+    /// assert!(TypeName::parse("det{range_bin:i32}").is_err());
+    /// ```
+    pub fn parse(text: &str) -> Result<Self, BadLayout> {
+        match text.contains('{') {
+            true => text.parse::<Layout>().map(Self::from),
+            false => Self::new(text).map_err(|error| BadLayout::new(text, None, error.to_string())),
+        }
     }
 
     /// Returns the name of a sample type.
     ///
     /// # Panics
     /// Panics if the type's [`Sample::TYPE`] breaks the rules above: a mistake in the program, not
-    /// in its input.
+    /// in its input. The same holds for a [`Sample::layout`] of another name or size.
     pub fn of<T: Sample>() -> Self {
-        match Self::new(T::TYPE) {
+        match Self::checked::<T>() {
             Ok(name) => name,
             Err(error) => panic!("{error}"),
         }
+    }
+
+    /// Returns the name of a sample type, or the mistake in it.
+    pub(crate) fn checked<T: Sample>() -> Result<Self, String> {
+        let name = Self::new(T::TYPE).map_err(|error| error.to_string())?;
+        let Some(layout) = T::layout() else { return Ok(name) };
+        layout.check_size(size_of::<T>()).map_err(|error| error.to_string())?;
+        if layout.name() != T::TYPE {
+            return Err(format!("the type `{}` has a layout of another name, `{layout}`", T::TYPE));
+        }
+        Ok(Self::from(layout))
     }
 
     /// Returns the name of a message type: `message/` and the given name.
@@ -126,28 +325,60 @@ impl TypeName {
         Self::new(format!("message/{name}"))
     }
 
-    /// Returns the name as text.
+    /// Returns the name as text, without the layout.
     pub fn as_str(&self) -> &str {
-        &self.0
+        self.text.split('{').next().unwrap_or_default()
+    }
+
+    /// Returns what both ends of a link compare: the text of the layout, or the name alone.
+    pub fn full_text(&self) -> &str {
+        &self.text
+    }
+
+    /// Returns the layout of a sample; `None` of a message, and of a type that was implemented
+    /// without one.
+    pub fn layout(&self) -> Option<&Layout> {
+        self.layout.as_deref()
+    }
+}
+
+impl TypeName {
+    /// Returns whether these are samples of a type that was implemented without a layout, so that
+    /// only the name is compared.
+    pub fn is_without_layout(&self) -> bool {
+        let marks = ["message/", "stripline/"];
+        self.layout.is_none() && !marks.iter().any(|mark| self.text.starts_with(mark))
+    }
+
+    /// Returns what a refusal prints: the full text, and whether there is no layout.
+    pub(crate) fn text_for_refusals(&self) -> String {
+        let note = if self.is_without_layout() { " (no layout)" } else { "" };
+        format!("{}{note}", self.text)
+    }
+}
+
+impl From<Layout> for TypeName {
+    fn from(layout: Layout) -> Self {
+        Self { text: layout.to_string(), layout: Some(Arc::new(layout)) }
     }
 }
 
 impl fmt::Display for TypeName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(self.as_str())
     }
 }
 
 impl TryFrom<String> for TypeName {
-    type Error = BadTypeName;
-    fn try_from(name: String) -> Result<Self, BadTypeName> {
-        Self::new(name)
+    type Error = BadLayout;
+    fn try_from(text: String) -> Result<Self, BadLayout> {
+        Self::parse(&text)
     }
 }
 
 impl From<TypeName> for String {
     fn from(name: TypeName) -> String {
-        name.0
+        name.text
     }
 }
 
@@ -195,6 +426,49 @@ mod tests {
         assert_eq!(builtin(<Complex<i16> as Sample>::TYPE), Some((4, true)));
         assert_eq!(builtin(<f64 as Sample>::TYPE), Some((8, false)));
         assert_eq!(builtin(TypeName::of::<Complex<f64>>().as_str()), Some((16, true)));
+        assert_eq!(TypeName::of::<Complex<f64>>().layout().map(Layout::size), Some(16));
+        assert_eq!(TypeName::of::<Complex<f64>>(), TypeName::new("cf64").unwrap());
+    }
+
+    #[test]
+    fn a_name_and_a_layout_of_that_name_differ() {
+        let [bare, with] = ["det", "det{a:u32}"].map(|text| TypeName::parse(text).unwrap());
+        assert_ne!(bare, with);
+        assert_eq!((bare.as_str(), bare.full_text()), ("det", "det"));
+        assert!(bare.is_without_layout() && !with.is_without_layout());
+        assert!(!TypeName::of::<f32>().is_without_layout());
+        assert!(!TypeName::message("tune").unwrap().is_without_layout());
+        assert_eq!((with.as_str(), with.full_text(), with.to_string()), ("det", "det{a:u32}", "det".into()));
+        let json = serde_json::to_string(&with).unwrap();
+        assert_eq!(json, "\"det{a:u32}\"");
+        assert_eq!(serde_json::from_str::<TypeName>(&json).unwrap(), with);
+        let error = serde_json::from_str::<TypeName>("\"det{a:x}\"").unwrap_err().to_string();
+        assert!(error.contains("at byte 6") && error.contains("`x` is no built-in type"), "{error}");
+    }
+
+    #[test]
+    fn a_layout_with_a_wrong_size_or_name_is_a_mistake() {
+        #[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
+        #[repr(C)]
+        struct Wide([u32; 4]);
+        impl Sample for Wide {
+            const TYPE: &'static str = "wide";
+            fn layout() -> Option<Layout> {
+                "wide{a:u32[3]}".parse().ok()
+            }
+        }
+        assert!(TypeName::checked::<Wide>().unwrap_err().contains("it has 12 bytes, and the type 16"));
+
+        #[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
+        #[repr(C)]
+        struct Misnamed(u32);
+        impl Sample for Misnamed {
+            const TYPE: &'static str = "misnamed";
+            fn layout() -> Option<Layout> {
+                "other{a:u32}".parse().ok()
+            }
+        }
+        assert!(TypeName::checked::<Misnamed>().unwrap_err().contains("another name, `other{a:u32}`"));
     }
 
     #[test]

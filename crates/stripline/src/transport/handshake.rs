@@ -3,9 +3,9 @@
 //! ```text
 //! offset bytes
 //! 0      4     "SLNK"
-//! 4      2     version, little-endian: 2
+//! 4      2     version, little-endian: 4
 //! 6      2     zero
-//! 8      4     length of the body, little-endian, at most 4096
+//! 8      4     length of the body, little-endian, at most 8192
 //! 12     ...   body, JSON: Hello from the receiving side, then HelloReply from the sending side
 //! ```
 
@@ -28,9 +28,10 @@ use crate::terms::{Flow, Overflow, Watermarks};
 use super::duplex::{CallHello, CallWelcome};
 use super::{ConnectRequest, Endpoint};
 
-pub(crate) const VERSION: u16 = 3;
+pub(crate) const VERSION: u16 = 4;
 pub(crate) const PREFIX_BYTES: usize = 12;
-pub(crate) const BODY_MAX: usize = 4096;
+/// Room for a connection's name, and for two layouts in a refusal.
+pub(crate) const BODY_MAX: usize = 8192;
 /// The longest reply of a server of calls.
 const REPLY_MAX: usize = 64 * 1024;
 /// How long a connecting receiver waits for the sender's reply.
@@ -103,7 +104,8 @@ impl Hello {
             return Err("the key is wrong: the endpoint belongs to another port".into());
         }
         if self.payload != *payload {
-            return Err(format!("the sending port has type {payload}, not {}", self.payload));
+            let (sent, taken) = (payload.text_for_refusals(), self.payload.text_for_refusals());
+            return Err(format!("the sending port has type {sent}, not {taken}"));
         }
         if self.connection.len() > Self::CONNECTION_MAX {
             return Err("the connection's name is too long".into());
@@ -342,7 +344,7 @@ mod tests {
 
     #[test]
     fn oversized_bodies_are_refused_before_they_are_allocated() {
-        let mut prefix = *b"SLNK\x03\0\0\0\0\0\0\0";
+        let mut prefix = *b"SLNK\x04\0\0\0\0\0\0\0";
         prefix[8..].copy_from_slice(&u32::MAX.to_le_bytes());
         assert!(body_length(&prefix).unwrap_err().contains("4294967295"));
     }

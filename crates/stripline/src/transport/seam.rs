@@ -60,7 +60,8 @@ impl BindRequest {
             name: self.port.clone(),
             transport: endpoint.transport.clone(),
             address: endpoint.address.clone(),
-            payload: self.payload.to_string(),
+            payload: self.payload.full_text().into(),
+            no_layout: self.payload.is_without_layout(),
             buffer: u64::from(self.options.buffer),
             wait: self.options.wait.to_string(),
             ..SendingPort::default()

@@ -42,6 +42,7 @@ macro_rules! rules_of {
             order here: [
                 order_is_kept,
                 every_sample_type_travels,
+                a_stream_has_the_order_of_its_samples,
                 the_largest_packet_in_one_piece_fits,
                 end_of_stream_comes_last_once_and_stays,
                 end_of_stream_comes_without_packets,
@@ -235,7 +236,9 @@ macro_rules! rules_of {
             ]
             trust here: [
                 another_payload_type_is_refused_naming_both,
+                another_layout_of_one_name_is_refused_naming_both,
                 a_refused_connection_is_listed_for_as_long_as_it_is_offered,
+                a_refusal_is_an_error_where_the_topic_wants_it,
                 garbage_at_the_rendezvous_disturbs_no_node,
             ]
             trust_network here: [

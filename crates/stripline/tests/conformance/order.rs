@@ -3,7 +3,7 @@
 use num_complex::Complex;
 use serde::{Deserialize, Serialize};
 use stripline::node::{Publisher, Subscriber};
-use stripline::{Error, Received, Sample, StreamInfo};
+use stripline::{Axis, Error, Received, Sample, StreamInfo};
 
 use crate::support::{
     DEADLINE, Dice, await_asleep, await_receivers, expect_end, fill, node, pair, take_number,
@@ -38,7 +38,7 @@ pub fn order_is_kept(transport: &'static str) {
 }
 
 /// 12 bytes: a size that is not a power of two.
-#[derive(Clone, Copy, Debug, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
+#[derive(Clone, Copy, Debug, PartialEq, Sample)]
 #[repr(C)]
 struct Detection {
     range_bin: u32,
@@ -46,8 +46,16 @@ struct Detection {
     level_db: f32,
 }
 
-impl Sample for Detection {
-    const TYPE: &'static str = "detection";
+/// A type of the program's own without a layout.
+#[derive(Clone, Copy, Debug, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
+#[repr(C)]
+struct Bare {
+    range_bin: u32,
+    level_db: f32,
+}
+
+impl Sample for Bare {
+    const TYPE: &'static str = "bare";
 }
 
 pub fn every_sample_type_travels(transport: &'static str) {
@@ -56,6 +64,7 @@ pub fn every_sample_type_travels(transport: &'static str) {
     travels(transport, |i| i as f64 / 3.0);
     travels(transport, |i| Complex::new(i as f32, -(i as f32)));
     travels(transport, |i| Complex::new(i as f64, 0.5));
+    travels(transport, |i| Bare { range_bin: i as u32, level_db: 0.25 });
     travels(transport, |i| Detection { range_bin: i as u32, doppler_bin: -(i as i32), level_db: 0.25 });
 }
 
@@ -68,6 +77,26 @@ fn travels<T: Sample + PartialEq + std::fmt::Debug>(transport: &'static str, sam
         publisher.send(&samples).unwrap();
         assert_eq!(take_number(&mut subscriber, sequence).samples, samples);
     }
+}
+
+pub fn a_stream_has_the_order_of_its_samples(transport: &'static str) {
+    let node = node(transport, "");
+    let (mut publisher, mut subscriber) = pair::<f32>(&node, "spectra");
+    let spectra = StreamInfo::new("spectra")
+        .rows(4, Axis::new(88e6, 50e3, "Hz"), Axis::new(0.0, 0.1, "s"))
+        .channels(["left", "right"]);
+    publisher.set_stream(spectra.clone());
+    publisher.send(&[0.0; 8]).unwrap();
+    let packet = subscriber.receive().unwrap().expect("a packet");
+    assert_eq!(**packet.stream(), spectra);
+    drop(packet);
+    // What its receivers would refuse is not sent, and what follows it is.
+    publisher.set_stream(StreamInfo::new("spectra").axis(Axis::new(0.0, f64::NAN, "Hz")));
+    let error = publisher.send(&[0.0; 8]).unwrap_err().to_string();
+    assert!(error.contains("stream `spectra`: the axis in `Hz` has the step NaN"), "{error}");
+    publisher.set_stream(spectra.clone().channels(["one"]));
+    publisher.send(&[1.0; 8]).unwrap();
+    assert_eq!(subscriber.receive().unwrap().expect("a packet").stream().channels, ["one"]);
 }
 
 pub fn the_largest_packet_in_one_piece_fits(transport: &'static str) {

@@ -5,6 +5,7 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixStream};
 
 use serde_json::Value;
+use stripline::{Error, Received};
 
 use crate::puppet::Puppet;
 use crate::support::{
@@ -47,6 +48,96 @@ pub fn a_refused_connection_is_listed_for_as_long_as_it_is_offered(transport: &'
     drop(publisher);
     assert_eq!(node.refused_connections(), []);
     drop(subscriber);
+}
+
+pub fn a_refusal_is_an_error_where_the_topic_wants_it(transport: &'static str) {
+    let reporting = node(transport, "refusal-is-error = true");
+    let mut subscriber = reporting.subscriber::<i16>("numbers").unwrap();
+    assert_eq!(subscriber.refusals(), []);
+    // While it waits, as soon as the publisher is there.
+    let error = std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| subscriber.receive().map(drop).unwrap_err());
+        let publisher = reporting.publisher::<u64>("numbers").unwrap();
+        let error = waiting.join().unwrap();
+        drop(publisher);
+        error
+    });
+    assert!(
+        matches!(&error, Error::Refused { reason, .. } if reason.contains("type u64, not s16")),
+        "{error}"
+    );
+    // Once for each; what fits arrives.
+    let mut fits = reporting.publisher::<i16>("numbers").unwrap();
+    await_receivers(&mut fits, 1);
+    fits.send(&[5]).unwrap();
+    assert_eq!(*subscriber.receive().unwrap().expect("a packet"), [5]);
+    let unfit = reporting.publisher::<u64>("numbers").unwrap();
+    assert!(matches!(subscriber.try_receive(), Err(Error::Refused { .. })));
+    assert!(matches!(subscriber.try_receive(), Ok(Received::Empty)));
+    let [refused] = &subscriber.refusals()[..] else { panic!("one is refused") };
+    assert_eq!(refused.summary(), "refused: sends u64, takes s16");
+    drop(unfit);
+    assert_eq!(subscriber.refusals(), []);
+    // Without the option it is listed only.
+    let silent = node(transport, "");
+    let _unfit = silent.publisher::<u64>("numbers").unwrap();
+    let mut subscriber = silent.subscriber::<i16>("numbers").unwrap();
+    assert!(matches!(subscriber.try_receive(), Ok(Received::Empty)));
+    assert_eq!(subscriber.refusals().len(), 1);
+}
+
+/// Two versions of one structure, as two programs have them that were built at different times.
+mod versions {
+    use stripline::Sample;
+
+    #[derive(Clone, Copy, Sample)]
+    #[repr(C)]
+    #[sample(name = "det")]
+    pub struct New {
+        pub range_bin: u32,
+        pub doppler_bin: i32,
+        pub level_db: f32,
+    }
+
+    #[derive(Clone, Copy, Debug, PartialEq, Sample)]
+    #[repr(C)]
+    #[sample(name = "det")]
+    pub struct Old {
+        pub level_db: f32,
+        pub range_bin: u32,
+        pub doppler_bin: i32,
+    }
+
+    /// A third one, of another size, and without a layout.
+    #[derive(Clone, Copy, Debug, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
+    #[repr(C)]
+    pub struct Bare(pub [u32; 4]);
+
+    impl Sample for Bare {
+        const TYPE: &'static str = "det";
+    }
+}
+
+pub fn another_layout_of_one_name_is_refused_naming_both(transport: &'static str) {
+    let node = node(transport, "");
+    let mut publisher = node.publisher::<versions::New>("detections").unwrap();
+    let mut old = node.subscriber::<versions::Old>("detections").unwrap();
+    let mut bare = node.subscriber::<versions::Bare>("detections").unwrap();
+    let refused = node.refused_connections();
+    let [(_, first), (_, second)] = &refused[..] else { panic!("{refused:?}") };
+    let sent = "the sending port has type det{range_bin:u32,doppler_bin:s32,level_db:f32}, not det";
+    let fields = "{level_db:f32,range_bin:u32,doppler_bin:s32}";
+    assert!(first.ends_with(&format!("{sent}{fields}")), "{first}");
+    assert!(second.ends_with(&format!("{sent} (no layout)")), "{second}");
+    // The right one gets all, the others nothing: not 1e-44 for 7.
+    let mut new = node.subscriber::<versions::New>("detections").unwrap();
+    await_receivers(&mut publisher, 1);
+    let detection = versions::New { range_bin: 7, doppler_bin: -3, level_db: 12.5 };
+    publisher.send(&[detection; 4]).unwrap();
+    let packet = new.receive().unwrap().expect("a packet");
+    assert_eq!((packet[3].range_bin, packet[3].doppler_bin, packet[3].level_db), (7, -3, 12.5));
+    assert!(matches!(old.try_receive().unwrap(), Received::Empty));
+    assert!(matches!(bare.try_receive().unwrap(), Received::Empty));
 }
 
 /// Connects to an abstract Unix name.

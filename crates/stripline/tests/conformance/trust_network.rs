@@ -86,7 +86,7 @@ pub fn stranger_at(endpoint: &str) -> Box<dyn Stream> {
 /// Builds a message of the handshake.
 pub fn message(body: &Value) -> Vec<u8> {
     let body = body.to_string();
-    let mut bytes = b"SLNK\x03\0\0\0".to_vec();
+    let mut bytes = b"SLNK\x04\0\0\0".to_vec();
     bytes.extend_from_slice(&(body.len() as u32).to_le_bytes());
     bytes.extend_from_slice(body.as_bytes());
     bytes
@@ -125,9 +125,9 @@ pub fn garbage_at_an_endpoint_disturbs_no_connection(transport: &'static str) {
 
 pub fn an_oversized_handshake_disturbs_no_connection(transport: &'static str) {
     let Some(scene) = Scene::set(transport) else { return };
-    for length in [4097, u32::MAX] {
+    for length in [8193, u32::MAX] {
         let mut stranger = scene.stranger();
-        let mut bytes = b"SLNK\x03\0\0\0".to_vec();
+        let mut bytes = b"SLNK\x04\0\0\0".to_vec();
         bytes.extend_from_slice(&length.to_le_bytes());
         stranger.write_all(&bytes).unwrap();
         let words = last_words(stranger);
@@ -215,7 +215,7 @@ pub fn welcome(ring: u64, key: u64) -> Vec<u8> {
 
 pub fn a_sender_with_an_invalid_welcome_disturbs_no_receiver(transport: &'static str) {
     let Some(mut scene) = Scene::set(transport) else { return };
-    let mut oversized = b"SLNK\x03\0\0\0".to_vec();
+    let mut oversized = b"SLNK\x04\0\0\0".to_vec();
     oversized.extend_from_slice(&u32::MAX.to_le_bytes());
     let mut lies = vec![
         (b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec(), "does not use this protocol"),
@@ -273,6 +273,7 @@ pub fn a_sender_with_invalid_frames_is_cut_off_and_named(transport: &'static str
         bytes.resize(bytes.len().next_multiple_of(16), 0);
         bytes
     };
+    let described = |text: &str| frame(text.len() as u32, 2, text.as_bytes());
     let flagged = |sequence: u64, offset: u64, flags: u8, length: usize| {
         let mut bytes = frame(length as u32, 1, &vec![0; length]);
         bytes[..8].copy_from_slice(&sequence.to_le_bytes());
@@ -303,6 +304,12 @@ pub fn a_sender_with_invalid_frames_is_cut_off_and_named(transport: &'static str
         (in_pieces(flagged(5, 8, end, 4)), "12 bytes as samples"),
         (frame(u32::MAX, 1, &[]), "announced a frame of 4294967295 bytes"),
         (frame(0, 9, &[]), "kind 9"),
+        (
+            described(r#"{"id": "a", "row_length": 0}"#),
+            "an invalid stream description: its rows have no samples",
+        ),
+        (described(r#"{"id": "a", "axes": [{"start": 0, "step": 0}]}"#), "has the step 0"),
+        (described(r#"{"id": "a", "row_length": -1}"#), "a stream description that does not parse"),
         (frame(4, 2, b"{no}"), "does not parse"),
         (frame(7, 1, &[0; 7]), "7 bytes"),
     ];

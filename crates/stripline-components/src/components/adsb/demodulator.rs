@@ -123,7 +123,7 @@ fn stream_of<T: Sample>(packet: &Packet<'_, T>) -> Result<StreamInfo> {
         );
         return Err(Error::failed(message));
     }
-    Ok(StreamInfo { sample_rate_hz: None, ..StreamInfo::clone(stream) })
+    Ok(StreamInfo { sample_rate_hz: None, ..StreamInfo::clone(stream).without_order() })
 }
 
 /// Sends the candidates found, if any, and clears the list.

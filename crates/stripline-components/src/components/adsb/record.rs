@@ -1,15 +1,10 @@
 //! The records sent between the components, as plain data.
 
-use bytemuck::{Pod, Zeroable};
 use stripline::Sample;
 
 use crate::adsb::decode::Accepted;
+use crate::adsb::demodulate;
 use crate::adsb::frame::{Frame, LONG_BYTES};
-use crate::adsb::{Candidate, demodulate};
-
-impl Sample for Candidate {
-    const TYPE: &'static str = "mode-s-candidate";
-}
 
 /// A Mode S frame with correct parity, as the decoder sends it: 32 bytes.
 ///
@@ -20,8 +15,9 @@ impl Sample for Candidate {
 ///       | u64    | f32      | f32   | 14 × u8       | u8     | u8        |
 ///       +--------+----------+-------+---------------+--------+-----------+
 /// ```
-#[derive(Debug, Clone, Copy, PartialEq, Pod, Zeroable)]
+#[derive(Debug, Clone, Copy, PartialEq, Sample)]
 #[repr(C)]
+#[sample(name = "mode-s-frame")]
 pub struct FrameRecord {
     /// Index of the sample in which its preamble starts.
     pub sample: u64,
@@ -35,10 +31,6 @@ pub struct FrameRecord {
     pub length: u8,
     /// Number of corrected bits.
     pub corrected_bits: u8,
-}
-
-impl Sample for FrameRecord {
-    const TYPE: &'static str = "mode-s-frame";
 }
 
 impl From<&Accepted> for FrameRecord {

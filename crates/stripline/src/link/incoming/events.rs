@@ -44,6 +44,7 @@ impl Incoming {
                     // A connection made earlier reports its own end.
                     connection.ended |= connection.inlet.is_none() && connection.successors.is_empty();
                 }
+                PortEvent::Refused(error) => self.defer(error),
                 PortEvent::Connected(name, mut inlet) => {
                     if let Some(waker) = inlet.parts().waker {
                         self.events.wakers().add(&waker);

@@ -1,0 +1,29 @@
+//! Texts of layouts.
+#![no_main]
+#![allow(missing_docs)] // the macro makes items without docs
+
+use libfuzzer_sys::fuzz_target;
+use stripline::payload::{Layout, TypeName};
+use stripline_fuzz as _; // for its allocator
+
+fuzz_target!(|data: &[u8]| {
+    let text = String::from_utf8_lossy(data);
+    match text.parse::<Layout>() {
+        Ok(layout) => {
+            // A layout has exactly one text.
+            assert_eq!(layout.to_string(), text);
+            assert_eq!(TypeName::parse(&text).map(|name| name.full_text().to_owned()), Ok(text.to_string()));
+            // Its numbers cover a sample without gaps.
+            let sample = vec![0; layout.size()];
+            let end = layout.scalars().fold(0, |end, place| {
+                assert_eq!(place.offset, end);
+                assert!(place.offset.is_multiple_of(place.scalar.align()));
+                assert!(place.read(&sample).is_some());
+                end + place.scalar.size()
+            });
+            assert_eq!(end, layout.size());
+            assert!(end <= Layout::SIZE_MAX && text.len() <= Layout::TEXT_MAX);
+        }
+        Err(error) => assert!(error.to_string().len() < 2 * Layout::TEXT_MAX),
+    }
+});
