@@ -57,8 +57,8 @@ impl PortEvents {
     }
 
     fn notify(&self) {
-        // The doorbell before the flag, and `drain` the other way round: a doorbell that still rings
-        // has its flag set. Otherwise no sleep at the port would last.
+        // The doorbell before the flag, and `drain` the other way round: a doorbell that rings has
+        // its flag set. Otherwise no sleep at the port would last.
         self.doorbell.notify();
         // Release: pairs with nothing but the flag; the lock orders the contents.
         self.pending.store(true, Ordering::Release);
@@ -67,6 +67,7 @@ impl PortEvents {
 
     /// Returns whether events are pending. Relaxed: the doorbell makes sure that they are noticed
     /// eventually.
+    #[inline]
     pub(crate) fn is_pending(&self) -> bool {
         self.pending.load(Ordering::Relaxed)
     }

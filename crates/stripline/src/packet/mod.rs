@@ -1,6 +1,7 @@
 //! The metadata of samples: the header, the stream they belong to, and the gaps before them.
 
 pub(crate) mod header;
+pub(crate) mod message_json;
 pub mod payload;
 
 use std::collections::BTreeMap;

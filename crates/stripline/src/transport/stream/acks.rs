@@ -136,8 +136,8 @@ impl StreamAckSender {
             socket.close();
         }
         let is_backlogged = self.backlog_doorbell.is_some() && !backlog.acks.is_empty();
-        // Under the lock, so that the doorbell rings only while there is a backlog. Release: a thread
-        // that sees the flag finds the backlog.
+        // Under the lock, so that the doorbell rings only while there is a backlog. Release: a
+        // thread that sees the flag finds the backlog.
         if self.is_backlogged.swap(is_backlogged, Ordering::AcqRel) != is_backlogged
             && let Some(doorbell) = &self.backlog_doorbell
         {
@@ -383,7 +383,7 @@ mod tests {
         assert_eq!(acks.ack(), Some(Err("why".into())));
     }
 
-    /// A backlog that is gone must not keep the receiver's thread awake.
+    /// Checks that a backlog that is gone does not keep the receiver's thread awake.
     #[test]
     fn the_doorbell_rings_only_while_there_is_a_backlog() {
         let (ours, theirs) = std::os::unix::net::UnixStream::pair().unwrap();
