@@ -114,11 +114,11 @@ impl ControlClient {
     /// wait for it, at most 65,536.
     ///
     /// A component that is being started (again) is waited for, up to ten seconds. The first packet
-    /// that the tap gets is one that the port sends after this returns.
+    /// that the tap gets is one that the port begins after this returns.
     ///
     /// # Errors
-    /// [`ControlError::Wrong`] when there is no such component or port, or when an input has several
-    /// senders. [`ControlError::Cannot`] when the component's process does not answer.
+    /// [`ControlError::Wrong`] when there is no such component or port, or when an input has
+    /// several senders. [`ControlError::Cannot`] when the component's process does not answer.
     pub fn tap(&self, component: &str, port: &str, depth: u32) -> Result<Tapped, ControlError> {
         let request = TapRequest { component: component.into(), port: port.into() };
         let give_up = Instant::now() + MISSING_TIME;
