@@ -260,7 +260,7 @@ pub(crate) fn replay(arguments: &ReplayArguments) -> Exit {
         Ok(node) => node,
         Err(error) => return failed(&error, Exit::Usage),
     };
-    let results: Vec<(String, Result<(Played, bool), Error>)> = std::thread::scope(|scope| {
+    let results: Vec<(String, Result<Replayed, Error>)> = std::thread::scope(|scope| {
         let threads: Vec<_> = readers
             .into_iter()
             .map(|reader| {
@@ -274,9 +274,9 @@ pub(crate) fn replay(arguments: &ReplayArguments) -> Exit {
     for (topic, result) in results {
         let topic = printable(&topic, super::TEXT_MAX);
         match result {
-            Ok((played, truncated)) => {
+            Ok(Replayed { played, is_truncated }) => {
                 let (count, gaps) = (packets(played.packets), counted(played.gaps, "gap"));
-                let end = if truncated { "; the recording was truncated" } else { "" };
+                let end = if is_truncated { "; the recording was truncated" } else { "" };
                 let size = quantity(played.bytes as f64, "B");
                 write_out(
                     &mut std::io::stdout(),
@@ -291,13 +291,19 @@ pub(crate) fn replay(arguments: &ReplayArguments) -> Exit {
     exit
 }
 
+/// The result of playing one recording.
+struct Replayed {
+    played: Played,
+    is_truncated: bool,
+}
+
 /// Publishes a recording on the topic of its port's name.
 fn publish(
     mut reader: RecordingReader,
     node: &Node,
     arguments: &ReplayArguments,
     interrupt: &Interrupt,
-) -> Result<(Played, bool), Error> {
+) -> Result<Replayed, Error> {
     let info = reader.info();
     let mut output = tap::publisher(node, &info.port, &info.payload)?;
     let check = || if interrupt.is_set() { Err(Error::Stopped) } else { Ok(()) };
@@ -315,7 +321,7 @@ fn publish(
         }
     })?;
     output.finish()?;
-    Ok((played, reader.is_truncated()))
+    Ok(Replayed { played, is_truncated: reader.is_truncated() })
 }
 
 /// Returns the recordings of a folder, or the one that the path names.

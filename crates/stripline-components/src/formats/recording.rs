@@ -514,8 +514,11 @@ mod tests {
         all
     }
 
-    /// Reads all entries, with the payload of packets; and whether it is truncated.
-    fn read(bytes: &[u8]) -> Result<(Vec<(RecordingEntry, Vec<u8>)>, bool), FormatError> {
+    /// An entry, with the payload of a packet.
+    type Found = (RecordingEntry, Vec<u8>);
+
+    /// Reads all entries, and whether the recording is truncated.
+    fn read(bytes: &[u8]) -> Result<(Vec<Found>, bool), FormatError> {
         let mut reader = RecordingReader::new(bytes, Path::new("x.slrec"))?;
         let mut entries = Vec::new();
         while let Some(entry) = reader.next_entry()? {
