@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use stripline_waveform::control::Setting;
 
+use crate::data::arguments::{EchoArguments, HzArguments, RecordArguments, ReplayArguments};
+
 /// Low-loss links between radio components.
 #[derive(Debug, Parser)]
 #[command(
@@ -20,7 +22,8 @@ use stripline_waveform::control::Setting;
         stripline bench experiments/e1-messaging.toml         pipelines compared with ideal and published figures\n  \
         stripline ps                                          live ports, and which waits for which\n  \
         stripline services                                    servers of calls, and their operations\n  \
-        stripline set fm demodulator.deviation=5e3            change a property of a running waveform\n\n\
+        stripline set fm demodulator.deviation=5e3            change a property of a running waveform\n  \
+        stripline echo fm demodulator.out                     look at what a port sends\n\n\
         Exit codes: 0 clean end, 1 failure while running, 2 wrong usage or waveform file."
 )]
 pub(crate) struct Arguments {
@@ -57,6 +60,14 @@ pub(crate) enum Command {
     Test(TestArguments),
     /// Stop a running waveform, or one component of it, in order
     Stop(StopArguments),
+    /// Print the packets of a port of a running waveform, or of a topic
+    Echo(EchoArguments),
+    /// Measure the rate of a port of a running waveform, or of a topic
+    Hz(HzArguments),
+    /// Record ports of a running waveform, or topics, to files
+    Record(RecordArguments),
+    /// Publish recordings on topics again
+    Replay(ReplayArguments),
 }
 
 const CHECK_HELP: &str = "Examples:\n  \
@@ -431,7 +442,7 @@ pub(crate) enum PlacementArgument {
 }
 
 /// Parses a time from a millisecond to about thirty years.
-fn seconds(text: &str) -> Result<f64, String> {
+pub(crate) fn seconds(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(seconds) if (0.001..=1e9).contains(&seconds) => Ok(seconds),
         Ok(_) => Err("it must be from 0.001 to 1e9 seconds".into()),

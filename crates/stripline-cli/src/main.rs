@@ -11,6 +11,7 @@ macro_rules! complain {
 mod arguments;
 mod bench;
 mod control;
+mod data;
 mod experiment;
 mod format;
 mod ps;
@@ -79,6 +80,10 @@ fn main() -> ExitCode {
         Command::Set(arguments) => control::set(&arguments),
         Command::Test(arguments) => control::test(&arguments),
         Command::Stop(arguments) => control::stop(&arguments),
+        Command::Echo(arguments) => data::echo(&arguments),
+        Command::Hz(arguments) => data::hz(&arguments),
+        Command::Record(arguments) => data::record(&arguments),
+        Command::Replay(arguments) => data::replay(&arguments),
     };
     exit.into()
 }

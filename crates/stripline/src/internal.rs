@@ -27,6 +27,60 @@ pub fn observe(domain: &str) -> Result<Node> {
     Node::observe(domain)
 }
 
+/// Returns a message (CBOR) as JSON.
+///
+/// # Errors
+/// A description of what is wrong with it.
+pub fn message_json(bytes: &[u8]) -> std::result::Result<serde_json::Value, String> {
+    crate::packet::message_json::message_json(bytes)
+}
+
+/// Receivers of copies: taps of components' outputs, and topics of any type.
+pub mod tap {
+    use super::{Endpoint, Node, Result};
+    use crate::node::{Publisher, Subscriber, connect_tap};
+    use crate::packet::payload::TypeName;
+
+    /// Connects to a tap of the output with that name.
+    ///
+    /// # Errors
+    /// When nothing listens there any more, or the other side refuses.
+    pub fn connect(
+        port: &str,
+        endpoint: &Endpoint,
+        payload: &TypeName,
+        depth: u32,
+    ) -> Result<Subscriber<u8>> {
+        connect_tap(port, endpoint, payload, depth)
+    }
+
+    /// Returns the payload types of a topic, as far as discovered.
+    pub fn payloads_of(node: &Node, topic: &str) -> Vec<TypeName> {
+        node.payloads_of(topic)
+    }
+
+    /// Returns the topics of a domain, as far as discovered.
+    pub fn topics(node: &Node) -> Vec<String> {
+        node.known_topics()
+    }
+
+    /// Creates a publisher of bytes on a topic of any type.
+    ///
+    /// # Errors
+    /// As [`Node::publisher`].
+    pub fn publisher(node: &Node, topic: &str, payload: &TypeName) -> Result<Publisher<u8>> {
+        node.raw_publisher(topic, payload)
+    }
+
+    /// Subscribes to a topic of any type.
+    ///
+    /// # Errors
+    /// A lack of descriptors.
+    pub fn topic(node: &Node, topic: &str, payload: &TypeName, depth: u32) -> Result<Subscriber<u8>> {
+        node.tap_topic(topic, payload, depth)
+    }
+}
+
 /// The messages between the launcher and a component process.
 pub mod control {
     pub use crate::component::control::{

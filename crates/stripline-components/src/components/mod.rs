@@ -20,6 +20,7 @@ mod null;
 mod output_file;
 mod pacing;
 mod property_errors;
+mod replay;
 mod throttle_tee;
 mod wav_sink;
 
@@ -33,6 +34,7 @@ pub use generate::{FmStationComponent, SignalGenerator};
 pub use magnitude::Magnitude;
 pub use noise::AwgnComponent;
 pub use null::{NullSink, NullSource};
+pub use replay::{Played, Replay, play};
 pub use throttle_tee::{Tee, Throttle};
 pub use wav_sink::WavSink;
 
@@ -59,6 +61,7 @@ pub fn registry() -> Registry {
         .with::<HandlerComponent<Magnitude>>()
         .with::<NullSink>()
         .with::<NullSource>()
+        .with::<Replay>()
         .with::<SignalGenerator>()
         .with::<Tee>()
         .with::<Throttle>()

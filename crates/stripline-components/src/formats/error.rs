@@ -76,6 +76,16 @@ pub enum FormatError {
         /// The position at which it ended, in bytes.
         actual: u64,
     },
+    /// The file is no recording of a port, is of another version, or is damaged.
+    #[error("{path}: {problem}: {remedy}", path = .path.display())]
+    Recording {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        problem: String,
+        /// What to do.
+        remedy: String,
+    },
     /// Reading failed.
     #[error("{path}: cannot read after {read} bytes: {source}", path = .path.display())]
     Read {
@@ -228,6 +238,7 @@ impl From<FormatError> for io::Error {
             | FormatError::Buffer { .. } => Kind::InvalidInput,
             FormatError::Empty { .. }
             | FormatError::PartialSample { .. }
+            | FormatError::Recording { .. }
             | FormatError::MetaTooLong { .. }
             | FormatError::MetaSyntax { .. }
             | FormatError::MetaField { .. } => Kind::InvalidData,

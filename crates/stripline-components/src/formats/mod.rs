@@ -5,12 +5,14 @@
 //! | `sample_format.rs` | the layout of a complex sample in a file, and its conversion |
 //! | `sigmf.rs` | the metadata of SigMF recordings |
 //! | `iq_reader.rs`, `iq_writer.rs` | I/Q files, raw or SigMF |
+//! | `recording.rs` | recordings of ports of any type |
 //! | `wav.rs` | WAV files of audio |
 //! | `error.rs` | the error type |
 
 mod error;
 mod iq_reader;
 mod iq_writer;
+mod recording;
 mod sample_format;
 mod sigmf;
 mod wav;
@@ -18,6 +20,9 @@ mod wav;
 pub use error::FormatError;
 pub use iq_reader::{IqFileReader, IqReaderOptions};
 pub use iq_writer::IqFileWriter;
+pub use recording::{
+    RECORDING_EXTENSION, RecordedPacket, RecordingEntry, RecordingInfo, RecordingReader, RecordingWriter,
+};
 pub use sample_format::{RawSample, SampleFormat};
 pub use sigmf::{SIGMF_META_BYTES_MAX, SigMfCapture, SigMfMeta, SigMfRecording, is_sigmf, utc_datetime};
 pub use wav::{WavEncoding, WavFileWriter, WavSettings};

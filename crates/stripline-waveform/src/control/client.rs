@@ -19,7 +19,7 @@ use super::{
 };
 
 /// Time limit of a launcher for requests that need no component.
-const PATIENCE: Duration = Duration::from_secs(3);
+pub(super) const PATIENCE: Duration = Duration::from_secs(3);
 /// Launchers queried at a time.
 const AT_ONCE: usize = 32;
 /// The most launchers queried in all: any user may choose such names.
@@ -267,7 +267,7 @@ impl ControlClient {
     }
 
     /// Calls an operation, for an hour at most.
-    fn call<Req: Payload, Rep: Payload>(
+    pub(super) fn call<Req: Payload, Rep: Payload>(
         &self,
         operation: &str,
         request: &Req,

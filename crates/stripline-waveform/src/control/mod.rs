@@ -1,5 +1,5 @@
 //! Requests to a running waveform: to describe it, to read and change properties, to test
-//! components, to stop.
+//! components, to stop, to receive copies of packets.
 //!
 //! Each launcher is a server of [calls](stripline::call) in a domain of its own. The domain's name
 //! contains user, version and process (`stripline-UID-run-VERSION-PID-RANDOM`). Only processes of
@@ -11,6 +11,7 @@ mod client;
 mod error;
 mod request_inbox;
 mod service;
+mod tap;
 mod types;
 
 pub use client::{ControlClient, Running, running};
@@ -18,10 +19,12 @@ pub use error::ControlError;
 pub(crate) use request_inbox::RequestInbox;
 pub(crate) use service::ControlService;
 pub use service::SERVICE;
+pub use tap::{Tap, Tapped};
 pub use types::{
     ChangeState, ComponentChange, NewValue, PropertyReading, RunPhase, RunningComponent, RunningWaveform,
     Setting, Stopped, TestRun,
 };
 pub(crate) use types::{
-    GetRequest, ReplySender, RequestFault, SET_MAX, SetRequest, StopRequest, TestRequest, WaveformRequest,
+    GetRequest, ReplySender, RequestFault, SET_MAX, SetRequest, StopRequest, TapReply, TapRequest,
+    TestRequest, WaveformRequest,
 };

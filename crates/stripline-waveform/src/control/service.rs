@@ -46,6 +46,7 @@ impl ControlService {
             .operation("get", calling(&inbox, WaveformRequest::Get))?
             .operation("set", calling(&inbox, WaveformRequest::Set))?
             .operation("test", calling(&inbox, WaveformRequest::Test))?
+            .operation("tap", calling(&inbox, WaveformRequest::Tap))?
             .operation("stop", calling(&inbox, WaveformRequest::Stop))?
             .operation("heard", move |()| {
                 inbox.acknowledge();

@@ -5,6 +5,8 @@ use std::sync::mpsc::Sender;
 
 use serde::{Deserialize, Serialize};
 use stripline::component::{Access, TestResult, Value};
+use stripline::internal::Endpoint;
+use stripline::payload::TypeName;
 
 use crate::{Placement, RunReport};
 
@@ -274,6 +276,34 @@ pub(crate) struct StopRequest {
     pub now: bool,
 }
 
+/// A request for a tap at a port.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct TapRequest {
+    pub component: String,
+    pub port: String,
+}
+
+/// The result of a request for a tap.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum TapReply {
+    /// It is open.
+    Open {
+        /// The sending port, as `component.port`.
+        port: String,
+        payload: TypeName,
+        endpoint: Endpoint,
+    },
+    /// The port has sent its end of stream, or its component has ended.
+    Ended { port: String },
+    /// The component is not there now; it will be, or it will have ended.
+    NotYet(String),
+    /// Its process opens none, or does not answer.
+    Refused(String),
+    /// There is no answer yet.
+    Late,
+}
+
 /// The way to the reply to one request.
 pub(crate) type ReplySender<T> = Sender<Result<T, RequestFault>>;
 
@@ -283,6 +313,7 @@ pub(crate) enum WaveformRequest {
     Get(GetRequest, ReplySender<Vec<PropertyReading>>),
     Set(SetRequest, ReplySender<Vec<ComponentChange>>),
     Test(TestRequest, ReplySender<Vec<TestRun>>),
+    Tap(TapRequest, ReplySender<TapReply>),
     Stop(StopRequest, ReplySender<Stopped>),
 }
 

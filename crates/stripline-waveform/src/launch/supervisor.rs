@@ -5,6 +5,7 @@ mod reports;
 mod requests;
 mod restarting;
 mod settings;
+mod taps;
 mod wiring;
 
 use std::collections::BTreeMap;

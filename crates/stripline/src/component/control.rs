@@ -26,7 +26,7 @@ use crate::terms::{LinkOptions, SenderOptions};
 use crate::transport::Endpoint;
 
 /// The version of the messages below.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 /// Environment variable with the descriptor of a component process's control socket.
 pub const CONTROL_VARIABLE: &str = "STRIPLINE_CONTROL_FD";
 /// Environment variable with the launcher's process number.
@@ -67,6 +67,8 @@ pub enum Ask {
     Configure(BTreeMap<String, Value>),
     /// Run this self-test.
     Test(String),
+    /// Open a tap at this output. Its process answers, without the component.
+    Tap(String),
 }
 
 /// One component of a process.
@@ -159,6 +161,10 @@ pub enum RequestAnswer {
     Ended,
     /// The values are in effect, or the reason against them.
     Configured(Result<(), String>),
+    /// The tap is open: its endpoint and payload type.
+    Tapped(Endpoint, TypeName),
+    /// The output has sent its end of stream.
+    StreamEnded,
     /// The result of the self-test.
     Tested(TestResult),
     /// The read-only properties; a value that does not fit its property is `None`.

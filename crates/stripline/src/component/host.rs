@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use super::control::{
-    self, Assignment, CONTROL_VARIABLE, ConnectionAssignment, ControlChannel, LAUNCHER_VARIABLE,
+    self, Ask, Assignment, CONTROL_VARIABLE, ConnectionAssignment, ControlChannel, LAUNCHER_VARIABLE,
     LauncherCommand, OpenOutput, Report, RequestAnswer,
 };
 use super::log_to_stderr::{log_to_stderr, print_error};
@@ -24,7 +24,9 @@ use crate::inspect;
 use crate::link::policy;
 use crate::link::{
     ConnectionOptions, ConnectionReport, FullReport, Incoming, Outgoing, PortBuilder, PortEvent, PortEvents,
+    TapRefusal, TapSlot,
 };
+use crate::packet::payload::TypeName;
 use crate::sys::credentials::Peer;
 use crate::sys::fork::{Descriptor, Local, OwnerProcess};
 use crate::sys::mutex::lock;
@@ -178,6 +180,24 @@ struct HostedComponent {
     stats: Arc<Statistics>,
     requests: Arc<PendingRequests>,
     ready: Option<Ready>,
+    /// By output, with the payload type.
+    taps: BTreeMap<String, (Arc<TapSlot>, TypeName)>,
+}
+
+impl HostedComponent {
+    /// Opens a tap at an output.
+    fn tap(&self, port: &str) -> RequestAnswer {
+        let Some((slot, payload)) = self.taps.get(port) else {
+            let why = format!("output `{port}` is not connected, so that it has no payload type");
+            return RequestAnswer::NotTaken(why);
+        };
+        match slot.open(payload) {
+            Ok(Ok(endpoint)) => RequestAnswer::Tapped(endpoint, payload.clone()),
+            Ok(Err(TapRefusal::Ended)) => RequestAnswer::StreamEnded,
+            Ok(Err(TapRefusal::Gone)) => RequestAnswer::Ended,
+            Err(error) => RequestAnswer::NotTaken(error.to_string()),
+        }
+    }
 }
 
 /// The statistics of one component's inputs, by connection.
@@ -239,6 +259,10 @@ impl ComponentHost {
             LauncherCommand::Poll => {
                 let counters = self.components.values().flat_map(|m| m.stats.counters()).collect();
                 self.reporter.send(&Report::Counters(counters));
+            }
+            LauncherCommand::Ask { component, number, ask: Ask::Tap(port) } => {
+                let answer = member(&component).map_or(RequestAnswer::Ended, |member| member.tap(&port));
+                self.reporter.reply(&component, number, answer);
             }
             LauncherCommand::Ask { component, number, ask } => match member(&component) {
                 Some(member) => {
@@ -305,12 +329,18 @@ impl ComponentHost {
         };
         inspect::set_waveform(&assignment.waveform);
         let mut endpoints = Vec::new();
+        let mut taps = BTreeMap::new();
         let mut port_events = BTreeMap::new();
         for port in &spec.ports {
             let full_name = format!("{}.{}", assignment.name, port.name);
             match port.direction {
                 Direction::Output => {
-                    let outgoing = open(&assignment, &port.name, &full_name, &stop, &mut endpoints)?;
+                    let mut outgoing = open(&assignment, &port.name, &full_name, &stop, &mut endpoints)?;
+                    if let Some(payload) = assignment.port_types.get(&port.name) {
+                        let its = assignment.outputs.iter().filter(|output| output.port == port.name);
+                        let buffer = its.map(|output| output.options.buffer).max().unwrap_or(0);
+                        taps.insert(port.name.clone(), (outgoing.tap_slot(buffer), payload.clone()));
+                    }
                     ports.outputs.insert(port.name.clone(), outgoing);
                 }
                 Direction::Input => {
@@ -333,7 +363,7 @@ impl ComponentHost {
             }
         }
         let ready = Some(Ready { run, ports, finished: finished_rx, assignment });
-        let member = HostedComponent { stop, port_events, stats, requests: pending, ready };
+        let member = HostedComponent { stop, port_events, stats, requests: pending, ready, taps };
         Ok((member, endpoints))
     }
 

@@ -377,6 +377,8 @@ impl PendingRequests {
             let (number, ask) = next?;
             let reply = |answer| ReplyHandle { asked: Arc::clone(pending), number, answer };
             match ask {
+                // Its process answers it.
+                Ask::Tap(_) => {}
                 Ask::Test(name) => {
                     let unsaid = RequestAnswer::Tested(TestResult::fail("the component reported no result"));
                     return Some(Request::Test(Test { name, reply: reply(unsaid) }));

@@ -20,6 +20,7 @@ mod resequencer;
 mod sample_size;
 mod sampler;
 pub(crate) mod stats;
+mod tap;
 
 pub(crate) use connection::ConnectionOptions;
 pub(crate) use frame_ref::{FrameMut, FrameRef};
@@ -36,3 +37,4 @@ pub(crate) use sample_size::SampleSize;
 pub use sampler::Sampling;
 pub use stats::{ConnectionReport, LatencyReport, RawLatencies};
 pub(crate) use stats::{ConnectionStats, FullReport};
+pub(crate) use tap::{TapRefusal, TapSlot};

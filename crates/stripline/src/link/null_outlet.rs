@@ -18,6 +18,7 @@ impl Outlet for NullOutlet {
             frame_max: LinkOptions::BUFFER_MAX as usize / 2,
             short_headers: false,
             scope_max: None,
+            attention: None,
         }
     }
 

@@ -14,6 +14,7 @@ use crate::transport::{AnyOutlet, OutletTraits, StopToken, Wait};
 use super::FrameMut;
 use super::fragmentation::{Fragment, Fragmenter, fragments};
 use super::sampler::{Sampler, Sampling};
+use super::tap::{PortTaps, TapSlot};
 use crate::terms::{Flow, LinkOptions, Scope, SenderOptions};
 
 /// Packets between repeated stream descriptions, for receivers that may have lost one. The
@@ -90,6 +91,8 @@ pub(crate) struct Outgoing {
     needs_slow_path: bool,
     stop: StopToken,
     finished: bool,
+    /// The readers that it never waits for.
+    taps: Local<PortTaps>,
     /// Withdrawn when the port is dropped.
     offer: Local<Option<Box<dyn Send>>>,
 }
@@ -135,6 +138,7 @@ impl Outgoing {
             needs_slow_path: false,
             stop,
             finished: false,
+            taps: Local::new(PortTaps::default()),
             offer: Local::new(None),
         }
     }
@@ -206,7 +210,7 @@ impl Outgoing {
     fn reset_overrides(&mut self) {
         self.fragmenter.set_active(false);
         self.overrides = PacketOverrides::default();
-        self.needs_slow_path = self.scope > Scope::Transport;
+        self.needs_slow_path = self.scope > Scope::Transport || self.taps.is_tapped();
         self.is_steady &= !self.needs_slow_path;
     }
 
@@ -256,8 +260,18 @@ impl Outgoing {
             self.described &= !admitted.is_new;
             self.is_lossy |= admitted.is_lossy;
         }
-        self.compact = self.short_headers && !self.is_lossy;
+        // The packets of a port with a tap take the slow path.
+        let is_tapped = self.taps.admit();
+        self.needs_slow_path |= is_tapped;
+        self.compact = self.short_headers && !self.is_lossy && !is_tapped;
         self.is_steady = false;
+    }
+
+    /// Returns the place where other threads leave a tap for this port. `buffer` is the size of the
+    /// port's largest ring.
+    pub(crate) fn tap_slot(&mut self, buffer: u32) -> Arc<TapSlot> {
+        let outlets = self.outlets.iter().filter_map(|outlet| outlet.traits().attention);
+        self.taps.allow(TapSlot::new(&self.port, buffer, self.stop.clone(), outlets.collect()))
     }
 
     /// Returns the largest payload that fits one frame, in bytes.
@@ -566,6 +580,17 @@ impl Outgoing {
         Ok(())
     }
 
+    /// Sends a packet in one frame, and a copy to the tap.
+    #[cold]
+    fn send_tapped(&mut self, payload: usize, samples: u64, marks: u8) -> Result<()> {
+        let header = self.header(payload, marks);
+        self.taps.stage(&header, &self.outlets[0].reserved()[HEADER_BYTES..][..payload], &self.info);
+        self.with_send_timeout(self.wait(), |this, wait| this.publish_to_all(&header, payload, wait))?;
+        self.taps.commit();
+        self.sent(header.sample_index, payload, samples);
+        Ok(())
+    }
+
     /// Sends a packet that goes in fragments, waits for acknowledgements, or both.
     #[cold]
     fn send_special(&mut self, payload: usize, samples: u64) -> Result<()> {
@@ -588,6 +613,8 @@ impl Outgoing {
         self.overrides.stamp = stamp;
         if is_large {
             self.with_send_timeout(self.wait(), |this, wait| this.send_large(payload, samples, mark, wait))?;
+        } else if self.taps.is_tapped() {
+            self.send_tapped(payload, samples, mark)?;
         } else {
             self.send_whole(payload, samples, mark)?;
         }
@@ -621,6 +648,9 @@ impl Outgoing {
                 return Err(error);
             }
         }
+        let whole = Fragment { offset: 0, bytes: payload, flags: 0 };
+        self.taps.stage(&header, self.fragmenter.bytes(whole), &self.info);
+        self.taps.commit();
         self.sent(header.sample_index, payload, samples);
         Ok(())
     }
@@ -688,6 +718,7 @@ impl Outgoing {
         fail_point!("end");
         self.publish_to_all(&header, 0, wait)?;
         fail_point!("end-published");
+        self.taps.end(&header);
         self.outlets.iter_mut().try_for_each(|outlet| outlet.flush(wait))
     }
 

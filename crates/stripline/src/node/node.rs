@@ -48,22 +48,22 @@ const RETRY: Duration = Duration::from_millis(250);
 /// ```
 pub struct Node {
     _thread: Local<JoinedThread>,
-    shared: Local<Arc<NodeShared>>,
+    pub(super) shared: Local<Arc<NodeShared>>,
 }
 
-struct NodeShared {
-    topics: Topics,
+pub(super) struct NodeShared {
+    pub(super) topics: Topics,
     doorbell: Doorbell,
     stop: StopToken,
-    state: Mutex<NodeState>,
+    pub(super) state: Mutex<NodeState>,
 }
 
 #[derive(Default)]
-struct NodeState {
+pub(super) struct NodeState {
     over: bool,
     own: Vec<Offer>,
     /// All offers in the domain.
-    known: Vec<Offer>,
+    pub(super) known: Vec<Offer>,
     subscriptions: Vec<Subscription>,
     log: ConnectionLog,
 }
@@ -371,7 +371,7 @@ impl Node {
         self.shared.check(|| "a node".into())
     }
 
-    fn outgoing(&self, topic: &str, payload: TypeName) -> Result<Outgoing> {
+    pub(super) fn outgoing(&self, topic: &str, payload: TypeName) -> Result<Outgoing> {
         self.check_own()?;
         let options = self.shared.topics.of(topic);
         let rules = SenderOptions::from(&options.link);

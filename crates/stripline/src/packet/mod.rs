@@ -2,6 +2,7 @@
 
 pub(crate) mod header;
 pub(crate) mod layout;
+pub(crate) mod message_json;
 pub mod payload;
 pub(crate) mod scalar;
 pub(crate) mod stream_info;

@@ -25,7 +25,7 @@ pub(crate) use endpoint::random;
 pub(crate) use registry::find;
 pub use registry::{Capabilities, Reach, all, check};
 pub(crate) use seam::{
-    Admitted, AnyInlet, AnyOutlet, BindRequest, ConnectRequest, Inlet, InletParts, Next, Outlet,
+    Admitted, AnyInlet, AnyOutlet, Attention, BindRequest, ConnectRequest, Inlet, InletParts, Next, Outlet,
     OutletTraits, Parked, QueueProbe, StartPosition, Transport,
 };
 pub(crate) use stop::{StopToken, Wait};

@@ -179,6 +179,14 @@ pub(crate) struct OutletTraits {
     pub short_headers: bool,
     /// The scope that no packet may exceed. Set where the outlet does not read acknowledgements.
     pub scope_max: Option<Scope>,
+    /// Ends its fast path once. `None` where it has none.
+    pub attention: Option<Arc<dyn Attention>>,
+}
+
+/// A request of another thread that the next packet is reserved by [`Outlet::reserve`], after the
+/// port has checked for news.
+pub(crate) trait Attention: Send + Sync {
+    fn request_attention(&self);
 }
 
 /// The receivers of an outlet, after those that came were accepted.

@@ -11,7 +11,7 @@ use super::{ComponentProcess, ComponentState, LaunchedComponent, Phase, Supervis
 use crate::RunReport;
 use crate::control::{
     ChangeState, ComponentChange, PropertyReading, ReplySender, RequestFault, RunPhase, RunningComponent,
-    RunningWaveform, StopRequest, Stopped, TestRun, WaveformRequest,
+    RunningWaveform, StopRequest, Stopped, TapReply, TestRun, WaveformRequest,
 };
 
 /// The most requests that are in progress.
@@ -57,10 +57,12 @@ struct Batch {
 }
 
 /// The state of a request.
-enum BatchKind {
+pub(super) enum BatchKind {
     Get(ReplySender<Vec<PropertyReading>>, Parts<Vec<PropertyReading>>),
     Set(ReplySender<Vec<ComponentChange>>, Parts<ComponentChange>),
     Test(ReplySender<Vec<TestRun>>, Parts<TestRun>),
+    /// One part.
+    Tap(ReplySender<TapReply>, Parts<TapReply>),
     /// Until this component has ended.
     Stop(ReplySender<Stopped>, usize),
 }
@@ -68,6 +70,12 @@ enum BatchKind {
 /// Parts of an answer, one for each component or self-test. A part has the number of the request
 /// passed on for it until that is answered.
 pub(super) type Parts<T> = Vec<(Option<u64>, T)>;
+
+impl Requests {
+    pub(super) fn batches_mut(&mut self) -> impl Iterator<Item = &mut BatchKind> {
+        self.batches.iter_mut().map(|batch| &mut batch.kind)
+    }
+}
 
 impl Supervisor<'_> {
     /// Returns the earliest time limit of the requests in progress.
@@ -103,6 +111,9 @@ impl Supervisor<'_> {
             }
             WaveformRequest::Test(test, reply) => {
                 self.begin(reply, time(test.timeout_ms), |its| its.test(&test), BatchKind::Test);
+            }
+            WaveformRequest::Tap(tap, reply) => {
+                self.begin(reply, QUERY_TIME, |its| its.tap(&tap), BatchKind::Tap);
             }
             WaveformRequest::Stop(StopRequest { component: Some(component), now }, reply) => {
                 self.begin(reply, END_TIME, |its| its.stop_component(&component, now), BatchKind::Stop);
@@ -270,6 +281,7 @@ impl Supervisor<'_> {
                     _ => Err(nonsense),
                 },
             ),
+            Some(Ask::Tap(port)) => self.tapped(member, number, &port, answer),
             None => {
                 // Values that it does not send stay unknown.
                 let values = if let RequestAnswer::Values(values) = answer { values } else { Vec::new() };
@@ -372,6 +384,14 @@ impl Supervisor<'_> {
                 }
                 drop(reply.send(Ok(runs.into_iter().map(|(_, run)| run).collect())));
             }
+            BatchKind::Tap(reply, mut parts) => {
+                for (number, part) in open_parts(&mut parts) {
+                    *part = TapReply::Refused(self.late(number, time));
+                    self.requests.open.remove(&number);
+                }
+                let part = parts.pop().map_or(TapReply::Late, |(_, part)| part);
+                drop(reply.send(Ok(part)));
+            }
         }
     }
 
@@ -468,12 +488,13 @@ impl Batch {
             BatchKind::Get(_, parts) => parts.iter().all(|(number, _)| number.is_none()),
             BatchKind::Set(_, changes) => changes.iter().all(|(number, _)| number.is_none()),
             BatchKind::Test(_, runs) => runs.iter().all(|(number, _)| number.is_none()),
+            BatchKind::Tap(_, parts) => parts.iter().all(|(number, _)| number.is_none()),
         }
     }
 }
 
 /// Returns the part that waits for a request, which is answered now.
-fn part_for<T>(parts: &mut Parts<T>, number: u64) -> Option<&mut T> {
+pub(super) fn part_for<T>(parts: &mut Parts<T>, number: u64) -> Option<&mut T> {
     let (open, part) = parts.iter_mut().find(|(open, _)| *open == Some(number))?;
     *open = None;
     Some(part)

@@ -127,6 +127,7 @@ impl Outlet for SendQueue {
             frame_max: self.frame_max,
             short_headers: false,
             scope_max: Some(Scope::None),
+            attention: None,
         }
     }
 

@@ -41,6 +41,7 @@ use crate::sys::memory::{Mapping, PAGE, SharedMemory};
 use crate::sys::socket::Socket;
 use crate::terms::Overflow;
 
+use super::Attention;
 use super::handshake::Hello;
 
 /// The most connections kept with their positions after their receivers left.
@@ -353,6 +354,13 @@ impl RingShared {
     fn changes(&self) -> MutexGuard<'_, Changes> {
         // Entries are valid even if the last holder panicked.
         self.changes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Attention for RingShared {
+    fn request_attention(&self) {
+        // Release: as in `signal_change`. A writer that waits for room gets it later.
+        self.changed.store(true, Ordering::Release);
     }
 }
 

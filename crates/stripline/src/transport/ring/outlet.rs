@@ -361,12 +361,13 @@ impl RingOutlet {
 
     /// Spins, for as long as the port's wait strategy allows, until a reader has made enough room
     /// or another event has occurred. False: it is time to sleep.
-    fn spin_for_space(&mut self, slowest: ReaderId, wait: Wait) -> bool {
+    /// A change that was there before ends no spinning: new readers wait until there is room.
+    fn spin_for_space(&mut self, slowest: ReaderId, wait: Wait, has_changed: bool) -> bool {
         let mut spins = 0;
         while self.spinner.spin_backoff(spins) {
             spins += 1;
             if self.writer.is_worth_resuming(slowest)
-                || self.shared.changed.load(Ordering::Relaxed)
+                || !has_changed && self.shared.changed.load(Ordering::Relaxed)
                 || wait.is_stoppable() && self.stop.is_stopped()
                 || wait.is_expired()
             {
@@ -426,7 +427,8 @@ impl RingOutlet {
         let membarrier = self.shared.membarrier;
         let outcome = loop {
             // Relaxed: the lock orders the rest.
-            if waiting || self.shared.changed.load(Ordering::Relaxed) {
+            let has_changed = self.shared.changed.load(Ordering::Relaxed);
+            if waiting || has_changed {
                 self.detach_departed();
             }
             if wait.is_stoppable() && self.stop.is_stopped() {
@@ -441,7 +443,10 @@ impl RingOutlet {
                     self.evict(reader, &violation.to_string())
                 }
                 Err(ReserveError::Full { slowest }) => {
-                    if !matches!(wait, Wait::Never) && !waiting && self.spin_for_space(slowest, wait) {
+                    if !matches!(wait, Wait::Never)
+                        && !waiting
+                        && self.spin_for_space(slowest, wait, has_changed)
+                    {
                         if wait.is_expired() {
                             break Err(Error::Full { connection: self.connection_of(slowest) });
                         }
@@ -478,6 +483,7 @@ impl Outlet for RingOutlet {
             frame_max: stripline_ring::max_frame(self.memory.capacity),
             short_headers: true,
             scope_max: None,
+            attention: Some(Arc::clone(&self.shared) as _),
         }
     }
 

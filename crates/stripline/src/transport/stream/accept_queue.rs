@@ -13,6 +13,7 @@ use crate::packet::payload::TypeName;
 use crate::sys::doorbell::Doorbell;
 use crate::sys::mutex::lock;
 use crate::sys::socket::Socket;
+use crate::transport::Attention;
 use crate::transport::accept::Acceptor;
 use crate::transport::handshake::{self, Hello, HelloReply, Welcome};
 
@@ -51,6 +52,13 @@ impl AcceptQueue {
         }
         self.changed.swap(false, Ordering::Acquire);
         Some(std::mem::take(&mut *lock(&self.accepted)))
+    }
+}
+
+impl Attention for AcceptQueue {
+    fn request_attention(&self) {
+        // Release: as in `StreamAcceptor::accept`. A thread that waits for room gets it later.
+        self.changed.store(true, Ordering::Release);
     }
 }
 

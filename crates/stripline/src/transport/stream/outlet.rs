@@ -343,6 +343,7 @@ impl Outlet for StreamOutlet {
             short_headers: false,
             // The reader of the socket was fixed when the connection was made.
             scope_max: (self.scope <= Scope::Transport).then_some(self.scope),
+            attention: Some(Arc::clone(&self.accept_queue) as _),
         }
     }
 

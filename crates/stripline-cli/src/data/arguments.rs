@@ -1,0 +1,202 @@
+//! The arguments of the commands that show data.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+/// The longest queue of a command that only shows packets.
+const DEPTH_DEFAULT: &str = "256";
+
+/// A port of a running waveform, or a topic.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct SourceArguments {
+    /// The running waveform, as `stripline ls` lists it
+    #[arg(required_unless_present = "topic", conflicts_with = "topic")]
+    pub waveform: Option<String>,
+
+    /// The port: an output, or an input for what its sender sends
+    #[arg(value_name = "COMPONENT.PORT", required_unless_present = "topic", value_parser = port)]
+    pub port: Option<(String, String)>,
+
+    /// Use what this topic's publishers send instead, in the domain of STRIPLINE_DOMAIN
+    #[arg(long, value_name = "TOPIC")]
+    pub topic: Option<String>,
+
+    /// The launcher's process number, to choose among waveforms of the same name
+    #[arg(long, value_name = "NUMBER", conflicts_with = "topic")]
+    pub pid: Option<u32>,
+
+    /// Packets that may wait for this command; the oldest are dropped, and reported as a gap
+    #[arg(long, value_name = "PACKETS", default_value = DEPTH_DEFAULT,
+        value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    pub depth: u32,
+}
+
+#[derive(Args, Debug)]
+#[command(
+    override_usage = "stripline echo [OPTIONS] <WAVEFORM> <COMPONENT.PORT>\n       stripline echo [OPTIONS] --topic <TOPIC>"
+)]
+#[command(after_help = "Examples:\n  \
+    stripline echo radio filter.out                        what an output sends\n  \
+    stripline echo radio sink.in --count 3 --samples 16    three packets, 16 samples of each\n  \
+    stripline echo --topic iq --json | jq .values          a topic, for a script\n\n\
+    It receives a copy (a tap), which the waveform never waits for: a packet that it does not take in time is missing \
+    here alone, and reported in its place. Each packet is a line: its number, the index of its first sample, its time \
+    if it has one, and its first samples. A sample type of a component of one's own is printed as hexadecimal bytes.\n\n\
+    With --json each line is an object: {event: \"stream\", stream}, {event: \"gap\", first, packets, samples, reason}, \
+    {event: \"packet\", connection, sequence, sample_index, time_ns, bytes, samples, values} with a complex sample as \
+    [re, im]; instead of samples and values `message` for messages, or `hex` for own types, {event: \"restart\"}, \
+    {event: \"end\"}. A number that is not finite is a text. Values beyond --samples (default: 8, with --json all) are \
+    left out.\n\n\
+    Exit codes: 0 the packets are printed, or the sender has ended, 1 the waveform does not answer, 2 there is no such \
+    waveform, port or topic.")]
+pub(crate) struct EchoArguments {
+    #[command(flatten)]
+    pub source: SourceArguments,
+
+    /// End after so many packets
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub count: Option<u64>,
+
+    /// Print at most so many samples of each packet
+    #[arg(long, value_name = "N")]
+    pub samples: Option<usize>,
+
+    /// Print each packet, stream and gap as one line of JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Args, Debug)]
+#[command(
+    override_usage = "stripline hz [OPTIONS] <WAVEFORM> <COMPONENT.PORT>\n       stripline hz [OPTIONS] --topic <TOPIC>"
+)]
+#[command(after_help = "Examples:\n  \
+    stripline hz radio filter.out              packets, samples and bytes a second, until Ctrl-C\n  \
+    stripline hz radio filter.out --count 5    for five seconds\n  \
+    stripline hz --topic iq --json             a line of JSON a second\n\n\
+    It receives a copy (a tap), which the waveform never waits for. The intervals between packets are measured where \
+    they arrive here, so that they contain this process's own delays. `missing` counts the packets that gaps report: \
+    lost on their way here alone, unless the gap's sender was started again.\n\n\
+    With --json each line is {seconds, packets, samples, bytes, packets_per_s, samples_per_s, bytes_per_s, gaps, \
+    missing, interval_ns: {min, mean, max, std}} of one second, where `packets` to `bytes`, `gaps` and `missing` are \
+    totals; `samples` is null for messages and own types, `interval_ns` with fewer than two packets.\n\n\
+    Exit codes: 0 measured, or the sender has ended, 1 the waveform does not answer, 2 there is no such waveform, port \
+    or topic.")]
+pub(crate) struct HzArguments {
+    #[command(flatten)]
+    pub source: SourceArguments,
+
+    /// End after so many seconds
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub count: Option<u64>,
+
+    /// Print a line of JSON a second
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Args, Debug)]
+#[command(
+    override_usage = "stripline record [OPTIONS] --to <DIR> <WAVEFORM> <COMPONENT.PORT>...\n       stripline record [OPTIONS] --to <DIR> --topic <TOPIC>"
+)]
+#[command(after_help = "Examples:\n  \
+    stripline record radio tone.out filter.out --to rec      until Ctrl-C, or the end of the waveform\n  \
+    stripline record radio tone.out --to rec --duration 10   for ten seconds\n  \
+    stripline record --topic iq --to rec                     a topic\n\n\
+    Writes one file for each port, COMPONENT.PORT.slrec, with all packets, streams, gaps and times; any type. An \
+    existing file is kept, and is an error. It receives a copy (a tap), which the waveform never waits for: what the \
+    disk does not take in time is missing in the file, counted and recorded as a gap. More --depth helps a disk that \
+    is slow at times. A truncated file can be read up to there. docs/recording.md describes the format.\n\n\
+    Play it again with the component `replay`, or with `stripline replay`.\n\n\
+    With --json: an array of {port, type, path, packets, bytes, missing, problem}.\n\n\
+    Exit codes: 0 recorded, also with packets missing, 1 a file cannot be written, or the waveform does not answer, 2 \
+    there is no such waveform or port.")]
+pub(crate) struct RecordArguments {
+    /// The running waveform, as `stripline ls` lists it
+    #[arg(required_unless_present = "topic")]
+    pub waveform: Option<String>,
+
+    /// The ports: outputs, or inputs for what their senders send
+    #[arg(value_name = "COMPONENT.PORT", required_unless_present = "topic", requires = "waveform", value_parser = port)]
+    pub ports: Vec<(String, String)>,
+
+    /// Record this topic, in the domain of STRIPLINE_DOMAIN; repeatable
+    #[arg(long, value_name = "TOPIC", conflicts_with = "waveform")]
+    pub topic: Vec<String>,
+
+    /// The folder for the files; it is made if it does not exist
+    #[arg(long, value_name = "DIR")]
+    pub to: PathBuf,
+
+    /// End after this time
+    #[arg(long, value_name = "SECONDS", value_parser = crate::arguments::seconds)]
+    pub duration: Option<f64>,
+
+    /// End after so many packets of each port
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub count: Option<u64>,
+
+    /// The launcher's process number, to choose among waveforms of the same name
+    #[arg(long, value_name = "NUMBER", conflicts_with = "topic")]
+    pub pid: Option<u32>,
+
+    /// Packets of each port that may wait to be written
+    #[arg(long, value_name = "PACKETS", default_value = "4096", value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    pub depth: u32,
+
+    /// Print the summary as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  \
+    stripline replay rec                           all recordings of a folder, at the recorded pace\n  \
+    stripline replay rec/tone.out.slrec --speed 0  one of them, as fast as it is taken\n  \
+    stripline echo --topic tone.out                what it publishes, in another terminal\n\n\
+    Each recording is published on the topic of its port's name, in the domain of STRIPLINE_DOMAIN, with its streams, \
+    sample indexes and times. It waits for a subscriber of each topic before it starts. In a waveform, use the \
+    component `replay` in the place of a source.\n\n\
+    Exit codes: 0 played, also up to where a recording was truncated, 1 failure while playing, 2 no recording, or one \
+    of another version.")]
+pub(crate) struct ReplayArguments {
+    /// The folder of the recordings, or one of them
+    pub path: PathBuf,
+
+    /// The pace over the recorded one; 0: as fast as the subscribers take it
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = speed)]
+    pub speed: f64,
+
+    /// Wait for so many subscribers of each topic
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub receivers: u32,
+}
+
+/// Parses a pace.
+fn speed(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(speed) if (0.0..=1e9).contains(&speed) => Ok(speed),
+        _ => Err("it must be a number from 0 to 1e9, as 0.5 for half the recorded pace".into()),
+    }
+}
+
+/// Parses `COMPONENT.PORT`.
+fn port(text: &str) -> Result<(String, String), String> {
+    let parts = text.split_once('.').filter(|(component, port)| !component.is_empty() && !port.is_empty());
+    let (component, port) = parts.ok_or("write it as COMPONENT.PORT, as in filter.out")?;
+    Ok((component.into(), port.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_has_two_parts() {
+        assert_eq!(port("filter.out"), Ok(("filter".into(), "out".into())));
+        for bad in ["filter", ".out", "filter.", ""] {
+            assert!(port(bad).unwrap_err().contains("COMPONENT.PORT"), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! What runs through ports and topics: `stripline echo`, `hz`, `record` and `replay`.
+
+pub(crate) mod arguments;
+mod echo;
+mod hz;
+mod record;
+mod source;
+mod values;
+
+pub(crate) use echo::echo;
+pub(crate) use hz::hz;
+pub(crate) use record::{record, replay};
+
+use std::io::{self, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use stripline::{Gap, GapReason};
+
+use crate::Exit;
+use crate::format::{counted, packets, printable};
+
+/// The longest error or name in a line of standard error.
+const TEXT_MAX: usize = 300;
+
+/// Ctrl-C and the like: the command then ends in order.
+#[derive(Clone, Default)]
+struct Interrupt(Arc<AtomicBool>);
+
+impl Interrupt {
+    /// Takes over the signals.
+    fn catch() -> io::Result<Self> {
+        let this = Self::default();
+        for signal in [SIGINT, SIGTERM, SIGHUP] {
+            // A second signal ends the process at once.
+            signal_hook::flag::register_conditional_shutdown(signal, 1, Arc::clone(&this.0))?;
+            signal_hook::flag::register(signal, Arc::clone(&this.0))?;
+        }
+        Ok(this)
+    }
+
+    fn is_set(&self) -> bool {
+        // Relaxed: it stands for itself.
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Prints an error, and returns the exit code for it.
+fn failed(error: &impl std::fmt::Display, exit: Exit) -> Exit {
+    for line in error.to_string().lines() {
+        complain!("error: {}", printable(line, TEXT_MAX));
+    }
+    exit
+}
+
+/// Writes to standard output; false: its reader has closed it (`| head`), or it cannot be written.
+fn write_out(out: &mut impl Write, text: &str, exit: &mut Exit) -> bool {
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Ok(()) => true,
+        Err(error) => {
+            if error.kind() != io::ErrorKind::BrokenPipe {
+                complain!("error: cannot write to standard output: {error}");
+                *exit = Exit::Failure;
+            }
+            false
+        }
+    }
+}
+
+/// Returns the cause of a gap as a word.
+fn reason(gap: &Gap) -> &'static str {
+    match gap.reason {
+        GapReason::Overflow => "overflow",
+        GapReason::PeerRestart => "restart",
+        GapReason::Transport => "transport",
+        GapReason::Late => "late",
+    }
+}
+
+/// Returns a gap as a sentence.
+fn gap_text(gap: &Gap) -> String {
+    if gap.packets == 0 {
+        return format!("gap: an unknown number of packets is missing before this one ({})", reason(gap));
+    }
+    let samples =
+        if gap.samples > 0 { format!(", {}", counted(gap.samples, "sample")) } else { String::new() };
+    format!("gap: {} missing from {} on{samples} ({})", packets(gap.packets), gap.first, reason(gap))
+}

@@ -1,0 +1,359 @@
+//! `stripline record` and `stripline replay`: ports and topics to files, and back to topics.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use serde_json::{Value, json};
+use stripline::internal::tap;
+use stripline::node::Node;
+use stripline::{Error, Packet, StreamInfo};
+use stripline_components::components::{Played, play};
+use stripline_components::formats::{
+    FormatError, RECORDING_EXTENSION, RecordedPacket, RecordingInfo, RecordingReader, RecordingWriter,
+};
+use stripline_waveform::control::ControlClient;
+
+use super::arguments::{RecordArguments, ReplayArguments};
+use super::source::{POLL_TIME, Poll, Source, control_failed};
+use super::{Interrupt, failed, write_out};
+use crate::Exit;
+use crate::format::{counted, packets, printable, quantity};
+
+/// So often everything received is passed to the system. A killed command loses no more.
+const FLUSH_TIME: Duration = Duration::from_secs(1);
+/// The longest wait for a packet's time between two checks for Ctrl-C.
+const SLEEP_MAX: Duration = Duration::from_millis(50);
+
+pub(crate) fn record(arguments: &RecordArguments) -> Exit {
+    let interrupt = match Interrupt::catch() {
+        Ok(interrupt) => interrupt,
+        Err(error) => return failed(&error, Exit::Failure),
+    };
+    // All ports exist before anything is written.
+    let sources = match sources(arguments, &interrupt) {
+        Ok(Some(sources)) => sources,
+        Ok(None) => return Exit::Clean,
+        Err(exit) => return exit,
+    };
+    if let Err(error) = std::fs::create_dir_all(&arguments.to) {
+        complain!("error: cannot make the folder {}: {error}", arguments.to.display());
+        return Exit::Failure;
+    }
+    let mut recordings = Vec::new();
+    for source in sources {
+        match Recording::create(source, arguments) {
+            Ok(recording) => recordings.push(recording),
+            Err(error) => return failed(&error, Exit::Failure),
+        }
+    }
+    let names: Vec<String> =
+        recordings.iter().map(|one| printable(&one.source.name, super::TEXT_MAX)).collect();
+    complain!("recording {} to {}; Ctrl-C ends it", names.join(", "), arguments.to.display());
+    let end = arguments.duration.map(|seconds| Instant::now() + Duration::from_secs_f64(seconds));
+    let results: Vec<Summary> = std::thread::scope(|scope| {
+        let threads: Vec<_> = recordings
+            .into_iter()
+            .map(|recording| scope.spawn(|| recording.run(&interrupt, end, arguments.count)))
+            .collect();
+        // These threads do not panic; one that did would have no result.
+        threads.into_iter().filter_map(|thread| thread.join().ok()).collect()
+    });
+    let mut exit = Exit::Clean;
+    let text = if arguments.json {
+        let all: Vec<Value> = results.iter().map(Summary::json).collect();
+        format!("{}\n", Value::Array(all))
+    } else {
+        results.iter().map(Summary::text).collect()
+    };
+    write_out(&mut std::io::stdout(), &text, &mut exit);
+    for problem in results.iter().filter_map(|one| one.problem.as_ref()) {
+        exit = failed(problem, Exit::Failure);
+    }
+    exit
+}
+
+/// Attaches to all ports and topics. `None`: Ctrl-C came first.
+fn sources(arguments: &RecordArguments, interrupt: &Interrupt) -> Result<Option<Vec<Source>>, Exit> {
+    let mut sources = Vec::new();
+    if let Some(waveform) = &arguments.waveform {
+        let client = ControlClient::find(waveform, arguments.pid).map_err(|e| control_failed(&e))?;
+        for (component, port) in &arguments.ports {
+            sources.push(Source::of_port(client.clone(), component, port, arguments.depth)?);
+        }
+    }
+    for topic in &arguments.topic {
+        match Source::of_topic(topic, arguments.depth, interrupt)? {
+            Some(source) => sources.push(source),
+            None => return Ok(None),
+        }
+    }
+    Ok(Some(sources))
+}
+
+/// One port and its file.
+struct Recording {
+    source: Source,
+    path: PathBuf,
+    writer: RecordingWriter,
+    stream: Option<Arc<StreamInfo>>,
+    start: Instant,
+    summary: Summary,
+}
+
+/// The result of one recording.
+struct Summary {
+    name: String,
+    payload: String,
+    path: PathBuf,
+    packets: u64,
+    bytes: u64,
+    missing: u64,
+    problem: Option<String>,
+}
+
+impl Recording {
+    fn create(source: Source, arguments: &RecordArguments) -> Result<Self, FormatError> {
+        let path = arguments.to.join(file_name(&source.name));
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let info = RecordingInfo {
+            port: source.name.clone(),
+            waveform: arguments.waveform.clone(),
+            started_ns: i64::try_from(now.as_nanos()).unwrap_or(i64::MAX),
+            ..RecordingInfo::new(source.payload.clone())
+        };
+        let summary = Summary {
+            name: source.name.clone(),
+            payload: source.payload.to_string(),
+            path: path.clone(),
+            packets: 0,
+            bytes: 0,
+            missing: 0,
+            problem: None,
+        };
+        let writer = RecordingWriter::create(&path, &info)?;
+        Ok(Self { source, path, writer, stream: None, start: Instant::now(), summary })
+    }
+
+    /// Records until the end of the sender, of the time or of the packets, or Ctrl-C.
+    fn run(mut self, interrupt: &Interrupt, end: Option<Instant>, count: Option<u64>) -> Summary {
+        let outcome = self.record_all(interrupt, end, count);
+        // What was written stays readable, also without its end.
+        let outcome = outcome.and_then(|()| self.writer.finish().map(drop).map_err(|e| e.to_string()));
+        self.summary.problem = outcome.err();
+        self.summary.path = self.path;
+        self.summary
+    }
+
+    fn record_all(
+        &mut self,
+        interrupt: &Interrupt,
+        end: Option<Instant>,
+        count: Option<u64>,
+    ) -> Result<(), String> {
+        let said = |error: FormatError| error.to_string();
+        let mut flush_at = Instant::now() + FLUSH_TIME;
+        loop {
+            let now = Instant::now();
+            let is_over = end.is_some_and(|end| now >= end) || count == Some(self.summary.packets);
+            if interrupt.is_set() || is_over {
+                return Ok(());
+            }
+            if now >= flush_at {
+                self.writer.flush().map_err(said)?;
+                flush_at = now + FLUSH_TIME;
+            }
+            let Self { source, writer, stream, start, summary, .. } = self;
+            let mut written = Ok(());
+            let polled =
+                source.poll(POLL_TIME, |packet| written = write(packet, writer, stream, *start, summary));
+            written.map_err(said)?;
+            match polled.map_err(|error| error.to_string())? {
+                Poll::Packet | Poll::Empty => {}
+                Poll::Restarted => {
+                    *stream = None;
+                    writer.restart().map_err(said)?;
+                }
+                Poll::Ended => {
+                    if let Some(gap) = source.gap_at_end() {
+                        summary.missing += gap.packets;
+                        writer.gap(&gap).map_err(said)?;
+                    }
+                    return Ok(());
+                }
+            }
+        }
+    }
+}
+
+/// Writes a packet, with its stream and the gap before it.
+fn write(
+    packet: &Packet<'_, u8>,
+    writer: &mut RecordingWriter,
+    stream: &mut Option<Arc<StreamInfo>>,
+    start: Instant,
+    summary: &mut Summary,
+) -> Result<(), FormatError> {
+    if let Some(gap) = packet.gap() {
+        summary.missing += gap.packets;
+        writer.gap(gap)?;
+    }
+    if !stream.as_ref().is_some_and(|known| Arc::ptr_eq(known, packet.stream())) {
+        writer.stream(packet.stream())?;
+        *stream = Some(Arc::clone(packet.stream()));
+    }
+    let recorded = RecordedPacket {
+        sequence: packet.sequence(),
+        sample_index: packet.sample_index(),
+        time_ns: packet.time_ns(),
+        received_ns: start.elapsed().as_nanos() as u64,
+    };
+    writer.packet(&recorded, packet)?;
+    summary.packets += 1;
+    summary.bytes += packet.len() as u64;
+    Ok(())
+}
+
+impl Summary {
+    fn text(&self) -> String {
+        let Self { name, payload, path, packets: count, bytes, missing, .. } = self;
+        let name = printable(name, super::TEXT_MAX);
+        let loss =
+            if *missing == 0 { "none missing".into() } else { format!("{} missing", packets(*missing)) };
+        let size = quantity(*bytes as f64, "B");
+        format!("{name}: {} of {payload}, {size}, {loss}, in {}\n", packets(*count), path.display())
+    }
+
+    fn json(&self) -> Value {
+        let Self { name, payload, path, packets, bytes, missing, problem } = self;
+        json!({
+            "port": name, "type": payload, "path": path.to_string_lossy(), "packets": packets, "bytes": bytes,
+            "missing": missing, "problem": problem,
+        })
+    }
+}
+
+/// Returns the name of a port's file: a topic may have any characters.
+fn file_name(port: &str) -> String {
+    let plain = |c: char| if c.is_alphanumeric() || "._-".contains(c) { c } else { '_' };
+    let name: String = port.chars().take(100).map(plain).collect();
+    format!("{}.{RECORDING_EXTENSION}", name.trim_start_matches('.'))
+}
+
+pub(crate) fn replay(arguments: &ReplayArguments) -> Exit {
+    let interrupt = match Interrupt::catch() {
+        Ok(interrupt) => interrupt,
+        Err(error) => return failed(&error, Exit::Failure),
+    };
+    let files = match files_of(&arguments.path) {
+        Ok(files) => files,
+        Err(problem) => return failed(&problem, Exit::Usage),
+    };
+    let mut readers = Vec::new();
+    for path in files {
+        match RecordingReader::open(&path) {
+            Ok(reader) => readers.push(reader),
+            Err(error) => return failed(&error, Exit::Usage),
+        }
+    }
+    let node = match Node::new() {
+        Ok(node) => node,
+        Err(error) => return failed(&error, Exit::Usage),
+    };
+    let results: Vec<(String, Result<Replayed, Error>)> = std::thread::scope(|scope| {
+        let threads: Vec<_> = readers
+            .into_iter()
+            .map(|reader| {
+                (reader.info().port.clone(), scope.spawn(|| publish(reader, &node, arguments, &interrupt)))
+            })
+            .collect();
+        // These threads do not panic.
+        threads.into_iter().filter_map(|(topic, thread)| Some((topic, thread.join().ok()?))).collect()
+    });
+    let mut exit = Exit::Clean;
+    for (topic, result) in results {
+        let topic = printable(&topic, super::TEXT_MAX);
+        match result {
+            Ok(Replayed { played, is_truncated }) => {
+                let (count, gaps) = (packets(played.packets), counted(played.gaps, "gap"));
+                let end = if is_truncated { "; the recording was truncated" } else { "" };
+                let size = quantity(played.bytes as f64, "B");
+                write_out(
+                    &mut std::io::stdout(),
+                    &format!("{topic}: {count}, {size}, {gaps}{end}\n"),
+                    &mut exit,
+                );
+            }
+            Err(Error::Stopped) => complain!("{topic}: ended by Ctrl-C"),
+            Err(error) => exit = failed(&format!("{topic}: {error}"), Exit::Failure),
+        }
+    }
+    exit
+}
+
+/// The result of playing one recording.
+struct Replayed {
+    played: Played,
+    is_truncated: bool,
+}
+
+/// Publishes a recording on the topic of its port's name.
+fn publish(
+    mut reader: RecordingReader,
+    node: &Node,
+    arguments: &ReplayArguments,
+    interrupt: &Interrupt,
+) -> Result<Replayed, Error> {
+    let info = reader.info();
+    let mut output = tap::publisher(node, &info.port, &info.payload)?;
+    let check = || if interrupt.is_set() { Err(Error::Stopped) } else { Ok(()) };
+    while arguments.receivers > 0 && !output.wait_for_receivers(arguments.receivers as usize, SLEEP_MAX)? {
+        check()?;
+    }
+    let played = play(&mut reader, &mut output, arguments.speed, |due| {
+        loop {
+            check()?;
+            let left = due.map_or(Duration::ZERO, |due| due.saturating_duration_since(Instant::now()));
+            if left.is_zero() {
+                return Ok(());
+            }
+            std::thread::sleep(left.min(SLEEP_MAX));
+        }
+    })?;
+    output.finish()?;
+    Ok(Replayed { played, is_truncated: reader.is_truncated() })
+}
+
+/// Returns the recordings of a folder, or the one that the path names.
+fn files_of(path: &Path) -> Result<Vec<PathBuf>, String> {
+    if !path.is_dir() {
+        return Ok(vec![path.into()]);
+    }
+    let said = |error: std::io::Error| format!("cannot read the folder {}: {error}", path.display());
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(path).map_err(said)? {
+        let file = entry.map_err(said)?.path();
+        if file.extension().is_some_and(|extension| extension == RECORDING_EXTENSION) {
+            files.push(file);
+        }
+    }
+    files.sort();
+    if files.is_empty() {
+        return Err(format!(
+            "{} has no recordings: give a folder with files *.{RECORDING_EXTENSION}, as `stripline record` makes them",
+            path.display()
+        ));
+    }
+    Ok(files)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_of_a_port_becomes_one_of_a_file() {
+        assert_eq!(file_name("tuner.out"), "tuner.out.slrec");
+        assert_eq!(file_name("../a/b c"), "_a_b_c.slrec");
+    }
+}

@@ -1,0 +1,183 @@
+//! A port of a running waveform or a topic, as a receiver that nothing waits for.
+
+use std::time::{Duration, Instant};
+
+use stripline::internal::tap;
+use stripline::node::{Node, Subscriber};
+use stripline::payload::{TypeName, builtin};
+use stripline::{Error, Gap, Packet, Received};
+use stripline_waveform::control::{ControlClient, ControlError, Tapped};
+use stripline_waveform::internal::suggestion;
+
+use super::arguments::SourceArguments;
+use super::{Interrupt, failed};
+use crate::Exit;
+use crate::format::printable;
+
+/// The longest wait for a packet: so often the command checks for Ctrl-C.
+pub(super) const POLL_TIME: Duration = Duration::from_millis(50);
+/// How long a topic's publisher may be missing before that is reported.
+const DISCOVERY_TIME: Duration = Duration::from_secs(1);
+/// The interval between two checks for a publisher.
+const DISCOVERY_INTERVAL: Duration = Duration::from_millis(5);
+/// The longest name in an error, in characters.
+const NAME_MAX: usize = 60;
+
+/// A receiver of copies.
+pub(super) struct Source {
+    /// The port or topic.
+    pub name: String,
+    pub payload: TypeName,
+    subscriber: Subscriber<u8>,
+    origin: Origin,
+}
+
+enum Origin {
+    Port { client: ControlClient, component: String, port: String, depth: u32 },
+    Topic { _node: Node },
+}
+
+/// The result of a receive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Poll {
+    /// A packet was passed on.
+    Packet,
+    /// There was none in time.
+    Empty,
+    /// The sender was started again; its packets count from 0.
+    Restarted,
+    /// Nothing follows.
+    Ended,
+}
+
+impl Source {
+    /// Attaches to the port or topic. `None`: Ctrl-C came first.
+    ///
+    /// # Errors
+    /// The exit code, after the reason was printed.
+    pub(super) fn open(arguments: &SourceArguments, interrupt: &Interrupt) -> Result<Option<Self>, Exit> {
+        match (&arguments.topic, &arguments.waveform, &arguments.port) {
+            (Some(topic), ..) => Self::of_topic(topic, arguments.depth, interrupt),
+            (None, Some(waveform), Some((component, port))) => {
+                let client = ControlClient::find(waveform, arguments.pid).map_err(|e| control_failed(&e))?;
+                Self::of_port(client, component, port, arguments.depth).map(Some)
+            }
+            // Not reached: the parser demands either.
+            _ => Err(Exit::Usage),
+        }
+    }
+
+    /// Attaches to a port of a waveform.
+    pub(super) fn of_port(
+        client: ControlClient,
+        component: &str,
+        port: &str,
+        depth: u32,
+    ) -> Result<Self, Exit> {
+        match client.tap(component, port, depth) {
+            Ok(Tapped::Open(tap)) => {
+                let (name, payload) = (tap.port().to_string(), tap.payload().clone());
+                let (component, port) = (component.into(), port.into());
+                let origin = Origin::Port { client, component, port, depth };
+                Ok(Self { name, payload, subscriber: tap.into_subscriber(), origin })
+            }
+            Ok(Tapped::Ended { port }) => {
+                complain!("error: `{}` sends nothing more: its stream has ended", printable(&port, NAME_MAX));
+                Err(Exit::Failure)
+            }
+            Err(error) => Err(control_failed(&error)),
+        }
+    }
+
+    /// Attaches to a topic, once a publisher has given its type.
+    pub(super) fn of_topic(topic: &str, depth: u32, interrupt: &Interrupt) -> Result<Option<Self>, Exit> {
+        let node = Node::new().map_err(|error| failed(&error, Exit::Usage))?;
+        let report_at = Instant::now() + DISCOVERY_TIME;
+        let mut is_reported = false;
+        let types = loop {
+            let types = tap::payloads_of(&node, topic);
+            if !types.is_empty() {
+                break types;
+            }
+            if interrupt.is_set() {
+                return Ok(None);
+            }
+            if !is_reported && Instant::now() >= report_at {
+                is_reported = true;
+                report_missing(&node, topic);
+            }
+            std::thread::sleep(DISCOVERY_INTERVAL);
+        };
+        let [payload] = &types[..] else {
+            let names: Vec<&str> = types.iter().map(TypeName::as_str).collect();
+            complain!(
+                "error: topic `{}` has publishers of several types, {}; stop those of one type",
+                printable(topic, NAME_MAX),
+                names.join(", ")
+            );
+            return Err(Exit::Failure);
+        };
+        let subscriber =
+            tap::topic(&node, topic, payload, depth).map_err(|error| failed(&error, Exit::Failure))?;
+        let origin = Origin::Topic { _node: node };
+        Ok(Some(Self { name: topic.into(), payload: payload.clone(), subscriber, origin }))
+    }
+
+    /// Returns the bytes of a sample of a built-in type.
+    pub(super) fn sample_bytes(&self) -> Option<usize> {
+        builtin(self.payload.as_str()).map(|(bytes, _)| bytes)
+    }
+
+    /// Waits for a packet, for `timeout` at most, and passes it to `each`.
+    ///
+    /// # Errors
+    /// What the sender did against the protocol.
+    pub(super) fn poll(
+        &mut self,
+        timeout: Duration,
+        each: impl FnOnce(&Packet<'_, u8>),
+    ) -> Result<Poll, Error> {
+        match self.subscriber.receive_timeout(timeout)? {
+            Received::Packet(packet) => {
+                each(&packet);
+                return Ok(Poll::Packet);
+            }
+            Received::Empty => return Ok(Poll::Empty),
+            Received::Ended => {}
+        }
+        let Origin::Port { client, component, port, depth } = &self.origin else { return Ok(Poll::Ended) };
+        // The sender has ended its stream or died, or the waveform ends.
+        match client.tap(component, port, *depth) {
+            Ok(Tapped::Open(tap)) => {
+                self.subscriber = tap.into_subscriber();
+                Ok(Poll::Restarted)
+            }
+            Ok(Tapped::Ended { .. }) | Err(_) => Ok(Poll::Ended),
+        }
+    }
+
+    /// Returns the packets that were missing at the very end.
+    pub(super) fn gap_at_end(&mut self) -> Option<Gap> {
+        self.subscriber.gap_at_end()
+    }
+}
+
+/// Reports that a topic has no publisher yet.
+fn report_missing(node: &Node, topic: &str) {
+    let topics = tap::topics(node);
+    let remedy = match suggestion(topic, topics.iter().map(String::as_str)) {
+        Some(meant) => format!("did you mean `{meant}`?"),
+        None if topics.is_empty() => {
+            "there is no topic at all; is STRIPLINE_DOMAIN that of the publisher?".into()
+        }
+        None => format!("there are {}", topics.join(", ")),
+    };
+    let (topic, remedy) = (printable(topic, NAME_MAX), printable(&remedy, super::TEXT_MAX));
+    complain!("waiting for a publisher of topic `{topic}`; {remedy}");
+}
+
+/// Prints the error of a request, and returns the exit code for it.
+pub(super) fn control_failed(error: &ControlError) -> Exit {
+    let is_usage = error.is_wrong() || matches!(error, ControlError::NoSuchWaveform { .. });
+    failed(error, if is_usage { Exit::Usage } else { Exit::Failure })
+}

@@ -1,0 +1,142 @@
+//! `replay`: plays a recording of a port.
+
+use std::io::Read;
+use std::time::{Duration, Instant};
+
+use stripline::component::{
+    Component, ComponentSpec, InvalidProperties, PortTypes, Ports, Properties, PropertySpec, Value,
+};
+use stripline::{Error, Output, Result};
+
+use super::property_errors::{self, can_play};
+use crate::formats::{RecordingEntry, RecordingReader};
+
+/// The longest wait for a packet's time, in seconds: a hundred years.
+const WAIT_S_MAX: f64 = 3.2e9;
+
+/// The component `replay`.
+pub struct Replay {
+    reader: RecordingReader,
+    speed: f64,
+}
+
+impl Component for Replay {
+    fn describe() -> ComponentSpec {
+        ComponentSpec::new(
+            "replay",
+            "Plays a recording of a port of any type, as `stripline record` makes it.",
+        )
+        .output("out", PortTypes::Property("type".into()), "the recorded packets")
+        .property(PropertySpec::path("path", "recording to play, a file with the end .slrec").required())
+        .property(
+            PropertySpec::text("type", "", "payload type of the recording, as cf32")
+                .required()
+                .example(Value::Text("cf32".into())),
+        )
+        .property(
+            PropertySpec::float(
+                "speed",
+                1.0,
+                "pace over the recorded one; 0: as fast as the receivers take it",
+            )
+            .range(0.0, 1e9),
+        )
+        .validated(can_play::<Self>)
+    }
+
+    fn new(properties: &Properties) -> Result<Self> {
+        let path = properties.path("path").ok_or_else(|| {
+            InvalidProperties::new("`path` is empty")
+                .property("path")
+                .remedy("set it to the recording to play")
+        })?;
+        let reader = RecordingReader::open(&path).map_err(property_errors::file)?;
+        let (given, found) = (properties.text("type"), &reader.info().payload);
+        if given != found.as_str() {
+            let message = format!("{}: holds packets of type {found}, not {given}", path.display());
+            let remedy = format!("set the property `type` to \"{found}\"");
+            return Err(InvalidProperties::new(message).property("type").remedy(remedy).into());
+        }
+        Ok(Self { reader, speed: properties.float("speed") })
+    }
+
+    fn run(mut self, mut ports: Ports) -> Result<()> {
+        let stop = ports.stop_signal();
+        let mut output = ports.raw_output("out")?;
+        play(&mut self.reader, &mut output, self.speed, |until| match until {
+            Some(until) => stop.sleep_until(until),
+            None if stop.is_stopped() => Err(Error::Stopped),
+            None => Ok(()),
+        })?;
+        if self.reader.is_truncated() {
+            eprintln!("{}: the recording was truncated; it was played up to there", ports.component());
+        }
+        Ok(())
+    }
+}
+
+/// The counts of a recording that was played.
+///
+/// ```
+/// let none = stripline_components::components::Played::default();
+/// assert_eq!((none.packets, none.gaps), (0, 0));
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Played {
+    /// Packets sent.
+    pub packets: u64,
+    /// Their payload, in bytes.
+    pub bytes: u64,
+    /// Gaps of the recording: the sample index goes on behind each.
+    pub gaps: u64,
+}
+
+/// Sends the packets of a recording as bytes, with their streams, sample indexes and times.
+///
+/// `speed` is the pace over the recorded one; 0: as fast as the receivers take them. `wait` is
+/// called before each packet, with the time that it is due, if there is one. An error of it ends
+/// the play.
+///
+/// ```no_run
+/// use std::path::Path;
+/// use stripline_components::components::play;
+/// use stripline_components::formats::RecordingReader;
+///
+/// let node = stripline::node::Node::new()?;
+/// let mut bytes = node.publisher::<u8>("bytes")?;
+/// let mut reader = RecordingReader::open(Path::new("tuner.out.slrec")).map_err(stripline::Error::failed)?;
+/// let played = play(&mut reader, &mut bytes, 0.0, |_| Ok(()))?;
+/// println!("{} packets", played.packets);
+/// # Ok::<(), stripline::Error>(())
+/// ```
+///
+/// # Errors
+/// A damaged recording, an error of the output, or one of `wait`.
+pub fn play<R: Read>(
+    reader: &mut RecordingReader<R>,
+    output: &mut Output<u8>,
+    speed: f64,
+    mut wait: impl FnMut(Option<Instant>) -> Result<()>,
+) -> Result<Played> {
+    let (start, mut first, mut played) = (Instant::now(), None, Played::default());
+    while let Some(entry) = reader.next_entry().map_err(Error::failed)? {
+        match entry {
+            RecordingEntry::Stream(info) => output.set_stream(info),
+            RecordingEntry::Packet(packet) => {
+                let after = packet.received_ns.saturating_sub(*first.get_or_insert(packet.received_ns));
+                let after_s = (after as f64 / 1e9 / speed).min(WAIT_S_MAX);
+                let due = (speed > 0.0).then(|| start.checked_add(Duration::from_secs_f64(after_s)));
+                wait(due.flatten())?;
+                let payload = reader.payload();
+                let mut loan = output.loan(payload.len())?;
+                loan.copy_from_slice(payload);
+                loan.at_sample(packet.sample_index).at_time_ns(packet.time_ns).send()?;
+                played.packets += 1;
+                played.bytes += payload.len() as u64;
+            }
+            RecordingEntry::Gap(_) | RecordingEntry::Restart => played.gaps += 1,
+            RecordingEntry::End { .. } => {}
+        }
+    }
+    Ok(played)
+}

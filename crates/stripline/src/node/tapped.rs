@@ -1,0 +1,136 @@
+//! Ends of any type: receivers at a tap of a component's output and at a topic, and publishers.
+
+use std::sync::{Arc, Weak};
+
+use super::node::{Node, NodeShared, OfferConsumer};
+use super::rendezvous::Offer;
+use super::{Publisher, Subscriber, calls_payload};
+use crate::error::{Error, Result};
+use crate::link::{ConnectionOptions, EndsWhen, Incoming, PortEvent, PortEvents, policy};
+use crate::packet::payload::{self, TypeName};
+use crate::sys::mutex::lock;
+use crate::terms::{LinkOptions, Overflow};
+use crate::transport::{ConnectRequest, Endpoint, StopToken};
+
+/// Connects to a tap of the output with that name. Packets arrive as bytes; up to `depth` wait, and
+/// the oldest are dropped. The end comes with that of the sender.
+pub(crate) fn connect_tap(
+    port: &str,
+    endpoint: &Endpoint,
+    payload: &TypeName,
+    depth: u32,
+) -> Result<Subscriber<u8>> {
+    // Another transport has no credentials of the kernel, or no rule that the sender never waits.
+    if endpoint.transport != "shm" {
+        return Err(Error::misbehaved(port, format!("offers a tap over {}, not shm", endpoint.transport)));
+    }
+    let options = options(LinkOptions::default(), depth);
+    let connection = format!("{port} -> tap-{}", std::process::id());
+    let request = ConnectRequest { connection: connection.clone(), payload: payload.clone(), options };
+    let inlet = policy::connect(endpoint, &request)?;
+    let events = Arc::new(PortEvents::new()?);
+    events.push(PortEvent::Connected(connection, inlet));
+    let options_for = Arc::new(move |_: &str| ConnectionOptions::new(&options));
+    let name = format!("tap-{}", std::process::id());
+    let mut incoming =
+        Incoming::new(name, events, options_for, StopToken::new()?, false, sample_bytes(payload));
+    incoming.set_ends(EndsWhen::WithSender);
+    incoming.say_goodbye_on_drop();
+    Subscriber::new(incoming)
+}
+
+impl Node {
+    /// Returns the payload types that publishers of a topic have, as far as discovered.
+    pub(crate) fn payloads_of(&self, topic: &str) -> Vec<TypeName> {
+        let calls = calls_payload().ok();
+        let mut types: Vec<TypeName> = self.offers(|offer| offer.topic == topic);
+        types.retain(|payload| Some(payload) != calls.as_ref());
+        types
+    }
+
+    /// Returns the topics that publishers have, as far as discovered.
+    pub(crate) fn known_topics(&self) -> Vec<String> {
+        let calls = calls_payload().ok();
+        let shared = self.shared();
+        let state = lock(&shared.state);
+        let streams = state.known.iter().filter(|offer| Some(&offer.payload) != calls.as_ref());
+        let mut topics: Vec<String> = streams.map(|offer| offer.topic.clone()).collect();
+        topics.sort();
+        topics.dedup();
+        topics
+    }
+
+    /// Subscribes to a topic of any type, as bytes. Up to `depth` packets wait, and the oldest are
+    /// dropped.
+    pub(crate) fn tap_topic(&self, topic: &str, payload: &TypeName, depth: u32) -> Result<Subscriber<u8>> {
+        self.check_own()?;
+        let events = Arc::new(PortEvents::new()?);
+        let shared = self.shared();
+        let options = options(shared.topics.of(topic).link, depth);
+        let tapped = TappedTopic { payload: payload.clone(), options, events: Arc::downgrade(&events) };
+        self.subscribe(topic, Arc::new(tapped));
+        let options_for = Arc::new(move |_: &str| ConnectionOptions::new(&options));
+        let stop = self.stop_token().clone();
+        let mut incoming =
+            Incoming::new(topic.into(), events, options_for, stop, true, sample_bytes(payload));
+        incoming.say_goodbye_on_drop();
+        Subscriber::new(incoming)
+    }
+
+    /// Creates a publisher of bytes on a topic of any type.
+    pub(crate) fn raw_publisher(&self, topic: &str, payload: &TypeName) -> Result<Publisher<u8>> {
+        Publisher::new(self.outgoing(topic, payload.clone())?, None)
+    }
+
+    fn offers(&self, wanted: impl Fn(&Offer) -> bool) -> Vec<TypeName> {
+        let shared = self.shared();
+        let state = lock(&shared.state);
+        let those = state.known.iter().filter(|offer| wanted(offer));
+        let mut types: Vec<TypeName> = those.map(|offer| offer.payload.clone()).collect();
+        types.sort();
+        types.dedup();
+        types
+    }
+
+    fn shared(&self) -> &NodeShared {
+        &self.shared
+    }
+}
+
+/// The subscriber of a tapped topic.
+struct TappedTopic {
+    payload: TypeName,
+    options: LinkOptions,
+    events: Weak<PortEvents>,
+}
+
+impl OfferConsumer for TappedTopic {
+    fn is_there(&self) -> bool {
+        self.events.strong_count() > 0
+    }
+
+    fn wants(&self, payload: &TypeName) -> bool {
+        *payload == self.payload
+    }
+
+    fn connect(&self, offer: &Offer, connection: &str) -> Result<()> {
+        let (connection, payload) = (connection.to_string(), self.payload.clone());
+        let request = ConnectRequest { connection, payload, options: self.options };
+        let inlet = policy::connect(&offer.endpoint, &request)?;
+        if let Some(events) = self.events.upgrade() {
+            events.push(PortEvent::Connected(request.connection, inlet));
+        }
+        Ok(())
+    }
+}
+
+/// Returns the options of a tap.
+fn options(link: LinkOptions, depth: u32) -> LinkOptions {
+    let (depth, group) = (depth.clamp(1, LinkOptions::DEPTH_MAX), link.group);
+    LinkOptions { overflow: Overflow::DropOldest, depth, group, ..LinkOptions::default() }
+}
+
+/// Returns the size of a sample, to count those of lost packets.
+fn sample_bytes(payload: &TypeName) -> Option<usize> {
+    payload::builtin(payload.as_str()).map(|(bytes, _)| bytes)
+}
