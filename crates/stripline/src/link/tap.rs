@@ -213,7 +213,7 @@ impl Tap {
         if self.outlet.admit().is_new {
             self.described = None;
         }
-        if self.outlet.receivers() > 0 {
+        if self.outlet.receivers(true) > 0 {
             self.first_reader_by = None;
             return true;
         }
@@ -227,7 +227,7 @@ impl Tap {
         let flags = header.flags & !(Header::SERVER | Header::TARGET);
         let header = Header { flags, ..*header };
         self.staged = Staged::Nothing;
-        if self.outlet.has_no_receivers() || self.describe(&header, info).is_err() {
+        if self.outlet.receivers(false) == 0 || self.describe(&header, info).is_err() {
             return;
         }
         if payload.len() > self.payload_max {
