@@ -26,6 +26,19 @@ use stripline_waveform::control::Setting;
 pub(crate) struct Arguments {
     #[command(subcommand)]
     pub command: Command,
+
+    /// Colour findings and states: `auto` does so on a terminal, unless NO_COLOR is set;
+    /// CLICOLOR_FORCE=1 is `always`
+    #[arg(long, value_name = "WHEN", value_enum, default_value = "auto", global = true)]
+    pub color: ColorArgument,
+}
+
+/// The choice when output is coloured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ColorArgument {
+    Auto,
+    Always,
+    Never,
 }
 
 #[derive(Debug, Subcommand)]

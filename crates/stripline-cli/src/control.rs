@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -21,6 +20,7 @@ use crate::arguments::{GetArguments, LsArguments, SetArguments, StopArguments, T
 use crate::format::{cell_max, counted, grouped, packets, printable};
 use crate::run::{summary, worse};
 use crate::show::print;
+use crate::table::{Cell, Table, Tone};
 
 /// The longest text of a component to print, in characters.
 const TEXT_MAX: usize = 300;
@@ -322,102 +322,108 @@ fn progress(what: &str, waveform: &RunningWaveform) -> String {
     )
 }
 
-fn table(header: &[&str], rows: Vec<Vec<String>>, right: &[usize]) -> String {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING);
-    table.set_content_arrangement(ContentArrangement::Disabled);
-    table.set_header(header);
-    for row in rows {
-        table.add_row(row.iter().map(|cell| if cell.is_empty() { "-" } else { cell }));
-    }
-    for column in right {
-        if let Some(column) = table.column_mut(*column) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
-    format!("{}\n", table.trim_fmt())
-}
-
 fn waveforms(list: &[RunningWaveform]) -> String {
-    let row = |waveform: &RunningWaveform| {
+    let mut table = Table::new(&["NAME", "PID", "STATE", "TIME", "COMPONENTS", "PACKETS", "LOST", "FILE"])
+        .numbers(&["PID", "TIME", "COMPONENTS", "PACKETS", "LOST"])
+        .droppable(&["LOST", "FILE", "TIME", "COMPONENTS", "PACKETS"]);
+    for waveform in list {
         let ended = waveform.components.iter().filter(|c| matches!(&*c.state, "ended" | "failed")).count();
-        vec![
-            printable(&waveform.name, cell_max()),
-            waveform.pid.to_string(),
-            waveform.phase.to_string(),
-            format!("{:.1} s", waveform.elapsed_s),
-            format!("{} of {} ended", ended, waveform.components.len()),
-            grouped(waveform.packets),
-            grouped(waveform.lost),
-            printable(&waveform.file, cell_max().saturating_mul(5)),
-        ]
-    };
-    let header = ["NAME", "PID", "STATE", "TIME", "COMPONENTS", "PACKETS", "LOST", "FILE"];
-    table(&header, list.iter().map(row).collect(), &[1, 3, 4, 5, 6])
+        table.add::<Cell>([
+            printable(&waveform.name, cell_max()).into(),
+            waveform.pid.to_string().into(),
+            waveform.phase.to_string().into(),
+            format!("{:.1} s", waveform.elapsed_s).into(),
+            format!("{} of {} ended", ended, waveform.components.len()).into(),
+            grouped(waveform.packets).into(),
+            Cell::toned(grouped(waveform.lost), Tone::of_losses(waveform.lost)),
+            printable(&waveform.file, cell_max().saturating_mul(5)).into(),
+        ]);
+    }
+    table.render()
 }
 
 fn components(waveform: &RunningWaveform) -> String {
-    let row = |component: &control::RunningComponent| {
-        vec![
-            printable(&component.name, cell_max()),
-            printable(&component.type_name, cell_max()),
-            format!("{:?}", component.placement).to_lowercase(),
-            component.pid.map_or(String::new(), |pid| pid.to_string()),
-            printable(&component.state, cell_max()),
-            component.restarts.to_string(),
-            printable(&component.tests.join(", "), cell_max().saturating_mul(5)),
-        ]
-    };
-    let header = ["COMPONENT", "TYPE", "PLACEMENT", "PID", "STATE", "RESTARTS", "SELF-TESTS"];
-    format!("\n{}", table(&header, waveform.components.iter().map(row).collect(), &[3, 5]))
+    let mut table = Table::new(&["COMPONENT", "TYPE", "PLACEMENT", "PID", "STATE", "RESTARTS", "SELF-TESTS"])
+        .numbers(&["PID", "RESTARTS"])
+        .droppable(&["PLACEMENT", "SELF-TESTS", "RESTARTS", "TYPE"]);
+    for component in &waveform.components {
+        let tone = match &*component.state {
+            "failed" => Tone::Bad,
+            RunningComponent::SUSPENDED => Tone::Warning,
+            "running" => Tone::Good,
+            _ => Tone::Plain,
+        };
+        table.add::<Cell>([
+            printable(&component.name, cell_max()).into(),
+            printable(&component.type_name, cell_max()).into(),
+            format!("{:?}", component.placement).to_lowercase().into(),
+            component.pid.map_or(String::new(), |pid| pid.to_string()).into(),
+            Cell::toned(printable(&component.state, cell_max()), tone),
+            component.restarts.to_string().into(),
+            printable(&component.tests.join(", "), cell_max().saturating_mul(5)).into(),
+        ]);
+    }
+    format!("\n{}", table.render())
 }
 
 fn table_of(readings: &[PropertyReading]) -> String {
-    let row = |reading: &PropertyReading| {
+    let mut table = Table::new(&["PROPERTY", "VALUE", "UNIT", "SET", "ALLOWED", "DESCRIPTION"]).droppable(&[
+        "SET",
+        "ALLOWED",
+        "DESCRIPTION",
+        "UNIT",
+    ]);
+    for reading in readings {
         let mut value = match &reading.value {
             Some(value) if value.to_string().is_empty() => "\"\"".into(),
             Some(value) => printable(&value.to_string(), cell_max()),
             None => "?".into(),
         };
+        let mut tone = if reading.value.is_none() { Tone::Bad } else { Tone::Plain };
         if let Some(waiting) = &reading.waiting {
             value += &format!(" ({} not applied yet)", printable(&waiting.to_string(), cell_max()));
+            tone = Tone::Warning;
         } else if reading.changed {
             value += " (changed)";
         }
-        vec![
-            printable(&format!("{}.{}", reading.component, reading.property), cell_max().saturating_mul(2)),
-            value,
-            printable(&reading.unit, cell_max()),
-            match reading.access {
-                Access::Fixed => "at start".into(),
-                Access::Changeable => "any time".into(),
-                Access::ReadOnly => "read-only".into(),
-            },
-            printable(&reading.allowed, cell_max()),
-            printable(&reading.summary, cell_max()),
-        ]
-    };
-    let header = ["PROPERTY", "VALUE", "UNIT", "SET", "ALLOWED", "DESCRIPTION"];
-    table(&header, readings.iter().map(row).collect(), &[])
+        let access = match reading.access {
+            Access::Fixed => "at start",
+            Access::Changeable => "any time",
+            Access::ReadOnly => "read-only",
+        };
+        let property = format!("{}.{}", reading.component, reading.property);
+        table.add::<Cell>([
+            printable(&property, cell_max().saturating_mul(2)).into(),
+            Cell::toned(value, tone),
+            printable(&reading.unit, cell_max()).into(),
+            access.into(),
+            printable(&reading.allowed, cell_max()).into(),
+            printable(&reading.summary, cell_max()).into(),
+        ]);
+    }
+    table.render()
 }
 
 fn results(runs: &[TestRun]) -> String {
-    let row = |run: &TestRun| {
-        let (verdict, value, text) = match &run.result {
-            Some(result) => {
-                let value =
-                    result.value.as_ref().map_or(String::new(), |v| printable(&v.to_string(), cell_max()));
-                (
-                    if result.passed { "passed" } else { "FAILED" },
-                    value,
-                    printable(&result.text, cell_max().saturating_mul(5)),
-                )
-            }
-            None => ("not run", String::new(), String::new()),
+    let mut table = Table::new(&["SELF-TEST", "VERDICT", "VALUE", "RESULT", "DESCRIPTION"])
+        .numbers(&["VALUE"])
+        .droppable(&["DESCRIPTION", "VALUE", "RESULT"]);
+    for run in runs {
+        let result = run.result.as_ref();
+        let value = result.and_then(|result| result.value.as_ref());
+        let verdict = match result {
+            Some(result) if result.passed => Cell::toned("passed", Tone::Good),
+            Some(_) => Cell::toned("FAILED", Tone::Bad),
+            None => Cell::toned("not run", Tone::Warning),
         };
-        let name = printable(&format!("{}.{}", run.component, run.test), cell_max().saturating_mul(2));
-        vec![name, verdict.into(), value, text, printable(&run.summary, cell_max().saturating_mul(5))]
-    };
-    let header = ["SELF-TEST", "VERDICT", "VALUE", "RESULT", "DESCRIPTION"];
-    table(&header, runs.iter().map(row).collect(), &[2])
+        let long = cell_max().saturating_mul(5);
+        table.add::<Cell>([
+            printable(&format!("{}.{}", run.component, run.test), cell_max().saturating_mul(2)).into(),
+            verdict,
+            value.map_or(String::new(), |value| printable(&value.to_string(), cell_max())).into(),
+            result.map_or(String::new(), |result| printable(&result.text, long)).into(),
+            printable(&run.summary, long).into(),
+        ]);
+    }
+    table.render()
 }

@@ -17,6 +17,8 @@ mod ps;
 mod run;
 mod services;
 mod show;
+mod table;
+mod terminal;
 
 use std::process::ExitCode;
 
@@ -56,7 +58,9 @@ fn main() -> ExitCode {
     if let Some(code) = stripline_waveform::host_if_launched(&registry) {
         return code;
     }
-    let exit = match Arguments::parse().command {
+    let arguments = Arguments::parse();
+    terminal::set_colour(arguments.color);
+    let exit = match arguments.command {
         Command::Run(arguments) => run::run(&arguments, &registry),
         Command::Check(arguments) => run::check(&arguments, &registry),
         Command::Bench(BenchArguments { command: Some(BenchCommand::Ladder(arguments)), .. }) => {

@@ -1,18 +1,18 @@
 //! `stripline ps`.
 
 use std::collections::BTreeSet;
-use std::io::IsTerminal;
 use std::time::Duration;
 
-use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table, presets};
 use serde_json::json;
 use stripline::inspect::{self, Chain, Overview, Process, ReceiverEnd, SenderEnd, SendingPort};
-use stripline_waveform::internal::suggestion;
+use stripline_waveform::internal::{suggestion, wrapped};
 
 use crate::Exit;
 use crate::arguments::PsArguments;
 use crate::format::{cell_max, counted, grouped, printable};
-use crate::show::print;
+use crate::show::{Printed, print_while_read};
+use crate::table::{Cell, Table, Tone};
+use crate::terminal;
 
 /// The most chains of waiting ports shown.
 const CHAINS_MAX: usize = 50;
@@ -44,13 +44,15 @@ pub(crate) fn ps(arguments: &PsArguments) -> Exit {
         };
         // On a terminal, clear the screen as `watch` does. A file or a pipe gets one table after
         // the other.
-        let clear = arguments.watch.is_some() && !arguments.json && std::io::stdout().is_terminal();
-        if print(&format!("{}{text}", if clear { "\x1b[H\x1b[2J" } else { "" })) != Exit::Clean {
-            return Exit::Failure;
+        let clear = arguments.watch.is_some() && !arguments.json && terminal::is_terminal();
+        match print_while_read(&format!("{}{text}", if clear { "\x1b[H\x1b[2J" } else { "" })) {
+            Printed::All => {}
+            Printed::Unread => return Exit::Clean,
+            Printed::Failed => return Exit::Failure,
         }
-        match arguments.watch {
-            Some(seconds) => std::thread::sleep(Duration::from_secs_f64(seconds)),
-            None => return Exit::Clean,
+        let pause = arguments.watch.map(Duration::from_secs_f64);
+        if pause.is_none_or(|pause| !terminal::wait_while_read(Some(pause))) {
+            return Exit::Clean;
         }
     }
 }
@@ -147,10 +149,7 @@ fn render(overview: &Overview, filter: Option<(&str, Option<&str>)>) -> String {
         return format!("No process of this user has a port open{of}.{hint}\n");
     }
     rows.sort();
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING);
-    table.set_content_arrangement(ContentArrangement::Disabled);
-    table.set_header([
+    let mut table = Table::new(&[
         "WAVEFORM",
         "FROM",
         "PID",
@@ -164,23 +163,26 @@ fn render(overview: &Overview, filter: Option<(&str, Option<&str>)>) -> String {
         "LAG",
         "LOST",
         "STATE",
-    ]);
-    for mut row in rows {
-        row.iter_mut().filter(|cell| cell.is_empty()).for_each(|cell| *cell = "-".into());
-        table.add_row(row);
+    ])
+    .numbers(&["PID", "DEPTH", "SENT", "TAKEN", "LAG", "LOST"])
+    .droppable(&["OVERFLOW", "TRANSPORT", "DEPTH", "WAVEFORM", "PID", "SENT", "TAKEN", "LOST", "LAG"]);
+    for row in rows {
+        let tone = Tone::of_losses(u64::from(is_to_be_noted(&row[12])));
+        let mut row = row.map(Cell::from);
+        row[12] = row[12].clone().with(tone);
+        table.add(row);
     }
     // Most programs are not waveforms.
-    if overview.processes.iter().all(|process| process.waveform.is_none())
-        && let Some(column) = table.column_mut(0)
-    {
-        column.set_constraint(ColumnConstraint::Hidden);
+    if overview.processes.iter().all(|process| process.waveform.is_none()) {
+        table.remove("WAVEFORM");
     }
-    for column in [2, 4, 7, 8, 9, 10, 11] {
-        if let Some(column) = table.column_mut(column) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
-    format!("{}\n{}{}", table.trim_fmt(), waits(&overview.chains()), omitted(&overview.processes))
+    let chains = wrapped(&waits(&overview.chains()), terminal::width(), 2);
+    format!("{}{chains}{}", table.render(), omitted(&overview.processes))
+}
+
+/// Returns whether a state needs attention: an end is missing, or a sender is blocked.
+fn is_to_be_noted(state: &str) -> bool {
+    ["no ", "not ", "sender ", "receiver unknown"].iter().any(|start| state.starts_with(start))
 }
 
 fn row(from: Option<SenderEnd<'_>>, to: Option<ReceiverEnd<'_>>) -> Row {

@@ -5,12 +5,12 @@ use std::io::IsTerminal;
 use std::path::Path;
 use std::time::Duration;
 
-use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
 use stripline::component::Registry;
 use stripline::link::Sampling;
 use stripline_waveform::control::NewValue;
+use stripline_waveform::internal::wrapped;
 use stripline_waveform::{
     Catalog, Observer, Overrides, Placement, Progress, RunOptions, RunReport, Waveform, load,
 };
@@ -19,6 +19,8 @@ use crate::Exit;
 use crate::arguments::{FileArguments, PlacementArgument, RunArguments};
 use crate::format::{counted, grouped, packets, quantity, time};
 use crate::show::print;
+use crate::table::{Cell, Table, Tone};
+use crate::terminal;
 
 pub(crate) fn check(arguments: &FileArguments, registry: &Registry) -> Exit {
     match checked(arguments, registry) {
@@ -112,11 +114,12 @@ fn checked(arguments: &FileArguments, registry: &Registry) -> Result<Waveform, E
     };
     match load(&arguments.file, &overrides, &catalog) {
         Ok((waveform, warnings)) => {
-            warnings.iter().for_each(|warning| complain!("{warning}"));
+            let is_coloured = terminal::is_stderr_coloured();
+            warnings.iter().for_each(|warning| complain!("{}", warning.render(is_coloured)));
             Ok(waveform)
         }
         Err(diagnostics) => {
-            complain!("{}", diagnostics.to_string().trim_end());
+            complain!("{}", diagnostics.render(terminal::is_stderr_coloured()).trim_end());
             Err(Exit::Usage)
         }
     }
@@ -162,6 +165,8 @@ impl Screen {
 
 impl Observer for Screen {
     fn started(&mut self) {
+        // From here on the signal stops the waveform in order.
+        terminal::raise_when_unread(signal_hook::consts::SIGTERM);
         // Without a terminal there is no progress: a log gets a line instead.
         if !self.quiet && self.bar.is_hidden() {
             complain!("{} is running", self.name);
@@ -221,10 +226,7 @@ impl Observer for Screen {
 
 /// Renders the table of connections.
 pub(crate) fn summary(report: &RunReport) -> String {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING);
-    table.set_content_arrangement(ContentArrangement::Disabled);
-    table.set_header([
+    let mut table = Table::new(&[
         "CONNECTION",
         "TRANSPORT",
         "PACKETS",
@@ -236,26 +238,23 @@ pub(crate) fn summary(report: &RunReport) -> String {
         "p99",
         "p99.9",
         "MAX",
-    ]);
+    ])
+    .numbers(&["PACKETS", "BYTES", "RATE", "LOST", "REORDERED", "p50", "p99", "p99.9", "MAX"])
+    .droppable(&["TRANSPORT", "BYTES", "REORDERED", "p99.9", "p99", "RATE", "MAX", "p50"]);
     for c in &report.connections {
-        table.add_row([
-            format!("{} -> {}", c.from, c.to),
-            c.transport.clone(),
-            grouped(c.packets),
-            quantity(c.bytes as f64, "B"),
-            quantity(c.bytes_per_s, "B/s"),
-            grouped(c.lost),
-            grouped(c.reordered),
-            time(c.latency_ns.p50),
-            time(c.latency_ns.p99),
-            time(c.latency_ns.p999),
-            time(c.latency_ns.max),
+        table.add::<Cell>([
+            format!("{} -> {}", c.from, c.to).into(),
+            c.transport.clone().into(),
+            grouped(c.packets).into(),
+            quantity(c.bytes as f64, "B").into(),
+            quantity(c.bytes_per_s, "B/s").into(),
+            Cell::toned(grouped(c.lost), Tone::of_losses(c.lost)),
+            grouped(c.reordered).into(),
+            time(c.latency_ns.p50).into(),
+            time(c.latency_ns.p99).into(),
+            time(c.latency_ns.p999).into(),
+            time(c.latency_ns.max).into(),
         ]);
-    }
-    for column in 2..11 {
-        if let Some(column) = table.column_mut(column) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
     }
     let ending = match (&report.failure, &report.stopped) {
         (Some(failure), _) if failure == RunReport::ENDED_NOW => "was ended at once after".to_string(),
@@ -286,12 +285,12 @@ pub(crate) fn summary(report: &RunReport) -> String {
             packets(c.reordered)
         );
     }
-    format!(
-        "{} {ending} {:.3} s. Latency from send to receive; a percentile needs 100 samples beyond it.\n{}{notes}\n",
-        report.waveform,
-        report.duration_s,
-        table.trim_fmt(),
-    )
+    let width = terminal::width();
+    let head = format!(
+        "{} {ending} {:.3} s. Latency from send to receive; a percentile needs 100 samples beyond it.",
+        report.waveform, report.duration_s,
+    );
+    format!("{}\n{}{}\n", wrapped(&head, width, 0), table.render().trim_end(), wrapped(&notes, width, 2))
 }
 
 /// Writes a result as JSON; `-` is standard output.

@@ -51,5 +51,5 @@ pub use plan::{ComponentPlan, ConnectionPlan, Placement, PortRef, Program, Resta
 pub mod internal {
     pub use crate::listing::{render_component, render_component_list};
     pub use crate::spec_check::check_spec;
-    pub use crate::text::suggestion;
+    pub use crate::text::{suggestion, wrapped};
 }
