@@ -34,7 +34,15 @@ pub(crate) fn ladder(arguments: &LadderArguments) -> Exit {
         complain!("error: {error}");
         return Exit::Usage;
     }
-    let results = Results { json: arguments.json.as_deref(), drawing: arguments.svg.as_deref() };
+    // The ladder has no file of its own: what follows `--json` is the older form's.
+    let json = match arguments.json.resolve(Some(Path::new(""))) {
+        Ok((_, json)) => json,
+        Err(problem) => {
+            complain!("error: {problem}");
+            return Exit::Usage;
+        }
+    };
+    let results = Results { json: json.as_deref(), drawing: arguments.svg.as_deref() };
     let run = |screen: &mut BenchScreen| ladder::run(&settings, &mut |progress| screen.show(progress));
     match results.of(run, tables, ladder::plot) {
         Ok((report, exit)) => judge(exit, report.interrupted),

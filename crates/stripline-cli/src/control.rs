@@ -1,4 +1,4 @@
-//! `stripline ls`, `get`, `set`, `test` and `stop`: requests to a running waveform.
+//! `stripline waveforms`, `get`, `set`, `test` and `stop`: requests to a running waveform.
 
 use std::collections::BTreeSet;
 use std::sync::mpsc;
@@ -38,8 +38,8 @@ pub(crate) fn ls(arguments: &LsArguments) -> Exit {
     if let Some(pid) = arguments.pid {
         found.waveforms.retain(|waveform| waveform.pid == pid);
         if found.waveforms.is_empty() && arguments.waveform.is_none() {
-            complain!("error: no waveform of this user runs in process {pid}; `stripline ls` lists them");
-            return Exit::Failure;
+            complain!("error: {}", no_such_process(pid));
+            return Exit::Usage;
         }
     }
     if let Some(name) = &arguments.waveform {
@@ -81,13 +81,20 @@ pub(crate) fn ls(arguments: &LsArguments) -> Exit {
 }
 
 pub(crate) fn get(arguments: &GetArguments) -> Exit {
-    let (component, property) = match arguments.what.as_deref().map(|what| (what, what.split_once('.'))) {
+    let (client, first) = match find(&arguments.which) {
+        Ok(found) => found,
+        Err(exit) => return exit,
+    };
+    let what = match taken(first, arguments.what.as_deref().into_iter().collect(), 1) {
+        Ok(what) => what.first().copied(),
+        Err(exit) => return exit,
+    };
+    let (component, property) = match what.map(|what| (what, what.split_once('.'))) {
         None => (None, None),
         Some((component, None)) => (Some(component), None),
         Some((_, Some((component, property)))) => (Some(component), Some(property)),
     };
-    let found = find(&arguments.which).and_then(|client| client.get(component, property));
-    let readings = match found {
+    let readings = match client.get(component, property) {
         Ok(readings) => readings,
         Err(error) => return report_error(&error),
     };
@@ -123,10 +130,28 @@ pub(crate) fn get(arguments: &GetArguments) -> Exit {
 }
 
 pub(crate) fn set(arguments: &SetArguments) -> Exit {
-    let changes = match find(&arguments.which).map(|client| set_or_interrupted(client, arguments)) {
-        Ok(Some(Ok(changes))) => changes,
-        Ok(Some(Err(error))) | Err(error) => return report_error(&error),
-        Ok(None) => return Exit::Failure,
+    let (client, first) = match find(&arguments.which) {
+        Ok(found) => found,
+        Err(exit) => return exit,
+    };
+    let mut settings = arguments.settings.clone();
+    match first.map(|first| (first, first.parse::<Setting>())) {
+        None => {}
+        Some((_, Ok(setting))) => settings.insert(0, setting),
+        Some((first, Err(problem))) => {
+            let first = printable(first, WORD_MAX);
+            complain!("error: `{first}` is neither the waveform {} nor a setting: {problem}", client.name());
+            return Exit::Usage;
+        }
+    }
+    if settings.is_empty() {
+        complain!("error: name the properties to set, as in filter.high=6e3");
+        return Exit::Usage;
+    }
+    let changes = match set_or_interrupted(client, arguments, &settings) {
+        Some(Ok(changes)) => changes,
+        Some(Err(error)) => return report_error(&error),
+        None => return Exit::Failure,
     };
     let mut exit = Exit::Clean;
     if arguments.json {
@@ -151,20 +176,21 @@ pub(crate) fn set(arguments: &SetArguments) -> Exit {
 fn set_or_interrupted(
     client: ControlClient,
     arguments: &SetArguments,
+    settings: &[Setting],
 ) -> Option<Result<Vec<ComponentChange>, ControlError>> {
     let timeout = Duration::from_secs_f64(arguments.timeout);
     // Without these handlers, Ctrl-C ends this program as usual.
     let Ok(mut signals) = Signals::new([SIGINT, SIGTERM]) else {
-        return Some(client.set(&arguments.settings, timeout));
+        return Some(client.set(settings, timeout));
     };
     let (done, what) = mpsc::channel();
-    let (asking, settings, interrupted) = (client.clone(), arguments.settings.clone(), done.clone());
-    std::thread::spawn(move || done.send(Some(asking.set(&settings, timeout))));
+    let (asking, asked, interrupted) = (client.clone(), settings.to_vec(), done.clone());
+    std::thread::spawn(move || done.send(Some(asking.set(&asked, timeout))));
     std::thread::spawn(move || signals.forever().next().map(|_| interrupted.send(None)));
     let outcome = what.recv().ok().flatten();
     if outcome.is_none() {
         let pid = arguments.which.pid.map_or(String::new(), |pid| format!(" --pid {pid}"));
-        arguments.settings.iter().for_each(|setting| complain_of_interrupted(&client, &pid, setting));
+        settings.iter().for_each(|setting| complain_of_interrupted(&client, &pid, setting));
     }
     outcome
 }
@@ -192,9 +218,21 @@ fn complain_of_interrupted(client: &ControlClient, pid: &str, setting: &Setting)
 
 pub(crate) fn test(arguments: &TestArguments) -> Exit {
     let timeout = Duration::from_secs_f64(arguments.timeout);
-    let found = find(&arguments.which)
-        .and_then(|client| client.test(&arguments.component, &arguments.tests, timeout));
-    let runs = match found {
+    let (client, first) = match find(&arguments.which) {
+        Ok(found) => found,
+        Err(exit) => return exit,
+    };
+    let named = arguments.component.iter().chain(&arguments.tests).map(String::as_str).collect();
+    let named = match taken(first, named, usize::MAX) {
+        Ok(named) => named,
+        Err(exit) => return exit,
+    };
+    let Some((component, tests)) = named.split_first() else {
+        complain!("error: name a component; `stripline waveforms {}` lists them", client.name());
+        return Exit::Usage;
+    };
+    let tests: Vec<String> = tests.iter().map(ToString::to_string).collect();
+    let runs = match client.test(component, &tests, timeout) {
         Ok(runs) => runs,
         Err(error) => return report_error(&error),
     };
@@ -209,20 +247,28 @@ pub(crate) fn test(arguments: &TestArguments) -> Exit {
 }
 
 pub(crate) fn stop(arguments: &StopArguments) -> Exit {
-    let client = match find(&arguments.which) {
-        Ok(client) => client,
-        Err(error) => return report_error(&error),
+    let (client, first) = match find(&arguments.which) {
+        Ok(found) => found,
+        Err(exit) => return exit,
     };
+    let component = match taken(first, arguments.component.as_deref().into_iter().collect(), 1) {
+        Ok(named) => named.first().copied(),
+        Err(exit) => return exit,
+    };
+    if component.is_some() && arguments.now {
+        complain!("error: --now is for a whole waveform; a component is stopped in order");
+        return Exit::Usage;
+    }
     let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(8));
     if let Ok(style) = ProgressStyle::with_template("{spinner} {msg}") {
         bar.set_style(style);
     }
-    let what = arguments.component.as_deref().unwrap_or(client.name());
+    let what = component.unwrap_or(client.name());
     bar.set_message(format!("stopping {what}"));
     if bar.is_hidden() && !arguments.json {
         complain!("stopping {what}");
     }
-    let stopped = client.stop(arguments.component.as_deref(), arguments.now, &mut |waveform| {
+    let stopped = client.stop(component, arguments.now, &mut |waveform| {
         bar.set_message(progress(what, waveform));
         bar.tick();
     });
@@ -268,18 +314,63 @@ pub(crate) fn new_value(name: &str, new: &NewValue) -> String {
     format!("{name} = {}{unit} (was {})", text(&new.value), text(&new.before))
 }
 
-fn find(which: &Which) -> Result<ControlClient, ControlError> {
-    ControlClient::find(&which.waveform, which.pid)
+/// Finds the waveform. With `--pid`, its name may be left out: then the first argument belongs to
+/// the command, and is returned.
+fn find(which: &Which) -> Result<(ControlClient, Option<&str>), Exit> {
+    let first = which.waveform.as_deref();
+    let (name, rest) = match (which.pid, first) {
+        (None, first) => (first.unwrap_or_default().to_string(), None),
+        (Some(pid), first) => {
+            let running = control::running().map_err(|error| report_error(&error.into()))?;
+            let mut names = running.waveforms.into_iter().filter(|waveform| waveform.pid == pid);
+            match (names.next(), first) {
+                (Some(found), Some(first)) if found.name != first => (found.name, Some(first)),
+                (Some(found), _) => (found.name, None),
+                // It may be suspended; with its name, the search has the reason.
+                (None, Some(first)) => (first.to_string(), None),
+                (None, None) => {
+                    let silent = running.problems.iter().find(|(its, _)| *its == pid);
+                    let problem = silent.map_or_else(|| no_such_process(pid), |(_, why)| why.clone());
+                    complain!("error: {}", printable(&problem, TEXT_MAX));
+                    return Err(if silent.is_some() { Exit::Failure } else { Exit::Usage });
+                }
+            }
+        }
+    };
+    match ControlClient::find(&name, which.pid) {
+        Ok(client) => Ok((client, rest)),
+        Err(error) => Err(report_error(&error)),
+    }
+}
+
+/// Returns the arguments of the command, with the first one that was no waveform's name.
+fn taken<'a>(first: Option<&'a str>, others: Vec<&'a str>, max: usize) -> Result<Vec<&'a str>, Exit> {
+    let all: Vec<&str> = first.into_iter().chain(others).collect();
+    match (all.get(max), first) {
+        (Some(_), Some(first)) => {
+            let first = printable(first, WORD_MAX);
+            complain!(
+                "error: the waveform of that process is not `{first}`; leave the name out, or correct it"
+            );
+            Err(Exit::Usage)
+        }
+        _ => Ok(all),
+    }
+}
+
+fn no_such_process(pid: u32) -> String {
+    format!("no waveform of this user runs in process {pid}; `stripline waveforms` lists them")
 }
 
 fn report_error(error: &ControlError) -> Exit {
     for line in error.to_string().lines() {
         complain!("error: {}", printable(line, 1000));
     }
-    if error.is_wrong() { Exit::Usage } else { Exit::Failure }
+    let is_name = matches!(error, ControlError::NoSuchWaveform { .. } | ControlError::Several { .. });
+    if is_name || error.is_wrong() { Exit::Usage } else { Exit::Failure }
 }
 
-fn print_json(value: &impl Serialize) -> Exit {
+pub(crate) fn print_json(value: &impl Serialize) -> Exit {
     match serde_json::to_string_pretty(value) {
         Ok(text) => print(&(text + "\n")),
         Err(error) => {

@@ -8,6 +8,7 @@ use crate::Exit;
 use crate::arguments::ExperimentArguments;
 use crate::bench::{BenchScreen, Results, judge, new};
 use crate::format::{grouped, time};
+use crate::run::destination;
 use crate::table::Table;
 use crate::terminal;
 
@@ -18,7 +19,12 @@ const REASON_MAX: usize = 100;
 const OTHERS_MAX: f64 = 0.05;
 
 pub(crate) fn experiment(arguments: &ExperimentArguments) -> Exit {
-    let mut experiment = match Experiment::load(&arguments.file) {
+    let example = "experiments/e1-messaging.toml";
+    let (file, json) = match destination(&arguments.json, arguments.file.as_deref(), example) {
+        Ok(both) => both,
+        Err(exit) => return exit,
+    };
+    let mut experiment = match Experiment::load(&file) {
         Ok(experiment) => experiment,
         Err(problems) => {
             complain!("{}", problems.render(terminal::is_stderr_coloured()).trim_end());
@@ -35,7 +41,7 @@ pub(crate) fn experiment(arguments: &ExperimentArguments) -> Exit {
         };
     }
     let settings = ExperimentSettings { quick: arguments.quick, repeats: arguments.runs, program: None };
-    let results = Results { json: arguments.json.as_deref(), drawing: arguments.html.as_deref() };
+    let results = Results { json: json.as_deref(), drawing: arguments.html.as_deref() };
     let run = |screen: &mut BenchScreen| {
         experiment::run(&experiment, &settings, &mut |progress| screen.show(progress))
     };

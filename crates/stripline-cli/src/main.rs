@@ -10,6 +10,7 @@ macro_rules! complain {
 
 mod arguments;
 mod bench;
+mod check;
 mod control;
 mod experiment;
 mod format;
@@ -62,23 +63,19 @@ fn main() -> ExitCode {
     terminal::set_colour(arguments.color);
     let exit = match arguments.command {
         Command::Run(arguments) => run::run(&arguments, &registry),
-        Command::Check(arguments) => run::check(&arguments, &registry),
+        Command::Check(arguments) => check::check(&arguments, &registry),
         Command::Bench(BenchArguments { command: Some(BenchCommand::Ladder(arguments)), .. }) => {
             bench::ladder(&arguments)
         }
         Command::Bench(BenchArguments { command: Some(BenchCommand::Instructions(arguments)), .. }) => {
             bench::instructions(&arguments)
         }
-        Command::Bench(BenchArguments { experiment: Some(arguments), .. }) => {
-            experiment::experiment(&arguments)
-        }
-        // Not reached: the parser refuses `bench` without either.
-        Command::Bench(_) => Exit::Usage,
-        Command::Components(arguments) => show::components(arguments.name.as_deref(), &registry),
-        Command::Transports => show::transports(),
-        Command::Ps(arguments) => ps::ps(&arguments),
+        Command::Bench(BenchArguments { experiment: arguments, .. }) => experiment::experiment(&arguments),
+        Command::Components(arguments) => show::components(&arguments, &registry),
+        Command::Transports(arguments) => show::transports(&arguments),
+        Command::Links(arguments) => ps::ps(&arguments),
         Command::Services(arguments) => services::services(&arguments),
-        Command::Ls(arguments) => control::ls(&arguments),
+        Command::Waveforms(arguments) => control::ls(&arguments),
         Command::Get(arguments) => control::get(&arguments),
         Command::Set(arguments) => control::set(&arguments),
         Command::Test(arguments) => control::test(&arguments),

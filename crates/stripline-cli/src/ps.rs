@@ -40,7 +40,15 @@ pub(crate) fn ps(arguments: &PsArguments) -> Exit {
             for problem in &overview.problems {
                 complain!("warning: {}", printable(&problem.to_string(), 500));
             }
-            render(&overview, filter)
+            let mut text = render(&overview, filter);
+            // Before `--watch=SECONDS`, the seconds were a word of their own.
+            if let (Some(_), Some(name)) = (arguments.watch, &arguments.name)
+                && overview.processes.is_empty()
+                && name.parse::<f64>().is_ok()
+            {
+                text += &format!("To repeat it every {name} seconds: --watch={name}\n");
+            }
+            text
         };
         // On a terminal, clear the screen as `watch` does. A file or a pipe gets one table after
         // the other.

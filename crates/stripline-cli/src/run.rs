@@ -1,8 +1,8 @@
-//! `stripline run` and `stripline check`.
+//! `stripline run`.
 
 use std::collections::BTreeMap;
 use std::io::IsTerminal;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -16,29 +16,18 @@ use stripline_waveform::{
 };
 
 use crate::Exit;
-use crate::arguments::{FileArguments, PlacementArgument, RunArguments};
-use crate::format::{counted, grouped, packets, quantity, time};
+use crate::arguments::{JsonArguments, OverrideArguments, PlacementArgument, RunArguments};
+use crate::format::{grouped, packets, quantity, time};
 use crate::show::print;
 use crate::table::{Cell, Table, Tone};
 use crate::terminal;
 
-pub(crate) fn check(arguments: &FileArguments, registry: &Registry) -> Exit {
-    match checked(arguments, registry) {
-        Err(exit) => exit,
-        Ok(waveform) => {
-            let (components, connections) = (waveform.components.len(), waveform.connections.len());
-            print(&format!(
-                "{}: ok: {}, {}\n",
-                arguments.file.display(),
-                counted(components as u64, "component"),
-                counted(connections as u64, "connection"),
-            ))
-        }
-    }
-}
-
 pub(crate) fn run(arguments: &RunArguments, registry: &Registry) -> Exit {
-    let waveform = match checked(&arguments.waveform, registry) {
+    let (file, json) = match destination(&arguments.json, arguments.file.as_deref(), "waveforms/adsb.toml") {
+        Ok(both) => both,
+        Err(exit) => return exit,
+    };
+    let waveform = match checked(&file, &arguments.overrides, registry) {
         Ok(waveform) => waveform,
         Err(exit) => return exit,
     };
@@ -50,7 +39,7 @@ pub(crate) fn run(arguments: &RunArguments, registry: &Registry) -> Exit {
         }
     };
     // Before anything runs, because a result that cannot be written should not cost a run.
-    if let Some(path) = &arguments.json
+    if let Some(path) = &json
         && let Err(exit) = check_writable(path)
     {
         return exit;
@@ -73,10 +62,11 @@ pub(crate) fn run(arguments: &RunArguments, registry: &Registry) -> Exit {
     };
     let mut exit = Exit::Clean;
     // A waveform that never ran has no figures.
-    if !arguments.quiet && report.duration_s > 0.0 {
+    let is_json_printed = json.as_ref().is_some_and(|path| path.as_os_str() == "-");
+    if !arguments.quiet && !is_json_printed && report.duration_s > 0.0 {
         exit = print(&summary(&report));
     }
-    if let Some(path) = &arguments.json {
+    if let Some(path) = &json {
         exit = worse(exit, write_json(path, &report));
     }
     if let Some(failure) = &report.failure {
@@ -100,28 +90,50 @@ pub(crate) fn check_writable(path: &Path) -> Result<(), Exit> {
     }
 }
 
+/// Returns the command's own file, and the destination of the result as JSON.
+pub(crate) fn destination(
+    json: &JsonArguments,
+    file: Option<&Path>,
+    example: &str,
+) -> Result<(PathBuf, Option<PathBuf>), Exit> {
+    let wrong = |problem: String| {
+        complain!("error: {problem}");
+        Err(Exit::Usage)
+    };
+    match json.resolve(file) {
+        Ok((Some(file), json)) => Ok((file, json)),
+        Ok((None, _)) => wrong(format!("name a file, such as {example}; nothing was started")),
+        Err(problem) => wrong(problem),
+    }
+}
+
 /// Loads and checks the file. Prints its problems.
-fn checked(arguments: &FileArguments, registry: &Registry) -> Result<Waveform, Exit> {
-    let names: Vec<&str> = stripline::transport::all().map(|t| t.name).collect();
-    let catalog = Catalog::new(registry.specs(), &names);
-    let overrides = Overrides {
+fn checked(file: &Path, overrides: &OverrideArguments, registry: &Registry) -> Result<Waveform, Exit> {
+    let is_coloured = terminal::is_stderr_coloured();
+    match load(file, &overrides_of(overrides), &Catalog::new(registry.specs(), &transport_names())) {
+        Ok((waveform, warnings)) => {
+            warnings.iter().for_each(|warning| complain!("{}", warning.render(is_coloured)));
+            Ok(waveform)
+        }
+        Err(diagnostics) => {
+            complain!("{}", diagnostics.render(is_coloured).trim_end());
+            Err(Exit::Usage)
+        }
+    }
+}
+
+pub(crate) fn transport_names() -> Vec<&'static str> {
+    stripline::transport::all().map(|t| t.name).collect()
+}
+
+pub(crate) fn overrides_of(arguments: &OverrideArguments) -> Overrides {
+    Overrides {
         set: arguments.set.clone(),
         transport: arguments.transport.clone(),
         placement: arguments.placement.map(|placement| match placement {
             PlacementArgument::Threads => Placement::Thread,
             PlacementArgument::Processes => Placement::Process,
         }),
-    };
-    match load(&arguments.file, &overrides, &catalog) {
-        Ok((waveform, warnings)) => {
-            let is_coloured = terminal::is_stderr_coloured();
-            warnings.iter().for_each(|warning| complain!("{}", warning.render(is_coloured)));
-            Ok(waveform)
-        }
-        Err(diagnostics) => {
-            complain!("{}", diagnostics.render(terminal::is_stderr_coloured()).trim_end());
-            Err(Exit::Usage)
-        }
     }
 }
 

@@ -1,36 +1,92 @@
 //! `stripline components` and `stripline transports`.
 
+use std::collections::BTreeMap;
 use std::io::Write;
+use std::path::Path;
 
-use stripline::component::Registry;
+use serde_json::json;
+use stripline::component::{ComponentSpec, Registry};
 use stripline::transport;
-use stripline_waveform::internal::{render_component, render_component_list, suggestion};
+use stripline_waveform::internal::{describe, render_component, render_component_list, suggestion};
+use stripline_waveform::{Catalog, Overrides, load};
 
 use crate::Exit;
+use crate::arguments::{ComponentsArguments, TransportsArguments};
+use crate::control::print_json;
 use crate::format::printable;
+use crate::run::transport_names;
 use crate::table::Table;
 use crate::terminal;
 
-pub(crate) fn components(name: Option<&str>, registry: &Registry) -> Exit {
-    match name {
-        None => print(&render_component_list(registry.specs().values(), terminal::width())),
-        Some(name) => match registry.specs().get(name) {
-            Some(spec) => print(&render_component(spec, terminal::width())),
-            None => {
-                let known: Vec<&str> = registry.specs().keys().map(String::as_str).collect();
-                let meant = suggestion(name, known.iter().copied());
-                let remedy = meant.map_or_else(
-                    || format!("there are {}", known.join(", ")),
-                    |meant| format!("did you mean `{meant}`?"),
-                );
-                complain!("error: there is no stock component `{}`; {remedy}", printable(name, 60));
-                Exit::Usage
-            }
-        },
+pub(crate) fn components(arguments: &ComponentsArguments, registry: &Registry) -> Exit {
+    let name = match &arguments.name {
+        None if arguments.json => return print_json(&registry.specs().values().collect::<Vec<_>>()),
+        None => return print(&render_component_list(registry.specs().values(), terminal::width())),
+        Some(name) => name,
+    };
+    if name.ends_with(".toml") {
+        return components_of(Path::new(name), arguments.json, registry);
+    }
+    let spec = if name.contains('/') {
+        describe(Path::new(name)).map_err(|error| format!("{error}; {}", error.remedy()))
+    } else {
+        registry.specs().get(name).cloned().ok_or_else(|| {
+            let known: Vec<&str> = registry.specs().keys().map(String::as_str).collect();
+            let remedy = match suggestion(name, known.iter().copied()) {
+                Some(meant) => format!("did you mean `{meant}`?"),
+                None if Path::new(name).is_file() => format!("for the executable here: ./{name}"),
+                None => format!("there are {}", known.join(", ")),
+            };
+            format!("there is no stock component `{}`; {remedy}", printable(name, 60))
+        })
+    };
+    match spec {
+        Ok(spec) if arguments.json => print_json(&spec),
+        Ok(spec) => print(&render_component(&spec, terminal::width())),
+        Err(error) => {
+            complain!("error: {error}");
+            Exit::Usage
+        }
     }
 }
 
-pub(crate) fn transports() -> Exit {
+/// Shows the components that a waveform file uses, each type once.
+fn components_of(file: &Path, is_json: bool, registry: &Registry) -> Exit {
+    let names = transport_names();
+    let catalog = Catalog::new(registry.specs(), &names);
+    let waveform = match load(file, &Overrides::default(), &catalog) {
+        Ok((waveform, _)) => waveform,
+        Err(found) => {
+            complain!("{}", found.render(terminal::is_stderr_coloured()).trim_end());
+            return Exit::Usage;
+        }
+    };
+    let specs: BTreeMap<&str, &ComponentSpec> =
+        waveform.components.iter().map(|component| (&*component.spec.name, &component.spec)).collect();
+    if is_json {
+        return print_json(&specs.values().collect::<Vec<_>>());
+    }
+    let texts: Vec<String> = specs.values().map(|spec| render_component(spec, terminal::width())).collect();
+    print(&texts.join("\n"))
+}
+
+pub(crate) fn transports(arguments: &TransportsArguments) -> Exit {
+    if arguments.json {
+        let all = transport::all().map(|t| {
+            json!({
+                "name": t.name,
+                "description": t.summary,
+                "reach": t.reach.to_string(),
+                "copies": t.copies,
+                "scopes": t.scopes.iter().map(|scope| scope.as_str()).collect::<Vec<_>>(),
+                "overflow": t.overflows.iter().map(|overflow| overflow.as_str()).collect::<Vec<_>>(),
+                "flow": t.flows.iter().map(|flow| flow.as_str()).collect::<Vec<_>>(),
+                "depth_bounds": t.depth,
+                "open_to": t.trust,
+            })
+        });
+        return print_json(&all.collect::<Vec<_>>());
+    }
     let mut table = Table::new(&[
         "NAME",
         "DESCRIPTION",

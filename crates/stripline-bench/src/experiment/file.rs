@@ -9,7 +9,7 @@ use stripline::payload;
 use stripline::terms::Resequence;
 use stripline::terms::Scope;
 use stripline::transport::{self, Reach};
-use stripline_waveform::internal::suggestion;
+use stripline_waveform::internal::{nearest, suggestion};
 
 use super::case::{Dispatch, ExperimentCase, ExperimentTarget, Order, Placement, PublishedFigure, Work};
 use super::problems::Problems;
@@ -90,7 +90,11 @@ impl Experiment {
             .and_then(|file| file.take(FILE_BYTES_MAX as u64 + 1).read_to_end(&mut bytes));
         if let Err(error) = read {
             let message = format!("cannot read the experiment file: {error}");
-            return Err(Problems::whole(&name, message, "name a file such as experiments/e1-messaging.toml"));
+            let remedy = match nearest(path).filter(|_| error.kind() == std::io::ErrorKind::NotFound) {
+                Some(meant) => format!("did you mean `{}`?", meant.display()),
+                None => "name a file such as experiments/e1-messaging.toml".into(),
+            };
+            return Err(Problems::whole(&name, message, &remedy));
         }
         match String::from_utf8(bytes) {
             Ok(text) => Self::parse(&text, &name),

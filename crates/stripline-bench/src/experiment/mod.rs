@@ -34,7 +34,7 @@ pub(crate) use child::child_if_launched;
 pub use file::Experiment;
 pub use html::html;
 pub use ideal::{Shape, ideal};
-pub use problems::Problems;
+pub use problems::{ExperimentProblem, Problems};
 pub use report::{CaseReport, ExperimentReport, ExperimentRun, Sends, StageReport, Status};
 pub use verdict::{Verdict, VerdictOutcome};
 
