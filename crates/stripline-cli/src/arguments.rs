@@ -59,6 +59,8 @@ pub(crate) enum Command {
     Links(PsArguments),
     /// List the servers of calls in a domain, with their operations
     Services(ServicesArguments),
+    /// Call an operation of a service, with JSON
+    Call(CallArguments),
     /// List the running waveforms of this user, or show one with its components
     #[command(name = "waveforms", visible_alias = "ls")]
     Waveforms(LsArguments),
@@ -343,6 +345,39 @@ pub(crate) struct ServicesArguments {
     /// Print everything as JSON
     #[arg(long)]
     pub json: bool,
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  \
+    stripline call tuner status\n  \
+    stripline call tuner tune 433.92e6\n  \
+    stripline call mixer route '[\"left\", {\"gain\": 0.5}]'      several arguments are an array\n  \
+    echo 433.92e6 | stripline call tuner tune -                the request from standard input\n  \
+    stripline call --domain test --timeout 60 tuner calibrate  in another domain, with a minute\n\n\
+    The request is JSON, sent as the CBOR that services use; without one it is null, for operations without arguments. A \
+    service carries no shape of its requests, so its server checks them: 2.0 is a number with a fraction, and 2 is a \
+    whole one. `stripline services` lists the operations.\n\n\
+    The reply is printed as JSON. Bytes become an array of numbers.\n\n\
+    Exit codes: 0 there is a reply, 1 the operation failed or did not reply, 2 there is no such service or operation, \
+    or the request is wrong: nothing was done.")]
+pub(crate) struct CallArguments {
+    /// The service, as `stripline services` lists it
+    pub service: String,
+
+    /// One of its operations
+    pub operation: String,
+
+    /// The request as JSON; `-` is standard input
+    #[arg(value_name = "JSON", default_value = "null", allow_hyphen_values = true)]
+    pub request: String,
+
+    /// The domain: the value of STRIPLINE_DOMAIN when the server was started
+    #[arg(long, value_name = "NAME")]
+    pub domain: Option<String>,
+
+    /// How long the call may take, at most an hour
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "5", allow_negative_numbers = true)]
+    pub timeout: f64,
 }
 
 /// The selection of a running waveform.

@@ -10,6 +10,7 @@ macro_rules! complain {
 
 mod arguments;
 mod bench;
+mod call;
 mod check;
 mod control;
 mod experiment;
@@ -74,6 +75,7 @@ fn main() -> ExitCode {
         Command::Components(arguments) => show::components(&arguments, &registry),
         Command::Transports(arguments) => show::transports(&arguments),
         Command::Links(arguments) => ps::ps(&arguments),
+        Command::Call(arguments) => call::call(&arguments),
         Command::Services(arguments) => services::services(&arguments),
         Command::Waveforms(arguments) => control::ls(&arguments),
         Command::Get(arguments) => control::get(&arguments),
