@@ -72,6 +72,12 @@ pub(crate) enum Command {
     Test(TestArguments),
     /// Stop a running waveform, or one component of it, in order
     Stop(StopArguments),
+    /// Print the JSON schema of a kind of file, for editors
+    Schema(SchemaArguments),
+    /// Print the completions of a shell
+    Completions(CompletionsArguments),
+    /// Write a manual page for each command
+    Man(ManArguments),
 }
 
 #[derive(Args, Debug)]
@@ -541,6 +547,59 @@ pub(crate) struct StopArguments {
     /// Print the result as JSON
     #[arg(long)]
     pub json: bool,
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  \
+    stripline schema waveform > waveform.schema.json\n  \
+    stripline schema topics > topics.schema.json\n\n\
+    An editor with TOML support completes and checks keys by it: `#:schema ./waveform.schema.json` as the first line of \
+    a file names it. `stripline check` finds more: what belongs together.\n\n\
+    Exit codes: 0 printed, 2 no such kind of file.")]
+pub(crate) struct SchemaArguments {
+    /// The kind of file
+    pub kind: SchemaKind,
+}
+
+/// The kinds of files with a schema.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum SchemaKind {
+    /// Components and connections: `stripline run`
+    Waveform,
+    /// Options of topics: STRIPLINE_TOPICS
+    Topics,
+    /// Pipelines to measure: `stripline bench`
+    Experiment,
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  \
+    stripline completions bash > ~/.local/share/bash-completion/completions/stripline\n  \
+    stripline completions zsh > ~/.zfunc/_stripline              with ~/.zfunc in fpath\n  \
+    stripline completions fish > ~/.config/fish/completions/stripline.fish\n\n\
+    Exit codes: 0 printed, 2 no such shell.")]
+pub(crate) struct CompletionsArguments {
+    /// The shell
+    pub shell: ShellArgument,
+}
+
+/// The shells with completions.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum ShellArgument {
+    Bash,
+    Zsh,
+    Fish,
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  \
+    stripline man --output ~/.local/share/man/man1     then: man stripline-run\n\n\
+    Existing pages of these names are replaced.\n\n\
+    Exit codes: 0 written, 2 the folder cannot be written to.")]
+pub(crate) struct ManArguments {
+    /// The folder for the pages; it is made if it is not there
+    #[arg(long, value_name = "DIR")]
+    pub output: PathBuf,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]

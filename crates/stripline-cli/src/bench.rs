@@ -230,7 +230,8 @@ fn tables(report: &Report) -> String {
 
 fn latency(report: &Report) -> String {
     let mut table =
-        new(&["SUBJECT", "TRANSPORT", "WAIT", "SIZE", "TYPICAL", "p50", "p99", "p99.9", "MAX"], 3);
+        new(&["SUBJECT", "TRANSPORT", "WAIT", "SIZE", "TYPICAL", "p50", "p99", "p99.9", "MAX"], 3)
+            .droppable(&["p99.9", "p50", "MAX", "p99", "WAIT"]);
     for row in report.rows.iter().filter(|row| row.one_way_ns.typical.is_some()) {
         let times = &row.one_way_ns;
         let mut cells = named(row);
@@ -242,7 +243,8 @@ fn latency(report: &Report) -> String {
 }
 
 fn throughput(report: &Report) -> String {
-    let mut table = new(&["SUBJECT", "TRANSPORT", "WAIT", "SIZE", "PACKETS", "BYTES"], 3);
+    let mut table =
+        new(&["SUBJECT", "TRANSPORT", "WAIT", "SIZE", "PACKETS", "BYTES"], 3).droppable(&["WAIT", "BYTES"]);
     let is_stream =
         |row: &&Row| row.packets_per_s.is_some() && row.per_packet_ns.is_none() && row.outstanding.is_none();
     for row in report.rows.iter().filter(is_stream) {
@@ -291,7 +293,8 @@ fn pipeline(report: &Report) -> String {
 }
 
 fn ratios(report: &Report) -> String {
-    let mut table = new(&["RATIO", "VALUE", "INTERVAL", "NULL", "NEAR", "FAR", "TARGET", ""], 1);
+    let mut table = new(&["RATIO", "VALUE", "INTERVAL", "NULL", "NEAR", "FAR", "TARGET", ""], 1)
+        .droppable(&["FAR", "NEAR", "NULL", "INTERVAL"]);
     for ratio in &report.ratios {
         let (Some(null), Some(decision)) = (ratio.null, ratio.decision) else { continue };
         let range = |low, high| format!("{} - {}", two(low), two(high));

@@ -100,7 +100,8 @@ fn times(report: &ExperimentReport) -> String {
             "OTHERS",
         ],
         2,
-    );
+    )
+    .droppable(&["OVERSHOOT", "CPU s", "OTHERS", "INTERVAL", "PACKETS", "IDEAL"]);
     for case in &report.cases {
         if is_absent(case, &mut table) {
             continue;
@@ -126,7 +127,8 @@ fn times(report: &ExperimentReport) -> String {
 }
 
 fn sends(report: &ExperimentReport) -> String {
-    let mut table = new(&["CASE", "", "REORDERED", "MEAN SEND", "p50", "LONGEST", "1 ms OR LONGER"], 2);
+    let mut table = new(&["CASE", "", "REORDERED", "MEAN SEND", "p50", "LONGEST", "1 ms OR LONGER"], 2)
+        .droppable(&["p50", "1 ms OR LONGER", "MEAN SEND"]);
     for case in report.cases.iter().filter(|case| !case.runs.is_empty()) {
         table.add([
             case.case.name.clone(),

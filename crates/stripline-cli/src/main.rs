@@ -15,6 +15,7 @@ mod check;
 mod control;
 mod experiment;
 mod format;
+mod generate;
 mod ps;
 mod run;
 mod services;
@@ -82,6 +83,9 @@ fn main() -> ExitCode {
         Command::Set(arguments) => control::set(&arguments),
         Command::Test(arguments) => control::test(&arguments),
         Command::Stop(arguments) => control::stop(&arguments),
+        Command::Schema(arguments) => generate::schema(&arguments),
+        Command::Completions(arguments) => generate::completions(&arguments),
+        Command::Man(arguments) => generate::man(&arguments),
     };
     exit.into()
 }

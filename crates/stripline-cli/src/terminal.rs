@@ -7,11 +7,9 @@ use anstream::{AutoStream, ColorChoice};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 use signal_hook::low_level;
+pub(crate) use stripline_components::internal::width;
 
 use crate::arguments::ColorArgument;
-
-/// The narrowest width that output is fitted to, in columns.
-const WIDTH_MIN: usize = 20;
 
 /// Waits for that long, or for ever. Returns false, at once, when standard output is a pipe without
 /// a reader.
@@ -40,18 +38,6 @@ pub(crate) fn raise_when_unread(signal: i32) {
         // It fails only for a number that is no signal.
         let _ = low_level::raise(signal);
     });
-}
-
-/// Returns the width that output is fitted to, in columns: of COLUMNS, or of the terminal. `None`:
-/// standard output is neither bounded by COLUMNS nor a terminal.
-pub(crate) fn width() -> Option<usize> {
-    let set = std::env::var("COLUMNS").ok().and_then(|columns| columns.trim().parse().ok());
-    let stdout = io::stdout();
-    let of_terminal = || {
-        let size = rustix::termios::tcgetwinsize(&stdout).ok()?;
-        Some(usize::from(size.ws_col)).filter(|width| *width > 0)
-    };
-    set.filter(|width| *width > 0).or_else(of_terminal).map(|width: usize| width.max(WIDTH_MIN))
 }
 
 /// Sets when output is coloured, for both functions below.

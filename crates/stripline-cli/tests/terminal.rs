@@ -8,7 +8,7 @@ use std::process::Command;
 
 use common::pty::on_terminal;
 use common::waveform::File;
-use common::{run, stripline};
+use common::{repository, run, stripline};
 
 const WIDTHS: [u16; 3] = [60, 80, 200];
 
@@ -108,6 +108,22 @@ fn the_report_of_a_run_fits() {
         assert!(header.contains("LOST"), "{report}");
         assert_eq!(header.contains("REORDERED"), width == 200, "{report}");
         assert_eq!(report.contains("Not shown: "), width != 200, "{report}");
+    }
+}
+
+#[test]
+fn the_aircraft_table_fits() {
+    let waveform = repository("waveforms/adsb.toml");
+    for width in WIDTHS {
+        let mut command = command(&["run", waveform.to_str().unwrap(), "--duration", "1"]);
+        command.args(["--transport", "inproc", "--placement", "threads"]);
+        let (code, text) = on_terminal(width, command);
+        assert_eq!(code, Some(0), "{text}");
+        let table = &text[text.find("ICAO").unwrap()..];
+        let table = table.split_once("adsb ").unwrap().0;
+        assert_fits(width, table);
+        assert!(table.contains("longitude"), "{table}");
+        assert_eq!(table.contains("Not shown: climb, track"), width < 100, "{table}");
     }
 }
 

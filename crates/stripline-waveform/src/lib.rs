@@ -32,6 +32,7 @@ mod listing;
 mod overrides;
 mod plan;
 mod resequence_check;
+mod schema;
 mod spec_check;
 mod text;
 mod toml_reader;
@@ -52,6 +53,7 @@ pub mod internal {
     pub use crate::describe::describe;
     pub use crate::file::{FILE_BYTES_MAX, nearest, read_bytes};
     pub use crate::listing::{render_component, render_component_list};
+    pub use crate::schema::{topics_schema, waveform_schema};
     pub use crate::spec_check::check_spec;
     pub use crate::text::{suggestion, wrapped};
 }

@@ -22,18 +22,18 @@ const CASES_MAX: usize = 1024;
 const LINE_BYTES_MAX: usize = 1 << 16;
 const NAME_BYTES_MAX: usize = 64;
 const TEXT_BYTES_MAX: usize = 500;
-const STAGES_MAX: i64 = 64;
-const PACKETS_MAX: i64 = 1_000_000;
+pub(super) const STAGES_MAX: i64 = 64;
+pub(super) const PACKETS_MAX: i64 = 1_000_000;
 /// A packet contains its number.
-const SIZE_MIN: i64 = 8;
-const SIZE_MAX: i64 = 1 << 26;
-const MS_MAX: f64 = 60_000.0;
-const WINDOW_MAX: i64 = Resequence::WINDOW_MAX as i64;
-const SKIP_AFTER_MS_MAX: f64 = Resequence::SKIP_AFTER_MS_MAX as f64;
-const REPEATS_MAX: i64 = 1000;
-const COUNT_MAX: i64 = 1_000_000_000;
-const RATIO_MAX: f64 = 1e6;
-const PUBLISHED_MS_MAX: f64 = 1e9;
+pub(super) const SIZE_MIN: i64 = 8;
+pub(super) const SIZE_MAX: i64 = 1 << 26;
+pub(super) const MS_MAX: f64 = 60_000.0;
+pub(super) const WINDOW_MAX: i64 = Resequence::WINDOW_MAX as i64;
+pub(super) const SKIP_AFTER_MS_MAX: f64 = Resequence::SKIP_AFTER_MS_MAX as f64;
+pub(super) const REPEATS_MAX: i64 = 1000;
+pub(super) const COUNT_MAX: i64 = 1_000_000_000;
+pub(super) const RATIO_MAX: f64 = 1e6;
+pub(super) const PUBLISHED_MS_MAX: f64 = 1e9;
 
 /// A parsed experiment file.
 ///

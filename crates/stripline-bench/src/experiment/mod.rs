@@ -24,6 +24,7 @@ mod launch;
 mod plot;
 mod problems;
 mod report;
+mod schema;
 mod sequence;
 mod stage;
 mod tables;
@@ -36,6 +37,7 @@ pub use html::html;
 pub use ideal::{Shape, ideal};
 pub use problems::{ExperimentProblem, Problems};
 pub use report::{CaseReport, ExperimentReport, ExperimentRun, Sends, StageReport, Status};
+pub use schema::schema;
 pub use verdict::{Verdict, VerdictOutcome};
 
 use std::path::PathBuf;
