@@ -1,6 +1,6 @@
 //! The command line.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use stripline_waveform::control::Setting;
@@ -20,7 +20,7 @@ use crate::data::arguments::{EchoArguments, HzArguments, RecordArguments, Replay
         stripline components adsb-source                      its ports and properties\n  \
         stripline bench ladder --quick                        the speed of links on this machine\n  \
         stripline bench experiments/e1-messaging.toml         pipelines compared with ideal and published figures\n  \
-        stripline ps                                          live ports, and which waits for which\n  \
+        stripline links                                       live ports, and which waits for which\n  \
         stripline services                                    servers of calls, and their operations\n  \
         stripline set fm demodulator.deviation=5e3            change a property of a running waveform\n  \
         stripline echo fm demodulator.out                     look at what a port sends\n\n\
@@ -29,29 +29,44 @@ use crate::data::arguments::{EchoArguments, HzArguments, RecordArguments, Replay
 pub(crate) struct Arguments {
     #[command(subcommand)]
     pub command: Command,
+
+    /// Colour findings and states: `auto` does so on a terminal, unless NO_COLOR is set;
+    /// CLICOLOR_FORCE=1 is `always`
+    #[arg(long, value_name = "WHEN", value_enum, default_value = "auto", global = true)]
+    pub color: ColorArgument,
+}
+
+/// The choice when output is coloured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ColorArgument {
+    Auto,
+    Always,
+    Never,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Run a waveform until its end, Ctrl-C or a failure
     Run(RunArguments),
-    /// Check a waveform completely without starting anything
-    #[command(after_help = CHECK_HELP)]
-    Check(FileArguments),
+    /// Check files completely without starting anything: waveforms, topics files, experiments
+    Check(CheckArguments),
     /// Run an experiment from a file, or measure links
     Bench(BenchArguments),
     /// List the stock components, or show one with its ports and properties
     Components(ComponentsArguments),
     /// List the transports and their properties
-    #[command(after_help = TRANSPORTS_HELP)]
-    Transports,
+    Transports(TransportsArguments),
     /// List this user's live ports with their readers, how far these are behind, and the chains of
     /// waiting ports
-    Ps(PsArguments),
+    #[command(name = "links", visible_alias = "ps")]
+    Links(PsArguments),
     /// List the servers of calls in a domain, with their operations
     Services(ServicesArguments),
+    /// Call an operation of a service, with JSON
+    Call(CallArguments),
     /// List the running waveforms of this user, or show one with its components
-    Ls(LsArguments),
+    #[command(name = "waveforms", visible_alias = "ls")]
+    Waveforms(LsArguments),
     /// Show the current properties of a running waveform
     Get(GetArguments),
     /// Change properties of a running waveform
@@ -68,39 +83,77 @@ pub(crate) enum Command {
     Record(RecordArguments),
     /// Publish recordings on topics again
     Replay(ReplayArguments),
+    /// Print the JSON schema of a kind of file, for editors
+    Schema(SchemaArguments),
+    /// Print the completions of a shell
+    Completions(CompletionsArguments),
+    /// Write a manual page for each command
+    Man(ManArguments),
 }
 
-const CHECK_HELP: &str = "Examples:\n  \
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  \
     stripline check waveforms/fm.toml\n  \
+    stripline check waveforms/*.toml experiments/*.toml topics.toml       several files of any kind\n  \
     stripline check waveforms/adsb.toml --set source.path=capture.bin     and the other options of `run`\n  \
-    stripline check waveforms/adsb.toml --transport inproc --placement threads\n\n\
-    Every error and warning comes with its line and the remedy. Executables that the file names are run with \
-    --describe, and files that properties name are checked; nothing is started.\n\n\
-    Exit codes: 0 it can be run (there may be warnings), 2 it cannot.";
+    stripline check waveforms/adsb.toml --transport inproc --placement threads\n  \
+    stripline check --json - < radio.toml                                 for an editor, from standard input\n\n\
+    Every error and warning comes with its line and the remedy. Executables that a waveform names are run with \
+    --describe, and files that properties name are checked; nothing is started. The tables of a file determine its \
+    kind: a waveform, the topics of STRIPLINE_TOPICS, or an experiment. Paths in a waveform on standard input are \
+    relative to the current folder.\n\n\
+    With --json: an array of {file, kind, ok, components, connections, topics, cases, findings: [{level, code, message, \
+    remedy, source, line, column, start, end}]}. `start` and `end` are bytes of the source; places are null where they \
+    are unknown.\n\n\
+    Exit codes: 0 all can be used (there may be warnings), 2 one cannot.")]
+pub(crate) struct CheckArguments {
+    /// The files (TOML); `-` is standard input
+    #[arg(required = true, value_name = "FILE")]
+    pub files: Vec<PathBuf>,
 
-const TRANSPORTS_HELP: &str = "Examples:\n  \
+    #[command(flatten)]
+    pub overrides: OverrideArguments,
+
+    /// Print the findings as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  \
     stripline transports\n  \
+    stripline transports --json | jq -r '.[].name'\n  \
     stripline run waveforms/adsb.toml --transport uds     all connections over one of them\n\n\
     A connection of a waveform file names one by `transport`.\n\n\
-    Exit codes: 0 listed.";
+    Exit codes: 0 listed.")]
+pub(crate) struct TransportsArguments {
+    /// Print everything as JSON
+    #[arg(long)]
+    pub json: bool,
+}
 
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
     stripline components                  all of them, with their ports\n  \
-    stripline components fir-filter       its ports and properties, and an example to copy\n\n\
-    A component of one's own prints the same as JSON with --describe.\n\n\
-    Exit codes: 0 shown, 2 no component of that name.")]
+    stripline components fir-filter       its ports and properties, and an example to copy\n  \
+    stripline components ./my-component   the same of an executable of one's own\n  \
+    stripline components fm.toml          all components that a waveform file uses\n  \
+    stripline components --json           for a script\n\n\
+    An executable of one's own is run with --describe. A name with a `/` or the ending .toml is a path.\n\n\
+    Exit codes: 0 shown, 2 no component of that name, or no description.")]
 pub(crate) struct ComponentsArguments {
-    /// The component type to show
+    /// The component to show: a type, an executable, or a waveform file with several
+    #[arg(value_name = "NAME|PATH")]
     pub name: Option<String>,
+
+    /// Print everything as JSON, in the form of --describe
+    #[arg(long)]
+    pub json: bool,
 }
 
-/// A waveform file, and the changes to it.
+/// The changes to a waveform file.
 #[derive(Args, Debug)]
-pub(crate) struct FileArguments {
-    /// The waveform file (TOML)
-    pub file: PathBuf,
-
+pub(crate) struct OverrideArguments {
     /// Set a component's property; repeatable
     #[arg(long, value_name = "COMPONENT.PROPERTY=VALUE")]
     pub set: Vec<String>,
@@ -118,7 +171,8 @@ pub(crate) struct FileArguments {
 #[command(after_help = "Examples:\n  \
     stripline run waveforms/adsb.toml\n  \
     stripline run waveforms/adsb.toml --set source.path=capture.bin --set sink.path=frames.avr\n  \
-    stripline run waveforms/adsb.toml --transport inproc --placement threads --json result.json\n  \
+    stripline run waveforms/adsb.toml --transport inproc --placement threads\n  \
+    stripline run waveforms/adsb.toml --json --output result.json\n  \
     rtl_sdr -f 1090M -s 2000000 - | stripline run waveforms/adsb.toml --set source.path=-\n\n\
     REORDERED counts packets that arrived after a later one, for example from a pool. A connection with `resequence` \
     still delivers them in sequence.\n\n\
@@ -126,17 +180,19 @@ pub(crate) struct FileArguments {
     Ctrl-C stops the sources first, so that packets in transit still arrive (exit code 0). A second Ctrl-C \
     ends everything at once (exit code 1).")]
 pub(crate) struct RunArguments {
+    /// The waveform file (TOML)
+    #[arg(required_unless_present = "json")]
+    pub file: Option<PathBuf>,
+
     #[command(flatten)]
-    pub waveform: FileArguments,
+    pub overrides: OverrideArguments,
 
     /// Stop in order after this time
     #[arg(long, value_name = "SECONDS", value_parser = seconds, allow_negative_numbers = true)]
     pub duration: Option<f64>,
 
-    /// Write the result as JSON to this file (`-`: standard output, after the components' own
-    /// output)
-    #[arg(long, value_name = "FILE")]
-    pub json: Option<PathBuf>,
+    #[command(flatten)]
+    pub json: JsonArguments,
 
     /// Print neither progress nor table; only warnings and errors
     #[arg(long, short)]
@@ -152,7 +208,7 @@ pub(crate) struct RunArguments {
     stripline bench experiments/e1-messaging.toml --quick                 within a minute\n  \
     stripline bench experiments/e1-messaging.toml --html e1.html          all cases, with plots\n  \
     stripline bench experiments/e1-messaging.toml --only busy             one of its cases\n  \
-    stripline bench mine.toml --runs 10 --json mine.json                  your own file, for a script\n  \
+    stripline bench mine.toml --runs 10 --json                            your own file, for a script\n  \
     stripline bench ladder --quick                                        links from the machine's limits up\n  \
     stripline bench instructions                                          what a packet costs on any machine\n\n\
     An experiment is a matrix of pipelines: a producer and components that work on each packet. Each case is run \
@@ -167,13 +223,14 @@ pub(crate) struct BenchArguments {
     pub command: Option<BenchCommand>,
 
     #[command(flatten)]
-    pub experiment: Option<ExperimentArguments>,
+    pub experiment: ExperimentArguments,
 }
 
 #[derive(Args, Debug)]
 pub(crate) struct ExperimentArguments {
     /// The experiment file (TOML)
-    pub file: PathBuf,
+    #[arg(required_unless_present = "json")]
+    pub file: Option<PathBuf>,
 
     /// Use fewer packets and runs: as many as the file sets for quick runs, or a tenth, once
     #[arg(long)]
@@ -187,9 +244,8 @@ pub(crate) struct ExperimentArguments {
     #[arg(long, value_name = "NAME")]
     pub only: Vec<String>,
 
-    /// Write all results as JSON to this file (`-`: standard output, instead of the tables)
-    #[arg(long, value_name = "FILE")]
-    pub json: Option<PathBuf>,
+    #[command(flatten)]
+    pub json: JsonArguments,
 
     /// Write a page with tables and plots to this file (`-`: standard output, instead of the
     /// tables)
@@ -223,7 +279,7 @@ pub(crate) struct InstructionsArguments {
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
     stripline bench ladder --quick                                   in about a minute\n  \
-    stripline bench ladder --json ladder.json --svg ladder.svg       all cases: about eight minutes\n  \
+    stripline bench ladder --json --output l.json --svg l.svg        all cases: about eight minutes\n  \
     stripline bench ladder --sizes 64,1024 --transports shm,uds      a part of it\n\n\
     What is compared takes turns in blocks of a millisecond in the same processes, because a virtual machine moves its \
     processors. Each ratio stands beside its null comparison, the reference over itself, and is met, missed or not \
@@ -248,9 +304,8 @@ pub(crate) struct LadderArguments {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub runs: Option<u32>,
 
-    /// Write all results as JSON to this file (`-`: standard output, instead of the tables)
-    #[arg(long, value_name = "FILE")]
-    pub json: Option<PathBuf>,
+    #[command(flatten)]
+    pub json: JsonArguments,
 
     /// Draw the plot to this file
     #[arg(long, value_name = "FILE")]
@@ -263,10 +318,11 @@ pub(crate) struct LadderArguments {
 
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
-    stripline ps                         every connection of every process of this user\n  \
-    stripline ps radio                   those of one waveform\n  \
-    stripline ps demodulator --watch     those of one component, every second\n  \
-    stripline ps --json | jq .waits      which port waits for which, for a script\n\n\
+    stripline links                       every connection of every process of this user\n  \
+    stripline links radio                 those of one waveform\n  \
+    stripline links --watch demodulator   those of one component, every second\n  \
+    stripline links --watch=0.2 radio     five times a second\n  \
+    stripline links --json | jq .waits    which port waits for which, for a script\n\n\
     LAG is the number of packets sent that wait for the receiver; sockets do not report it. DEPTH is the most that may \
     wait: `48 of 64` if the sender is blocked at 48 (`high-watermark`). A suspended process does not reply; it is \
     named in a warning, and the others are listed.\n\n\
@@ -281,7 +337,7 @@ pub(crate) struct PsArguments {
     pub json: bool,
 
     /// Repeat the list every second, or every so many seconds, until Ctrl-C
-    #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "1", value_parser = seconds)]
+    #[arg(long, value_name = "SECONDS", num_args = 0..=1, require_equals = true, default_missing_value = "1", value_parser = seconds)]
     pub watch: Option<f64>,
 }
 
@@ -308,24 +364,91 @@ pub(crate) struct ServicesArguments {
     pub json: bool,
 }
 
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  \
+    stripline call tuner status\n  \
+    stripline call tuner tune 433.92e6\n  \
+    stripline call mixer route '[\"left\", {\"gain\": 0.5}]'      several arguments are an array\n  \
+    echo 433.92e6 | stripline call tuner tune -                the request from standard input\n  \
+    stripline call --domain test --timeout 60 tuner calibrate  in another domain, with a minute\n\n\
+    The request is JSON, sent as the CBOR that services use; without one it is null, for operations without arguments. A \
+    service carries no shape of its requests, so its server checks them: 2.0 is a number with a fraction, and 2 is a \
+    whole one. `stripline services` lists the operations.\n\n\
+    The reply is printed as JSON. Bytes become an array of numbers.\n\n\
+    Exit codes: 0 there is a reply, 1 the operation failed or did not reply, 2 there is no such service or operation, \
+    or the request is wrong: nothing was done.")]
+pub(crate) struct CallArguments {
+    /// The service, as `stripline services` lists it
+    pub service: String,
+
+    /// One of its operations
+    pub operation: String,
+
+    /// The request as JSON; `-` is standard input
+    #[arg(value_name = "JSON", default_value = "null", allow_hyphen_values = true)]
+    pub request: String,
+
+    /// The domain: the value of STRIPLINE_DOMAIN when the server was started
+    #[arg(long, value_name = "NAME")]
+    pub domain: Option<String>,
+
+    /// How long the call may take, at most an hour
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "5", allow_negative_numbers = true)]
+    pub timeout: f64,
+}
+
 /// The selection of a running waveform.
 #[derive(Args, Debug)]
 pub(crate) struct Which {
-    /// The waveform's name, as `stripline ls` lists it
-    pub waveform: String,
+    /// The waveform's name, as `stripline waveforms` lists it; with --pid it may be left out
+    #[arg(required_unless_present = "pid")]
+    pub waveform: Option<String>,
 
-    /// The launcher's process number, to choose among waveforms of the same name
+    /// The launcher's process number, in place of the name or to choose among waveforms of one name
     #[arg(long, value_name = "NUMBER")]
     pub pid: Option<u32>,
 }
 
+/// The destination of a result as JSON.
+#[derive(Args, Debug)]
+pub(crate) struct JsonArguments {
+    /// Print the result as JSON instead of the tables. `--json FILE` is an older form of
+    /// `--json --output FILE`
+    #[arg(long, value_name = "FILE", num_args = 0..=1)]
+    pub json: Option<Option<PathBuf>>,
+
+    /// Write the JSON to this file, and print the tables as well (`-`: standard output)
+    #[arg(long, value_name = "FILE", requires = "json")]
+    pub output: Option<PathBuf>,
+}
+
+impl JsonArguments {
+    /// Returns the command's own file, and the destination of the JSON if it is wanted; `-` is
+    /// standard output. The parser takes `run --json x.toml` for the older form without its file.
+    pub(crate) fn resolve(&self, file: Option<&Path>) -> Result<(Option<PathBuf>, Option<PathBuf>), String> {
+        let output = || Some(self.output.clone().unwrap_or_else(|| "-".into()));
+        match (&self.json, file) {
+            (None, file) => Ok((file.map(Into::into), None)),
+            (Some(None), file) => Ok((file.map(Into::into), output())),
+            (Some(Some(value)), None) => Ok((Some(value.clone()), output())),
+            (Some(Some(value)), Some(file)) if self.output.is_none() => {
+                Ok((Some(file.into()), Some(value.clone())))
+            }
+            (Some(Some(value)), Some(_)) => Err(format!(
+                "`--json {}` and `--output` are two files for one result; leave the first one out",
+                value.display()
+            )),
+        }
+    }
+}
+
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
-    stripline ls                 every waveform that this user runs\n  \
-    stripline ls radio           its components: processes, states, self-tests\n  \
-    stripline ls --pid 4711      the one of this launcher, if several have the same name\n  \
-    stripline ls --json          the same for a script\n\n\
-    Exit codes: 0 listed (also an empty list), 1 no waveform of that name.")]
+    stripline waveforms                 every waveform that this user runs\n  \
+    stripline waveforms radio           its components: processes, states, self-tests\n  \
+    stripline waveforms --pid 4711      the one of this launcher, if several have the same name\n  \
+    stripline waveforms --json          the same for a script\n\n\
+    Exit codes: 0 listed (also an empty list), 1 a launcher does not reply, 2 no waveform of that name.")]
 pub(crate) struct LsArguments {
     /// Show only the waveform of this name, with its components
     pub waveform: Option<String>,
@@ -343,7 +466,8 @@ pub(crate) struct LsArguments {
 #[command(after_help = "Examples:\n  \
     stripline get radio                    all properties of all components\n  \
     stripline get radio filter             those of one component\n  \
-    stripline get radio filter.high        one value only, for a script\n\n\
+    stripline get radio filter.high        one value only, for a script\n  \
+    stripline get --pid 4711 filter        of the waveform of this launcher\n\n\
     SET shows when a property can be set: `at start` (in the waveform file), `any time` (`stripline set`), or \
     `read-only` (the component reports it).\n\n\
     Exit codes: 0 shown, 1 a value is unavailable or the waveform does not reply, 2 there is no such name.")]
@@ -367,14 +491,14 @@ pub(crate) struct GetArguments {
     Values are checked before anything is set. A component applies all its changes at once, between two packets, or \
     refuses them with a reason. Changes not applied in time are applied when it next checks for requests. \
     `stripline get` shows the properties that can be set. A component that is restarted keeps the changes.\n\n\
-    Exit codes: 0 all changes are in effect, 1 a component refused some or has not applied them yet, 2 a change \
-    is wrong and nothing was set.")]
+    Exit codes: 0 all changes are in effect, 1 a component refused some or has not applied them yet, 2 a change or \
+    a name is wrong and nothing was set.")]
 pub(crate) struct SetArguments {
     #[command(flatten)]
     pub which: Which,
 
     /// The properties to set
-    #[arg(value_name = "COMPONENT.PROPERTY=VALUE", required = true)]
+    #[arg(value_name = "COMPONENT.PROPERTY=VALUE", required_unless_present = "pid")]
     pub settings: Vec<Setting>,
 
     /// How long to wait until the components apply the changes
@@ -391,13 +515,14 @@ pub(crate) struct SetArguments {
     stripline test radio channel                 all self-tests of one component\n  \
     stripline test radio channel stopband        one of them\n\n\
     They run between two packets, which wait meanwhile.\n\n\
-    Exit codes: 0 all passed, 1 one failed or was not run, 2 no component or self-test of that name.")]
+    Exit codes: 0 all passed, 1 one failed or was not run, 2 no waveform, component or self-test of that name.")]
 pub(crate) struct TestArguments {
     #[command(flatten)]
     pub which: Which,
 
     /// The component
-    pub component: String,
+    #[arg(required_unless_present = "pid")]
+    pub component: Option<String>,
 
     /// The self-tests to run; default: all
     pub tests: Vec<String>,
@@ -418,7 +543,7 @@ pub(crate) struct TestArguments {
     stripline stop radio recorder     one component; the others continue as far as they can\n\n\
     It waits for the end and prints the run's summary, as the run itself does.\n\n\
     Exit codes: 0 it has ended (with --now: at once, as requested; the run itself then ends with 1), 1 it failed or does \
-    not end, 2 there is no such component.")]
+    not end, 2 there is no such waveform or component.")]
 pub(crate) struct StopArguments {
     #[command(flatten)]
     pub which: Which,
@@ -433,6 +558,59 @@ pub(crate) struct StopArguments {
     /// Print the result as JSON
     #[arg(long)]
     pub json: bool,
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  \
+    stripline schema waveform > waveform.schema.json\n  \
+    stripline schema topics > topics.schema.json\n\n\
+    An editor with TOML support completes and checks keys by it: `#:schema ./waveform.schema.json` as the first line of \
+    a file names it. `stripline check` finds more: what belongs together.\n\n\
+    Exit codes: 0 printed, 2 no such kind of file.")]
+pub(crate) struct SchemaArguments {
+    /// The kind of file
+    pub kind: SchemaKind,
+}
+
+/// The kinds of files with a schema.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum SchemaKind {
+    /// Components and connections: `stripline run`
+    Waveform,
+    /// Options of topics: STRIPLINE_TOPICS
+    Topics,
+    /// Pipelines to measure: `stripline bench`
+    Experiment,
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  \
+    stripline completions bash > ~/.local/share/bash-completion/completions/stripline\n  \
+    stripline completions zsh > ~/.zfunc/_stripline              with ~/.zfunc in fpath\n  \
+    stripline completions fish > ~/.config/fish/completions/stripline.fish\n\n\
+    Exit codes: 0 printed, 2 no such shell.")]
+pub(crate) struct CompletionsArguments {
+    /// The shell
+    pub shell: ShellArgument,
+}
+
+/// The shells with completions.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum ShellArgument {
+    Bash,
+    Zsh,
+    Fish,
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  \
+    stripline man --output ~/.local/share/man/man1     then: man stripline-run\n\n\
+    Existing pages of these names are replaced.\n\n\
+    Exit codes: 0 written, 2 the folder cannot be written to.")]
+pub(crate) struct ManArguments {
+    /// The folder for the pages; it is made if it is not there
+    #[arg(long, value_name = "DIR")]
+    pub output: PathBuf,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -468,6 +646,29 @@ mod tests {
                 assert!(help.contains(words), "{words} of {}", command.get_name());
             }
         }
+    }
+
+    #[test]
+    fn json_is_a_switch_and_its_older_form_has_a_file() {
+        let resolved = |words: &str| {
+            let arguments = Arguments::try_parse_from(words.split(' ')).expect("it is right");
+            let Command::Run(run) = arguments.command else { panic!("another command") };
+            let paths = run.json.resolve(run.file.as_deref());
+            let text = |path: Option<PathBuf>| path.map(|path| path.display().to_string());
+            paths.map(|(file, json)| (text(file).unwrap_or_default(), text(json).unwrap_or_default()))
+        };
+        let is = |file: &str, json: &str| Ok((file.into(), json.into()));
+        assert_eq!(resolved("stripline run x.toml"), is("x.toml", ""));
+        for words in ["stripline run x.toml --json", "stripline run --json x.toml"] {
+            assert_eq!(resolved(words), is("x.toml", "-"), "{words}");
+            assert_eq!(resolved(&format!("{words} --output r.json")), is("x.toml", "r.json"), "{words}");
+        }
+        for words in ["stripline run x.toml --json r.json", "stripline run --json r.json x.toml"] {
+            assert_eq!(resolved(words), is("x.toml", "r.json"), "{words}");
+            assert!(resolved(&format!("{words} --output s.json")).is_err(), "{words}");
+        }
+        assert!(Arguments::try_parse_from(["stripline", "run", "x.toml", "--output", "r.json"]).is_err());
+        assert_eq!(resolved("stripline run --json"), is("", "-"));
     }
 
     #[test]

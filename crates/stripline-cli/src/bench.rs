@@ -1,12 +1,10 @@
 //! `stripline bench ladder` and `instructions`, and the output that all of `stripline bench`
 //! shares.
 
-use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
 use stripline_bench::instructions;
@@ -17,6 +15,8 @@ use crate::arguments::{InstructionsArguments, LadderArguments};
 use crate::format::{grouped, packets, quantity};
 use crate::run::{check_writable, worse, write_json, write_text};
 use crate::show::print;
+use crate::table::Table;
+use crate::terminal;
 
 /// Interval between two lines of progress without a terminal.
 const LINE_EVERY: Duration = Duration::from_secs(5);
@@ -34,7 +34,15 @@ pub(crate) fn ladder(arguments: &LadderArguments) -> Exit {
         complain!("error: {error}");
         return Exit::Usage;
     }
-    let results = Results { json: arguments.json.as_deref(), drawing: arguments.svg.as_deref() };
+    // The ladder has no file of its own: what follows `--json` is the older form's.
+    let json = match arguments.json.resolve(Some(Path::new(""))) {
+        Ok((_, json)) => json,
+        Err(problem) => {
+            complain!("error: {problem}");
+            return Exit::Usage;
+        }
+    };
+    let results = Results { json: json.as_deref(), drawing: arguments.svg.as_deref() };
     let run = |screen: &mut BenchScreen| ladder::run(&settings, &mut |progress| screen.show(progress));
     match results.of(run, tables, ladder::plot) {
         Ok((report, exit)) => judge(exit, report.interrupted),
@@ -136,6 +144,7 @@ pub(crate) struct BenchScreen {
     bar: ProgressBar,
     start: Instant,
     printed: Option<Instant>,
+    is_begun: bool,
 }
 
 impl BenchScreen {
@@ -144,7 +153,7 @@ impl BenchScreen {
         if let Ok(style) = ProgressStyle::with_template("{bar:30} {msg}") {
             bar.set_style(style);
         }
-        Self { bar, start: Instant::now(), printed: None }
+        Self { bar, start: Instant::now(), printed: None, is_begun: false }
     }
 
     pub(crate) fn finish(self) {
@@ -153,6 +162,10 @@ impl BenchScreen {
 
     pub(crate) fn show(&mut self, progress: &Progress) {
         let Progress { done, total, doing } = progress;
+        if !std::mem::replace(&mut self.is_begun, true) {
+            // From here on the benchmark handles the signal.
+            terminal::raise_when_unread(signal_hook::consts::SIGINT);
+        }
         let text =
             format!("{:.0} s  run {} of {total}: {doing}", self.start.elapsed().as_secs_f64(), done + 1);
         if self.bar.is_hidden() {
@@ -217,19 +230,21 @@ fn tables(report: &Report) -> String {
 
 fn latency(report: &Report) -> String {
     let mut table =
-        new(&["SUBJECT", "TRANSPORT", "WAIT", "SIZE", "TYPICAL", "p50", "p99", "p99.9", "MAX"], 3);
+        new(&["SUBJECT", "TRANSPORT", "WAIT", "SIZE", "TYPICAL", "p50", "p99", "p99.9", "MAX"], 3)
+            .droppable(&["p99.9", "p50", "MAX", "p99", "WAIT"]);
     for row in report.rows.iter().filter(|row| row.one_way_ns.typical.is_some()) {
         let times = &row.one_way_ns;
         let mut cells = named(row);
         cells.push(if row.size == 0 { "-".into() } else { grouped(row.size as u64) });
         cells.extend([times.typical, times.p50, times.p99, times.p999, times.max].map(ns));
-        table.add_row(cells);
+        table.add(cells);
     }
-    finish(table, 3)
+    table.render()
 }
 
 fn throughput(report: &Report) -> String {
-    let mut table = new(&["SUBJECT", "TRANSPORT", "WAIT", "SIZE", "PACKETS", "BYTES"], 3);
+    let mut table =
+        new(&["SUBJECT", "TRANSPORT", "WAIT", "SIZE", "PACKETS", "BYTES"], 3).droppable(&["WAIT", "BYTES"]);
     let is_stream =
         |row: &&Row| row.packets_per_s.is_some() && row.per_packet_ns.is_none() && row.outstanding.is_none();
     for row in report.rows.iter().filter(is_stream) {
@@ -237,9 +252,9 @@ fn throughput(report: &Report) -> String {
         cells.push(grouped(row.size as u64));
         let rates = [(row.packets_per_s, "/s"), (row.bytes_per_s, "B/s")];
         cells.extend(rates.map(|(rate, unit)| quantity(rate.unwrap_or(0.0), unit)));
-        table.add_row(cells);
+        table.add(cells);
     }
-    finish(table, 3)
+    table.render()
 }
 
 fn calls(report: &Report) -> String {
@@ -248,24 +263,24 @@ fn calls(report: &Report) -> String {
         let Some(outstanding) = row.outstanding else { continue };
         let (size, outstanding) = (row.size.to_string(), grouped(u64::from(outstanding)));
         let rate = quantity(row.packets_per_s.unwrap_or(0.0), "/s");
-        table.add_row([row.transport.clone(), row.wait.clone(), size, outstanding, rate]);
+        table.add([row.transport.clone(), row.wait.clone(), size, outstanding, rate]);
     }
-    finish(table, 2)
+    table.render()
 }
 
 fn publish(report: &Report) -> String {
     let mut table = new(&["TRANSPORT", "SIZE", "READERS", "A PUBLISH"], 1);
     for row in report.rows.iter().filter(|row| row.publish_ns.is_some()) {
         let (size, readers) = (row.size.to_string(), row.readers.to_string());
-        table.add_row([row.transport.clone(), size, readers, ns(row.publish_ns)]);
+        table.add([row.transport.clone(), size, readers, ns(row.publish_ns)]);
     }
-    finish(table, 1)
+    table.render()
 }
 
 fn pipeline(report: &Report) -> String {
     let mut table = new(&["TRANSPORT", "WAIT", "SIZE", "COMPONENTS", "A PACKET", "PACKETS"], 2);
     for row in report.rows.iter().filter(|row| row.per_packet_ns.is_some()) {
-        table.add_row([
+        table.add([
             row.transport.clone(),
             row.wait.clone(),
             grouped(row.size as u64),
@@ -274,15 +289,16 @@ fn pipeline(report: &Report) -> String {
             quantity(row.packets_per_s.unwrap_or(0.0), "/s"),
         ]);
     }
-    finish(table, 2)
+    table.render()
 }
 
 fn ratios(report: &Report) -> String {
-    let mut table = new(&["RATIO", "VALUE", "INTERVAL", "NULL", "NEAR", "FAR", "TARGET", ""], 1);
+    let mut table = new(&["RATIO", "VALUE", "INTERVAL", "NULL", "NEAR", "FAR", "TARGET", ""], 1)
+        .droppable(&["FAR", "NEAR", "NULL", "INTERVAL"]);
     for ratio in &report.ratios {
         let (Some(null), Some(decision)) = (ratio.null, ratio.decision) else { continue };
         let range = |low, high| format!("{} - {}", two(low), two(high));
-        table.add_row([
+        table.add([
             ratio.name.clone(),
             two(ratio.value),
             range(ratio.low, ratio.high),
@@ -293,7 +309,7 @@ fn ratios(report: &Report) -> String {
             decision.as_str().into(),
         ]);
     }
-    let mut text = finish(table, 1);
+    let mut text = table.render();
     for ratio in &report.ratios {
         if let Some(missing) = &ratio.missing {
             text += &format!("{}: {missing}\n", ratio.name);
@@ -308,24 +324,10 @@ fn named(row: &Row) -> Vec<String> {
     vec![what, row.transport.clone(), row.wait.clone()]
 }
 
-pub(crate) fn new(header: &[&str], left: usize) -> Table {
+/// Creates a table. All columns after the first `left` hold numbers.
+pub(crate) fn new(header: &[&'static str], left: usize) -> Table {
     debug_assert!(left <= header.len());
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING);
-    table.set_content_arrangement(ContentArrangement::Disabled);
-    table.set_header(header);
-    table
-}
-
-/// Renders the table. All columns after the first `left` hold numbers.
-pub(crate) fn finish(mut table: Table, left: usize) -> String {
-    let right: BTreeSet<usize> = (left..table.column_count()).collect();
-    for index in right {
-        if let Some(column) = table.column_mut(index) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
-    format!("{}\n", table.trim_fmt())
+    Table::new(header).numbers(&header[left..])
 }
 
 /// Formats nanoseconds with about three digits.

@@ -1,10 +1,9 @@
-//! `stripline ls`, `get`, `set`, `test` and `stop`: requests to a running waveform.
+//! `stripline waveforms`, `get`, `set`, `test` and `stop`: requests to a running waveform.
 
 use std::collections::BTreeSet;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -21,6 +20,7 @@ use crate::arguments::{GetArguments, LsArguments, SetArguments, StopArguments, T
 use crate::format::{cell_max, counted, grouped, packets, printable};
 use crate::run::{summary, worse};
 use crate::show::print;
+use crate::table::{Cell, Table, Tone};
 
 /// The longest text of a component to print, in characters.
 const TEXT_MAX: usize = 300;
@@ -38,8 +38,8 @@ pub(crate) fn ls(arguments: &LsArguments) -> Exit {
     if let Some(pid) = arguments.pid {
         found.waveforms.retain(|waveform| waveform.pid == pid);
         if found.waveforms.is_empty() && arguments.waveform.is_none() {
-            complain!("error: no waveform of this user runs in process {pid}; `stripline ls` lists them");
-            return Exit::Failure;
+            complain!("error: {}", no_such_process(pid));
+            return Exit::Usage;
         }
     }
     if let Some(name) = &arguments.waveform {
@@ -81,13 +81,20 @@ pub(crate) fn ls(arguments: &LsArguments) -> Exit {
 }
 
 pub(crate) fn get(arguments: &GetArguments) -> Exit {
-    let (component, property) = match arguments.what.as_deref().map(|what| (what, what.split_once('.'))) {
+    let (client, first) = match find(&arguments.which) {
+        Ok(found) => found,
+        Err(exit) => return exit,
+    };
+    let what = match taken(first, arguments.what.as_deref().into_iter().collect(), 1) {
+        Ok(what) => what.first().copied(),
+        Err(exit) => return exit,
+    };
+    let (component, property) = match what.map(|what| (what, what.split_once('.'))) {
         None => (None, None),
         Some((component, None)) => (Some(component), None),
         Some((_, Some((component, property)))) => (Some(component), Some(property)),
     };
-    let found = find(&arguments.which).and_then(|client| client.get(component, property));
-    let readings = match found {
+    let readings = match client.get(component, property) {
         Ok(readings) => readings,
         Err(error) => return report_error(&error),
     };
@@ -123,10 +130,28 @@ pub(crate) fn get(arguments: &GetArguments) -> Exit {
 }
 
 pub(crate) fn set(arguments: &SetArguments) -> Exit {
-    let changes = match find(&arguments.which).map(|client| set_or_interrupted(client, arguments)) {
-        Ok(Some(Ok(changes))) => changes,
-        Ok(Some(Err(error))) | Err(error) => return report_error(&error),
-        Ok(None) => return Exit::Failure,
+    let (client, first) = match find(&arguments.which) {
+        Ok(found) => found,
+        Err(exit) => return exit,
+    };
+    let mut settings = arguments.settings.clone();
+    match first.map(|first| (first, first.parse::<Setting>())) {
+        None => {}
+        Some((_, Ok(setting))) => settings.insert(0, setting),
+        Some((first, Err(problem))) => {
+            let first = printable(first, WORD_MAX);
+            complain!("error: `{first}` is neither the waveform {} nor a setting: {problem}", client.name());
+            return Exit::Usage;
+        }
+    }
+    if settings.is_empty() {
+        complain!("error: name the properties to set, as in filter.high=6e3");
+        return Exit::Usage;
+    }
+    let changes = match set_or_interrupted(client, arguments, &settings) {
+        Some(Ok(changes)) => changes,
+        Some(Err(error)) => return report_error(&error),
+        None => return Exit::Failure,
     };
     let mut exit = Exit::Clean;
     if arguments.json {
@@ -151,20 +176,21 @@ pub(crate) fn set(arguments: &SetArguments) -> Exit {
 fn set_or_interrupted(
     client: ControlClient,
     arguments: &SetArguments,
+    settings: &[Setting],
 ) -> Option<Result<Vec<ComponentChange>, ControlError>> {
     let timeout = Duration::from_secs_f64(arguments.timeout);
     // Without these handlers, Ctrl-C ends this program as usual.
     let Ok(mut signals) = Signals::new([SIGINT, SIGTERM]) else {
-        return Some(client.set(&arguments.settings, timeout));
+        return Some(client.set(settings, timeout));
     };
     let (done, what) = mpsc::channel();
-    let (asking, settings, interrupted) = (client.clone(), arguments.settings.clone(), done.clone());
-    std::thread::spawn(move || done.send(Some(asking.set(&settings, timeout))));
+    let (asking, asked, interrupted) = (client.clone(), settings.to_vec(), done.clone());
+    std::thread::spawn(move || done.send(Some(asking.set(&asked, timeout))));
     std::thread::spawn(move || signals.forever().next().map(|_| interrupted.send(None)));
     let outcome = what.recv().ok().flatten();
     if outcome.is_none() {
         let pid = arguments.which.pid.map_or(String::new(), |pid| format!(" --pid {pid}"));
-        arguments.settings.iter().for_each(|setting| complain_of_interrupted(&client, &pid, setting));
+        settings.iter().for_each(|setting| complain_of_interrupted(&client, &pid, setting));
     }
     outcome
 }
@@ -192,9 +218,21 @@ fn complain_of_interrupted(client: &ControlClient, pid: &str, setting: &Setting)
 
 pub(crate) fn test(arguments: &TestArguments) -> Exit {
     let timeout = Duration::from_secs_f64(arguments.timeout);
-    let found = find(&arguments.which)
-        .and_then(|client| client.test(&arguments.component, &arguments.tests, timeout));
-    let runs = match found {
+    let (client, first) = match find(&arguments.which) {
+        Ok(found) => found,
+        Err(exit) => return exit,
+    };
+    let named = arguments.component.iter().chain(&arguments.tests).map(String::as_str).collect();
+    let named = match taken(first, named, usize::MAX) {
+        Ok(named) => named,
+        Err(exit) => return exit,
+    };
+    let Some((component, tests)) = named.split_first() else {
+        complain!("error: name a component; `stripline waveforms {}` lists them", client.name());
+        return Exit::Usage;
+    };
+    let tests: Vec<String> = tests.iter().map(ToString::to_string).collect();
+    let runs = match client.test(component, &tests, timeout) {
         Ok(runs) => runs,
         Err(error) => return report_error(&error),
     };
@@ -209,20 +247,28 @@ pub(crate) fn test(arguments: &TestArguments) -> Exit {
 }
 
 pub(crate) fn stop(arguments: &StopArguments) -> Exit {
-    let client = match find(&arguments.which) {
-        Ok(client) => client,
-        Err(error) => return report_error(&error),
+    let (client, first) = match find(&arguments.which) {
+        Ok(found) => found,
+        Err(exit) => return exit,
     };
+    let component = match taken(first, arguments.component.as_deref().into_iter().collect(), 1) {
+        Ok(named) => named.first().copied(),
+        Err(exit) => return exit,
+    };
+    if component.is_some() && arguments.now {
+        complain!("error: --now is for a whole waveform; a component is stopped in order");
+        return Exit::Usage;
+    }
     let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(8));
     if let Ok(style) = ProgressStyle::with_template("{spinner} {msg}") {
         bar.set_style(style);
     }
-    let what = arguments.component.as_deref().unwrap_or(client.name());
+    let what = component.unwrap_or(client.name());
     bar.set_message(format!("stopping {what}"));
     if bar.is_hidden() && !arguments.json {
         complain!("stopping {what}");
     }
-    let stopped = client.stop(arguments.component.as_deref(), arguments.now, &mut |waveform| {
+    let stopped = client.stop(component, arguments.now, &mut |waveform| {
         bar.set_message(progress(what, waveform));
         bar.tick();
     });
@@ -268,18 +314,63 @@ pub(crate) fn new_value(name: &str, new: &NewValue) -> String {
     format!("{name} = {}{unit} (was {})", text(&new.value), text(&new.before))
 }
 
-fn find(which: &Which) -> Result<ControlClient, ControlError> {
-    ControlClient::find(&which.waveform, which.pid)
+/// Finds the waveform. With `--pid`, its name may be left out: then the first argument belongs to
+/// the command, and is returned.
+fn find(which: &Which) -> Result<(ControlClient, Option<&str>), Exit> {
+    let first = which.waveform.as_deref();
+    let (name, rest) = match (which.pid, first) {
+        (None, first) => (first.unwrap_or_default().to_string(), None),
+        (Some(pid), first) => {
+            let running = control::running().map_err(|error| report_error(&error.into()))?;
+            let mut names = running.waveforms.into_iter().filter(|waveform| waveform.pid == pid);
+            match (names.next(), first) {
+                (Some(found), Some(first)) if found.name != first => (found.name, Some(first)),
+                (Some(found), _) => (found.name, None),
+                // It may be suspended; with its name, the search has the reason.
+                (None, Some(first)) => (first.to_string(), None),
+                (None, None) => {
+                    let silent = running.problems.iter().find(|(its, _)| *its == pid);
+                    let problem = silent.map_or_else(|| no_such_process(pid), |(_, why)| why.clone());
+                    complain!("error: {}", printable(&problem, TEXT_MAX));
+                    return Err(if silent.is_some() { Exit::Failure } else { Exit::Usage });
+                }
+            }
+        }
+    };
+    match ControlClient::find(&name, which.pid) {
+        Ok(client) => Ok((client, rest)),
+        Err(error) => Err(report_error(&error)),
+    }
+}
+
+/// Returns the arguments of the command, with the first one that was no waveform's name.
+fn taken<'a>(first: Option<&'a str>, others: Vec<&'a str>, max: usize) -> Result<Vec<&'a str>, Exit> {
+    let all: Vec<&str> = first.into_iter().chain(others).collect();
+    match (all.get(max), first) {
+        (Some(_), Some(first)) => {
+            let first = printable(first, WORD_MAX);
+            complain!(
+                "error: the waveform of that process is not `{first}`; leave the name out, or correct it"
+            );
+            Err(Exit::Usage)
+        }
+        _ => Ok(all),
+    }
+}
+
+fn no_such_process(pid: u32) -> String {
+    format!("no waveform of this user runs in process {pid}; `stripline waveforms` lists them")
 }
 
 fn report_error(error: &ControlError) -> Exit {
     for line in error.to_string().lines() {
         complain!("error: {}", printable(line, 1000));
     }
-    if error.is_wrong() { Exit::Usage } else { Exit::Failure }
+    let is_name = matches!(error, ControlError::NoSuchWaveform { .. } | ControlError::Several { .. });
+    if is_name || error.is_wrong() { Exit::Usage } else { Exit::Failure }
 }
 
-fn print_json(value: &impl Serialize) -> Exit {
+pub(crate) fn print_json(value: &impl Serialize) -> Exit {
     match serde_json::to_string_pretty(value) {
         Ok(text) => print(&(text + "\n")),
         Err(error) => {
@@ -322,102 +413,108 @@ fn progress(what: &str, waveform: &RunningWaveform) -> String {
     )
 }
 
-fn table(header: &[&str], rows: Vec<Vec<String>>, right: &[usize]) -> String {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING);
-    table.set_content_arrangement(ContentArrangement::Disabled);
-    table.set_header(header);
-    for row in rows {
-        table.add_row(row.iter().map(|cell| if cell.is_empty() { "-" } else { cell }));
-    }
-    for column in right {
-        if let Some(column) = table.column_mut(*column) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
-    format!("{}\n", table.trim_fmt())
-}
-
 fn waveforms(list: &[RunningWaveform]) -> String {
-    let row = |waveform: &RunningWaveform| {
+    let mut table = Table::new(&["NAME", "PID", "STATE", "TIME", "COMPONENTS", "PACKETS", "LOST", "FILE"])
+        .numbers(&["PID", "TIME", "COMPONENTS", "PACKETS", "LOST"])
+        .droppable(&["LOST", "FILE", "TIME", "COMPONENTS", "PACKETS"]);
+    for waveform in list {
         let ended = waveform.components.iter().filter(|c| matches!(&*c.state, "ended" | "failed")).count();
-        vec![
-            printable(&waveform.name, cell_max()),
-            waveform.pid.to_string(),
-            waveform.phase.to_string(),
-            format!("{:.1} s", waveform.elapsed_s),
-            format!("{} of {} ended", ended, waveform.components.len()),
-            grouped(waveform.packets),
-            grouped(waveform.lost),
-            printable(&waveform.file, cell_max().saturating_mul(5)),
-        ]
-    };
-    let header = ["NAME", "PID", "STATE", "TIME", "COMPONENTS", "PACKETS", "LOST", "FILE"];
-    table(&header, list.iter().map(row).collect(), &[1, 3, 4, 5, 6])
+        table.add::<Cell>([
+            printable(&waveform.name, cell_max()).into(),
+            waveform.pid.to_string().into(),
+            waveform.phase.to_string().into(),
+            format!("{:.1} s", waveform.elapsed_s).into(),
+            format!("{} of {} ended", ended, waveform.components.len()).into(),
+            grouped(waveform.packets).into(),
+            Cell::toned(grouped(waveform.lost), Tone::of_losses(waveform.lost)),
+            printable(&waveform.file, cell_max().saturating_mul(5)).into(),
+        ]);
+    }
+    table.render()
 }
 
 fn components(waveform: &RunningWaveform) -> String {
-    let row = |component: &control::RunningComponent| {
-        vec![
-            printable(&component.name, cell_max()),
-            printable(&component.type_name, cell_max()),
-            format!("{:?}", component.placement).to_lowercase(),
-            component.pid.map_or(String::new(), |pid| pid.to_string()),
-            printable(&component.state, cell_max()),
-            component.restarts.to_string(),
-            printable(&component.tests.join(", "), cell_max().saturating_mul(5)),
-        ]
-    };
-    let header = ["COMPONENT", "TYPE", "PLACEMENT", "PID", "STATE", "RESTARTS", "SELF-TESTS"];
-    format!("\n{}", table(&header, waveform.components.iter().map(row).collect(), &[3, 5]))
+    let mut table = Table::new(&["COMPONENT", "TYPE", "PLACEMENT", "PID", "STATE", "RESTARTS", "SELF-TESTS"])
+        .numbers(&["PID", "RESTARTS"])
+        .droppable(&["PLACEMENT", "SELF-TESTS", "RESTARTS", "TYPE"]);
+    for component in &waveform.components {
+        let tone = match &*component.state {
+            "failed" => Tone::Bad,
+            RunningComponent::SUSPENDED => Tone::Warning,
+            "running" => Tone::Good,
+            _ => Tone::Plain,
+        };
+        table.add::<Cell>([
+            printable(&component.name, cell_max()).into(),
+            printable(&component.type_name, cell_max()).into(),
+            format!("{:?}", component.placement).to_lowercase().into(),
+            component.pid.map_or(String::new(), |pid| pid.to_string()).into(),
+            Cell::toned(printable(&component.state, cell_max()), tone),
+            component.restarts.to_string().into(),
+            printable(&component.tests.join(", "), cell_max().saturating_mul(5)).into(),
+        ]);
+    }
+    format!("\n{}", table.render())
 }
 
 fn table_of(readings: &[PropertyReading]) -> String {
-    let row = |reading: &PropertyReading| {
+    let mut table = Table::new(&["PROPERTY", "VALUE", "UNIT", "SET", "ALLOWED", "DESCRIPTION"]).droppable(&[
+        "SET",
+        "ALLOWED",
+        "DESCRIPTION",
+        "UNIT",
+    ]);
+    for reading in readings {
         let mut value = match &reading.value {
             Some(value) if value.to_string().is_empty() => "\"\"".into(),
             Some(value) => printable(&value.to_string(), cell_max()),
             None => "?".into(),
         };
+        let mut tone = if reading.value.is_none() { Tone::Bad } else { Tone::Plain };
         if let Some(waiting) = &reading.waiting {
             value += &format!(" ({} not applied yet)", printable(&waiting.to_string(), cell_max()));
+            tone = Tone::Warning;
         } else if reading.changed {
             value += " (changed)";
         }
-        vec![
-            printable(&format!("{}.{}", reading.component, reading.property), cell_max().saturating_mul(2)),
-            value,
-            printable(&reading.unit, cell_max()),
-            match reading.access {
-                Access::Fixed => "at start".into(),
-                Access::Changeable => "any time".into(),
-                Access::ReadOnly => "read-only".into(),
-            },
-            printable(&reading.allowed, cell_max()),
-            printable(&reading.summary, cell_max()),
-        ]
-    };
-    let header = ["PROPERTY", "VALUE", "UNIT", "SET", "ALLOWED", "DESCRIPTION"];
-    table(&header, readings.iter().map(row).collect(), &[])
+        let access = match reading.access {
+            Access::Fixed => "at start",
+            Access::Changeable => "any time",
+            Access::ReadOnly => "read-only",
+        };
+        let property = format!("{}.{}", reading.component, reading.property);
+        table.add::<Cell>([
+            printable(&property, cell_max().saturating_mul(2)).into(),
+            Cell::toned(value, tone),
+            printable(&reading.unit, cell_max()).into(),
+            access.into(),
+            printable(&reading.allowed, cell_max()).into(),
+            printable(&reading.summary, cell_max()).into(),
+        ]);
+    }
+    table.render()
 }
 
 fn results(runs: &[TestRun]) -> String {
-    let row = |run: &TestRun| {
-        let (verdict, value, text) = match &run.result {
-            Some(result) => {
-                let value =
-                    result.value.as_ref().map_or(String::new(), |v| printable(&v.to_string(), cell_max()));
-                (
-                    if result.passed { "passed" } else { "FAILED" },
-                    value,
-                    printable(&result.text, cell_max().saturating_mul(5)),
-                )
-            }
-            None => ("not run", String::new(), String::new()),
+    let mut table = Table::new(&["SELF-TEST", "VERDICT", "VALUE", "RESULT", "DESCRIPTION"])
+        .numbers(&["VALUE"])
+        .droppable(&["DESCRIPTION", "VALUE", "RESULT"]);
+    for run in runs {
+        let result = run.result.as_ref();
+        let value = result.and_then(|result| result.value.as_ref());
+        let verdict = match result {
+            Some(result) if result.passed => Cell::toned("passed", Tone::Good),
+            Some(_) => Cell::toned("FAILED", Tone::Bad),
+            None => Cell::toned("not run", Tone::Warning),
         };
-        let name = printable(&format!("{}.{}", run.component, run.test), cell_max().saturating_mul(2));
-        vec![name, verdict.into(), value, text, printable(&run.summary, cell_max().saturating_mul(5))]
-    };
-    let header = ["SELF-TEST", "VERDICT", "VALUE", "RESULT", "DESCRIPTION"];
-    table(&header, runs.iter().map(row).collect(), &[2])
+        let long = cell_max().saturating_mul(5);
+        table.add::<Cell>([
+            printable(&format!("{}.{}", run.component, run.test), cell_max().saturating_mul(2)).into(),
+            verdict,
+            value.map_or(String::new(), |value| printable(&value.to_string(), cell_max())).into(),
+            result.map_or(String::new(), |result| printable(&result.text, long)).into(),
+            printable(&run.summary, long).into(),
+        ]);
+    }
+    table.render()
 }

@@ -1,16 +1,16 @@
 //! `stripline bench FILE.toml`.
 
-use std::io::{IsTerminal, Write};
-
-use comfy_table::Table;
 use stripline_bench::experiment::{
     self, CaseReport, Experiment, ExperimentReport, ExperimentRun, ExperimentSettings, Status,
 };
 
 use crate::Exit;
 use crate::arguments::ExperimentArguments;
-use crate::bench::{BenchScreen, Results, finish, judge, new};
+use crate::bench::{BenchScreen, Results, judge, new};
 use crate::format::{grouped, time};
+use crate::run::destination;
+use crate::table::Table;
+use crate::terminal;
 
 /// The longest reason in a table. The JSON has all of it.
 const REASON_MAX: usize = 100;
@@ -19,13 +19,15 @@ const REASON_MAX: usize = 100;
 const OTHERS_MAX: f64 = 0.05;
 
 pub(crate) fn experiment(arguments: &ExperimentArguments) -> Exit {
-    let mut experiment = match Experiment::load(&arguments.file) {
+    let example = "experiments/e1-messaging.toml";
+    let (file, json) = match destination(&arguments.json, arguments.file.as_deref(), example) {
+        Ok(both) => both,
+        Err(exit) => return exit,
+    };
+    let mut experiment = match Experiment::load(&file) {
         Ok(experiment) => experiment,
         Err(problems) => {
-            let no_colour = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-            let mut stderr = std::io::stderr().lock();
-            // With standard error closed there is no place to report this.
-            let _ = stderr.write_all(problems.render(stderr.is_terminal() && !no_colour).as_bytes());
+            complain!("{}", problems.render(terminal::is_stderr_coloured()).trim_end());
             return Exit::Usage;
         }
     };
@@ -39,7 +41,7 @@ pub(crate) fn experiment(arguments: &ExperimentArguments) -> Exit {
         };
     }
     let settings = ExperimentSettings { quick: arguments.quick, repeats: arguments.runs, program: None };
-    let results = Results { json: arguments.json.as_deref(), drawing: arguments.html.as_deref() };
+    let results = Results { json: json.as_deref(), drawing: arguments.html.as_deref() };
     let run = |screen: &mut BenchScreen| {
         experiment::run(&experiment, &settings, &mut |progress| screen.show(progress))
     };
@@ -98,7 +100,8 @@ fn times(report: &ExperimentReport) -> String {
             "OTHERS",
         ],
         2,
-    );
+    )
+    .droppable(&["OVERSHOOT", "CPU s", "OTHERS", "INTERVAL", "PACKETS", "IDEAL"]);
     for case in &report.cases {
         if is_absent(case, &mut table) {
             continue;
@@ -107,7 +110,7 @@ fn times(report: &ExperimentReport) -> String {
             (Some(low), Some(high)) => format!("{low:.4} - {high:.4}"),
             _ => String::new(),
         };
-        table.add_row([
+        table.add([
             case.case.name.clone(),
             case.case.variant.clone(),
             grouped(u64::from(case.case.packets)),
@@ -120,13 +123,14 @@ fn times(report: &ExperimentReport) -> String {
             percent(case.runs.iter().filter_map(|run| run.others_share).reduce(f64::max)),
         ]);
     }
-    finish(table, 2)
+    table.render()
 }
 
 fn sends(report: &ExperimentReport) -> String {
-    let mut table = new(&["CASE", "", "REORDERED", "MEAN SEND", "p50", "LONGEST", "1 ms OR LONGER"], 2);
+    let mut table = new(&["CASE", "", "REORDERED", "MEAN SEND", "p50", "LONGEST", "1 ms OR LONGER"], 2)
+        .droppable(&["p50", "1 ms OR LONGER", "MEAN SEND"]);
     for case in report.cases.iter().filter(|case| !case.runs.is_empty()) {
-        table.add_row([
+        table.add([
             case.case.name.clone(),
             case.case.variant.clone(),
             reordered(case),
@@ -136,7 +140,7 @@ fn sends(report: &ExperimentReport) -> String {
             fixed(case.median(|run| Some(run.sends.over_1_ms as f64)), 0),
         ]);
     }
-    finish(table, 2)
+    table.render()
 }
 
 fn published(report: &ExperimentReport) -> String {
@@ -146,7 +150,7 @@ fn published(report: &ExperimentReport) -> String {
         let Some(published) = &case.published else { continue };
         // Once for all variants.
         if printed.replace(&case.case.name) != Some(&case.case.name) {
-            table.add_row([
+            table.add([
                 case.case.name.clone(),
                 "published".into(),
                 slashed(published.last_ms.iter()),
@@ -155,7 +159,7 @@ fn published(report: &ExperimentReport) -> String {
             ]);
         }
         let measured = !case.runs.is_empty();
-        table.add_row([
+        table.add([
             String::new(),
             case.case.variant.clone(),
             if measured { slashed(last_ms(case).iter().map(|ms| format!("{ms:.0}"))) } else { told(case) },
@@ -169,28 +173,28 @@ fn published(report: &ExperimentReport) -> String {
             },
         ]);
     }
-    finish(table, 5)
+    table.render()
 }
 
 fn verdicts(report: &ExperimentReport) -> String {
     let mut table = new(&["CASE", "TARGET", "MEASURED", ""], 4);
     for verdict in &report.verdicts {
         let reason = verdict.reason.as_ref().map(|reason| format!(": {}", short(reason))).unwrap_or_default();
-        table.add_row([
+        table.add([
             verdict.case.clone(),
             verdict.target.clone(),
             verdict.figure(),
             format!("{}{reason}", verdict.outcome.as_str()),
         ]);
     }
-    finish(table, 4)
+    table.render()
 }
 
 /// Adds a row with the reason if the case has no figures. Returns whether it has none.
 fn is_absent(case: &CaseReport, table: &mut Table) -> bool {
     if case.runs.is_empty() {
         let packets = grouped(u64::from(case.case.packets));
-        table.add_row([case.case.name.clone(), case.case.variant.clone(), packets, told(case)]);
+        table.add([case.case.name.clone(), case.case.variant.clone(), packets, told(case)]);
     }
     case.runs.is_empty()
 }

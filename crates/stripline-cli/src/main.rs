@@ -10,14 +10,19 @@ macro_rules! complain {
 
 mod arguments;
 mod bench;
+mod call;
+mod check;
 mod control;
 mod data;
 mod experiment;
 mod format;
+mod generate;
 mod ps;
 mod run;
 mod services;
 mod show;
+mod table;
+mod terminal;
 
 use std::process::ExitCode;
 
@@ -57,25 +62,24 @@ fn main() -> ExitCode {
     if let Some(code) = stripline_waveform::host_if_launched(&registry) {
         return code;
     }
-    let exit = match Arguments::parse().command {
+    let arguments = Arguments::parse();
+    terminal::set_colour(arguments.color);
+    let exit = match arguments.command {
         Command::Run(arguments) => run::run(&arguments, &registry),
-        Command::Check(arguments) => run::check(&arguments, &registry),
+        Command::Check(arguments) => check::check(&arguments, &registry),
         Command::Bench(BenchArguments { command: Some(BenchCommand::Ladder(arguments)), .. }) => {
             bench::ladder(&arguments)
         }
         Command::Bench(BenchArguments { command: Some(BenchCommand::Instructions(arguments)), .. }) => {
             bench::instructions(&arguments)
         }
-        Command::Bench(BenchArguments { experiment: Some(arguments), .. }) => {
-            experiment::experiment(&arguments)
-        }
-        // Not reached: the parser refuses `bench` without either.
-        Command::Bench(_) => Exit::Usage,
-        Command::Components(arguments) => show::components(arguments.name.as_deref(), &registry),
-        Command::Transports => show::transports(),
-        Command::Ps(arguments) => ps::ps(&arguments),
+        Command::Bench(BenchArguments { experiment: arguments, .. }) => experiment::experiment(&arguments),
+        Command::Components(arguments) => show::components(&arguments, &registry),
+        Command::Transports(arguments) => show::transports(&arguments),
+        Command::Links(arguments) => ps::ps(&arguments),
+        Command::Call(arguments) => call::call(&arguments),
         Command::Services(arguments) => services::services(&arguments),
-        Command::Ls(arguments) => control::ls(&arguments),
+        Command::Waveforms(arguments) => control::ls(&arguments),
         Command::Get(arguments) => control::get(&arguments),
         Command::Set(arguments) => control::set(&arguments),
         Command::Test(arguments) => control::test(&arguments),
@@ -84,6 +88,9 @@ fn main() -> ExitCode {
         Command::Hz(arguments) => data::hz(&arguments),
         Command::Record(arguments) => data::record(&arguments),
         Command::Replay(arguments) => data::replay(&arguments),
+        Command::Schema(arguments) => generate::schema(&arguments),
+        Command::Completions(arguments) => generate::completions(&arguments),
+        Command::Man(arguments) => generate::man(&arguments),
     };
     exit.into()
 }

@@ -1,18 +1,18 @@
 //! `stripline ps`.
 
 use std::collections::BTreeSet;
-use std::io::IsTerminal;
 use std::time::Duration;
 
-use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table, presets};
 use serde_json::json;
 use stripline::inspect::{self, Chain, Overview, Process, ReceiverEnd, SenderEnd, SendingPort};
-use stripline_waveform::internal::suggestion;
+use stripline_waveform::internal::{suggestion, wrapped};
 
 use crate::Exit;
 use crate::arguments::PsArguments;
 use crate::format::{cell_max, counted, grouped, printable};
-use crate::show::print;
+use crate::show::{Printed, print_while_read};
+use crate::table::{Cell, Table, Tone};
+use crate::terminal;
 
 /// The most chains of waiting ports shown.
 const CHAINS_MAX: usize = 50;
@@ -40,18 +40,27 @@ pub(crate) fn ps(arguments: &PsArguments) -> Exit {
             for problem in &overview.problems {
                 complain!("warning: {}", printable(&problem.to_string(), 500));
             }
-            let width = rustix::termios::tcgetwinsize(std::io::stdout()).ok();
-            render_within(&overview, filter, width.map(|size| size.ws_col.into()))
+            let mut text = render(&overview, filter);
+            // Before `--watch=SECONDS`, the seconds were a word of their own.
+            if let (Some(_), Some(name)) = (arguments.watch, &arguments.name)
+                && overview.processes.is_empty()
+                && name.parse::<f64>().is_ok()
+            {
+                text += &format!("To repeat it every {name} seconds: --watch={name}\n");
+            }
+            text
         };
         // On a terminal, clear the screen as `watch` does. A file or a pipe gets one table after
         // the other.
-        let clear = arguments.watch.is_some() && !arguments.json && std::io::stdout().is_terminal();
-        if print(&format!("{}{text}", if clear { "\x1b[H\x1b[2J" } else { "" })) != Exit::Clean {
-            return Exit::Failure;
+        let clear = arguments.watch.is_some() && !arguments.json && terminal::is_terminal();
+        match print_while_read(&format!("{}{text}", if clear { "\x1b[H\x1b[2J" } else { "" })) {
+            Printed::All => {}
+            Printed::Unread => return Exit::Clean,
+            Printed::Failed => return Exit::Failure,
         }
-        match arguments.watch {
-            Some(seconds) => std::thread::sleep(Duration::from_secs_f64(seconds)),
-            None => return Exit::Clean,
+        let pause = arguments.watch.map(Duration::from_secs_f64);
+        if pause.is_none_or(|pause| !terminal::wait_while_read(Some(pause))) {
+            return Exit::Clean;
         }
     }
 }
@@ -115,24 +124,13 @@ fn json(overview: &Overview, one_line: bool) -> String {
 
 /// A row of the table, in the order of its columns.
 type Row = [String; 14];
-/// The index of the column that is left out where the terminal is too narrow for it.
+/// The index of the payload types.
 const PAYLOAD: usize = 6;
 /// The index of the last column.
 const STATE: usize = 13;
 
-/// Renders the tables for a file or a pipe.
-#[cfg(test)]
+/// Renders the tables for standard output. The filter comes with a suggestion for a misspelt name.
 fn render(overview: &Overview, filter: Option<(&str, Option<&str>)>) -> String {
-    render_within(overview, filter, None)
-}
-
-/// Renders the tables for a terminal of so many columns. The filter comes with a suggestion for a
-/// misspelt name.
-fn render_within(
-    overview: &Overview,
-    filter: Option<(&str, Option<&str>)>,
-    columns: Option<usize>,
-) -> String {
     let mut rows: Vec<Row> = Vec::new();
     for (from, to) in overview.connections() {
         rows.push(row(from, to));
@@ -179,10 +177,7 @@ fn render_within(
         return format!("No process of this user has a port open{of}.{hint}\n");
     }
     rows.sort();
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING);
-    table.set_content_arrangement(ContentArrangement::Disabled);
-    table.set_header([
+    let mut table = Table::new(&[
         "WAVEFORM",
         "FROM",
         "PID",
@@ -197,29 +192,37 @@ fn render_within(
         "LAG",
         "LOST",
         "STATE",
+    ])
+    .numbers(&["PID", "DEPTH", "SENT", "TAKEN", "LAG", "LOST"])
+    .droppable(&[
+        "PAYLOAD",
+        "OVERFLOW",
+        "TRANSPORT",
+        "DEPTH",
+        "WAVEFORM",
+        "PID",
+        "SENT",
+        "TAKEN",
+        "LOST",
+        "LAG",
     ]);
-    for mut row in rows {
-        row.iter_mut().filter(|cell| cell.is_empty()).for_each(|cell| *cell = "-".into());
-        table.add_row(row);
+    for row in rows {
+        let tone = Tone::of_losses(u64::from(is_to_be_noted(&row[STATE])));
+        let mut row = row.map(Cell::from);
+        row[STATE] = row[STATE].clone().with(tone);
+        table.add(row);
     }
     // Most programs are not waveforms.
-    if overview.processes.iter().all(|process| process.waveform.is_none())
-        && let Some(column) = table.column_mut(0)
-    {
-        column.set_constraint(ColumnConstraint::Hidden);
+    if overview.processes.iter().all(|process| process.waveform.is_none()) {
+        table.remove("WAVEFORM");
     }
-    for column in [2, 4, 8, 9, 10, 11, 12] {
-        if let Some(column) = table.column_mut(column) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
-    let widest = |table: &Table| table.trim_fmt().lines().map(|line| line.chars().count()).max();
-    if columns.is_none_or(|columns| widest(&table) > Some(columns))
-        && let Some(column) = table.column_mut(PAYLOAD)
-    {
-        column.set_constraint(ColumnConstraint::Hidden);
-    }
-    format!("{}\n{}{}", table.trim_fmt(), waits(&overview.chains()), omitted(&overview.processes))
+    let chains = wrapped(&waits(&overview.chains()), terminal::width(), 2);
+    format!("{}{chains}{}", table.render(), omitted(&overview.processes))
+}
+
+/// Returns whether a state needs attention: an end is missing, or a sender is blocked.
+fn is_to_be_noted(state: &str) -> bool {
+    ["no ", "not ", "sender ", "receiver unknown", "refused"].iter().any(|start| state.starts_with(start))
 }
 
 /// Fills in the cells of a sending port.
@@ -363,7 +366,7 @@ mod tests {
         };
         let table = render(&all, None);
         assert!(words(&table, 0).starts_with("WAVEFORM FROM PID TO PID"), "{table}");
-        assert!(words(&table, 1).contains("radio source.out 10 sink.in 11 shm block 48 of 64"), "{table}");
+        assert!(words(&table, 1).contains("radio source.out 10 sink.in 11 shm - block 48 of 64"), "{table}");
         all.processes.push(
             serde_json::from_str(
                 r#"{ "pid": 12, "receiving": [{ "name": "gain", "serves": true, "connections": [] }] }"#,
@@ -390,7 +393,7 @@ mod tests {
             let lines = text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "));
             lines.filter(|line| !line.is_empty()).collect()
         };
-        let expected = "iq 10 iq 11 uds - - 7 - - - refused: sends cf32, takes f32";
+        let expected = "iq 10 iq 11 uds cf32 - - 7 - - - refused: sends cf32, takes f32";
         assert_eq!(words(&render(&overview(refused), None))[1..], [expected]);
         let layouts = refused.replace("\"f32", "\"det{b:u8}").replace("\"cf32", "\"det{a:u8}");
         let text = render(&overview(&layouts), None);
@@ -399,26 +402,23 @@ mod tests {
         let text = words(&render(&overview(&gone), None));
         assert_eq!(
             text[1..],
-            ["- - iq 11 - - - - - - - refused: sends cf32, takes f32", "iq 10 - - uds - - 7 - - - no reader"]
+            [
+                "- - iq 11 - - - - - - - - refused: sends cf32, takes f32",
+                "iq 10 - - uds cf32 - - 7 - - - no reader"
+            ]
         );
         let evil = refused.replace("takes\": \"f32", "takes\": \"f\\u001b[31m");
         assert!(!render(&overview(&evil), None).contains('\u{1b}'));
     }
 
     #[test]
-    fn the_payload_has_a_column_where_it_fits() {
+    fn the_payload_has_a_column() {
         let typed = BLOCKED.replace("\"packets\": 1065,", "\"packets\": 1065, \"payload\": \"det{a:u8}\",");
-        let wide = render_within(&overview(&typed), None, Some(200));
-        let words = wide.lines().nth(1).unwrap().split_whitespace().collect::<Vec<_>>().join(" ");
+        let text = render(&overview(&typed), None);
+        let words = text.lines().nth(1).unwrap().split_whitespace().collect::<Vec<_>>().join(" ");
         assert_eq!(words, "source.out 10 sink.in 11 shm det block 64 1,065 1,001 64 0 sender waits (full)");
         let bare = typed.replace("det{a:u8}\",", "det\", \"no_layout\": true,");
-        assert!(
-            render_within(&overview(&bare), None, Some(200)).contains(" shm        det (no layout)  block")
-        );
-        let exact = wide.lines().take(2).map(|line| line.chars().count()).max().unwrap();
-        assert!(render_within(&overview(&typed), None, Some(exact)).contains("PAYLOAD"));
-        assert!(!render_within(&overview(&typed), None, Some(exact - 1)).contains("PAYLOAD"));
-        assert!(!render(&overview(&typed), None).contains("PAYLOAD"));
+        assert!(render(&overview(&bare), None).contains(" shm        det (no layout)  block"));
     }
 
     #[test]

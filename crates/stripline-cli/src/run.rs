@@ -1,42 +1,33 @@
-//! `stripline run` and `stripline check`.
+//! `stripline run`.
 
 use std::collections::BTreeMap;
 use std::io::IsTerminal;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
 use stripline::component::Registry;
 use stripline::link::Sampling;
 use stripline_waveform::control::NewValue;
+use stripline_waveform::internal::wrapped;
 use stripline_waveform::{
     Catalog, Observer, Overrides, Placement, Progress, RunOptions, RunReport, Waveform, load,
 };
 
 use crate::Exit;
-use crate::arguments::{FileArguments, PlacementArgument, RunArguments};
-use crate::format::{counted, grouped, packets, quantity, time};
+use crate::arguments::{JsonArguments, OverrideArguments, PlacementArgument, RunArguments};
+use crate::format::{grouped, packets, quantity, time};
 use crate::show::print;
-
-pub(crate) fn check(arguments: &FileArguments, registry: &Registry) -> Exit {
-    match checked(arguments, registry) {
-        Err(exit) => exit,
-        Ok(waveform) => {
-            let (components, connections) = (waveform.components.len(), waveform.connections.len());
-            print(&format!(
-                "{}: ok: {}, {}\n",
-                arguments.file.display(),
-                counted(components as u64, "component"),
-                counted(connections as u64, "connection"),
-            ))
-        }
-    }
-}
+use crate::table::{Cell, Table, Tone};
+use crate::terminal;
 
 pub(crate) fn run(arguments: &RunArguments, registry: &Registry) -> Exit {
-    let waveform = match checked(&arguments.waveform, registry) {
+    let (file, json) = match destination(&arguments.json, arguments.file.as_deref(), "waveforms/adsb.toml") {
+        Ok(both) => both,
+        Err(exit) => return exit,
+    };
+    let waveform = match checked(&file, &arguments.overrides, registry) {
         Ok(waveform) => waveform,
         Err(exit) => return exit,
     };
@@ -48,7 +39,7 @@ pub(crate) fn run(arguments: &RunArguments, registry: &Registry) -> Exit {
         }
     };
     // Before anything runs, because a result that cannot be written should not cost a run.
-    if let Some(path) = &arguments.json
+    if let Some(path) = &json
         && let Err(exit) = check_writable(path)
     {
         return exit;
@@ -71,10 +62,11 @@ pub(crate) fn run(arguments: &RunArguments, registry: &Registry) -> Exit {
     };
     let mut exit = Exit::Clean;
     // A waveform that never ran has no figures.
-    if !arguments.quiet && report.duration_s > 0.0 {
+    let is_json_printed = json.as_ref().is_some_and(|path| path.as_os_str() == "-");
+    if !arguments.quiet && !is_json_printed && report.duration_s > 0.0 {
         exit = print(&summary(&report));
     }
-    if let Some(path) = &arguments.json {
+    if let Some(path) = &json {
         exit = worse(exit, write_json(path, &report));
     }
     if let Some(failure) = &report.failure {
@@ -98,27 +90,50 @@ pub(crate) fn check_writable(path: &Path) -> Result<(), Exit> {
     }
 }
 
+/// Returns the command's own file, and the destination of the result as JSON.
+pub(crate) fn destination(
+    json: &JsonArguments,
+    file: Option<&Path>,
+    example: &str,
+) -> Result<(PathBuf, Option<PathBuf>), Exit> {
+    let wrong = |problem: String| {
+        complain!("error: {problem}");
+        Err(Exit::Usage)
+    };
+    match json.resolve(file) {
+        Ok((Some(file), json)) => Ok((file, json)),
+        Ok((None, _)) => wrong(format!("name a file, such as {example}; nothing was started")),
+        Err(problem) => wrong(problem),
+    }
+}
+
 /// Loads and checks the file. Prints its problems.
-fn checked(arguments: &FileArguments, registry: &Registry) -> Result<Waveform, Exit> {
-    let names: Vec<&str> = stripline::transport::all().map(|t| t.name).collect();
-    let catalog = Catalog::new(registry.specs(), &names);
-    let overrides = Overrides {
+fn checked(file: &Path, overrides: &OverrideArguments, registry: &Registry) -> Result<Waveform, Exit> {
+    let is_coloured = terminal::is_stderr_coloured();
+    match load(file, &overrides_of(overrides), &Catalog::new(registry.specs(), &transport_names())) {
+        Ok((waveform, warnings)) => {
+            warnings.iter().for_each(|warning| complain!("{}", warning.render(is_coloured)));
+            Ok(waveform)
+        }
+        Err(diagnostics) => {
+            complain!("{}", diagnostics.render(is_coloured).trim_end());
+            Err(Exit::Usage)
+        }
+    }
+}
+
+pub(crate) fn transport_names() -> Vec<&'static str> {
+    stripline::transport::all().map(|t| t.name).collect()
+}
+
+pub(crate) fn overrides_of(arguments: &OverrideArguments) -> Overrides {
+    Overrides {
         set: arguments.set.clone(),
         transport: arguments.transport.clone(),
         placement: arguments.placement.map(|placement| match placement {
             PlacementArgument::Threads => Placement::Thread,
             PlacementArgument::Processes => Placement::Process,
         }),
-    };
-    match load(&arguments.file, &overrides, &catalog) {
-        Ok((waveform, warnings)) => {
-            warnings.iter().for_each(|warning| complain!("{warning}"));
-            Ok(waveform)
-        }
-        Err(diagnostics) => {
-            complain!("{}", diagnostics.to_string().trim_end());
-            Err(Exit::Usage)
-        }
     }
 }
 
@@ -162,6 +177,8 @@ impl Screen {
 
 impl Observer for Screen {
     fn started(&mut self) {
+        // From here on the signal stops the waveform in order.
+        terminal::raise_when_unread(signal_hook::consts::SIGTERM);
         // Without a terminal there is no progress: a log gets a line instead.
         if !self.quiet && self.bar.is_hidden() {
             complain!("{} is running", self.name);
@@ -221,10 +238,7 @@ impl Observer for Screen {
 
 /// Renders the table of connections.
 pub(crate) fn summary(report: &RunReport) -> String {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING);
-    table.set_content_arrangement(ContentArrangement::Disabled);
-    table.set_header([
+    let mut table = Table::new(&[
         "CONNECTION",
         "TRANSPORT",
         "PACKETS",
@@ -236,26 +250,23 @@ pub(crate) fn summary(report: &RunReport) -> String {
         "p99",
         "p99.9",
         "MAX",
-    ]);
+    ])
+    .numbers(&["PACKETS", "BYTES", "RATE", "LOST", "REORDERED", "p50", "p99", "p99.9", "MAX"])
+    .droppable(&["TRANSPORT", "BYTES", "REORDERED", "p99.9", "p99", "RATE", "MAX", "p50"]);
     for c in &report.connections {
-        table.add_row([
-            format!("{} -> {}", c.from, c.to),
-            c.transport.clone(),
-            grouped(c.packets),
-            quantity(c.bytes as f64, "B"),
-            quantity(c.bytes_per_s, "B/s"),
-            grouped(c.lost),
-            grouped(c.reordered),
-            time(c.latency_ns.p50),
-            time(c.latency_ns.p99),
-            time(c.latency_ns.p999),
-            time(c.latency_ns.max),
+        table.add::<Cell>([
+            format!("{} -> {}", c.from, c.to).into(),
+            c.transport.clone().into(),
+            grouped(c.packets).into(),
+            quantity(c.bytes as f64, "B").into(),
+            quantity(c.bytes_per_s, "B/s").into(),
+            Cell::toned(grouped(c.lost), Tone::of_losses(c.lost)),
+            grouped(c.reordered).into(),
+            time(c.latency_ns.p50).into(),
+            time(c.latency_ns.p99).into(),
+            time(c.latency_ns.p999).into(),
+            time(c.latency_ns.max).into(),
         ]);
-    }
-    for column in 2..11 {
-        if let Some(column) = table.column_mut(column) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
     }
     let ending = match (&report.failure, &report.stopped) {
         (Some(failure), _) if failure == RunReport::ENDED_NOW => "was ended at once after".to_string(),
@@ -286,12 +297,12 @@ pub(crate) fn summary(report: &RunReport) -> String {
             packets(c.reordered)
         );
     }
-    format!(
-        "{} {ending} {:.3} s. Latency from send to receive; a percentile needs 100 samples beyond it.\n{}{notes}\n",
-        report.waveform,
-        report.duration_s,
-        table.trim_fmt(),
-    )
+    let width = terminal::width();
+    let head = format!(
+        "{} {ending} {:.3} s. Latency from send to receive; a percentile needs 100 samples beyond it.",
+        report.waveform, report.duration_s,
+    );
+    format!("{}\n{}{}\n", wrapped(&head, width, 0), table.render().trim_end(), wrapped(&notes, width, 2))
 }
 
 /// Writes a result as JSON; `-` is standard output.

@@ -45,19 +45,12 @@ struct Server {
 }
 
 pub(crate) fn services(arguments: &ServicesArguments) -> Exit {
-    // The same default as in `Node::new`.
-    let from_environment = || std::env::var("STRIPLINE_DOMAIN").unwrap_or_else(|_| "default".into());
-    let domain = arguments.domain.clone().unwrap_or_else(from_environment);
-    let topics = match std::env::var_os("STRIPLINE_TOPICS").map(|path| Topics::load(path.as_ref())) {
-        None => Topics::default(),
-        Some(Ok(topics)) => topics,
-        Some(Err(error)) => return report_error(&error, Exit::Usage),
-    };
-    let found = Node::join(&domain, topics).and_then(|node| Ok(described(&node, &discovered(&node)?)));
+    let domain = domain(arguments.domain.as_deref());
+    let found = join(&domain)
+        .and_then(|node| discovered(&node).map(|offers| described(&node, &offers)).map_err(of_domain));
     let services = match found {
         Ok(services) => services,
-        Err(error @ Error::System { .. }) => return report_error(&error, Exit::Failure),
-        Err(error) => return report_error(&error, Exit::Usage),
+        Err(exit) => return exit,
     };
     if arguments.json {
         return match serde_json::to_string_pretty(&services) {
@@ -78,6 +71,28 @@ pub(crate) fn services(arguments: &ServicesArguments) -> Exit {
     print(&texts.join("\n"))
 }
 
+/// Returns the domain named, or that of the environment: the same default as in `Node::new`.
+pub(crate) fn domain(named: Option<&str>) -> String {
+    let from_environment = || std::env::var("STRIPLINE_DOMAIN").unwrap_or_else(|_| "default".into());
+    named.map_or_else(from_environment, Into::into)
+}
+
+/// Joins a domain, with the topics file of the environment.
+pub(crate) fn join(domain: &str) -> Result<Node, Exit> {
+    let topics = match std::env::var_os("STRIPLINE_TOPICS").map(|path| Topics::load(path.as_ref())) {
+        None => Topics::default(),
+        Some(Ok(topics)) => topics,
+        Some(Err(error)) => return Err(report_error(&error, Exit::Usage)),
+    };
+    Node::join(domain, topics).map_err(of_domain)
+}
+
+/// Reports an error of a domain: of the system, or a wrong name.
+fn of_domain(error: Error) -> Exit {
+    let exit = if matches!(error, Error::System { .. }) { Exit::Failure } else { Exit::Usage };
+    report_error(&error, exit)
+}
+
 fn report_error(error: &Error, exit: Exit) -> Exit {
     for line in error.to_string().lines() {
         complain!("error: {}", printable(line, TEXT_MAX));
@@ -86,7 +101,7 @@ fn report_error(error: &Error, exit: Exit) -> Exit {
 }
 
 /// Returns the servers discovered, once no more of them appear.
-fn discovered(node: &Node) -> stripline::Result<Vec<ServerOffer>> {
+pub(crate) fn discovered(node: &Node) -> stripline::Result<Vec<ServerOffer>> {
     let end = Instant::now() + DISCOVERY_MAX;
     let (mut offers, mut since) = (Vec::new(), Instant::now());
     loop {

@@ -1,39 +1,93 @@
 //! `stripline components` and `stripline transports`.
 
+use std::collections::BTreeMap;
 use std::io::Write;
+use std::path::Path;
 
-use comfy_table::{ContentArrangement, Table, presets};
-use stripline::component::Registry;
+use serde_json::json;
+use stripline::component::{ComponentSpec, Registry};
 use stripline::transport;
-use stripline_waveform::internal::{render_component, render_component_list, suggestion};
+use stripline_waveform::internal::{describe, render_component, render_component_list, suggestion};
+use stripline_waveform::{Catalog, Overrides, load};
 
 use crate::Exit;
+use crate::arguments::{ComponentsArguments, TransportsArguments};
+use crate::control::print_json;
 use crate::format::printable;
+use crate::run::transport_names;
+use crate::table::Table;
+use crate::terminal;
 
-pub(crate) fn components(name: Option<&str>, registry: &Registry) -> Exit {
-    match name {
-        None => print(&render_component_list(registry.specs().values())),
-        Some(name) => match registry.specs().get(name) {
-            Some(spec) => print(&render_component(spec)),
-            None => {
-                let known: Vec<&str> = registry.specs().keys().map(String::as_str).collect();
-                let meant = suggestion(name, known.iter().copied());
-                let remedy = meant.map_or_else(
-                    || format!("there are {}", known.join(", ")),
-                    |meant| format!("did you mean `{meant}`?"),
-                );
-                complain!("error: there is no stock component `{}`; {remedy}", printable(name, 60));
-                Exit::Usage
-            }
-        },
+pub(crate) fn components(arguments: &ComponentsArguments, registry: &Registry) -> Exit {
+    let name = match &arguments.name {
+        None if arguments.json => return print_json(&registry.specs().values().collect::<Vec<_>>()),
+        None => return print(&render_component_list(registry.specs().values(), terminal::width())),
+        Some(name) => name,
+    };
+    if name.ends_with(".toml") {
+        return components_of(Path::new(name), arguments.json, registry);
+    }
+    let spec = if name.contains('/') {
+        describe(Path::new(name)).map_err(|error| format!("{error}; {}", error.remedy()))
+    } else {
+        registry.specs().get(name).cloned().ok_or_else(|| {
+            let known: Vec<&str> = registry.specs().keys().map(String::as_str).collect();
+            let remedy = match suggestion(name, known.iter().copied()) {
+                Some(meant) => format!("did you mean `{meant}`?"),
+                None if Path::new(name).is_file() => format!("for the executable here: ./{name}"),
+                None => format!("there are {}", known.join(", ")),
+            };
+            format!("there is no stock component `{}`; {remedy}", printable(name, 60))
+        })
+    };
+    match spec {
+        Ok(spec) if arguments.json => print_json(&spec),
+        Ok(spec) => print(&render_component(&spec, terminal::width())),
+        Err(error) => {
+            complain!("error: {error}");
+            Exit::Usage
+        }
     }
 }
 
-pub(crate) fn transports() -> Exit {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING);
-    table.set_content_arrangement(ContentArrangement::Disabled);
-    let titles = [
+/// Shows the components that a waveform file uses, each type once.
+fn components_of(file: &Path, is_json: bool, registry: &Registry) -> Exit {
+    let names = transport_names();
+    let catalog = Catalog::new(registry.specs(), &names);
+    let waveform = match load(file, &Overrides::default(), &catalog) {
+        Ok((waveform, _)) => waveform,
+        Err(found) => {
+            complain!("{}", found.render(terminal::is_stderr_coloured()).trim_end());
+            return Exit::Usage;
+        }
+    };
+    let specs: BTreeMap<&str, &ComponentSpec> =
+        waveform.components.iter().map(|component| (&*component.spec.name, &component.spec)).collect();
+    if is_json {
+        return print_json(&specs.values().collect::<Vec<_>>());
+    }
+    let texts: Vec<String> = specs.values().map(|spec| render_component(spec, terminal::width())).collect();
+    print(&texts.join("\n"))
+}
+
+pub(crate) fn transports(arguments: &TransportsArguments) -> Exit {
+    if arguments.json {
+        let all = transport::all().map(|t| {
+            json!({
+                "name": t.name,
+                "description": t.summary,
+                "reach": t.reach.to_string(),
+                "copies": t.copies,
+                "scopes": t.scopes.iter().map(|scope| scope.as_str()).collect::<Vec<_>>(),
+                "overflow": t.overflows.iter().map(|overflow| overflow.as_str()).collect::<Vec<_>>(),
+                "flow": t.flows.iter().map(|flow| flow.as_str()).collect::<Vec<_>>(),
+                "depth_bounds": t.depth,
+                "open_to": t.trust,
+            })
+        });
+        return print_json(&all.collect::<Vec<_>>());
+    }
+    let mut table = Table::new(&[
         "NAME",
         "DESCRIPTION",
         "REACH",
@@ -43,13 +97,12 @@ pub(crate) fn transports() -> Exit {
         "FLOW CONTROL",
         "DEPTH BOUNDS",
         "OPEN TO",
-    ];
-    table.set_header(titles);
+    ]);
     for t in transport::all() {
         let scopes: Vec<&str> = t.scopes.iter().map(|s| s.as_str()).collect();
         let flows: Vec<&str> = t.flows.iter().map(|f| f.as_str()).collect();
         let overflows: Vec<&str> = t.overflows.iter().map(|o| o.as_str()).collect();
-        table.add_row([
+        table.add([
             t.name,
             t.summary,
             &t.reach.to_string(),
@@ -61,17 +114,35 @@ pub(crate) fn transports() -> Exit {
             t.trust,
         ]);
     }
-    print(&format!("{}\n", table.trim_fmt()))
+    print(&table.render())
 }
 
 /// Writes to standard output. A reader that closes it early (`| head`) is no failure.
 pub(crate) fn print(text: &str) -> Exit {
-    match std::io::stdout().write_all(text.as_bytes()) {
-        Ok(()) => Exit::Clean,
-        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Exit::Clean,
+    match print_while_read(text) {
+        Printed::All | Printed::Unread => Exit::Clean,
+        Printed::Failed => Exit::Failure,
+    }
+}
+
+/// The outcome of a write to standard output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Printed {
+    All,
+    /// Its reader has gone: what prints repeatedly ends.
+    Unread,
+    /// The error has been printed.
+    Failed,
+}
+
+/// Writes to standard output, and distinguishes a reader that has closed it.
+pub(crate) fn print_while_read(text: &str) -> Printed {
+    match std::io::stdout().write_all(text.as_bytes()).and_then(|()| std::io::stdout().flush()) {
+        Ok(()) => Printed::All,
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Printed::Unread,
         Err(error) => {
             complain!("error: cannot write to standard output: {error}");
-            Exit::Failure
+            Printed::Failed
         }
     }
 }

@@ -38,7 +38,7 @@ fn of_several_with_one_name_one_is_chosen_by_its_process() {
     for (command, arguments) in
         [("get", &[][..]), ("set", &["tone.amplitude=2"]), ("stop", &[]), ("test", &["filter"])]
     {
-        file.ask(command, arguments).says(1, &["2 waveforms", &pids[0], &pids[1], "--pid"]);
+        file.ask(command, arguments).says(2, &["2 waveforms", &pids[0], &pids[1], "--pid"]);
     }
     // Each has a heading of its own, and can be selected alone.
     let listed = run(&["ls", &file.name]).stdout;
@@ -48,7 +48,7 @@ fn of_several_with_one_name_one_is_chosen_by_its_process() {
     let listed = run(&["ls", "--pid", &pids[0]]).stdout;
     assert!(listed.contains(&pids[0]) && !listed.contains(&pids[1]), "{listed}");
     assert!(listed.contains("fir-filter"), "{listed}");
-    run(&["ls", "--pid", "1"]).says(1, &["no waveform of this user runs in process 1"]);
+    run(&["ls", "--pid", "1"]).says(2, &["no waveform of this user runs in process 1"]);
     // The ports of each can be, too.
     let ports = |filter: &str| run(&["ps", filter]).stdout.matches("tone.out").count();
     wait_until("both are shown", || ports(&file.name) >= 2);
@@ -56,7 +56,7 @@ fn of_several_with_one_name_one_is_chosen_by_its_process() {
     file.ask("set", &["--pid", &pids[0], "tone.amplitude=2"]).says(0, &[]);
     file.ask("get", &["--pid", &pids[0], "tone.amplitude"]).prints("2\n");
     file.ask("get", &["--pid", &pids[1], "tone.amplitude"]).prints("1\n");
-    file.ask("get", &["--pid", "1"]).says(1, &["no waveform", "in process 1", &pids[0]]);
+    file.ask("get", &["--pid", "1"]).says(2, &["no waveform", "in process 1", &pids[0]]);
     file.ask("stop", &["--pid", &pids[0]]).says(0, &[]);
     // The name alone is unambiguous again.
     file.ask("stop", &[]).says(0, &[]);
@@ -150,7 +150,7 @@ fn forged_launchers_are_told_apart() {
     assert!(!listed.stderr.contains('\u{1b}'), "{:?}", listed.stderr);
     assert!(listed.stdout.contains(&file.name));
     file.ask("get", &["tone.amplitude"]).says(0, &[]);
-    run(&["get", "no-such-waveform"]).says(1, &["no waveform", &format!("process {me} does not answer")]);
+    run(&["get", "no-such-waveform"]).says(2, &["no waveform", &format!("process {me} does not answer")]);
 }
 
 #[test]
@@ -170,7 +170,7 @@ fn another_user_is_not_answered() {
         println!("NOT TESTED: another user cannot start the command where it was built");
         return;
     };
-    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(output.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&output.stderr).contains("of this user is running"));
     let mut play = Command::new(std::env::current_exe().unwrap());
     play.args(["--exact", "another_user_is_not_answered", "--nocapture"]);
@@ -192,10 +192,10 @@ fn ask_as_another_user(name: &str) {
 #[test]
 fn a_waveform_is_not_waited_for_when_it_is_not_there() {
     let printed = run(&["get", "no-such-waveform-anywhere"]);
-    printed.says(1, &["no waveform `no-such-waveform-anywhere` of this user is running"]);
+    printed.says(2, &["no waveform `no-such-waveform-anywhere` of this user is running"]);
     let file = File::radio();
     let _running = file.start(&[], 3);
     let near = format!("{}x", file.name);
-    run(&["stop", &near]).says(1, &["no waveform", &format!("did you mean `{}`?", file.name)]);
-    run(&["ls", "no-such-waveform-anywhere"]).says(1, &["no waveform"]);
+    run(&["stop", &near]).says(2, &["no waveform", &format!("did you mean `{}`?", file.name)]);
+    run(&["ls", "no-such-waveform-anywhere"]).says(2, &["no waveform"]);
 }

@@ -13,5 +13,12 @@ pub mod adsb;
 pub mod components;
 pub mod dsp;
 pub mod formats;
+mod terminal;
 
 pub use components::registry;
+
+/// What the command uses beyond the public interface. Any release may change or remove it.
+#[doc(hidden)]
+pub mod internal {
+    pub use crate::terminal::width;
+}

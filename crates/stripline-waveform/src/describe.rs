@@ -30,7 +30,12 @@ const STDERR_BYTES_MAX: usize = 16 << 10;
 ///
 /// # Errors
 /// The reason that the executable gives no description, with the remedy.
-pub(super) fn describe(executable: &Path) -> Result<ComponentSpec, DescribeError> {
+///
+/// ```
+/// let error = stripline_waveform::internal::describe("no/such/program".as_ref()).unwrap_err();
+/// assert_eq!(error.to_string(), "there is no executable `program`");
+/// ```
+pub fn describe(executable: &Path) -> Result<ComponentSpec, DescribeError> {
     describe_within(executable, TIME_MAX)
 }
 

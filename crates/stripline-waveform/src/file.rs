@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use stripline::component::Value;
@@ -13,12 +13,12 @@ use stripline::terms::LinkOptions;
 use toml::de::DeTable;
 
 use super::diagnostics::{At, Code, Diagnostics, Place, Source};
-use super::text::quoted;
+use super::text::{quoted, suggestion};
 use super::toml_reader::TableReader;
 use super::{Placement, Restart};
 
 /// The largest waveform file, in bytes.
-pub(super) const FILE_BYTES_MAX: usize = 1 << 20;
+pub const FILE_BYTES_MAX: usize = 1 << 20;
 /// The longest line of a waveform file, in bytes.
 const LINE_BYTES_MAX: usize = 1 << 16;
 /// The most components of a waveform.
@@ -89,7 +89,15 @@ impl ConnectionDraft {
 }
 
 /// Reads the bytes of the file, at most [`FILE_BYTES_MAX`].
-pub(super) fn read_bytes(path: &Path) -> Result<Vec<u8>, Diagnostics> {
+///
+/// # Errors
+/// The reason, with the remedy: of a misspelt path, the nearest file.
+///
+/// ```
+/// let found = stripline_waveform::internal::read_bytes("no-such-file.toml".as_ref()).unwrap_err();
+/// assert!(found.to_string().contains("there is no file `no-such-file.toml`"));
+/// ```
+pub fn read_bytes(path: &Path) -> Result<Vec<u8>, Diagnostics> {
     let name = quoted(&path.display().to_string());
     let fail =
         |code, message: String, remedy: &str| Err(unreadable(path, String::new(), 0, code, &message, remedy));
@@ -101,8 +109,12 @@ pub(super) fn read_bytes(path: &Path) -> Result<Vec<u8>, Diagnostics> {
         .and_then(|file| file.take(FILE_BYTES_MAX as u64 + 1).read_to_end(&mut bytes));
     match read {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            let remedy = if path.is_relative() { "the path is relative to the current folder" } else { "" };
-            fail(Code::Unreadable, format!("there is no file {name}"), remedy)
+            let remedy = match nearest(path) {
+                Some(meant) => format!("did you mean {}?", quoted(&meant.display().to_string())),
+                None if path.is_relative() => "the path is relative to the current folder".into(),
+                None => String::new(),
+            };
+            fail(Code::Unreadable, format!("there is no file {name}"), &remedy)
         }
         Err(error) => fail(Code::Unreadable, format!("cannot read {name}: {error}"), ""),
         Ok(_) if bytes.len() > FILE_BYTES_MAX => {
@@ -111,6 +123,29 @@ pub(super) fn read_bytes(path: &Path) -> Result<Vec<u8>, Diagnostics> {
         }
         Ok(_) => Ok(bytes),
     }
+}
+
+/// Returns the TOML file that a path without a file probably means. It is the path with the ending,
+/// or a file of a similar name in its folder.
+///
+/// ```
+/// assert_eq!(stripline_waveform::internal::nearest("no/such/folder/x".as_ref()), None);
+/// ```
+pub fn nearest(path: &Path) -> Option<PathBuf> {
+    // A folder with more files is not searched further.
+    const FILES_MAX: usize = 10_000;
+    let with_ending = PathBuf::from(format!("{}.toml", path.to_str()?));
+    if with_ending.is_file() {
+        return Some(with_ending);
+    }
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let entries = std::fs::read_dir(folder.unwrap_or(Path::new("."))).ok()?;
+    let names = entries.take(FILES_MAX).filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    let mut stems: Vec<String> =
+        names.filter_map(|name| name.strip_suffix(".toml").map(String::from)).collect();
+    stems.sort();
+    let meant = suggestion(path.file_stem()?.to_str()?, stems.iter().map(String::as_str))?;
+    Some(folder.unwrap_or(Path::new("")).join(format!("{meant}.toml")))
 }
 
 /// Returns the text of the file as a source for findings, or a finding when it is not text.

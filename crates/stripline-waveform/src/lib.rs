@@ -32,6 +32,7 @@ mod listing;
 mod overrides;
 mod plan;
 mod resequence_check;
+mod schema;
 mod spec_check;
 mod text;
 mod toml_reader;
@@ -49,7 +50,10 @@ pub use plan::{ComponentPlan, ConnectionPlan, Placement, PortRef, Program, Resta
 /// What the command and tests use beyond the public interface. Any release may change or remove it.
 #[doc(hidden)]
 pub mod internal {
+    pub use crate::describe::describe;
+    pub use crate::file::{FILE_BYTES_MAX, nearest, read_bytes};
     pub use crate::listing::{render_component, render_component_list};
+    pub use crate::schema::{topics_schema, waveform_schema};
     pub use crate::spec_check::check_spec;
-    pub use crate::text::suggestion;
+    pub use crate::text::{suggestion, wrapped};
 }

@@ -2,10 +2,15 @@
 
 use std::fmt::Write;
 
-use stripline::component::{Access, ComponentSpec, Direction, PortSpec, PropertyKind, PropertySpec, Value};
+use stripline::component::{
+    Access, ComponentSpec, Direction, PortSpec, PropertyKind, PropertySpec, TestSpec, Value,
+};
+use unicode_width::UnicodeWidthStr;
+
+use super::text::wrapped;
 
 /// Formats one component as aligned plain text: its ports, its properties, and an example for a
-/// waveform file.
+/// waveform file. In a narrower width than a list needs, each of its rows is a block.
 ///
 /// ```
 /// use stripline::component::{ComponentSpec, PortTypes, PropertySpec};
@@ -14,28 +19,29 @@ use stripline::component::{Access, ComponentSpec, Direction, PortSpec, PropertyK
 /// let spec = ComponentSpec::new("gain", "Multiplies every sample by a factor.")
 ///     .input("in", PortTypes::of::<f32>(), "samples")
 ///     .property(PropertySpec::float("factor", 1.0, "linear gain"));
-/// let text = render_component(&spec);
+/// let text = render_component(&spec, None);
 /// assert!(text.contains("in  input  f32  mandatory, one writer  samples"));
 /// assert!(text.contains("# factor = 1.0"));
 /// ```
-pub fn render_component(spec: &ComponentSpec) -> String {
-    let mut text = format!("{}: {}\n", spec.name, spec.summary);
+pub fn render_component(spec: &ComponentSpec, width: Option<usize>) -> String {
+    let mut text = wrapped(&format!("{}: {}\n", spec.name, spec.summary), width, 2);
     text.push_str("\nPorts\n");
     if spec.ports.is_empty() {
         text.push_str("  none\n");
     }
-    text.push_str(&aligned(spec.ports.iter().map(port_row)));
+    text.push_str(&aligned(spec.ports.iter().map(port_row), width));
     text.push_str("\nProperties\n");
     if spec.properties.is_empty() {
         text.push_str("  none\n");
     }
-    text.push_str(&aligned(spec.properties.iter().map(property_row)));
+    text.push_str(&aligned(spec.properties.iter().map(property_row), width));
     if spec.any_dispatch {
         text.push_str("\nDispatch\n  any: queue, direct, pool(N), pool(N, resequence)\n");
     }
     if !spec.tests.is_empty() {
         text.push_str("\nSelf-tests\n");
-        text.push_str(&aligned(spec.tests.iter().map(|test| [test.name.clone(), test.summary.clone()])));
+        let row = |test: &TestSpec| [test.name.clone(), test.summary.clone()];
+        text.push_str(&aligned(spec.tests.iter().map(row), width));
     }
     text.push_str("\nIn a waveform file\n");
     for line in example(spec).lines() {
@@ -46,15 +52,19 @@ pub fn render_component(spec: &ComponentSpec) -> String {
 }
 
 /// Formats one line for each component: its name, the types of its inputs and outputs, its summary.
+/// In a width that is too narrow for it, a block for each.
 ///
 /// ```
 /// use stripline::component::{ComponentSpec, PortTypes};
 /// use stripline_waveform::internal::render_component_list;
 ///
 /// let spec = ComponentSpec::new("tee", "Copies.").input("in", PortTypes::Any, "").output("out", PortTypes::Any, "");
-/// assert_eq!(render_component_list([&spec]), "tee  in: any -> out: any  Copies.\n");
+/// assert_eq!(render_component_list([&spec], None), "tee  in: any -> out: any  Copies.\n");
 /// ```
-pub fn render_component_list<'a>(specs: impl IntoIterator<Item = &'a ComponentSpec>) -> String {
+pub fn render_component_list<'a>(
+    specs: impl IntoIterator<Item = &'a ComponentSpec>,
+    width: Option<usize>,
+) -> String {
     let row = |spec: &ComponentSpec| {
         let ports = |direction| {
             let ports = spec.ports.iter().filter(|port| port.direction == direction);
@@ -70,7 +80,7 @@ pub fn render_component_list<'a>(specs: impl IntoIterator<Item = &'a ComponentSp
         };
         [spec.name.clone(), flow, spec.summary.clone()]
     };
-    let indented = aligned(specs.into_iter().map(row));
+    let indented = aligned(specs.into_iter().map(row), width.map(|width| width + 2));
     indented.lines().map(|line| format!("{}\n", &line[2..])).collect()
 }
 
@@ -110,16 +120,27 @@ fn property_row(property: &PropertySpec) -> [String; 6] {
     [name, kind, default, allowed, access.into(), property.summary.clone()]
 }
 
-/// Formats rows as lines, each column as wide as its widest text, indented by two.
-fn aligned<const N: usize>(rows: impl Iterator<Item = [String; N]>) -> String {
+/// Formats rows as lines, each column as wide as its widest text, indented by two. Where that is
+/// too wide, each row is a block: its last text stands below the others.
+fn aligned<const N: usize>(rows: impl Iterator<Item = [String; N]>, width: Option<usize>) -> String {
     let rows: Vec<[String; N]> = rows.collect();
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-    let widths: [usize; N] = std::array::from_fn(width);
+    let widest = |column: usize| rows.iter().map(|row| row[column].width()).max().unwrap_or(0);
+    let widths: [usize; N] = std::array::from_fn(widest);
+    let needed: usize = widths.iter().filter(|width| **width > 0).map(|width| width + 2).sum();
     let mut text = String::new();
     for row in &rows {
+        if width.is_some_and(|width| needed > width) {
+            let cells: Vec<&str> = row.iter().map(String::as_str).filter(|cell| !cell.is_empty()).collect();
+            let (last, first) = cells.split_last().unwrap_or((&"", &[]));
+            for (line, indent) in [(format!("  {}", first.join("  ")), 4), (format!("      {last}"), 8)] {
+                text += &wrapped(&line, width, indent);
+                text.push('\n');
+            }
+            continue;
+        }
         let mut line = String::new();
         for (cell, width) in row.iter().zip(widths).filter(|(_, width)| *width > 0) {
-            let _ = write!(line, "  {cell:<width$}");
+            let _ = write!(line, "  {cell}{:space$}", "", space = width - cell.width());
         }
         let _ = writeln!(text, "{}", line.trim_end());
     }

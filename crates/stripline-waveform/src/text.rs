@@ -1,4 +1,6 @@
-//! Text helpers for findings and errors: quoted names, lists, and suggestions.
+//! Text helpers for findings and errors: quoted names, lists, suggestions, and lines of a width.
+
+use unicode_width::UnicodeWidthStr;
 
 /// Quotes a user's text for a sentence: on one line, and not too long.
 pub(super) fn quoted(text: &str) -> String {
@@ -78,6 +80,37 @@ pub(super) fn did_you_mean<'a>(
         None if known.clone().into_iter().next().is_none() => String::new(),
         None => format!("{there_is} {}", listed(known, "and")),
     }
+}
+
+/// Breaks lines at spaces so that they fit into `width` columns; the further lines are indented. A
+/// word that is longer has a line of its own. `None`: no limit.
+///
+/// ```
+/// use stripline_waveform::internal::wrapped;
+///
+/// assert_eq!(wrapped("  one two three", Some(9), 4), "  one two\n    three");
+/// assert_eq!(wrapped("one two", None, 0), "one two");
+/// ```
+pub fn wrapped(text: &str, width: Option<usize>, indent: usize) -> String {
+    let Some(width) = width else { return text.into() };
+    let mut lines = Vec::new();
+    for line in text.split('\n') {
+        // The spaces before the first word stay; so do several between two words.
+        let start = line.len() - line.trim_start().len();
+        let (mut current, mut is_begun) = (line[..start].to_string(), false);
+        for word in line[start..].split(' ') {
+            if is_begun && current.width() + 1 + word.width() > width {
+                lines.push(current.trim_end().to_string());
+                current = " ".repeat(indent);
+            } else if is_begun {
+                current.push(' ');
+            }
+            current += word;
+            is_begun = true;
+        }
+        lines.push(current);
+    }
+    lines.join("\n")
 }
 
 /// Formats `1 error`, `2 errors`.

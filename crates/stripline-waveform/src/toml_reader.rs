@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde_json::{Map, json};
 use stripline::component::Value;
 use stripline::internal::units;
 use stripline::node::Dispatch;
@@ -43,17 +44,60 @@ pub(super) struct TableReader<'r, 't> {
     keys: Vec<&'static str>,
     /// The place of each value.
     places: BTreeMap<&'static str, Place>,
+    /// What each key takes, as JSON schema: only while a schema is made.
+    shapes: Option<Map<String, serde_json::Value>>,
+}
+
+/// Returns the JSON schema of a waveform file.
+pub(super) fn waveform_shape() -> serde_json::Value {
+    let mut schema = shape(&["component"], |table| table.draft());
+    schema["$schema"] = "https://json-schema.org/draft/2020-12/schema".into();
+    schema["title"] = "Stripline waveform file".into();
+    schema
+}
+
+/// Returns the JSON schemas of the options of a link, by key.
+pub(super) fn link_option_shapes() -> serde_json::Value {
+    shape(&[], |table| table.options())["properties"].take()
+}
+
+/// Returns the JSON schema of a table, from the keys that its reader asks for.
+fn shape<T>(required: &[&str], read: impl FnOnce(&mut TableReader) -> T) -> serde_json::Value {
+    let source = Source::file(String::new(), String::new());
+    let (mut found, entries) = (Diagnostics::default(), DeTable::new());
+    let mut table = TableReader::new(&source, &mut found, &entries);
+    table.shapes = Some(Map::new());
+    read(&mut table);
+    json!({
+        "type": "object",
+        "properties": table.shapes,
+        "required": required,
+        "additionalProperties": false,
+    })
 }
 
 impl<'r, 't> TableReader<'r, 't> {
     pub(super) fn new(source: &'r Arc<Source>, found: &'r mut Diagnostics, entries: &'t DeTable<'t>) -> Self {
-        Self { source, found, entries, keys: Vec::new(), places: BTreeMap::new() }
+        Self { source, found, entries, keys: Vec::new(), places: BTreeMap::new(), shapes: None }
     }
 
     /// Reads the whole file; `None` when it is far too large.
     pub(super) fn draft(&mut self) -> Option<Draft> {
-        let [waveform, component, connection] =
-            ["waveform", "component", "connection"].map(|key| self.value(key));
+        let waveform = self.value("waveform", || shape(&[], |table| table.waveform()));
+        let component = self.value("component", || {
+            let mut component = shape(&[], |table| table.component_draft(table.no_name()));
+            component["oneOf"] = json!([{ "required": ["type"] }, { "required": ["exec"] }]);
+            json!({
+                "type": "object",
+                "minProperties": 1,
+                "propertyNames": { "pattern": format!("^[A-Za-z0-9_-]{{1,{NAME_BYTES_MAX}}}$") },
+                "additionalProperties": component,
+            })
+        });
+        let connection = self.value(
+            "connection",
+            || json!({ "type": "array", "items": shape(&["from", "to"], |table| table.connection_keys()) }),
+        );
         for (item, max, noun) in
             [(component, COMPONENTS_MAX, "component"), (connection, CONNECTIONS_MAX, "connection")]
         {
@@ -69,7 +113,8 @@ impl<'r, 't> TableReader<'r, 't> {
                 return None;
             }
         }
-        let (name, description) = waveform.map(|item| self.waveform(item)).unwrap_or_default();
+        let table = waveform.and_then(|item| self.table(item, "waveform"));
+        let (name, description) = table.map(|mut table| table.waveform()).unwrap_or_default();
         let components = component.map(|item| self.components(item)).unwrap_or_default();
         let connections = connection.map(|item| self.connections(item)).unwrap_or_default();
         self.unknown_keys();
@@ -79,18 +124,17 @@ impl<'r, 't> TableReader<'r, 't> {
         Some(Draft { name, description, components, connections })
     }
 
-    fn waveform(&mut self, item: &Item) -> (Option<String>, String) {
-        let Some(mut table) = self.table(item, "waveform") else { return Default::default() };
-        let name = table.text("name");
-        name.iter().for_each(|name| table.check_name(name));
-        let description = table.text("description");
+    fn waveform(&mut self) -> (Option<String>, String) {
+        let name = self.text("name");
+        name.iter().for_each(|name| self.check_name(name));
+        let description = self.text("description");
         // It is printed on terminals.
         let is_long = |text: &str| text.len() > DESCRIPTION_BYTES_MAX || text.chars().any(char::is_control);
         if let Some(at) = description.as_ref().filter(|at| is_long(&at.value)) {
             let remedy = format!("write one line of at most {DESCRIPTION_BYTES_MAX} bytes");
-            table.found.error(Code::BadValue, &at.place, "`description` is not one short line", remedy);
+            self.found.error(Code::BadValue, &at.place, "`description` is not one short line", remedy);
         }
-        table.unknown_keys();
+        self.unknown_keys();
         (name.map(|at| at.value), description.map(|at| at.value).unwrap_or_default())
     }
 
@@ -111,27 +155,31 @@ impl<'r, 't> TableReader<'r, 't> {
             return None;
         };
         self.check_name(&name);
-        let mut table = TableReader::new(self.source, self.found, entries);
-        Some(ComponentDraft {
+        Some(TableReader::new(self.source, self.found, entries).component_draft(name))
+    }
+
+    fn component_draft(&mut self, name: At<String>) -> ComponentDraft {
+        ComponentDraft {
             name,
-            has_program: entries.contains_key("type") || entries.contains_key("exec"),
-            stock: table.text("type"),
-            executable: table.text("exec"),
-            placement: table.word("placement", &Placement::ALL, Placement::as_str),
-            restart: table.word("restart", &Restart::ALL, Restart::as_str),
-            priority: table.number("priority", 1, 99),
-            cpus: table.cpus(),
-            dispatch: table.dispatch(),
-            properties: table.properties(),
+            has_program: self.entries.contains_key("type") || self.entries.contains_key("exec"),
+            stock: self.text("type"),
+            executable: self.text("exec"),
+            placement: self.word("placement", &Placement::ALL, Placement::as_str),
+            restart: self.word("restart", &Restart::ALL, Restart::as_str),
+            priority: self.number("priority", 1, 99),
+            cpus: self.cpus(),
+            dispatch: self.dispatch(),
+            properties: self.properties(),
             // Last: all other keys have been read.
-            unknown_keys: table.unknown(),
-            keys: table.keys,
-            places: table.places,
-        })
+            unknown_keys: self.unknown(),
+            keys: std::mem::take(&mut self.keys),
+            places: std::mem::take(&mut self.places),
+        }
     }
 
     fn properties(&mut self) -> Vec<Property> {
-        let item = self.value("properties");
+        let scalar = || json!({ "type": ["boolean", "integer", "number", "string"] });
+        let item = self.value("properties", || json!({ "type": "object", "additionalProperties": scalar() }));
         let Some(mut table) = item.and_then(|item| self.table(item, "properties")) else { return Vec::new() };
         let entries = table.entries;
         let property = |(key, item): (&Key, &Item)| Property {
@@ -157,7 +205,11 @@ impl<'r, 't> TableReader<'r, 't> {
     }
 
     fn cpus(&mut self) -> Vec<At<usize>> {
-        let Some(item) = self.value("cpu") else { return Vec::new() };
+        let shape = || {
+            let one = json!({ "type": "integer", "minimum": 0, "maximum": CPU_MAX });
+            json!({ "anyOf": [one, { "type": "array", "items": one, "minItems": 1 }] })
+        };
+        let Some(item) = self.value("cpu", shape) else { return Vec::new() };
         let one = std::slice::from_ref(item);
         let items = item.get_ref().as_array().map_or(one, |items| items.iter().as_slice());
         if items.is_empty() {
@@ -191,8 +243,7 @@ impl<'r, 't> TableReader<'r, 't> {
 
     fn connection(&mut self, item: &Item) -> Option<ConnectionDraft> {
         let mut table = self.table(item, "connection")?;
-        let [from, to, transport] = ["from", "to", "transport"].map(|key| table.text(key));
-        let options = table.options();
+        let ([from, to, transport], options) = table.connection_keys();
         for key in ["from", "to"] {
             if !table.entries.contains_key(key) {
                 let example = if key == "from" { "from = \"source.out\"" } else { "to = \"sink.in\"" };
@@ -203,6 +254,11 @@ impl<'r, 't> TableReader<'r, 't> {
         table.unknown_keys();
         let place = table.place(item.span());
         Some(ConnectionDraft { place, from, to, transport, options, places: table.places })
+    }
+
+    fn connection_keys(&mut self) -> ([Option<At<String>>; 3], LinkOptions) {
+        let names = ["from", "to", "transport"].map(|key| self.text(key));
+        (names, self.options())
     }
 
     fn options(&mut self) -> LinkOptions {
@@ -238,10 +294,10 @@ impl<'r, 't> TableReader<'r, 't> {
 
     fn resequence(&mut self) -> Option<Resequence> {
         const EXAMPLE: &str = "write resequence = { window = 4096, skip-after-ms = 1000 }";
-        let item = self.value("resequence")?;
+        let shape = || shape(&["window", "skip-after-ms"], |table| table.resequence_keys());
+        let item = self.value("resequence", shape)?;
         let mut table = self.table(item, "resequence")?;
-        let window = table.number("window", 1, Resequence::WINDOW_MAX);
-        let skip_after_ms = table.number("skip-after-ms", 0, Resequence::SKIP_AFTER_MS_MAX);
+        let (window, skip_after_ms) = table.resequence_keys();
         for key in ["window", "skip-after-ms"] {
             if !table.entries.contains_key(key) {
                 table.error(Code::MissingKey, item, format!("`resequence` has no `{key}`"), EXAMPLE);
@@ -252,9 +308,19 @@ impl<'r, 't> TableReader<'r, 't> {
         Resequence::new(window?, Duration::from_millis(skip_after_ms?)).ok()
     }
 
+    fn resequence_keys(&mut self) -> (Option<usize>, Option<u64>) {
+        let window = self.number("window", 1, Resequence::WINDOW_MAX);
+        (window, self.number("skip-after-ms", 0, Resequence::SKIP_AFTER_MS_MAX))
+    }
+
     fn buffer(&mut self) -> Option<u32> {
         const EXAMPLE: &str = "write it as \"2MiB\", \"512KiB\" or 2097152";
-        let item = self.value("buffer")?;
+        let shape = || {
+            let (min, max) = (LinkOptions::BUFFER_MIN, LinkOptions::BUFFER_MAX);
+            let number = json!({ "type": "integer", "minimum": min, "maximum": max });
+            json!({ "anyOf": [number, { "type": "string", "pattern": "^[0-9]+ *([KMG]iB)?$" }] })
+        };
+        let item = self.value("buffer", shape)?;
         let bytes = match item.get_ref() {
             DeValue::Integer(_) => self.whole(item)?.try_into().ok(),
             DeValue::String(text) => bytes_of(text),
@@ -281,9 +347,17 @@ impl<'r, 't> TableReader<'r, 't> {
 
     // The following functions read one value of one kind.
 
-    /// Returns the value of a key, which the table may have.
-    fn value(&mut self, key: &'static str) -> Option<&'t Item<'t>> {
+    /// Returns the value of a key, which the table may have. `shape` is the JSON schema of the
+    /// values that it takes.
+    fn value(
+        &mut self,
+        key: &'static str,
+        shape: impl FnOnce() -> serde_json::Value,
+    ) -> Option<&'t Item<'t>> {
         self.keys.push(key);
+        if let Some(shapes) = &mut self.shapes {
+            shapes.insert(key.into(), shape());
+        }
         let item = self.entries.get(key)?;
         self.places.insert(key, self.place(item.span()));
         Some(item)
@@ -298,7 +372,15 @@ impl<'r, 't> TableReader<'r, 't> {
     }
 
     fn text(&mut self, key: &'static str) -> Option<At<String>> {
-        let item = self.value(key)?;
+        self.text_shaped(key, || json!({ "type": "string" }))
+    }
+
+    fn text_shaped(
+        &mut self,
+        key: &'static str,
+        shape: impl FnOnce() -> serde_json::Value,
+    ) -> Option<At<String>> {
+        let item = self.value(key, shape)?;
         let text = item.get_ref().as_str();
         if text.is_none() {
             self.kind(item, key, "a text");
@@ -308,7 +390,7 @@ impl<'r, 't> TableReader<'r, 't> {
 
     /// Reads a boolean, which is false when it is left out.
     fn truth(&mut self, key: &'static str) -> bool {
-        let Some(item) = self.value(key) else { return false };
+        let Some(item) = self.value(key, || json!({ "type": "boolean" })) else { return false };
         let value = item.get_ref().as_bool();
         if value.is_none() {
             self.kind(item, key, "true or false");
@@ -317,7 +399,8 @@ impl<'r, 't> TableReader<'r, 't> {
     }
 
     fn number<T: TryFrom<i64>>(&mut self, key: &'static str, min: i64, max: u32) -> Option<T> {
-        self.value(key).and_then(|item| self.integer(item, key, min, max.into()))
+        let shape = || json!({ "type": "integer", "minimum": min, "maximum": max });
+        self.value(key, shape).and_then(|item| self.integer(item, key, min, max.into()))
     }
 
     fn integer<T: TryFrom<i64>>(&mut self, item: &Item, key: &str, min: i64, max: i64) -> Option<T> {
@@ -355,7 +438,8 @@ impl<'r, 't> TableReader<'r, 't> {
     }
 
     fn word<T: Copy>(&mut self, key: &'static str, all: &[T], as_str: fn(T) -> &'static str) -> Option<T> {
-        let text = self.text(key)?;
+        let shape = || json!({ "enum": all.iter().map(|value| as_str(*value)).collect::<Vec<_>>() });
+        let text = self.text_shaped(key, shape)?;
         let known = all.iter().copied().find(|value| as_str(*value) == text.value);
         if known.is_none() {
             let message = format!("`{key}` cannot be {}", quoted(&text.value));
@@ -368,6 +452,11 @@ impl<'r, 't> TableReader<'r, 't> {
     /// Returns a key of the user's own.
     fn name(&self, key: &Key) -> At<String> {
         At { value: key.get_ref().to_string(), place: self.place(key.span()) }
+    }
+
+    /// Returns the name of a table that is read only for its schema.
+    fn no_name(&self) -> At<String> {
+        At { value: String::new(), place: self.place(0..0) }
     }
 
     fn check_name(&mut self, name: &At<String>) {

@@ -318,9 +318,9 @@ fn colours_are_only_added() {
 #[test]
 fn components_are_listed_as_before() {
     let stock = stock();
-    assert_snapshot("component-list.txt", &render_component_list(stock.values()));
+    assert_snapshot("component-list.txt", &render_component_list(stock.values(), None));
     let registered: String = ["clock", "file-source", "tone", "null-sink"]
-        .map(|name| render_component(&stock[name]))
+        .map(|name| render_component(&stock[name], None))
         .join("----\n");
     assert_snapshot("components.txt", &registered);
 }
@@ -328,7 +328,7 @@ fn components_are_listed_as_before() {
 #[test]
 fn the_example_of_a_component_is_a_valid_table() {
     for spec in stock().values() {
-        let text = render_component(spec);
+        let text = render_component(spec, None);
         let example = text.split("In a waveform file\n").nth(1).unwrap();
         for example in [example.to_owned(), example.replace("# ", "")] {
             // Alone its ports are not connected; all other checks must pass.

@@ -79,6 +79,11 @@ macro_rules! words {
         #[serde(rename_all = "kebab-case")]
         pub enum $type { $($(#[$variant_doc])* $variant,)* }
 
+        impl $type {
+            /// All words, as an experiment file has them.
+            pub(super) const WORDS: &[&str] = &[$($word),*];
+        }
+
         impl fmt::Display for $type {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str(match self { $(Self::$variant => $word,)* })

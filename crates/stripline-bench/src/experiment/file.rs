@@ -9,7 +9,7 @@ use stripline::payload;
 use stripline::terms::Resequence;
 use stripline::terms::Scope;
 use stripline::transport::{self, Reach};
-use stripline_waveform::internal::suggestion;
+use stripline_waveform::internal::{nearest, suggestion};
 
 use super::case::{Dispatch, ExperimentCase, ExperimentTarget, Order, Placement, PublishedFigure, Work};
 use super::problems::Problems;
@@ -22,18 +22,18 @@ const CASES_MAX: usize = 1024;
 const LINE_BYTES_MAX: usize = 1 << 16;
 const NAME_BYTES_MAX: usize = 64;
 const TEXT_BYTES_MAX: usize = 500;
-const STAGES_MAX: i64 = 64;
-const PACKETS_MAX: i64 = 1_000_000;
+pub(super) const STAGES_MAX: i64 = 64;
+pub(super) const PACKETS_MAX: i64 = 1_000_000;
 /// A packet contains its number.
-const SIZE_MIN: i64 = 8;
-const SIZE_MAX: i64 = 1 << 26;
-const MS_MAX: f64 = 60_000.0;
-const WINDOW_MAX: i64 = Resequence::WINDOW_MAX as i64;
-const SKIP_AFTER_MS_MAX: f64 = Resequence::SKIP_AFTER_MS_MAX as f64;
-const REPEATS_MAX: i64 = 1000;
-const COUNT_MAX: i64 = 1_000_000_000;
-const RATIO_MAX: f64 = 1e6;
-const PUBLISHED_MS_MAX: f64 = 1e9;
+pub(super) const SIZE_MIN: i64 = 8;
+pub(super) const SIZE_MAX: i64 = 1 << 26;
+pub(super) const MS_MAX: f64 = 60_000.0;
+pub(super) const WINDOW_MAX: i64 = Resequence::WINDOW_MAX as i64;
+pub(super) const SKIP_AFTER_MS_MAX: f64 = Resequence::SKIP_AFTER_MS_MAX as f64;
+pub(super) const REPEATS_MAX: i64 = 1000;
+pub(super) const COUNT_MAX: i64 = 1_000_000_000;
+pub(super) const RATIO_MAX: f64 = 1e6;
+pub(super) const PUBLISHED_MS_MAX: f64 = 1e9;
 
 /// A parsed experiment file.
 ///
@@ -90,7 +90,11 @@ impl Experiment {
             .and_then(|file| file.take(FILE_BYTES_MAX as u64 + 1).read_to_end(&mut bytes));
         if let Err(error) = read {
             let message = format!("cannot read the experiment file: {error}");
-            return Err(Problems::whole(&name, message, "name a file such as experiments/e1-messaging.toml"));
+            let remedy = match nearest(path).filter(|_| error.kind() == std::io::ErrorKind::NotFound) {
+                Some(meant) => format!("did you mean `{}`?", meant.display()),
+                None => "name a file such as experiments/e1-messaging.toml".into(),
+            };
+            return Err(Problems::whole(&name, message, &remedy));
         }
         match String::from_utf8(bytes) {
             Ok(text) => Self::parse(&text, &name),

@@ -24,6 +24,7 @@ mod launch;
 mod plot;
 mod problems;
 mod report;
+mod schema;
 mod sequence;
 mod stage;
 mod tables;
@@ -34,8 +35,9 @@ pub(crate) use child::child_if_launched;
 pub use file::Experiment;
 pub use html::html;
 pub use ideal::{Shape, ideal};
-pub use problems::Problems;
+pub use problems::{ExperimentProblem, Problems};
 pub use report::{CaseReport, ExperimentReport, ExperimentRun, Sends, StageReport, Status};
+pub use schema::schema;
 pub use verdict::{Verdict, VerdictOutcome};
 
 use std::path::PathBuf;

@@ -22,6 +22,30 @@ pub struct Problems {
     list: Vec<Finding>,
 }
 
+/// One problem of an experiment file.
+///
+/// ```
+/// use stripline_bench::experiment::Experiment;
+///
+/// let problems = Experiment::parse("[experiment]\nname = 'x'\n", "x.toml").unwrap_err();
+/// let problem = problems.iter().next().expect("it has no case");
+/// assert_eq!((problem.message, problem.span), ("the experiment has no case", 0..0));
+/// assert!(problem.remedy.contains("[[case]]"));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExperimentProblem<'a> {
+    /// The problem in one sentence.
+    pub message: &'a str,
+    /// The remedy; empty when the message suffices.
+    pub remedy: &'a str,
+    /// The range of bytes in the file.
+    pub span: Range<usize>,
+    /// The line of its start, from 1.
+    pub line: usize,
+    /// The column of its start in characters, from 1.
+    pub column: usize,
+}
+
 #[derive(Clone, Debug)]
 struct Finding {
     span: Range<usize>,
@@ -70,6 +94,29 @@ impl Problems {
     /// Returns the number of problems.
     pub fn len(&self) -> usize {
         self.list.len()
+    }
+
+    /// Returns the problems, in the order of the file.
+    ///
+    /// ```
+    /// use stripline_bench::experiment::Experiment;
+    ///
+    /// let text = "[experiment]\nname = 'x'\n[[case]]\nname = 'a'\nstages = 0\n";
+    /// let problems = Experiment::parse(text, "x.toml").unwrap_err();
+    /// let places: Vec<_> = problems.iter().map(|problem| (problem.line, problem.column)).collect();
+    /// assert_eq!(places, [(5, 10)]);
+    /// ```
+    pub fn iter(&self) -> impl Iterator<Item = ExperimentProblem<'_>> {
+        self.list.iter().map(|finding| {
+            let before = &self.text[..finding.span.start];
+            ExperimentProblem {
+                message: &finding.message,
+                remedy: &finding.remedy,
+                span: finding.span.clone(),
+                line: before.matches('\n').count() + 1,
+                column: before.rsplit('\n').next().unwrap_or_default().chars().count() + 1,
+            }
+        })
     }
 
     /// Returns whether there is no problem; an error always has one.

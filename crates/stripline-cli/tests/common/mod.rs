@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each test file uses its own part")]
 #![allow(clippy::unwrap_used, reason = "test code outside of test functions")]
 
+pub mod pty;
 pub mod waveform;
 
 use std::io::{BufRead, BufReader, Read};
@@ -17,7 +18,7 @@ pub const PATIENCE: Duration = Duration::from_secs(60);
 
 pub fn stripline() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_stripline"));
-    command.stdin(Stdio::null()).env_remove("RUST_BACKTRACE");
+    command.stdin(Stdio::null()).env_remove("RUST_BACKTRACE").env_remove("COLUMNS");
     command
 }
 

@@ -178,52 +178,84 @@ impl Aircraft {
     }
 }
 
+/// The title, the unit and the width of each column of the table.
+const COLUMNS: [(&str, &str, usize); 11] = [
+    ("ICAO", "", 6),
+    ("callsign", "", 8),
+    ("squawk", "", 6),
+    ("altitude", "ft", 8),
+    ("speed", "kt", 8),
+    ("track", "deg", 9),
+    ("climb", "ft/min", 10),
+    ("latitude", "deg", 9),
+    ("longitude", "deg", 10),
+    ("messages", "", 8),
+    ("age", "s", 6),
+];
+
+/// The columns that a narrow terminal does without, in the order in which they are left out.
+const DROPPABLE: [&str; 7] = ["climb", "track", "squawk", "messages", "speed", "age", "callsign"];
+
+impl Tracker {
+    /// Formats a table with a line for each aircraft, sorted by address. A dash stands for a
+    /// missing value. In a narrow terminal it lists the columns that it left out.
+    pub(crate) fn table(&self, width: Option<usize>) -> String {
+        let mut shown = Vec::from(COLUMNS);
+        let mut left_out = Vec::new();
+        for title in DROPPABLE {
+            let needed: usize = shown.iter().map(|(_, _, width)| width + 2).sum();
+            if width.is_none_or(|width| needed <= width + 2) {
+                break;
+            }
+            shown.retain(|(known, _, _)| *known != title);
+            left_out.push(title);
+        }
+        let line = |cell: &dyn Fn(usize) -> String| {
+            let cells = COLUMNS.iter().enumerate().filter(|(_, column)| shown.contains(column));
+            let padded = cells.map(|(index, (_, _, width))| match index {
+                0 | 1 => format!("{:<width$}", cell(index)),
+                _ => format!("{:>width$}", cell(index)),
+            });
+            padded.collect::<Vec<_>>().join("  ") + "\n"
+        };
+        let mut text = line(&|index| COLUMNS[index].0.into()) + &line(&|index| COLUMNS[index].1.into());
+        for aircraft in self.iter() {
+            let cells = self.cells(aircraft);
+            text += &line(&|index| cells[index].clone());
+        }
+        if !left_out.is_empty() {
+            text += &format!("Not shown: {}.\n", left_out.join(", "));
+        }
+        text
+    }
+
+    /// Returns the values of one aircraft, in the order of the columns.
+    fn cells(&self, aircraft: &Aircraft) -> [String; 11] {
+        let text = |known: Option<String>| known.unwrap_or_else(|| "-".to_owned());
+        let position = aircraft.position;
+        let age =
+            (self.now - aircraft.last_seen.min(self.now)) / u64::from(self.config.sample_rate_hz.max(1));
+        [
+            format!("{:06x}", aircraft.address),
+            text(aircraft.callsign.map(|callsign| callsign.to_string())),
+            text(aircraft.squawk.map(|squawk| format!("{squawk:04x}"))),
+            text(aircraft.altitude_ft.map(|feet| feet.to_string())),
+            text(aircraft.velocity.speed_kt.map(|knots| format!("{knots:.0}"))),
+            text(aircraft.velocity.track_deg.map(|degrees| format!("{degrees:.1}"))),
+            text(aircraft.velocity.vertical_rate_fpm.map(|rate| rate.to_string())),
+            text(position.map(|position| format!("{:.4}", position.latitude_deg))),
+            text(position.map(|position| format!("{:.4}", position.longitude_deg))),
+            aircraft.messages.to_string(),
+            age.to_string(),
+        ]
+    }
+}
+
 impl fmt::Display for Tracker {
     /// Writes a table with a line for each aircraft, sorted by address; a dash stands for a missing
     /// value.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(
-            f,
-            "{:<6}  {:<8}  {:>6}  {:>8}  {:>8}  {:>9}  {:>10}  {:>9}  {:>10}  {:>8}  {:>6}",
-            "ICAO",
-            "callsign",
-            "squawk",
-            "altitude",
-            "speed",
-            "track",
-            "climb",
-            "latitude",
-            "longitude",
-            "messages",
-            "age"
-        )?;
-        writeln!(
-            f,
-            "{:<6}  {:<8}  {:>6}  {:>8}  {:>8}  {:>9}  {:>10}  {:>9}  {:>10}  {:>8}  {:>6}",
-            "", "", "", "ft", "kt", "deg", "ft/min", "deg", "deg", "", "s"
-        )?;
-        for aircraft in self.iter() {
-            let text = |known: Option<String>| known.unwrap_or_else(|| "-".to_owned());
-            let position = aircraft.position;
-            let age =
-                (self.now - aircraft.last_seen.min(self.now)) / u64::from(self.config.sample_rate_hz.max(1));
-            writeln!(
-                f,
-                "{:06x}  {:<8}  {:>6}  {:>8}  {:>8}  {:>9}  {:>10}  {:>9}  {:>10}  {:>8}  {:>6}",
-                aircraft.address,
-                text(aircraft.callsign.map(|callsign| callsign.to_string())),
-                text(aircraft.squawk.map(|squawk| format!("{squawk:04x}"))),
-                text(aircraft.altitude_ft.map(|feet| feet.to_string())),
-                text(aircraft.velocity.speed_kt.map(|knots| format!("{knots:.0}"))),
-                text(aircraft.velocity.track_deg.map(|degrees| format!("{degrees:.1}"))),
-                text(aircraft.velocity.vertical_rate_fpm.map(|rate| rate.to_string())),
-                text(position.map(|position| format!("{:.4}", position.latitude_deg))),
-                text(position.map(|position| format!("{:.4}", position.longitude_deg))),
-                aircraft.messages,
-                age,
-            )?;
-        }
-        Ok(())
+        f.write_str(&self.table(None))
     }
 }
 

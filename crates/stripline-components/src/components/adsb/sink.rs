@@ -13,6 +13,7 @@ use crate::adsb::{Tracker, TrackerConfig};
 use crate::components::output_file;
 use crate::components::property_errors::can_be_made;
 use crate::formats::FormatError;
+use crate::terminal;
 
 /// The component `adsb-sink`.
 pub struct AdsbSink {
@@ -55,7 +56,9 @@ impl Component for AdsbSink {
         let finished = file.map_or(Ok(()), |file| file.finish().map_err(Error::failed));
         let printed = match &received {
             Ok(()) | Err(Error::Stopped) if tracker.is_empty() => screen.print("no aircraft received\n"),
-            Ok(()) | Err(Error::Stopped) => screen.print(format_args!("\n{tracker}")),
+            Ok(()) | Err(Error::Stopped) => {
+                screen.print(format_args!("\n{}", tracker.table(terminal::width())))
+            }
             Err(_) => Ok(()),
         };
         output_file::outcome(received, finished.and(printed))

@@ -1,0 +1,63 @@
+//! `stripline schema`, `completions` and `man`: what is generated from the definitions of files and
+//! of the command line.
+
+use std::path::Path;
+
+use clap::CommandFactory;
+use clap_complete::Shell;
+use clap_mangen::Man;
+use stripline_bench::experiment;
+use stripline_waveform::internal::{topics_schema, waveform_schema};
+
+use crate::Exit;
+use crate::arguments::{
+    Arguments, CompletionsArguments, ManArguments, SchemaArguments, SchemaKind, ShellArgument,
+};
+use crate::control::print_json;
+use crate::run::transport_names;
+use crate::show::print;
+
+pub(crate) fn schema(arguments: &SchemaArguments) -> Exit {
+    print_json(&match arguments.kind {
+        SchemaKind::Waveform => waveform_schema(),
+        SchemaKind::Topics => topics_schema(&transport_names()),
+        SchemaKind::Experiment => experiment::schema(),
+    })
+}
+
+pub(crate) fn completions(arguments: &CompletionsArguments) -> Exit {
+    let shell = match arguments.shell {
+        ShellArgument::Bash => Shell::Bash,
+        ShellArgument::Zsh => Shell::Zsh,
+        ShellArgument::Fish => Shell::Fish,
+    };
+    // The generator panics when it cannot write, so it writes to memory.
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Arguments::command(), "stripline", &mut script);
+    print(&String::from_utf8_lossy(&script))
+}
+
+pub(crate) fn man(arguments: &ManArguments) -> Exit {
+    let folder = &arguments.output;
+    let fail = |path: &Path, error: std::io::Error| {
+        complain!("error: cannot write {}: {error}", path.display());
+        Exit::Usage
+    };
+    if let Err(error) = std::fs::create_dir_all(folder) {
+        return fail(folder, error);
+    }
+    let mut command = Arguments::command().disable_help_subcommand(true);
+    command.build();
+    let mut commands = vec![command];
+    while let Some(command) = commands.pop() {
+        commands.extend(command.get_subcommands().filter(|command| !command.is_hide_set()).cloned());
+        let name = command.get_display_name().unwrap_or(command.get_name()).to_string();
+        let path = folder.join(format!("{name}.1"));
+        let mut page = Vec::new();
+        let rendered = Man::new(command).render(&mut page);
+        if let Err(error) = rendered.and_then(|()| std::fs::write(&path, page)) {
+            return fail(&path, error);
+        }
+    }
+    Exit::Clean
+}

@@ -1,0 +1,67 @@
+//! The terminal or pipe behind standard output: its reader, its width, its colours.
+
+use std::io::{self, IsTerminal};
+use std::time::Duration;
+
+use anstream::{AutoStream, ColorChoice};
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::io::Errno;
+use signal_hook::low_level;
+pub(crate) use stripline_components::internal::width;
+
+use crate::arguments::ColorArgument;
+
+/// Waits for that long, or for ever. Returns false, at once, when standard output is a pipe without
+/// a reader.
+pub(crate) fn wait_while_read(time: Option<Duration>) -> bool {
+    let stdout = io::stdout();
+    let mut polled = [PollFd::new(&stdout, PollFlags::empty())];
+    // Longer than the system's type can be is for ever.
+    let time = time.and_then(|time| Timespec::try_from(time).ok());
+    match rustix::event::poll(&mut polled, time.as_ref()) {
+        Ok(_) => !polled[0].revents().intersects(PollFlags::ERR | PollFlags::HUP),
+        // A signal without a handler that ends the process: the wait is only shorter.
+        Err(Errno::INTR) => true,
+        // Without a poll there is still the pause; the next write reports a closed pipe.
+        Err(_) => {
+            time.iter().for_each(|_| std::thread::sleep(Duration::from_secs(1)));
+            true
+        }
+    }
+}
+
+/// Raises the signal in this process, once, when standard output is a pipe and its reader has gone.
+pub(crate) fn raise_when_unread(signal: i32) {
+    std::thread::spawn(move || {
+        while wait_while_read(None) {}
+        complain!("standard output has no reader any more");
+        // It fails only for a number that is no signal.
+        let _ = low_level::raise(signal);
+    });
+}
+
+/// Sets when output is coloured, for both functions below.
+pub(crate) fn set_colour(when: ColorArgument) {
+    match when {
+        // Of the environment.
+        ColorArgument::Auto => {}
+        ColorArgument::Always => ColorChoice::Always.write_global(),
+        ColorArgument::Never => ColorChoice::Never.write_global(),
+    }
+}
+
+/// Returns whether standard output gets colours: by `--color`, NO_COLOR, CLICOLOR_FORCE, and on a
+/// terminal.
+pub(crate) fn is_stdout_coloured() -> bool {
+    AutoStream::choice(&io::stdout()) != ColorChoice::Never
+}
+
+/// Returns whether standard error gets colours.
+pub(crate) fn is_stderr_coloured() -> bool {
+    AutoStream::choice(&io::stderr()) != ColorChoice::Never
+}
+
+/// Returns whether standard output is a terminal.
+pub(crate) fn is_terminal() -> bool {
+    io::stdout().is_terminal()
+}
