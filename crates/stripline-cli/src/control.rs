@@ -364,12 +364,20 @@ fn components(waveform: &RunningWaveform) -> String {
             format!("{:?}", component.placement).to_lowercase(),
             component.pid.map_or(String::new(), |pid| pid.to_string()),
             printable(&component.state, cell_max()),
-            component.restarts.to_string(),
+            restarts(component),
             printable(&component.tests.join(", "), cell_max().saturating_mul(5)),
         ]
     };
     let header = ["COMPONENT", "TYPE", "PLACEMENT", "PID", "STATE", "RESTARTS", "SELF-TESTS"];
     format!("\n{}", table(&header, waveform.components.iter().map(row).collect(), &[3, 5]))
+}
+
+/// Returns the number of restarts, and the time until the next one.
+fn restarts(component: &control::RunningComponent) -> String {
+    match component.next_restart_ms {
+        Some(ms) => format!("{}, next in {:.1} s", component.restarts, ms as f64 / 1e3),
+        None => component.restarts.to_string(),
+    }
 }
 
 fn table_of(readings: &[PropertyReading]) -> String {

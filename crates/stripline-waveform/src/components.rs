@@ -16,7 +16,7 @@ use super::file::ComponentDraft;
 use super::listing::example_value;
 use super::overrides::{Options, SetOption};
 use super::text::{did_you_mean, listed, quoted};
-use super::{Placement, Restart};
+use super::{Placement, Restart, RestartWhen};
 
 /// A component after its own checks.
 pub(super) struct CheckedComponent<'c> {
@@ -229,8 +229,8 @@ impl<'c> ComponentChecker<'_, 'c> {
 
     fn restart(&mut self, placement: Placement) -> Restart {
         let draft = self.draft;
-        let restart = draft.restart.unwrap_or(Restart::Never);
-        if restart == Restart::Never || placement == Placement::Process {
+        let restart = draft.restart.unwrap_or_default();
+        if restart.when() == RestartWhen::Never || placement == Placement::Process {
             return restart;
         }
         let place = draft.place("restart");
@@ -242,7 +242,7 @@ impl<'c> ComponentChecker<'_, 'c> {
             let remedy = "remove `placement = \"thread\"`, or write restart = \"never\"";
             self.found.error(Code::RestartUnfit, place, "a thread cannot be started again", remedy);
         }
-        Restart::Never
+        Restart::default().then(restart.after_giving_up())
     }
 
     fn cpus(&mut self, here: Option<&[RangeInclusive<usize>]>) {

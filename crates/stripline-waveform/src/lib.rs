@@ -32,6 +32,7 @@ mod listing;
 mod overrides;
 mod plan;
 mod resequence_check;
+mod restart;
 mod spec_check;
 mod text;
 mod toml_reader;
@@ -44,7 +45,8 @@ pub use launch::{
     ComponentResult, ConnectionResult, Observer, Progress, RunOptions, RunReport, host_if_launched, run,
 };
 pub use overrides::Overrides;
-pub use plan::{ComponentPlan, ConnectionPlan, Placement, PortRef, Program, Restart, Waveform};
+pub use plan::{ComponentPlan, ConnectionPlan, Placement, PortRef, Program, Waveform};
+pub use restart::{AfterGivingUp, GiveUp, InvalidRestart, Restart, RestartWhen};
 
 /// What the command and tests use beyond the public interface. Any release may change or remove it.
 #[doc(hidden)]

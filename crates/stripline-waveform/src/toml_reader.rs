@@ -17,7 +17,7 @@ use super::file::{
     is_name,
 };
 use super::text::{count, did_you_mean, listed, quoted};
-use super::{Placement, Restart};
+use super::{AfterGivingUp, GiveUp, Placement, Restart, RestartWhen};
 
 /// The longest description, in bytes.
 const DESCRIPTION_BYTES_MAX: usize = 1000;
@@ -118,7 +118,7 @@ impl<'r, 't> TableReader<'r, 't> {
             stock: table.text("type"),
             executable: table.text("exec"),
             placement: table.word("placement", &Placement::ALL, Placement::as_str),
-            restart: table.word("restart", &Restart::ALL, Restart::as_str),
+            restart: table.restart(),
             priority: table.number("priority", 1, 99),
             cpus: table.cpus(),
             dispatch: table.dispatch(),
@@ -234,6 +234,52 @@ impl<'r, 't> TableReader<'r, 't> {
             self.found.error(Code::BadValue, &text.place, format!("`dispatch`: {what}"), remedy);
         };
         text.value.parse().map_err(wrong).ok()
+    }
+
+    /// Reads a word, or a table with the same word in `when`.
+    fn restart(&mut self) -> Option<Restart> {
+        let item = self.entries.get("restart")?;
+        if !item.get_ref().is_table() && item.get_ref().as_str().is_none() {
+            self.value("restart");
+            self.kind(item, "restart", "a text or a table");
+            return None;
+        }
+        if item.get_ref().as_str().is_some() {
+            return self.word("restart", &RestartWhen::ALL, RestartWhen::as_str).map(Restart::of);
+        }
+        self.value("restart");
+        let mut table = self.table(item, "restart")?;
+        let when = table.word("when", &RestartWhen::ALL, RestartWhen::as_str);
+        let (min, max) = (*Restart::PAUSE_MAX_MS.start(), *Restart::PAUSE_MAX_MS.end());
+        let pause_max_ms: Option<u32> = table.number("pause-max-ms", min.into(), max);
+        let give_up = table.text("give-up-after");
+        let then = table.word("then", &AfterGivingUp::ALL, AfterGivingUp::as_str);
+        table.unknown_keys();
+        if !table.entries.contains_key("when") {
+            let remedy = "add when = \"on-failure\", \"always\" or \"never\"";
+            table.error(Code::MissingKey, item, "`restart` has no `when`", remedy);
+        }
+        let rule = give_up.as_ref().map_or(Ok(GiveUp::default()), |text| text.value.parse());
+        let pause_max =
+            pause_max_ms.map_or(Restart::PAUSE_MAX_DEFAULT, |ms| Duration::from_millis(ms.into()));
+        if when == Some(RestartWhen::Never) {
+            for key in
+                ["pause-max-ms", "give-up-after"].into_iter().filter(|key| table.places.contains_key(key))
+            {
+                let message = format!("`{key}` has no effect with when = \"never\"");
+                table.found.error(Code::BadValue, &table.places[key], message, "leave it out");
+            }
+        }
+        let place = give_up.map_or_else(|| table.place(item.span()), |text| text.place);
+        // A wrong word or number has been reported.
+        let when = when?;
+        match rule.and_then(|give_up| Restart::new(when, pause_max, give_up)) {
+            Ok(rule) => Some(rule.then(then.unwrap_or(AfterGivingUp::End))),
+            Err(error) => {
+                table.found.error(Code::BadValue, &place, error.to_string(), error.remedy());
+                None
+            }
+        }
     }
 
     fn resequence(&mut self) -> Option<Resequence> {

@@ -19,8 +19,8 @@ use stripline::payload::TypeName;
 use stripline::terms::{Flow, LinkOptions, Overflow, Resequence, Scope, WaitStrategy};
 use stripline_waveform::internal::{check_spec, render_component, render_component_list};
 use stripline_waveform::{
-    Catalog, Code, DescribeError, Diagnostics, Level, Overrides, Placement, Program, Restart, Waveform, load,
-    parse_bytes,
+    AfterGivingUp, Catalog, Code, DescribeError, Diagnostics, GiveUp, Level, Overrides, Placement, Program,
+    Restart, RestartWhen, Waveform, load, parse_bytes,
 };
 
 const TRANSPORTS: [&str; 4] = ["inproc", "shm", "unix", "tcp"];
@@ -307,6 +307,20 @@ fn the_example_of_a_component_is_a_valid_table() {
 }
 
 #[test]
+#[test]
+fn a_plan_has_the_restart_rules_of_the_file() {
+    let (_, checked) = check_file(Path::new("tests/waveforms/valid/restart.toml"));
+    let (waveform, _) = checked.unwrap();
+    let rules: Vec<Restart> = waveform.components.iter().map(|component| component.restart).collect();
+    let limit = GiveUp::After { restarts: 10, within: Duration::from_secs(60) };
+    let patient = Restart::new(RestartWhen::OnFailure, Duration::from_secs(5), GiveUp::Never).unwrap();
+    let always = Restart::new(RestartWhen::Always, Restart::PAUSE_MAX_DEFAULT, limit).unwrap();
+    let go_on = AfterGivingUp::GoOn;
+    let expected =
+        [patient.then(go_on), always, Restart::of(RestartWhen::Always), Restart::default().then(go_on)];
+    assert_eq!(rules, expected);
+}
+
 fn a_plan_has_the_values_of_the_file() {
     let (_, checked) = check_file(Path::new("tests/waveforms/valid/everything.toml"));
     let (waveform, _) = checked.unwrap();
@@ -314,7 +328,7 @@ fn a_plan_has_the_values_of_the_file() {
     let [source, gain, sink] = &waveform.components[..] else { panic!() };
     assert_eq!(
         (source.placement, source.restart, source.priority),
-        (Placement::Process, Restart::OnFailure, Some(10))
+        (Placement::Process, Restart::of(RestartWhen::OnFailure), Some(10))
     );
     assert_eq!((&source.cpus[..], &gain.cpus[..], &sink.cpus[..]), (&[0][..], &[0][..], &[][..]));
     assert_eq!(source.program, Program::Stock);

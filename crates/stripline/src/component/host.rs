@@ -6,6 +6,7 @@ use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
 use std::sync::mpsc::{self, Receiver};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -179,6 +180,7 @@ struct HostedComponent {
     requests: Arc<PendingRequests>,
     ready: Option<Ready>,
 }
+    keeps_streams: Arc<AtomicBool>,
 
 /// The statistics of one component's inputs, by connection.
 #[derive(Default)]
@@ -191,6 +193,7 @@ struct Ready {
     finished: Receiver<Outgoing>,
     assignment: Assignment,
 }
+    keeps_streams: Arc<AtomicBool>,
 
 impl ComponentHost {
     fn new(registry: Registry, stream: UnixStream) -> Result<Self> {
@@ -234,7 +237,13 @@ impl ComponentHost {
             }
             LauncherCommand::Start { component } => self.start(&component)?,
             LauncherCommand::Stop { component } => {
-                member(&component).iter().for_each(|member| member.stop.stop());
+                member(&component).iter().for_each(|member| {
+                    member.end_streams();
+                    member.stop.stop();
+                });
+            }
+            LauncherCommand::EndStreams { component } => {
+                member(&component).iter().for_each(|member| member.end_streams());
             }
             LauncherCommand::Poll => {
                 let counters = self.components.values().flat_map(|m| m.stats.counters()).collect();
@@ -332,8 +341,10 @@ impl ComponentHost {
                 }
             }
         }
-        let ready = Some(Ready { run, ports, finished: finished_rx, assignment });
-        let member = HostedComponent { stop, port_events, stats, requests: pending, ready };
+        let keeps_streams = Arc::new(AtomicBool::new(assignment.keeps_streams));
+        let kept = Arc::clone(&keeps_streams);
+        let ready = Some(Ready { run, ports, finished: finished_rx, keeps_streams: kept, assignment });
+        let member = HostedComponent { stop, port_events, stats, requests: pending, keeps_streams, ready };
         Ok((member, endpoints))
     }
 
@@ -367,6 +378,14 @@ impl ComponentHost {
 
 /// Opens one output over all its transports.
 fn open(
+impl HostedComponent {
+    /// Makes the component's clean end the end of its streams.
+    fn end_streams(&self) {
+        // Relaxed: the launcher ends the streams itself where the component was faster.
+        self.keeps_streams.store(false, Ordering::Relaxed);
+    }
+}
+
     assignment: &Assignment,
     port: &str,
     full_name: &str,
@@ -390,7 +409,7 @@ fn open(
 
 /// Runs a component from its start to its end, on its own thread.
 fn run(ready: Ready, reporter: &Reporter, stats: &Statistics, pending: &PendingRequests) {
-    let Ready { run, ports, finished: finished_tx, assignment } = ready;
+    let Ready { run, ports, finished: finished_tx, keeps_streams, assignment } = ready;
     let component = assignment.name;
     if let Some(Err(error)) = assignment.priority.map(process::set_priority) {
         reporter.warn(&component, format!("{error}; it runs at normal priority"));
@@ -413,17 +432,23 @@ fn run(ready: Ready, reporter: &Reporter, stats: &Statistics, pending: &PendingR
     pending.end();
     let mut outputs: Vec<Outgoing> = finished_tx.try_iter().collect();
     let sent = outputs.iter().map(|output| (output.port().to_string(), output.sequence())).collect();
-    let outcome = outcome.and_then(|()| finish(&mut outputs));
+    // Relaxed: see `end_streams`.
+    let keeps_streams = keeps_streams.load(Ordering::Relaxed);
+    let outcome = outcome.and_then(|()| finish(&mut outputs, keeps_streams));
     drop((finished_tx, outputs));
     let outcome = outcome.map_err(|error| error.to_string());
     reporter.send(&Report::Ended { component, outcome, reports: stats.reports(), sent });
 }
 
-/// Ends the streams of a component's outputs.
-fn finish(outputs: &mut [Outgoing]) -> Result<()> {
+/// Ends the streams of a component's outputs, or only sends the rest if the streams go on.
+fn finish(outputs: &mut [Outgoing], keeps_streams: bool) -> Result<()> {
     let deadline = Wait::Finish(Instant::now() + FINISH_TIME);
     // All outputs, also after one that fails.
-    outputs.iter_mut().map(|output| output.finish(deadline)).fold(Ok(()), Result::and)
+    outputs.iter_mut().map(finish).fold(Ok(()), Result::and)
+    let finish = |output: &mut Outgoing| match keeps_streams {
+        true => output.flush(deadline),
+        false => output.finish(deadline),
+    };
 }
 
 impl Statistics {
