@@ -4,6 +4,9 @@
 
 mod common;
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+
 use common::{Running, gain_example, run};
 
 #[test]
@@ -65,6 +68,20 @@ fn an_executable_looks_at_its_properties_when_asked() {
     };
     assert_eq!(check("{\"factor\": 2}"), "null\n");
     assert!(check("{\"factor\": -2}").contains("must be from 0 to"), "{}", check("{\"factor\": -2}"));
+}
+
+#[test]
+fn an_executable_may_be_in_a_folder_with_any_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path().join(OsStr::from_bytes(b"\xff\xfe"));
+    std::fs::create_dir(&folder).unwrap();
+    let program = folder.join("gain");
+    std::fs::copy(gain_example(), &program).unwrap();
+    let output = std::process::Command::new(&program).arg("--describe").output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    // An option that is no text is none that it has.
+    let mut odd = std::process::Command::new(program);
+    assert_eq!(odd.arg(OsStr::from_bytes(b"\xff")).output().unwrap().status.code(), Some(2));
 }
 
 #[test]

@@ -184,8 +184,9 @@ impl<'c> ComponentChecker<'_, 'c> {
                 Err(error) => {
                     let bad_spec = matches!(error, DescribeError::BadSpec(..));
                     let code = if bad_spec { Code::BadSpec } else { Code::Describe };
-                    let mut finding =
-                        Diagnostic::error(code, &at.place, error.to_string()).help(error.remedy());
+                    let mut finding = Diagnostic::error(code, &at.place, error.to_string())
+                        .quote(error.printed())
+                        .help(error.remedy());
                     if let DescribeError::Missing(path) = error {
                         finding = finding.label(format!("searched as {}", path.display()));
                     }
@@ -336,7 +337,8 @@ impl<'c> ComponentChecker<'_, 'c> {
                 Err(error) => {
                     let place = self.draft.place("exec");
                     let said = error.of_option(CHECK_OPTION);
-                    self.found.push(Diagnostic::error(Code::Describe, place, said).help(error.remedy()));
+                    let finding = Diagnostic::error(Code::Describe, place, said).quote(error.printed());
+                    self.found.push(finding.help(error.remedy()));
                     None
                 }
             },

@@ -243,6 +243,7 @@ fn findings_are_rendered_as_before() {
     let names = [
         "control-characters",
         "dispatch-of-a-loop",
+        "exec-panics",
         "inproc-by-option",
         "options",
         "properties",
@@ -307,7 +308,6 @@ fn the_example_of_a_component_is_a_valid_table() {
 }
 
 #[test]
-#[test]
 fn a_plan_has_the_restart_rules_of_the_file() {
     let (_, checked) = check_file(Path::new("tests/waveforms/valid/restart.toml"));
     let (waveform, _) = checked.unwrap();
@@ -321,6 +321,7 @@ fn a_plan_has_the_restart_rules_of_the_file() {
     assert_eq!(rules, expected);
 }
 
+#[test]
 fn a_plan_has_the_values_of_the_file() {
     let (_, checked) = check_file(Path::new("tests/waveforms/valid/everything.toml"));
     let (waveform, _) = checked.unwrap();

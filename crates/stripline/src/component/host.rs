@@ -1,12 +1,13 @@
 //! The runtime of a component process: follows the launcher's commands, one thread per component.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::ffi::OsStr;
 use std::io::Write;
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
-use std::sync::mpsc::{self, Receiver};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -58,8 +59,9 @@ pub fn main<C: Component>() -> ExitCode {
         return code;
     }
     let spec = C::describe();
-    let mut arguments = std::env::args().skip(1);
-    match arguments.next().as_deref() {
+    // The path of the program itself need not be text.
+    let option = std::env::args_os().nth(1);
+    match option.as_deref().and_then(OsStr::to_str) {
         Some(DESCRIBE_OPTION) => answer(&spec, serde_json::to_string(&spec)),
         Some(CHECK_OPTION) => answer(&spec, checked(&spec)),
         _ => {
@@ -178,9 +180,9 @@ struct HostedComponent {
     port_events: BTreeMap<String, Arc<PortEvents>>,
     stats: Arc<Statistics>,
     requests: Arc<PendingRequests>,
+    keeps_streams: Arc<AtomicBool>,
     ready: Option<Ready>,
 }
-    keeps_streams: Arc<AtomicBool>,
 
 /// The statistics of one component's inputs, by connection.
 #[derive(Default)]
@@ -191,9 +193,9 @@ struct Ready {
     run: Run,
     ports: Ports,
     finished: Receiver<Outgoing>,
+    keeps_streams: Arc<AtomicBool>,
     assignment: Assignment,
 }
-    keeps_streams: Arc<AtomicBool>,
 
 impl ComponentHost {
     fn new(registry: Registry, stream: UnixStream) -> Result<Self> {
@@ -376,8 +378,6 @@ impl ComponentHost {
     }
 }
 
-/// Opens one output over all its transports.
-fn open(
 impl HostedComponent {
     /// Makes the component's clean end the end of its streams.
     fn end_streams(&self) {
@@ -386,6 +386,8 @@ impl HostedComponent {
     }
 }
 
+/// Opens one output over all its transports.
+fn open(
     assignment: &Assignment,
     port: &str,
     full_name: &str,
@@ -443,12 +445,12 @@ fn run(ready: Ready, reporter: &Reporter, stats: &Statistics, pending: &PendingR
 /// Ends the streams of a component's outputs, or only sends the rest if the streams go on.
 fn finish(outputs: &mut [Outgoing], keeps_streams: bool) -> Result<()> {
     let deadline = Wait::Finish(Instant::now() + FINISH_TIME);
-    // All outputs, also after one that fails.
-    outputs.iter_mut().map(finish).fold(Ok(()), Result::and)
     let finish = |output: &mut Outgoing| match keeps_streams {
         true => output.flush(deadline),
         false => output.finish(deadline),
     };
+    // All outputs, also after one that fails.
+    outputs.iter_mut().map(finish).fold(Ok(()), Result::and)
 }
 
 impl Statistics {
