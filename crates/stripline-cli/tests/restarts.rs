@@ -152,7 +152,7 @@ fn a_component_that_is_never_restarted_may_end_alone() {
     send(running.component("source"), Signal::KILL);
     running.wait_for_line("component source was killed (SIGKILL); the waveform goes on without it");
     running.wait_until("the receiver has ended", || component(&file, "sink")["state"] == "ended");
-    // The receiver of the second pipeline, whose sender goes on.
+    // The second pipeline goes on.
     assert_eq!(component(&file, "tone")["state"], "running");
     running.signal(Signal::INT);
     assert_eq!(running.end().0, Some(0));

@@ -1,6 +1,7 @@
 //! Queries to an executable. `EXECUTABLE --describe` prints a [`ComponentSpec`] as JSON.
 //! `EXECUTABLE --check` reads [`Properties`] and prints an [`InvalidProperties`] or `null`.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Read, Seek, Write};
@@ -35,22 +36,73 @@ const STDERR_BYTES_MAX: usize = 16 << 10;
 ///
 /// # Errors
 /// The reason that the executable gives no description, with the remedy.
-pub(super) fn describe(executable: &Path) -> Result<ComponentSpec, DescribeError> {
+pub(super) fn describe(executable: &Path) -> Result<ExecutableSpecs, DescribeError> {
     describe_within(executable, TIME_MAX)
 }
 
-/// Runs `executable --check` with these properties on its standard input, for at most 5 seconds,
-/// and reads the problem with the set. Only for an executable with
+/// The component types of an executable.
+///
+/// ```
+/// use stripline::component::ComponentSpec;
+/// use stripline_waveform::ExecutableSpecs;
+///
+/// let alone = ExecutableSpecs::from(ComponentSpec::new("gain", "Multiplies."));
+/// assert!(!alone.shares_process && alone.specs.len() == 1);
+/// ```
+#[derive(Clone, Debug)]
+pub struct ExecutableSpecs {
+    /// The types, with different names.
+    pub specs: Vec<ComponentSpec>,
+    /// Whether its components may share a process as threads: it describes itself by a list.
+    pub shares_process: bool,
+}
+
+impl From<ComponentSpec> for ExecutableSpecs {
+    fn from(spec: ComponentSpec) -> Self {
+        Self { specs: vec![spec], shares_process: false }
+    }
+}
+
+impl ExecutableSpecs {
+    fn parse(text: &[u8]) -> serde_json::Result<Self> {
+        // A list and a single description have errors of their own.
+        match text.trim_ascii_start().first() {
+            Some(b'[') => Ok(Self { specs: serde_json::from_slice(text)?, shares_process: true }),
+            _ => serde_json::from_slice::<ComponentSpec>(text).map(Self::from),
+        }
+    }
+
+    /// Returns the faults of all descriptions.
+    fn faults(&self) -> Vec<String> {
+        let is_many = self.specs.len() > 1;
+        let its = |spec: &ComponentSpec| {
+            let name = if is_many { format!("{}: ", quoted(&spec.name)) } else { String::new() };
+            check_spec(spec).into_iter().map(move |fault| format!("{name}{fault}"))
+        };
+        let mut faults: Vec<String> = self.specs.iter().flat_map(its).collect();
+        let mut names = BTreeSet::new();
+        let twice = self.specs.iter().filter(|spec| !names.insert(&spec.name));
+        faults.extend(twice.map(|spec| format!("it has two types of the name {}", quoted(&spec.name))));
+        if self.specs.is_empty() {
+            faults.push("it has no component type".into());
+        }
+        faults
+    }
+}
+
+/// Runs `executable --check TYPE` with these properties on its standard input, for at most 5
+/// seconds, and reads the problem with the set. Only for an executable with
 /// [`validates`](ComponentSpec::validates) in its description.
 ///
 /// # Errors
 /// As [`describe`].
 pub(super) fn ask_validity(
     executable: &Path,
+    type_name: &str,
     properties: &Properties,
 ) -> Result<Option<InvalidProperties>, DescribeError> {
     let text = serde_json::to_vec(properties).map_err(|error| nonsense(executable, &[], &error))?;
-    let answer = run(executable, CHECK_OPTION, Some(&text), TIME_MAX)?;
+    let answer = run(executable, &[CHECK_OPTION, type_name], Some(&text), TIME_MAX)?;
     serde_json::from_slice(&answer).map_err(|error| nonsense(executable, &answer, &error))
 }
 
@@ -74,8 +126,8 @@ pub enum DescribeError {
     /// It could not be started because this process or the system has run out of something; the
     /// number of the system's error.
     Exhausted(PathBuf, i32),
-    /// It ended with another exit code than 0; the last line of its standard error, or a panic in up
-    /// to ten lines.
+    /// It ended with another exit code than 0; the last line of its standard error, or a panic in
+    /// up to ten lines.
     Failed(PathBuf, i32, String),
     /// A signal ended it.
     Killed(PathBuf, i32),
@@ -235,18 +287,17 @@ fn missing_remedy(path: &Path) -> String {
     format!("build it first: cargo build{profile} --workspace --{kind} {name}")
 }
 
-fn describe_within(path: &Path, time_max: Duration) -> Result<ComponentSpec, DescribeError> {
-    let answer = run(path, DESCRIBE_OPTION, None, time_max)?;
-    let spec: ComponentSpec =
-        serde_json::from_slice(&answer).map_err(|error| nonsense(path, &answer, &error))?;
-    let errors = check_spec(&spec);
-    if errors.is_empty() { Ok(spec) } else { Err(DescribeError::BadSpec(path.to_path_buf(), errors)) }
+fn describe_within(path: &Path, time_max: Duration) -> Result<ExecutableSpecs, DescribeError> {
+    let answer = run(path, &[DESCRIBE_OPTION], None, time_max)?;
+    let specs = ExecutableSpecs::parse(&answer).map_err(|error| nonsense(path, &answer, &error))?;
+    let errors = specs.faults();
+    if errors.is_empty() { Ok(specs) } else { Err(DescribeError::BadSpec(path.to_path_buf(), errors)) }
 }
 
 /// Runs an executable with an option; returns its output.
 fn run(
     path: &Path,
-    option: &str,
+    arguments: &[&str],
     input: Option<&[u8]>,
     time_max: Duration,
 ) -> Result<Vec<u8>, DescribeError> {
@@ -263,7 +314,7 @@ fn run(
         None => Stdio::null(),
     };
     let child = Command::new(path)
-        .arg(option)
+        .args(arguments)
         .stdin(stdin)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -407,7 +458,25 @@ mod tests {
     #[test]
     fn a_child_that_outlives_the_executable_is_not_waited_for() {
         let spec = describe_within(&program("leaves-a-child.sh"), Duration::from_secs(600)).unwrap();
-        assert_eq!(spec.name, "left");
+        assert_eq!(spec.specs[0].name, "left");
+    }
+
+    #[test]
+    fn a_list_of_types_is_read_and_checked() {
+        let spec = |name: &str| ComponentSpec::new(name, "Does something.");
+        let parse = |specs: &[ComponentSpec]| {
+            let text = format!("\n {}", serde_json::to_string(specs).unwrap());
+            ExecutableSpecs::parse(text.as_bytes()).unwrap()
+        };
+        let good = parse(&[spec("a"), spec("b")]);
+        assert!(good.shares_process && good.faults().is_empty());
+        let twice = parse(&[spec("a"), spec("a")]).faults();
+        assert!(twice.iter().any(|fault| fault.contains("two types of the name `a`")), "{twice:?}");
+        assert_eq!(parse(&[]).faults(), ["it has no component type"]);
+        assert!(parse(&[spec("a"), spec("")]).faults().iter().all(|fault| fault.starts_with('`')));
+        for bad in ["[", "[1]", "[{}]", "{", "", "7"] {
+            assert!(ExecutableSpecs::parse(bad.as_bytes()).is_err(), "{bad}");
+        }
     }
 
     #[test]

@@ -39,7 +39,7 @@ mod toml_reader;
 mod type_inference;
 
 pub use check::{Catalog, load, parse_bytes};
-pub use describe::DescribeError;
+pub use describe::{DescribeError, ExecutableSpecs};
 pub use diagnostics::{Code, Diagnostic, Diagnostics, Level};
 pub use launch::{
     ComponentResult, ConnectionResult, Observer, Progress, RunOptions, RunReport, host_if_launched, run,

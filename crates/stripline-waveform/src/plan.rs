@@ -81,7 +81,7 @@ pub struct ComponentPlan {
 ///
 /// assert_ne!(Program::Stock, Program::Executable("target/debug/gain".into()));
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Program {
     /// A type from the launcher's own registry.
     Stock,
@@ -98,7 +98,7 @@ pub enum Program {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Placement {
-    /// A thread of the one process that all thread-placed components share.
+    /// A thread of the one process that all thread-placed components of its program share.
     Thread,
     /// A process of its own.
     Process,

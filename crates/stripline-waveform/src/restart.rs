@@ -12,8 +12,8 @@ const PAUSE_MIN: Duration = Duration::from_millis(20);
 /// A component that ran for so long starts with the shortest pause again.
 const RECOVERY_TIME: Duration = Duration::from_secs(10);
 
-/// What follows the end of a component. Always valid: a restart that could repeat for ever has
-/// pauses of a second or more.
+/// A rule for what follows the end of a component. It is always valid: a restart that could repeat
+/// for ever has pauses of a second or more.
 ///
 /// ```
 /// use std::time::Duration;
@@ -75,7 +75,7 @@ pub enum GiveUp {
     },
 }
 
-/// What follows when a component has failed and is not started again.
+/// The reaction to a failure without a restart.
 ///
 /// ```
 /// let word = serde_json::to_string(&stripline_waveform::AfterGivingUp::GoOn).unwrap();
@@ -143,8 +143,8 @@ impl Restart {
     /// Creates a rule.
     ///
     /// # Errors
-    /// When the pause is out of range, is too short for a rule that never gives up, or is so long
-    /// that the limit of `give_up` is never reached.
+    /// When the pause is out of range, or too short for a rule that never gives up. When it is so
+    /// long that the limit of `give_up` is never reached.
     pub fn new(when: RestartWhen, pause_max: Duration, give_up: GiveUp) -> Result<Self, InvalidRestart> {
         let ms = pause_max.as_millis();
         let (min, max) = (*Self::PAUSE_MAX_MS.start(), *Self::PAUSE_MAX_MS.end());

@@ -19,8 +19,8 @@ use stripline::payload::TypeName;
 use stripline::terms::{Flow, LinkOptions, Overflow, Resequence, Scope, WaitStrategy};
 use stripline_waveform::internal::{check_spec, render_component, render_component_list};
 use stripline_waveform::{
-    AfterGivingUp, Catalog, Code, DescribeError, Diagnostics, GiveUp, Level, Overrides, Placement, Program,
-    Restart, RestartWhen, Waveform, load, parse_bytes,
+    AfterGivingUp, Catalog, Code, DescribeError, Diagnostics, ExecutableSpecs, GiveUp, Level, Overrides,
+    Placement, Program, Restart, RestartWhen, Waveform, load, parse_bytes,
 };
 
 const TRANSPORTS: [&str; 4] = ["inproc", "shm", "unix", "tcp"];
@@ -308,6 +308,16 @@ fn the_example_of_a_component_is_a_valid_table() {
 }
 
 #[test]
+fn threads_of_one_executable_are_joined_within_its_process() {
+    let (_, checked) = check_file(Path::new("tests/waveforms/valid/exec-types.toml"));
+    let (waveform, _) = checked.unwrap();
+    let transports: Vec<&str> = waveform.connections.iter().map(|link| link.transport.as_str()).collect();
+    assert_eq!(transports, ["shm", "inproc", "shm"]);
+    let types: Vec<&str> = waveform.components.iter().map(|plan| plan.spec.name.as_str()).collect();
+    assert_eq!(types, ["audio-tone", "pick", "pick", "tick", "audio-sink"]);
+}
+
+#[test]
 fn a_plan_has_the_restart_rules_of_the_file() {
     let (_, checked) = check_file(Path::new("tests/waveforms/valid/restart.toml"));
     let (waveform, _) = checked.unwrap();
@@ -530,7 +540,7 @@ fn the_largest_waveform_is_checked() {
     assert!(waveform.connections.iter().all(|c| c.payload.as_str() == "f32"));
 }
 
-fn no_executables(path: &Path) -> Result<ComponentSpec, DescribeError> {
+fn no_executables(path: &Path) -> Result<ExecutableSpecs, DescribeError> {
     Err(DescribeError::Missing(path.into()))
 }
 

@@ -134,13 +134,12 @@ impl<'a> Supervisor<'a> {
     ) -> Result<Self> {
         let mut groups: Vec<ProcessGroup> = Vec::new();
         let mut members = Vec::new();
-        let mut threads = None;
+        // The processes of the threads, by program.
+        let mut threads: BTreeMap<&Program, usize> = BTreeMap::new();
         for plan in &waveform.components {
             let is_thread = plan.placement == Placement::Thread;
-            let group = threads.filter(|_| is_thread).unwrap_or(groups.len());
-            if is_thread {
-                threads = Some(group);
-            }
+            let next = groups.len();
+            let group = if is_thread { *threads.entry(&plan.program).or_insert(next) } else { next };
             if group == groups.len() {
                 groups.push(ProcessGroup {
                     program: match &plan.program {

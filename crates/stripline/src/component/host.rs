@@ -34,11 +34,12 @@ use crate::sys::process;
 use crate::terms::{LinkOptions, SenderOptions};
 use crate::transport::{ConnectRequest, StopToken, Wait};
 
-/// Makes an executable print the specification of its component as JSON and exit.
+/// Makes an executable print the specification of its component as JSON and exit. One with several
+/// types, or made for several, prints a list.
 pub const DESCRIBE_OPTION: &str = "--describe";
 
 /// Makes an executable read its properties as JSON from standard input and exit. It prints the
-/// problem with the set as JSON (`null`: no problem).
+/// problem with the set as JSON (`null`: no problem). The type's name follows.
 pub const CHECK_OPTION: &str = "--check";
 
 /// The longest time that an ending component waits for receivers to take the rest of its packets.
@@ -53,37 +54,104 @@ const FINISH_TIME: Duration = Duration::from_secs(30);
 /// Prints the library's [log](crate#the-log) on standard error, unless the program has installed a
 /// logger before.
 pub fn main<C: Component>() -> ExitCode {
-    log_to_stderr();
     let registry = Registry::new().with::<C>();
-    if let Some(code) = host_if_launched(&registry) {
+    run_main(&registry, |specs| serde_json::to_string(&specs.values().next()))
+}
+
+/// Runs as the `main` of an executable with the component types of a registry, as [`main`] does for
+/// one. A waveform selects one by `exec` and `type`. Components of such an executable may share a
+/// process as threads, so they must not depend on what a process has only once.
+///
+/// ```no_run
+/// use stripline::component::{Registry, main_of};
+/// # use stripline::{Result, component::{Component, ComponentSpec, Ports, Properties}};
+/// # struct Fft;
+/// # struct Chirp;
+/// # impl Component for Fft {
+/// #     fn describe() -> ComponentSpec { ComponentSpec::new("fft", "A spectrum.") }
+/// #     fn new(_: &Properties) -> Result<Self> { Ok(Self) }
+/// #     fn run(self, _: Ports) -> Result<()> { Ok(()) }
+/// # }
+/// # impl Component for Chirp {
+/// #     fn describe() -> ComponentSpec { ComponentSpec::new("chirp", "A chirp.") }
+/// #     fn new(_: &Properties) -> Result<Self> { Ok(Self) }
+/// #     fn run(self, _: Ports) -> Result<()> { Ok(()) }
+/// # }
+///
+/// fn main() -> std::process::ExitCode {
+///     main_of(&Registry::new().with::<Fft>().with::<Chirp>())
+/// }
+/// ```
+pub fn main_of(registry: &Registry) -> ExitCode {
+    run_main(registry, |specs| serde_json::to_string(&specs.values().collect::<Vec<_>>()))
+}
+
+type Specs = BTreeMap<String, ComponentSpec>;
+
+fn run_main(registry: &Registry, describe: fn(&Specs) -> serde_json::Result<String>) -> ExitCode {
+    log_to_stderr();
+    if let Some(code) = host_if_launched(registry) {
         return code;
     }
-    let spec = C::describe();
+    let specs = registry.specs();
     // The path of the program itself need not be text.
-    let option = std::env::args_os().nth(1);
+    let mut arguments = std::env::args_os().skip(1);
+    let (option, type_name) = (arguments.next(), arguments.next());
     match option.as_deref().and_then(OsStr::to_str) {
-        Some(DESCRIBE_OPTION) => answer(&spec, serde_json::to_string(&spec)),
-        Some(CHECK_OPTION) => answer(&spec, checked(&spec)),
+        Some(DESCRIBE_OPTION) => answer(describe(specs)),
+        Some(CHECK_OPTION) => match named(specs, type_name.as_deref()) {
+            Some(spec) => answer(checked(spec)),
+            None => {
+                let names: Vec<&str> = specs.keys().map(String::as_str).collect();
+                print_error!("{CHECK_OPTION} needs one of the types {}", names.join(", "));
+                ExitCode::from(2)
+            }
+        },
         _ => {
-            print_error!(
-                "This is the component `{name}` of a waveform: {summary}\nIt is started by `stripline run FILE`, \
-                 with this in FILE:\n\n    [component.{name}]\n    exec = \"PATH OF THIS EXECUTABLE\"\n\n\
-                 `{DESCRIBE_OPTION}` prints its ports and properties as JSON; `{CHECK_OPTION}` reads properties as JSON and \
-                 prints what is wrong with them.",
-                name = spec.name,
-                summary = spec.summary,
-            );
+            print_usage(specs);
             ExitCode::from(2)
         }
     }
 }
 
+/// Returns the type of that name; without a name, the only one.
+fn named<'s>(specs: &'s Specs, name: Option<&OsStr>) -> Option<&'s ComponentSpec> {
+    match name {
+        Some(name) => specs.get(name.to_str()?),
+        None => specs.values().next().filter(|_| specs.len() == 1),
+    }
+}
+
+fn print_usage(specs: &Specs) {
+    let options = format!(
+        "`{DESCRIBE_OPTION}` prints its ports and properties as JSON; `{CHECK_OPTION}` reads properties as JSON \
+         and prints what is wrong with them."
+    );
+    if let [spec] = specs.values().collect::<Vec<_>>()[..] {
+        print_error!(
+            "This is the component `{name}` of a waveform: {summary}\nIt is started by `stripline run FILE`, \
+             with this in FILE:\n\n    [component.{name}]\n    exec = \"PATH OF THIS EXECUTABLE\"\n\n{options}",
+            name = spec.name,
+            summary = spec.summary,
+        );
+        return;
+    }
+    let rows: Vec<String> =
+        specs.values().map(|spec| format!("    {}: {}", spec.name, spec.summary)).collect();
+    print_error!(
+        "These are components of a waveform:\n\n{}\n\nThey are started by `stripline run FILE`, with this in \
+         FILE:\n\n    [component.NAME]\n    exec = \"PATH OF THIS EXECUTABLE\"\n    type = \"ONE OF THEM\"\n\n\
+         {options}",
+        rows.join("\n"),
+    );
+}
+
 /// Prints the requested text and returns the exit code.
-fn answer(spec: &ComponentSpec, text: serde_json::Result<String>) -> ExitCode {
+fn answer(text: serde_json::Result<String>) -> ExitCode {
     let printed = match text {
         Ok(text) => writeln!(std::io::stdout(), "{text}").is_ok(),
         Err(error) => {
-            print_error!("{}: {error}", spec.name);
+            print_error!("{error}");
             false
         }
     };
