@@ -229,7 +229,7 @@ fn quotable(stderr: &[u8]) -> String {
     let is_rest = |line: &&str| line.starts_with("note: run with") || line.starts_with("stack backtrace:");
     let panic = lines().skip_while(|line| !line.contains(PANIC_WORDS));
     let panic: Vec<&str> = panic.take_while(|line| !is_rest(line)).take(PANIC_LINES_MAX).collect();
-    if panic.is_empty() { lines().last().unwrap_or_default().into() } else { panic.join("\n") }
+    if panic.is_empty() { lines().next_back().unwrap_or_default().into() } else { panic.join("\n") }
 }
 
 /// Returns the error about an output that cannot be read, with the beginning of the output.
