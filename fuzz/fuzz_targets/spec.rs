@@ -47,7 +47,7 @@ fuzz_target!(|data: &[u8]| {
     let set = spec.properties.iter().map(|property| format!("c.{}={value}", property.name)).collect();
     let components = BTreeMap::from([(spec.name.clone(), spec)]);
     let describe = |path: &Path| Err(DescribeError::Missing(path.into()));
-    let ask_validity = |_: &Path, _: &Properties| Ok(None);
+    let ask_validity = |_: &Path, _: &str, _: &Properties| Ok(None);
     let catalog = Catalog { components: &components, transports: &["shm"], describe, ask_validity };
     let overrides = Overrides { set, ..Overrides::default() };
     for overrides in [Overrides::default(), overrides] {

@@ -41,11 +41,11 @@ static SPECS: LazyLock<BTreeMap<String, ComponentSpec>> = LazyLock::new(|| {
     specs.into_iter().map(|spec| (spec.name.clone(), spec)).collect()
 });
 
-fn describe(path: &Path) -> Result<ComponentSpec, DescribeError> {
+fn describe(path: &Path) -> Result<ExecutableSpecs, DescribeError> {
     match path.file_name().and_then(|name| name.to_str()) {
         Some("fails") => Err(DescribeError::Failed(path.into(), 1, "no\u{1b}[2J words".into())),
         Some("nonsense") => Err(DescribeError::Nonsense(path.into(), "`".into())),
-        Some(name) => SPECS.get(name).cloned().ok_or_else(|| DescribeError::Missing(path.into())),
+        Some(name) => SPECS.get(name).cloned().map(ExecutableSpecs::from).ok_or_else(|| DescribeError::Missing(path.into())),
         None => Err(DescribeError::TooMuch(path.into())),
     }
 }
@@ -64,7 +64,7 @@ fuzz_target!(|data: &[u8]| {
             _ => overrides.set.push(line.into()),
         }
     }
-    let ask_validity = |_: &Path, _: &Properties| Ok(None);
+    let ask_validity = |_: &Path, _: &str, _: &Properties| Ok(None);
     let catalog =
         Catalog { components: &SPECS, transports: &["inproc", "shm", "uds", "tcp"], describe, ask_validity };
     let path = Path::new("folder/waveform.toml");

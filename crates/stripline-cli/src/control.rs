@@ -450,11 +450,19 @@ fn components(waveform: &RunningWaveform) -> String {
             format!("{:?}", component.placement).to_lowercase().into(),
             component.pid.map_or(String::new(), |pid| pid.to_string()).into(),
             Cell::toned(printable(&component.state, cell_max()), tone),
-            component.restarts.to_string().into(),
+            restarts(component).into(),
             printable(&component.tests.join(", "), cell_max().saturating_mul(5)).into(),
         ]);
     }
     format!("\n{}", table.render())
+}
+
+/// Returns the number of restarts, and the time until the next one.
+fn restarts(component: &control::RunningComponent) -> String {
+    match component.next_restart_ms {
+        Some(ms) => format!("{}, next in {:.1} s", component.restarts, ms as f64 / 1e3),
+        None => component.restarts.to_string(),
+    }
 }
 
 fn table_of(readings: &[PropertyReading]) -> String {

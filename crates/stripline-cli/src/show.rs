@@ -27,10 +27,11 @@ pub(crate) fn components(arguments: &ComponentsArguments, registry: &Registry) -
     if name.ends_with(".toml") {
         return components_of(Path::new(name), arguments.json, registry);
     }
-    let spec = if name.contains('/') {
-        describe(Path::new(name)).map_err(|error| format!("{error}; {}", error.remedy()))
+    let specs = if name.contains('/') {
+        let described = describe(Path::new(name)).map(|executable| executable.specs);
+        described.map_err(|error| format!("{error}; {}", error.remedy()))
     } else {
-        registry.specs().get(name).cloned().ok_or_else(|| {
+        registry.specs().get(name).map(|spec| vec![spec.clone()]).ok_or_else(|| {
             let known: Vec<&str> = registry.specs().keys().map(String::as_str).collect();
             let remedy = match suggestion(name, known.iter().copied()) {
                 Some(meant) => format!("did you mean `{meant}`?"),
@@ -40,9 +41,15 @@ pub(crate) fn components(arguments: &ComponentsArguments, registry: &Registry) -
             format!("there is no stock component `{}`; {remedy}", printable(name, 60))
         })
     };
-    match spec {
-        Ok(spec) if arguments.json => print_json(&spec),
-        Ok(spec) => print(&render_component(&spec, terminal::width())),
+    match specs.as_deref() {
+        // An executable with several types gives a list.
+        Ok([spec]) if arguments.json => print_json(spec),
+        Ok(specs) if arguments.json => print_json(&specs),
+        Ok(specs) => {
+            let texts: Vec<String> =
+                specs.iter().map(|spec| render_component(spec, terminal::width())).collect();
+            print(&texts.join("\n"))
+        }
         Err(error) => {
             complain!("error: {error}");
             Exit::Usage

@@ -4,7 +4,11 @@
 
 mod common;
 
-use common::{Running, gain_example, run};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+
+use common::{Running, example, gain_example, repository, run};
+use rustix::process::Signal;
 
 #[test]
 fn an_executable_that_links_the_library_runs_beside_stock_components() {
@@ -64,6 +68,76 @@ fn an_executable_looks_at_its_properties_when_asked() {
     };
     assert_eq!(check("{\"factor\": 2}"), "null\n");
     assert!(check("{\"factor\": -2}").contains("must be from 0 to"), "{}", check("{\"factor\": -2}"));
+}
+
+#[test]
+fn thirty_blocks_of_one_executable_share_a_process() {
+    let text = std::fs::read_to_string(repository("waveforms/blocks.toml")).unwrap();
+    let name = format!("blocks-{}", std::process::id());
+    let program = example("blocks");
+    let text = text
+        .replace("../target/release/examples/blocks", program.to_str().unwrap())
+        .replace("name = \"blocks\"", &format!("name = \"{name}\""));
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("blocks.toml");
+    std::fs::write(&path, &text).unwrap();
+    let path = path.to_str().unwrap();
+    run(&["check", path]).says(0, &[]);
+    // 1 to 100, and 28 more for each of the hundred.
+    let expected = "the sum is 7850\n";
+    let json = folder.path().join("report.json");
+    let done = run(&["run", path, "--quiet", "--json", json.to_str().unwrap()]);
+    done.says(0, &[]);
+    assert_eq!(done.stdout, expected);
+    let report: serde_json::Value = serde_json::from_slice(&std::fs::read(json).unwrap()).unwrap();
+    let links = report["connections"].as_array().unwrap();
+    assert!(links.len() == 29 && links.iter().all(|link| link["transport"] == "inproc"), "{report}");
+    // Paced by nothing it is over at once; with an endless count its processes can be counted.
+    let endless =
+        text.replacen("[component.count]", "[component.count]\nproperties = { packets = 1048576 }", 1);
+    std::fs::write(path, endless.replace("placement = \"thread\"\n", "")).unwrap();
+    let running = Running::start(&["run", path, "--placement", "threads"], 1);
+    running.signal(Signal::INT);
+    assert_eq!(running.end().0, Some(0));
+}
+
+#[test]
+fn an_executable_with_several_types_explains_itself() {
+    let blocks = |arguments: &[&str], input: Option<&str>| {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("input");
+        std::fs::write(&path, input.unwrap_or_default()).unwrap();
+        let mut command = std::process::Command::new(example("blocks"));
+        let output = command.args(arguments).stdin(std::fs::File::open(path).unwrap()).output().unwrap();
+        let texts = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
+        (output.status.code(), texts.concat())
+    };
+    let (code, text) = blocks(&["--describe"], None);
+    let types: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let names: Vec<&str> = types.as_array().unwrap().iter().map(|t| t["name"].as_str().unwrap()).collect();
+    assert_eq!((code, &names[..]), (Some(0), &["add", "count", "sum"][..]));
+    assert_eq!(blocks(&["--check", "add"], Some("{\"number\": 2}")), (Some(0), "null\n".into()));
+    assert!(blocks(&["--check", "add"], Some("{\"number\": 1e9}")).1.contains("must be from"));
+    for arguments in [&["--check"][..], &["--check", "subtract"], &["--check", ""]] {
+        let (code, text) = blocks(arguments, Some("{}"));
+        assert!(code == Some(2) && text.contains("add, count, sum"), "{text}");
+    }
+    let (code, text) = blocks(&[], None);
+    assert!(code == Some(2) && text.contains("count: Sends the numbers"), "{text}");
+}
+
+#[test]
+fn an_executable_may_be_in_a_folder_with_any_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path().join(OsStr::from_bytes(b"\xff\xfe"));
+    std::fs::create_dir(&folder).unwrap();
+    let program = folder.join("gain");
+    std::fs::copy(gain_example(), &program).unwrap();
+    let output = std::process::Command::new(&program).arg("--describe").output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    // It has no option that is not text.
+    let mut odd = std::process::Command::new(program);
+    assert_eq!(odd.arg(OsStr::from_bytes(b"\xff")).output().unwrap().status.code(), Some(2));
 }
 
 #[test]

@@ -8,7 +8,7 @@ use stripline::packet::payload::TypeName;
 
 use super::components::CheckedComponent;
 use super::connections::ResolvedConnection;
-use super::describe::{DescribeError, ask_validity, describe};
+use super::describe::{DescribeError, ExecutableSpecs, ask_validity, describe};
 use super::diagnostics::Diagnostics;
 use super::file::{self, NAME_BYTES_MAX};
 use super::overrides::{self, Overrides};
@@ -35,12 +35,12 @@ pub struct Catalog<'a> {
     pub components: &'a BTreeMap<String, ComponentSpec>,
     /// The names of the transports.
     pub transports: &'a [&'a str],
-    /// Returns an executable's specification. [`Catalog::new`] sets a function that runs it with
-    /// `--describe`.
-    pub describe: fn(&Path) -> Result<ComponentSpec, DescribeError>,
-    /// Lets an executable check its properties. [`Catalog::new`] sets a function that runs it with
-    /// `--check`.
-    pub ask_validity: fn(&Path, &Properties) -> Result<Option<InvalidProperties>, DescribeError>,
+    /// Returns the specifications of an executable. [`Catalog::new`] sets a function that runs it
+    /// with `--describe`.
+    pub describe: fn(&Path) -> Result<ExecutableSpecs, DescribeError>,
+    /// Lets an executable check the properties of one of its types. [`Catalog::new`] sets a
+    /// function that runs it with `--check`.
+    pub ask_validity: fn(&Path, &str, &Properties) -> Result<Option<InvalidProperties>, DescribeError>,
 }
 
 impl<'a> Catalog<'a> {

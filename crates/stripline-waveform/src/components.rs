@@ -10,13 +10,13 @@ use stripline::internal::{CHECK_OPTION, number, units};
 use stripline::node::Dispatch;
 
 use super::check::Catalog;
-use super::describe::DescribeError;
+use super::describe::{DescribeError, ExecutableSpecs};
 use super::diagnostics::{At, Code, Diagnostic, Diagnostics, Place};
 use super::file::ComponentDraft;
 use super::listing::example_value;
 use super::overrides::{Options, SetOption};
 use super::text::{did_you_mean, listed, quoted};
-use super::{Placement, Restart};
+use super::{Placement, Restart, RestartWhen};
 
 /// A component after its own checks.
 pub(super) struct CheckedComponent<'c> {
@@ -31,6 +31,14 @@ pub(super) struct CheckedComponent<'c> {
     pub dispatch: Dispatch,
     /// `None` when one of them is wrong, which has been reported.
     pub properties: Option<CheckedProperties>,
+}
+
+impl CheckedComponent<'_> {
+    /// Returns whether both are threads of one process: of the launcher's, or of one executable.
+    pub(super) fn shares_process(&self, other: &Self) -> bool {
+        let are_threads = [self, other].iter().all(|it| it.placement == Placement::Thread);
+        are_threads && self.executable == other.executable
+    }
 }
 
 /// The properties of a component, valid one by one.
@@ -52,11 +60,14 @@ pub(super) fn check<'c>(
     let cpus_here = cpus_of_this_machine();
     check_set_names(options, &drafts, found);
     if let Some(placement) = options.placement.as_ref().filter(|at| at.value == Placement::Thread) {
-        let executables = drafts.iter().filter(|draft| draft.executable.is_some());
+        let shares = |draft: &&ComponentDraft| may_be_thread(draft, folder, &described);
+        let executables = drafts.iter().filter(|draft| !shares(draft));
         let names: Vec<&str> = executables.map(|draft| draft.name.value.as_str()).collect();
         if !names.is_empty() {
             let message = format!("an executable cannot be a thread: {}", listed(names, "and"));
-            let remedy = "leave the option out, and write `placement = \"thread\"` where it is possible";
+            let remedy = "leave the option out, and write `placement = \"thread\"` where it is possible; \
+                          its `main` may call stripline::component::main_of, so that its components share a \
+                          process";
             found.error(Code::PlacementUnfit, &placement.place, message, remedy);
         }
     }
@@ -66,7 +77,7 @@ pub(super) fn check<'c>(
             ComponentChecker { draft: &draft, executable: executable.as_deref(), options, catalog, found };
         let spec = checker.spec(&described);
         checker.unknown_keys(spec.as_deref());
-        let placement = checker.placement();
+        let placement = checker.placement(may_be_thread(&draft, folder, &described));
         let restart = checker.restart(placement);
         checker.cpus(cpus_here.as_deref());
         let dispatch = checker.dispatch(spec.as_deref());
@@ -90,7 +101,7 @@ pub(super) fn check<'c>(
     drafts.into_iter().map(check).collect()
 }
 
-type Described = BTreeMap<PathBuf, Result<ComponentSpec, DescribeError>>;
+type Described = BTreeMap<PathBuf, Result<ExecutableSpecs, DescribeError>>;
 
 /// Queries every executable once, several at a time.
 fn describe_all(drafts: &[ComponentDraft], catalog: &Catalog, folder: &Path) -> Described {
@@ -113,6 +124,14 @@ fn describe_all(drafts: &[ComponentDraft], catalog: &Catalog, folder: &Path) -> 
         });
     }
     described
+}
+
+/// Returns whether a component may be a thread: a stock component, or one of an executable with
+/// components that share a process. One that cannot be asked has been reported.
+fn may_be_thread(draft: &ComponentDraft, folder: &Path, described: &Described) -> bool {
+    let path = draft.executable.as_ref().map(|at| folder.join(&at.value));
+    let specs = path.and_then(|path| described.get(&path)?.as_ref().ok());
+    draft.executable.is_none() || specs.is_some_and(|specs| specs.shares_process)
 }
 
 /// Returns the numbers of the processors that are online; `None` where they cannot be determined.
@@ -157,7 +176,19 @@ impl<'c> ComponentChecker<'_, 'c> {
                 self.found.error(Code::Program, &draft.name.place, message, remedy);
                 None
             }
-            (Some(stock), Some(executable)) => {
+            (Some(named), Some(at)) if described.get(self.executable?)?.is_ok() => {
+                let specs = &described.get(self.executable?)?.as_ref().ok()?.specs;
+                let spec = specs.iter().find(|spec| spec.name == named.value);
+                if spec.is_none() {
+                    let message =
+                        format!("{} has no component type {}", quoted(&at.value), quoted(&named.value));
+                    let names = specs.iter().map(|spec| spec.name.as_str());
+                    let remedy = did_you_mean(&named.value, names, "its types are");
+                    self.found.error(Code::UnknownType, &named.place, message, remedy);
+                }
+                spec.map(|spec| Cow::Owned(spec.clone()))
+            }
+            (Some(stock), Some(executable)) if catalog.components.contains_key(&stock.value) => {
                 let message = format!("component `{}` has both `type` and `exec`", draft.name.value);
                 let error = Diagnostic::error(Code::Program, &executable.place, message)
                     .label("the user's executable")
@@ -179,13 +210,21 @@ impl<'c> ComponentChecker<'_, 'c> {
                 }
                 spec.map(Cow::Borrowed)
             }
-            (None, Some(at)) => match described.get(self.executable?)? {
-                Ok(spec) => Some(Cow::Owned(spec.clone())),
+            (_, Some(at)) => match described.get(self.executable?)? {
+                Ok(ExecutableSpecs { specs, .. }) if specs.len() > 1 => {
+                    let message = format!("{} has several component types", quoted(&at.value));
+                    let names = specs.iter().map(|spec| spec.name.as_str());
+                    let remedy = format!("name one of them by `type`: {}", listed(names, "or"));
+                    self.found.error(Code::Program, &at.place, message, remedy);
+                    None
+                }
+                Ok(described) => described.specs.first().map(|spec| Cow::Owned(spec.clone())),
                 Err(error) => {
                     let bad_spec = matches!(error, DescribeError::BadSpec(..));
                     let code = if bad_spec { Code::BadSpec } else { Code::Describe };
-                    let mut finding =
-                        Diagnostic::error(code, &at.place, error.to_string()).help(error.remedy());
+                    let mut finding = Diagnostic::error(code, &at.place, error.to_string())
+                        .quote(error.printed())
+                        .help(error.remedy());
                     if let DescribeError::Missing(path) = error {
                         finding = finding.label(format!("searched as {}", path.display()));
                     }
@@ -211,16 +250,19 @@ impl<'c> ComponentChecker<'_, 'c> {
         }
     }
 
-    fn placement(&mut self) -> Placement {
+    fn placement(&mut self, may_be_thread: bool) -> Placement {
         let draft = self.draft;
         if let Some(option) = &self.options.placement {
             // That an executable cannot follow the option has been reported once for all.
-            return if draft.executable.is_some() { Placement::Process } else { option.value };
+            return if may_be_thread { option.value } else { Placement::Process };
         }
         let placement = draft.placement.unwrap_or(Placement::Process);
-        if placement == Placement::Thread && draft.executable.is_some() {
-            let (place, remedy) =
-                (draft.place("placement"), "leave `placement` out: an executable is a process of its own");
+        if placement == Placement::Thread && !may_be_thread {
+            let (place, remedy) = (
+                draft.place("placement"),
+                "leave `placement` out: an executable is a process of its own, unless its `main` calls \
+                 stripline::component::main_of",
+            );
             self.found.error(Code::PlacementUnfit, place, "an executable cannot be a thread", remedy);
             return Placement::Process;
         }
@@ -229,8 +271,8 @@ impl<'c> ComponentChecker<'_, 'c> {
 
     fn restart(&mut self, placement: Placement) -> Restart {
         let draft = self.draft;
-        let restart = draft.restart.unwrap_or(Restart::Never);
-        if restart == Restart::Never || placement == Placement::Process {
+        let restart = draft.restart.unwrap_or_default();
+        if restart.when() == RestartWhen::Never || placement == Placement::Process {
             return restart;
         }
         let place = draft.place("restart");
@@ -242,7 +284,7 @@ impl<'c> ComponentChecker<'_, 'c> {
             let remedy = "remove `placement = \"thread\"`, or write restart = \"never\"";
             self.found.error(Code::RestartUnfit, place, "a thread cannot be started again", remedy);
         }
-        Restart::Never
+        Restart::default().then(restart.after_giving_up())
     }
 
     fn cpus(&mut self, here: Option<&[RangeInclusive<usize>]>) {
@@ -331,12 +373,13 @@ impl<'c> ComponentChecker<'_, 'c> {
         let (name, executable) = (&self.draft.name, self.executable);
         let invalid = match executable.filter(|_| spec.validates) {
             None => spec.validate(&properties.values).err(),
-            Some(path) => match (self.catalog.ask_validity)(path, &properties.values) {
+            Some(path) => match (self.catalog.ask_validity)(path, &spec.name, &properties.values) {
                 Ok(invalid) => invalid,
                 Err(error) => {
                     let place = self.draft.place("exec");
                     let said = error.of_option(CHECK_OPTION);
-                    self.found.push(Diagnostic::error(Code::Describe, place, said).help(error.remedy()));
+                    let finding = Diagnostic::error(Code::Describe, place, said).quote(error.printed());
+                    self.found.push(finding.help(error.remedy()));
                     None
                 }
             },

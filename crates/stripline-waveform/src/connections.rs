@@ -244,10 +244,13 @@ impl<'c> ConnectionChecker<'c> {
         let ends: Vec<usize> = ends.into_iter().flatten().map(|end| end.component).collect();
         let is_process = |n: &usize| self.components[*n].placement == Placement::Process;
         let processes: Vec<usize> = ends.iter().copied().filter(is_process).collect();
+        let shares_process = matches!(ends[..], [from, to]
+            if self.components[from].shares_process(&self.components[to]));
         draft.transport.iter().for_each(|named| self.check_transport(named));
         if let Some(named) = self.options.transport.as_ref().or(draft.transport.as_ref()) {
             // An unresolved end is not an error here.
-            let is_split = matches!(ends[..], [from, to] if from != to) && !processes.is_empty();
+            let is_split = matches!(ends[..], [from, to] if from != to) && !shares_process;
+            let processes = if processes.is_empty() { ends } else { processes };
             if named.value == SAME_PROCESS && is_split {
                 match named.place.is_option() {
                     true => self.processes.extend(processes),
@@ -256,8 +259,7 @@ impl<'c> ConnectionChecker<'c> {
             }
             return named.value.clone();
         }
-        let both_threads = ends.len() == 2 && processes.is_empty();
-        let default = if both_threads { SAME_PROCESS } else { BETWEEN_PROCESSES };
+        let default = if shares_process { SAME_PROCESS } else { BETWEEN_PROCESSES };
         if !self.catalog.transports.contains(&default) {
             let message = format!("the default transport `{default}` is not in this program");
             let remedy =
@@ -282,6 +284,15 @@ impl<'c> ConnectionChecker<'c> {
         let processes: Vec<_> = processes.into_iter().map(|n| &self.components[n]).collect();
         let names = listed(processes.iter().map(|c| c.name.value.as_str()), "and");
         let by_option = inproc.is_option();
+        if processes.iter().all(|component| component.placement == Placement::Thread) {
+            let message = format!(
+                "`{SAME_PROCESS}` joins components of one process, but {names} are threads of \
+                                   different programs"
+            );
+            let remedy = format!("choose another transport: {}", self.other_transports());
+            self.found.error(Code::TransportUnfit, inproc, message, remedy);
+            return;
+        }
         let verb = match (processes.len(), by_option) {
             (1, true) => "is a process",
             (_, true) => "are processes",
@@ -289,8 +300,7 @@ impl<'c> ConnectionChecker<'c> {
             (_, false) => "are processes of their own",
         };
         let message = format!("`{SAME_PROCESS}` joins components of one process, but {names} {verb}");
-        let others = self.catalog.transports.iter().copied().filter(|&name| name != SAME_PROCESS);
-        let others = listed(others, "or");
+        let others = self.other_transports();
         let remedy = if processes.iter().any(|c| c.executable.is_some()) {
             format!("choose another transport, as an executable cannot be a thread: {others}")
         } else {
@@ -303,6 +313,11 @@ impl<'c> ConnectionChecker<'c> {
             format!("{first}, or choose another transport: {others}")
         };
         self.found.error(Code::TransportUnfit, inproc, message, remedy);
+    }
+
+    fn other_transports(&self) -> String {
+        let others = self.catalog.transports.iter().copied().filter(|&name| name != SAME_PROCESS);
+        listed(others, "or")
     }
 
     /// Checks where the sender blocks and resumes.

@@ -1,10 +1,12 @@
 //! Queries to an executable. `EXECUTABLE --describe` prints a [`ComponentSpec`] as JSON.
 //! `EXECUTABLE --check` reads [`Properties`] and prints an [`InvalidProperties`] or `null`.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Read, Seek, Write};
 use std::os::fd::AsFd;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus, Stdio};
@@ -22,6 +24,10 @@ use super::text::quoted;
 const TIME_MAX: Duration = Duration::from_secs(5);
 /// Limit of its output.
 const OUTPUT_BYTES_MAX: usize = 1 << 20;
+/// Lines of a panic that are quoted.
+const PANIC_LINES_MAX: usize = 10;
+/// Exit code of a Rust program that panicked.
+const PANIC_CODE: i32 = 101;
 /// Limit of the standard error that is kept.
 const STDERR_BYTES_MAX: usize = 16 << 10;
 
@@ -35,26 +41,74 @@ const STDERR_BYTES_MAX: usize = 16 << 10;
 /// let error = stripline_waveform::internal::describe("no/such/program".as_ref()).unwrap_err();
 /// assert_eq!(error.to_string(), "there is no executable `program`");
 /// ```
-pub fn describe(executable: &Path) -> Result<ComponentSpec, DescribeError> {
+pub fn describe(executable: &Path) -> Result<ExecutableSpecs, DescribeError> {
     describe_within(executable, TIME_MAX)
 }
 
-/// Runs `executable --check` with these properties on its standard input, for at most 5 seconds,
-/// and reads the problem with the set. Only for an executable with
+/// The component types of an executable.
+///
+/// ```
+/// use stripline::component::ComponentSpec;
+/// use stripline_waveform::ExecutableSpecs;
+///
+/// let alone = ExecutableSpecs::from(ComponentSpec::new("gain", "Multiplies."));
+/// assert!(!alone.shares_process && alone.specs.len() == 1);
+/// ```
+#[derive(Clone, Debug)]
+pub struct ExecutableSpecs {
+    /// The types, with different names.
+    pub specs: Vec<ComponentSpec>,
+    /// Whether its components may share a process as threads: it describes itself by a list.
+    pub shares_process: bool,
+}
+
+impl From<ComponentSpec> for ExecutableSpecs {
+    fn from(spec: ComponentSpec) -> Self {
+        Self { specs: vec![spec], shares_process: false }
+    }
+}
+
+impl ExecutableSpecs {
+    fn parse(text: &[u8]) -> serde_json::Result<Self> {
+        // A list and a single description have errors of their own.
+        match text.trim_ascii_start().first() {
+            Some(b'[') => Ok(Self { specs: serde_json::from_slice(text)?, shares_process: true }),
+            _ => serde_json::from_slice::<ComponentSpec>(text).map(Self::from),
+        }
+    }
+
+    /// Returns the faults of all descriptions.
+    fn faults(&self) -> Vec<String> {
+        let is_many = self.specs.len() > 1;
+        let its = |spec: &ComponentSpec| {
+            let name = if is_many { format!("{}: ", quoted(&spec.name)) } else { String::new() };
+            check_spec(spec).into_iter().map(move |fault| format!("{name}{fault}"))
+        };
+        let mut faults: Vec<String> = self.specs.iter().flat_map(its).collect();
+        let mut names = BTreeSet::new();
+        let twice = self.specs.iter().filter(|spec| !names.insert(&spec.name));
+        faults.extend(twice.map(|spec| format!("it has two types of the name {}", quoted(&spec.name))));
+        if self.specs.is_empty() {
+            faults.push("it has no component type".into());
+        }
+        faults
+    }
+}
+
+/// Runs `executable --check TYPE` with these properties on its standard input, for at most 5
+/// seconds, and reads the problem with the set. Only for an executable with
 /// [`validates`](ComponentSpec::validates) in its description.
 ///
 /// # Errors
 /// As [`describe`].
 pub(super) fn ask_validity(
     executable: &Path,
+    type_name: &str,
     properties: &Properties,
 ) -> Result<Option<InvalidProperties>, DescribeError> {
-    let nonsense = |error: serde_json::Error| {
-        DescribeError::Nonsense(executable.to_path_buf(), quoted(&error.to_string()))
-    };
-    let text = serde_json::to_vec(properties).map_err(nonsense)?;
-    let answer = run(executable, CHECK_OPTION, Some(&text), TIME_MAX)?;
-    serde_json::from_slice(&answer).map_err(nonsense)
+    let text = serde_json::to_vec(properties).map_err(|error| nonsense(executable, &[], &error))?;
+    let answer = run(executable, &[CHECK_OPTION, type_name], Some(&text), TIME_MAX)?;
+    serde_json::from_slice(&answer).map_err(|error| nonsense(executable, &answer, &error))
 }
 
 /// The reason that an executable could not be queried. `Display` is one sentence;
@@ -74,7 +128,11 @@ pub enum DescribeError {
     Missing(PathBuf),
     /// It could not be started: a folder, without permission, of another machine.
     NotStarted(PathBuf, String),
-    /// It ended with another exit code than 0; the last line of its standard error.
+    /// It could not be started because this process or the system has run out of something; the
+    /// number of the system's error.
+    Exhausted(PathBuf, i32),
+    /// It ended with another exit code than 0; the last line of its standard error, or a panic in
+    /// up to ten lines.
     Failed(PathBuf, i32, String),
     /// A signal ended it.
     Killed(PathBuf, i32),
@@ -93,6 +151,7 @@ impl DescribeError {
     pub(super) fn of_option(&self, option: &str) -> String {
         let (Self::Missing(path)
         | Self::NotStarted(path, _)
+        | Self::Exhausted(path, _)
         | Self::Failed(path, ..)
         | Self::Killed(path, _)
         | Self::TooLong(path, _)
@@ -103,7 +162,11 @@ impl DescribeError {
         match self {
             Self::Missing(_) => format!("there is no executable {name}"),
             Self::NotStarted(_, error) => format!("{name} cannot be started: {error}"),
+            Self::Exhausted(_, number) => {
+                format!("{name} cannot be started: {}", io::Error::from_raw_os_error(*number))
+            }
             Self::Failed(_, code, said) => {
+                let said = said.lines().next().unwrap_or_default();
                 let printed =
                     if said.is_empty() { String::new() } else { format!(" and printed {}", quoted(said)) };
                 format!("{name} {option} ended with exit code {code}{printed}")
@@ -124,10 +187,31 @@ impl DescribeError {
         match self {
             Self::Missing(path) => missing_remedy(path),
             Self::NotStarted(path, _) if path.is_dir() => "name the executable file in it".into(),
+            Self::NotStarted(path, _) if !is_executable(path) => {
+                let path = path.display();
+                format!("name the program, or make it executable: chmod +x {path}")
+            }
             Self::NotStarted(..) => "it must be an executable file of this machine; build it again".into(),
+            Self::Exhausted(_, number) => exhausted_remedy(*number).into(),
             Self::BadSpec(..) => "correct the ComponentSpec in its source".into(),
+            Self::Failed(_, PANIC_CODE, said) if said.contains(PANIC_WORDS) => {
+                "the component panicked while it was asked: correct its `describe` or its validation".into()
+            }
+            Self::Nonsense(..) => "its `main` must call stripline::component::main first, and print \
+                                   nothing before it; is it linked with stripline?"
+                .into(),
             _ => "is it linked with stripline, and does its `main` call stripline::component::main first?"
                 .into(),
+        }
+    }
+}
+
+impl DescribeError {
+    /// Returns what it printed, where that has several lines.
+    pub(super) fn printed(&self) -> Option<&str> {
+        match self {
+            Self::Failed(_, _, said) => Some(said.as_str()).filter(|said| said.contains('\n')),
+            _ => None,
         }
     }
 }
@@ -139,6 +223,57 @@ impl fmt::Display for DescribeError {
 }
 
 impl std::error::Error for DescribeError {}
+
+/// The words with which a Rust program reports a panic.
+const PANIC_WORDS: &str = "panicked at";
+
+/// Returns the lines of standard error to quote: a panic, or the last one.
+fn quotable(stderr: &[u8]) -> String {
+    let text = String::from_utf8_lossy(stderr);
+    let lines = || text.lines().map(str::trim_end).filter(|line| !line.is_empty());
+    let is_rest = |line: &&str| line.starts_with("note: run with") || line.starts_with("stack backtrace:");
+    let panic = lines().skip_while(|line| !line.contains(PANIC_WORDS));
+    let panic: Vec<&str> = panic.take_while(|line| !is_rest(line)).take(PANIC_LINES_MAX).collect();
+    if panic.is_empty() { lines().next_back().unwrap_or_default().into() } else { panic.join("\n") }
+}
+
+/// Returns the error about an output that cannot be read, with the beginning of the output.
+fn nonsense(path: &Path, output: &[u8], error: &serde_json::Error) -> DescribeError {
+    let (error, text) = (quoted(&error.to_string()), String::from_utf8_lossy(output));
+    let why = match text.lines().find(|line| !line.trim().is_empty()) {
+        Some(line) => format!("it printed {} ({error})", quoted(line.trim())),
+        None if output.is_empty() => format!("it printed nothing ({error})"),
+        None => format!("it printed empty lines ({error})"),
+    };
+    DescribeError::Nonsense(path.to_path_buf(), why)
+}
+
+fn is_executable(path: &Path) -> bool {
+    path.metadata().is_ok_and(|file| file.permissions().mode() & 0o111 != 0)
+}
+
+/// Returns the remedy for a start that failed for want of something, by the error's number.
+fn exhausted_remedy(number: i32) -> &'static str {
+    match Errno::from_raw_os_error(number) {
+        Errno::MFILE => "this process may open no more files: raise its limit, as with `ulimit -n 4096`",
+        Errno::NFILE => "the system may open no more files: end other programs, or raise fs.file-max",
+        Errno::AGAIN => "this user may start no more processes: end some, or raise the limit `ulimit -u`",
+        _ => "the system is out of memory: end other programs",
+    }
+}
+
+/// Returns the error about a program that did not start.
+fn not_started(path: &Path, error: &io::Error) -> DescribeError {
+    match error.raw_os_error() {
+        Some(number)
+            if [Errno::MFILE, Errno::NFILE, Errno::AGAIN, Errno::NOMEM]
+                .contains(&Errno::from_raw_os_error(number)) =>
+        {
+            DescribeError::Exhausted(path.to_path_buf(), number)
+        }
+        _ => DescribeError::NotStarted(path.to_path_buf(), error.to_string()),
+    }
+}
 
 /// Returns the command that builds an executable below `target`.
 fn missing_remedy(path: &Path) -> String {
@@ -157,18 +292,17 @@ fn missing_remedy(path: &Path) -> String {
     format!("build it first: cargo build{profile} --workspace --{kind} {name}")
 }
 
-fn describe_within(path: &Path, time_max: Duration) -> Result<ComponentSpec, DescribeError> {
-    let answer = run(path, DESCRIBE_OPTION, None, time_max)?;
-    let spec: ComponentSpec = serde_json::from_slice(&answer)
-        .map_err(|error| DescribeError::Nonsense(path.to_path_buf(), quoted(&error.to_string())))?;
-    let errors = check_spec(&spec);
-    if errors.is_empty() { Ok(spec) } else { Err(DescribeError::BadSpec(path.to_path_buf(), errors)) }
+fn describe_within(path: &Path, time_max: Duration) -> Result<ExecutableSpecs, DescribeError> {
+    let answer = run(path, &[DESCRIBE_OPTION], None, time_max)?;
+    let specs = ExecutableSpecs::parse(&answer).map_err(|error| nonsense(path, &answer, &error))?;
+    let errors = specs.faults();
+    if errors.is_empty() { Ok(specs) } else { Err(DescribeError::BadSpec(path.to_path_buf(), errors)) }
 }
 
 /// Runs an executable with an option; returns its output.
 fn run(
     path: &Path,
-    option: &str,
+    arguments: &[&str],
     input: Option<&[u8]>,
     time_max: Duration,
 ) -> Result<Vec<u8>, DescribeError> {
@@ -176,7 +310,7 @@ fn run(
     if !path.exists() {
         return Err(DescribeError::Missing(owned()));
     }
-    let not_started = |error: io::Error| DescribeError::NotStarted(owned(), error.to_string());
+    let not_started = |error: io::Error| not_started(path, &error);
     if path.is_dir() {
         return Err(DescribeError::NotStarted(owned(), "it is a folder".into()));
     }
@@ -185,7 +319,7 @@ fn run(
         None => Stdio::null(),
     };
     let child = Command::new(path)
-        .arg(option)
+        .args(arguments)
         .stdin(stdin)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -204,9 +338,8 @@ fn run(
         return Err(DescribeError::Killed(owned(), signal));
     }
     if !status.success() {
-        let said = String::from_utf8_lossy(&asked.stderr);
-        let said = said.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default();
-        return Err(DescribeError::Failed(owned(), status.code().unwrap_or(-1), said.to_owned()));
+        let said = quotable(&asked.stderr);
+        return Err(DescribeError::Failed(owned(), status.code().unwrap_or(-1), said));
     }
     Ok(std::mem::take(&mut asked.stdout))
 }
@@ -330,7 +463,63 @@ mod tests {
     #[test]
     fn a_child_that_outlives_the_executable_is_not_waited_for() {
         let spec = describe_within(&program("leaves-a-child.sh"), Duration::from_secs(600)).unwrap();
-        assert_eq!(spec.name, "left");
+        assert_eq!(spec.specs[0].name, "left");
+    }
+
+    #[test]
+    fn a_list_of_types_is_read_and_checked() {
+        let spec = |name: &str| ComponentSpec::new(name, "Does something.");
+        let parse = |specs: &[ComponentSpec]| {
+            let text = format!("\n {}", serde_json::to_string(specs).unwrap());
+            ExecutableSpecs::parse(text.as_bytes()).unwrap()
+        };
+        let good = parse(&[spec("a"), spec("b")]);
+        assert!(good.shares_process && good.faults().is_empty());
+        let twice = parse(&[spec("a"), spec("a")]).faults();
+        assert!(twice.iter().any(|fault| fault.contains("two types of the name `a`")), "{twice:?}");
+        assert_eq!(parse(&[]).faults(), ["it has no component type"]);
+        assert!(parse(&[spec("a"), spec("")]).faults().iter().all(|fault| fault.starts_with('`')));
+        for bad in ["[", "[1]", "[{}]", "{", "", "7"] {
+            assert!(ExecutableSpecs::parse(bad.as_bytes()).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_panic_is_quoted_from_its_place_on() {
+        let text = b"starting\n\nthread 'main' (7) panicked at src/main.rs:3:5:\n`Detection` is no name\nin \
+                     it\nnote: run with `RUST_BACKTRACE=1` environment variable to display a backtrace\n";
+        let said = quotable(text);
+        assert_eq!(said, "thread 'main' (7) panicked at src/main.rs:3:5:\n`Detection` is no name\nin it");
+        let error = DescribeError::Failed("x".into(), PANIC_CODE, said);
+        assert!(error.to_string().contains("panicked at src/main.rs:3:5"), "{error}");
+        assert!(error.printed().is_some_and(|text| text.contains("`Detection` is no name")));
+        assert!(error.remedy().contains("panicked"), "{}", error.remedy());
+        let long = format!("panicked at x\n{}", "line\n".repeat(100));
+        assert_eq!(quotable(long.as_bytes()).lines().count(), PANIC_LINES_MAX);
+        assert_eq!(quotable(b"usage\nunknown option\n\n"), "unknown option");
+        assert_eq!(quotable(b""), "");
+        assert!(!quotable(b"\xff panicked at \xff").is_empty());
+    }
+
+    #[test]
+    fn the_remedy_fits_the_error() {
+        let remedy = |errno: Errno| {
+            not_started(Path::new("/x"), &io::Error::from_raw_os_error(errno.raw_os_error())).remedy()
+        };
+        assert!(remedy(Errno::MFILE).contains("ulimit -n"));
+        assert!(remedy(Errno::AGAIN).contains("ulimit -u"));
+        assert!(remedy(Errno::NOMEM).contains("memory"));
+        let exec = not_started(&program("fails.sh"), &io::Error::from_raw_os_error(8)).remedy();
+        assert!(exec.contains("of this machine"), "{exec}");
+        assert!(describe(&program("not-executable.txt")).unwrap_err().remedy().contains("chmod +x"));
+    }
+
+    #[test]
+    fn what_was_printed_in_place_of_a_description_is_shown() {
+        let error = describe(&program("nonsense.sh")).unwrap_err();
+        assert!(error.to_string().contains("it printed `Hello, world!`"), "{error}");
+        let error = describe(&program("panics.sh")).unwrap_err();
+        assert!(error.printed().is_some_and(|text| text.ends_with("a name has only small letters")));
     }
 
     #[test]

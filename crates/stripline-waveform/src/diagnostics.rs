@@ -301,6 +301,8 @@ pub struct Diagnostic {
     code: Code,
     message: String,
     label: String,
+    /// Lines that a program printed.
+    quote: String,
     remedy: String,
     place: Place,
     also: Option<(Place, String)>,
@@ -326,6 +328,13 @@ impl Diagnostic {
         self
     }
 
+    /// Adds lines that a program printed.
+    pub(super) fn quote(mut self, text: Option<&str>) -> Self {
+        let lines: Vec<String> = text.into_iter().flat_map(str::lines).map(printable).collect();
+        self.quote = lines.join("\n");
+        self
+    }
+
     /// Adds a second place that the reader needs to see.
     pub(super) fn also(mut self, place: &Place, label: impl Into<String>) -> Self {
         self.also = Some((place.clone(), printable(&label.into())));
@@ -334,7 +343,8 @@ impl Diagnostic {
 
     fn new(level: Level, code: Code, place: &Place, message: String) -> Self {
         let (message, label, remedy) = (printable(&message), String::new(), String::new());
-        Self { level, code, message, label, remedy, place: place.clone(), also: None }
+        let (place, quote) = (place.clone(), String::new());
+        Self { level, code, message, label, quote, remedy, place, also: None }
     }
 
     /// Returns the level: error or warning.
@@ -407,6 +417,9 @@ impl Diagnostic {
             }
             title.element(snippet)
         };
+        if !self.quote.is_empty() {
+            group = group.element(Style::NOTE.message(format!("it printed:\n{}", self.quote)));
+        }
         if !self.remedy.is_empty() {
             group = group.element(Style::HELP.message(&self.remedy));
         }

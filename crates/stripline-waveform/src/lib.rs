@@ -32,6 +32,7 @@ mod listing;
 mod overrides;
 mod plan;
 mod resequence_check;
+mod restart;
 mod schema;
 mod spec_check;
 mod text;
@@ -39,13 +40,14 @@ mod toml_reader;
 mod type_inference;
 
 pub use check::{Catalog, load, parse_bytes};
-pub use describe::DescribeError;
+pub use describe::{DescribeError, ExecutableSpecs};
 pub use diagnostics::{Code, Diagnostic, Diagnostics, Level};
 pub use launch::{
     ComponentResult, ConnectionResult, Observer, Progress, RunOptions, RunReport, host_if_launched, run,
 };
 pub use overrides::Overrides;
-pub use plan::{ComponentPlan, ConnectionPlan, Placement, PortRef, Program, Restart, Waveform};
+pub use plan::{ComponentPlan, ConnectionPlan, Placement, PortRef, Program, Waveform};
+pub use restart::{AfterGivingUp, GiveUp, InvalidRestart, Restart, RestartWhen};
 
 /// What the command and tests use beyond the public interface. Any release may change or remove it.
 #[doc(hidden)]

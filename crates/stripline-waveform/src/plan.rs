@@ -10,6 +10,8 @@ use stripline::node::Dispatch;
 use stripline::packet::payload::TypeName;
 use stripline::terms::LinkOptions;
 
+use crate::restart::Restart;
+
 /// A waveform that passed every check and can be started.
 ///
 /// ```
@@ -60,7 +62,7 @@ pub struct ComponentPlan {
     pub properties: Properties,
     /// Its placement.
     pub placement: Placement,
-    /// Whether it is started again when it fails.
+    /// What follows its end.
     pub restart: Restart,
     /// Real-time priority (`SCHED_FIFO`), 1 to 99.
     pub priority: Option<u8>,
@@ -79,7 +81,7 @@ pub struct ComponentPlan {
 ///
 /// assert_ne!(Program::Stock, Program::Executable("target/debug/gain".into()));
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Program {
     /// A type from the launcher's own registry.
     Stock,
@@ -96,7 +98,7 @@ pub enum Program {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Placement {
-    /// A thread of the one process that all thread-placed components share.
+    /// A thread of the one process that all thread-placed components of its program share.
     Thread,
     /// A process of its own.
     Process,
@@ -110,34 +112,6 @@ impl Placement {
         match self {
             Self::Process => "process",
             Self::Thread => "thread",
-        }
-    }
-}
-
-/// The reaction to a component's failure.
-///
-/// ```
-/// let word = serde_json::to_string(&stripline_waveform::Restart::OnFailure).unwrap();
-/// assert_eq!(word, r#""on-failure""#);
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Restart {
-    /// The waveform ends with exit code 1.
-    Never,
-    /// The component is started again and its connections resume. After five restarts within ten
-    /// seconds the waveform ends, as with `Never`.
-    OnFailure,
-}
-
-impl Restart {
-    pub(crate) const ALL: [Self; 2] = [Self::Never, Self::OnFailure];
-
-    /// Returns the word used in a waveform file.
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Self::Never => "never",
-            Self::OnFailure => "on-failure",
         }
     }
 }

@@ -18,7 +18,7 @@ use super::file::{
     is_name,
 };
 use super::text::{count, did_you_mean, listed, quoted};
-use super::{Placement, Restart};
+use super::{AfterGivingUp, GiveUp, Placement, Restart, RestartWhen};
 
 /// The longest description, in bytes.
 const DESCRIPTION_BYTES_MAX: usize = 1000;
@@ -27,6 +27,8 @@ const CPU_MAX: i64 = 1023;
 
 type Key<'i> = Spanned<DeString<'i>>;
 type Item<'i> = Spanned<DeValue<'i>>;
+/// The values of `when`, `pause-max-ms`, `give-up-after` and `then`.
+type RestartKeys = (Option<RestartWhen>, Option<u32>, Option<At<String>>, Option<AfterGivingUp>);
 
 /// Returns the entries in the file's order; the parser sorts them by name.
 fn in_order<'t>(table: &'t DeTable<'t>) -> Vec<(&'t Key<'t>, &'t Item<'t>)> {
@@ -165,7 +167,7 @@ impl<'r, 't> TableReader<'r, 't> {
             stock: self.text("type"),
             executable: self.text("exec"),
             placement: self.word("placement", &Placement::ALL, Placement::as_str),
-            restart: self.word("restart", &Restart::ALL, Restart::as_str),
+            restart: self.restart(),
             priority: self.number("priority", 1, 99),
             cpus: self.cpus(),
             dispatch: self.dispatch(),
@@ -290,6 +292,63 @@ impl<'r, 't> TableReader<'r, 't> {
             self.found.error(Code::BadValue, &text.place, format!("`dispatch`: {what}"), remedy);
         };
         text.value.parse().map_err(wrong).ok()
+    }
+
+    /// Reads a word, or a table with the same word in `when`.
+    fn restart(&mut self) -> Option<Restart> {
+        let shape = || {
+            let words = RestartWhen::ALL.map(RestartWhen::as_str);
+            json!({ "anyOf": [{ "enum": words }, shape(&["when"], |table| table.restart_keys())] })
+        };
+        let item = self.value("restart", shape)?;
+        match item.get_ref() {
+            DeValue::Table(_) => {}
+            DeValue::String(_) => {
+                return self.word("restart", &RestartWhen::ALL, RestartWhen::as_str).map(Restart::of);
+            }
+            _ => {
+                self.kind(item, "restart", "a text or a table");
+                return None;
+            }
+        }
+        let mut table = self.table(item, "restart")?;
+        let (when, pause_max_ms, give_up, then) = table.restart_keys();
+        table.unknown_keys();
+        if !table.entries.contains_key("when") {
+            let remedy = "add when = \"on-failure\", \"always\" or \"never\"";
+            table.error(Code::MissingKey, item, "`restart` has no `when`", remedy);
+        }
+        let rule = give_up.as_ref().map_or(Ok(GiveUp::default()), |text| text.value.parse());
+        let pause_max =
+            pause_max_ms.map_or(Restart::PAUSE_MAX_DEFAULT, |ms| Duration::from_millis(ms.into()));
+        if when == Some(RestartWhen::Never) {
+            for key in
+                ["pause-max-ms", "give-up-after"].into_iter().filter(|key| table.places.contains_key(key))
+            {
+                let message = format!("`{key}` has no effect with when = \"never\"");
+                table.found.error(Code::BadValue, &table.places[key], message, "leave it out");
+            }
+        }
+        let place = give_up.map_or_else(|| table.place(item.span()), |text| text.place);
+        // A wrong word or number has been reported.
+        let when = when?;
+        match rule.and_then(|give_up| Restart::new(when, pause_max, give_up)) {
+            Ok(rule) => Some(rule.then(then.unwrap_or(AfterGivingUp::End))),
+            Err(error) => {
+                self.found.error(Code::BadValue, &place, error.to_string(), error.remedy());
+                None
+            }
+        }
+    }
+
+    fn restart_keys(&mut self) -> RestartKeys {
+        let (min, max) = (*Restart::PAUSE_MAX_MS.start(), *Restart::PAUSE_MAX_MS.end());
+        (
+            self.word("when", &RestartWhen::ALL, RestartWhen::as_str),
+            self.number("pause-max-ms", min.into(), max),
+            self.text("give-up-after"),
+            self.word("then", &AfterGivingUp::ALL, AfterGivingUp::as_str),
+        )
     }
 
     fn resequence(&mut self) -> Option<Resequence> {

@@ -19,8 +19,8 @@ use stripline::payload::TypeName;
 use stripline::terms::{Flow, LinkOptions, Overflow, Resequence, Scope, WaitStrategy};
 use stripline_waveform::internal::{check_spec, render_component, render_component_list};
 use stripline_waveform::{
-    Catalog, Code, DescribeError, Diagnostics, Level, Overrides, Placement, Program, Restart, Waveform, load,
-    parse_bytes,
+    AfterGivingUp, Catalog, Code, DescribeError, Diagnostics, ExecutableSpecs, GiveUp, Level, Overrides,
+    Placement, Program, Restart, RestartWhen, Waveform, load, parse_bytes,
 };
 
 const TRANSPORTS: [&str; 4] = ["inproc", "shm", "unix", "tcp"];
@@ -275,6 +275,7 @@ fn findings_are_rendered_as_before() {
     let names = [
         "control-characters",
         "dispatch-of-a-loop",
+        "exec-panics",
         "inproc-by-option",
         "options",
         "properties",
@@ -340,6 +341,30 @@ fn the_example_of_a_component_is_a_valid_table() {
 }
 
 #[test]
+fn threads_of_one_executable_are_joined_within_its_process() {
+    let (_, checked) = check_file(Path::new("tests/waveforms/valid/exec-types.toml"));
+    let (waveform, _) = checked.unwrap();
+    let transports: Vec<&str> = waveform.connections.iter().map(|link| link.transport.as_str()).collect();
+    assert_eq!(transports, ["shm", "inproc", "shm"]);
+    let types: Vec<&str> = waveform.components.iter().map(|plan| plan.spec.name.as_str()).collect();
+    assert_eq!(types, ["audio-tone", "pick", "pick", "tick", "audio-sink"]);
+}
+
+#[test]
+fn a_plan_has_the_restart_rules_of_the_file() {
+    let (_, checked) = check_file(Path::new("tests/waveforms/valid/restart.toml"));
+    let (waveform, _) = checked.unwrap();
+    let rules: Vec<Restart> = waveform.components.iter().map(|component| component.restart).collect();
+    let limit = GiveUp::After { restarts: 10, within: Duration::from_secs(60) };
+    let patient = Restart::new(RestartWhen::OnFailure, Duration::from_secs(5), GiveUp::Never).unwrap();
+    let always = Restart::new(RestartWhen::Always, Restart::PAUSE_MAX_DEFAULT, limit).unwrap();
+    let go_on = AfterGivingUp::GoOn;
+    let expected =
+        [patient.then(go_on), always, Restart::of(RestartWhen::Always), Restart::default().then(go_on)];
+    assert_eq!(rules, expected);
+}
+
+#[test]
 fn a_plan_has_the_values_of_the_file() {
     let (_, checked) = check_file(Path::new("tests/waveforms/valid/everything.toml"));
     let (waveform, _) = checked.unwrap();
@@ -347,7 +372,7 @@ fn a_plan_has_the_values_of_the_file() {
     let [source, gain, sink] = &waveform.components[..] else { panic!() };
     assert_eq!(
         (source.placement, source.restart, source.priority),
-        (Placement::Process, Restart::OnFailure, Some(10))
+        (Placement::Process, Restart::of(RestartWhen::OnFailure), Some(10))
     );
     assert_eq!((&source.cpus[..], &gain.cpus[..], &sink.cpus[..]), (&[0][..], &[0][..], &[][..]));
     assert_eq!(source.program, Program::Stock);
@@ -548,7 +573,7 @@ fn the_largest_waveform_is_checked() {
     assert!(waveform.connections.iter().all(|c| c.payload.as_str() == "f32"));
 }
 
-fn no_executables(path: &Path) -> Result<ComponentSpec, DescribeError> {
+fn no_executables(path: &Path) -> Result<ExecutableSpecs, DescribeError> {
     Err(DescribeError::Missing(path.into()))
 }
 

@@ -89,6 +89,12 @@ pub struct RunningComponent {
     pub state: String,
     /// Number of restarts.
     pub restarts: u32,
+    /// Milliseconds until it is started again; `None`: it does not wait for that.
+    #[serde(default)]
+    pub next_restart_ms: Option<u64>,
+    /// The reason of its last restart, or of its failure if the waveform goes on without it.
+    #[serde(default)]
+    pub problem: Option<String>,
     /// The names of its self-tests.
     pub tests: Vec<String>,
 }

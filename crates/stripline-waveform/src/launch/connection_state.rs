@@ -101,9 +101,10 @@ impl<'a> ConnectionState<'a> {
         total
     }
 
-    /// Adds the figures of the receiver's incarnation, which is over, to the earlier ones.
-    pub(super) fn settle(&mut self) {
-        self.partial |= self.last.is_none();
+    /// Adds the figures of the receiver's incarnation, which is over, to the earlier ones. One that
+    /// never ran has none.
+    pub(super) fn settle(&mut self, has_run: bool) {
+        self.partial |= has_run && self.last.is_none();
         self.before = self.total();
         self.counters = ConnectionReport::default();
         self.last = None;
@@ -144,7 +145,7 @@ mod tests {
         link.order();
         link.disconnect();
         // A receiver that was started again does not report on orders for the one before it.
-        link.settle();
+        link.settle(true);
         link.order();
         assert!(link.answer());
     }

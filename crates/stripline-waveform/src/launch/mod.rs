@@ -1,5 +1,5 @@
 //! Launching and supervision. There is one process per component, or one for all thread-placed
-//! ones, each with a control socket. One loop waits for all of them.
+//! ones of a program, each with a control socket. One loop waits for all of them.
 
 mod connection_state;
 mod process;

@@ -58,6 +58,9 @@ pub struct ComponentResult {
     pub restarts: u32,
     /// `ended`, `failed` or `stopped`.
     pub outcome: String,
+    /// The reason that it is `failed`, if the waveform went on without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
     /// The values set while it ran, by property.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub set: BTreeMap<String, Value>,

@@ -26,6 +26,7 @@ use super::signals::Signals;
 use super::{Observer, RunOptions};
 use crate::control::{ControlService, RequestInbox};
 use crate::plan::{ComponentPlan, Placement, Program, Waveform};
+use crate::restart::RestartHistory;
 use requests::Requests;
 
 /// A process must have registered within this time.
@@ -39,9 +40,6 @@ const STOP_TIME: Duration = Duration::from_secs(5);
 const FAILURE_TIME: Duration = Duration::from_secs(2);
 /// The interval between requests for counters.
 const POLL_TIME: Duration = Duration::from_millis(250);
-/// A component that fails more often than this within [`RESTART_WINDOW`] is not started again.
-const RESTARTS_MAX: usize = 5;
-const RESTART_WINDOW: Duration = Duration::from_secs(10);
 
 pub(super) struct Supervisor<'a> {
     waveform: &'a Waveform,
@@ -52,7 +50,8 @@ pub(super) struct Supervisor<'a> {
     connections: Vec<ConnectionState<'a>>,
     signals: Signals,
     phase: Phase,
-    launched: Instant,
+    /// While starting: the time by which all components must be created and connected.
+    connect_by: Instant,
     started: Option<Instant>,
     ended: Option<Instant>,
     next_poll: Instant,
@@ -83,10 +82,11 @@ struct ProcessGroup {
     register_by: Option<Instant>,
     /// The time at which it is started again.
     restart_at: Option<Instant>,
-    failures: Vec<Instant>,
-    /// Its report of its failure, before it was killed to be started again.
-    problem: Option<String>,
-    restarts: u32,
+    history: RestartHistory,
+    /// Its report of its end, before it was killed to be started again.
+    reported: Option<Result<(), String>>,
+    /// The reason of the last restart.
+    last_end: Option<String>,
 }
 
 struct LaunchedComponent<'a> {
@@ -96,6 +96,10 @@ struct LaunchedComponent<'a> {
     state: ComponentState,
     /// It has reported the number of packets sent.
     counted: bool,
+    /// It was commanded to stop, and is not started again when it has ended.
+    is_stopping: bool,
+    /// Its failure, if the waveform goes on without it.
+    given_up: Option<String>,
     /// Its properties from the file, or as they were set since.
     properties: Properties,
     /// The values set since the start.
@@ -131,13 +135,12 @@ impl<'a> Supervisor<'a> {
     ) -> Result<Self> {
         let mut groups: Vec<ProcessGroup> = Vec::new();
         let mut members = Vec::new();
-        let mut threads = None;
+        // The processes of the threads, by program.
+        let mut threads: BTreeMap<&Program, usize> = BTreeMap::new();
         for plan in &waveform.components {
             let is_thread = plan.placement == Placement::Thread;
-            let group = threads.filter(|_| is_thread).unwrap_or(groups.len());
-            if is_thread {
-                threads = Some(group);
-            }
+            let next = groups.len();
+            let group = if is_thread { *threads.entry(&plan.program).or_insert(next) } else { next };
             if group == groups.len() {
                 groups.push(ProcessGroup {
                     program: match &plan.program {
@@ -154,6 +157,8 @@ impl<'a> Supervisor<'a> {
                 endpoints: BTreeMap::new(),
                 state: ComponentState::Absent,
                 counted: false,
+                is_stopping: false,
+                given_up: None,
                 properties: plan.properties.clone(),
                 set: BTreeMap::new(),
             });
@@ -176,7 +181,7 @@ impl<'a> Supervisor<'a> {
             members,
             signals: Signals::catch()?,
             phase: Phase::Starting,
-            launched: now,
+            connect_by: now + CONNECT_TIME,
             started: None,
             ended: None,
             next_poll: now,
@@ -221,10 +226,17 @@ impl<'a> Supervisor<'a> {
     fn spawn(&mut self, group: usize) {
         let names = self.names(group);
         let entry = &mut self.groups[group];
+        let now = Instant::now();
         entry.restart_at = None;
-        entry.register_by = Some(Instant::now() + REGISTER_TIME);
+        entry.register_by = Some(now + REGISTER_TIME);
+        entry.history.start(now);
+        let is_again = entry.history.total > 0;
         match ComponentProcess::spawn(&entry.program, &names) {
             Ok(process) => entry.process = Some(process),
+            // Its file may just be being replaced.
+            Err(error) if is_again && self.may_restart(group, true) => {
+                self.prepare_restart(group, &names, &error.to_string(), true);
+            }
             Err(error) => {
                 self.mark_failed(group);
                 self.fail(format!("component {names}: {error}"));
@@ -277,7 +289,7 @@ impl<'a> Supervisor<'a> {
             }
         }
         match self.phase {
-            Phase::Starting if now >= self.launched + CONNECT_TIME => {
+            Phase::Starting if now >= self.connect_by => {
                 let absent = self.members.iter().filter(|member| member.state == ComponentState::Absent);
                 let slow: Vec<&str> = absent.map(|member| member.plan.name.as_str()).collect();
                 self.fail(format!("not ready after {} s: {}", CONNECT_TIME.as_secs(), slow.join(", ")));
@@ -353,12 +365,15 @@ impl<'a> Supervisor<'a> {
             name: member.plan.name.clone(),
             type_name: member.plan.spec.name.clone(),
             placement: member.plan.placement.as_str().into(),
-            restarts: self.groups[member.group].restarts,
+            restarts: self.groups[member.group].history.total,
             outcome: match member.state {
                 ComponentState::Ended => "ended".into(),
-                ComponentState::Failed if self.failure.is_some() => "failed".into(),
+                ComponentState::Failed if self.failure.is_some() || member.given_up.is_some() => {
+                    "failed".into()
+                }
                 _ => "stopped".into(),
             },
+            problem: member.given_up.clone(),
             set: member.set.clone(),
         };
         let connection = |link: &ConnectionState| ConnectionResult::new(link, duration_s);

@@ -41,13 +41,15 @@ pub enum LauncherCommand {
     Assign(Vec<Assignment>),
     /// Connect an input (again, after the sender was restarted).
     Connect(ConnectionAssignment),
-    /// Do not wait for this connection of an input: its sender ended before the connection was
-    /// made.
+    /// Do not wait for this connection of an input, or for its sender to come back: the sender has
+    /// ended for good.
     Abandon { component: String, port: String, connection: String },
     /// Run this component.
     Start { component: String },
     /// Ask a component to stop.
     Stop { component: String },
+    /// A component with [`Assignment::keeps_streams`] ends them from now on.
+    EndStreams { component: String },
     /// Send the counters.
     Poll,
     /// Queue this request for a component; there is one answer for each, with its number.
@@ -90,6 +92,9 @@ pub struct Assignment {
     #[serde(default)]
     pub quiet: bool,
     pub sampling: Sampling,
+    /// Whether its streams go on when it has ended its work, because it is started again.
+    #[serde(default)]
+    pub keeps_streams: bool,
 }
 
 /// One transport of one output.

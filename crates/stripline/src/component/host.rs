@@ -1,10 +1,12 @@
 //! The runtime of a component process: follows the launcher's commands, one thread per component.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::ffi::OsStr;
 use std::io::Write;
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -34,11 +36,12 @@ use crate::sys::process;
 use crate::terms::{LinkOptions, SenderOptions};
 use crate::transport::{ConnectRequest, StopToken, Wait};
 
-/// Makes an executable print the specification of its component as JSON and exit.
+/// Makes an executable print the specification of its component as JSON and exit. One with several
+/// types, or made for several, prints a list.
 pub const DESCRIBE_OPTION: &str = "--describe";
 
 /// Makes an executable read its properties as JSON from standard input and exit. It prints the
-/// problem with the set as JSON (`null`: no problem).
+/// problem with the set as JSON (`null`: no problem). The type's name follows.
 pub const CHECK_OPTION: &str = "--check";
 
 /// The longest time that an ending component waits for receivers to take the rest of its packets.
@@ -53,36 +56,104 @@ const FINISH_TIME: Duration = Duration::from_secs(30);
 /// Prints the library's [log](crate#the-log) on standard error, unless the program has installed a
 /// logger before.
 pub fn main<C: Component>() -> ExitCode {
-    log_to_stderr();
     let registry = Registry::new().with::<C>();
-    if let Some(code) = host_if_launched(&registry) {
+    run_main(&registry, |specs| serde_json::to_string(&specs.values().next()))
+}
+
+/// Runs as the `main` of an executable with the component types of a registry, as [`main`] does for
+/// one. A waveform selects one by `exec` and `type`. Components of such an executable may share a
+/// process as threads, so they must not depend on what a process has only once.
+///
+/// ```no_run
+/// use stripline::component::{Registry, main_of};
+/// # use stripline::{Result, component::{Component, ComponentSpec, Ports, Properties}};
+/// # struct Fft;
+/// # struct Chirp;
+/// # impl Component for Fft {
+/// #     fn describe() -> ComponentSpec { ComponentSpec::new("fft", "A spectrum.") }
+/// #     fn new(_: &Properties) -> Result<Self> { Ok(Self) }
+/// #     fn run(self, _: Ports) -> Result<()> { Ok(()) }
+/// # }
+/// # impl Component for Chirp {
+/// #     fn describe() -> ComponentSpec { ComponentSpec::new("chirp", "A chirp.") }
+/// #     fn new(_: &Properties) -> Result<Self> { Ok(Self) }
+/// #     fn run(self, _: Ports) -> Result<()> { Ok(()) }
+/// # }
+///
+/// fn main() -> std::process::ExitCode {
+///     main_of(&Registry::new().with::<Fft>().with::<Chirp>())
+/// }
+/// ```
+pub fn main_of(registry: &Registry) -> ExitCode {
+    run_main(registry, |specs| serde_json::to_string(&specs.values().collect::<Vec<_>>()))
+}
+
+type Specs = BTreeMap<String, ComponentSpec>;
+
+fn run_main(registry: &Registry, describe: fn(&Specs) -> serde_json::Result<String>) -> ExitCode {
+    log_to_stderr();
+    if let Some(code) = host_if_launched(registry) {
         return code;
     }
-    let spec = C::describe();
-    let mut arguments = std::env::args().skip(1);
-    match arguments.next().as_deref() {
-        Some(DESCRIBE_OPTION) => answer(&spec, serde_json::to_string(&spec)),
-        Some(CHECK_OPTION) => answer(&spec, checked(&spec)),
+    let specs = registry.specs();
+    // The path of the program itself need not be text.
+    let mut arguments = std::env::args_os().skip(1);
+    let (option, type_name) = (arguments.next(), arguments.next());
+    match option.as_deref().and_then(OsStr::to_str) {
+        Some(DESCRIBE_OPTION) => answer(describe(specs)),
+        Some(CHECK_OPTION) => match named(specs, type_name.as_deref()) {
+            Some(spec) => answer(checked(spec)),
+            None => {
+                let names: Vec<&str> = specs.keys().map(String::as_str).collect();
+                print_error!("{CHECK_OPTION} needs one of the types {}", names.join(", "));
+                ExitCode::from(2)
+            }
+        },
         _ => {
-            print_error!(
-                "This is the component `{name}` of a waveform: {summary}\nIt is started by `stripline run FILE`, \
-                 with this in FILE:\n\n    [component.{name}]\n    exec = \"PATH OF THIS EXECUTABLE\"\n\n\
-                 `{DESCRIBE_OPTION}` prints its ports and properties as JSON; `{CHECK_OPTION}` reads properties as JSON and \
-                 prints what is wrong with them.",
-                name = spec.name,
-                summary = spec.summary,
-            );
+            print_usage(specs);
             ExitCode::from(2)
         }
     }
 }
 
+/// Returns the type of that name; without a name, the only one.
+fn named<'s>(specs: &'s Specs, name: Option<&OsStr>) -> Option<&'s ComponentSpec> {
+    match name {
+        Some(name) => specs.get(name.to_str()?),
+        None => specs.values().next().filter(|_| specs.len() == 1),
+    }
+}
+
+fn print_usage(specs: &Specs) {
+    let options = format!(
+        "`{DESCRIBE_OPTION}` prints its ports and properties as JSON; `{CHECK_OPTION}` reads properties as JSON \
+         and prints what is wrong with them."
+    );
+    if let [spec] = specs.values().collect::<Vec<_>>()[..] {
+        print_error!(
+            "This is the component `{name}` of a waveform: {summary}\nIt is started by `stripline run FILE`, \
+             with this in FILE:\n\n    [component.{name}]\n    exec = \"PATH OF THIS EXECUTABLE\"\n\n{options}",
+            name = spec.name,
+            summary = spec.summary,
+        );
+        return;
+    }
+    let rows: Vec<String> =
+        specs.values().map(|spec| format!("    {}: {}", spec.name, spec.summary)).collect();
+    print_error!(
+        "These are components of a waveform:\n\n{}\n\nThey are started by `stripline run FILE`, with this in \
+         FILE:\n\n    [component.NAME]\n    exec = \"PATH OF THIS EXECUTABLE\"\n    type = \"ONE OF THEM\"\n\n\
+         {options}",
+        rows.join("\n"),
+    );
+}
+
 /// Prints the requested text and returns the exit code.
-fn answer(spec: &ComponentSpec, text: serde_json::Result<String>) -> ExitCode {
+fn answer(text: serde_json::Result<String>) -> ExitCode {
     let printed = match text {
         Ok(text) => writeln!(std::io::stdout(), "{text}").is_ok(),
         Err(error) => {
-            print_error!("{}: {error}", spec.name);
+            print_error!("{error}");
             false
         }
     };
@@ -179,6 +250,7 @@ struct HostedComponent {
     port_events: BTreeMap<String, Arc<PortEvents>>,
     stats: Arc<Statistics>,
     requests: Arc<PendingRequests>,
+    keeps_streams: Arc<AtomicBool>,
     ready: Option<Ready>,
     /// By output, with the payload type.
     taps: BTreeMap<String, (Arc<TapSlot>, TypeName)>,
@@ -209,6 +281,7 @@ struct Ready {
     run: Run,
     ports: Ports,
     finished: Receiver<Outgoing>,
+    keeps_streams: Arc<AtomicBool>,
     assignment: Assignment,
 }
 
@@ -254,7 +327,13 @@ impl ComponentHost {
             }
             LauncherCommand::Start { component } => self.start(&component)?,
             LauncherCommand::Stop { component } => {
-                member(&component).iter().for_each(|member| member.stop.stop());
+                member(&component).iter().for_each(|member| {
+                    member.end_streams();
+                    member.stop.stop();
+                });
+            }
+            LauncherCommand::EndStreams { component } => {
+                member(&component).iter().for_each(|member| member.end_streams());
             }
             LauncherCommand::Poll => {
                 let counters = self.components.values().flat_map(|m| m.stats.counters()).collect();
@@ -362,8 +441,11 @@ impl ComponentHost {
                 }
             }
         }
-        let ready = Some(Ready { run, ports, finished: finished_rx, assignment });
-        let member = HostedComponent { stop, port_events, stats, requests: pending, ready, taps };
+        let keeps_streams = Arc::new(AtomicBool::new(assignment.keeps_streams));
+        let kept = Arc::clone(&keeps_streams);
+        let ready = Some(Ready { run, ports, finished: finished_rx, keeps_streams: kept, assignment });
+        let member =
+            HostedComponent { stop, port_events, stats, requests: pending, keeps_streams, ready, taps };
         Ok((member, endpoints))
     }
 
@@ -395,6 +477,14 @@ impl ComponentHost {
     }
 }
 
+impl HostedComponent {
+    /// Makes the component's clean end the end of its streams.
+    fn end_streams(&self) {
+        // Relaxed: the launcher ends the streams itself where the component was faster.
+        self.keeps_streams.store(false, Ordering::Relaxed);
+    }
+}
+
 /// Opens one output over all its transports.
 fn open(
     assignment: &Assignment,
@@ -420,7 +510,7 @@ fn open(
 
 /// Runs a component from its start to its end, on its own thread.
 fn run(ready: Ready, reporter: &Reporter, stats: &Statistics, pending: &PendingRequests) {
-    let Ready { run, ports, finished: finished_tx, assignment } = ready;
+    let Ready { run, ports, finished: finished_tx, keeps_streams, assignment } = ready;
     let component = assignment.name;
     if let Some(Err(error)) = assignment.priority.map(process::set_priority) {
         reporter.warn(&component, format!("{error}; it runs at normal priority"));
@@ -443,17 +533,23 @@ fn run(ready: Ready, reporter: &Reporter, stats: &Statistics, pending: &PendingR
     pending.end();
     let mut outputs: Vec<Outgoing> = finished_tx.try_iter().collect();
     let sent = outputs.iter().map(|output| (output.port().to_string(), output.sequence())).collect();
-    let outcome = outcome.and_then(|()| finish(&mut outputs));
+    // Relaxed: see `end_streams`.
+    let keeps_streams = keeps_streams.load(Ordering::Relaxed);
+    let outcome = outcome.and_then(|()| finish(&mut outputs, keeps_streams));
     drop((finished_tx, outputs));
     let outcome = outcome.map_err(|error| error.to_string());
     reporter.send(&Report::Ended { component, outcome, reports: stats.reports(), sent });
 }
 
-/// Ends the streams of a component's outputs.
-fn finish(outputs: &mut [Outgoing]) -> Result<()> {
+/// Ends the streams of a component's outputs, or only sends the rest if the streams go on.
+fn finish(outputs: &mut [Outgoing], keeps_streams: bool) -> Result<()> {
     let deadline = Wait::Finish(Instant::now() + FINISH_TIME);
+    let finish = |output: &mut Outgoing| match keeps_streams {
+        true => output.flush(deadline),
+        false => output.finish(deadline),
+    };
     // All outputs, also after one that fails.
-    outputs.iter_mut().map(|output| output.finish(deadline)).fold(Ok(()), Result::and)
+    outputs.iter_mut().map(finish).fold(Ok(()), Result::and)
 }
 
 impl Statistics {

@@ -40,6 +40,8 @@
 //! }
 //! ```
 //!
+//! An executable may have several component types: [`main_of`].
+//!
 //! A component that can be changed or tested while it runs declares so in its specification and
 //! polls for requests between packets: [`ControlRequests`]. It publishes values of its own by a
 //! [`Status`].
@@ -81,7 +83,7 @@ mod validate;
 
 pub use crate::error::InvalidProperties;
 pub use handler::{Handler, HandlerComponent};
-pub use host::main;
+pub use host::{main, main_of};
 pub use ports::{Ports, StopSignal};
 pub use properties::{Access, Properties, Value};
 pub use registry::Registry;

@@ -83,6 +83,8 @@ pub(super) struct IncomingConnection {
     is_steady: bool,
     pub reassembler: Reassembler,
     pub ended: bool,
+    /// Whether the sender will not come back: without it, the connection has ended.
+    pub abandoned: bool,
     /// For inspection: whether there is a sender.
     pub open: Arc<AtomicBool>,
 }
@@ -114,6 +116,7 @@ impl IncomingConnection {
             is_steady: false,
             reassembler: Reassembler::new(false),
             ended: false,
+            abandoned: false,
             open: Arc::default(),
         }
     }
@@ -204,6 +207,7 @@ impl IncomingConnection {
             samples: 0,
             reason: GapReason::PeerRestart,
         });
+        self.ended |= self.abandoned;
         self.start_successor();
     }
 

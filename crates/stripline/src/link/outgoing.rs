@@ -719,6 +719,12 @@ impl Outgoing {
         self.publish_to_all(&header, 0, wait)?;
         fail_point!("end-published");
         self.taps.end(&header);
+        self.flush(wait)
+    }
+
+    /// Waits until all data has left this process.
+    pub(crate) fn flush(&mut self, wait: Wait) -> Result<()> {
+        self.check_own()?;
         self.outlets.iter_mut().try_for_each(|outlet| outlet.flush(wait))
     }
 

@@ -29,25 +29,28 @@ pub(crate) fn remove_variables(names: &[&str]) {
 
 /// Sets the calling thread's real-time priority (`SCHED_FIFO`).
 pub(crate) fn set_priority(priority: u8) -> Result<()> {
-    let parameters = libc::sched_param { sched_priority: i32::from(priority) };
-    // SAFETY: a valid structure that lives across the call; 0 is the calling thread.
-    let answer = unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &parameters) };
-    if answer == 0 {
-        Ok(())
-    } else {
-        Err(Error::system(
-            format!("cannot set real-time priority {priority}"),
-            std::io::Error::last_os_error(),
-        ))
+    schedule(libc::SCHED_FIFO, i32::from(priority))
+        .map_err(|e| Error::system(format!("cannot set real-time priority {priority}"), e))
+}
+
+/// Sets the calling thread's policy and priority. By the system call: musl's function of the same
+/// name only fails, and its structure has more fields than the kernel's.
+fn schedule(policy: i32, priority: i32) -> std::io::Result<()> {
+    /// The kernel's `struct sched_param`.
+    #[repr(C)]
+    struct Parameters {
+        sched_priority: i32,
     }
+    let parameters = Parameters { sched_priority: priority };
+    // SAFETY: a valid structure that lives across the call; 0 is the calling thread.
+    let answer = unsafe { libc::syscall(libc::SYS_sched_setscheduler, 0, policy, &raw const parameters) };
+    if answer == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
 }
 
 /// Removes a real-time priority that the calling thread inherited from its parent. A failure is
 /// ignored: keeping the priority is harmless.
 pub fn clear_priority() {
-    let parameters = libc::sched_param { sched_priority: 0 };
-    // SAFETY: a valid structure that lives across the call; 0 is the calling thread.
-    unsafe { libc::sched_setscheduler(0, libc::SCHED_OTHER, &parameters) };
+    let _ = schedule(libc::SCHED_OTHER, 0);
 }
 
 /// Restricts the calling thread (and those it starts) to these processors.

@@ -6,7 +6,8 @@ use stripline::internal::PollSet;
 use stripline::internal::control::LauncherCommand;
 use stripline::terms::Overflow;
 
-use super::{ComponentProcess, ComponentState, FAILURE_TIME, Phase, Supervisor};
+use super::{ComponentProcess, ComponentState, FAILURE_TIME, Phase, STOP_TIME, Supervisor};
+use crate::restart::RestartWhen;
 
 impl Supervisor<'_> {
     /// Stops the waveform without losing packets, where it runs. Returns false if it is stopping
@@ -27,13 +28,26 @@ impl Supervisor<'_> {
 
     /// Stops the sources; the rest ends when it has received everything.
     fn drain(&mut self) {
-        self.phase = Phase::Draining(Instant::now());
+        let now = Instant::now();
+        self.phase = Phase::Draining(now);
         let is_source = |index: &usize| !self.connections.iter().any(|link| link.to == *index);
         let mut sources: Vec<usize> = (0..self.members.len()).filter(is_source).collect();
         if sources.is_empty() {
             sources = (0..self.members.len()).collect();
         }
-        sources.into_iter().for_each(|index| self.stop(index));
+        for index in 0..self.members.len() {
+            let member = &self.members[index];
+            let restart_at = self.groups[member.group].restart_at;
+            if member.plan.restart.when() == RestartWhen::Always {
+                let component = member.plan.name.clone();
+                self.order(member.group, &LauncherCommand::EndStreams { component });
+            }
+            if sources.contains(&index) {
+                self.stop(index);
+            } else if restart_at.is_some_and(|at| at >= now + STOP_TIME) {
+                self.give_up_restart(index);
+            }
+        }
     }
 
     pub(super) fn stop_all(&mut self, grace: Duration) {
@@ -43,9 +57,22 @@ impl Supervisor<'_> {
     }
 
     pub(super) fn stop(&mut self, index: usize) {
-        let member = &self.members[index];
-        let component = member.plan.name.clone();
-        self.order(member.group, &LauncherCommand::Stop { component });
+        let member = &mut self.members[index];
+        member.is_stopping = true;
+        let (group, component) = (member.group, member.plan.name.clone());
+        self.order(group, &LauncherCommand::Stop { component });
+        if !matches!(self.phase, Phase::Stopping(_)) {
+            self.give_up_restart(index);
+        }
+    }
+
+    /// Ends a component that waits for its restart.
+    fn give_up_restart(&mut self, index: usize) {
+        let group = self.members[index].group;
+        if self.groups[group].restart_at.take().is_some() {
+            self.mark_failed(group);
+            self.abandon(index);
+        }
     }
 
     pub(super) fn give_up_restarts(&mut self) {
@@ -118,18 +145,23 @@ impl Supervisor<'_> {
     }
 
     pub(super) fn mark_failed(&mut self, group: usize) {
-        for &index in &self.groups[group].members {
-            let member = &mut self.members[index];
-            if member.state == ComponentState::Ended {
-                continue;
+        for index in self.groups[group].members.clone() {
+            self.mark_member_failed(index);
+        }
+    }
+
+    pub(super) fn mark_member_failed(&mut self, index: usize) {
+        let member = &mut self.members[index];
+        if member.state.is_over() {
+            return;
+        }
+        let has_run = member.state == ComponentState::Running;
+        member.state = ComponentState::Failed;
+        for link in self.connections.iter_mut().filter(|_| has_run) {
+            if link.from == index && !member.counted {
+                link.sent = None;
             }
-            member.state = ComponentState::Failed;
-            for link in &mut self.connections {
-                if link.from == index && !member.counted {
-                    link.sent = None;
-                }
-                link.partial |= link.to == index && link.last.is_none();
-            }
+            link.partial |= link.to == index && link.last.is_none();
         }
     }
 

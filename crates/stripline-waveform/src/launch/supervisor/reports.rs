@@ -3,7 +3,7 @@
 use stripline::internal::control::{self, LauncherCommand, Report};
 
 use super::{ComponentState, ConnectionState, Supervisor};
-use crate::plan::Restart;
+use crate::restart::RestartWhen;
 
 impl Supervisor<'_> {
     pub(super) fn read_reports(&mut self, group: usize) {
@@ -90,7 +90,9 @@ impl Supervisor<'_> {
             Report::Ended { component, outcome, reports, sent } => {
                 if let Some(index) = self.index_in(group, &component) {
                     self.members[index].counted = true;
-                    for link in self.connections.iter_mut().filter(|link| link.from == index) {
+                    // One that could not be created has sent nothing.
+                    let has_run = self.members[index].state == ComponentState::Running;
+                    for link in self.connections.iter_mut().filter(|link| link.from == index && has_run) {
                         let count = sent.iter().find(|(port, _)| *port == link.plan.from.to_string());
                         link.sent =
                             link.sent.zip(count).map(|(before, (_, now))| before.saturating_add(*now));
@@ -108,7 +110,15 @@ impl Supervisor<'_> {
 
     pub(super) fn component_ended(&mut self, group: usize, index: usize, outcome: Result<(), String>) {
         let component = self.members[index].plan;
+        let again = self.may_restart(group, outcome.is_err());
         match outcome {
+            _ if again => {
+                let reported = outcome.map_err(|problem| format!("failed: {problem}"));
+                self.groups[group].reported = Some(reported);
+                self.kill(group);
+            }
+            // It has not ended its streams, unless it was commanded to in time.
+            Ok(()) if component.restart.when() == RestartWhen::Always => self.end_for_good(index),
             Ok(()) => {
                 self.members[index].state = ComponentState::Ended;
                 // Its remaining connections will never be made; receivers need not wait for them.
@@ -116,17 +126,25 @@ impl Supervisor<'_> {
                 self.start_ready();
             }
             Err(problem) => {
-                if component.restart == Restart::OnFailure && self.may_restart(group) {
-                    self.groups[group].problem = Some(format!("failed: {problem}"));
-                    if let Some(process) = &mut self.groups[group].process {
-                        process.kill();
+                let name = &component.name;
+                let text = format!("component {name} failed: {problem}{}", self.given_up(group));
+                if self.goes_on_without(index) {
+                    self.go_on_without(index, &text);
+                    // Nothing else runs in a process of its own.
+                    if self.groups[group].members.len() == 1 {
+                        self.kill(group);
                     }
                 } else {
                     self.members[index].state = ComponentState::Failed;
-                    let name = &component.name;
-                    self.fail(format!("component {name} failed: {problem}{}", self.given_up(group)));
+                    self.fail(text);
                 }
             }
+        }
+    }
+
+    fn kill(&mut self, group: usize) {
+        if let Some(process) = &mut self.groups[group].process {
+            process.kill();
         }
     }
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use stripline::component::{Access, TestResult, Value};
 use stripline::internal::control::{Ask, LauncherCommand, RequestAnswer};
 
-use super::{ComponentProcess, ComponentState, LaunchedComponent, Phase, Supervisor};
+use super::{ComponentProcess, ComponentState, LaunchedComponent, Phase, ProcessGroup, Supervisor};
 use crate::RunReport;
 use crate::control::{
     ChangeState, ComponentChange, PropertyReading, ReplySender, RequestFault, RunPhase, RunningComponent,
@@ -173,7 +173,9 @@ impl Supervisor<'_> {
                 placement: member.plan.placement,
                 pid: process.map(ComponentProcess::pid),
                 state: if is_suspended { RunningComponent::SUSPENDED } else { state(member.state) }.into(),
-                restarts: group.restarts,
+                restarts: group.history.total,
+                next_restart_ms: next_restart(group),
+                problem: member.given_up.as_ref().or(group.last_end.as_ref()).cloned(),
                 tests: member.plan.spec.tests.iter().map(|test| test.name.clone()).collect(),
             }
         };
@@ -218,8 +220,14 @@ impl Supervisor<'_> {
             ComponentState::Ended if ask.is_none() => {}
             ComponentState::Ended => return Err(ended("has ended")),
             ComponentState::Failed => return Err(ended("has failed")),
-            ComponentState::Absent if self.groups[group].restarts > 0 => {
-                return Err(ended("is being started again; try again in a moment"));
+            ComponentState::Absent if self.groups[group].history.total > 0 => {
+                let group = &self.groups[group];
+                let mut how = "is being started again; try again in a moment".to_string();
+                if let Some(ms) = next_restart(group).filter(|ms| *ms >= 1000) {
+                    how = format!("is started again in {:.1} s", ms as f64 / 1e3);
+                }
+                let reason = group.last_end.as_deref().unwrap_or_default();
+                return Err(ended(&format!("{how} (restart {}: it {reason})", group.history.total)));
             }
             ComponentState::Absent => return Err(ended("is not there yet; try again in a moment")),
             ComponentState::Initialized | ComponentState::Running => {}
@@ -491,6 +499,12 @@ impl Batch {
             BatchKind::Tap(_, parts) => parts.iter().all(|(number, _)| number.is_none()),
         }
     }
+}
+
+/// Returns the time to the next restart of a process that waits for one.
+fn next_restart(group: &ProcessGroup) -> Option<u64> {
+    let rest = group.restart_at?.saturating_duration_since(Instant::now());
+    u64::try_from(rest.as_millis()).ok()
 }
 
 /// Returns the part that waits for a request, which is answered now.

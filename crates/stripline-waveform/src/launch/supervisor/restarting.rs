@@ -1,9 +1,9 @@
 //! The handling of processes that have ended: restart or not.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use super::{ComponentState, Phase, RESTART_WINDOW, RESTARTS_MAX, Supervisor, exit_text};
-use crate::plan::Restart;
+use super::{CONNECT_TIME, ComponentState, Phase, Supervisor, exit_text};
+use crate::restart::{AfterGivingUp, Restart, RestartWhen};
 
 impl Supervisor<'_> {
     /// Handles the end of a process.
@@ -12,60 +12,91 @@ impl Supervisor<'_> {
         let Some(process) = self.groups[group].process.take() else { return };
         let members = self.groups[group].members.clone();
         members.iter().for_each(|index| self.forget(*index));
-        let mut unfinished =
-            members.iter().map(|index| &self.members[*index]).filter(|m| !m.state.is_over()).peekable();
-        if unfinished.peek().is_none() {
+        let reported = self.groups[group].reported.take();
+        let unfinished: Vec<usize> =
+            members.into_iter().filter(|index| !self.members[*index].state.is_over()).collect();
+        if unfinished.is_empty() {
             return;
         }
-        let restart = unfinished.all(|member| member.plan.restart == Restart::OnFailure);
         let how = process.exit.map_or_else(|| "ended".into(), exit_text);
-        if restart && self.may_restart(group) {
-            self.prepare_restart(group, &names, &how);
+        let has_failed = reported != Some(Ok(()));
+        if self.may_restart(group, has_failed) {
+            // A component that reported its end was then killed from here: that is not reported
+            // again.
+            let how = match reported {
+                Some(Ok(())) => "ended".into(),
+                Some(Err(problem)) => problem,
+                None => how,
+            };
+            self.prepare_restart(group, &names, &how, has_failed);
+            return;
+        }
+        if !has_failed {
+            unfinished.into_iter().for_each(|index| self.end_for_good(index));
+            return;
+        }
+        let registered = self.groups[group].register_by.is_none();
+        let hint = if registered { "" } else { " before it registered" };
+        let mut text = format!("component {names} {how}{hint}{}", self.given_up(group));
+        if !process.stderr_tail.is_empty() {
+            text.push_str("; its last output:");
+            process.stderr_tail.iter().for_each(|line| text.push_str(&format!("\n    {line}")));
+        }
+        if unfinished.iter().all(|index| self.goes_on_without(*index)) {
+            unfinished.into_iter().for_each(|index| self.go_on_without(index, &text));
             return;
         }
         self.mark_failed(group);
         if self.stopped.is_none() || self.failure.is_none() {
-            let registered = self.groups[group].register_by.is_none();
-            let hint = if registered { "" } else { " before it registered" };
-            let mut text = format!("component {names} {how}{hint}{}", self.given_up(group));
-            if !process.stderr_tail.is_empty() {
-                text.push_str("; its last output:");
-                process.stderr_tail.iter().for_each(|line| text.push_str(&format!("\n    {line}")));
-            }
             self.fail(text);
+        }
+    }
+
+    /// Returns the rule for a process: that of its only component.
+    fn rule(&self, group: usize) -> Restart {
+        match self.groups[group].members[..] {
+            [only] => self.members[only].plan.restart,
+            _ => Restart::default(),
         }
     }
 
     /// Returns the addition to the last failure of a component that was started too often.
     pub(super) fn given_up(&self, group: usize) -> String {
-        match self.groups[group].failures.len() {
-            0 => String::new(),
-            count => {
-                let seconds = RESTART_WINDOW.as_secs();
-                format!(" (after {count} restarts within {seconds} s it is given up)")
+        self.groups[group].history.given_up(&self.rule(group))
+    }
+
+    /// Returns whether a process that fails or ends now is started again.
+    pub(super) fn may_restart(&mut self, group: usize, has_failed: bool) -> bool {
+        let rule = self.rule(group);
+        match (rule.when(), has_failed) {
+            (RestartWhen::Never, _) | (RestartWhen::OnFailure, false) => false,
+            (_, true) if matches!(self.phase, Phase::Stopping(_)) => false,
+            (_, true) => self.groups[group].history.may_restart(&rule, Instant::now()),
+            (RestartWhen::Always, false) => {
+                self.phase == Phase::Running
+                    && self.groups[group].members.iter().all(|index| self.has_work(*index))
             }
         }
     }
 
-    pub(super) fn may_restart(&mut self, group: usize) -> bool {
-        let now = Instant::now();
-        let failures = &mut self.groups[group].failures;
-        failures.retain(|at| now.duration_since(*at) < RESTART_WINDOW);
-        !matches!(self.phase, Phase::Stopping(_)) && failures.len() < RESTARTS_MAX
+    /// Returns whether a component that has ended its work would find more: as a source, or from a
+    /// sender that has not ended.
+    fn has_work(&self, index: usize) -> bool {
+        let mut inputs = self.connections.iter().filter(|link| link.to == index).peekable();
+        let is_source = inputs.peek().is_none();
+        let has_sender = inputs.any(|link| !self.members[link.from].state.is_over());
+        !self.members[index].is_stopping && (is_source || has_sender)
     }
 
-    pub(super) fn prepare_restart(&mut self, group: usize, names: &str, how: &str) {
-        let now = Instant::now();
+    pub(super) fn prepare_restart(&mut self, group: usize, names: &str, how: &str, has_failed: bool) {
+        let (now, rule) = (Instant::now(), self.rule(group));
         let entry = &mut self.groups[group];
-        let pause = Duration::from_millis(20 << entry.failures.len().min(6));
-        entry.failures.push(now);
-        entry.restarts += 1;
+        let pause = entry.history.restart(&rule, has_failed, now);
         entry.restart_at = Some(now + pause);
-        // A component that reported its failure was then killed from here: that is not reported
-        // again.
-        let how = entry.problem.take().unwrap_or_else(|| how.into());
-        let (count, wait) = (entry.failures.len(), pause.as_millis());
-        let mut again = format!("{how}; it is started again ({count} of {RESTARTS_MAX}) in {wait} ms");
+        entry.last_end = Some(how.into());
+        self.connect_by = self.connect_by.max(now + pause + CONNECT_TIME);
+        let (count, wait) = (entry.history.count(&rule), pause.as_millis());
+        let mut again = format!("{how}; it is started again ({count}) in {wait} ms");
         // A process that is started again has one component.
         for (name, value) in entry.members.iter().flat_map(|index| &self.members[*index].set) {
             again.push_str(&format!(", with {name} = {value} as it was set"));
@@ -73,19 +104,52 @@ impl Supervisor<'_> {
         self.observer.warning(names, &again);
         for &index in &entry.members {
             let member = &mut self.members[index];
+            let has_run = member.state == ComponentState::Running;
             for link in &mut self.connections {
                 if link.to == index {
-                    link.settle();
+                    link.settle(has_run);
                 }
-                if link.from == index && !member.counted {
+                if link.from == index && has_run && !member.counted {
                     link.sent = None;
                 }
                 if link.to == index || link.from == index {
                     link.disconnect();
+                    link.attempts = 0;
                 }
             }
             (member.state, member.counted) = (ComponentState::Absent, false);
             member.endpoints.clear();
         }
+    }
+
+    /// Records that a component that might have been started again has ended its work for good.
+    pub(super) fn end_for_good(&mut self, index: usize) {
+        self.members[index].state = ComponentState::Ended;
+        self.abandon(index);
+    }
+
+    /// Returns whether the waveform goes on when this component has failed.
+    pub(super) fn goes_on_without(&self, index: usize) -> bool {
+        let rule = &self.members[index].plan.restart;
+        rule.after_giving_up() == AfterGivingUp::GoOn && !matches!(self.phase, Phase::Stopping(_))
+    }
+
+    /// Records the failure of a component that the waveform goes on without.
+    pub(super) fn go_on_without(&mut self, index: usize, problem: &str) {
+        self.mark_member_failed(index);
+        let member = &mut self.members[index];
+        member.given_up = Some(problem.into());
+        let name = &member.plan.name;
+        self.observer.warning(name, &format!("{problem}; the waveform goes on without it"));
+        self.abandon(index);
+    }
+
+    /// Ends the streams of a component that does not come back, for its receivers.
+    pub(super) fn abandon(&mut self, index: usize) {
+        for link in self.connections.iter_mut().filter(|link| link.from == index) {
+            link.disconnect();
+        }
+        self.connect_ready();
+        self.start_ready();
     }
 }

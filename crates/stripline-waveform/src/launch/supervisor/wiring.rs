@@ -7,7 +7,7 @@ use stripline::internal::SenderOptions;
 use stripline::internal::control::{Assignment, InputAssignment, LauncherCommand, OutputAssignment};
 
 use super::{ComponentState, ConnectionState, LaunchedComponent, Phase, Supervisor};
-use crate::plan::Restart;
+use crate::restart::RestartWhen;
 
 /// A connection is given up after this many failures in a row, a quarter of a second apart.
 const ATTEMPTS_MAX: u32 = 20;
@@ -32,7 +32,7 @@ impl Supervisor<'_> {
                     options,
                 });
         }
-        let exists = |from: usize| self.members[from].state != ComponentState::Ended;
+        let exists = |from: usize| !self.members[from].state.is_over();
         let inputs = self.connections.iter().filter(|link| link.to == index && exists(link.from));
         let input = |link: &ConnectionState| InputAssignment {
             port: link.plan.to.port.clone(),
@@ -52,7 +52,15 @@ impl Supervisor<'_> {
             sampling: self.options.sampling,
             waveform: self.waveform.name.clone(),
             quiet: self.options.quiet,
+            keeps_streams: self.keeps_streams(index),
         }
+    }
+
+    /// Returns whether a component's streams go on when it has ended its work.
+    fn keeps_streams(&self, index: usize) -> bool {
+        let member = &self.members[index];
+        let is_running = matches!(self.phase, Phase::Starting | Phase::Running);
+        member.plan.restart.when() == RestartWhen::Always && is_running && !member.is_stopping
     }
 
     pub(super) fn connect_failed(&mut self, connection: &str, problem: &str) {
@@ -61,7 +69,7 @@ impl Supervisor<'_> {
         // The end of a sender may not have been detected yet: the next attempt tries again, or
         // gives up.
         link.attempts += 1;
-        let restarts = self.members[link.from].plan.restart == Restart::OnFailure;
+        let restarts = self.members[link.from].plan.restart.when() != RestartWhen::Never;
         let definite = phase == Phase::Starting && !restarts;
         if !definite && link.attempts < ATTEMPTS_MAX {
             link.ordered = false;
@@ -83,7 +91,7 @@ impl Supervisor<'_> {
                     link.order();
                     link.connect(endpoint.clone())
                 }
-                None if sender.state == ComponentState::Ended => {
+                None if sender.state.is_over() => {
                     (link.ordered, link.connected) = (true, true);
                     link.abandon()
                 }
@@ -103,10 +111,11 @@ impl Supervisor<'_> {
             return;
         }
         if self.phase == Phase::Starting {
-            let is_made = |m: &LaunchedComponent| {
-                matches!(m.state, ComponentState::Initialized | ComponentState::Ended)
-            };
-            if !self.members.iter().all(is_made) || !self.connections.iter().all(|link| link.connected) {
+            let is_made =
+                |m: &LaunchedComponent| matches!(m.state, ComponentState::Initialized) || m.state.is_over();
+            let is_connected =
+                |link: &ConnectionState| link.connected || self.members[link.to].state.is_over();
+            if !self.members.iter().all(is_made) || !self.connections.iter().all(is_connected) {
                 return;
             }
             self.phase = Phase::Running;
@@ -118,13 +127,18 @@ impl Supervisor<'_> {
             let waits = self.connections.iter().filter(|link| !link.connected).any(|link| {
                 let other = if link.from == index { link.to } else { link.from };
                 let other = self.members[other].state;
-                let exists = !matches!(other, ComponentState::Ended | ComponentState::Absent);
+                let exists = !other.is_over() && other != ComponentState::Absent;
                 (link.from == index || link.to == index) && exists
             });
             if member.state == ComponentState::Initialized && !waits {
                 let order = LauncherCommand::Start { component: member.plan.name.clone() };
-                self.order(member.group, &order);
+                let (group, is_stopping) = (member.group, member.is_stopping);
+                self.order(group, &order);
                 self.members[index].state = ComponentState::Running;
+                // The command to stop came before the component was there.
+                if is_stopping {
+                    self.stop(index);
+                }
             }
         }
     }

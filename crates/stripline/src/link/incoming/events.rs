@@ -41,7 +41,9 @@ impl Incoming {
                 PortEvent::Expect(name) => drop(self.connection_mut(name)),
                 PortEvent::Abandoned(name) => {
                     let connection = self.connection_mut(name);
-                    // A connection made earlier reports its own end.
+                    // A connection made earlier reports its own end; at the latest when its sender
+                    // is gone.
+                    connection.abandoned = true;
                     connection.ended |= connection.inlet.is_none() && connection.successors.is_empty();
                 }
                 PortEvent::Refused(error) => self.defer(error),
@@ -54,7 +56,7 @@ impl Incoming {
                         Some(index) => &mut self.connections[index],
                         None => self.connection_mut(name.clone()),
                     };
-                    connection.ended = false;
+                    (connection.ended, connection.abandoned) = (false, false);
                     if connection.inlet.is_none() && connection.failed.is_none() {
                         connection.connect(name, inlet);
                     } else {
