@@ -155,3 +155,44 @@ fn an_executable_cannot_be_a_thread_of_another() {
     run(&["run", path.to_str().unwrap(), "--placement", "threads"])
         .says(2, &["gain", "an executable cannot be a thread"]);
 }
+
+/// Writes an executable that describes itself with one port, and returns its path.
+fn describing(folder: &std::path::Path, name: &str, direction: &str, fields: &str) -> std::path::PathBuf {
+    use std::os::unix::fs::PermissionsExt;
+
+    let path = folder.join(name);
+    let port = if direction == "input" { "in" } else { "out" };
+    let text = format!(
+        "#!/bin/sh\n[ \"$1\" = --describe ] || exit 2\ncat <<'END'\n{{\"name\":\"{name}\",\"summary\":\"One port.\",\
+         \"ports\":[{{\"name\":\"{port}\",\"direction\":\"{direction}\",\"types\":{{\"one-of\":[\"det{{{fields}}}\"]}},\
+         \"mandatory\":true,\"many_writers\":false,\"summary\":\"detections\"}}],\"properties\":[]}}\nEND\n"
+    );
+    std::fs::write(&path, text).unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    path
+}
+
+#[test]
+fn executables_with_two_layouts_of_one_name_do_not_pass_the_check() {
+    let folder = tempfile::tempdir().unwrap();
+    let (new, old) =
+        ("range_bin:u32,doppler_bin:s32,level_db:f32", "level_db:f32,range_bin:u32,doppler_bin:s32");
+    let detector = describing(folder.path(), "detector", "output", new);
+    let check = |fields: &str| {
+        let tracker = describing(folder.path(), "tracker", "input", fields);
+        let path = folder.path().join("radar.toml");
+        let text = format!(
+            "[component.radar]\nexec = \"{}\"\n[component.plots]\nexec = \"{}\"\n\
+             [[connection]]\nfrom = \"radar.out\"\nto = \"plots.in\"\n",
+            detector.display(),
+            tracker.display(),
+        );
+        std::fs::write(&path, text).unwrap();
+        run(&["check", path.to_str().unwrap()])
+    };
+    check(new).says(0, &[]);
+    let both = format!("`radar.out` sends det{{{new}}}, but `plots.in` takes det{{{old}}}");
+    check(old).says(2, &[&both, "build both programs with the same fields of `det`"]);
+    check("range_bin:u32,level_db:f33")
+        .says(2, &["`det{range_bin:u32,level_db:f33}` is no layout: at byte 27"]);
+}
