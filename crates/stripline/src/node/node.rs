@@ -17,6 +17,7 @@ use crate::packet::payload::{Sample, TypeName};
 use crate::sys::doorbell::Doorbell;
 use crate::sys::fork::Local;
 use crate::sys::mutex::lock;
+use crate::sys::socket::Listener;
 use crate::sys::thread::JoinedThread;
 use crate::terms::{Group, LinkOptions, SenderOptions};
 use crate::transport::{self, ConnectRequest, Endpoint, StopToken};
@@ -228,23 +229,29 @@ impl Node {
     /// # Ok::<(), stripline::Error>(())
     /// ```
     pub fn join(domain: &str, topics: Topics) -> Result<Self> {
-        Self::enter(domain, topics, rendezvous::run)
+        // The name is bound before this returns, so that others find the domain from then on.
+        let listen = |name: &str, group| Listener::unix(name, group).ok();
+        Self::enter(domain, topics, listen, rendezvous::run)
     }
 
     /// Observes a domain of this user that another process has opened. This node never becomes the
     /// rendezvous host. It is stopped when the host is missing or gone.
     pub(crate) fn observe(domain: &str) -> Result<Self> {
-        Self::enter(domain, Topics::default(), |name, group, doorbell, keeper: NodeOffers| {
+        let meet = |name: &str, group, (), doorbell: &Doorbell, keeper: NodeOffers| {
             let stop = keeper.0.stop.clone();
             rendezvous::observe(name, group, doorbell, keeper);
             stop.stop();
-        })
+        };
+        Self::enter(domain, Topics::default(), |_, _| (), meet)
     }
 
-    fn enter(
+    /// Joins a domain. `prepare` runs on this thread, and `meet` on the node's own, with the value
+    /// of the first.
+    fn enter<P: Send + 'static>(
         domain: &str,
         topics: Topics,
-        meet: impl FnOnce(&str, Option<Group>, &Doorbell, NodeOffers) + Send + 'static,
+        prepare: impl FnOnce(&str, Option<Group>) -> P,
+        meet: impl FnOnce(&str, Option<Group>, P, &Doorbell, NodeOffers) + Send + 'static,
     ) -> Result<Self> {
         let sound = !domain.is_empty()
             && domain.len() <= 64
@@ -261,7 +268,8 @@ impl Node {
             state: Mutex::default(),
         });
         let its = Arc::clone(&shared);
-        let run = move || meet(&name, group, &its.doorbell.clone(), NodeOffers(its));
+        let prepared = prepare(&name, group);
+        let run = move || meet(&name, group, prepared, &its.doorbell.clone(), NodeOffers(its));
         let thread = JoinedThread::spawn("stripline-node", run)?;
         Ok(Self { shared: Local::new(shared), _thread: Local::new(thread) })
     }
@@ -655,4 +663,22 @@ fn message_type() -> Result<TypeName> {
 /// Returns the payload type that marks a server of calls among the offers of nodes.
 pub(crate) fn calls_payload() -> Result<TypeName> {
     TypeName::new("stripline/calls").map_err(Error::failed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sys::socket;
+
+    /// Connects to the host of each domain right after it was opened.
+    #[test]
+    fn a_domain_can_be_found_when_its_first_node_has_joined() {
+        for _ in 0..200 {
+            let domain = format!("{:016x}", transport::random().unwrap());
+            let node = Node::join(&domain, Topics::default()).unwrap();
+            let name = rendezvous_name(&domain, None).unwrap();
+            assert!(socket::connect_unix(&name, None).is_ok(), "{domain}");
+            drop(node);
+        }
+    }
 }

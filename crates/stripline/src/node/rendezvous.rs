@@ -67,12 +67,19 @@ pub(crate) trait OfferSink: Send {
     fn forget(&mut self, address: &str);
 }
 
-/// Runs until the node has ended; `bell` rings when its offers have changed.
-pub(super) fn run(name: &str, group: Option<Group>, doorbell: &Doorbell, mut sink: impl OfferSink) {
+/// Runs until the node has ended; the doorbell rings when its offers have changed. With a listener
+/// this node begins as the host.
+pub(super) fn run(
+    name: &str,
+    group: Option<Group>,
+    mut listener: Option<Listener>,
+    doorbell: &Doorbell,
+    mut sink: impl OfferSink,
+) {
     let mut last_report = Instant::now();
     loop {
         let started = Instant::now();
-        let outcome = match Listener::unix(name, group) {
+        let outcome = match listener.take().map_or_else(|| Listener::unix(name, group), Ok) {
             Ok(listener) => serve(listener, doorbell, &mut sink),
             Err(_) => match socket::connect_unix(name, group) {
                 Ok(stream) => match join(RendezvousPeer::new(stream, None), doorbell, &mut sink) {
