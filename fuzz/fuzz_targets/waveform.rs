@@ -45,7 +45,11 @@ fn describe(path: &Path) -> Result<ExecutableSpecs, DescribeError> {
     match path.file_name().and_then(|name| name.to_str()) {
         Some("fails") => Err(DescribeError::Failed(path.into(), 1, "no\u{1b}[2J words".into())),
         Some("nonsense") => Err(DescribeError::Nonsense(path.into(), "`".into())),
-        Some(name) => SPECS.get(name).cloned().map(ExecutableSpecs::from).ok_or_else(|| DescribeError::Missing(path.into())),
+        Some(name) => SPECS
+            .get(name)
+            .cloned()
+            .map(ExecutableSpecs::from)
+            .ok_or_else(|| DescribeError::Missing(path.into())),
         None => Err(DescribeError::TooMuch(path.into())),
     }
 }
