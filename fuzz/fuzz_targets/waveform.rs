@@ -11,7 +11,7 @@ use num_complex::Complex;
 use stripline::component::{ComponentSpec, Direction, PortSpec, PortTypes, Properties, PropertySpec};
 use stripline::payload::TypeName;
 use stripline_fuzz as _;
-use stripline_waveform::{Catalog, DescribeError, Overrides, Placement, parse_bytes}; // for its allocator
+use stripline_waveform::{Catalog, DescribeError, ExecutableSpecs, Overrides, Placement, parse_bytes}; // for its allocator
 
 fn cf32_or_f32() -> PortTypes {
     PortTypes::OneOf(vec![TypeName::of::<Complex<f32>>(), TypeName::of::<f32>()])
@@ -45,7 +45,11 @@ fn describe(path: &Path) -> Result<ExecutableSpecs, DescribeError> {
     match path.file_name().and_then(|name| name.to_str()) {
         Some("fails") => Err(DescribeError::Failed(path.into(), 1, "no\u{1b}[2J words".into())),
         Some("nonsense") => Err(DescribeError::Nonsense(path.into(), "`".into())),
-        Some(name) => SPECS.get(name).cloned().map(ExecutableSpecs::from).ok_or_else(|| DescribeError::Missing(path.into())),
+        Some(name) => SPECS
+            .get(name)
+            .cloned()
+            .map(ExecutableSpecs::from)
+            .ok_or_else(|| DescribeError::Missing(path.into())),
         None => Err(DescribeError::TooMuch(path.into())),
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
 use stripline::component::Registry;
-use stripline::link::Sampling;
+use stripline::link::{LatencyReport, Sampling};
 use stripline_waveform::control::NewValue;
 use stripline_waveform::internal::wrapped;
 use stripline_waveform::{
@@ -263,7 +263,7 @@ pub(crate) fn summary(report: &RunReport) -> String {
             Cell::toned(grouped(c.lost), Tone::of_losses(c.lost)),
             grouped(c.reordered).into(),
             time(c.latency_ns.p50).into(),
-            time(c.latency_ns.p99).into(),
+            tail(&c.latency_ns).into(),
             time(c.latency_ns.p999).into(),
             time(c.latency_ns.max).into(),
         ]);
@@ -280,11 +280,14 @@ pub(crate) fn summary(report: &RunReport) -> String {
         notes += &match (c.unaccounted, c.sent) {
             (Some(0), _) => continue,
             (Some(count), Some(sent)) => format!(
-                "\n{from} -> {to}: {} of {} sent {} not counted: the receiver ended or died before it received \
-                 them or before its last report.",
+                "\n{from} -> {to}: {} of {} sent {} not accounted for ({}).",
                 grouped(count),
                 packets(sent),
                 if count == 1 { "is" } else { "are" },
+                match c.receiver_died {
+                    true => "the receiver was killed or failed, and its last figures are missing",
+                    false => "the receiver ended before it took them",
+                },
             ),
             _ => format!("\n{from} -> {to}: a component died before its last report."),
         };
@@ -303,6 +306,16 @@ pub(crate) fn summary(report: &RunReport) -> String {
         report.waveform, report.duration_s,
     );
     format!("{}\n{}{}\n", wrapped(&head, width, 0), table.render().trim_end(), wrapped(&notes, width, 2))
+}
+
+/// Returns the 99th percentile, or a coarser one that the number of samples allows, with its name.
+fn tail(latency: &LatencyReport) -> String {
+    let LatencyReport { p75, p90, p99, .. } = *latency;
+    match (p99, p90, p75) {
+        (None, Some(p90), _) => format!("p90: {}", time(Some(p90))),
+        (None, None, Some(p75)) => format!("p75: {}", time(Some(p75))),
+        _ => time(p99),
+    }
 }
 
 /// Writes a result as JSON; `-` is standard output.
@@ -335,4 +348,39 @@ pub(crate) fn write_text(path: &Path, text: Result<String, String>) -> Exit {
 /// Returns the first of two exit codes that is not success.
 pub(crate) fn worse(a: Exit, b: Exit) -> Exit {
     if a == Exit::Clean { b } else { a }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report(connection: &str) -> RunReport {
+        let latency = r#"{"p50":1000,"p99":null,"p999":null,"max":9000,"samples":500,"p75":2000}"#;
+        let text = format!(
+            r#"{{"waveform":"w","duration_s":1.0,"failure":null,"stopped":null,"components":[],
+            "connections":[{{"from":"a.out","to":"b.in","transport":"shm","payload":"f32","packets":499,
+            "bytes":1,"bytes_per_s":1.0,"lost":0,"lost_samples":0,"gaps":0,"reordered":0,"peer_deaths":0,
+            "latency_ns":{latency},"queued_ns":{latency},"service_ns":{latency},{connection}}}]}}"#
+        );
+        serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
+    }
+
+    #[test]
+    fn what_is_not_accounted_for_has_its_reason() {
+        let partial = r#""sent":500,"unaccounted":1,"statistics":"partial""#;
+        let ended = summary(&report(partial));
+        assert!(ended.contains("1 of 500 packets sent is not accounted for (the receiver ended"), "{ended}");
+        let died = summary(&report(&format!(r#"{partial},"receiver_died":true"#)));
+        assert!(died.contains("not accounted for (the receiver was killed"), "{died}");
+    }
+
+    #[test]
+    fn a_coarser_percentile_stands_in_for_one_with_too_few_samples() {
+        let mut all = report(r#""sent":499,"unaccounted":0,"statistics":"complete""#);
+        assert!(summary(&all).contains("p75: 2.0"), "{}", summary(&all));
+        all.connections[0].latency_ns.p90 = Some(3000);
+        assert!(summary(&all).contains("p90: 3.0"), "{}", summary(&all));
+        all.connections[0].latency_ns.p99 = Some(4000);
+        assert!(!summary(&all).contains("p90"), "{}", summary(&all));
+    }
 }

@@ -12,7 +12,7 @@ use stripline::{Error, Result, Sample, StreamInfo};
 
 use super::continuity::{Continuity, StreamTracker, sample_rate, sample_rate_property};
 use super::property_errors::{can_be_made, setting};
-use crate::dsp::{self, DECIMATION_MAX, DecimatingFir, FirLength, Taps, Window};
+use crate::dsp::{self, DECIMATION_MAX, DecimatingFir, DspError, FirLength, Taps, Window};
 
 /// The component `fir-filter`.
 pub struct FirFilterComponent {
@@ -126,7 +126,7 @@ impl FirFilterComponent {
         let length = FirLength::TransitionHz(self.shape.transition);
         let window = self.shape.window;
         if self.low == 0.0 {
-            Taps::low_pass(rate, self.high, length, window)
+            Taps::low_pass(rate, self.high, length, window).map_err(named_high)
         } else {
             Taps::band_pass(rate, self.low, self.high, length, window)
         }
@@ -415,6 +415,16 @@ fn sample_types() -> Vec<TypeName> {
     vec![TypeName::of::<Complex<f32>>(), TypeName::of::<f32>()]
 }
 
+/// Gives an error about the cutoff of a low-pass filter the name of the property.
+fn named_high(error: DspError) -> DspError {
+    match error {
+        DspError::OutOfRange { block, parameter: "cutoff_hz", value, valid, remedy } => {
+            DspError::OutOfRange { block, parameter: "high", value, valid, remedy }
+        }
+        other => other,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -436,6 +446,10 @@ mod tests {
         assert!(
             refusal::<FirFilterComponent>(&[("high", 40e3), ("sample_rate", 48e3)]).contains("FIR filter")
         );
+        // By the name of the property, also for a rate that only the stream has.
+        let filter = FirFilterComponent::new(&properties::<FirFilterComponent>(&[("high", 30e3)])).unwrap();
+        let error = filter.tested("passband", 48e3).unwrap_err().to_string();
+        assert!(error.contains("high is 30000") && !error.contains("cutoff"), "{error}");
         assert_eq!(refusal::<FirFilterComponent>(&[("high", 4e3), ("sample_rate", 48e3)]), "");
         let high = [("factor", 5.0), ("cutoff", 30e3), ("sample_rate", 240e3)];
         assert!(refusal::<Decimator>(&high).contains("half the lower rate, 24000 Hz"));

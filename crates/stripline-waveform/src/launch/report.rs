@@ -116,6 +116,9 @@ pub struct ConnectionResult {
     pub queued_ns: LatencyReport,
     /// Time from taken to finished, in nanoseconds.
     pub service_ns: LatencyReport,
+    /// Whether a receiver died with its last figures.
+    #[serde(default)]
+    pub receiver_died: bool,
     /// `complete`, or `partial` when the receiver died with its last figures.
     pub statistics: String,
 }
@@ -170,6 +173,7 @@ impl ConnectionResult {
             latency_ns: total.latency.percentiles(),
             queued_ns: total.queued.percentiles(),
             service_ns: total.service.percentiles(),
+            receiver_died: link.partial,
             statistics: if partial { "partial".into() } else { "complete".into() },
         }
     }

@@ -202,6 +202,8 @@ impl RawLatencies {
         };
         LatencyReport {
             p50: at(0.5),
+            p75: at(0.75),
+            p90: at(0.9),
             p99: at(0.99),
             p999: at(0.999),
             max: pairs.last().map(|pair| pair.0),
@@ -221,6 +223,12 @@ impl RawLatencies {
 pub struct LatencyReport {
     /// Median: from 200 samples on.
     pub p50: Option<u64>,
+    /// 75 %: from 400 samples on.
+    #[serde(default)]
+    pub p75: Option<u64>,
+    /// 90 %: from 1,000 samples on.
+    #[serde(default)]
+    pub p90: Option<u64>,
     /// 99 %: from 10,000 samples on.
     pub p99: Option<u64>,
     /// 99.9 %: from 100,000 samples on.
@@ -241,6 +249,9 @@ mod tests {
         assert_eq!((few.p50, few.max, few.samples), (None, Some(100), 199));
         let enough = RawLatencies(vec![(100, 9_900), (200, 100)]).percentiles();
         assert_eq!((enough.p50, enough.p99, enough.p999), (Some(100), Some(100), None));
+        let some = RawLatencies(vec![(100, 800), (200, 200)]).percentiles();
+        assert_eq!((some.p75, some.p90, some.p99), (Some(100), Some(200), None));
+        assert_eq!(RawLatencies(vec![(100, 399)]).percentiles().p75, None);
     }
 
     #[test]
