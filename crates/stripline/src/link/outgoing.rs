@@ -299,6 +299,11 @@ impl Outgoing {
         self.info = Arc::clone(info);
     }
 
+    /// Returns the stream of the packets that follow.
+    pub(crate) fn stream(&self) -> &Arc<StreamInfo> {
+        &self.info
+    }
+
     /// Returns whether packets sent now belong to that stream, without another description.
     pub(crate) fn follows(&mut self, info: &Arc<StreamInfo>) -> bool {
         if !Arc::ptr_eq(&self.info, info) && *self.info == **info {
@@ -687,7 +692,7 @@ impl Outgoing {
     fn sent(&mut self, sample_index: u64, payload: usize, samples: u64) {
         self.sequence += 1;
         self.undescribed = self.undescribed.saturating_add(payload);
-        self.sample_index = sample_index + samples;
+        self.sample_index = sample_index.wrapping_add(samples);
     }
 
     /// Returns whether the packet being written goes in fragments, so that the transports have no

@@ -11,6 +11,8 @@
 //! | wait for a packet, but not longer than a time | [`Subscriber::receive_timeout`] | |
 //! | take samples in a length of your own, across packets | [`Subscriber::windowed`] | `windows` |
 //! | take property changes and tests while no packet comes | [`Subscriber::receive_with`] | `gain` |
+//! | the same with samples in a length of your own | [`Windowed::window_with`] | |
+//! | send on a packet or window at its rate, or at another | [`Loan::send_like`], [`Loan::send_like_at_rate`] | |
 //! | run a handler for each packet, on one thread or a pool | [`Subscriber::serve`], [`Dispatch`] | |
 //! | the same, and send the results one at a time | [`Subscriber::serve_then`] | |
 //! | let the waveform choose the threads of a handler | [`component::Handler`](crate::component::Handler) | `handler` |

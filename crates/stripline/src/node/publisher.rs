@@ -476,7 +476,8 @@ impl<T: Sample> Loan<'_, T> {
         loan.link.send(samples * size_of::<T>(), samples as u64)
     }
 
-    /// Sends the packet with the stream, sample index and time of a received one. Like a packet of
+    /// Sends the packet with the stream, sample index and time of a received one, or of a
+    /// [`Window`](super::Window). Like a packet of
     /// a pool's handler, it also carries its [`Order`](crate::packet::Order).
     ///
     /// # Errors
@@ -496,9 +497,68 @@ impl<T: Sample> Loan<'_, T> {
     /// # }
     /// ```
     pub fn send_like<P: Stamped + ?Sized>(self, packet: &P) -> Result<()> {
-        let Stamps { header, order, stream } = packet.stamps();
+        self.send_stamped(packet.stamps())
+    }
+
+    /// Sends the packet as [`Loan::send_like`] does, at `up` / `down` of the received sample rate.
+    /// The sample index is scaled likewise and rounded down. A stream without a rate keeps none.
+    ///
+    /// Indices stay exact if each `down` samples received give `up` samples sent, from an index on
+    /// that `down` divides.
+    ///
+    /// # Errors
+    /// [`Error::Port`] for a ratio with 0; otherwise as [`Publisher::loan`].
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # let node = stripline::node::Node::isolated()?;
+    /// # let mut source = node.publisher::<f32>("levels")?;
+    /// # let mut levels = node.subscriber::<f32>("levels")?.windowed();
+    /// # let mut output = node.publisher::<f32>("means")?;
+    /// # let mut means = node.subscriber::<f32>("means")?;
+    /// # source.wait_for_receivers(1, Duration::from_secs(5))?;
+    /// # output.wait_for_receivers(1, Duration::from_secs(5))?;
+    /// source.set_stream(stripline::StreamInfo::new("levels").sample_rate_hz(8e3));
+    /// source.send(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0])?;
+    /// # source.finish()?;
+    /// // The mean of each four samples: a quarter of the rate.
+    /// while let Some(window) = levels.window(4)? {
+    ///     let mut loan = output.loan(1)?;
+    ///     loan[0] = window.iter().sum::<f32>() / 4.0;
+    ///     loan.send_like_at_rate(&window, 1, 4)?;
+    /// }
+    /// assert_eq!(means.receive()?.expect("a mean").sample_index(), 0);
+    /// let second = means.receive()?.expect("a mean");
+    /// assert_eq!((second[0], second.sample_index()), (6.5, 1));
+    /// assert_eq!(second.stream().sample_rate_hz, Some(2e3));
+    /// # Ok::<(), stripline::Error>(())
+    /// ```
+    pub fn send_like_at_rate<P: Stamped + ?Sized>(self, packet: &P, up: u32, down: u32) -> Result<()> {
+        if up == 0 || down == 0 {
+            let problem = format!("cannot send at {up}/{down} of a rate: both numbers must be at least 1");
+            return Err(Error::port(self.link.port(), problem));
+        }
+        let Stamps { sample_index, time_ns, order, stream } = packet.stamps();
+        let scaled = u128::from(sample_index) * u128::from(up) / u128::from(down);
+        let sample_index = u64::try_from(scaled).unwrap_or(u64::MAX);
+        let rate = stream.sample_rate_hz.map(|rate| rate * f64::from(up) / f64::from(down));
+        let current = self.link.stream();
+        let is_current = current.sample_rate_hz == rate
+            && current.id == stream.id
+            && current.center_frequency_hz == stream.center_frequency_hz
+            && current.keywords == stream.keywords;
+        let stream = if is_current {
+            Arc::clone(current)
+        } else {
+            Arc::new(StreamInfo { sample_rate_hz: rate, ..(**stream).clone() })
+        };
+        self.send_stamped(Stamps { sample_index, time_ns, order, stream: &stream })
+    }
+
+    fn send_stamped(self, stamps: Stamps<'_>) -> Result<()> {
+        let Stamps { sample_index, time_ns, order, stream } = stamps;
         let stamp = self.link.stamp();
-        (stamp.sample_index, stamp.time_ns) = (header.sample_index, header.time_ns);
+        (stamp.sample_index, stamp.time_ns) = (sample_index, time_ns);
         if let Some(order) = order {
             stamp.set_order(order);
         }

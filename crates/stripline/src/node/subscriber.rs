@@ -421,6 +421,13 @@ impl<T: Sample> Subscriber<T> {
         self.fitting(found)
     }
 
+    /// Takes as [`Subscriber::take`] does, but returns [`Received::Empty`] as soon as a request
+    /// arrives.
+    pub(super) fn take_or_request(&mut self) -> Result<Received<FrameRef>> {
+        let found = self.incoming.receive_or_request()?;
+        self.fitting(found)
+    }
+
     /// Converts the payload that was received to samples.
     #[inline(always)]
     fn fitting(&mut self, found: Polled) -> Result<Received<FrameRef>> {
@@ -569,9 +576,9 @@ impl<T: Sample> Stamped for Packet<'_, T> {}
 
 impl<T: Sample> sealed::Sealed for Packet<'_, T> {
     fn stamps(&self) -> sealed::Stamps<'_> {
-        let header = &self.incoming.taken().header;
-        let order = header.order().map(|_| self.incoming.order());
-        sealed::Stamps { header, order, stream: self.incoming.stream() }
+        let Header { sample_index, time_ns, .. } = self.incoming.taken().header;
+        let order = self.incoming.taken().header.order().map(|_| self.incoming.order());
+        sealed::Stamps { sample_index, time_ns, order, stream: self.incoming.stream() }
     }
 }
 

@@ -63,8 +63,8 @@ impl<'a> PacketMeta<'a> {
     }
 }
 
-/// A packet that can be forwarded: [`Loan::send_like`](super::Loan::send_like) takes stream, sample
-/// index, time and order from it.
+/// A packet or window that can be forwarded: [`Loan::send_like`](super::Loan::send_like) takes
+/// stream, sample index and time from it, and from a packet also the order.
 ///
 /// ```
 /// use stripline::node::Stamped;
@@ -78,7 +78,7 @@ impl<'a> PacketMeta<'a> {
 pub trait Stamped: sealed::Sealed {}
 
 pub(crate) mod sealed {
-    use super::{Arc, Header, Order, StreamInfo};
+    use super::{Arc, Order, StreamInfo};
 
     pub trait Sealed {
         #[doc(hidden)]
@@ -87,7 +87,8 @@ pub(crate) mod sealed {
 
     /// The header fields for a forwarded packet.
     pub struct Stamps<'a> {
-        pub(crate) header: &'a Header,
+        pub(crate) sample_index: u64,
+        pub(crate) time_ns: i64,
         pub(crate) order: Option<Order>,
         pub(crate) stream: &'a Arc<StreamInfo>,
     }
@@ -175,7 +176,8 @@ impl<T: Sample> sealed::Sealed for PacketView<'_, T> {
     fn stamps(&self) -> sealed::Stamps<'_> {
         let PacketMeta { header, source, .. } = self.meta;
         let order = source.is_ordered(header).then(|| source.order(header));
-        sealed::Stamps { header, order, stream: source.stream(header) }
+        let Header { sample_index, time_ns, .. } = *header;
+        sealed::Stamps { sample_index, time_ns, order, stream: source.stream(header) }
     }
 }
 

@@ -7,12 +7,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::error::{Error, Result};
+use crate::link::FrameRef;
 use crate::packet::payload::Sample;
 use crate::packet::{Gap, Header, StreamInfo};
 use crate::sys::aligned_buffer::AlignedBuffer;
 use crate::terms::LinkOptions;
 use crate::transport::Wait;
 
+use super::view::{Stamped, sealed};
 use super::{Received, Subscriber};
 
 /// A [`Subscriber`] that gives its samples in windows of any length, which may overlap, as filters
@@ -117,6 +119,50 @@ impl<T: Sample> Windowed<T> {
         Ok(self.window_within(samples, Wait::FOREVER)?.packet())
     }
 
+    /// Waits like [`Windowed::window`], for a component that also handles requests. `on_request`
+    /// returns the window's length. It is called first, after each packet, and at once when a
+    /// request arrives and no packet is there. So a new length or another property need not wait
+    /// for samples.
+    ///
+    /// # Errors
+    /// As [`Windowed::window`].
+    ///
+    /// ```no_run
+    /// # fn example(mut ports: stripline::component::Ports, mut length: usize) -> stripline::Result<()> {
+    /// let requests = ports.requests();
+    /// let mut input = ports.input::<f32>("in")?.windowed();
+    /// let mut output = ports.output::<f32>("out")?;
+    /// while let Some(window) = input.window_with(|| {
+    ///     requests.apply_changes(|new| Ok(length = new.count("length") as usize));
+    ///     length
+    /// })? {
+    ///     let mut loan = output.loan(window.len())?;
+    ///     loan.iter_mut().zip(window.iter().rev()).for_each(|(y, x)| *y = *x);
+    ///     loan.send_like(&window)?;
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn window_with(&mut self, mut on_request: impl FnMut() -> usize) -> Result<Option<Window<'_, T>>> {
+        let mut samples = on_request();
+        loop {
+            self.check_length(samples)?;
+            // A packet ends the wait, too: `on_request` must run before the next wait begins.
+            let mut waited = false;
+            let found = self.find(samples, |subscriber| {
+                if std::mem::replace(&mut waited, true) {
+                    return Ok(Received::Empty);
+                }
+                subscriber.take_or_request()
+            })?;
+            match found {
+                Found::Nothing => samples = on_request(),
+                Found::End => return Ok(None),
+                Found::Samples { count, is_whole } => return Ok(Some(self.lend(count, is_whole))),
+            }
+        }
+    }
+
     /// Returns the next window if all its samples have arrived, or a boundary behind some.
     ///
     /// # Errors
@@ -159,6 +205,15 @@ impl<T: Sample> Windowed<T> {
     }
 
     fn window_within(&mut self, samples: usize, wait: Wait) -> Result<Received<Window<'_, T>>> {
+        self.check_length(samples)?;
+        Ok(match self.find(samples, |subscriber| subscriber.take(wait))? {
+            Found::Nothing => Received::Empty,
+            Found::End => Received::Ended,
+            Found::Samples { count, is_whole } => Received::Packet(self.lend(count, is_whole)),
+        })
+    }
+
+    fn check_length(&self, samples: usize) -> Result<()> {
         if samples == 0 {
             return Err(Error::port(self.name(), "a window has at least one sample"));
         }
@@ -166,18 +221,21 @@ impl<T: Sample> Windowed<T> {
         if bytes > LinkOptions::PACKET_MAX {
             return Err(Error::TooLarge { bytes, bytes_max: LinkOptions::PACKET_MAX });
         }
-        Ok(match self.find(samples, wait)? {
-            Found::Nothing => Received::Empty,
-            Found::End => Received::Ended,
-            Found::Samples { count, is_whole } => {
-                let gap = self.gap.take();
-                Received::Packet(Window { of: self, samples: count, done: count, is_whole, gap })
-            }
-        })
+        Ok(())
+    }
+
+    /// Lends the samples that were found.
+    fn lend(&mut self, samples: usize, is_whole: bool) -> Window<'_, T> {
+        let gap = self.gap.take();
+        Window { of: self, samples, done: samples, is_whole, gap }
     }
 
     /// Makes the next `samples` samples contiguous, or those up to a boundary.
-    fn find(&mut self, samples: usize, wait: Wait) -> Result<Found> {
+    fn find(
+        &mut self,
+        samples: usize,
+        mut take: impl FnMut(&mut Subscriber<T>) -> Result<Received<FrameRef>>,
+    ) -> Result<Found> {
         self.source.subscriber.incoming.check_own()?;
         loop {
             let carried = self.carried.len();
@@ -195,7 +253,7 @@ impl<T: Sample> Windowed<T> {
                 return Ok(Found::End);
             }
             if !self.source.held {
-                match self.source.subscriber.take(wait)? {
+                match take(&mut self.source.subscriber)? {
                     Received::Empty => return Ok(Found::Nothing),
                     Received::Ended => self.ended = true,
                     Received::Packet(_) => self.hold(),
@@ -458,6 +516,16 @@ impl<T: Sample> Window<'_, T> {
     }
 }
 
+impl<T: Sample> Stamped for Window<'_, T> {}
+
+impl<T: Sample> sealed::Sealed for Window<'_, T> {
+    fn stamps(&self) -> sealed::Stamps<'_> {
+        // An order counts packets, and a window is not one of them.
+        let (sample_index, time_ns) = (self.sample_index(), self.time_ns());
+        sealed::Stamps { sample_index, time_ns, order: None, stream: self.stream() }
+    }
+}
+
 impl<T: Sample> Deref for Window<'_, T> {
     type Target = [T];
     fn deref(&self) -> &[T] {
@@ -474,5 +542,161 @@ impl<T: Sample> Drop for Window<'_, T> {
 impl<T: Sample + std::fmt::Debug> std::fmt::Debug for Window<'_, T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Window").field("is_whole", &self.is_whole).field("samples", &&**self).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use proptest::prelude::*;
+
+    use crate::node::{Node, Publisher};
+
+    use super::*;
+
+    /// Longer than any step takes on a busy machine: it only ends a hang.
+    const DEADLINE: Duration = Duration::from_secs(60);
+
+    fn pair(node: &Node, topic: &str) -> (Publisher<u32>, Subscriber<u32>) {
+        let mut publisher = node.publisher(topic).unwrap();
+        let subscriber = node.subscriber(topic).unwrap();
+        publisher.wait_for_receivers(1, DEADLINE).unwrap();
+        (publisher, subscriber)
+    }
+
+    fn stream(rate_hz: f64) -> StreamInfo {
+        StreamInfo::new("antenna").sample_rate_hz(rate_hz).center_frequency_hz(1090e6).keyword("gain", 3)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 32, failure_persistence: None, ..Default::default() })]
+
+        // The model counts: each `down` samples received are `up` samples sent, from sample 0 on.
+        #[test]
+        fn windows_sent_on_at_any_rate_are_numbered_by_counting(
+            packets in proptest::collection::vec(0..40_usize, 1..30),
+            up in 1..6_u32,
+            down in 1..6_u32,
+            per_window in 1..4_usize,
+        ) {
+            let node = Node::isolated().unwrap();
+            let (mut source, input) = pair(&node, "in");
+            let (mut output, mut results) = pair(&node, "out");
+            let mut input = input.windowed();
+            source.set_stream(stream(1e6));
+            let (consumed, produced) = (per_window * down as usize, per_window * up as usize);
+            let (mut received, mut sent, mut next) = (0_u64, 0_u64, 0_u32);
+            for samples in packets {
+                let values: Vec<u32> = (next..).take(samples).collect();
+                let mut loan = source.loan(samples).unwrap();
+                loan.copy_from_slice(&values);
+                loan.at_time_ns(1_000 * (i64::from(next) + 1)).send().unwrap();
+                next += samples as u32;
+                while let Received::Packet(window) = input.try_window(consumed).unwrap() {
+                    let mut loan = output.loan(produced).unwrap();
+                    loan.fill(window[0]);
+                    loan.send_like_at_rate(&window, up, down).unwrap();
+                    drop(window);
+                    let Received::Packet(result) = results.receive_timeout(DEADLINE).unwrap() else {
+                        panic!("no packet in time");
+                    };
+                    prop_assert_eq!((result.len(), u64::from(result[0])), (produced, received));
+                    prop_assert_eq!((result.sample_index(), result.gap()), (sent, None));
+                    prop_assert_eq!(result.time_ns(), 1_000 * (received as i64 + 1));
+                    prop_assert_eq!(&**result.stream(), &stream(1e6 * f64::from(up) / f64::from(down)));
+                    received += consumed as u64;
+                    sent += produced as u64;
+                }
+                prop_assert!(u64::from(next) - received < consumed as u64, "a window was left");
+            }
+        }
+    }
+
+    #[test]
+    fn a_window_sent_on_keeps_stream_index_and_time() {
+        let node = Node::isolated().unwrap();
+        let (mut source, input) = pair(&node, "in");
+        let (mut output, mut results) = pair(&node, "out");
+        let mut input = input.windowed();
+        source.set_stream(stream(1e6));
+        for index in [100, 104] {
+            let mut loan = source.loan(4).unwrap();
+            loan.fill(7);
+            loan.at_sample(index).at_time_ns(index as i64 * 1_000).send().unwrap();
+        }
+        // In place, across the boundary of the packets, and in place again.
+        for index in [100, 103, 106] {
+            let window = input.window(2).unwrap().unwrap();
+            output.loan(1).unwrap().send_like(&window).unwrap();
+            drop(window);
+            let result = results.receive().unwrap().unwrap();
+            assert_eq!((result.sample_index(), result.time_ns()), (index, index as i64 * 1_000));
+            assert_eq!(**result.stream(), stream(1e6));
+            drop(result);
+            if index < 106 {
+                input.window(1).unwrap().unwrap();
+            }
+        }
+    }
+
+    #[test]
+    fn a_changed_rate_rounds_down_saturates_and_refuses_zero() {
+        let node = Node::isolated().unwrap();
+        let (mut source, mut input) = pair(&node, "in");
+        let (mut output, mut results) = pair(&node, "out");
+        // The description has no rate.
+        source.set_stream(StreamInfo::new("unknown"));
+        for (index, up, down, expected) in
+            [(11, 1, 4, 2), (u64::MAX, 3, 2, u64::MAX), (u64::MAX, 1, 1, u64::MAX), (0, 5, 1, 0)]
+        {
+            source.loan(0).unwrap().at_sample(index).send().unwrap();
+            let packet = input.receive().unwrap().unwrap();
+            output.loan(0).unwrap().send_like_at_rate(&packet, up, down).unwrap();
+            let result = results.receive().unwrap().unwrap();
+            assert_eq!((result.sample_index(), result.stream().sample_rate_hz), (expected, None));
+            for (up, down) in [(0, 1), (1, 0)] {
+                let error = output.loan(0).unwrap().send_like_at_rate(&packet, up, down).unwrap_err();
+                assert!(error.to_string().contains(&format!("at {up}/{down} of a rate")), "{error}");
+            }
+        }
+        output.finish().unwrap();
+        assert!(results.receive().unwrap().is_none(), "a refused packet was sent");
+    }
+
+    #[test]
+    fn a_request_ends_the_wait_for_samples_and_changes_the_length() {
+        let node = Node::isolated().unwrap();
+        let (mut source, input) = pair(&node, "in");
+        let (calls, called) = mpsc::channel();
+        let events = input.incoming.port_events();
+        let length = Arc::new(std::sync::atomic::AtomicUsize::new(4));
+        source.send(&[1, 2]).unwrap();
+        let helper = std::thread::spawn({
+            let length = Arc::clone(&length);
+            move || {
+                // The second call follows the packet: then the receiver waits for two more samples.
+                (0..2).for_each(|_| called.recv_timeout(DEADLINE).unwrap());
+                length.store(2, std::sync::atomic::Ordering::SeqCst);
+                events.notify_request();
+                // Without a request the receiver would wait for the end of stream.
+                let is_interrupted = called.recv_timeout(DEADLINE).is_ok();
+                source.finish().unwrap();
+                is_interrupted
+            }
+        });
+        let mut windows = input.windowed();
+        let mut on_request = || {
+            let samples = length.load(std::sync::atomic::Ordering::SeqCst);
+            calls.send(()).ok();
+            samples
+        };
+        let window = windows.window_with(&mut on_request).unwrap().unwrap();
+        assert_eq!((&*window, window.is_whole()), (&[1, 2][..], true));
+        drop(window);
+        assert!(helper.join().unwrap(), "the request did not end the wait");
+        assert!(windows.window_with(&mut on_request).unwrap().is_none());
+        assert!(matches!(windows.window_with(|| 0), Err(Error::Port { .. })));
+        assert!(matches!(windows.window_with(|| 1 << 30), Err(Error::TooLarge { .. })));
     }
 }

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use super::{Incoming, IncomingConnection, Polled};
 use crate::error::Result;
 use crate::link::PortEvent;
+#[cfg(test)]
+use crate::link::PortEvents;
 use crate::terms::WaitStrategy;
 use crate::transport::Wait;
 
@@ -13,6 +15,12 @@ impl Incoming {
     /// arrives.
     pub(crate) fn on_request(&mut self, hook: Box<dyn FnMut() + Send>) {
         self.hook = Some(hook);
+    }
+
+    /// Returns what other threads send this port its events through.
+    #[cfg(test)]
+    pub(crate) fn port_events(&self) -> Arc<PortEvents> {
+        Arc::clone(&self.events)
     }
 
     /// Receives like [`Incoming::receive`] without a deadline, but returns [`Polled::Empty`] as
