@@ -349,7 +349,7 @@ mod tests {
     fn a_connection_is_one_row_and_waits_are_told() {
         let text = render(&overview(BLOCKED), None);
         let words: Vec<&str> = text.lines().nth(1).unwrap().split_whitespace().collect();
-        let expected = "source.out 10 sink.in 11 shm block 64 1,065 1,001 64 0 sender waits (full)";
+        let expected = "source.out 10 sink.in 11 shm - block 64 1,065 1,001 64 0 sender waits (full)";
         assert_eq!(words.join(" "), expected);
         assert!(text.contains("\nsource.out waits for sink.in (full)\n"), "{text}");
     }

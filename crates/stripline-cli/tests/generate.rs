@@ -62,7 +62,6 @@ fn misfits(schema: &Value, value: &Value, place: &str) -> Vec<String> {
                 require(list.unwrap().iter().all(has), "required");
             }
             "anyOf" => require(list.unwrap().iter().any(fits), "anyOf"),
-            "oneOf" => require(list.unwrap().iter().filter(|one| fits(one)).count() == 1, "oneOf"),
             "items" => {
                 for (index, item) in value.as_array().into_iter().flatten().enumerate() {
                     inside.extend(misfits(wanted, item, &format!("{place}[{index}]")));
@@ -135,10 +134,10 @@ fn what_check_refuses_does_not_fit() {
     let component = "[component.a]\ntype = 'x'\n";
     for (kind, text, place) in [
         ("waveform", "[waveform]\n".to_string(), "required"),
-        ("waveform", "[component.a]\n".into(), "oneOf"),
-        ("waveform", format!("{component}exec = 'y'"), "oneOf"),
+        ("waveform", "[component.a]\n".into(), "anyOf"),
         ("waveform", format!("{component}restrat = 'never'"), "restrat"),
-        ("waveform", format!("{component}restart = 'sometimes'"), "enum"),
+        ("waveform", format!("{component}restart = 'sometimes'"), "anyOf"),
+        ("waveform", format!("{component}restart = {{ wehn = 'always' }}"), "anyOf"),
         ("waveform", format!("{component}priority = 100"), "maximum"),
         ("waveform", format!("{component}cpu = []"), "anyOf"),
         ("waveform", format!("{component}[[connection]]\nfrom = 'a.x'"), "required"),

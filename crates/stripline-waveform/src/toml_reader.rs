@@ -88,7 +88,8 @@ impl<'r, 't> TableReader<'r, 't> {
         let waveform = self.value("waveform", || shape(&[], |table| table.waveform()));
         let component = self.value("component", || {
             let mut component = shape(&[], |table| table.component_draft(table.no_name()));
-            component["oneOf"] = json!([{ "required": ["type"] }, { "required": ["exec"] }]);
+            // With both, the type is one of the executable.
+            component["anyOf"] = json!([{ "required": ["type"] }, { "required": ["exec"] }]);
             json!({
                 "type": "object",
                 "minProperties": 1,
