@@ -23,10 +23,11 @@ fuzz_target!(|data: &[u8]| {
     let text = serde_json::to_vec(&spec).unwrap();
     assert_eq!(serde_json::from_slice::<ComponentSpec>(&text).unwrap(), spec);
     let is_text = |c: char| c == '\n' || !c.is_control();
-    let _ = render_component_list([&spec]);
     // Allowed values of a property may have control characters. Its ports and summary may not.
-    let rendered = render_component(&spec);
-    assert!(!rendered.is_empty());
+    for width in [None, Some(0), Some(1), Some(80)] {
+        let _ = render_component_list([&spec], width);
+        assert!(!render_component(&spec, width).is_empty());
+    }
     assert!(spec.summary.chars().all(is_text));
     let _ = Properties::defaults(&spec).map_err(|errors| errors.join("\n"));
     let mut values = BTreeMap::new();

@@ -60,6 +60,7 @@ pub fn render_component(spec: &ComponentSpec, width: Option<usize>) -> String {
 ///
 /// let spec = ComponentSpec::new("tee", "Copies.").input("in", PortTypes::Any, "").output("out", PortTypes::Any, "");
 /// assert_eq!(render_component_list([&spec], None), "tee  in: any -> out: any  Copies.\n");
+/// assert!(render_component_list([&spec], Some(1)).contains("Copies."));
 /// ```
 pub fn render_component_list<'a>(
     specs: impl IntoIterator<Item = &'a ComponentSpec>,
@@ -81,7 +82,8 @@ pub fn render_component_list<'a>(
         [spec.name.clone(), flow, spec.summary.clone()]
     };
     let indented = aligned(specs.into_iter().map(row), width.map(|width| width + 2));
-    indented.lines().map(|line| format!("{}\n", &line[2..])).collect()
+    // In the narrowest widths, a line may be empty.
+    indented.lines().map(|line| format!("{}\n", line.strip_prefix("  ").unwrap_or(line))).collect()
 }
 
 fn port_row(port: &PortSpec) -> [String; 5] {

@@ -140,7 +140,7 @@ pub trait Sample: Pod + Send + Sync {
     }
 }
 
-/// A type that a field of a derived [`Sample`](crate::Sample) may have: a built-in sample type, an
+/// A type that a field of a derived [`Sample`] may have: a built-in sample type, an
 /// array, or another derived structure.
 ///
 /// ```
