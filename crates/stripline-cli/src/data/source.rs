@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use stripline::internal::tap;
 use stripline::node::{Node, Subscriber};
-use stripline::payload::{TypeName, builtin};
+use stripline::payload::TypeName;
 use stripline::{Error, Gap, Packet, Received};
 use stripline_waveform::control::{ControlClient, ControlError, Tapped};
 use stripline_waveform::internal::suggestion;
@@ -123,9 +123,9 @@ impl Source {
         Ok(Some(Self { name: topic.into(), payload: payload.clone(), subscriber, origin }))
     }
 
-    /// Returns the bytes of a sample of a built-in type.
+    /// Returns the bytes of a sample, if its type determines them.
     pub(super) fn sample_bytes(&self) -> Option<usize> {
-        builtin(self.payload.as_str()).map(|(bytes, _)| bytes)
+        self.payload.sample_bytes()
     }
 
     /// Waits for a packet, for `timeout` at most, and passes it to `each`.

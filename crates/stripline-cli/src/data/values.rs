@@ -2,16 +2,17 @@
 
 use serde_json::{Number, Value};
 use stripline::internal::message_json;
-use stripline::payload::{TypeName, builtin};
+use stripline::payload::{Field, Layout, Numeric, Scalar, ScalarValue, TypeName};
 
 /// The content of a packet.
 #[derive(Debug, PartialEq)]
 pub(super) enum Content {
-    /// Samples: how many there are, and the first of them. A complex one is an array of two.
+    /// Samples: how many there are, and the first of them. A complex number is an array of two, and
+    /// a structure an object.
     Samples { count: usize, values: Vec<Value> },
     /// A message.
     Message(Value),
-    /// Bytes of another type, in hexadecimal digits.
+    /// Bytes of a type without a layout, in hexadecimal digits.
     Hex(String),
     /// Bytes that are none of their type.
     Invalid(String),
@@ -21,16 +22,13 @@ pub(super) enum Content {
 /// nowhere else.
 pub(super) fn content(payload: &TypeName, bytes: &[u8], max: usize) -> Content {
     let name = payload.as_str();
-    if let Some((size, complex)) = builtin(name) {
-        if !bytes.len().is_multiple_of(size) {
+    let builtin = Scalar::parse(name).map(Layout::of_scalar);
+    if let Some(layout) = builtin.as_ref().or(payload.layout()) {
+        let Some(samples) = layout.samples(bytes) else {
             return Content::Invalid(format!("{} bytes are no whole number of {name} samples", bytes.len()));
-        }
-        let scalar = if complex { &name[1..] } else { name };
-        let values = bytes.chunks_exact(size).take(max).map(|sample| match sample.split_at(size / 2) {
-            (re, im) if complex => Value::Array(vec![number(scalar, re), number(scalar, im)]),
-            _ => number(scalar, sample),
-        });
-        return Content::Samples { count: bytes.len() / size, values: values.collect() };
+        };
+        let count = samples.len();
+        return Content::Samples { count, values: samples.take(max).map(|it| sample(layout, it)).collect() };
     }
     if name.starts_with("message/") {
         return match message_json(bytes) {
@@ -42,25 +40,36 @@ pub(super) fn content(payload: &TypeName, bytes: &[u8], max: usize) -> Content {
     Content::Hex(bytes.iter().take(max.saturating_mul(8)).map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// Returns a number of a built-in type. The bytes are the machine's own.
-fn number(scalar: &str, bytes: &[u8]) -> Value {
-    macro_rules! of {
-        ($type:ty) => {
-            bytes.try_into().map(<$type>::from_ne_bytes).unwrap_or_default()
-        };
+/// Returns a sample: a number, or an object of its fields.
+fn sample(layout: &Layout, bytes: &[u8]) -> Value {
+    match layout.scalar() {
+        Some(scalar) => match scalar.read(bytes) {
+            Some(ScalarValue::Real(number)) => real(number),
+            Some(ScalarValue::Complex(re, im)) => Value::Array(vec![real(re), real(im)]),
+            None => Value::Null,
+        },
+        None => layout.fields().iter().map(|field| (field.name(), field_value(field, bytes))).collect(),
     }
-    match scalar {
-        "s8" => of!(i8).into(),
-        "u8" => of!(u8).into(),
-        "s16" => of!(i16).into(),
-        "u16" => of!(u16).into(),
-        "s32" => of!(i32).into(),
-        "u32" => of!(u32).into(),
-        "s64" => of!(i64).into(),
-        "u64" => of!(u64).into(),
+}
+
+fn field_value(field: &Field, sample: &[u8]) -> Value {
+    let bytes = sample.get(field.offset()..).and_then(|rest| rest.get(..field.size()));
+    array(field.dimensions(), field.layout(), bytes.unwrap_or_default())
+}
+
+/// Returns an element, or the array of them with these dimensions.
+fn array(dimensions: &[usize], element: &Layout, bytes: &[u8]) -> Value {
+    let [length, inner @ ..] = dimensions else { return sample(element, bytes) };
+    let part = (bytes.len() / length.max(&1)).max(1);
+    bytes.chunks_exact(part).map(|bytes| array(inner, element, bytes)).collect()
+}
+
+fn real(number: Numeric) -> Value {
+    match number {
+        Numeric::Unsigned(number) => number.into(),
+        Numeric::Signed(number) => number.into(),
         // As many digits as the shorter type needs: 0.1, not 0.10000000149011612.
-        "f32" => float(of!(f32).to_string()),
-        _ => float(of!(f64).to_string()),
+        Numeric::F32(_) | Numeric::F64(_) => float(number.to_string()),
     }
 }
 
@@ -70,13 +79,20 @@ fn float(digits: String) -> Value {
     number.map_or(Value::String(digits), Value::Number)
 }
 
-/// Returns values for a line of text: `1.5` or `(1.5, -2.0)`, separated by spaces.
+/// Returns values for a line of text: `1.5`, `(1.5, -2.0)` or `{bin: 7, level: -3.5}`, separated by
+/// spaces.
 pub(super) fn text(values: &[Value]) -> String {
-    let scalar = |value: &Value| value.as_str().map_or_else(|| value.to_string(), Into::into);
-    let one = |value: &Value| match value {
-        Value::Array(parts) => format!("({})", parts.iter().map(scalar).collect::<Vec<String>>().join(", ")),
-        value => scalar(value),
-    };
+    fn one(value: &Value) -> String {
+        match value {
+            Value::Array(parts) => format!("({})", parts.iter().map(one).collect::<Vec<String>>().join(", ")),
+            Value::Object(fields) => {
+                let fields = fields.iter().map(|(name, value)| format!("{name}: {}", one(value)));
+                format!("{{{}}}", fields.collect::<Vec<String>>().join(", "))
+            }
+            Value::String(text) => text.clone(),
+            value => value.to_string(),
+        }
+    }
     values.iter().map(one).collect::<Vec<_>>().join(" ")
 }
 
@@ -105,6 +121,26 @@ mod tests {
         let both = [1.5f64.to_ne_bytes(), (-2f64).to_ne_bytes()].concat();
         assert_eq!(values("cf64", &both), json!([[1.5, -2.0]]));
         assert_eq!(text(&[json!([1.5, -2.0]), json!("NaN"), json!(3)]), "(1.5, -2.0) NaN 3");
+    }
+
+    #[test]
+    fn structures_are_objects_of_their_fields() {
+        let payload = TypeName::parse("det{bin:u32,at:point{x:s16,y:s16}[2],iq:cf32}").unwrap();
+        let bytes = [
+            &7u32.to_le_bytes()[..],
+            &[1, 0, 2, 0, 0xff, 0xff, 4, 0],
+            &1.5f32.to_le_bytes(),
+            &f32::NAN.to_le_bytes(),
+        ]
+        .concat();
+        let expected =
+            json!({ "bin": 7, "at": [{ "x": 1, "y": 2 }, { "x": -1, "y": 4 }], "iq": [1.5, "NaN"] });
+        let all = [&bytes[..], &bytes].concat();
+        let content = |bytes: &[u8]| content(&payload, bytes, 1);
+        assert_eq!(content(&all), Content::Samples { count: 2, values: vec![expected.clone()] });
+        assert!(matches!(content(&all[1..]), Content::Invalid(_)));
+        let line = "{at: ({x: 1, y: 2}, {x: -1, y: 4}), bin: 7, iq: (1.5, NaN)}";
+        assert_eq!(text(&[expected]), line);
     }
 
     #[test]

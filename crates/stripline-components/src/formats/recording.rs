@@ -74,7 +74,7 @@ pub struct RecordingInfo {
 impl RecordingInfo {
     /// Returns the description of a port without a name.
     pub fn new(payload: TypeName) -> Self {
-        let bytes = stripline::payload::builtin(payload.as_str()).map(|(bytes, _)| bytes as u32);
+        let bytes = payload.sample_bytes().and_then(|bytes| u32::try_from(bytes).ok());
         Self {
             port: String::new(),
             waveform: None,

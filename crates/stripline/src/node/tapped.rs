@@ -7,7 +7,7 @@ use super::rendezvous::Offer;
 use super::{Publisher, Subscriber, calls_payload};
 use crate::error::{Error, Result};
 use crate::link::{ConnectionOptions, EndsWhen, Incoming, PortEvent, PortEvents, policy};
-use crate::packet::payload::{self, TypeName};
+use crate::packet::payload::TypeName;
 use crate::sys::mutex::lock;
 use crate::terms::{LinkOptions, Overflow};
 use crate::transport::{ConnectRequest, Endpoint, StopToken};
@@ -33,7 +33,7 @@ pub(crate) fn connect_tap(
     let options_for = Arc::new(move |_: &str| ConnectionOptions::new(&options));
     let name = format!("tap-{}", std::process::id());
     let mut incoming =
-        Incoming::new(name, events, options_for, StopToken::new()?, false, sample_bytes(payload));
+        Incoming::new(name, events, options_for, StopToken::new()?, false, payload.sample_bytes());
     incoming.set_ends(EndsWhen::WithSender);
     incoming.say_goodbye_on_drop();
     Subscriber::new(incoming)
@@ -72,7 +72,7 @@ impl Node {
         let options_for = Arc::new(move |_: &str| ConnectionOptions::new(&options));
         let stop = self.stop_token().clone();
         let mut incoming =
-            Incoming::new(topic.into(), events, options_for, stop, true, sample_bytes(payload));
+            Incoming::new(topic.into(), events, options_for, stop, true, payload.sample_bytes());
         incoming.say_goodbye_on_drop();
         Subscriber::new(incoming)
     }
@@ -128,9 +128,4 @@ impl OfferConsumer for TappedTopic {
 fn options(link: LinkOptions, depth: u32) -> LinkOptions {
     let (depth, group) = (depth.clamp(1, LinkOptions::DEPTH_MAX), link.group);
     LinkOptions { overflow: Overflow::DropOldest, depth, group, ..LinkOptions::default() }
-}
-
-/// Returns the size of a sample, to count those of lost packets.
-fn sample_bytes(payload: &TypeName) -> Option<usize> {
-    payload::builtin(payload.as_str()).map(|(bytes, _)| bytes)
 }

@@ -343,6 +343,20 @@ impl TypeName {
 }
 
 impl TypeName {
+    /// Returns the bytes of a sample of a built-in type, or of one with a layout.
+    ///
+    /// ```
+    /// use stripline::payload::TypeName;
+    ///
+    /// assert_eq!(TypeName::new("cf32")?.sample_bytes(), Some(8));
+    /// assert_eq!(TypeName::new("det")?.sample_bytes(), None);
+    /// # Ok::<(), stripline::payload::BadTypeName>(())
+    /// ```
+    pub fn sample_bytes(&self) -> Option<usize> {
+        let of_layout = self.layout().map(Layout::size);
+        of_layout.or_else(|| Scalar::parse(self.as_str()).map(Scalar::size))
+    }
+
     /// Returns whether these are samples of a type that was implemented without a layout, so that
     /// only the name is compared.
     pub fn is_without_layout(&self) -> bool {
