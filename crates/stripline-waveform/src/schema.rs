@@ -12,7 +12,7 @@ use super::toml_reader::{link_option_shapes, waveform_shape};
 /// ```
 /// let schema = stripline_waveform::internal::waveform_schema();
 /// let component = &schema["properties"]["component"]["additionalProperties"]["properties"];
-/// assert_eq!(component["restart"]["enum"][0], "never");
+/// assert_eq!(component["restart"]["anyOf"][0]["enum"][0], "never");
 /// ```
 pub fn waveform_schema() -> Value {
     waveform_shape()
@@ -33,6 +33,7 @@ pub fn topics_schema(transports: &[&str]) -> Value {
     keys["transport"] = json!({ "enum": transports });
     keys["dispatch"] = json!({ "type": "string" });
     keys["group"] = json!({ "type": "string" });
+    keys["refusal-is-error"] = json!({ "type": "boolean" });
     keys["sampling"] = json!({ "enum": [Sampling::Auto, Sampling::All, Sampling::Off] });
     let topic = json!({ "type": "object", "properties": keys, "additionalProperties": false });
     let group = json!({ "group": { "type": "string" } });
