@@ -1,5 +1,7 @@
 //! The sending port: numbers packets, describes streams, and passes frames to its transports.
 
+mod many;
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -501,40 +503,6 @@ impl Outgoing {
         true
     }
 
-    /// Sends packets of a steady stream, as long as there is room and nothing else is due. `fill`
-    /// writes those from `index` on, up to `packets`. Returns the index of the first that is not
-    /// sent.
-    pub(crate) fn send_steady_run(
-        &mut self,
-        mut index: usize,
-        packets: usize,
-        payload: usize,
-        samples: u64,
-        mut fill: impl FnMut(usize, FrameMut),
-    ) -> usize {
-        let run = SteadyRun(self);
-        while index < packets && run.0.is_steady {
-            let Some(place) = run.0.reserve_steady(payload) else { break };
-            fill(index, place);
-            if !run.0.publish_steady(payload, samples, true) {
-                break;
-            }
-            index += 1;
-        }
-        index
-    }
-
-    /// Sets whether packets are gathered, to leave together, and sends those gathered when they are
-    /// not.
-    pub(crate) fn gather(&mut self, gathers: bool) -> Result<()> {
-        let (wait, is_own) = (self.wait(), self.is_own());
-        match &mut **self.outlets {
-            // A child leaves it to the process that sends them.
-            [AnyOutlet::Other(only)] if is_own => only.gather(gathers, wait),
-            _ => Ok(()),
-        }
-    }
-
     #[inline(never)]
     fn send_full(&mut self, payload: usize, samples: u64) -> Result<()> {
         self.check_own()?;
@@ -780,21 +748,6 @@ impl Outgoing {
             outcome = outcome.and(outlet.publish(bytes, wait));
         }
         outcome
-    }
-}
-
-/// Packets of a steady stream that are published together. The drop completes them, also when the
-/// function that writes them panics.
-struct SteadyRun<'a>(&'a mut Outgoing);
-
-impl Drop for SteadyRun<'_> {
-    fn drop(&mut self) {
-        // A child leaves it to the process that sends them.
-        if self.0.is_own()
-            && let [AnyOutlet::Ring(ring)] = &mut **self.0.outlets
-        {
-            ring.finish_publishing();
-        }
     }
 }
 
