@@ -22,8 +22,8 @@ use crate::error::Result;
 
 /// A peer sends its first message within this time.
 pub(crate) const FIRST_MESSAGE_TIME: Duration = Duration::from_secs(1);
-/// The longest first message, in bytes.
-pub(crate) const FIRST_MESSAGE_MAX: usize = 8 * 1024;
+/// The longest first message, in bytes: a text of 8 KiB, and what comes before it.
+pub(crate) const FIRST_MESSAGE_MAX: usize = 8 * 1024 + 64;
 /// Pending peers of all listeners of the process.
 const PROCESS_MAX: usize = 256;
 /// Pending peers of one listener.

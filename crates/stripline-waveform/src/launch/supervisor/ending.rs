@@ -6,8 +6,8 @@ use stripline::internal::PollSet;
 use stripline::internal::control::LauncherCommand;
 use stripline::terms::Overflow;
 
-use super::{ComponentProcess, ComponentState, FAILURE_TIME, Phase, STOP_TIME, Supervisor};
-use crate::restart::RestartWhen;
+use super::{ComponentProcess, ComponentState, FAILURE_TIME, Phase, Supervisor};
+use crate::restart::{Restart, RestartWhen};
 
 impl Supervisor<'_> {
     /// Stops the waveform without losing packets, where it runs. Returns false if it is stopping
@@ -28,8 +28,7 @@ impl Supervisor<'_> {
 
     /// Stops the sources; the rest ends when it has received everything.
     fn drain(&mut self) {
-        let now = Instant::now();
-        self.phase = Phase::Draining(now);
+        self.phase = Phase::Draining(Instant::now());
         let is_source = |index: &usize| !self.connections.iter().any(|link| link.to == *index);
         let mut sources: Vec<usize> = (0..self.members.len()).filter(is_source).collect();
         if sources.is_empty() {
@@ -37,15 +36,14 @@ impl Supervisor<'_> {
         }
         for index in 0..self.members.len() {
             let member = &self.members[index];
-            let restart_at = self.groups[member.group].restart_at;
             if member.plan.restart.when() == RestartWhen::Always {
                 let component = member.plan.name.clone();
                 self.order(member.group, &LauncherCommand::EndStreams { component });
             }
             if sources.contains(&index) {
                 self.stop(index);
-            } else if restart_at.is_some_and(|at| at >= now + STOP_TIME) {
-                self.give_up_restart(index);
+            } else {
+                self.give_up_late_restart(index);
             }
         }
     }
@@ -62,14 +60,16 @@ impl Supervisor<'_> {
         let (group, component) = (member.group, member.plan.name.clone());
         self.order(group, &LauncherCommand::Stop { component });
         if !matches!(self.phase, Phase::Stopping(_)) {
-            self.give_up_restart(index);
+            self.give_up_late_restart(index);
         }
     }
 
-    /// Ends a component that waits for its restart.
-    fn give_up_restart(&mut self, index: usize) {
+    /// Ends a component that waits for its restart, unless that is soon: then it ends its streams
+    /// itself, and its receivers miss nothing of them.
+    fn give_up_late_restart(&mut self, index: usize) {
         let group = self.members[index].group;
-        if self.groups[group].restart_at.take().is_some() {
+        let late = Instant::now() + Restart::PAUSE_MAX_DEFAULT;
+        if self.groups[group].restart_at.take_if(|at| *at > late).is_some() {
             self.mark_failed(group);
             self.abandon(index);
         }
