@@ -42,8 +42,8 @@ pub struct Reader {
     /// Position of the next frame, or of the one borrowed.
     pub(crate) position: u64,
     pub(crate) count: u64,
-    /// The length of the borrowed frame.
-    current: Option<usize>,
+    /// The length of the borrowed frame plus 1; 0: no frame is borrowed.
+    borrowed: usize,
     /// Whether the next frame was counted without its commit word, when this side went to sleep.
     lacks_commit: bool,
     /// The released position and count when the writer was first seen waiting, or last reported for
@@ -118,7 +118,7 @@ impl Reader {
             in_place: false,
             position: 0,
             count: 0,
-            current: None,
+            borrowed: 0,
             lacks_commit: false,
             woken: None,
             unstored_bytes: 0,
@@ -151,10 +151,7 @@ impl Reader {
     /// See [`ReadError`]. The reader's position does not change.
     #[inline]
     pub fn try_next(&mut self) -> Result<Option<&[u8]>, ReadError> {
-        if self.current.is_none() {
-            self.current = self.find_next()?;
-        }
-        Ok(if self.current.is_some() { Some(self.current_frame()) } else { None })
+        Ok(if self.borrow_next()? { Some(self.current_frame()) } else { None })
     }
 
     /// Copies the next frame's bytes to `into`, replacing its content. Returns false if there is no
@@ -183,20 +180,19 @@ impl Reader {
     /// assert_eq!(frame, b"abc");
     /// ```
     pub fn try_next_copied(&mut self, into: &mut Vec<u8>) -> Result<bool, ReadError> {
-        if self.current.is_none() {
-            self.current = self.find_next()?;
+        let is_there = self.borrow_next()?;
+        if is_there {
+            into.clear();
+            self.data.copy_out(self.position, self.borrowed - 1, into);
         }
-        let Some(len) = self.current else { return Ok(false) };
-        into.clear();
-        self.data.copy_out(self.position, len, into);
-        Ok(true)
+        Ok(is_there)
     }
 
     /// Returns the next frame if there is one and it is valid. After `None`, call
     /// [`Reader::try_next`] for the reason.
     #[inline(always)]
     pub fn try_next_fast(&mut self) -> Option<&[u8]> {
-        if !self.in_place || self.current.is_some() {
+        if !self.in_place || self.borrowed != 0 {
             return None;
         }
         let position = self.position;
@@ -209,7 +205,7 @@ impl Reader {
         if len > self.data.frame_max() || count != self.count as u32 {
             return None;
         }
-        self.current = Some(len);
+        self.borrowed = len + 1;
         // SAFETY: as in `current_frame`.
         Some(unsafe { self.data.bytes(position, len) })
     }
@@ -251,8 +247,11 @@ impl Reader {
     /// Returns the bytes of the borrowed frame; empty if no frame is borrowed.
     #[inline]
     pub fn current_frame(&self) -> &[u8] {
-        // SAFETY: the frame is committed and not released; the writer waits for the release.
-        self.current.map_or(&[], |len| unsafe { self.data.bytes(self.position, len) })
+        match self.borrowed.checked_sub(1) {
+            // SAFETY: the frame is committed and not released; the writer waits for the release.
+            Some(len) => unsafe { self.data.bytes(self.position, len) },
+            None => &[],
+        }
     }
 
     /// Releases the frame that [`Reader::try_next`] returned last. Does nothing if no frame is
@@ -275,7 +274,7 @@ impl Reader {
     #[inline(always)]
     pub fn release(&mut self) -> bool {
         debug_assert_eq!(self.unstored_frames, 0, "earlier releases come first: `finish_releases`");
-        let Some(len) = self.current.take() else { return false };
+        let Some(len) = std::mem::take(&mut self.borrowed).checked_sub(1) else { return false };
         let (position, count) = (self.position, self.count);
         self.position += frame_stride(len) as u64;
         self.count += 1;
@@ -326,7 +325,7 @@ impl Reader {
     /// ```
     #[inline(always)]
     pub fn release_later(&mut self) -> bool {
-        let Some(len) = self.current.take() else { return false };
+        let Some(len) = std::mem::take(&mut self.borrowed).checked_sub(1) else { return false };
         let stride = frame_stride(len) as u64;
         self.position += stride;
         self.count += 1;
@@ -549,6 +548,15 @@ impl Reader {
         Ok(true)
     }
 
+    /// Borrows the next frame unless one is borrowed; false: it is not there yet.
+    #[inline]
+    fn borrow_next(&mut self) -> Result<bool, ReadError> {
+        if self.borrowed == 0 {
+            self.borrowed = self.find_next()?.map_or(0, |len| len + 1);
+        }
+        Ok(self.borrowed != 0)
+    }
+
     #[inline]
     fn find_next(&mut self) -> Result<Option<usize>, ReadError> {
         if !self.in_place && !self.ready_in_place()? {
@@ -613,7 +621,7 @@ impl Reader {
             Err(_) => return true,
         }
         // Relaxed: the caller checks the frame again, with ordering.
-        self.current.is_some()
+        self.borrowed != 0
             || self.is_committed(Ordering::Relaxed)
             || self.is_closed()
             || self.is_detached()

@@ -10,8 +10,8 @@ use std::ptr::NonNull;
 use crate::attached::{Group, ReaderSlot, own_sleepers};
 use crate::heap::{CursorHold, RingHold};
 use crate::layout::{
-    ANY, ATTACHED, BLOCKING, Control, Cursor, DETACHED, LINE, LOSSY, MAGIC, POSITION_MAX, Sleepers, VERSION,
-    commit_word, frame_stride, header_word, is_valid_position, max_frame, parse_header,
+    ANY, ATTACHED, BLOCKING, Control, Cursor, DETACHED, HEADER, LINE, LOSSY, MAGIC, POSITION_MAX, Sleepers,
+    VERSION, commit_word, frame_stride, header_word, is_valid_position, max_frame, parse_header,
 };
 use crate::mem::{AtomicU32, Data, Ordering, claim, compiler_fence, fence};
 use crate::{Fence, ReaderViolation, ReserveError};
@@ -78,6 +78,8 @@ pub struct Writer {
     lossy: usize,
     readers: Vec<ReaderSlot>,
     groups: Vec<Group>,
+    /// The flags of the group, where it is the only one.
+    only_group: Option<NonNull<Sleepers>>,
     /// The sleep word of the reader that was asleep last.
     slept_on: Option<NonNull<AtomicU32>>,
     next_id: u64,
@@ -173,6 +175,7 @@ impl Writer {
             lossy: 0,
             readers: Vec::new(),
             groups: Vec::new(),
+            only_group: None,
             slept_on: None,
             next_id: 0,
             fence: Fence::Full,
@@ -250,6 +253,7 @@ impl Writer {
             group.readers -= 1;
         }
         self.groups.retain(|group| group.readers > 0);
+        self.set_only_group();
         // Release, although no data depends on it: it costs nothing here and keeps the stores to
         // `terms` in order.
         slot.cursor().attach_info.0.state.store(DETACHED, Ordering::Release);
@@ -289,14 +293,11 @@ impl Writer {
     /// ```
     #[inline(always)]
     pub fn try_reserve_fast(&mut self, len: usize) -> Option<&mut [u8]> {
-        self.reserved = 0;
-        if len > self.max {
-            return None;
-        }
         // The line beyond the frame will hold the next commit word. It must not be there before
         // this frame is published.
         let needed = self.head.wrapping_add((frame_stride(len) + LINE) as u64);
-        if needed > self.fast_until || self.count >= self.count_until {
+        if len > self.max || needed > self.fast_until || self.count >= self.count_until {
+            self.reserved = 0;
             return None;
         }
         self.reserved = len + 1;
@@ -331,10 +332,10 @@ impl Writer {
     }
 
     /// Does the same as [`Writer::publish`], and first writes those words to the start of the
-    /// frame, little-endian.
+    /// frame, little-endian. They are six at most, and `len` bytes hold them.
     ///
     /// # Panics
-    /// If fewer than `len` bytes are reserved, or `len` bytes do not hold the words.
+    /// If fewer than `len` bytes are reserved.
     ///
     /// ```
     /// use stripline_ring::{HeapRing, Mode};
@@ -394,24 +395,29 @@ impl Writer {
     #[inline(always)]
     fn commit<const WORDS: usize>(&mut self, len: usize, words: [u64; WORDS]) -> u64 {
         let reserved = std::mem::take(&mut self.reserved);
-        if len >= reserved || len < WORDS * 8 {
+        // What is written must be reserved, and every frame has its first line whole.
+        const { assert!(HEADER + WORDS * 8 <= LINE, "the words fit the first line") };
+        debug_assert!(len >= WORDS * 8, "the words fit the frame");
+        if len >= reserved {
             refuse_publish(len, reserved);
         }
+        // A copy, so that no store to the ring is followed by loading it again.
+        let data = self.data;
         let position = self.head;
         let stride = frame_stride(len) as u64;
         let next = position + stride;
         // SAFETY: reserved until published, as in `reserved`.
-        let start = unsafe { self.data.bytes_mut(position, WORDS * 8) };
+        let start = unsafe { data.bytes_mut(position, WORDS * 8) };
         for (place, word) in start.chunks_exact_mut(8).zip(words) {
             place.copy_from_slice(&word.to_le_bytes());
         }
-        self.data.seal(position);
+        data.seal(position);
         // Where readers sleep, prefetch the words that the check for sleepers changes, while the
         // frame is published.
         if let Some(word) = self.slept_on {
             claim(word.as_ptr());
-            if let [group] = &*self.groups {
-                claim(group.sleepers.as_ptr());
+            if let Some(sleepers) = self.only_group {
+                claim(sleepers.as_ptr());
             }
         }
         // Bytes at the place of the next commit word may equal it. They come from an earlier lap,
@@ -419,12 +425,12 @@ impl Writer {
         // stores to the frame bytes. Near the end of the ring those reach the same memory by other
         // addresses.
         compiler_fence(Ordering::SeqCst);
-        let next_commit = self.data.commit(next);
+        let next_commit = data.commit(next);
         if next_commit.load(Ordering::Relaxed) == commit_word(next) {
             // Relaxed: ordered by this frame's commit word.
             next_commit.store(0, Ordering::Relaxed);
         }
-        let (commit, header) = self.data.words(position);
+        let (commit, header) = data.words(position);
         // Relaxed: ordered by the commit word.
         header.store(header_word(len, self.count), Ordering::Relaxed);
         // Release: a reader that sees the commit word sees the bytes, the header, and that the next
@@ -432,13 +438,13 @@ impl Writer {
         commit.store(commit_word(position), Ordering::Release);
         // Prefetch as many lines as a small frame takes, some frames ahead, but only where no
         // reader can still be reading.
-        let is_line = stride == LINE as u64;
-        let ahead = next + if is_line { AHEAD_OF_LINES } else { AHEAD };
-        if ahead <= self.claims_until {
-            self.data.claim_line(ahead - LINE as u64);
-            if !is_line {
-                self.data.claim_line(ahead);
+        if stride == LINE as u64 {
+            if next + AHEAD_OF_LINES <= self.claims_until {
+                data.claim_line(next + AHEAD_OF_LINES - LINE as u64);
             }
+        } else if next + AHEAD <= self.claims_until {
+            data.claim_line(next + AHEAD - LINE as u64);
+            data.claim_line(next + AHEAD);
         }
         self.head = next;
         self.count += 1;
@@ -615,6 +621,7 @@ impl Writer {
             Some(group) => group.readers += 1,
             None => self.groups.push(Group { sleepers, readers: 1 }),
         }
+        self.set_only_group();
         self.readers.push(slot);
         // The reader may be asleep already, and the writer may have checked its group before it was
         // attached.
@@ -623,6 +630,10 @@ impl Writer {
         unsafe { sleepers.as_ref() }.any.0.swap(1, Ordering::AcqRel);
         self.recompute_limits();
         id
+    }
+
+    fn set_only_group(&mut self) {
+        self.only_group = if let [only] = &*self.groups { Some(only.sleepers) } else { None };
     }
 
     fn control(&self) -> &Control {

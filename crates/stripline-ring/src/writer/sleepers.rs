@@ -4,7 +4,6 @@ use std::ptr::NonNull;
 
 use super::{ReaderId, Writer};
 use crate::Fence;
-use crate::attached::Group;
 use crate::layout::{PARKED, Sleepers};
 use crate::mem::{Ordering, fence};
 
@@ -61,9 +60,13 @@ impl Writer {
         // `any`, and loads the commit word behind its own fence. One of the two sees the other.
         self.fence_now.run();
         // Relaxed: the fence orders it.
-        let sleeps = |group: &Group| group.sleepers().any.0.load(Ordering::Relaxed) != 0;
-        // Nearly always there is one group.
-        if let [only] = &*self.groups { sleeps(only) } else { self.groups.iter().any(sleeps) }
+        let sleeps = |sleepers: &Sleepers| sleepers.any.0.load(Ordering::Relaxed) != 0;
+        match self.only_group {
+            // SAFETY: atomic, and valid as long as a reader of the group is attached (contract of
+            // `attach`). The detaching of its last reader clears it.
+            Some(only) => sleeps(unsafe { only.as_ref() }),
+            None => self.groups.iter().any(|group| sleeps(group.sleepers())),
+        }
     }
 
     /// Wakes the sleeping readers of one group.

@@ -53,7 +53,7 @@ impl RequestReceiver {
 
     /// Receives the next request and ensures its client slot; false: none arrived.
     pub(super) fn receive(&mut self, wait: Wait) -> Result<bool> {
-        match self.incoming.receive(wait) {
+        match self.incoming.receive(|| wait) {
             Ok(Polled::Packet) => {}
             Ok(_) => return Ok(false),
             Err(error @ Error::PeerMisbehaved { .. }) => {

@@ -439,9 +439,9 @@ fn put(outgoing: &mut Outgoing, words: [u64; 2], chain: &[u8], payload: &[u8], w
 /// Returns the next packet within the deadline; without a deadline, only one that is there.
 #[inline]
 fn next(incoming: &mut Incoming, call_deadline: Option<&mut CallDeadline>) -> Result<Polled> {
-    let Some(call_deadline) = call_deadline else { return incoming.receive(Wait::Never) };
+    let Some(call_deadline) = call_deadline else { return incoming.receive(|| Wait::Never) };
     match incoming.receive_spinning()? {
-        Polled::Empty => incoming.receive(Wait::Until(Some(call_deadline.until()))),
+        Polled::Empty => incoming.receive(|| Wait::Until(Some(call_deadline.until()))),
         found => Ok(found),
     }
 }

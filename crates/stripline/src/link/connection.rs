@@ -70,9 +70,7 @@ pub(super) struct IncomingConnection {
     /// The latest order among the packets taken.
     furthest: Option<Order>,
     pub streams: BTreeMap<u16, Arc<StreamInfo>>,
-    /// The sequence number and sample index expected next, once set.
-    pub expected: Option<u64>,
-    pub expected_sample: Option<u64>,
+    pub expected: Expected,
     /// The sample index of a packet with a header that carries none.
     pub next_sample: u64,
     /// Whether the next gap is due to a restart and not to the policy.
@@ -87,6 +85,44 @@ pub(super) struct IncomingConnection {
     pub abandoned: bool,
     /// For inspection: whether there is a sender.
     pub open: Arc<AtomicBool>,
+}
+
+/// The sequence number and the sample index expected next, once set. A steady stream sets both
+/// with every packet. So what is set is apart from the numbers.
+#[derive(Default)]
+pub(super) struct Expected {
+    sequence: u64,
+    sample: u64,
+    has_sequence: bool,
+    has_sample: bool,
+}
+
+impl Expected {
+    pub(super) fn sequence(&self) -> Option<u64> {
+        self.has_sequence.then_some(self.sequence)
+    }
+
+    fn sample(&self) -> Option<u64> {
+        self.has_sample.then_some(self.sample)
+    }
+
+    fn set(&mut self, sequence: u64, sample: Option<u64>) {
+        let (has_sample, sample) = (sample.is_some(), sample.unwrap_or(0));
+        *self = Self { sequence, sample, has_sequence: true, has_sample };
+    }
+
+    /// Returns whether a packet of that number is the next one. Both numbers must be set.
+    #[inline(always)]
+    pub(super) fn is_next(&self, sequence: u64) -> bool {
+        self.sequence == sequence
+    }
+
+    /// Counts a packet of that number, which ends before that sample index. Sets no number that was
+    /// not set.
+    #[inline(always)]
+    pub(super) fn advance(&mut self, sequence: u64, sample: u64) {
+        (self.sequence, self.sample) = (sequence.wrapping_add(1), sample);
+    }
 }
 
 impl IncomingConnection {
@@ -108,8 +144,7 @@ impl IncomingConnection {
             connection: 0,
             furthest: None,
             streams: BTreeMap::new(),
-            expected: None,
-            expected_sample: None,
+            expected: Expected::default(),
             next_sample: 0,
             resuming: false,
             gap: None,
@@ -160,8 +195,7 @@ impl IncomingConnection {
         self.connection = self.counts.opened.fetch_add(1, Ordering::Relaxed);
         self.is_steady = false;
         // A new sender numbers its packets anew.
-        self.expected = None;
-        self.expected_sample = None;
+        self.expected = Expected::default();
         self.furthest = None;
         self.streams.clear();
         self.reassembler.forget();
@@ -202,7 +236,7 @@ impl IncomingConnection {
         self.disconnect();
         self.is_steady = false;
         self.gap = Some(Gap {
-            first: self.expected.unwrap_or(0),
+            first: self.expected.sequence().unwrap_or(0),
             packets: 0,
             samples: 0,
             reason: GapReason::PeerRestart,
@@ -317,7 +351,7 @@ impl IncomingConnection {
 
     /// Sets where the sequence numbers start, at the first frame of a connection.
     pub(super) fn set_start(&mut self, header: &Header) {
-        if self.expected.is_some() {
+        if self.expected.sequence().is_some() {
             return;
         }
         let start = self.inlet.as_mut().map(|inlet| inlet.parts().start).unwrap_or_default();
@@ -327,11 +361,12 @@ impl IncomingConnection {
             // missing.
             Some(next) => {
                 fail_point!("reattach");
-                (self.expected, self.resuming) = (Some(next), true);
+                self.expected.set(next, None);
+                self.resuming = true;
             }
             None => {
                 let (sequence, sample) = first_sent.unwrap_or((header.sequence, header.sample_index));
-                (self.expected, self.expected_sample) = (Some(sequence), Some(sample));
+                self.expected.set(sequence, Some(sample));
             }
         }
     }
@@ -346,7 +381,7 @@ impl IncomingConnection {
         let Some(frame) = ring.try_next_new() else { return false };
         // Written directly to its final place: see `Header::write_words`.
         let Some(payload) = taken.header.split_short(frame, self.next_sample) else { return false };
-        let is_due = self.expected == Some(taken.header.sequence);
+        let is_due = self.expected.is_next(taken.header.sequence);
         if is_due {
             taken.payload = FrameRef::new(payload);
             taken.gap = None;
@@ -363,7 +398,7 @@ impl IncomingConnection {
         let Some(payload) = taken.header.split(frame, self.next_sample) else { return false };
         let header = &taken.header;
         let is_due = self.is_steady
-            && self.expected == Some(header.sequence)
+            && self.expected.is_next(header.sequence)
             && header.kind == Kind::Data as u8
             && !self.reassembler.wants(header);
         if is_due {
@@ -404,8 +439,9 @@ impl IncomingConnection {
                 self.set_start(&taken.header);
                 self.check_sequence(&taken.header);
                 taken.gap = self.gap.take();
-                self.is_steady = true;
                 self.complete(sample_size, taken);
+                self.expected.set(self.expected.sequence, Some(self.next_sample));
+                self.is_steady = true;
                 if taken.header.flags & Header::TARGET != 0 {
                     self.attach_receipt(taken);
                 }
@@ -453,9 +489,8 @@ impl IncomingConnection {
         let LentPacket { header, payload, .. } = taken;
         let bytes = payload.bytes();
         let samples = sample_size.samples_in(bytes);
-        self.expected = Some(header.sequence.wrapping_add(1));
         self.next_sample = header.sample_index.wrapping_add(samples);
-        self.expected_sample = Some(self.next_sample);
+        self.expected.advance(header.sequence, self.next_sample);
         self.options.stats.packet(bytes);
         taken.taken_ns = if header.sent_ns != 0 { now_ns() } else { 0 };
     }
@@ -484,12 +519,12 @@ impl IncomingConnection {
         if restarted {
             self.options.stats.gap(0, 0);
         }
-        let Some(expected) = self.expected else { return };
+        let Some(expected) = self.expected.sequence() else { return };
         if header.sequence < expected {
             self.options.stats.reordered();
         } else if header.sequence > expected {
             let packets = header.sequence - expected;
-            let samples = self.expected_sample.map_or(0, |next| header.sample_index.saturating_sub(next));
+            let samples = self.expected.sample().map_or(0, |next| header.sample_index.saturating_sub(next));
             let reason = match self.options.overflow {
                 _ if resuming || restarted => GapReason::PeerRestart,
                 Overflow::Block => GapReason::Transport,

@@ -217,11 +217,12 @@ impl Incoming {
         self.connections.iter().filter(|connection| connection.inlet.is_some()).count()
     }
 
-    /// Receives the next packet of any connection, or the end; `Empty` when the wait is over.
+    /// Receives the next packet of any connection, or the end; `Empty` when the wait is over. Calls
+    /// `wait` only if it has to wait: its limit reads a clock.
     #[inline(always)]
-    pub(crate) fn receive(&mut self, wait: Wait) -> Result<Polled> {
+    pub(crate) fn receive(&mut self, wait: impl FnOnce() -> Wait) -> Result<Polled> {
         debug_assert!(!self.is_lent, "one packet at a time");
-        if self.receive_fast() { Ok(Polled::Packet) } else { self.receive_slow(wait, u32::MAX) }
+        if self.receive_fast() { Ok(Polled::Packet) } else { self.receive_slow(wait(), u32::MAX) }
     }
 
     /// Takes the next packet if only packets have to be checked, and it is there. Not inlined: its

@@ -77,6 +77,8 @@ pub(crate) struct Outgoing {
     sequence: u64,
     sample_index: u64,
     stream: u16,
+    /// The second word of its short headers, but for the length.
+    short_word: u64,
     info: Arc<StreamInfo>,
     described: bool,
     /// Bytes of packets since the last description.
@@ -129,6 +131,7 @@ impl Outgoing {
             sequence: crate::fail_point::start().1,
             sample_index: 0,
             stream: 0,
+            short_word: Header::short_word(0),
             info,
             described: false,
             undescribed: 0,
@@ -291,6 +294,7 @@ impl Outgoing {
             // number.
             if self.described {
                 self.stream = self.stream.wrapping_add(1);
+                self.short_word = Header::short_word(self.stream);
                 self.described = false;
                 self.is_steady = false;
             }
@@ -492,14 +496,15 @@ impl Outgoing {
         }
         let [AnyOutlet::Ring(ring)] = &mut **self.outlets else { return false };
         self.sampler.skip();
-        let words = Header::short_words(self.sequence, payload as u32, self.stream);
+        let words = [self.sequence, self.short_word | payload as u64];
+        // Counted first, so that nothing has to be kept until the packet is published.
+        self.sequence += 1;
+        self.sample_index += samples;
         if later {
             ring.publish_later_with(Header::SHORT_BYTES + payload, words);
         } else {
             ring.publish_with(Header::SHORT_BYTES + payload, words);
         }
-        self.sequence += 1;
-        self.sample_index += samples;
         true
     }
 

@@ -355,7 +355,7 @@ mod tests {
 
     /// Receives the next packet: its number, its bytes, and the packets missing before it.
     fn next(incoming: &mut Incoming) -> Option<(u64, Vec<u8>, u64)> {
-        match incoming.receive(Wait::within(Duration::from_secs(20))).unwrap() {
+        match incoming.receive(|| Wait::within(Duration::from_secs(20))).unwrap() {
             Polled::Packet => {
                 let taken = incoming.taken();
                 let missing = taken.gap.map_or(0, |gap| gap.packets);

@@ -258,7 +258,7 @@ pub(super) fn serve_one<T: Sample>(
     wait: Wait,
     handler: &mut impl FnMut(PacketView<'_, T>) -> Result<()>,
 ) -> Result<Received<FrameRef>> {
-    let found = subscriber.take(wait)?;
+    let found = subscriber.take(|| wait)?;
     if let Received::Packet(_) = found {
         let packet = subscriber.view();
         let outcome = catch_panic(|| handler(packet));

@@ -134,7 +134,7 @@ where
             if self.is_over.load(Ordering::Relaxed) {
                 return Ok(None);
             }
-            match source.subscriber.take(Wait::Never)? {
+            match source.subscriber.take(|| Wait::Never)? {
                 Received::Packet(_) => break,
                 Received::Ended => return Ok(None),
                 Received::Empty => {}

@@ -115,7 +115,7 @@ impl<T: Sample> Subscriber<T> {
     /// [`Error::PeerMisbehaved`], after which the other connections continue.
     #[inline(always)]
     pub fn receive(&mut self) -> Result<Option<Packet<'_, T>>> {
-        match self.receive_within(Wait::FOREVER)? {
+        match self.receive_within(|| Wait::FOREVER)? {
             Received::Packet(packet) => Ok(Some(packet)),
             Received::Empty | Received::Ended => Ok(None),
         }
@@ -165,7 +165,7 @@ impl<T: Sample> Subscriber<T> {
     /// As [`Subscriber::receive`].
     #[inline(always)]
     pub fn try_receive(&mut self) -> Result<Received<Packet<'_, T>>> {
-        self.receive_within(Wait::Never)
+        self.receive_within(|| Wait::Never)
     }
 
     /// Blocks until the next packet, but not longer than `timeout`.
@@ -186,7 +186,7 @@ impl<T: Sample> Subscriber<T> {
     /// # Ok::<(), stripline::Error>(())
     /// ```
     pub fn receive_timeout(&mut self, timeout: Duration) -> Result<Received<Packet<'_, T>>> {
-        self.receive_within(Wait::within(timeout))
+        self.receive_within(|| Wait::within(timeout))
     }
 
     /// Blocks until a packet is there, as [`Subscriber::receive`] does. Then passes it, and those
@@ -242,7 +242,7 @@ impl<T: Sample> Subscriber<T> {
             if packets == limit || packets > 0 && (is_empty || !drain.0.take_another()) {
                 return Ok(packets);
             }
-            if packets == 0 && !matches!(drain.0.take(Wait::FOREVER)?, Received::Packet(_)) {
+            if packets == 0 && !matches!(drain.0.take(|| Wait::FOREVER)?, Received::Packet(_)) {
                 return Ok(0);
             }
             each(drain.0.view());
@@ -264,7 +264,7 @@ impl<T: Sample> Subscriber<T> {
     fn take_another_slow(&mut self) -> bool {
         self.incoming.finish_releases();
         let found =
-            if self.incoming.is_lent() { self.fitting(Polled::Packet) } else { self.take(Wait::Never) };
+            if self.incoming.is_lent() { self.fitting(Polled::Packet) } else { self.take(|| Wait::Never) };
         match found {
             Ok(found) => found.packet().is_some(),
             Err(problem) => {
@@ -394,7 +394,7 @@ impl<T: Sample> Subscriber<T> {
     }
 
     #[inline(always)]
-    fn receive_within(&mut self, wait: Wait) -> Result<Received<Packet<'_, T>>> {
+    fn receive_within(&mut self, wait: impl FnOnce() -> Wait) -> Result<Received<Packet<'_, T>>> {
         Ok(match self.take(wait)? {
             Received::Empty => Received::Empty,
             Received::Ended => Received::Ended,
@@ -416,7 +416,7 @@ impl<T: Sample> Subscriber<T> {
     /// Takes the payload of the next packet, which `incoming` must release. Size and alignment fit
     /// `T`.
     #[inline(always)]
-    pub(super) fn take(&mut self, wait: Wait) -> Result<Received<FrameRef>> {
+    pub(super) fn take(&mut self, wait: impl FnOnce() -> Wait) -> Result<Received<FrameRef>> {
         let found = self.incoming.receive(wait)?;
         self.fitting(found)
     }

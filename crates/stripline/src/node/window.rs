@@ -206,7 +206,7 @@ impl<T: Sample> Windowed<T> {
 
     fn window_within(&mut self, samples: usize, wait: Wait) -> Result<Received<Window<'_, T>>> {
         self.check_length(samples)?;
-        Ok(match self.find(samples, |subscriber| subscriber.take(wait))? {
+        Ok(match self.find(samples, |subscriber| subscriber.take(|| wait))? {
             Found::Nothing => Received::Empty,
             Found::End => Received::Ended,
             Found::Samples { count, is_whole } => Received::Packet(self.lend(count, is_whole)),

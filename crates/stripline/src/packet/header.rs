@@ -143,10 +143,11 @@ impl Header {
         }
     }
 
-    /// Returns the words of a packet's short header.
+    /// Returns the second word of a packet's short header, but for its length. The first is the
+    /// sequence number.
     #[inline]
-    pub(crate) fn short_words(sequence: u64, length: u32, stream: u16) -> [u64; 2] {
-        [sequence, Self::second_word(length, stream, Kind::Data as u8, Self::SHORT)]
+    pub(crate) fn short_word(stream: u16) -> u64 {
+        Self::second_word(0, stream, Kind::Data as u8, Self::SHORT)
     }
 
     /// Returns `length`, `stream`, `kind` and flags as they lie in memory.
@@ -166,17 +167,9 @@ impl Header {
         if second & CHECKED != Self::second_word(payload.len() as u32, 0, Kind::Data as u8, Self::SHORT) {
             return None;
         }
-        *self = Self {
-            sequence,
-            length: second as u32,
-            stream: (second >> 32) as u16,
-            kind: Kind::Data as u8,
-            flags: 0,
-            sample_index: follows,
-            time_ns: 0,
-            intended_ns: 0,
-            sent_ns: 0,
-        };
+        // The second word without the mark, in one store.
+        *self =
+            bytemuck::cast([sequence, second ^ Self::second_word(0, 0, 0, Self::SHORT), follows, 0, 0, 0]);
         Some(payload)
     }
 

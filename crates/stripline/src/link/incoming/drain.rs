@@ -23,10 +23,8 @@ impl Incoming {
         let process = connections.process();
         let [connection] = &mut ***connections else { return (0, false) };
         let (number, is_steady) = (connection.connection(), connection.is_steady());
-        let IncomingConnection {
-            inlet, name, streams, options, expected, expected_sample, next_sample, ..
-        } = connection;
-        let (Some(AnyInlet::Ring(ring)), Some(expected)) = (inlet, expected) else { return (0, false) };
+        let IncomingConnection { inlet, name, streams, options, expected, next_sample, .. } = connection;
+        let Some(AnyInlet::Ring(ring)) = inlet else { return (0, false) };
         if resequencer.is_some() || !is_steady || !process.is_current() {
             return (0, false);
         }
@@ -36,14 +34,13 @@ impl Incoming {
             let Some(frame) = ring.try_next_new() else { return (packets, true) };
             let Some(payload) = taken.header.split_short(frame, *next_sample) else { break };
             let payload = FrameRef::new(payload);
-            if *expected != taken.header.sequence || !fits(payload) {
+            if !expected.is_next(taken.header.sequence) || !fits(payload) {
                 break;
             }
             fail_point!("receive");
             (taken.payload, *is_lent) = (payload, true);
-            *expected = expected.wrapping_add(1);
             *next_sample = next_sample.wrapping_add(sample_size.samples_in(payload.bytes()));
-            *expected_sample = Some(*next_sample);
+            expected.advance(taken.header.sequence, *next_sample);
             options.stats.packet(payload.bytes());
             each(&taken.header, payload, PacketSource::Connection { name, number, streams, unknown });
             *is_lent = false;

@@ -80,7 +80,7 @@ mod tests {
         let stop = StopToken::new().unwrap();
         let mut port = Incoming::new("in".into(), Arc::clone(&events), options_for, stop, true, None);
         events.doorbell().notify();
-        let found = port.receive(Wait::within(Duration::from_millis(1))).unwrap();
+        let found = port.receive(|| Wait::within(Duration::from_millis(1))).unwrap();
         assert!(matches!(found, Polled::Empty));
     }
 }
