@@ -169,6 +169,7 @@ pub(crate) struct OverrideArguments {
 
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
+    stripline run adsb                                               a waveform that is built in\n  \
     stripline run waveforms/adsb.toml\n  \
     stripline run waveforms/adsb.toml --set source.path=capture.bin --set sink.path=frames.avr\n  \
     stripline run waveforms/adsb.toml --transport inproc --placement threads\n  \
@@ -180,7 +181,7 @@ pub(crate) struct OverrideArguments {
     Ctrl-C stops the sources first, so that packets in transit still arrive (exit code 0). A second Ctrl-C \
     ends everything at once (exit code 1).")]
 pub(crate) struct RunArguments {
-    /// The waveform file (TOML)
+    /// The waveform file (TOML), or a waveform that is built in: adsb, fm, radio
     #[arg(required_unless_present = "json")]
     pub file: Option<PathBuf>,
 

@@ -12,6 +12,7 @@ use stripline_waveform::{Catalog, Diagnostics, Level, parse_bytes};
 
 use crate::Exit;
 use crate::arguments::CheckArguments;
+use crate::builtin;
 use crate::control::print_json;
 use crate::format::{counted, printable};
 use crate::run::{overrides_of, transport_names, worse};
@@ -82,7 +83,12 @@ fn checked(file: &Path, arguments: &CheckArguments, registry: &Registry) -> Chec
     // Its folder is the current one.
     let path = if is_stdin { Path::new("standard input") } else { file };
     let name = path.display().to_string();
-    let bytes = match if is_stdin { read_stdin() } else { read_bytes(file) } {
+    let read = match builtin::waveform(file) {
+        _ if is_stdin => read_stdin(),
+        Some(text) => Ok(text.into()),
+        None => read_bytes(file),
+    };
+    let bytes = match read {
         Ok(bytes) => bytes,
         Err(found) => return Checked { file: name, ..Checked::default() }.with_diagnostics(&found),
     };

@@ -10,6 +10,7 @@ macro_rules! complain {
 
 mod arguments;
 mod bench;
+mod builtin;
 mod call;
 mod check;
 mod control;

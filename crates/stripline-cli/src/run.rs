@@ -12,11 +12,12 @@ use stripline::link::{LatencyReport, Sampling};
 use stripline_waveform::control::NewValue;
 use stripline_waveform::internal::wrapped;
 use stripline_waveform::{
-    Catalog, Observer, Overrides, Placement, Progress, RunOptions, RunReport, Waveform, load,
+    Catalog, Observer, Overrides, Placement, Progress, RunOptions, RunReport, Waveform, load, parse_bytes,
 };
 
 use crate::Exit;
 use crate::arguments::{JsonArguments, OverrideArguments, PlacementArgument, RunArguments};
+use crate::builtin;
 use crate::format::{grouped, packets, quantity, time};
 use crate::show::print;
 use crate::table::{Cell, Table, Tone};
@@ -110,13 +111,22 @@ pub(crate) fn destination(
 /// Loads and checks the file. Prints its problems.
 fn checked(file: &Path, overrides: &OverrideArguments, registry: &Registry) -> Result<Waveform, Exit> {
     let is_coloured = terminal::is_stderr_coloured();
-    match load(file, &overrides_of(overrides), &Catalog::new(registry.specs(), &transport_names())) {
+    let (overrides, names) = (overrides_of(overrides), transport_names());
+    let catalog = Catalog::new(registry.specs(), &names);
+    let found = match builtin::waveform(file) {
+        Some(text) => parse_bytes(text.as_bytes(), file, &overrides, &catalog),
+        None => load(file, &overrides, &catalog),
+    };
+    match found {
         Ok((waveform, warnings)) => {
             warnings.iter().for_each(|warning| complain!("{}", warning.render(is_coloured)));
             Ok(waveform)
         }
         Err(diagnostics) => {
             complain!("{}", diagnostics.render(is_coloured).trim_end());
+            if !file.exists() {
+                complain!("built into the command: {}", builtin::names());
+            }
             Err(Exit::Usage)
         }
     }

@@ -76,6 +76,26 @@ fn a_run_prints_its_result_as_json_or_writes_it() {
 }
 
 #[test]
+fn waveforms_are_built_in() {
+    let folder = tempfile::tempdir().unwrap();
+    let run_there = |arguments: &[&str]| {
+        let output = stripline().args(arguments).current_dir(&folder).output().unwrap();
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        Run { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
+    };
+    for name in ["adsb", "fm", "radio"] {
+        assert!(run_there(&["check", name]).stdout.starts_with(&format!("{name}: ok: ")));
+    }
+    let ran = run_there(&["run", "adsb", "--set", "source.duration_s=0.5"]);
+    ran.says(0, &[]);
+    assert!(ran.stdout.contains("adsb ended after"), "{}", ran.stdout);
+    run_there(&["run", "adbs"]).says(2, &["adbs", "built into the command: adsb, fm, radio"]);
+    // A file of that name comes first.
+    std::fs::write(folder.path().join("adsb"), "[waveform]\nname = 'mine'").unwrap();
+    run_there(&["run", "adsb"]).says(2, &["adsb"]);
+}
+
+#[test]
 fn check_takes_all_kinds_of_files_together() {
     let folder = tempfile::tempdir().unwrap();
     let file = |name: &str, text: &str| {

@@ -47,7 +47,7 @@ impl Stepped {
         loop {
             match self.wait()? {
                 Some(Signal::STOP) => return Ok(true),
-                Some(signal) => self.resume(libc::PTRACE_CONT, signal.as_raw())?,
+                Some(signal) => self.resume(Resume::Run, signal.as_raw())?,
                 None => return Ok(false),
             }
         }
@@ -55,15 +55,15 @@ impl Stepped {
 
     /// Steps to the next marker, and returns the number of steps. The child then runs on.
     fn step_to_marker(&mut self) -> Result<u64, Problem> {
-        self.resume(libc::PTRACE_SINGLESTEP, 0)?;
+        self.resume(Resume::Step, 0)?;
         for steps in 1..STEPS_MAX {
             match self.wait()? {
                 Some(Signal::STOP) => {
-                    self.resume(libc::PTRACE_CONT, 0)?;
+                    self.resume(Resume::Run, 0)?;
                     return Ok(steps);
                 }
-                Some(Signal::TRAP) => self.resume(libc::PTRACE_SINGLESTEP, 0)?,
-                Some(signal) => self.resume(libc::PTRACE_SINGLESTEP, signal.as_raw())?,
+                Some(Signal::TRAP) => self.resume(Resume::Step, 0)?,
+                Some(signal) => self.resume(Resume::Step, signal.as_raw())?,
                 None => return Err("it ended between two markers".into()),
             }
         }
@@ -96,7 +96,12 @@ impl Stepped {
     }
 
     /// Resumes the stopped child, and delivers the signal unless it is 0.
-    fn resume(&self, request: libc::c_uint, signal: i32) -> Result<(), Problem> {
+    fn resume(&self, how: Resume, signal: i32) -> Result<(), Problem> {
+        // The type of a request differs between C libraries.
+        let request = match how {
+            Resume::Run => libc::PTRACE_CONT,
+            Resume::Step => libc::PTRACE_SINGLESTEP,
+        };
         // SAFETY: a request that reads and writes no memory of either process.
         let done = unsafe {
             libc::ptrace(request, self.pid.as_raw_nonzero().get(), null_mut::<u8>(), signal as libc::c_long)
@@ -106,6 +111,15 @@ impl Stepped {
         }
         Ok(())
     }
+}
+
+/// The way in which a stopped child goes on.
+#[derive(Clone, Copy, Debug)]
+enum Resume {
+    /// To its next signal.
+    Run,
+    /// By one instruction.
+    Step,
 }
 
 impl Drop for Stepped {

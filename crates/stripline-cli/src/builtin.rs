@@ -1,0 +1,52 @@
+//! The waveforms that are built into the command: `stripline run adsb`.
+
+use std::path::Path;
+
+/// Their names and texts. They need no file, no component of one's own and no other process.
+const ALL: [(&str, &str); 3] = [
+    ("adsb", include_str!("../../../waveforms/adsb.toml")),
+    ("fm", include_str!("../../../waveforms/fm.toml")),
+    ("radio", include_str!("../../../waveforms/radio.toml")),
+];
+
+/// Returns the text of the waveform of that name. A file of that name comes first, and one that
+/// adds `.toml` to it may be meant.
+pub(crate) fn waveform(file: &Path) -> Option<&'static str> {
+    let found = ALL.iter().find(|(name, _)| file.as_os_str() == *name)?;
+    let is_file = file.exists() || file.with_extension("toml").exists();
+    (!is_file).then_some(found.1)
+}
+
+/// Returns their names, as a list for people.
+pub(crate) fn names() -> String {
+    ALL.map(|(name, _)| name).join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use stripline_components::registry;
+    use stripline_waveform::{Catalog, Overrides, parse_bytes};
+
+    use super::*;
+
+    #[test]
+    fn every_one_is_sound() {
+        let registry = registry();
+        let names: Vec<&str> = stripline::transport::all().map(|transport| transport.name).collect();
+        for (name, text) in ALL {
+            let catalog = Catalog::new(registry.specs(), &names);
+            let found = parse_bytes(text.as_bytes(), Path::new(name), &Overrides::default(), &catalog);
+            let (waveform, warnings) = found.unwrap_or_else(|errors| panic!("{name}: {errors}"));
+            assert_eq!(waveform.name, name);
+            assert!(warnings.is_empty(), "{name}: {warnings}");
+        }
+    }
+
+    #[test]
+    fn other_names_are_files() {
+        assert_eq!(waveform(Path::new("adsb")), Some(ALL[0].1));
+        for other in ["", "adsb.toml", "./adsb", "ADSB", "waveforms/adsb"] {
+            assert_eq!(waveform(Path::new(other)), None, "{other}");
+        }
+    }
+}
