@@ -14,11 +14,14 @@ mod file_sink;
 mod file_source;
 mod filter;
 mod generate;
+mod line_file;
 mod magnitude;
 mod noise;
 mod null;
 mod output_file;
 mod pacing;
+mod packet_lines;
+mod print_sink;
 mod property_errors;
 mod replay;
 mod throttle_tee;
@@ -34,6 +37,8 @@ pub use generate::{FmStationComponent, SignalGenerator};
 pub use magnitude::Magnitude;
 pub use noise::AwgnComponent;
 pub use null::{NullSink, NullSource};
+pub use packet_lines::PacketLines;
+pub use print_sink::PrintSink;
 pub use replay::{Played, Replay, play};
 pub use throttle_tee::{Tee, Throttle};
 pub use wav_sink::WavSink;
@@ -61,6 +66,7 @@ pub fn registry() -> Registry {
         .with::<HandlerComponent<Magnitude>>()
         .with::<NullSink>()
         .with::<NullSource>()
+        .with::<PrintSink>()
         .with::<Replay>()
         .with::<SignalGenerator>()
         .with::<Tee>()

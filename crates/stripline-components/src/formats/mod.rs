@@ -6,12 +6,14 @@
 //! | `sigmf.rs` | the metadata of SigMF recordings |
 //! | `iq_reader.rs`, `iq_writer.rs` | I/Q files, raw or SigMF |
 //! | `recording.rs` | recordings of ports of any type |
+//! | `packet_values.rs` | the samples of packets of any type as values |
 //! | `wav.rs` | WAV files of audio |
 //! | `error.rs` | the error type |
 
 mod error;
 mod iq_reader;
 mod iq_writer;
+pub(crate) mod packet_values;
 mod recording;
 mod sample_format;
 mod sigmf;
