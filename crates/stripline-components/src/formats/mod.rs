@@ -5,6 +5,7 @@
 //! | `sample_format.rs` | the layout of a complex sample in a file, and its conversion |
 //! | `sigmf.rs` | the metadata of SigMF recordings |
 //! | `iq_reader.rs`, `iq_writer.rs` | I/Q files, raw or SigMF |
+//! | `raw_reader.rs` | raw files of any built-in sample type |
 //! | `recording.rs` | recordings of ports of any type |
 //! | `packet_values.rs` | the samples of packets of any type as values |
 //! | `wav.rs` | WAV files of audio |
@@ -14,6 +15,7 @@ mod error;
 mod iq_reader;
 mod iq_writer;
 pub(crate) mod packet_values;
+mod raw_reader;
 mod recording;
 mod sample_format;
 mod sigmf;
@@ -22,6 +24,7 @@ mod wav;
 pub use error::FormatError;
 pub use iq_reader::{IqFileReader, IqReaderOptions};
 pub use iq_writer::IqFileWriter;
+pub use raw_reader::RawFileReader;
 pub use recording::{
     RECORDING_EXTENSION, RecordedPacket, RecordingEntry, RecordingInfo, RecordingReader, RecordingWriter,
 };
