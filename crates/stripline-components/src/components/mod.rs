@@ -24,7 +24,9 @@ mod packet_lines;
 mod print_sink;
 mod property_errors;
 mod replay;
+mod resample;
 mod throttle_tee;
+mod timing;
 mod wav_sink;
 
 use stripline::component::{HandlerComponent, Registry};
@@ -40,6 +42,7 @@ pub use null::{NullSink, NullSource};
 pub use packet_lines::PacketLines;
 pub use print_sink::PrintSink;
 pub use replay::{Played, Replay, play};
+pub use resample::ResamplerComponent;
 pub use throttle_tee::{Tee, Throttle};
 pub use wav_sink::WavSink;
 
@@ -68,6 +71,7 @@ pub fn registry() -> Registry {
         .with::<NullSource>()
         .with::<PrintSink>()
         .with::<Replay>()
+        .with::<ResamplerComponent>()
         .with::<SignalGenerator>()
         .with::<Tee>()
         .with::<Throttle>()

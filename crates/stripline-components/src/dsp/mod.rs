@@ -8,6 +8,7 @@
 //! | --- | --- |
 //! | `taps.rs` | filter design: windows, low-pass, band-pass |
 //! | `fir.rs` | streaming and decimating FIR filters |
+//! | `resample.rs` | rational resampler |
 //! | `am.rs`, `fm.rs` | demodulators, de-emphasis |
 //! | `generate.rs`, `noise.rs`, `station.rs` | sources: waveforms, noise, a simulated FM station |
 //! | `phase.rs` | the exact phase accumulator below them |
@@ -20,6 +21,7 @@ mod fm;
 mod generate;
 mod noise;
 mod phase;
+mod resample;
 mod sample;
 mod station;
 mod taps;
@@ -31,6 +33,7 @@ pub use fm::{DEEMPHASIS_AMERICAS_US, DEEMPHASIS_EUROPE_US, DeEmphasis, FmDemodul
 pub use generate::{Generator, GeneratorSettings, Waveform};
 pub use noise::Awgn;
 pub use phase::Phase;
+pub use resample::{RESAMPLING_MAX, Resampler, ResamplerSettings};
 pub use sample::Sample;
 pub use station::{FmStation, FmStationSettings, STATION_DEVIATION_HZ, STATION_PILOT_HZ};
 pub use taps::{FirLength, TAPS_MAX, Taps, Window};
