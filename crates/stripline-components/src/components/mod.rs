@@ -10,6 +10,7 @@
 pub mod adsb;
 mod continuity;
 mod demodulate;
+mod fft;
 mod file_sink;
 mod file_source;
 mod filter;
@@ -32,6 +33,7 @@ mod wav_sink;
 use stripline::component::{HandlerComponent, Registry};
 
 pub use demodulate::{AmDemodulatorComponent, FmDemodulatorComponent};
+pub use fft::FftComponent;
 pub use file_sink::FileSink;
 pub use file_source::FileSource;
 pub use filter::{Decimator, FirFilterComponent};
@@ -61,6 +63,7 @@ pub fn registry() -> Registry {
         .with::<AmDemodulatorComponent>()
         .with::<AwgnComponent>()
         .with::<Decimator>()
+        .with::<FftComponent>()
         .with::<FileSink>()
         .with::<FileSource>()
         .with::<FirFilterComponent>()

@@ -9,6 +9,7 @@
 //! | `taps.rs` | filter design: windows, low-pass, band-pass |
 //! | `fir.rs` | streaming and decimating FIR filters |
 //! | `resample.rs` | rational resampler |
+//! | `spectrum.rs` | windows, transforms, mean power |
 //! | `am.rs`, `fm.rs` | demodulators, de-emphasis |
 //! | `generate.rs`, `noise.rs`, `station.rs` | sources: waveforms, noise, a simulated FM station |
 //! | `phase.rs` | the exact phase accumulator below them |
@@ -23,6 +24,7 @@ mod noise;
 mod phase;
 mod resample;
 mod sample;
+mod spectrum;
 mod station;
 mod taps;
 
@@ -35,5 +37,6 @@ pub use noise::Awgn;
 pub use phase::Phase;
 pub use resample::{RESAMPLING_MAX, Resampler, ResamplerSettings};
 pub use sample::Sample;
+pub use spectrum::{FFT_AVERAGE_MAX, FFT_SIZE_MAX, MeanPower, Spectra, SpectrumWindow};
 pub use station::{FmStation, FmStationSettings, STATION_DEVIATION_HZ, STATION_PILOT_HZ};
 pub use taps::{FirLength, TAPS_MAX, Taps, Window};
