@@ -7,6 +7,7 @@
 //! `stripline components` lists them. To add one: its file, and in this file its `mod` line and its
 //! line in [`registry`].
 
+mod adder;
 pub mod adsb;
 mod continuity;
 mod demodulate;
@@ -15,8 +16,10 @@ mod file_sink;
 mod file_source;
 mod filter;
 mod generate;
+mod inputs;
 mod line_file;
 mod magnitude;
+mod multiplexer;
 mod noise;
 mod null;
 mod output_file;
@@ -32,6 +35,7 @@ mod wav_sink;
 
 use stripline::component::{HandlerComponent, Registry};
 
+pub use adder::Adder;
 pub use demodulate::{AmDemodulatorComponent, FmDemodulatorComponent};
 pub use fft::FftComponent;
 pub use file_sink::FileSink;
@@ -39,6 +43,7 @@ pub use file_source::FileSource;
 pub use filter::{Decimator, FirFilterComponent};
 pub use generate::{FmStationComponent, SignalGenerator};
 pub use magnitude::Magnitude;
+pub use multiplexer::Multiplexer;
 pub use noise::AwgnComponent;
 pub use null::{NullSink, NullSource};
 pub use packet_lines::PacketLines;
@@ -56,6 +61,7 @@ pub use wav_sink::WavSink;
 /// ```
 pub fn registry() -> Registry {
     Registry::new()
+        .with::<Adder>()
         .with::<adsb::AdsbDecoder>()
         .with::<adsb::AdsbDemodulator>()
         .with::<adsb::AdsbSink>()
@@ -70,6 +76,7 @@ pub fn registry() -> Registry {
         .with::<FmDemodulatorComponent>()
         .with::<FmStationComponent>()
         .with::<HandlerComponent<Magnitude>>()
+        .with::<Multiplexer>()
         .with::<NullSink>()
         .with::<NullSource>()
         .with::<PrintSink>()

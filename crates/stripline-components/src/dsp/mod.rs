@@ -10,11 +10,13 @@
 //! | `fir.rs` | streaming and decimating FIR filters |
 //! | `resample.rs` | rational resampler |
 //! | `spectrum.rs` | windows, transforms, mean power |
+//! | `align.rs` | streams aligned by their sample indexes |
 //! | `am.rs`, `fm.rs` | demodulators, de-emphasis |
 //! | `generate.rs`, `noise.rs`, `station.rs` | sources: waveforms, noise, a simulated FM station |
 //! | `phase.rs` | the exact phase accumulator below them |
 //! | `sample.rs`, `error.rs` | the two sample types; the error type |
 
+mod align;
 mod am;
 mod error;
 mod fir;
@@ -28,6 +30,7 @@ mod spectrum;
 mod station;
 mod taps;
 
+pub use align::Aligner;
 pub use am::AmDemodulator;
 pub use error::DspError;
 pub use fir::{DECIMATION_MAX, DecimatingFir, FirFilter};
@@ -37,6 +40,7 @@ pub use noise::Awgn;
 pub use phase::Phase;
 pub use resample::{RESAMPLING_MAX, Resampler, ResamplerSettings};
 pub use sample::Sample;
+pub(crate) use sample::add;
 pub use spectrum::{FFT_AVERAGE_MAX, FFT_SIZE_MAX, MeanPower, Spectra, SpectrumWindow};
 pub use station::{FmStation, FmStationSettings, STATION_DEVIATION_HZ, STATION_PILOT_HZ};
 pub use taps::{FirLength, TAPS_MAX, Taps, Window};
