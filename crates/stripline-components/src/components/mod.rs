@@ -31,6 +31,7 @@ mod replay;
 mod resample;
 mod throttle_tee;
 mod timing;
+mod waterfall;
 mod wav_sink;
 
 use stripline::component::{HandlerComponent, Registry};
@@ -51,6 +52,7 @@ pub use print_sink::PrintSink;
 pub use replay::{Played, Replay, play};
 pub use resample::ResamplerComponent;
 pub use throttle_tee::{Tee, Throttle};
+pub use waterfall::WaterfallSink;
 pub use wav_sink::WavSink;
 
 /// Returns all stock components, by their names in waveform files.
@@ -85,5 +87,6 @@ pub fn registry() -> Registry {
         .with::<SignalGenerator>()
         .with::<Tee>()
         .with::<Throttle>()
+        .with::<WaterfallSink>()
         .with::<WavSink>()
 }

@@ -9,8 +9,11 @@
 //! | `recording.rs` | recordings of ports of any type |
 //! | `packet_values.rs` | the samples of packets of any type as values |
 //! | `wav.rs` | WAV files of audio |
+//! | `waterfall.rs` | spectra over time as PNG files; `canvas.rs` and `colour_map.rs` draw them |
 //! | `error.rs` | the error type |
 
+mod canvas;
+mod colour_map;
 mod error;
 mod iq_reader;
 mod iq_writer;
@@ -19,8 +22,10 @@ mod raw_reader;
 mod recording;
 mod sample_format;
 mod sigmf;
+mod waterfall;
 mod wav;
 
+pub(crate) use colour_map::colour;
 pub use error::FormatError;
 pub use iq_reader::{IqFileReader, IqReaderOptions};
 pub use iq_writer::IqFileWriter;
@@ -30,4 +35,6 @@ pub use recording::{
 };
 pub use sample_format::{RawSample, SampleFormat};
 pub use sigmf::{SIGMF_META_BYTES_MAX, SigMfCapture, SigMfMeta, SigMfRecording, is_sigmf, utc_datetime};
+pub use waterfall::{WATERFALL_SIZE_MAX, Waterfall};
+pub(crate) use waterfall::{chosen_range, columns, part, with_unit};
 pub use wav::{WavEncoding, WavFileWriter, WavSettings};
