@@ -132,14 +132,15 @@ impl FftComponent {
         let step = (self.hop * self.average) as f64;
         let length = u32::try_from(bins).unwrap_or(u32::MAX);
         // Without a sample rate, frequencies are parts of it, and times are samples.
-        let (rate, hz, s) = match stream.sample_rate_hz {
+        let sample_rate = stream.sample_rate_hz.filter(|rate| rate.is_finite() && *rate > 0.0);
+        let (rate, hz, s) = match sample_rate {
             Some(rate) => (rate, "Hz", "s"),
             None => (1.0, "", "samples"),
         };
         let bin = rate / self.size as f64;
         let first = if is_complex { -((self.size / 2) as f64) * bin } else { 0.0 };
         StreamInfo {
-            sample_rate_hz: stream.sample_rate_hz.map(|rate| rate / step * bins as f64),
+            sample_rate_hz: sample_rate.map(|rate| rate / step * bins as f64),
             ..stream.clone().without_order()
         }
         .rows(length, Axis::new(first, bin, hz), Axis::new(0.0, step / rate, s))
@@ -254,6 +255,10 @@ mod tests {
         let real = fft.stream(&StreamInfo::new("audio"), 33, false);
         assert_eq!(real.axes, [Axis::new(0.0, 1.0 / 64.0, ""), Axis::new(0.0, 320.0, "samples")]);
         assert_eq!(real.check(), Ok(()));
+        // An impossible rate makes no impossible axis.
+        for rate in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+            assert_eq!(fft.stream(&StreamInfo::new("bad").sample_rate_hz(rate), 33, false).check(), Ok(()));
+        }
     }
 
     #[test]

@@ -221,7 +221,7 @@ impl Terminal {
 }
 
 fn width() -> usize {
-    terminal::width().unwrap_or(COLUMNS_DEFAULT)
+    terminal::width().unwrap_or(COLUMNS_DEFAULT).min(WATERFALL_SIZE_MAX)
 }
 
 /// Returns the line above a waterfall: the values at its ends.
