@@ -4,8 +4,8 @@
 //! | --- | --- |
 //! | [`components`] | the components: ports, properties, and loops around the other modules |
 //! | [`adsb`] | ADS-B and Mode S: demodulation, decoding, tracking, simulation |
-//! | [`dsp`] | filters, demodulators, generators |
-//! | [`formats`] | I/Q and WAV files |
+//! | [`dsp`] | filters, demodulators, generators, spectra |
+//! | [`formats`] | files: I/Q, other samples, recordings of ports, WAV, waterfalls |
 //!
 //! All modules but the first are independent of ports and links, and can be used alone.
 
@@ -14,6 +14,7 @@ pub mod components;
 pub mod dsp;
 pub mod formats;
 mod terminal;
+mod text;
 
 pub use components::registry;
 
@@ -21,4 +22,5 @@ pub use components::registry;
 #[doc(hidden)]
 pub mod internal {
     pub use crate::terminal::width;
+    pub use crate::text::{counted, grouped, packets, printable};
 }

@@ -395,7 +395,7 @@ impl<'c> ConnectionChecker<'c> {
                 let error = Diagnostic::error(Code::TwoWriters, place, message)
                     .label("another writer")
                     .also(first, "the first writer")
-                    .help("connect the other to an input of its own, or to a component that merges streams");
+                    .help("connect the other to an input of its own, or merge both with a `multiplexer`");
                 self.found.push(error);
             } else {
                 writers.insert(to, place);

@@ -27,14 +27,6 @@ pub fn observe(domain: &str) -> Result<Node> {
     Node::observe(domain)
 }
 
-/// Returns a message (CBOR) as JSON.
-///
-/// # Errors
-/// A description of what is wrong with it.
-pub fn message_json(bytes: &[u8]) -> std::result::Result<serde_json::Value, String> {
-    crate::packet::message_json::message_json(bytes)
-}
-
 /// Receivers of copies: taps of components' outputs, and topics of any type.
 pub mod tap {
     use super::{Endpoint, Node, Result};

@@ -5,7 +5,6 @@ mod echo;
 mod hz;
 mod record;
 mod source;
-mod values;
 
 pub(crate) use echo::echo;
 pub(crate) use hz::hz;
@@ -16,10 +15,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use stripline::{Gap, GapReason};
 
 use crate::Exit;
-use crate::format::{counted, packets, printable};
+use crate::format::printable;
 
 /// The longest error or name in a line of standard error.
 const TEXT_MAX: usize = 300;
@@ -66,24 +64,4 @@ fn write_out(out: &mut impl Write, text: &str, exit: &mut Exit) -> bool {
             false
         }
     }
-}
-
-/// Returns the cause of a gap as a word.
-fn reason(gap: &Gap) -> &'static str {
-    match gap.reason {
-        GapReason::Overflow => "overflow",
-        GapReason::PeerRestart => "restart",
-        GapReason::Transport => "transport",
-        GapReason::Late => "late",
-    }
-}
-
-/// Returns a gap as a sentence.
-fn gap_text(gap: &Gap) -> String {
-    if gap.packets == 0 {
-        return format!("gap: an unknown number of packets is missing before this one ({})", reason(gap));
-    }
-    let samples =
-        if gap.samples > 0 { format!(", {}", counted(gap.samples, "sample")) } else { String::new() };
-    format!("gap: {} missing from {} on{samples} ({})", packets(gap.packets), gap.first, reason(gap))
 }

@@ -9,6 +9,7 @@ use stripline::payload::TypeName;
 use stripline::{Error, Input, Packet, Result, Sample, StreamInfo};
 
 use super::continuity::{Continuity, StreamTracker};
+use super::line_file::Destination;
 use super::output_file;
 use super::property_errors::can_be_made;
 use crate::formats::{FormatError, IqFileWriter, RawSample, SampleFormat, SigMfCapture, SigMfMeta, is_sigmf};
@@ -25,16 +26,14 @@ pub struct FileSink {
 impl Component for FileSink {
     fn describe() -> ComponentSpec {
         let [cu8, cs8, cs16, cf32] = SampleFormat::ALL.map(SampleFormat::name);
-        let types = vec![
-            TypeName::of::<Complex<f32>>(),
-            TypeName::of::<Complex<u8>>(),
-            TypeName::of::<Complex<i8>>(),
-            TypeName::of::<Complex<i16>>(),
-        ];
-        ComponentSpec::new("file-sink", "Records samples to an I/Q file, raw or SigMF.")
-            .input("in", PortTypes::OneOf(types), "samples to record")
+        ComponentSpec::new("file-sink", "Records samples of any type to a raw file, or I/Q samples to SigMF.")
+            .input("in", PortTypes::Any, "samples to record, also structures; no messages")
             .property(
-                PropertySpec::path("path", "file to write; SigMF when it ends in .sigmf-meta").required(),
+                PropertySpec::path(
+                    "path",
+                    "file to write; SigMF when it ends in .sigmf-meta, for cf32, cu8, cs8 and cs16 only",
+                )
+                .required(),
             )
             .property(PropertySpec::choice(
                 "format",
@@ -58,12 +57,45 @@ impl Component for FileSink {
             "cu8" => self.run_as::<Complex<u8>>(ports, IqFileWriter::write_raw),
             "cs8" => self.run_as::<Complex<i8>>(ports, IqFileWriter::write_raw),
             "cs16" => self.run_as::<Complex<i16>>(ports, IqFileWriter::write_raw),
-            _ => self.run_as(ports, IqFileWriter::write_samples),
+            "cf32" => self.run_as(ports, IqFileWriter::write_samples),
+            _ => self.run_raw(ports),
         }
     }
 }
 
 impl FileSink {
+    /// Records samples of another type: their bytes, one after the other.
+    fn run_raw(self, mut ports: Ports) -> Result<()> {
+        let payload = ports.payload("in").map(TypeName::to_string).unwrap_or_default();
+        let path = self.path.display();
+        if payload.starts_with("message/") {
+            let remedy = "use a `print-sink`, or `stripline record`";
+            return Err(Error::failed(format!(
+                "{path}: messages have no samples to record, and `in` has {payload}: {remedy}"
+            )));
+        }
+        let problem = match self.format {
+            Some(format) => Some(format!("cannot be converted to {format}: leave `format` out")),
+            None if is_sigmf(&self.path) => {
+                Some("are no I/Q samples for SigMF: give the file another ending".into())
+            }
+            None => None,
+        };
+        if let Some(problem) = problem {
+            return Err(Error::failed(format!("{path}: receives {payload} samples, which {problem}")));
+        }
+        let mut input = ports.raw_input("in")?;
+        let mut destination = Destination::open(&self.path)?;
+        let mut receive = || {
+            while let Some(packet) = input.receive()? {
+                destination.write(&packet)?;
+            }
+            Ok(())
+        };
+        let received = receive();
+        output_file::outcome(received, destination.finish())
+    }
+
     fn run_as<T: Sample + RawSample>(
         self,
         mut ports: Ports,

@@ -12,7 +12,7 @@ use stripline::{Error, Result, Sample, StreamInfo};
 
 use super::continuity::{Continuity, StreamTracker, sample_rate, sample_rate_property};
 use super::property_errors::{can_be_made, setting};
-use crate::dsp::{self, DECIMATION_MAX, DecimatingFir, DspError, FirLength, Taps, Window};
+use crate::dsp::{self, DECIMATION_MAX, DecimatingFir, FirLength, Taps, Window};
 
 /// The component `fir-filter`.
 pub struct FirFilterComponent {
@@ -125,8 +125,18 @@ impl FirFilterComponent {
     fn design(&self, rate: f64) -> Result<Taps> {
         let length = FirLength::TransitionHz(self.shape.transition);
         let window = self.shape.window;
+        if self.high >= rate / 2.0 {
+            let (high, half) = (self.high, rate / 2.0);
+            let message =
+                format!("`high` is {high} Hz; at {rate} samples/s it must be below half of that, {half} Hz");
+            let remedy = match self.shape.sample_rate {
+                0.0 => "lower it, or raise the sample rate of the source",
+                _ => "lower it, or correct `sample_rate`",
+            };
+            return Err(InvalidProperties::new(message).property("high").remedy(remedy).into());
+        }
         if self.low == 0.0 {
-            Taps::low_pass(rate, self.high, length, window).map_err(named_high)
+            Taps::low_pass(rate, self.high, length, window)
         } else {
             Taps::band_pass(rate, self.low, self.high, length, window)
         }
@@ -415,16 +425,6 @@ fn sample_types() -> Vec<TypeName> {
     vec![TypeName::of::<Complex<f32>>(), TypeName::of::<f32>()]
 }
 
-/// Gives an error about the cutoff of a low-pass filter the name of the property.
-fn named_high(error: DspError) -> DspError {
-    match error {
-        DspError::OutOfRange { block, parameter: "cutoff_hz", value, valid, remedy } => {
-            DspError::OutOfRange { block, parameter: "high", value, valid, remedy }
-        }
-        other => other,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -444,12 +444,13 @@ mod tests {
     fn a_filter_that_cannot_be_is_refused_before_it_runs() {
         assert!(refusal::<FirFilterComponent>(&[("low", 5e3), ("high", 4e3)]).contains("above `low`"));
         assert!(
-            refusal::<FirFilterComponent>(&[("high", 40e3), ("sample_rate", 48e3)]).contains("FIR filter")
+            refusal::<FirFilterComponent>(&[("high", 40e3), ("sample_rate", 48e3)]).contains("`sample_rate`")
         );
         // By the name of the property, also for a rate that only the stream has.
         let filter = FirFilterComponent::new(&properties::<FirFilterComponent>(&[("high", 30e3)])).unwrap();
         let error = filter.tested("passband", 48e3).unwrap_err().to_string();
-        assert!(error.contains("high is 30000") && !error.contains("cutoff"), "{error}");
+        let expected = "`high` is 30000 Hz; at 48000 samples/s it must be below half of that, 24000 Hz";
+        assert!(error.contains(expected) && !error.contains("cutoff"), "{error}");
         assert_eq!(refusal::<FirFilterComponent>(&[("high", 4e3), ("sample_rate", 48e3)]), "");
         let high = [("factor", 5.0), ("cutoff", 30e3), ("sample_rate", 240e3)];
         assert!(refusal::<Decimator>(&high).contains("half the lower rate, 24000 Hz"));

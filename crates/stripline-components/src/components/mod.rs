@@ -7,35 +7,52 @@
 //! `stripline components` lists them. To add one: its file, and in this file its `mod` line and its
 //! line in [`registry`].
 
+mod adder;
 pub mod adsb;
 mod continuity;
 mod demodulate;
+mod fft;
 mod file_sink;
 mod file_source;
 mod filter;
 mod generate;
+mod inputs;
+mod line_file;
 mod magnitude;
+mod multiplexer;
 mod noise;
 mod null;
 mod output_file;
 mod pacing;
+mod packet_lines;
+mod print_sink;
 mod property_errors;
 mod replay;
+mod resample;
 mod throttle_tee;
+mod timing;
+mod waterfall;
 mod wav_sink;
 
 use stripline::component::{HandlerComponent, Registry};
 
+pub use adder::Adder;
 pub use demodulate::{AmDemodulatorComponent, FmDemodulatorComponent};
+pub use fft::FftComponent;
 pub use file_sink::FileSink;
 pub use file_source::FileSource;
 pub use filter::{Decimator, FirFilterComponent};
 pub use generate::{FmStationComponent, SignalGenerator};
 pub use magnitude::Magnitude;
+pub use multiplexer::Multiplexer;
 pub use noise::AwgnComponent;
 pub use null::{NullSink, NullSource};
+pub use packet_lines::PacketLines;
+pub use print_sink::PrintSink;
 pub use replay::{Played, Replay, play};
+pub use resample::ResamplerComponent;
 pub use throttle_tee::{Tee, Throttle};
+pub use waterfall::WaterfallSink;
 pub use wav_sink::WavSink;
 
 /// Returns all stock components, by their names in waveform files.
@@ -46,6 +63,7 @@ pub use wav_sink::WavSink;
 /// ```
 pub fn registry() -> Registry {
     Registry::new()
+        .with::<Adder>()
         .with::<adsb::AdsbDecoder>()
         .with::<adsb::AdsbDemodulator>()
         .with::<adsb::AdsbSink>()
@@ -53,17 +71,22 @@ pub fn registry() -> Registry {
         .with::<AmDemodulatorComponent>()
         .with::<AwgnComponent>()
         .with::<Decimator>()
+        .with::<FftComponent>()
         .with::<FileSink>()
         .with::<FileSource>()
         .with::<FirFilterComponent>()
         .with::<FmDemodulatorComponent>()
         .with::<FmStationComponent>()
         .with::<HandlerComponent<Magnitude>>()
+        .with::<Multiplexer>()
         .with::<NullSink>()
         .with::<NullSource>()
+        .with::<PrintSink>()
         .with::<Replay>()
+        .with::<ResamplerComponent>()
         .with::<SignalGenerator>()
         .with::<Tee>()
         .with::<Throttle>()
+        .with::<WaterfallSink>()
         .with::<WavSink>()
 }

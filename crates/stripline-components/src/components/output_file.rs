@@ -3,6 +3,7 @@
 use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{Access, access};
 use stripline::component::{InvalidProperties, Properties};
 use stripline::{Error, Result};
 
@@ -10,7 +11,8 @@ use stripline::{Error, Result};
 /// it.
 ///
 /// # Errors
-/// No path, a folder, a folder that does not exist, or a file without write permission.
+/// No path, a folder, a folder that does not exist or takes no files, or a file without write
+/// permission.
 pub(super) fn required_path(properties: &Properties) -> Result<PathBuf> {
     let path = properties.path("path").ok_or_else(|| {
         InvalidProperties::new("`path` is empty").property("path").remedy("set it to the file to write")
@@ -42,6 +44,13 @@ pub(super) fn check(path: &Path) -> Result<()> {
             .write(true)
             .open(path)
             .map_err(|error| invalid(format!("{registered}: cannot write: {error}")))?;
+    } else if path != Path::new("-") && !path.exists() {
+        let folder = folder.unwrap_or(Path::new("."));
+        access(folder, Access::WRITE_OK | Access::EXEC_OK).map_err(|error| {
+            let error = std::io::Error::from(error);
+            invalid(format!("{registered}: cannot create a file in the folder {}: {error}", folder.display()))
+                .remedy("name a folder that you may write to")
+        })?;
     }
     Ok(())
 }
@@ -71,6 +80,21 @@ mod tests {
         std::fs::write(&path, "old").unwrap();
         check(&path).unwrap();
         assert_eq!(std::fs::read(&path).unwrap(), b"old");
+    }
+
+    #[test]
+    fn a_folder_that_takes_no_files_is_refused() {
+        use std::os::unix::fs::PermissionsExt;
+
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o555)).unwrap();
+        let path = dir.path().join("new.cf32");
+        let refused = check(&path).map_err(|error| error.to_string());
+        // An administrator may write there all the same, and then the check allows it.
+        assert_eq!(refused.is_err(), std::fs::File::create(&path).is_err(), "{refused:?}");
+        if let Err(message) = refused {
+            assert!(message.contains("cannot create a file in the folder"), "{message}");
+        }
     }
 
     #[test]

@@ -39,6 +39,14 @@ pub enum DspError {
         /// The name given, at most 40 characters of it.
         name: String,
     },
+    /// The name of a window of spectra does not exist.
+    #[error(
+        "spectrum: there is no window `{name}`: use rectangular, hann, hamming, blackman, blackman-harris or flat-top"
+    )]
+    UnknownWindow {
+        /// The name given, at most 40 characters of it.
+        name: String,
+    },
     /// A filter tap is infinite or not a number.
     #[error(
         "FIR filter: tap {index} is {value}, but every tap must be finite: check how the taps were computed"

@@ -181,7 +181,7 @@ impl<T: Sample> DecimatingFir<T> {
 
 /// The newest samples in one contiguous buffer, which is moved to its front when it is full.
 #[derive(Debug, Clone)]
-struct History<T> {
+pub(super) struct History<T> {
     /// `(keep + room) * components` values, and slack after them with arbitrary content.
     buffer: Vec<f32>,
     /// Number of old samples that an output needs: one fewer than taps.
@@ -194,7 +194,7 @@ struct History<T> {
 }
 
 impl<T: Sample> History<T> {
-    fn new(taps: usize) -> Self {
+    pub(super) fn new(taps: usize) -> Self {
         let keep = taps - 1;
         // Large enough that moving the history costs little beside the filter, and small enough for
         // the cache.
@@ -203,9 +203,15 @@ impl<T: Sample> History<T> {
         Self { buffer, keep, room, used: 0, sample: PhantomData }
     }
 
+    /// Returns how many of so many samples the next [`append`](Self::append) takes.
+    pub(super) fn room_for(&self, samples: usize) -> usize {
+        let free = if self.used == self.room { self.room } else { self.room - self.used };
+        samples.min(free)
+    }
+
     /// Takes as many samples of `input` as fit (at least one of a non-empty input). Returns their
     /// number, and a view from the oldest sample that the first of them needs, slack included.
-    fn append(&mut self, input: &[T]) -> (usize, &[f32]) {
+    pub(super) fn append(&mut self, input: &[T]) -> (usize, &[f32]) {
         if self.used == self.room {
             let end = (self.keep + self.used) * T::COMPONENTS;
             self.buffer.copy_within(self.used * T::COMPONENTS..end, 0);
@@ -227,7 +233,7 @@ impl<T: Sample> History<T> {
         self.buffer[place..place + count].copy_from_slice(&other.buffer[end - count..end]);
     }
 
-    fn reset(&mut self) {
+    pub(super) fn reset(&mut self) {
         self.buffer.fill(0.0);
         self.used = 0;
     }
@@ -251,7 +257,7 @@ fn convolve(taps: &[f32], stride: usize, window: &[f32], output: &mut [f32]) {
 
 /// Returns the sums of `taps[i] * window[i]` over even and over odd `i`, in partial sums that
 /// vectorise.
-fn dot(taps: &[f32], window: &[f32]) -> [f32; 2] {
+pub(super) fn dot(taps: &[f32], window: &[f32]) -> [f32; 2] {
     let mut sums = [0.0f32; PARTIALS];
     let (tap_chunks, tap_rest) = taps.as_chunks::<PARTIALS>();
     let (chunks, rest) = window.as_chunks::<PARTIALS>();

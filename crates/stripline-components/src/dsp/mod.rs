@@ -8,11 +8,15 @@
 //! | --- | --- |
 //! | `taps.rs` | filter design: windows, low-pass, band-pass |
 //! | `fir.rs` | streaming and decimating FIR filters |
+//! | `resample.rs` | rational resampler |
+//! | `spectrum.rs` | windows, transforms, mean power |
+//! | `align.rs` | streams aligned by their sample indexes |
 //! | `am.rs`, `fm.rs` | demodulators, de-emphasis |
 //! | `generate.rs`, `noise.rs`, `station.rs` | sources: waveforms, noise, a simulated FM station |
 //! | `phase.rs` | the exact phase accumulator below them |
 //! | `sample.rs`, `error.rs` | the two sample types; the error type |
 
+mod align;
 mod am;
 mod error;
 mod fir;
@@ -20,10 +24,13 @@ mod fm;
 mod generate;
 mod noise;
 mod phase;
+mod resample;
 mod sample;
+mod spectrum;
 mod station;
 mod taps;
 
+pub use align::Aligner;
 pub use am::AmDemodulator;
 pub use error::DspError;
 pub use fir::{DECIMATION_MAX, DecimatingFir, FirFilter};
@@ -31,6 +38,9 @@ pub use fm::{DEEMPHASIS_AMERICAS_US, DEEMPHASIS_EUROPE_US, DeEmphasis, FmDemodul
 pub use generate::{Generator, GeneratorSettings, Waveform};
 pub use noise::Awgn;
 pub use phase::Phase;
+pub use resample::{RESAMPLING_MAX, Resampler, ResamplerSettings};
 pub use sample::Sample;
+pub(crate) use sample::add;
+pub use spectrum::{FFT_AVERAGE_MAX, FFT_SIZE_MAX, MeanPower, Spectra, SpectrumWindow};
 pub use station::{FmStation, FmStationSettings, STATION_DEVIATION_HZ, STATION_PILOT_HZ};
 pub use taps::{FirLength, TAPS_MAX, Taps, Window};

@@ -34,3 +34,10 @@ pub(crate) fn components<T: Sample>(samples: &[T]) -> &[f32] {
 pub(crate) fn components_mut<T: Sample>(samples: &mut [T]) -> &mut [f32] {
     bytemuck::cast_slice_mut(samples)
 }
+
+/// Adds samples to as many others, at most as many as there are of both.
+pub(crate) fn add<T: Sample>(sums: &mut [T], samples: &[T]) {
+    for (sum, x) in components_mut(sums).iter_mut().zip(components(samples)) {
+        *sum += x;
+    }
+}

@@ -54,6 +54,24 @@ pub enum FormatError {
         /// The format assumed for the file.
         format: SampleFormat,
     },
+    /// The length is no multiple of the size of a built-in sample type.
+    #[error(
+        "{path}: {left_over} of its {length} bytes are left over, as a {scalar} sample has {size}: check the sample \
+         type, or set truncate_partial to drop them",
+        path = .path.display()
+    )]
+    PartialScalar {
+        /// The file.
+        path: PathBuf,
+        /// Number of bytes after the last whole sample.
+        left_over: u64,
+        /// The length in bytes.
+        length: u64,
+        /// The name of the type.
+        scalar: String,
+        /// The bytes of a sample.
+        size: usize,
+    },
     /// Repetition was requested for a file that cannot be read twice.
     #[error("{path}: a pipe or device cannot be repeated (repeat is {repeat}): set repeat to 1, or give a regular file", path = .path.display())]
     RepeatNotSeekable {
@@ -238,6 +256,7 @@ impl From<FormatError> for io::Error {
             | FormatError::Buffer { .. } => Kind::InvalidInput,
             FormatError::Empty { .. }
             | FormatError::PartialSample { .. }
+            | FormatError::PartialScalar { .. }
             | FormatError::Recording { .. }
             | FormatError::MetaTooLong { .. }
             | FormatError::MetaSyntax { .. }

@@ -95,7 +95,7 @@ struct Stream {
 }
 
 #[derive(Debug)]
-enum Source {
+pub(super) enum Source {
     File(File),
     Stdin(Stdin),
 }

@@ -5,24 +5,36 @@
 //! | `sample_format.rs` | the layout of a complex sample in a file, and its conversion |
 //! | `sigmf.rs` | the metadata of SigMF recordings |
 //! | `iq_reader.rs`, `iq_writer.rs` | I/Q files, raw or SigMF |
+//! | `raw_reader.rs` | raw files of any built-in sample type |
 //! | `recording.rs` | recordings of ports of any type |
+//! | `packet_values.rs` | the samples of packets of any type as values |
 //! | `wav.rs` | WAV files of audio |
+//! | `waterfall.rs` | spectra over time as PNG files; `canvas.rs` and `colour_map.rs` draw them |
 //! | `error.rs` | the error type |
 
+mod canvas;
+mod colour_map;
 mod error;
 mod iq_reader;
 mod iq_writer;
+pub(crate) mod packet_values;
+mod raw_reader;
 mod recording;
 mod sample_format;
 mod sigmf;
+mod waterfall;
 mod wav;
 
+pub(crate) use colour_map::colour;
 pub use error::FormatError;
 pub use iq_reader::{IqFileReader, IqReaderOptions};
 pub use iq_writer::IqFileWriter;
+pub use raw_reader::RawFileReader;
 pub use recording::{
     RECORDING_EXTENSION, RecordedPacket, RecordingEntry, RecordingInfo, RecordingReader, RecordingWriter,
 };
 pub use sample_format::{RawSample, SampleFormat};
 pub use sigmf::{SIGMF_META_BYTES_MAX, SigMfCapture, SigMfMeta, SigMfRecording, is_sigmf, utc_datetime};
+pub use waterfall::{WATERFALL_SIZE_MAX, Waterfall};
+pub(crate) use waterfall::{chosen_range, columns, part, with_unit};
 pub use wav::{WavEncoding, WavFileWriter, WavSettings};

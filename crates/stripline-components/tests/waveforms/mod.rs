@@ -2,6 +2,7 @@
 
 mod bench;
 mod parent;
+mod streams;
 
 use std::f64::consts::TAU;
 use std::path::Path;
@@ -42,6 +43,15 @@ pub const TESTS: &[(&str, fn())] = &[
     ("a_child_of_a_component_inherits_nothing", a_child_of_a_component_inherits_nothing),
     ("a_full_disk_is_an_error", a_full_disk_is_an_error),
     ("mistakes_are_told_with_a_remedy", mistakes_are_told_with_a_remedy),
+    ("samples_of_every_type_are_played_and_recorded", streams::samples_of_every_type_are_played_and_recorded),
+    ("packets_are_printed", streams::packets_are_printed),
+    ("structures_and_messages_are_printed", streams::structures_and_messages_are_printed),
+    ("index_and_time_are_right_behind_a_gap", streams::index_and_time_are_right_behind_a_gap),
+    ("streams_are_added", streams::streams_are_added),
+    ("streams_are_interleaved_and_merged", streams::streams_are_interleaved_and_merged),
+    ("a_tone_keeps_its_frequency_at_another_rate", streams::a_tone_keeps_its_frequency_at_another_rate),
+    ("a_tone_is_found_in_its_bin", streams::a_tone_is_found_in_its_bin),
+    ("the_spectrum_waveform_draws_its_station", streams::the_spectrum_waveform_draws_its_station),
 ];
 
 fn the_fm_waveform_plays_the_tune() {

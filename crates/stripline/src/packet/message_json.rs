@@ -12,7 +12,14 @@ use super::payload::from_cbor;
 ///
 /// # Errors
 /// A description of what is wrong with it.
-pub(crate) fn message_json(mut bytes: &[u8]) -> Result<Value, String> {
+///
+/// ```
+/// use stripline::payload::message_json;
+///
+/// assert_eq!(message_json(&[0x82, 0x01, 0x61, b'a']).map(|json| json.to_string()), Ok("[1,\"a\"]".into()));
+/// assert!(message_json(&[0x82, 0x01]).is_err());
+/// ```
+pub fn message_json(mut bytes: &[u8]) -> Result<Value, String> {
     let value = from_cbor::<Cbor>(&mut bytes)?;
     if bytes.is_empty() { Ok(json(value)) } else { Err(format!("{} bytes follow it", bytes.len())) }
 }

@@ -104,6 +104,7 @@ use serde::{Deserialize, Serialize};
 pub use stripline_macros::Sample;
 
 pub use super::layout::{BadLayout, Field, Layout, ScalarPlace};
+pub use super::message_json::message_json;
 pub use super::scalar::{Number, Numeric, Scalar, ScalarValue};
 
 /// A sample type: fixed size, not empty, plain memory, any bit pattern valid. Ports refuse types

@@ -1,12 +1,11 @@
 //! The samples of packets as values.
 
 use serde_json::{Number, Value};
-use stripline::internal::message_json;
-use stripline::payload::{Field, Layout, Numeric, Scalar, ScalarValue, TypeName};
+use stripline::payload::{Field, Layout, Numeric, Scalar, ScalarValue, TypeName, message_json};
 
 /// The content of a packet.
 #[derive(Debug, PartialEq)]
-pub(super) enum Content {
+pub(crate) enum Content {
     /// Samples: how many there are, and the first of them. A complex number is an array of two, and
     /// a structure an object.
     Samples { count: usize, values: Vec<Value> },
@@ -20,7 +19,7 @@ pub(super) enum Content {
 
 /// Returns the content of a packet, up to `max` samples of it. Every type is decoded here and
 /// nowhere else.
-pub(super) fn content(payload: &TypeName, bytes: &[u8], max: usize) -> Content {
+pub(crate) fn content(payload: &TypeName, bytes: &[u8], max: usize) -> Content {
     let name = payload.as_str();
     let builtin = Scalar::parse(name).map(Layout::of_scalar);
     if let Some(layout) = builtin.as_ref().or(payload.layout()) {
@@ -81,7 +80,7 @@ fn float(digits: String) -> Value {
 
 /// Returns values for a line of text: `1.5`, `(1.5, -2.0)` or `{bin: 7, level: -3.5}`, separated by
 /// spaces.
-pub(super) fn text(values: &[Value]) -> String {
+pub(crate) fn text(values: &[Value]) -> String {
     fn one(value: &Value) -> String {
         match value {
             Value::Array(parts) => format!("({})", parts.iter().map(one).collect::<Vec<String>>().join(", ")),

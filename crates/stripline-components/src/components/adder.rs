@@ -1,0 +1,131 @@
+//! `adder`: the sum of several streams.
+
+use std::sync::Arc;
+
+use num_complex::Complex;
+use stripline::component::{Component, ComponentSpec, PortTypes, Ports, Properties, PropertySpec};
+use stripline::payload::TypeName;
+use stripline::{Error, Input, Output, Result, Sample, StreamInfo};
+
+use super::continuity::{Continuity, StreamTracker};
+use super::inputs;
+use super::timing::time_after;
+use crate::dsp::{self, Aligner};
+
+/// The component `adder`.
+pub struct Adder {
+    outlasts: bool,
+}
+
+impl Component for Adder {
+    fn describe() -> ComponentSpec {
+        let types = vec![TypeName::of::<Complex<f32>>(), TypeName::of::<f32>()];
+        let summary = "Adds streams of one rate, sample by sample where all have the sample index.";
+        let spec = ComponentSpec::new("adder", summary);
+        inputs::describe(spec, PortTypes::OneOf(types), "samples of the same rate")
+            .output("out", PortTypes::SameAs("in1".into()), "the sums, with the stream of `in1`")
+            .property(PropertySpec::choice(
+                "until",
+                &["first", "last"],
+                "first",
+                "ends with the first stream that ends, or with the last; then ended ones count as zeros",
+            ))
+    }
+
+    fn new(properties: &Properties) -> Result<Self> {
+        Ok(Self { outlasts: properties.text("until") == "last" })
+    }
+
+    fn run(self, ports: Ports) -> Result<()> {
+        match ports.payload("in1").map_or("cf32", TypeName::as_str) {
+            "f32" => self.run_as::<f32>(ports),
+            _ => self.run_as::<Complex<f32>>(ports),
+        }
+    }
+}
+
+impl Adder {
+    fn run_as<T: Sample + dsp::Sample>(self, mut ports: Ports) -> Result<()> {
+        let names = inputs::connected(&ports);
+        let inputs = names.iter().map(|name| ports.input::<T>(name)).collect::<Result<Vec<Input<T>>>>()?;
+        let output = ports.output::<T>("out")?;
+        let aligner = Aligner::new(inputs.len());
+        let aligner = if self.outlasts { aligner.outlasting() } else { aligner };
+        let trackers = names.iter().map(|_| StreamTracker::default()).collect();
+        Running { aligner, trackers, names, rates: Vec::new(), stream: Arc::default(), time: (0, 0) }
+            .run(inputs, output)
+    }
+}
+
+struct Running<T> {
+    aligner: Aligner<T>,
+    trackers: Vec<StreamTracker>,
+    names: Vec<String>,
+    /// The sample rate of each input that has one, by its name.
+    rates: Vec<(String, f64)>,
+    /// The stream of the first input.
+    stream: Arc<StreamInfo>,
+    /// An aligned index of the first input, and its time.
+    time: (u64, i64),
+}
+
+impl<T: Sample + dsp::Sample> Running<T> {
+    fn run(mut self, mut inputs: Vec<Input<T>>, mut output: Output<T>) -> Result<()> {
+        while !self.aligner.is_over() {
+            if let Some(number) = self.aligner.wants() {
+                self.receive(number, &mut inputs[number], &mut output)?;
+            } else if let Some((index, count)) = self.aligner.align() {
+                self.send(index, count, inputs.len(), &mut output)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn receive(&mut self, number: usize, input: &mut Input<T>, output: &mut Output<T>) -> Result<()> {
+        let Some(packet) = input.receive()? else {
+            self.aligner.end(number);
+            return Ok(());
+        };
+        if self.trackers[number].packet(&packet) == Continuity::NewStream {
+            self.check_rate(number, packet.stream())?;
+            if number == 0 {
+                // All samples of the stream before have been sent, or skipped.
+                self.stream = Arc::clone(packet.stream());
+                output.set_stream(StreamInfo::clone(packet.stream()));
+            }
+        }
+        let index = self.aligner.push(number, packet.sample_index(), &packet);
+        if number == 0 {
+            self.time = (index, packet.time_ns());
+        }
+        Ok(())
+    }
+
+    fn check_rate(&mut self, number: usize, stream: &StreamInfo) -> Result<()> {
+        let name = &self.names[number];
+        self.rates.retain(|(of, _)| of != name);
+        let Some(rate) = stream.sample_rate_hz else { return Ok(()) };
+        if let Some((other, its)) = self.rates.iter().find(|(_, its)| *its != rate) {
+            return Err(Error::failed(format!(
+                "`{name}` has {rate} samples/s and `{other}` has {its}: put a `resampler` before one of them"
+            )));
+        }
+        self.rates.push((name.clone(), rate));
+        Ok(())
+    }
+
+    fn send(&mut self, index: u64, count: usize, streams: usize, output: &mut Output<T>) -> Result<()> {
+        let mut sums = output.loan(count)?;
+        sums.fill(T::default());
+        for stream in 0..streams {
+            // One that has ended has no samples.
+            let samples = self.aligner.samples(stream);
+            dsp::add(&mut sums, samples);
+        }
+        let (reference, time_ns) = self.time;
+        let after = index as f64 - reference as f64;
+        sums.at_sample(index).at_time_ns(time_after(time_ns, after, &self.stream)).send()?;
+        self.aligner.consume(count);
+        Ok(())
+    }
+}

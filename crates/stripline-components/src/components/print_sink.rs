@@ -1,0 +1,118 @@
+//! `print-sink`: prints packets of any type.
+
+use std::path::PathBuf;
+
+use stripline::component::{
+    Component, ComponentSpec, Direction, PortSpec, PortTypes, Ports, Properties, PropertySpec, Value,
+};
+use stripline::{Input, Result};
+
+use super::line_file::Destination;
+use super::output_file;
+use super::packet_lines::PacketLines;
+use super::property_errors::can_be_made;
+
+/// The most samples of a packet in a line.
+const SAMPLES_MAX: i64 = 1 << 20;
+
+/// The component `print-sink`.
+pub struct PrintSink {
+    path: PathBuf,
+    json: bool,
+    samples: usize,
+    every: u64,
+    packets: u64,
+}
+
+impl Component for PrintSink {
+    fn describe() -> ComponentSpec {
+        let path = PropertySpec {
+            default: Some(Value::Text("-".into())),
+            ..PropertySpec::path("path", "file to write; `-`: standard output, with --quiet as well")
+        };
+        let summary =
+            "Prints packets of any type, a line each: samples, structures by their layout, messages.";
+        ComponentSpec::new("print-sink", summary)
+            .port(
+                PortSpec::new("in", Direction::Input, PortTypes::Any, "anything, of any number of senders")
+                    .many_writers(),
+            )
+            .property(path)
+            .property(PropertySpec::choice(
+                "format",
+                &["text", "json"],
+                "text",
+                "lines of text, or an object of JSON in each, as of `stripline echo`",
+            ))
+            .property(
+                PropertySpec::integer("samples", 8, 0, SAMPLES_MAX, "at most so many samples of a packet")
+                    .unit("samples"),
+            )
+            .property(
+                PropertySpec::integer(
+                    "every",
+                    1,
+                    1,
+                    i64::MAX,
+                    "prints one of so many packets; new streams and gaps always",
+                )
+                .unit("packets"),
+            )
+            .property(
+                PropertySpec::integer(
+                    "packets",
+                    0,
+                    0,
+                    i64::MAX,
+                    "prints so many packets, and only takes what follows; 0: no end",
+                )
+                .unit("packets"),
+            )
+            .validated(can_be_made::<Self>)
+    }
+
+    fn new(properties: &Properties) -> Result<Self> {
+        Ok(Self {
+            path: output_file::required_path(properties)?,
+            json: properties.text("format") == "json",
+            samples: usize::try_from(properties.count("samples")).unwrap_or(usize::MAX),
+            every: properties.count("every"),
+            packets: properties.count("packets"),
+        })
+    }
+
+    fn run(self, mut ports: Ports) -> Result<()> {
+        let Some(payload) = ports.payload("in").cloned() else { return Ok(()) };
+        let input = ports.raw_input("in")?;
+        let mut lines = PacketLines::new(payload, self.json, self.samples);
+        let mut destination = Destination::open(&self.path)?;
+        let received = self.receive(input, &mut lines, &mut destination);
+        output_file::outcome(received, destination.finish())
+    }
+}
+
+impl PrintSink {
+    fn receive(
+        &self,
+        mut input: Input<u8>,
+        lines: &mut PacketLines,
+        destination: &mut Destination,
+    ) -> Result<()> {
+        let (mut received, mut printed) = (0, 0);
+        while let Some(packet) = input.receive()? {
+            let is_open = self.packets == 0 || printed < self.packets;
+            let text = match received % self.every {
+                0 if is_open => {
+                    printed += 1;
+                    lines.packet(&packet)
+                }
+                _ if is_open => lines.before(&packet),
+                _ => String::new(),
+            };
+            received += 1;
+            destination.write(text.as_bytes())?;
+        }
+        let gap = input.gap_at_end().map(|gap| lines.gap(&gap)).unwrap_or_default();
+        destination.write((gap + &lines.event("end", "the sender has ended")).as_bytes())
+    }
+}

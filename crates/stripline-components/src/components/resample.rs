@@ -1,0 +1,125 @@
+//! `resampler`: another sample rate.
+
+use num_complex::Complex;
+use stripline::component::{
+    Component, ComponentSpec, InvalidProperties, PortTypes, Ports, Properties, PropertySpec,
+};
+use stripline::payload::TypeName;
+use stripline::{Error, Result, Sample, StreamInfo};
+
+use super::continuity::{Continuity, StreamTracker};
+use super::property_errors::{can_be_made, setting};
+use super::timing::time_after;
+use crate::dsp::{self, DspError, RESAMPLING_MAX, Resampler, ResamplerSettings};
+
+/// The most samples of a packet that is sent, except those that one sample gives.
+const PACKET_MAX: usize = 1 << 16;
+
+/// The component `resampler`.
+pub struct ResamplerComponent {
+    settings: ResamplerSettings,
+}
+
+impl Component for ResamplerComponent {
+    fn describe() -> ComponentSpec {
+        let default = ResamplerSettings::default();
+        let max = RESAMPLING_MAX as i64;
+        let types = vec![TypeName::of::<Complex<f32>>(), TypeName::of::<f32>()];
+        let summary = "Changes the sample rate by a ratio, with a filter against aliases and images.";
+        ComponentSpec::new("resampler", summary)
+            .input("in", PortTypes::OneOf(types), "samples")
+            .output("out", PortTypes::SameAs("in".into()), "samples at `up / down` of the rate")
+            .property(PropertySpec::integer("up", 1, 1, max, "the rate is multiplied by this"))
+            .property(PropertySpec::integer("down", 1, 1, max, "the rate is divided by this"))
+            .property(
+                PropertySpec::float(
+                    "bandwidth",
+                    default.bandwidth,
+                    "part of the lower rate's band that passes unchanged; more takes a longer filter",
+                )
+                .range(0.01, 0.99),
+            )
+            .property(
+                PropertySpec::float(
+                    "attenuation",
+                    default.attenuation_db,
+                    "how far down aliases and images are",
+                )
+                .range(21.0, 150.0)
+                .unit("dB"),
+            )
+            .validated(can_be_made::<Self>)
+    }
+
+    fn new(properties: &Properties) -> Result<Self> {
+        let number = |name| usize::try_from(properties.count(name)).unwrap_or(usize::MAX);
+        let settings = ResamplerSettings {
+            up: number("up"),
+            down: number("down"),
+            attenuation_db: properties.float("attenuation"),
+            bandwidth: properties.float("bandwidth"),
+        };
+        Resampler::<f32>::new(&settings).map_err(too_long)?;
+        Ok(Self { settings })
+    }
+
+    fn run(self, ports: Ports) -> Result<()> {
+        match ports.payload("in").map_or("cf32", TypeName::as_str) {
+            "f32" => self.run_as::<f32>(ports),
+            _ => self.run_as::<Complex<f32>>(ports),
+        }
+    }
+}
+
+/// Gives an error about the filter's length the property that shortens it.
+fn too_long(error: DspError) -> Error {
+    let DspError::OutOfRange { parameter: "taps", value, valid, .. } = &error else {
+        return setting(error);
+    };
+    InvalidProperties::new(format!("its filter has {value} taps, but must have {valid}"))
+        .property("bandwidth")
+        .remedy("lower `bandwidth` or `attenuation`, use a simpler ratio, or a `decimator` first")
+        .into()
+}
+
+impl ResamplerComponent {
+    fn run_as<T: Sample + dsp::Sample>(self, mut ports: Ports) -> Result<()> {
+        let mut input = ports.input::<T>("in")?;
+        let mut output = ports.output::<T>("out")?;
+        let mut resampler = Resampler::<T>::new(&self.settings).map_err(too_long)?;
+        let (up, down) = resampler.ratio();
+        let part = (PACKET_MAX * down / up).max(1);
+        let mut tracker = StreamTracker::default();
+        // The index of the next sample sent.
+        let mut next = 0;
+        while let Some(packet) = input.receive()? {
+            let arrival = tracker.packet(&packet);
+            if arrival == Continuity::NewStream {
+                output.set_stream(StreamInfo {
+                    sample_rate_hz: packet.stream().sample_rate_hz.map(|rate| rate * up as f64 / down as f64),
+                    ..packet.stream().as_ref().clone().without_order()
+                });
+            }
+            if arrival != Continuity::Next {
+                next = resampler.restart(packet.sample_index());
+            }
+            for samples in packet.chunks(part) {
+                let count = resampler.outputs_for(samples.len());
+                if count == 0 {
+                    // No output, but the filter needs the samples.
+                    resampler.resample(samples, &mut []);
+                    continue;
+                }
+                let mut out = output.loan(count)?;
+                resampler.resample(samples, &mut out);
+                // Exact, because the difference is small beside the indexes.
+                let place = u128::from(next) * down as u128;
+                let after = place.saturating_sub(u128::from(packet.sample_index()) * up as u128) as f64;
+                let time_ns = time_after(packet.time_ns(), after / up as f64, packet.stream());
+                out.at_sample(next).at_time_ns(time_ns).send()?;
+                next = next.saturating_add(count as u64);
+            }
+        }
+        Ok(())
+    }
+}

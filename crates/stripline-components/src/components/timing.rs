@@ -1,0 +1,27 @@
+//! Times of samples.
+
+use stripline::StreamInfo;
+
+/// Returns the time of a sample that comes so many samples after one of a given time; 0: unknown.
+/// The number of samples may be negative, or no whole number.
+pub(super) fn time_after(time_ns: i64, samples: f64, stream: &StreamInfo) -> i64 {
+    match stream.sample_rate_hz {
+        // The cast saturates.
+        Some(rate) if time_ns != 0 => time_ns.saturating_add((samples / rate * 1e9).round() as i64),
+        _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_goes_on_where_it_is_known() {
+        let stream = StreamInfo::new("x").sample_rate_hz(1e6);
+        assert_eq!(time_after(0, 10.0, &stream), 0);
+        assert_eq!(time_after(5_000, 10.5, &stream), 15_500);
+        assert_eq!(time_after(5_000, -1.0, &stream), 4_000);
+        assert_eq!(time_after(5_000, 10.0, &StreamInfo::new("x")), 0);
+    }
+}

@@ -1,0 +1,363 @@
+//! `waterfall-sink`: spectra over time, as a picture and on the terminal.
+
+use std::io::{IsTerminal, Write};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use stripline::component::{
+    Component, ComponentSpec, InvalidProperties, PortTypes, Ports, Properties, PropertySpec,
+};
+use stripline::{Error, Input, Result, StreamInfo};
+
+use super::continuity::{Continuity, StreamTracker};
+use super::line_file::Screen;
+use super::output_file;
+use super::property_errors::can_be_made;
+use crate::formats::{WATERFALL_SIZE_MAX, Waterfall, chosen_range, colour, columns, part, with_unit};
+use crate::terminal;
+
+/// The columns of a line where neither COLUMNS nor a terminal has a number of them.
+const COLUMNS_DEFAULT: usize = 80;
+/// Of these, levels are made without colours.
+const SHADES: [char; 5] = [' ', '░', '▒', '▓', '█'];
+/// The longest row: that of the largest `fft`.
+const ROW_MAX: u32 = 1 << 20;
+
+/// The component `waterfall-sink`.
+pub struct WaterfallSink {
+    path: Option<PathBuf>,
+    is_drawn: bool,
+    colours: Option<bool>,
+    every: u64,
+    range: Option<(f32, f32)>,
+    lines: usize,
+    columns: usize,
+}
+
+impl Component for WaterfallSink {
+    fn describe() -> ComponentSpec {
+        let size_max = WATERFALL_SIZE_MAX as i64;
+        let limit = |name: &str, summary: &str| {
+            PropertySpec::float(name, 0.0, summary).range(-1000.0, 1000.0).unit("dB")
+        };
+        let summary = "Draws spectra over time: to the terminal, and as a PNG file at the end.";
+        ComponentSpec::new("waterfall-sink", summary)
+            .input("in", PortTypes::of::<f32>(), "rows of levels in dB, as `fft` sends them")
+            .property(PropertySpec::path("path", "PNG file to write; none: no file"))
+            .property(PropertySpec::boolean(
+                "terminal",
+                true,
+                "whether to draw to standard output; with --quiet it does not",
+            ))
+            .property(PropertySpec::choice(
+                "colour",
+                &["auto", "always", "never"],
+                "auto",
+                "whether the terminal gets colours; auto: if it is one, and NO_COLOR is not set",
+            ))
+            .property(
+                PropertySpec::integer("every", 1, 1, i64::MAX, "draws one of so many rows to the terminal")
+                    .unit("rows"),
+            )
+            .property(limit("low", "level of the darkest colour; low = high = 0: chosen from the levels"))
+            .property(limit("high", "level of the brightest colour"))
+            .property(PropertySpec::integer(
+                "lines",
+                1024,
+                2,
+                size_max,
+                "most lines of the picture; a line of a longer run stands for several rows",
+            ))
+            .property(PropertySpec::integer(
+                "columns",
+                1024,
+                2,
+                size_max,
+                "most columns of the picture; a column of a longer row stands for several bins",
+            ))
+            .validated(can_be_made::<Self>)
+    }
+
+    fn new(properties: &Properties) -> Result<Self> {
+        let path = properties.path("path");
+        if let Some(path) = &path {
+            output_file::check(path)?;
+        }
+        let (low, high) = (properties.float("low") as f32, properties.float("high") as f32);
+        if low > high || low == high && low != 0.0 {
+            let message = format!("`high` is {high} dB; it must be above `low`, {low} dB");
+            let invalid = InvalidProperties::new(message).property("high");
+            return Err(invalid.remedy("raise `high`, or leave both out").into());
+        }
+        let number = |name| usize::try_from(properties.count(name)).unwrap_or(usize::MAX);
+        Ok(Self {
+            path,
+            is_drawn: properties.boolean("terminal"),
+            colours: match properties.text("colour") {
+                "always" => Some(true),
+                "never" => Some(false),
+                _ => None,
+            },
+            every: properties.count("every"),
+            range: (low < high).then_some((low, high)),
+            lines: number("lines"),
+            columns: number("columns"),
+        })
+    }
+
+    fn run(self, mut ports: Ports) -> Result<()> {
+        let input = ports.input::<f32>("in")?;
+        let screen = Screen { is_open: self.is_drawn && !ports.is_quiet(), is_all: self.path.is_none() };
+        let mut terminal = Terminal { screen, painter: Painter::new(self.colours, self.range) };
+        let mut drawing = Drawing {
+            waterfall: Waterfall::new(self.columns, self.lines),
+            stream: Arc::default(),
+            row: Vec::new(),
+            skip: 0,
+        };
+        let received = drawing.receive(input, self.every, &mut terminal);
+        // Also when the waveform is stopped: the user wants the picture up to then.
+        let finished = match (&self.path, &received) {
+            (Some(path), Ok(()) | Err(Error::Stopped)) => {
+                let written = drawing.waterfall.write_png(path, &drawing.stream, self.range);
+                written.map_err(Error::failed).inspect(|()| {
+                    let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
+                    // For the user only; if printing fails, the file exists all the same.
+                    let _ = writeln!(std::io::stderr(), "wrote the waterfall to {}", path.display());
+                })
+            }
+            _ => Ok(()),
+        };
+        output_file::outcome(received, finished)
+    }
+}
+
+/// The rows so far.
+struct Drawing {
+    waterfall: Waterfall,
+    /// The stream of the first row.
+    stream: Arc<StreamInfo>,
+    /// The samples of the next row, as far as they are there.
+    row: Vec<f32>,
+    /// Samples to skip before it begins.
+    skip: usize,
+}
+
+impl Drawing {
+    fn receive(&mut self, mut input: Input<f32>, every: u64, terminal: &mut Terminal) -> Result<()> {
+        let mut tracker = StreamTracker::default();
+        let mut length = 0;
+        let mut rows = 0u64;
+        while let Some(packet) = input.receive()? {
+            let arrival = tracker.packet(&packet);
+            if arrival == Continuity::NewStream {
+                length = self.length(packet.stream())?;
+                if rows == 0 {
+                    self.stream = Arc::clone(packet.stream());
+                }
+                terminal.header(packet.stream())?;
+            }
+            if arrival != Continuity::Next {
+                self.row.clear();
+                let into = usize::try_from(packet.sample_index() % length as u64).unwrap_or(0);
+                self.skip = (length - into) % length;
+            }
+            let skipped = self.skip.min(packet.len());
+            self.skip -= skipped;
+            let mut index = packet.sample_index().saturating_add(skipped as u64);
+            let mut samples = &packet[skipped..];
+            while !samples.is_empty() {
+                let count = samples.len().min(length - self.row.len());
+                self.row.extend_from_slice(&samples[..count]);
+                (samples, index) = (&samples[count..], index.saturating_add(count as u64));
+                if self.row.len() == length {
+                    self.waterfall.add((index / length as u64).saturating_sub(1), &self.row);
+                    if rows.is_multiple_of(every) {
+                        terminal.row(&self.row)?;
+                    }
+                    rows += 1;
+                    self.row.clear();
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the length of the stream's rows.
+    fn length(&self, stream: &StreamInfo) -> Result<usize> {
+        let id = &stream.id;
+        match (stream.row_length, self.stream.row_length) {
+            (None | Some(0), _) => Err(Error::failed(format!(
+                "the stream `{id}` has no rows: put an `fft` before this component"
+            ))),
+            (Some(length), _) if length > ROW_MAX => Err(Error::failed(format!(
+                "the rows of the stream `{id}` have {length} samples, and may have {ROW_MAX}: use shorter ones"
+            ))),
+            (Some(length), Some(before)) if length != before => Err(Error::failed(format!(
+                "the rows of the stream `{id}` have {length} samples now, and had {before}: draw one stream"
+            ))),
+            (Some(length), _) => Ok(length as usize),
+        }
+    }
+}
+
+/// The drawing on standard output.
+struct Terminal {
+    screen: Screen,
+    painter: Painter,
+}
+
+impl Terminal {
+    fn header(&mut self, stream: &StreamInfo) -> Result<()> {
+        self.screen.print(header(stream, width()))
+    }
+
+    fn row(&mut self, levels: &[f32]) -> Result<()> {
+        if !self.screen.is_open {
+            return Ok(());
+        }
+        self.screen.print(self.painter.line(levels, width()))
+    }
+}
+
+fn width() -> usize {
+    terminal::width().unwrap_or(COLUMNS_DEFAULT).min(WATERFALL_SIZE_MAX)
+}
+
+/// Returns the line above a waterfall: the values at its ends.
+fn header(stream: &StreamInfo, width: usize) -> String {
+    let Some(axis) = stream.axes.first() else { return String::new() };
+    let centre = stream.center_frequency_hz.filter(|_| axis.unit == "Hz").unwrap_or(0.0);
+    let (from, to) = (axis.start + centre, axis.at(stream.row_length.unwrap_or(1).into()) + centre);
+    let largest = from.abs().max(to.abs());
+    let [left, right] =
+        [from, to].map(|value| with_unit(value, (to - from).abs() / 100.0, largest, &axis.unit));
+    let space = width.saturating_sub(left.chars().count() + right.chars().count()).max(1);
+    format!("{left}{}{right}\n", " ".repeat(space))
+}
+
+/// The levels of rows as characters.
+struct Painter {
+    colours: Colours,
+    range: Option<(f32, f32)>,
+    /// The range of the rows so far.
+    seen: Option<(f32, f32)>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Colours {
+    None,
+    /// The 256 colours of most terminals.
+    Palette,
+    /// Red, green and blue.
+    All,
+}
+
+impl Painter {
+    fn new(colours: Option<bool>, range: Option<(f32, f32)>) -> Self {
+        let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+        let is_coloured = colours.unwrap_or_else(|| !is_set("NO_COLOR") && std::io::stdout().is_terminal());
+        let is_full = std::env::var("COLORTERM").is_ok_and(|value| value == "truecolor" || value == "24bit");
+        let colours = match (is_coloured, is_full) {
+            (false, _) => Colours::None,
+            (true, false) => Colours::Palette,
+            (true, true) => Colours::All,
+        };
+        Self { colours, range, seen: None }
+    }
+
+    /// Returns a row as a line of so many columns.
+    fn line(&mut self, levels: &[f32], width: usize) -> String {
+        let cells: Vec<f32> = columns(levels, width).collect();
+        let range = self.range.unwrap_or_else(|| {
+            let (low, high) = chosen_range(&cells);
+            let seen =
+                self.seen.map_or((low, high), |(lowest, highest)| (low.min(lowest), high.max(highest)));
+            self.seen = Some(seen);
+            seen
+        });
+        let mut line = String::new();
+        let mut last = None;
+        for level in cells.iter().map(|level| part(*level, range)) {
+            let [r, g, b] = colour(level);
+            match self.colours {
+                Colours::None => {
+                    let shade = (level.clamp(0.0, 1.0) * SHADES.len() as f32) as usize;
+                    line.push(SHADES[shade.min(SHADES.len() - 1)]);
+                    continue;
+                }
+                _ if last == Some([r, g, b]) => {}
+                Colours::All => line += &format!("\x1b[48;2;{r};{g};{b}m"),
+                Colours::Palette => {
+                    let cube = |value: u8| u16::from(value) * 5 / 255;
+                    let number = 16 + 36 * cube(r) + 6 * cube(g) + cube(b);
+                    line += &format!("\x1b[48;5;{number}m");
+                }
+            }
+            last = Some([r, g, b]);
+            line.push(' ');
+        }
+        if self.colours != Colours::None {
+            line += "\x1b[0m";
+        }
+        line + "\n"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use stripline::Axis;
+    use stripline::component::Value;
+
+    use super::*;
+
+    #[test]
+    fn a_line_is_as_wide_as_the_terminal() {
+        let mut painter = Painter::new(Some(false), Some((-80.0, 0.0)));
+        let levels: Vec<f32> = (0..40).map(|bin| if bin == 20 { 0.0 } else { -80.0 }).collect();
+        for width in [20, 40, 100] {
+            let line = painter.line(&levels, width);
+            assert_eq!(line.trim_end_matches('\n').chars().count(), width);
+            assert_eq!(line.chars().position(|c| c == '█'), Some(width / 2));
+            assert!(!line.contains('\x1b'));
+        }
+        assert_eq!(painter.line(&[f32::NAN, -80.0, -40.0, 0.0], 4), "  ▒█\n");
+    }
+
+    #[test]
+    fn colours_are_set_where_they_change() {
+        for (colours, code) in [(Colours::All, "\x1b[48;2;253;231;37m"), (Colours::Palette, "\x1b[48;5;")] {
+            let mut painter = Painter { colours, range: Some((-80.0, 0.0)), seen: None };
+            let line = painter.line(&[-80.0, -80.0, 0.0, 0.0], 4);
+            assert_eq!(line.matches("\x1b[48").count(), 2, "{line:?}");
+            assert!(line.contains(code) && line.ends_with("\x1b[0m\n"), "{line:?}");
+        }
+    }
+
+    #[test]
+    fn the_range_grows_with_the_rows() {
+        let mut painter = Painter::new(Some(false), None);
+        painter.line(&[-50.0, -20.0], 2);
+        painter.line(&[-70.0, -30.0], 2);
+        assert_eq!(painter.seen, Some((-70.0, -20.0)));
+    }
+
+    #[test]
+    fn the_header_has_the_frequencies_at_the_ends() {
+        let axes = (Axis::new(-1e6, 1e3, "Hz"), Axis::new(0.0, 0.1, "s"));
+        let stream = StreamInfo::new("x").center_frequency_hz(100e6).rows(2000, axes.0, axes.1);
+        assert_eq!(header(&stream, 30), format!("99.00 MHz{}101.00 MHz\n", " ".repeat(11)));
+        assert_eq!(header(&StreamInfo::new("x"), 30), "");
+    }
+
+    #[test]
+    fn a_range_has_a_low_and_a_high_end() {
+        let made = |low: f64, high: f64| {
+            let values = [("low", low), ("high", high)].map(|(name, x)| (name.to_owned(), Value::Float(x)));
+            WaterfallSink::new(&Properties::new(&WaterfallSink::describe(), values.into()).unwrap())
+        };
+        assert!(made(-5.0, -5.0).is_err_and(|error| error.to_string().contains("above `low`")));
+        assert_eq!(made(-90.0, 0.0).unwrap().range, Some((-90.0, 0.0)));
+        assert_eq!(made(0.0, 0.0).unwrap().range, None);
+    }
+}

@@ -1,0 +1,278 @@
+//! Streams aligned by their sample indexes.
+
+/// Several streams. Their samples with the same indexes are taken together.
+///
+/// An index that one stream lacks (a gap) is skipped in all of them. A stream that starts anew with
+/// a lower index goes on at the place that the others have reached.
+///
+/// ```
+/// use stripline_components::dsp::Aligner;
+///
+/// let mut streams = Aligner::<i16>::new(2);
+/// streams.push(0, 10, &[1, 2, 3]);
+/// assert_eq!(streams.wants(), Some(1));
+/// streams.push(1, 11, &[7, 8]);
+/// assert_eq!(streams.align(), Some((11, 2)));
+/// assert_eq!((&streams.samples(0)[..2], streams.samples(1)), (&[2, 3][..], &[7, 8][..]));
+/// streams.consume(2);
+/// assert_eq!(streams.wants(), Some(0));
+/// ```
+#[derive(Debug, Clone)]
+pub struct Aligner<T> {
+    streams: Vec<AlignedStream<T>>,
+    /// Elements of a sample.
+    unit: usize,
+    /// Samples that are taken together, from a multiple of this number on.
+    block: usize,
+    /// Whether the others go on without a stream that has ended.
+    outlasts: bool,
+    /// The index behind the last samples that were taken.
+    next: u64,
+}
+
+/// The samples of one stream that have not been taken.
+#[derive(Debug, Clone)]
+struct AlignedStream<T> {
+    samples: Vec<T>,
+    /// Elements taken.
+    used: usize,
+    /// The aligned index of the first sample that is not taken.
+    index: u64,
+    /// Added to the stream's own indexes, after it has started anew.
+    offset: u64,
+    /// The stream's own index behind its last sample.
+    next: u64,
+    ended: bool,
+}
+
+impl<T: Copy> Aligner<T> {
+    /// Creates so many streams. Nothing follows after the end of the first one that ends.
+    pub fn new(streams: usize) -> Self {
+        let empty =
+            AlignedStream { samples: Vec::new(), used: 0, index: 0, offset: 0, next: 0, ended: false };
+        Self { streams: vec![empty; streams], unit: 1, block: 1, outlasts: false, next: 0 }
+    }
+
+    /// Sets that each sample is so many elements, at least one.
+    ///
+    /// ```
+    /// let mut streams = stripline_components::dsp::Aligner::<u8>::new(1).units(2);
+    /// streams.push(0, 5, &[1, 2, 3, 4]);
+    /// assert_eq!(streams.align(), Some((5, 2)));
+    /// ```
+    #[must_use]
+    pub fn units(mut self, elements: usize) -> Self {
+        self.unit = elements.max(1);
+        self
+    }
+
+    /// Lets samples be taken in blocks of so many, from a multiple of this number on.
+    ///
+    /// ```
+    /// let mut streams = stripline_components::dsp::Aligner::<u8>::new(1).blocks(4);
+    /// streams.push(0, 2, &[0; 9]);
+    /// assert_eq!(streams.align(), Some((4, 4)));
+    /// ```
+    #[must_use]
+    pub fn blocks(mut self, samples: usize) -> Self {
+        self.block = samples.max(1);
+        self
+    }
+
+    /// Lets the streams go on without those that have ended, up to the end of the last one.
+    ///
+    /// ```
+    /// let mut streams = stripline_components::dsp::Aligner::<u8>::new(2).outlasting();
+    /// streams.end(1);
+    /// streams.push(0, 0, &[1]);
+    /// assert_eq!(streams.align(), Some((0, 1)));
+    /// assert!(streams.samples(1).is_empty());
+    /// ```
+    #[must_use]
+    pub fn outlasting(mut self) -> Self {
+        self.outlasts = true;
+        self
+    }
+
+    /// Returns a stream with samples to be [pushed](Self::push); `None` if there are samples to
+    /// take, or if the streams are over.
+    pub fn wants(&self) -> Option<usize> {
+        let is_over = self.is_over();
+        self.streams.iter().position(|stream| !is_over && !stream.ended && !self.has_block(stream))
+    }
+
+    /// Returns whether nothing follows any more.
+    pub fn is_over(&self) -> bool {
+        let mut ended = self.streams.iter().map(|stream| stream.ended && !self.has_block(stream));
+        if self.outlasts { ended.all(|ended| ended) } else { ended.any(|ended| ended) }
+    }
+
+    /// Adds the next samples of a stream, with the index of the first. Returns the index at which
+    /// they are aligned.
+    pub fn push(&mut self, stream: usize, index: u64, samples: &[T]) -> u64 {
+        let stream = &mut self.streams[stream];
+        if index < stream.next {
+            stream.offset = self.next.wrapping_sub(index);
+        }
+        if index != stream.next || stream.used == stream.samples.len() {
+            stream.samples.clear();
+            stream.used = 0;
+            stream.index = index.wrapping_add(stream.offset);
+        }
+        stream.next = index.saturating_add((samples.len() / self.unit) as u64);
+        stream.samples.drain(..stream.used);
+        stream.used = 0;
+        stream.samples.extend_from_slice(samples);
+        index.wrapping_add(stream.offset)
+    }
+
+    /// Ends a stream.
+    pub fn end(&mut self, stream: usize) {
+        self.streams[stream].ended = true;
+    }
+
+    /// Skips what not all streams have. Returns the index and the number of the samples that can be
+    /// taken now.
+    pub fn align(&mut self) -> Option<(u64, usize)> {
+        if self.wants().is_some() || self.is_over() {
+            return None;
+        }
+        let (unit, block) = (self.unit, self.block as u64);
+        let start = self.filled().map(|stream| stream.index).max()?;
+        let start = start.checked_next_multiple_of(block)?;
+        for stream in &mut self.streams {
+            let missing = start.saturating_sub(stream.index);
+            stream.skip(usize::try_from(missing).unwrap_or(usize::MAX), unit);
+        }
+        // The skipped samples may have been all of a stream.
+        if self.wants().is_some() || self.is_over() {
+            return None;
+        }
+        let count = self.filled().map(|stream| stream.rest().len() / unit).min()?;
+        Some((start, count - count % self.block))
+    }
+
+    /// Returns the samples of a stream that have not been taken: none of one that has ended.
+    pub fn samples(&self, stream: usize) -> &[T] {
+        self.streams[stream].rest()
+    }
+
+    /// Takes so many samples off all streams.
+    pub fn consume(&mut self, samples: usize) {
+        for stream in &mut self.streams {
+            stream.skip(samples, self.unit);
+        }
+        self.next = self.streams.iter().map(|stream| stream.index).max().unwrap_or(0);
+    }
+
+    fn has_block(&self, stream: &AlignedStream<T>) -> bool {
+        stream.rest().len() >= self.block.saturating_mul(self.unit)
+    }
+
+    fn filled(&self) -> impl Iterator<Item = &AlignedStream<T>> {
+        self.streams.iter().filter(|stream| self.has_block(stream))
+    }
+}
+
+impl<T> AlignedStream<T> {
+    fn rest(&self) -> &[T] {
+        &self.samples[self.used..]
+    }
+
+    fn skip(&mut self, samples: usize, unit: usize) {
+        let count = samples.min(self.rest().len() / unit);
+        self.used += count * unit;
+        self.index = self.index.wrapping_add(count as u64);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    type Packets = Vec<(u64, Vec<u32>)>;
+
+    /// Takes all that can be aligned. Returns the samples of every stream by their indexes.
+    fn aligned(mut aligner: Aligner<u32>, streams: &[Packets]) -> Vec<(u64, Vec<u32>)> {
+        let mut rest: Vec<_> = streams.iter().map(|packets| packets.iter()).collect();
+        let mut out = Vec::new();
+        while !aligner.is_over() {
+            if let Some(stream) = aligner.wants() {
+                match rest[stream].next() {
+                    Some((index, samples)) => drop(aligner.push(stream, *index, samples)),
+                    None => aligner.end(stream),
+                }
+            } else if let Some((index, count)) = aligner.align() {
+                for n in 0..count {
+                    let of_all = (0..streams.len()).filter_map(|stream| aligner.samples(stream).get(n));
+                    out.push((index + n as u64, of_all.copied().collect()));
+                }
+                aligner.consume(count);
+            }
+        }
+        out
+    }
+
+    #[test]
+    fn a_stream_that_starts_anew_goes_on_where_the_others_are() {
+        let steady = vec![(100, vec![1; 4]), (104, vec![1; 4])];
+        let restarted = vec![(100, vec![2; 4]), (0, vec![3; 4])];
+        let out = aligned(Aligner::new(2), &[steady, restarted]);
+        let expected: Vec<_> =
+            (100..104).map(|n| (n, vec![1, 2])).chain((104..108).map(|n| (n, vec![1, 3]))).collect();
+        assert_eq!(out, expected);
+    }
+
+    /// Returns streams with gaps: packets of a length, each after so many missing samples.
+    fn packets() -> impl Strategy<Value = Packets> {
+        prop::collection::vec((0u64..4, 0usize..9), 0..12).prop_map(|parts| {
+            let mut index = 0;
+            parts
+                .into_iter()
+                .map(|(missing, length)| {
+                    let first = index + missing;
+                    index = first + length as u64;
+                    (first, (first..index).map(|n| (n * n % 31) as u32).collect())
+                })
+                .collect()
+        })
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(256))]
+
+        #[test]
+        fn blocks_that_all_streams_have_are_taken(
+            streams in prop::collection::vec(packets(), 1..4),
+            block in 1u64..4,
+        ) {
+            let mut found: BTreeMap<u64, Vec<u32>> = BTreeMap::new();
+            for (first, samples) in streams.iter().flatten() {
+                for (n, x) in samples.iter().enumerate() {
+                    found.entry(first + n as u64).or_default().push(*x);
+                }
+            }
+            let is_full = |index: u64| found.get(&index).is_some_and(|of_all| of_all.len() == streams.len());
+            let last = found.keys().last().copied().unwrap_or(0);
+            let blocks = (0..=last / block).filter(|n| (n * block..(n + 1) * block).all(is_full));
+            let expected: Vec<_> =
+                blocks.flat_map(|n| n * block..(n + 1) * block).map(|index| (index, found[&index].clone())).collect();
+            let aligner = Aligner::new(streams.len()).blocks(block as usize);
+            prop_assert_eq!(aligned(aligner, &streams), expected);
+        }
+
+        #[test]
+        fn streams_that_outlast_others_end_with_the_last(length in 1usize..20, more in 0usize..20) {
+            let ones = |count: usize| (0..count).map(|n| (n as u64, vec![1])).collect::<Packets>();
+            let out = aligned(Aligner::new(2).outlasting(), &[ones(length), ones(length + more)]);
+            let expected: Vec<_> = (0..length + more)
+                .map(|n| (n as u64, vec![1; if n < length { 2 } else { 1 }]))
+                .collect();
+            prop_assert_eq!(out, expected);
+        }
+    }
+}
