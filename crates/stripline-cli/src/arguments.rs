@@ -181,7 +181,7 @@ pub(crate) struct OverrideArguments {
     Ctrl-C stops the sources first, so that packets in transit still arrive (exit code 0). A second Ctrl-C \
     ends everything at once (exit code 1).")]
 pub(crate) struct RunArguments {
-    /// The waveform file (TOML), or a waveform that is built in: adsb, fm, radio
+    /// The waveform file (TOML), or a waveform that is built in: adsb, fm, radio, spectrum
     #[arg(required_unless_present = "json")]
     pub file: Option<PathBuf>,
 

@@ -3,10 +3,11 @@
 use std::path::Path;
 
 /// Their names and texts. They need no file, no component of one's own and no other process.
-const ALL: [(&str, &str); 3] = [
+const ALL: [(&str, &str); 4] = [
     ("adsb", include_str!("../../../waveforms/adsb.toml")),
     ("fm", include_str!("../../../waveforms/fm.toml")),
     ("radio", include_str!("../../../waveforms/radio.toml")),
+    ("spectrum", include_str!("../../../waveforms/spectrum.toml")),
 ];
 
 /// Returns the text of the waveform of that name. A file of that name comes first, and one that

@@ -83,13 +83,13 @@ fn waveforms_are_built_in() {
         let text = |bytes| String::from_utf8(bytes).unwrap();
         Run { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
     };
-    for name in ["adsb", "fm", "radio"] {
+    for name in ["adsb", "fm", "radio", "spectrum"] {
         assert!(run_there(&["check", name]).stdout.starts_with(&format!("{name}: ok: ")));
     }
     let ran = run_there(&["run", "adsb", "--set", "source.duration_s=0.5"]);
     ran.says(0, &[]);
     assert!(ran.stdout.contains("adsb ended after"), "{}", ran.stdout);
-    run_there(&["run", "adbs"]).says(2, &["adbs", "built into the command: adsb, fm, radio"]);
+    run_there(&["run", "adbs"]).says(2, &["adbs", "built into the command: adsb, fm, radio, spectrum"]);
     // A file of that name comes first.
     std::fs::write(folder.path().join("adsb"), "[waveform]\nname = 'mine'").unwrap();
     run_there(&["run", "adsb"]).says(2, &["adsb"]);
