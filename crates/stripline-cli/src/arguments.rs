@@ -6,6 +6,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use stripline_waveform::control::Setting;
 
 use crate::data::arguments::{EchoArguments, HzArguments, RecordArguments, ReplayArguments};
+use crate::web::arguments::WebArguments;
 
 /// Low-loss links between radio components.
 #[derive(Debug, Parser)]
@@ -83,6 +84,8 @@ pub(crate) enum Command {
     Record(RecordArguments),
     /// Publish recordings on topics again
     Replay(ReplayArguments),
+    /// Show running waveforms on a page in the browser, and serve metrics
+    Web(WebArguments),
     /// Print the JSON schema of a kind of file, for editors
     Schema(SchemaArguments),
     /// Print the completions of a shell
