@@ -24,7 +24,8 @@ use crate::web::arguments::WebArguments;
         stripline links                                       live ports, and which waits for which\n  \
         stripline services                                    servers of calls, and their operations\n  \
         stripline set fm demodulator.deviation=5e3            change a property of a running waveform\n  \
-        stripline echo fm demodulator.out                     look at what a port sends\n\n\
+        stripline echo fm demodulator.out                     look at what a port sends\n  \
+        stripline web fm                                      see it in the browser: graph, latency, spectrum\n\n\
         Exit codes: 0 clean end, 1 failure while running, 2 wrong usage or waveform file."
 )]
 pub(crate) struct Arguments {

@@ -18,8 +18,6 @@ use tempfile::TempDir;
 
 /// The names of the browser.
 const BROWSERS: [&str; 4] = ["chromium-headless-shell", "chromium", "chromium-browser", "google-chrome"];
-/// The variable with a file for a picture of the page.
-const PICTURE: &str = "STRIPLINE_WEB_PICTURE";
 
 /// A browser that is driven over pipes (the DevTools protocol), and killed when dropped.
 struct Browser {
@@ -34,7 +32,7 @@ struct Browser {
 }
 
 impl Browser {
-    fn start(is_dark: bool) -> Self {
+    fn start() -> Self {
         let is_there = |name: &&str| Command::new(name).arg("--version").output().is_ok();
         let name = BROWSERS.into_iter().find(is_there).unwrap_or_else(|| {
             panic!(
@@ -60,9 +58,6 @@ impl Browser {
         for domain in ["Page", "Runtime", "Log", "Network"] {
             this.call(&format!("{domain}.enable"), json!({}));
         }
-        let scheme = if is_dark { "dark" } else { "light" };
-        let features = json!([{ "name": "prefers-color-scheme", "value": scheme }]);
-        this.call("Emulation.setEmulatedMedia", json!({ "features": features }));
         this
     }
 
@@ -115,12 +110,6 @@ impl Browser {
         let size = json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": false });
         self.call("Emulation.setDeviceMetricsOverride", size);
     }
-
-    fn picture(&mut self) -> Vec<u8> {
-        let picture =
-            self.call("Page.captureScreenshot", json!({ "format": "png", "captureBeyondViewport": false }));
-        from_base64(picture["data"].as_str().unwrap())
-    }
 }
 
 impl Drop for Browser {
@@ -128,24 +117,6 @@ impl Drop for Browser {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
-}
-
-fn from_base64(text: &str) -> Vec<u8> {
-    let value = |letter: u8| match letter {
-        b'A'..=b'Z' => letter - b'A',
-        b'a'..=b'z' => letter - b'a' + 26,
-        b'0'..=b'9' => letter - b'0' + 52,
-        b'+' => 62,
-        _ => 63,
-    };
-    let letters: Vec<u8> = text.bytes().filter(|letter| *letter != b'=').map(value).collect();
-    letters
-        .chunks(4)
-        .flat_map(|four| {
-            let all = four.iter().fold(0u32, |all, six| all << 6 | u32::from(*six)) << (6 * (4 - four.len()));
-            all.to_be_bytes()[1..four.len()].to_vec()
-        })
-        .collect()
 }
 
 /// Writes a simulated station and its receiver, in real time.
@@ -194,7 +165,7 @@ fn the_page_shows_graph_spectrum_latency_and_properties() {
     let file = station();
     let running = file.start(&[], 6);
     let page = Page::start(&[&file.name]);
-    let mut browser = Browser::start(std::env::var_os("STRIPLINE_WEB_DARK").is_some());
+    let mut browser = Browser::start();
     browser.size(1280, 1180);
     browser.call("Page.navigate", json!({ "url": page.url }));
 
@@ -253,15 +224,6 @@ fn the_page_shows_graph_spectrum_latency_and_properties() {
         "document.getElementById('spectrum-text').textContent.startsWith('audio.out, f32')",
     );
 
-    if let Some(path) = std::env::var_os(PICTURE) {
-        browser.value("document.querySelector('#graph .edge').dispatchEvent(new Event('click'))");
-        browser.value(&set("75e3"));
-        let many = "Number(document.getElementById('spectrum').dataset.spectra) > 150";
-        browser.wait_until("there is a waterfall", many);
-        let picture = browser.picture();
-        std::fs::write(path, picture).unwrap();
-    }
-
     // Nothing comes from elsewhere, and nothing failed on the page.
     let own = format!("http://127.0.0.1:{}/", page.port);
     for event in browser.events_of(&["Network.requestWillBeSent"]) {
@@ -284,7 +246,7 @@ fn the_page_shows_graph_spectrum_latency_and_properties() {
 #[test]
 fn a_page_without_the_token_shows_nothing() {
     let page = Page::start(&[]);
-    let mut browser = Browser::start(false);
+    let mut browser = Browser::start();
     let url = format!("http://127.0.0.1:{}/", page.port);
     browser.call("Page.navigate", json!({ "url": url }));
     browser

@@ -38,7 +38,7 @@ function badge(id, text, kind) {
   at(id).className = `badge ${kind}`;
 }
 
-// Shows the options of a list, without a change of what the user sees open.
+// Shows the options of a list. One that is open stays open if they are the same.
 function options(id, list, value) {
   const select = at(id);
   const shape = JSON.stringify(list);
@@ -186,5 +186,7 @@ at("waveform").addEventListener("change", (event) => {
 at("connection").addEventListener("change", (event) => chooseConnection(event.target.value));
 at("port").addEventListener("change", (event) => choosePort(event.target.value));
 at("component").addEventListener("change", (event) => chooseComponent(event.target.value));
+// A page that is not seen takes nothing from the waveform.
+document.addEventListener("visibilitychange", () => (document.hidden ? source.close() : connect()));
 setInterval(showProperties, 1000);
 connect();

@@ -6,8 +6,7 @@ use clap::Args;
 #[command(after_help = "Examples:\n  \
     stripline web                    every running waveform of this user\n  \
     stripline web radio              the waveform `radio`\n  \
-    stripline web radio --port 8080  on a port that stays the same, for Prometheus\n  \
-    stripline web radio --open       and open the page in the browser\n\n\
+    stripline web radio --port 8080  on a port that stays the same, for Prometheus\n\n\
     The page shows the graph with rates and fill levels, latencies over time, the spectrum of a port, and properties \
     to change. It is served on 127.0.0.1 only, to requests with the token of the printed address. Each start has a \
     new token, unless STRIPLINE_WEB_TOKEN has one (32 hexadecimal digits). /metrics has the same figures for \
@@ -25,8 +24,4 @@ pub(crate) struct WebArguments {
     /// The port of the page; 0 lets the system choose
     #[arg(long, value_name = "PORT", default_value_t = 0)]
     pub port: u16,
-
-    /// Open the page with `xdg-open`
-    #[arg(long)]
-    pub open: bool,
 }

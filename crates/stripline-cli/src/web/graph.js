@@ -3,7 +3,9 @@
 import { bytes, count, rate } from "./plots.js";
 
 const SVG = "http://www.w3.org/2000/svg";
-const NODE = { width: 168, height: 52, gapX: 190, gapY: 34 };
+const NODE = { width: 140, height: 52, gapY: 42 };
+// The space between two columns: as the width allows, within these.
+const GAP = { least: 100, most: 200 };
 const MARGIN = 12;
 
 // Creates an element of the picture.
@@ -101,13 +103,16 @@ export class Graph {
     const columns = columnsOf(names, edges);
     const rows = Math.max(1, ...columns.map((column) => column.length));
     const height = 2 * MARGIN + rows * NODE.height + (rows - 1) * NODE.gapY + 20;
-    const width = 2 * MARGIN + columns.length * NODE.width + Math.max(columns.length - 1, 0) * NODE.gapX;
+    const gaps = Math.max(columns.length - 1, 0);
+    const free = this.holder.clientWidth - 2 * MARGIN - columns.length * NODE.width;
+    const gap = Math.max(GAP.least, Math.min(GAP.most, Math.floor(free / Math.max(gaps, 1))));
+    const width = 2 * MARGIN + columns.length * NODE.width + gaps * gap;
     const svg = element("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "group", "aria-label": "graph" });
     const places = new Map();
     columns.forEach((column, index) => {
       const its = column.length * NODE.height + (column.length - 1) * NODE.gapY;
       column.forEach((name, row) => {
-        const x = MARGIN + index * (NODE.width + NODE.gapX);
+        const x = MARGIN + index * (NODE.width + gap);
         places.set(name, { x, y: (height - its) / 2 + row * (NODE.height + NODE.gapY) });
       });
     });
@@ -128,8 +133,8 @@ export class Graph {
       element("title", {}),
       element("rect", { width: NODE.width, height: NODE.height, rx: 8 }),
       element("circle", { cx: 15, cy: 19, r: 4.5 }),
-      element("text", { x: 27, y: 23 }, short(name, 18)),
-      element("text", { x: 27, y: 40, class: "type" }, short(type, 24)),
+      element("text", { x: 27, y: 23 }, short(name, 14)),
+      element("text", { x: 27, y: 40, class: "type" }, short(type, 18)),
     );
     act(group, () => this.onComponent(name));
     this.nodes.set(name, group);
@@ -149,7 +154,10 @@ export class Graph {
     const path = back || shift
       ? `M${x1} ${y1} C${x1 + bend} ${low} ${x2 - bend} ${low} ${x2} ${y2}`
       : `M${x1} ${y1} C${x1 + bend} ${y1} ${x2 - bend} ${y2} ${x2} ${y2}`;
-    const [x, y] = [(x1 + x2) / 2, back || shift ? (y1 + y2) / 8 + low * 0.75 : (y1 + y2) / 2];
+    // On the curve; behind its middle, where those from one port are apart.
+    const [x, y] = back || shift
+      ? [(x1 + x2) / 2, (y1 + y2) / 8 + low * 0.75]
+      : [x1 + (x2 - x1) * (y1 === y2 ? 0.5 : 0.59), y1 + (y2 - y1) * 0.68];
     const group = element("g", { class: "edge", tabindex: 0, role: "button" });
     const first = element("text", { x, y: y - 16 });
     const second = element("text", { x, y: y + 17, class: "sub" });

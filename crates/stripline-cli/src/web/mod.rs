@@ -12,7 +12,6 @@ mod server;
 mod spectrum;
 
 use std::net::{Ipv4Addr, TcpListener};
-use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use stripline_waveform::control::{ControlClient, ControlError};
@@ -42,7 +41,7 @@ pub(crate) fn web(arguments: &WebArguments) -> Exit {
 }
 
 fn start(arguments: &WebArguments) -> Result<Exit, (Exit, String)> {
-    let WebArguments { waveform, pid, port, open } = arguments;
+    let WebArguments { waveform, pid, port } = arguments;
     let only = match (waveform, pid) {
         (Some(name), pid) => Some(Selection { name: name.clone(), pid: *pid }),
         (None, Some(_)) => {
@@ -68,9 +67,6 @@ fn start(arguments: &WebArguments) -> Result<Exit, (Exit, String)> {
     complain!(
         "the page is at the address above, for programs of this machine with its token; Ctrl-C ends it"
     );
-    if *open {
-        show(&url);
-    }
     server::serve(&listener, &site, || interrupt.is_set());
     Ok(Exit::Clean)
 }
@@ -82,17 +78,6 @@ fn listen(port: u16) -> Result<TcpListener, String> {
     })?;
     listener.set_nonblocking(true).map_err(|error| error.to_string())?;
     Ok(listener)
-}
-
-/// Opens the address in the browser; without one, the printed address remains.
-fn show(url: &str) {
-    let mut browser = Command::new("xdg-open");
-    browser.arg(url).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    match browser.spawn() {
-        // Waits for its end, so that no zombie remains.
-        Ok(mut child) => drop(std::thread::spawn(move || child.wait())),
-        Err(error) => complain!("warning: cannot run xdg-open: {error}; open the address yourself"),
-    }
 }
 
 fn exit_of(error: &ControlError) -> Exit {

@@ -159,11 +159,16 @@ export class SpectrumPlot {
     this.drawWaterfall();
   }
 
-  // Returns frequency and unit at a share of the width; null: the sample rate is unknown.
+  // Returns the frequency at a share of the width as text; a share of the sample rate, if that is
+  // unknown. There are as many digits as a quarter of the width needs.
   frequency(share) {
     const { sample_rate_hz: hz, center_frequency_hz: center, is_complex: isComplex } = this.spectrum ?? {};
-    if (!hz) return `${Number(((isComplex ? share - 0.5 : share / 2)).toFixed(3))} fs`;
-    return quantity((center ?? 0) + (isComplex ? (share - 0.5) * hz : (share * hz) / 2), "Hz");
+    if (!hz) return `${Number((isComplex ? share - 0.5 : share / 2).toFixed(3))} fs`;
+    const [low, span] = isComplex ? [(center ?? 0) - hz / 2, hz] : [center ?? 0, hz / 2];
+    const largest = Math.max(Math.abs(low), Math.abs(low + span));
+    const [size, unit] = [[1e9, "GHz"], [1e6, "MHz"], [1e3, "kHz"]].find(([size]) => largest >= size) ?? [1, "Hz"];
+    const digits = Math.max(0, Math.min(9, 1 - Math.floor(Math.log10(span / 4 / size))));
+    return `${Number(((low + share * span) / size).toFixed(digits))} ${unit}`;
   }
 
   drawLevels() {

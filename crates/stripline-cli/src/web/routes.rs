@@ -30,7 +30,7 @@ const SET_TIME: Duration = Duration::from_secs(5);
 /// How old the state in the metrics may be.
 const METRICS_AGE: Duration = Duration::from_millis(500);
 
-/// What all clients of the server share.
+/// The state that all clients of the server share.
 pub(super) struct Site {
     pub access: Access,
     pub model: Model,

@@ -57,7 +57,7 @@ pub(super) fn serve(listener: &TcpListener, site: &Arc<Site>, is_over: impl Fn()
             let place = PlaceGuard { table: its, number };
             serve_one(stream, &site, &place);
         };
-        let thread = std::thread::Builder::new().name("web-client".into()).stack_size(STACK_BYTES);
+        let thread = std::thread::Builder::new().name("stripline-web".into()).stack_size(STACK_BYTES);
         if thread.spawn(serve).is_err() {
             table.remove(number);
         }

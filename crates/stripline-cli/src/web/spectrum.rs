@@ -23,7 +23,7 @@ const SAMPLES_MAX: usize = 4096;
 const SAMPLES_MIN: usize = 64;
 /// Values sent to the page; each is the largest of those that it stands for.
 const BINS_MAX: usize = 512;
-/// What no power is shown as, in decibels.
+/// The level of no power at all, in decibels.
 const FLOOR_DB: f32 = -200.0;
 /// Spectra at a time, of all pages.
 const SPECTRA_MAX: usize = 16;
@@ -31,7 +31,7 @@ const SPECTRA_MAX: usize = 16;
 /// The number of spectra at work.
 static SPECTRA: AtomicUsize = AtomicUsize::new(0);
 
-/// What the page shows of a port.
+/// The spectrum of a port, as the page gets it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub(super) struct Spectrum {
     /// The sending port.
@@ -45,7 +45,7 @@ pub(super) struct Spectrum {
     pub levels_db: Vec<f32>,
     /// Counts the spectra: the same number is the same spectrum.
     pub number: u64,
-    /// The reason that there is none, or no further one.
+    /// The reason that no spectrum, or no further one, can be shown.
     pub problem: Option<String>,
 }
 
@@ -78,7 +78,7 @@ impl SpectrumView {
                 shared.fail(problem);
             }
         };
-        if std::thread::Builder::new().name("web-spectrum".into()).spawn(work).is_err() {
+        if std::thread::Builder::new().name("stripline-fft".into()).spawn(work).is_err() {
             SPECTRA.fetch_sub(1, Ordering::Relaxed);
             view.shared.fail("cannot start a thread".into());
         }
@@ -98,7 +98,7 @@ impl Drop for SpectrumView {
     }
 }
 
-/// Gives the place of a spectrum back.
+/// The place of a spectrum, until it is dropped.
 struct SpectrumCount;
 
 impl Drop for SpectrumCount {

@@ -9,7 +9,7 @@ use rustix::process::Signal;
 use super::waveform::File;
 use super::{PATIENCE, send, stripline};
 
-/// The page, whose server is killed when dropped.
+/// The page; its server is killed when dropped.
 pub struct Page {
     child: Child,
     pub port: u16,
