@@ -43,6 +43,13 @@ impl Page {
         self.child.id()
     }
 
+    /// Returns the number of threads that serve clients.
+    pub fn clients(&self) -> usize {
+        let threads = std::fs::read_dir(format!("/proc/{}/task", self.pid())).unwrap();
+        let names = threads.filter_map(|it| std::fs::read_to_string(it.ok()?.path().join("comm")).ok());
+        names.filter(|name| name.trim_end() == "stripline-web").count()
+    }
+
     pub fn cookie(&self) -> String {
         format!("stripline-{}", self.port)
     }
