@@ -152,7 +152,7 @@ fn clients_that_stop_reading_delay_no_other_and_are_closed() {
     let running = file.start(&[], 3);
     let page = Page::start(&[&file.name]);
     // All places but one, which has to be served all the time.
-    let mut events = Events::new(page.open_events(&file, None));
+    let events = RefCell::new(Events::new(page.open_events(&file, None)));
     let port = |number| (number % 16 == 0).then_some("tone.out");
     let stuck: Vec<TcpStream> = (1..CLIENTS_MAX)
         .map(|number| {
@@ -172,7 +172,6 @@ fn clients_that_stop_reading_delay_no_other_and_are_closed() {
         // What is not read fills the kernel's buffers soon.
         rustix::net::sockopt::set_socket_recv_buffer_size(stream, 4096).unwrap();
     }
-    let events = RefCell::new(events);
     wait_until("those that do not read are closed", || {
         drop(events.borrow_mut().next());
         page.clients() < CLIENTS_MAX / 2
