@@ -6,6 +6,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use stripline_waveform::control::Setting;
 
 use crate::data::arguments::{EchoArguments, HzArguments, RecordArguments, ReplayArguments};
+use crate::web::arguments::WebArguments;
 
 /// Low-loss links between radio components.
 #[derive(Debug, Parser)]
@@ -23,7 +24,8 @@ use crate::data::arguments::{EchoArguments, HzArguments, RecordArguments, Replay
         stripline links                                       live ports, and which waits for which\n  \
         stripline services                                    servers of calls, and their operations\n  \
         stripline set fm demodulator.deviation=5e3            change a property of a running waveform\n  \
-        stripline echo fm demodulator.out                     look at what a port sends\n\n\
+        stripline echo fm demodulator.out                     look at what a port sends\n  \
+        stripline web fm                                      see it in the browser: graph, latency, spectrum\n\n\
         Exit codes: 0 clean end, 1 failure while running, 2 wrong usage or waveform file."
 )]
 pub(crate) struct Arguments {
@@ -83,6 +85,8 @@ pub(crate) enum Command {
     Record(RecordArguments),
     /// Publish recordings on topics again
     Replay(ReplayArguments),
+    /// Show running waveforms on a page in the browser, and serve metrics
+    Web(WebArguments),
     /// Print the JSON schema of a kind of file, for editors
     Schema(SchemaArguments),
     /// Print the completions of a shell

@@ -24,6 +24,7 @@ mod services;
 mod show;
 mod table;
 mod terminal;
+mod web;
 
 use std::process::ExitCode;
 
@@ -89,6 +90,7 @@ fn main() -> ExitCode {
         Command::Hz(arguments) => data::hz(&arguments),
         Command::Record(arguments) => data::record(&arguments),
         Command::Replay(arguments) => data::replay(&arguments),
+        Command::Web(arguments) => web::web(&arguments),
         Command::Schema(arguments) => generate::schema(&arguments),
         Command::Completions(arguments) => generate::completions(&arguments),
         Command::Man(arguments) => generate::man(&arguments),

@@ -24,11 +24,11 @@ const TEXT_MAX: usize = 300;
 
 /// Ctrl-C and the like: the command then ends in order.
 #[derive(Clone, Default)]
-struct Interrupt(Arc<AtomicBool>);
+pub(crate) struct Interrupt(Arc<AtomicBool>);
 
 impl Interrupt {
     /// Takes over the signals.
-    fn catch() -> io::Result<Self> {
+    pub(crate) fn catch() -> io::Result<Self> {
         let this = Self::default();
         for signal in [SIGINT, SIGTERM, SIGHUP] {
             // A second signal ends the process at once.
@@ -38,7 +38,7 @@ impl Interrupt {
         Ok(this)
     }
 
-    fn is_set(&self) -> bool {
+    pub(crate) fn is_set(&self) -> bool {
         // Relaxed: it stands for itself.
         self.0.load(Ordering::Relaxed)
     }

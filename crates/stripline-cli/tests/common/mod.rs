@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each test file uses its own part")]
 #![allow(clippy::unwrap_used, reason = "test code outside of test functions")]
 
+pub mod page;
 pub mod pty;
 pub mod waveform;
 

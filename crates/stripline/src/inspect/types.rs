@@ -270,4 +270,8 @@ pub struct Connection {
     /// under scope `server` or `target`, and with [`Flow`](crate::terms::Flow) other than
     /// `transport`.
     pub queued: Option<u64>,
+    /// The measured packets by their latency, from send to receive: pairs of the shortest
+    /// nanoseconds of a bucket and its packets, in order. There are four buckets for each power of
+    /// two, and empty ones are left out.
+    pub latency: Vec<(u64, u64)>,
 }

@@ -89,6 +89,7 @@ impl ConnectionView {
                 .as_ref()
                 .and_then(Weak::upgrade)
                 .map(|queue_probe| queue_probe.packets() as u64),
+            latency: self.options.stats.coarse_latency(),
         }
     }
 }

@@ -81,6 +81,12 @@ impl ConnectionStats {
         }
     }
 
+    /// Returns the latencies now, in four buckets for each power of two: few enough to be sent ten
+    /// times a second.
+    pub(crate) fn coarse_latency(&self) -> Vec<(u64, u64)> {
+        coarse(&self.latency.pairs())
+    }
+
     /// Returns counters and times now.
     pub(crate) fn report(&self, connection: &str) -> FullReport {
         FullReport {
@@ -90,6 +96,21 @@ impl ConnectionStats {
             service: RawLatencies(self.service.pairs()),
         }
     }
+}
+
+/// Sums up the counts of ordered pairs that begin with the same three bits. Their shortest time
+/// stands for them.
+fn coarse(pairs: &[(u64, u64)]) -> Vec<(u64, u64)> {
+    let mut buckets: Vec<(u64, u64)> = Vec::new();
+    for (ns, count) in pairs {
+        let low_bits = ns.max(&1).ilog2().saturating_sub(2);
+        let start = ns >> low_bits << low_bits;
+        match buckets.last_mut() {
+            Some(last) if last.0 == start => last.1 = last.1.saturating_add(*count),
+            _ => buckets.push((start, *count)),
+        }
+    }
+    buckets
 }
 
 /// Adds without a locked instruction: only one thread writes. A sender may claim any gap: a full
@@ -242,6 +263,16 @@ pub struct LatencyReport {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn coarse_buckets_keep_the_count_and_begin_with_their_shortest_time() {
+        let pairs = [(1, 1), (4, 2), (5, 1), (1_000, 3), (1_023, 4), (1_024, 5), (1_279, 6), (1_280, 7)];
+        assert_eq!(coarse(&pairs), [(1, 1), (4, 2), (5, 1), (896, 7), (1_024, 11), (1_280, 7)]);
+        assert_eq!(coarse(&[(u64::MAX, u64::MAX)]), [(7 << 61, u64::MAX)]);
+        let stats = ConnectionStats::default();
+        (0..3).for_each(|_| stats.arrival(1_000, 2_000, 2_000));
+        assert_eq!(stats.coarse_latency(), [(896, 3)]);
+    }
 
     #[test]
     fn percentiles_need_samples() {

@@ -1,0 +1,192 @@
+//! Which requests are served: those with the token, to this machine's own names, from the page.
+
+use super::request::Request;
+
+/// Bytes of a token.
+const TOKEN_BYTES: usize = 16;
+/// The variable that may have a token.
+const TOKEN_VARIABLE: &str = "STRIPLINE_WEB_TOKEN";
+
+/// The rules of one server.
+pub(super) struct Access {
+    token: String,
+    port: u16,
+}
+
+/// The result of a check.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Admission {
+    /// The request is served.
+    Served,
+    /// The token was in the query of the page: it becomes a cookie.
+    SetCookie,
+    /// The reason of a refusal.
+    Refused(&'static str),
+}
+
+impl Access {
+    /// Creates the rules with the token of the environment, or a new one of the system.
+    ///
+    /// # Errors
+    /// A sentence: the environment's token has another form, or there are no random numbers.
+    pub(super) fn new(port: u16) -> Result<Self, String> {
+        let token = match std::env::var(TOKEN_VARIABLE) {
+            Ok(token) if is_token(&token) => token,
+            Ok(_) => {
+                let digits = 2 * TOKEN_BYTES;
+                return Err(format!(
+                    "{TOKEN_VARIABLE} is not {digits} hexadecimal digits in lower case; `openssl rand -hex {TOKEN_BYTES}` \
+                     prints some"
+                ));
+            }
+            Err(std::env::VarError::NotPresent) => new_token()?,
+            Err(error) => return Err(format!("{TOKEN_VARIABLE}: {error}")),
+        };
+        Ok(Self { token, port })
+    }
+
+    /// Returns the address of the page, with the token.
+    pub(super) fn url(&self) -> String {
+        format!("http://127.0.0.1:{}/?token={}", self.port, self.token)
+    }
+
+    /// Returns the token.
+    pub(super) fn token(&self) -> &str {
+        &self.token
+    }
+
+    /// Returns the cookie's name. Cookies are shared by all ports of a host.
+    pub(super) fn cookie(&self) -> String {
+        format!("stripline-{}", self.port)
+    }
+
+    /// Checks a request. Nothing of it is used before.
+    pub(super) fn check(&self, request: &Request) -> Admission {
+        use Admission::{Refused, Served, SetCookie};
+        // Another site's name may lead to this address (DNS rebinding).
+        let Some(host) = request.field("host").filter(|host| self.is_own(host)) else {
+            return Refused("the Host is not that of this page; use the printed address");
+        };
+        let origin = request.field("origin");
+        let is_foreign = |origin: &str| origin.strip_prefix("http://") != Some(host);
+        if origin.is_some_and(is_foreign) || origin.is_none() && request.method != "GET" {
+            return Refused("the request is not from this page");
+        }
+        if request.field("sec-fetch-site").is_some_and(|site| !matches!(site, "same-origin" | "none"))
+            && request.path != "/"
+        {
+            return Refused("the request is from another site");
+        }
+        if request.parameter("token").is_some_and(|token| self.is_right(token)) {
+            let is_page = request.path == "/" && request.method == "GET";
+            return if is_page { SetCookie } else { Served };
+        }
+        let bearer = request.field("authorization").and_then(|field| field.strip_prefix("Bearer "));
+        if bearer.is_some_and(|token| self.is_right(token)) || self.has_cookie(request) {
+            return Served;
+        }
+        Refused("the token is missing or wrong; open the address that `stripline web` printed")
+    }
+
+    fn is_own(&self, host: &str) -> bool {
+        let name = host.strip_suffix(&format!(":{}", self.port));
+        // Browsers leave out the port 80.
+        let name = name.or_else(|| Some(host).filter(|_| self.port == 80));
+        matches!(name, Some("127.0.0.1" | "localhost" | "[::1]"))
+    }
+
+    fn has_cookie(&self, request: &Request) -> bool {
+        let name = self.cookie();
+        let cookies = request.field("cookie").unwrap_or_default().split(';');
+        let mut values = cookies.filter_map(|cookie| cookie.trim().split_once('='));
+        values.any(|(known, value)| known == name && self.is_right(value))
+    }
+
+    /// Compares with the token in a time that does not depend on where they differ.
+    fn is_right(&self, other: &str) -> bool {
+        let (own, other) = (self.token.as_bytes(), other.as_bytes());
+        let difference = own.iter().zip(other).fold(0, |all, (a, b)| std::hint::black_box(all | (a ^ b)));
+        own.len() == other.len() && difference == 0
+    }
+}
+
+fn is_token(text: &str) -> bool {
+    text.len() == 2 * TOKEN_BYTES && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+}
+
+fn new_token() -> Result<String, String> {
+    let mut bytes = [0; TOKEN_BYTES];
+    getrandom::fill(&mut bytes).map_err(|error| format!("no random numbers for a token: {error}"))?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Admission::{Refused, Served, SetCookie};
+    use super::*;
+
+    const TOKEN: &str = "00112233445566778899aabbccddeeff";
+
+    fn check(head: &str) -> Admission {
+        let access = Access { token: TOKEN.into(), port: 8080 };
+        access.check(&Request::of(&format!("{head}\r\n\r\n")))
+    }
+
+    #[test]
+    fn only_the_token_opens_the_page() {
+        let get =
+            |path: &str, fields: &str| check(&format!("GET {path} HTTP/1.1\r\nHost: localhost:8080{fields}"));
+        assert_eq!(get(&format!("/?token={TOKEN}"), ""), SetCookie);
+        assert_eq!(get(&format!("/metrics?token={TOKEN}"), ""), Served);
+        assert_eq!(get("/metrics", &format!("\r\nAuthorization: Bearer {TOKEN}")), Served);
+        assert_eq!(get("/", &format!("\r\nCookie: a=b; stripline-8080={TOKEN}")), Served);
+        let other = TOKEN.replace("ff", "fe");
+        for (path, fields) in [
+            ("/".to_string(), String::new()),
+            ("/?token=".into(), String::new()),
+            (format!("/?token={other}"), String::new()),
+            (format!("/?token={TOKEN}0"), String::new()),
+            (format!("/?token={}", &TOKEN[1..]), String::new()),
+            ("/".into(), format!("\r\nCookie: stripline-8081={TOKEN}")),
+            ("/".into(), format!("\r\nCookie: stripline-8080={other}")),
+            ("/metrics".into(), format!("\r\nAuthorization: Bearer {other}")),
+            ("/metrics".into(), format!("\r\nAuthorization: Basic {TOKEN}")),
+        ] {
+            assert!(matches!(get(&path, &fields), Refused(why) if why.contains("token")), "{path} {fields}");
+        }
+    }
+
+    #[test]
+    fn other_hosts_and_origins_are_refused() {
+        let with = |method: &str, fields: &str| {
+            check(&format!("{method} /api/set?token={TOKEN} HTTP/1.1\r\n{fields}"))
+        };
+        for host in ["evil.example:8080", "127.0.0.1", "localhost:8081", "127.0.0.1:8080.evil.example", ""] {
+            let host = format!("Host: {host}");
+            assert!(matches!(with("GET", &host), Refused(why) if why.contains("Host")), "{host}");
+        }
+        assert!(matches!(check(&format!("GET /?token={TOKEN} HTTP/1.1")), Refused(_)));
+        let own = "Host: 127.0.0.1:8080";
+        assert_eq!(with("GET", own), Served);
+        assert_eq!(with("POST", &format!("{own}\r\nOrigin: http://127.0.0.1:8080")), Served);
+        for fields in [
+            "",
+            "\r\nOrigin: null",
+            "\r\nOrigin: http://evil.example",
+            "\r\nOrigin: https://127.0.0.1:8080",
+            "\r\nOrigin: http://127.0.0.1:8081",
+            "\r\nOrigin: http://localhost:8080",
+            "\r\nOrigin: http://127.0.0.1:8080\r\nSec-Fetch-Site: cross-site",
+        ] {
+            assert!(matches!(with("POST", &format!("{own}{fields}")), Refused(_)), "{fields}");
+        }
+        assert!(matches!(with("GET", &format!("{own}\r\nOrigin: http://evil.example")), Refused(_)));
+    }
+
+    #[test]
+    fn tokens_have_128_bits_and_differ() {
+        let (one, other) = (new_token().unwrap(), new_token().unwrap());
+        assert!(is_token(&one) && is_token(&other) && one != other);
+        assert!(!is_token("00112233445566778899AABBCCDDEEFF") && !is_token("0011"));
+    }
+}

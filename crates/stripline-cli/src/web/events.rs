@@ -1,0 +1,108 @@
+//! The stream of events of a page: the state, ten times a second at most.
+
+use std::io::{self, Write};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+use stripline_waveform::control::{ControlError, RunningWaveform};
+
+use super::model::{ConnectionState, Selection, Snapshot};
+use super::request::Request;
+use super::response::{Response, start_events};
+use super::routes::{Site, selection};
+use super::spectrum::{Spectrum, SpectrumView};
+
+/// The shortest time between two events.
+const INTERVAL: Duration = Duration::from_millis(100);
+/// How old the state of an event may be: pages share one sample.
+const AGE_MAX: Duration = Duration::from_millis(90);
+
+/// One event.
+#[derive(Debug, Serialize)]
+struct Event<'a> {
+    /// Milliseconds since the start of the server.
+    at_ms: u64,
+    /// The name that the page is limited to.
+    only: Option<&'a str>,
+    waveforms: &'a [RunningWaveform],
+    /// The connections of the waveform that the page shows.
+    connections: Vec<&'a ConnectionState>,
+    problems: &'a [String],
+    /// The spectrum, if it is new.
+    spectrum: Option<&'a Spectrum>,
+}
+
+/// Sends events until the client or the server ends.
+pub(super) fn send(site: &Site, request: &Request, mut stream: &TcpStream) -> io::Result<()> {
+    let which = match selection(request) {
+        Ok(which) => which,
+        Err(problem) => return Response::error(400, problem).send(stream),
+    };
+    let view = match (request.parameter("port"), &which) {
+        (None, _) => None,
+        (Some(port), Some(which)) => match open(site, which, port) {
+            Ok(view) => Some(view),
+            Err(problem) => return Response::error(400, &problem).send(stream),
+        },
+        (Some(_), None) => return Response::error(400, "a port needs its waveform").send(stream),
+    };
+    start_events(stream)?;
+    let mut shown = Spectrum::default();
+    while !site.is_over() {
+        let snapshot = site.model.snapshot(AGE_MAX);
+        let latest = view.as_ref().map(SpectrumView::latest).filter(|latest| *latest != shown);
+        let now = Instant::now();
+        let at_ms = u64::try_from(now.duration_since(site.started).as_millis()).unwrap_or(u64::MAX);
+        let event = Event {
+            at_ms,
+            only: site.model.only(),
+            waveforms: &snapshot.waveforms,
+            connections: connections_of(&snapshot, which.as_ref()),
+            problems: &snapshot.problems,
+            spectrum: latest.as_ref(),
+        };
+        // A client that reads nothing is closed by the time limit of a write.
+        stream.write_all(format!("data: {}\n\n", serde_json::to_string(&event)?).as_bytes())?;
+        if let Some(latest) = latest {
+            shown = latest;
+        }
+        std::thread::sleep(INTERVAL.saturating_sub(now.elapsed()));
+    }
+    Ok(())
+}
+
+fn open(site: &Site, which: &Selection, port: &str) -> Result<SpectrumView, String> {
+    let (component, port) = port.split_once('.').ok_or("a port is COMPONENT.PORT")?;
+    let client = site.model.client(which).map_err(|error: ControlError| error.to_string())?;
+    Ok(SpectrumView::open(client, component.into(), port.into()))
+}
+
+/// Returns the connections of the chosen waveform; of one name, those of the first.
+fn connections_of<'s>(snapshot: &'s Snapshot, which: Option<&Selection>) -> Vec<&'s ConnectionState> {
+    let Some(which) = which else { return Vec::new() };
+    let is_chosen =
+        |it: &&RunningWaveform| it.name == which.name && which.pid.is_none_or(|pid| pid == it.pid);
+    let chosen = snapshot.waveforms.iter().find(is_chosen).map(|waveform| waveform.pid);
+    snapshot.connections.iter().filter(|it| Some(it.launcher) == chosen).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::model::example;
+    use super::*;
+
+    #[test]
+    fn a_page_gets_the_connections_of_its_waveform() {
+        let snapshot = example();
+        let count = |name: &str, pid: Option<u32>| {
+            connections_of(&snapshot, Some(&Selection { name: name.into(), pid })).len()
+        };
+        let name = &snapshot.waveforms[0].name;
+        assert_eq!(
+            (count(name, None), count(name, Some(9)), count(name, Some(10)), count("x", None)),
+            (1, 1, 0, 0)
+        );
+        assert!(connections_of(&snapshot, None).is_empty());
+    }
+}

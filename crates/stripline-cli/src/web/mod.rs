@@ -1,0 +1,86 @@
+//! `stripline web`: a page that shows running waveforms, on the loopback interface.
+
+mod access;
+pub(crate) mod arguments;
+mod events;
+mod metrics;
+mod model;
+mod request;
+mod response;
+mod routes;
+mod server;
+mod spectrum;
+
+use std::net::{Ipv4Addr, TcpListener};
+use std::sync::Arc;
+
+use stripline_waveform::control::{ControlClient, ControlError};
+
+use crate::Exit;
+use crate::data::Interrupt;
+use crate::format::printable;
+use crate::show::{Printed, print_while_read};
+use access::Access;
+use arguments::WebArguments;
+use model::{Model, Selection};
+use routes::Site;
+
+/// The longest error in a line.
+const TEXT_MAX: usize = 1000;
+
+pub(crate) fn web(arguments: &WebArguments) -> Exit {
+    match start(arguments) {
+        Ok(exit) => exit,
+        Err((exit, problem)) => {
+            for line in problem.lines() {
+                complain!("error: {}", printable(line, TEXT_MAX));
+            }
+            exit
+        }
+    }
+}
+
+fn start(arguments: &WebArguments) -> Result<Exit, (Exit, String)> {
+    let WebArguments { waveform, pid, port } = arguments;
+    let only = match (waveform, pid) {
+        (Some(name), pid) => Some(Selection { name: name.clone(), pid: *pid }),
+        (None, Some(_)) => {
+            return Err((
+                Exit::Usage,
+                "--pid chooses among waveforms of one name; give the name, too".into(),
+            ));
+        }
+        (None, None) => None,
+    };
+    if let Some(Selection { name, pid }) = &only {
+        ControlClient::find(name, *pid).map_err(|error| (exit_of(&error), error.to_string()))?;
+    }
+    let interrupt = Interrupt::catch().map_err(|error| (Exit::Failure, error.to_string()))?;
+    let listener = listen(*port).map_err(|problem| (Exit::Failure, problem))?;
+    let port = listener.local_addr().map_err(|error| (Exit::Failure, error.to_string()))?.port();
+    let access = Access::new(port).map_err(|problem| (Exit::Usage, problem))?;
+    let url = access.url();
+    let site = Arc::new(Site::new(access, Model::new(only)));
+    if print_while_read(&format!("{url}\n")) == Printed::Failed {
+        return Ok(Exit::Failure);
+    }
+    complain!(
+        "the page is at the address above, for programs of this machine with its token; Ctrl-C ends it"
+    );
+    server::serve(&listener, &site, || interrupt.is_set());
+    Ok(Exit::Clean)
+}
+
+/// Listens on the loopback interface, and on no other.
+fn listen(port: u16) -> Result<TcpListener, String> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).map_err(|error| {
+        format!("cannot listen on 127.0.0.1:{port}: {error}; choose another --port, or leave it out")
+    })?;
+    listener.set_nonblocking(true).map_err(|error| error.to_string())?;
+    Ok(listener)
+}
+
+fn exit_of(error: &ControlError) -> Exit {
+    let is_name = matches!(error, ControlError::NoSuchWaveform { .. } | ControlError::Several { .. });
+    if is_name || error.is_wrong() { Exit::Usage } else { Exit::Failure }
+}

@@ -1,0 +1,115 @@
+//! Responses of HTTP/1.1. Each is the last on its connection.
+
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+use serde_json::json;
+
+/// A client that takes nothing for so long is closed.
+pub(super) const WRITE_TIME: Duration = Duration::from_secs(2);
+/// How long the rest of a request is read after a response: a connection that is closed with unread
+/// bytes would lose the response.
+const REST_TIME: Duration = Duration::from_millis(500);
+/// The most bytes of the rest.
+const REST_BYTES_MAX: usize = 4 << 20;
+
+/// Fields of every response. The page has everything from here, and is in no frame.
+const FIELDS: &str = "Content-Security-Policy: default-src 'self'; base-uri 'none'; form-action 'none'; \
+    frame-ancestors 'none'\r\n\
+    X-Content-Type-Options: nosniff\r\n\
+    X-Frame-Options: DENY\r\n\
+    Referrer-Policy: no-referrer\r\n\
+    Cross-Origin-Resource-Policy: same-origin\r\n\
+    Cache-Control: no-store\r\n\
+    Connection: close\r\n";
+
+/// A response with its body.
+#[derive(Debug)]
+pub(super) struct Response {
+    pub status: u16,
+    content_type: &'static str,
+    /// Further fields, each with its line end.
+    more: String,
+    pub body: Vec<u8>,
+}
+
+impl Response {
+    pub(super) fn text(status: u16, content_type: &'static str, body: impl Into<Vec<u8>>) -> Self {
+        Self { status, content_type, more: String::new(), body: body.into() }
+    }
+
+    pub(super) fn json(status: u16, value: &impl Serialize) -> Self {
+        // Plain text and numbers always serialise.
+        Self::text(status, "application/json", serde_json::to_vec(value).unwrap_or_default())
+    }
+
+    /// Returns an error with its sentence.
+    pub(super) fn error(status: u16, sentence: &str) -> Self {
+        Self::json(status, &json!({ "error": sentence }))
+    }
+
+    /// Returns the response that sets the cookie and leads to the page without the token.
+    pub(super) fn with_cookie(name: &str, token: &str) -> Self {
+        let more =
+            format!("Location: /\r\nSet-Cookie: {name}={token}; Path=/; HttpOnly; SameSite=Strict\r\n");
+        Self { status: 303, content_type: "text/plain", more, body: Vec::new() }
+    }
+
+    /// Writes the response, and closes the connection.
+    pub(super) fn send(&self, mut stream: &TcpStream) -> io::Result<()> {
+        stream.set_write_timeout(Some(WRITE_TIME))?;
+        let Self { status, content_type, more, body } = self;
+        let length = body.len();
+        let head = format!(
+            "HTTP/1.1 {status} {}\r\nContent-Type: {content_type}\r\nContent-Length: {length}\r\n{FIELDS}{more}\r\n",
+            reason(*status)
+        );
+        stream.write_all(&[head.as_bytes(), body].concat())?;
+        stream.shutdown(Shutdown::Write)?;
+        skip_rest(stream)
+    }
+}
+
+/// Writes the head of a response that goes on until one side ends it.
+pub(super) fn start_events(mut stream: &TcpStream) -> io::Result<()> {
+    stream.set_write_timeout(Some(WRITE_TIME))?;
+    stream.write_all(format!("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n{FIELDS}\r\n").as_bytes())
+}
+
+/// Reads what the client still sends, within limits.
+fn skip_rest(mut stream: &TcpStream) -> io::Result<()> {
+    let deadline = Instant::now() + REST_TIME;
+    let (mut piece, mut count) = ([0; 4096], 0);
+    while count < REST_BYTES_MAX {
+        let rest = deadline.saturating_duration_since(Instant::now());
+        if rest.is_zero() {
+            break;
+        }
+        stream.set_read_timeout(Some(rest))?;
+        match stream.read(&mut piece)? {
+            0 => break,
+            read => count += read,
+        }
+    }
+    Ok(())
+}
+
+fn reason(status: u16) -> &'static str {
+    match status {
+        200 => "OK",
+        303 => "See Other",
+        400 => "Bad Request",
+        403 => "Forbidden",
+        404 => "Not Found",
+        405 => "Method Not Allowed",
+        408 => "Request Timeout",
+        411 => "Length Required",
+        413 => "Content Too Large",
+        415 => "Unsupported Media Type",
+        431 => "Request Header Fields Too Large",
+        503 => "Service Unavailable",
+        _ => "Internal Server Error",
+    }
+}
