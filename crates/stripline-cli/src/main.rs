@@ -13,10 +13,13 @@ mod bench;
 mod control;
 mod experiment;
 mod format;
+mod line_file;
+mod log;
 mod ps;
 mod run;
 mod services;
 mod show;
+mod trace;
 
 use std::process::ExitCode;
 

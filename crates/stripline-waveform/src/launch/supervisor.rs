@@ -22,7 +22,7 @@ use super::connection_state::ConnectionState;
 use super::process::{ComponentProcess, exit_text};
 use super::report::{ComponentResult, ConnectionResult, Progress, RunReport};
 use super::signals::Signals;
-use super::{Observer, RunOptions};
+use super::{Observer, RunOptions, Step};
 use crate::control::{ControlService, RequestInbox};
 use crate::plan::{ComponentPlan, Placement, Program, Waveform};
 use requests::Requests;
@@ -222,8 +222,12 @@ impl<'a> Supervisor<'a> {
         let entry = &mut self.groups[group];
         entry.restart_at = None;
         entry.register_by = Some(Instant::now() + REGISTER_TIME);
-        match ComponentProcess::spawn(&entry.program, &names) {
-            Ok(process) => entry.process = Some(process),
+        match ComponentProcess::spawn(&entry.program, &names, &self.options.output) {
+            Ok(process) => {
+                let step = Step::Spawned { pid: process.pid() };
+                entry.process = Some(process);
+                self.observe_group(group, &step);
+            }
             Err(error) => {
                 self.mark_failed(group);
                 self.fail(format!("component {names}: {error}"));

@@ -6,6 +6,8 @@ use stripline::internal::PollSet;
 use stripline::internal::control::LauncherCommand;
 use stripline::terms::Overflow;
 
+use crate::launch::Step;
+
 use super::{ComponentProcess, ComponentState, FAILURE_TIME, Phase, Supervisor};
 
 impl Supervisor<'_> {
@@ -45,7 +47,11 @@ impl Supervisor<'_> {
     pub(super) fn stop(&mut self, index: usize) {
         let member = &self.members[index];
         let component = member.plan.name.clone();
-        self.order(member.group, &LauncherCommand::Stop { component });
+        let (group, runs) = (member.group, member.state.is_alive());
+        if runs {
+            self.observer.step(&component, &Step::Stopping);
+        }
+        self.order(group, &LauncherCommand::Stop { component });
     }
 
     pub(super) fn give_up_restarts(&mut self) {
@@ -139,13 +145,14 @@ impl Supervisor<'_> {
         let deadline = Instant::now() + FAILURE_TIME;
         for group in 0..self.groups.len() {
             let names = self.names(group);
-            while let Some(process) = &mut self.groups[group].process {
-                let exited = process.has_exited();
-                process.lines().iter().for_each(|line| self.observer.line(&names, line));
+            loop {
+                let process = self.groups[group].process.as_mut();
+                let exited = process.is_none_or(ComponentProcess::has_exited);
+                self.observe_lines(group, &names);
                 if exited {
                     self.groups[group].process = None;
-                    break;
                 }
+                let Some(process) = &self.groups[group].process else { break };
                 let mut poll_set = PollSet::default();
                 process.sleep_on(&mut poll_set);
                 if !poll_set.wait(Some(deadline)).unwrap_or(false) {

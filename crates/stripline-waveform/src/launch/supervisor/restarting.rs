@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::{ComponentState, Phase, RESTART_WINDOW, RESTARTS_MAX, Supervisor, exit_text};
+use crate::launch::Step;
 use crate::plan::Restart;
 
 impl Supervisor<'_> {
@@ -19,6 +20,7 @@ impl Supervisor<'_> {
         }
         let restart = unfinished.all(|member| member.plan.restart == Restart::OnFailure);
         let how = process.exit.map_or_else(|| "ended".into(), exit_text);
+        self.observe_group(group, &Step::Exited(how.clone()));
         if restart && self.may_restart(group) {
             self.prepare_restart(group, &names, &how);
             return;
@@ -70,7 +72,9 @@ impl Supervisor<'_> {
         for (name, value) in entry.members.iter().flat_map(|index| &self.members[*index].set) {
             again.push_str(&format!(", with {name} = {value} as it was set"));
         }
+        let step = Step::Restarting { count: entry.restarts };
         self.observer.warning(names, &again);
+        self.observer.step(names, &step);
         for &index in &entry.members {
             let member = &mut self.members[index];
             for link in &mut self.connections {

@@ -7,6 +7,7 @@ use stripline::internal::SenderOptions;
 use stripline::internal::control::{Assignment, InputAssignment, LauncherCommand, OutputAssignment};
 
 use super::{ComponentState, ConnectionState, LaunchedComponent, Phase, Supervisor};
+use crate::launch::Step;
 use crate::plan::Restart;
 
 /// A connection is given up after this many failures in a row, a quarter of a second apart.
@@ -125,6 +126,7 @@ impl Supervisor<'_> {
                 let order = LauncherCommand::Start { component: member.plan.name.clone() };
                 self.order(member.group, &order);
                 self.members[index].state = ComponentState::Running;
+                self.observer.step(&self.members[index].plan.name, &Step::Running);
             }
         }
     }
