@@ -8,7 +8,7 @@ use std::fs::OpenOptions;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
-use common::{Run, Running, gain_example, repository, run, run_gain_description, stripline};
+use common::{Run, Running, gain_example, repository, run, run_gain_description, stripline, wait_until};
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -111,6 +111,9 @@ fn a_closed_or_full_pipe_does_not_stop_the_waveform() {
         let mut reader = Some(reader);
         if is_closed {
             drop(reader.take());
+            // A process that another test is about to start may still have a copy of the reader.
+            let has_no_reader = || OpenOptions::new().write(true).custom_flags(flags).open(&path).is_err();
+            wait_until("the pipe has no reader", has_no_reader);
         } else {
             // Nothing more fits into the pipe.
             let options = OpenOptions::new().write(true).custom_flags(flags).open(&path);
