@@ -173,7 +173,11 @@ pub(crate) struct OverrideArguments {
     stripline run waveforms/adsb.toml --set source.path=capture.bin --set sink.path=frames.avr\n  \
     stripline run waveforms/adsb.toml --transport inproc --placement threads\n  \
     stripline run waveforms/adsb.toml --json --output result.json\n  \
-    rtl_sdr -f 1090M -s 2000000 - | stripline run waveforms/adsb.toml --set source.path=-\n\n\
+    rtl_sdr -f 1090M -s 2000000 - | stripline run waveforms/adsb.toml --set source.path=-\n  \
+    stripline run waveforms/adsb.toml --log-file run.log --log-format json\n  \
+    stripline run waveforms/adsb.toml --trace run.json                      open it with ui.perfetto.dev\n  \
+    STRIPLINE_LOG=warn,stripline::node=debug stripline run waveforms/adsb.toml -v\n\n\
+    A component's lines on standard error begin with its name in brackets. docs/observing.md describes the log.\n\n\
     REORDERED counts packets that arrived after a later one, for example from a pool. A connection with `resequence` \
     still delivers them in sequence.\n\n\
     Exit codes: 0 it ended, or was stopped in order, 1 it failed, 2 wrong usage or waveform file.\n\n\
@@ -195,8 +199,53 @@ pub(crate) struct RunArguments {
     pub json: JsonArguments,
 
     /// Print neither progress nor table; only warnings and errors
-    #[arg(long, short)]
+    #[arg(long, short, conflicts_with = "verbose")]
     pub quiet: bool,
+
+    #[command(flatten)]
+    pub log: LogArguments,
+}
+
+/// The log of a run.
+#[derive(Args, Debug)]
+pub(crate) struct LogArguments {
+    /// Print the steps of each component, with times; twice: debug records, too
+    #[arg(long, short, action = clap::ArgAction::Count)]
+    pub verbose: u8,
+
+    /// Append the log to this file: from level info on, or as STRIPLINE_LOG and -v select
+    #[arg(long, value_name = "FILE")]
+    pub log_file: Option<PathBuf>,
+
+    /// The form of the log file
+    #[arg(long, value_enum, default_value_t = LogFormat::Text, requires = "log_file")]
+    pub log_format: LogFormat,
+
+    /// Write a trace of the run, which https://ui.perfetto.dev opens
+    #[arg(long, value_name = "FILE")]
+    pub trace: Option<PathBuf>,
+
+    /// The form of the components' standard output
+    #[arg(long, value_enum, default_value_t = OutputForm::Raw)]
+    pub stdout: OutputForm,
+}
+
+/// The form of a log file.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum LogFormat {
+    /// Time, level, target, component, message
+    Text,
+    /// One object a line, with the same as keys
+    Json,
+}
+
+/// The form of the components' standard output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum OutputForm {
+    /// As it is, byte by byte: right for samples
+    Raw,
+    /// Lines with the name of the component, also in the log file
+    Lines,
 }
 
 #[derive(Args, Debug)]

@@ -17,12 +17,15 @@ mod data;
 mod experiment;
 mod format;
 mod generate;
+mod line_file;
+mod log;
 mod ps;
 mod run;
 mod services;
 mod show;
 mod table;
 mod terminal;
+mod trace;
 
 use std::process::ExitCode;
 
