@@ -21,6 +21,7 @@ use crate::data::arguments::{EchoArguments, HzArguments, RecordArguments, Replay
         stripline bench ladder --quick                        the speed of links on this machine\n  \
         stripline bench experiments/e1-messaging.toml         pipelines compared with ideal and published figures\n  \
         stripline links                                       live ports, and which waits for which\n  \
+        stripline top                                         a live view of a running waveform\n  \
         stripline services                                    servers of calls, and their operations\n  \
         stripline set fm demodulator.deviation=5e3            change a property of a running waveform\n  \
         stripline echo fm demodulator.out                     look at what a port sends\n\n\
@@ -60,6 +61,8 @@ pub(crate) enum Command {
     /// waiting ports
     #[command(name = "links", visible_alias = "ps")]
     Links(PsArguments),
+    /// Show a running waveform live in the terminal, and change its properties
+    Top(TopArguments),
     /// List the servers of calls in a domain, with their operations
     Services(ServicesArguments),
     /// Call an operation of a service, with JSON
@@ -458,6 +461,31 @@ pub(crate) struct Which {
     pub pid: Option<u32>,
 }
 
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  \
+    stripline top                     the only running waveform\n  \
+    stripline top radio               this one of several\n  \
+    stripline top radio --every 1     once a second\n\n\
+    Keys: up and down select a property; left (or -) and right (or +) change it; Enter begins a value to type, and \
+    sets it; Esc discards it; PgUp and PgDn scroll; q or Ctrl-C quits.\n\n\
+    CPU is of one processor. LAG has the packets that wait, and the most that may; on sockets, bytes in the kernel. \
+    LATENCY is the mean of the last second from send to receive, and LATENCIES its course. docs/observing.md \
+    describes all. Without a terminal: `stripline links --watch --json`.\n\n\
+    Exit codes: 0 quit, or the waveform has ended, 1 its launcher does not answer, 2 no such waveform, or no terminal.")]
+pub(crate) struct TopArguments {
+    /// The waveform's name, as `stripline waveforms` lists it; may be left out if only one is
+    /// running
+    pub waveform: Option<String>,
+
+    /// The launcher's process number, in place of the name or to choose among waveforms of one name
+    #[arg(long, value_name = "NUMBER")]
+    pub pid: Option<u32>,
+
+    /// Time between two readings of all figures, 0.1 or more
+    #[arg(long, value_name = "SECONDS", value_parser = interval, default_value = "0.25", allow_negative_numbers = true)]
+    pub every: f64,
+}
+
 /// The destination of a result as JSON.
 #[derive(Args, Debug)]
 pub(crate) struct JsonArguments {
@@ -674,6 +702,14 @@ pub(crate) fn seconds(text: &str) -> Result<f64, String> {
         Ok(seconds) if (0.001..=1e9).contains(&seconds) => Ok(seconds),
         Ok(_) => Err("it must be from 0.001 to 1e9 seconds".into()),
         Err(_) => Err("it must be a number of seconds without a unit, as in 2.5".into()),
+    }
+}
+
+/// Parses a time between readings, which is long enough not to disturb a waveform.
+fn interval(text: &str) -> Result<f64, String> {
+    match seconds(text) {
+        Ok(seconds) if seconds < 0.1 => Err("it must be 0.1 seconds or more".into()),
+        other => other,
     }
 }
 

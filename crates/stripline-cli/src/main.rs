@@ -25,6 +25,7 @@ mod services;
 mod show;
 mod table;
 mod terminal;
+mod top;
 mod trace;
 
 use std::process::ExitCode;
@@ -80,6 +81,7 @@ fn main() -> ExitCode {
         Command::Components(arguments) => show::components(&arguments, &registry),
         Command::Transports(arguments) => show::transports(&arguments),
         Command::Links(arguments) => ps::ps(&arguments),
+        Command::Top(arguments) => top::top(&arguments),
         Command::Call(arguments) => call::call(&arguments),
         Command::Services(arguments) => services::services(&arguments),
         Command::Waveforms(arguments) => control::ls(&arguments),
