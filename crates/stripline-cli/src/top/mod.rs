@@ -9,7 +9,8 @@ use std::collections::BTreeMap;
 use std::io::{self, IsTerminal};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -48,8 +49,8 @@ enum End {
     Quit,
     /// The waveform has ended.
     Waveform,
-    /// The thread that takes snapshots has ended.
-    NoNews,
+    /// Another thread has ended by a panic, which has printed its message.
+    Panic,
 }
 
 pub(crate) fn top(arguments: &TopArguments) -> Exit {
@@ -76,16 +77,17 @@ pub(crate) fn top(arguments: &TopArguments) -> Exit {
     let outcomes = news.clone();
     let model = Model::new(client.name());
     let name = printable(client.name(), 60);
-    std::thread::spawn(move || read_until_end(&asked, every, &news));
-    std::thread::spawn(move || set_until_end(&client, &requests, &outcomes));
-    let shown = RawTerminal::open().and_then(|mut raw| show(&mut raw, model, &received, &settings, &ended));
+    let threads = [
+        std::thread::spawn(move || read_until_end(&asked, every, &news)),
+        std::thread::spawn(move || set_until_end(&client, &requests, &outcomes)),
+    ];
+    let has_failed = || threads.iter().any(JoinHandle::is_finished);
+    let shown = RawTerminal::open()
+        .and_then(|mut raw| show(&mut raw, model, (&received, &settings), &ended, &has_failed));
     match shown {
         Ok(End::Quit) => Exit::Clean,
         Ok(End::Waveform) => print(&format!("{name} has ended\n")),
-        Ok(End::NoNews) => {
-            complain!("error: the figures of {name} cannot be read any more");
-            Exit::Failure
-        }
+        Ok(End::Panic) => Exit::Failure,
         Err(error) => {
             complain!("error: the terminal does not work: {error}");
             Exit::Failure
@@ -153,22 +155,25 @@ fn find(arguments: &TopArguments) -> Result<ControlClient, Exit> {
 fn show(
     raw: &mut RawTerminal,
     mut model: Model,
-    news: &Receiver<News>,
-    settings: &Sender<Setting>,
+    (news, settings): (&Receiver<News>, &Sender<Setting>),
     ended: &AtomicBool,
+    has_failed: &dyn Fn() -> bool,
 ) -> io::Result<End> {
     let is_coloured = terminal::is_stdout_coloured();
     loop {
-        loop {
-            match news.try_recv() {
-                Ok(News::Snapshot(snapshot)) => model.add(*snapshot),
-                Ok(News::Trouble(problem)) => model.trouble(&problem),
-                Ok(News::Outcome(count, outcome)) => model.outcome(count, outcome),
-                Ok(News::Record(text)) => model.record(&text),
-                Ok(News::Ended) => return Ok(End::Waveform),
-                Err(TryRecvError::Empty) => break,
-                Err(TryRecvError::Disconnected) => return Ok(End::NoNews),
+        // A thread that has ended in order has sent the reason before.
+        let failed = has_failed();
+        for new in news.try_iter() {
+            match new {
+                News::Snapshot(snapshot) => model.add(*snapshot),
+                News::Trouble(problem) => model.trouble(&problem),
+                News::Outcome(count, outcome) => model.outcome(count, outcome),
+                News::Record(text) => model.record(&text),
+                News::Ended => return Ok(End::Waveform),
             }
+        }
+        if failed {
+            return Ok(End::Panic);
         }
         // Relaxed: the flag carries no other data.
         if ended.load(Ordering::Relaxed) {
