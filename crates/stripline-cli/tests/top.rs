@@ -10,7 +10,7 @@ use std::io::{Read, Write};
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
-use common::waveform::File;
+use common::waveform::{File, PLACEMENTS};
 use common::{PATIENCE, pty, run, send, stripline, wait_until};
 use rustix::process::Signal;
 use rustix::termios::{LocalModes, tcgetattr, tcsetwinsize};
@@ -155,22 +155,26 @@ fn keys_change_properties_and_quit() {
 
 #[test]
 fn rates_latencies_and_loads_are_shown() {
-    let file = File::radio();
-    let _running = file.start(&[], 3);
-    let mut view = View::of(&file);
-    view.wait("it has a latency and its course", |view| {
-        let line = view.line("tone.out -> filter.in").unwrap_or_default();
-        let words: Vec<&str> = line.split_whitespace().collect();
-        // From, arrow, to; rates with prefix and unit; losses, lag, latency with unit; its course.
-        let has_unit = words.iter().any(|word| ["ns", "µs", "ms", "s"].contains(word));
-        has_unit
-            && words.last().is_some_and(|course| course.contains(['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█']))
-    });
-    view.wait("the filter has a load", |view| {
-        view.line("fir-filter").is_some_and(|line| line.contains(" % ") && line.contains("running"))
-    });
-    view.press("q");
-    view.ends(0);
+    for (placement, processes) in PLACEMENTS {
+        let file = File::radio();
+        let _running = file.start(&["--placement", placement], processes);
+        let mut view = View::of(&file);
+        view.wait("it has a latency and its course", |view| {
+            let line = view.line("tone.out -> filter.in").unwrap_or_default();
+            let words: Vec<&str> = line.split_whitespace().collect();
+            // The latency is the only figure with the unit in a word of its own.
+            let has_unit = words.iter().any(|word| ["ns", "µs", "ms", "s"].contains(word));
+            has_unit
+                && words
+                    .last()
+                    .is_some_and(|course| course.contains(['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█']))
+        });
+        view.wait("the filter has a load", |view| {
+            view.line("fir-filter").is_some_and(|line| line.contains(" % ") && line.contains("running"))
+        });
+        view.press("q");
+        view.ends(0);
+    }
 }
 
 #[test]
