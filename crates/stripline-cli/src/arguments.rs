@@ -22,6 +22,7 @@ use crate::web::arguments::WebArguments;
         stripline bench ladder --quick                        the speed of links on this machine\n  \
         stripline bench experiments/e1-messaging.toml         pipelines compared with ideal and published figures\n  \
         stripline links                                       live ports, and which waits for which\n  \
+        stripline top                                         a live view of a running waveform\n  \
         stripline services                                    servers of calls, and their operations\n  \
         stripline set fm demodulator.deviation=5e3            change a property of a running waveform\n  \
         stripline echo fm demodulator.out                     look at what a port sends\n  \
@@ -62,6 +63,8 @@ pub(crate) enum Command {
     /// waiting ports
     #[command(name = "links", visible_alias = "ps")]
     Links(PsArguments),
+    /// Show a running waveform live in the terminal, and change its properties
+    Top(TopArguments),
     /// List the servers of calls in a domain, with their operations
     Services(ServicesArguments),
     /// Call an operation of a service, with JSON
@@ -178,7 +181,11 @@ pub(crate) struct OverrideArguments {
     stripline run waveforms/adsb.toml --set source.path=capture.bin --set sink.path=frames.avr\n  \
     stripline run waveforms/adsb.toml --transport inproc --placement threads\n  \
     stripline run waveforms/adsb.toml --json --output result.json\n  \
-    rtl_sdr -f 1090M -s 2000000 - | stripline run waveforms/adsb.toml --set source.path=-\n\n\
+    rtl_sdr -f 1090M -s 2000000 - | stripline run waveforms/adsb.toml --set source.path=-\n  \
+    stripline run waveforms/adsb.toml --log-file run.log --log-format json\n  \
+    stripline run waveforms/adsb.toml --trace run.json                      open it with ui.perfetto.dev\n  \
+    STRIPLINE_LOG=warn,stripline::node=debug stripline run waveforms/adsb.toml -v\n\n\
+    A component's lines on standard error begin with its name in brackets. docs/observing.md describes the log.\n\n\
     REORDERED counts packets that arrived after a later one, for example from a pool. A connection with `resequence` \
     still delivers them in sequence.\n\n\
     Exit codes: 0 it ended, or was stopped in order, 1 it failed, 2 wrong usage or waveform file.\n\n\
@@ -200,8 +207,53 @@ pub(crate) struct RunArguments {
     pub json: JsonArguments,
 
     /// Print neither progress nor table; only warnings and errors
-    #[arg(long, short)]
+    #[arg(long, short, conflicts_with = "verbose")]
     pub quiet: bool,
+
+    #[command(flatten)]
+    pub log: LogArguments,
+}
+
+/// The log of a run.
+#[derive(Args, Debug)]
+pub(crate) struct LogArguments {
+    /// Print the steps of each component, with times; twice: debug records, too
+    #[arg(long, short, action = clap::ArgAction::Count)]
+    pub verbose: u8,
+
+    /// Append the log to this file: from level info on, or as STRIPLINE_LOG and -v select
+    #[arg(long, value_name = "FILE")]
+    pub log_file: Option<PathBuf>,
+
+    /// The form of the log file
+    #[arg(long, value_enum, default_value_t = LogFormat::Text, requires = "log_file")]
+    pub log_format: LogFormat,
+
+    /// Write a trace of the run, which https://ui.perfetto.dev opens
+    #[arg(long, value_name = "FILE")]
+    pub trace: Option<PathBuf>,
+
+    /// The form of the components' standard output
+    #[arg(long, value_enum, default_value_t = OutputForm::Raw)]
+    pub stdout: OutputForm,
+}
+
+/// The form of a log file.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum LogFormat {
+    /// Time, level, target, component, message
+    Text,
+    /// One object a line, with the same as keys
+    Json,
+}
+
+/// The form of the components' standard output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum OutputForm {
+    /// As it is, byte by byte: right for samples
+    Raw,
+    /// Lines with the name of the component, also in the log file
+    Lines,
 }
 
 #[derive(Args, Debug)]
@@ -412,6 +464,31 @@ pub(crate) struct Which {
     /// The launcher's process number, in place of the name or to choose among waveforms of one name
     #[arg(long, value_name = "NUMBER")]
     pub pid: Option<u32>,
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  \
+    stripline top                     the only running waveform\n  \
+    stripline top radio               this one of several\n  \
+    stripline top radio --every 1     once a second\n\n\
+    Keys: up and down select a property; left (or -) and right (or +) change it; Enter begins a value to type, and \
+    sets it; Esc discards it; PgUp and PgDn scroll; q or Ctrl-C quits.\n\n\
+    CPU is of one processor. LAG has the packets that wait, and the most that may; on sockets, bytes in the kernel. \
+    LATENCY is the mean of the last second from send to receive, and LATENCIES its course. docs/observing.md \
+    describes all. Without a terminal: `stripline links --watch --json`.\n\n\
+    Exit codes: 0 quit, or the waveform has ended, 1 its launcher does not answer, 2 no such waveform, or no terminal.")]
+pub(crate) struct TopArguments {
+    /// The waveform's name, as `stripline waveforms` lists it; may be left out if only one is
+    /// running
+    pub waveform: Option<String>,
+
+    /// The launcher's process number, in place of the name or to choose among waveforms of one name
+    #[arg(long, value_name = "NUMBER")]
+    pub pid: Option<u32>,
+
+    /// Time between two readings of all figures, 0.1 or more
+    #[arg(long, value_name = "SECONDS", value_parser = interval, default_value = "0.25", allow_negative_numbers = true)]
+    pub every: f64,
 }
 
 /// The destination of a result as JSON.
@@ -630,6 +707,14 @@ pub(crate) fn seconds(text: &str) -> Result<f64, String> {
         Ok(seconds) if (0.001..=1e9).contains(&seconds) => Ok(seconds),
         Ok(_) => Err("it must be from 0.001 to 1e9 seconds".into()),
         Err(_) => Err("it must be a number of seconds without a unit, as in 2.5".into()),
+    }
+}
+
+/// Parses a time between readings, which is long enough not to disturb a waveform.
+fn interval(text: &str) -> Result<f64, String> {
+    match seconds(text) {
+        Ok(seconds) if seconds < 0.1 => Err("it must be 0.1 seconds or more".into()),
+        other => other,
     }
 }
 

@@ -316,7 +316,7 @@ pub(crate) fn new_value(name: &str, new: &NewValue) -> String {
 
 /// Finds the waveform. With `--pid`, its name may be left out: then the first argument belongs to
 /// the command, and is returned.
-fn find(which: &Which) -> Result<(ControlClient, Option<&str>), Exit> {
+pub(crate) fn find(which: &Which) -> Result<(ControlClient, Option<&str>), Exit> {
     let first = which.waveform.as_deref();
     let (name, rest) = match (which.pid, first) {
         (None, first) => (first.unwrap_or_default().to_string(), None),
@@ -344,7 +344,11 @@ fn find(which: &Which) -> Result<(ControlClient, Option<&str>), Exit> {
 }
 
 /// Returns the arguments of the command, with the first one that was no waveform's name.
-fn taken<'a>(first: Option<&'a str>, others: Vec<&'a str>, max: usize) -> Result<Vec<&'a str>, Exit> {
+pub(crate) fn taken<'a>(
+    first: Option<&'a str>,
+    others: Vec<&'a str>,
+    max: usize,
+) -> Result<Vec<&'a str>, Exit> {
     let all: Vec<&str> = first.into_iter().chain(others).collect();
     match (all.get(max), first) {
         (Some(_), Some(first)) => {
@@ -362,7 +366,7 @@ fn no_such_process(pid: u32) -> String {
     format!("no waveform of this user runs in process {pid}; `stripline waveforms` lists them")
 }
 
-fn report_error(error: &ControlError) -> Exit {
+pub(crate) fn report_error(error: &ControlError) -> Exit {
     for line in error.to_string().lines() {
         complain!("error: {}", printable(line, 1000));
     }
@@ -380,7 +384,7 @@ pub(crate) fn print_json(value: &impl Serialize) -> Exit {
     }
 }
 
-fn not_taken(change: &ComponentChange) -> String {
+pub(crate) fn not_taken(change: &ComponentChange) -> String {
     let values = change.values.iter().map(|(name, new)| {
         format!("{}.{name} = {}", change.component, printable(&new.value.to_string(), WORD_MAX))
     });
@@ -438,18 +442,12 @@ fn components(waveform: &RunningWaveform) -> String {
         .numbers(&["PID", "RESTARTS"])
         .droppable(&["PLACEMENT", "SELF-TESTS", "RESTARTS", "TYPE"]);
     for component in &waveform.components {
-        let tone = match &*component.state {
-            "failed" => Tone::Bad,
-            RunningComponent::SUSPENDED => Tone::Warning,
-            "running" => Tone::Good,
-            _ => Tone::Plain,
-        };
         table.add::<Cell>([
             printable(&component.name, cell_max()).into(),
             printable(&component.type_name, cell_max()).into(),
             format!("{:?}", component.placement).to_lowercase().into(),
             component.pid.map_or(String::new(), |pid| pid.to_string()).into(),
-            Cell::toned(printable(&component.state, cell_max()), tone),
+            Cell::toned(printable(&component.state, cell_max()), tone_of_state(&component.state)),
             restarts(component).into(),
             printable(&component.tests.join(", "), cell_max().saturating_mul(5)).into(),
         ]);
@@ -457,8 +455,18 @@ fn components(waveform: &RunningWaveform) -> String {
     format!("\n{}", table.render())
 }
 
+/// Returns the colour of a component's state.
+pub(crate) fn tone_of_state(state: &str) -> Tone {
+    match state {
+        "failed" => Tone::Bad,
+        RunningComponent::SUSPENDED => Tone::Warning,
+        "running" => Tone::Good,
+        _ => Tone::Plain,
+    }
+}
+
 /// Returns the number of restarts, and the time until the next one.
-fn restarts(component: &control::RunningComponent) -> String {
+pub(crate) fn restarts(component: &control::RunningComponent) -> String {
     match component.next_restart_ms {
         Some(ms) => format!("{}, next in {:.1} s", component.restarts, ms as f64 / 1e3),
         None => component.restarts.to_string(),

@@ -18,12 +18,16 @@ mod data;
 mod experiment;
 mod format;
 mod generate;
+mod line_file;
+mod log;
 mod ps;
 mod run;
 mod services;
 mod show;
 mod table;
 mod terminal;
+mod top;
+mod trace;
 mod web;
 
 use std::process::ExitCode;
@@ -79,6 +83,7 @@ fn main() -> ExitCode {
         Command::Components(arguments) => show::components(&arguments, &registry),
         Command::Transports(arguments) => show::transports(&arguments),
         Command::Links(arguments) => ps::ps(&arguments),
+        Command::Top(arguments) => top::top(&arguments),
         Command::Call(arguments) => call::call(&arguments),
         Command::Services(arguments) => services::services(&arguments),
         Command::Waveforms(arguments) => control::ls(&arguments),

@@ -3,23 +3,27 @@
 use std::collections::BTreeMap;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use log::Level;
 use serde::Serialize;
 use stripline::component::Registry;
 use stripline::link::{LatencyReport, Sampling};
 use stripline_waveform::control::NewValue;
 use stripline_waveform::internal::wrapped;
 use stripline_waveform::{
-    Catalog, Observer, Overrides, Placement, Progress, RunOptions, RunReport, Waveform, load, parse_bytes,
+    Catalog, ComponentOutput, Observer, Overrides, Placement, Progress, RunOptions, RunReport, Step,
+    Waveform, load, parse_bytes,
 };
 
 use crate::Exit;
-use crate::arguments::{JsonArguments, OverrideArguments, PlacementArgument, RunArguments};
+use crate::arguments::{JsonArguments, OutputForm, OverrideArguments, PlacementArgument, RunArguments};
 use crate::builtin;
 use crate::format::{grouped, packets, quantity, time};
-use crate::show::print;
+use crate::log::{LAUNCHER, RunLog};
+use crate::show::{Printed, print, print_while_read};
 use crate::table::{Cell, Table, Tone};
 use crate::terminal;
 
@@ -45,32 +49,57 @@ pub(crate) fn run(arguments: &RunArguments, registry: &Registry) -> Exit {
     {
         return exit;
     }
+    let mut screen = match Screen::new(&waveform, arguments) {
+        Ok(screen) => screen,
+        Err(problem) => {
+            complain!("error: {problem}");
+            return Exit::Usage;
+        }
+    };
+    screen.log.install();
     let options = RunOptions {
         host,
         duration: arguments.duration.map(Duration::from_secs_f64),
         sampling: Sampling::Auto,
         quiet: arguments.quiet,
+        output: ComponentOutput {
+            log: Some(screen.log.filter().to_string()),
+            captured: arguments.log.stdout == OutputForm::Lines,
+        },
     };
-    let mut screen = Screen::new(&waveform, arguments.quiet);
     let outcome = stripline_waveform::run(&waveform, &options, &mut screen);
     screen.clear();
+    let exit = end(outcome, arguments, json.as_deref(), &screen.log);
+    screen.log.finish();
+    exit
+}
+
+/// Prints and writes the results of a run.
+fn end(
+    outcome: stripline::Result<RunReport>,
+    arguments: &RunArguments,
+    json: Option<&Path>,
+    log: &RunLog,
+) -> Exit {
     let report = match outcome {
         Ok(report) => report,
         Err(error) => {
+            log.write(None, Level::Error, LAUNCHER, &error.to_string());
             complain!("error: {error}");
             return Exit::Failure;
         }
     };
     let mut exit = Exit::Clean;
     // A waveform that never ran has no figures.
-    let is_json_printed = json.as_ref().is_some_and(|path| path.as_os_str() == "-");
+    let is_json_printed = json.is_some_and(|path| path.as_os_str() == "-");
     if !arguments.quiet && !is_json_printed && report.duration_s > 0.0 {
         exit = print(&summary(&report));
     }
-    if let Some(path) = &json {
+    if let Some(path) = json {
         exit = worse(exit, write_json(path, &report));
     }
     if let Some(failure) = &report.failure {
+        log.write(None, Level::Error, LAUNCHER, failure);
         complain!("error: {failure}");
         exit = Exit::Failure;
     }
@@ -153,31 +182,31 @@ struct Screen {
     names: Vec<String>,
     name: String,
     quiet: bool,
-    many: bool,
     last: Option<(f64, u64)>,
+    /// Standard output takes no more lines.
+    is_output_lost: bool,
+    log: Arc<RunLog>,
 }
 
 impl Screen {
-    fn new(waveform: &Waveform, quiet: bool) -> Self {
+    fn new(waveform: &Waveform, arguments: &RunArguments) -> Result<Self, String> {
+        let quiet = arguments.quiet;
         let target = if quiet { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr_with_hz(8) };
         let bar = ProgressBar::with_draw_target(None, target);
         if let Ok(style) = ProgressStyle::with_template("{spinner} {msg}") {
             bar.set_style(style);
         }
         bar.set_message(format!("starting {}", waveform.name));
-        Self {
+        let log = Arc::new(RunLog::open(&arguments.log, bar.clone(), waveform)?);
+        Ok(Self {
             bar,
+            log,
             names: waveform.connections.iter().map(|c| c.from.to_string()).collect(),
             name: waveform.name.clone(),
             quiet,
-            many: waveform.components.len() > 1,
             last: None,
-        }
-    }
-
-    /// Prints a line above the progress.
-    fn print(&self, text: &str) {
-        self.bar.suspend(|| complain!("{text}"));
+            is_output_lost: false,
+        })
     }
 
     fn clear(&self) {
@@ -191,11 +220,13 @@ impl Observer for Screen {
         terminal::raise_when_unread(signal_hook::consts::SIGTERM);
         // Without a terminal there is no progress: a log gets a line instead.
         if !self.quiet && self.bar.is_hidden() {
-            complain!("{} is running", self.name);
+            self.log.print(&format!("{} is running", self.name));
         }
+        self.log.write(None, Level::Info, LAUNCHER, &format!("{} is running", self.name));
     }
 
     fn progress(&mut self, progress: &Progress) {
+        self.log.trace(|trace| trace.progress(progress));
         let bytes: u64 = progress.connections.iter().map(|c| c.bytes).sum();
         let lost: u64 = progress.connections.iter().map(|c| c.lost).sum();
         let rate = match self.last {
@@ -219,29 +250,49 @@ impl Observer for Screen {
     }
 
     fn warning(&mut self, component: &str, text: &str) {
-        self.print(&format!("warning: {component}: {text}"));
+        self.log.print(&format!("warning: {component}: {text}"));
+        self.log.write(Some(component), Level::Warn, LAUNCHER, text);
     }
 
     fn line(&mut self, component: &str, text: &str) {
-        if self.many {
-            self.print(&format!("[{component}] {text}"));
-        } else {
-            self.print(text);
+        self.log.print(&format!("{}{text}", self.log.prefix(Some(component))));
+        self.log.write(Some(component), Level::Info, "stderr", text);
+    }
+
+    fn output(&mut self, component: &str, text: &str) {
+        if !self.is_output_lost {
+            let printed = self.bar.suspend(|| print_while_read(&format!("[{component}] {text}\n")));
+            self.is_output_lost = printed != Printed::All;
         }
+        self.log.write(Some(component), Level::Info, "stdout", text);
+    }
+
+    fn record(&mut self, component: &str, level: Level, target: &str, message: &str) {
+        self.log.library(Some(component), level, target, message);
+    }
+
+    fn step(&mut self, component: &str, step: &Step) {
+        self.log.step(component, step);
     }
 
     fn changed(&mut self, component: &str, values: &BTreeMap<String, NewValue>) {
-        if !self.quiet {
-            for (name, new) in values {
-                self.print(&format!("{component}: {}", crate::control::new_value(name, new)));
+        for (name, new) in values {
+            let text = crate::control::new_value(name, new);
+            if !self.quiet {
+                self.log.print(&format!("{component}: {text}"));
             }
+            self.log.write(Some(component), Level::Info, LAUNCHER, &text);
+            self.log.trace(|trace| trace.mark(Some(component), "property", &text));
         }
     }
 
     fn stopping(&mut self, reason: &str) {
+        let text = format!("stopping in order ({reason})");
+        self.log.write(None, Level::Info, LAUNCHER, &text);
+        self.log.trace(|trace| trace.mark(None, "step", &text));
         if !self.quiet || std::io::stderr().is_terminal() {
             let again = if reason.contains("Ctrl-C") { " again" } else { "" };
-            self.print(&format!("stopping in order ({reason}); Ctrl-C{again} ends at once"));
+            self.log.print(&format!("stopping in order ({reason}); Ctrl-C{again} ends at once"));
         }
     }
 }

@@ -4,7 +4,7 @@
 //! too wide, each row becomes a block with a line for each cell. No word is broken.
 
 use stripline_waveform::internal::wrapped;
-use unicode_width::UnicodeWidthStr;
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use crate::terminal;
 
@@ -28,7 +28,7 @@ impl Tone {
         if number > 0 { Self::Warning } else { Self::Plain }
     }
 
-    fn paint(self, text: &str, is_coloured: bool) -> String {
+    pub(crate) fn paint(self, text: &str, is_coloured: bool) -> String {
         let code = match self {
             Self::Good if is_coloured => 32,
             Self::Warning if is_coloured => 33,
@@ -36,6 +36,15 @@ impl Tone {
             _ => return text.into(),
         };
         format!("\x1b[{code}m{text}\x1b[0m")
+    }
+
+    /// Colours the text without the spaces around it.
+    fn paint_word(self, text: &str, is_coloured: bool) -> String {
+        let word = text.trim_matches(' ');
+        match text.split_once(word).filter(|_| !word.is_empty()) {
+            Some((before, after)) => format!("{before}{}{after}", self.paint(word, is_coloured)),
+            None => text.into(),
+        }
     }
 }
 
@@ -120,35 +129,17 @@ impl Table {
     }
 
     fn render_within(&self, width: Option<usize>, is_coloured: bool) -> String {
-        let widths: Vec<usize> = (0..self.titles.len()).map(|column| self.column_width(column)).collect();
-        let mut shown: Vec<usize> = (0..self.titles.len()).collect();
-        let fits = |shown: &[usize]| {
-            // Each column has a space on both sides, and the last one needs none behind it.
-            let sum: usize = shown.iter().map(|column| widths[*column] + 2).sum();
-            width.is_none_or(|width| sum.saturating_sub(1) <= width)
-        };
-        let mut left_out = Vec::new();
-        for title in self.drop_order() {
-            if fits(&shown) {
-                break;
-            }
-            shown.retain(|column| self.titles[*column] != title);
-            left_out.push(title);
-        }
-        if !fits(&shown) {
+        let widths = self.column_widths();
+        let (shown, left_out) = self.selection(&widths, width, &self.drop_order());
+        if !fits(&widths, &shown, width) {
             return self.blocks(width.unwrap_or(usize::MAX), is_coloured);
         }
-        let titles: Vec<Cell> = self.titles.iter().map(|title| Cell::from(*title)).collect();
         let mut text = String::new();
-        for row in std::iter::once(&titles).chain(&self.rows) {
+        for row in std::iter::once(&self.header()).chain(&self.rows) {
             let mut line = String::new();
             for column in &shown {
-                let cell = &row[*column];
-                let space = " ".repeat(widths[*column] - cell.width());
-                let painted = cell.tone.paint(&cell.text, is_coloured);
-                let is_number = self.numbers.contains(&self.titles[*column]);
-                line +=
-                    &if is_number { format!(" {space}{painted} ") } else { format!(" {painted}{space} ") };
+                let (text, tone) = self.padded(row, *column, widths[*column]);
+                line += &tone.paint_word(&text, is_coloured);
             }
             text += line.trim_end();
             text.push('\n');
@@ -159,6 +150,58 @@ impl Table {
             text.push('\n');
         }
         text
+    }
+
+    /// Returns the header and the rows as lines of exactly that width, without remarks. What does
+    /// not fit, even without the columns that may be left out, is cut off. Columns do not come and
+    /// go with their values, because such lines are drawn again and again.
+    pub(crate) fn lines(&self, width: usize, is_coloured: bool) -> Vec<String> {
+        let widths = self.column_widths();
+        let (shown, _) = self.selection(&widths, Some(width), &self.droppable);
+        let line = |row: &Vec<Cell>| {
+            let (mut line, mut rest) = (String::new(), width);
+            for column in &shown {
+                let (text, tone) = self.padded(row, *column, widths[*column]);
+                let text = cut(&text, rest);
+                rest = rest.saturating_sub(text.width());
+                line += &tone.paint_word(&text, is_coloured);
+            }
+            line + &" ".repeat(rest)
+        };
+        std::iter::once(&self.header()).chain(&self.rows).map(line).collect()
+    }
+
+    fn header(&self) -> Vec<Cell> {
+        self.titles.iter().map(|title| Cell::from(*title)).collect()
+    }
+
+    /// Returns the columns to show, and the titles of the others.
+    fn selection(
+        &self,
+        widths: &[usize],
+        width: Option<usize>,
+        order: &[&'static str],
+    ) -> (Vec<usize>, Vec<&'static str>) {
+        let mut shown: Vec<usize> = (0..self.titles.len()).collect();
+        let mut left_out = Vec::new();
+        for title in order {
+            if fits(widths, &shown, width) {
+                break;
+            }
+            shown.retain(|column| self.titles[*column] != *title);
+            left_out.push(*title);
+        }
+        (shown, left_out)
+    }
+
+    /// Returns a cell with the spaces around it.
+    fn padded(&self, row: &[Cell], column: usize, width: usize) -> (String, Tone) {
+        let cell = &row[column];
+        let space = " ".repeat(width - cell.width());
+        let is_number = self.numbers.contains(&self.titles[column]);
+        let text =
+            if is_number { format!(" {space}{} ", cell.text) } else { format!(" {}{space} ", cell.text) };
+        (text, cell.tone)
     }
 
     /// Returns the columns that may be left out: those with one value first.
@@ -202,10 +245,30 @@ impl Table {
         blocks.join("\n")
     }
 
-    fn column_width(&self, column: usize) -> usize {
-        let cells = self.rows.iter().map(|row| row[column].width());
-        cells.chain([self.titles[column].width()]).max().unwrap_or(0)
+    fn column_widths(&self) -> Vec<usize> {
+        let width = |column: usize| {
+            let cells = self.rows.iter().map(|row| row[column].width());
+            cells.chain([self.titles[column].width()]).max().unwrap_or(0)
+        };
+        (0..self.titles.len()).map(width).collect()
     }
+}
+
+/// Returns whether these columns fit into the width.
+fn fits(widths: &[usize], shown: &[usize], width: Option<usize>) -> bool {
+    // Each column has a space on both sides, and the last one needs none behind it.
+    let sum: usize = shown.iter().map(|column| widths[*column] + 2).sum();
+    width.is_none_or(|width| sum.saturating_sub(1) <= width)
+}
+
+/// Returns as much of a text as fits into the width.
+pub(crate) fn cut(text: &str, width: usize) -> String {
+    let mut used = 0;
+    let fits = |c: &char| {
+        used += c.width().unwrap_or(0);
+        used <= width
+    };
+    text.chars().take_while(fits).collect()
 }
 
 #[cfg(test)]
@@ -252,5 +315,21 @@ mod tests {
         table.add([Cell::toned("bad", Tone::Bad), "x".into()]);
         assert_eq!(table.render_within(None, true), " A    B\n \x1b[31mbad\x1b[0m  x\n");
         assert_eq!(table.render_within(Some(3), true), " A  \x1b[31mbad\x1b[0m\n B  x\n");
+    }
+
+    #[test]
+    fn lines_have_exactly_the_width() {
+        for width in [0, 1, 5, 20, 36, 44, 50, 200] {
+            let lines = table().lines(width, false);
+            assert!(lines.len() == 3 && lines.iter().all(|line| line.width() == width), "{width}: {lines:?}");
+        }
+        assert_eq!(table().lines(36, false)[1], " first      0  some words of text   ");
+        assert_eq!(table().lines(8, false), [" NAME   ", " first  ", " second "]);
+        let mut table = Table::new(&["A", "B"]);
+        table.add([Cell::toned("bad", Tone::Bad), "x".into()]);
+        assert_eq!(table.lines(9, true)[1], " \x1b[31mbad\x1b[0m  x  ");
+        assert_eq!(table.lines(3, true)[1], " \x1b[31mba\x1b[0m");
+        // A character of two columns does not fit into one.
+        assert_eq!((cut("漢字", 3), cut("漢字", 4)), ("漢".into(), "漢字".into()));
     }
 }

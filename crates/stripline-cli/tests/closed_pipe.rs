@@ -73,15 +73,17 @@ fn commands_that_print_once_end() {
 
 #[test]
 fn a_run_stops_in_order_when_its_output_has_no_reader() {
-    let waveform = File::idle();
-    let path = waveform.path("file.toml");
-    let result = waveform.path("result.json");
-    let child = without_reader(
-        stripline().args(["run", "--json"]).arg(&result).arg(&path).env("RUST_BACKTRACE", "0"),
-    );
-    assert_eq!(code_at_end(child), Some(0));
-    let result: serde_json::Value = serde_json::from_slice(&std::fs::read(result).unwrap()).unwrap();
-    assert_eq!((&result["stopped"], &result["failure"]), (&"SIGTERM".into(), &serde_json::Value::Null));
+    for form in [&[][..], &["--stdout", "lines"]] {
+        let waveform = File::idle();
+        let path = waveform.path("file.toml");
+        let result = waveform.path("result.json");
+        let child = without_reader(
+            stripline().args(["run", "--json"]).arg(&result).arg(&path).args(form).env("RUST_BACKTRACE", "0"),
+        );
+        assert_eq!(code_at_end(child), Some(0));
+        let result: serde_json::Value = serde_json::from_slice(&std::fs::read(result).unwrap()).unwrap();
+        assert_eq!((&result["stopped"], &result["failure"]), (&"SIGTERM".into(), &serde_json::Value::Null));
+    }
 }
 
 #[test]

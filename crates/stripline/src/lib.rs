@@ -46,9 +46,11 @@
 //! log::set_logger(&Print).map(|()| log::set_max_level(log::LevelFilter::Warn)).expect("the first");
 //! ```
 //!
-//! A component process prints them on standard error as `stripline: ...`, unless the program
-//! installs a logger before [`component::main`]. A logger must not use this library: some records
-//! are made with a lock held.
+//! A component process prints them on standard error, unless the program installs a logger before
+//! [`component::main`]. `STRIPLINE_LOG` selects others: a level, and `target=level` for single
+//! targets, as in `info,stripline::node=debug`. Records of the component's own code, made with the
+//! macros of `log`, are selected and printed in the same way. A logger must not use this library:
+//! some records are made with a lock held.
 
 pub mod call;
 pub mod component;

@@ -290,7 +290,13 @@ fn launch() {
     let checked = parse_bytes(text.as_bytes(), &file, &Overrides::default(), &catalog);
     let (waveform, _) = checked.unwrap_or_else(|problems| panic!("{problems:?}"));
     let host = std::env::current_exe().unwrap();
-    let options = RunOptions { host, duration: None, sampling: Default::default(), quiet: false };
+    let options = RunOptions {
+        host,
+        duration: None,
+        sampling: Default::default(),
+        quiet: false,
+        output: Default::default(),
+    };
     assert_eq!(run(&waveform, &options, &mut Lines).unwrap().failure, None);
 }
 

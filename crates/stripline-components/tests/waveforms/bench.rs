@@ -86,8 +86,13 @@ impl Job {
         let (waveform, _) = parse_bytes(self.text.as_bytes(), &self.path, &self.overrides, &catalog)
             .unwrap_or_else(|found| panic!("{found}"));
         let host = std::env::current_exe().unwrap();
-        let options =
-            RunOptions { host, duration: self.duration, sampling: Default::default(), quiet: false };
+        let options = RunOptions {
+            host,
+            duration: self.duration,
+            sampling: Default::default(),
+            quiet: false,
+            output: Default::default(),
+        };
         let mut log = Log(String::new());
         let report = run(&waveform, &options, &mut log).unwrap();
         Outcome { report, log: log.0 }

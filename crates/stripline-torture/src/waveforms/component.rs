@@ -196,7 +196,13 @@ fn launch(path: &str, registry: &Registry) -> Result<String, String> {
     let checked = parse_bytes(&text, "torture.toml".as_ref(), &overrides, &catalog);
     let (waveform, _) = checked.map_err(|found| found.to_string())?;
     let host = std::env::current_exe().map_err(|e| format!("cannot find this program: {e}"))?;
-    let options = RunOptions { host, duration: None, sampling: Sampling::Auto, quiet: true };
+    let options = RunOptions {
+        host,
+        duration: None,
+        sampling: Sampling::Auto,
+        quiet: true,
+        output: Default::default(),
+    };
     let report = run(&waveform, &options, &mut Warnings).map_err(|e| e.to_string())?;
     serde_json::to_string(&report).map_err(|e| e.to_string())
 }

@@ -2,6 +2,7 @@
 //! ones of a program, each with a control socket. One loop waits for all of them.
 
 mod connection_state;
+mod line_reader;
 mod process;
 mod report;
 mod signals;
@@ -29,7 +30,9 @@ use stripline::link::Sampling;
 ///
 /// let host = std::env::current_exe()?;
 /// let ten_seconds = Some(Duration::from_secs(10));
-/// let options = RunOptions { host, duration: ten_seconds, sampling: Sampling::Auto, quiet: false };
+/// let output = Default::default();
+/// let sampling = Sampling::Auto;
+/// let options = RunOptions { host, duration: ten_seconds, sampling, quiet: false, output };
 /// # Ok::<(), std::io::Error>(())
 /// ```
 #[derive(Clone, Debug)]
@@ -43,6 +46,75 @@ pub struct RunOptions {
     pub sampling: Sampling,
     /// Whether components print warnings and errors only.
     pub quiet: bool,
+    /// The log and the output of components.
+    pub output: ComponentOutput,
+}
+
+/// The log and the output of components.
+///
+/// ```
+/// use stripline_waveform::ComponentOutput;
+///
+/// let output = ComponentOutput { log: Some("info".into()), captured: true };
+/// assert_ne!(output, ComponentOutput::default());
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ComponentOutput {
+    /// The value of `STRIPLINE_LOG` in component processes; `None`: that of the launcher.
+    pub log: Option<String>,
+    /// Whether [`Observer::output`] gets the lines of standard output. Otherwise components write
+    /// to the launcher's standard output themselves, byte by byte.
+    pub captured: bool,
+}
+
+/// A step in the life of a component.
+///
+/// ```
+/// use stripline_waveform::Step;
+///
+/// let step = Step::Spawned { pid: 4711 };
+/// assert_eq!(step.to_string(), "process 4711 started");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Step {
+    /// Its process was started.
+    Spawned {
+        /// The process number.
+        pid: u32,
+    },
+    /// It is created, and its outputs are open.
+    Ready,
+    /// It was commanded to run.
+    Running,
+    /// It was commanded to stop.
+    Stopping,
+    /// It has ended its work.
+    Ended,
+    /// It has failed, for this reason.
+    Failed(String),
+    /// Its process has ended before its work was done, in this way.
+    Exited(String),
+    /// It is started again.
+    Restarting {
+        /// Number of restarts so far, with this one.
+        count: u32,
+    },
+}
+
+impl std::fmt::Display for Step {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Spawned { pid } => write!(f, "process {pid} started"),
+            Self::Ready => f.write_str("ready"),
+            Self::Running => f.write_str("running"),
+            Self::Stopping => f.write_str("stopping"),
+            Self::Ended => f.write_str("ended"),
+            Self::Failed(reason) => write!(f, "failed: {reason}"),
+            Self::Exited(how) => f.write_str(how),
+            Self::Restarting { count } => write!(f, "restart {count}"),
+        }
+    }
 }
 
 /// The observer of a run.
@@ -80,6 +152,23 @@ pub trait Observer {
     /// Receives a line that a component wrote on its standard error.
     fn line(&mut self, component: &str, text: &str) {
         let _ = (component, text);
+    }
+
+    /// Receives a line that a component wrote on its standard output, if that is
+    /// [captured](ComponentOutput::captured).
+    fn output(&mut self, component: &str, text: &str) {
+        let _ = (component, text);
+    }
+
+    /// Receives a log record of a component process. By default it becomes a [line](Self::line).
+    fn record(&mut self, component: &str, level: log::Level, target: &str, message: &str) {
+        let _ = (level, target);
+        self.line(component, &format!("stripline: {message}"));
+    }
+
+    /// Receives a step in the life of a component.
+    fn step(&mut self, component: &str, step: &Step) {
+        let _ = (component, step);
     }
 
     /// Receives the values that a component has taken from a client.
@@ -156,7 +245,8 @@ pub fn host_if_launched(registry: &Registry) -> Option<ExitCode> {
 ///     let checked = parse_bytes(text, "clock.toml".as_ref(), &Overrides::default(), &catalog);
 ///     let (waveform, _) = checked.expect("nothing is wrong with it");
 ///     let host = std::env::current_exe().expect("its path");
-///     let options = RunOptions { host, duration: None, sampling: Default::default(), quiet: true };
+///     let (sampling, output) = Default::default();
+///     let options = RunOptions { host, duration: None, sampling, quiet: true, output };
 ///     let report = run(&waveform, &options, &mut Silent).expect("the system has what it takes");
 ///     assert_eq!((report.failure, report.components[0].outcome.as_str()), (None, "ended"));
 ///     ExitCode::SUCCESS

@@ -1,12 +1,12 @@
 //! One component process, from the launcher's side.
 
 use std::collections::VecDeque;
-use std::io::{self, ErrorKind, Read};
+use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
-use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 
 use rustix::net::SendFlags;
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
@@ -14,13 +14,14 @@ use stripline::internal::PollSet;
 use stripline::internal::control::{
     self, CONTROL_VARIABLE, ControlChannel, LAUNCHER_VARIABLE, LauncherCommand, Report,
 };
-use stripline::internal::process;
+use stripline::internal::{LOG_VARIABLE, process};
 use stripline::{Error, Result};
+
+use super::ComponentOutput;
+use super::line_reader::{LineReader, plain};
 
 /// Lines of standard error kept for the report of a failure.
 const STDERR_TAIL: usize = 12;
-/// Characters of a line that are kept.
-const LINE_MAX: usize = 4096;
 
 /// Bytes that may wait for a process to read them, before it gets no further requests.
 const UNSENT_MAX: usize = 1 << 20;
@@ -32,23 +33,31 @@ pub(super) struct ComponentProcess {
     pidfd: Option<OwnedFd>,
     /// `None` once the other end closed it.
     channel: Option<ControlChannel<LauncherCommand, Report>>,
-    stderr: Option<ChildStderr>,
+    stderr: Option<LineReader>,
+    /// `None` as well where the component writes to the launcher's standard output itself.
+    stdout: Option<LineReader>,
     /// Bytes that its socket has not accepted yet: a stopped process must not block the launcher.
     unsent: Vec<u8>,
-    partial: Vec<u8>,
     /// Its last lines of standard error.
     pub stderr_tail: VecDeque<String>,
     pub exit: Option<ExitStatus>,
 }
 
 impl ComponentProcess {
-    pub(super) fn spawn(program: &Path, names: &str) -> Result<Self> {
+    pub(super) fn spawn(program: &Path, names: &str, output: &ComponentOutput) -> Result<Self> {
         let spawn = || -> io::Result<Self> {
             let (ours, theirs) = UnixStream::pair()?;
             // Only this thread starts processes, so no other child inherits the descriptor in
             // between.
             rustix::io::fcntl_setfd(&theirs, rustix::io::FdFlags::empty())?;
-            let mut child = Command::new(program)
+            let mut command = Command::new(program);
+            if let Some(log) = &output.log {
+                command.env(LOG_VARIABLE, log);
+            }
+            if output.captured {
+                command.stdout(Stdio::piped());
+            }
+            let mut child = command
                 // For users that list the processes; the program does not read them.
                 .args(["component", names])
                 .env(CONTROL_VARIABLE, theirs.as_raw_fd().to_string())
@@ -57,19 +66,19 @@ impl ComponentProcess {
                 // Ctrl-C reaches the launcher alone, which stops the components in order.
                 .process_group(0)
                 .spawn()?;
-            let stderr = child.stderr.take();
+            let stderr = child.stderr.take().map(OwnedFd::from);
+            let stdout = child.stdout.take().map(OwnedFd::from);
             // Dropped, and the child killed, if one of the following fails.
             let mut process = Self {
                 child,
                 pidfd: None,
                 channel: Some(ControlChannel::new(ours)),
-                stderr,
+                stderr: stderr.map(LineReader::new).transpose()?,
+                stdout: stdout.map(LineReader::new).transpose()?,
                 unsent: Vec::new(),
-                partial: Vec::new(),
                 stderr_tail: VecDeque::new(),
                 exit: None,
             };
-            process.stderr.iter().try_for_each(|stderr| rustix::io::ioctl_fionbio(stderr, true))?;
             process.pidfd = Some(pidfd_open(Pid::from_child(&process.child), PidfdFlags::empty())?);
             Ok(process)
         };
@@ -86,8 +95,8 @@ impl ComponentProcess {
                 poll_set.writable(channel.as_fd());
             }
         }
-        if let Some(stderr) = &self.stderr {
-            poll_set.readable(stderr.as_fd());
+        for output in [&self.stderr, &self.stdout].into_iter().flatten().filter(|output| output.is_open()) {
+            poll_set.readable(output.as_fd());
         }
     }
 
@@ -172,30 +181,15 @@ impl ComponentProcess {
 
     /// Returns complete lines of its standard error since the last call.
     pub(super) fn lines(&mut self) -> Vec<String> {
-        let mut lines = Vec::new();
-        let mut piece = [0; 4096];
-        while let Some(stderr) = &mut self.stderr {
-            match stderr.read(&mut piece) {
-                Ok(0) => self.stderr = None,
-                Ok(read) => self.partial.extend_from_slice(&piece[..read]),
-                Err(e) if e.kind() == ErrorKind::Interrupted => {}
-                Err(e) if e.kind() == ErrorKind::WouldBlock => break,
-                Err(_) => self.stderr = None,
-            }
-            while let Some(end) = self.partial.iter().position(|byte| *byte == b'\n') {
-                let line: Vec<u8> = self.partial.drain(..=end).collect();
-                lines.push(text(&line));
-            }
-            if self.partial.len() > LINE_MAX {
-                lines.push(text(&std::mem::take(&mut self.partial)));
-            }
-        }
-        if self.stderr.is_none() && !self.partial.is_empty() {
-            lines.push(text(&std::mem::take(&mut self.partial)));
-        }
-        self.stderr_tail.extend(lines.iter().cloned());
+        let lines = self.stderr.as_mut().map(LineReader::lines).unwrap_or_default();
+        self.stderr_tail.extend(lines.iter().map(|line| plain(line)));
         self.stderr_tail.drain(..self.stderr_tail.len().saturating_sub(STDERR_TAIL));
         lines
+    }
+
+    /// Returns complete lines of its standard output since the last call, if that is captured.
+    pub(super) fn output(&mut self) -> Vec<String> {
+        self.stdout.as_mut().map(LineReader::lines).unwrap_or_default()
     }
 
     /// Checks for its exit; true the first time.
@@ -238,8 +232,4 @@ pub(super) fn exit_text(status: ExitStatus) -> String {
         (None, Some(signal)) => format!("was ended by signal {signal}"),
         (None, None) => "ended".into(),
     }
-}
-
-fn text(line: &[u8]) -> String {
-    String::from_utf8_lossy(line).trim_end().to_string()
 }

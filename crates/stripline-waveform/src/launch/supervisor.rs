@@ -23,7 +23,7 @@ use super::connection_state::ConnectionState;
 use super::process::{ComponentProcess, exit_text};
 use super::report::{ComponentResult, ConnectionResult, Progress, RunReport};
 use super::signals::Signals;
-use super::{Observer, RunOptions};
+use super::{Observer, RunOptions, Step};
 use crate::control::{ControlService, RequestInbox};
 use crate::plan::{ComponentPlan, Placement, Program, Waveform};
 use crate::restart::RestartHistory;
@@ -231,8 +231,12 @@ impl<'a> Supervisor<'a> {
         entry.register_by = Some(now + REGISTER_TIME);
         entry.history.start(now);
         let is_again = entry.history.total > 0;
-        match ComponentProcess::spawn(&entry.program, &names) {
-            Ok(process) => entry.process = Some(process),
+        match ComponentProcess::spawn(&entry.program, &names, &self.options.output) {
+            Ok(process) => {
+                let step = Step::Spawned { pid: process.pid() };
+                entry.process = Some(process);
+                self.observe_group(group, &step);
+            }
             // Its file may just be being replaced.
             Err(error) if is_again && self.may_restart(group, true) => {
                 self.prepare_restart(group, &names, &error.to_string(), true);

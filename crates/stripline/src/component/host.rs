@@ -177,9 +177,9 @@ fn checked(spec: &ComponentSpec) -> serde_json::Result<String> {
 pub fn host_if_launched(registry: &Registry) -> Option<ExitCode> {
     let [descriptor, launcher] = [CONTROL_VARIABLE, LAUNCHER_VARIABLE].map(|name| std::env::var(name).ok());
     let descriptor = descriptor?;
+    log_to_stderr();
     // Programs that a component starts do not inherit them.
     process::remove_variables(&[CONTROL_VARIABLE, LAUNCHER_VARIABLE]);
-    log_to_stderr();
     let stream = inherit(&descriptor, launcher);
     let host = stream.and_then(|stream| ComponentHost::new(registry.clone(), stream));
     Some(match host.and_then(ComponentHost::run) {

@@ -71,6 +71,7 @@
 pub(crate) mod control;
 mod handler;
 pub(crate) mod host;
+pub(crate) mod log_filter;
 pub(crate) mod log_to_stderr;
 mod ports;
 mod properties;

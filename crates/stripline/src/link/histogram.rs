@@ -46,6 +46,15 @@ impl<const SUB: u32> Histogram<SUB> {
         pairs
     }
 
+    /// Returns the number of values so far, and about their sum. Neither ever falls.
+    pub(crate) fn total(&self) -> (u64, u64) {
+        // Relaxed, as in `pairs`.
+        let counts = self.counts.iter().map(|count| u64::from(count.load(Ordering::Relaxed))).enumerate();
+        counts.filter(|pair| pair.1 > 0).fold((0, 0), |(samples, sum), (index, count)| {
+            (samples + count, Self::middle(index).saturating_mul(count).saturating_add(sum))
+        })
+    }
+
     #[inline]
     fn index(ns: u64) -> usize {
         // A value below 2^(SUB+1) is treated as if its highest bit were SUB: there, buckets are 1

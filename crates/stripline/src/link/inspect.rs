@@ -72,6 +72,7 @@ impl InspectPort for ReceivePortView {
 impl ConnectionView {
     fn snapshot(&self) -> Connection {
         let counters = self.options.stats.counters(&self.name);
+        let (latency_samples, latency_sum_ns) = self.options.stats.latency_total();
         Connection {
             connection: counters.connection,
             overflow: self.options.overflow.to_string(),
@@ -84,6 +85,8 @@ impl ConnectionView {
             gaps: counters.gaps,
             reordered: counters.reordered,
             peer_deaths: counters.peer_deaths,
+            latency_samples,
+            latency_sum_ns,
             queued: self
                 .queue_probe
                 .as_ref()

@@ -87,6 +87,12 @@ impl ConnectionStats {
         coarse(&self.latency.pairs())
     }
 
+    /// Returns the number of packets with a measured latency, and about the sum of these in
+    /// nanoseconds, from sent to received.
+    pub(crate) fn latency_total(&self) -> (u64, u64) {
+        self.latency.total()
+    }
+
     /// Returns counters and times now.
     pub(crate) fn report(&self, connection: &str) -> FullReport {
         FullReport {
@@ -295,6 +301,20 @@ mod tests {
         sum.add(&stats.report("a -> b"));
         assert_eq!((sum.counters.lost, sum.counters.gaps), (u64::MAX, 4));
         assert_eq!(RawLatencies(vec![(1, u64::MAX), (2, 1)]).percentiles().samples, u64::MAX);
+    }
+
+    #[test]
+    fn the_sum_of_latencies_gives_their_mean() {
+        let stats = ConnectionStats::default();
+        assert_eq!(stats.latency_total(), (0, 0));
+        for ns in [10_000, 20_000, 30_000] {
+            stats.arrival(1_000, 1_000 + ns, 1_000 + ns);
+        }
+        let (samples, sum_ns) = stats.latency_total();
+        // Half a bucket's width is a 64th.
+        assert!(samples == 3 && sum_ns.abs_diff(60_000) <= 60_000 / 64, "{samples} {sum_ns}");
+        stats.arrival(0, u64::MAX, u64::MAX);
+        assert!(stats.latency_total().1 > sum_ns);
     }
 
     #[test]

@@ -6,6 +6,8 @@ use stripline::internal::PollSet;
 use stripline::internal::control::LauncherCommand;
 use stripline::terms::Overflow;
 
+use crate::launch::Step;
+
 use super::{ComponentProcess, ComponentState, FAILURE_TIME, Phase, Supervisor};
 use crate::restart::{Restart, RestartWhen};
 
@@ -58,6 +60,9 @@ impl Supervisor<'_> {
         let member = &mut self.members[index];
         member.is_stopping = true;
         let (group, component) = (member.group, member.plan.name.clone());
+        if member.state.is_alive() {
+            self.observer.step(&component, &Step::Stopping);
+        }
         self.order(group, &LauncherCommand::Stop { component });
         if !matches!(self.phase, Phase::Stopping(_)) {
             self.give_up_late_restart(index);
@@ -171,13 +176,14 @@ impl Supervisor<'_> {
         let deadline = Instant::now() + FAILURE_TIME;
         for group in 0..self.groups.len() {
             let names = self.names(group);
-            while let Some(process) = &mut self.groups[group].process {
-                let exited = process.has_exited();
-                process.lines().iter().for_each(|line| self.observer.line(&names, line));
+            loop {
+                let process = self.groups[group].process.as_mut();
+                let exited = process.is_none_or(ComponentProcess::has_exited);
+                self.observe_lines(group, &names);
                 if exited {
                     self.groups[group].process = None;
-                    break;
                 }
+                let Some(process) = &self.groups[group].process else { break };
                 let mut poll_set = PollSet::default();
                 process.sleep_on(&mut poll_set);
                 if !poll_set.wait(Some(deadline)).unwrap_or(false) {

@@ -1,21 +1,39 @@
 //! The reports of the processes.
 
 use stripline::internal::control::{self, LauncherCommand, Report};
+use stripline::internal::parse_launched;
 
 use super::{ComponentState, ConnectionState, Supervisor};
+use crate::launch::Step;
 use crate::restart::RestartWhen;
 
 impl Supervisor<'_> {
+    /// Passes the lines and log records of a process to the observer.
+    pub(super) fn observe_lines(&mut self, group: usize, names: &str) {
+        let Some(process) = &mut self.groups[group].process else { return };
+        for line in process.lines() {
+            match parse_launched(&line) {
+                Some((level, target, message)) => self.observer.record(names, level, target, message),
+                None => self.observer.line(names, &line),
+            }
+        }
+        process.output().iter().for_each(|line| self.observer.output(names, line));
+    }
+
+    /// Passes a step of all components of a process to the observer.
+    pub(super) fn observe_group(&mut self, group: usize, step: &Step) {
+        for &index in &self.groups[group].members {
+            self.observer.step(&self.members[index].plan.name, step);
+        }
+    }
+
     pub(super) fn read_reports(&mut self, group: usize) {
         let Some(process) = &mut self.groups[group].process else { return };
         // The exit is checked first: all reports sent before it are then certainly readable.
         let exited = process.has_exited();
         let reports = process.reports();
-        let lines = process.lines();
         let names = self.names(group);
-        for line in lines {
-            self.observer.line(&names, &line);
-        }
+        self.observe_lines(group, &names);
         match reports {
             Ok(reports) => reports.into_iter().for_each(|report| self.handle_report(group, report)),
             Err(violation) => {
@@ -52,6 +70,7 @@ impl Supervisor<'_> {
                         endpoints.into_iter().map(|o| ((o.port, o.endpoint.transport.clone()), o.endpoint));
                     self.members[index].endpoints = map.collect();
                     self.members[index].state = ComponentState::Initialized;
+                    self.observer.step(&component, &Step::Ready);
                     self.connect_ready();
                     self.start_ready();
                 }
@@ -110,6 +129,8 @@ impl Supervisor<'_> {
 
     pub(super) fn component_ended(&mut self, group: usize, index: usize, outcome: Result<(), String>) {
         let component = self.members[index].plan;
+        let failed = |problem: &String| Step::Failed(problem.clone());
+        self.observer.step(&component.name, &outcome.as_ref().err().map_or(Step::Ended, failed));
         let again = self.may_restart(group, outcome.is_err());
         match outcome {
             _ if again => {

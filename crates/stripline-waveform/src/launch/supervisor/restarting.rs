@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use super::{CONNECT_TIME, ComponentState, Phase, Supervisor, exit_text};
+use crate::launch::Step;
 use crate::restart::{AfterGivingUp, Restart, RestartWhen};
 
 impl Supervisor<'_> {
@@ -19,6 +20,10 @@ impl Supervisor<'_> {
             return;
         }
         let how = process.exit.map_or_else(|| "ended".into(), exit_text);
+        // One that reported its end was then killed from here, if at all.
+        if reported.is_none() {
+            self.observe_group(group, &Step::Exited(how.clone()));
+        }
         let has_failed = reported != Some(Ok(()));
         if self.may_restart(group, has_failed) {
             // A component that reported its end was then killed from here: that is not reported
@@ -101,7 +106,9 @@ impl Supervisor<'_> {
         for (name, value) in entry.members.iter().flat_map(|index| &self.members[*index].set) {
             again.push_str(&format!(", with {name} = {value} as it was set"));
         }
+        let step = Step::Restarting { count: entry.history.total };
         self.observer.warning(names, &again);
+        self.observer.step(names, &step);
         for &index in &entry.members {
             let member = &mut self.members[index];
             let has_run = member.state == ComponentState::Running;

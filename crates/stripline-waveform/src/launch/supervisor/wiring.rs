@@ -7,6 +7,7 @@ use stripline::internal::SenderOptions;
 use stripline::internal::control::{Assignment, InputAssignment, LauncherCommand, OutputAssignment};
 
 use super::{ComponentState, ConnectionState, LaunchedComponent, Phase, Supervisor};
+use crate::launch::Step;
 use crate::restart::RestartWhen;
 
 /// A connection is given up after this many failures in a row, a quarter of a second apart.
@@ -135,6 +136,7 @@ impl Supervisor<'_> {
                 let (group, is_stopping) = (member.group, member.is_stopping);
                 self.order(group, &order);
                 self.members[index].state = ComponentState::Running;
+                self.observer.step(&self.members[index].plan.name, &Step::Running);
                 // The command to stop came before the component was there.
                 if is_stopping {
                     self.stop(index);

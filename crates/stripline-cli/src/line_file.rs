@@ -1,0 +1,132 @@
+//! A file that gets lines while a waveform runs, and never holds it up.
+
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::OFlags;
+use rustix::io::Errno;
+
+/// A file, or a pipe with a reader. A pipe that is full loses lines, which are counted.
+pub(crate) struct LineFile {
+    path: PathBuf,
+    file: File,
+    lost: u64,
+    /// A line was written in part: the next one must begin on a line of its own.
+    is_torn: bool,
+}
+
+impl LineFile {
+    /// Opens a file for lines at its end, or makes it empty first.
+    ///
+    /// # Errors
+    /// The problem, with the name of the file.
+    pub(crate) fn open(path: &Path, empty: bool) -> Result<Self, String> {
+        let mut options = OpenOptions::new();
+        options.create(true).append(true);
+        // Neither the opening nor a write waits for the reader of a pipe.
+        options.custom_flags((OFlags::NONBLOCK | OFlags::NOCTTY).bits().cast_signed());
+        let shown = path.display();
+        let file = options.open(path).map_err(|error| match Errno::from_io_error(&error) {
+            Some(Errno::NXIO) => format!("cannot write {shown}: it is a pipe without a reader, or a socket"),
+            _ => format!("cannot write {shown}: {error}"),
+        })?;
+        // Pipes and devices have no length.
+        if empty && file.metadata().is_ok_and(|about| about.is_file()) {
+            file.set_len(0).map_err(|error| format!("cannot make {shown} empty: {error}"))?;
+        }
+        Ok(Self { path: path.into(), file, lost: 0, is_torn: false })
+    }
+
+    /// Writes a line with its end in one call. `missing` makes a line of the number of lines lost
+    /// before it.
+    ///
+    /// # Errors
+    /// The problem, if the line before was written. Later ones are counted only.
+    pub(crate) fn write(&mut self, line: &str, missing: impl Fn(u64) -> String) -> Result<(), String> {
+        let mut text = String::new();
+        if self.is_torn {
+            text.push('\n');
+        }
+        if self.lost > 0 {
+            text.push_str(&missing(self.lost));
+            text.push('\n');
+        }
+        text.push_str(line);
+        text.push('\n');
+        let mut rest = text.as_bytes();
+        let error = loop {
+            match self.file.write(rest) {
+                Ok(written) if written == rest.len() => {
+                    (self.lost, self.is_torn) = (0, false);
+                    return Ok(());
+                }
+                Ok(0) => break std::io::ErrorKind::WriteZero.into(),
+                Ok(written) => {
+                    rest = &rest[written..];
+                    self.is_torn = true;
+                }
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(error) => break error,
+            }
+        };
+        self.lost += 1;
+        match self.lost {
+            1 => Err(format!("cannot write {}: {error}", self.path.display())),
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns the number of lines lost since the last one that was written.
+    pub(crate) fn lost(&self) -> u64 {
+        self.lost
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Read;
+
+    fn missing(count: u64) -> String {
+        format!("{count} missing")
+    }
+
+    #[test]
+    fn a_full_pipe_loses_lines_and_counts_them() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("pipe");
+        rustix::fs::mkfifoat(rustix::fs::CWD, &path, rustix::fs::Mode::from_raw_mode(0o600)).unwrap();
+        let problem = LineFile::open(&path, false).err().unwrap();
+        assert!(problem.contains("a pipe without a reader"), "{problem}");
+        let mut reader = OpenOptions::new().read(true).write(true).open(&path).unwrap();
+        let mut file = LineFile::open(&path, true).unwrap();
+        let mut piece = vec![0; 1 << 16];
+        // A pipe takes a line of 4000 bytes whole or not at all, and the other one in part.
+        for (length, before) in [(4000, ""), (10_000, "\n")] {
+            let line = "x".repeat(length);
+            let mut written = 0;
+            while file.write(&line, missing).is_ok() {
+                written += 1;
+            }
+            assert!(written > 0 && file.write(&line, missing).is_ok() && file.lost() == 2);
+            let mut waiting = reader.read(&mut piece).unwrap();
+            while rustix::io::ioctl_fionread(&reader).unwrap() > 0 {
+                waiting += reader.read(&mut piece).unwrap();
+            }
+            assert!(waiting >= written * length);
+            file.write("last", missing).unwrap();
+            let read = reader.read(&mut piece).unwrap();
+            assert_eq!(String::from_utf8_lossy(&piece[..read]), format!("{before}2 missing\nlast\n"));
+        }
+    }
+
+    #[test]
+    fn a_full_disk_is_reported_once() {
+        let mut file = LineFile::open(Path::new("/dev/full"), true).unwrap();
+        let problem = file.write("x", missing).unwrap_err();
+        assert!(problem.contains("/dev/full") && problem.contains("space"), "{problem}");
+        assert_eq!((file.write("x", missing), file.lost()), (Ok(()), 2));
+    }
+}

@@ -1,0 +1,251 @@
+//! `stripline top`: a live view of a running waveform.
+
+mod keys;
+mod model;
+mod raw_terminal;
+mod snapshot;
+
+use std::collections::BTreeMap;
+use std::io::{self, IsTerminal};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use stripline::internal::{LogFilter, log_to};
+use stripline_waveform::control::{self, ChangeState, ControlClient, ControlError, Setting};
+
+use crate::Exit;
+use crate::arguments::{TopArguments, Which};
+use crate::format::printable;
+use crate::show::print;
+use crate::terminal;
+use model::{Action, Model};
+use raw_terminal::{Input, RawTerminal};
+use snapshot::Snapshot;
+
+/// How long the view waits for a key before it checks signals, news and the size of the terminal.
+const POLL_TIME: Duration = Duration::from_millis(50);
+/// The longest wait for a component to apply a change.
+const SET_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// A report of the other threads to the view.
+enum News {
+    Snapshot(Box<Snapshot>),
+    /// There is no snapshot, for this reason.
+    Trouble(String),
+    /// The outcome of so many settings.
+    Outcome(usize, Result<String, String>),
+    /// A log record of this process, which would disturb the picture.
+    Record(String),
+    Ended,
+}
+
+/// The reason that the view ends.
+enum End {
+    /// A key, a signal, or a terminal that has hung up.
+    Quit,
+    /// The waveform has ended.
+    Waveform,
+    /// Another thread has ended by a panic, which has printed its message.
+    Panic,
+}
+
+pub(crate) fn top(arguments: &TopArguments) -> Exit {
+    if !terminal::is_terminal() || !io::stdin().is_terminal() {
+        complain!(
+            "error: `stripline top` needs a terminal for its input and output; `stripline links --watch --json` \
+             prints the figures for a pipe or a file"
+        );
+        return Exit::Usage;
+    }
+    let client = match find(arguments) {
+        Ok(client) => client,
+        Err(exit) => return exit,
+    };
+    let ended = Arc::new(AtomicBool::new(false));
+    if let Err(error) = handle_signals(&ended) {
+        complain!("error: cannot handle signals: {error}");
+        return Exit::Failure;
+    }
+    let (news, received) = mpsc::channel();
+    let (settings, requests) = mpsc::channel();
+    show_records(&news);
+    let (asked, every) = (client.clone(), Duration::from_secs_f64(arguments.every));
+    let outcomes = news.clone();
+    let model = Model::new(client.name());
+    let name = printable(client.name(), 60);
+    let threads = [
+        std::thread::spawn(move || read_until_end(&asked, every, &news)),
+        std::thread::spawn(move || set_until_end(&client, &requests, &outcomes)),
+    ];
+    let has_failed = || threads.iter().any(JoinHandle::is_finished);
+    let shown = RawTerminal::open()
+        .and_then(|mut raw| show(&mut raw, model, (&received, &settings), &ended, &has_failed));
+    match shown {
+        Ok(End::Quit) => Exit::Clean,
+        Ok(End::Waveform) => print(&format!("{name} has ended\n")),
+        Ok(End::Panic) => Exit::Failure,
+        Err(error) => {
+            complain!("error: the terminal does not work: {error}");
+            Exit::Failure
+        }
+    }
+}
+
+/// Sets the flag at a signal. A second one ends this process at once.
+fn handle_signals(ended: &Arc<AtomicBool>) -> io::Result<()> {
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        signal_hook::flag::register_conditional_default(signal, Arc::clone(ended))?;
+        signal_hook::flag::register(signal, Arc::clone(ended))?;
+    }
+    Ok(())
+}
+
+/// Passes log records on to the view.
+fn show_records(news: &Sender<News>) {
+    let news = news.clone();
+    // A wrong value was reported when the process started.
+    let filter = LogFilter::from_environment().ok().flatten().unwrap_or_default();
+    let max = filter.max_level();
+    let sink = move |record: &log::Record<'_>| {
+        if record.level() <= filter.level(record.target()) {
+            let _ = news.send(News::Record(record.args().to_string()));
+        }
+    };
+    log_to(max, Box::new(sink));
+}
+
+fn find(arguments: &TopArguments) -> Result<ControlClient, Exit> {
+    let TopArguments { waveform, pid, .. } = arguments;
+    if waveform.is_some() || pid.is_some() {
+        let which = Which { waveform: waveform.clone(), pid: *pid };
+        let (client, rest) = crate::control::find(&which)?;
+        return crate::control::taken(rest, Vec::new(), 0).map(|_| client);
+    }
+    let found = control::running().map_err(|error| crate::control::report_error(&error.into()))?;
+    for (_, problem) in &found.problems {
+        complain!("warning: {}", printable(problem, 300));
+    }
+    match &found.waveforms[..] {
+        [] => {
+            complain!("error: no waveform of this user is running; `stripline run FILE` starts one");
+            Err(Exit::Usage)
+        }
+        [one] => ControlClient::find(&one.name, Some(one.pid))
+            .map_err(|error| crate::control::report_error(&error)),
+        [first, ..] => {
+            let all = found
+                .waveforms
+                .iter()
+                .map(|one| format!("{} (process {})", printable(&one.name, 60), one.pid));
+            let all = all.collect::<Vec<_>>().join(", ");
+            let name = printable(&first.name, 60);
+            complain!(
+                "error: several waveforms are running: {all}; choose one, as in `stripline top {name}`"
+            );
+            Err(Exit::Usage)
+        }
+    }
+}
+
+/// Draws, and handles keys, until the end.
+fn show(
+    raw: &mut RawTerminal,
+    mut model: Model,
+    (news, settings): (&Receiver<News>, &Sender<Setting>),
+    ended: &AtomicBool,
+    has_failed: &dyn Fn() -> bool,
+) -> io::Result<End> {
+    let is_coloured = terminal::is_stdout_coloured();
+    loop {
+        // A thread that has ended in order has sent the reason before.
+        let failed = has_failed();
+        for new in news.try_iter() {
+            match new {
+                News::Snapshot(snapshot) => model.add(*snapshot),
+                News::Trouble(problem) => model.trouble(&problem),
+                News::Outcome(count, outcome) => model.outcome(count, outcome),
+                News::Record(text) => model.record(&text),
+                News::Ended => return Ok(End::Waveform),
+            }
+        }
+        if failed {
+            return Ok(End::Panic);
+        }
+        // Relaxed: the flag carries no other data.
+        if ended.load(Ordering::Relaxed) {
+            return Ok(End::Quit);
+        }
+        // A terminal that has hung up takes no output; the input has the reason.
+        let drawn = raw.draw(&model.frame(RawTerminal::size(), is_coloured));
+        let keys = match raw.input(POLL_TIME)? {
+            Input::Keys(keys) => keys,
+            Input::End => return Ok(End::Quit),
+        };
+        drawn?;
+        for key in keys {
+            match model.key(key) {
+                Action::Nothing => {}
+                Action::Quit => return Ok(End::Quit),
+                Action::Set(setting) => drop(settings.send(setting)),
+            }
+        }
+    }
+}
+
+/// Takes snapshots until the waveform or the view has ended.
+fn read_until_end(client: &ControlClient, every: Duration, news: &Sender<News>) {
+    loop {
+        let begin = Instant::now();
+        let new = match Snapshot::take(client) {
+            Ok(snapshot) => News::Snapshot(Box::new(snapshot)),
+            Err(ControlError::Gone { .. }) => News::Ended,
+            Err(error) => News::Trouble(error.to_string()),
+        };
+        let has_ended = matches!(new, News::Ended);
+        if news.send(new).is_err() || has_ended {
+            return;
+        }
+        // On a machine where a snapshot takes long, the pause is as long as the snapshot.
+        let took = begin.elapsed();
+        std::thread::sleep(every.saturating_sub(took).max(took));
+    }
+}
+
+/// Sets properties until the view has ended.
+fn set_until_end(client: &ControlClient, requests: &Receiver<Setting>, news: &Sender<News>) {
+    while let Ok(first) = requests.recv() {
+        let all: Vec<Setting> = [first].into_iter().chain(requests.try_iter()).collect();
+        let count = all.len();
+        // Of several values for a property, the last one counts.
+        let last: BTreeMap<(String, String), Setting> = all
+            .into_iter()
+            .map(|setting| ((setting.component.clone(), setting.property.clone()), setting))
+            .collect();
+        let outcomes: Vec<_> = last.into_values().map(|setting| set(client, setting)).collect();
+        let problem = outcomes.iter().find(|outcome| outcome.is_err()).cloned();
+        let outcome = problem.or(outcomes.last().cloned()).unwrap_or(Ok(String::new()));
+        if news.send(News::Outcome(count, outcome)).is_err() {
+            return;
+        }
+    }
+}
+
+/// Sets a property. Returns what to show.
+fn set(client: &ControlClient, setting: Setting) -> Result<String, String> {
+    let place = format!("{}.{}", setting.component, setting.property);
+    let changes = client.set(&[setting], SET_TIMEOUT).map_err(|error| format!("{place}: {error}"))?;
+    if let Some(change) = changes.iter().find(|change| change.taken != ChangeState::Applied) {
+        return Err(crate::control::not_taken(change));
+    }
+    let values = changes.iter().flat_map(|change| {
+        change
+            .values
+            .iter()
+            .map(|(name, new)| format!("{}.{}", change.component, crate::control::new_value(name, new)))
+    });
+    Ok(values.collect::<Vec<_>>().join(", "))
+}
