@@ -5,7 +5,6 @@
 
 mod common;
 
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use common::{repository, run};
@@ -111,8 +110,7 @@ fn executables_that_are_no_components() {
     let described = common::run_gain_description();
     let script = |name: &str, body: &str| {
         let path = folder.path().join(name);
-        std::fs::write(&path, format!("#!/bin/sh\n{body}\n")).unwrap();
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+        common::write_script(&path, &format!("#!/bin/sh\n{body}\n"));
         name.to_string()
     };
     let with = |exec: &str| {

@@ -5,7 +5,7 @@
 mod common;
 
 use std::fs::OpenOptions;
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use common::{Run, Running, gain_example, repository, run, run_gain_description, stripline, wait_until};
@@ -207,8 +207,7 @@ fn a_record_of_a_component_keeps_its_level_and_target() {
         run_gain_description(),
         gain_example().display(),
     );
-    std::fs::write(&program, script).unwrap();
-    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    common::write_script(&program, &script);
     let text = format!(
         "[component.source]\ntype = \"signal-generator\"\nproperties = {{ duration_s = 0.01 }}\n\
          [component.gain]\nexec = \"{}\"\n[component.end]\ntype = \"null-sink\"\n\

@@ -132,7 +132,7 @@ fn an_executable_may_be_in_a_folder_with_any_name() {
     let folder = folder.path().join(OsStr::from_bytes(b"\xff\xfe"));
     std::fs::create_dir(&folder).unwrap();
     let program = folder.join("gain");
-    std::fs::copy(gain_example(), &program).unwrap();
+    std::os::unix::fs::symlink(gain_example(), &program).unwrap();
     let output = std::process::Command::new(&program).arg("--describe").output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     // It has no option that is not text.
@@ -158,8 +158,6 @@ fn an_executable_cannot_be_a_thread_of_another() {
 
 /// Writes an executable that describes itself with one port, and returns its path.
 fn describing(folder: &std::path::Path, name: &str, direction: &str, fields: &str) -> std::path::PathBuf {
-    use std::os::unix::fs::PermissionsExt;
-
     let path = folder.join(name);
     let port = if direction == "input" { "in" } else { "out" };
     let text = format!(
@@ -167,8 +165,7 @@ fn describing(folder: &std::path::Path, name: &str, direction: &str, fields: &st
          \"ports\":[{{\"name\":\"{port}\",\"direction\":\"{direction}\",\"types\":{{\"one-of\":[\"det{{{fields}}}\"]}},\
          \"mandatory\":true,\"many_writers\":false,\"summary\":\"detections\"}}],\"properties\":[]}}\nEND\n"
     );
-    std::fs::write(&path, text).unwrap();
-    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    common::write_script(&path, &text);
     path
 }
 

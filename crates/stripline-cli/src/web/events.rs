@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 use stripline_waveform::control::{ControlError, RunningWaveform};
 
-use super::model::{ConnectionState, Selection, Snapshot};
+use super::model::{ConnectionState, PageState, Selection};
 use super::request::Request;
 use super::response::{Response, start_events};
 use super::routes::{Site, selection};
@@ -79,7 +79,7 @@ fn open(site: &Site, which: &Selection, port: &str) -> Result<SpectrumView, Stri
 }
 
 /// Returns the connections of the chosen waveform; of one name, those of the first.
-fn connections_of<'s>(snapshot: &'s Snapshot, which: Option<&Selection>) -> Vec<&'s ConnectionState> {
+fn connections_of<'s>(snapshot: &'s PageState, which: Option<&Selection>) -> Vec<&'s ConnectionState> {
     let Some(which) = which else { return Vec::new() };
     let is_chosen =
         |it: &&RunningWaveform| it.name == which.name && which.pid.is_none_or(|pid| pid == it.pid);

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::model::{ConnectionState, Snapshot};
+use super::model::{ConnectionState, PageState};
 
 pub(super) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 /// The buckets of latencies end at these powers of two, in nanoseconds: 1 µs to 17 s.
@@ -28,7 +28,7 @@ const OF_CONNECTIONS: [Metric; 7] = [
 ];
 
 /// Returns all metrics.
-pub(super) fn text(snapshot: &Snapshot) -> String {
+pub(super) fn text(snapshot: &PageState) -> String {
     let mut text = Text::default();
     text.head("stripline_waveform_running_seconds", "gauge", "Seconds since all components run.");
     for it in &snapshot.waveforms {
@@ -110,7 +110,7 @@ impl Text {
     }
 }
 
-fn connection_labels(snapshot: &Snapshot, it: &ConnectionState) -> String {
+fn connection_labels(snapshot: &PageState, it: &ConnectionState) -> String {
     let waveform = snapshot.waveforms.iter().find(|waveform| waveform.pid == it.launcher);
     labels(&[
         ("waveform", waveform.map_or("", |waveform| &waveform.name)),

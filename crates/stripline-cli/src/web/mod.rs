@@ -22,7 +22,7 @@ use crate::format::printable;
 use crate::show::{Printed, print_while_read};
 use access::Access;
 use arguments::WebArguments;
-use model::{Model, Selection};
+use model::{PageModel, Selection};
 use routes::Site;
 
 /// The longest error in a line.
@@ -60,7 +60,7 @@ fn start(arguments: &WebArguments) -> Result<Exit, (Exit, String)> {
     let port = listener.local_addr().map_err(|error| (Exit::Failure, error.to_string()))?.port();
     let access = Access::new(port).map_err(|problem| (Exit::Usage, problem))?;
     let url = access.url();
-    let site = Arc::new(Site::new(access, Model::new(only)));
+    let site = Arc::new(Site::new(access, PageModel::new(only)));
     if print_while_read(&format!("{url}\n")) == Printed::Failed {
         return Ok(Exit::Failure);
     }

@@ -16,7 +16,7 @@ const RATE_TIME: Duration = Duration::from_secs(1);
 const PROBLEMS_MAX: usize = 20;
 
 /// The waveforms that the page shows, and the ways to ask them.
-pub(super) struct Model {
+pub(super) struct PageModel {
     only: Option<Selection>,
     sampler: Mutex<Sampler>,
     clients: Mutex<HashMap<Selection, ControlClient>>,
@@ -31,7 +31,7 @@ pub(super) struct Selection {
 
 /// The state at one moment.
 #[derive(Clone, Debug, Default, Serialize)]
-pub(super) struct Snapshot {
+pub(super) struct PageState {
     pub waveforms: Vec<RunningWaveform>,
     pub connections: Vec<ConnectionState>,
     /// What could not be asked.
@@ -73,7 +73,7 @@ type ConnectionKey = (u32, String, String);
 
 #[derive(Default)]
 struct Sampler {
-    snapshot: Arc<Snapshot>,
+    snapshot: Arc<PageState>,
     sampled_at: Option<Instant>,
     listed_at: Option<Instant>,
     waveforms: Vec<RunningWaveform>,
@@ -81,7 +81,7 @@ struct Sampler {
     history: HashMap<ConnectionKey, VecDeque<Counts>>,
 }
 
-impl Model {
+impl PageModel {
     pub(super) fn new(only: Option<Selection>) -> Self {
         Self { only, sampler: Mutex::default(), clients: Mutex::default() }
     }
@@ -92,7 +92,7 @@ impl Model {
     }
 
     /// Returns a snapshot that is no older; takes one if need be. All clients share it.
-    pub(super) fn snapshot(&self, age_max: Duration) -> Arc<Snapshot> {
+    pub(super) fn snapshot(&self, age_max: Duration) -> Arc<PageState> {
         let mut sampler = self.sampler.lock().unwrap_or_else(PoisonError::into_inner);
         if sampler.sampled_at.is_none_or(|at| at.elapsed() >= age_max) {
             sampler.sample(self.only.as_ref());
@@ -151,7 +151,7 @@ impl Sampler {
         };
         self.add_rates(&mut connections, Instant::now());
         problems.truncate(PROBLEMS_MAX);
-        self.snapshot = Arc::new(Snapshot { waveforms: self.waveforms.clone(), connections, problems });
+        self.snapshot = Arc::new(PageState { waveforms: self.waveforms.clone(), connections, problems });
         self.sampled_at = Some(Instant::now());
     }
 
@@ -257,7 +257,7 @@ fn connection(
 }
 
 #[cfg(test)]
-pub(super) fn example() -> Snapshot {
+pub(super) fn example() -> PageState {
     let text = r#"{ "problems": [], "processes": [
         { "pid": 10, "parent": 9, "sending": [{ "name": "a.out", "transport": "shm", "payload": "det{x:u8}",
             "readers": [
@@ -273,7 +273,7 @@ pub(super) fn example() -> Snapshot {
         "packets": 100, "lost": 2, "components": [{ "name": "a", "type": "source", "placement": "process", "pid": 10,
             "state": "running", "restarts": 3, "tests": [] }] }"#;
     let waveforms = vec![serde_json::from_str(waveform).unwrap()];
-    Snapshot { connections: connections_of(&overview, &waveforms), waveforms, problems: Vec::new() }
+    PageState { connections: connections_of(&overview, &waveforms), waveforms, problems: Vec::new() }
 }
 
 #[cfg(test)]
@@ -325,7 +325,7 @@ mod tests {
 
     #[test]
     fn a_page_of_one_waveform_asks_no_other() {
-        let model = Model::new(Some(Selection { name: "radio".into(), pid: Some(1) }));
+        let model = PageModel::new(Some(Selection { name: "radio".into(), pid: Some(1) }));
         for (name, pid) in [("other", None), ("radio", Some(2))] {
             let error = model.client(&Selection { name: name.into(), pid }).unwrap_err();
             assert!(error.is_wrong() && error.to_string().contains("`radio` only"), "{error}");

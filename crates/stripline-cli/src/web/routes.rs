@@ -10,7 +10,7 @@ use serde_json::json;
 use stripline_waveform::control::{ControlError, Setting};
 
 use super::access::Access;
-use super::model::{Model, Selection};
+use super::model::{PageModel, Selection};
 use super::request::Request;
 use super::response::Response;
 use super::{events, metrics};
@@ -33,7 +33,7 @@ const METRICS_AGE: Duration = Duration::from_millis(500);
 /// The state that all clients of the server share.
 pub(super) struct Site {
     pub access: Access,
-    pub model: Model,
+    pub model: PageModel,
     pub started: Instant,
     is_over: AtomicBool,
 }
@@ -50,7 +50,7 @@ struct SetForm {
 }
 
 impl Site {
-    pub(super) fn new(access: Access, model: Model) -> Self {
+    pub(super) fn new(access: Access, model: PageModel) -> Self {
         Self { access, model, started: Instant::now(), is_over: AtomicBool::new(false) }
     }
 

@@ -7,7 +7,7 @@ pub mod page;
 pub mod pty;
 pub mod waveform;
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -26,6 +26,16 @@ pub fn stripline() -> Command {
 /// Returns the path of a file of the repository.
 pub fn repository(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path)
+}
+
+/// Writes an executable script. A process of its own does that: a program that any process has open
+/// for writing cannot be started, and other tests fork this process meanwhile.
+pub fn write_script(path: &Path, text: &str) {
+    let mut shell = Command::new("sh");
+    shell.arg("-c").arg("cat > \"$0\" && chmod 755 \"$0\"").arg(path).stdin(Stdio::piped());
+    let mut child = shell.spawn().unwrap();
+    child.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+    assert!(child.wait().unwrap().success());
 }
 
 /// Runs the command to its end. Returns output and exit code.
