@@ -28,8 +28,8 @@ pub fn repository(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path)
 }
 
-/// Writes an executable script. A process of its own does that: a program that any process has open
-/// for writing cannot be started, and other tests fork this process meanwhile.
+/// Writes an executable script, in a process of its own. A program that any process has open for
+/// writing cannot be started, and other tests fork this process meanwhile.
 pub fn write_script(path: &Path, text: &str) {
     let mut shell = Command::new("sh");
     shell.arg("-c").arg("cat > \"$0\" && chmod 755 \"$0\"").arg(path).stdin(Stdio::piped());
