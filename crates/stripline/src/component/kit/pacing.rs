@@ -1,0 +1,163 @@
+//! Pacing for sources: packets of a fixed size, sent as fast as possible or at a steady rate.
+
+use std::time::{Duration, Instant};
+
+use crate::component::{Ports, Properties, PropertySpec, StopSignal};
+use crate::error::{Error, Result};
+use crate::node::Output;
+use crate::packet::payload::Sample;
+use crate::sys::clock::now_ns;
+
+/// The longest wait of a packet for its time, in seconds: a hundred years.
+const WAIT_S_MAX: f64 = 3.2e9;
+
+/// A source of packets of samples, each sent when its last sample is due.
+///
+/// ```no_run
+/// use stripline::Result;
+/// use stripline::component::kit::PacedSource;
+/// use stripline::component::{Component, ComponentSpec, PortTypes, Ports, Properties};
+///
+/// struct Ramp { properties: Properties }
+///
+/// impl Component for Ramp {
+///     fn describe() -> ComponentSpec {
+///         ComponentSpec::new("ramp", "Counts.")
+///             .output("out", PortTypes::of::<f32>(), "0, 1, 2 and so on")
+///             .property(PacedSource::packet_property(1024))
+///             .property(PacedSource::rate_property())
+///     }
+///     fn new(properties: &Properties) -> Result<Self> {
+///         Ok(Self { properties: properties.clone() })
+///     }
+///     fn run(self, mut ports: Ports) -> Result<()> {
+///         let output = ports.output::<f32>("out")?;
+///         let source = PacedSource::new(&ports, &self.properties, self.properties.float("rate"));
+///         let mut next = 0.0;
+///         source.run(output, |place| {
+///             for sample in place.iter_mut() {
+///                 (*sample, next) = (next, next + 1.0);
+///             }
+///             Ok(place.len())
+///         })
+///     }
+/// }
+/// ```
+pub struct PacedSource {
+    pace: Pace,
+    packet: usize,
+    /// Number of samples to send; `None`: no limit.
+    limit: Option<u64>,
+}
+
+impl PacedSource {
+    /// Describes the property `packet`.
+    pub fn packet_property(default: i64) -> PropertySpec {
+        PropertySpec::integer("packet", default, 1, 1 << 27, "samples in a packet").unit("samples")
+    }
+
+    /// Describes the property `rate`.
+    pub fn rate_property() -> PropertySpec {
+        let summary = "pace at which samples are sent; 0: as fast as the receivers take them";
+        PropertySpec::float("rate", 0.0, summary).range(0.0, 1e12).unit("samples/s")
+    }
+
+    /// Describes the property `duration_s`.
+    pub fn duration_property(default: f64, summary: &str) -> PropertySpec {
+        PropertySpec::float("duration_s", default, summary).range(0.0, 1e9).unit("s")
+    }
+
+    /// Creates a source with the packet size of the property `packet` and `rate` samples per
+    /// second; 0: as fast as possible.
+    pub fn new(ports: &Ports, properties: &Properties, rate: f64) -> Self {
+        let packet = usize::try_from(properties.count("packet")).unwrap_or(usize::MAX);
+        Self { pace: Pace::new(ports.stop_signal(), rate), packet, limit: None }
+    }
+
+    /// Limits the stream to so many seconds, to the nearest sample; 0: no limit.
+    pub fn limited(mut self, duration_s: f64, sample_rate: f64) -> Self {
+        // The cast saturates: a duration too long to count has no end.
+        self.limit = (duration_s > 0.0).then_some((duration_s * sample_rate).round() as u64);
+        self
+    }
+
+    /// Sends packets that `fill` writes in place, until it writes nothing or the limit is reached.
+    /// `fill` returns the number of samples written.
+    ///
+    /// # Errors
+    /// Those of `fill`, and of a send. [`Error::Stopped`] if the component is requested to stop.
+    pub fn run<T: Sample>(
+        mut self,
+        mut output: Output<T>,
+        mut fill: impl FnMut(&mut [T]) -> Result<usize>,
+    ) -> Result<()> {
+        let mut sent = 0;
+        loop {
+            let left = self.limit.map_or(u64::MAX, |limit| limit - sent);
+            let samples = usize::try_from(left).unwrap_or(usize::MAX).min(self.packet);
+            if samples == 0 {
+                return Ok(());
+            }
+            let mut packet = output.loan(samples)?;
+            let count = fill(&mut packet)?.min(samples);
+            if count == 0 {
+                return Ok(());
+            }
+            packet.truncate(count);
+            sent += count as u64;
+            let due_ns = self.pace.wait_for(sent)?;
+            packet.intended_ns(due_ns).send()?;
+        }
+    }
+}
+
+/// A clock of a steady rate. Every time is counted from the start. So delays do not accumulate, and
+/// a late source catches up with the schedule.
+///
+/// ```no_run
+/// use stripline::component::Ports;
+/// use stripline::component::kit::Pace;
+///
+/// fn run(mut ports: Ports) -> stripline::Result<()> {
+///     let mut output = ports.output::<f32>("out")?;
+///     let mut pace = Pace::new(ports.stop_signal(), 48e3);
+///     for packet in 1.. {
+///         let due_ns = pace.wait_for(packet * 480)?;
+///         output.loan(480)?.intended_ns(due_ns).send()?;
+///     }
+///     Ok(())
+/// }
+/// ```
+pub struct Pace {
+    stop: StopSignal,
+    /// Samples per second; 0: unlimited.
+    rate: f64,
+    start: Option<(Instant, u64)>,
+}
+
+impl Pace {
+    /// Creates a clock of `rate` samples per second (0: unlimited) that starts with the first wait.
+    pub fn new(stop: StopSignal, rate: f64) -> Self {
+        Self { stop, rate, start: None }
+    }
+
+    /// Sleeps until `samples` samples have passed since the start. Returns the intended end of the
+    /// sleep in monotonic nanoseconds; 0 without a rate.
+    ///
+    /// # Errors
+    /// [`Error::Stopped`] if the component is requested to stop.
+    pub fn wait_for(&mut self, samples: u64) -> Result<u64> {
+        if self.rate <= 0.0 {
+            return if self.stop.is_stopped() { Err(Error::Stopped) } else { Ok(0) };
+        }
+        let (start, start_ns) = *self.start.get_or_insert_with(|| (Instant::now(), now_ns()));
+        let after = Duration::from_secs_f64((samples as f64 / self.rate).min(WAIT_S_MAX));
+        self.stop.sleep_until(start + after)?;
+        Ok(start_ns + after.as_nanos() as u64)
+    }
+
+    /// Restarts with the next wait.
+    pub fn restart(&mut self) {
+        self.start = None;
+    }
+}
