@@ -17,6 +17,7 @@ mod data;
 mod experiment;
 mod format;
 mod generate;
+mod new;
 mod ps;
 mod run;
 mod services;
@@ -74,6 +75,7 @@ fn main() -> ExitCode {
             bench::instructions(&arguments)
         }
         Command::Bench(BenchArguments { experiment: arguments, .. }) => experiment::experiment(&arguments),
+        Command::New(arguments) => new::new(&arguments),
         Command::Components(arguments) => show::components(&arguments, &registry),
         Command::Transports(arguments) => show::transports(&arguments),
         Command::Links(arguments) => ps::ps(&arguments),

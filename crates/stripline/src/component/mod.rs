@@ -47,6 +47,8 @@
 //! [`Status`].
 //!
 //! What most components need (a pace, the continuity of streams, a sample rate) is in [`kit`].
+//! `stripline new component NAME` makes a crate with a component and its tests, and
+//! `docs/write-components.md` is a guide.
 //!
 //! A component that makes one packet of each received packet is a [`Handler`]: the waveform selects
 //! the threads that run it. Another kind owns its ports and leaves the loop to its input
