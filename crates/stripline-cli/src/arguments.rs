@@ -6,6 +6,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use stripline_waveform::control::Setting;
 
 use crate::data::arguments::{EchoArguments, HzArguments, RecordArguments, ReplayArguments};
+use crate::new::arguments::NewArguments;
 use crate::web::arguments::WebArguments;
 
 /// Low-loss links between radio components.
@@ -19,6 +20,8 @@ use crate::web::arguments::WebArguments;
         stripline run waveforms/adsb.toml --transport tcp     the same over TCP\n  \
         stripline check waveforms/fm.toml                     find every mistake before anything starts\n  \
         stripline components adsb-source                      its ports and properties\n  \
+        stripline new component gain                          the start of a component of one's own
+  \
         stripline bench ladder --quick                        the speed of links on this machine\n  \
         stripline bench experiments/e1-messaging.toml         pipelines compared with ideal and published figures\n  \
         stripline links                                       live ports, and which waits for which\n  \
@@ -55,6 +58,8 @@ pub(crate) enum Command {
     Check(CheckArguments),
     /// Run an experiment from a file, or measure links
     Bench(BenchArguments),
+    /// Make the start of a component or a waveform of one's own
+    New(NewArguments),
     /// List the stock components, or show one with its ports and properties
     Components(ComponentsArguments),
     /// List the transports and their properties

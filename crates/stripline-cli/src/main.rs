@@ -20,6 +20,7 @@ mod format;
 mod generate;
 mod line_file;
 mod log;
+mod new;
 mod ps;
 mod run;
 mod services;
@@ -80,6 +81,7 @@ fn main() -> ExitCode {
             bench::instructions(&arguments)
         }
         Command::Bench(BenchArguments { experiment: arguments, .. }) => experiment::experiment(&arguments),
+        Command::New(arguments) => new::new(&arguments),
         Command::Components(arguments) => show::components(&arguments, &registry),
         Command::Transports(arguments) => show::transports(&arguments),
         Command::Links(arguments) => ps::ps(&arguments),

@@ -21,6 +21,9 @@
 //! Below all of them is the crate `stripline-ring`, the lock-free ring itself. Above them is
 //! `stripline-waveform`: files that describe waveforms, their check, launch and supervision.
 //!
+//! To write components: `stripline new component NAME` makes a crate to begin with, the guide is
+//! `docs/write-components.md`, and [`component::kit`] has what most components need.
+//!
 //! # The log
 //!
 //! Errors that no call can return go to the crate [`log`], with the name of the port, topic or

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use num_complex::Complex;
+use stripline::component::kit::{Continuity, StreamTracker};
 use stripline::component::{Component, ComponentSpec, PortTypes, Ports, Properties, PropertySpec};
 use stripline::payload::TypeName;
 use stripline::{Error, Input, Output, Result, Sample, StreamInfo};
 
-use super::continuity::{Continuity, StreamTracker};
 use super::inputs;
 use super::timing::time_after;
 use crate::dsp::{self, Aligner};

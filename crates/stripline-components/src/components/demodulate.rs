@@ -1,10 +1,10 @@
 //! `am-demodulator` and `fm-demodulator`.
 
 use num_complex::Complex;
+use stripline::component::kit::{Continuity, StreamTracker, sample_rate, sample_rate_property};
 use stripline::component::{Component, ComponentSpec, PortTypes, Ports, Properties, PropertySpec};
 use stripline::{Result, StreamInfo};
 
-use super::continuity::{Continuity, StreamTracker, sample_rate, sample_rate_property};
 use super::property_errors::{can_be_made, setting};
 use crate::dsp::{self, DeEmphasis};
 

@@ -1,13 +1,13 @@
 //! `fft`: spectra of a stream.
 
 use num_complex::Complex;
+use stripline::component::kit::{Continuity, StreamTracker};
 use stripline::component::{
     Component, ComponentSpec, InvalidProperties, PortTypes, Ports, Properties, PropertySpec,
 };
 use stripline::payload::TypeName;
 use stripline::{Axis, Error, Output, Packet, Result, Sample, StreamInfo};
 
-use super::continuity::{Continuity, StreamTracker};
 use super::property_errors::can_be_made;
 use super::timing::time_after;
 use crate::dsp::{self, FFT_AVERAGE_MAX, FFT_SIZE_MAX, MeanPower, Spectra, SpectrumWindow};

@@ -4,11 +4,11 @@ use std::path::PathBuf;
 
 use bytemuck::Pod;
 use num_complex::Complex;
+use stripline::component::kit::{Continuity, StreamTracker};
 use stripline::component::{Component, ComponentSpec, PortTypes, Ports, Properties, PropertySpec};
 use stripline::payload::TypeName;
 use stripline::{Error, Input, Packet, Result, Sample, StreamInfo};
 
-use super::continuity::{Continuity, StreamTracker};
 use super::line_file::Destination;
 use super::output_file;
 use super::property_errors::can_be_made;

@@ -1,13 +1,13 @@
 //! `file-source`: plays a recording.
 
 use num_complex::Complex;
+use stripline::component::kit::{Pace, PacedSource};
 use stripline::component::{
     Component, ComponentSpec, InvalidProperties, PortTypes, Ports, Properties, PropertySpec,
 };
 use stripline::payload::Scalar;
 use stripline::{Error, Result, Sample, StreamInfo};
 
-use super::pacing::{Pace, PacedSource};
 use super::property_errors::{self, can_play};
 use crate::formats::{
     FormatError, IqFileReader, IqReaderOptions, RawFileReader, RawSample, SampleFormat, SigMfMeta, is_sigmf,

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use num_complex::Complex;
+use stripline::component::kit::{Continuity, StreamTracker, sample_rate, sample_rate_property};
 use stripline::component::{
     Component, ComponentSpec, InvalidProperties, PortTypes, Ports, Properties, PropertySpec, Request,
     TestResult, Value,
@@ -10,7 +11,6 @@ use stripline::component::{
 use stripline::payload::TypeName;
 use stripline::{Error, Result, Sample, StreamInfo};
 
-use super::continuity::{Continuity, StreamTracker, sample_rate, sample_rate_property};
 use super::property_errors::{can_be_made, setting};
 use crate::dsp::{self, DECIMATION_MAX, DecimatingFir, FirLength, Taps, Window};
 

@@ -1,10 +1,10 @@
 //! `signal-generator` and `fm-station`: sources that need no file.
 
 use num_complex::Complex;
+use stripline::component::kit::PacedSource;
 use stripline::component::{Component, ComponentSpec, PortTypes, Ports, Properties, PropertySpec};
 use stripline::{Error, Result, StreamInfo};
 
-use super::pacing::PacedSource;
 use super::property_errors::{can_be_made, setting};
 use crate::dsp::{self, FmStationSettings, Generator, GeneratorSettings, Waveform};
 

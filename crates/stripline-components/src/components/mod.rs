@@ -9,7 +9,6 @@
 
 mod adder;
 pub mod adsb;
-mod continuity;
 mod demodulate;
 mod fft;
 mod file_sink;
@@ -23,7 +22,6 @@ mod multiplexer;
 mod noise;
 mod null;
 mod output_file;
-mod pacing;
 mod packet_lines;
 mod print_sink;
 mod property_errors;

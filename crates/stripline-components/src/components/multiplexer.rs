@@ -1,5 +1,6 @@
 //! `multiplexer`: several streams as one.
 
+use stripline::component::kit::{Continuity, StreamTracker};
 use stripline::component::{
     Component, ComponentSpec, InvalidProperties, PortTypes, Ports, Properties, PropertySpec,
 };
@@ -7,7 +8,6 @@ use stripline::node::{Waitable, wait_any};
 use stripline::payload::TypeName;
 use stripline::{Error, Input, Output, Received, Result, StreamInfo};
 
-use super::continuity::{Continuity, StreamTracker};
 use super::inputs;
 use super::property_errors::can_be_made;
 use super::timing::time_after;

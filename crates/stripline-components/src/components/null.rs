@@ -1,12 +1,11 @@
 //! `null-source` and `null-sink`: ends for a waveform that tests other parts.
 
+use stripline::component::kit::{Pace, PacedSource};
 use stripline::component::{
     Component, ComponentSpec, Direction, PortSpec, PortTypes, Ports, Properties, PropertySpec,
 };
 use stripline::payload::builtin;
 use stripline::{Error, Result};
-
-use super::pacing::{Pace, PacedSource};
 
 /// The component `null-source`.
 pub struct NullSource {

@@ -1,13 +1,13 @@
 //! `resampler`: another sample rate.
 
 use num_complex::Complex;
+use stripline::component::kit::{Continuity, StreamTracker};
 use stripline::component::{
     Component, ComponentSpec, InvalidProperties, PortTypes, Ports, Properties, PropertySpec,
 };
 use stripline::payload::TypeName;
 use stripline::{Error, Result, Sample, StreamInfo};
 
-use super::continuity::{Continuity, StreamTracker};
 use super::property_errors::{can_be_made, setting};
 use super::timing::time_after;
 use crate::dsp::{self, DspError, RESAMPLING_MAX, Resampler, ResamplerSettings};

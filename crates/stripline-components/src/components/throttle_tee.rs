@@ -1,11 +1,10 @@
 //! `throttle` and `tee`: components for packets of any type.
 
+use stripline::component::kit::Pace;
 use stripline::component::{
     Component, ComponentSpec, Direction, PortSpec, PortTypes, Ports, Properties, PropertySpec,
 };
 use stripline::{Output, Result};
-
-use super::pacing::Pace;
 
 /// Number of outputs of a `tee`.
 const TEE_OUTPUTS: usize = 4;

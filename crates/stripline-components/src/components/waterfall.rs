@@ -4,12 +4,12 @@ use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use stripline::component::kit::{Continuity, StreamTracker};
 use stripline::component::{
     Component, ComponentSpec, InvalidProperties, PortTypes, Ports, Properties, PropertySpec,
 };
 use stripline::{Error, Input, Result, StreamInfo};
 
-use super::continuity::{Continuity, StreamTracker};
 use super::line_file::Screen;
 use super::output_file;
 use super::property_errors::can_be_made;

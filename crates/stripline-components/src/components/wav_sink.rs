@@ -3,10 +3,10 @@
 use std::io::Write;
 use std::path::PathBuf;
 
+use stripline::component::kit::{sample_rate, sample_rate_property};
 use stripline::component::{Component, ComponentSpec, PortTypes, Ports, Properties, PropertySpec, Value};
 use stripline::{Error, Input, Result};
 
-use super::continuity::{sample_rate, sample_rate_property};
 use super::output_file;
 use super::property_errors::can_be_made;
 use crate::formats::{FormatError, WavEncoding, WavFileWriter, WavSettings};

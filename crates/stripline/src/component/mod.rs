@@ -46,6 +46,10 @@
 //! polls for requests between packets: [`ControlRequests`]. It publishes values of its own by a
 //! [`Status`].
 //!
+//! What most components need (a pace, the continuity of streams, a sample rate) is in [`kit`].
+//! `stripline new component NAME` makes a crate with a component and its tests, and
+//! `docs/write-components.md` is a guide.
+//!
 //! A component that makes one packet of each received packet is a [`Handler`]: the waveform selects
 //! the threads that run it. Another kind owns its ports and leaves the loop to its input
 //! ([`Subscriber::serve_then`](crate::node::Subscriber::serve_then)), on one thread or on several:
@@ -71,6 +75,7 @@
 pub(crate) mod control;
 mod handler;
 pub(crate) mod host;
+pub mod kit;
 pub(crate) mod log_filter;
 pub(crate) mod log_to_stderr;
 mod ports;

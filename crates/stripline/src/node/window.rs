@@ -469,8 +469,30 @@ impl<T: Sample> Window<'_, T> {
         self.is_whole
     }
 
-    /// Consumes only the first `samples` samples: the next window starts behind them. A window that
-    /// is not whole is consumed in any case, because it cannot become longer.
+    /// Consumes only the first `samples` samples, at most all: the next window starts behind them.
+    /// With 0, the next window starts at the same sample again.
+    ///
+    /// A window that is not whole ([`Window::is_whole`]) is consumed completely, for any `samples`.
+    /// It cannot become longer, because a boundary follows. To overlap windows up to the boundary,
+    /// use its samples before this call.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # let node = stripline::node::Node::isolated()?;
+    /// # let mut publisher = node.publisher::<u8>("bytes")?;
+    /// # let mut bytes = node.subscriber::<u8>("bytes")?.windowed();
+    /// # publisher.wait_for_receivers(1, Duration::from_secs(5))?;
+    /// publisher.send(b"abcdef")?;
+    /// publisher.finish()?;
+    /// let mut windows = Vec::new();
+    /// while let Some(window) = bytes.window(4)? {
+    ///     windows.push(window.to_vec());
+    ///     window.consume(1);
+    /// }
+    /// // `def` is shorter than requested: it is the last window, with all its samples.
+    /// assert_eq!(windows, [&b"abcd"[..], b"bcde", b"cdef", b"def"]);
+    /// # Ok::<(), stripline::Error>(())
+    /// ```
     pub fn consume(mut self, samples: usize) {
         if self.is_whole {
             self.done = samples.min(self.samples);

@@ -1,13 +1,13 @@
 //! `adsb-demodulator`: from samples to candidates.
 
 use num_complex::Complex;
+use stripline::component::kit::{Continuity, StreamTracker};
 use stripline::component::{Component, ComponentSpec, PortTypes, Ports, Properties, PropertySpec};
 use stripline::payload::TypeName;
 use stripline::{Error, Output, Packet, Result, Sample, StreamInfo};
 
 use crate::adsb::demodulate::SAMPLE_RATE_HZ;
 use crate::adsb::{Candidate, Demodulator, DemodulatorConfig, IqSample};
-use crate::components::continuity::{Continuity, StreamTracker};
 
 /// The component `adsb-demodulator`.
 pub struct AdsbDemodulator {

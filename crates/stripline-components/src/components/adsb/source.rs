@@ -1,6 +1,7 @@
 //! `adsb-source`: a recording at 1090 MHz, or a simulated sky.
 
 use num_complex::Complex;
+use stripline::component::kit::PacedSource;
 use stripline::component::{
     Component, ComponentSpec, InvalidProperties, PortTypes, Ports, Properties, PropertySpec,
 };
@@ -9,7 +10,6 @@ use stripline::{Error, Result, Sample, StreamInfo};
 use crate::adsb::demodulate::SAMPLE_RATE_HZ;
 use crate::adsb::{Simulation, SimulationConfig};
 use crate::components::file_source::truncate_partial_property;
-use crate::components::pacing::PacedSource;
 use crate::components::property_errors::{self, can_play};
 use crate::formats::{IqFileReader, IqReaderOptions, RawSample, SampleFormat, is_sigmf};
 

@@ -1,20 +1,52 @@
-//! Continuity tracking for components between a source and a sink.
+//! Continuity of streams, for components between a source and a sink.
 
 use std::sync::Arc;
 
-use stripline::component::PropertySpec;
-use stripline::{Error, Packet, Result, Sample, StreamInfo};
+use crate::component::PropertySpec;
+use crate::error::{Error, Result};
+use crate::node::Packet;
+use crate::packet::StreamInfo;
+use crate::packet::payload::Sample;
 
 /// A tracker that classifies each packet by its relation to the one before.
-#[derive(Default)]
-pub(super) struct StreamTracker {
+///
+/// ```
+/// # use std::time::Duration;
+/// use stripline::component::kit::{Continuity, StreamTracker};
+///
+/// # let node = stripline::node::Node::isolated()?;
+/// # let mut publisher = node.publisher::<f32>("levels")?;
+/// # let mut input = node.subscriber::<f32>("levels")?;
+/// # publisher.wait_for_receivers(1, Duration::from_secs(5))?;
+/// # for index in [0, 4, 12] { publisher.loan(4)?.at_sample(index).send()?; }
+/// # publisher.finish()?;
+/// // Packets of four samples each have been sent: from samples 0, 4 and 12 on.
+/// let (mut tracker, mut found) = (StreamTracker::default(), Vec::new());
+/// while let Some(packet) = input.receive()? {
+///     found.push(tracker.packet(&packet));
+/// }
+/// assert_eq!(found, [Continuity::NewStream, Continuity::Next, Continuity::AfterGap]);
+/// # Ok::<(), stripline::Error>(())
+/// ```
+#[derive(Debug, Default)]
+pub struct StreamTracker {
     stream: Option<Arc<StreamInfo>>,
     next_sample: u64,
 }
 
 /// The relation of a packet to the one before.
+///
+/// ```
+/// use stripline::component::kit::Continuity;
+///
+/// /// Whether a filter keeps its state.
+/// fn keeps_state(found: Continuity) -> bool {
+///     found == Continuity::Next
+/// }
+/// assert!(!keeps_state(Continuity::AfterGap));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Continuity {
+pub enum Continuity {
     /// It continues the packet before.
     Next,
     /// Samples are missing between the two: filters should start from silence.
@@ -29,7 +61,7 @@ impl StreamTracker {
         let stream = packet.stream();
         let is_same = self.stream.as_ref().is_some_and(|last| Arc::ptr_eq(last, stream) || *last == *stream);
         let is_next = packet.gap().is_none() && packet.sample_index() == self.next_sample;
-        self.next_sample = packet.sample_index() + packet.len() as u64;
+        self.next_sample = packet.sample_index().wrapping_add(packet.len() as u64);
         match (is_same, is_next) {
             (true, true) => Continuity::Next,
             (true, false) => Continuity::AfterGap,
@@ -41,14 +73,34 @@ impl StreamTracker {
     }
 }
 
-/// Describes the property `sample_rate` of a component that can also take the rate from the stream.
-pub(super) fn sample_rate_property() -> PropertySpec {
+/// Describes the property `sample_rate` of a component that can also take the rate from the stream,
+/// in Hz.
+///
+/// ```
+/// let property = stripline::component::kit::sample_rate_property();
+/// assert_eq!(property.name, "sample_rate");
+/// ```
+pub fn sample_rate_property() -> PropertySpec {
     let summary = "sample rate of the input; 0: that of the stream";
     PropertySpec::float("sample_rate", 0.0, summary).range(0.0, 1e12).unit("Hz")
 }
 
 /// Returns the sample rate of the property, or else of the stream.
-pub(super) fn sample_rate(property: f64, stream: &StreamInfo) -> Result<f64> {
+///
+/// # Errors
+/// Neither of the two has a rate.
+///
+/// ```
+/// use stripline::StreamInfo;
+/// use stripline::component::kit::sample_rate;
+///
+/// let stream = StreamInfo::new("antenna").sample_rate_hz(2e6);
+/// assert_eq!(sample_rate(0.0, &stream)?, 2e6);
+/// assert_eq!(sample_rate(48e3, &stream)?, 48e3);
+/// assert!(sample_rate(0.0, &StreamInfo::new("unknown")).is_err());
+/// # Ok::<(), stripline::Error>(())
+/// ```
+pub fn sample_rate(property: f64, stream: &StreamInfo) -> Result<f64> {
     if property > 0.0 {
         return Ok(property);
     }
@@ -62,7 +114,7 @@ pub(super) fn sample_rate(property: f64, stream: &StreamInfo) -> Result<f64> {
 mod tests {
     use std::time::Duration;
 
-    use stripline::node::Node;
+    use crate::node::Node;
 
     use super::*;
 

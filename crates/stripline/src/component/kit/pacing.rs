@@ -2,15 +2,48 @@
 
 use std::time::{Duration, Instant};
 
-use rustix::time::{ClockId, Timespec, clock_gettime};
-use stripline::component::{Ports, Properties, PropertySpec, StopSignal};
-use stripline::{Output, Result, Sample};
+use crate::component::{Ports, Properties, PropertySpec, StopSignal};
+use crate::error::{Error, Result};
+use crate::node::Output;
+use crate::packet::payload::Sample;
+use crate::sys::clock::now_ns;
 
 /// The longest wait of a packet for its time, in seconds: a hundred years.
 const WAIT_S_MAX: f64 = 3.2e9;
 
 /// A source of packets of samples, each sent when its last sample is due.
-pub(super) struct PacedSource {
+///
+/// ```no_run
+/// use stripline::Result;
+/// use stripline::component::kit::PacedSource;
+/// use stripline::component::{Component, ComponentSpec, PortTypes, Ports, Properties};
+///
+/// struct Ramp { properties: Properties }
+///
+/// impl Component for Ramp {
+///     fn describe() -> ComponentSpec {
+///         ComponentSpec::new("ramp", "Counts.")
+///             .output("out", PortTypes::of::<f32>(), "0, 1, 2 and so on")
+///             .property(PacedSource::packet_property(1024))
+///             .property(PacedSource::rate_property())
+///     }
+///     fn new(properties: &Properties) -> Result<Self> {
+///         Ok(Self { properties: properties.clone() })
+///     }
+///     fn run(self, mut ports: Ports) -> Result<()> {
+///         let output = ports.output::<f32>("out")?;
+///         let source = PacedSource::new(&ports, &self.properties, self.properties.float("rate"));
+///         let mut next = 0.0;
+///         source.run(output, |place| {
+///             for sample in place.iter_mut() {
+///                 (*sample, next) = (next, next + 1.0);
+///             }
+///             Ok(place.len())
+///         })
+///     }
+/// }
+/// ```
+pub struct PacedSource {
     pace: Pace,
     packet: usize,
     /// Number of samples to send; `None`: no limit.
@@ -50,6 +83,9 @@ impl PacedSource {
 
     /// Sends packets that `fill` writes in place, until it writes nothing or the limit is reached.
     /// `fill` returns the number of samples written.
+    ///
+    /// # Errors
+    /// Those of `fill`, and of a send. [`Error::Stopped`] if the component is requested to stop.
     pub fn run<T: Sample>(
         mut self,
         mut output: Output<T>,
@@ -77,7 +113,22 @@ impl PacedSource {
 
 /// A clock of a steady rate. Every time is counted from the start. So delays do not accumulate, and
 /// a late source catches up with the schedule.
-pub(super) struct Pace {
+///
+/// ```no_run
+/// use stripline::component::Ports;
+/// use stripline::component::kit::Pace;
+///
+/// fn run(mut ports: Ports) -> stripline::Result<()> {
+///     let mut output = ports.output::<f32>("out")?;
+///     let mut pace = Pace::new(ports.stop_signal(), 48e3);
+///     for packet in 1.. {
+///         let due_ns = pace.wait_for(packet * 480)?;
+///         output.loan(480)?.intended_ns(due_ns).send()?;
+///     }
+///     Ok(())
+/// }
+/// ```
+pub struct Pace {
     stop: StopSignal,
     /// Samples per second; 0: unlimited.
     rate: f64,
@@ -94,12 +145,12 @@ impl Pace {
     /// sleep in monotonic nanoseconds; 0 without a rate.
     ///
     /// # Errors
-    /// [`Error::Stopped`](stripline::Error::Stopped) if the component is requested to stop.
+    /// [`Error::Stopped`] if the component is requested to stop.
     pub fn wait_for(&mut self, samples: u64) -> Result<u64> {
         if self.rate <= 0.0 {
-            return if self.stop.is_stopped() { Err(stripline::Error::Stopped) } else { Ok(0) };
+            return if self.stop.is_stopped() { Err(Error::Stopped) } else { Ok(0) };
         }
-        let (start, start_ns) = *self.start.get_or_insert_with(|| (Instant::now(), monotonic_ns()));
+        let (start, start_ns) = *self.start.get_or_insert_with(|| (Instant::now(), now_ns()));
         let after = Duration::from_secs_f64((samples as f64 / self.rate).min(WAIT_S_MAX));
         self.stop.sleep_until(start + after)?;
         Ok(start_ns + after.as_nanos() as u64)
@@ -109,10 +160,4 @@ impl Pace {
     pub fn restart(&mut self) {
         self.start = None;
     }
-}
-
-/// Returns the time on the clock of `intended_ns`.
-fn monotonic_ns() -> u64 {
-    let Timespec { tv_sec, tv_nsec } = clock_gettime(ClockId::Monotonic);
-    tv_sec.unsigned_abs() * 1_000_000_000 + tv_nsec.unsigned_abs()
 }

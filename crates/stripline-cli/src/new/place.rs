@@ -1,0 +1,159 @@
+//! Where `stripline new` writes, and what the new crate depends on.
+
+use std::fs::OpenOptions;
+use std::io::{ErrorKind, Write};
+use std::path::{Path, PathBuf};
+
+use crate::Exit;
+use crate::format::printable;
+
+/// The longest name, in bytes: that of a component.
+const NAME_BYTES_MAX: usize = 64;
+
+/// Names that Cargo or the compiler does not take as the name of a crate, and those of the
+/// dependencies.
+const RESERVED: &str = "abstract alloc as async await become box break build const continue core crate deps do dyn \
+    else enum examples extern false final fn for gen if impl in incremental let loop macro \
+    match mod move mut override priv proc-macro proc_macro pub ref return self serde static \
+    std stripline stripline-macros stripline-ring struct super test trait true try type typeof \
+    union unsafe unsized use virtual where while yield";
+
+/// The reason that nothing, or not everything, was made.
+pub(super) struct Failure {
+    pub text: String,
+    pub exit: Exit,
+}
+
+fn usage(text: String) -> Failure {
+    Failure { text, exit: Exit::Usage }
+}
+
+/// Checks the name of a component, which is also that of its crate.
+pub(super) fn check_name(name: &str) -> Result<(), Failure> {
+    let shown = printable(name, NAME_BYTES_MAX);
+    let is_known = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-' || b == b'_';
+    let is_valid = name.len() <= NAME_BYTES_MAX
+        && name.starts_with(|first: char| first.is_ascii_lowercase())
+        && name.bytes().all(is_known);
+    if !is_valid {
+        let rule =
+            format!("1 to {NAME_BYTES_MAX} lower-case letters, digits, `-` and `_`, with a letter first");
+        return Err(usage(format!("`{shown}` is no name for a crate: use {rule}")));
+    }
+    if RESERVED.split(' ').any(|word| word == name) {
+        let remedy = format!("choose another one, as in `my-{name}`");
+        return Err(usage(format!(
+            "`{name}` is a name of the language, of Cargo or of a dependency: {remedy}"
+        )));
+    }
+    Ok(())
+}
+
+/// Returns the value of the key `stripline` in the manifest.
+pub(super) fn dependency(source_tree: Option<&Path>) -> Result<String, Failure> {
+    let Some(tree) = source_tree else {
+        let built_from = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("stripline");
+        return match library_in(&built_from).and_then(|library| toml_text(&library)) {
+            Some(path) => Ok(format!("{{ path = {path} }}")),
+            None => Ok(format!("{{ git = \"{}\" }}", env!("CARGO_PKG_REPOSITORY"))),
+        };
+    };
+    let shown = shown(tree);
+    let library =
+        library_in(&tree.join("crates/stripline")).or_else(|| library_in(tree)).ok_or_else(|| {
+            let remedy = "give the folder with `crates/stripline` in it";
+            usage(format!("{shown} is no source tree of Stripline: {remedy}"))
+        })?;
+    let path = toml_text(&library).ok_or_else(|| {
+        usage(format!("{shown}: Cargo takes only paths that are text; move the source tree"))
+    })?;
+    Ok(format!("{{ path = {path} }}"))
+}
+
+/// Returns the full path of the folder if it has the library's crate.
+fn library_in(folder: &Path) -> Option<PathBuf> {
+    let manifest = std::fs::read_to_string(folder.join("Cargo.toml")).ok()?;
+    let is_library = manifest.lines().any(|line| line.trim() == "name = \"stripline\"");
+    is_library.then(|| folder.canonicalize().ok()).flatten()
+}
+
+/// Returns a path in full, without control characters.
+pub(super) fn shown(path: &Path) -> String {
+    printable(&path.display().to_string(), usize::MAX)
+}
+
+/// Returns a path as a string of TOML.
+fn toml_text(path: &Path) -> Option<String> {
+    // Each string of JSON is one of TOML, except that TOML takes no bare DEL.
+    let text = serde_json::to_string(path.to_str()?).ok()?;
+    Some(text.replace('\u{7f}', "\\u007F"))
+}
+
+/// A folder for new files.
+pub(super) struct Place(PathBuf);
+
+impl Place {
+    /// Makes the folder. One without any entry may be there.
+    pub fn new(folder: &Path) -> Result<Self, Failure> {
+        let shown = shown(folder);
+        let fail = |error: std::io::Error| match error.kind() {
+            ErrorKind::NotADirectory | ErrorKind::AlreadyExists => {
+                usage(format!("{shown} is no folder, or is below a file: choose another `--path`"))
+            }
+            _ => Failure { text: format!("cannot make the folder {shown}: {error}"), exit: Exit::Failure },
+        };
+        std::fs::create_dir_all(folder).map_err(fail)?;
+        if std::fs::read_dir(folder).map_err(fail)?.next().is_some() {
+            let remedy = "nothing was changed; choose another name or `--path`";
+            return Err(usage(format!("{shown} has files in it: {remedy}")));
+        }
+        Ok(Self(folder.into()))
+    }
+
+    /// Writes a new file. It never replaces one.
+    pub fn write(&self, path: &str, text: &str) -> Result<(), Failure> {
+        let path = self.0.join(path);
+        let folder = path.parent().unwrap_or(&self.0);
+        let written = std::fs::create_dir_all(folder)
+            .and_then(|()| OpenOptions::new().write(true).create_new(true).open(&path))
+            .and_then(|mut file| file.write_all(text.as_bytes()));
+        written.map_err(|error| {
+            let text = format!("cannot write {}: {error}; the crate is incomplete", shown(&path));
+            Failure { text, exit: Exit::Failure }
+        })
+    }
+
+    pub fn into_folder(self) -> PathBuf {
+        self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_those_of_crates() {
+        for good in ["a", "gain", "my-gain_2", &"x".repeat(64)] {
+            assert!(check_name(good).is_ok(), "{good}");
+        }
+        for bad in ["", "2nd", "Gain", "a.b", "a/b", "..", "-a", "ä", "a b", "a\n", &"x".repeat(65)] {
+            let failure = check_name(bad).expect_err(bad);
+            assert!(failure.text.contains("lower-case letters"), "{}", failure.text);
+            assert_eq!(failure.exit, Exit::Usage);
+        }
+        for reserved in ["fn", "test", "serde", "stripline"] {
+            let failure = check_name(reserved).expect_err(reserved);
+            assert!(failure.text.contains(&format!("my-{reserved}")), "{}", failure.text);
+        }
+    }
+
+    #[test]
+    fn paths_are_written_as_strings_of_toml() {
+        for path in ["/a b/c", "/with \"quotes\"", "/back\\slash", "/tab\tand\u{7f}"] {
+            let text = format!("path = {}", toml_text(Path::new(path)).unwrap());
+            let value: toml::Table = toml::from_str(&text).unwrap();
+            assert_eq!(value["path"].as_str(), Some(path));
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! A detector: a message for each time the signal rises above a threshold.
+
+use serde::{Deserialize, Serialize};
+use stripline::component::kit::{Continuity, StreamTracker};
+use stripline::component::{Component, ComponentSpec, PortTypes, Ports, Properties, PropertySpec};
+use stripline::node::MessagePublisher;
+use stripline::{Input, Result};
+
+/// A rise of the signal above the threshold, as a message.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+pub struct Detection {
+    /// Number of the sample within its stream.
+    pub sample: u64,
+    /// The value of the sample.
+    pub level: f32,
+}
+
+/// The component, with the values of its properties.
+pub struct Detector {
+    threshold: f32,
+}
+
+impl Component for Detector {
+    fn describe() -> ComponentSpec {
+        ComponentSpec::new("detector", "Detects where the signal rises above a threshold.")
+            .input("in", PortTypes::of::<f32>(), "samples")
+            .output("out", PortTypes::message("detection"), "detections")
+            .property(PropertySpec::float("threshold", 0.5, "level to exceed"))
+    }
+
+    fn new(properties: &Properties) -> Result<Self> {
+        Ok(Self { threshold: properties.float("threshold") as f32 })
+    }
+
+    fn run(self, mut ports: Ports) -> Result<()> {
+        detect(ports.input("in")?, ports.message_output("out")?, self.threshold)
+    }
+}
+
+/// Sends a message for each sample above the threshold that follows one below it.
+fn detect(mut input: Input<f32>, mut output: MessagePublisher<Detection>, threshold: f32) -> Result<()> {
+    let mut tracker = StreamTracker::default();
+    let mut is_above = false;
+    while let Some(packet) = input.receive()? {
+        // What came before a gap is no neighbour of what comes behind it.
+        if tracker.packet(&packet) != Continuity::Next {
+            is_above = false;
+        }
+        for (number, level) in (packet.sample_index()..).zip(packet.iter().copied()) {
+            if level > threshold && !is_above {
+                output.send_like(&Detection { sample: number, level }, &packet)?;
+            }
+            is_above = level > threshold;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use stripline::node::Node;
+
+    use super::*;
+
+    /// It only ends a hang.
+    const DEADLINE: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn a_pulse_is_detected_once() {
+        // Topics of a node stand for the ports.
+        let node = Node::isolated().unwrap();
+        let (mut source, input) = (node.publisher::<f32>("in").unwrap(), node.subscriber("in").unwrap());
+        let mut output = node.message_publisher("out").unwrap();
+        let mut sink = node.message_subscriber::<Detection>("out").unwrap();
+        assert!(source.wait_for_receivers(1, DEADLINE).unwrap());
+        assert!(output.wait_for_receivers(1, DEADLINE).unwrap());
+        // The second pulse crosses from one packet into the next.
+        for packet in [[0.0, 3.0, 0.0, 2.0], [2.0, 0.0, 0.0, 0.0]] {
+            source.send(&packet).unwrap();
+        }
+        source.finish().unwrap();
+        detect(input, output, 1.0).unwrap();
+        for (sample, level) in [(1, 3.0), (3, 2.0)] {
+            assert_eq!(sink.receive().unwrap().unwrap().value, Detection { sample, level });
+        }
+        assert!(sink.receive().unwrap().is_none());
+    }
+
+    #[test]
+    fn the_defaults_are_valid() {
+        let properties = Properties::defaults(&Detector::describe()).unwrap();
+        assert_eq!(Detector::new(&properties).unwrap().threshold, 0.5);
+    }
+}

@@ -1,0 +1,83 @@
+//! A component that multiplies every sample by a factor.
+
+use stripline::component::{Component, ComponentSpec, PortTypes, Ports, Properties, PropertySpec};
+use stripline::{Input, Output, Result};
+
+/// The component, with the values of its properties.
+pub struct Filter {
+    factor: f32,
+}
+
+impl Component for Filter {
+    fn describe() -> ComponentSpec {
+        ComponentSpec::new("filter", "Multiplies every sample by a factor.")
+            .input("in", PortTypes::of::<f32>(), "samples")
+            .output("out", PortTypes::of::<f32>(), "samples times the factor")
+            .property(PropertySpec::float("factor", 2.0, "linear gain").range(0.0, 1e6).changeable())
+    }
+
+    fn new(properties: &Properties) -> Result<Self> {
+        Ok(Self { factor: properties.float("factor") as f32 })
+    }
+
+    fn run(mut self, mut ports: Ports) -> Result<()> {
+        let requests = ports.requests();
+        filter(ports.input("in")?, ports.output("out")?, || {
+            requests.apply_changes(|new| {
+                self.factor = new.float("factor") as f32;
+                Ok(())
+            });
+            self.factor
+        })
+    }
+}
+
+/// Multiplies the samples of each packet by the factor that is in effect then.
+fn filter(mut input: Input<f32>, mut output: Output<f32>, mut factor: impl FnMut() -> f32) -> Result<()> {
+    // The function also runs while no packet arrives: a change does not wait for samples.
+    while let Some(packet) = input.receive_with(|| {
+        factor();
+    })? {
+        let factor = factor();
+        let mut out = output.loan(packet.len())?;
+        for (y, x) in out.iter_mut().zip(&*packet) {
+            *y = x * factor;
+        }
+        // The same stream, sample index and time.
+        out.send_like(&packet)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use stripline::node::Node;
+
+    use super::*;
+
+    /// It only ends a hang.
+    const DEADLINE: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn samples_are_multiplied() {
+        // Topics of a node stand for the ports.
+        let node = Node::isolated().unwrap();
+        let (mut source, input) = (node.publisher::<f32>("in").unwrap(), node.subscriber("in").unwrap());
+        let (mut output, mut sink) = (node.publisher("out").unwrap(), node.subscriber::<f32>("out").unwrap());
+        assert!(source.wait_for_receivers(1, DEADLINE).unwrap());
+        assert!(output.wait_for_receivers(1, DEADLINE).unwrap());
+        source.send(&[1.0, 2.0, 3.0]).unwrap();
+        source.finish().unwrap();
+        filter(input, output, || 2.0).unwrap();
+        let packet = sink.receive().unwrap().unwrap();
+        assert_eq!(*packet, [2.0, 4.0, 6.0]);
+    }
+
+    #[test]
+    fn the_defaults_are_valid() {
+        let properties = Properties::defaults(&Filter::describe()).unwrap();
+        assert_eq!(Filter::new(&properties).unwrap().factor, 2.0);
+    }
+}

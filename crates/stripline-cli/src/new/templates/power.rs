@@ -1,0 +1,91 @@
+//! A component that takes windows of its own length: the mean power of each.
+
+use stripline::component::{Component, ComponentSpec, PortTypes, Ports, Properties, PropertySpec};
+use stripline::{Input, Output, Result};
+
+/// The component, with the values of its properties.
+pub struct Power {
+    length: usize,
+}
+
+impl Component for Power {
+    fn describe() -> ComponentSpec {
+        let length = PropertySpec::integer("length", 100, 1, 1 << 20, "samples that become one");
+        ComponentSpec::new("power", "Measures the mean power of so many samples.")
+            .input("in", PortTypes::of::<f32>(), "samples")
+            .output("out", PortTypes::of::<f32>(), "their power, at a lower rate")
+            .property(length.unit("samples").changeable())
+    }
+
+    fn new(properties: &Properties) -> Result<Self> {
+        Ok(Self { length: properties.count("length") as usize })
+    }
+
+    fn run(mut self, mut ports: Ports) -> Result<()> {
+        let requests = ports.requests();
+        measure(ports.input("in")?, ports.output("out")?, || {
+            requests.apply_changes(|new| {
+                self.length = new.count("length") as usize;
+                Ok(())
+            });
+            self.length
+        })
+    }
+}
+
+/// Sends the mean power of each window. `length` returns the length of the next one.
+fn measure(input: Input<f32>, mut output: Output<f32>, mut length: impl FnMut() -> usize) -> Result<()> {
+    let mut windows = input.windowed();
+    while let Some(window) = windows.window_with(&mut length)? {
+        // Before a gap, a new stream or the end a window may be shorter.
+        if !window.is_whole() {
+            continue;
+        }
+        let mut out = output.loan(1)?;
+        out[0] = window.iter().map(|x| x * x).sum::<f32>() / window.len() as f32;
+        // The same stream and time, at 1/length of the sample rate.
+        out.send_like_at_rate(&window, 1, window.len() as u32)?;
+        // To overlap windows, consume less: `window.consume(window.len() / 2)`.
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use stripline::StreamInfo;
+    use stripline::node::Node;
+
+    use super::*;
+
+    /// It only ends a hang.
+    const DEADLINE: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn windows_do_not_depend_on_packets() {
+        // Topics of a node stand for the ports.
+        let node = Node::isolated().unwrap();
+        let (mut source, input) = (node.publisher::<f32>("in").unwrap(), node.subscriber("in").unwrap());
+        let (mut output, mut sink) = (node.publisher("out").unwrap(), node.subscriber::<f32>("out").unwrap());
+        assert!(source.wait_for_receivers(1, DEADLINE).unwrap());
+        assert!(output.wait_for_receivers(1, DEADLINE).unwrap());
+        source.set_stream(StreamInfo::new("test").sample_rate_hz(48e3));
+        for packet in [[1.0, 1.0, 1.0], [1.0, 2.0, 2.0], [2.0, 2.0, 9.0]] {
+            source.send(&packet).unwrap();
+        }
+        source.finish().unwrap();
+        measure(input, output, || 4).unwrap();
+        for (index, power) in [(0, 1.0), (1, 4.0)] {
+            let packet = sink.receive().unwrap().unwrap();
+            assert_eq!((packet.sample_index(), &*packet), (index, &[power][..]));
+            assert_eq!(packet.stream().sample_rate_hz, Some(12e3));
+        }
+    }
+
+    #[test]
+    fn the_defaults_are_valid() {
+        let properties = Properties::defaults(&Power::describe()).unwrap();
+        assert_eq!(Power::new(&properties).unwrap().length, 100);
+    }
+}
