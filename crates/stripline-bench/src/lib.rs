@@ -32,6 +32,14 @@ mod processes;
 
 use std::process::ExitCode;
 
+/// The share of all processors, 0 to 1, above which other programs make a machine too busy for
+/// figures of speed.
+///
+/// ```
+/// assert!((0.0..1.0).contains(&stripline_bench::OTHERS_SHARE_MAX));
+/// ```
+pub const OTHERS_SHARE_MAX: f64 = 0.05;
+
 /// Runs the job of a process that a benchmark started, and returns the exit code. In any other
 /// process it returns `None`.
 ///

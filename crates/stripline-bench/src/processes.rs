@@ -164,10 +164,21 @@ pub(crate) struct Usage {
 impl Usage {
     /// Returns the usage of this process until now.
     pub(crate) fn now() -> Self {
+        Self::of(libc::RUSAGE_SELF)
+    }
+
+    /// Returns the usage of this process, and of all its children that have ended, until now.
+    pub(crate) fn now_with_children() -> Self {
+        let mut usage = Self::now();
+        usage.add(Self::of(libc::RUSAGE_CHILDREN));
+        usage
+    }
+
+    fn of(processes: libc::c_int) -> Self {
         // SAFETY: all zeros are a valid `rusage`, and the call only writes to it.
         let usage = unsafe {
             let mut usage: libc::rusage = std::mem::zeroed();
-            libc::getrusage(libc::RUSAGE_SELF, &raw mut usage);
+            libc::getrusage(processes, &raw mut usage);
             usage
         };
         let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 / 1e6;
@@ -212,6 +223,50 @@ pub(crate) fn machine_cpu_s() -> Option<f64> {
         .map(|ticks| ticks as f64 / rustix::param::clock_ticks_per_second() as f64)
 }
 
+/// The processor time that other programs used during some runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct OthersTime {
+    /// Seconds of processor time.
+    pub cpu_s: f64,
+    /// Seconds that the runs took.
+    pub elapsed_s: f64,
+}
+
+impl OthersTime {
+    /// Adds that of another run.
+    pub(crate) fn add(&mut self, other: Self) {
+        self.cpu_s += other.cpu_s;
+        self.elapsed_s += other.elapsed_s;
+    }
+
+    /// Returns the share of all processors, 0 to 1; `None` without a run.
+    pub(crate) fn share(self, cpus: usize) -> Option<f64> {
+        let whole = self.elapsed_s * cpus.max(1) as f64;
+        (whole > 0.0).then(|| (self.cpu_s / whole).min(1.0))
+    }
+}
+
+/// A measurement of the processor time of other programs, from its creation on.
+pub(crate) struct OthersWatch {
+    start: Instant,
+    machine_s: Option<f64>,
+    own: Usage,
+}
+
+impl OthersWatch {
+    pub(crate) fn start() -> Self {
+        Self { start: Instant::now(), machine_s: machine_cpu_s(), own: Usage::now_with_children() }
+    }
+
+    /// Returns the time until now; all children that were started since have to have ended. `None`
+    /// if the system does not provide it.
+    pub(crate) fn stop(self) -> Option<OthersTime> {
+        let worked_s = machine_cpu_s()? - self.machine_s?;
+        let own_s = Usage::now_with_children().since(self.own).cpu_s;
+        Some(OthersTime { cpu_s: (worked_s - own_s).max(0.0), elapsed_s: self.start.elapsed().as_secs_f64() })
+    }
+}
+
 /// Returns the sum of user, nice, system, irq, softirq and steal on the first line, without idle
 /// and iowait.
 fn busy_ticks(stat: &str) -> Option<u64> {
@@ -249,6 +304,17 @@ impl Drop for Interruption {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_share_of_other_programs_is_that_of_all_runs_together() {
+        let mut others = OthersTime::default();
+        assert_eq!(others.share(4), None);
+        others.add(OthersTime { cpu_s: 0.0, elapsed_s: 1.0 });
+        others.add(OthersTime { cpu_s: 2.0, elapsed_s: 1.0 });
+        assert_eq!((others.share(4), others.share(0)), (Some(0.25), Some(1.0)));
+        let watched = OthersWatch::start().stop().expect("the system provides it");
+        assert!(watched.cpu_s >= 0.0 && watched.elapsed_s >= 0.0);
+    }
 
     #[test]
     fn idle_processors_do_not_work() {

@@ -33,9 +33,9 @@ pub(crate) fn call(arguments: &CallArguments) -> Exit {
     if timeout > ClientOptions::DEADLINE_MAX {
         return wrong("--timeout is an hour at most");
     }
-    let domain = domain(arguments.domain.as_deref());
-    let node = match join(&domain) {
-        Ok(node) => node,
+    let joined = domain(arguments.domain.as_deref()).and_then(|domain| Ok((join(&domain)?, domain)));
+    let (node, domain) = match joined {
+        Ok(joined) => joined,
         Err(exit) => return exit,
     };
     let service = arguments.service.as_str();

@@ -5,9 +5,8 @@ use std::path::Path;
 
 use serde::Serialize;
 use stripline::component::Registry;
-use stripline::node::Topics;
 use stripline_bench::experiment::{Experiment, Problems};
-use stripline_waveform::internal::{FILE_BYTES_MAX, read_bytes};
+use stripline_waveform::internal::{FILE_BYTES_MAX, check_topics, read_bytes};
 use stripline_waveform::{Catalog, Diagnostics, Level, parse_bytes};
 
 use crate::Exit;
@@ -50,7 +49,7 @@ struct Checked {
 #[derive(Debug, Default, Serialize)]
 struct Finding {
     level: &'static str,
-    /// The kind of finding, which stays the same between versions. Only waveforms have it.
+    /// The kind of finding, which stays the same between versions. Experiments have none.
     code: Option<&'static str>,
     message: String,
     remedy: String,
@@ -99,18 +98,18 @@ fn checked(file: &Path, arguments: &CheckArguments, registry: &Registry) -> Chec
         if !overrides.set.is_empty() || overrides.transport.is_some() || overrides.placement.is_some() {
             return result.with_text("`--set`, `--transport` and `--placement` are for waveform files");
         }
+        if kind == Kind::Topics {
+            return match check_topics(&bytes, path) {
+                Ok(_) => Checked { ok: true, ..result },
+                Err(found) => result.with_diagnostics(&found),
+            };
+        }
         let Ok(text) = std::str::from_utf8(&bytes) else {
             return result.with_text("this is not UTF-8 text; is this the right file?");
         };
-        return match kind {
-            Kind::Topics => match Topics::parse(text) {
-                Ok(_) => Checked { ok: true, ..result },
-                Err(error) => result.with_text(&error.to_string()),
-            },
-            _ => match Experiment::parse(text, &name) {
-                Ok(experiment) => Checked { ok: true, cases: Some(experiment.cases.len()), ..result },
-                Err(problems) => result.with_problems(&problems),
-            },
+        return match Experiment::parse(text, &name) {
+            Ok(experiment) => Checked { ok: true, cases: Some(experiment.cases.len()), ..result },
+            Err(problems) => result.with_problems(&problems),
         };
     }
     let names = transport_names();

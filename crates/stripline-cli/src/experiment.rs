@@ -1,5 +1,6 @@
 //! `stripline bench FILE.toml`.
 
+use stripline_bench::OTHERS_SHARE_MAX;
 use stripline_bench::experiment::{
     self, CaseReport, Experiment, ExperimentReport, ExperimentRun, ExperimentSettings, Status,
 };
@@ -14,9 +15,6 @@ use crate::terminal;
 
 /// The longest reason in a table. The JSON has all of it.
 const REASON_MAX: usize = 100;
-
-/// The share of all processors above which a warning about other programs is printed.
-const OTHERS_MAX: f64 = 0.05;
 
 pub(crate) fn experiment(arguments: &ExperimentArguments) -> Exit {
     let example = "experiments/e1-messaging.toml";
@@ -61,7 +59,7 @@ fn tables(report: &ExperimentReport) -> String {
     let quick = if report.quick { ", fewer packets than in the file (--quick)" } else { "" };
     let mut text = format!("\n{title}\n{}\nRuns of each case: {}{quick}\n", report.machine, report.repeats);
     let others = report.others_share_max();
-    if others > OTHERS_MAX {
+    if others > OTHERS_SHARE_MAX {
         let share = others * 100.0;
         text += &format!(
             "warning: other programs used up to {share:.0} % of the processors during a run (OTHERS)\n"

@@ -14,13 +14,12 @@ use crate::arguments::{
     Arguments, CompletionsArguments, ManArguments, SchemaArguments, SchemaKind, ShellArgument,
 };
 use crate::control::print_json;
-use crate::run::transport_names;
 use crate::show::print;
 
 pub(crate) fn schema(arguments: &SchemaArguments) -> Exit {
     print_json(&match arguments.kind {
         SchemaKind::Waveform => waveform_schema(),
-        SchemaKind::Topics => topics_schema(&transport_names()),
+        SchemaKind::Topics => topics_schema(),
         SchemaKind::Experiment => experiment::schema(),
     })
 }

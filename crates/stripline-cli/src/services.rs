@@ -1,17 +1,21 @@
 //! `stripline services`: the operations of the servers of a domain.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use stripline::Error;
 use stripline::call::{Operation, ServerDescription, ServerOffer};
+use stripline::internal::domain_of_environment;
 use stripline::node::{Node, Topics};
+use stripline_waveform::internal::{check_topics, read_bytes};
 
 use crate::Exit;
 use crate::arguments::ServicesArguments;
 use crate::format::printable;
 use crate::show::print;
+use crate::terminal;
 
 /// The longest wait for servers.
 const DISCOVERY_MAX: Duration = Duration::from_secs(1);
@@ -45,7 +49,10 @@ struct Server {
 }
 
 pub(crate) fn services(arguments: &ServicesArguments) -> Exit {
-    let domain = domain(arguments.domain.as_deref());
+    let domain = match domain(arguments.domain.as_deref()) {
+        Ok(domain) => domain,
+        Err(exit) => return exit,
+    };
     let found = join(&domain)
         .and_then(|node| discovered(&node).map(|offers| described(&node, &offers)).map_err(of_domain));
     let services = match found {
@@ -72,19 +79,26 @@ pub(crate) fn services(arguments: &ServicesArguments) -> Exit {
 }
 
 /// Returns the domain named, or that of the environment: the same default as in `Node::new`.
-pub(crate) fn domain(named: Option<&str>) -> String {
-    let from_environment = || std::env::var("STRIPLINE_DOMAIN").unwrap_or_else(|_| "default".into());
-    named.map_or_else(from_environment, Into::into)
+pub(crate) fn domain(named: Option<&str>) -> Result<String, Exit> {
+    match named {
+        Some(name) => Ok(name.into()),
+        None => domain_of_environment().map_err(|error| report_error(&error, Exit::Usage)),
+    }
 }
 
 /// Joins a domain, with the topics file of the environment.
 pub(crate) fn join(domain: &str) -> Result<Node, Exit> {
-    let topics = match std::env::var_os("STRIPLINE_TOPICS").map(|path| Topics::load(path.as_ref())) {
-        None => Topics::default(),
-        Some(Ok(topics)) => topics,
-        Some(Err(error)) => return Err(report_error(&error, Exit::Usage)),
-    };
-    Node::join(domain, topics).map_err(of_domain)
+    let topics = std::env::var_os("STRIPLINE_TOPICS").map(|path| topics_of(path.as_ref()));
+    Node::join(domain, topics.transpose()?.unwrap_or_default()).map_err(of_domain)
+}
+
+/// Reads and checks the topics file that the environment names.
+fn topics_of(path: &Path) -> Result<Topics, Exit> {
+    read_bytes(path).and_then(|bytes| check_topics(&bytes, path)).map_err(|found| {
+        complain!("{}", found.render(terminal::is_stderr_coloured()).trim_end());
+        complain!("note: STRIPLINE_TOPICS names this topics file");
+        Exit::Usage
+    })
 }
 
 /// Reports an error of a domain: of the system, or a wrong name.

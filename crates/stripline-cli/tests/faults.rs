@@ -4,6 +4,8 @@
 
 mod common;
 
+use std::process::{Command, Stdio};
+
 use common::{Running, is_alive, repository, run, send, wait_until};
 use rustix::process::Signal;
 
@@ -160,4 +162,23 @@ fn a_full_disk_under_the_sink_is_an_error_that_says_so() {
     let arguments = ["run", waveform.to_str().unwrap(), "--quiet", "--set", "source.duration_s=2"];
     let more = ["--set", "source.rate=0", "--set", "sink.path=/dev/full"];
     run(&[&arguments[..], &more].concat()).says(1, &["sink", "/dev/full", "No space left on device"]);
+}
+
+#[test]
+fn tcp_without_a_loopback_interface_has_a_remedy() {
+    // In a new network namespace the loopback interface is down.
+    let in_namespace = |program: &str, arguments: &[&str]| {
+        let options = ["--map-root-user", "--net", "--", program];
+        Command::new("unshare").args(options).args(arguments).stdin(Stdio::null()).output()
+    };
+    if !in_namespace("true", &[]).is_ok_and(|output| output.status.success()) {
+        eprintln!("NOT RUN: this machine permits no network namespaces (unshare --map-root-user --net)");
+        return;
+    }
+    let waveform = repository("waveforms/radio.toml");
+    let arguments = ["run", waveform.to_str().unwrap(), "--transport", "tcp", "--quiet"];
+    let output = in_namespace(env!("CARGO_BIN_EXE_stripline"), &arguments).unwrap();
+    let printed = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{printed}");
+    assert!(printed.contains("ip link set lo up"), "{printed}");
 }

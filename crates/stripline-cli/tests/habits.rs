@@ -146,6 +146,13 @@ fn check_takes_all_kinds_of_files_together() {
     assert_eq!((&finding["start"], &finding["end"]), (&json!(21), &json!(35)));
     assert_eq!(found[3]["findings"][0]["line"], 5);
     assert!(found[0]["findings"][0]["message"].as_str().unwrap().contains("depht"));
+    let finding = &found[0]["findings"][0];
+    assert_eq!((&finding["code"], &finding["line"]), (&json!("unknown-key"), &json!(2)));
+    assert_eq!((&finding["start"], &finding["end"]), (&json!(11), &json!(16)));
+    let several = file("several.toml", "[topic.iq]\ndepht = 4\n[topic.levels]\ntransport = 'smh'\n");
+    let words =
+        ["several.toml:2:1", "several.toml:4:13", "did you mean `depth`?", "did you mean `shm`?", "2 errors"];
+    run(&["check", &several]).says(2, &words);
     run(&["check", &topics, "--set", "a.b=1"]).says(2, &["--set", "for waveform files"]);
 }
 

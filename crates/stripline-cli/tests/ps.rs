@@ -158,6 +158,26 @@ fn a_sender_that_waits_is_shown_with_whom_it_waits_for() {
 }
 
 #[test]
+fn links_of_topics_are_joined_on_every_transport() {
+    for transport in ["shm", "uds", "tcp"] {
+        let domain = own(&format!("joined-{transport}"));
+        let start = |example: &str, arguments: &[&str]| {
+            let mut command = Command::new(common::example(example));
+            command.args(arguments).env("STRIPLINE_DOMAIN", &domain).env_remove("STRIPLINE_TOPICS");
+            command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+        };
+        let mut both = [start("publisher", &[transport]), start("subscriber", &[])];
+        let pids = [both[0].id().to_string(), both[1].id().to_string()];
+        let is_row = |line: &str| pids.iter().all(|pid| line.split_whitespace().any(|word| word == pid));
+        wait_until("one row has both ends", || run(&["ps", "iq"]).stdout.lines().any(is_row));
+        for child in &mut both {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+    }
+}
+
+#[test]
 fn a_sender_that_waits_for_an_answer_is_shown_with_whom_it_waits_for() {
     let me = std::process::id();
     for transport in ["inproc", "shm", "uds", "tcp"] {

@@ -232,5 +232,29 @@ fn a_domain_that_is_none_is_refused() {
     command.args(["services", "x"]).env("STRIPLINE_TOPICS", "/no/such/topics.toml");
     let output = command.output().unwrap();
     assert_eq!(output.status.code(), Some(2));
-    assert!(String::from_utf8(output.stderr).unwrap().contains("topics.toml"));
+    let printed = String::from_utf8(output.stderr).unwrap();
+    assert!(printed.contains("topics.toml") && printed.contains("STRIPLINE_TOPICS"), "{printed}");
+}
+
+#[test]
+fn what_is_wrong_in_the_environment_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let topics = folder.path().join("topics.toml");
+    std::fs::write(&topics, "[topic.iq]\ndepht = 4\n\n[topic.levels]\noverflow = 'explode'\n").unwrap();
+    let topics = topics.to_str().unwrap();
+    let findings =
+        ["topics.toml:2:1", "topics.toml:5:12", "did you mean `depth`?", "STRIPLINE_TOPICS names this"];
+    let domain = ["STRIPLINE_DOMAIN: `` is no domain", "or unset STRIPLINE_DOMAIN"];
+    for arguments in [&["services"][..], &["call", "a", "b"], &["echo", "--topic", "iq"]] {
+        for (variable, value, words) in
+            [("STRIPLINE_TOPICS", topics, &findings[..]), ("STRIPLINE_DOMAIN", "", &domain)]
+        {
+            let output = common::stripline().args(arguments).env(variable, value).output().unwrap();
+            let printed = String::from_utf8(output.stderr).unwrap();
+            assert_eq!(output.status.code(), Some(2), "{arguments:?}: {printed}");
+            for word in words {
+                assert!(printed.contains(word), "{arguments:?}: no `{word}` in\n{printed}");
+            }
+        }
+    }
 }

@@ -10,6 +10,7 @@ use stripline::component::Value;
 use stripline::internal::units;
 use stripline::node::Dispatch;
 use stripline::terms::LinkOptions;
+use toml::Spanned;
 use toml::de::DeTable;
 
 use super::diagnostics::{At, Code, Diagnostics, Place, Source};
@@ -153,7 +154,7 @@ pub(super) fn source(bytes: &[u8], path: &Path) -> Result<Arc<Source>, Diagnosti
     let fail = |code, text, at, message, remedy| Err(unreadable(path, text, at, code, message, remedy));
     if bytes.len() > FILE_BYTES_MAX {
         let remedy = "the limit is 1 MiB; is this the right file?";
-        return fail(Code::Limit, String::new(), 0, "the waveform file is too large", remedy);
+        return fail(Code::Limit, String::new(), 0, "the file is too large", remedy);
     }
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
     match std::str::from_utf8(bytes) {
@@ -162,7 +163,7 @@ pub(super) fn source(bytes: &[u8], path: &Path) -> Result<Arc<Source>, Diagnosti
             let at = error.valid_up_to();
             let mut text = String::from_utf8_lossy(&bytes[..at]).into_owned();
             text.push('\u{fffd}');
-            let remedy = "a waveform file is UTF-8 text; save it as such, or is this the right file?";
+            let remedy = "the file must be UTF-8 text; save it as such, or is this the right file?";
             let start = at - text[..at].rfind('\n').map_or(0, |n| n + 1);
             if start > LINE_BYTES_MAX {
                 text.clear();
@@ -171,7 +172,7 @@ pub(super) fn source(bytes: &[u8], path: &Path) -> Result<Arc<Source>, Diagnosti
         }
         Ok(text) if text.lines().any(|line| line.len() > LINE_BYTES_MAX) => {
             let remedy = "the limit is 64 KiB a line; is this the right file?";
-            fail(Code::Limit, String::new(), 0, "the waveform file has a line that is too long", remedy)
+            fail(Code::Limit, String::new(), 0, "the file has a line that is too long", remedy)
         }
         Ok(text) => Ok(Source::file(path.display().to_string(), text.to_owned())),
     }
@@ -187,13 +188,19 @@ fn unreadable(path: &Path, text: String, at: usize, code: Code, message: &str, r
 
 /// Reads the tables of the file; `None` when it is not TOML, or far too large.
 pub(super) fn read(source: &Arc<Source>, found: &mut Diagnostics) -> Option<Draft> {
-    let (root, errors) = DeTable::parse_recoverable(source.text());
-    if !errors.is_empty() {
-        // The tables of a broken file are unreliable, so no further checks follow.
-        report_syntax(source, &errors, found);
-        return None;
-    }
+    let root = tables(source, found)?;
     TableReader::new(source, found, root.get_ref()).draft()
+}
+
+/// Returns the tables of the file; `None` when it is not TOML.
+pub(super) fn tables<'s>(source: &'s Arc<Source>, found: &mut Diagnostics) -> Option<Spanned<DeTable<'s>>> {
+    let (root, errors) = DeTable::parse_recoverable(source.text());
+    if errors.is_empty() {
+        return Some(root);
+    }
+    // The tables of a broken file are unreliable, so no further checks follow.
+    report_syntax(source, &errors, found);
+    None
 }
 
 fn report_syntax(source: &Arc<Source>, errors: &[toml::de::Error], found: &mut Diagnostics) {
@@ -223,7 +230,7 @@ fn report_syntax(source: &Arc<Source>, errors: &[toml::de::Error], found: &mut D
             if text[line..].starts_with('[') {
                 repeated_until = text[span.start..].find("\n[").map_or(text.len(), |n| span.start + n);
             }
-            let remedy = "every component has a name of its own, and every key appears once";
+            let remedy = "every component or topic has a name of its own, and every key appears once";
             found.error(Code::Duplicate, &place, "this name is already taken", remedy);
         }
     }

@@ -37,6 +37,7 @@ mod schema;
 mod spec_check;
 mod text;
 mod toml_reader;
+mod topics;
 mod type_inference;
 
 pub use check::{Catalog, load, parse_bytes};
@@ -59,4 +60,5 @@ pub mod internal {
     pub use crate::schema::{topics_schema, waveform_schema};
     pub use crate::spec_check::check_spec;
     pub use crate::text::{suggestion, wrapped};
+    pub use crate::topics::check_topics;
 }

@@ -1,9 +1,8 @@
 //! JSON schemas of waveform files and topics files, for editors.
 
-use serde_json::{Value, json};
-use stripline::link::Sampling;
+use serde_json::Value;
 
-use super::toml_reader::{link_option_shapes, waveform_shape};
+use super::toml_reader::{topics_shape, waveform_shape};
 
 /// Returns the JSON schema of a waveform file, made from the keys that its reader asks for.
 ///
@@ -18,42 +17,23 @@ pub fn waveform_schema() -> Value {
     waveform_shape()
 }
 
-/// Returns the JSON schema of the topics file that STRIPLINE_TOPICS names. Its links have the
-/// options of a waveform's connections, and `transports` are the names of the transports.
+/// Returns the JSON schema of the topics file that STRIPLINE_TOPICS names, made as that of waveform
+/// files.
 ///
 /// ```
-/// let schema = stripline_waveform::internal::topics_schema(&["shm", "uds"]);
+/// let schema = stripline_waveform::internal::topics_schema();
 /// let topic = &schema["properties"]["topic"]["additionalProperties"]["properties"];
 /// assert_eq!(topic["depth"]["minimum"], 1);
 /// ```
-pub fn topics_schema(transports: &[&str]) -> Value {
-    let mut keys = link_option_shapes();
-    // Here a number of bytes only.
-    keys["buffer"] = keys["buffer"]["anyOf"][0].take();
-    keys["transport"] = json!({ "enum": transports });
-    keys["dispatch"] = json!({ "type": "string" });
-    keys["group"] = json!({ "type": "string" });
-    keys["refusal-is-error"] = json!({ "type": "boolean" });
-    keys["sampling"] = json!({ "enum": [Sampling::Auto, Sampling::All, Sampling::Off] });
-    let topic = json!({ "type": "object", "properties": keys, "additionalProperties": false });
-    let group = json!({ "group": { "type": "string" } });
-    json!({
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": "Stripline topics file",
-        "type": "object",
-        "properties": {
-            "domain": { "type": "object", "properties": group, "additionalProperties": false },
-            "default": topic,
-            "topic": { "type": "object", "additionalProperties": topic },
-        },
-        "additionalProperties": false,
-    })
+pub fn topics_schema() -> Value {
+    topics_shape()
 }
 
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
 
+    use serde_json::json;
     use stripline::node::Topics;
 
     use super::*;
@@ -71,7 +51,7 @@ mod tests {
 
     #[test]
     fn the_schema_of_topics_has_the_keys_of_their_parser() {
-        let schema = topics_schema(&["shm"]);
+        let schema = topics_schema();
         assert_eq!(keys(&schema), parsed_keys(""));
         assert_eq!(keys(&schema["properties"]["domain"]), parsed_keys("[domain]"));
         assert_eq!(keys(&schema["properties"]["default"]), parsed_keys("[default]"));

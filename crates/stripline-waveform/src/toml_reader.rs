@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde_json::{Map, json};
 use stripline::component::Value;
 use stripline::internal::units;
+use stripline::link::Sampling;
 use stripline::node::Dispatch;
 use stripline::terms::{Flow, LinkOptions, Overflow, Resequence, Scope, WaitStrategy};
 use toml::Spanned;
@@ -58,9 +59,12 @@ pub(super) fn waveform_shape() -> serde_json::Value {
     schema
 }
 
-/// Returns the JSON schemas of the options of a link, by key.
-pub(super) fn link_option_shapes() -> serde_json::Value {
-    shape(&[], |table| table.options())["properties"].take()
+/// Returns the JSON schema of a topics file.
+pub(super) fn topics_shape() -> serde_json::Value {
+    let mut schema = shape(&[], |table| table.topics());
+    schema["$schema"] = "https://json-schema.org/draft/2020-12/schema".into();
+    schema["title"] = "Stripline topics file".into();
+    schema
 }
 
 /// Returns the JSON schema of a table, from the keys that its reader asks for.
@@ -283,6 +287,74 @@ impl<'r, 't> TableReader<'r, 't> {
             huge_pages: self.truth("huge-pages"),
             locked: self.truth("locked"),
             group: None,
+        }
+    }
+
+    /// Reads a topics file. What belongs together is left to its parser.
+    pub(super) fn topics(&mut self) {
+        let domain = self.value("domain", || shape(&[], |table| table.domain()));
+        let default = self.value("default", || shape(&[], |table| table.topic()));
+        let topic = self.value("topic", || {
+            let topic = shape(&[], |table| table.topic());
+            json!({ "type": "object", "additionalProperties": topic })
+        });
+        if let Some(mut table) = domain.and_then(|item| self.table(item, "domain")) {
+            table.domain();
+        }
+        if let Some(mut table) = default.and_then(|item| self.table(item, "default")) {
+            table.topic();
+        }
+        if let Some(mut table) = topic.and_then(|item| self.table(item, "topic")) {
+            for (key, item) in in_order(table.entries) {
+                match item.get_ref().as_table() {
+                    Some(entries) => TableReader::new(table.source, table.found, entries).topic(),
+                    None => {
+                        let message = format!("`topic` takes tables, not {}", noun(item.get_ref()));
+                        let remedy = format!("write a table: [topic.{}]", key.get_ref());
+                        table.error(Code::WrongKind, item, message, remedy);
+                    }
+                }
+            }
+        }
+        self.unknown_keys();
+    }
+
+    fn domain(&mut self) {
+        self.text("group");
+        self.unknown_keys();
+    }
+
+    fn topic(&mut self) {
+        self.options();
+        self.transport();
+        self.dispatch();
+        self.text("group");
+        self.truth("refusal-is-error");
+        self.word("sampling", &[Sampling::Auto, Sampling::All, Sampling::Off], |sampling| match sampling {
+            Sampling::Auto => "auto",
+            Sampling::All => "all",
+            Sampling::Off => "off",
+        });
+        self.unknown_keys();
+        // Here `buffer` is a number of bytes only.
+        if let Some(shapes) = &mut self.shapes {
+            shapes["buffer"] = shapes["buffer"]["anyOf"][0].take();
+        }
+        if let Some(item) = self.entries.get("buffer")
+            && let Some(bytes) = item.get_ref().as_str().and_then(bytes_of)
+        {
+            let message = "`buffer` takes a number of bytes here, not a text";
+            self.error(Code::WrongKind, item, message, format!("write buffer = {bytes}"));
+        }
+    }
+
+    fn transport(&mut self) {
+        let names: Vec<&str> = stripline::transport::all().map(|transport| transport.name).collect();
+        let Some(name) = self.text_shaped("transport", || json!({ "enum": names })) else { return };
+        if !names.contains(&name.value.as_str()) {
+            let message = format!("there is no transport {}", quoted(&name.value));
+            let remedy = did_you_mean(&name.value, names.iter().copied(), "the transports are");
+            self.found.error(Code::UnknownTransport, &name.place, message, remedy);
         }
     }
 

@@ -17,7 +17,25 @@ pub use crate::terms::sender_options::SenderOptions;
 pub use crate::transport::Endpoint;
 
 use crate::error::Result;
-use crate::node::Node;
+use crate::node::{Node, Topics};
+
+pub use crate::node::topics::TopicsProblem;
+
+/// Parses the text of a topics file, as [`Topics::parse`].
+///
+/// # Errors
+/// The problems of all topics.
+pub fn parse_topics(text: &str) -> std::result::Result<Topics, Vec<TopicsProblem>> {
+    Topics::parse_all(text)
+}
+
+/// Returns the domain that the environment names, as [`Node::new`] joins it.
+///
+/// # Errors
+/// A value that is no domain, with the name of the variable.
+pub fn domain_of_environment() -> Result<String> {
+    crate::node::domain_of_environment()
+}
 
 /// Observes a domain of this user that another process has opened: [`Node::join`] for a node that
 /// never becomes the rendezvous host, and is stopped when the host is missing or gone.

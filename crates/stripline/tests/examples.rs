@@ -122,6 +122,34 @@ fn newest(folder: &Path) -> SystemTime {
     times.max().unwrap_or(SystemTime::UNIX_EPOCH)
 }
 
+/// Containers have process namespaces of their own: neither process has a number at the other end.
+#[test]
+fn samples_pass_between_containers_in_one_network() {
+    const OPTIONS: [&str; 6] = ["--map-current-user", "--pid", "--ipc", "--fork", "--kill-child", "--"];
+    let unshare = || {
+        let mut command = Command::new("unshare");
+        command.args(OPTIONS);
+        command
+    };
+    if !unshare().arg("true").status().is_ok_and(|status| status.success()) {
+        eprintln!("NOT RUN: this machine permits no process namespaces (unshare {})", OPTIONS.join(" "));
+        return;
+    }
+    for transport in ["shm", "uds", "tcp"] {
+        let domain = domain(&format!("container-{transport}"));
+        let publisher = Running::start("publisher", &domain, &[transport]);
+        publisher.says("publishing `iq`");
+        let mut command = unshare();
+        command.arg(built("subscriber"));
+        let subscriber = Running::run(command, &domain);
+        subscriber.says("00 of `tone`: 1000 samples, power 1.000");
+        publisher.ctrl_c();
+        publisher.says("published ");
+        subscriber.says("end of the stream");
+        assert_eq!(subscriber.end(), Some(0), "{transport}");
+    }
+}
+
 /// Returns a domain that no other test uses.
 fn domain(test: &str) -> String {
     format!("examples-{test}-{}", std::process::id())

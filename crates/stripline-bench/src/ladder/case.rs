@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Problem;
 use super::statistics::median;
-use crate::processes::Usage;
+use crate::processes::{OthersTime, Usage};
 
 /// The subject of a measurement: the means by which packets are carried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -234,6 +234,9 @@ pub(crate) struct RunOutcome {
     pub cases: Vec<Outcome>,
     /// The reason why there is no result.
     pub error: Option<Problem>,
+    /// The processor time of other programs during the run, which the launcher measures.
+    #[serde(skip)]
+    pub others: Option<OthersTime>,
 }
 
 impl RunOutcome {

@@ -52,7 +52,7 @@ fn perform(job: &Job) -> Result<RunOutcome, Problem> {
         })
         .collect::<Result<_, Problem>>()?;
     if !job.group.threads {
-        return Ok(RunOutcome { cases: run_side(job, job.place, &nodes)?, error: None });
+        return Ok(RunOutcome { cases: run_side(job, job.place, &nodes)?, ..RunOutcome::default() });
     }
     // One process, a thread for each side.
     let sides = std::thread::scope(|scope| {
@@ -72,7 +72,7 @@ fn perform(job: &Job) -> Result<RunOutcome, Problem> {
     });
     let mut whole = RunOutcome::default();
     for cases in sides {
-        whole.merge(RunOutcome { cases: cases?, error: None });
+        whole.merge(RunOutcome { cases: cases?, ..RunOutcome::default() });
     }
     Ok(whole)
 }

@@ -12,7 +12,7 @@ use super::case::{Case, Group, Job, RunOutcome, Subject};
 use super::child::JOB_VARIABLE;
 use super::endpoints;
 use crate::memory;
-use crate::processes::ChildProcesses;
+use crate::processes::{ChildProcesses, OthersWatch};
 
 /// The most time that a run may take beyond its measuring time.
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -31,6 +31,7 @@ impl Launcher<'_> {
     /// Runs a group once, in new processes. All of them have ended when it returns.
     pub(super) fn run(&mut self, group: &Group) -> Result<RunOutcome, Problem> {
         self.count += 1;
+        let others = OthersWatch::start();
         let name = format!("ladder-{}-{}", std::process::id(), self.count);
         let page = memory::file(memory::PAGE)?;
         let supplies: Vec<Supplies> = group
@@ -68,6 +69,7 @@ impl Launcher<'_> {
                 Ok(())
             }
         })?;
+        whole.others = others.stop();
         Ok(whole)
     }
 }

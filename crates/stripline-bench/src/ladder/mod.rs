@@ -43,6 +43,7 @@ use case::Subject;
 use launch::Launcher;
 use ratios::{GroupRuns, NEAR_NS};
 
+use crate::OTHERS_SHARE_MAX;
 use crate::processes::{self, Interruption};
 
 /// An error message.
@@ -220,6 +221,7 @@ pub fn run(settings: &Settings, observer: &mut dyn FnMut(&Progress)) -> Result<R
         return Err(notes.pop().unwrap_or_else(|| "interrupted before anything was measured".into()));
     }
     notes.extend(core_distances(&results));
+    notes.extend(busy_machine(&results));
     let noise = plan::noise();
     let noise = report::percentiles(&results.iter().flat_map(|result| result.of(&noise)).collect::<Vec<_>>());
     let rows = report::rows(&results).into_iter().filter(|row| row.what != Subject::Noise.name()).collect();
@@ -280,6 +282,19 @@ fn core_distances(results: &[GroupRuns]) -> Option<String> {
     ))
 }
 
+/// Returns a note if other programs used much of the processors.
+fn busy_machine(results: &[GroupRuns]) -> Option<String> {
+    let cpus = allowed_cpus().len();
+    let share = results.iter().filter_map(|result| result.others_share(cpus)).fold(0.0, f64::max);
+    (share > OTHERS_SHARE_MAX).then(|| {
+        format!(
+            "other programs used up to {:.0} % of the processors during the runs of a group; targets that such a \
+             group misses are not judged",
+            share * 100.0
+        )
+    })
+}
+
 /// The time that each run may measure, so that all runs end within the budget.
 struct Pace {
     start: Instant,
@@ -320,6 +335,7 @@ impl Pace {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::processes::OthersTime;
 
     #[test]
     fn wrong_settings_are_named() {
@@ -330,6 +346,19 @@ mod tests {
         let wrong = Settings { transports: vec!["pigeon".into()], ..Settings::default() };
         let error = wrong.check().unwrap_err();
         assert!(error.contains("pigeon") && error.contains("shm"), "{error}");
+    }
+
+    #[test]
+    fn a_busy_machine_is_a_note() {
+        let of = |share: f64| {
+            let others = Some(OthersTime { cpu_s: share * allowed_cpus().len() as f64, elapsed_s: 1.0 });
+            let group = case::Group { cases: Vec::new(), threads: false };
+            let run = case::RunOutcome { others, ..case::RunOutcome::default() };
+            busy_machine(&[GroupRuns { group, runs: vec![run] }])
+        };
+        assert_eq!((of(0.0), of(0.04)), (None, None));
+        assert!(of(0.5).unwrap().contains("up to 50 % of the processors"));
+        assert_eq!(busy_machine(&[]), None);
     }
 
     #[test]

@@ -8,6 +8,8 @@ use super::plan::{
 };
 use super::report::{Decision, Null, Ratio};
 use super::statistics::{MedianInterval, median, median_interval};
+use crate::OTHERS_SHARE_MAX;
+use crate::processes::OthersTime;
 
 /// Up to this time of a cache line from one processor to the other, they are near, in nanoseconds.
 pub(super) const NEAR_NS: f64 = 90.0;
@@ -23,6 +25,14 @@ pub(super) struct GroupRuns {
 }
 
 impl GroupRuns {
+    /// Returns the share of all processors that other programs used during its runs, 0 to 1. `None`
+    /// if unknown.
+    pub(super) fn others_share(&self, cpus: usize) -> Option<f64> {
+        let mut others = OthersTime::default();
+        self.runs.iter().filter_map(|run| run.others).for_each(|time| others.add(time));
+        others.share(cpus)
+    }
+
     /// Returns the results of a case, run by run.
     pub(super) fn of(&self, case: &Case) -> Vec<&Outcome> {
         let index = self.group.cases.iter().position(|own| own == case);
@@ -164,6 +174,7 @@ struct Measured {
     near: Option<f64>,
     far: Option<f64>,
     runs: usize,
+    others_share: Option<f64>,
 }
 
 /// Returns a comparison's figures, those of its worst pair.
@@ -194,14 +205,16 @@ fn ratio(comparison: Comparison, results: &[GroupRuns]) -> Ratio {
         null: found.map(|m| Null { value: m.null.value, low: m.null.low, high: m.null.high }),
         target: text,
         decision: found.map(|m| decide(m, target)),
+        others_share: found.and_then(|m| m.others_share),
         missing,
     }
 }
 
 /// Returns whether a target is met. A figure decides nothing in three cases. It is nearer to the
 /// target than its null comparison is wide. The target is in its interval. There are too few runs.
+/// On a busy machine, a missed target is not judged.
 fn decide(measured: &Measured, target: Target) -> Decision {
-    let Measured { ratio, null, runs, .. } = measured;
+    let Measured { ratio, null, runs, others_share, .. } = measured;
     let (limit, is_met) = match target {
         Target::AtMost(most) => (most, ratio.value <= most),
         Target::AtLeast(least) => (least, ratio.value >= least),
@@ -214,6 +227,7 @@ fn decide(measured: &Measured, target: Target) -> Decision {
     match is_met {
         _ if *runs < RUNS_MIN || holds_target || null_width > distance => Decision::NotDecided,
         true => Decision::Met,
+        false if others_share.is_some_and(|share| share > OTHERS_SHARE_MAX) => Decision::NotJudged,
         false => Decision::Missed,
     }
 }
@@ -245,7 +259,9 @@ fn measure(pair: &Pair, results: &[GroupRuns]) -> Result<Measured, String> {
             rounds.filter(|(_, line)| (**line <= NEAR_NS) == is_near).map(|(ratio, _)| *ratio).collect();
         if kept.len() < ROUNDS_MIN { None } else { median(&kept) }
     };
-    Ok(Measured { ratio, null, near: at_distance(true), far: at_distance(false), runs: values.len() })
+    let others_share = group.others_share(super::allowed_cpus().len());
+    let (near, far, runs) = (at_distance(true), at_distance(false), values.len());
+    Ok(Measured { ratio, null, near, far, runs, others_share })
 }
 
 /// Returns the ratio of each round.
@@ -270,7 +286,7 @@ mod tests {
         let outcome = |blocks: &[f64]| Outcome { blocks: blocks.to_vec(), ..Outcome::default() };
         let run = |run: usize| RunOutcome {
             cases: cases.iter().map(|(_, runs)| outcome(&runs[run])).collect(),
-            error: None,
+            ..RunOutcome::default()
         };
         let runs = (0..cases[0].1.len()).map(run).collect();
         let group = Group { cases: cases.into_iter().map(|(case, _)| case).collect(), threads: false };
@@ -348,6 +364,34 @@ mod tests {
         assert_eq!(decision(&[130.0, 140.0, 149.0]), Some(Decision::Met));
         assert_eq!(decision(&[160.0, 170.0, 155.0]), Some(Decision::Missed));
         assert_eq!(decision(&[130.0, 140.0]), Some(Decision::NotDecided));
+    }
+
+    #[test]
+    fn on_a_busy_machine_a_missed_target_is_not_judged() {
+        let decision = |shm: f64, repeated: f64, shares: [f64; 3]| {
+            let atomic = || thrice(&[100.0]);
+            let cases = vec![
+                (atomics(), atomic()),
+                (shm_64(), thrice(&[shm])),
+                (again(&atomics()), thrice(&[repeated])),
+            ];
+            let mut group = runs(cases);
+            for (run, share) in group.runs.iter_mut().zip(shares) {
+                let cpu_s = share * crate::ladder::allowed_cpus().len() as f64;
+                run.others = Some(OthersTime { cpu_s, elapsed_s: 1.0 });
+            }
+            let ratio = find(&[group], "shm_64_over_atomic");
+            assert!((ratio.others_share.unwrap() - shares.iter().sum::<f64>() / 3.0).abs() < 1e-9);
+            ratio.decision
+        };
+        assert_eq!(decision(170.0, 100.0, [0.0; 3]), Some(Decision::Missed));
+        assert_eq!(decision(170.0, 100.0, [0.04, 0.04, 0.05]), Some(Decision::Missed));
+        assert_eq!(decision(170.0, 100.0, [0.5, 0.0, 0.0]), Some(Decision::NotJudged));
+        assert_eq!(decision(170.0, 100.0, [1.0; 3]), Some(Decision::NotJudged));
+        // Other programs make nothing faster, and doubt stays doubt.
+        assert_eq!(decision(140.0, 100.0, [0.5; 3]), Some(Decision::Met));
+        assert_eq!(decision(170.0, 120.0, [0.5; 3]), Some(Decision::NotDecided));
+        assert_eq!(Decision::NotJudged.as_str(), "not judged: the machine was busy");
     }
 
     #[test]

@@ -169,6 +169,9 @@ pub struct Ratio {
     pub target: String,
     /// Whether the target is met, as far as these runs can decide it.
     pub decision: Option<Decision>,
+    /// The share of all processors that other programs used during its runs, 0 to 1; `None` if
+    /// unknown.
+    pub others_share: Option<f64>,
     /// The reason why there is no value.
     pub missing: Option<String>,
 }
@@ -188,6 +191,9 @@ pub enum Decision {
     /// The ratio is nearer to the target than its null comparison is wide, its interval holds the
     /// target, or there were fewer than three runs.
     NotDecided,
+    /// The target is missed, but other programs used more than
+    /// [`OTHERS_SHARE_MAX`](crate::OTHERS_SHARE_MAX) of the processors.
+    NotJudged,
 }
 
 impl Decision {
@@ -197,6 +203,7 @@ impl Decision {
             Self::Met => "met",
             Self::Missed => "MISSED",
             Self::NotDecided => "not decided",
+            Self::NotJudged => "not judged: the machine was busy",
         }
     }
 }
@@ -329,7 +336,8 @@ mod tests {
         let again = Case { again: true, ..latency.clone() };
         let outcome = |ns: f64| Outcome { blocks: vec![ns, ns], ..Outcome::default() };
         let timed = Outcome { times: vec![(90, 300)], lost: 1, ..outcome(70.0) };
-        let run = RunOutcome { cases: vec![timed, outcome(500_000.0), outcome(1.0)], error: None };
+        let run =
+            RunOutcome { cases: vec![timed, outcome(500_000.0), outcome(1.0)], ..RunOutcome::default() };
         let group = Group { cases: vec![latency, stream, again], threads: false };
         let results =
             [GroupRuns { group: group.clone(), runs: vec![run] }, GroupRuns { group, runs: vec![] }];

@@ -19,6 +19,7 @@ use super::source::{POLL_TIME, Poll, Source, control_failed};
 use super::{Interrupt, failed, write_out};
 use crate::Exit;
 use crate::format::{counted, packets, printable, quantity};
+use crate::services::{domain, join};
 
 /// So often everything received is passed to the system. A killed command loses no more.
 const FLUSH_TIME: Duration = Duration::from_secs(1);
@@ -256,9 +257,9 @@ pub(crate) fn replay(arguments: &ReplayArguments) -> Exit {
             Err(error) => return failed(&error, Exit::Usage),
         }
     }
-    let node = match Node::new() {
+    let node = match domain(None).and_then(|domain| join(&domain)) {
         Ok(node) => node,
-        Err(error) => return failed(&error, Exit::Usage),
+        Err(exit) => return exit,
     };
     let results: Vec<(String, Result<Replayed, Error>)> = std::thread::scope(|scope| {
         let threads: Vec<_> = readers

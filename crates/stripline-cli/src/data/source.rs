@@ -13,6 +13,7 @@ use super::arguments::SourceArguments;
 use super::{Interrupt, failed};
 use crate::Exit;
 use crate::format::printable;
+use crate::services::{domain, join};
 
 /// The longest wait for a packet: so often the command checks for Ctrl-C.
 pub(super) const POLL_TIME: Duration = Duration::from_millis(50);
@@ -91,7 +92,7 @@ impl Source {
 
     /// Attaches to a topic, once a publisher has given its type.
     pub(super) fn of_topic(topic: &str, depth: u32, interrupt: &Interrupt) -> Result<Option<Self>, Exit> {
-        let node = Node::new().map_err(|error| failed(&error, Exit::Usage))?;
+        let node = domain(None).and_then(|domain| join(&domain))?;
         let report_at = Instant::now() + DISCOVERY_TIME;
         let mut is_reported = false;
         let types = loop {

@@ -138,10 +138,17 @@ impl Overview {
         for process in &self.processes {
             for port in &process.sending {
                 for reader in &port.readers {
+                    let named = receivers.get_mut(reader.connection.as_str());
+                    // The kernel names no process over TCP, so that one of several is unknown.
+                    let is_only = named.as_ref().is_some_and(|named| named.len() == 1)
+                        && address(&reader.connection) == Some(&port.address);
                     let fits = |(other, taken): &&mut (ReceiverEnd<'_>, bool)| {
                         !*taken
                             && match reader.pid {
                                 Some(pid) => other.0.pid == pid,
+                                // The name of a topic's connection has the sender's address, that
+                                // of no other sender.
+                                None if is_only => true,
                                 // Names are the same in every run of a waveform; its processes have
                                 // one parent.
                                 None => {
@@ -151,7 +158,6 @@ impl Overview {
                                 }
                             }
                     };
-                    let named = receivers.get_mut(reader.connection.as_str());
                     let to = named.and_then(|named| named.iter_mut().find(fits)).map(|(other, taken)| {
                         *taken = true;
                         *other
@@ -253,6 +259,12 @@ fn ends(connection: &str) -> (&str, &str) {
     (from.split('@').next().unwrap_or(from), to)
 }
 
+/// Returns the address of the sending end in the name of a topic's connection.
+fn address(connection: &str) -> Option<&str> {
+    let (from, _) = connection.rsplit_once(" -> ")?;
+    from.rsplit_once('@').map(|(_, address)| address)
+}
+
 /// Returns whether the component that `a` waits for is the one that waits in `b`.
 fn leads_to(a: &Waiting, b: &Waiting) -> bool {
     a.for_pid == Some(b.pid)
@@ -317,6 +329,42 @@ mod tests {
         let overview = Overview { processes: vec![full(2, "b", "a", 1), sender], ..Overview::default() };
         let told = told(&overview.chains());
         assert_eq!(told, ["b.out waits for a.in (full), a.out waits for b.in (answer) (circle)"]);
+    }
+
+    #[test]
+    fn a_topics_sender_over_tcp_is_joined_by_its_address() {
+        let name = "iq@127.0.0.1:4000 -> iq";
+        let joined = |address: &str, receivers: &[u32]| {
+            let reader = Reader { connection: name.into(), ..Reader::default() };
+            let port = SendingPort {
+                name: "iq".into(),
+                address: address.into(),
+                readers: vec![reader],
+                ..SendingPort::default()
+            };
+            let mut processes = vec![Process { pid: 1, sending: vec![port], ..Process::default() }];
+            for pid in receivers {
+                let connection = Connection { connection: name.into(), ..Connection::default() };
+                let port = ReceivingPort {
+                    name: "iq".into(),
+                    connections: vec![connection],
+                    ..ReceivingPort::default()
+                };
+                processes.push(Process { pid: *pid, receiving: vec![port], ..Process::default() });
+            }
+            let overview = Overview::of(processes);
+            let pids = overview.connections().into_iter().map(|(from, to)| {
+                (from.map(|(process, _, _)| process.pid), to.map(|(process, _, _)| process.pid))
+            });
+            let mut pids: Vec<_> = pids.collect();
+            pids.sort_unstable();
+            pids
+        };
+        assert_eq!(joined("127.0.0.1:4000", &[2]), [(Some(1), Some(2))]);
+        // Of two receivers, none has an address that the sender names.
+        let apart = [(None, Some(2)), (None, Some(3)), (Some(1), None)];
+        assert_eq!(joined("127.0.0.1:4000", &[2, 3]), apart);
+        assert_eq!(joined("127.0.0.1:4001", &[2]), [(None, Some(2)), (Some(1), None)]);
     }
 
     #[test]

@@ -7,6 +7,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::error::{Error, Result};
+use crate::inspect::RefusedSender;
 use crate::packet::payload::from_cbor;
 
 use super::{
@@ -187,6 +188,21 @@ impl<M: Serialize> MessagePublisher<M> {
 impl<M: DeserializeOwned> MessageSubscriber<M> {
     pub(crate) fn new(subscriber: Subscriber<u8>) -> Self {
         Self { subscriber, of: PhantomData }
+    }
+
+    /// Returns the senders of its topic that it cannot be connected to: see
+    /// [`Subscriber::refusals`].
+    ///
+    /// ```
+    /// let node = stripline::node::Node::isolated()?;
+    /// let _publisher = node.publisher::<f32>("status")?;
+    /// let subscriber = node.message_subscriber::<String>("status")?;
+    /// let [refused] = &subscriber.refusals()[..] else { panic!("one is refused") };
+    /// assert_eq!((refused.sends.as_str(), refused.takes.as_str()), ("f32", "message/cbor"));
+    /// # Ok::<(), stripline::Error>(())
+    /// ```
+    pub fn refusals(&self) -> Vec<RefusedSender> {
+        self.subscriber.refusals()
     }
 
     /// Blocks until the next message; `None` is the end of stream.

@@ -183,12 +183,39 @@ impl OfferConsumer for SubscribedPort {
     }
 }
 
+/// Returns the domain that the environment variable `STRIPLINE_DOMAIN` names: `default` if it is
+/// unset.
+///
+/// # Errors
+/// A value that is no domain, with the name of the variable.
+pub(crate) fn domain_of_environment() -> Result<String> {
+    const VARIABLE: &str = "STRIPLINE_DOMAIN";
+    let Some(value) = std::env::var_os(VARIABLE) else { return Ok("default".into()) };
+    // What is not UTF-8 is no domain either.
+    let domain = value.to_string_lossy().into_owned();
+    match check_domain(&domain) {
+        Ok(()) => Ok(domain),
+        Err(e) => Err(Error::failed(format!("{VARIABLE}: {e}, or unset {VARIABLE} for the default domain"))),
+    }
+}
+
+fn check_domain(domain: &str) -> Result<()> {
+    let is_sound = !domain.is_empty()
+        && domain.len() <= 64
+        && domain.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_');
+    if is_sound {
+        return Ok(());
+    }
+    Err(Error::failed(format!("`{domain}` is no domain: use letters, digits, `-` and `_`")))
+}
+
 impl Node {
     /// Joins the domain named by the environment variable `STRIPLINE_DOMAIN` (`default` if it is
     /// unset). The topics come from the file named by `STRIPLINE_TOPICS`, if it is set.
     ///
     /// # Errors
-    /// An invalid file, or a lack of descriptors or threads.
+    /// An invalid file or domain, with the name of the variable, or a lack of descriptors or
+    /// threads.
     ///
     /// ```no_run
     /// let node = stripline::node::Node::new()?;
@@ -196,7 +223,7 @@ impl Node {
     /// # Ok::<(), stripline::Error>(())
     /// ```
     pub fn new() -> Result<Self> {
-        let domain = std::env::var("STRIPLINE_DOMAIN").unwrap_or_else(|_| "default".into());
+        let domain = domain_of_environment()?;
         let topics = match std::env::var_os("STRIPLINE_TOPICS") {
             Some(path) => Topics::load(path.as_ref())
                 .map_err(|e| Error::failed(format!("topics file of STRIPLINE_TOPICS: {e}")))?,
@@ -253,12 +280,7 @@ impl Node {
         prepare: impl FnOnce(&str, Option<Group>) -> P,
         meet: impl FnOnce(&str, Option<Group>, P, &Doorbell, NodeOffers) + Send + 'static,
     ) -> Result<Self> {
-        let sound = !domain.is_empty()
-            && domain.len() <= 64
-            && domain.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_');
-        if !sound {
-            return Err(Error::failed(format!("`{domain}` is no domain: use letters, digits, `-` and `_`")));
-        }
+        check_domain(domain)?;
         let group = topics.group();
         let name = rendezvous_name(domain, group)?;
         let shared = Arc::new(NodeShared {

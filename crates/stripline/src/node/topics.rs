@@ -144,15 +144,38 @@ impl Topics {
     /// What is wrong and where: an unknown key, transport or word, a number out of range, an option
     /// that the transport cannot keep.
     pub fn parse(text: &str) -> Result<Self> {
-        let file: File = toml::from_str(text).map_err(|e| Error::failed(format!("topics: {e}")))?;
+        // There is at least one problem.
+        Self::parse_all(text).map_err(|problems| problems.into_iter().next().expect("a problem").error)
+    }
+
+    /// Parses a configuration.
+    ///
+    /// # Errors
+    /// One or more problems, as [`Topics::parse`] describes them: those of all topics.
+    pub(crate) fn parse_all(text: &str) -> std::result::Result<Self, Vec<TopicsProblem>> {
+        let at = |path: &[&str], error| TopicsProblem {
+            path: path.iter().map(|key| key.to_string()).collect(),
+            error,
+        };
+        let file: File =
+            toml::from_str(text).map_err(|e| vec![at(&[], Error::failed(format!("topics: {e}")))])?;
         let named = |name: &String| {
             Group::named(name).map_err(|e| Error::failed(format!("topics: [domain] group: {e}")))
         };
-        let group = file.domain.group.as_ref().map(named).transpose()?;
+        // All topics have what these two set, so that their problems come first.
+        let group = file.domain.group.as_ref().map(named).transpose();
+        let group = group.map_err(|error| vec![at(&["domain"], error)])?;
         let link = LinkOptions { group, ..LinkOptions::default() };
-        let default = file.default.over(&TopicOptions { link, ..TopicOptions::default() }, "default")?;
-        let topics = file.topic.iter().map(|(name, entry)| Ok((name.clone(), entry.over(&default, name)?)));
-        Ok(Self { group, topics: topics.collect::<Result<_>>()?, default })
+        let default = file.default.over(&TopicOptions { link, ..TopicOptions::default() }, "default");
+        let default = default.map_err(|error| vec![at(&["default"], error)])?;
+        let (mut topics, mut problems) = (BTreeMap::new(), Vec::new());
+        for (name, entry) in &file.topic {
+            match entry.over(&default, name) {
+                Ok(options) => _ = topics.insert(name.clone(), options),
+                Err(error) => problems.push(at(&["topic", name], error)),
+            }
+        }
+        if problems.is_empty() { Ok(Self { group, default, topics }) } else { Err(problems) }
     }
 
     /// Reads a configuration file.
@@ -179,6 +202,15 @@ impl Topics {
     pub fn of(&self, topic: &str) -> &TopicOptions {
         self.topics.get(topic).unwrap_or(&self.default)
     }
+}
+
+/// A problem of a topics file that its keys and their kinds do not show.
+#[derive(Debug)]
+pub struct TopicsProblem {
+    /// The keys that lead to its table, as `topic` and the topic's name; none: the whole file.
+    pub path: Vec<String>,
+    /// The problem.
+    pub error: Error,
 }
 
 impl TopicEntry {
@@ -279,5 +311,18 @@ mod tests {
             let error = Topics::parse(text).unwrap_err().to_string();
             assert!(error.contains(says), "{text}: {error}");
         }
+    }
+
+    #[test]
+    fn the_problems_of_all_topics_are_found() {
+        let text = "[topic.a]\ntransport = 'pigeon'\n[topic.b]\n[topic.c]\nlow-watermark = 64";
+        let problems = Topics::parse_all(text).unwrap_err();
+        let paths: Vec<&[String]> = problems.iter().map(|problem| &problem.path[..]).collect();
+        assert_eq!(paths, [["topic", "a"], ["topic", "c"]]);
+        for (text, path) in [("[domain]\ngroup = 'none such'", "domain"), ("[default]\ndepth = 0", "default")]
+        {
+            assert_eq!(Topics::parse_all(text).unwrap_err()[0].path, [path]);
+        }
+        assert!(Topics::parse_all("[topic").unwrap_err()[0].path.is_empty());
     }
 }

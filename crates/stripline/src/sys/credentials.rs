@@ -77,13 +77,14 @@ pub(crate) struct Peer {
 impl Peer {
     pub(crate) fn of(stream: &UnixStream) -> Result<Self> {
         let failed = |e: std::io::Error| Error::system("cannot read a peer's credentials", e);
-        let first = rustix::net::sockopt::socket_peercred(stream).map_err(|e| failed(e.into()))?;
-        let user = first.uid.as_raw();
+        let first = first_credentials(stream).map_err(failed)?;
+        let user = first.uid;
         // The same user passes without them.
         let supplementary =
             if user == own_user() { Vec::new() } else { supplementary_groups(stream).map_err(failed)? };
-        let process = u32::try_from(first.pid.as_raw_nonzero().get()).ok();
-        Ok(Self { user, group: first.gid.as_raw(), supplementary, process })
+        // The kernel gives 0 for a process of another process namespace, as of another container.
+        let process = u32::try_from(first.pid).ok().filter(|process| *process != 0);
+        Ok(Self { user, group: first.gid, supplementary, process })
     }
 
     /// Returns its process, as it was when it connected or began to listen.
@@ -123,6 +124,31 @@ impl Peer {
 
 fn own_user() -> u32 {
     rustix::process::geteuid().as_raw()
+}
+
+/// Returns process, user and first group of the other end. The process may be 0, which the type of
+/// `rustix` cannot hold.
+fn first_credentials(stream: &UnixStream) -> std::io::Result<libc::ucred> {
+    let mut credentials = libc::ucred { pid: 0, uid: 0, gid: 0 };
+    let mut bytes = size_of::<libc::ucred>() as libc::socklen_t;
+    // SAFETY: the descriptor is open, and the kernel writes at most `bytes` bytes, the size of the
+    // structure; any bytes are a valid one.
+    let answer = unsafe {
+        libc::getsockopt(
+            stream.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_PEERCRED,
+            (&raw mut credentials).cast(),
+            &raw mut bytes,
+        )
+    };
+    if answer != 0 {
+        return Err(std::io::Error::last_os_error());
+    }
+    if bytes as usize != size_of::<libc::ucred>() {
+        return Err(std::io::ErrorKind::InvalidData.into());
+    }
+    Ok(credentials)
 }
 
 /// Returns the supplementary groups of the other end.

@@ -1,0 +1,135 @@
+//! Checks a topics file, with all findings at their places.
+
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
+
+use stripline::internal::{TopicsProblem, parse_topics};
+use stripline::node::Topics;
+use toml::de::DeTable;
+
+use super::diagnostics::{Code, Diagnostics, Place, Source};
+use super::file::{source, tables};
+use super::toml_reader::TableReader;
+
+/// Checks a topics file that has already been read; `path` is its nominal path.
+///
+/// # Errors
+/// All problems of its keys and values; without those, all problems of what belongs together.
+///
+/// ```
+/// use stripline_waveform::internal::check_topics;
+///
+/// let text = b"[topic.iq]\ndepht = 4\n\n[topic.levels]\ntransport = \"uss\"\n";
+/// let found = check_topics(text, "topics.toml".as_ref()).unwrap_err();
+/// let lines: Vec<_> = found.iter().map(|finding| finding.line_column().0).collect();
+/// assert_eq!(lines, [2, 5]);
+/// assert!(found.to_string().contains("did you mean `depth`?"));
+/// ```
+pub fn check_topics(bytes: &[u8], path: &Path) -> Result<Topics, Diagnostics> {
+    let source = source(bytes, path)?;
+    let mut found = Diagnostics::default();
+    if let Some(root) = tables(&source, &mut found) {
+        TableReader::new(&source, &mut found, root.get_ref()).topics();
+        if !found.has_errors() {
+            match parse_topics(source.text()) {
+                Ok(topics) => return Ok(topics),
+                Err(problems) => problems.iter().for_each(|p| report(p, root.get_ref(), &source, &mut found)),
+            }
+        }
+    }
+    found.sort();
+    Err(found)
+}
+
+fn report(problem: &TopicsProblem, root: &DeTable, source: &Arc<Source>, found: &mut Diagnostics) {
+    let text = problem.error.to_string();
+    let (message, remedy) = text.split_once("; ").unwrap_or((&text, ""));
+    let place = Place::new(source, span_of(problem, message, root));
+    found.error(Code::BadValue, &place, message, remedy);
+}
+
+/// Returns the place of the value that the message names, or of the table's name.
+fn span_of(problem: &TopicsProblem, message: &str, root: &DeTable) -> Range<usize> {
+    let (mut table, mut span) = (root, 0..0);
+    for key in &problem.path {
+        let Some((name, item)) = table.get_key_value(key.as_str()) else { break };
+        span = name.span();
+        let Some(inner) = item.get_ref().as_table() else { break };
+        table = inner;
+    }
+    // The topic's own name is no key of its table.
+    let message = message.split_once("`: ").map_or(message, |(_, rest)| rest);
+    // `overflow` is named, and not the `flow` in it.
+    let named = table.iter().filter(|(key, _)| message.contains(key.get_ref().as_ref()));
+    named.max_by_key(|(key, _)| key.get_ref().len()).map_or(span, |(_, item)| item.span())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn findings(text: &str) -> Vec<(usize, String)> {
+        let found = check_topics(text.as_bytes(), "t.toml".as_ref()).expect_err(text);
+        found.iter().map(|f| (f.line_column().0, format!("{}; {}", f.message(), f.remedy()))).collect()
+    }
+
+    #[test]
+    fn all_findings_have_their_lines() {
+        for (text, expected) in [
+            (
+                "[topic.a]\ndepht = 4\ndepth = 0\n\n[topic.b]\noverflow = 'explode'\n[topics]\n",
+                &[
+                    (2, "did you mean `depth`?"),
+                    (3, "`depth` is 0"),
+                    (6, "`overflow` cannot be `explode`"),
+                    (7, "did you mean `topic`?"),
+                ][..],
+            ),
+            ("[domain]\ngruop = 'x'", &[(2, "did you mean `group`?")]),
+            ("[default]\ntransport = 'smh'", &[(2, "did you mean `shm`?")]),
+            ("[topic]\na = 4\n", &[(2, "[topic.a]")]),
+            ("[topic.a]\nbuffer = '2MiB'", &[(2, "write buffer = 2097152")]),
+            ("[topic.a]\nsampling = 'some'", &[(2, "`auto`")]),
+            ("[topic.a]\nrefusal-is-error = 'yes'", &[(2, "true or false")]),
+            ("[topic.a]\ndispatch = 'pool(0)'", &[(2, "a pool of 0 threads")]),
+            ("topic = 3", &[(1, "a table")]),
+            ("[topic.a]\n[topic.a]\n", &[(2, "already taken")]),
+            ("[topic.a\n", &[(1, "this is not TOML")]),
+            // What belongs together.
+            (
+                "[topic.a]\ndepth = 4\nhigh-watermark = 65\n[topic.b]\nhuge-pages = true\ntransport = 'uds'",
+                &[(3, "high-watermark is 65"), (5, "use inproc or shm")],
+            ),
+            ("\n[topic.a]\ndepth = 4\ngroup = 'no-such-group'", &[(4, "group")]),
+            ("[domain]\ngroup = 'no-such-group'", &[(2, "no-such-group")]),
+            ("[default]\ntransport = 'tcp'\nlocked = true", &[(2, "cannot keep locked")]),
+        ] {
+            let found = findings(text);
+            assert_eq!(found.len(), expected.len(), "{text}: {found:#?}");
+            for ((line, message), (at, words)) in found.iter().zip(expected) {
+                assert!(line == at && message.contains(words), "{text}: {found:#?}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_the_parser_takes_has_no_findings() {
+        for text in [
+            "",
+            "[domain]\n[default]\ntransport = 'uds'\nscope = 'server'\ndeadline-ms = 3600000\n[topic.'a b']\n\
+             depth = 1\noverflow = 'drop-oldest'",
+            "[topic.a]\nresequence = { window = 65536, skip-after-ms = 0 }\nbuffer = 4096\nsampling = 'off'\n\
+             dispatch = 'pool(256)'\nwait = 'spin'\nrefusal-is-error = true\nsend-timeout-ms = 1",
+        ] {
+            assert!(Topics::parse(text).is_ok(), "{text}");
+            assert!(check_topics(text.as_bytes(), "t.toml".as_ref()).is_ok(), "{text}");
+        }
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_are_refused() {
+        let found = check_topics(b"[topic.a]\n\xff", "t.toml".as_ref()).unwrap_err();
+        assert!(found.to_string().contains("not UTF-8"), "{found}");
+    }
+}
