@@ -4,7 +4,6 @@
 
 mod common;
 
-use std::collections::BTreeMap;
 use std::fs::File as Device;
 use std::io::{Read, Write};
 use std::process::{Child, Stdio};
@@ -69,20 +68,13 @@ impl View {
         String::from_utf8_lossy(&self.output).into()
     }
 
-    /// Returns the lines that the terminal shows.
+    /// Returns the lines of the newest picture that has been read whole.
     fn picture(&self) -> Vec<String> {
-        let mut rows = BTreeMap::<usize, String>::new();
-        for piece in self.text().split("\x1b[").skip(1) {
-            let end = piece.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(piece.len() - 1);
-            let (code, text) = piece.split_at(end + 1);
-            if let Some(row) = code.strip_suffix(";1H").and_then(|row| row.parse().ok()) {
-                if row == 1 {
-                    rows.clear();
-                }
-                rows.insert(row, text.into());
-            }
-        }
-        rows.into_values().collect()
+        let text = self.text();
+        let whole = text.split("\x1b[?2026h").skip(1).filter_map(|rest| rest.split_once("\x1b[?2026l"));
+        let Some((picture, _)) = whole.last() else { return Vec::new() };
+        let rows = picture.split("\x1b[").skip(1).filter_map(|piece| piece.split_once(";1H"));
+        rows.map(|(_, text)| text.into()).collect()
     }
 
     /// Returns the first line with the words.

@@ -16,7 +16,10 @@ use super::keys::{Key, KeyParser};
 
 /// Opens the second page of the terminal, hides the cursor, and does not wrap lines.
 const OPEN: &str = "\x1b[?1049h\x1b[?25l\x1b[?7l";
-const CLOSE: &str = "\x1b[?7h\x1b[?25h\x1b[?1049l";
+const CLOSE: &str = "\x1b[?2026l\x1b[?7h\x1b[?25h\x1b[?1049l";
+/// Begin and end a picture that the terminal shows at once; others ignore them.
+const BEGIN: &str = "\x1b[?2026h";
+const END: &str = "\x1b[?2026l";
 /// The size of a terminal that does not report it.
 const SIZE_DEFAULT: (u16, u16) = (80, 24);
 /// The largest size that is drawn.
@@ -92,7 +95,7 @@ impl RawTerminal {
             let rows = (1..).zip(lines).map(|(row, line)| format!("\x1b[{row};1H{line}"));
             let text: String = rows.collect();
             if text != self.drawn {
-                self.unwritten.extend_from_slice(text.as_bytes());
+                self.unwritten.extend_from_slice(format!("{BEGIN}{text}{END}").as_bytes());
                 self.drawn = text;
             }
         }
