@@ -14,6 +14,9 @@ const BYTES_MAX: usize = 4 << 20;
 /// The number of buffers kept for later requests, and the size of the largest.
 const SPARES_MAX: usize = 64;
 const SPARE_BYTES_MAX: usize = 64 << 10;
+/// The room of the first buffer. Most requests fit in it, so that the first one that is queued
+/// allocates nothing.
+const FIRST_SPARE_BYTES: usize = 1 << 10;
 
 pub(super) struct RequestQueue {
     waiting: VecDeque<QueuedRequest>,
@@ -53,7 +56,9 @@ impl QueuedRequest {
 impl RequestQueue {
     pub(super) fn new(waiting_max: Option<u32>) -> Self {
         let waiting_max = waiting_max.map_or(usize::MAX, |max| max as usize);
-        Self { waiting: VecDeque::new(), bytes: 0, waiting_max, spares: Vec::new() }
+        let mut spares = Vec::with_capacity(SPARES_MAX);
+        spares.push(Vec::with_capacity(FIRST_SPARE_BYTES));
+        Self { waiting: VecDeque::with_capacity(SPARES_MAX), bytes: 0, waiting_max, spares }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -159,6 +164,18 @@ mod tests {
     fn push(queue: &mut RequestQueue, replies: &Arc<ReplySender>, number: u64, payload: &[u8]) {
         let head = CallHead { number, operation: 0, deadline_us: 1 };
         queue.push(Arc::clone(replies), head, 0, ChainBytes(&[]), payload);
+    }
+
+    #[test]
+    fn the_first_request_in_the_queue_fits_in_what_is_allocated() {
+        let mut queue = RequestQueue::new(None);
+        let places = |queue: &RequestQueue| (queue.waiting.capacity(), queue.spares.capacity());
+        let (before, buffer) = (places(&queue), queue.spares[0].as_ptr());
+        push(&mut queue, &replies(), 1, &[7; FIRST_SPARE_BYTES]);
+        let request = queue.pop().unwrap();
+        assert_eq!((request.payload().as_ptr(), places(&queue)), (buffer, before));
+        queue.recycle(request);
+        assert_eq!((queue.spares[0].as_ptr(), places(&queue)), (buffer, before));
     }
 
     #[test]
