@@ -20,6 +20,8 @@ use crate::processes::Usage;
 const BLOCK_NS: u64 = 1_000_000;
 /// The same where many packets are on their way at the end of a block.
 const LONG_BLOCK_NS: u64 = 10_000_000;
+/// The same where threads of their own carry them, which must wake up first.
+const CARRIED_BLOCK_NS: u64 = 50_000_000;
 /// The intended time of the packets before, in nanoseconds.
 const LEAD_NS: u64 = 1_500_000;
 /// A run that measures for less than this has shorter blocks, in seconds.
@@ -95,6 +97,7 @@ impl Leader<'_, '_> {
         let (lead_ns, block_ns) = match self.job.group.cases[case].measure {
             // A burst must fit into the ring.
             Measure::Publish => return Ok(Turn { count: BURST, ..turn }),
+            Measure::Throughput if self.job.group.cases[case].has_carrier_threads() => (0, CARRIED_BLOCK_NS),
             Measure::Latency | Measure::Throughput => (LEAD_NS, BLOCK_NS),
             // Packets before would lie in the chain's rings when the time begins.
             Measure::Pipeline => (0, LONG_BLOCK_NS),

@@ -27,6 +27,8 @@ pub(crate) enum Subject {
     Stripline,
     /// Stripline with many packets at a time: `send_many` and `drain`.
     Many,
+    /// Stripline with scope `none`: a queue in the sender's process, and a thread that empties it.
+    Queued,
     /// Two-way calls.
     Calls,
     Iceoryx2,
@@ -50,6 +52,7 @@ impl Subject {
             Self::PosixQueue => "bare POSIX queue",
             Self::Stripline => "stripline",
             Self::Many => "stripline many",
+            Self::Queued => "stripline queued",
             Self::Calls => "stripline calls",
             Self::Iceoryx2 => "iceoryx2",
             Self::Zeromq => "ZeroMQ",
@@ -138,6 +141,11 @@ impl Case {
         matches!(self.subject, Subject::Iceoryx2 | Subject::Zeromq)
     }
 
+    /// Returns whether this is a stream that a thread of its own carries.
+    pub(crate) fn has_carrier_threads(&self) -> bool {
+        self.measure == Measure::Throughput && matches!(self.subject, Subject::Queued | Subject::Zeromq)
+    }
+
     /// Returns whether single packets are timed one way.
     pub(crate) fn has_times(&self) -> bool {
         matches!(self.measure, Measure::Latency | Measure::Wake) && !self.again
@@ -153,7 +161,7 @@ impl Case {
 impl fmt::Display for Case {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.subject.name())?;
-        if matches!(self.subject, Subject::Stripline | Subject::Many | Subject::Calls) {
+        if matches!(self.subject, Subject::Stripline | Subject::Many | Subject::Queued | Subject::Calls) {
             write!(f, " {}", self.transport)?;
         }
         match self.measure {
@@ -184,6 +192,11 @@ impl Group {
     /// Returns the number of sides, one for each place.
     pub(crate) fn sides(&self) -> u32 {
         self.cases.iter().map(|case| case.components).max().unwrap_or(1)
+    }
+
+    /// Returns whether it has [threads besides those of the sides](Case::has_carrier_threads).
+    pub(crate) fn has_carrier_threads(&self) -> bool {
+        self.cases.iter().any(Case::has_carrier_threads)
     }
 
     /// Returns the number of processes.

@@ -47,7 +47,10 @@ fn perform(job: &Job) -> Result<RunOutcome, Problem> {
         .map(|index| {
             let case = &job.group.cases[index];
             let needs_node = job.group.original(index) == index
-                && matches!(case.subject, Subject::Stripline | Subject::Many | Subject::Calls);
+                && matches!(
+                    case.subject,
+                    Subject::Stripline | Subject::Many | Subject::Queued | Subject::Calls
+                );
             needs_node.then(|| endpoints::stripline::node(case, &domain(job, index))).transpose()
         })
         .collect::<Result<_, Problem>>()?;
@@ -87,7 +90,9 @@ fn end(error: Problem) -> ! {
 fn run_side(job: &Job, place: u32, nodes: &[Option<Node>]) -> Result<Vec<Outcome>, Problem> {
     // SAFETY: inherited for this process, which closes none of its descriptors before it ends.
     let page = unsafe { BorrowedFd::borrow_raw(job.page) };
-    let mut page = ControlPage::new(page, job.group.sides(), job.cpus.len())?;
+    // A side that spins may keep a carrier's thread from its processor.
+    let cpus = if job.group.has_carrier_threads() { 0 } else { job.cpus.len() };
+    let mut page = ControlPage::new(page, job.group.sides(), cpus)?;
     let mut sides: Vec<Option<Box<dyn Side + '_>>> = Vec::new();
     for (index, case) in job.group.cases.iter().enumerate() {
         let is_here = job.group.original(index) == index && !(case.has_one_side() && place > 0);
@@ -118,7 +123,9 @@ fn connect<'n>(
     let file = || files(1).map(|files| files[0]);
     let pair = || files(2).map(|files| [files[0], files[1]]);
     match (case.subject, node) {
-        (Subject::Stripline, Some(node)) => endpoints::stripline::connect(case, place, node),
+        (Subject::Stripline | Subject::Queued, Some(node)) => {
+            endpoints::stripline::connect(case, place, node)
+        }
         (Subject::Many, Some(node)) => endpoints::stripline::connect_many(case, place, node),
         (Subject::Calls, Some(node)) => endpoints::calls::connect(case, place, node),
         (Subject::Noise, _) => Ok(Box::new(endpoints::bare::Noise)),
@@ -137,7 +144,9 @@ fn connect<'n>(
         (Subject::Iceoryx2, _) => endpoints::iceoryx2::connect(case, place, &domain(job, index)),
         #[cfg(feature = "peers")]
         (Subject::Zeromq, _) => endpoints::zeromq::connect(case, place, &domain(job, index)),
-        (Subject::Stripline | Subject::Many | Subject::Calls, None) => Err("it has no node".into()),
+        (Subject::Stripline | Subject::Many | Subject::Queued | Subject::Calls, None) => {
+            Err("it has no node".into())
+        }
         #[cfg(not(feature = "peers"))]
         (Subject::Iceoryx2 | Subject::Zeromq, _) => Err("it is not built in".into()),
     }
@@ -164,6 +173,9 @@ pub(crate) fn assemble(here: &AtomicU64, sides: u32) -> Result<(), Problem> {
 /// Pins the calling thread, and those that it will start, to its side's processor.
 fn pin(job: &Job, place: u32) -> Result<(), Problem> {
     let mut set = CpuSet::new();
+    if job.group.has_carrier_threads() {
+        return Ok(());
+    }
     if job.group.cases.iter().any(|case: &Case| case.measure == Measure::Pipeline) {
         job.cpus.iter().for_each(|cpu| set.set(*cpu));
     } else {

@@ -34,6 +34,7 @@ pub(super) fn groups(settings: &Settings) -> Vec<Group> {
         }
         for transport in ["uds", "tcp"].into_iter().filter(|transport| settings.has(transport)) {
             groups.push(Group { cases: sockets(settings, transport, size), threads: false });
+            groups.push(Group { cases: queued(transport, size), threads: false });
         }
         if size <= endpoints::queue::size_max() && !(settings.quick && settings.sizes.is_empty()) {
             groups.push(Group { cases: queues(size), threads: false });
@@ -203,7 +204,17 @@ fn sockets(settings: &Settings, transport: &str, size: usize) -> Vec<Case> {
     let case = |subject| stream(subject, transport, Wait::Block, size);
     cases.extend([case(bare(transport)), case(Subject::Stripline)]);
     if cfg!(feature = "peers") && transport == "uds" {
-        cases.extend([latency, stream].map(|new| new(Subject::Zeromq, "uds", Wait::Block, size)));
+        cases.push(latency(Subject::Zeromq, "uds", Wait::Block, size));
+    }
+    cases
+}
+
+/// Returns the streams that a thread of their own carries.
+fn queued(transport: &str, size: usize) -> Vec<Case> {
+    let case = |subject| stream(subject, transport, Wait::Block, size);
+    let mut cases = vec![atomics(), case(Subject::Queued)];
+    if cfg!(feature = "peers") && transport == "uds" {
+        cases.push(case(Subject::Zeromq));
     }
     cases
 }
@@ -229,7 +240,7 @@ mod tests {
             cases.dedup();
             assert_eq!(cases.len(), count);
             for (over, under) in ratios::pairs() {
-                if over.subject == Subject::Iceoryx2 && cfg!(not(feature = "peers")) {
+                if (over.is_peer() || under.is_peer()) && cfg!(not(feature = "peers")) {
                     continue;
                 }
                 let group = groups.iter().find(|group| group.cases.contains(&over)).unwrap();

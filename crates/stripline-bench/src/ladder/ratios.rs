@@ -76,7 +76,9 @@ pub(super) fn pairs() -> Vec<(Case, Case)> {
 pub(super) fn all(results: &[GroupRuns], settings: &Settings) -> Vec<Ratio> {
     let mut ratios: Vec<Ratio> = comparisons().into_iter().map(|c| ratio(c, results)).collect();
     for ratio in &mut ratios {
-        if ratio.name == "iceoryx2_64_over_shm" && ratio.value.is_none() && cfg!(not(feature = "peers")) {
+        let is_peers =
+            ["iceoryx2_64_over_shm", "uds_64_queued_rate_over_zeromq"].contains(&ratio.name.as_str());
+        if is_peers && ratio.value.is_none() && cfg!(not(feature = "peers")) {
             ratio.missing = Some("not built in: build with `--features peers`".into());
         }
         if let Some(missing) = &mut ratio.missing
@@ -117,6 +119,8 @@ fn comparisons() -> Vec<Comparison> {
     }
     let memcpy = stream(Subject::Memcpy, "memory", Wait::None, 65_536);
     let iceoryx2 = latency(Subject::Iceoryx2, "shm", spin, 64);
+    let [queued, zeromq] =
+        [Subject::Queued, Subject::Zeromq].map(|subject| stream(subject, "uds", block, 64));
     let calls = |transport, wait| latency(Subject::Calls, transport, wait, 64);
     let duplex = latency(Subject::UnixDuplex, "uds", block, 64);
     let off = [without_statistics(&one_way(64)), without_statistics(&packets(32))];
@@ -124,6 +128,7 @@ fn comparisons() -> Vec<Comparison> {
     all.extend([
         new("shm_64k_over_memcpy", vec![rate(packets(65_536), memcpy)], Target::AtLeast(0.6)),
         new("iceoryx2_64_over_shm", vec![time(iceoryx2, one_way(64))], Target::AtLeast(5.0)),
+        new("uds_64_queued_rate_over_zeromq", vec![rate(queued, zeromq)], Target::AtLeast(1.2)),
         new("call_shm_64_over_two_ways", vec![time(calls("shm", spin), one_way(64))], Target::AtMost(1.1)),
         new(
             "wake_over_futex",

@@ -6,7 +6,7 @@ use stripline::node::{Node, PacketView, Publisher, Subscriber, Topics};
 use stripline::{Error, Received};
 
 use super::super::Problem;
-use super::super::case::{Case, Measure, Wait};
+use super::super::case::{Case, Measure, Subject, Wait};
 use super::super::measure::{self, Count, Receiver, Sender, Side, Sink, Source};
 
 const TIMEOUT: Duration = Duration::from_secs(15);
@@ -17,7 +17,7 @@ const BURST_DEPTH: u32 = 4096;
 /// The packets of one `send_many`, and the most of one `drain`.
 const TOGETHER: u64 = 64;
 /// The largest depth: the ring's bytes are the bound, as with the bare ring.
-const DEPTH: u32 = 65_536;
+pub(crate) const DEPTH: u32 = 65_536;
 
 /// Creates this process's node in the case's domain.
 pub(crate) fn node(case: &Case, domain: &str) -> Result<Node, Problem> {
@@ -30,7 +30,7 @@ pub(crate) fn node(case: &Case, domain: &str) -> Result<Node, Problem> {
         }
     };
     let text = format!(
-        "[default]\ntransport = '{}'\nwait = '{}'\nbuffer = {}\nsampling = '{}'\n{depth}",
+        "[default]\ntransport = '{}'\nwait = '{}'\nbuffer = {}\nsampling = '{}'\nscope = '{}'\n{depth}",
         case.transport,
         match case.wait {
             Wait::None | Wait::Spin => "spin",
@@ -39,6 +39,7 @@ pub(crate) fn node(case: &Case, domain: &str) -> Result<Node, Problem> {
         },
         case.buffer(),
         if case.statistics { "auto" } else { "off" },
+        if case.subject == Subject::Queued { "none" } else { "transport" },
     );
     Node::join(domain, Topics::parse(&text).map_err(text_of)?).map_err(text_of)
 }

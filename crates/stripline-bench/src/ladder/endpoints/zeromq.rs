@@ -6,11 +6,14 @@ use std::rc::Rc;
 use super::super::Problem;
 use super::super::case::Case;
 use super::super::measure::{self, Receiver, Sender, Side};
+use super::stripline::DEPTH;
 
 /// Connects one side. The first binds an abstract name, which leaves no file behind.
 pub(crate) fn connect(case: &Case, place: u32, domain: &str) -> Result<Box<dyn Side>, Problem> {
     let context = zmq::Context::new();
     let socket = Rc::new(context.socket(zmq::PAIR).map_err(text)?);
+    // As many packets as ours may wait.
+    socket.set_sndhwm(DEPTH as i32).and(socket.set_rcvhwm(DEPTH as i32)).map_err(text)?;
     let address = format!("ipc://@{domain}");
     if place == 0 {
         socket.bind(&address).map_err(text)?;

@@ -1,5 +1,5 @@
 //! A send queue for scope `none` over a transport with a blocking send: a queue in the sender's
-//! process, and a thread that empties it.
+//! process, and a thread that empties it. Small frames leave many at a time.
 
 use std::collections::VecDeque;
 use std::mem::offset_of;
@@ -18,6 +18,8 @@ use crate::transport::{
 
 /// The interval at which a full queue checks for a stop of its component.
 const STOP_POLL: Duration = Duration::from_millis(20);
+/// The most bytes of frames that leave together. A larger frame leaves alone.
+const BATCH_BYTES: usize = 64 * 1024;
 
 /// Opens the sending side of a port. It is behind a queue where its strongest scope is `none` and
 /// a send of the transport may block in the system.
@@ -45,16 +47,23 @@ struct SendQueue {
 
 struct SendShared {
     queue: Mutex<PendingFrames>,
-    changed: Condvar,
+    /// Wakes the thread.
+    work: Condvar,
+    /// Wakes the sender.
+    room: Condvar,
     watermarks: Watermarks,
     port: String,
 }
 
 #[derive(Default)]
 struct PendingFrames {
-    frames: VecDeque<Vec<u8>>,
-    spare: Vec<Vec<u8>>,
-    sending: bool,
+    batches: VecDeque<Batch>,
+    spare: Vec<Batch>,
+    is_sending: bool,
+    /// Whether the thread sleeps.
+    is_asleep: bool,
+    /// Whether the sender waits, for room or until the queue is empty.
+    is_awaited: bool,
     /// Packets waiting: the fragments of one count once.
     packets: usize,
     /// Whether there was no room, so that sends wait for the low watermark.
@@ -68,12 +77,23 @@ struct PendingFrames {
     failed: Option<Error>,
 }
 
+/// Frames that leave together, one behind the other.
+#[derive(Default)]
+struct Batch {
+    bytes: Vec<u8>,
+    /// Where each frame ends.
+    ends: Vec<usize>,
+    /// The packets that begin in it.
+    packets: usize,
+}
+
 impl SendQueue {
     fn start(inner: AnyOutlet, watermarks: Watermarks, stop: StopToken, give_up: StopToken) -> Result<Self> {
         let OutletTraits { endpoint, frame_max, .. } = inner.traits();
         let shared = Arc::new(SendShared {
             queue: Mutex::default(),
-            changed: Condvar::new(),
+            work: Condvar::new(),
+            room: Condvar::new(),
             watermarks,
             port: endpoint.to_string(),
         });
@@ -104,7 +124,8 @@ impl SendQueue {
             if over || matches!(wait, Wait::Never) {
                 return Err(Error::Full { connection: self.shared.port.clone() });
             }
-            let look = self.shared.changed.wait_timeout(queue, STOP_POLL);
+            queue.is_awaited = true;
+            let look = self.shared.room.wait_timeout(queue, STOP_POLL);
             queue = look.unwrap_or_else(PoisonError::into_inner).0;
         }
     }
@@ -117,6 +138,36 @@ impl PendingFrames {
         let most = if self.is_stalled { watermarks.low() } else { watermarks.high() } as usize;
         self.is_stalled = !self.open && self.packets > most;
         !self.is_stalled
+    }
+
+    fn push(&mut self, frame: &[u8], starts: bool) {
+        let has_room = |last: &&mut Batch| last.bytes.len() + frame.len() <= BATCH_BYTES;
+        if self.batches.back_mut().filter(has_room).is_none() {
+            self.batches.push_back(self.spare.pop().unwrap_or_default());
+        }
+        if let Some(last) = self.batches.back_mut() {
+            last.push(frame, starts);
+        }
+        self.packets += usize::from(starts);
+    }
+}
+
+impl Batch {
+    fn push(&mut self, frame: &[u8], starts: bool) {
+        self.bytes.extend_from_slice(frame);
+        self.ends.push(self.bytes.len());
+        self.packets += usize::from(starts);
+    }
+
+    fn frames(&self) -> impl Iterator<Item = &[u8]> {
+        let starts = std::iter::once(0).chain(self.ends.iter().copied());
+        starts.zip(&self.ends).map(|(start, end)| &self.bytes[start..*end])
+    }
+
+    fn clear(&mut self) {
+        self.bytes.clear();
+        self.ends.clear();
+        self.packets = 0;
     }
 }
 
@@ -136,7 +187,7 @@ impl Outlet for SendQueue {
         // asks again.
         let mut queue = lock(&self.shared.queue);
         queue.refresh_receivers = true;
-        self.shared.changed.notify_all();
+        self.shared.wake_thread(&mut queue);
         queue.receivers
     }
 
@@ -161,78 +212,107 @@ impl Outlet for SendQueue {
 
     fn publish(&mut self, bytes: usize, _: Wait) -> Result<()> {
         let header = Header::read(self.frame.bytes());
+        let starts = header.is_none_or(|header| !header.is_continued());
         let mut queue = lock(&self.shared.queue);
-        queue.packets += usize::from(header.is_none_or(|header| !header.is_continued()));
+        queue.push(&self.frame.bytes()[..bytes], starts);
         queue.open = header.is_some_and(|header| header.flags & Header::MORE != 0);
         // The thread accepts receivers before it sends, but must not between two fragments of a
         // packet.
         queue.refresh_receivers = false;
-        let mut copy = queue.spare.pop().unwrap_or_default();
-        copy.extend_from_slice(&self.frame.bytes()[..bytes]);
-        queue.frames.push_back(copy);
-        drop(queue);
-        self.shared.changed.notify_all();
+        self.shared.wake_thread(&mut queue);
         Ok(())
     }
 
     fn flush(&mut self, wait: Wait) -> Result<()> {
-        self.wait_for(wait, |queue| queue.frames.is_empty() && !queue.sending).map(drop)
+        self.wait_for(wait, |queue| queue.batches.is_empty() && !queue.is_sending).map(drop)
     }
 }
 
 impl Drop for SendQueue {
     fn drop(&mut self) {
-        lock(&self.shared.queue).over = true;
-        self.shared.changed.notify_all();
+        let mut queue = lock(&self.shared.queue);
+        queue.over = true;
+        self.shared.wake_thread(&mut queue);
+        drop(queue);
         self.give_up.stop();
     }
 }
 
 impl SendShared {
+    /// Wakes the thread, if it sleeps.
+    fn wake_thread(&self, queue: &mut PendingFrames) {
+        if std::mem::take(&mut queue.is_asleep) {
+            self.work.notify_one();
+        }
+    }
+
+    /// Wakes the sender, if it waits.
+    fn wake_sender(&self, queue: &mut PendingFrames) {
+        if std::mem::take(&mut queue.is_awaited) {
+            self.room.notify_one();
+        }
+    }
+
     fn run(&self, mut outlet: AnyOutlet) {
         // The description of the current stream, for receivers that connect later.
         let mut described: Option<Vec<u8>> = None;
         let mut newcomers = false;
-        loop {
-            let mut frame = {
-                let mut queue = lock(&self.queue);
-                queue.sending = false;
-                self.changed.notify_all();
-                loop {
-                    if queue.over {
-                        return;
-                    }
-                    if let Some(frame) = queue.frames.pop_front() {
-                        queue.sending = true;
-                        let starts = Header::read(&frame).is_none_or(|header| !header.is_continued());
-                        queue.packets -= usize::from(starts);
-                        // The transport may hold this frame up for long, and there is room now.
-                        if queue.is_stalled {
-                            self.changed.notify_all();
-                        }
-                        break frame;
-                    }
-                    if std::mem::take(&mut queue.refresh_receivers) {
-                        newcomers |= outlet.admit().is_new;
-                        queue.receivers = outlet.receivers(true);
-                    }
-                    queue = self.changed.wait(queue).unwrap_or_else(PoisonError::into_inner);
-                }
-            };
-            let is_end = Header::read(&frame).is_some_and(|header| header.kind == Kind::End as u8);
-            let mut outcome = send(&mut *outlet, &mut described, &frame, &mut newcomers);
-            if is_end {
-                // The last messages of receivers must be read. A socket that is closed with unread
-                // bytes discards what its receiver has not read. `give_up` ends this wait.
-                outcome = outcome.and_then(|()| outlet.flush(Wait::FOREVER));
-            }
-            frame.clear();
+        while let Some(mut batch) = self.next(&mut *outlet, &mut newcomers) {
+            let outcome = send_batch(&mut *outlet, &batch, &mut described, &mut newcomers);
+            batch.clear();
+            let receivers = outlet.receivers(true);
             let mut queue = lock(&self.queue);
             queue.failed = outcome.err().or(queue.failed.take());
-            queue.spare.push(frame);
-            queue.receivers = outlet.receivers(true);
+            queue.spare.push(batch);
+            queue.receivers = receivers;
         }
     }
+
+    /// Waits for the next batch; `None`: the port has closed.
+    fn next(&self, outlet: &mut dyn Outlet, newcomers: &mut bool) -> Option<Batch> {
+        let mut queue = lock(&self.queue);
+        queue.is_sending = false;
+        loop {
+            if queue.over {
+                return None;
+            }
+            if let Some(batch) = queue.batches.pop_front() {
+                queue.is_sending = true;
+                queue.packets -= batch.packets;
+                // The transport may hold these frames up for long, and there is room now.
+                self.wake_sender(&mut queue);
+                return Some(batch);
+            }
+            if std::mem::take(&mut queue.refresh_receivers) {
+                *newcomers |= outlet.admit().is_new;
+                queue.receivers = outlet.receivers(true);
+            }
+            // It may wait for an empty queue.
+            self.wake_sender(&mut queue);
+            queue.is_asleep = true;
+            queue = self.work.wait(queue).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+/// Sends the frames of a batch, with as few system calls as the outlet can.
+fn send_batch(
+    outlet: &mut dyn Outlet,
+    batch: &Batch,
+    described: &mut Option<Vec<u8>>,
+    newcomers: &mut bool,
+) -> Result<()> {
+    let gathers = batch.ends.len() > 1;
+    let mut outcome = if gathers { outlet.gather(true, Wait::FOREVER) } else { Ok(()) };
+    for frame in batch.frames() {
+        outcome = send(outlet, described, frame, newcomers).and(outcome);
+        if Header::read(frame).is_some_and(|header| header.kind == Kind::End as u8) {
+            // The last messages of receivers must be read. A socket that is closed with unread
+            // bytes discards what its receiver has not read. `give_up` ends this wait.
+            outcome = outcome.and_then(|()| outlet.flush(Wait::FOREVER));
+        }
+    }
+    if gathers { outlet.gather(false, Wait::FOREVER).and(outcome) } else { outcome }
 }
 
 fn send(
@@ -266,4 +346,113 @@ fn put(outlet: &mut dyn Outlet, frame: &[u8]) -> Result<()> {
     debug_assert!(frame.len() >= HEADER_BYTES);
     outlet.reserve(frame.len(), Wait::FOREVER)?.copy_from_slice(frame);
     outlet.publish(frame.len(), Wait::FOREVER)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::{Receiver, Sender, channel};
+
+    use crate::terms::LinkOptions;
+
+    use super::*;
+
+    #[derive(Debug, PartialEq, Eq)]
+    enum Event {
+        Gather(bool),
+        /// The sequence number and the length.
+        Frame(u64, usize),
+    }
+
+    /// An outlet that reports what it is asked for. Each frame waits for a permission.
+    struct GatedOutlet {
+        frame: AlignedBuffer,
+        events: Sender<Event>,
+        permissions: Receiver<()>,
+    }
+
+    impl Outlet for GatedOutlet {
+        fn traits(&self) -> OutletTraits {
+            OutletTraits {
+                endpoint: Endpoint { transport: "test".into(), address: String::new(), keys: [0; 2] },
+                frame_max: LinkOptions::BUFFER_MAX as usize / 2,
+                short_headers: false,
+                scope_max: None,
+                attention: None,
+            }
+        }
+
+        fn receivers(&self, _: bool) -> usize {
+            1
+        }
+
+        fn admit(&mut self) -> Admitted {
+            Admitted::default()
+        }
+
+        fn reserve(&mut self, bytes: usize, _: Wait) -> Result<&mut [u8]> {
+            self.frame.grow(bytes);
+            Ok(&mut self.frame.bytes_mut()[..bytes])
+        }
+
+        fn reserved(&mut self) -> &mut [u8] {
+            self.frame.bytes_mut()
+        }
+
+        fn publish(&mut self, bytes: usize, _: Wait) -> Result<()> {
+            let sequence = Header::read(self.frame.bytes()).map_or(u64::MAX, |header| header.sequence);
+            self.events.send(Event::Frame(sequence, bytes)).unwrap();
+            self.permissions.recv().unwrap();
+            Ok(())
+        }
+
+        fn gather(&mut self, gathers: bool, _: Wait) -> Result<()> {
+            self.events.send(Event::Gather(gathers)).unwrap();
+            Ok(())
+        }
+
+        fn flush(&mut self, _: Wait) -> Result<()> {
+            Ok(())
+        }
+    }
+
+    fn send(queue: &mut SendQueue, sequence: u64, payload: usize) {
+        let bytes = HEADER_BYTES + payload;
+        let kind = Kind::Data as u8;
+        let words = [sequence, Header::second_word(payload as u32, 0, kind, 0), 0, 0, 0, 0];
+        Header::write_words(queue.reserve(bytes, Wait::FOREVER).unwrap(), words);
+        queue.publish(bytes, Wait::FOREVER).unwrap();
+    }
+
+    #[test]
+    fn what_waits_behind_a_frame_leaves_together_and_a_large_frame_alone() {
+        let ((events, seen), (permit, permissions)) = (channel(), channel());
+        let outlet = GatedOutlet { frame: AlignedBuffer::default(), events, permissions };
+        let token = || StopToken::new().unwrap();
+        let inner = AnyOutlet::other(outlet);
+        let mut queue = SendQueue::start(inner, Watermarks::of_depth(1000), token(), token()).unwrap();
+
+        send(&mut queue, 0, 8);
+        assert_eq!(seen.recv(), Ok(Event::Frame(0, HEADER_BYTES + 8)));
+        // The thread waits in the first frame.
+        (1..100).for_each(|sequence| send(&mut queue, sequence, 8));
+        send(&mut queue, 100, BATCH_BYTES);
+        (0..=100).for_each(|_| permit.send(()).unwrap());
+        queue.flush(Wait::FOREVER).unwrap();
+        drop(queue);
+
+        let small = (1..100).map(|sequence| Event::Frame(sequence, HEADER_BYTES + 8));
+        let large = Event::Frame(100, HEADER_BYTES + BATCH_BYTES);
+        let together = [Event::Gather(true)].into_iter().chain(small).chain([Event::Gather(false), large]);
+        assert_eq!(seen.iter().collect::<Vec<_>>(), together.collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_batch_returns_its_frames_as_they_were_pushed() {
+        let mut batch = Batch::default();
+        let frames: [&[u8]; 3] = [b"one", b"", b"three"];
+        frames.iter().zip([true, false, true]).for_each(|(frame, starts)| batch.push(frame, starts));
+        assert_eq!((batch.frames().collect::<Vec<_>>(), batch.packets), (frames.to_vec(), 2));
+        batch.clear();
+        assert_eq!((batch.frames().count(), batch.packets), (0, 0));
+    }
 }
