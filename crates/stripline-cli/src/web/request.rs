@@ -65,7 +65,7 @@ impl Request {
     }
 
     /// Parses what has arrived so far; `None`: more must follow.
-    fn parse(bytes: &[u8]) -> Result<Option<Self>, RequestError> {
+    pub(super) fn parse(bytes: &[u8]) -> Result<Option<Self>, RequestError> {
         let mut fields = [httparse::EMPTY_HEADER; FIELDS_MAX];
         let mut head = httparse::Request::new(&mut fields);
         // Without the limit, each byte would be parsed again for each piece that arrives.

@@ -1,0 +1,34 @@
+//! Requests of a browser to `stripline web`.
+#![no_main]
+#![allow(missing_docs)] // the macro makes items without docs
+
+use libfuzzer_sys::fuzz_target;
+use stripline_fuzz as _; // for its allocator
+
+// The command is no library. Its parser is compiled into this target.
+#[allow(dead_code)]
+#[path = "../../crates/stripline-cli/src/web/request.rs"]
+mod request;
+
+use request::{Request, RequestError};
+
+fuzz_target!(|data: &[u8]| {
+    match Request::parse(data) {
+        Ok(Some(whole)) => {
+            assert!(whole.path.len() + whole.body.len() <= data.len());
+            // What follows belongs to no request.
+            let more = [data, b"GET / HTTP/1.1\r\n\r\n"].concat();
+            assert_eq!(Request::parse(&more), Ok(Some(whole.clone())));
+            // What arrives piece by piece is refused, or the same in the end.
+            let pieces = (0..data.len()).filter_map(|end| Request::parse(&data[..end]).transpose());
+            if let Some(Ok(first)) = pieces.into_iter().next() {
+                assert_eq!(first, whole);
+            }
+        }
+        Ok(None) => assert!(data.len() < request::HEAD_BYTES_MAX + (192 << 10)),
+        Err(RequestError::Refused(status, words)) => {
+            assert!((400..500).contains(&status) && !words.is_empty());
+        }
+        Err(RequestError::Gone) => panic!("no connection has ended"),
+    }
+});
