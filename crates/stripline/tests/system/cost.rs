@@ -62,8 +62,8 @@ fn an_idle_adaptive_receiver_leaves_the_processor_alone() {
     }
 }
 
-/// Bytes that this process has allocated and not freed, but for those of the inspection thread: they
-/// depend on the requests of other programs.
+/// Bytes that this process has allocated and not freed. Those of the inspection thread are left
+/// out, as they depend on the requests of other programs.
 static ALLOCATED: AtomicU64 = AtomicU64::new(0);
 
 /// Adds to the count, and subtracts from it.
