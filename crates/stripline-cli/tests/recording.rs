@@ -16,7 +16,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 use stripline::Received;
 use stripline::node::{Node, Topics};
-use stripline_components::formats::{RecordingEntry, RecordingReader};
+use stripline_components::formats::{RecordingEntry, RecordingReader, SigMfRecording};
 
 /// Starts a recording of a port, and waits until it is attached.
 fn recorder(file: &File, ports: &[&str], options: &[&str]) -> Child {
@@ -76,6 +76,66 @@ fn aircraft(source: &str, frames: &str) -> File {
         to = "sink.in"
         "#
     ))
+}
+
+#[test]
+fn samples_are_recorded_as_sigmf_and_played_from_it() {
+    let tone = File::new(
+        r#"
+        [component.tone]
+        type = "signal-generator"
+        properties = { output = "cf32", frequency = 1000.0, sample_rate = 48000.0, packet = 480 }
+        [component.envelope]
+        type = "magnitude"
+        [component.sink]
+        type = "null-sink"
+        [[connection]]
+        from = "tone.out"
+        to = "envelope.in"
+        [[connection]]
+        from = "envelope.out"
+        to = "sink.in"
+        "#,
+    );
+    let running = tone.start(&[], 3);
+    let options = ["--sigmf", "--json", "--count", "20"];
+    let (code, found) = summary(recorder(&tone, &["tone.out", "envelope.out"], &options));
+    drop(running);
+    assert_eq!((code, &found[0]["packets"], &found[0]["missing"]), (Some(0), &20.into(), &0.into()));
+    // A real stream of samples has no type in this SigMF: it is recorded with everything.
+    assert_eq!(packets(&tone.path("rec/envelope.out.slrec")).0.len(), 20);
+    let meta = tone.path("rec/tone.out.sigmf-meta");
+    assert_eq!(found[0]["path"], meta.to_str().unwrap());
+    let recording = SigMfRecording::open(&meta).unwrap();
+    let data = std::fs::read(&recording.data_path).unwrap();
+    assert_eq!((data.len(), recording.meta.sample_rate_hz), (20 * 480 * 8, Some(48e3)));
+    // The tap came in the middle: the first sample's place in the stream is there.
+    let index = recording.meta.captures[0].global_index.unwrap();
+    assert!(index.is_multiple_of(480), "{index}");
+
+    let again = File::new(&format!(
+        r#"
+        [component.source]
+        type = "file-source"
+        properties = {{ path = "{}", rate = 0.0 }}
+        [component.sink]
+        type = "file-sink"
+        properties = {{ path = "again.cf32" }}
+        [[connection]]
+        from = "source.out"
+        to = "sink.in"
+        "#,
+        meta.display()
+    ));
+    run(&["run", again.path("file.toml").to_str().unwrap(), "--quiet"]).says(0, &[]);
+    assert!(std::fs::read(again.path("again.cf32")).unwrap() == data);
+
+    // What is there is kept.
+    let _running = tone.start(&[], 3);
+    let folder = tone.path("rec");
+    let refused = run(&["record", &tone.name, "tone.out", "--sigmf", "--to", folder.to_str().unwrap()]);
+    refused.says(1, &["tone.out.sigmf-meta", "the file exists already"]);
+    assert!(std::fs::read(&recording.data_path).unwrap() == data);
 }
 
 #[test]

@@ -103,12 +103,14 @@ pub(crate) struct HzArguments {
 #[command(after_help = "Examples:\n  \
     stripline record radio tone.out filter.out --to rec      until Ctrl-C, or the end of the waveform\n  \
     stripline record radio tone.out --to rec --duration 10   for ten seconds\n  \
-    stripline record --topic iq --to rec                     a topic\n\n\
+    stripline record --topic iq --to rec                     a topic\n  \
+    stripline record adsb source.out --to rec --sigmf        I/Q samples for other programs\n\n\
     Writes one file for each port, COMPONENT.PORT.slrec, with all packets, streams, gaps and times; any type. An \
     existing file is kept, and is an error. It receives a copy (a tap), which the waveform never waits for: what the \
     disk does not take in time is missing in the file, counted and recorded as a gap. More --depth helps a disk that \
     is slow at times. A truncated file can be read up to there. docs/recording.md describes the format.\n\n\
-    Play it again with the component `replay`, or with `stripline replay`.\n\n\
+    Play it again with the component `replay`, or with `stripline replay`. SigMF is played by `file-source`, and by \
+    other programs.\n\n\
     With --json: an array of {port, type, path, packets, bytes, missing, problem}.\n\n\
     Exit codes: 0 recorded, also with packets missing, 1 a file cannot be written, or the waveform does not answer, 2 \
     there is no such waveform or port.")]
@@ -144,6 +146,11 @@ pub(crate) struct RecordArguments {
     /// Packets of each port that may wait to be written
     #[arg(long, value_name = "PACKETS", default_value = "4096", value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub depth: u32,
+
+    /// Write SigMF where it fits: ports of cf32, cs16, cs8 and cu8. It has samples, rate,
+    /// frequency, times and gaps, but no packets; other ports get a file as without
+    #[arg(long)]
+    pub sigmf: bool,
 
     /// Print the summary as JSON
     #[arg(long)]

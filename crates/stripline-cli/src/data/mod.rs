@@ -3,6 +3,7 @@
 pub(crate) mod arguments;
 mod echo;
 mod hz;
+mod port_file;
 mod record;
 mod source;
 

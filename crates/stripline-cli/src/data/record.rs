@@ -10,11 +10,12 @@ use stripline::node::Node;
 use stripline::{Error, Packet, StreamInfo};
 use stripline_components::components::{Played, play};
 use stripline_components::formats::{
-    FormatError, RECORDING_EXTENSION, RecordedPacket, RecordingInfo, RecordingReader, RecordingWriter,
+    FormatError, RECORDING_EXTENSION, RecordedPacket, RecordingInfo, RecordingReader,
 };
 use stripline_waveform::control::ControlClient;
 
 use super::arguments::{RecordArguments, ReplayArguments};
+use super::port_file::PortFile;
 use super::source::{POLL_TIME, Poll, Source, control_failed};
 use super::{Interrupt, failed, write_out};
 use crate::Exit;
@@ -51,6 +52,10 @@ pub(crate) fn record(arguments: &RecordArguments) -> Exit {
     let names: Vec<String> =
         recordings.iter().map(|one| printable(&one.source.name, super::TEXT_MAX)).collect();
     complain!("recording {} to {}; Ctrl-C ends it", names.join(", "), arguments.to.display());
+    for one in recordings.iter().filter(|one| arguments.sigmf && !one.file.is_sigmf()) {
+        let (name, payload) = (printable(&one.source.name, super::TEXT_MAX), &one.source.payload);
+        complain!("note: {name} has {payload}, which does not fit into SigMF: a recording with everything");
+    }
     let end = arguments.duration.map(|seconds| Instant::now() + Duration::from_secs_f64(seconds));
     let results: Vec<Summary> = std::thread::scope(|scope| {
         let threads: Vec<_> = recordings
@@ -96,7 +101,7 @@ fn sources(arguments: &RecordArguments, interrupt: &Interrupt) -> Result<Option<
 struct Recording {
     source: Source,
     path: PathBuf,
-    writer: RecordingWriter,
+    file: PortFile,
     stream: Option<Arc<StreamInfo>>,
     start: Instant,
     summary: Summary,
@@ -115,7 +120,6 @@ struct Summary {
 
 impl Recording {
     fn create(source: Source, arguments: &RecordArguments) -> Result<Self, FormatError> {
-        let path = arguments.to.join(file_name(&source.name));
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let info = RecordingInfo {
             port: source.name.clone(),
@@ -123,6 +127,7 @@ impl Recording {
             started_ns: i64::try_from(now.as_nanos()).unwrap_or(i64::MAX),
             ..RecordingInfo::new(source.payload.clone())
         };
+        let (file, path) = PortFile::create(&arguments.to, &info, arguments.sigmf)?;
         let summary = Summary {
             name: source.name.clone(),
             payload: source.payload.to_string(),
@@ -132,15 +137,14 @@ impl Recording {
             missing: 0,
             problem: None,
         };
-        let writer = RecordingWriter::create(&path, &info)?;
-        Ok(Self { source, path, writer, stream: None, start: Instant::now(), summary })
+        Ok(Self { source, path, file, stream: None, start: Instant::now(), summary })
     }
 
     /// Records until the end of the sender, of the time or of the packets, or Ctrl-C.
     fn run(mut self, interrupt: &Interrupt, end: Option<Instant>, count: Option<u64>) -> Summary {
         let outcome = self.record_all(interrupt, end, count);
         // What was written stays readable, also without its end.
-        let outcome = outcome.and_then(|()| self.writer.finish().map(drop).map_err(|e| e.to_string()));
+        let outcome = outcome.and_then(|()| self.file.finish().map_err(|e| e.to_string()));
         self.summary.problem = outcome.err();
         self.summary.path = self.path;
         self.summary
@@ -161,24 +165,24 @@ impl Recording {
                 return Ok(());
             }
             if now >= flush_at {
-                self.writer.flush().map_err(said)?;
+                self.file.flush().map_err(said)?;
                 flush_at = now + FLUSH_TIME;
             }
-            let Self { source, writer, stream, start, summary, .. } = self;
+            let Self { source, file, stream, start, summary, .. } = self;
             let mut written = Ok(());
             let polled =
-                source.poll(POLL_TIME, |packet| written = write(packet, writer, stream, *start, summary));
+                source.poll(POLL_TIME, |packet| written = write(packet, file, stream, *start, summary));
             written.map_err(said)?;
             match polled.map_err(|error| error.to_string())? {
                 Poll::Packet | Poll::Empty => {}
                 Poll::Restarted => {
                     *stream = None;
-                    writer.restart().map_err(said)?;
+                    file.restart().map_err(said)?;
                 }
                 Poll::Ended => {
                     if let Some(gap) = source.gap_at_end() {
                         summary.missing += gap.packets;
-                        writer.gap(&gap).map_err(said)?;
+                        file.gap(&gap).map_err(said)?;
                     }
                     return Ok(());
                 }
@@ -190,17 +194,17 @@ impl Recording {
 /// Writes a packet, with its stream and the gap before it.
 fn write(
     packet: &Packet<'_, u8>,
-    writer: &mut RecordingWriter,
+    file: &mut PortFile,
     stream: &mut Option<Arc<StreamInfo>>,
     start: Instant,
     summary: &mut Summary,
 ) -> Result<(), FormatError> {
     if let Some(gap) = packet.gap() {
         summary.missing += gap.packets;
-        writer.gap(gap)?;
+        file.gap(gap)?;
     }
     if !stream.as_ref().is_some_and(|known| Arc::ptr_eq(known, packet.stream())) {
-        writer.stream(packet.stream())?;
+        file.stream(packet.stream())?;
         *stream = Some(Arc::clone(packet.stream()));
     }
     let recorded = RecordedPacket {
@@ -209,7 +213,7 @@ fn write(
         time_ns: packet.time_ns(),
         received_ns: start.elapsed().as_nanos() as u64,
     };
-    writer.packet(&recorded, packet)?;
+    file.packet(&recorded, packet)?;
     summary.packets += 1;
     summary.bytes += packet.len() as u64;
     Ok(())
@@ -232,13 +236,6 @@ impl Summary {
             "missing": missing, "problem": problem,
         })
     }
-}
-
-/// Returns the name of a port's file: a topic may have any characters.
-fn file_name(port: &str) -> String {
-    let plain = |c: char| if c.is_alphanumeric() || "._-".contains(c) { c } else { '_' };
-    let name: String = port.chars().take(100).map(plain).collect();
-    format!("{}.{RECORDING_EXTENSION}", name.trim_start_matches('.'))
 }
 
 pub(crate) fn replay(arguments: &ReplayArguments) -> Exit {
@@ -346,15 +343,4 @@ fn files_of(path: &Path) -> Result<Vec<PathBuf>, String> {
         ));
     }
     Ok(files)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_name_of_a_port_becomes_one_of_a_file() {
-        assert_eq!(file_name("tuner.out"), "tuner.out.slrec");
-        assert_eq!(file_name("../a/b c"), "_a_b_c.slrec");
-    }
 }

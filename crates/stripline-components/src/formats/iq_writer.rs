@@ -223,6 +223,16 @@ impl IqFileWriter {
         result
     }
 
+    /// Writes all bytes to the operating system, and the metadata of a SigMF recording. A recording
+    /// that is not finished can be read up to here.
+    ///
+    /// # Errors
+    /// Writing fails.
+    pub fn sync_metadata(&mut self) -> Result<(), FormatError> {
+        self.flush()?;
+        self.sigmf.as_mut().map_or(Ok(()), Sidecar::write)
+    }
+
     /// Writes everything, waits until a regular file is on the disk, and completes the metadata.
     /// Returns the number of bytes of the samples.
     ///

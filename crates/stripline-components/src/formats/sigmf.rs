@@ -63,6 +63,9 @@ pub struct SigMfMeta {
 pub struct SigMfCapture {
     /// The first sample's index in the data file.
     pub sample_start: u64,
+    /// The first sample's index in the stream that was recorded (`core:global_index`). Where
+    /// samples are missing, it is ahead of the samples in the file.
+    pub global_index: Option<u64>,
     /// The centre frequency in Hz, at most 10^12 in magnitude.
     pub frequency_hz: Option<f64>,
     /// The first sample's time in UTC (ISO 8601, see [`utc_datetime`]), unchanged from the file.
@@ -121,6 +124,7 @@ impl SigMfMeta {
                 .iter()
                 .map(|capture| Capture {
                     sample_start: capture.sample_start,
+                    global_index: capture.global_index,
                     frequency: capture.frequency_hz,
                     datetime: capture.datetime.clone(),
                     header_bytes: None,
@@ -273,6 +277,8 @@ struct Global {
 struct Capture {
     #[serde(rename = "core:sample_start")]
     sample_start: u64,
+    #[serde(rename = "core:global_index", default, skip_serializing_if = "Option::is_none")]
+    global_index: Option<u64>,
     #[serde(rename = "core:frequency", default, skip_serializing_if = "Option::is_none")]
     frequency: Option<f64>,
     #[serde(rename = "core:datetime", default, skip_serializing_if = "Option::is_none")]
@@ -353,6 +359,7 @@ impl MetaFile {
             .into_iter()
             .map(|capture| SigMfCapture {
                 sample_start: capture.sample_start,
+                global_index: capture.global_index,
                 frequency_hz: capture.frequency,
                 datetime: capture.datetime,
             })
