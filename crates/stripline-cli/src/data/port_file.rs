@@ -17,7 +17,7 @@ pub(super) enum PortFile {
     /// Packets of any type, with their streams, numbers, times and gaps.
     Recording(RecordingWriter),
     /// Samples, with segments where the stream changes and where some are missing.
-    SigMf(SigMfFile),
+    SigMf(Box<SigMfFile>),
 }
 
 impl PortFile {
@@ -30,7 +30,7 @@ impl PortFile {
         let format = info.payload.as_str().parse::<SampleFormat>().ok();
         if let Some(format) = format.filter(|_| prefers_sigmf) {
             let path = folder.join(file_name(&info.port, META_EXTENSION));
-            return Ok((Self::SigMf(SigMfFile::create(&path, format)?), path));
+            return Ok((Self::SigMf(Box::new(SigMfFile::create(&path, format)?)), path));
         }
         let path = folder.join(file_name(&info.port, RECORDING_EXTENSION));
         Ok((Self::Recording(RecordingWriter::create(&path, info)?), path))
