@@ -30,6 +30,8 @@ use crate::web::arguments::WebArguments;
         stripline set fm demodulator.deviation=5e3            change a property of a running waveform\n  \
         stripline echo fm demodulator.out                     look at what a port sends\n  \
         stripline web fm                                      see it in the browser: graph, latency, spectrum\n\n\
+        Programs in other containers are found through a folder: STRIPLINE_RUNTIME_DIR=/run/radio stripline links. It \
+        must be set to the same folder for all programs.\n\n\
         Exit codes: 0 clean end, 1 failure while running, 2 wrong usage or waveform file."
 )]
 pub(crate) struct Arguments {

@@ -1,7 +1,7 @@
 //! A view of the ports of this user's running processes, without a daemon. `stripline ps` prints
 //! it.
 //!
-//! Each process with an open port owns one abstract Unix socket, served by one small thread. The
+//! Each process with an open port owns one Unix socket, served by one small thread. The
 //! socket's name contains user and process (`stripline-ps-UID-PID-RANDOM`). A client of the same
 //! user gets one JSON document, then the connection is closed. Thread and name disappear with the
 //! last port, or with the process, however it ends.
