@@ -13,12 +13,16 @@
 mod client;
 mod registry;
 mod service;
+mod topic_rules;
 mod types;
 mod waits;
 
 #[cfg(fuzzing)]
 pub(crate) use client::parse;
 pub use client::processes;
-pub(crate) use registry::{InspectPort, PortSnapshot, RegistryGuard, register, set_waveform};
-pub use types::{Connection, Overview, Problem, Process, Reader, ReceivingPort, RefusedSender, SendingPort};
+pub(crate) use registry::{InspectPort, PortSnapshot, RegistryGuard, register, register_rules, set_waveform};
+pub(crate) use topic_rules::TopicRules;
+pub use types::{
+    Connection, Overview, Problem, Process, Reader, ReceivingPort, RefusedSender, SendingPort, TopicsFile,
+};
 pub use waits::{Chain, ReceiverEnd, SenderEnd, WaitReason, Waiting};

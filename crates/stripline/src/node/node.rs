@@ -291,6 +291,7 @@ impl Node {
         check_domain(domain)?;
         let group = topics.group();
         let name = rendezvous_name(domain, group)?;
+        topics.show();
         let shared = Arc::new(NodeShared {
             topics,
             doorbell: Doorbell::new()?,

@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Deserialize;
 
 use crate::error::{Error, Result};
+use crate::inspect::{self, TopicRules};
 use crate::link::Sampling;
 use crate::terms::{Flow, Group, LinkOptions, Overflow, Resequence, Scope, WaitStrategy};
 use crate::transport;
@@ -49,6 +51,8 @@ pub struct Topics {
     group: Option<Group>,
     default: TopicOptions,
     topics: BTreeMap<String, TopicOptions>,
+    /// Of a file: the rules that were not used yet.
+    rules: Option<Arc<TopicRules>>,
 }
 
 /// The options of one topic. The sending side uses `transport`, `scope`, `deadline-ms`,
@@ -184,7 +188,7 @@ impl Topics {
                 Err(error) => problems.push(at(&["topic", name], error)),
             }
         }
-        if problems.is_empty() { Ok(Self { group, default, topics }) } else { Err(problems) }
+        if problems.is_empty() { Ok(Self { group, default, topics, rules: None }) } else { Err(problems) }
     }
 
     /// Reads a configuration file.
@@ -199,7 +203,16 @@ impl Topics {
     pub fn load(path: &Path) -> Result<Self> {
         let text = std::fs::read_to_string(path)
             .map_err(|e| Error::system(format!("cannot read {}", path.display()), e))?;
-        Self::parse(&text).map_err(|e| Error::failed(format!("{}: {e}", path.display())))
+        let mut topics = Self::parse(&text).map_err(|e| Error::failed(format!("{}: {e}", path.display())))?;
+        topics.rules = Some(Arc::new(TopicRules::new(path, topics.topics.keys().cloned())));
+        Ok(topics)
+    }
+
+    /// Shows in the view of this process which rules of the file were not used.
+    pub(crate) fn show(&self) {
+        if let Some(rules) = &self.rules {
+            inspect::register_rules(rules);
+        }
     }
 
     /// Returns the group that the domain is open to.
@@ -209,6 +222,9 @@ impl Topics {
 
     /// Returns the options of a topic.
     pub fn of(&self, topic: &str) -> &TopicOptions {
+        if let Some(rules) = &self.rules {
+            rules.mark(topic);
+        }
         self.topics.get(topic).unwrap_or(&self.default)
     }
 }
