@@ -30,6 +30,8 @@ use crate::web::arguments::WebArguments;
         stripline set fm demodulator.deviation=5e3            change a property of a running waveform\n  \
         stripline echo fm demodulator.out                     look at what a port sends\n  \
         stripline web fm                                      see it in the browser: graph, latency, spectrum\n\n\
+        Programs in other containers are found through a folder: STRIPLINE_RUNTIME_DIR=/run/radio stripline links. It \
+        must be set to the same folder for all programs.\n\n\
         Exit codes: 0 clean end, 1 failure while running, 2 wrong usage or waveform file."
 )]
 pub(crate) struct Arguments {
@@ -387,7 +389,8 @@ pub(crate) struct LadderArguments {
     stripline links --json | jq .waits    which port waits for which, for a script\n\n\
     LAG is the number of packets sent that wait for the receiver; sockets do not report it. DEPTH is the most that may \
     wait: `48 of 64` if the sender is blocked at 48 (`high-watermark`). A suspended process does not reply; it is \
-    named in a warning, and the others are listed.\n\n\
+    named in a warning, and the others are listed. A rule of a topics file that no running process with the file has \
+    used so far is named in a warning, too; with --json, `unused_rules` has {file, topic, nearest} of each.\n\n\
     Exit codes: 0 listed (also an empty list), 1 the kernel's list of sockets cannot be read.")]
 pub(crate) struct PsArguments {
     /// Show only ports and connections with this in their names, or of this waveform, process,

@@ -1,10 +1,12 @@
 //! `stripline ps`.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::time::Duration;
 
+use serde::Serialize;
 use serde_json::json;
-use stripline::inspect::{self, Chain, Overview, Process, ReceiverEnd, SenderEnd, SendingPort};
+use stripline::inspect::{self, Chain, Overview, Process, ReceiverEnd, SenderEnd, SendingPort, TopicsFile};
 use stripline_waveform::internal::{suggestion, wrapped};
 
 use crate::Exit;
@@ -28,17 +30,23 @@ pub(crate) fn ps(arguments: &PsArguments) -> Exit {
                 return Exit::Failure;
             }
         };
+        let mut rules = unused_rules(&overview);
         leave_out(&mut overview, arguments.name.as_deref());
         let (mut filter, names) = (None, names(&overview));
         if let Some(name) = &arguments.name {
             keep(&mut overview, name);
             filter = Some((name.as_str(), suggestion(name, names.iter().map(String::as_str))));
         }
+        // With a filter, those of the files of what it keeps.
+        rules.retain(|rule| files(&overview).any(|file| file.path == rule.file));
         let text = if arguments.json {
-            json(&overview, arguments.watch.is_some())
+            json(&overview, &rules, arguments.watch.is_some())
         } else {
             for problem in &overview.problems {
                 complain!("warning: {}", printable(&problem.to_string(), 500));
+            }
+            for rule in &rules {
+                complain!("warning: {}", printable(&rule.to_string(), 500));
             }
             let mut text = render(&overview, filter);
             // Before `--watch=SECONDS`, the seconds were a word of their own.
@@ -111,13 +119,65 @@ fn names(overview: &Overview) -> BTreeSet<String> {
     names
 }
 
-fn json(overview: &Overview, one_line: bool) -> String {
+/// A rule of a topics file that no process with this file has used so far.
+#[derive(Debug, PartialEq, Serialize)]
+struct UnusedRule {
+    file: String,
+    topic: String,
+    /// The topic in use with the nearest name.
+    nearest: Option<String>,
+}
+
+impl fmt::Display for UnusedRule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: no topic has used the rule [topic.{}] so far", self.file, self.topic)?;
+        match &self.nearest {
+            Some(nearest) => write!(f, "; did you mean `{nearest}`?"),
+            None => Ok(()),
+        }
+    }
+}
+
+fn files(overview: &Overview) -> impl Iterator<Item = &TopicsFile> {
+    overview.processes.iter().flat_map(|process| &process.topics_files)
+}
+
+/// Returns the rules that no process has used, of all topics files. Several programs may share a
+/// file, and each of them use a part of it.
+fn unused_rules(overview: &Overview) -> Vec<UnusedRule> {
+    let mut of_file: BTreeMap<&str, BTreeSet<&String>> = BTreeMap::new();
+    for file in files(overview) {
+        let its: BTreeSet<_> = file.unused.iter().collect();
+        let unused = of_file.entry(&file.path).or_insert_with(|| its.clone());
+        unused.retain(|topic| its.contains(topic));
+    }
+    let mut rules = Vec::new();
+    for (path, topics) in of_file {
+        let with_file = overview
+            .processes
+            .iter()
+            .filter(|process| process.topics_files.iter().any(|file| file.path == path));
+        let ports = with_file.flat_map(|process| {
+            let sending = process.sending.iter().map(|port| port.name.as_str());
+            sending.chain(process.receiving.iter().map(|port| port.name.as_str()))
+        });
+        let ports: BTreeSet<&str> = ports.collect();
+        for topic in topics {
+            let nearest = suggestion(topic, ports.iter().copied()).map(String::from);
+            rules.push(UnusedRule { file: path.into(), topic: topic.clone(), nearest });
+        }
+    }
+    rules
+}
+
+fn json(overview: &Overview, rules: &[UnusedRule], one_line: bool) -> String {
     let circles: Vec<Chain> = overview.chains().into_iter().filter(|chain| chain.circle).collect();
     let document = json!({
         "processes": overview.processes,
         "waits": overview.waits(),
         "circles": circles.iter().map(|chain| &chain.waits).collect::<Vec<_>>(),
         "problems": overview.problems,
+        "unused_rules": rules,
     });
     if one_line { format!("{document}\n") } else { format!("{document:#}\n") }
 }
@@ -338,6 +398,26 @@ mod tests {
         serde_json::from_str(text).unwrap()
     }
 
+    #[test]
+    fn rules_that_no_process_with_the_file_has_used_are_shown() {
+        let overview = overview(
+            r#"{ "problems": [], "processes": [
+            { "pid": 1, "sending": [{ "name": "iq" }],
+              "topics_files": [{ "path": "/a.toml", "unused": ["audio", "iqq", "zzzzzz"] }] },
+            { "pid": 2, "receiving": [{ "name": "audio" }],
+              "topics_files": [{ "path": "/a.toml", "unused": ["iq", "iqq", "zzzzzz"] },
+                               { "path": "/b.toml", "unused": [] }] } ] }"#,
+        );
+        let texts: Vec<String> = unused_rules(&overview).iter().map(ToString::to_string).collect();
+        assert_eq!(
+            texts,
+            [
+                "/a.toml: no topic has used the rule [topic.iqq] so far; did you mean `iq`?",
+                "/a.toml: no topic has used the rule [topic.zzzzzz] so far"
+            ]
+        );
+    }
+
     const BLOCKED: &str = r#"{ "problems": [], "processes": [
         { "pid": 10, "sending": [{ "name": "source.out", "transport": "shm", "packets": 1065, "waits": true,
             "readers": [{ "connection": "source.out -> sink.in", "pid": 11, "overflow": "block", "depth": 64,
@@ -450,7 +530,7 @@ mod tests {
 
     #[test]
     fn json_of_a_watch_is_a_line() {
-        let line = json(&overview(BLOCKED), true);
+        let line = json(&overview(BLOCKED), &[], true);
         assert_eq!(line.lines().count(), 1);
         let value: serde_json::Value = serde_json::from_str(&line).unwrap();
         assert_eq!(value["waits"][0]["for_port"], "sink.in");

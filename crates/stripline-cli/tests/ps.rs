@@ -371,3 +371,34 @@ fn play_another_user(name: &str) {
     let _listener = UnixListener::bind_addr(&SocketAddr::from_abstract_name(forged).unwrap()).unwrap();
     let _ = std::io::stdin().read(&mut [0]);
 }
+
+#[test]
+fn a_rule_of_a_topics_file_without_a_topic_is_shown() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("topics.toml");
+    let [topic, other, service] = ["iqdata", "levels", "tunerx"].map(own);
+    let text = format!(
+        "[topic.{topic}]\ndepth = 9\n[topic.{topic}x]\ndepth = 8\n[topic.{other}]\n[topic.{service}]\n"
+    );
+    std::fs::write(&path, text).unwrap();
+    let domain = own("rules");
+    let node = Node::join(&domain, Topics::load(&path).unwrap()).unwrap();
+    let publisher = node.publisher::<u8>(&topic).unwrap();
+    let client = node.client::<u8, u8, stripline::call::NoError>(&service, Default::default()).unwrap();
+    let unused = |found: &Value| -> Vec<String> {
+        let rules = list(&found["unused_rules"]).filter(|rule| rule["file"] == path.to_str().unwrap());
+        rules.map(|rule| rule["topic"].as_str().unwrap().to_string()).collect()
+    };
+    let misspelt = format!("{topic}x");
+    let wanted = [misspelt.clone(), other.clone()];
+    let found = ps_until("the rules are shown", &[&topic], |found| unused(found) == wanted);
+    let rule = list(&found["unused_rules"]).find(|rule| rule["topic"] == *misspelt).unwrap();
+    assert_eq!(rule["nearest"], topic);
+    let words = format!("no topic has used the rule [topic.{misspelt}] so far; did you mean `{topic}`?");
+    wait_until("the warning is printed", || run(&["ps", &topic]).stderr.contains(&words));
+    // Another node with the file uses the other one.
+    let second = Node::join(&domain, Topics::load(&path).unwrap()).unwrap();
+    let subscriber = second.subscriber::<u8>(&other).unwrap();
+    ps_until("one rule is left", &[&topic], |found| unused(found) == [misspelt.clone()]);
+    drop((publisher, client, subscriber));
+}

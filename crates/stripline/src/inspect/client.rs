@@ -26,7 +26,7 @@ const SOCKETS_MAX: usize = 16_384;
 /// Readers and connections that a process has at most, which bounds the time to pair them.
 pub(super) const LINES_MAX: usize = 16_384;
 /// The longest name, in bytes.
-const NAME_MAX: usize = 2048;
+pub(super) const NAME_MAX: usize = 2048;
 /// The longest reason of a refusal: two types, a name and a sentence.
 const REASON_MAX: usize = 4 * NAME_MAX;
 
@@ -185,17 +185,20 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Process, String> {
         reasons && std::iter::once(&port.name).chain(words).chain(types).all(|word| fits(word))
     });
     let waveform = process.waveform.as_deref().is_none_or(fits);
-    if waveform && ports.chain(more).all(|fits| fits) {
+    let rules =
+        process.topics_files.iter().all(|file| fits(&file.path) && file.unused.iter().all(|t| fits(t)));
+    if waveform && rules && ports.chain(more).all(|fits| fits) {
         Ok(process)
     } else {
         Err(format!("gave a name of more than {NAME_MAX} bytes"))
     }
 }
 
-/// Counts ports, readers and connections.
+/// Counts ports, readers, connections and rules of topics.
 pub(super) fn lines(process: &Process) -> usize {
     process.sending.iter().map(|port| 1 + port.readers.len()).sum::<usize>()
         + process.receiving.iter().map(|port| 1 + port.connections.len() + port.refused.len()).sum::<usize>()
+        + process.topics_files.iter().map(|file| 1 + file.unused.len()).sum::<usize>()
 }
 
 fn fits(name: &str) -> bool {
@@ -227,6 +230,9 @@ mod tests {
         assert!(refused(&long).contains("name"));
         let ports = vec!["{}"; LINES_MAX + 1].join(",");
         assert!(refused(&format!(r#"{{"version": 1, "receiving": [{ports}]}}"#)).contains("more than"));
+        let long =
+            format!(r#"{{"version": 1, "topics_files": [{{"path": "{}"}}]}}"#, "x".repeat(NAME_MAX + 1));
+        assert!(refused(&long).contains("name"));
         // A later version may send more keys.
         assert!(parse(br#"{"version": 1, "weather": "fine"}"#).is_ok());
     }

@@ -1,7 +1,7 @@
 //! A view of the ports of this user's running processes, without a daemon. `stripline ps` prints
 //! it.
 //!
-//! Each process with an open port owns one abstract Unix socket, served by one small thread. The
+//! Each process with an open port owns one Unix socket, served by one small thread. The
 //! socket's name contains user and process (`stripline-ps-UID-PID-RANDOM`). A client of the same
 //! user gets one JSON document, then the connection is closed. Thread and name disappear with the
 //! last port, or with the process, however it ends.
@@ -13,12 +13,16 @@
 mod client;
 mod registry;
 mod service;
+mod topic_rules;
 mod types;
 mod waits;
 
 #[cfg(fuzzing)]
 pub(crate) use client::parse;
 pub use client::processes;
-pub(crate) use registry::{InspectPort, PortSnapshot, RegistryGuard, register, set_waveform};
-pub use types::{Connection, Overview, Problem, Process, Reader, ReceivingPort, RefusedSender, SendingPort};
+pub(crate) use registry::{InspectPort, PortSnapshot, RegistryGuard, register, register_rules, set_waveform};
+pub(crate) use topic_rules::TopicRules;
+pub use types::{
+    Connection, Overview, Problem, Process, Reader, ReceivingPort, RefusedSender, SendingPort, TopicsFile,
+};
 pub use waits::{Chain, ReceiverEnd, SenderEnd, WaitReason, Waiting};

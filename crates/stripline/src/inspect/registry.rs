@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 use super::service::InspectService;
+use super::topic_rules::TopicRules;
 use super::types::{Process, ReceivingPort, SendingPort};
 use crate::sys::fork::PerProcess;
 use crate::sys::mutex::lock;
@@ -29,6 +30,7 @@ struct RegistryState {
     /// Whether the service could not be started, which is reported once.
     failed: bool,
     waveform: Option<String>,
+    rules: Vec<Weak<TopicRules>>,
 }
 
 /// A registry guard, part of every registered port. When the last one is dropped the service ends,
@@ -76,12 +78,21 @@ pub(crate) fn set_waveform(waveform: &str) {
     state().waveform.get_or_insert_with(|| waveform.into());
 }
 
+/// Shows the rules of a topics file, for as long as they are used.
+pub(crate) fn register_rules(rules: &Arc<TopicRules>) {
+    let mut state = state();
+    state.rules.retain(|known| known.strong_count() > 0);
+    if !state.rules.iter().any(|known| std::ptr::eq(known.as_ptr(), Arc::as_ptr(rules))) {
+        state.rules.push(Arc::downgrade(rules));
+    }
+}
+
 /// Takes a snapshot of all ports.
 pub(super) fn snapshot() -> Process {
     // Copied, and used without the lock: ports open and close meanwhile.
-    let (ports, waveform) = {
+    let (ports, waveform, rules) = {
         let state = state();
-        (state.ports.clone(), state.waveform.clone())
+        (state.ports.clone(), state.waveform.clone(), state.rules.clone())
     };
     let (mut sending, mut receiving) = (Vec::new(), Vec::new());
     for port in ports.iter().filter_map(Weak::upgrade) {
@@ -90,7 +101,9 @@ pub(super) fn snapshot() -> Process {
             PortSnapshot::Receiving(port) => receiving.push(port),
         }
     }
-    Process { version: super::client::VERSION, waveform, sending, receiving, ..Process::default() }
+    let topics_files = rules.iter().filter_map(|rules| rules.upgrade()?.view()).collect();
+    let version = super::client::VERSION;
+    Process { version, waveform, sending, receiving, topics_files, ..Process::default() }
 }
 
 fn state() -> MutexGuard<'static, RegistryState> {

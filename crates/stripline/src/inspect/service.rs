@@ -11,7 +11,9 @@ use super::registry;
 use super::types::Process;
 use crate::error::{Error, Result};
 use crate::sys::doorbell::{Doorbell, PollSet};
+use crate::sys::fork::Local;
 use crate::sys::pending::oldest_of_most;
+use crate::sys::runtime_folder::SocketFile;
 use crate::sys::socket::{self, Accepted, Listener, Socket};
 use crate::sys::{process, socket_names};
 
@@ -26,12 +28,15 @@ const BATCH: usize = 64;
 /// the last port.
 pub(super) struct InspectService {
     shutdown: Doorbell,
+    /// Here and not with the thread, so that it is removed also when the process ends at once.
+    file: Option<Local<SocketFile>>,
 }
 
 impl InspectService {
     pub(super) fn start() -> Result<Self> {
         let name = format!("{}{}", prefix(), socket_names::unique_suffix()?);
-        let listener = Listener::unix(&name, None)?;
+        let mut listener = Listener::unix(&name, None)?;
+        let file = listener.take_file();
         let shutdown = Doorbell::new()?;
         let doorbell = shutdown.clone();
         std::thread::Builder::new()
@@ -40,12 +45,13 @@ impl InspectService {
             .stack_size(256 * 1024)
             .spawn(move || serve(&listener, &doorbell))
             .map_err(|e| Error::system("cannot start a thread", e))?;
-        Ok(Self { shutdown })
+        Ok(Self { shutdown, file })
     }
 }
 
 impl Drop for InspectService {
     fn drop(&mut self) {
+        self.file = None;
         self.shutdown.notify();
     }
 }

@@ -71,8 +71,27 @@ pub struct Process {
     pub sending: Vec<SendingPort>,
     /// Receiving ports.
     pub receiving: Vec<ReceivingPort>,
+    /// The topics files of its nodes.
+    pub topics_files: Vec<TopicsFile>,
     /// Ports left out, because a response is limited to a few megabytes.
     pub omitted: u64,
+}
+
+/// A topics file that a process has read.
+///
+/// ```
+/// let text = r#"{ "path": "/etc/radio/topics.toml", "unused": ["iqq"] }"#;
+/// let file: stripline::inspect::TopicsFile = serde_json::from_str(text).unwrap();
+/// assert_eq!(file.unused, ["iqq"]);
+/// ```
+#[non_exhaustive]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct TopicsFile {
+    /// Its path.
+    pub path: String,
+    /// The topics with a rule that no port or client of the process has used so far; at most 256.
+    pub unused: Vec<String>,
 }
 
 /// A sending port over one transport.

@@ -18,6 +18,7 @@ use crate::sys::doorbell::Doorbell;
 use crate::sys::fork::Local;
 use crate::sys::mutex::lock;
 use crate::sys::socket::Listener;
+use crate::sys::socket_place::SocketPlace;
 use crate::sys::thread::JoinedThread;
 use crate::terms::{Group, LinkOptions, SenderOptions};
 use crate::transport::{self, ConnectRequest, Endpoint, StopToken};
@@ -211,11 +212,13 @@ fn check_domain(domain: &str) -> Result<()> {
 
 impl Node {
     /// Joins the domain named by the environment variable `STRIPLINE_DOMAIN` (`default` if it is
-    /// unset). The topics come from the file named by `STRIPLINE_TOPICS`, if it is set.
+    /// unset). The topics come from the file named by `STRIPLINE_TOPICS`, if it is set. Sockets are
+    /// in the folder named by `STRIPLINE_RUNTIME_DIR`, if it is set, so that programs in other
+    /// containers can be found.
     ///
     /// # Errors
-    /// An invalid file or domain, with the name of the variable, or a lack of descriptors or
-    /// threads.
+    /// An invalid file, domain or folder, with the name of the variable, or a lack of descriptors
+    /// or threads.
     ///
     /// ```no_run
     /// let node = stripline::node::Node::new()?;
@@ -257,7 +260,12 @@ impl Node {
     /// ```
     pub fn join(domain: &str, topics: Topics) -> Result<Self> {
         // The name is bound before this returns, so that others find the domain from then on.
-        let listen = |name: &str, group| Listener::unix(name, group).ok();
+        let listen = |name: &str, group| match Listener::unix(name, group) {
+            Ok(listener) => Ok(Some(listener)),
+            // Of a folder that takes no sockets, no later attempt would be better.
+            Err(error) if SocketPlace::is_folder() && !is_taken(&error) => Err(error),
+            Err(_) => Ok(None),
+        };
         Self::enter(domain, topics, listen, rendezvous::run)
     }
 
@@ -269,7 +277,7 @@ impl Node {
             rendezvous::observe(name, group, doorbell, keeper);
             stop.stop();
         };
-        Self::enter(domain, Topics::default(), |_, _| (), meet)
+        Self::enter(domain, Topics::default(), |_, _| Ok(()), meet)
     }
 
     /// Joins a domain. `prepare` runs on this thread, and `meet` on the node's own, with the value
@@ -277,12 +285,13 @@ impl Node {
     fn enter<P: Send + 'static>(
         domain: &str,
         topics: Topics,
-        prepare: impl FnOnce(&str, Option<Group>) -> P,
+        prepare: impl FnOnce(&str, Option<Group>) -> Result<P>,
         meet: impl FnOnce(&str, Option<Group>, P, &Doorbell, NodeOffers) + Send + 'static,
     ) -> Result<Self> {
         check_domain(domain)?;
         let group = topics.group();
         let name = rendezvous_name(domain, group)?;
+        topics.show();
         let shared = Arc::new(NodeShared {
             topics,
             doorbell: Doorbell::new()?,
@@ -290,7 +299,7 @@ impl Node {
             state: Mutex::default(),
         });
         let its = Arc::clone(&shared);
-        let prepared = prepare(&name, group);
+        let prepared = prepare(&name, group)?;
         let run = move || meet(&name, group, prepared, &its.doorbell.clone(), NodeOffers(its));
         let thread = JoinedThread::spawn("stripline-node", run)?;
         Ok(Self { shared: Local::new(shared), _thread: Local::new(thread) })
@@ -660,8 +669,13 @@ impl OfferSink for NodeOffers {
     }
 }
 
-/// Returns the abstract socket name where the nodes of a domain meet: the user's number, or `g` and
-/// the group's.
+/// Returns whether another process has the name.
+fn is_taken(error: &Error) -> bool {
+    matches!(error, Error::System { source, .. } if source.kind() == std::io::ErrorKind::AddrInUse)
+}
+
+/// Returns the socket name where the nodes of a domain meet: the user's number, or `g` and the
+/// group's.
 fn rendezvous_name(domain: &str, group: Option<Group>) -> Result<String> {
     match group {
         None => Ok(format!("stripline-{}-{domain}", rustix::process::geteuid().as_raw())),

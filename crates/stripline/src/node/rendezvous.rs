@@ -1,6 +1,6 @@
-//! Discovery between nodes without a daemon, a broker or a file.
+//! Discovery between nodes without a daemon or a broker.
 //!
-//! All nodes of a domain use one abstract Unix name. The node that binds it first is the host. The
+//! All nodes of a domain use one Unix name. The node that binds it first is the host. The
 //! others connect to it, join, send their publishers, and receive those of all others. The domain
 //! is one user's, or one group's where it names one: each side checks the kernel's credentials of
 //! the other. When the host dies, the kernel reports it to all of them at once. One of them binds

@@ -1,12 +1,15 @@
 //! The transport and options of each topic, configured at run time.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Deserialize;
 
 use crate::error::{Error, Result};
+use crate::inspect::{self, TopicRules};
 use crate::link::Sampling;
 use crate::terms::{Flow, Group, LinkOptions, Overflow, Resequence, Scope, WaitStrategy};
 use crate::transport;
@@ -48,6 +51,8 @@ pub struct Topics {
     group: Option<Group>,
     default: TopicOptions,
     topics: BTreeMap<String, TopicOptions>,
+    /// Of a file: the rules that were not used yet.
+    rules: Option<Arc<TopicRules>>,
 }
 
 /// The options of one topic. The sending side uses `transport`, `scope`, `deadline-ms`,
@@ -141,24 +146,32 @@ impl Topics {
     /// Parses a configuration.
     ///
     /// # Errors
-    /// What is wrong and where: an unknown key, transport or word, a number out of range, an option
-    /// that the transport cannot keep.
+    /// All that is wrong, and where: an unknown key, transport or word, a number out of range, an
+    /// option that the transport cannot keep.
     pub fn parse(text: &str) -> Result<Self> {
-        // There is at least one problem.
-        Self::parse_all(text).map_err(|problems| problems.into_iter().next().expect("a problem").error)
+        Self::parse_all(text).map_err(|mut problems| {
+            if problems.len() == 1 {
+                return problems.remove(0).error;
+            }
+            let lines: Vec<_> =
+                problems.iter().map(|problem| problem.error.to_string().trim_end().to_string()).collect();
+            Error::failed(format!("{} mistakes:\n{}", lines.len(), lines.join("\n")))
+        })
     }
 
     /// Parses a configuration.
     ///
     /// # Errors
-    /// One or more problems, as [`Topics::parse`] describes them: those of all topics.
+    /// One or more problems, as [`Topics::parse`] describes them: all of keys and values, or those
+    /// of all topics.
     pub(crate) fn parse_all(text: &str) -> std::result::Result<Self, Vec<TopicsProblem>> {
         let at = |path: &[&str], error| TopicsProblem {
             path: path.iter().map(|key| key.to_string()).collect(),
             error,
         };
-        let file: File =
-            toml::from_str(text).map_err(|e| vec![at(&[], Error::failed(format!("topics: {e}")))])?;
+        let file = read(text).map_err(|wrong| {
+            wrong.iter().map(|e| at(&[], Error::failed(format!("topics: {e}")))).collect::<Vec<_>>()
+        })?;
         let named = |name: &String| {
             Group::named(name).map_err(|e| Error::failed(format!("topics: [domain] group: {e}")))
         };
@@ -175,7 +188,7 @@ impl Topics {
                 Err(error) => problems.push(at(&["topic", name], error)),
             }
         }
-        if problems.is_empty() { Ok(Self { group, default, topics }) } else { Err(problems) }
+        if problems.is_empty() { Ok(Self { group, default, topics, rules: None }) } else { Err(problems) }
     }
 
     /// Reads a configuration file.
@@ -190,7 +203,16 @@ impl Topics {
     pub fn load(path: &Path) -> Result<Self> {
         let text = std::fs::read_to_string(path)
             .map_err(|e| Error::system(format!("cannot read {}", path.display()), e))?;
-        Self::parse(&text).map_err(|e| Error::failed(format!("{}: {e}", path.display())))
+        let mut topics = Self::parse(&text).map_err(|e| Error::failed(format!("{}: {e}", path.display())))?;
+        topics.rules = Some(Arc::new(TopicRules::new(path, topics.topics.keys().cloned())));
+        Ok(topics)
+    }
+
+    /// Shows in the view of this process which rules of the file were not used.
+    pub(crate) fn show(&self) {
+        if let Some(rules) = &self.rules {
+            inspect::register_rules(rules);
+        }
     }
 
     /// Returns the group that the domain is open to.
@@ -200,8 +222,44 @@ impl Topics {
 
     /// Returns the options of a topic.
     pub fn of(&self, topic: &str) -> &TopicOptions {
+        if let Some(rules) = &self.rules {
+            rules.mark(topic);
+        }
         self.topics.get(topic).unwrap_or(&self.default)
     }
+}
+
+/// Parses the keys and values of a topics file.
+///
+/// # Errors
+/// All that are wrong, up to the first place that is no TOML.
+fn read(text: &str) -> std::result::Result<File, Vec<toml::de::Error>> {
+    let (mut rest, mut wrong) = (text.to_string(), Vec::new());
+    loop {
+        let error = match toml::from_str(&rest) {
+            Ok(file) if wrong.is_empty() => return Ok(file),
+            Ok(_) => return Err(wrong),
+            Err(error) => error,
+        };
+        // The parser returns one error. It gets the text again without that line.
+        let line = error.span().and_then(|span| line_of_key(&rest, span.start));
+        wrong.push(error);
+        match line {
+            Some(line) if toml::from_str::<toml::Table>(&rest).is_ok() => {
+                rest.replace_range(line.clone(), &" ".repeat(line.len()));
+            }
+            _ => return Err(wrong),
+        }
+    }
+}
+
+/// Returns the line with that byte, without its end, if it has a key. The head of a table has none:
+/// without the head, the keys below it would be those of the table before.
+fn line_of_key(text: &str, at: usize) -> Option<Range<usize>> {
+    let start = text.get(..at)?.rfind('\n').map_or(0, |end| end + 1);
+    let end = text[at..].find('\n').map_or(text.len(), |length| at + length);
+    let line = text[start..end].trim();
+    (!line.is_empty() && !line.starts_with('[')).then_some(start..end)
 }
 
 /// A problem of a topics file that its keys and their kinds do not show.
@@ -257,6 +315,7 @@ impl TopicEntry {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     #[test]
     fn mistakes_are_named() {
@@ -310,6 +369,36 @@ mod tests {
         ] {
             let error = Topics::parse(text).unwrap_err().to_string();
             assert!(error.contains(says), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn all_mistakes_are_in_one_error() {
+        let error = |text: &str| Topics::parse(text).unwrap_err().to_string();
+        let text = "[default]\ndepht = 4\n[topic.a]\noverflow = 'explode'\nlow-watermark = 9\n\
+                    wait = 'impatiently' # too soon\n[topic.b]\ntransport = 'pigeon'";
+        let all = error(text);
+        assert!(all.starts_with("3 mistakes:\n"), "{all}");
+        for words in ["line 2, column 1", "depht", "line 4, column 12", "explode", "line 6, column 8"] {
+            assert!(all.contains(words), "`{words}` is not in {all}");
+        }
+        // What belongs together is checked once all keys can be read.
+        assert!(!all.contains("pigeon"), "{all}");
+        let all = error("[topic.a]\ntransport = 'pigeon'\n[topic.b]\n[topic.c]\nlow-watermark = 64");
+        assert!(all.starts_with("2 mistakes:\ntopic `a`: ") && all.contains("\ntopic `c`: "), "{all}");
+        // One alone is not counted; a wrong head, and what is no TOML, end the list.
+        assert!(error("[topic.a]\ndepth = 0").starts_with("topic `a`: "));
+        let all = error("[topic.a]\ndepht = 1\n[topik.b]\ndepth = 1");
+        assert!(all.starts_with("2 mistakes:") && all.contains("depht") && all.contains("topik"), "{all}");
+        let all = error("[topic.a]\ndepht = [\n1,\n2]\n[topic.b]\nwait = 'x'");
+        assert!(all.starts_with("2 mistakes:") && all.contains("depht") && all.contains("line 3"), "{all}");
+        assert_eq!(error("[topic.a").matches("TOML parse error").count(), 1);
+    }
+
+    proptest! {
+        #[test]
+        fn arbitrary_text_ends_and_never_panics(text in "[\\[\\]a-d.='\n0-9]{0,60}|(\\[topic\\.[a-c]\\]\n|depht? = [0-9a]\n){0,9}") {
+            let _ = Topics::parse(&text);
         }
     }
 

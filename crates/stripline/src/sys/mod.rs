@@ -16,6 +16,8 @@ pub(crate) mod mutex;
 pub(crate) mod pending;
 pub(crate) mod poller;
 pub(crate) mod process;
+pub(crate) mod runtime_folder;
 pub(crate) mod socket;
 pub(crate) mod socket_names;
+pub(crate) mod socket_place;
 pub(crate) mod thread;

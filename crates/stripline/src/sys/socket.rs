@@ -1,5 +1,5 @@
-//! Local sockets: abstract names that vanish with their owner, peer credentials, and descriptors in
-//! messages.
+//! Local sockets: names that vanish with their owner (`socket_place.rs` has where they are), peer
+//! credentials, and descriptors in messages.
 
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
@@ -13,13 +13,15 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, Shutdown, SocketAddrUnix, SocketFlags, SocketType,
+    SendAncillaryMessage, SendFlags, Shutdown, SocketFlags, SocketType,
 };
 
 use crate::error::{Error, Result};
 
 use super::credentials::Peer;
-use super::fork::{self, Descriptor};
+use super::fork::{self, Descriptor, Local};
+use super::runtime_folder::SocketFile;
+use super::socket_place::{SocketPlace, SocketTarget};
 use crate::terms::Group;
 
 /// The most descriptors that one message carries.
@@ -119,7 +121,12 @@ impl AsFd for Socket {
 #[derive(Debug)]
 pub(crate) enum Listener {
     /// Open to the same user, and to the members of the group if there is one.
-    Unix(Descriptor<UnixListener>, Option<Group>),
+    Unix {
+        /// First, so that it is removed before the socket is closed.
+        file: Option<Local<SocketFile>>,
+        listener: Descriptor<UnixListener>,
+        group: Option<Group>,
+    },
     Tcp(Descriptor<TcpListener>),
 }
 
@@ -133,14 +140,28 @@ pub(crate) enum Accepted {
 }
 
 impl Listener {
-    /// Listens on an abstract Unix name: no file, gone with the last descriptor.
+    /// Listens on a Unix name, in the place that the environment selects.
+    ///
+    /// # Errors
+    /// `AddrInUse` within [`Error::System`] when another process has the name.
     pub(crate) fn unix(name: &str, group: Option<Group>) -> Result<Self> {
+        match SocketPlace::current()? {
+            SocketPlace::Abstract => Self::abstract_name(name, group),
+            SocketPlace::Folder(folder) => {
+                let (listener, file) = folder.make()?.listen(name, group)?;
+                Ok(Self::Unix { file: Some(file), listener, group })
+            }
+        }
+    }
+
+    /// Listens on an abstract Unix name: no file, gone with the last descriptor.
+    fn abstract_name(name: &str, group: Option<Group>) -> Result<Self> {
         let listening = || -> io::Result<_> {
             let address = SocketAddr::from_abstract_name(name)?;
             let listener = fork::open_one(|| UnixListener::bind_addr(&address))?;
             listener.set_nonblocking(true)?;
             lengthen_queue(&listener)?;
-            Ok(Self::Unix(listener, group))
+            Ok(Self::Unix { file: None, listener, group })
         };
         listening().map_err(|e| Error::system(format!("cannot listen on Unix socket @{name}"), e))
     }
@@ -165,7 +186,7 @@ impl Listener {
     pub(crate) fn accept(&self) -> io::Result<Option<Accepted>> {
         loop {
             let accepted = match self {
-                Self::Unix(listener, _) => {
+                Self::Unix { listener, .. } => {
                     fork::open_one(|| listener.accept().map(|(stream, _)| stream)).map(Socket::Unix)
                 }
                 Self::Tcp(listener) => {
@@ -188,10 +209,18 @@ impl Listener {
         }
     }
 
+    /// Returns its socket file, if it has one, for an owner that removes it earlier.
+    pub(crate) fn take_file(&mut self) -> Option<Local<SocketFile>> {
+        match self {
+            Self::Unix { file, .. } => file.take(),
+            Self::Tcp(_) => None,
+        }
+    }
+
     /// Returns the peer's process, if the kernel names it.
     fn check(&self, socket: &Socket) -> Result<Option<u32>, String> {
         match (self, socket) {
-            (Self::Unix(_, group), Socket::Unix(stream)) => {
+            (Self::Unix { group, .. }, Socket::Unix(stream)) => {
                 let peer = Peer::of(stream).map_err(|e| e.to_string())?;
                 peer.check(*group).map(|()| peer.process())
             }
@@ -204,7 +233,7 @@ impl Listener {
 impl AsFd for Listener {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match self {
-            Self::Unix(l, _) => l.as_fd(),
+            Self::Unix { listener, .. } => listener.as_fd(),
             Self::Tcp(l) => l.as_fd(),
         }
     }
@@ -216,19 +245,29 @@ fn lengthen_queue(listener: impl AsFd) -> io::Result<()> {
     Ok(rustix::net::listen(listener, i32::MAX)?)
 }
 
-/// Connects to an abstract Unix name and checks that the same user listens there, or a member of
-/// the group. Blocks for [`CONNECT_TIME`] at most, because the listener's queue may be full.
+/// Connects to the address that a sending port has announced, as [`connect_unix`].
+///
+/// # Errors
+/// Also an address in the other place: see [`SocketPlace::name`].
+pub(crate) fn connect_address(address: &str, group: Option<Group>) -> Result<Descriptor<UnixStream>> {
+    connect_unix(SocketPlace::current()?.name(address)?, group)
+}
+
+/// Connects to a Unix name and checks that the same user listens there, or a member of the group.
+/// Blocks for [`CONNECT_TIME`] at most, because the listener's queue may be full.
 pub(crate) fn connect_unix(name: &str, group: Option<Group>) -> Result<Descriptor<UnixStream>> {
     connect_unix_within(name, group, CONNECT_TIME)
 }
 
 fn connect_unix_within(name: &str, group: Option<Group>, time: Duration) -> Result<Descriptor<UnixStream>> {
-    let connect = |socket: &UnixStream| -> io::Result<()> {
+    let connect = |socket: &UnixStream, target: &SocketTarget<'_>| -> io::Result<()> {
         set_socket_timeout(socket, Timeout::Send, Some(time))?;
         // Stopping and continuing a process interrupts its wait, even without a signal handler.
-        rustix::io::retry_on_intr(|| {
-            rustix::net::connect(socket, &SocketAddrUnix::new_abstract_name(name.as_bytes())?)
-        })?;
+        while let Err(e) = target.connect(socket) {
+            if e.kind() != io::ErrorKind::Interrupted {
+                return Err(e);
+            }
+        }
         Ok(set_socket_timeout(socket, Timeout::Send, None)?)
     };
     connect_unix_by(name, group, SocketFlags::empty(), connect).map(|(stream, _)| stream)
@@ -240,9 +279,7 @@ fn connect_unix_within(name: &str, group: Option<Group>, time: Duration) -> Resu
 /// # Errors
 /// `WouldBlock` within [`Error::System`] when the queue is full.
 pub(crate) fn connect_unix_at_once(name: &str) -> Result<(Descriptor<UnixStream>, u32)> {
-    let connect = |socket: &UnixStream| {
-        Ok(rustix::net::connect(socket, &SocketAddrUnix::new_abstract_name(name.as_bytes())?)?)
-    };
+    let connect = |socket: &UnixStream, target: &SocketTarget<'_>| target.connect(socket);
     let (stream, peer) = connect_unix_by(name, None, SocketFlags::NONBLOCK, connect)?;
     let pid = peer.process().ok_or_else(|| Error::misbehaved(name, "has no process"))?;
     Ok((stream, pid))
@@ -253,17 +290,17 @@ fn connect_unix_by(
     name: &str,
     group: Option<Group>,
     flags: SocketFlags,
-    connect: impl FnOnce(&UnixStream) -> io::Result<()>,
+    connect: impl FnOnce(&UnixStream, &SocketTarget<'_>) -> io::Result<()>,
 ) -> Result<(Descriptor<UnixStream>, Peer)> {
+    let target = SocketPlace::current()?.target(name)?;
     let flags = flags | SocketFlags::CLOEXEC;
     let make = || rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None);
     let stream = fork::open_one(|| make().map(UnixStream::from))
         .map_err(io::Error::from)
-        .and_then(|stream| connect(&stream).map(|()| stream))
-        .map_err(|e| Error::system(format!("cannot connect to Unix socket @{name}"), e))?;
+        .and_then(|stream| connect(&stream, &target).map(|()| stream))
+        .map_err(|e| Error::system(format!("cannot connect to Unix socket {target}"), e))?;
     let peer = Peer::of(&stream)?;
-    peer.check(group)
-        .map_err(|who| Error::misbehaved(format!("@{name}"), format!("runs as another user: {who}")))?;
+    peer.check(group).map_err(|who| Error::misbehaved(&target, format!("runs as another user: {who}")))?;
     Ok((stream, peer))
 }
 

@@ -1,6 +1,7 @@
-//! Discovery of this user's listening sockets by their abstract names. A name has the form `PREFIX`
+//! Discovery of this user's listening sockets by their names. A name has the form `PREFIX`
 //! `PID-RANDOM`, or a tag of 16 hexadecimal digits and a `-` before the process id.
 
+use super::socket_place::SocketPlace;
 use crate::error::{Error, Result};
 
 /// Returns the end of a name of that form, unique to this call.
@@ -13,6 +14,14 @@ pub fn unique_suffix() -> Result<String> {
 /// user can choose such names, so a connecting process must get the listener's credentials from the
 /// kernel.
 pub fn listening(prefix: &str, tagged: bool) -> Result<Vec<(String, u32)>> {
+    if let SocketPlace::Folder(folder) = SocketPlace::current()? {
+        let mut found: Vec<(String, u32)> = Vec::new();
+        for name in folder.living()? {
+            found.extend(process_in(&name, prefix, tagged).map(|pid| (name, pid)));
+        }
+        found.sort();
+        return Ok(found);
+    }
     let list = || {
         std::fs::read("/proc/net/unix")
             .map_err(|e| Error::system("cannot read /proc/net/unix, the list of sockets", e))
@@ -39,6 +48,13 @@ fn name(line: &str, prefix: &str, tagged: bool) -> Option<(String, u32)> {
     let mut words = line.split_ascii_whitespace();
     let flags = u32::from_str_radix(words.nth(3)?, 16).ok()?;
     let name = words.nth(3)?.strip_prefix('@')?;
+    let pid = process_in(name, prefix, tagged)?;
+    let listens = flags & 0x1_0000 != 0;
+    listens.then(|| (name.to_string(), pid))
+}
+
+/// Returns the process in a name, if it has exactly that form.
+fn process_in(name: &str, prefix: &str, tagged: bool) -> Option<u32> {
     let is_hex = |text: &str| text.len() == 16 && text.bytes().all(|b| b.is_ascii_hexdigit());
     let mut rest = name.strip_prefix(prefix)?;
     if tagged {
@@ -46,9 +62,8 @@ fn name(line: &str, prefix: &str, tagged: bool) -> Option<(String, u32)> {
         rest = is_hex(tag).then_some(after)?;
     }
     let (pid, random) = rest.split_once('-')?;
-    let listens = flags & 0x1_0000 != 0;
     let pid = pid.parse().ok()?;
-    (listens && is_hex(random)).then(|| (name.to_string(), pid))
+    is_hex(random).then_some(pid)
 }
 
 #[cfg(test)]

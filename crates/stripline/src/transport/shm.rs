@@ -1,4 +1,4 @@
-//! `shm`: processes of one host share a ring. Its descriptors travel over an abstract Unix socket.
+//! `shm`: processes of one host share a ring. Its descriptors travel over a Unix socket.
 //! The socket then stays open so that each side detects the other's death.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -47,7 +47,7 @@ impl Transport for Shm {
     }
 
     fn connect(&self, endpoint: &Endpoint, request: &ConnectRequest) -> Result<AnyInlet> {
-        let socket = Socket::Unix(socket::connect_unix(&endpoint.address, request.options.group)?);
+        let socket = Socket::Unix(socket::connect_address(&endpoint.address, request.options.group)?);
         fail_point!("connect");
         let (welcome, fds) =
             handshake::exchange_hello(&socket, endpoint, &Hello::new(endpoint, request), &[])?;
@@ -75,7 +75,7 @@ impl Transport for Shm {
         request: &ConnectRequest,
         bind: BindRequest,
     ) -> Result<CallConnection> {
-        let stream = socket::connect_unix(&endpoint.address, request.options.group)?;
+        let stream = socket::connect_address(&endpoint.address, request.options.group)?;
         let pid = socket::peer_process(&stream);
         let socket = Socket::Unix(stream);
         let hello = Hello { call: Some(CallHello::new(&bind)), ..Hello::new(endpoint, request) };

@@ -1,9 +1,10 @@
-//! `uds`: a Unix stream socket with an abstract name.
+//! `uds`: a Unix stream socket.
 
 use super::stream::StreamTransport;
 use super::{BindRequest, Capabilities, Endpoint};
 use crate::error::Result;
 use crate::sys::socket::{self, Listener, Socket};
+use crate::sys::socket_place::SocketPlace;
 
 /// The transport.
 pub(super) static UDS: StreamTransport = StreamTransport {
@@ -16,12 +17,13 @@ pub(super) static UDS: StreamTransport = StreamTransport {
     },
     listen: |request| listen("uds", request),
     connect: |endpoint, request| {
-        Ok(Socket::Unix(socket::connect_unix(&endpoint.address, request.options.group)?))
+        Ok(Socket::Unix(socket::connect_address(&endpoint.address, request.options.group)?))
     },
 };
 
-/// Opens a listener on an abstract Unix socket, with a name that cannot be guessed.
+/// Opens a listener on a Unix socket, with a name that cannot be guessed.
 pub(super) fn listen(transport: &str, request: &BindRequest) -> Result<(Listener, Endpoint)> {
-    let endpoint = Endpoint::new(transport, format!("stripline-{:016x}", super::random()?))?;
-    Ok((Listener::unix(&endpoint.address, request.options.group)?, endpoint))
+    let name = format!("stripline-{:016x}", super::random()?);
+    let endpoint = Endpoint::new(transport, SocketPlace::current()?.address(&name))?;
+    Ok((Listener::unix(&name, request.options.group)?, endpoint))
 }

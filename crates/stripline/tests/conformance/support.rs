@@ -1,7 +1,10 @@
 //! Helpers of the rules: nodes with the rules under test, bounded waits, payloads that identify
 //! their place.
 
-use std::path::Path;
+use std::io::ErrorKind;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -208,13 +211,43 @@ pub fn thread_names() -> Vec<String> {
     tasks.filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("comm")).ok()).collect()
 }
 
-/// Returns the abstract Unix names on this host, without the `@`.
+/// Returns the folder of the sockets, where the whole suite runs with `STRIPLINE_RUNTIME_DIR`.
+fn runtime_folder() -> Option<PathBuf> {
+    std::env::var_os("STRIPLINE_RUNTIME_DIR").map(PathBuf::from)
+}
+
+/// Returns the abstract Unix names on this host, without the `@`. With a folder of sockets, these
+/// are the names and addresses of those with a living process.
 pub fn abstract_names() -> Vec<String> {
+    if let Some(folder) = runtime_folder() {
+        let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+        // A datagram socket connects to none of them: the kernel's reason shows which live.
+        let probe = UnixDatagram::unbound().unwrap();
+        let is_dead = |error: std::io::Error| {
+            matches!(error.kind(), ErrorKind::ConnectionRefused | ErrorKind::NotFound)
+        };
+        let living = files.filter(|file| !probe.connect(file).is_err_and(is_dead));
+        let names = living.map(|file| file.file_name().unwrap().to_str().unwrap().to_string());
+        return names.flat_map(|name| [socket_address(&name), name]).collect();
+    }
     let table = std::fs::read_to_string("/proc/net/unix").unwrap();
     table.lines().filter_map(|line| Some(line.rsplit_once(" @")?.1.to_string())).collect()
 }
 
-/// Returns the abstract name of a domain's rendezvous.
+/// Returns the address that an offer has for a Unix name.
+pub fn socket_address(name: &str) -> String {
+    if runtime_folder().is_some() { format!("./{name}") } else { name.into() }
+}
+
+/// Returns the Unix socket with a name or an address.
+pub fn unix_socket(name: &str) -> SocketAddr {
+    match runtime_folder() {
+        Some(folder) => SocketAddr::from_pathname(folder.join(name)).unwrap(),
+        None => SocketAddr::from_abstract_name(name).unwrap(),
+    }
+}
+
+/// Returns the name of a domain's rendezvous.
 pub fn meeting_point(domain: &str) -> String {
     format!("stripline-{}-{domain}", rustix::process::geteuid().as_raw())
 }

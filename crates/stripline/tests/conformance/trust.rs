@@ -1,8 +1,7 @@
 //! Section 6: peers of another type, and untrusted peers at the rendezvous.
 
 use std::io::{Read, Write};
-use std::os::linux::net::SocketAddrExt;
-use std::os::unix::net::{SocketAddr, UnixStream};
+use std::os::unix::net::UnixStream;
 
 use serde_json::Value;
 use stripline::{Error, Received};
@@ -10,7 +9,7 @@ use stripline::{Error, Received};
 use crate::puppet::Puppet;
 use crate::support::{
     DEADLINE, Dice, abstract_names, await_receivers, await_that, domain, join, meeting_point, node,
-    take_number,
+    take_number, unix_socket,
 };
 
 pub fn another_payload_type_is_refused_naming_both(transport: &'static str) {
@@ -140,9 +139,9 @@ pub fn another_layout_of_one_name_is_refused_naming_both(transport: &'static str
     assert!(matches!(bare.try_receive().unwrap(), Received::Empty));
 }
 
-/// Connects to an abstract Unix name.
+/// Connects to a Unix name or address.
 pub fn connect(name: &str) -> UnixStream {
-    let stream = UnixStream::connect_addr(&SocketAddr::from_abstract_name(name).unwrap()).unwrap();
+    let stream = UnixStream::connect_addr(&unix_socket(name)).unwrap();
     stream.set_read_timeout(Some(DEADLINE)).unwrap();
     stream
 }

@@ -4,7 +4,6 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 
 use serde_json::{Value, json};
@@ -14,7 +13,7 @@ use stripline::node::{Node, Publisher, Subscriber};
 use crate::puppet::Puppet;
 use crate::support::{
     DEADLINE, Dice, abstract_names, await_receivers, await_that, domain, endpoint_of, join, meeting_point,
-    refused, take, take_number,
+    refused, socket_address, take, take_number, unix_socket,
 };
 use crate::trust::{connect, join_by_hand, offered_endpoint, send_message};
 
@@ -173,8 +172,7 @@ impl Fake {
             return Self::Tcp(TcpListener::bind("127.0.0.1:0").unwrap());
         }
         let name = format!("fake-{}", domain());
-        let address = std::os::unix::net::SocketAddr::from_abstract_name(&name).unwrap();
-        Self::Unix(UnixListener::bind_addr(&address).unwrap(), name)
+        Self::Unix(UnixListener::bind_addr(&unix_socket(&name)).unwrap(), socket_address(&name))
     }
 
     fn address(&self) -> String {

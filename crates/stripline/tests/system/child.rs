@@ -1,5 +1,6 @@
 //! This test binary, started again in a role, perhaps as another user.
 
+use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Lines, PipeReader, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -32,16 +33,27 @@ pub struct Cast<'a> {
     pub user: Option<(u32, &'a [u32])>,
     /// Its limit of locked memory, in bytes; at most that of this process.
     pub lock_limit: Option<u64>,
+    /// The value of `STRIPLINE_RUNTIME_DIR`.
+    pub folder: Option<&'a OsStr>,
+    /// A program that executes it, with its arguments.
+    pub wrapper: &'a [&'a str],
 }
 
 impl Actor {
     pub fn start(role: &str, cast: &Cast) -> Self {
-        let mut command = Command::new(std::env::current_exe().unwrap());
+        let mut words: Vec<&OsStr> = cast.wrapper.iter().map(OsStr::new).collect();
+        let program = std::env::current_exe().unwrap();
+        words.push(program.as_os_str());
+        let mut command = Command::new(words[0]);
+        command.args(&words[1..]);
         command.args(["--exact", "child_entry", "--nocapture", "--test-threads=1"]);
         command.env(ROLE, role).env(WORDS, cast.words.join(" "));
         if let Some((user, groups)) = cast.user {
             let groups: Vec<String> = groups.iter().map(u32::to_string).collect();
             command.env(USER, user.to_string()).env(GROUPS, groups.join(" "));
+        }
+        if let Some(folder) = cast.folder {
+            command.env("STRIPLINE_RUNTIME_DIR", folder);
         }
         if let Some(limit) = cast.lock_limit {
             command.env(LOCK_LIMIT, limit.to_string());
@@ -73,6 +85,11 @@ impl Actor {
             all.push_str(&(line + "\n"));
         }
         panic!("it has ended without `{part}`:\n{all}");
+    }
+
+    /// Returns its process.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
     }
 
     /// Lets it go on.
@@ -154,6 +171,8 @@ pub fn play_if_asked() {
         "fork-survivor" => crate::fork::survivor(words[0], words[1]),
         "hoard" => crate::cost::hoard(words[0]),
         "lock" => crate::memory::lock(),
+        "meet" => crate::places::meet(&words),
+        "join" => crate::places::join(&words),
         "publish" => crate::users::publish(&words),
         "subscribe" => crate::users::subscribe(&words),
         "serve" => crate::flood::serve(&words),

@@ -1,6 +1,6 @@
 //! System resources and their limits: huge pages, locked memory, and other users; the cost of a
-//! connection; floods of connections; and forks. Each test asserts the behaviour for the machine
-//! that it runs on, and prints which case that was.
+//! connection; floods of connections; forks; sockets in a folder. Each test asserts the behaviour
+//! for the machine that it runs on, and prints which case that was.
 
 #![allow(clippy::unwrap_used, reason = "a panic fails the test")]
 
@@ -9,6 +9,7 @@ mod cost;
 mod flood;
 mod fork;
 mod memory;
+mod places;
 mod users;
 
 /// Does nothing unless it is started as one of the child processes of a test.

@@ -13,7 +13,7 @@ use crate::child::{Actor, Cast, DEADLINE, await_go_on, await_that, is_root, say}
 const TOPICS: [&str; 3] = ["ring", "lossy", "socket"];
 const PACKETS: u64 = 300;
 /// A user other than root; no account need have this number.
-const NO_CALL: u32 = 65_534;
+pub const NO_CALL: u32 = 65_534;
 
 fn topics(group: &str) -> Topics {
     let text = format!(
@@ -24,7 +24,7 @@ fn topics(group: &str) -> Topics {
 }
 
 /// Returns the name of a group with that property.
-fn a_group(wanted: impl Fn(u32) -> bool) -> Option<(String, u32)> {
+pub fn a_group(wanted: impl Fn(u32) -> bool) -> Option<(String, u32)> {
     let text = std::fs::read_to_string("/etc/group").ok()?;
     text.lines().find_map(|line| {
         let mut parts = line.split(':');
