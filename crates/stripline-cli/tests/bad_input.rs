@@ -84,6 +84,38 @@ fn what_a_component_would_refuse_is_found_before_anything_starts() {
 }
 
 #[test]
+fn properties_that_do_not_fit_the_rate_that_arrives() {
+    let folder = tempfile::tempdir().unwrap();
+    let components = [
+        ("tone", "signal-generator", ""),
+        ("noise", "awgn", ""),
+        ("half", "decimator", ""),
+        ("filter", "fir-filter", "properties = { high = 13e3 }"),
+        ("sink", "null-sink", ""),
+    ];
+    let mut text = String::new();
+    for (name, kind, more) in components {
+        text += &format!("[component.{name}]\ntype = \"{kind}\"\n{more}\n");
+    }
+    for two in components.windows(2) {
+        text += &format!("[[connection]]\nfrom = \"{}.out\"\nto = \"{}.in\"\n", two[0].0, two[1].0);
+    }
+    let path = waveform(folder.path(), &text);
+    let path = path.to_str().unwrap();
+    // The default rate of the generator counts: half of its 48,000 samples/s arrive.
+    for command in ["check", "run"] {
+        let refused = run(&[command, path]);
+        refused.says(2, &["`filter`: `high` is 13000 Hz", "12000 Hz", "24000 samples/s arrive", "^"]);
+    }
+    run(&["check", path, "--set", "tone.sample_rate=96e3"]).says(0, &[]);
+    run(&["check", path, "--set", "half.factor=1"]).says(0, &[]);
+    // A rate of the component's own counts more than the one that arrives.
+    run(&["check", path, "--set", "filter.sample_rate=48e3"]).says(0, &[]);
+    let cutoff = run(&["check", path, "--set", "filter.high=4e3", "--set", "half.cutoff=15e3"]);
+    cutoff.says(2, &["`half`: `cutoff` is 15000 Hz", "12000 Hz", "48000 samples/s arrive"]);
+}
+
+#[test]
 fn waveforms_that_do_not_fit_together() {
     let folder = tempfile::tempdir().unwrap();
     let text = std::fs::read_to_string(repository("waveforms/adsb.toml")).unwrap();

@@ -13,7 +13,7 @@ use super::diagnostics::Diagnostics;
 use super::file::{self, NAME_BYTES_MAX};
 use super::overrides::{self, Overrides};
 use super::plan::{ComponentPlan, ConnectionPlan, PortRef, Program, Waveform};
-use super::{components, connections, type_inference};
+use super::{components, connections, rate_check, type_inference};
 
 /// The launcher's catalog: the stock components, the transports, and the functions that query an
 /// executable.
@@ -128,6 +128,7 @@ pub fn parse_bytes(
     }
     let links = connections::check(draft.connections, &components, &options, catalog, &mut found);
     let types = type_inference::resolve(&components, &links, catalog, &mut found);
+    rate_check::check(&links, &components, catalog, &mut found);
     found.sort();
     if found.has_errors() {
         return Err(found);

@@ -31,6 +31,7 @@ mod launch;
 mod listing;
 mod overrides;
 mod plan;
+mod rate_check;
 mod resequence_check;
 mod restart;
 mod schema;

@@ -2,7 +2,7 @@
 
 use num_complex::Complex;
 use stripline::component::kit::{Continuity, StreamTracker, sample_rate, sample_rate_property};
-use stripline::component::{Component, ComponentSpec, PortTypes, Ports, Properties, PropertySpec};
+use stripline::component::{Component, ComponentSpec, PortTypes, Ports, Properties, PropertySpec, RateRule};
 use stripline::{Result, StreamInfo};
 
 use super::property_errors::{can_be_made, setting};
@@ -33,6 +33,7 @@ impl Component for AmDemodulatorComponent {
             )
             .changeable())
             .property(sample_rate_property())
+            .sample_rate(RateRule::property("sample_rate").or_input("in"))
             .validated(can_be_made::<Self>)
     }
 
@@ -95,6 +96,7 @@ impl Component for FmDemodulatorComponent {
                 .changeable(),
             )
             .property(sample_rate_property())
+            .sample_rate(RateRule::property("sample_rate").or_input("in"))
             .validated(can_be_made::<Self>)
     }
 

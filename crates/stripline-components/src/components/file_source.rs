@@ -3,7 +3,7 @@
 use num_complex::Complex;
 use stripline::component::kit::{Pace, PacedSource};
 use stripline::component::{
-    Component, ComponentSpec, InvalidProperties, PortTypes, Ports, Properties, PropertySpec,
+    Component, ComponentSpec, InvalidProperties, PortTypes, Ports, Properties, PropertySpec, RateRule,
 };
 use stripline::payload::Scalar;
 use stripline::{Error, Result, Sample, StreamInfo};
@@ -42,6 +42,7 @@ impl Component for FileSource {
             "file-source",
             "Plays a recording: I/Q, raw or SigMF, or raw samples of another type.",
         )
+        .sample_rate(RateRule::property("sample_rate"))
         .output("out", PortTypes::Property("output".into()), "the recorded samples")
         .property(PropertySpec::path("path", "file to play; of SigMF, either file").required())
         .property(PropertySpec::choice(

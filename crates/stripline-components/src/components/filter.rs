@@ -5,8 +5,8 @@ use std::sync::Arc;
 use num_complex::Complex;
 use stripline::component::kit::{Continuity, StreamTracker, sample_rate, sample_rate_property};
 use stripline::component::{
-    Component, ComponentSpec, InvalidProperties, PortTypes, Ports, Properties, PropertySpec, Request,
-    TestResult, Value,
+    Component, ComponentSpec, InvalidProperties, PortTypes, Ports, Properties, PropertySpec, RateRule,
+    Request, TestResult, Value,
 };
 use stripline::payload::TypeName;
 use stripline::{Error, Result, Sample, StreamInfo};
@@ -41,6 +41,7 @@ impl Component for FirFilterComponent {
                     .changeable(),
             )
             .validated(can_be_made::<Self>)
+            .sample_rate(RateRule::property("sample_rate").or_input("in"))
             .test("passband", "the gain in the middle of the band, in dB, is 0")
             .test(
                 "stopband",
@@ -223,7 +224,8 @@ impl Component for Decimator {
                 .unit("Hz")
                 .changeable(),
         )
-        .validated(can_be_made::<Self>);
+        .validated(can_be_made::<Self>)
+        .sample_rate(RateRule::property("sample_rate").or_input("in").divided_by("factor"));
         FilterShape::describe(spec, "such that it ends at half the lower rate")
     }
 

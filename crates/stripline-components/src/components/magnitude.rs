@@ -2,7 +2,7 @@
 
 use num_complex::Complex;
 use stripline::Result;
-use stripline::component::{ComponentSpec, Handler, PortTypes, Properties, PropertySpec};
+use stripline::component::{ComponentSpec, Handler, PortTypes, Properties, PropertySpec, RateRule};
 use stripline::node::PacketView;
 
 /// The component `magnitude`. Samples are independent, so a waveform may run it on several threads.
@@ -21,6 +21,7 @@ impl Handler for Magnitude {
         )
         .input("in", PortTypes::of::<Complex<f32>>(), "samples")
         .output("out", PortTypes::of::<f32>(), "their magnitudes, at the same sample rate")
+        .sample_rate(RateRule::input("in"))
         .property(PropertySpec::boolean(
             "squared",
             false,

@@ -1,7 +1,7 @@
 //! `awgn`: adds noise.
 
 use num_complex::Complex;
-use stripline::component::{Component, ComponentSpec, PortTypes, Ports, Properties, PropertySpec};
+use stripline::component::{Component, ComponentSpec, PortTypes, Ports, Properties, PropertySpec, RateRule};
 use stripline::payload::TypeName;
 use stripline::{Error, Result, Sample};
 
@@ -18,6 +18,7 @@ impl Component for AwgnComponent {
         ComponentSpec::new("awgn", "Adds white Gaussian noise.")
             .input("in", PortTypes::OneOf(types), "samples")
             .output("out", PortTypes::SameAs("in".into()), "samples with noise")
+            .sample_rate(RateRule::input("in"))
             .property(
                 PropertySpec::float("power", -20.0, "power of the noise relative to a signal of power 1")
                     .range(-300.0, 300.0)

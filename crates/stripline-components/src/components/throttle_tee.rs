@@ -2,7 +2,7 @@
 
 use stripline::component::kit::Pace;
 use stripline::component::{
-    Component, ComponentSpec, Direction, PortSpec, PortTypes, Ports, Properties, PropertySpec,
+    Component, ComponentSpec, Direction, PortSpec, PortTypes, Ports, Properties, PropertySpec, RateRule,
 };
 use stripline::{Output, Result};
 
@@ -19,6 +19,7 @@ impl Component for Throttle {
         ComponentSpec::new("throttle", "Passes packets on at a steady rate, as if they came from hardware.")
             .input("in", PortTypes::Any, "anything")
             .output("out", PortTypes::SameAs("in".into()), "the same, none before its time")
+            .sample_rate(RateRule::input("in"))
             .property(
                 PropertySpec::float("rate", 1e6, "rate of the samples")
                     .range(1e-6, 1e12)
@@ -69,7 +70,9 @@ impl Component for Tee {
     fn describe() -> ComponentSpec {
         let summary =
             "Copies packets to several outputs. One output can have several receivers without a tee.";
-        let mut spec = ComponentSpec::new("tee", summary).input("in", PortTypes::Any, "anything");
+        let mut spec = ComponentSpec::new("tee", summary)
+            .input("in", PortTypes::Any, "anything")
+            .sample_rate(RateRule::input("in"));
         for number in 1..=TEE_OUTPUTS {
             let types = PortTypes::SameAs("in".into());
             let port = PortSpec::new(&format!("out{number}"), Direction::Output, types, "the same");

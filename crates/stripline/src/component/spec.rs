@@ -6,7 +6,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::validate::Validation;
-use super::{Access, Properties, TestSpec, Value, units};
+use super::{Access, Properties, RateRule, TestSpec, Value, units};
 use crate::error::InvalidProperties;
 use crate::error::Result;
 use crate::packet::payload::{Sample, TypeName};
@@ -40,6 +40,9 @@ pub struct ComponentSpec {
     /// Self-tests, in the order declared; they run while the component does.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tests: Vec<TestSpec>,
+    /// The rule for its sample rate; `None`: unknown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate: Option<RateRule>,
     /// Whether it checks its properties as a set ([`ComponentSpec::validated`]); an executable does
     /// so on `--check`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -59,6 +62,7 @@ impl ComponentSpec {
             properties: Vec::new(),
             any_dispatch: false,
             tests: Vec::new(),
+            rate: None,
             validates: false,
             validation: Validation::default(),
         }
@@ -110,6 +114,13 @@ impl ComponentSpec {
     #[must_use]
     pub fn test(mut self, name: &str, summary: &str) -> Self {
         self.tests.push(TestSpec { name: name.into(), summary: summary.into() });
+        self
+    }
+
+    /// Declares how its sample rate follows from its properties and its input.
+    #[must_use]
+    pub fn sample_rate(mut self, rule: RateRule) -> Self {
+        self.rate = Some(rule);
         self
     }
 

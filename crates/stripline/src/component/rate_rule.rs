@@ -1,0 +1,80 @@
+//! The rule by which a component's sample rate follows from its properties and its input.
+
+use serde::{Deserialize, Serialize};
+
+/// The rule for a component's sample rate. With it, the check of a waveform finds properties that
+/// do not fit the rate of the samples that arrive.
+///
+/// ```
+/// use stripline::component::{ComponentSpec, PortTypes, PropertySpec, RateRule};
+///
+/// let rate = PropertySpec::float("sample_rate", 0.0, "sample rate; 0: that of the stream");
+/// let half = ComponentSpec::new("half", "Drops every second sample.")
+///     .input("in", PortTypes::of::<f32>(), "samples")
+///     .output("out", PortTypes::of::<f32>(), "half of them")
+///     .property(rate)
+///     .property(PropertySpec::integer("factor", 2, 1, 16, "samples for one"))
+///     .sample_rate(RateRule::property("sample_rate").or_input("in").divided_by("factor"));
+/// assert!(half.rate.is_some());
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct RateRule {
+    /// The property with the rate, in samples/s; 0 there: that of the input.
+    pub property: Option<String>,
+    /// The input with that rate.
+    pub input: Option<String>,
+    /// The property by which the rate of the outputs is lower.
+    pub divisor: Option<String>,
+}
+
+impl RateRule {
+    /// Takes the rate from a property.
+    ///
+    /// ```
+    /// use stripline::component::RateRule;
+    ///
+    /// assert_eq!(RateRule::property("sample_rate").input, None);
+    /// ```
+    pub fn property(name: &str) -> Self {
+        Self { property: Some(name.into()), ..Self::default() }
+    }
+
+    /// Takes the rate from an input.
+    ///
+    /// ```
+    /// use stripline::component::RateRule;
+    ///
+    /// assert_eq!(RateRule::input("in").property, None);
+    /// ```
+    pub fn input(name: &str) -> Self {
+        Self { input: Some(name.into()), ..Self::default() }
+    }
+
+    /// Takes the rate from an input where the property is 0.
+    ///
+    /// ```
+    /// use stripline::component::RateRule;
+    ///
+    /// let rule = RateRule::property("sample_rate").or_input("in");
+    /// assert_eq!(rule.input.as_deref(), Some("in"));
+    /// ```
+    #[must_use]
+    pub fn or_input(mut self, name: &str) -> Self {
+        self.input = Some(name.into());
+        self
+    }
+
+    /// Divides the rate of the outputs by an integer property.
+    ///
+    /// ```
+    /// use stripline::component::RateRule;
+    ///
+    /// assert_eq!(RateRule::input("in").divided_by("factor").divisor.as_deref(), Some("factor"));
+    /// ```
+    #[must_use]
+    pub fn divided_by(mut self, name: &str) -> Self {
+        self.divisor = Some(name.into());
+        self
+    }
+}
