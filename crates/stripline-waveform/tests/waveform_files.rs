@@ -287,6 +287,7 @@ fn findings_are_rendered_as_before() {
         "type-mismatch-by-property",
         "type-mismatch-of-layouts",
         "unconnected",
+        "unproven-layouts",
         "unit-without-quotes",
         "units",
         "unknown-keys",

@@ -173,7 +173,7 @@ impl OfferConsumer for SubscribedPort {
         let request = ConnectRequest {
             connection: connection.into(),
             payload: self.payload.clone(),
-            options: shared.topics.of(&offer.topic).link,
+            options: shared.topics.of(&offer.topic).link_of(&self.payload),
         };
         let inlet = policy::connect(&offer.endpoint, &request)?;
         if let Some(events) = self.events.upgrade() {
@@ -404,7 +404,8 @@ impl Node {
     pub(super) fn outgoing(&self, topic: &str, payload: TypeName) -> Result<Outgoing> {
         self.check_own()?;
         let options = self.shared.topics.of(topic);
-        let rules = SenderOptions::from(&options.link);
+        let any_build = options.allows(&payload);
+        let rules = SenderOptions { any_build, ..SenderOptions::from(&options.link) };
         let mut port = PortBuilder::new(topic, rules, &self.shared.stop);
         let endpoint = port.bind(&options.transport, &payload, rules)?;
         let guard = self.offer(Offer { topic: topic.into(), payload, endpoint });

@@ -130,7 +130,8 @@ pub use super::scalar::{Number, Numeric, Scalar, ScalarValue};
 /// with the same fields in another order, is refused.
 ///
 /// An implementation by hand has no layout unless [`Sample::layout`] returns one. Of such a type
-/// only the name is compared.
+/// only the name is compared, so that it is refused between programs that are built differently.
+/// `types-without-layout` allows it by name (`docs/layouts.md`).
 pub trait Sample: Pod + Send + Sync {
     /// The name that ports compare, at most [`TypeName::LENGTH_MAX`] of `a-z 0-9 - / .`.
     const TYPE: &'static str;
@@ -363,6 +364,29 @@ impl TypeName {
     pub fn is_without_layout(&self) -> bool {
         let marks = ["message/", "stripline/"];
         self.layout.is_none() && !marks.iter().any(|mark| self.text.starts_with(mark))
+    }
+
+    /// Parses the name of a sample type without a layout, as `types-without-layout` takes it.
+    ///
+    /// # Errors
+    /// What is wrong with it, and the remedy: it is no name, has a layout, or is no type of
+    /// samples.
+    ///
+    /// ```
+    /// use stripline::payload::TypeName;
+    ///
+    /// assert_eq!(TypeName::without_layout("det").expect("a name").as_str(), "det");
+    /// assert_eq!(TypeName::without_layout("f32").unwrap_err(), "`f32` has a layout; leave it out");
+    /// ```
+    pub fn without_layout(text: &str) -> Result<Self, String> {
+        let name = Self::new(text).map_err(|BadTypeName(text)| {
+            format!("`{text}` is no payload type name; use 1 to 64 characters of a-z, 0-9, `-`, `/`, `.`")
+        })?;
+        match (name.layout(), name.is_without_layout()) {
+            (Some(_), _) => Err(format!("`{name}` has a layout; leave it out")),
+            (None, false) => Err(format!("`{name}` is no type of samples; leave it out")),
+            (None, true) => Ok(name),
+        }
     }
 
     /// Returns what a refusal prints: the full text, and whether there is no layout.
