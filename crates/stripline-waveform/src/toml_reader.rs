@@ -27,6 +27,9 @@ const DESCRIPTION_BYTES_MAX: usize = 1000;
 /// The largest processor number, which `sched_setaffinity` shares.
 const CPU_MAX: i64 = 1023;
 
+/// The ends and the transport, the options, and the types that are allowed by name.
+type ConnectionKeys = ([Option<At<String>>; 3], LinkOptions, Vec<At<TypeName>>);
+
 type Key<'i> = Spanned<DeString<'i>>;
 type Item<'i> = Spanned<DeValue<'i>>;
 /// The values of `when`, `pause-max-ms`, `give-up-after` and `then`.
@@ -265,7 +268,7 @@ impl<'r, 't> TableReader<'r, 't> {
         Some(ConnectionDraft { place, from, to, transport, options, types_without_layout, places })
     }
 
-    fn connection_keys(&mut self) -> ([Option<At<String>>; 3], LinkOptions, Vec<At<TypeName>>) {
+    fn connection_keys(&mut self) -> ConnectionKeys {
         let names = ["from", "to", "transport"].map(|key| self.text(key));
         (names, self.options(), self.types_without_layout())
     }

@@ -181,8 +181,9 @@ impl Graph<'_> {
                 let meets = |own: &TypeName| {
                     known.iter().find_map(|other| match own.as_str() == other.as_str() {
                         true if own == other => Some(own.clone()),
-                        true if from_known && other.layout().is_none() => Some(own.clone()),
-                        true if from_own && own.layout().is_none() => Some(other.clone()),
+                        true if from_known && other.is_name_alone() => Some(own.clone()),
+                        true if from_own && own.is_name_alone() => Some(other.clone()),
+                        _ if own.fits(other) => Some(own.clone()),
                         _ => None,
                     })
                 };

@@ -109,7 +109,7 @@ impl Hello {
         if self.key != key {
             return Err("the key is wrong: the endpoint belongs to another port".into());
         }
-        if self.payload != *payload {
+        if !self.payload.fits(payload) {
             let (sent, taken) = (payload.text_for_refusals(), self.payload.text_for_refusals());
             return Err(format!("the sending port has type {sent}, not {taken}"));
         }
