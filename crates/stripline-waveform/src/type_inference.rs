@@ -123,7 +123,7 @@ impl Graph<'_> {
         };
         match TypeName::parse(text) {
             Ok(name) => Some(name),
-            Err(error) if text.contains('{') => {
+            Err(error) if text.contains(['{', '(', '<']) => {
                 let place = properties.places.get(name).unwrap_or(&component.name.place);
                 let message = format!("`{name}` is no payload type: {error}");
                 self.found.error(Code::BadProperty, place, message, "docs/layouts.md has the grammar");

@@ -435,6 +435,47 @@ mod tests {
         }
     }
 
+    /// Checks the table of parts against the CBOR that serde makes.
+    #[test]
+    fn each_part_has_the_cbor_that_the_document_describes() {
+        use serde::Serialize;
+        use serde_json::json;
+
+        #[derive(Serialize)]
+        struct Ping;
+        #[derive(Serialize)]
+        struct Level(f32);
+        #[derive(Serialize)]
+        struct Pair(u8, bool);
+        #[derive(Serialize)]
+        #[serde(rename_all = "kebab-case")]
+        enum State {
+            Idle,
+            BusyFor(u32),
+            Between(u8, char),
+            At { x: Option<f32> },
+        }
+        #[derive(Serialize)]
+        struct Tune {
+            hz: f64,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            gain: Option<f32>,
+        }
+        fn json_of(message: &impl Serialize) -> serde_json::Value {
+            let mut bytes = Vec::new();
+            ciborium::into_writer(message, &mut bytes).unwrap();
+            crate::packet::payload::message_json(&bytes).unwrap()
+        }
+        assert_eq!(json_of(&(Ping, Level(1.5), Pair(1, true))), json!([null, 1.5, [1, true]]));
+        let states = [State::Idle, State::BusyFor(3), State::Between(1, 'a'), State::At { x: None }];
+        let texts = json!(["idle", {"busy-for": 3}, {"between": [1, "a"]}, {"at": {"x": null}}]);
+        assert_eq!(json_of(&states), texts);
+        assert_eq!(json_of(&Tune { hz: 1.0, gain: None }), json!({"hz": 1.0}));
+        assert_eq!(json_of(&Tune { hz: 1.0, gain: Some(2.0) }), json!({"hz": 1.0, "gain": 2.0}));
+        let map = std::collections::BTreeMap::from([("a", ())]);
+        assert_eq!(json_of(&(map, Some([1, 2]), [(1u8,)])), json!([{"a": null}, [1, 2], [[1]]]));
+    }
+
     #[test]
     fn limits_are_kept() {
         let fields = |count: usize| {
