@@ -1,9 +1,9 @@
-//! Texts of layouts.
+//! Texts of layouts and of schemas.
 #![no_main]
 #![allow(missing_docs)] // the macro makes items without docs
 
 use libfuzzer_sys::fuzz_target;
-use stripline::payload::{Layout, TypeName};
+use stripline::payload::{Layout, Schema, TypeName};
 use stripline_fuzz as _; // for its allocator
 
 fuzz_target!(|data: &[u8]| {
@@ -25,5 +25,19 @@ fuzz_target!(|data: &[u8]| {
             assert!(end <= Layout::SIZE_MAX && text.len() <= Layout::TEXT_MAX);
         }
         Err(error) => assert!(error.to_string().len() < 2 * Layout::TEXT_MAX),
+    }
+    match text.parse::<Schema>() {
+        Ok(schema) => {
+            // A schema has exactly one text, and with a name is a message type.
+            assert_eq!(schema.to_string(), text);
+            assert!(text.len() <= Schema::TEXT_MAX);
+            if let Some(name) = schema.name() {
+                let full = format!("message/{text}");
+                let parsed = TypeName::parse(&full).expect("a message type");
+                assert_eq!((parsed.full_text(), parsed.as_str()), (&*full, &*format!("message/{name}")));
+                assert_eq!(parsed.schema(), Some(schema));
+            }
+        }
+        Err(error) => assert!(error.to_string().len() < 2 * Schema::TEXT_MAX),
     }
 });

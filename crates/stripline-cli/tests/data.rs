@@ -242,4 +242,11 @@ fn samples_and_messages_of_topics_are_shown() {
     notes.send(&("tuned".into(), None)).unwrap();
     assert_eq!(echo.wait_for("packet")["message"], serde_json::json!(["tuned", null]));
     assert_eq!(echo.end(), Some(0));
+    // A message with a schema.
+    let mut typed = node.typed_message_publisher::<(String, Option<u8>)>("typed").unwrap();
+    let mut echo = Tap::start_in(&domain, &["echo", "--topic", "typed", "--json", "--count", "1"]);
+    assert!(typed.wait_for_receivers(1, Duration::from_secs(60)).unwrap());
+    typed.send(&("tuned".into(), Some(3))).unwrap();
+    assert_eq!(echo.wait_for("packet")["message"], serde_json::json!(["tuned", 3]));
+    assert_eq!(echo.end(), Some(0));
 }

@@ -1,12 +1,19 @@
 //! `#[stripline::service]`: makes a service of two-way calls from a trait.
-//! `#[derive(stripline::Sample)]`: gives a structure its layout. Their documentation is in
-//! `stripline`, where programs import them.
+//! `#[derive(stripline::Sample)]`: gives a structure its layout. `#[derive(stripline::Message)]`:
+//! gives a structure or an enum its schema. Their documentation is in `stripline`, where programs
+//! import them.
 //!
 //! `interface.rs` parses and checks the trait; `expand.rs` generates the code. `sample.rs` does
-//! both for structures. All work on tokens alone, so they are tested without a compiler.
+//! both for samples, and `message.rs` for messages. All work on tokens alone, so they are tested
+//! without a compiler.
 
 mod expand;
 mod interface;
+mod message;
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a panic in a test is a test failure")]
+mod message_tests;
+mod rename;
 mod sample;
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a panic in a test is a test failure")]
@@ -34,6 +41,16 @@ pub fn service(arguments: TokenStream, item: TokenStream) -> TokenStream {
 pub fn derive_sample(item: TokenStream) -> TokenStream {
     match sample::SampleStruct::parse(item.into()) {
         Ok(sample) => sample.expand().into(),
+        Err(error) => error.into_compile_error().into(),
+    }
+}
+
+// Documented at its export, `stripline::payload::Message`.
+#[allow(missing_docs)]
+#[proc_macro_derive(Message, attributes(message))]
+pub fn derive_message(item: TokenStream) -> TokenStream {
+    match message::MessageType::parse(item.into()) {
+        Ok(message) => message.expand().into(),
         Err(error) => error.into_compile_error().into(),
     }
 }

@@ -13,7 +13,7 @@ use super::diagnostics::Diagnostics;
 use super::file::{self, NAME_BYTES_MAX};
 use super::overrides::{self, Overrides};
 use super::plan::{ComponentPlan, ConnectionPlan, PortRef, Program, Waveform};
-use super::{components, connections, rate_check, type_inference};
+use super::{build_check, components, connections, rate_check, type_inference};
 
 /// The launcher's catalog: the stock components, the transports, and the functions that query an
 /// executable.
@@ -126,9 +126,10 @@ pub fn parse_bytes(
         found.sort();
         return Err(found);
     }
-    let links = connections::check(draft.connections, &components, &options, catalog, &mut found);
+    let mut links = connections::check(draft.connections, &components, &options, catalog, &mut found);
     let types = type_inference::resolve(&components, &links, catalog, &mut found);
     rate_check::check(&links, &components, catalog, &mut found);
+    build_check::check(&mut links, &components, &types, &mut found);
     found.sort();
     if found.has_errors() {
         return Err(found);

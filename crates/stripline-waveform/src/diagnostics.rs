@@ -252,6 +252,10 @@ codes! {
     TypeAmbiguous => "type-ambiguous",
     /// The type of a connection cannot be determined.
     TypeUnknown => "type-unknown",
+    /// A type without a layout between programs that are built differently.
+    TypeUnproven => "type-unproven",
+    /// A type that `types-without-layout` allows and the connection does not carry (warning).
+    AllowanceIdle => "allowance-idle",
     /// A transport that the launcher does not have.
     UnknownTransport => "unknown-transport",
     /// A transport that cannot join these components.

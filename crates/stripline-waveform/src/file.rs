@@ -9,6 +9,7 @@ use std::sync::Arc;
 use stripline::component::Value;
 use stripline::internal::units;
 use stripline::node::Dispatch;
+use stripline::packet::payload::TypeName;
 use stripline::terms::LinkOptions;
 use toml::Spanned;
 use toml::de::DeTable;
@@ -78,6 +79,8 @@ pub(super) struct ConnectionDraft {
     pub to: Option<At<String>>,
     pub transport: Option<At<String>>,
     pub options: LinkOptions,
+    /// The types without a layout that are allowed between programs built differently.
+    pub types_without_layout: Vec<At<TypeName>>,
     /// The place of each key's value.
     pub places: BTreeMap<&'static str, Place>,
 }

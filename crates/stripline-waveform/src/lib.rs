@@ -17,6 +17,7 @@
 //! assert!(found.to_string().contains("ticker"));
 //! ```
 
+mod build_check;
 mod check;
 mod components;
 mod connections;

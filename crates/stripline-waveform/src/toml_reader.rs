@@ -9,6 +9,7 @@ use stripline::component::Value;
 use stripline::internal::units;
 use stripline::link::Sampling;
 use stripline::node::Dispatch;
+use stripline::packet::payload::TypeName;
 use stripline::terms::{Flow, LinkOptions, Overflow, Resequence, Scope, WaitStrategy};
 use toml::Spanned;
 use toml::de::{DeString, DeTable, DeValue};
@@ -25,6 +26,9 @@ use super::{AfterGivingUp, GiveUp, Placement, Restart, RestartWhen};
 const DESCRIPTION_BYTES_MAX: usize = 1000;
 /// The largest processor number, which `sched_setaffinity` shares.
 const CPU_MAX: i64 = 1023;
+
+/// The ends and the transport, the options, and the types that are allowed by name.
+type ConnectionKeys = ([Option<At<String>>; 3], LinkOptions, Vec<At<TypeName>>);
 
 type Key<'i> = Spanned<DeString<'i>>;
 type Item<'i> = Spanned<DeValue<'i>>;
@@ -250,7 +254,7 @@ impl<'r, 't> TableReader<'r, 't> {
 
     fn connection(&mut self, item: &Item) -> Option<ConnectionDraft> {
         let mut table = self.table(item, "connection")?;
-        let ([from, to, transport], options) = table.connection_keys();
+        let ([from, to, transport], options, types_without_layout) = table.connection_keys();
         for key in ["from", "to"] {
             if !table.entries.contains_key(key) {
                 let example = if key == "from" { "from = \"source.out\"" } else { "to = \"sink.in\"" };
@@ -260,12 +264,44 @@ impl<'r, 't> TableReader<'r, 't> {
         }
         table.unknown_keys();
         let place = table.place(item.span());
-        Some(ConnectionDraft { place, from, to, transport, options, places: table.places })
+        let places = table.places;
+        Some(ConnectionDraft { place, from, to, transport, options, types_without_layout, places })
     }
 
-    fn connection_keys(&mut self) -> ([Option<At<String>>; 3], LinkOptions) {
+    fn connection_keys(&mut self) -> ConnectionKeys {
         let names = ["from", "to", "transport"].map(|key| self.text(key));
-        (names, self.options())
+        (names, self.options(), self.types_without_layout())
+    }
+
+    /// Reads the types without a layout that are allowed by name.
+    fn types_without_layout(&mut self) -> Vec<At<TypeName>> {
+        const KEY: &str = "types-without-layout";
+        let shape = || {
+            let name =
+                json!({ "type": "string", "pattern": "^[a-z0-9/.-]+$", "maxLength": TypeName::LENGTH_MAX });
+            json!({ "type": "array", "items": name })
+        };
+        let Some(item) = self.value(KEY, shape) else { return Vec::new() };
+        let Some(items) = item.get_ref().as_array() else {
+            let message = format!("`{KEY}` takes a list of names, not {}", noun(item.get_ref()));
+            self.error(Code::WrongKind, item, message, format!("write {KEY} = [\"det\"]"));
+            return Vec::new();
+        };
+        let mut names = Vec::new();
+        for item in items {
+            let Some(text) = item.get_ref().as_str() else {
+                self.kind(item, KEY, "texts");
+                continue;
+            };
+            match TypeName::without_layout(text) {
+                Ok(value) => names.push(At { value, place: self.place(item.span()) }),
+                Err(problem) => {
+                    let (what, remedy) = problem.split_once("; ").unwrap_or((&problem, ""));
+                    self.error(Code::BadValue, item, format!("`{KEY}`: {what}"), remedy);
+                }
+            }
+        }
+        names
     }
 
     fn options(&mut self) -> LinkOptions {
@@ -287,6 +323,7 @@ impl<'r, 't> TableReader<'r, 't> {
             huge_pages: self.truth("huge-pages"),
             locked: self.truth("locked"),
             group: None,
+            any_build: false,
         }
     }
 
@@ -326,6 +363,7 @@ impl<'r, 't> TableReader<'r, 't> {
 
     fn topic(&mut self) {
         self.options();
+        self.types_without_layout();
         self.transport();
         self.dispatch();
         self.text("group");

@@ -92,6 +92,8 @@ mod tests {
             ("[topic.a]\nbuffer = '2MiB'", &[(2, "write buffer = 2097152")]),
             ("[topic.a]\nsampling = 'some'", &[(2, "`auto`")]),
             ("[topic.a]\nrefusal-is-error = 'yes'", &[(2, "true or false")]),
+            ("[topic.a]\ntypes-without-layout = 'det'", &[(2, "a list of names")]),
+            ("[default]\ntypes-without-layout = ['a', 'f32']", &[(2, "`f32` has a layout")]),
             ("[topic.a]\ndispatch = 'pool(0)'", &[(2, "a pool of 0 threads")]),
             ("topic = 3", &[(1, "a table")]),
             ("[topic.a]\n[topic.a]\n", &[(2, "already taken")]),
@@ -120,7 +122,8 @@ mod tests {
             "[domain]\n[default]\ntransport = 'uds'\nscope = 'server'\ndeadline-ms = 3600000\n[topic.'a b']\n\
              depth = 1\noverflow = 'drop-oldest'",
             "[topic.a]\nresequence = { window = 65536, skip-after-ms = 0 }\nbuffer = 4096\nsampling = 'off'\n\
-             dispatch = 'pool(256)'\nwait = 'spin'\nrefusal-is-error = true\nsend-timeout-ms = 1",
+             dispatch = 'pool(256)'\nwait = 'spin'\nrefusal-is-error = true\nsend-timeout-ms = 1\n\
+             types-without-layout = ['det']",
         ] {
             assert!(Topics::parse(text).is_ok(), "{text}");
             assert!(check_topics(text.as_bytes(), "t.toml".as_ref()).is_ok(), "{text}");

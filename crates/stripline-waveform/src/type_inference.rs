@@ -123,7 +123,7 @@ impl Graph<'_> {
         };
         match TypeName::parse(text) {
             Ok(name) => Some(name),
-            Err(error) if text.contains('{') => {
+            Err(error) if text.contains(['{', '(', '<']) => {
                 let place = properties.places.get(name).unwrap_or(&component.name.place);
                 let message = format!("`{name}` is no payload type: {error}");
                 self.found.error(Code::BadProperty, place, message, "docs/layouts.md has the grammar");
@@ -181,8 +181,9 @@ impl Graph<'_> {
                 let meets = |own: &TypeName| {
                     known.iter().find_map(|other| match own.as_str() == other.as_str() {
                         true if own == other => Some(own.clone()),
-                        true if from_known && other.layout().is_none() => Some(own.clone()),
-                        true if from_own && own.layout().is_none() => Some(other.clone()),
+                        true if from_known && other.is_name_alone() => Some(own.clone()),
+                        true if from_own && own.is_name_alone() => Some(other.clone()),
+                        _ if own.fits(other) => Some(own.clone()),
                         _ => None,
                     })
                 };

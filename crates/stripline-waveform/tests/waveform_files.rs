@@ -141,8 +141,18 @@ fn with_layouts() -> BTreeMap<String, ComponentSpec> {
             PortTypes::OneOf(vec![TypeName::new("det").unwrap()]),
             "detections",
         ),
+        ComponentSpec::new("tuner", "Sends commands.").output("out", tune("{hz:f64}"), "commands"),
+        ComponentSpec::new("radio", "Takes commands.").input("in", tune("{hz:f64}"), "commands"),
+        ComponentSpec::new("old-radio", "Takes others.").input("in", tune("{mhz:f64}"), "commands"),
+        ComponentSpec::new("bare-radio", "Takes any of the name.").input("in", tune(""), "commands"),
+        ComponentSpec::new("bare-tuner", "Sends any of the name.").output("out", tune(""), "commands"),
     ];
     stock().into_iter().chain(specs.into_iter().map(|spec| (spec.name.clone(), spec))).collect()
+}
+
+/// Returns the type of a message with that structure.
+fn tune(structure: &str) -> PortTypes {
+    PortTypes::OneOf(vec![TypeName::parse(&format!("message/tune{structure}")).unwrap()])
 }
 
 type Checked = Result<(Waveform, Diagnostics), Diagnostics>;
@@ -286,7 +296,9 @@ fn findings_are_rendered_as_before() {
         "type-mismatch",
         "type-mismatch-by-property",
         "type-mismatch-of-layouts",
+        "type-mismatch-of-schemas-and-layouts",
         "unconnected",
+        "unproven-layouts",
         "unit-without-quotes",
         "units",
         "unknown-keys",

@@ -272,7 +272,7 @@ pub fn body_length(prefix: &[u8; handshake::PREFIX_BYTES]) -> std::result::Resul
 pub fn shake(body: &[u8]) -> (Option<Vec<u8>>, Option<Vec<u8>>, bool) {
     let hello = handshake::decode::<Hello>(body).ok();
     let answer = handshake::decode::<HelloReply>(body).ok();
-    let passes = hello.as_ref().is_some_and(|h| h.check(KEYS[0], &TypeName::of::<u8>()).is_ok());
+    let passes = hello.as_ref().is_some_and(|h| h.check(KEYS[0], &TypeName::of::<u8>(), false).is_ok());
     // Its errors are texts for display.
     let _ = handshake::welcomed(body, &endpoint(), "peer").map_err(|error| error.to_string());
     let said = |message: Option<Result<Vec<u8>>>| message.and_then(Result::ok);

@@ -37,6 +37,12 @@ pub fn domain_of_environment() -> Result<String> {
     crate::node::domain_of_environment()
 }
 
+/// Returns whether two programs have one build, by the content of their files; `None` is this
+/// program. One that cannot be read equals nothing.
+pub fn is_same_build(one: Option<&std::path::Path>, other: Option<&std::path::Path>) -> bool {
+    crate::sys::build::is_same(one, other)
+}
+
 /// Observes a domain of this user that another process has opened: [`Node::join`] for a node that
 /// never becomes the rendezvous host, and is stopped when the host is missing or gone.
 ///

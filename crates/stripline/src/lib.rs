@@ -82,7 +82,7 @@ pub mod transport;
 pub use error::{Error, Result};
 pub use node::{Input, Loan, Output, Packet, Received};
 pub use packet::payload;
-pub use packet::payload::Sample;
+pub use packet::payload::{Message, Sample};
 pub use packet::{Axis, Gap, GapReason, StreamInfo};
 
 /// Generates a service of two-way [calls](call) from a trait, and a client with one function per

@@ -193,7 +193,7 @@ impl Ports {
 
     fn check_type(&self, port: &str, pending: &TypeName) -> Result<()> {
         match self.types.get(port) {
-            Some(given) if given != pending => {
+            Some(given) if !given.fits(pending) => {
                 let (given, pending) = (given.full_text(), pending.full_text());
                 Err(Error::port(port, format!("carries {given} in this waveform, not {pending}")))
             }

@@ -9,7 +9,7 @@ use super::validate::Validation;
 use super::{Access, Properties, RateRule, TestSpec, Value, units};
 use crate::error::InvalidProperties;
 use crate::error::Result;
-use crate::packet::payload::{Sample, TypeName};
+use crate::packet::payload::{MessageSchema, Sample, TypeName};
 
 /// A component type: name, ports, properties.
 ///
@@ -263,7 +263,23 @@ impl PortTypes {
         Self::OneOf(vec![TypeName::of::<T>()])
     }
 
-    /// Accepts messages of the given name.
+    /// Accepts messages of that type: its name, and the schema that both ends compare.
+    ///
+    /// ```
+    /// use serde::{Deserialize, Serialize};
+    /// use stripline::component::PortTypes;
+    ///
+    /// #[derive(Serialize, Deserialize, stripline::Message)]
+    /// struct Tune { frequency_hz: f64 }
+    ///
+    /// assert_eq!(PortTypes::message_of::<Tune>().to_string(), "message/tune");
+    /// ```
+    pub fn message_of<M: MessageSchema>() -> Self {
+        Self::OneOf(vec![TypeName::of_message::<M>()])
+    }
+
+    /// Accepts messages of the given name. No schema is compared: another structure is an error at
+    /// the first message.
     ///
     /// # Panics
     /// When the name is not a [`TypeName`]: a mistake in the program.

@@ -13,7 +13,7 @@ use crate::link::policy;
 use crate::link::{
     ConnectionOptions, ConnectionReport, Incoming, Outgoing, PortBuilder, PortEvent, PortEvents,
 };
-use crate::packet::payload::{Sample, TypeName};
+use crate::packet::payload::{MessageSchema, Sample, TypeName};
 use crate::sys::doorbell::Doorbell;
 use crate::sys::fork::Local;
 use crate::sys::mutex::lock;
@@ -174,7 +174,7 @@ impl OfferConsumer for SubscribedPort {
         let request = ConnectRequest {
             connection: connection.into(),
             payload: self.payload.clone(),
-            options: shared.topics.of(&offer.topic).link,
+            options: shared.topics.of(&offer.topic).link_of(&self.payload),
         };
         let inlet = policy::connect(&offer.endpoint, &request)?;
         if let Some(events) = self.events.upgrade() {
@@ -330,12 +330,61 @@ impl Node {
         Ok(MessagePublisher::new(Publisher::new(self.outgoing(topic, message_type()?)?, None)?))
     }
 
+    /// Creates a publisher of messages of a type with a schema. A subscriber of another schema is
+    /// refused; one without a schema is connected.
+    ///
+    /// # Errors
+    /// As [`Node::publisher`].
+    ///
+    /// ```
+    /// use serde::{Deserialize, Serialize};
+    ///
+    /// #[derive(Serialize, Deserialize, stripline::Message)]
+    /// struct Tune { hz: f64 }
+    ///
+    /// #[derive(Serialize, Deserialize, stripline::Message)]
+    /// #[message(name = "tune")]
+    /// struct OldTune { mhz: f64 }
+    ///
+    /// let node = stripline::node::Node::isolated()?;
+    /// let _publisher = node.typed_message_publisher::<Tune>("tune")?;
+    /// let _new = node.typed_message_subscriber::<Tune>("tune")?;
+    /// let _untyped = node.message_subscriber::<Tune>("tune")?;
+    /// let _old = node.typed_message_subscriber::<OldTune>("tune")?;
+    /// let [(_, reason)] = &node.refused_connections()[..] else { panic!("one is refused") };
+    /// assert!(reason.contains("message/tune{hz:f64}, not message/tune{mhz:f64}"), "{reason}");
+    /// # Ok::<(), stripline::Error>(())
+    /// ```
+    pub fn typed_message_publisher<M: MessageSchema + Serialize>(
+        &self,
+        topic: &str,
+    ) -> Result<MessagePublisher<M>> {
+        let outgoing = self.outgoing(topic, TypeName::of_message::<M>())?;
+        Ok(MessagePublisher::new(Publisher::new(outgoing, None)?))
+    }
+
+    /// Creates a subscriber to messages of a type with a schema. A publisher of another schema is
+    /// refused ([`MessageSubscriber::refusals`]); one without a schema is connected.
+    ///
+    /// # Errors
+    /// As [`Node::publisher`].
+    pub fn typed_message_subscriber<M: MessageSchema + DeserializeOwned>(
+        &self,
+        topic: &str,
+    ) -> Result<MessageSubscriber<M>> {
+        self.messages(topic, TypeName::of_message::<M>())
+    }
+
     /// Creates a subscriber to messages on a topic.
     ///
     /// # Errors
     /// As [`Node::publisher`].
     pub fn message_subscriber<M: DeserializeOwned>(&self, topic: &str) -> Result<MessageSubscriber<M>> {
-        let subscriber = Subscriber::new(self.incoming(topic, message_type()?, None)?)?;
+        self.messages(topic, message_type()?)
+    }
+
+    fn messages<M: DeserializeOwned>(&self, topic: &str, payload: TypeName) -> Result<MessageSubscriber<M>> {
+        let subscriber = Subscriber::new(self.incoming(topic, payload, None)?)?;
         Ok(MessageSubscriber::new(subscriber.with_dispatch(self.shared.topics.of(topic).dispatch)))
     }
 
@@ -413,7 +462,8 @@ impl Node {
     pub(super) fn outgoing(&self, topic: &str, payload: TypeName) -> Result<Outgoing> {
         self.check_own()?;
         let options = self.shared.topics.of(topic);
-        let rules = SenderOptions::from(&options.link);
+        let any_build = options.allows(&payload);
+        let rules = SenderOptions { any_build, ..SenderOptions::from(&options.link) };
         let mut port = PortBuilder::new(topic, rules, &self.shared.stop);
         let endpoint = port.bind(&options.transport, &payload, rules)?;
         let guard = self.offer(Offer { topic: topic.into(), payload, endpoint });

@@ -127,5 +127,7 @@ impl OfferConsumer for TappedTopic {
 /// Returns the options of a tap.
 fn options(link: LinkOptions, depth: u32) -> LinkOptions {
     let (depth, group) = (depth.clamp(1, LinkOptions::DEPTH_MAX), link.group);
-    LinkOptions { overflow: Overflow::DropOldest, depth, group, ..LinkOptions::default() }
+    // A tap copies bytes: it has no structure that might be another one.
+    let any_build = true;
+    LinkOptions { overflow: Overflow::DropOldest, depth, group, any_build, ..LinkOptions::default() }
 }

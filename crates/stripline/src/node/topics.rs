@@ -11,6 +11,7 @@ use serde::Deserialize;
 use crate::error::{Error, Result};
 use crate::inspect::{self, TopicRules};
 use crate::link::Sampling;
+use crate::packet::payload::TypeName;
 use crate::terms::{Flow, Group, LinkOptions, Overflow, Resequence, Scope, WaitStrategy};
 use crate::transport;
 
@@ -56,10 +57,10 @@ pub struct Topics {
 }
 
 /// The options of one topic. The sending side uses `transport`, `scope`, `deadline-ms`,
-/// `send-timeout-ms`, `buffer`, `wait`, `huge-pages`, `locked`, `group` and `sampling`. Under scope
-/// `none` it also uses `depth` and the watermarks. The receiving side uses `overflow`, `depth`,
-/// `high-watermark`, `low-watermark`, `flow`, `wait`, `locked`, `group`, `dispatch`,
-/// `resequence` and `refusal-is-error`.
+/// `send-timeout-ms`, `buffer`, `wait`, `huge-pages`, `locked`, `group`, `sampling` and
+/// `types-without-layout`. Under scope `none` it also uses `depth` and the watermarks. The
+/// receiving side uses `overflow`, `depth`, `high-watermark`, `low-watermark`, `flow`, `wait`,
+/// `locked`, `group`, `dispatch`, `resequence`, `refusal-is-error` and `types-without-layout`.
 ///
 /// ```
 /// use stripline::link::Sampling;
@@ -68,7 +69,9 @@ pub struct Topics {
 ///
 /// let (transport, link) = ("shm".into(), LinkOptions::default());
 /// let (dispatch, sampling, refusal_is_error) = (Dispatch::Queue, Sampling::Auto, false);
-/// let shm = TopicOptions { transport, link, dispatch, sampling, refusal_is_error };
+/// let types_without_layout = Vec::new();
+/// let shm =
+///     TopicOptions { transport, link, dispatch, sampling, refusal_is_error, types_without_layout };
 /// assert_eq!(*Topics::default().of("any"), shm);
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -85,12 +88,33 @@ pub struct TopicOptions {
     /// Whether a subscriber's next receive reports a sender that cannot be connected as an error.
     /// Either way [`Subscriber::refusals`](super::Subscriber::refusals) returns it.
     pub refusal_is_error: bool,
+    /// The types without a layout that may go to, or come from, a program that is built
+    /// differently.
+    pub types_without_layout: Vec<TypeName>,
 }
 
 impl Default for TopicOptions {
     fn default() -> Self {
-        let (link, dispatch) = (LinkOptions::default(), Dispatch::Queue);
-        Self { transport: "shm".into(), link, dispatch, sampling: Sampling::Auto, refusal_is_error: false }
+        Self {
+            transport: "shm".into(),
+            link: LinkOptions::default(),
+            dispatch: Dispatch::Queue,
+            sampling: Sampling::Auto,
+            refusal_is_error: false,
+            types_without_layout: Vec::new(),
+        }
+    }
+}
+
+impl TopicOptions {
+    /// Returns the link's options for a port of this type.
+    pub(super) fn link_of(&self, payload: &TypeName) -> LinkOptions {
+        LinkOptions { any_build: self.allows(payload), ..self.link }
+    }
+
+    /// Returns whether a type may come from, or go to, a program that is built differently.
+    pub(super) fn allows(&self, payload: &TypeName) -> bool {
+        self.types_without_layout.contains(payload)
     }
 }
 
@@ -132,6 +156,7 @@ struct TopicEntry {
     group: Option<String>,
     sampling: Option<Sampling>,
     refusal_is_error: Option<bool>,
+    types_without_layout: Option<Vec<String>>,
 }
 
 /// `resequence = { window = 4096, skip-after-ms = 1000 }`.
@@ -301,6 +326,7 @@ impl TopicEntry {
             huge_pages: self.huge_pages.unwrap_or(base.link.huge_pages),
             locked: self.locked.unwrap_or(base.link.locked),
             group: own_group.or(base.link.group),
+            any_build: false,
         };
         let transport = self.transport.clone().unwrap_or_else(|| base.transport.clone());
         link.check().map_err(at)?;
@@ -308,7 +334,13 @@ impl TopicEntry {
         let dispatch = self.dispatch.unwrap_or(base.dispatch);
         let sampling = self.sampling.unwrap_or(base.sampling);
         let refusal_is_error = self.refusal_is_error.unwrap_or(base.refusal_is_error);
-        Ok(TopicOptions { transport, link, dispatch, sampling, refusal_is_error })
+        let allowed = |names: &Vec<String>| names.iter().map(|name| TypeName::without_layout(name)).collect();
+        let own_types: Option<Result<Vec<TypeName>, String>> =
+            self.types_without_layout.as_ref().map(allowed);
+        let own_types = own_types.transpose();
+        let own_types = own_types.map_err(|problem| at(format!("types-without-layout: {problem}")))?;
+        let types_without_layout = own_types.unwrap_or_else(|| base.types_without_layout.clone());
+        Ok(TopicOptions { transport, link, dispatch, sampling, refusal_is_error, types_without_layout })
     }
 }
 
@@ -358,6 +390,13 @@ mod tests {
             ("[topic.a]\nsampling = 'some'", "some"),
             ("[topic.a]\nlocked = 1", "boolean"),
             ("[topic.a]\nrefusal-is-error = 'yes'", "boolean"),
+            ("[topic.a]\ntypes-without-layout = 'det'", "types-without-layout"),
+            (
+                "[topic.a]\ntypes-without-layout = ['Det']",
+                "types-without-layout: `Det` is no payload type name",
+            ),
+            ("[default]\ntypes-without-layout = ['f32']", "`f32` has a layout; leave it out"),
+            ("[topic.a]\ntypes-without-layout = ['message/a']", "`message/a` is no type of samples"),
             ("[domain]\ngroup = 'no-such-group'", "no-such-group"),
             ("[domain]\ngruop = 'x'", "gruop"),
             ("[topic.a]\ngroup = 'no-such-group'", "no-such-group"),
@@ -400,6 +439,17 @@ mod tests {
         fn arbitrary_text_ends_and_never_panics(text in "[\\[\\]a-d.='\n0-9]{0,60}|(\\[topic\\.[a-c]\\]\n|depht? = [0-9a]\n){0,9}") {
             let _ = Topics::parse(&text);
         }
+    }
+
+    #[test]
+    fn types_without_a_layout_are_allowed_by_name() {
+        let text = "[default]\ntypes-without-layout = ['det']\n[topic.a]\ndepth = 4\n[topic.b]\ntypes-without-layout = []";
+        let topics = Topics::parse(text).unwrap();
+        let det = TypeName::new("det").unwrap();
+        let allowed = ["a", "b", "c"].map(|topic| topics.of(topic).link_of(&det).any_build);
+        assert_eq!(allowed, [true, false, true]);
+        assert!(!topics.of("a").allows(&TypeName::new("track").unwrap()));
+        assert!(!topics.of("a").allows(&TypeName::parse("det{a:u32}").unwrap()));
     }
 
     #[test]

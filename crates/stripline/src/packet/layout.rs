@@ -441,7 +441,8 @@ impl<'t> Parser<'t> {
     }
 }
 
-/// A text that is no [`Layout`], or fields that cannot be one.
+/// A text that is no [`Layout`] or no [`Schema`](super::schema::Schema), or fields that cannot be
+/// one.
 ///
 /// ```
 /// use stripline::payload::{BadLayout, Layout};
@@ -453,19 +454,25 @@ impl<'t> Parser<'t> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadLayout {
     text: String,
+    /// What it is not.
+    what: &'static str,
     at: Option<usize>,
     problem: String,
 }
 
 impl BadLayout {
     pub(super) fn new(text: &str, at: Option<usize>, problem: String) -> Self {
-        Self { text: text.chars().take(80).collect(), at, problem }
+        Self { text: text.chars().take(80).collect(), what: "layout", at, problem }
+    }
+
+    pub(super) fn of_schema(text: &str, at: usize, problem: String) -> Self {
+        Self { what: "schema", ..Self::new(text, Some(at), problem) }
     }
 }
 
 impl fmt::Display for BadLayout {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "`{}` is no layout: ", self.text.escape_debug())?;
+        write!(f, "`{}` is no {}: ", self.text.escape_debug(), self.what)?;
         self.at.map_or(Ok(()), |at| write!(f, "at byte {at}: "))?;
         f.write_str(&self.problem)
     }

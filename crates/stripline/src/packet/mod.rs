@@ -2,9 +2,11 @@
 
 pub(crate) mod header;
 pub(crate) mod layout;
+pub(crate) mod message;
 pub(crate) mod message_json;
 pub mod payload;
 pub(crate) mod scalar;
+pub(crate) mod schema;
 pub(crate) mod stream_info;
 
 pub(crate) use header::{HEADER_BYTES, Header, Kind, Outline};

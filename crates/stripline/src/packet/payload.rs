@@ -104,8 +104,74 @@ use serde::{Deserialize, Serialize};
 pub use stripline_macros::Sample;
 
 pub use super::layout::{BadLayout, Field, Layout, ScalarPlace};
+pub use super::message::MessageSchema;
 pub use super::message_json::message_json;
 pub use super::scalar::{Number, Numeric, Scalar, ScalarValue};
+#[doc(hidden)]
+pub use super::schema::DerivedSchema;
+pub use super::schema::Schema;
+
+/// Gives a structure or an enum its [schema](Schema): implements [`MessageSchema`].
+///
+/// ```
+/// use serde::{Deserialize, Serialize};
+/// use stripline::payload::MessageSchema;
+///
+/// #[derive(Serialize, Deserialize, stripline::Message)]
+/// struct Point { x: f32, y: f32 }
+///
+/// #[derive(Serialize, Deserialize, stripline::Message)]
+/// #[serde(rename_all = "kebab-case")]
+/// enum Kind { Lost, KeptFor(u32) }
+///
+/// #[derive(Serialize, Deserialize, stripline::Message)]
+/// #[message(name = "radar/detection")]
+/// #[serde(rename_all = "camelCase")]
+/// struct Detection {
+///     range_bin: u32,
+///     #[serde(default, skip_serializing_if = "Option::is_none")]
+///     note: Option<String>,
+///     path: Vec<Point>,
+///     kind: Kind,
+///     #[serde(skip)]
+///     seen: bool,
+/// }
+///
+/// let text = "radar/detection{rangeBin:u32,note?:text?,path:point{x:f32,y:f32}[],\
+///             kind:kind<lost|kept-for(u32)>}";
+/// assert_eq!(Detection::schema().as_str(), text);
+/// ```
+///
+/// The name is that in `#[message(name = "...")]`, or the type's in lower case. Names in the schema
+/// are those that serde writes. A field with `skip` is not in it, and one with
+/// `skip_serializing_if` has a `?` behind its name. The text's grammar and limits are in
+/// `docs/layouts.md`. A type beyond the limits, or one that contains itself, panics when a port of
+/// it is made.
+///
+/// # What has no schema
+/// The compiler reports the place and the remedy. A generic type:
+///
+/// ```compile_fail
+/// #[derive(stripline::Message)]
+/// struct Detection<T> { level: T } // error: a message with a schema cannot be generic
+/// ```
+///
+/// attributes of serde that a schema cannot describe, as `flatten`, `tag`, `untagged`, `with`,
+/// `from`, `into` and `remote`:
+///
+/// ```compile_fail
+/// #[derive(serde::Serialize, stripline::Message)]
+/// #[serde(untagged)] // error: a schema cannot describe serde's `untagged`
+/// enum Level { Db(f32), Raw(u32) }
+/// ```
+///
+/// and a field of a type without a schema:
+///
+/// ```compile_fail
+/// #[derive(stripline::Message)]
+/// struct Detection { at: std::time::Instant } // error: `Instant` has no schema
+/// ```
+pub use stripline_macros::Message;
 
 /// A sample type: fixed size, not empty, plain memory, any bit pattern valid. Ports refuse types
 /// with an alignment over 16 bytes.
@@ -130,7 +196,8 @@ pub use super::scalar::{Number, Numeric, Scalar, ScalarValue};
 /// with the same fields in another order, is refused.
 ///
 /// An implementation by hand has no layout unless [`Sample::layout`] returns one. Of such a type
-/// only the name is compared.
+/// only the name is compared, so that it is refused between programs that are built differently.
+/// `types-without-layout` allows it by name (`docs/layouts.md`).
 pub trait Sample: Pod + Send + Sync {
     /// The name that ports compare, at most [`TypeName::LENGTH_MAX`] of `a-z 0-9 - / .`.
     const TYPE: &'static str;
@@ -228,8 +295,8 @@ pub fn builtin(name: &str) -> Option<(usize, bool)> {
     Scalar::parse(name).map(|scalar| (scalar.size(), scalar.is_complex()))
 }
 
-/// The name of a payload type: 1 to 64 characters of `a-z 0-9 - / .`. With it goes its [`Layout`],
-/// if it has one: two types are equal if both are.
+/// The name of a payload type: 1 to 64 characters of `a-z 0-9 - / .`. With it goes the [`Layout`]
+/// of a sample, or the [`Schema`] of a message, if it has one: two types are equal if both are.
 ///
 /// ```
 /// use stripline::payload::TypeName;
@@ -245,7 +312,7 @@ pub fn builtin(name: &str) -> Option<(usize, bool)> {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct TypeName {
-    /// The name, or the text of the layout, which begins with the name.
+    /// The name; or the text of the layout or the schema, which begins with the name.
     text: String,
     layout: Option<Arc<Layout>>,
 }
@@ -253,6 +320,8 @@ pub struct TypeName {
 impl TypeName {
     /// The longest name, in bytes.
     pub const LENGTH_MAX: usize = 64;
+    /// Each of these ends the name, where a layout or a schema follows.
+    const BRACKETS: [char; 3] = ['{', '(', '<'];
 
     /// Checks a name.
     ///
@@ -270,7 +339,12 @@ impl TypeName {
         Ok(Self { text: name, layout })
     }
 
-    /// Parses a name, or the text of a layout.
+    /// The beginning of every name of a message type.
+    const MESSAGE: &'static str = "message/";
+    /// The name of the messages of a topic without a schema.
+    const ANY_MESSAGE: &'static str = "message/cbor";
+
+    /// Parses a name, or the text of a layout or of a message's schema.
     ///
     /// # Errors
     /// What is wrong with it, and at which byte.
@@ -283,10 +357,40 @@ impl TypeName {
     /// assert!(TypeName::parse("det{range_bin:i32}").is_err());
     /// ```
     pub fn parse(text: &str) -> Result<Self, BadLayout> {
-        match text.contains('{') {
-            true => text.parse::<Layout>().map(Self::from),
-            false => Self::new(text).map_err(|error| BadLayout::new(text, None, error.to_string())),
+        match (text.strip_prefix(Self::MESSAGE), text.contains(Self::BRACKETS)) {
+            (Some(schema), true) => Self::of_schema(&schema.parse()?).ok_or_else(|| {
+                BadLayout::of_schema(schema, 0, "a name must be here, as `detection{`".into())
+            }),
+            (None, true) => text.parse::<Layout>().map(Self::from),
+            (_, false) => Self::new(text).map_err(|error| BadLayout::new(text, None, error.to_string())),
         }
+    }
+
+    /// Returns the message type of a schema with a name.
+    fn of_schema(schema: &Schema) -> Option<Self> {
+        schema.name()?;
+        Some(Self { text: format!("{}{schema}", Self::MESSAGE), layout: None })
+    }
+
+    /// Returns the name of a message type, with its schema. A type without a name of its own, as a
+    /// number or a tuple, is called `cbor`.
+    ///
+    /// # Panics
+    /// If the schema breaks a limit, or the type contains itself: a mistake in the program.
+    ///
+    /// ```
+    /// use stripline::payload::TypeName;
+    ///
+    /// let name = TypeName::of_message::<(String, u32)>();
+    /// assert_eq!(name.full_text(), "message/cbor((text,u32))");
+    /// ```
+    pub fn of_message<M: MessageSchema>() -> Self {
+        let schema = M::schema();
+        let named = Self::of_schema(&schema);
+        named.unwrap_or_else(|| match Self::parse(&format!("{}({schema})", Self::ANY_MESSAGE)) {
+            Ok(name) => name,
+            Err(error) => panic!("{error}"),
+        })
     }
 
     /// Returns the name of a sample type.
@@ -326,12 +430,13 @@ impl TypeName {
         Self::new(format!("message/{name}"))
     }
 
-    /// Returns the name as text, without the layout.
+    /// Returns the name as text, without the layout or the schema.
     pub fn as_str(&self) -> &str {
-        self.text.split('{').next().unwrap_or_default()
+        self.text.split(Self::BRACKETS).next().unwrap_or_default()
     }
 
-    /// Returns what both ends of a link compare: the text of the layout, or the name alone.
+    /// Returns what both ends of a link compare: the text of the layout or the schema, or the name
+    /// alone.
     pub fn full_text(&self) -> &str {
         &self.text
     }
@@ -340,6 +445,61 @@ impl TypeName {
     /// without one.
     pub fn layout(&self) -> Option<&Layout> {
         self.layout.as_deref()
+    }
+
+    /// Returns the schema of a message; `None` of a sample, and of a message without one.
+    ///
+    /// ```
+    /// use stripline::payload::TypeName;
+    ///
+    /// let tune = TypeName::parse("message/tune{hz:f64}")?;
+    /// assert_eq!(tune.as_str(), "message/tune");
+    /// assert_eq!(tune.schema().expect("a schema").as_str(), "tune{hz:f64}");
+    /// assert_eq!(TypeName::parse("message/tune")?.schema(), None);
+    /// # Ok::<(), stripline::payload::BadLayout>(())
+    /// ```
+    pub fn schema(&self) -> Option<Schema> {
+        let text = self.text.strip_prefix(Self::MESSAGE).filter(|_| self.has_schema());
+        text.and_then(|text| text.parse().ok())
+    }
+
+    /// Returns whether it is a name alone: of a sample without a layout, or of a message without a
+    /// schema.
+    ///
+    /// ```
+    /// use stripline::payload::TypeName;
+    ///
+    /// let is_alone = |text| TypeName::parse(text).is_ok_and(|name| name.is_name_alone());
+    /// assert!(is_alone("det") && is_alone("message/tune"));
+    /// assert!(!is_alone("f32") && !is_alone("det{a:u32}") && !is_alone("message/tune{hz:f64}"));
+    /// ```
+    pub fn is_name_alone(&self) -> bool {
+        self.layout.is_none() && !self.has_schema()
+    }
+
+    fn has_schema(&self) -> bool {
+        self.text.starts_with(Self::MESSAGE) && self.text.contains(Self::BRACKETS)
+    }
+
+    /// Returns whether a link may join two ports of these types: they are equal, or one is a
+    /// message type without a schema. Then their names are equal, or that one is `message/cbor`,
+    /// the type of a topic's messages.
+    ///
+    /// ```
+    /// use stripline::payload::TypeName;
+    ///
+    /// let [bare, any, hz, mhz] =
+    ///     ["message/tune", "message/cbor", "message/tune{hz:f64}", "message/tune{mhz:f64}"]
+    ///         .map(|text| TypeName::parse(text).expect("a type"));
+    /// assert!(hz.fits(&hz) && hz.fits(&bare) && bare.fits(&hz) && any.fits(&hz));
+    /// assert!(!hz.fits(&mhz) && !bare.fits(&any));
+    /// ```
+    pub fn fits(&self, other: &Self) -> bool {
+        let is_open = |bare: &Self, with: &Self| {
+            let is_name = bare.text == with.as_str() || bare.text == Self::ANY_MESSAGE;
+            with.has_schema() && is_name
+        };
+        self == other || is_open(self, other) || is_open(other, self)
     }
 }
 
@@ -363,6 +523,29 @@ impl TypeName {
     pub fn is_without_layout(&self) -> bool {
         let marks = ["message/", "stripline/"];
         self.layout.is_none() && !marks.iter().any(|mark| self.text.starts_with(mark))
+    }
+
+    /// Parses the name of a sample type without a layout, as `types-without-layout` takes it.
+    ///
+    /// # Errors
+    /// What is wrong with it, and the remedy: it is no name, has a layout, or is no type of
+    /// samples.
+    ///
+    /// ```
+    /// use stripline::payload::TypeName;
+    ///
+    /// assert_eq!(TypeName::without_layout("det").expect("a name").as_str(), "det");
+    /// assert_eq!(TypeName::without_layout("f32").unwrap_err(), "`f32` has a layout; leave it out");
+    /// ```
+    pub fn without_layout(text: &str) -> Result<Self, String> {
+        let name = Self::new(text).map_err(|BadTypeName(text)| {
+            format!("`{text}` is no payload type name; use 1 to 64 characters of a-z, 0-9, `-`, `/`, `.`")
+        })?;
+        match (name.layout(), name.is_without_layout()) {
+            (Some(_), _) => Err(format!("`{name}` has a layout; leave it out")),
+            (None, false) => Err(format!("`{name}` is no type of samples; leave it out")),
+            (None, true) => Ok(name),
+        }
     }
 
     /// Returns what a refusal prints: the full text, and whether there is no layout.

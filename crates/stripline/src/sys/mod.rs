@@ -3,6 +3,7 @@
 
 pub(crate) mod adaptive_spin;
 pub(crate) mod aligned_buffer;
+pub(crate) mod build;
 pub(crate) mod clock;
 pub(crate) mod credentials;
 pub(crate) mod doorbell;

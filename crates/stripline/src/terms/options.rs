@@ -62,6 +62,10 @@ pub struct LinkOptions {
     pub locked: bool,
     /// A group that may use the link besides its own user. Each side checks the other.
     pub group: Option<Group>,
+    /// Whether samples of a type without a layout may come from a program that is built
+    /// differently. Nothing then proves that the structures are the same.
+    #[serde(default)]
+    pub any_build: bool,
 }
 
 impl LinkOptions {
@@ -139,6 +143,7 @@ impl Default for LinkOptions {
             huge_pages: false,
             locked: false,
             group: None,
+            any_build: false,
         }
     }
 }

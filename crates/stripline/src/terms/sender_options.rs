@@ -28,6 +28,10 @@ pub struct SenderOptions {
     pub locked: bool,
     /// The group that may connect besides the same user.
     pub group: Option<Group>,
+    /// Whether samples of a type without a layout may go to a program that is built differently.
+    /// The allowance of a receiver comes with its hello.
+    #[serde(default)]
+    pub any_build: bool,
 }
 
 impl SenderOptions {
@@ -44,6 +48,7 @@ impl SenderOptions {
             huge_pages: self.huge_pages || other.huge_pages,
             locked: self.locked || other.locked,
             group: self.group.or(other.group),
+            any_build: self.any_build || other.any_build,
         }
     }
 
@@ -65,6 +70,7 @@ impl From<&LinkOptions> for SenderOptions {
             huge_pages: options.huge_pages,
             locked: options.locked,
             group: options.group,
+            any_build: false,
         }
     }
 }

@@ -99,7 +99,7 @@ pub(super) fn check_client<'a>(
     payload: &TypeName,
     acceptor: &mut dyn CallAcceptor,
 ) -> Result<&'a CallHello, String> {
-    hello.check(key, payload)?;
+    hello.check(key, payload, false)?;
     let Some(call) = &hello.call else { return Err("this is a server of calls, and no topic".into()) };
     if hello.overflow != Overflow::Block {
         return Err("replies are not to be dropped: overflow must be `block`".into());

@@ -25,6 +25,7 @@ use crate::sys::memory::PAGE;
 use crate::sys::socket::{Socket, receive_with_fds, send_with_fds};
 use crate::terms::{Flow, Overflow, Watermarks};
 
+use super::build_rule::ReceiverBuild;
 use super::duplex::{CallHello, CallWelcome};
 use super::{ConnectRequest, Endpoint};
 
@@ -57,6 +58,9 @@ pub(crate) struct Hello {
     /// Whether the receiver runs a barrier on all processors before it sleeps.
     #[serde(default)]
     pub membarrier: bool,
+    /// The receiver's build, for a type without a layout.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub build: Option<ReceiverBuild>,
     /// The additional part from a client of calls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub call: Option<CallHello>,
@@ -73,6 +77,7 @@ impl Hello {
             watermarks: Some(request.options.watermarks()),
             flow: request.options.flow,
             membarrier: membarrier::is_used_with(request.options.wait),
+            build: ReceiverBuild::of_port(&request.payload, request.options.any_build),
             call: None,
         }
     }
@@ -98,15 +103,17 @@ impl Hello {
         flow::Sender::new(self.flow, self.checked_watermarks(), ordered, own, Some(own))
     }
 
-    /// Checks it for a port of this type and key. The error is a text for the other side.
-    pub(crate) fn check(&self, key: u64, payload: &TypeName) -> Result<(), String> {
+    /// Checks it for a port of this type and key. `any_build`: whether a type without a layout may
+    /// go to a program that is built differently. The error is a text for the other side.
+    pub(crate) fn check(&self, key: u64, payload: &TypeName, any_build: bool) -> Result<(), String> {
         if self.key != key {
             return Err("the key is wrong: the endpoint belongs to another port".into());
         }
-        if self.payload != *payload {
+        if !self.payload.fits(payload) {
             let (sent, taken) = (payload.text_for_refusals(), self.payload.text_for_refusals());
             return Err(format!("the sending port has type {sent}, not {taken}"));
         }
+        ReceiverBuild::check(self.build, payload, any_build)?;
         if self.connection.len() > Self::CONNECTION_MAX {
             return Err("the connection's name is too long".into());
         }
@@ -330,6 +337,28 @@ mod tests {
         let [hello, welcome, refused]: [serde_json::Value; 3] = [next(), next(), next()];
         assert_eq!(again::<Hello>(&hello), hello);
         assert_eq!([again::<HelloReply>(&welcome), again::<HelloReply>(&refused)], [welcome, refused]);
+    }
+
+    #[test]
+    fn a_build_is_any_or_sixteen_digits() {
+        let hello = |build: &str| {
+            let rest =
+                "\"connection\": \"a -> b\", \"payload\": \"det\", \"overflow\": \"block\", \"depth\": 1";
+            decode::<Hello>(format!("{{\"key\": 1, {rest}, \"build\": {build}}}").as_bytes())
+        };
+        let det = TypeName::new("det").unwrap();
+        assert_eq!(hello("\"any\"").unwrap().check(1, &det, false), Ok(()));
+        for (build, refused) in [("\"0123456789abcdef\"", "built differently"), ("null", "unknown")] {
+            let reason = hello(build).unwrap().check(1, &det, false).unwrap_err();
+            assert!(reason.contains(refused), "{reason}");
+        }
+        for build in
+            ["1", "true", "[]", "{}", "\"\"", "\"0123456789abcde\"", "\"0123456789ABCDEF\"", "\"Any\""]
+        {
+            assert!(hello(build).unwrap_err().contains("does not parse"), "{build}");
+        }
+        let long = format!("\"{}\"", "0".repeat(4000));
+        assert!(hello(&long).unwrap_err().contains("does not parse"));
     }
 
     #[test]

@@ -6,6 +6,7 @@
 mod accept;
 #[cfg(test)]
 mod ack_model;
+mod build_rule;
 pub(crate) mod duplex;
 mod endpoint;
 pub(crate) mod handshake;

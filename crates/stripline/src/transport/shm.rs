@@ -39,10 +39,10 @@ impl Transport for Shm {
 
     fn bind(&self, request: BindRequest) -> Result<AnyOutlet> {
         let (listener, endpoint) = uds::listen("shm", &request)?;
-        let (keys, payload) = (endpoint.keys, request.payload.clone());
+        let (keys, payload, any_build) = (endpoint.keys, request.payload.clone(), request.options.any_build);
         let mut outlet = RingOutlet::new(request, endpoint, Doorbell::between)?;
         let shared = Arc::clone(&outlet.shared);
-        outlet.hold(AcceptThread::start(listener, ShmAcceptor { shared, payload, keys })?);
+        outlet.hold(AcceptThread::start(listener, ShmAcceptor { shared, payload, any_build, keys })?);
         Ok(outlet.into())
     }
 
@@ -198,13 +198,15 @@ impl Acceptor for ShmCallAcceptor {
 struct ShmAcceptor {
     shared: Arc<RingShared>,
     payload: TypeName,
+    /// Whether a type without a layout may go to a program that is built differently.
+    any_build: bool,
     keys: [u64; 2],
 }
 
 impl Acceptor for ShmAcceptor {
     fn accept(&mut self, hello: Hello, socket: &Socket, _: Vec<OwnedFd>) -> Result<Option<u64>, String> {
         let Socket::Unix(stream) = socket else { return Err("shared memory needs a Unix socket".into()) };
-        hello.check(self.keys[0], &self.payload)?;
+        hello.check(self.keys[0], &self.payload, self.any_build)?;
         fail_point!("greet");
         let pid = socket::peer_process(stream);
         let (handles, mut pending) = self.shared.prepare_reader(&hello, pid).map_err(|e| e.to_string())?;

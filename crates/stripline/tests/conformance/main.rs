@@ -7,6 +7,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a panic fails the test")]
 
+mod builds;
 mod dispatch;
 mod flow;
 mod large;
@@ -237,9 +238,13 @@ macro_rules! rules_of {
             trust here: [
                 another_payload_type_is_refused_naming_both,
                 another_layout_of_one_name_is_refused_naming_both,
+                another_schema_of_a_message_is_refused_naming_both,
                 a_refused_connection_is_listed_for_as_long_as_it_is_offered,
                 a_refusal_is_an_error_where_the_topic_wants_it,
                 garbage_at_the_rendezvous_disturbs_no_node,
+            ]
+            builds here: [
+                a_type_without_a_layout_needs_one_build_or_an_allowance,
             ]
             trust_network here: [
                 garbage_at_an_endpoint_disturbs_no_connection,

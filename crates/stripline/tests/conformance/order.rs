@@ -49,9 +49,9 @@ struct Detection {
 /// A type of the program's own without a layout.
 #[derive(Clone, Copy, Debug, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
 #[repr(C)]
-struct Bare {
-    range_bin: u32,
-    level_db: f32,
+pub struct Bare {
+    pub range_bin: u32,
+    pub level_db: f32,
 }
 
 impl Sample for Bare {

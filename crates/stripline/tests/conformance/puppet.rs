@@ -4,7 +4,7 @@
 //! packet it sends contains only its own number, and it checks the same of those that it receives.
 
 use std::io::{BufRead, BufReader};
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
 
 use stripline::node::{Dispatch, Node, Publisher, Subscriber, Topics};
@@ -12,6 +12,7 @@ use stripline::transport::Reach;
 use stripline::{Error, Gap, GapReason, Received};
 
 use crate::dispatch::Gate;
+use crate::order::Bare;
 use crate::support::{
     DEADLINE, abstract_names, await_that, domain, fill, join, meeting_point, refused, take, this_binary,
     topics_text,
@@ -32,7 +33,11 @@ pub struct Puppet {
 impl Puppet {
     /// Starts one in a domain, with the rules of all topics.
     pub fn start(domain: &str, transport: &str, rules: &str) -> Self {
-        let mut command = this_binary();
+        Self::start_from(this_binary(), domain, transport, rules)
+    }
+
+    /// Starts one from that executable.
+    pub fn start_from(mut command: Command, domain: &str, transport: &str, rules: &str) -> Self {
         command.env(DOMAIN, domain).env(TOPICS, topics_text(transport, rules)).stderr(Stdio::piped());
         let (process, errors) = TestProcess::start(&mut command);
         let complaints = Arc::new(Mutex::new(String::new()));
@@ -126,7 +131,7 @@ pub fn play_if_asked() {
     let (Ok(domain), Ok(topics)) = (std::env::var(DOMAIN), std::env::var(TOPICS)) else { return };
     stripline::internal::log_to_stderr();
     let node = Node::join(&domain, Topics::parse(&topics).unwrap()).unwrap();
-    let mut stage = Stage { node, publisher: None, subscriber: None, last: String::new() };
+    let mut stage = Stage { node, publisher: None, bare: None, subscriber: None, last: String::new() };
     // On a line of its own, because the harness has begun one.
     println!("\n{MARK} ready");
     for line in std::io::stdin().lock().lines() {
@@ -144,6 +149,8 @@ pub fn play_if_asked() {
 struct Stage {
     node: Node,
     publisher: Option<Publisher<u64>>,
+    /// A publisher of a type without a layout.
+    bare: Option<Publisher<Bare>>,
     subscriber: Option<Subscriber<u64>>,
     /// The connection of the packet taken last.
     last: String,
@@ -155,6 +162,12 @@ impl Stage {
         let number = || object.parse::<usize>().unwrap();
         match verb {
             "publish" => self.publisher = Some(self.node.publisher(object).unwrap()),
+            "publish-bare" => self.bare = Some(self.node.publisher(object).unwrap()),
+            "send-bare" => {
+                let publisher = self.bare.as_mut().unwrap();
+                assert!(publisher.wait_for_receivers(number(), DEADLINE).unwrap());
+                publisher.send(&[Bare { range_bin: 7, level_db: 0.5 }]).unwrap();
+            }
             "subscribe" => self.subscriber = Some(self.node.subscriber(object).unwrap()),
             // A subscriber of another type than the puppets' packets.
             "mistake" => std::mem::forget(self.node.subscriber::<i16>(object).unwrap()),

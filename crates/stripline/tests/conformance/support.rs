@@ -65,7 +65,11 @@ fn run_apart(test: &str) {
 ///
 /// In an emulator, `STRIPLINE_TEST_RUNNER` names the program that runs it.
 pub fn this_binary() -> Command {
-    let binary = std::env::current_exe().unwrap();
+    binary(&std::env::current_exe().unwrap())
+}
+
+/// Returns a binary, to be started.
+pub fn binary(binary: &Path) -> Command {
     match std::env::var_os("STRIPLINE_TEST_RUNNER") {
         Some(runner) => {
             let mut command = Command::new(runner);

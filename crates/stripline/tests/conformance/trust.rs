@@ -139,6 +139,46 @@ pub fn another_layout_of_one_name_is_refused_naming_both(transport: &'static str
     assert!(matches!(bare.try_receive().unwrap(), Received::Empty));
 }
 
+/// Two messages of one name, as programs built from different sources have them.
+mod messages {
+    use serde::{Deserialize, Serialize};
+
+    #[derive(Debug, PartialEq, Serialize, Deserialize, stripline::Message)]
+    pub struct Tune {
+        pub hz: f64,
+    }
+
+    #[derive(Debug, PartialEq, Serialize, Deserialize, stripline::Message)]
+    #[message(name = "tune")]
+    pub struct Old {
+        pub mhz: f64,
+    }
+}
+
+pub fn another_schema_of_a_message_is_refused_naming_both(transport: &'static str) {
+    let node = node(transport, "");
+    let mut publisher = node.typed_message_publisher::<messages::Tune>("tune").unwrap();
+    let mut old = node.typed_message_subscriber::<messages::Old>("tune").unwrap();
+    let [(_, reason)] = &node.refused_connections()[..] else { panic!("one is refused") };
+    let both = "the sending port has type message/tune{hz:f64}, not message/tune{mhz:f64}";
+    assert!(reason.ends_with(both), "{reason}");
+    // One of the same schema gets the message, as does one without a schema.
+    let mut typed = node.typed_message_subscriber::<messages::Tune>("tune").unwrap();
+    let mut untyped = node.message_subscriber::<messages::Tune>("tune").unwrap();
+    assert!(publisher.wait_for_receivers(2, DEADLINE).unwrap());
+    publisher.send(&messages::Tune { hz: 1090e6 }).unwrap();
+    for subscriber in [&mut typed, &mut untyped] {
+        assert_eq!(subscriber.receive().unwrap().expect("a message").value, messages::Tune { hz: 1090e6 });
+    }
+    assert!(matches!(old.try_receive().unwrap(), Received::Empty));
+    // Without a schema, another structure is an error at the first message.
+    let mut other = node.message_publisher::<messages::Old>("tune").unwrap();
+    assert!(other.wait_for_receivers(3, DEADLINE).unwrap());
+    other.send(&messages::Old { mhz: 1090.0 }).unwrap();
+    let error = typed.receive().map(|message| message.map(|m| m.value)).unwrap_err().to_string();
+    assert!(error.contains("hz"), "{error}");
+}
+
 /// Connects to a Unix name or address.
 pub fn connect(name: &str) -> UnixStream {
     let stream = UnixStream::connect_addr(&unix_socket(name)).unwrap();

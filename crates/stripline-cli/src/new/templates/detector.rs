@@ -7,7 +7,7 @@ use stripline::node::MessagePublisher;
 use stripline::{Input, Result};
 
 /// A rise of the signal above the threshold, as a message.
-#[derive(Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, PartialEq, Serialize, Deserialize, stripline::Message)]
 pub struct Detection {
     /// Number of the sample within its stream.
     pub sample: u64,
@@ -24,7 +24,7 @@ impl Component for Detector {
     fn describe() -> ComponentSpec {
         ComponentSpec::new("detector", "Detects where the signal rises above a threshold.")
             .input("in", PortTypes::of::<f32>(), "samples")
-            .output("out", PortTypes::message("detection"), "detections")
+            .output("out", PortTypes::message_of::<Detection>(), "detections")
             .property(PropertySpec::float("threshold", 0.5, "level to exceed"))
     }
 

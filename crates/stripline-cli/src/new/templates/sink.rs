@@ -14,7 +14,7 @@ impl Component for Sink {
     fn describe() -> ComponentSpec {
         ComponentSpec::new("sink", "Prints detections.").input(
             "in",
-            PortTypes::message("detection"),
+            PortTypes::message_of::<Detection>(),
             "detections",
         )
     }

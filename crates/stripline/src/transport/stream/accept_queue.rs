@@ -86,6 +86,8 @@ pub(super) struct StreamAcceptor {
     pub(super) view: Arc<StreamPortView>,
     pub(super) queue: Arc<AcceptQueue>,
     pub(super) payload: TypeName,
+    /// Whether a type without a layout may go to a program that is built differently.
+    pub(super) any_build: bool,
     pub(super) keys: [u64; 2],
     pub(super) buffer: u32,
     pub(super) wants_acks: bool,
@@ -93,7 +95,7 @@ pub(super) struct StreamAcceptor {
 
 impl Acceptor for StreamAcceptor {
     fn accept(&mut self, hello: Hello, socket: &Socket, _: Vec<OwnedFd>) -> Result<Option<u64>, String> {
-        hello.check(self.keys[0], &self.payload)?;
+        hello.check(self.keys[0], &self.payload, self.any_build)?;
         let resume_from = self.resume_position(&hello.connection);
         let welcome = Welcome::new(self.keys[1], resume_from, self.buffer);
         let answer = HelloReply::Welcome(Welcome { wants_acks: self.wants_acks, ..welcome });

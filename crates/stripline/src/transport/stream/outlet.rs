@@ -68,6 +68,7 @@ impl StreamOutlet {
             view: Arc::clone(&outlet.view),
             queue: Arc::clone(&outlet.accept_queue),
             payload,
+            any_build: options.any_build,
             keys,
             buffer: options.buffer,
             wants_acks: options.scope > Scope::Transport,

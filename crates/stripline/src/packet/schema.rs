@@ -1,0 +1,585 @@
+//! The schema of a message, and its text, as `detection{range_bin:u32,note:text?}`.
+//!
+//! `docs/layouts.md` has the grammar. A [`Schema`] cannot be invalid: it is a text that the parser
+//! has accepted. Two schemas are equal if their texts are.
+
+use std::cell::Cell;
+use std::fmt;
+use std::str::FromStr;
+
+use super::layout::BadLayout;
+use super::payload::TypeName;
+
+/// The structure of a message, as serde and CBOR carry it.
+///
+/// ```
+/// use stripline::payload::Schema;
+///
+/// let schema: Schema = "detection{range_bin:u32,note:text?,kind:kind<lost|kept(u32)>}".parse()?;
+/// assert_eq!(schema.name(), Some("detection"));
+/// let error = "detection{range_bin:i32}".parse::<Schema>().unwrap_err();
+/// assert!(error.to_string().contains("at byte 20: `i32` is no built-in kind"));
+/// # Ok::<(), stripline::payload::BadLayout>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Schema(String);
+
+impl Schema {
+    /// The longest text, in bytes.
+    pub const TEXT_MAX: usize = 2048;
+    /// The most fields, values and variants, those of nested structures included.
+    pub const FIELDS_MAX: usize = 256;
+    /// The most brackets within each other.
+    pub const NESTING_MAX: usize = 8;
+    /// The longest name of a structure, so that `message/` fits before it.
+    pub const NAME_MAX: usize = TypeName::LENGTH_MAX - "message/".len();
+    /// The built-in kinds, which are no names.
+    const BUILT_IN: [&'static str; 15] = [
+        "u8", "u16", "u32", "u64", "s8", "s16", "s32", "s64", "f32", "f64", "bool", "text", "bytes", "null",
+        "any",
+    ];
+
+    /// Returns the name of a structure or an enum. `None` for all other kinds.
+    ///
+    /// ```
+    /// use stripline::payload::Schema;
+    ///
+    /// let name = |text: &str| text.parse::<Schema>().expect("a schema").name().map(String::from);
+    /// assert_eq!(name("state<idle|running(u32)>").as_deref(), Some("state"));
+    /// assert_eq!((name("state{}[]"), name("u32"), name("(u32,text)")), (None, None, None));
+    /// ```
+    pub fn name(&self) -> Option<&str> {
+        let end = self.0.find(['{', '(', '<']).filter(|end| *end > 0)?;
+        let is_whole = self.0.ends_with(['}', ')', '>']);
+        is_whole.then(|| &self.0[..end])
+    }
+
+    /// Returns its text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Returns the schema of any value: nothing of it is compared.
+    ///
+    /// ```
+    /// assert_eq!(stripline::payload::Schema::any().as_str(), "any");
+    /// ```
+    pub fn any() -> Self {
+        Self("any".into())
+    }
+
+    /// Returns the schema of a value that may be missing. A value that may be missing twice is the
+    /// same in CBOR.
+    ///
+    /// ```
+    /// let note = stripline::payload::Schema::any().optional();
+    /// assert_eq!((note.as_str(), note.clone().optional().as_str()), ("any?", "any?"));
+    /// ```
+    #[must_use]
+    pub fn optional(self) -> Self {
+        if self.0.ends_with('?') { self } else { Self(self.0 + "?") }
+    }
+
+    /// Returns the schema of a built-in kind.
+    pub(super) fn built_in(name: &'static str) -> Self {
+        Self::checked(name.into())
+    }
+
+    /// Returns the schema of a list of such values, of a fixed length or of any.
+    pub(super) fn list(self, length: Option<usize>) -> Self {
+        let length = length.map(|length| length.to_string()).unwrap_or_default();
+        Self::checked(format!("{self}[{length}]"))
+    }
+
+    /// Returns the schema of a map.
+    pub(super) fn map(key: &Self, value: &Self) -> Self {
+        Self::checked(format!("{{{key}:{value}}}"))
+    }
+
+    /// Returns the schema of values of different kinds, in a list.
+    pub(super) fn tuple(values: &[Self]) -> Self {
+        let texts: Vec<&str> = values.iter().map(Self::as_str).collect();
+        Self::checked(format!("({})", texts.join(",")))
+    }
+
+    /// Returns the schema with that text.
+    ///
+    /// # Panics
+    /// If it breaks a limit: a mistake in the program.
+    fn checked(text: String) -> Self {
+        match text.parse() {
+            Ok(schema) => schema,
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+impl fmt::Display for Schema {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl FromStr for Schema {
+    type Err = BadLayout;
+
+    fn from_str(text: &str) -> Result<Self, BadLayout> {
+        let mut parser = SchemaParser { text, at: 0, depth: 0, fields: 0 };
+        let parsed = match text.len() > Self::TEXT_MAX {
+            true => Err(format!("it is longer than {} bytes", Self::TEXT_MAX)),
+            false => parser.value().and_then(|()| parser.end()),
+        };
+        parsed.map(|()| Self(text.into())).map_err(|problem| BadLayout::of_schema(text, parser.at, problem))
+    }
+}
+
+/// A function that returns the schema of a type.
+#[doc(hidden)]
+pub type MakeSchema = fn() -> Schema;
+
+/// A structure or an enum, for code that `#[derive(stripline::Message)]` makes.
+#[doc(hidden)]
+pub enum DerivedSchema<'s> {
+    /// A variant without values.
+    Unit,
+    Values(&'s [MakeSchema]),
+    /// Each with its name; of a field that may be left out, with `?` behind it.
+    Fields(&'s [(&'s str, MakeSchema)]),
+    Variants(&'s [(&'s str, DerivedSchema<'s>)]),
+}
+
+impl DerivedSchema<'_> {
+    /// Returns the schema with that name.
+    ///
+    /// # Panics
+    /// If it contains itself or breaks a limit: a mistake in the program.
+    pub fn named(&self, name: &str) -> Schema {
+        let depth = Depth::enter();
+        assert!(
+            depth.0 < Schema::NESTING_MAX,
+            "the message type `{name}` contains itself, or is nested more than {} deep: implement \
+             stripline::payload::MessageSchema by hand, with Schema::any() where it goes on",
+            Schema::NESTING_MAX
+        );
+        Schema::checked(format!("{name}{}", self.text()))
+    }
+
+    fn text(&self) -> String {
+        match self {
+            Self::Unit => String::new(),
+            Self::Values(values) => format!("({})", joined(values.iter().map(|of| of().0), ",")),
+            Self::Fields(fields) => {
+                format!("{{{}}}", joined(fields.iter().map(|(name, of)| format!("{name}:{}", of())), ","))
+            }
+            Self::Variants(variants) => {
+                let texts = variants.iter().map(|(name, body)| format!("{name}{}", body.text()));
+                format!("<{}>", joined(texts, "|"))
+            }
+        }
+    }
+}
+
+thread_local!(static DEPTH: Cell<usize> = const { Cell::new(0) });
+
+/// A count of the schemas within each other that this thread is making.
+struct Depth(usize);
+
+impl Depth {
+    fn enter() -> Self {
+        let depth = DEPTH.get();
+        DEPTH.set(depth + 1);
+        Self(depth)
+    }
+}
+
+impl Drop for Depth {
+    fn drop(&mut self) {
+        DEPTH.set(self.0);
+    }
+}
+
+fn joined(texts: impl Iterator<Item = String>, between: &str) -> String {
+    texts.collect::<Vec<_>>().join(between)
+}
+
+/// A text, and how far it is parsed.
+struct SchemaParser<'t> {
+    text: &'t str,
+    at: usize,
+    depth: usize,
+    fields: usize,
+}
+
+impl<'t> SchemaParser<'t> {
+    fn value(&mut self) -> Result<(), String> {
+        self.item()?;
+        let mut is_optional = false;
+        loop {
+            match self.peek() {
+                Some(b'?') if is_optional => return Err("`?` stands once".into()),
+                Some(b'?') => {
+                    self.at += 1;
+                    is_optional = true;
+                }
+                Some(b'[') => {
+                    self.length()?;
+                    is_optional = false;
+                }
+                _ => return Ok(()),
+            }
+        }
+    }
+
+    fn item(&mut self) -> Result<(), String> {
+        let start = self.at;
+        let name = self.word(|b| matches!(b, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'/' | b'.'));
+        let is_built_in = Schema::BUILT_IN.contains(&name);
+        match self.peek() {
+            Some(b'{' | b'(' | b'<') if is_built_in || name.len() > Schema::NAME_MAX => {
+                self.at = start;
+                Err(match is_built_in {
+                    true => format!("`{name}` is a built-in kind, and no name"),
+                    false => format!("a name has at most {} characters", Schema::NAME_MAX),
+                })
+            }
+            Some(b'{') if name.is_empty() => self.nested(Self::map),
+            Some(b'{') => self.nested(Self::fields),
+            Some(b'(') => self.nested(|parser| parser.values(!name.is_empty())),
+            Some(b'<') if !name.is_empty() => self.nested(Self::variants),
+            _ if is_built_in => Ok(()),
+            _ => {
+                self.at = start;
+                Err(match name {
+                    "" => "a value must be here, as `u32`".into(),
+                    name => format!("`{name}` is no built-in kind, and has no brackets"),
+                })
+            }
+        }
+    }
+
+    /// Parses the inside of brackets.
+    fn nested(&mut self, inside: impl FnOnce(&mut Self) -> Result<(), String>) -> Result<(), String> {
+        if self.depth == Schema::NESTING_MAX {
+            return Err(format!("it is nested more than {} deep", Schema::NESTING_MAX));
+        }
+        self.depth += 1;
+        self.at += 1;
+        inside(self)?;
+        self.depth -= 1;
+        Ok(())
+    }
+
+    fn map(&mut self) -> Result<(), String> {
+        self.count()?;
+        self.value()?;
+        self.expect(b':')?;
+        self.count()?;
+        self.value()?;
+        self.expect(b'}')
+    }
+
+    fn fields(&mut self) -> Result<(), String> {
+        let mut names = Vec::new();
+        if self.peek() == Some(b'}') {
+            return self.expect(b'}');
+        }
+        loop {
+            let what = "a field must be here, as `level_db:f32`";
+            self.member(&mut names, what)?;
+            if self.peek() == Some(b'?') {
+                self.at += 1;
+            }
+            if self.peek() != Some(b':') {
+                return Err(what.into());
+            }
+            self.at += 1;
+            self.value()?;
+            if !self.goes_on(b',', b'}')? {
+                return Ok(());
+            }
+        }
+    }
+
+    fn values(&mut self, may_be_empty: bool) -> Result<(), String> {
+        if may_be_empty && self.peek() == Some(b')') {
+            return self.expect(b')');
+        }
+        loop {
+            self.count()?;
+            self.value()?;
+            if !self.goes_on(b',', b')')? {
+                return Ok(());
+            }
+        }
+    }
+
+    fn variants(&mut self) -> Result<(), String> {
+        let mut names = Vec::new();
+        loop {
+            self.member(&mut names, "a variant must be here, as `kept(u32)`")?;
+            match self.peek() {
+                Some(b'(') => self.nested(|parser| parser.values(false))?,
+                Some(b'{') => self.nested(Self::fields)?,
+                _ => {}
+            }
+            if !self.goes_on(b'|', b'>')? {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Parses the name of a field or a variant.
+    fn member(&mut self, names: &mut Vec<&'t str>, what: &str) -> Result<(), String> {
+        let start = self.at;
+        let name = self.word(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-'));
+        let first_fits = name.bytes().next().is_some_and(|b| b.is_ascii_alphabetic() || b == b'_');
+        let problem = match () {
+            () if !first_fits => Some(what.to_string()),
+            () if name.len() > TypeName::LENGTH_MAX => {
+                Some(format!("a name has at most {} characters", TypeName::LENGTH_MAX))
+            }
+            () if names.contains(&name) => Some(format!("two have the name `{name}`")),
+            () => None,
+        };
+        if let Some(problem) = problem {
+            self.at = start;
+            return Err(problem);
+        }
+        names.push(name);
+        self.count()
+    }
+
+    fn length(&mut self) -> Result<(), String> {
+        self.at += 1;
+        let start = self.at;
+        let digits = self.word(|b| b.is_ascii_digit());
+        let fits = digits.is_empty() || (!digits.starts_with('0') && digits.parse::<u32>().is_ok());
+        if !fits || self.peek() != Some(b']') {
+            self.at = start;
+            return Err("`]` or a length must be here, as `[16]`, without zeros before it".into());
+        }
+        self.expect(b']')
+    }
+
+    fn count(&mut self) -> Result<(), String> {
+        self.fields += 1;
+        match self.fields > Schema::FIELDS_MAX {
+            true => Err(format!("it has more than {} fields", Schema::FIELDS_MAX)),
+            false => Ok(()),
+        }
+    }
+
+    /// Takes the byte between two parts, or the one behind the last. Returns whether another
+    /// follows.
+    fn goes_on(&mut self, between: u8, last: u8) -> Result<bool, String> {
+        match self.peek() {
+            Some(byte) if byte == between || byte == last => {
+                self.at += 1;
+                Ok(byte == between)
+            }
+            _ => Err(format!("`{}` or `{}` must be here", between as char, last as char)),
+        }
+    }
+
+    fn expect(&mut self, byte: u8) -> Result<(), String> {
+        if self.peek() != Some(byte) {
+            return Err(format!("`{}` must be here", byte as char));
+        }
+        self.at += 1;
+        Ok(())
+    }
+
+    fn end(&self) -> Result<(), String> {
+        if self.at == self.text.len() { Ok(()) } else { Err("nothing may follow the schema".into()) }
+    }
+
+    fn peek(&self) -> Option<u8> {
+        self.text.as_bytes().get(self.at).copied()
+    }
+
+    /// Takes the bytes that fit, all of them ASCII.
+    fn word(&mut self, fits: impl Fn(u8) -> bool) -> &'t str {
+        let start = self.at;
+        while self.peek().is_some_and(&fits) {
+            self.at += 1;
+        }
+        &self.text[start..self.at]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::packet::payload::MessageSchema;
+
+    fn refused(text: &str) -> String {
+        text.parse::<Schema>().unwrap_err().to_string()
+    }
+
+    #[test]
+    fn built_in_types_have_the_texts_of_their_cbor() {
+        use std::collections::{BTreeMap, HashMap};
+        for (schema, text) in [
+            (<(u8, i16, f32)>::schema(), "(u8,s16,f32)"),
+            (<(char,)>::schema(), "(text)"),
+            (<Vec<Option<String>>>::schema(), "text?[]"),
+            (<Option<Option<bool>>>::schema(), "bool?"),
+            (<Option<Vec<Box<u64>>>>::schema(), "u64[]?"),
+            (<[[f64; 2]; 3]>::schema(), "f64[2][3]"),
+            (<BTreeMap<String, usize>>::schema(), "{text:u64}"),
+            (<HashMap<isize, ()>>::schema(), "{s64:null}"),
+        ] {
+            assert_eq!(schema.as_str(), text);
+        }
+    }
+
+    /// Checks the table of parts against the CBOR that serde makes.
+    #[test]
+    fn each_part_has_the_cbor_that_the_document_describes() {
+        use serde::Serialize;
+        use serde_json::json;
+
+        #[derive(Serialize)]
+        struct Ping;
+        #[derive(Serialize)]
+        struct Level(f32);
+        #[derive(Serialize)]
+        struct Pair(u8, bool);
+        #[derive(Serialize)]
+        #[serde(rename_all = "kebab-case")]
+        enum State {
+            Idle,
+            BusyFor(u32),
+            Between(u8, char),
+            At { x: Option<f32> },
+        }
+        #[derive(Serialize)]
+        struct Tune {
+            hz: f64,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            gain: Option<f32>,
+        }
+        fn json_of(message: &impl Serialize) -> serde_json::Value {
+            let mut bytes = Vec::new();
+            ciborium::into_writer(message, &mut bytes).unwrap();
+            crate::packet::payload::message_json(&bytes).unwrap()
+        }
+        assert_eq!(json_of(&(Ping, Level(1.5), Pair(1, true))), json!([null, 1.5, [1, true]]));
+        let states = [State::Idle, State::BusyFor(3), State::Between(1, 'a'), State::At { x: None }];
+        let texts = json!(["idle", {"busy-for": 3}, {"between": [1, "a"]}, {"at": {"x": null}}]);
+        assert_eq!(json_of(&states), texts);
+        assert_eq!(json_of(&Tune { hz: 1.0, gain: None }), json!({"hz": 1.0}));
+        assert_eq!(json_of(&Tune { hz: 1.0, gain: Some(2.0) }), json!({"hz": 1.0, "gain": 2.0}));
+        let map = std::collections::BTreeMap::from([("a", ())]);
+        assert_eq!(json_of(&(map, Some([1, 2]), [(1u8,)])), json!([{"a": null}, [1, 2], [[1]]]));
+    }
+
+    #[test]
+    fn limits_are_kept() {
+        let fields = |count: usize| {
+            let fields: Vec<String> = (0..count).map(|n| format!("f{n}:u8")).collect();
+            format!("a{{{}}}", fields.join(","))
+        };
+        let nested = |depth: usize| format!("{}u8{}", "a(".repeat(depth), ")".repeat(depth));
+        assert!(fields(200).parse::<Schema>().is_ok());
+        assert!(refused(&fields(400)).contains("longer than 2048 bytes"));
+        assert!(refused(&format!("({}u8)", "u8,".repeat(256))).contains("more than 256 fields"));
+        assert!(nested(Schema::NESTING_MAX).parse::<Schema>().is_ok());
+        assert!(refused(&nested(Schema::NESTING_MAX + 1)).contains("nested more than 8 deep"));
+        assert!(refused(&"(".repeat(2000)).contains("nested more than 8 deep"));
+        let name = "x".repeat(Schema::NAME_MAX);
+        assert!(format!("{name}()").parse::<Schema>().is_ok());
+        assert!(refused(&format!("{name}x()")).contains("at most 56 characters"));
+        assert!(refused(&format!("a{{{}:u8}}", "x".repeat(65))).contains("at most 64 characters"));
+    }
+
+    #[test]
+    fn a_type_that_contains_itself_is_a_mistake_in_the_program() {
+        struct List;
+        impl MessageSchema for List {
+            fn schema() -> Schema {
+                DerivedSchema::Fields(&[("next", <Option<Box<List>>>::schema)]).named("list")
+            }
+        }
+        for _ in 0..2 {
+            let panic = std::panic::catch_unwind(List::schema).unwrap_err();
+            let words = panic.downcast_ref::<String>().unwrap();
+            assert!(words.contains("`list` contains itself") && words.contains("Schema::any()"), "{words}");
+        }
+    }
+
+    #[test]
+    fn docs_match_the_code() {
+        let document = include_str!("../../../../docs/layouts.md");
+        let rows = |heading: &str| -> Vec<[String; 2]> {
+            let table = document.split(heading).nth(1).unwrap().trim_start();
+            let rows = table.lines().take_while(|line| line.starts_with('|')).skip(1);
+            let cell = |text: &str| text.trim_matches(['|', ' ']).trim_matches('`').replace("\\|", "|");
+            rows.map(|row| row.split_once(" | ").unwrap()).map(|(a, b)| [cell(a), cell(b)]).collect()
+        };
+        let valid = rows("| schema | of |\n");
+        assert!(valid.len() >= 8);
+        for [text, _] in valid {
+            assert_eq!(text.parse::<Schema>().unwrap().to_string(), text);
+        }
+        let invalid = rows("| schema | refused: |\n");
+        assert!(invalid.len() >= 8);
+        for [text, words] in invalid {
+            assert!(refused(&text).contains(&words), "{text}: {}", refused(&text));
+        }
+        for limit in [
+            ("bytes of a schema", Schema::TEXT_MAX),
+            ("fields, values and variants, those of nested structures included", Schema::FIELDS_MAX),
+            ("brackets within each other", Schema::NESTING_MAX),
+            ("characters of a structure's name", Schema::NAME_MAX),
+        ] {
+            assert!(document.contains(&format!("| {} | {} |", limit.0, limit.1)), "{limit:?}");
+        }
+    }
+
+    fn schemas() -> impl Strategy<Value = String> {
+        let leaf = proptest::sample::select(&Schema::BUILT_IN[..]).prop_map(String::from);
+        leaf.prop_recursive(4, 32, 3, |inner| {
+            let some = proptest::collection::vec(inner.clone(), 1..4);
+            prop_oneof![
+                inner.clone().prop_map(|of| format!("{of}[]")),
+                inner.clone().prop_map(|of| format!("{of}[3]")),
+                inner.clone().prop_map(|of| format!("{}?", of.trim_end_matches('?'))),
+                (inner.clone(), inner).prop_map(|(key, value)| format!("{{{key}:{value}}}")),
+                some.clone().prop_map(|values| format!("({})", values.join(","))),
+                some.clone().prop_map(|values| {
+                    let fields = values.iter().enumerate().map(|(n, of)| format!("f{n}?:{of}"));
+                    format!("a{{{}}}", fields.collect::<Vec<_>>().join(","))
+                }),
+                some.prop_map(|values| {
+                    let variants = values.iter().enumerate().map(|(n, of)| format!("V-{n}({of})|W{n}"));
+                    format!("a/b<{}>", variants.collect::<Vec<_>>().join("|"))
+                }),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn what_the_grammar_makes_parses_and_prints_the_same(text in schemas()) {
+            let schema = text.parse::<Schema>();
+            if text.len() <= Schema::TEXT_MAX {
+                prop_assert_eq!(schema.unwrap().to_string(), text.clone());
+                let full = format!("message/x({text})");
+                if let Ok(name) = TypeName::parse(&full) {
+                    prop_assert_eq!(name.as_str(), "message/x");
+                    prop_assert_eq!(name.full_text(), full);
+                }
+            }
+        }
+
+        #[test]
+        fn arbitrary_texts_never_panic(text in "[a-z0-9{}()<>|:,?\\[\\]]{0,60}") {
+            if let Ok(schema) = text.parse::<Schema>() {
+                prop_assert_eq!(schema.to_string(), text);
+            }
+        }
+    }
+}
