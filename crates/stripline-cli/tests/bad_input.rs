@@ -137,6 +137,24 @@ fn waveforms_that_do_not_fit_together() {
 }
 
 #[test]
+fn an_executable_that_is_missing_is_reported_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut text = String::new();
+    for name in ["first", "second", "third"] {
+        text +=
+            &format!("[component.{name}]\nexec = \"blocks\"\ntype = \"{name}\"\nplacement = \"thread\"\n");
+    }
+    let path = waveform(folder.path(), &text);
+    for more in [&[][..], &["--placement", "threads"]] {
+        let refused = run(&[&["check", path.to_str().unwrap()], more].concat());
+        refused.says(
+            2,
+            &["there is no executable `blocks`", "waveform.toml:2:8", "1 error; nothing was started"],
+        );
+    }
+}
+
+#[test]
 fn executables_that_are_no_components() {
     let folder = tempfile::tempdir().unwrap();
     let described = common::run_gain_description();

@@ -71,11 +71,12 @@ pub(super) fn check<'c>(
             found.error(Code::PlacementUnfit, &placement.place, message, remedy);
         }
     }
+    let mut reported = BTreeSet::new();
     let check = |draft: ComponentDraft| {
         let executable = draft.executable.as_ref().map(|at| folder.join(&at.value));
         let mut checker =
             ComponentChecker { draft: &draft, executable: executable.as_deref(), options, catalog, found };
-        let spec = checker.spec(&described);
+        let spec = checker.spec(&described, &mut reported);
         checker.unknown_keys(spec.as_deref());
         let placement = checker.placement(may_be_thread(&draft, folder, &described));
         let restart = checker.restart(placement);
@@ -127,11 +128,11 @@ fn describe_all(drafts: &[ComponentDraft], catalog: &Catalog, folder: &Path) -> 
 }
 
 /// Returns whether a component may be a thread: a stock component, or one of an executable with
-/// components that share a process. One that cannot be asked has been reported.
+/// components that share a process. One without a description has been reported.
 fn may_be_thread(draft: &ComponentDraft, folder: &Path, described: &Described) -> bool {
     let path = draft.executable.as_ref().map(|at| folder.join(&at.value));
     let specs = path.and_then(|path| described.get(&path)?.as_ref().ok());
-    draft.executable.is_none() || specs.is_some_and(|specs| specs.shares_process)
+    specs.is_none_or(|specs| specs.shares_process)
 }
 
 /// Returns the numbers of the processors that are online; `None` where they cannot be determined.
@@ -165,7 +166,12 @@ struct ComponentChecker<'d, 'c> {
 }
 
 impl<'c> ComponentChecker<'_, 'c> {
-    fn spec(&mut self, described: &Described) -> Option<Cow<'c, ComponentSpec>> {
+    /// Returns its specification. An executable without one is reported with its first component.
+    fn spec(
+        &mut self,
+        described: &Described,
+        reported: &mut BTreeSet<PathBuf>,
+    ) -> Option<Cow<'c, ComponentSpec>> {
         let (draft, catalog) = (self.draft, self.catalog);
         match (&draft.stock, &draft.executable) {
             (None, None) if draft.has_program => None,
@@ -219,6 +225,7 @@ impl<'c> ComponentChecker<'_, 'c> {
                     None
                 }
                 Ok(described) => described.specs.first().map(|spec| Cow::Owned(spec.clone())),
+                Err(_) if !reported.insert(self.executable?.to_path_buf()) => None,
                 Err(error) => {
                     let bad_spec = matches!(error, DescribeError::BadSpec(..));
                     let code = if bad_spec { Code::BadSpec } else { Code::Describe };
