@@ -203,18 +203,14 @@ fn sockets(settings: &Settings, transport: &str, size: usize) -> Vec<Case> {
     // packets.
     let case = |subject| stream(subject, transport, Wait::Block, size);
     cases.extend([case(bare(transport)), case(Subject::Stripline)]);
-    if cfg!(feature = "peers") && transport == "uds" {
-        cases.push(latency(Subject::Zeromq, "uds", Wait::Block, size));
-    }
     cases
 }
 
-/// Returns the streams that a thread of their own carries.
+/// Returns the cases where a thread of its own carries the packets.
 fn queued(transport: &str, size: usize) -> Vec<Case> {
-    let case = |subject| stream(subject, transport, Wait::Block, size);
-    let mut cases = vec![atomics(), case(Subject::Queued)];
+    let mut cases = vec![atomics(), stream(Subject::Queued, transport, Wait::Block, size)];
     if cfg!(feature = "peers") && transport == "uds" {
-        cases.push(case(Subject::Zeromq));
+        cases.extend([stream, latency].map(|new| new(Subject::Zeromq, transport, Wait::Block, size)));
     }
     cases
 }
