@@ -54,7 +54,10 @@ pub(crate) fn record(arguments: &RecordArguments) -> Exit {
     complain!("recording {} to {}; Ctrl-C ends it", names.join(", "), arguments.to.display());
     for one in recordings.iter().filter(|one| arguments.sigmf && !one.file.is_sigmf()) {
         let (name, payload) = (printable(&one.source.name, super::TEXT_MAX), &one.source.payload);
-        complain!("note: {name} has {payload}, which does not fit into SigMF: a recording with everything");
+        complain!(
+            "note: {name} has {payload}, which does not fit into SigMF; it is written to {}",
+            one.path.display()
+        );
     }
     let end = arguments.duration.map(|seconds| Instant::now() + Duration::from_secs_f64(seconds));
     let results: Vec<Summary> = std::thread::scope(|scope| {

@@ -56,7 +56,7 @@ impl Component for FftComponent {
                 1,
                 1,
                 FFT_AVERAGE_MAX as i64,
-                "spectra in a row, as their mean power; f32 only",
+                "spectra in a row, as their mean power; f32 only. A rest at the end is left out",
             ))
             .validated(can_be_made::<Self>)
     }

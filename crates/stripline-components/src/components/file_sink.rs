@@ -132,8 +132,8 @@ impl Recording {
     ) -> Result<()> {
         let mut tracker = StreamTracker::default();
         while let Some(packet) = input.receive()? {
-            let is_new = tracker.packet(&packet) == Continuity::NewStream;
-            self.write(&packet, is_new, &write).map_err(Error::failed)?;
+            let begins_segment = tracker.packet(&packet) != Continuity::Next;
+            self.write(&packet, begins_segment, &write).map_err(Error::failed)?;
         }
         Ok(())
     }
@@ -141,16 +141,19 @@ impl Recording {
     fn write<T: Sample + Pod>(
         &mut self,
         packet: &Packet<'_, T>,
-        is_new: bool,
+        begins_segment: bool,
         write: impl Fn(&mut IqFileWriter, &[T]) -> Result<(), FormatError>,
     ) -> Result<(), FormatError> {
         let writer = match &mut self.writer {
             Some(writer) => writer,
             None => self.writer.insert(create(&self.path, self.format, packet.stream())?),
         };
-        if is_new {
-            let frequency_hz = packet.stream().center_frequency_hz;
-            writer.begin_capture(SigMfCapture { frequency_hz, ..Default::default() })?;
+        if begins_segment {
+            writer.begin_capture(SigMfCapture {
+                global_index: Some(packet.sample_index()),
+                frequency_hz: packet.stream().center_frequency_hz,
+                ..Default::default()
+            })?;
         }
         write(writer, packet)
     }

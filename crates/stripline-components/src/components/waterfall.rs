@@ -118,6 +118,11 @@ impl Component for WaterfallSink {
         let received = drawing.receive(input, self.every, &mut terminal);
         // Also when the waveform is stopped: the user wants the picture up to then.
         let finished = match (&self.path, &received) {
+            (Some(path), Ok(()) | Err(Error::Stopped)) if drawing.waterfall.is_empty() => {
+                let _ =
+                    writeln!(std::io::stderr(), "warning: no row arrived: {} is not written", path.display());
+                Ok(())
+            }
             (Some(path), Ok(()) | Err(Error::Stopped)) => {
                 let written = drawing.waterfall.write_png(path, &drawing.stream, self.range);
                 written.map_err(Error::failed).inspect(|()| {

@@ -131,7 +131,7 @@ pub enum FormatError {
         name: String,
     },
     /// Neither the caller nor the file's name gives the sample format.
-    #[error("{path}: the sample format is unknown: set it to one of {}", SampleFormat::names(), path = .path.display())]
+    #[error("{path}: the sample format is unknown: set the property `format` to one of {}", SampleFormat::names(), path = .path.display())]
     NoSampleFormat {
         /// The file.
         path: PathBuf,

@@ -135,6 +135,11 @@ impl Waterfall {
         written.map_err(|source| FormatError::open(path, "write", source))
     }
 
+    /// Returns whether it has no row yet.
+    pub fn is_empty(&self) -> bool {
+        self.cells.is_empty()
+    }
+
     fn merge_lines(&mut self) {
         self.rows_per_line = self.rows_per_line.saturating_mul(2);
         let merged: Vec<f32> = self

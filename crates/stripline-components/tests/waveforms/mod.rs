@@ -204,7 +204,8 @@ fn sigmf_metadata_travel_with_the_samples() {
     let meta = reader.sigmf().unwrap();
     assert_eq!((meta.format, meta.sample_rate_hz), (SampleFormat::Cs16, Some(2.4e6)));
     assert_eq!(meta.captures.len(), 1);
-    assert_eq!(meta.captures[0].frequency_hz, Some(433.92e6));
+    let first = &meta.captures[0];
+    assert_eq!((first.frequency_hz, first.global_index), (Some(433.92e6), Some(0)));
 }
 
 fn write_cf32(path: &Path, samples: impl Iterator<Item = Complex<f32>>) {

@@ -403,6 +403,11 @@ pub fn the_spectrum_waveform_draws_its_station() {
     let mean = |from: usize| (from..from + 50).map(|x| brightness(x, 100)).sum::<u32>() / 50;
     let (middle, edge) = (mean(72 + 487), mean(72 + 20));
     assert!(middle > edge + 50, "{middle} in the middle, {edge} at the edge");
+    // Without a row there is no picture.
+    let path = format!("waterfall.path={}", bench.path("none.png").display());
+    let job = bench.file("spectrum.toml").set("station.rate=0").set("waterfall.terminal=false");
+    job.set("spectra.average=4096").set("station.duration_s=0.1").set(&path).run().ended();
+    assert!(!bench.path("none.png").exists());
     let plain = r#"
         [component]
         tone = { type = "signal-generator", properties = { output = "f32" } }
