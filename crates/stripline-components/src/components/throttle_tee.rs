@@ -37,29 +37,45 @@ impl Component for Throttle {
         let mut pace = Pace::new(stop.clone(), self.rate);
         let mut input = ports.raw_input("in")?;
         let mut output = ports.raw_output("out")?;
-        let mut first = None;
+        let mut schedule = Schedule::default();
         while let Some(packet) = input.receive_with(|| {
             live.apply_changes(|new| {
                 // The next packet is due at once, and those after it at the new rate.
                 pace = Pace::new(stop.clone(), new.float("rate"));
-                first = None;
+                schedule = Schedule::default();
                 Ok(())
             });
         })? {
-            // A packet is due when its first sample is, which does not depend on the type. Missing
-            // samples take no time.
-            let index = packet.sample_index();
-            let start = *first.get_or_insert(index);
-            if packet.gap().is_some() || index < start {
-                first = Some(index);
-                pace.restart();
-            }
-            let due_ns = pace.wait_for(index.saturating_sub(first.unwrap_or(index)))?;
+            let due = schedule.due(packet.sample_index(), packet.gap().is_some());
+            let due_ns = pace.wait_for(due)?;
             let mut copy = output.loan(packet.len())?;
             copy.copy_from_slice(&packet);
             copy.intended_ns(due_ns).send_like(&packet)?;
         }
         Ok(())
+    }
+}
+
+/// The times at which packets are due, in samples since the first. A packet is due when its first
+/// sample is, which does not depend on the type. Missing samples take no time.
+#[derive(Default)]
+struct Schedule {
+    /// The packet before: its sample index, when it was due, and the samples in it, as far as a
+    /// packet has followed another one.
+    last: Option<(u64, u64, u64)>,
+}
+
+impl Schedule {
+    fn due(&mut self, index: u64, is_behind_gap: bool) -> u64 {
+        let (due, samples) = match self.last {
+            None => (0, 0),
+            Some((last, due, _)) if index >= last && !is_behind_gap => (due + (index - last), index - last),
+            // As soon as the packet before has had its time, and not at once: packets are missing
+            // because this component is slower than their sender.
+            Some((_, due, samples)) => (due + samples, samples),
+        };
+        self.last = Some((index, due, samples));
+        due
     }
 }
 
@@ -99,5 +115,19 @@ impl Component for Tee {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn missing_samples_take_no_time_and_save_none() {
+        let mut schedule = Schedule::default();
+        let packets =
+            [(40, false), (50, false), (60, false), (100, true), (110, true), (120, false), (0, false)];
+        let due = packets.map(|(index, is_behind_gap)| schedule.due(index, is_behind_gap));
+        assert_eq!(due, [0, 10, 20, 30, 40, 50, 60]);
     }
 }
