@@ -151,7 +151,11 @@ fn with_gap(component: &str) -> Vec<(u64, i64, Vec<f64>)> {
     let (path, lines) = (bench.path("gap.slrec"), bench.path("lines.txt"));
     let mut writer = RecordingWriter::create(&path, &RecordingInfo::new(TypeName::of::<f32>())).unwrap();
     writer.stream(&StreamInfo::new("levels").sample_rate_hz(1e3)).unwrap();
-    for (sequence, index) in [(0, 0), (1, 1501)] {
+    for (sequence, index) in [(0, 0), (3, 1501)] {
+        if index > 0 {
+            let reason = stripline::GapReason::Overflow;
+            writer.gap(&stripline::Gap { first: 1, packets: 2, samples: 501, reason }).unwrap();
+        }
         // A millisecond a sample, since a second of the epoch.
         let time_ns = 1_000_000_000 + 1_000_000 * index as i64;
         let packet = RecordedPacket { sequence, sample_index: index, time_ns, received_ns: 0 };
@@ -184,6 +188,10 @@ fn with_gap(component: &str) -> Vec<(u64, i64, Vec<f64>)> {
 }
 
 pub fn index_and_time_are_right_behind_a_gap() {
+    // Passed on as it was recorded.
+    let packets = with_gap("{ type = 'throttle', properties = { rate = 1e9 } }");
+    let found: Vec<_> = packets.iter().map(|(index, time, values)| (*index, *time, values.len())).collect();
+    assert_eq!(found, [(0, 1_000_000_000, 1000), (1501, 2_501_000_000, 1000)]);
     let packets = with_gap("{ type = 'resampler', properties = { up = 3, down = 2 } }");
     let found: Vec<_> = packets.iter().map(|(index, time, values)| (*index, *time, values.len())).collect();
     // Sample 2252 is at 1501 and a third.
