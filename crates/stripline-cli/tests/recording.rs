@@ -84,7 +84,7 @@ fn samples_are_recorded_as_sigmf_and_played_from_it() {
         r#"
         [component.tone]
         type = "signal-generator"
-        properties = { output = "cf32", frequency = 1000.0, sample_rate = 48000.0, packet = 480 }
+        properties = { output = "cf32", frequency = 1000.0, sample_rate = 48e3, rate = 48e3, packet = 480 }
         [component.envelope]
         type = "magnitude"
         [component.sink]

@@ -189,8 +189,10 @@ fn everything_is_served(transport: &str, kind: &str, user: Option<(u32, &[u32])>
             Received::Ended => panic!("the stream has ended"),
         }
     }
-    let overview = stripline::inspect::processes().unwrap();
-    assert!(overview.processes.iter().any(|one| one.pid.to_string() == process), "{:?}", overview.problems);
+    await_that("it is in the list of ports", || {
+        let overview = stripline::inspect::processes().unwrap();
+        overview.processes.iter().any(|one| one.pid.to_string() == process)
+    });
     let held = descriptors(&process).saturating_sub(before);
     println!("{transport}, {kind}: {open}; {held} descriptors more than before");
     // And those of the new links themselves.

@@ -113,8 +113,11 @@ fn links_of_its_own(transport: &str) {
         publisher.send(&[number]).unwrap();
         assert_eq!(*subscriber.receive().unwrap().unwrap(), [number]);
     }
-    let registered = stripline::inspect::processes().unwrap();
-    assert!(registered.processes.iter().any(|process| process.pid == std::process::id()), "it is not shown");
+    // On a busy machine its thread for this may reply too late; it is asked again.
+    await_that("it is shown", || {
+        let shown = stripline::inspect::processes().unwrap().processes;
+        shown.iter().any(|process| process.pid == std::process::id())
+    });
     publisher.finish().unwrap();
     assert!(subscriber.receive().unwrap().is_none());
     let options = ServerOptions { transport: Some(transport.into()), ..ServerOptions::default() };
@@ -282,11 +285,16 @@ pub fn traffic(transport: &str) {
             }
             expected
         });
-        for turn in 0..FORKS {
-            let end = ENDS[turn % ENDS.len()];
-            fork(end, transport, || node.stop(), || links_of_its_own(transport));
-        }
+        // A fork that fails ends the threads as well, so that the test fails and does not hang.
+        let forks = std::panic::AssertUnwindSafe(|| {
+            for turn in 0..FORKS {
+                let end = ENDS[turn % ENDS.len()];
+                fork(end, transport, || node.stop(), || links_of_its_own(transport));
+            }
+        });
+        let forked = std::panic::catch_unwind(forks);
         is_over.store(true, Ordering::Relaxed);
+        forked.unwrap();
         (sender.join().unwrap(), receiver.join().unwrap())
     });
     assert_eq!(sent, received);
