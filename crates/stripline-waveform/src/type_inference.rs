@@ -207,7 +207,16 @@ impl Graph<'_> {
         let types = |end: &ConnectionEnd| self.type_sets[end].clone().unwrap_or_default();
         let (given, taken) = (types(&edge.from), types(&edge.to));
         let (from, to) = (self.name(edge.ends.0), self.name(edge.ends.1));
-        let message = format!("`{from}` sends {}, but `{to}` takes {}", or(&given), or(&taken));
+        let pair = given.first().zip(taken.first()).filter(|_| given.len() == 1 && taken.len() == 1);
+        let differing = pair.and_then(|(one, other)| {
+            difference(one.full_text(), other.full_text()).map(|texts| (one.as_str(), texts))
+        });
+        let message = match differing {
+            Some((name, (one, other))) => {
+                format!("`{from}` sends another `{name}` than `{to}` takes: {one}, not {other}")
+            }
+            None => format!("`{from}` sends {}, but `{to}` takes {}", or(&given), or(&taken)),
+        };
         let mut remedies = Vec::new();
         let converters = converters(self.catalog, &given, &taken);
         if !converters.is_empty() {
@@ -317,6 +326,16 @@ fn or(types: &[TypeName]) -> String {
     listed(texts.iter().map(String::as_str), "or").replace('`', "")
 }
 
+/// Returns the fields from the first difference on, of the texts of two types of one name that are
+/// too long to be printed whole.
+fn difference(one: &str, other: &str) -> Option<(String, String)> {
+    let is_long = one.len().max(other.len()) > 60;
+    let same = one.char_indices().zip(other.chars()).take_while(|((_, a), b)| a == b).last();
+    let same = same.map_or(0, |((index, c), _)| index + c.len_utf8());
+    let start = one[..same].rfind([',', '{']).filter(|_| is_long)? + 1;
+    Some((quoted(&one[start..]), quoted(&other[start..])))
+}
+
 /// Returns the stock components that take one of the first types and send one of the second.
 fn converters<'c>(catalog: &Catalog<'c>, given: &[TypeName], taken: &[TypeName]) -> Vec<&'c str> {
     let has = |spec: &ComponentSpec, direction: Direction, wanted: &[TypeName]| {
@@ -329,4 +348,19 @@ fn converters<'c>(catalog: &Catalog<'c>, given: &[TypeName], taken: &[TypeName])
     let converts =
         |spec: &&ComponentSpec| has(spec, Direction::Input, given) && has(spec, Direction::Output, taken);
     catalog.components.values().filter(converts).map(|spec| spec.name.as_str()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_types_of_one_name_are_shown_from_their_difference_on() {
+        let burst = |last: &str| {
+            format!("message/burst{{start:u64,length:u64,peak_db:f32,floor_db:f32,mean_db:f32{last}}}")
+        };
+        let expected = ("`mean_db:f32}`".to_string(), "`mean_db:f32,snr_db:f32}`".to_string());
+        assert_eq!(difference(&burst(""), &burst(",snr_db:f32")), Some(expected));
+        assert_eq!(difference("det{x:f32}", "det{y:f32}"), None);
+    }
 }

@@ -93,8 +93,10 @@ fn component(name: &str, kind: ComponentKind) -> Vec<File> {
             head(name)
         ),
     };
+    // A detector's messages are few, and what its user wants to see.
+    let sink = if matches!(kind, ComponentKind::Detector) { "print-sink" } else { "null-sink" };
     let waveform = format!(
-        "{waveform}\n[component.end]\ntype = \"null-sink\"\n\n\
+        "{waveform}\n[component.end]\ntype = \"{sink}\"\n\n\
          [[connection]]\nfrom = \"component.out\"\nto = \"end.in\"\n"
     );
     vec![("src/main.rs".into(), main), (format!("src/{file}.rs"), text), (format!("{name}.toml"), waveform)]

@@ -184,6 +184,7 @@ impl Properties {
     /// # Panics
     /// When the component declared no float of that name. This is a mistake in the program, as for
     /// the other readers here; the values of a waveform have been checked before.
+    #[track_caller]
     pub fn float(&self, name: &str) -> f64 {
         match self.value(name) {
             Some(Value::Float(x)) => *x,
@@ -192,6 +193,7 @@ impl Properties {
     }
 
     /// Returns a whole number's value. Panics as [`Properties::float`].
+    #[track_caller]
     pub fn integer(&self, name: &str) -> i64 {
         match self.value(name) {
             Some(Value::Integer(n)) => *n,
@@ -209,6 +211,7 @@ impl Properties {
     }
 
     /// Returns a boolean's value. Panics as [`Properties::float`].
+    #[track_caller]
     pub fn boolean(&self, name: &str) -> bool {
         match self.value(name) {
             Some(Value::Boolean(b)) => *b,
@@ -217,6 +220,7 @@ impl Properties {
     }
 
     /// Returns a text's, choice's or path's value. Panics as [`Properties::float`].
+    #[track_caller]
     pub fn text(&self, name: &str) -> &str {
         match self.value(name) {
             Some(Value::Text(text)) => text,
@@ -225,6 +229,7 @@ impl Properties {
     }
 
     /// Returns a path's value; `None` when it is empty. Panics as [`Properties::float`].
+    #[track_caller]
     pub fn path(&self, name: &str) -> Option<PathBuf> {
         match self.text(name) {
             "" => None,
@@ -233,6 +238,12 @@ impl Properties {
     }
 }
 
+#[track_caller]
 fn undeclared(kind: &str, name: &str, found: Option<&Value>) -> ! {
-    panic!("the component declared no {kind} property `{name}` (found {found:?})")
+    match found {
+        Some(value) => {
+            panic!("the component declared `{name}` as no {kind} property: it is {}", value.noun())
+        }
+        None => panic!("the component declared no property `{name}`"),
+    }
 }

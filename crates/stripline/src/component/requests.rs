@@ -112,7 +112,9 @@ impl ControlRequests {
         while let Some(request) = self.request() {
             match request {
                 Request::Change(change) => change.apply(&mut apply),
-                Request::Test(test) => test.fail("the component has no such test"),
+                Request::Test(test) => {
+                    test.fail("the component answers no self-tests: it has to take them by `ControlRequests::request`");
+                }
             }
         }
     }
