@@ -28,7 +28,8 @@ use crate::sys::pending::{Admission, PendingPeers};
 use crate::sys::socket::{Listener, Socket, connect_unix};
 use crate::terms::{Flow, LinkOptions, Overflow, Scope, WaitStrategy, Watermarks};
 use crate::transport::handshake::{self, Hello, HelloReply, Welcome};
-use crate::transport::stream::{AckReader, StreamInlet};
+use crate::transport::signalling::AckReader;
+use crate::transport::stream::StreamInlet;
 use crate::transport::{AnyInlet, ConnectRequest, Endpoint, Next, StopToken, random};
 use crate::{Error, Result, Sample};
 
@@ -42,7 +43,10 @@ fn endpoint() -> Endpoint {
 fn connect(socket: UnixStream, connection: &str, overflow: Overflow) -> Result<AnyInlet> {
     let options = LinkOptions { overflow, depth: 4, ..LinkOptions::default() };
     let request = ConnectRequest { connection: connection.into(), payload: TypeName::of::<u8>(), options };
-    let inlet = StreamInlet::connect(Socket::from(socket), &endpoint(), &request)?;
+    let (socket, endpoint) = (Socket::from(socket), endpoint());
+    let hello = Hello::new(&endpoint, &request);
+    let (welcome, _) = handshake::exchange_hello(&socket, &endpoint, &hello, &[])?;
+    let inlet = StreamInlet::connect(socket, None, &welcome, &endpoint, &request)?;
     policy::with_policy(AnyInlet::other(inlet), &request)
 }
 

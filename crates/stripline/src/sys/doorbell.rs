@@ -123,6 +123,11 @@ impl<'a> PollSet<'a> {
         self.fds.push(PollFd::from_borrowed_fd(fd, PollFlags::OUT));
     }
 
+    /// Adds a socket to wait for until it is hung up.
+    pub fn hung_up(&mut self, fd: BorrowedFd<'a>) {
+        self.fds.push(PollFd::from_borrowed_fd(fd, PollFlags::RDHUP));
+    }
+
     /// Waits until one of them is ready or the deadline passes; true: one is ready.
     pub fn wait(&mut self, deadline: Option<Instant>) -> Result<bool> {
         loop {

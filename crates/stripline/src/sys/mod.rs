@@ -12,6 +12,7 @@ pub(crate) mod futex;
 pub(crate) mod huge_pages;
 pub(crate) mod membarrier;
 pub(crate) mod memory;
+pub(crate) mod message_queue;
 pub(crate) mod messages;
 pub(crate) mod mutex;
 pub(crate) mod pending;

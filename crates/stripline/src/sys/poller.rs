@@ -22,6 +22,8 @@ pub(crate) enum Interest {
     Readable,
     /// That something has arrived since the last report (edge-triggered): bytes may stay unread.
     Arrival,
+    /// That the other end has hung up.
+    HangUp,
     /// Nothing but an error, for the time being.
     Paused,
 }
@@ -86,6 +88,7 @@ impl Interest {
         match self {
             Self::Readable => EventFlags::IN | EventFlags::RDHUP,
             Self::Arrival => EventFlags::IN | EventFlags::RDHUP | EventFlags::ET,
+            Self::HangUp => EventFlags::RDHUP,
             Self::Paused => EventFlags::empty(),
         }
     }

@@ -25,6 +25,11 @@ pub(super) trait Acceptor: Send + 'static {
     /// Why it is refused, in words for the receiver.
     fn accept(&mut self, hello: Hello, socket: &Socket, fds: Vec<OwnedFd>) -> Result<Option<u64>, String>;
 
+    /// Returns what ends a receiver for which [`Acceptor::accept`] returned a token.
+    fn interest(&self) -> Interest {
+        Interest::Readable
+    }
+
     /// Removes a receiver that has closed its socket, where [`Acceptor::accept`] returns tokens.
     fn closed(&mut self, _token: u64) {}
 }
@@ -55,8 +60,7 @@ impl Drop for AcceptThread {
 struct AcceptLoop<A> {
     pending: PendingPeers,
     acceptor: A,
-    /// Receivers with a token. They send nothing after the handshake: what arrives is their end, or
-    /// a violation.
+    /// Receivers with a token.
     peers: HashMap<u64, Socket>,
 }
 
@@ -103,7 +107,7 @@ impl<A: Acceptor> AcceptLoop<A> {
 
     /// Waits for the end of a receiver from now on.
     fn keep(&mut self, token: u64, socket: Socket) {
-        match self.pending.poller().add(socket.as_fd(), token, Interest::Readable) {
+        match self.pending.poller().add(socket.as_fd(), token, self.acceptor.interest()) {
             Ok(()) => drop(self.peers.insert(token, socket)),
             Err(error) => {
                 log::error!(target: "stripline::transport", "a receiver is disconnected: {error}");

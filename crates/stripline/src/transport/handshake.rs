@@ -61,6 +61,9 @@ pub(crate) struct Hello {
     /// The receiver's build, for a type without a layout.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub build: Option<ReceiverBuild>,
+    /// On a carrier: where the receiver's source is reached.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
     /// The additional part from a client of calls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub call: Option<CallHello>,
@@ -78,6 +81,7 @@ impl Hello {
             flow: request.options.flow,
             membarrier: membarrier::is_used_with(request.options.wait),
             build: ReceiverBuild::of_port(&request.payload, request.options.any_build),
+            path: None,
             call: None,
         }
     }
@@ -161,6 +165,9 @@ pub(crate) struct Welcome {
     /// For a byte stream: whether the sender reads acknowledgements of its packets.
     #[serde(default)]
     pub wants_acks: bool,
+    /// From a server of calls on a carrier: where its source is reached.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
     /// The additional part from a server of calls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub call: Option<CallWelcome>,
@@ -176,6 +183,7 @@ impl Welcome {
             locked: false,
             membarrier: false,
             wants_acks: false,
+            path: None,
             call: None,
         }
     }
@@ -265,7 +273,7 @@ pub(crate) fn decode<T: DeserializeOwned>(body: &[u8]) -> Result<T, String> {
 /// # Errors
 /// A refusal, a violation of the protocol, or a sender that does not hold the endpoint's second
 /// key.
-pub(super) fn exchange_hello(
+pub(crate) fn exchange_hello(
     mut socket: &Socket,
     endpoint: &Endpoint,
     hello: &Hello,

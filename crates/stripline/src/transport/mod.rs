@@ -7,15 +7,22 @@ mod accept;
 #[cfg(test)]
 mod ack_model;
 mod build_rule;
+pub(crate) mod carrier;
 pub(crate) mod duplex;
 mod endpoint;
+#[cfg(feature = "test-transports")]
+mod faulty;
 pub(crate) mod handshake;
 mod inproc;
+mod mqueue;
 mod peer_monitor;
+#[cfg(feature = "test-transports")]
+mod pipe;
 mod registry;
 mod ring;
 mod seam;
 mod shm;
+pub(crate) mod signalling;
 mod stop;
 pub(crate) mod stream;
 mod tcp;

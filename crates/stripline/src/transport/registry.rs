@@ -2,19 +2,31 @@
 
 use std::fmt;
 
-use super::{Transport, inproc, shm, tcp, uds};
+use super::{Transport, inproc, mqueue, shm, tcp, uds};
+#[cfg(feature = "test-transports")]
+use super::{faulty, pipe};
 use crate::error::{Error, Result};
 use crate::terms::{Flow, LinkOptions, Overflow, Scope};
 
 /// All transports. A new one must be added here and nowhere else.
-static TRANSPORTS: [&dyn Transport; 4] = [&inproc::Inproc, &shm::Shm, &uds::UDS, &tcp::TCP];
+static TRANSPORTS: &[&dyn Transport] = &[
+    &inproc::Inproc,
+    &shm::Shm,
+    &uds::UDS,
+    &tcp::TCP,
+    &mqueue::MQUEUE,
+    #[cfg(feature = "test-transports")]
+    &pipe::PIPE,
+    #[cfg(feature = "test-transports")]
+    &faulty::FAULTY,
+];
 
 /// The capabilities of a transport, for `stripline transports` and for refusing unsupported
 /// options.
 ///
 /// ```
 /// let names: Vec<_> = stripline::transport::all().map(|t| t.name).collect();
-/// assert_eq!(names, ["inproc", "shm", "uds", "tcp"]);
+/// assert_eq!(names[..5], ["inproc", "shm", "uds", "tcp", "mqueue"]);
 /// ```
 #[derive(Clone, Debug)]
 pub struct Capabilities {

@@ -22,6 +22,7 @@ pub(super) static TCP: StreamTransport = StreamTransport {
         Ok((listener, Endpoint::new("tcp", address.to_string())?))
     },
     connect: |endpoint, _| connect(endpoint),
+    carrier: None,
 };
 
 const CONNECT_TIME: Duration = Duration::from_secs(5);

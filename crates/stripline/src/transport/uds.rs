@@ -19,6 +19,7 @@ pub(super) static UDS: StreamTransport = StreamTransport {
     connect: |endpoint, request| {
         Ok(Socket::Unix(socket::connect_address(&endpoint.address, request.options.group)?))
     },
+    carrier: None,
 };
 
 /// Opens a listener on a Unix socket, with a name that cannot be guessed.

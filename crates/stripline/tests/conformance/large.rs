@@ -9,7 +9,7 @@ use stripline::{Error, Gap, GapReason, Received, StreamInfo};
 use crate::puppet::{Puppet, beside_another};
 use crate::support::{
     DEADLINE, Dice, await_all_asleep, await_asleep, await_receivers, await_that, domain, expect_end,
-    expect_nothing, join, node, pair, take, take_number,
+    expect_nothing, is_stream, join, node, pair, take, take_number,
 };
 
 /// Builds samples that identify their packet and their position in it.
@@ -163,7 +163,7 @@ pub fn every_policy_takes_large_packets(transport: &'static str) {
         // One at a time, so that no policy has to act. A whole packet fits the ring. A socket's
         // sender may not have read yet that the packet before was taken completely, and a policy
         // may then act after all.
-        let may_lose = matches!(transport, "uds" | "tcp") && policy != "block";
+        let may_lose = is_stream(transport) && policy != "block";
         let patience = if may_lose { Duration::from_secs(1) } else { DEADLINE };
         let node = node(transport, &format!("overflow = \"{policy}\"\nbuffer = 1048576\ndepth = 2"));
         let (mut publisher, mut subscriber) = pair::<u32>(&node, "large");
@@ -228,7 +228,7 @@ pub fn none_queues_large_packets_whole(transport: &'static str) {
         (0..4).for_each(|sequence| publisher.send(&samples(sequence, 100_000)).unwrap());
         publisher
     });
-    if matches!(transport, "uds" | "tcp") {
+    if is_stream(transport) {
         // Returns although no receiver reads. On memory the ring is the queue, and holds no such
         // packet.
         await_that("all is queued", || sender.is_finished());

@@ -13,7 +13,7 @@ use stripline::{Error, Gap, GapReason, Received, Sample};
 use crate::puppet::{Puppet, SAMPLES, beside_another};
 use crate::support::{
     DEADLINE, Dice, await_asleep, await_receivers, await_senders, await_that, domain, expect_end,
-    expect_nothing, fill, join, node, pair, take, take_number,
+    expect_nothing, fill, is_stream, join, node, pair, take, take_number,
 };
 
 /// Sends packets that carry their number, from the port's next number up to `end`, with `send_many`
@@ -275,11 +275,11 @@ pub fn a_panic_in_a_drain_finishes_its_packet(transport: &'static str) {
 /// Checks when packets reach a receiver that polls: over memory each at once, over sockets
 /// together.
 pub fn packets_leave_together_where_each_takes_a_system_call(transport: &'static str) {
-    let node = node(transport, "");
+    let node = node(transport, "flow = \"transport\"");
     let (mut publisher, mut subscriber) = pair::<u64>(&node, "numbers");
     publisher.send(&[0]).unwrap();
     take_number(&mut subscriber, 0);
-    let leave_together = matches!(transport, "uds" | "tcp");
+    let leave_together = is_stream(transport);
     // 100 packets of 64 bytes fit in 64 KiB. Of 8848 bytes, eight leave at a time.
     for (samples, fits) in [(1, true), (1100, false)] {
         let mut taken = 0;

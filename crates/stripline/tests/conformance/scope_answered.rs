@@ -10,8 +10,8 @@ use stripline::terms::Scope;
 use stripline::{Error, Received, Result, Sample};
 
 use crate::support::{
-    DEADLINE, abstract_names, await_receivers, await_that, domain, endpoint_of, expect_end, join,
-    meeting_point, node, pair, refused, take, take_number,
+    DEADLINE, abstract_names, await_receivers, await_that, domain, endpoint_of, expect_end, is_stream, join,
+    meeting_point, node, pair, refused, shares_a_socket, take, take_number,
 };
 use crate::trust_network::{Scene, last_words, message};
 
@@ -203,7 +203,7 @@ pub fn a_stronger_scope_than_the_connections(transport: &'static str) {
         let text = outcome.to_string();
         match outcome {
             Error::Unsupported { transport: named, rule, .. } => {
-                assert!(matches!(transport, "uds" | "tcp"), "{text}");
+                assert!(is_stream(transport), "{text}");
                 assert!(named == transport && rule.contains("target") && rule.contains(own), "{text}");
                 refused(transport, "a stronger scope than the connection's", &text);
                 // No packet was sent.
@@ -460,12 +460,7 @@ pub fn the_end_comes_after_late_acks(transport: &'static str) {
 }
 
 pub fn a_receiver_that_forges_acks_is_cut_off_and_named(transport: &'static str) {
-    if !matches!(transport, "uds" | "tcp") {
-        refused(
-            transport,
-            "forged answers",
-            "its acknowledgements are words of a page, see `forged_acks_in_the_page_are_named`",
-        );
+    if !shares_a_socket(transport, "forged answers") {
         return;
     }
     let record = |sequence: u64, kind: u8, reason: u16| {

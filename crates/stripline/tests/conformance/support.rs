@@ -32,8 +32,10 @@ pub enum Place {
 /// Runs a rule, and fails when it hangs.
 pub fn run(transport: &'static str, name: &str, place: Place, rule: fn(&'static str)) {
     if place == Place::Apart && std::env::var_os(APART).is_none() {
+        let _turn = MessageQueueTurn::take(transport);
         return run_apart(&format!("{transport}::{name}"));
     }
+    let _turn = MessageQueueTurn::take(transport);
     let (done, outcome) = mpsc::channel();
     let thread = std::thread::spawn(move || {
         let result = std::panic::catch_unwind(|| rule(transport));
@@ -46,6 +48,25 @@ pub fn run(transport: &'static str, name: &str, place: Place, rule: fn(&'static 
     }
     if let Err(cause) = thread.join().unwrap() {
         std::panic::resume_unwind(cause);
+    }
+}
+
+/// The turn of one rule over message queues: all programs of a user have nine of them together.
+struct MessageQueueTurn {
+    _file: std::fs::File,
+}
+
+impl MessageQueueTurn {
+    /// Waits for the turn, where the transport needs one, and not within a rule that has it.
+    fn take(transport: &str) -> Option<Self> {
+        if transport != "mqueue" || std::env::var_os(APART).is_some() {
+            return None;
+        }
+        let user = rustix::process::getuid().as_raw();
+        let file = std::fs::File::create(std::env::temp_dir().join(format!("stripline-mqueue-{user}")));
+        let file = file.unwrap();
+        rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive).unwrap();
+        Some(Self { _file: file })
     }
 }
 
@@ -88,8 +109,18 @@ pub fn domain() -> String {
 }
 
 /// Builds the text of a topics file: one transport, and other rules, for all topics.
+///
+/// A message queue holds ten messages, fewer than most rules leave unread. There the port's queue
+/// takes them, by credits, unless the rules select a flow control themselves.
 pub fn topics_text(transport: &str, rules: &str) -> String {
-    format!("[default]\ntransport = \"{transport}\"\n{rules}\n")
+    let small = transport == "mqueue" && !rules.lines().any(|rule| rule.starts_with("flow"));
+    let credits = if small { "flow = \"credit\"\n" } else { "" };
+    format!("[default]\ntransport = \"{transport}\"\n{credits}{rules}\n")
+}
+
+/// Returns whether frames travel as a stream of bytes, and not in shared memory.
+pub fn is_stream(transport: &str) -> bool {
+    !matches!(transport, "inproc" | "shm")
 }
 
 pub fn join(domain: &str, transport: &str, rules: &str) -> Node {
@@ -194,6 +225,17 @@ pub fn await_asleep(process: u32, thread: i32) {
     });
 }
 
+/// Waits until no thread of this process that fills a receive queue has anything to do.
+pub fn await_pumps_asleep() {
+    let threads = std::fs::read_dir("/proc/self/task").unwrap();
+    for task in threads.map(|task| task.unwrap().path()) {
+        if std::fs::read_to_string(task.join("comm")).is_ok_and(|name| name.trim() == "stripline-pump") {
+            let thread = task.file_name().unwrap().to_str().unwrap().parse().unwrap();
+            await_asleep(std::process::id(), thread);
+        }
+    }
+}
+
 /// Waits until all threads of a process sleep.
 pub fn await_all_asleep(process: u32) {
     let threads = std::fs::read_dir(format!("/proc/{process}/task")).unwrap();
@@ -260,6 +302,20 @@ pub fn meeting_point(domain: &str) -> String {
 pub fn endpoint_of(connection: &str) -> String {
     let (_, rest) = connection.split_once('@').unwrap();
     rest.split_once(" -> ").unwrap().0.into()
+}
+
+/// Returns whether the frames and the signalling share a socket. Elsewhere it prints that a rule
+/// about forged bytes on it holds by the same code as on `uds`.
+pub fn shares_a_socket(transport: &str, rule: &str) -> bool {
+    let shares = matches!(transport, "uds" | "tcp");
+    if !shares {
+        let how = match is_stream(transport) {
+            true => "its signalling is that of `uds`, where this is tested",
+            false => "no bytes cross a socket: the ring's own tests cover what a peer can write there",
+        };
+        refused(transport, rule, how);
+    }
+    shares
 }
 
 /// Prints a rule that a transport refuses; the caller has asserted the refusal.

@@ -13,7 +13,7 @@ use stripline::node::{Node, Publisher, Subscriber};
 use crate::puppet::Puppet;
 use crate::support::{
     DEADLINE, Dice, abstract_names, await_receivers, await_that, domain, endpoint_of, join, meeting_point,
-    refused, socket_address, take, take_number, unix_socket,
+    refused, shares_a_socket, socket_address, take, take_number, unix_socket,
 };
 use crate::trust::{connect, join_by_hand, offered_endpoint, send_message};
 
@@ -256,10 +256,7 @@ pub fn a_receiver_with_a_late_hello_connects_again(transport: &'static str) {
 }
 
 pub fn a_sender_with_invalid_frames_is_cut_off_and_named(transport: &'static str) {
-    if !matches!(transport, "uds" | "tcp") {
-        let covered =
-            "its frames do not cross a socket: the ring's own tests cover what a sender can write there";
-        refused(transport, "forged frames", covered);
+    if !shares_a_socket(transport, "forged frames") {
         return;
     }
     let Some(mut scene) = Scene::set(transport) else { return };

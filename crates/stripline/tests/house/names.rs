@@ -11,7 +11,8 @@ use std::path::{Path, PathBuf};
 const REPEATED_TYPES: [&str; 1] = ["Sealed"];
 
 /// Folders that implement the same seam, file by file.
-const TWINS: [(&str, &str); 1] = [("transport/ring", "transport/stream")];
+const TWINS: [(&str, &str); 2] =
+    [("transport/ring", "transport/stream"), ("transport/ring", "transport/signalling")];
 
 #[test]
 fn no_type_name_is_defined_twice_in_a_crate() {

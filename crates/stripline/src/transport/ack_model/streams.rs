@@ -1,10 +1,10 @@
-//! The model over sockets: `stream/ack_wait.rs`, `stream/acks.rs`.
+//! The model over sockets: `signalling/ack_wait.rs`, `signalling/acks.rs`.
 
 use super::{Fault, NAMES, Rules, SOUND, Truth, awaited, check_end};
 use crate::explorer::{System, explore};
 use crate::flow::{Ack, AckState};
 use crate::terms::Scope;
-use crate::transport::stream::{AckReader, record};
+use crate::transport::signalling::{AckReader, record};
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 struct ModelReceiver {

@@ -1,5 +1,6 @@
 //! The receiving side of a byte stream.
 
+use std::io;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -7,7 +8,6 @@ use std::time::{Duration, Instant};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
 
-use super::acks::StreamAckSender;
 use super::padded;
 use crate::error::{Error, Result};
 use crate::flow;
@@ -17,7 +17,9 @@ use crate::sys::aligned_buffer::AlignedBuffer;
 use crate::sys::doorbell::{Doorbell, PollSet};
 use crate::sys::socket::Socket;
 use crate::terms::{LinkOptions, Overflow};
-use crate::transport::handshake::{self, Hello};
+use crate::transport::carrier::PathSource;
+use crate::transport::handshake::Welcome;
+use crate::transport::signalling::{SocketAckSender, say_goodbye};
 use crate::transport::{ConnectRequest, Endpoint, Inlet, InletParts, Next, Parked, StartPosition};
 
 /// The timeout of a blocking read. A receiver that waits for nothing else first blocks in the read
@@ -33,13 +35,17 @@ const READ_BYTES: usize = 256 * 1024;
 
 /// One connection's frames, read in large blocks and used in place.
 pub(crate) struct StreamInlet {
+    /// The signalling socket, which also carries the frames unless there is a source.
     socket: Arc<Socket>,
+    source: Option<Box<dyn PathSource>>,
+    /// Whether the source was empty at the last read.
+    was_empty: bool,
     /// Whether the socket is also written to, by an outlet that ends with this.
     is_of_pair: bool,
     /// The flow control of the sender, until the port's queue takes it.
     flow: Option<flow::Receiver>,
     /// Set if the sender reads acknowledgements, or the link keeps flow control.
-    acks: Option<Arc<StreamAckSender>>,
+    acks: Option<Arc<SocketAckSender>>,
     connection: String,
     buffer: AlignedBuffer,
     start: usize,
@@ -54,9 +60,14 @@ pub(crate) struct StreamInlet {
 }
 
 impl StreamInlet {
-    /// Performs the handshake on a fresh connection.
-    pub(crate) fn connect(socket: Socket, endpoint: &Endpoint, request: &ConnectRequest) -> Result<Self> {
-        let (welcome, _) = handshake::exchange_hello(&socket, endpoint, &Hello::new(endpoint, request), &[])?;
+    /// Returns the receiving end of a connection that was welcomed.
+    pub(crate) fn connect(
+        socket: Socket,
+        source: Option<Box<dyn PathSource>>,
+        welcome: &Welcome,
+        endpoint: &Endpoint,
+        request: &ConnectRequest,
+    ) -> Result<Self> {
         let (peer, buffer) = (&request.connection, welcome.buffer);
         if buffer > LinkOptions::BUFFER_MAX {
             return Err(Error::misbehaved(peer, format!("announced a buffer of {buffer} bytes")));
@@ -67,6 +78,7 @@ impl StreamInlet {
             .map_err(|e| Error::system(format!("{peer}: the handshake with {endpoint}"), e))?;
         let socket = Arc::new(socket);
         let mut inlet = Self::over(socket, request.connection.clone(), buffer, welcome.resume_from);
+        inlet.source = source;
         let options = &request.options;
         let own = flow::Incarnation::ONLY;
         if options.overflow == Overflow::Block {
@@ -74,19 +86,24 @@ impl StreamInlet {
         }
         if welcome.wants_acks || inlet.flow.is_some() {
             let backlog_doorbell = inlet.flow.as_ref().map(|_| Doorbell::new()).transpose()?;
-            inlet.acks = Some(Arc::new(StreamAckSender::new(&inlet.socket, backlog_doorbell)));
+            inlet.acks = Some(Arc::new(SocketAckSender::new(&inlet.socket, backlog_doorbell)));
         }
         Ok(inlet)
     }
 
     /// Returns the receiving end of a blocking socket that also has a sending end.
-    pub(in crate::transport) fn of_pair(socket: Arc<Socket>, connection: &str, buffer: u32) -> Result<Self> {
+    pub(in crate::transport) fn of_pair(
+        socket: Arc<Socket>,
+        source: Option<Box<dyn PathSource>>,
+        connection: &str,
+        buffer: u32,
+    ) -> Result<Self> {
         // Reads that must not wait are explicitly non-blocking.
         socket
             .set_timeout(READ_TIMEOUT)
             .map_err(|e| Error::system(format!("{connection}: the socket"), e))?;
         let mut inlet = Self::over(socket, connection.into(), buffer, None);
-        inlet.is_of_pair = true;
+        (inlet.is_of_pair, inlet.source) = (true, source);
         Ok(inlet)
     }
 
@@ -94,6 +111,8 @@ impl StreamInlet {
         let frame_max = super::frame_max(buffer.max(LinkOptions::BUFFER_MIN));
         Self {
             socket,
+            source: None,
+            was_empty: false,
             is_of_pair: false,
             flow: None,
             acks: None,
@@ -143,7 +162,10 @@ impl StreamInlet {
 
     /// Reads the available bytes; false: none.
     fn read(&mut self, wanted: usize, flags: RecvFlags) -> bool {
-        self.make_space(wanted);
+        if self.source.is_some() {
+            return self.read_source(wanted);
+        }
+        self.make_space(wanted, 1);
         let end = self.end;
         match recv(self.socket.as_fd(), &mut self.buffer.bytes_mut()[end..], flags) {
             // A frame cut short was never fully sent.
@@ -159,15 +181,48 @@ impl StreamInlet {
         true
     }
 
-    /// Makes room for the rest of a frame of `wanted` bytes. The buffer grows with the bytes that
-    /// arrived, never with those only announced.
-    fn make_space(&mut self, wanted: usize) {
+    /// Reads from the source; false: nothing.
+    fn read_source(&mut self, wanted: usize) -> bool {
+        let Some(room) = self.source.as_ref().map(|source| source.room_needed()) else { return false };
+        self.make_space(wanted, room);
+        let Some(source) = &mut self.source else { return false };
+        let mut has_ended = false;
+        loop {
+            match source.read(&mut self.buffer.bytes_mut()[self.end..]) {
+                Ok(read) => {
+                    self.end += read;
+                    self.was_empty = false;
+                    self.closed = read == 0;
+                    return true;
+                }
+                // The sender's end does not show at the source. It is polled where the source
+                // stays empty; what was written before the end is read first. In calls the next
+                // read may be late, so it is polled at once.
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock && !has_ended => {
+                    has_ended = (self.was_empty || self.is_of_pair) && self.socket.has_hung_up();
+                    self.was_empty = true;
+                    if !has_ended {
+                        return false;
+                    }
+                }
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => return false,
+                Err(_) => {
+                    self.closed = true;
+                    return true;
+                }
+            }
+        }
+    }
+
+    /// Makes room for the rest of a frame of `wanted` bytes, and for a read of `least`. The buffer
+    /// grows with the bytes that arrived, never with those only announced.
+    fn make_space(&mut self, wanted: usize, least: usize) {
         let have = self.end - self.start;
         if self.start > 0 && self.start + wanted.max(READ_BYTES) > self.buffer.len() {
             self.buffer.bytes_mut().copy_within(self.start..self.end, 0);
             (self.start, self.end) = (0, have);
         }
-        if self.end == self.buffer.len() || self.buffer.len() < READ_BYTES {
+        if self.end + least > self.buffer.len() || self.buffer.len() < READ_BYTES {
             self.buffer.grow(READ_BYTES.max(wanted.min(2 * have) + READ_BYTES));
         }
     }
@@ -234,8 +289,8 @@ impl Inlet for StreamInlet {
 
     fn park(&mut self, deadline: Option<Instant>, may_park: &mut dyn FnMut() -> bool) -> Result<Parked> {
         let is_near = |deadline: Instant| deadline <= Instant::now() + READ_TIMEOUT;
-        if self.read_timed_out || deadline.is_some_and(is_near) {
-            // The blocking read has timed out before, or would miss the deadline.
+        if self.source.is_some() || self.read_timed_out || deadline.is_some_and(is_near) {
+            // There is no blocking read, or it has timed out before, or would miss the deadline.
             return Ok(Parked::Unable);
         }
         let wanted = self.wanted()?;
@@ -249,7 +304,13 @@ impl Inlet for StreamInlet {
 
     fn prepare_sleep<'a>(&'a mut self, poll_set: &mut PollSet<'a>) -> bool {
         // Unread bytes make the socket readable, which ends the sleep at once.
-        poll_set.readable(self.socket.as_fd());
+        match &self.source {
+            None => poll_set.readable(self.socket.as_fd()),
+            Some(source) => {
+                poll_set.readable(source.bytes());
+                poll_set.hung_up(self.socket.as_fd());
+            }
+        }
         let (doorbell, is_backlogged) =
             self.acks.as_ref().map_or((None, false), |acks| acks.backlog_doorbell());
         if let Some(doorbell) = doorbell {
@@ -266,7 +327,7 @@ impl Inlet for StreamInlet {
     }
 
     fn say_goodbye(&mut self) {
-        super::acks::say_goodbye(&self.socket);
+        say_goodbye(&self.socket);
     }
 }
 

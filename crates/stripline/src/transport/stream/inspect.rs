@@ -1,12 +1,14 @@
-//! The inspection view of a port on sockets: its state of its readers, and the kernel's.
+//! The inspection view of a port on byte streams: its state of its readers, and the kernel's.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
-use super::receiver::NOTHING_YET;
+use super::receiver::StreamReceiver;
 use crate::inspect::{self, InspectPort, PortSnapshot, Reader, RegistryGuard, SendingPort};
 use crate::sys::mutex::lock;
 use crate::sys::socket::{self, Socket};
+use crate::transport::carrier::PathSink;
+use crate::transport::signalling::{NOTHING_YET, RemoteReceiver, WaitFlags};
 use crate::transport::{BindRequest, Endpoint};
 
 /// The port as inspection shows it.
@@ -22,15 +24,9 @@ struct ReceiverEntry {
     reader: Reader,
     /// Invalid once the reader is gone.
     socket: Weak<Socket>,
+    sink: Option<Weak<dyn PathSink>>,
     next_sequence: Arc<AtomicU64>,
     waits: Arc<WaitFlags>,
-}
-
-/// The reasons of a sender to sleep for a reader.
-#[derive(Default)]
-pub(super) struct WaitFlags {
-    pub space: AtomicBool,
-    pub ack: AtomicBool,
 }
 
 impl StreamPortView {
@@ -44,26 +40,27 @@ impl StreamPortView {
         view
     }
 
-    /// Adds a reader; the flags returned are set while the sender sleeps because of it.
-    pub(super) fn add(
+    /// Returns a receiver that is shown as this reader. Without a sink, its frames travel on the
+    /// socket.
+    pub(super) fn receiver(
         &self,
         mut reader: Reader,
-        socket: &Arc<Socket>,
-        next_sequence: &Arc<AtomicU64>,
-    ) -> Arc<WaitFlags> {
-        let waits = Arc::<WaitFlags>::default();
-        if let Socket::Unix(stream) = &**socket {
+        remote: RemoteReceiver,
+        sink: Option<Arc<dyn PathSink>>,
+    ) -> StreamReceiver {
+        if let Socket::Unix(stream) = &*remote.socket {
             reader.pid = socket::peer_process(stream);
         }
         let mut receivers = lock(&self.receivers);
         receivers.retain(|entry| entry.socket.strong_count() > 0);
         receivers.push(ReceiverEntry {
             reader,
-            socket: Arc::downgrade(socket),
-            next_sequence: Arc::clone(next_sequence),
-            waits: Arc::clone(&waits),
+            socket: Arc::downgrade(&remote.socket),
+            sink: sink.as_ref().map(Arc::downgrade),
+            next_sequence: Arc::clone(&remote.next_sequence),
+            waits: Arc::clone(&remote.waits),
         });
-        waits
+        StreamReceiver::new(remote, sink)
     }
 }
 
@@ -80,12 +77,16 @@ impl InspectPort for StreamPortView {
             let next = Some(entry.next_sequence.load(Ordering::Relaxed)).filter(|next| *next != NOTHING_YET);
             // Each reader has been offered all packets, but may have missed the last.
             port.packets = port.packets.max(next);
+            let kernel_bytes = match &entry.sink {
+                None => socket::unsent_bytes(&socket),
+                Some(sink) => sink.upgrade().and_then(|sink| sink.unread_bytes()),
+            };
             let [waited_for, answer_awaited] =
                 [&entry.waits.space, &entry.waits.ack].map(|flag| flag.load(Ordering::Relaxed));
             port.waits |= waited_for || answer_awaited;
             port.readers.push(Reader {
                 attached: next.is_some(),
-                kernel_bytes: socket::unsent_bytes(&socket),
+                kernel_bytes,
                 waited_for,
                 answer_awaited,
                 ..entry.reader.clone()

@@ -1,19 +1,15 @@
-//! Byte streams, shared by the transports `uds` and `tcp`: after the handshake, frames one after
-//! the other.
+//! Byte streams, shared by all transports but the rings: after the handshake, frames one after the
+//! other. They travel on the signalling socket (`uds`, `tcp`) or on the path of a carrier.
 //!
 //! ```text
 //! | header (48, see `packet::Header`) | payload (`length`) | zeros up to a multiple of 16 | header | ...
 //! ```
 //!
 //! A receiver sends nothing, unless the sender requests acknowledgements or the link keeps flow
-//! control (`acks.rs`).
+//! control (`signalling/acks.rs`).
 //!
 //! The padding keeps every payload aligned in the receiver's buffer, where it is used in place.
 
-mod accept_queue;
-mod ack_wait;
-mod acks;
-mod flow_wait;
 mod inlet;
 mod inspect;
 mod outlet;
@@ -21,10 +17,6 @@ mod partial_writer;
 mod receiver;
 mod transport;
 
-#[cfg(any(fuzzing, test))]
-pub(crate) use acks::AckReader;
-#[cfg(test)]
-pub(crate) use acks::record;
 pub(crate) use inlet::StreamInlet;
 pub(super) use transport::StreamTransport;
 

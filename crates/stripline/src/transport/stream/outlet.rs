@@ -1,13 +1,11 @@
 //! The sending side of a byte stream.
 
-use std::io::{self, Write};
-use std::os::fd::AsFd;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use super::accept_queue::{AcceptQueue, StreamAcceptor};
-use super::acks::{AckReader, peek_goodbye};
 use super::frame_max;
 use super::inspect::StreamPortView;
 use super::partial_writer::PartialWriter;
@@ -23,16 +21,22 @@ use crate::sys::doorbell::PollSet;
 use crate::sys::socket::{Listener, Socket};
 use crate::terms::{Flow, Overflow, Scope};
 use crate::transport::accept::AcceptThread;
+use crate::transport::carrier::{Carrier, PathSink, open_sink};
+use crate::transport::handshake::Hello;
+use crate::transport::signalling::{
+    AcceptQueue, AckReader, ReceiverFactory, RemoteReceiver, SignallingAcceptor, remove_dead, wait_acks,
+    wait_for_permission,
+};
 use crate::transport::{Admitted, BindRequest, Endpoint, Outlet, OutletTraits, StopToken, Wait};
 
 /// The most bytes of frames that are kept, to be sent together.
 const KEPT_MAX: usize = 64 * 1024;
 
-/// One port's receivers over sockets.
+/// One port's receivers over byte streams.
 pub(in crate::transport) struct StreamOutlet {
     endpoint: Endpoint,
-    pub(super) receivers: Vec<StreamReceiver>,
-    pub(super) accept_queue: Arc<AcceptQueue>,
+    receivers: Vec<StreamReceiver>,
+    accept_queue: Arc<AcceptQueue<StreamReceiver>>,
     /// The frames kept, and then the one reserved.
     frame: AlignedBuffer,
     /// Bytes of the frames kept. While there are some, every receiver blocks and is free.
@@ -48,7 +52,7 @@ pub(in crate::transport) struct StreamOutlet {
     timeout: Option<Duration>,
     /// Its scope, which decides whether receivers send acknowledgements.
     scope: Scope,
-    pub(super) stop: StopToken,
+    stop: StopToken,
     accept_thread: Option<AcceptThread>,
     view: Arc<StreamPortView>,
 }
@@ -59,36 +63,39 @@ impl StreamOutlet {
         request: BindRequest,
         endpoint: Endpoint,
         listener: Listener,
+        carrier: Option<&'static dyn Carrier>,
     ) -> Result<Self> {
         let (payload, keys, options) = (request.payload.clone(), endpoint.keys, request.options);
         let mut outlet = Self::without_receivers(request, endpoint)?;
         outlet.timeout = options.send_timeout();
         outlet.scope = options.scope;
-        let acceptor = StreamAcceptor {
-            view: Arc::clone(&outlet.view),
+        let acceptor = SignallingAcceptor {
+            factory: StreamReceiverFactory { view: Arc::clone(&outlet.view), carrier },
             queue: Arc::clone(&outlet.accept_queue),
             payload,
             any_build: options.any_build,
             keys,
             buffer: options.buffer,
             wants_acks: options.scope > Scope::Transport,
+            hung_up_flags: Default::default(),
         };
         outlet.accept_thread = Some(AcceptThread::start(listener, acceptor)?);
         Ok(outlet)
     }
 
-    /// Returns the sending end of a socket that also has a receiving end.
+    /// Returns the sending end of a connection that also has a receiving end.
     pub(in crate::transport) fn of_pair(
         request: BindRequest,
         endpoint: Endpoint,
         socket: Arc<Socket>,
+        sink: Option<Arc<dyn PathSink>>,
         connection: &str,
     ) -> Result<Self> {
         let high = request.options.watermarks.high();
         let mut outlet = Self::without_receivers(request, endpoint)?;
         let reader = Reader::new(connection, Overflow::Block, high, high);
-        let receiver = StreamReceiver::new(reader, socket, &outlet.view, AckReader::default());
-        outlet.receivers.push(receiver);
+        let remote = RemoteReceiver::new(&reader, socket, AckReader::default());
+        outlet.receivers.push(outlet.view.receiver(reader, remote, sink));
         Ok(outlet)
     }
 
@@ -118,27 +125,13 @@ impl StreamOutlet {
         let arrived = !accepted.is_empty();
         for receiver in accepted {
             // Relaxed: a hint for its successor.
-            receiver.next_sequence.store(self.next_sequence, Ordering::Relaxed);
+            receiver.remote.next_sequence.store(self.next_sequence, Ordering::Relaxed);
             self.receivers.push(receiver);
         }
         arrived
     }
 
-    pub(super) fn remove_dead(&mut self) {
-        self.receivers.retain(|receiver| {
-            if receiver.dead {
-                if receiver.acks.has_left || peek_goodbye(&receiver.socket) {
-                    // Relaxed: the lock of the records orders what matters; read late, it makes a
-                    // new receiver report a gap.
-                    receiver.has_left.store(true, Ordering::Relaxed);
-                }
-                receiver.socket.close();
-            }
-            !receiver.dead
-        });
-    }
-
-    /// Returns whether the receiver's socket is free for another frame; postponed frames go first.
+    /// Returns whether the receiver's path is free for another frame; postponed frames go first.
     fn settle(&mut self, index: usize) -> bool {
         if !self.receivers[index].settle() {
             return false;
@@ -148,7 +141,7 @@ impl StreamOutlet {
             return true;
         }
         if self.defer_rest(index, postponed).is_err() {
-            self.receivers[index].dead = true;
+            self.receivers[index].remote.dead = true;
         }
         false
     }
@@ -158,11 +151,14 @@ impl StreamOutlet {
         loop {
             let busy = (0..self.receivers.len())
                 .find(|&index| counts(&self.receivers[index]) && !self.settle(index));
-            let Some(busy) = busy else { return Ok(()) };
-            let full = Error::Full { connection: self.receivers[busy].connection.clone() };
+            let Some(busy) = busy else {
+                remove_dead(&mut self.receivers);
+                return Ok(());
+            };
+            let full = Error::Full { connection: self.receivers[busy].remote.connection.clone() };
             let mut poll_set = PollSet::default();
             poll_set.readable(self.accept_queue.doorbell.as_fd());
-            let fired = self.receivers[busy].while_waiting(|| self.stop.sleep(poll_set, wait))?;
+            let fired = self.receivers[busy].remote.while_waiting(|| self.stop.sleep(poll_set, wait))?;
             if !fired {
                 return Err(full);
             }
@@ -177,7 +173,7 @@ impl StreamOutlet {
             None => self.partial_writer.insert(PartialWriter::start(self.accept_queue.doorbell.clone())?),
         };
         let receiver = &mut self.receivers[index];
-        receiver.partial_write = Some(partial_writer.finish(Arc::clone(&receiver.socket), rest));
+        receiver.partial_write = Some(partial_writer.finish(receiver.path.clone(), rest));
         Ok(())
     }
 
@@ -196,20 +192,20 @@ impl StreamOutlet {
         }
         let mut sent = 0;
         while sent < bytes && receiver.settle() {
-            match (&mut &*receiver.socket).write(&self.frame.bytes()[sent..bytes]) {
+            match receiver.path.write(&self.frame.bytes()[sent..bytes]) {
                 Ok(written) => sent += written,
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
                 Err(_) => {
-                    receiver.dead = true;
+                    receiver.remote.dead = true;
                     return;
                 }
             }
         }
         // Relaxed: a hint for its successor.
-        receiver.next_sequence.store(self.next_sequence, Ordering::Relaxed);
+        receiver.remote.next_sequence.store(self.next_sequence, Ordering::Relaxed);
         if sent < bytes && self.defer_from(index, sent, bytes).is_err() {
-            self.receivers[index].dead = true;
+            self.receivers[index].remote.dead = true;
         }
     }
 
@@ -230,7 +226,7 @@ impl StreamOutlet {
                 Ok(written) => sent += written,
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
-                    if !receiver.blocks {
+                    if !receiver.remote.blocks {
                         // All or nothing: the receiver counts the loss by the sequence numbers.
                         return if sent == 0 {
                             receiver.postpone(&self.frame.bytes()[..bytes]);
@@ -243,8 +239,8 @@ impl StreamOutlet {
                         wait = Wait::within(timeout);
                     }
                     let mut poll_set = PollSet::default();
-                    poll_set.writable(receiver.socket.as_fd());
-                    match receiver.while_waiting(|| self.stop.sleep(poll_set, wait)) {
+                    receiver.path.poll_room(&mut poll_set);
+                    match receiver.remote.while_waiting(|| self.stop.sleep(poll_set, wait)) {
                         Ok(true) => {}
                         Ok(false) | Err(Error::Stopped) => return self.defer_from(index, sent, bytes),
                         Err(error) => return Err(error),
@@ -252,7 +248,7 @@ impl StreamOutlet {
                 }
                 // Broken pipe or reset: the receiver died, with the packets it had.
                 Err(_) => {
-                    receiver.dead = true;
+                    receiver.remote.dead = true;
                     return Ok(());
                 }
             }
@@ -260,7 +256,7 @@ impl StreamOutlet {
                 return Ok(());
             }
             let receiver = &self.receivers[index];
-            outcome = (&mut &*receiver.socket).write(&self.frame.bytes()[sent..bytes]);
+            outcome = receiver.path.write(&self.frame.bytes()[sent..bytes]);
         }
     }
 
@@ -275,7 +271,7 @@ impl StreamOutlet {
     /// packet that its sender waits for may not, nor one that counts against credits.
     fn keeps(&self, outline: Outline, end: usize) -> bool {
         let is_free = |receiver: &StreamReceiver| {
-            receiver.blocks && receiver.is_free() && receiver.acks.flow_sender.is_none()
+            receiver.remote.blocks && receiver.is_free() && receiver.remote.acks.flow_sender.is_none()
         };
         outline.kind == Kind::Data as u8
             && outline.flags & !Header::ORDERED == 0
@@ -308,31 +304,67 @@ impl StreamOutlet {
     #[inline(always)]
     fn write_to_all(&mut self, end: usize, continued: bool, is_packet: bool, wait: Wait) -> Result<()> {
         let mut outcome = Ok(());
+        // Only what leaves this path finds a receiver dead.
+        let mut has_left_path = false;
         for index in 0..self.receivers.len() {
-            if continued && !self.receivers[index].blocks {
+            if continued && !self.receivers[index].remote.blocks {
+                has_left_path = true;
                 self.send_continuation(index, end);
                 continue;
             }
-            let receiver = &mut self.receivers[index];
+            let mut receiver = &mut self.receivers[index];
             receiver.mid_packet = true;
-            if !receiver.is_free() && !self.settle(index) {
-                self.receivers[index].postpone(&self.frame.bytes()[..end]);
-                continue;
+            if !receiver.is_free() {
+                has_left_path = true;
+                if !self.settle(index) {
+                    self.receivers[index].postpone(&self.frame.bytes()[..end]);
+                    continue;
+                }
+                receiver = &mut self.receivers[index];
             }
-            let receiver = &mut self.receivers[index];
-            receiver.next_sequence.store(self.next_sequence, Ordering::Relaxed);
-            if let Some(flow_sender) = receiver.acks.flow_sender.as_mut().filter(|_| is_packet) {
+            receiver.remote.next_sequence.store(self.next_sequence, Ordering::Relaxed);
+            if let Some(flow_sender) = receiver.remote.acks.flow_sender.as_mut().filter(|_| is_packet) {
                 flow_sender.send();
             }
-            match (&mut &*receiver.socket).write(&self.frame.bytes()[..end]) {
+            match receiver.path.write(&self.frame.bytes()[..end]) {
                 Ok(sent) if sent == end => {}
-                first => outcome = self.send_rest(index, end, first, wait).and(outcome),
+                first => {
+                    has_left_path = true;
+                    outcome = self.send_rest(index, end, first, wait).and(outcome);
+                }
             }
         }
-        if self.receivers.iter().any(|receiver| receiver.dead) {
-            self.remove_dead();
+        if has_left_path {
+            remove_dead(&mut self.receivers);
         }
         outcome
+    }
+
+    /// Waits, before the sockets are closed, for acknowledgements that no send waits for any more.
+    /// A TCP socket that is closed with unread bytes resets the connection. That discards the data
+    /// in transit to the receiver.
+    fn drain_acks(&mut self, wait: Wait) -> Result<()> {
+        loop {
+            let is_open = |receiver: &&mut StreamReceiver| {
+                let remote = &receiver.remote;
+                matches!(*remote.socket, Socket::Tcp(_)) && !remote.dead && remote.acks.is_open()
+            };
+            for StreamReceiver { remote, .. } in self.receivers.iter_mut().filter(is_open) {
+                // A receiver that violates the protocol is not read any more.
+                remote.dead = !remote.acks.read_from(&remote.socket).unwrap_or(false);
+            }
+            let mut poll_set = PollSet::default();
+            let open: Vec<&mut StreamReceiver> = self.receivers.iter_mut().filter(is_open).collect();
+            if open.is_empty() {
+                return Ok(());
+            }
+            open.iter().for_each(|receiver| poll_set.readable(receiver.remote.socket.as_fd()));
+            match self.stop.sleep(poll_set, wait) {
+                Ok(true) => {}
+                Ok(false) | Err(Error::Stopped) => return Ok(()),
+                Err(error) => return Err(error),
+            }
+        }
     }
 }
 
@@ -349,7 +381,7 @@ impl Outlet for StreamOutlet {
     }
 
     fn receivers(&self, polls_system: bool) -> usize {
-        let is_there = |receiver: &&StreamReceiver| !polls_system || !receiver.socket.has_hung_up();
+        let is_there = |receiver: &&StreamReceiver| !polls_system || !receiver.path.has_hung_up();
         self.receivers.iter().filter(is_there).count()
     }
 
@@ -360,18 +392,19 @@ impl Outlet for StreamOutlet {
             let _ = self.send_kept(Wait::FOREVER);
         }
         let is_new = self.attach_accepted();
-        Admitted { is_new, is_lossy: self.receivers.iter().any(|receiver| !receiver.blocks) }
+        Admitted { is_new, is_lossy: self.receivers.iter().any(|receiver| !receiver.remote.blocks) }
     }
 
     fn reserve(&mut self, bytes: usize, wait: Wait) -> Result<&mut [u8]> {
         if bytes > self.frame_max {
             return Err(Error::TooLarge { bytes, bytes_max: self.frame_max });
         }
-        if !self.in_packet && self.receivers.iter().any(|receiver| receiver.acks.flow_sender.is_some()) {
-            self.wait_for_permission(wait)?;
+        if !self.in_packet && self.receivers.iter().any(|receiver| receiver.remote.acks.flow_sender.is_some())
+        {
+            wait_for_permission(&mut self.receivers, wait, &self.stop)?;
         }
-        if self.receivers.iter_mut().any(|receiver| receiver.blocks && !receiver.settle()) {
-            self.wait_partial_writes(wait, |receiver| receiver.blocks)?;
+        if self.receivers.iter_mut().any(|receiver| receiver.remote.blocks && !receiver.settle()) {
+            self.wait_partial_writes(wait, |receiver| receiver.remote.blocks)?;
         }
         Ok(self.place(bytes))
     }
@@ -379,7 +412,7 @@ impl Outlet for StreamOutlet {
     fn try_reserve_fast(&mut self, bytes: usize) -> Option<&mut [u8]> {
         let is_free = |receiver: &StreamReceiver| {
             receiver.is_free()
-                && receiver.acks.flow_sender.as_ref().is_none_or(flow::Sender::may_send_without_poll)
+                && receiver.remote.acks.flow_sender.as_ref().is_none_or(flow::Sender::may_send_without_poll)
         };
         let is_at_hand = bytes <= self.frame_max
             && !self.accept_queue.has_accepted()
@@ -417,12 +450,12 @@ impl Outlet for StreamOutlet {
     }
 
     fn wait_acks(&mut self, ack_wait: &AckWait) -> Result<()> {
-        self.wait_acks(ack_wait)
+        wait_acks(&mut self.receivers, StreamReceiver::has_packet, ack_wait, &self.stop)
     }
 
     fn flow_stall(&self, connection: &str) -> Option<(Flow, Duration)> {
-        let receiver = self.receivers.iter().find(|receiver| receiver.connection == connection)?;
-        let flow_sender = receiver.acks.flow_sender.as_ref()?;
+        let receiver = self.receivers.iter().find(|receiver| receiver.remote.connection == connection)?;
+        let flow_sender = receiver.remote.acks.flow_sender.as_ref()?;
         let since_ns = now_ns().saturating_sub(flow_sender.stalled_since()?);
         Some((flow_sender.flow(), Duration::from_nanos(since_ns)))
     }
@@ -443,9 +476,36 @@ impl Drop for StreamOutlet {
         {
             // A receiver accepted after the end must still get it. A fresh socket has room for it.
             for receiver in &self.receivers[before..] {
-                let _ = (&mut &*receiver.socket).write(bytemuck::bytes_of(&end));
+                let _ = receiver.path.write(bytemuck::bytes_of(&end));
             }
         }
         self.partial_writer = None;
+    }
+}
+
+/// A factory of receivers, for the accept thread.
+struct StreamReceiverFactory {
+    view: Arc<StreamPortView>,
+    /// `None`: frames travel on the signalling socket.
+    carrier: Option<&'static dyn Carrier>,
+}
+
+impl ReceiverFactory for StreamReceiverFactory {
+    type Receiver = StreamReceiver;
+
+    fn receiver(
+        &self,
+        hello: &Hello,
+        socket: Arc<Socket>,
+        fds: Vec<OwnedFd>,
+    ) -> Result<StreamReceiver, String> {
+        let sink = open_sink(self.carrier, hello.path.as_deref(), fds)?;
+        let reader = hello.reader();
+        let remote = RemoteReceiver::new(&reader, socket, AckReader::with(hello.flow_sender()));
+        Ok(self.view.receiver(reader, remote, sink))
+    }
+
+    fn watch(&self, receiver: &mut StreamReceiver) -> Option<Arc<AtomicBool>> {
+        receiver.path.watch()
     }
 }

@@ -1,14 +1,13 @@
-//! Finishes frames that a socket took only in part, while the sender continues or idles.
+//! Finishes frames that a receiver's path took only in part, while the sender continues or idles.
 
-use std::io::Write;
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
+use super::receiver::DataPath;
 use crate::error::Result;
 use crate::sys::doorbell::{Doorbell, PollSet};
 use crate::sys::mutex::lock;
-use crate::sys::socket::Socket;
 use crate::sys::thread::JoinedThread;
 
 /// The rest of a partly written frame.
@@ -18,9 +17,9 @@ pub(super) struct PartialWrite {
 }
 
 impl PartialWrite {
-    /// Returns whether the sender may use the socket again.
+    /// Returns whether the sender may use the path again.
     pub(super) fn is_done(&self) -> bool {
-        // Acquire: what the thread wrote to the socket precedes what the sender writes next.
+        // Acquire: what the thread wrote precedes what the sender writes next.
         self.done.load(Ordering::Acquire)
     }
 }
@@ -39,7 +38,7 @@ struct WriterShared {
 }
 
 struct Job {
-    socket: Arc<Socket>,
+    path: DataPath,
     bytes: Vec<u8>,
     sent: usize,
     partial_write: Arc<PartialWrite>,
@@ -58,9 +57,9 @@ impl PartialWriter {
         Ok(Self { shared, _thread: thread })
     }
 
-    pub(super) fn finish(&self, socket: Arc<Socket>, bytes: Vec<u8>) -> Arc<PartialWrite> {
+    pub(super) fn finish(&self, path: DataPath, bytes: Vec<u8>) -> Arc<PartialWrite> {
         let partial_write = Arc::new(PartialWrite { done: AtomicBool::new(false) });
-        let job = Job { socket, bytes, sent: 0, partial_write: Arc::clone(&partial_write) };
+        let job = Job { path, bytes, sent: 0, partial_write: Arc::clone(&partial_write) };
         lock(&self.shared.jobs).push(job);
         self.shared.doorbell.notify();
         partial_write
@@ -80,15 +79,15 @@ fn run(shared: &WriterShared, freed: &Doorbell) {
     while !shared.over.load(Ordering::Acquire) {
         jobs.append(&mut lock(&shared.jobs));
         let before = jobs.len();
-        // Writes to the same socket go one after the other.
-        let mut busy: Vec<Arc<Socket>> = Vec::new();
+        // Writes on the same path go one after the other.
+        let mut busy: Vec<DataPath> = Vec::new();
         jobs.retain_mut(|job| {
-            if busy.iter().any(|socket| Arc::ptr_eq(socket, &job.socket)) {
+            if busy.iter().any(|path| path.is_same(&job.path)) {
                 return true;
             }
             let done = job.advance();
             if !done {
-                busy.push(Arc::clone(&job.socket));
+                busy.push(job.path.clone());
             }
             !done
         });
@@ -97,7 +96,7 @@ fn run(shared: &WriterShared, freed: &Doorbell) {
         }
         let mut poll_set = PollSet::default();
         poll_set.readable(shared.doorbell.as_fd());
-        busy.iter().for_each(|socket| poll_set.writable(socket.as_fd()));
+        busy.iter().for_each(|path| path.poll_room(&mut poll_set));
         if let Err(error) = poll_set.wait(None) {
             log::error!(target: "stripline::transport", "frames written in part stay so: {error}");
             return;
@@ -107,10 +106,10 @@ fn run(shared: &WriterShared, freed: &Doorbell) {
 }
 
 impl Job {
-    /// Writes what the socket takes; true when no bytes are left, or the peer is gone.
+    /// Writes what the path takes; true when no bytes are left, or the peer is gone.
     fn advance(&mut self) -> bool {
         while self.sent < self.bytes.len() {
-            match (&mut &*self.socket).write(&self.bytes[self.sent..]) {
+            match self.path.write(&self.bytes[self.sent..]) {
                 Ok(written) => self.sent += written,
                 Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
                 Err(e) if e.kind() == std::io::ErrorKind::WouldBlock => return false,

@@ -1,59 +1,128 @@
-//! One receiver of a sending port over sockets, as its sender sees it.
+//! One receiver of a sending port over byte streams, as its sender sees it.
 
+use std::io::{self, Write};
+use std::os::fd::AsFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::acks::AckReader;
-use super::inspect::{StreamPortView, WaitFlags};
 use super::partial_writer::PartialWrite;
-use crate::inspect::Reader;
 use crate::packet::{Header, Kind};
+use crate::sys::doorbell::PollSet;
 use crate::sys::socket::Socket;
+use crate::transport::carrier::PathSink;
+use crate::transport::signalling::RemoteReceiver;
+
+/// The way of the frames to a receiver.
+#[derive(Clone)]
+pub(super) struct DataPath {
+    /// The signalling socket, which also carries the frames unless there is a carrier.
+    socket: Arc<Socket>,
+    carrier: Option<Box<CarrierPath>>,
+}
+
+/// The path of a carrier. It does not show that its receiver is gone; the socket does.
+#[derive(Clone)]
+struct CarrierPath {
+    sink: Arc<dyn PathSink>,
+    /// Whether the receiver has hung up.
+    hung_up: Arc<AtomicBool>,
+    /// Whether another thread sets that. Otherwise the socket is polled before each write.
+    is_watched: bool,
+}
+
+impl DataPath {
+    pub(super) fn new(socket: Arc<Socket>, sink: Option<Arc<dyn PathSink>>) -> Self {
+        let path = |sink| Box::new(CarrierPath { sink, hung_up: Arc::default(), is_watched: false });
+        let carrier = sink.map(path);
+        Self { socket, carrier }
+    }
+
+    /// Writes what there is room for.
+    #[inline(always)]
+    pub(super) fn write(&self, bytes: &[u8]) -> io::Result<usize> {
+        match &self.carrier {
+            None => (&mut &*self.socket).write(bytes),
+            Some(carrier) => self.write_to(carrier, bytes),
+        }
+    }
+
+    /// Writes to a carrier. Apart, so that a socket is charged for the decision alone.
+    #[inline(never)]
+    fn write_to(&self, carrier: &CarrierPath, bytes: &[u8]) -> io::Result<usize> {
+        // Relaxed: read late, frames are written that no receiver takes.
+        if carrier.hung_up.load(Ordering::Relaxed) || !carrier.is_watched && self.has_hung_up() {
+            return Err(io::ErrorKind::BrokenPipe.into());
+        }
+        match carrier.sink.write(bytes) {
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock && self.has_hung_up() => {
+                Err(io::ErrorKind::BrokenPipe.into())
+            }
+            written => written,
+        }
+    }
+
+    /// Returns whether the receiver has hung up. Then nothing more is written to it.
+    pub(super) fn has_hung_up(&self) -> bool {
+        let has_hung_up = self.socket.has_hung_up();
+        if let Some(carrier) = self.carrier.as_ref().filter(|_| has_hung_up) {
+            carrier.hung_up.store(true, Ordering::Relaxed);
+        }
+        has_hung_up
+    }
+
+    /// Returns the flag to set when the receiver hangs up, where writing does not show it.
+    pub(super) fn watch(&mut self) -> Option<Arc<AtomicBool>> {
+        let carrier = self.carrier.as_mut()?;
+        carrier.is_watched = true;
+        Some(Arc::clone(&carrier.hung_up))
+    }
+
+    /// Adds what becomes ready when there is room, or the receiver is gone.
+    pub(super) fn poll_room<'a>(&'a self, poll_set: &mut PollSet<'a>) {
+        match &self.carrier {
+            None => poll_set.writable(self.socket.as_fd()),
+            Some(carrier) => {
+                poll_set.writable(carrier.sink.room());
+                poll_set.hung_up(self.socket.as_fd());
+            }
+        }
+    }
+
+    /// Returns whether both lead to the same receiver.
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.socket, &other.socket)
+    }
+}
 
 pub(super) struct StreamReceiver {
-    pub(super) socket: Arc<Socket>,
-    pub(super) connection: String,
-    pub(super) blocks: bool,
-    /// A frame that the socket took only in part.
+    pub(super) remote: RemoteReceiver,
+    pub(super) path: DataPath,
+    /// A frame that the path took only in part.
     pub(super) partial_write: Option<Arc<PartialWrite>>,
     /// Frames that a non-blocking receiver must still get: stream descriptions and the end.
     pub(super) postponed: Vec<u8>,
     /// Whether a non-blocking receiver got the beginning of the current packet: then it gets all of
     /// it.
     pub(super) mid_packet: bool,
-    /// Number after the last packet that the socket took whole or in part; [`NOTHING_YET`] until it
-    /// is accepted.
-    pub(super) next_sequence: Arc<AtomicU64>,
-    pub(super) dead: bool,
-    pub(super) acks: AckReader,
-    /// Whether its acknowledgement is waited for.
-    pub(super) ack_awaited: bool,
-    /// Set in its record when it has sent a goodbye.
-    pub(super) has_left: Arc<AtomicBool>,
-    /// Set while the sender sleeps because of it.
-    pub(super) waits: Arc<WaitFlags>,
 }
 
-pub(super) const NOTHING_YET: u64 = u64::MAX;
+impl AsRef<RemoteReceiver> for StreamReceiver {
+    fn as_ref(&self) -> &RemoteReceiver {
+        &self.remote
+    }
+}
+
+impl AsMut<RemoteReceiver> for StreamReceiver {
+    fn as_mut(&mut self) -> &mut RemoteReceiver {
+        &mut self.remote
+    }
+}
 
 impl StreamReceiver {
-    /// Returns a receiver with the options in its inspection view.
-    pub(super) fn new(reader: Reader, socket: Arc<Socket>, view: &StreamPortView, acks: AckReader) -> Self {
-        let next_sequence = Arc::new(AtomicU64::new(NOTHING_YET));
-        Self {
-            connection: reader.connection.clone(),
-            blocks: reader.blocks(),
-            waits: view.add(reader, &socket, &next_sequence),
-            has_left: Arc::default(),
-            socket,
-            partial_write: None,
-            postponed: Vec::new(),
-            mid_packet: false,
-            next_sequence,
-            dead: false,
-            acks,
-            ack_awaited: false,
-        }
+    /// Returns a receiver; without a sink, its frames travel on the socket.
+    pub(super) fn new(remote: RemoteReceiver, sink: Option<Arc<dyn PathSink>>) -> Self {
+        let path = DataPath::new(Arc::clone(&remote.socket), sink);
+        Self { remote, path, partial_write: None, postponed: Vec::new(), mid_packet: false }
     }
 
     /// Returns whether no frame for it is pending.
@@ -62,7 +131,7 @@ impl StreamReceiver {
         self.partial_write.is_none() && self.postponed.is_empty()
     }
 
-    /// Returns whether the socket is free for another frame.
+    /// Returns whether the path is free for another frame.
     pub(super) fn settle(&mut self) -> bool {
         if self.partial_write.as_ref().is_some_and(|partial_write| partial_write.is_done()) {
             self.partial_write = None;
@@ -72,16 +141,7 @@ impl StreamReceiver {
 
     /// Returns whether it got the packet published last, or will.
     pub(super) fn has_packet(&self) -> bool {
-        self.blocks || self.mid_packet
-    }
-
-    /// Runs a sleep that this receiver causes, and shows that to inspection.
-    pub(super) fn while_waiting<T>(&self, poll_set: impl FnOnce() -> T) -> T {
-        // Relaxed: information for inspection only, next to a system call.
-        self.waits.space.store(true, Ordering::Relaxed);
-        let slept = poll_set();
-        self.waits.space.store(false, Ordering::Relaxed);
-        slept
+        self.remote.blocks || self.mid_packet
     }
 
     /// Keeps a frame that had no room, if it must not be lost.

@@ -1,14 +1,15 @@
-//! The transports over sockets. They differ only in how a socket is opened.
+//! The transports over byte streams. They differ in how a socket is opened, and in the carrier.
 
 use std::io::Write;
-use std::os::fd::OwnedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use super::{StreamInlet, StreamOutlet};
 use crate::error::{Error, Result};
-use crate::sys::socket::{Listener, Socket};
+use crate::sys::socket::{self, Listener, Socket};
 use crate::terms::{Flow, Overflow, Scope};
 use crate::transport::accept::{AcceptThread, Acceptor};
+use crate::transport::carrier::{Carrier, PathRequest, PathSink, PathSource, Ticket, open_sink};
 use crate::transport::duplex::{
     self, CallAcceptor, CallConnection, CallHello, CallListener, CallWelcome, Duplex,
 };
@@ -17,12 +18,39 @@ use crate::transport::{
     AnyInlet, AnyOutlet, BindRequest, Capabilities, ConnectRequest, Endpoint, Reach, Transport,
 };
 
-/// A transport over sockets.
+/// A transport over byte streams.
 pub(in crate::transport) struct StreamTransport {
     pub capabilities: Capabilities,
     /// Opens a listener, and returns its endpoint.
     pub listen: fn(&BindRequest) -> Result<(Listener, Endpoint)>,
+    /// Connects the signalling socket.
     pub connect: fn(&Endpoint, &ConnectRequest) -> Result<Socket>,
+    /// What moves the frames; `None`: the signalling socket.
+    pub carrier: Option<&'static dyn Carrier>,
+}
+
+/// The receiving end of a data path, and the ticket for the other; empty without a carrier.
+#[derive(Default)]
+struct ReceivingPath {
+    source: Option<Box<dyn PathSource>>,
+    ticket: Option<Ticket>,
+}
+
+impl ReceivingPath {
+    fn address(&self) -> Option<String> {
+        self.ticket.as_ref().map(|ticket| ticket.address.clone())
+    }
+
+    fn fds(&self) -> Vec<BorrowedFd<'_>> {
+        self.ticket.as_ref().map(Ticket::borrowed_fds).unwrap_or_default()
+    }
+}
+
+/// Makes the receiving end of a data path, where there is a carrier.
+fn receiving_path(carrier: Option<&'static dyn Carrier>, request: &PathRequest<'_>) -> Result<ReceivingPath> {
+    let Some(carrier) = carrier else { return Ok(ReceivingPath::default()) };
+    let (source, ticket) = carrier.source(request)?;
+    Ok(ReceivingPath { source: Some(source), ticket: Some(ticket) })
 }
 
 impl StreamTransport {
@@ -49,17 +77,22 @@ impl Transport for StreamTransport {
 
     fn bind(&self, request: BindRequest) -> Result<AnyOutlet> {
         let (listener, endpoint) = (self.listen)(&request)?;
-        Ok(AnyOutlet::other(StreamOutlet::new(request, endpoint, listener)?))
+        Ok(AnyOutlet::other(StreamOutlet::new(request, endpoint, listener, self.carrier)?))
     }
 
     fn connect(&self, endpoint: &Endpoint, request: &ConnectRequest) -> Result<AnyInlet> {
+        let path =
+            receiving_path(self.carrier, &PathRequest::of_receiver(&request.connection, &request.options))?;
         let socket = (self.connect)(endpoint, request)?;
-        Ok(AnyInlet::other(StreamInlet::connect(socket, endpoint, request)?))
+        let hello = Hello { path: path.address(), ..Hello::new(endpoint, request) };
+        let (welcome, _) = handshake::exchange_hello(&socket, endpoint, &hello, &path.fds())?;
+        Ok(AnyInlet::other(StreamInlet::connect(socket, path.source, &welcome, endpoint, request)?))
     }
 
     fn listen_calls(&self, request: BindRequest, acceptor: Box<dyn CallAcceptor>) -> Result<CallListener> {
         let (listener, endpoint) = (self.listen)(&request)?;
-        let acceptor = StreamCallAcceptor { endpoint: endpoint.clone(), request, acceptor };
+        let carrier = self.carrier;
+        let acceptor = StreamCallAcceptor { endpoint: endpoint.clone(), request, carrier, acceptor };
         Ok(CallListener::new(endpoint, AcceptThread::start(listener, acceptor)?))
     }
 
@@ -69,53 +102,77 @@ impl Transport for StreamTransport {
         request: &ConnectRequest,
         bind: BindRequest,
     ) -> Result<CallConnection> {
+        let path = receiving_path(
+            self.carrier,
+            &PathRequest::of_calls(&request.connection, request.options.watermarks()),
+        )?;
         let socket = (self.connect)(endpoint, request)?;
         let call = CallHello { page: 0, membarrier: false, ..CallHello::new(&bind) };
-        let hello = Hello { call: Some(call), ..Hello::new(endpoint, request) };
-        let (welcome, _) = handshake::exchange_hello(&socket, endpoint, &hello, &[])?;
-        let call = duplex::call_welcome(&request.connection, &welcome)?;
+        let hello = Hello { path: path.address(), call: Some(call), ..Hello::new(endpoint, request) };
+        let (welcome, fds) = handshake::exchange_hello(&socket, endpoint, &hello, &path.fds())?;
+        let peer = &request.connection;
+        let call = duplex::call_welcome(peer, &welcome)?;
         if !duplex::is_valid_buffer(welcome.buffer) {
             let violation = format!("announced a buffer of {} bytes", welcome.buffer);
-            return Err(Error::misbehaved(&request.connection, violation));
+            return Err(Error::misbehaved(peer, violation));
         }
-        let duplex = pair(socket, bind, endpoint.clone(), &request.connection, welcome.buffer)?;
+        let sink = open_sink(self.carrier, welcome.path.as_deref(), fds)
+            .map_err(|fault| Error::misbehaved(peer, format!("sent a welcome that does not fit: {fault}")))?;
+        let paths = (path.source, sink);
+        let duplex = pair(socket, paths, bind, endpoint.clone(), peer, welcome.buffer)?;
         Ok(CallConnection { duplex, server_info: call.server })
     }
 }
 
+/// Both ends of this side's data paths; empty without a carrier.
+type PathEnds = (Option<Box<dyn PathSource>>, Option<Arc<dyn PathSink>>);
+
 fn pair(
     socket: Socket,
+    (source, sink): PathEnds,
     bind: BindRequest,
     endpoint: Endpoint,
     connection: &str,
     its_buffer: u32,
 ) -> Result<Duplex> {
     let socket = Arc::new(socket);
-    let inlet = StreamInlet::of_pair(Arc::clone(&socket), connection, its_buffer)?;
-    let outlet = StreamOutlet::of_pair(bind, endpoint, socket, connection)?;
+    let inlet = StreamInlet::of_pair(Arc::clone(&socket), source, connection, its_buffer)?;
+    let outlet = StreamOutlet::of_pair(bind, endpoint, socket, sink, connection)?;
     Ok(Duplex { outlet: AnyOutlet::other(outlet), inlet: AnyInlet::other(inlet) })
 }
 
 struct StreamCallAcceptor {
     endpoint: Endpoint,
     request: BindRequest,
+    carrier: Option<&'static dyn Carrier>,
     acceptor: Box<dyn CallAcceptor>,
 }
 
 impl Acceptor for StreamCallAcceptor {
-    fn accept(&mut self, hello: Hello, socket: &Socket, _: Vec<OwnedFd>) -> Result<Option<u64>, String> {
+    fn accept(&mut self, hello: Hello, socket: &Socket, fds: Vec<OwnedFd>) -> Result<Option<u64>, String> {
         let (key, payload) = (self.endpoint.keys[0], &self.request.payload);
         let buffer = duplex::check_client(&hello, key, payload, &mut *self.acceptor)?.buffer;
+        let sink = open_sink(self.carrier, hello.path.as_deref(), fds)?;
+        let path_request = PathRequest::of_calls(&hello.connection, self.request.options.watermarks);
+        let path = receiving_path(self.carrier, &path_request).map_err(|e| e.to_string())?;
         let call = CallWelcome { membarrier: false, server: self.acceptor.server_info() };
         let welcome = Welcome::new(self.endpoint.keys[1], None, self.request.options.buffer);
-        let answer = HelloReply::Welcome(Welcome { call: Some(call), ..welcome });
+        let answer = HelloReply::Welcome(Welcome { path: path.address(), call: Some(call), ..welcome });
         let bytes = handshake::encode_reply(&answer).map_err(|e| e.to_string())?;
         let kept = socket.try_clone().map_err(|e| e.to_string())?;
         kept.set_nonblocking(false).map_err(|e| e.to_string())?;
         let bind = BindRequest { port: hello.connection.clone(), ..self.request.clone() };
-        let duplex =
-            pair(kept, bind, self.endpoint.clone(), &hello.connection, buffer).map_err(|e| e.to_string())?;
-        (&mut &*socket).write_all(&bytes).map_err(|e| e.to_string())?;
+        let fds = path.ticket;
+        let paths = (path.source, sink);
+        let duplex = pair(kept, paths, bind, self.endpoint.clone(), &hello.connection, buffer)
+            .map_err(|e| e.to_string())?;
+        let sent = match (socket, &fds) {
+            (Socket::Unix(stream), Some(ticket)) => {
+                socket::send_with_fds(stream, &bytes, &ticket.borrowed_fds())
+            }
+            _ => (&mut &*socket).write_all(&bytes),
+        };
+        sent.map_err(|e| e.to_string())?;
         self.acceptor.accept(&hello, duplex);
         Ok(None)
     }

@@ -1,17 +1,18 @@
-//! The accept queue of receivers over sockets, and the records of their connections.
+//! The accept queue of receivers, and the records of their connections.
 
+use std::collections::HashMap;
 use std::io::Write;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
-use super::acks::{AckReader, peek_goodbye};
-use super::inspect::StreamPortView;
-use super::receiver::{NOTHING_YET, StreamReceiver};
+use super::acks::peek_goodbye;
+use super::remote_receiver::{NOTHING_YET, RemoteReceiver};
 use crate::error::Result;
 use crate::packet::payload::TypeName;
 use crate::sys::doorbell::Doorbell;
 use crate::sys::mutex::lock;
+use crate::sys::poller::Interest;
 use crate::sys::socket::Socket;
 use crate::transport::Attention;
 use crate::transport::accept::Acceptor;
@@ -21,15 +22,35 @@ use crate::transport::handshake::{self, Hello, HelloReply, Welcome};
 const RECORDS_MAX: usize = 1024;
 
 /// The accept queue, and the records of connections.
-pub(super) struct AcceptQueue {
+pub(in crate::transport) struct AcceptQueue<R> {
     changed: AtomicBool,
-    pub(super) doorbell: Doorbell,
-    accepted: Mutex<Vec<StreamReceiver>>,
+    pub doorbell: Doorbell,
+    accepted: Mutex<Vec<R>>,
     records: Mutex<Vec<ConnectionRecord>>,
 }
 
-impl AcceptQueue {
-    pub(super) fn new() -> Result<Self> {
+/// What a port makes of a receiver that it accepts.
+pub(in crate::transport) trait ReceiverFactory: Send + 'static {
+    type Receiver: AsRef<RemoteReceiver> + Send + 'static;
+
+    /// Opens the way of the frames to a receiver, with the descriptors that came with its hello.
+    ///
+    /// # Errors
+    /// Why it is refused, in words for the receiver.
+    fn receiver(
+        &self,
+        hello: &Hello,
+        socket: Arc<Socket>,
+        fds: Vec<OwnedFd>,
+    ) -> Result<Self::Receiver, String>;
+
+    /// Returns the flag to set when this receiver hangs up. `None`: its end shows at the next
+    /// frame.
+    fn watch(&self, receiver: &mut Self::Receiver) -> Option<Arc<AtomicBool>>;
+}
+
+impl<R> AcceptQueue<R> {
+    pub fn new() -> Result<Self> {
         Ok(Self {
             changed: AtomicBool::new(false),
             doorbell: Doorbell::new()?,
@@ -40,13 +61,13 @@ impl AcceptQueue {
 
     /// Returns whether a receiver has been accepted.
     #[inline]
-    pub(super) fn has_accepted(&self) -> bool {
+    pub fn has_accepted(&self) -> bool {
         // Relaxed: the lock of the queue orders the rest.
         self.changed.load(Ordering::Relaxed)
     }
 
     /// Takes the receivers accepted since the last call; `None`: none.
-    pub(super) fn accepted(&self) -> Option<Vec<StreamReceiver>> {
+    pub fn accepted(&self) -> Option<Vec<R>> {
         if !self.has_accepted() {
             return None;
         }
@@ -55,9 +76,9 @@ impl AcceptQueue {
     }
 }
 
-impl Attention for AcceptQueue {
+impl<R: Send> Attention for AcceptQueue<R> {
     fn request_attention(&self) {
-        // Release: as in `StreamAcceptor::accept`. A thread that waits for room gets it later.
+        // Release: as in `SignallingAcceptor::accept`. A thread that waits for room gets it later.
         self.changed.store(true, Ordering::Release);
     }
 }
@@ -82,46 +103,67 @@ impl ConnectionRecord {
 }
 
 /// An acceptor of receivers, on a thread of its own.
-pub(super) struct StreamAcceptor {
-    pub(super) view: Arc<StreamPortView>,
-    pub(super) queue: Arc<AcceptQueue>,
-    pub(super) payload: TypeName,
+pub(in crate::transport) struct SignallingAcceptor<F: ReceiverFactory> {
+    pub factory: F,
+    pub queue: Arc<AcceptQueue<F::Receiver>>,
+    pub payload: TypeName,
     /// Whether a type without a layout may go to a program that is built differently.
-    pub(super) any_build: bool,
-    pub(super) keys: [u64; 2],
-    pub(super) buffer: u32,
-    pub(super) wants_acks: bool,
+    pub any_build: bool,
+    pub keys: [u64; 2],
+    pub buffer: u32,
+    pub wants_acks: bool,
+    /// The flags of receivers by their tokens, and the token given last.
+    pub hung_up_flags: (HashMap<u64, Arc<AtomicBool>>, u64),
 }
 
-impl Acceptor for StreamAcceptor {
-    fn accept(&mut self, hello: Hello, socket: &Socket, _: Vec<OwnedFd>) -> Result<Option<u64>, String> {
+impl<F: ReceiverFactory> Acceptor for SignallingAcceptor<F> {
+    fn accept(&mut self, hello: Hello, socket: &Socket, fds: Vec<OwnedFd>) -> Result<Option<u64>, String> {
         hello.check(self.keys[0], &self.payload, self.any_build)?;
         let resume_from = self.resume_position(&hello.connection);
         let welcome = Welcome::new(self.keys[1], resume_from, self.buffer);
         let answer = HelloReply::Welcome(Welcome { wants_acks: self.wants_acks, ..welcome });
         let bytes = handshake::encode(&answer).map_err(|e| e.to_string())?;
         let kept = Arc::new(socket.try_clone().map_err(|e| e.to_string())?);
+        let mut receiver = self.factory.receiver(&hello, Arc::clone(&kept), fds)?;
         // Flag and lock first: once the receiver has its welcome, it gets the very next packet.
         let mut accepted = lock(&self.queue.accepted);
         // Release: pairs with the writer's load, after which it takes the lock.
         self.queue.changed.store(true, Ordering::Release);
         (&mut &*socket).write_all(&bytes).map_err(|e| e.to_string())?;
-        let acks = AckReader::with(hello.flow_sender());
-        let receiver = StreamReceiver::new(hello.reader(), Arc::clone(&kept), &self.view, acks);
+        let remote = receiver.as_ref();
         lock(&self.queue.records).push(ConnectionRecord {
             connection: hello.connection,
             socket: Arc::downgrade(&kept),
-            next_sequence: Arc::clone(&receiver.next_sequence),
-            has_left: Arc::clone(&receiver.has_left),
+            next_sequence: Arc::clone(&remote.next_sequence),
+            has_left: Arc::clone(&remote.has_left),
         });
+        let flag = self.factory.watch(&mut receiver);
         accepted.push(receiver);
         drop(accepted);
         self.queue.doorbell.notify();
-        Ok(None)
+        Ok(flag.map(|flag| {
+            let (flags, last) = &mut self.hung_up_flags;
+            *last += 1;
+            flags.insert(*last, flag);
+            *last
+        }))
+    }
+
+    fn interest(&self) -> Interest {
+        // Its acknowledgements are read elsewhere.
+        Interest::HangUp
+    }
+
+    fn closed(&mut self, token: u64) {
+        if let Some(flag) = self.hung_up_flags.0.remove(&token) {
+            // Relaxed: a sender that reads it late writes frames that no receiver takes.
+            flag.store(true, Ordering::Relaxed);
+            self.queue.doorbell.notify();
+        }
     }
 }
 
-impl StreamAcceptor {
+impl<F: ReceiverFactory> SignallingAcceptor<F> {
     /// Returns the start position for a receiver of that connection, if an earlier one is gone.
     fn resume_position(&self, connection: &str) -> Option<u64> {
         let mut records = lock(&self.queue.records);

@@ -2,34 +2,38 @@
 
 use std::os::fd::AsFd;
 
-use super::outlet::StreamOutlet;
-use super::receiver::StreamReceiver;
+use super::remote_receiver::{RemoteReceiver, remove_dead};
 use crate::error::{Error, Result};
 use crate::sys::clock::now_ns;
 use crate::sys::doorbell::PollSet;
-use crate::transport::Wait;
+use crate::transport::{StopToken, Wait};
 
-impl StreamOutlet {
-    /// Waits until no present receiver stalls the next packet.
-    #[cold]
-    pub(super) fn wait_for_permission(&mut self, wait: Wait) -> Result<()> {
-        loop {
-            self.receivers.iter_mut().for_each(StreamReceiver::poll_flow);
-            self.remove_dead();
-            let held = || self.receivers.iter().filter(|receiver| receiver.is_stalled());
-            let Some(first) = held().next() else { return Ok(()) };
-            let full = Error::Full { connection: first.connection.clone() };
-            let mut poll_set = PollSet::default();
-            // Also readable once the receiver has hung up.
-            held().for_each(|receiver| poll_set.readable(receiver.socket.as_fd()));
-            if !first.while_waiting(|| self.stop.sleep(poll_set, wait))? {
-                return Err(full);
-            }
+/// Waits until no present receiver stalls the next packet.
+#[cold]
+pub(in crate::transport) fn wait_for_permission<R>(
+    receivers: &mut Vec<R>,
+    wait: Wait,
+    stop: &StopToken,
+) -> Result<()>
+where
+    R: AsRef<RemoteReceiver> + AsMut<RemoteReceiver>,
+{
+    loop {
+        receivers.iter_mut().map(R::as_mut).for_each(RemoteReceiver::poll_flow);
+        remove_dead(receivers);
+        let held = || receivers.iter().map(R::as_ref).filter(|receiver| receiver.is_stalled());
+        let Some(first) = held().next() else { return Ok(()) };
+        let full = Error::Full { connection: first.connection.clone() };
+        let mut poll_set = PollSet::default();
+        // Also readable once the receiver has hung up.
+        held().for_each(|receiver| poll_set.readable(receiver.socket.as_fd()));
+        if !first.while_waiting(|| stop.sleep(poll_set, wait))? {
+            return Err(full);
         }
     }
 }
 
-impl StreamReceiver {
+impl RemoteReceiver {
     /// Returns whether it stalls the next packet.
     fn is_stalled(&self) -> bool {
         self.acks.flow_sender.as_ref().is_some_and(|flow_sender| !flow_sender.may_send())

@@ -1,5 +1,5 @@
-//! The acknowledgements of a receiver, on the same socket as its packets: records, one after the
-//! other, little-endian.
+//! The acknowledgements of a receiver, on the signalling socket: records, one after the other,
+//! little-endian.
 //!
 //! ```text
 //! offset bytes
@@ -43,7 +43,7 @@ const GOODBYE: u8 = 4;
 const BACKLOG_MAX: usize = 64 * 1024;
 
 /// Sends the goodbye of a receiver. If the socket does not take it, the successor reports a gap.
-pub(super) fn say_goodbye(socket: &Socket) {
+pub(in crate::transport) fn say_goodbye(socket: &Socket) {
     let mut goodbye = [0; RECORD_BYTES];
     goodbye[8] = GOODBYE;
     let _ = send(socket.as_fd(), &goodbye, SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
@@ -65,7 +65,7 @@ pub(super) fn peek_goodbye(socket: &Socket) -> bool {
 }
 
 /// The receiver's sender of acknowledgements.
-pub(super) struct StreamAckSender {
+pub(in crate::transport) struct SocketAckSender {
     /// Owned by the link: it is closed with the link, even if packets of it are still held.
     socket: Weak<Socket>,
     backlog: Mutex<Backlog>,
@@ -84,22 +84,22 @@ struct Backlog {
     flow: Option<FlowMessage>,
 }
 
-impl StreamAckSender {
+impl SocketAckSender {
     /// Returns it. With flow control, the doorbell wakes a thread that
-    /// [tries again](StreamAckSender::retry).
-    pub(super) fn new(socket: &Arc<Socket>, backlog_doorbell: Option<Doorbell>) -> Self {
+    /// [tries again](SocketAckSender::retry).
+    pub(in crate::transport) fn new(socket: &Arc<Socket>, backlog_doorbell: Option<Doorbell>) -> Self {
         let (backlog, is_backlogged) = (Mutex::default(), AtomicBool::new(false));
         Self { socket: Arc::downgrade(socket), backlog, is_backlogged, backlog_doorbell }
     }
 
     /// Returns the doorbell of the thread that tries again, and whether it must wait for room in
     /// the socket.
-    pub(super) fn backlog_doorbell(&self) -> (Option<&Doorbell>, bool) {
+    pub(in crate::transport) fn backlog_doorbell(&self) -> (Option<&Doorbell>, bool) {
         (self.backlog_doorbell.as_ref(), self.is_backlogged.load(Ordering::Acquire))
     }
 
     /// Tries again.
-    pub(super) fn retry(&self) {
+    pub(in crate::transport) fn retry(&self) {
         if self.is_backlogged.load(Ordering::Acquire)
             && let Some(doorbell) = &self.backlog_doorbell
         {
@@ -149,7 +149,7 @@ impl StreamAckSender {
     }
 }
 
-impl AckSender for StreamAckSender {
+impl AckSender for SocketAckSender {
     fn send(&self, sequence: u64, ack: Ack<'_>) {
         let mut backlog = lock(&self.backlog);
         backlog.acks.extend_from_slice(&record(sequence, ack));
@@ -188,7 +188,7 @@ pub(crate) struct AckReader {
     requested: u64,
     received: u64,
     /// The flow control for this receiver, if the link keeps it.
-    pub(super) flow_sender: Option<flow::Sender>,
+    pub(in crate::transport) flow_sender: Option<flow::Sender>,
     /// The newest packet, which is waited for.
     expected: Option<(u64, Scope)>,
     ack: Option<Result<(), String>>,
@@ -210,7 +210,7 @@ impl AckReader {
 
     /// Returns whether acknowledgements or flow control are still to come, once everything has been
     /// sent.
-    pub(super) fn is_open(&self) -> bool {
+    pub(in crate::transport) fn is_open(&self) -> bool {
         self.received < self.requested
             || self.flow_sender.as_ref().is_some_and(|flow_sender| !flow_sender.is_over())
     }
@@ -236,7 +236,7 @@ impl AckReader {
     ///
     /// # Errors
     /// A description of the receiver's violation.
-    pub(super) fn read_from(&mut self, socket: &Socket) -> Result<bool, String> {
+    pub(in crate::transport) fn read_from(&mut self, socket: &Socket) -> Result<bool, String> {
         loop {
             let mut buffer = [0; RECORD_BYTES + REASON_MAX];
             match recv(socket.as_fd(), &mut buffer, RecvFlags::DONTWAIT).map_err(io::Error::from) {
@@ -388,7 +388,7 @@ mod tests {
     fn the_doorbell_rings_only_while_there_is_a_backlog() {
         let (ours, theirs) = std::os::unix::net::UnixStream::pair().unwrap();
         let socket = Arc::new(Socket::from(ours));
-        let sender = StreamAckSender::new(&socket, Some(Doorbell::new().unwrap()));
+        let sender = SocketAckSender::new(&socket, Some(Doorbell::new().unwrap()));
         let (mut sequence, mut taken) = (0, vec![0; 1 << 20]);
         let rings = || {
             let mut poll_set = crate::sys::doorbell::PollSet::default();

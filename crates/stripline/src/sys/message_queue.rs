@@ -1,0 +1,270 @@
+//! POSIX message queues (`mq_overview(7)`), without names: a queue is a pair of descriptors.
+
+use std::ffi::CString;
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::sync::Mutex;
+
+use super::fork::{self, Descriptor};
+use super::mutex::lock;
+
+/// The most bytes of a message. The system's own default, and what keeps nine queues of ten
+/// messages within a user's limit.
+const MESSAGE_MAX: usize = 8192;
+/// What the kernel counts for a message beside its bytes (`ipc/mqueue.c`): its record, and a node
+/// of the tree of priorities.
+const MESSAGE_OVERHEAD: usize = 48 + 56;
+
+/// One end of a queue.
+#[derive(Debug)]
+pub(crate) struct MessageQueue {
+    fd: Descriptor<OwnedFd>,
+    message_max: usize,
+}
+
+impl MessageQueue {
+    /// Makes a queue of at most that many messages, or as many as the system allows. Returns its
+    /// receiving end, and a descriptor for the sending one.
+    ///
+    /// # Errors
+    /// A lack of descriptors, or of what the user's queues may take, with the remedy.
+    pub(crate) fn new(messages: usize) -> io::Result<(Self, OwnedFd)> {
+        let messages = messages.clamp(1, system_limit("msg_max", 10));
+        let message_max = system_limit("msgsize_max", MESSAGE_MAX).min(MESSAGE_MAX);
+        let mut sending = None;
+        let fd = fork::open_one(|| {
+            let [receiving, other] = create(messages, message_max)?;
+            sending = Some(other);
+            Ok(receiving)
+        });
+        match (fd, sending) {
+            (Ok(fd), Some(sending)) => Ok((Self { fd, message_max }, sending)),
+            (fd, _) => Err(explain(fd.err().unwrap_or(io::ErrorKind::Other.into()), messages, message_max)),
+        }
+    }
+
+    /// Takes the sending end from another process.
+    ///
+    /// # Errors
+    /// A descriptor of something else.
+    pub(crate) fn from_peer(fd: OwnedFd) -> io::Result<Self> {
+        let attributes = attributes(fd.as_fd())?;
+        let message_max = usize::try_from(attributes.mq_msgsize).unwrap_or(0);
+        if message_max == 0 {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        Ok(Self { fd: Descriptor::new(fd), message_max: message_max.min(MESSAGE_MAX) })
+    }
+
+    /// Returns the most bytes of a message.
+    pub(crate) fn message_max(&self) -> usize {
+        self.message_max
+    }
+
+    /// Sends a message of up to [`MessageQueue::message_max`] bytes. Never blocks.
+    ///
+    /// # Errors
+    /// `WouldBlock` if the queue is full.
+    pub(crate) fn send(&self, message: &[u8]) -> io::Result<()> {
+        // A time that is over, so that it does not block even if a peer has changed the flags.
+        let now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        // SAFETY: the descriptor is open as long as the borrow, and the message is read only during
+        // the call.
+        let sent = unsafe {
+            libc::mq_timedsend(self.fd.as_fd().as_raw_fd(), message.as_ptr().cast(), message.len(), 0, &now)
+        };
+        if sent == 0 { Ok(()) } else { Err(no_wait(io::Error::last_os_error())) }
+    }
+
+    /// Receives a message into at least [`MessageQueue::message_max`] bytes. Never blocks.
+    ///
+    /// # Errors
+    /// `WouldBlock` if the queue is empty.
+    pub(crate) fn receive(&self, into: &mut [u8]) -> io::Result<usize> {
+        let now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        // SAFETY: the descriptor is open as long as the borrow, and the call writes at most the
+        // length of the buffer.
+        let received = unsafe {
+            libc::mq_timedreceive(
+                self.fd.as_fd().as_raw_fd(),
+                into.as_mut_ptr().cast(),
+                into.len(),
+                std::ptr::null_mut(),
+                &now,
+            )
+        };
+        usize::try_from(received).map_err(|_| no_wait(io::Error::last_os_error()))
+    }
+}
+
+impl AsFd for MessageQueue {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+/// Creates a queue, opens both ends of it, and removes its name at once.
+fn create(messages: usize, message_max: usize) -> io::Result<[OwnedFd; 2]> {
+    // One name for a process, and one use of it at a time. A process that is killed between the
+    // calls leaves it behind; the next one of that number removes it.
+    static NAME: Mutex<()> = Mutex::new(());
+    let _name = lock(&NAME);
+    let user = rustix::process::getuid().as_raw();
+    let name = CString::new(format!("/stripline-{user}-{}", std::process::id()))?;
+    let count = |number: usize| libc::c_long::try_from(number).unwrap_or(libc::c_long::MAX);
+    // SAFETY: the structure consists of integers, for which zeros are valid.
+    let mut attributes: libc::mq_attr = unsafe { MaybeUninit::zeroed().assume_init() };
+    attributes.mq_maxmsg = count(messages);
+    attributes.mq_msgsize = count(message_max);
+    let open = |flags: libc::c_int| {
+        let (flags, mode): (_, libc::c_uint) = (flags | libc::O_NONBLOCK | libc::O_CLOEXEC, 0o600);
+        // SAFETY: the name and the attributes live across the call, which reads them.
+        let fd = unsafe { libc::mq_open(name.as_ptr(), flags, mode, &attributes) };
+        match fd {
+            // SAFETY: the descriptor was opened here, and nothing else has it.
+            0.. => Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
+            _ => Err(io::Error::last_os_error()),
+        }
+    };
+    // SAFETY: the name lives across the call.
+    let unlink = || unsafe { libc::mq_unlink(name.as_ptr()) } == 0;
+    loop {
+        // Two open files, so that the flags of each end are its own.
+        let receiving = open(libc::O_RDONLY | libc::O_CREAT | libc::O_EXCL);
+        let is_left_behind = receiving.as_ref().is_err_and(|e| e.kind() == io::ErrorKind::AlreadyExists);
+        let sending = if receiving.is_ok() { Some(open(libc::O_WRONLY)) } else { None };
+        let is_removed = unlink();
+        match (receiving, sending) {
+            (Ok(receiving), Some(sending)) => return Ok([receiving, sending?]),
+            (Err(_), _) if is_left_behind && is_removed => {}
+            (Err(error), _) => return Err(error),
+            (Ok(_), None) => return Err(io::ErrorKind::Other.into()),
+        }
+    }
+}
+
+fn attributes(fd: BorrowedFd<'_>) -> io::Result<libc::mq_attr> {
+    let mut attributes = MaybeUninit::<libc::mq_attr>::uninit();
+    // SAFETY: the descriptor is open as long as the borrow; the call writes the whole structure, or
+    // fails.
+    unsafe {
+        match libc::mq_getattr(fd.as_raw_fd(), attributes.as_mut_ptr()) {
+            0 => Ok(attributes.assume_init()),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+}
+
+/// Returns a limit of the system for all queues, or its usual value where it is not shown.
+fn system_limit(name: &str, usual: usize) -> usize {
+    let text = std::fs::read_to_string(format!("/proc/sys/fs/mqueue/{name}"));
+    text.ok().and_then(|text| text.trim().parse().ok()).unwrap_or(usual)
+}
+
+/// Adds the remedy to an error of `mq_open`.
+fn explain(error: io::Error, messages: usize, message_max: usize) -> io::Error {
+    let remedy = match error.raw_os_error() {
+        Some(libc::EMFILE) => {
+            let needed = messages * (message_max + MESSAGE_OVERHEAD);
+            let allowed = rustix::process::getrlimit(rustix::process::Resource::Msgqueue).current;
+            let allowed = allowed.map_or("any number of".into(), |bytes| bytes.to_string());
+            format!(
+                "a queue of {messages} messages takes {needed} bytes, and all queues of this user may take \
+                 {allowed} (RLIMIT_MSGQUEUE): lower `depth`, raise the limit (`ulimit -q`), or use uds; or the \
+                 process has too many open files (`ulimit -n`)"
+            )
+        }
+        Some(libc::ENOSPC) => {
+            "the system has too many queues: raise /proc/sys/fs/mqueue/queues_max, or use uds".into()
+        }
+        Some(libc::ENOSYS) => "this kernel has no POSIX message queues: use uds".into(),
+        _ => return error,
+    };
+    io::Error::new(error.kind(), format!("{error}; {remedy}"))
+}
+
+/// Turns the error of a wait that is over into that of one that would block.
+fn no_wait(error: io::Error) -> io::Error {
+    match error.raw_os_error() {
+        Some(libc::ETIMEDOUT) => io::ErrorKind::WouldBlock.into(),
+        _ => error,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn queue(messages: usize) -> (MessageQueue, MessageQueue) {
+        let (receiving, sending) = MessageQueue::new(messages).unwrap();
+        (receiving, MessageQueue::from_peer(sending).unwrap())
+    }
+
+    #[test]
+    fn messages_arrive_whole_and_in_order() {
+        let (receiving, sending) = queue(3);
+        let mut bytes = [0; MESSAGE_MAX];
+        for round in 0..3u8 {
+            assert_eq!(receiving.receive(&mut bytes).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+            (0..3).for_each(|number| sending.send(&[round, number]).unwrap());
+            assert_eq!(sending.send(&[9]).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+            assert_eq!(attributes(sending.as_fd()).unwrap().mq_curmsgs, 3);
+            for number in 0..3 {
+                assert_eq!(receiving.receive(&mut bytes).unwrap(), 2);
+                assert_eq!(bytes[..2], [round, number]);
+            }
+        }
+        let largest = vec![7; receiving.message_max()];
+        sending.send(&largest).unwrap();
+        assert_eq!(receiving.receive(&mut bytes).unwrap(), largest.len());
+        assert!(sending.send(&vec![0; largest.len() + 1]).is_err());
+    }
+
+    #[test]
+    fn a_peer_that_changes_the_flags_blocks_no_sender() {
+        let (_receiving, fd) = MessageQueue::new(1).unwrap();
+        let kept = fd.try_clone().unwrap();
+        let sending = MessageQueue::from_peer(fd).unwrap();
+        let mut blocking: libc::mq_attr = attributes(kept.as_fd()).unwrap();
+        blocking.mq_flags = 0;
+        // SAFETY: the descriptor is open, and the structure lives across the call.
+        assert_eq!(unsafe { libc::mq_setattr(kept.as_raw_fd(), &blocking, std::ptr::null_mut()) }, 0);
+        sending.send(&[1]).unwrap();
+        assert_eq!(sending.send(&[2]).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+    }
+
+    #[test]
+    fn other_descriptors_are_refused() {
+        let (reading, _writing) = io::pipe().unwrap();
+        assert!(MessageQueue::from_peer(reading.into()).is_err());
+    }
+
+    #[test]
+    fn no_name_is_left_and_a_left_one_is_in_no_way() {
+        let name = format!("/stripline-{}-{}", rustix::process::getuid().as_raw(), std::process::id());
+        let name = CString::new(name).unwrap();
+        // SAFETY: the name lives across the call; no attributes are given.
+        let left = unsafe {
+            libc::mq_open(
+                name.as_ptr(),
+                libc::O_RDWR | libc::O_CREAT,
+                0o600 as libc::c_uint,
+                std::ptr::null::<libc::mq_attr>(),
+            )
+        };
+        assert!(left >= 0);
+        // SAFETY: opened above, and nothing else has it.
+        drop(unsafe { OwnedFd::from_raw_fd(left) });
+        let _queue = queue(1);
+        // SAFETY: the name lives across the call.
+        assert_eq!(unsafe { libc::mq_unlink(name.as_ptr()) }, -1);
+        assert_eq!(io::Error::last_os_error().kind(), io::ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn a_lack_of_room_has_a_remedy() {
+        let error = explain(io::Error::from_raw_os_error(libc::EMFILE), 10, 8192).to_string();
+        assert!(error.contains("82960 bytes") && error.contains("ulimit -q"), "{error}");
+    }
+}

@@ -1,0 +1,134 @@
+//! Carriers: anything that can move bytes from one process to another carries a link. A carrier is
+//! two ends and a ticket. Handshake, keys, acknowledgements, credits, goodbye and the peer's death
+//! stay on the signalling socket, and the policies stay in the link. So no carrier can weaken them.
+//!
+//! A new carrier is a file with three types:
+//!
+//! 1. a [`PathSource`]: the receiving end, which a receiver makes before it connects;
+//! 2. a [`PathSink`]: the sending end, which the sender opens by the ticket of that source;
+//! 3. a [`Carrier`], which makes both.
+//!
+//! [`CarrierTransport`](super::stream::StreamTransport) makes a transport of it: one `static`, and its
+//! entry in the registry. `pipe.rs` is the example, and passes the conformance suite.
+//!
+//! What a carrier must keep: bytes arrive once and in order, as long as both processes live. Bytes
+//! that were written before the sender's end can still be read. A carrier may cut them anywhere.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+use crate::error::Result;
+use crate::terms::{Flow, LinkOptions, Overflow, Watermarks};
+
+/// A way to move bytes from a sender to a receiver.
+pub(crate) trait Carrier: Send + Sync {
+    /// Makes the receiving end for a connection, and the ticket for the other one.
+    ///
+    /// # Errors
+    /// What the system lacks, with the remedy.
+    fn source(&self, request: &PathRequest<'_>) -> Result<(Box<dyn PathSource>, Ticket)>;
+
+    /// Opens the sending end. The ticket comes from a peer, so everything in it is checked.
+    ///
+    /// # Errors
+    /// A description of the ticket's fault, for the peer.
+    fn sink(&self, ticket: Ticket) -> Result<Arc<dyn PathSink>, String>;
+}
+
+/// Opens the sending end by what came in a handshake; `None` where there is no carrier.
+///
+/// # Errors
+/// As [`Carrier::sink`].
+pub(super) fn open_sink(
+    carrier: Option<&dyn Carrier>,
+    address: Option<&str>,
+    fds: Vec<OwnedFd>,
+) -> Result<Option<Arc<dyn PathSink>>, String> {
+    carrier.map(|carrier| carrier.sink(Ticket::of_peer(address, fds)?)).transpose()
+}
+
+/// A connection, as far as a carrier needs it.
+pub(crate) struct PathRequest<'a> {
+    /// Its name, for messages.
+    pub connection: &'a str,
+    /// The packets that may wait on the path; `None`: any number, as the port's queue bounds them.
+    pub packets_max: Option<u32>,
+}
+
+impl<'a> PathRequest<'a> {
+    /// Returns that of a receiver with these options.
+    pub(super) fn of_receiver(connection: &'a str, options: &LinkOptions) -> Self {
+        let is_bound = options.overflow == Overflow::Block && options.flow == Flow::Transport;
+        let packets_max = is_bound.then_some(options.watermarks().high());
+        Self { connection, packets_max }
+    }
+
+    /// Returns that of one direction of calls.
+    pub(super) fn of_calls(connection: &'a str, watermarks: Watermarks) -> Self {
+        Self { connection, packets_max: Some(watermarks.high()) }
+    }
+}
+
+/// The address of a source, for the sending side. It travels in the handshake.
+#[derive(Default)]
+pub(crate) struct Ticket {
+    /// In the carrier's own form, at most [`Ticket::ADDRESS_MAX`] bytes.
+    pub address: String,
+    /// At most eight, and only to a process of the same host.
+    pub fds: Vec<OwnedFd>,
+}
+
+impl Ticket {
+    pub(crate) const ADDRESS_MAX: usize = 1024;
+
+    /// Returns a ticket that came in a handshake.
+    ///
+    /// # Errors
+    /// A description of its fault, for the peer.
+    pub(crate) fn of_peer(address: Option<&str>, fds: Vec<OwnedFd>) -> Result<Self, String> {
+        let address = address.ok_or("the handshake has no ticket for the data path")?;
+        if address.len() > Self::ADDRESS_MAX {
+            return Err(format!("the ticket for the data path has {} bytes", address.len()));
+        }
+        Ok(Self { address: address.into(), fds })
+    }
+
+    pub(crate) fn borrowed_fds(&self) -> Vec<BorrowedFd<'_>> {
+        self.fds.iter().map(AsFd::as_fd).collect()
+    }
+}
+
+/// The sending end. It never blocks.
+pub(crate) trait PathSink: Send + Sync {
+    /// Writes as many bytes as there is room for, and returns their number.
+    ///
+    /// # Errors
+    /// `WouldBlock` if there is no room; anything else ends the connection.
+    fn write(&self, bytes: &[u8]) -> io::Result<usize>;
+
+    /// Returns the descriptor that can be written once there is room again.
+    fn room(&self) -> BorrowedFd<'_>;
+
+    /// Returns the bytes that were written and not yet read, where the system reports them.
+    fn unread_bytes(&self) -> Option<u64> {
+        None
+    }
+}
+
+/// The receiving end. It never blocks.
+pub(crate) trait PathSource: Send {
+    /// Reads the bytes at hand, and returns their number; 0: there will be no more.
+    ///
+    /// # Errors
+    /// `WouldBlock` if there are none; anything else ends the connection.
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize>;
+
+    /// Returns the room that a read needs, in bytes.
+    fn room_needed(&self) -> usize {
+        1
+    }
+
+    /// Returns the descriptor that can be read once there are bytes.
+    fn bytes(&self) -> BorrowedFd<'_>;
+}

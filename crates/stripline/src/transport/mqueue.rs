@@ -1,0 +1,77 @@
+//! `mqueue`: POSIX message queues, one for each connection.
+//!
+//! The receiver makes the queue, so that its `depth` bounds it, and sends the writing end with its
+//! hello. The queue has no name, so no other process can open it. Priorities are not used: they
+//! overtake.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+use super::Capabilities;
+use super::carrier::{Carrier, PathRequest, PathSink, PathSource, Ticket};
+use super::stream::StreamTransport;
+use super::uds::{self, UDS};
+use crate::error::{Error, Result};
+use crate::sys::message_queue::MessageQueue;
+
+/// The transport.
+pub(super) static MQUEUE: StreamTransport = StreamTransport {
+    capabilities: Capabilities {
+        name: "mqueue",
+        summary: "a POSIX message queue for each connection",
+        depth: "messages of at most 8 KiB in the queue, ten or what the system allows; with flow credit or \
+                stop-resume, packets",
+        groups: true,
+        trust: "same user or a named group (kernel credentials), key",
+        ..StreamTransport::CAPABILITIES
+    },
+    listen: |request| uds::listen("mqueue", request),
+    connect: UDS.connect,
+    carrier: Some(&MessageQueues),
+};
+
+struct MessageQueues;
+
+impl Carrier for MessageQueues {
+    fn source(&self, request: &PathRequest<'_>) -> Result<(Box<dyn PathSource>, Ticket)> {
+        // A description and the end of a stream are messages, too. The system's bound is ten.
+        let messages = request.packets_max.map_or(usize::MAX, |packets| packets as usize + 2);
+        let (queue, fd) = MessageQueue::new(messages)
+            .map_err(|e| Error::system(format!("{}: cannot make a message queue", request.connection), e))?;
+        Ok((Box::new(queue), Ticket { address: String::new(), fds: vec![fd] }))
+    }
+
+    fn sink(&self, ticket: Ticket) -> Result<Arc<dyn PathSink>, String> {
+        let [fd]: [OwnedFd; 1] =
+            ticket.fds.try_into().map_err(|_| "a message queue is one descriptor".to_string())?;
+        let queue = MessageQueue::from_peer(fd)
+            .map_err(|e| format!("the descriptor is not of a message queue: {e}"))?;
+        Ok(Arc::new(queue))
+    }
+}
+
+impl PathSink for MessageQueue {
+    fn write(&self, bytes: &[u8]) -> io::Result<usize> {
+        let message = &bytes[..bytes.len().min(self.message_max())];
+        self.send(message).map(|()| message.len())
+    }
+
+    fn room(&self) -> BorrowedFd<'_> {
+        self.as_fd()
+    }
+}
+
+impl PathSource for MessageQueue {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        self.receive(into)
+    }
+
+    fn room_needed(&self) -> usize {
+        self.message_max()
+    }
+
+    fn bytes(&self) -> BorrowedFd<'_> {
+        self.as_fd()
+    }
+}

@@ -1,0 +1,86 @@
+//! `pipe`: a pipe for each connection, the example of a carrier. See `docs/write-carriers.md`.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+use rustix::fs::{FileType, Mode, OFlags, fstat, open};
+use rustix::io::Errno;
+use rustix::pipe::{PipeFlags, fcntl_setpipe_size, pipe_with};
+
+use super::Capabilities;
+use super::carrier::{Carrier, PathRequest, PathSink, PathSource, Ticket};
+use super::stream::StreamTransport;
+use super::uds::{self, UDS};
+use crate::error::{Error, Result};
+use crate::sys::fork::{self, Descriptor};
+
+/// The transport.
+pub(super) static PIPE: StreamTransport = StreamTransport {
+    capabilities: Capabilities {
+        name: "pipe",
+        summary: "a pipe for each connection: the example of a carrier",
+        depth: "the kernel's pipe buffer; with flow credit or stop-resume, packets",
+        groups: true,
+        trust: "same user or a named group (kernel credentials), key",
+        ..StreamTransport::CAPABILITIES
+    },
+    listen: |request| uds::listen("pipe", request),
+    connect: UDS.connect,
+    carrier: Some(&Pipes),
+};
+
+/// The bytes that wait in a pipe.
+const PIPE_BYTES: usize = 256 * 1024;
+
+pub(super) struct Pipes;
+
+impl Carrier for Pipes {
+    fn source(&self, request: &PathRequest<'_>) -> Result<(Box<dyn PathSource>, Ticket)> {
+        let failed = |e: io::Error| Error::system(format!("{}: cannot make a pipe", request.connection), e);
+        let pipe = || pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK).map_err(io::Error::from);
+        let [reading, writing] =
+            fork::open(|| pipe().map(|(reading, writing)| [reading, writing])).map_err(failed)?;
+        // With fewer pages, where the user has many pipes, the sender only waits earlier.
+        let _ = fcntl_setpipe_size(&writing, PIPE_BYTES);
+        let writing = writing.as_fd().try_clone_to_owned().map_err(failed)?;
+        Ok((Box::new(PipeEnd(reading)), Ticket { address: String::new(), fds: vec![writing] }))
+    }
+
+    fn sink(&self, ticket: Ticket) -> Result<Arc<dyn PathSink>, String> {
+        let [fd]: [OwnedFd; 1] = ticket.fds.try_into().map_err(|_| "a pipe is one descriptor".to_string())?;
+        let failed = |e: Errno| format!("the descriptor is not of a pipe: {e}");
+        if !FileType::from_raw_mode(fstat(&fd).map_err(failed)?.st_mode).is_fifo() {
+            return Err("the descriptor is not of a pipe".into());
+        }
+        // An open file of this process alone: the peer can change the flags of the other one, and a
+        // write would block.
+        let path = format!("/proc/self/fd/{}", fd.as_raw_fd());
+        let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let own = fork::open_one(|| open(path, flags, Mode::empty())).map_err(failed)?;
+        Ok(Arc::new(PipeEnd(own)))
+    }
+}
+
+/// One end of a pipe.
+struct PipeEnd(Descriptor<OwnedFd>);
+
+impl PathSink for PipeEnd {
+    fn write(&self, bytes: &[u8]) -> io::Result<usize> {
+        Ok(rustix::io::write(&self.0, bytes)?)
+    }
+
+    fn room(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+impl PathSource for PipeEnd {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        Ok(rustix::io::read(&self.0, into)?)
+    }
+
+    fn bytes(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}

@@ -1,0 +1,79 @@
+//! The sender's wait for acknowledgements.
+
+use std::os::fd::AsFd;
+use std::sync::atomic::Ordering;
+
+use super::remote_receiver::{RemoteReceiver, remove_dead};
+use crate::error::{Error, Result};
+use crate::fail_point::fail_point;
+use crate::flow::{AckState, AckWait};
+use crate::sys::doorbell::PollSet;
+use crate::transport::StopToken;
+
+/// Waits until the present receivers have acknowledged the packet published last. `has_packet`:
+/// whether a receiver got that packet, or will.
+pub(in crate::transport) fn wait_acks<R>(
+    receivers: &mut Vec<R>,
+    has_packet: fn(&R) -> bool,
+    ack_wait: &AckWait,
+    stop: &StopToken,
+) -> Result<()>
+where
+    R: AsRef<RemoteReceiver> + AsMut<RemoteReceiver>,
+{
+    let mut problem = None;
+    for receiver in &mut *receivers {
+        let has_it = has_packet(receiver);
+        let receiver = receiver.as_mut();
+        receiver.ack_awaited = has_it;
+        if has_it {
+            receiver.acks.expect(ack_wait);
+        } else {
+            // It drops packets, and there was no room.
+            let (connection, reason) = (receiver.connection.clone(), "its policy dropped it".into());
+            problem.get_or_insert(Error::PacketRefused { connection, reason });
+        }
+    }
+    let outcome = loop {
+        for receiver in receivers.iter_mut().map(R::as_mut).filter(|receiver| receiver.ack_awaited) {
+            if let Err(error) = receiver.poll_ack(ack_wait) {
+                problem.get_or_insert(error);
+            }
+        }
+        let open = || receivers.iter().map(R::as_ref).filter(|receiver| receiver.ack_awaited);
+        let names = open().map(|receiver| &*receiver.connection);
+        if let Some(result) = ack_wait.result(names, stop.is_stopped(), ack_wait.is_expired()) {
+            break result;
+        }
+        let mut poll_set = PollSet::default();
+        open().for_each(|receiver| poll_set.readable(receiver.socket.as_fd()));
+        poll_set.readable(stop.doorbell().as_fd());
+        // Relaxed: information for inspection only.
+        open().for_each(|receiver| receiver.waits.ack.store(true, Ordering::Relaxed));
+        fail_point!("await-sleep");
+        let slept = poll_set.wait(Some(ack_wait.until));
+        fail_point!("await-woken");
+        open().for_each(|receiver| receiver.waits.ack.store(false, Ordering::Relaxed));
+        if let Err(error) = slept {
+            break Err(error);
+        }
+    };
+    remove_dead(receivers);
+    problem.map_or(outcome, Err)
+}
+
+impl RemoteReceiver {
+    /// Polls for its acknowledgement. Returns the error instead, if there is one.
+    fn poll_ack(&mut self, ack_wait: &AckWait) -> Result<()> {
+        let listened = self.acks.read_from(&self.socket);
+        let state = self.acks.state(&listened);
+        self.dead = listened != Ok(true);
+        let is_a_lie = matches!(state, AckState::Violation(_));
+        let outcome = ack_wait.outcome(&self.connection, state);
+        self.ack_awaited = outcome.is_none();
+        if let (Some(Err(error)), true) = (&outcome, is_a_lie) {
+            log::warn!(target: "stripline::transport", "{error}");
+        }
+        outcome.unwrap_or(Ok(()))
+    }
+}
