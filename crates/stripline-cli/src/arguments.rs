@@ -195,6 +195,9 @@ pub(crate) struct OverrideArguments {
     A component's lines on standard error begin with its name in brackets. docs/observing.md describes the log.\n\n\
     REORDERED counts packets that arrived after a later one, for example from a pool. A connection with `resequence` \
     still delivers them in sequence.\n\n\
+    QUEUED is the median time between the arrival of a packet and its component's taking it; SERVICE that between the \
+    taking and the release. A connection is slow where QUEUED is long, and the component behind it where SERVICE is \
+    near the time between two packets. docs/arrives-late.md goes on from there.\n\n\
     Exit codes: 0 it ended, or was stopped in order, 1 it failed, 2 wrong usage or waveform file.\n\n\
     Ctrl-C stops the sources first, so that packets in transit still arrive (exit code 0). A second Ctrl-C \
     ends everything at once (exit code 1).")]

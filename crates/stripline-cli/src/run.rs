@@ -311,9 +311,34 @@ pub(crate) fn summary(report: &RunReport) -> String {
         "p99",
         "p99.9",
         "MAX",
+        "QUEUED",
+        "SERVICE",
     ])
-    .numbers(&["PACKETS", "BYTES", "RATE", "LOST", "REORDERED", "p50", "p99", "p99.9", "MAX"])
-    .droppable(&["TRANSPORT", "BYTES", "REORDERED", "p99.9", "p99", "RATE", "MAX", "p50"]);
+    .numbers(&[
+        "PACKETS",
+        "BYTES",
+        "RATE",
+        "LOST",
+        "REORDERED",
+        "p50",
+        "p99",
+        "p99.9",
+        "MAX",
+        "QUEUED",
+        "SERVICE",
+    ])
+    .droppable(&[
+        "TRANSPORT",
+        "BYTES",
+        "REORDERED",
+        "p99.9",
+        "p99",
+        "RATE",
+        "MAX",
+        "SERVICE",
+        "QUEUED",
+        "p50",
+    ]);
     for c in &report.connections {
         table.add::<Cell>([
             format!("{} -> {}", c.from, c.to).into(),
@@ -327,6 +352,8 @@ pub(crate) fn summary(report: &RunReport) -> String {
             tail(&c.latency_ns).into(),
             time(c.latency_ns.p999).into(),
             time(c.latency_ns.max).into(),
+            time(c.queued_ns.p50).into(),
+            time(c.service_ns.p50).into(),
         ]);
     }
     let ending = match (&report.failure, &report.stopped) {

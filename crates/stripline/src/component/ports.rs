@@ -10,11 +10,11 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::requests::PendingRequests;
-use super::{ControlRequests, Direction, Status, StatusValue};
+use super::{ControlRequests, Direction, PortTypes, Status, StatusValue};
 use crate::error::{Error, Result};
 use crate::link::{Incoming, Outgoing};
 use crate::node::{Dispatch, Input, MessagePublisher, MessageSubscriber, Output, Publisher, Subscriber};
-use crate::packet::payload::{Layout, Sample, TypeName};
+use crate::packet::payload::{Layout, MessageSchema, Sample, TypeName};
 use crate::sys::doorbell::PollSet;
 use crate::sys::fork::Local;
 use crate::transport::StopToken;
@@ -161,34 +161,80 @@ impl Ports {
         Publisher::new(self.take_output(port)?, Some(Sender::clone(&self.finished)))
     }
 
-    /// Takes an input of messages that the specification calls
-    /// [`PortTypes::message`](super::PortTypes::message).
+    /// Takes an input of messages with the schema that the specification has from
+    /// [`PortTypes::message_of`].
     ///
     /// # Errors
-    /// As [`Ports::raw_input`].
-    pub fn message_input<M: DeserializeOwned>(&mut self, port: &str) -> Result<MessageSubscriber<M>> {
+    /// As [`Ports::input`]; another schema is another type.
+    pub fn typed_message_input<M: MessageSchema + DeserializeOwned>(
+        &mut self,
+        port: &str,
+    ) -> Result<MessageSubscriber<M>> {
+        self.check_type(port, &TypeName::of_message::<M>())?;
         let subscriber = Subscriber::new(self.take_input(port, None)?)?;
         Ok(MessageSubscriber::new(subscriber.with_dispatch(self.dispatch)))
     }
 
-    /// Takes an output of messages.
+    /// Takes an output of messages with the schema that the specification has from
+    /// [`PortTypes::message_of`].
     ///
     /// # Errors
-    /// As [`Ports::raw_input`].
+    /// As [`Ports::input`]; another schema is another type.
     ///
     /// ```no_run
-    /// # #[derive(serde::Serialize, serde::Deserialize)] struct Tune { frequency_hz: f64 }
+    /// # use serde::{Deserialize, Serialize};
+    /// #[derive(Serialize, Deserialize, stripline::Message)]
+    /// struct Tune { frequency_hz: f64 }
+    ///
     /// # fn example(mut ports: stripline::component::Ports) -> stripline::Result<()> {
-    /// let mut commands = ports.message_input::<Tune>("commands")?;
-    /// let mut status = ports.message_output::<String>("status")?;
+    /// let mut commands = ports.typed_message_input::<Tune>("commands")?;
+    /// let mut status = ports.typed_message_output::<String>("status")?;
     /// while let Some(command) = commands.receive()? {
     ///     status.send(&format!("tuned to {} Hz", command.value.frequency_hz))?;
     /// }
     /// # Ok(())
     /// # }
     /// ```
-    pub fn message_output<M: Serialize>(&mut self, port: &str) -> Result<MessagePublisher<M>> {
+    pub fn typed_message_output<M: MessageSchema + Serialize>(
+        &mut self,
+        port: &str,
+    ) -> Result<MessagePublisher<M>> {
+        self.check_type(port, &TypeName::of_message::<M>())?;
         Ok(MessagePublisher::new(self.raw_output(port)?))
+    }
+
+    /// Takes an input of messages without a schema ([`PortTypes::message`]). A message of another
+    /// structure is an error at its receive.
+    ///
+    /// # Errors
+    /// As [`Ports::raw_input`]. Also when the specification states a schema: then
+    /// [`Ports::typed_message_input`] takes it.
+    pub fn message_input<M: DeserializeOwned>(&mut self, port: &str) -> Result<MessageSubscriber<M>> {
+        self.check_no_schema(port, "typed_message_input")?;
+        let subscriber = Subscriber::new(self.take_input(port, None)?)?;
+        Ok(MessageSubscriber::new(subscriber.with_dispatch(self.dispatch)))
+    }
+
+    /// Takes an output of messages without a schema.
+    ///
+    /// # Errors
+    /// As [`Ports::message_input`], with [`Ports::typed_message_output`].
+    pub fn message_output<M: Serialize>(&mut self, port: &str) -> Result<MessagePublisher<M>> {
+        self.check_no_schema(port, "typed_message_output")?;
+        Ok(MessagePublisher::new(self.raw_output(port)?))
+    }
+
+    /// Checks that the specification states no schema, which an untyped port would not compare.
+    fn check_no_schema(&self, port: &str, instead: &str) -> Result<()> {
+        let types = self.pending.spec.find_port(port).map(|spec| &spec.types);
+        let Some(PortTypes::OneOf(types)) = types else { return Ok(()) };
+        match types.iter().find(|name| name.schema().is_some()) {
+            Some(name) => {
+                let name = name.full_text();
+                Err(Error::port(port, format!("is specified as {name}: take it by `{instead}`")))
+            }
+            None => Ok(()),
+        }
     }
 
     fn check_type(&self, port: &str, pending: &TypeName) -> Result<()> {
@@ -283,5 +329,58 @@ impl StopSignal {
         let mut poll_set = PollSet::default();
         poll_set.readable(self.0.doorbell().as_fd());
         if poll_set.wait(deadline)? { Err(Error::Stopped) } else { Ok(()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{ComponentSpec, Properties};
+    use super::*;
+
+    type Tune = (String, f64);
+    type OldTune = (String, f32);
+
+    /// Returns ports of a component: output `typed` is specified as `Tune`, and `plain` by name.
+    fn ports() -> Ports {
+        let spec = ComponentSpec::new("tuner", "")
+            .output("typed", PortTypes::message_of::<Tune>(), "")
+            .output("plain", PortTypes::message("cbor"), "");
+        let types = spec.ports.iter().filter_map(|port| match &port.types {
+            PortTypes::OneOf(types) => Some((port.name.clone(), types.first()?.clone())),
+            _ => None,
+        });
+        let types = types.collect();
+        let properties = Properties::defaults(&spec).unwrap();
+        Ports {
+            component: "tuner".into(),
+            types,
+            inputs: BTreeMap::new(),
+            outputs: BTreeMap::new(),
+            finished: Local::new(std::sync::mpsc::channel().0),
+            stop: StopToken::new().unwrap(),
+            dispatch: Dispatch::Queue,
+            quiet: false,
+            pending: PendingRequests::new(spec, properties, |_, _| ()),
+        }
+    }
+
+    #[test]
+    fn a_message_port_is_taken_with_the_type_that_its_specification_has() {
+        let mut ports = ports();
+        let refused = |error: Error, why: &str| {
+            let error = error.to_string();
+            assert!(error.contains(why), "{error}");
+        };
+        let other = ports.typed_message_output::<OldTune>("typed").err().unwrap();
+        refused(other, "carries message/cbor((text,f64)) in this waveform, not message/cbor((text,f32))");
+        let untyped = ports.message_output::<Tune>("typed").err().unwrap();
+        refused(untyped, "is specified as message/cbor((text,f64)): take it by `typed_message_output`");
+        // No type is refused here: these have no connection to take.
+        let typed = ports.typed_message_output::<Tune>("typed").err().unwrap();
+        refused(typed, "was taken before");
+        let plain = ports.message_output::<Tune>("plain").err().unwrap();
+        refused(plain, "was taken before");
+        let by_name = ports.typed_message_output::<Tune>("plain").err().unwrap();
+        refused(by_name, "was taken before");
     }
 }

@@ -33,7 +33,7 @@ impl Component for Detector {
     }
 
     fn run(self, mut ports: Ports) -> Result<()> {
-        detect(ports.input("in")?, ports.message_output("out")?, self.threshold)
+        detect(ports.input("in")?, ports.typed_message_output("out")?, self.threshold)
     }
 }
 

@@ -24,7 +24,7 @@ impl Component for Sink {
     }
 
     fn run(self, mut ports: Ports) -> Result<()> {
-        let mut input = ports.message_input::<Detection>("in")?;
+        let mut input = ports.typed_message_input::<Detection>("in")?;
         while let Some(message) = input.receive()? {
             print(&message.value, &mut std::io::stdout()).map_err(Error::failed)?;
         }
