@@ -5,6 +5,7 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::sync::Mutex;
+use std::time::Duration;
 
 use super::fork::{self, Descriptor};
 use super::mutex::lock;
@@ -62,27 +63,28 @@ impl MessageQueue {
         self.message_max
     }
 
-    /// Sends a message of up to [`MessageQueue::message_max`] bytes. Never blocks.
+    /// Sends a message of up to [`MessageQueue::message_max`] bytes. Waits for room, for at most
+    /// that time.
     ///
     /// # Errors
     /// `WouldBlock` if the queue is full.
-    pub(crate) fn send(&self, message: &[u8]) -> io::Result<()> {
-        // A time that is over, so that it does not block even if a peer has changed the flags.
-        let now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    pub(crate) fn send(&self, message: &[u8], longest: Duration) -> io::Result<()> {
+        let until = until(longest);
         // SAFETY: the descriptor is open as long as the borrow, and the message is read only during
         // the call.
         let sent = unsafe {
-            libc::mq_timedsend(self.fd.as_fd().as_raw_fd(), message.as_ptr().cast(), message.len(), 0, &now)
+            libc::mq_timedsend(self.fd.as_fd().as_raw_fd(), message.as_ptr().cast(), message.len(), 0, &until)
         };
         if sent == 0 { Ok(()) } else { Err(no_wait(io::Error::last_os_error())) }
     }
 
-    /// Receives a message into at least [`MessageQueue::message_max`] bytes. Never blocks.
+    /// Receives a message into at least [`MessageQueue::message_max`] bytes. Waits for one, for at
+    /// most that time.
     ///
     /// # Errors
     /// `WouldBlock` if the queue is empty.
-    pub(crate) fn receive(&self, into: &mut [u8]) -> io::Result<usize> {
-        let now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    pub(crate) fn receive(&self, into: &mut [u8], longest: Duration) -> io::Result<usize> {
+        let until = until(longest);
         // SAFETY: the descriptor is open as long as the borrow, and the call writes at most the
         // length of the buffer.
         let received = unsafe {
@@ -91,7 +93,7 @@ impl MessageQueue {
                 into.as_mut_ptr().cast(),
                 into.len(),
                 std::ptr::null_mut(),
-                &now,
+                &until,
             )
         };
         usize::try_from(received).map_err(|_| no_wait(io::Error::last_os_error()))
@@ -118,7 +120,8 @@ fn create(messages: usize, message_max: usize) -> io::Result<[OwnedFd; 2]> {
     attributes.mq_maxmsg = count(messages);
     attributes.mq_msgsize = count(message_max);
     let open = |flags: libc::c_int| {
-        let (flags, mode): (_, libc::c_uint) = (flags | libc::O_NONBLOCK | libc::O_CLOEXEC, 0o600);
+        // Not `O_NONBLOCK`: the time limit of each call decides, also if a peer changes the flags.
+        let (flags, mode): (_, libc::c_uint) = (flags | libc::O_CLOEXEC, 0o600);
         // SAFETY: the name and the attributes live across the call, which reads them.
         let fd = unsafe { libc::mq_open(name.as_ptr(), flags, mode, &attributes) };
         match fd {
@@ -184,6 +187,20 @@ fn explain(error: io::Error, messages: usize, message_max: usize) -> io::Error {
     io::Error::new(error.kind(), format!("{error}; {remedy}"))
 }
 
+/// Returns the end of a wait by the clock of the calls, which can be set. The end of a wait of zero
+/// is over by any clock.
+fn until(longest: Duration) -> libc::timespec {
+    if longest.is_zero() {
+        return libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    }
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
+    let ns = now.tv_nsec as u64 + u64::from(longest.subsec_nanos());
+    libc::timespec {
+        tv_sec: now.tv_sec + (longest.as_secs() + ns / 1_000_000_000) as libc::time_t,
+        tv_nsec: (ns % 1_000_000_000) as libc::c_long,
+    }
+}
+
 /// Turns the error of a wait that is over into that of one that would block.
 fn no_wait(error: io::Error) -> io::Error {
     match error.raw_os_error() {
@@ -206,19 +223,22 @@ mod tests {
         let (receiving, sending) = queue(3);
         let mut bytes = [0; MESSAGE_MAX];
         for round in 0..3u8 {
-            assert_eq!(receiving.receive(&mut bytes).unwrap_err().kind(), io::ErrorKind::WouldBlock);
-            (0..3).for_each(|number| sending.send(&[round, number]).unwrap());
-            assert_eq!(sending.send(&[9]).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+            assert_eq!(
+                receiving.receive(&mut bytes, Duration::ZERO).unwrap_err().kind(),
+                io::ErrorKind::WouldBlock
+            );
+            (0..3).for_each(|number| sending.send(&[round, number], Duration::ZERO).unwrap());
+            assert_eq!(sending.send(&[9], Duration::ZERO).unwrap_err().kind(), io::ErrorKind::WouldBlock);
             assert_eq!(attributes(sending.as_fd()).unwrap().mq_curmsgs, 3);
             for number in 0..3 {
-                assert_eq!(receiving.receive(&mut bytes).unwrap(), 2);
+                assert_eq!(receiving.receive(&mut bytes, Duration::ZERO).unwrap(), 2);
                 assert_eq!(bytes[..2], [round, number]);
             }
         }
         let largest = vec![7; receiving.message_max()];
-        sending.send(&largest).unwrap();
-        assert_eq!(receiving.receive(&mut bytes).unwrap(), largest.len());
-        assert!(sending.send(&vec![0; largest.len() + 1]).is_err());
+        sending.send(&largest, Duration::ZERO).unwrap();
+        assert_eq!(receiving.receive(&mut bytes, Duration::ZERO).unwrap(), largest.len());
+        assert!(sending.send(&vec![0; largest.len() + 1], Duration::ZERO).is_err());
     }
 
     #[test]
@@ -230,8 +250,8 @@ mod tests {
         blocking.mq_flags = 0;
         // SAFETY: the descriptor is open, and the structure lives across the call.
         assert_eq!(unsafe { libc::mq_setattr(kept.as_raw_fd(), &blocking, std::ptr::null_mut()) }, 0);
-        sending.send(&[1]).unwrap();
-        assert_eq!(sending.send(&[2]).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+        sending.send(&[1], Duration::ZERO).unwrap();
+        assert_eq!(sending.send(&[2], Duration::ZERO).unwrap_err().kind(), io::ErrorKind::WouldBlock);
     }
 
     #[test]

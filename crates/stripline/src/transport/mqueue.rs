@@ -7,6 +7,7 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::Capabilities;
 use super::carrier::{Carrier, PathRequest, PathSink, PathSource, Ticket};
@@ -53,8 +54,12 @@ impl Carrier for MessageQueues {
 
 impl PathSink for MessageQueue {
     fn write(&self, bytes: &[u8]) -> io::Result<usize> {
+        self.write_within(bytes, Duration::ZERO)
+    }
+
+    fn write_within(&self, bytes: &[u8], longest: Duration) -> io::Result<usize> {
         let message = &bytes[..bytes.len().min(self.message_max())];
-        self.send(message).map(|()| message.len())
+        self.send(message, longest).map(|()| message.len())
     }
 
     fn room(&self) -> BorrowedFd<'_> {
@@ -64,7 +69,15 @@ impl PathSink for MessageQueue {
 
 impl PathSource for MessageQueue {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        self.receive(into)
+        self.receive(into, Duration::ZERO)
+    }
+
+    fn can_wait(&self) -> bool {
+        true
+    }
+
+    fn read_within(&mut self, into: &mut [u8], longest: Duration) -> io::Result<usize> {
+        self.receive(into, longest)
     }
 
     fn room_needed(&self) -> usize {

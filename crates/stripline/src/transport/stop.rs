@@ -37,6 +37,17 @@ impl Wait {
         }
     }
 
+    /// Returns how much of that time it may take.
+    pub(crate) fn left_of(self, longest: Duration) -> Duration {
+        match self {
+            Self::Never => Duration::ZERO,
+            Self::Until(None) => longest,
+            Self::Until(Some(until)) | Self::Finish(until) => {
+                until.saturating_duration_since(Instant::now()).min(longest)
+            }
+        }
+    }
+
     /// Returns whether its deadline is over.
     pub(crate) fn is_expired(self) -> bool {
         self.deadline().is_some_and(|deadline| Instant::now() >= deadline)

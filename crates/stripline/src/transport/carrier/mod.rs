@@ -17,9 +17,14 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::error::Result;
 use crate::terms::{Flow, LinkOptions, Overflow, Watermarks};
+
+/// The longest that an end waits in its own call, which takes one system call instead of three.
+/// Nothing interrupts that, the peer's death included, so it is short; a longer wait uses `poll`.
+pub(super) const WAIT_MAX: Duration = Duration::from_millis(3);
 
 /// A way to move bytes from a sender to a receiver.
 pub(crate) trait Carrier: Send + Sync {
@@ -99,13 +104,22 @@ impl Ticket {
     }
 }
 
-/// The sending end. It never blocks.
+/// The sending end.
 pub(crate) trait PathSink: Send + Sync {
-    /// Writes as many bytes as there is room for, and returns their number.
+    /// Writes as many bytes as there is room for, and returns their number. Never blocks.
     ///
     /// # Errors
     /// `WouldBlock` if there is no room; anything else ends the connection.
     fn write(&self, bytes: &[u8]) -> io::Result<usize>;
+
+    /// Writes as [`PathSink::write`], and waits for room, but not longer. Where the middleware has
+    /// no call for that, it does not wait.
+    ///
+    /// # Errors
+    /// As [`PathSink::write`].
+    fn write_within(&self, bytes: &[u8], _longest: Duration) -> io::Result<usize> {
+        self.write(bytes)
+    }
 
     /// Returns the descriptor that can be written once there is room again.
     fn room(&self) -> BorrowedFd<'_>;
@@ -116,13 +130,26 @@ pub(crate) trait PathSink: Send + Sync {
     }
 }
 
-/// The receiving end. It never blocks.
+/// The receiving end.
 pub(crate) trait PathSource: Send {
-    /// Reads the bytes at hand, and returns their number; 0: there will be no more.
+    /// Reads the bytes at hand, and returns their number; 0: there will be no more. Never blocks.
     ///
     /// # Errors
     /// `WouldBlock` if there are none; anything else ends the connection.
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize>;
+
+    /// Returns whether [`PathSource::read_within`] waits.
+    fn can_wait(&self) -> bool {
+        false
+    }
+
+    /// Reads as [`PathSource::read`], and waits for bytes, but not longer.
+    ///
+    /// # Errors
+    /// As [`PathSource::read`].
+    fn read_within(&mut self, into: &mut [u8], _longest: Duration) -> io::Result<usize> {
+        self.read(into)
+    }
 
     /// Returns the room that a read needs, in bytes.
     fn room_needed(&self) -> usize {

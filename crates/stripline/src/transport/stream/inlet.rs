@@ -17,7 +17,7 @@ use crate::sys::aligned_buffer::AlignedBuffer;
 use crate::sys::doorbell::{Doorbell, PollSet};
 use crate::sys::socket::Socket;
 use crate::terms::{LinkOptions, Overflow};
-use crate::transport::carrier::PathSource;
+use crate::transport::carrier::{PathSource, WAIT_MAX};
 use crate::transport::handshake::Welcome;
 use crate::transport::signalling::{SocketAckSender, say_goodbye};
 use crate::transport::{ConnectRequest, Endpoint, Inlet, InletParts, Next, Parked, StartPosition};
@@ -30,6 +30,11 @@ const READ_TIMEOUT: Duration = Duration::from_millis(10);
 /// before a reply arrives takes microseconds to wake, and over a local socket replies arrive that
 /// soon.
 const SPINS: u32 = 4;
+/// The place of the first byte from a source, in a buffer that begins near the start of a page. So
+/// does a message in the kernel. Where a copy's destination is a few bytes behind its source modulo
+/// 4096, `rep movsb` takes a multiple of the time on some processors. On AMD EPYC this distance
+/// raised 8000 B over `mqueue` from 125,000 to 336,000 packets/s.
+const FIRST_OF_SOURCE: usize = 384;
 /// The bytes per read when frames are small.
 const READ_BYTES: usize = 256 * 1024;
 
@@ -48,6 +53,8 @@ pub(crate) struct StreamInlet {
     acks: Option<Arc<SocketAckSender>>,
     connection: String,
     buffer: AlignedBuffer,
+    /// Where the first byte goes when the buffer is empty.
+    first: usize,
     start: usize,
     end: usize,
     /// Bytes, with its padding, of the frame at `start`, once that is lent out.
@@ -78,7 +85,7 @@ impl StreamInlet {
             .map_err(|e| Error::system(format!("{peer}: the handshake with {endpoint}"), e))?;
         let socket = Arc::new(socket);
         let mut inlet = Self::over(socket, request.connection.clone(), buffer, welcome.resume_from);
-        inlet.source = source;
+        inlet.set_source(source);
         let options = &request.options;
         let own = flow::Incarnation::ONLY;
         if options.overflow == Overflow::Block {
@@ -103,8 +110,18 @@ impl StreamInlet {
             .set_timeout(READ_TIMEOUT)
             .map_err(|e| Error::system(format!("{connection}: the socket"), e))?;
         let mut inlet = Self::over(socket, connection.into(), buffer, None);
-        (inlet.is_of_pair, inlet.source) = (true, source);
+        inlet.is_of_pair = true;
+        inlet.set_source(source);
         Ok(inlet)
+    }
+
+    fn set_source(&mut self, source: Option<Box<dyn PathSource>>) {
+        if source.is_some() {
+            self.buffer.grow(FIRST_OF_SOURCE);
+            self.first = FIRST_OF_SOURCE;
+            (self.start, self.end) = (self.first, self.first);
+        }
+        self.source = source;
     }
 
     fn over(socket: Arc<Socket>, connection: String, buffer: u32, resume_from: Option<u64>) -> Self {
@@ -118,6 +135,7 @@ impl StreamInlet {
             acks: None,
             connection,
             buffer: AlignedBuffer::default(),
+            first: 0,
             start: 0,
             end: 0,
             lent: 0,
@@ -160,11 +178,12 @@ impl StreamInlet {
         Ok(padded(length))
     }
 
-    /// Reads the available bytes; false: none.
-    fn read(&mut self, wanted: usize, flags: RecvFlags) -> bool {
+    /// Reads the available bytes; false: none. `blocks`: waits for them, at most [`READ_TIMEOUT`].
+    fn read(&mut self, wanted: usize, blocks: bool) -> bool {
         if self.source.is_some() {
-            return self.read_source(wanted);
+            return self.read_source(wanted, blocks);
         }
+        let flags = if blocks { RecvFlags::empty() } else { RecvFlags::DONTWAIT };
         self.make_space(wanted, 1);
         let end = self.end;
         match recv(self.socket.as_fd(), &mut self.buffer.bytes_mut()[end..], flags) {
@@ -182,16 +201,18 @@ impl StreamInlet {
     }
 
     /// Reads from the source; false: nothing.
-    fn read_source(&mut self, wanted: usize) -> bool {
+    fn read_source(&mut self, wanted: usize, blocks: bool) -> bool {
         let Some(room) = self.source.as_ref().map(|source| source.room_needed()) else { return false };
         self.make_space(wanted, room);
         let Some(source) = &mut self.source else { return false };
         let mut has_ended = false;
         loop {
-            match source.read(&mut self.buffer.bytes_mut()[self.end..]) {
+            let into = &mut self.buffer.bytes_mut()[self.end..];
+            match if blocks { source.read_within(into, WAIT_MAX) } else { source.read(into) } {
                 Ok(read) => {
                     self.end += read;
                     self.was_empty = false;
+                    self.read_timed_out = false;
                     self.closed = read == 0;
                     return true;
                 }
@@ -218,12 +239,12 @@ impl StreamInlet {
     /// grows with the bytes that arrived, never with those only announced.
     fn make_space(&mut self, wanted: usize, least: usize) {
         let have = self.end - self.start;
-        if self.start > 0 && self.start + wanted.max(READ_BYTES) > self.buffer.len() {
-            self.buffer.bytes_mut().copy_within(self.start..self.end, 0);
-            (self.start, self.end) = (0, have);
+        if self.start > self.first && self.start + wanted.max(READ_BYTES) > self.buffer.len() {
+            self.buffer.bytes_mut().copy_within(self.start..self.end, self.first);
+            (self.start, self.end) = (self.first, self.first + have);
         }
         if self.end + least > self.buffer.len() || self.buffer.len() < READ_BYTES {
-            self.buffer.grow(READ_BYTES.max(wanted.min(2 * have) + READ_BYTES));
+            self.buffer.grow(self.first + READ_BYTES.max(wanted.min(2 * have) + READ_BYTES));
         }
     }
 }
@@ -262,7 +283,7 @@ impl Inlet for StreamInlet {
             if self.closed {
                 return Ok(Next::Closed);
             }
-            if !self.read(wanted, RecvFlags::DONTWAIT) {
+            if !self.read(wanted, false) {
                 return Ok(Next::Empty);
             }
         }
@@ -276,7 +297,7 @@ impl Inlet for StreamInlet {
     fn release(&mut self) {
         self.start += std::mem::take(&mut self.lent);
         if self.start == self.end {
-            (self.start, self.end) = (0, 0);
+            (self.start, self.end) = (self.first, self.first);
         }
     }
 
@@ -289,7 +310,8 @@ impl Inlet for StreamInlet {
 
     fn park(&mut self, deadline: Option<Instant>, may_park: &mut dyn FnMut() -> bool) -> Result<Parked> {
         let is_near = |deadline: Instant| deadline <= Instant::now() + READ_TIMEOUT;
-        if self.source.is_some() || self.read_timed_out || deadline.is_some_and(is_near) {
+        let can_wait = self.source.as_ref().is_none_or(|source| source.can_wait());
+        if !can_wait || self.read_timed_out || deadline.is_some_and(is_near) {
             // There is no blocking read, or it has timed out before, or would miss the deadline.
             return Ok(Parked::Unable);
         }
@@ -298,7 +320,7 @@ impl Inlet for StreamInlet {
             return Ok(Parked::Woken);
         }
         (0..SPINS).for_each(|_| std::hint::spin_loop());
-        self.read_timed_out = !self.read(wanted, RecvFlags::empty());
+        self.read_timed_out = !self.read(wanted, true);
         Ok(Parked::Woken)
     }
 

@@ -1,6 +1,7 @@
 //! The sending side of a byte stream.
 
 use std::io;
+use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,7 +22,7 @@ use crate::sys::doorbell::PollSet;
 use crate::sys::socket::{Listener, Socket};
 use crate::terms::{Flow, Overflow, Scope};
 use crate::transport::accept::AcceptThread;
-use crate::transport::carrier::{Carrier, PathSink, open_sink};
+use crate::transport::carrier::{Carrier, PathSink, WAIT_MAX, open_sink};
 use crate::transport::handshake::Hello;
 use crate::transport::signalling::{
     AcceptQueue, AckReader, ReceiverFactory, RemoteReceiver, SignallingAcceptor, remove_dead, wait_acks,
@@ -209,6 +210,19 @@ impl StreamOutlet {
         }
     }
 
+    /// Writes a part of the frame to one receiver. A carrier that can waits for room, a short time
+    /// at most.
+    fn write_rest(&self, index: usize, part: Range<usize>, wait: Wait) -> io::Result<usize> {
+        let receiver = &self.receivers[index];
+        let bytes = &self.frame.bytes()[part];
+        if !receiver.path.has_carrier() {
+            return receiver.path.write(bytes);
+        }
+        let waits = receiver.remote.blocks && !self.stop.is_stopped();
+        let longest = if waits { wait.left_of(WAIT_MAX) } else { Duration::ZERO };
+        receiver.remote.while_waiting(|| receiver.path.write_within(bytes, longest))
+    }
+
     /// Writes the rest of the frame to one receiver as the wait allows; `outcome` is that of the
     /// first attempt.
     #[cold]
@@ -220,6 +234,8 @@ impl StreamOutlet {
         mut wait: Wait,
     ) -> Result<()> {
         let mut sent = 0;
+        // Whether that attempt has waited as long as it may.
+        let mut has_waited = !self.receivers[index].path.has_carrier();
         loop {
             let receiver = &mut self.receivers[index];
             match outcome {
@@ -238,12 +254,19 @@ impl StreamOutlet {
                     if let (Wait::Until(None), Some(timeout)) = (wait, self.timeout) {
                         wait = Wait::within(timeout);
                     }
-                    let mut poll_set = PollSet::default();
-                    receiver.path.poll_room(&mut poll_set);
-                    match receiver.remote.while_waiting(|| self.stop.sleep(poll_set, wait)) {
-                        Ok(true) => {}
-                        Ok(false) | Err(Error::Stopped) => return self.defer_from(index, sent, bytes),
-                        Err(error) => return Err(error),
+                    if has_waited || wait.left_of(WAIT_MAX).is_zero() || self.stop.is_stopped() {
+                        let mut poll_set = PollSet::default();
+                        receiver.path.poll_room(&mut poll_set);
+                        match receiver.remote.while_waiting(|| self.stop.sleep(poll_set, wait)) {
+                            Ok(true) => {
+                                receiver.remote.dead = receiver.path.is_receiver_gone();
+                                if receiver.remote.dead {
+                                    return Ok(());
+                                }
+                            }
+                            Ok(false) | Err(Error::Stopped) => return self.defer_from(index, sent, bytes),
+                            Err(error) => return Err(error),
+                        }
                     }
                 }
                 // Broken pipe or reset: the receiver died, with the packets it had.
@@ -255,8 +278,8 @@ impl StreamOutlet {
             if sent >= bytes {
                 return Ok(());
             }
-            let receiver = &self.receivers[index];
-            outcome = receiver.path.write(&self.frame.bytes()[sent..bytes]);
+            outcome = self.write_rest(index, sent..bytes, wait);
+            has_waited = true;
         }
     }
 

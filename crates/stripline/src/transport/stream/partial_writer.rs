@@ -112,7 +112,12 @@ impl Job {
             match self.path.write(&self.bytes[self.sent..]) {
                 Ok(written) => self.sent += written,
                 Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
-                Err(e) if e.kind() == std::io::ErrorKind::WouldBlock => return false,
+                Err(e) if e.kind() == std::io::ErrorKind::WouldBlock => {
+                    if !self.path.is_receiver_gone() {
+                        return false;
+                    }
+                    break;
+                }
                 // The sender gets the same error at its next packet and handles it.
                 Err(_) => break,
             }

@@ -4,6 +4,7 @@ use std::io::{self, Write};
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use super::partial_writer::PartialWrite;
 use crate::packet::{Header, Kind};
@@ -42,23 +43,37 @@ impl DataPath {
     pub(super) fn write(&self, bytes: &[u8]) -> io::Result<usize> {
         match &self.carrier {
             None => (&mut &*self.socket).write(bytes),
-            Some(carrier) => self.write_to(carrier, bytes),
+            Some(carrier) => self.write_to(carrier, bytes, Duration::ZERO),
+        }
+    }
+
+    /// Returns whether the frames do not travel on the socket.
+    pub(super) fn has_carrier(&self) -> bool {
+        self.carrier.is_some()
+    }
+
+    /// Writes as [`DataPath::write`]. A carrier that can waits for room, but not longer.
+    pub(super) fn write_within(&self, bytes: &[u8], longest: Duration) -> io::Result<usize> {
+        match &self.carrier {
+            None => self.write(bytes),
+            Some(carrier) => self.write_to(carrier, bytes, longest),
         }
     }
 
     /// Writes to a carrier. Apart, so that a socket is charged for the decision alone.
     #[inline(never)]
-    fn write_to(&self, carrier: &CarrierPath, bytes: &[u8]) -> io::Result<usize> {
+    fn write_to(&self, carrier: &CarrierPath, bytes: &[u8], longest: Duration) -> io::Result<usize> {
         // Relaxed: read late, frames are written that no receiver takes.
         if carrier.hung_up.load(Ordering::Relaxed) || !carrier.is_watched && self.has_hung_up() {
             return Err(io::ErrorKind::BrokenPipe.into());
         }
-        match carrier.sink.write(bytes) {
-            Err(e) if e.kind() == io::ErrorKind::WouldBlock && self.has_hung_up() => {
-                Err(io::ErrorKind::BrokenPipe.into())
-            }
-            written => written,
-        }
+        if longest.is_zero() { carrier.sink.write(bytes) } else { carrier.sink.write_within(bytes, longest) }
+    }
+
+    /// Returns whether the receiver is gone, where a write does not show it: after a write that
+    /// found no room.
+    pub(super) fn is_receiver_gone(&self) -> bool {
+        self.carrier.is_some() && self.has_hung_up()
     }
 
     /// Returns whether the receiver has hung up. Then nothing more is written to it.
