@@ -163,7 +163,7 @@ pub fn run(settings: &Settings, observer: &mut dyn FnMut(&Progress)) -> Result<R
     settings.check()?;
     let program = processes::program(settings.program.as_ref())?;
     let interruption = Interruption::watch()?;
-    let mut notes = notes(settings);
+    let mut notes = notes();
     let cpus = allowed_cpus();
     if cpus.len() < 2 {
         notes.push("only one processor: both sides share it, and spinning is slow".into());
@@ -249,20 +249,13 @@ pub(crate) fn allowed_cpus() -> Vec<usize> {
 }
 
 /// Returns notes on what is missing, before anything runs.
-fn notes(settings: &Settings) -> Vec<String> {
+fn notes() -> Vec<String> {
     let mut notes = Vec::new();
     if cfg!(not(feature = "peers")) {
         notes.push(
             "iceoryx2 and ZeroMQ are not built in: `cargo build --release --features peers` measures them, too"
                 .into(),
         );
-    }
-    let largest = endpoints::queue::size_max();
-    if settings.sizes().iter().any(|size| *size > largest) {
-        notes.push(format!(
-            "POSIX queues carry {largest} bytes at most here (/proc/sys/fs/mqueue/msgsize_max): larger sizes are \
-             left out"
-        ));
     }
     notes
 }

@@ -11,6 +11,9 @@ const QUICK_SIZES: [usize; 2] = [64, 1024];
 /// The largest packets that are sent many at a time: larger ones are bound by their bytes.
 const MANY_SIZE_MAX: usize = 1024;
 
+/// The sizes of the ratios of message queues. The largest takes several messages.
+pub(super) const QUEUE_RATIO_SIZES: [usize; 3] = [64, 1024, 32_768];
+
 /// The transports for outstanding calls, and the way in which both sides wait.
 pub(super) const OUTSTANDING: [(&str, Wait); 2] = [("shm", Wait::Spin), ("uds", Wait::Block)];
 pub(super) const OUTSTANDING_COUNTS: [u32; 4] = [1, 10, 100, 1000];
@@ -36,9 +39,9 @@ pub(super) fn groups(settings: &Settings) -> Vec<Group> {
             groups.push(Group { cases: sockets(settings, transport, size), threads: false });
             groups.push(Group { cases: queued(transport, size), threads: false });
         }
-        if size <= endpoints::queue::size_max() && !(settings.quick && settings.sizes.is_empty()) {
-            groups.push(Group { cases: queues(size), threads: false });
-        }
+    }
+    for size in queue_sizes(settings) {
+        groups.push(Group { cases: queues(settings, size), threads: false });
     }
     for (transport, wait) in OUTSTANDING.into_iter().filter(|(transport, _)| settings.has(transport)) {
         let counts = OUTSTANDING_COUNTS.into_iter();
@@ -120,9 +123,13 @@ pub(super) fn without_statistics(case: &Case) -> Case {
     Case { statistics: false, ..case.clone() }
 }
 
-/// Returns the bare socket to compare with a transport of Stripline.
+/// Returns the bare socket or queue to compare with a transport of Stripline.
 pub(super) fn bare(transport: &str) -> Subject {
-    if transport == "tcp" { Subject::TcpSocket } else { Subject::UnixSocket }
+    match transport {
+        "tcp" => Subject::TcpSocket,
+        "mqueue" => Subject::PosixQueue,
+        _ => Subject::UnixSocket,
+    }
 }
 
 /// Returns the cases over memory with sides that spin.
@@ -215,10 +222,24 @@ fn queued(transport: &str, size: usize) -> Vec<Case> {
     cases
 }
 
-fn queues(size: usize) -> Vec<Case> {
-    let case = |wait| latency(Subject::PosixQueue, "mqueue", wait, size);
-    let stream = stream(Subject::PosixQueue, "mqueue", Wait::Block, size);
-    vec![atomics(), case(Wait::Spin), case(Wait::Block), stream]
+/// Returns the sizes at which message queues are measured.
+fn queue_sizes(settings: &Settings) -> Vec<usize> {
+    match (settings.sizes.is_empty(), settings.quick) {
+        (false, _) => settings.sizes(),
+        (true, true) => QUEUE_RATIO_SIZES.into(),
+        (true, false) => vec![8, 64, 1024, 8192, 32_768],
+    }
+}
+
+fn queues(settings: &Settings, size: usize) -> Vec<Case> {
+    let mut cases = vec![atomics()];
+    for new in [latency, stream] {
+        cases.push(new(Subject::PosixQueue, "mqueue", Wait::Block, size));
+        if settings.has("mqueue") {
+            cases.push(new(Subject::Stripline, "mqueue", Wait::Block, size));
+        }
+    }
+    cases
 }
 
 #[cfg(test)]

@@ -3,8 +3,8 @@
 use super::Settings;
 use super::case::{Case, Group, Outcome, RunOutcome, Subject, Wait};
 use super::plan::{
-    OUTSTANDING, OUTSTANDING_COUNTS, atomics, bare, futex, latency, outstanding, pipeline, publish, stream,
-    wake, without_statistics,
+    OUTSTANDING, OUTSTANDING_COUNTS, QUEUE_RATIO_SIZES, atomics, bare, futex, latency, outstanding, pipeline,
+    publish, stream, wake, without_statistics,
 };
 use super::report::{Decision, Null, Ratio};
 use super::statistics::{MedianInterval, median, median_interval};
@@ -147,13 +147,20 @@ fn comparisons() -> Vec<Comparison> {
         // The rate may fall by a tenth below the best rate with fewer calls outstanding.
         new("call_outstanding_worst_step", steps(), Target::AtMost(1.0 / 0.9)),
     ]);
-    for name in ["uds", "tcp"] {
+    let sockets = ["uds", "tcp"].map(|name| (name, 1024));
+    for (name, size) in sockets.into_iter().chain(QUEUE_RATIO_SIZES.map(|size| ("mqueue", size))) {
         let pair = |new: fn(_, &_, _, _) -> Case| {
-            (new(Subject::Stripline, name, block, 1024), new(bare(name), name, block, 1024))
+            (new(Subject::Stripline, name, block, size), new(bare(name), name, block, size))
         };
         let ((over, under), (more, bare)) = (pair(latency), pair(stream));
-        all.push(new(&format!("{name}_1024_over_bare"), vec![time(over, under)], Target::AtMost(1.1)));
-        all.push(new(&format!("{name}_1024_rate_over_bare"), vec![rate(more, bare)], Target::AtLeast(0.9)));
+        let (most, least) = if size < 1024 { (1.15, 1.0 / 1.15) } else { (1.1, 1.0 / 1.1) };
+        all.push(new(&format!("{name}_{size}_over_bare"), vec![time(over, under)], Target::AtMost(most)));
+        let least = (least * 100.0_f64).round() / 100.0;
+        all.push(new(
+            &format!("{name}_{size}_rate_over_bare"),
+            vec![rate(more, bare)],
+            Target::AtLeast(least),
+        ));
     }
     all
 }

@@ -1,4 +1,4 @@
-//! Bare POSIX message queues.
+//! Bare POSIX message queues. A packet above the largest message takes several.
 
 use std::ffi::CString;
 use std::io::Error;
@@ -9,9 +9,9 @@ use super::super::Problem;
 use super::super::case::{Case, Wait};
 use super::super::measure::{self, Receiver, Sender, Side};
 
-/// Returns the largest message that the system allows.
-pub(crate) fn size_max() -> usize {
-    limit("msgsize_max").unwrap_or(8192)
+/// Returns the bytes of the case's messages: those of a packet, if the system allows as many.
+fn message_bytes(case: &Case) -> usize {
+    case.size.min(limit("msgsize_max").unwrap_or(8192))
 }
 
 fn limit(name: &str) -> Option<usize> {
@@ -25,7 +25,7 @@ pub(crate) fn open(name: &str, case: &Case) -> Result<OwnedFd, Problem> {
     // SAFETY: all zeros are a valid `mq_attr`.
     let mut attributes: libc::mq_attr = unsafe { zeroed() };
     attributes.mq_maxmsg = limit("msg_max").unwrap_or(10) as _;
-    attributes.mq_msgsize = case.size as _;
+    attributes.mq_msgsize = message_bytes(case) as _;
     let flags = libc::O_RDWR
         | libc::O_CREAT
         | libc::O_EXCL
@@ -45,13 +45,21 @@ pub(crate) fn open(name: &str, case: &Case) -> Result<OwnedFd, Problem> {
 /// Connects one side: it sends to one queue and receives from the other. The queues stay open until
 /// the process ends.
 pub(crate) fn connect(case: &Case, place: u32, queues: [BorrowedFd<'_>; 2]) -> Box<dyn Side> {
-    let end = |queue: BorrowedFd<'_>| QueueEnd { queue: queue.as_raw_fd(), bytes: vec![0; case.size] };
+    let end = |queue: BorrowedFd<'_>| QueueEnd {
+        queue: queue.as_raw_fd(),
+        // Room for a whole message at the end.
+        bytes: vec![0; case.size.next_multiple_of(message_bytes(case))],
+        size: case.size,
+        message_bytes: message_bytes(case),
+    };
     measure::side(case, place, end(queues[place as usize]), end(queues[1 - place as usize]))
 }
 
 struct QueueEnd {
     queue: libc::mqd_t,
     bytes: Vec<u8>,
+    size: usize,
+    message_bytes: usize,
 }
 
 /// Checks the error of a call: it is repeated while the queue is full or empty.
@@ -65,10 +73,12 @@ fn again() -> Result<(), Problem> {
 
 impl Sender for QueueEnd {
     fn send(&mut self, word: u64) -> Result<(), Problem> {
-        measure::write(&mut self.bytes, word);
-        // SAFETY: an open queue, and a pointer to that many bytes.
-        while unsafe { libc::mq_send(self.queue, self.bytes.as_ptr().cast(), self.bytes.len(), 0) } < 0 {
-            again()?;
+        measure::write(&mut self.bytes[..self.size], word);
+        for message in self.bytes[..self.size].chunks(self.message_bytes) {
+            // SAFETY: an open queue, and a pointer to that many bytes.
+            while unsafe { libc::mq_send(self.queue, message.as_ptr().cast(), message.len(), 0) } < 0 {
+                again()?;
+            }
         }
         Ok(())
     }
@@ -76,11 +86,17 @@ impl Sender for QueueEnd {
 
 impl Receiver for QueueEnd {
     fn receive(&mut self) -> Result<u64, Problem> {
-        let (bytes, len) = (self.bytes.as_mut_ptr(), self.bytes.len());
-        // SAFETY: an open queue, and room for that many bytes.
-        while unsafe { libc::mq_receive(self.queue, bytes.cast(), len, std::ptr::null_mut()) } < 0 {
-            again()?;
+        let mut filled = 0;
+        while filled < self.size {
+            let place = &mut self.bytes[filled..];
+            let (bytes, len) = (place.as_mut_ptr(), place.len());
+            // SAFETY: an open queue, and room for that many bytes.
+            let received = unsafe { libc::mq_receive(self.queue, bytes.cast(), len, std::ptr::null_mut()) };
+            match usize::try_from(received) {
+                Ok(received) => filled += received,
+                Err(_) => again()?,
+            }
         }
-        measure::read(&self.bytes)
+        measure::read(&self.bytes[..self.size])
     }
 }
