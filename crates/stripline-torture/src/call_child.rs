@@ -12,6 +12,7 @@ use crate::bystander::Bystander;
 use crate::child::{begin, join};
 use crate::notes::{Note, Notes, now_ns};
 use crate::payload::mix;
+use crate::plan::TRANSPORTS;
 use crate::worker::TIMEOUT;
 
 /// The variable of the environment with the role of a child.
@@ -141,7 +142,7 @@ impl CallRole {
         let notes = Notes::open(words.next()?).ok()?;
         let domain = words.next()?.to_string();
         let asked = words.next()?;
-        let transport = ["shm", "uds", "tcp"].into_iter().find(|known| *known == asked)?;
+        let transport = TRANSPORTS.into_iter().find(|known| *known == asked)?;
         let (incarnation, threads) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
         Some((Self { serves, domain, transport, incarnation, threads }, notes))
     }

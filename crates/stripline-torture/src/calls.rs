@@ -13,10 +13,9 @@ use crate::call_child::{self, CallRole, Check, OUTSTANDING, Request, VICTIM};
 use crate::child::join;
 use crate::notes::{Note, now_ns};
 use crate::payload::Rng;
-use crate::plan::{Death, death_in_calls};
+use crate::plan::{Death, TRANSPORTS, death_in_calls};
 use crate::worker::{End, TIMEOUT, Tally, Victim, Worker, wait_for_host};
 
-const TRANSPORTS: [&str; 3] = ["shm", "uds", "tcp"];
 /// The number of a survivor in requests and replies.
 const SURVIVOR: u64 = 0;
 
@@ -29,9 +28,12 @@ pub fn run(worker: &Worker) -> Result<Tally, String> {
     wait_for_host(&worker.domain)?;
     let over = Arc::new(AtomicBool::new(false));
     let mut survivors = Vec::new();
-    for transport in TRANSPORTS {
+    for transport in
+        TRANSPORTS.into_iter().filter(|its| worker.transport.map_or(*its != "mqueue", |only| only == *its))
+    {
         survivors.push(CallSurvivor::begin(&host, &worker.domain, transport, &over)?);
     }
+    let count = survivors.len() as u64;
     let mut tally = Tally::default();
     let mut rng = Rng::new(worker.seed);
     let mut index = worker.first_death;
@@ -41,7 +43,7 @@ pub fn run(worker: &Worker) -> Result<Tally, String> {
         (index, incarnation) = (index + 1, incarnation + 1);
         let role = if of_server { "server" } else { "client" };
         worker.heartbeat.beat(format!("{role} {incarnation}: {death:?}"));
-        let survivor = &mut survivors[rng.below(TRANSPORTS.len() as u64) as usize];
+        let survivor = &mut survivors[rng.below(count) as usize];
         kill_one(worker, death, of_server, incarnation, &mut rng, survivor, &mut tally).map_err(|p| {
             format!("{}: {role} {incarnation} over {}, {death:?}: {p}", worker.domain, survivor.transport)
         })?;

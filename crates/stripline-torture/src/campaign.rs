@@ -31,6 +31,8 @@ pub struct Campaign {
     pub workers: u64,
     /// The part of the library that processes die in.
     pub part: Part,
+    /// The only transport; `None`: all but `mqueue`, as queues are few.
+    pub transport: Option<&'static str>,
 }
 
 /// The part of the library that processes die in.
@@ -100,6 +102,7 @@ impl Campaign {
                 // The first workers take the rest of the division.
                 kills: kills / self.workers + u64::from(worker < kills % self.workers),
                 seed,
+                transport: self.transport,
                 first_death: seed % 100,
                 heartbeat: Arc::clone(&heartbeat),
             };
@@ -132,6 +135,7 @@ impl Campaign {
             "kills": tally.kills(),
             "seed": self.seed,
             "lanes": self.workers,
+            "transport": self.transport,
             "duration_s": took.as_secs_f64(),
             "rate_hz": tally.kills() as f64 / took.as_secs_f64(),
             "deaths": tally.deaths,

@@ -49,6 +49,7 @@ enum Order {
         stripline-torture torture --kills 500\n  \
         stripline-torture torture --kills 100000 --seed 7 --json torture.json\n  \
         stripline-torture torture --kills 20000 --part calls\n  \
+        stripline-torture torture --kills 2000 --transport mqueue --lanes 3\n  \
         stripline-torture torture --waveforms --kills 500\n  \
         stripline-torture torture --waveforms --kills 1 --lanes 1 --seed 4711     one waveform again\n\n\
         The report is JSON: deaths by fail point, packets checked, and how soon deaths were noticed; with\n\
@@ -62,9 +63,12 @@ enum Order {
         #[arg(long, value_name = "S", default_value_t = 1)]
         seed: u64,
 
-        /// The transport: the only one that shares memory between processes
-        #[arg(long, value_name = "NAME", default_value = "shm", value_parser = ["shm"])]
-        transport: String,
+        /// The transport of all links and calls [default: a mixture of shm, uds and tcp]
+        ///
+        /// Points of the ring's code are passed over shm only. Over another transport those
+        /// processes die at any time. mqueue: a user has nine queues in all, so use `--lanes 3`.
+        #[arg(long, value_name = "NAME", value_parser = plan::TRANSPORTS)]
+        transport: Option<String>,
 
         /// What processes die in
         #[arg(long, value_name = "PART", default_value = "all")]
@@ -137,10 +141,11 @@ fn main() -> ExitCode {
         return ExitCode::from(code);
     }
     let outcome = match Arguments::parse().command {
-        Order::Torture { kills, seed, transport: _, part, waveforms, lanes: workers, json } => {
+        Order::Torture { kills, seed, transport, part, waveforms, lanes: workers, json } => {
+            let transport = plan::TRANSPORTS.into_iter().find(|name| transport.as_deref() == Some(name));
             let report = match waveforms {
                 true => waveforms::Waveforms { kills, seed, lanes: workers }.run(),
-                false => campaign::Campaign { kills, seed, workers, part }.run(),
+                false => campaign::Campaign { kills, seed, workers, part, transport }.run(),
             };
             report.and_then(|report| campaign::write(&report, json.as_deref()))
         }

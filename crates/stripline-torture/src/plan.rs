@@ -55,7 +55,36 @@ impl fmt::Display for Link {
 /// A link without acks.
 pub const PLAIN: Link = Link { transport: "shm", scope: "transport" };
 
+/// The transports between processes.
+pub const TRANSPORTS: [&str; 4] = ["shm", "uds", "tcp", "mqueue"];
+
+/// The points that links over sockets pass, too.
+const POINTS_OF_SOCKETS: [&str; 12] = [
+    "await",
+    "await-sleep",
+    "await-woken",
+    "await-answered",
+    "end",
+    "end-published",
+    "reattach",
+    "receive",
+    "queue",
+    "queue-accepted",
+    "answer-said",
+    "reader-end",
+];
+
 impl Link {
+    /// Returns the link without acks, over the transport that was asked for.
+    pub fn plain(only: Option<&'static str>) -> Self {
+        Self { transport: only.unwrap_or(PLAIN.transport), ..PLAIN }
+    }
+
+    /// Returns whether it is one without acks.
+    pub fn is_plain(self) -> bool {
+        self.scope == PLAIN.scope
+    }
+
     /// Returns the rules of a topic over it. A send that reaches the deadline hangs.
     pub fn rules(self) -> String {
         format!("transport = '{}'\nscope = '{}'\ndeadline-ms = 30000", self.transport, self.scope)
@@ -72,8 +101,14 @@ impl Link {
     }
 }
 
-/// Chooses the link of a death. A point that only acks pass gets a link with acks.
-pub fn link(death: Death, rng: &mut Rng) -> Link {
+/// Chooses the link of a death, over the transport that was asked for, if one was. A point that
+/// only acks pass gets a link with acks.
+pub fn link(death: Death, only: Option<&'static str>, rng: &mut Rng) -> Link {
+    let any = any_link(death, rng);
+    Link { transport: only.unwrap_or(any.transport), ..any }
+}
+
+fn any_link(death: Death, rng: &mut Rng) -> Link {
     let transport = ["shm", "uds", "tcp"][rng.below(3) as usize];
     let scope = ["server", "target"][rng.below(2) as usize];
     match death.name() {
@@ -123,8 +158,20 @@ pub fn death_in_calls(index: u64, rng: &mut Rng) -> (Death, bool) {
 
 /// Returns the `index`th death of senders, or of receivers.
 ///
-/// All points have their turn, and between them deaths at any time.
-pub fn death(of_senders: bool, index: u64, rng: &mut Rng) -> Death {
+/// All points have their turn, and between them deaths at any time. Over another transport than
+/// rings, the points of rings are deaths at any time, too.
+pub fn death(of_senders: bool, index: u64, only: Option<&'static str>, rng: &mut Rng) -> Death {
+    match any_death(of_senders, index, rng) {
+        Death::Point(point, _) if is_missing(point, only) => Death::Time(rng.below(20_000)),
+        death => death,
+    }
+}
+
+fn is_missing(point: &str, only: Option<&str>) -> bool {
+    only.is_some_and(|transport| transport != PLAIN.transport) && !POINTS_OF_SOCKETS.contains(&point)
+}
+
+fn any_death(of_senders: bool, index: u64, rng: &mut Rng) -> Death {
     let points = points(of_senders);
     let turn = points.len() as u64 + points.len() as u64 / 4;
     match points.get((index % turn) as usize) {
@@ -155,13 +202,19 @@ mod tests {
     fn every_point_has_its_turn() {
         let mut rng = Rng::new(1);
         for of_senders in [true, false] {
-            let all: Vec<_> = (0..100).map(|index| death(of_senders, index, &mut rng).name()).collect();
+            let all: Vec<_> = (0..100).map(|index| death(of_senders, index, None, &mut rng).name()).collect();
             assert!(points(of_senders).iter().all(|point| all.contains(point)));
             assert!(all.contains(&"any-time"));
         }
-        let links = |name| (0..100).map(move |n| link(Death::Point(name, 1), &mut Rng::new(n)));
+        let links = |name| (0..100).map(move |n| link(Death::Point(name, 1), None, &mut Rng::new(n)));
         assert!(links("await").all(Link::is_target) && links("queue").any(|link| !link.is_ring()));
         assert!(links("publish").all(Link::is_ring) && links("publish").any(Link::is_target));
+        assert!(POINTS_OF_SOCKETS.iter().all(|point| POINTS.contains(point)));
+        for index in 0..100 {
+            let death = death(index % 2 == 0, index, Some("mqueue"), &mut rng);
+            assert!(death.name() == "any-time" || POINTS_OF_SOCKETS.contains(&death.name()));
+            assert_eq!(link(death, Some("mqueue"), &mut rng).transport, "mqueue");
+        }
         let of_calls = [true, false].map(|of_servers| points_of_calls(of_servers).len());
         assert_eq!(points(true).len() + points(false).len() + of_calls[0] + of_calls[1], POINTS.len());
         assert!(

@@ -12,7 +12,7 @@ use crate::child::{Role, TOPIC, join};
 use crate::ledger::Ledger;
 use crate::notes::{Note, Notes, now_ns};
 use crate::payload::{self, Rng};
-use crate::plan::{Death, Link, PLAIN, death, link};
+use crate::plan::{Death, Link, death, link};
 use crate::worker::{End, TIMEOUT, Tally, Victim, Worker, wait_for_host};
 
 const RULES: &str = "[default]\nbuffer = 32768\ndepth = 8";
@@ -36,7 +36,7 @@ pub fn run(worker: &Worker) -> Result<Tally, String> {
         _host: host,
         domain: worker.domain.clone(),
         nodes: Vec::new(),
-        link: PLAIN,
+        link: Link::plain(worker.transport),
         publisher: None,
         incarnation: 0,
         sent: 0,
@@ -47,7 +47,7 @@ pub fn run(worker: &Worker) -> Result<Tally, String> {
     let mut predecessor = None;
     let mut index = worker.first_death;
     while tally.kills() < worker.kills {
-        let death = death(false, index, &mut rng);
+        let death = death(false, index, worker.transport, &mut rng);
         index += 1;
         worker.heartbeat.beat(format!("receiver {} of {}: {death:?}", tally.kills() + 1, worker.kills));
         kill_one(worker, death, &mut rng, &mut sender, &mut predecessor, &mut tally)
@@ -122,9 +122,9 @@ impl Sender {
         self.sent += 1;
         match outcome {
             Ok(()) => Ok(Ending::Finished),
-            Err(Error::ReceiverGone { .. }) if self.link != PLAIN => Ok(Ending::Deserted),
+            Err(Error::ReceiverGone { .. }) if !self.link.is_plain() => Ok(Ending::Deserted),
             // The policy of a receiver dropped it.
-            Err(Error::PacketRefused { .. }) if self.link != PLAIN => Ok(Ending::Refused),
+            Err(Error::PacketRefused { .. }) if !self.link.is_plain() => Ok(Ending::Refused),
             Err(error) => Err(format!("the survivor cannot send over {:?}: {error}", self.link)),
         }
     }
@@ -164,7 +164,7 @@ fn kill_one(
 ) -> Result<(), String> {
     let notes = &worker.notes;
     notes.clear();
-    let link = link(death, rng);
+    let link = link(death, worker.transport, rng);
     if link != sender.link {
         sender.change(link)?;
         *predecessor = None;

@@ -39,7 +39,7 @@ pub fn run(worker: &Worker) -> Result<Tally, String> {
     let mut index = worker.first_death;
     let mut incarnation = 0;
     while tally.kills() < worker.kills {
-        let death = death(true, index, &mut rng);
+        let death = death(true, index, worker.transport, &mut rng);
         index += 1;
         incarnation += 1;
         worker.heartbeat.beat(format!("sender {} of {}: {death:?}", tally.kills() + 1, worker.kills));
@@ -106,7 +106,7 @@ fn kill_one(
     notes.clear();
     let visited = matches!(death.name(), "writer-sleep" | "writer-wake" | "writer-detach" | "admit-returned");
     let wait = ["adaptive", "block"][rng.below(2) as usize];
-    let link = link(death, rng);
+    let link = link(death, worker.transport, rng);
     let role = Role {
         sends: true,
         domain: worker.domain.clone(),

@@ -29,6 +29,8 @@ pub struct Worker {
     pub kills: u64,
     /// The seed of its random numbers.
     pub seed: u64,
+    /// The transport of all its links and calls; `None`: a mixture.
+    pub transport: Option<&'static str>,
     /// The index of its first death.
     pub first_death: u64,
     /// The sign of life for the campaign.
