@@ -100,7 +100,9 @@ fn restart(transport: &'static str, taken: usize, between: u64) -> Option<(u64, 
     receiver.take(taken);
     receiver.kill();
     if between > 0 {
+        // The first of these may be written before the death is detected, and are lost with it.
         await_that("the sender goes on alone", || send(between) == 0);
+        send(between);
     }
     let mut receiver = Puppet::start(&domain, transport, "");
     receiver.order("subscribe numbers");
@@ -219,13 +221,13 @@ pub fn a_receiver_killed_before_the_first_packet_has_a_successor_with_a_gap(tran
 
 /// Checks that the gap starts with the first packet that the dead receiver had not taken. Over a
 /// byte stream the sender cannot determine that packet. There the gap starts with the first one
-/// that the kernel had not accepted.
+/// that the kernel had not accepted, and has at least the five that were sent after that.
 fn exactly_from(transport: &str, gap: Option<Gap>, taken: u64) {
     let gap = gap.expect("its gap is reported");
     if transport == "shm" {
         assert_eq!(gap.first, taken);
     } else {
-        assert!((10..15).contains(&gap.first), "{gap:?}");
+        assert!(gap.first >= 10 && gap.packets >= 5, "{gap:?}");
         let instead = "the gap starts with the first packet that the kernel had not accepted for it";
         refused(transport, "a gap from the last packet that a dead receiver had taken", instead);
     }
