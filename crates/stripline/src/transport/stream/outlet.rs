@@ -271,6 +271,11 @@ impl StreamOutlet {
                 }
                 // Broken pipe or reset: the receiver died, with the packets it had.
                 Err(_) => {
+                    let first = Header::read(self.frame.bytes()).filter(|_| sent == 0);
+                    if let Some(first) = first.filter(|first| first.flags & Header::CONTINUED == 0) {
+                        // Relaxed: a hint for its successor, which misses this packet as well.
+                        receiver.remote.next_sequence.store(first.sequence, Ordering::Relaxed);
+                    }
                     receiver.remote.dead = true;
                     return Ok(());
                 }
