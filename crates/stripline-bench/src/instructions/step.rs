@@ -29,8 +29,9 @@ pub(super) fn windows(job: &InstructionJob) -> Result<Vec<u64>, Problem> {
     Stepped { pid: Pid::from_child(&child), child }.windows()
 }
 
-/// Keeps this thread and the children that it starts on one processor. Each step passes from one to
-/// the other and back. To wake another processor for that takes 50 µs on some virtual machines.
+/// A pin of this thread, and of the children that it starts, to one processor. Each step passes
+/// from one to the other and back. To wake another processor for that takes 50 µs on some virtual
+/// machines.
 struct Pin {
     before: Option<CpuSet>,
 }
