@@ -27,6 +27,7 @@ pub(crate) mod ack;
 mod message;
 mod receiver;
 mod sender;
+pub(crate) mod session;
 
 #[cfg(test)]
 mod model;

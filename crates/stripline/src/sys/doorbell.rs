@@ -123,6 +123,11 @@ impl<'a> PollSet<'a> {
         self.fds.push(PollFd::from_borrowed_fd(fd, PollFlags::OUT));
     }
 
+    /// Adds a descriptor to wait for until it can be read or written, or is hung up.
+    pub(crate) fn readable_or_writable(&mut self, fd: BorrowedFd<'a>) {
+        self.fds.push(PollFd::from_borrowed_fd(fd, PollFlags::IN | PollFlags::OUT));
+    }
+
     /// Adds a socket to wait for until it is hung up.
     pub fn hung_up(&mut self, fd: BorrowedFd<'a>) {
         self.fds.push(PollFd::from_borrowed_fd(fd, PollFlags::RDHUP));

@@ -23,3 +23,5 @@ pub(crate) mod socket;
 pub(crate) mod socket_names;
 pub(crate) mod socket_place;
 pub(crate) mod thread;
+pub(crate) mod timer;
+pub(crate) mod udp;

@@ -1,6 +1,6 @@
 //! Waiting for many descriptors at once, at a cost that does not grow with their number: epoll.
 
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
@@ -80,6 +80,13 @@ impl Poller {
                 Err(e) => return Err(Error::system("cannot wait for descriptors", e)),
             }
         }
+    }
+}
+
+impl AsFd for Poller {
+    /// Returns a descriptor that is readable while something is reported.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
     }
 }
 

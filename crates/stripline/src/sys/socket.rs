@@ -62,6 +62,11 @@ impl Socket {
         let _ = rustix::net::shutdown(self, Shutdown::Both);
     }
 
+    /// Ends what is written. What was written before can still be read.
+    pub(crate) fn close_writing(&self) {
+        let _ = rustix::net::shutdown(self, Shutdown::Write);
+    }
+
     /// Returns whether the other end has closed, although bytes of it may be left to read.
     pub(crate) fn has_hung_up(&self) -> bool {
         let mut fds = [PollFd::new(self, PollFlags::RDHUP)];

@@ -14,6 +14,7 @@ use super::pipe::{PIPE, Pipes};
 use super::stream::StreamTransport;
 use super::uds;
 use crate::error::Result;
+use crate::sys::doorbell::PollSet;
 
 /// The transport.
 pub(super) static FAULTY: StreamTransport = StreamTransport {
@@ -41,11 +42,11 @@ impl Carrier for FaultyPipes {
 }
 
 /// A generator of faults (`splitmix64`).
-struct Faults(AtomicU64);
+pub(super) struct Faults(AtomicU64);
 
 impl Faults {
     /// Returns a generator that begins elsewhere than those before.
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         static SEED: OnceLock<AtomicU64> = OnceLock::new();
         let seed = SEED.get_or_init(|| {
             let text = std::env::var("STRIPLINE_FAULTY_SEED").ok();
@@ -55,7 +56,8 @@ impl Faults {
         Self(AtomicU64::new(seed.fetch_add(0x5851_F42D_4C95_7F2D, Ordering::Relaxed)))
     }
 
-    fn next(&self) -> u64 {
+    /// Returns the next number.
+    pub(super) fn next(&self) -> u64 {
         let state = self.0.fetch_add(0x9E37_79B9_7F4A_7C15, Ordering::Relaxed);
         let mixed = (state ^ (state >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
         let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
@@ -84,8 +86,8 @@ impl PathSink for FaultySink {
         self.inner.write(&bytes[..self.faults.cut(bytes.len())])
     }
 
-    fn room(&self) -> BorrowedFd<'_> {
-        self.inner.room()
+    fn poll_room<'a>(&'a self, poll_set: &mut PollSet<'a>) {
+        self.inner.poll_room(poll_set);
     }
 }
 

@@ -14,6 +14,8 @@ mod endpoint;
 mod faulty;
 pub(crate) mod handshake;
 mod inproc;
+#[cfg(feature = "test-transports")]
+mod lossy;
 mod mqueue;
 mod peer_monitor;
 #[cfg(feature = "test-transports")]
@@ -21,11 +23,13 @@ mod pipe;
 mod registry;
 mod ring;
 mod seam;
+mod session;
 mod shm;
 pub(crate) mod signalling;
 mod stop;
 pub(crate) mod stream;
 mod tcp;
+mod udp;
 mod uds;
 
 pub use endpoint::Endpoint;

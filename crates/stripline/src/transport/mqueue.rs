@@ -14,6 +14,7 @@ use super::carrier::{Carrier, PathRequest, PathSink, PathSource, Ticket};
 use super::stream::StreamTransport;
 use super::uds::{self, UDS};
 use crate::error::{Error, Result};
+use crate::sys::doorbell::PollSet;
 use crate::sys::message_queue::MessageQueue;
 
 /// The transport.
@@ -40,7 +41,7 @@ impl Carrier for MessageQueues {
         let messages = request.packets_max.map_or(usize::MAX, |packets| packets as usize + 2);
         let (queue, fd) = MessageQueue::new(messages)
             .map_err(|e| Error::system(format!("{}: cannot make a message queue", request.connection), e))?;
-        Ok((Box::new(queue), Ticket { address: String::new(), fds: vec![fd] }))
+        Ok((Box::new(queue), Ticket { fds: vec![fd], ..Ticket::default() }))
     }
 
     fn sink(&self, ticket: Ticket) -> Result<Arc<dyn PathSink>, String> {
@@ -62,8 +63,8 @@ impl PathSink for MessageQueue {
         self.send(message, longest).map(|()| message.len())
     }
 
-    fn room(&self) -> BorrowedFd<'_> {
-        self.as_fd()
+    fn poll_room<'a>(&'a self, poll_set: &mut PollSet<'a>) {
+        poll_set.writable(self.as_fd());
     }
 }
 

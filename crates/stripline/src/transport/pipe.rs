@@ -13,6 +13,7 @@ use super::carrier::{Carrier, PathRequest, PathSink, PathSource, Ticket};
 use super::stream::StreamTransport;
 use super::uds::{self, UDS};
 use crate::error::{Error, Result};
+use crate::sys::doorbell::PollSet;
 use crate::sys::fork::{self, Descriptor};
 
 /// The transport.
@@ -44,7 +45,7 @@ impl Carrier for Pipes {
         // With fewer pages, where the user has many pipes, the sender only waits earlier.
         let _ = fcntl_setpipe_size(&writing, PIPE_BYTES);
         let writing = writing.as_fd().try_clone_to_owned().map_err(failed)?;
-        Ok((Box::new(PipeEnd(reading)), Ticket { address: String::new(), fds: vec![writing] }))
+        Ok((Box::new(PipeEnd(reading)), Ticket { fds: vec![writing], ..Ticket::default() }))
     }
 
     fn sink(&self, ticket: Ticket) -> Result<Arc<dyn PathSink>, String> {
@@ -70,8 +71,8 @@ impl PathSink for PipeEnd {
         Ok(rustix::io::write(&self.0, bytes)?)
     }
 
-    fn room(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
+    fn poll_room<'a>(&'a self, poll_set: &mut PollSet<'a>) {
+        poll_set.writable(self.0.as_fd());
     }
 }
 

@@ -2,9 +2,9 @@
 
 use std::fmt;
 
-use super::{Transport, inproc, mqueue, shm, tcp, uds};
+use super::{Transport, inproc, mqueue, shm, tcp, udp, uds};
 #[cfg(feature = "test-transports")]
-use super::{faulty, pipe};
+use super::{faulty, lossy, pipe};
 use crate::error::{Error, Result};
 use crate::terms::{Flow, LinkOptions, Overflow, Scope};
 
@@ -15,10 +15,13 @@ static TRANSPORTS: &[&dyn Transport] = &[
     &uds::UDS,
     &tcp::TCP,
     &mqueue::MQUEUE,
+    &udp::UDP,
     #[cfg(feature = "test-transports")]
     &pipe::PIPE,
     #[cfg(feature = "test-transports")]
     &faulty::FAULTY,
+    #[cfg(feature = "test-transports")]
+    &lossy::LOSSY,
 ];
 
 /// The capabilities of a transport, for `stripline transports` and for refusing unsupported
@@ -26,7 +29,7 @@ static TRANSPORTS: &[&dyn Transport] = &[
 ///
 /// ```
 /// let names: Vec<_> = stripline::transport::all().map(|t| t.name).collect();
-/// assert_eq!(names[..5], ["inproc", "shm", "uds", "tcp", "mqueue"]);
+/// assert_eq!(names[..6], ["inproc", "shm", "uds", "tcp", "mqueue", "udp"]);
 /// ```
 #[derive(Clone, Debug)]
 pub struct Capabilities {

@@ -6,10 +6,13 @@ use stripline::{Error, Received};
 use crate::puppet::{Puppet, SAMPLES, beside_another, refuses_other_processes};
 use crate::support::{
     DEADLINE, abstract_names, await_asleep, await_receivers, await_senders, await_that, domain, endpoint_of,
-    expect_end, expect_nothing, fill, join, meeting_point, take, take_number,
+    expect_end, expect_nothing, fill, join, meeting_point, refuses_repair, take, take_number,
 };
 
 pub fn a_killed_sender_loses_nothing_that_was_sent(transport: &'static str) {
+    if refuses_repair(transport) {
+        return;
+    }
     let Some((domain, node)) = beside_another(transport, "a sender in another process", "") else { return };
     let mut subscriber = node.subscriber::<u64>("numbers").unwrap();
     let mut sender = Puppet::start(&domain, transport, "");
@@ -113,6 +116,9 @@ pub fn a_stopped_receiver_is_late_not_dead(transport: &'static str) {
 }
 
 pub fn a_stopped_sender_is_late_not_dead(transport: &'static str) {
+    if refuses_repair(transport) {
+        return;
+    }
     let Some((domain, node)) = beside_another(transport, "a sender in another process", "") else { return };
     let mut subscriber = node.subscriber::<u64>("numbers").unwrap();
     let mut sender = Puppet::start(&domain, transport, "");

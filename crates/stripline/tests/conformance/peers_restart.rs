@@ -5,10 +5,13 @@ use stripline::{Gap, GapReason};
 use crate::puppet::{Puppet, SAMPLES, beside_another, refuses_other_processes};
 use crate::support::{
     abstract_names, await_receivers, await_that, domain, expect_end, expect_nothing, join, node, pair,
-    refused, take, take_number, thread_names,
+    refused, refuses_repair, take, take_number, thread_names,
 };
 
 pub fn a_restarted_sender_comes_back_with_a_gap(transport: &'static str) {
+    if refuses_repair(transport) {
+        return;
+    }
     let Some((domain, node)) = beside_another(transport, "a sender in another process", "") else { return };
     let mut subscriber = node.subscriber::<u64>("numbers").unwrap();
     for life in 0..3_u64 {
@@ -40,6 +43,9 @@ pub fn a_restarted_sender_comes_back_with_a_gap(transport: &'static str) {
 }
 
 pub fn a_sender_restarted_before_its_last_packets_are_read_comes_after_them(transport: &'static str) {
+    if refuses_repair(transport) {
+        return;
+    }
     let Some((domain, node)) = beside_another(transport, "a sender in another process", "") else { return };
     let mut subscriber = node.subscriber::<u64>("numbers").unwrap();
     for _ in 0..2 {
@@ -56,6 +62,9 @@ pub fn a_sender_restarted_before_its_last_packets_are_read_comes_after_them(tran
 }
 
 pub fn the_end_comes_after_a_restarted_sender_finishes(transport: &'static str) {
+    if refuses_repair(transport) {
+        return;
+    }
     let Some((domain, node)) = beside_another(transport, "a sender in another process", "") else { return };
     let mut subscriber = node.subscriber::<u64>("numbers").unwrap();
     let mut sender = Puppet::start(&domain, transport, "");

@@ -8,7 +8,9 @@ use stripline::{Error, Gap, GapReason, Received, Result, StreamInfo};
 
 use crate::dispatch::Gate;
 use crate::puppet::{Puppet, beside_another};
-use crate::support::{DEADLINE, Dice, await_receivers, await_senders, await_that, node, pair};
+use crate::support::{
+    DEADLINE, Dice, await_receivers, await_senders, await_that, node, pair, refuses_repair,
+};
 
 /// Longer than any rule takes: no packet is skipped because of it.
 pub const NEVER: Duration = Duration::from_secs(3600);
@@ -436,6 +438,9 @@ pub fn messages_are_put_in_sequence(transport: &'static str) {
 }
 
 pub fn packets_of_a_killed_stage_come_before_its_successors(transport: &'static str) {
+    if refuses_repair(transport) {
+        return;
+    }
     let Some((domain, node)) = beside_another(transport, "a stage in another process", "") else { return };
     let mut source = node.publisher::<u64>("first").unwrap();
     let mut packets = node.subscriber::<u64>("second").unwrap().resequenced(64, NEVER).unwrap();

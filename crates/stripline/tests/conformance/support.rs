@@ -323,6 +323,15 @@ pub fn refused(transport: &str, rule: &str, how: &str) {
     println!("{transport}: {rule}: refused: {how}");
 }
 
+/// Returns whether packets of a killed or stopped sender may be missing over this transport.
+pub fn refuses_repair(transport: &str) -> bool {
+    let refuses = transport == "lossy";
+    if refuses {
+        refused(transport, "packets of a killed or stopped sender", "no process repairs what was lost");
+    }
+    refuses
+}
+
 /// A reproducible pseudorandom generator (xorshift64; Marsaglia 2003).
 pub struct Dice(u64);
 

@@ -20,6 +20,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::error::Result;
+use crate::sys::doorbell::PollSet;
 use crate::terms::{Flow, LinkOptions, Overflow, Watermarks};
 
 /// The longest that an end waits in its own call, which takes one system call instead of three.
@@ -42,6 +43,7 @@ pub(crate) trait Carrier: Send + Sync {
 }
 
 /// Opens the sending end by what came in a handshake; `None` where there is no carrier.
+/// `is_complete`: every frame must arrive, although the receiver may not need that.
 ///
 /// # Errors
 /// As [`Carrier::sink`].
@@ -49,8 +51,9 @@ pub(super) fn open_sink(
     carrier: Option<&dyn Carrier>,
     address: Option<&str>,
     fds: Vec<OwnedFd>,
+    is_complete: bool,
 ) -> Result<Option<Arc<dyn PathSink>>, String> {
-    carrier.map(|carrier| carrier.sink(Ticket::of_peer(address, fds)?)).transpose()
+    carrier.map(|carrier| carrier.sink(Ticket { is_complete, ..Ticket::of_peer(address, fds)? })).transpose()
 }
 
 /// A connection, as far as a carrier needs it.
@@ -59,6 +62,8 @@ pub(crate) struct PathRequest<'a> {
     pub connection: &'a str,
     /// The packets that may wait on the path; `None`: any number, as the port's queue bounds them.
     pub packets_max: Option<u32>,
+    /// Whether every frame must arrive. Otherwise what is lost may stay lost.
+    pub is_complete: bool,
 }
 
 impl<'a> PathRequest<'a> {
@@ -66,12 +71,12 @@ impl<'a> PathRequest<'a> {
     pub(super) fn of_receiver(connection: &'a str, options: &LinkOptions) -> Self {
         let is_bound = options.overflow == Overflow::Block && options.flow == Flow::Transport;
         let packets_max = is_bound.then_some(options.watermarks().high());
-        Self { connection, packets_max }
+        Self { connection, packets_max, is_complete: options.overflow == Overflow::Block }
     }
 
     /// Returns that of one direction of calls.
     pub(super) fn of_calls(connection: &'a str, watermarks: Watermarks) -> Self {
-        Self { connection, packets_max: Some(watermarks.high()) }
+        Self { connection, packets_max: Some(watermarks.high()), is_complete: true }
     }
 }
 
@@ -82,6 +87,9 @@ pub(crate) struct Ticket {
     pub address: String,
     /// At most eight, and only to a process of the same host.
     pub fds: Vec<OwnedFd>,
+    /// Whether every frame must arrive, because the sender waits for acknowledgements. It does not
+    /// travel.
+    pub is_complete: bool,
 }
 
 impl Ticket {
@@ -96,7 +104,7 @@ impl Ticket {
         if address.len() > Self::ADDRESS_MAX {
             return Err(format!("the ticket for the data path has {} bytes", address.len()));
         }
-        Ok(Self { address: address.into(), fds })
+        Ok(Self { address: address.into(), fds, is_complete: true })
     }
 
     pub(crate) fn borrowed_fds(&self) -> Vec<BorrowedFd<'_>> {
@@ -121,10 +129,11 @@ pub(crate) trait PathSink: Send + Sync {
         self.write(bytes)
     }
 
-    /// Returns the descriptor that can be written once there is room again.
-    fn room(&self) -> BorrowedFd<'_>;
+    /// Adds the descriptors that become ready once there is room again.
+    fn poll_room<'a>(&'a self, poll_set: &mut PollSet<'a>);
 
-    /// Returns the bytes that were written and not yet read, where the system reports them.
+    /// Returns the bytes that were written and not yet read, where the system reports them. Any
+    /// thread may call it, so it leaves what wakes a sender that waits for room.
     fn unread_bytes(&self) -> Option<u64> {
         None
     }
@@ -150,6 +159,10 @@ pub(crate) trait PathSource: Send {
     fn read_within(&mut self, into: &mut [u8], _longest: Duration) -> io::Result<usize> {
         self.read(into)
     }
+
+    /// Waits, after the sender has hung up, until no more can arrive: a short time at most. Bytes
+    /// that are at hand then can still be read.
+    fn await_end(&mut self) {}
 
     /// Returns the room that a read needs, in bytes.
     fn room_needed(&self) -> usize {

@@ -200,7 +200,9 @@ impl StreamInlet {
         true
     }
 
-    /// Reads from the source; false: nothing.
+    /// Reads from the source; false: nothing. Apart, so that its size costs a read of the socket
+    /// nothing.
+    #[inline(never)]
     fn read_source(&mut self, wanted: usize, blocks: bool) -> bool {
         let Some(room) = self.source.as_ref().map(|source| source.room_needed()) else { return false };
         self.make_space(wanted, room);
@@ -225,6 +227,7 @@ impl StreamInlet {
                     if !has_ended {
                         return false;
                     }
+                    source.await_end();
                 }
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => return false,
                 Err(_) => {

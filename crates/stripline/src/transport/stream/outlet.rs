@@ -70,14 +70,15 @@ impl StreamOutlet {
         let mut outlet = Self::without_receivers(request, endpoint)?;
         outlet.timeout = options.send_timeout();
         outlet.scope = options.scope;
+        let wants_acks = options.scope > Scope::Transport;
         let acceptor = SignallingAcceptor {
-            factory: StreamReceiverFactory { view: Arc::clone(&outlet.view), carrier },
+            factory: StreamReceiverFactory { view: Arc::clone(&outlet.view), carrier, wants_acks },
             queue: Arc::clone(&outlet.accept_queue),
             payload,
             any_build: options.any_build,
             keys,
             buffer: options.buffer,
-            wants_acks: options.scope > Scope::Transport,
+            wants_acks,
             hung_up_flags: Default::default(),
         };
         outlet.accept_thread = Some(AcceptThread::start(listener, acceptor)?);
@@ -516,6 +517,8 @@ struct StreamReceiverFactory {
     view: Arc<StreamPortView>,
     /// `None`: frames travel on the signalling socket.
     carrier: Option<&'static dyn Carrier>,
+    /// Whether senders wait for acknowledgements.
+    wants_acks: bool,
 }
 
 impl ReceiverFactory for StreamReceiverFactory {
@@ -527,7 +530,7 @@ impl ReceiverFactory for StreamReceiverFactory {
         socket: Arc<Socket>,
         fds: Vec<OwnedFd>,
     ) -> Result<StreamReceiver, String> {
-        let sink = open_sink(self.carrier, hello.path.as_deref(), fds)?;
+        let sink = open_sink(self.carrier, hello.path.as_deref(), fds, self.wants_acks)?;
         let reader = hello.reader();
         let remote = RemoteReceiver::new(&reader, socket, AckReader::with(hello.flow_sender()));
         Ok(self.view.receiver(reader, remote, sink))

@@ -16,9 +16,10 @@ use crate::transport::signalling::RemoteReceiver;
 /// The way of the frames to a receiver.
 #[derive(Clone)]
 pub(super) struct DataPath {
+    /// Before the socket, so that the end of the path comes before the hang-up.
+    carrier: Option<Box<CarrierPath>>,
     /// The signalling socket, which also carries the frames unless there is a carrier.
     socket: Arc<Socket>,
-    carrier: Option<Box<CarrierPath>>,
 }
 
 /// The path of a carrier. It does not show that its receiver is gone; the socket does.
@@ -97,7 +98,7 @@ impl DataPath {
         match &self.carrier {
             None => poll_set.writable(self.socket.as_fd()),
             Some(carrier) => {
-                poll_set.writable(carrier.sink.room());
+                carrier.sink.poll_room(poll_set);
                 poll_set.hung_up(self.socket.as_fd());
             }
         }

@@ -1,0 +1,192 @@
+//! The header of a datagram, and the records of the control socket. Every field is validated.
+
+/// Bytes before the payload of a datagram.
+pub(crate) const DATAGRAM_HEADER: usize = 24;
+/// Bytes of a record, before what follows it.
+const RECORD_BYTES: usize = 16;
+
+/// The most datagrams that one record names.
+pub(super) const COUNT_MAX: u32 = 1024;
+
+const BEGINS: u16 = 1;
+const ENDS: u16 = 2;
+
+const DATA: u8 = 1;
+const SENT: u8 = 2;
+const LOST: u8 = 3;
+const ASK: u8 = 4;
+
+/// The part of the frames that a datagram holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Span {
+    /// Whether its first byte is a frame's first.
+    pub begins: bool,
+    /// Whether its last byte is a frame's last.
+    pub ends: bool,
+}
+
+impl Span {
+    /// That of whole frames.
+    #[cfg(test)]
+    pub(crate) const WHOLE: Self = Self { begins: true, ends: true };
+
+    fn flags(self) -> u16 {
+        (u16::from(self.begins) * BEGINS) | (u16::from(self.ends) * ENDS)
+    }
+
+    fn of_flags(flags: u16) -> Self {
+        Self { begins: flags & BEGINS != 0, ends: flags & ENDS != 0 }
+    }
+}
+
+/// The header of a datagram.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct DatagramHeader {
+    /// The session's token, which only its two ends have.
+    pub token: u64,
+    pub number: u64,
+    /// The data records that the sender had sent before.
+    pub records: u32,
+    pub span: Span,
+}
+
+impl DatagramHeader {
+    /// Returns its bytes.
+    #[inline]
+    pub(crate) fn encode(&self) -> [u8; DATAGRAM_HEADER] {
+        let mut bytes = [0; DATAGRAM_HEADER];
+        bytes[..8].copy_from_slice(&self.token.to_le_bytes());
+        bytes[8..16].copy_from_slice(&self.number.to_le_bytes());
+        bytes[16..20].copy_from_slice(&self.records.to_le_bytes());
+        bytes[20..22].copy_from_slice(&self.span.flags().to_le_bytes());
+        bytes
+    }
+
+    /// Parses a header; `None`: it is of no session of this version.
+    #[inline]
+    pub(crate) fn parse(bytes: &[u8; DATAGRAM_HEADER]) -> Option<Self> {
+        let [token @ .., _, _, _, _, _, _, _, _, _, _, _, _, _, _, _, _] = *bytes;
+        let [_, _, _, _, _, _, _, _, number @ .., r0, r1, r2, r3, f0, f1, z0, z1] = *bytes;
+        let flags = u16::from_le_bytes([f0, f1]);
+        if flags & !(BEGINS | ENDS) != 0 || [z0, z1] != [0; 2] {
+            return None;
+        }
+        Some(Self {
+            token: u64::from_le_bytes(token),
+            number: u64::from_le_bytes(number),
+            records: u32::from_le_bytes([r0, r1, r2, r3]),
+            span: Span::of_flags(flags),
+        })
+    }
+}
+
+/// A record of the control socket.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum SessionRecord {
+    /// A datagram, by the sender.
+    Data { number: u64, span: Span, bytes: Vec<u8> },
+    /// By the sender: all numbers below this one have been used.
+    Sent { number: u64 },
+    /// By the sender: these cannot be repaired, this many from that number on.
+    Lost { number: u64, count: u32 },
+    /// By the receiver: these are missing, this many from that number on.
+    Ask { number: u64, count: u32 },
+}
+
+impl SessionRecord {
+    /// Appends its bytes. `bytes` of a datagram are at most `u32::MAX`.
+    pub(crate) fn encode_to(&self, out: &mut Vec<u8>) {
+        let (number, kind, flags, length, bytes): (_, _, _, _, &[u8]) = match self {
+            Self::Data { number, span, bytes } => {
+                (number, DATA, span.flags() as u8, bytes.len() as u32, bytes)
+            }
+            Self::Sent { number } => (number, SENT, 0, 0, &[]),
+            Self::Ask { number, count } => (number, ASK, 0, *count, &[]),
+            Self::Lost { number, count } => (number, LOST, 0, *count, &[]),
+        };
+        out.extend_from_slice(&number.to_le_bytes());
+        out.extend_from_slice(&[kind, flags, 0, 0]);
+        out.extend_from_slice(&length.to_le_bytes());
+        out.extend_from_slice(bytes);
+    }
+}
+
+/// A parser of the records of one side, as they arrive.
+#[derive(Debug)]
+pub(crate) struct RecordReader {
+    bytes: Vec<u8>,
+    /// The most bytes of a datagram.
+    data_max: usize,
+    /// Whether the other side is the sender of the session.
+    of_sender: bool,
+}
+
+impl RecordReader {
+    /// Returns a parser of what a session's sender sends, or its receiver.
+    pub(crate) fn new(of_sender: bool, data_max: usize) -> Self {
+        Self { bytes: Vec::new(), data_max, of_sender }
+    }
+
+    /// Appends bytes that have arrived.
+    pub(crate) fn feed(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    /// Takes the next record; `None`: it is incomplete.
+    ///
+    /// # Errors
+    /// A description of the other side's violation.
+    pub(crate) fn next(&mut self) -> Result<Option<SessionRecord>, String> {
+        let Some((record, behind)) = self.bytes.split_first_chunk::<RECORD_BYTES>() else { return Ok(None) };
+        let [number @ .., kind, flags, z0, z1, l0, l1, l2, l3] = *record;
+        let number = u64::from_le_bytes(number);
+        let length = u32::from_le_bytes([l0, l1, l2, l3]);
+        let is_of_sender = matches!(kind, DATA | SENT | LOST);
+        if !(DATA..=ASK).contains(&kind) || is_of_sender != self.of_sender {
+            return Err(format!("sent a control record of kind {kind}"));
+        }
+        if [z0, z1] != [0; 2] || flags != 0 && kind != DATA || flags > 3 {
+            return Err("sent a control record with bytes that mean nothing".into());
+        }
+        if number > super::super::message::NUMBER_MAX {
+            return Err(format!("sent a control record with the number {number}"));
+        }
+        let (record, used) = match kind {
+            DATA if length as usize > self.data_max => {
+                return Err(format!("announced a repair of {length} bytes"));
+            }
+            DATA => {
+                let Some(bytes) = behind.get(..length as usize) else { return Ok(None) };
+                let span = Span::of_flags(u16::from(flags));
+                (SessionRecord::Data { number, span, bytes: bytes.to_vec() }, length as usize)
+            }
+            ASK | LOST if length == 0 || length > COUNT_MAX => {
+                return Err(format!("sent a control record about {length} datagrams"));
+            }
+            ASK => (SessionRecord::Ask { number, count: length }, 0),
+            LOST => (SessionRecord::Lost { number, count: length }, 0),
+            _ if length != 0 => return Err("sent a control record with bytes that mean nothing".into()),
+            _ => (SessionRecord::Sent { number }, 0),
+        };
+        self.bytes.drain(..RECORD_BYTES + used);
+        Ok(Some(record))
+    }
+}
+
+/// A parser of acknowledgements, as they arrive.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct SessionAcks {
+    /// The first bytes of a number.
+    bytes: Vec<u8>,
+}
+
+impl SessionAcks {
+    /// Returns the last whole number in what has arrived; it supersedes those before.
+    pub(crate) fn feed(&mut self, bytes: &[u8]) -> Option<u64> {
+        self.bytes.extend_from_slice(bytes);
+        let whole = self.bytes.len() / 8 * 8;
+        let last = self.bytes[..whole].last_chunk().map(|last| u64::from_le_bytes(*last));
+        self.bytes.drain(..whole);
+        last
+    }
+}

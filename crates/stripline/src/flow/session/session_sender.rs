@@ -1,0 +1,181 @@
+//! The sending side of a session.
+
+use std::collections::VecDeque;
+
+use super::{DatagramHeader, Span};
+
+/// What the kernel counts for a datagram beside its bytes, at most.
+const RECORD_COST: u64 = 1024;
+
+/// Returns what a datagram takes of the receiver's buffer, by the kernel's count, at most. The
+/// kernel rounds its bytes up to a power of two.
+pub(super) fn cost(bytes: usize) -> u64 {
+    2 * bytes as u64 + RECORD_COST
+}
+
+/// Returns the most bytes of a datagram's payload, over a path with datagrams of at most so many
+/// bytes: four fit the receiver's buffer. Frames are multiples of 16, and so is this.
+pub(crate) fn payload_max(datagram_max: usize, buffer: u64) -> usize {
+    let fitting = usize::try_from((buffer / 4).saturating_sub(RECORD_COST) / 2).unwrap_or(usize::MAX);
+    (datagram_max - super::DATAGRAM_HEADER).min(fitting).max(16) / 16 * 16
+}
+
+/// A datagram that is in transit.
+#[derive(Debug)]
+struct Sent {
+    cost: u64,
+    /// Its copy; `None`: it is not repaired.
+    copy: Option<(Span, Vec<u8>)>,
+}
+
+/// The sending side.
+#[derive(Debug)]
+pub(crate) struct SessionSender {
+    token: u64,
+    /// The number of the next datagram.
+    next: u64,
+    /// Those from here to `next` are in transit.
+    first: u64,
+    in_transit: VecDeque<Sent>,
+    cost: u64,
+    /// The most that may be in transit, by cost.
+    window: u64,
+    keeps_copies: bool,
+    /// From this cost on, acknowledgements are to be read.
+    look_at: u64,
+    /// The data records sent.
+    records: u32,
+    /// The number that the last announcement named.
+    announced: u64,
+    /// Buffers to use again.
+    spare: Vec<Vec<u8>>,
+}
+
+impl SessionSender {
+    /// Returns a session of that token, for a receiver's buffer of so many bytes by the kernel's
+    /// count. A repaired one keeps copies.
+    pub(crate) fn new(token: u64, buffer: u64, is_repaired: bool) -> Self {
+        Self {
+            token,
+            next: 0,
+            first: 0,
+            in_transit: VecDeque::new(),
+            cost: 0,
+            // A quarter may still be counted after it was read (`udp_rmem_release`).
+            window: buffer / 4 * 3,
+            keeps_copies: is_repaired,
+            look_at: buffer / 4,
+            records: 0,
+            announced: 0,
+            spare: Vec::new(),
+        }
+    }
+
+    /// Returns whether a datagram of that many bytes fits the window. The only one always does.
+    #[inline]
+    pub(crate) fn has_room(&self, bytes: usize) -> bool {
+        self.in_transit.is_empty() || self.cost + cost(bytes) <= self.window
+    }
+
+    /// Returns whether acknowledgements are to be read, and when the next time is: an eighth of the
+    /// buffer later. So they never fill their socket, and take few system calls.
+    pub(crate) fn is_time_to_look(&mut self) -> bool {
+        let is_time = self.cost >= self.look_at;
+        if is_time {
+            self.look_at = self.cost + self.window / 6;
+        }
+        is_time
+    }
+
+    /// Returns the header of the next datagram.
+    #[inline]
+    pub(crate) fn header(&self, span: Span) -> DatagramHeader {
+        DatagramHeader { token: self.token, number: self.next, records: self.records, span }
+    }
+
+    /// Counts the next datagram as sent.
+    pub(crate) fn sent(&mut self, span: Span, payload: &[u8]) {
+        let copy = self.keeps_copies.then(|| {
+            let mut copy = self.spare.pop().unwrap_or_default();
+            copy.clear();
+            copy.extend_from_slice(payload);
+            (span, copy)
+        });
+        self.push(Sent { cost: cost(payload.len()), copy });
+    }
+
+    /// Counts a datagram that goes over the control socket, and returns its number.
+    pub(crate) fn send_record(&mut self) -> u64 {
+        self.push(Sent { cost: 0, copy: None });
+        self.records = self.records.wrapping_add(1);
+        self.next - 1
+    }
+
+    fn push(&mut self, sent: Sent) {
+        self.next += 1;
+        self.cost += sent.cost;
+        self.in_transit.push_back(sent);
+    }
+
+    /// Takes an acknowledgement: all before that number have been taken.
+    ///
+    /// # Errors
+    /// A description of the receiver's violation.
+    pub(crate) fn acknowledge(&mut self, number: u64) -> Result<(), String> {
+        if number > self.next {
+            return Err(format!("acknowledged datagram {number}, which was not sent"));
+        }
+        while self.first < number
+            && let Some(sent) = self.in_transit.pop_front()
+        {
+            self.first += 1;
+            self.cost -= sent.cost;
+            self.spare.extend(sent.copy.map(|(_, copy)| copy));
+        }
+        self.look_at = self.look_at.min((self.cost + self.window / 6).max(self.window / 3));
+        Ok(())
+    }
+
+    /// Returns a datagram that is in transit and has a copy.
+    pub(crate) fn copy(&self, number: u64) -> Option<(Span, &[u8])> {
+        let sent = self.in_transit.get(usize::try_from(number.checked_sub(self.first)?).ok()?)?;
+        sent.copy.as_ref().map(|(span, copy)| (*span, &copy[..]))
+    }
+
+    /// Counts a repair, which is a data record.
+    pub(crate) fn count_repair(&mut self) {
+        self.records = self.records.wrapping_add(1);
+    }
+
+    /// Returns whether that number in transit is one of a record.
+    pub(crate) fn is_record(&self, number: u64) -> bool {
+        let index = number.checked_sub(self.first).and_then(|index| usize::try_from(index).ok());
+        index.and_then(|index| self.in_transit.get(index)).is_some_and(|sent| sent.cost == 0)
+    }
+
+    /// Returns the numbers in transit.
+    pub(crate) fn in_transit(&self) -> std::ops::Range<u64> {
+        self.first..self.next
+    }
+
+    /// Returns whether something is in transit that has not been announced, and counts it as
+    /// announced.
+    pub(crate) fn announce(&mut self) -> bool {
+        let is_news = self.announced < self.next && self.first < self.next;
+        self.announced = self.next;
+        is_news
+    }
+
+    /// Returns the bytes in transit, but for those of records, by an acknowledgement that has not
+    /// been taken.
+    pub(crate) fn bytes_in_transit(&self, acknowledged: Option<u64>) -> u64 {
+        let taken = acknowledged.unwrap_or(0).saturating_sub(self.first);
+        let taken = usize::try_from(taken).unwrap_or(usize::MAX);
+        self.in_transit.iter().skip(taken).map(|sent| sent.cost.saturating_sub(RECORD_COST) / 2).sum()
+    }
+
+    /// Returns the most that may be in transit, by cost.
+    pub(crate) fn window(&self) -> u64 {
+        self.window
+    }
+}

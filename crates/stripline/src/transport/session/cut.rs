@@ -1,0 +1,68 @@
+//! Cuts frames into datagrams. A datagram holds whole frames, or a part of one.
+
+use crate::flow::session::Span;
+use crate::packet::{Header, Kind};
+use crate::transport::stream::padded;
+
+/// Cuts what a sender writes.
+#[derive(Debug, Default)]
+pub(super) struct FrameCutter {
+    /// The bytes of the current frame that are still to come.
+    left: usize,
+    /// Whether that frame is not one of data.
+    is_kept: bool,
+}
+
+/// The next datagram of what is to be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct DatagramPart {
+    pub bytes: usize,
+    pub span: Span,
+    /// Whether it holds a description or the end of a stream, which must not be lost.
+    pub is_kept: bool,
+    left: usize,
+}
+
+impl FrameCutter {
+    /// Returns the next part, of at most `max` bytes, of frames that begin where the last part
+    /// [taken](FrameCutter::take) ended. `bytes` is not empty.
+    pub(super) fn next(&self, bytes: &[u8], max: usize) -> DatagramPart {
+        if self.left > 0 {
+            let part = self.left.min(max).min(bytes.len());
+            let span = Span { begins: false, ends: part == self.left };
+            return DatagramPart { bytes: part, span, is_kept: self.is_kept, left: self.left - part };
+        }
+        let (first, is_kept) = frame(bytes);
+        if first > max.min(bytes.len()) {
+            let part = max.min(bytes.len());
+            return DatagramPart {
+                bytes: part,
+                span: Span { begins: true, ends: false },
+                is_kept,
+                left: first - part,
+            };
+        }
+        let mut end = first;
+        while end < bytes.len() {
+            let (next, its_kept) = frame(&bytes[end..]);
+            if its_kept != is_kept || end + next > max.min(bytes.len()) {
+                break;
+            }
+            end += next;
+        }
+        DatagramPart { bytes: end, span: Span { begins: true, ends: true }, is_kept, left: 0 }
+    }
+
+    /// Takes a part as written.
+    pub(super) fn take(&mut self, part: &DatagramPart) {
+        (self.left, self.is_kept) = (part.left, part.is_kept);
+    }
+}
+
+/// Returns the bytes of the frame that begins here, and whether it must not be lost. Without a
+/// whole header, that is everything: no sender writes less.
+fn frame(bytes: &[u8]) -> (usize, bool) {
+    let Some(length) = Header::length_of(bytes) else { return (bytes.len(), true) };
+    let is_data = Header::read(bytes).is_some_and(|header| header.kind == Kind::Data as u8);
+    (padded(length as usize), !is_data)
+}

@@ -1,0 +1,91 @@
+//! Carriers over datagrams that may be lost, repeated or overtaken. The session
+//! (`flow/session/`) makes a path of frames of them. Its two sockets are pairs of their own, so the
+//! signalling stays the same for all carriers.
+//!
+//! A transport over datagrams gives two ends ([`DatagramSink`], [`DatagramSource`]); the rest is
+//! here.
+
+mod cut;
+mod service;
+mod sink;
+mod source;
+#[cfg(test)]
+mod tests;
+
+use std::io;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::carrier::Ticket;
+use crate::sys::doorbell::PollSet;
+
+pub(super) use sink::SessionSink;
+pub(super) use source::SessionSource;
+
+/// How late a datagram may be before it is missing. On one host nothing overtakes.
+const LATE: Duration = Duration::from_millis(1);
+
+/// The sending end of a path of datagrams.
+pub(super) trait DatagramSink: Send + Sync {
+    /// Sends a datagram in two parts. Never blocks.
+    ///
+    /// # Errors
+    /// `WouldBlock` if it was not sent. After any other error it counts as lost.
+    fn send(&self, header: &[u8], payload: &[u8]) -> io::Result<()>;
+
+    /// Adds the descriptor that becomes ready after [`DatagramSink::send`] would have blocked.
+    fn poll_room<'a>(&'a self, poll_set: &mut PollSet<'a>);
+}
+
+/// The receiving end.
+pub(super) trait DatagramSource: Send {
+    /// Receives a datagram in two parts, and returns its bytes. `blocks`: waits for one, for some
+    /// milliseconds at most.
+    ///
+    /// # Errors
+    /// `WouldBlock` if nothing has arrived.
+    fn receive(&mut self, header: &mut [u8], payload: &mut [u8], blocks: bool) -> io::Result<usize>;
+
+    /// Returns the descriptor that can be read once there is a datagram.
+    fn arrivals(&self) -> BorrowedFd<'_>;
+}
+
+/// The ticket of a session, beside its two sockets.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SessionTicket {
+    /// In the transport's own form.
+    pub address: String,
+    /// In each datagram.
+    pub token: u64,
+    /// Bytes of the receive buffer by the kernel's count.
+    pub buffer: u64,
+    /// Whether what is lost is repaired.
+    pub is_repaired: bool,
+}
+
+impl SessionTicket {
+    /// Bounds for a receive buffer, so that no sum overflows and a window holds something.
+    const BUFFER: std::ops::RangeInclusive<u64> = 2048..=1 << 40;
+
+    fn encode(&self, sockets: [OwnedFd; 2]) -> io::Result<Ticket> {
+        Ok(Ticket { address: serde_json::to_string(self)?, fds: sockets.into(), ..Ticket::default() })
+    }
+
+    /// Returns the ticket, and the control socket and that of acknowledgements.
+    ///
+    /// # Errors
+    /// A description of its fault, for the peer.
+    pub(super) fn of_peer(ticket: Ticket) -> Result<(Self, [OwnedFd; 2]), String> {
+        let sockets: [OwnedFd; 2] =
+            ticket.fds.try_into().map_err(|_| "a session takes two descriptors".to_string())?;
+        let session: Self = serde_json::from_str(&ticket.address)
+            .map_err(|e| format!("the ticket for the data path does not parse: {e}"))?;
+        if !Self::BUFFER.contains(&session.buffer) {
+            return Err(format!("a receive buffer of {} bytes", session.buffer));
+        }
+        Ok((session, sockets))
+    }
+}

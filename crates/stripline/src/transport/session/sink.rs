@@ -1,0 +1,332 @@
+//! The sending end of a session.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, RecvFlags, SocketType, recv, sockopt};
+
+use super::cut::FrameCutter;
+use super::service::{self, RepairService};
+use super::{DatagramSink, SessionTicket};
+use crate::flow::session::{RecordReader, SessionAcks, SessionRecord, SessionSender, payload_max};
+use crate::sys::doorbell::PollSet;
+use crate::sys::fork::Descriptor;
+use crate::sys::mutex::lock;
+use crate::sys::socket::Socket;
+use crate::transport::carrier::PathSink;
+
+/// How long the end of a sender waits until the control socket takes what is in transit.
+const FINISH_TIME: Duration = Duration::from_secs(1);
+
+/// The sending end.
+pub(in crate::transport) struct SessionSink {
+    shared: Arc<Sending>,
+}
+
+/// The part that the service thread also uses.
+pub(super) struct Sending {
+    path: Box<dyn DatagramSink>,
+    pub(super) control: Socket,
+    state: Mutex<SendingState>,
+    /// That of acknowledgements.
+    acks: Socket,
+    /// Whether the service thread checks this session from time to time.
+    pub(super) is_watched: AtomicBool,
+    /// The most bytes of a datagram's payload.
+    payload_max: usize,
+    is_repaired: bool,
+}
+
+struct SendingState {
+    session: SessionSender,
+    cutter: FrameCutter,
+    reader: RecordReader,
+    acks: SessionAcks,
+    /// Whether the path itself was full at the last write.
+    is_path_full: bool,
+    /// Records that the control socket has not taken.
+    backlog: Vec<u8>,
+    /// Why the receiver is not served any more.
+    fault: Option<String>,
+}
+
+impl SessionSink {
+    /// Opens it over a path with datagrams of at most so many bytes. `is_repaired`: what is lost is
+    /// repaired, although the receiver does not need that.
+    ///
+    /// # Errors
+    /// A description of the ticket's fault, for the peer.
+    pub(in crate::transport) fn open(
+        ticket: &SessionTicket,
+        sockets: [OwnedFd; 2],
+        path: Box<dyn DatagramSink>,
+        datagram_max: usize,
+        is_repaired: bool,
+    ) -> Result<Arc<Self>, String> {
+        let is_repaired = is_repaired || ticket.is_repaired;
+        let is_stream = |fd: &OwnedFd| {
+            sockopt::socket_domain(fd) == Ok(AddressFamily::UNIX)
+                && sockopt::socket_type(fd) == Ok(SocketType::STREAM)
+        };
+        if !sockets.iter().all(is_stream) {
+            return Err("a descriptor is not of a socket of a session".into());
+        }
+        let [control, acks] = sockets.map(|fd| Socket::Unix(Descriptor::new(UnixStream::from(fd))));
+        // Not for its speed: with room for a whole window, the end of a sender need not wait.
+        let _ = sockopt::set_socket_send_buffer_size(&control, usize::try_from(ticket.buffer).unwrap_or(0));
+        let shared = Arc::new(Sending {
+            path,
+            control,
+            state: Mutex::new(SendingState {
+                session: SessionSender::new(ticket.token, ticket.buffer, is_repaired),
+                cutter: FrameCutter::default(),
+                reader: RecordReader::new(false, 0),
+                acks: SessionAcks::default(),
+                is_path_full: false,
+                backlog: Vec::new(),
+                fault: None,
+            }),
+            acks,
+            is_watched: AtomicBool::new(false),
+            payload_max: payload_max(datagram_max, ticket.buffer),
+            is_repaired,
+        });
+        service::add(&shared).map_err(|e| e.to_string())?;
+        Ok(Arc::new(Self { shared }))
+    }
+}
+
+#[cfg(test)]
+impl SessionSink {
+    /// Ends as with its process: nothing is passed on.
+    pub(super) fn die(&self) {
+        service::remove(&self.shared);
+        self.shared.control.close();
+        self.shared.acks.close();
+    }
+}
+
+impl PathSink for SessionSink {
+    fn write(&self, bytes: &[u8]) -> io::Result<usize> {
+        let shared = &*self.shared;
+        let mut state = lock(&shared.state);
+        let mut written = 0;
+        while written < bytes.len() {
+            match shared.send_part(&mut state, &bytes[written..]) {
+                Ok(part) => written += part,
+                Err(_) if written > 0 => break,
+                Err(error) => return Err(error),
+            }
+        }
+        drop(state);
+        shared.watch();
+        Ok(written)
+    }
+
+    fn unread_bytes(&self) -> Option<u64> {
+        let state = lock(&self.shared.state);
+        Some(state.session.bytes_in_transit(self.shared.arrived_ack(&state)))
+    }
+
+    fn poll_room<'a>(&'a self, poll_set: &mut PollSet<'a>) {
+        poll_set.readable(self.shared.acks.as_fd());
+        if lock(&self.shared.state).is_path_full {
+            self.shared.path.poll_room(poll_set);
+        }
+    }
+}
+
+impl Drop for SessionSink {
+    /// Passes on what is in transit, as this side cannot repair it later.
+    fn drop(&mut self) {
+        service::remove(&self.shared);
+        let mut state = lock(&self.shared.state);
+        let SendingState { session, backlog, .. } = &mut *state;
+        for number in session.in_transit() {
+            if let Some((span, copy)) = session.copy(number) {
+                SessionRecord::Data { number, span, bytes: copy.to_vec() }.encode_to(backlog);
+            }
+        }
+        SessionRecord::Sent { number: session.in_transit().end }.encode_to(backlog);
+        let until = Instant::now() + FINISH_TIME;
+        while self.shared.send_backlog(&mut state) && !state.backlog.is_empty() {
+            let mut poll_set = PollSet::default();
+            poll_set.writable(self.shared.control.as_fd());
+            if !poll_set.wait(Some(until)).unwrap_or(false) {
+                log::warn!(
+                    target: "stripline::transport",
+                    "a receiver did not take the last {} bytes within {FINISH_TIME:?}", state.backlog.len()
+                );
+                break;
+            }
+        }
+        self.shared.control.close_writing();
+    }
+}
+
+impl Sending {
+    /// Sends the first part of the bytes, and returns its length.
+    fn send_part(&self, state: &mut SendingState, bytes: &[u8]) -> io::Result<usize> {
+        let part = state.cutter.next(bytes, self.payload_max);
+        let payload = &bytes[..part.bytes];
+        if part.is_kept && !self.is_repaired {
+            if !self.send_backlog(state) {
+                return Err(io::ErrorKind::BrokenPipe.into());
+            }
+            if !state.backlog.is_empty() {
+                return Err(io::ErrorKind::WouldBlock.into());
+            }
+            let number = state.session.send_record();
+            SessionRecord::Data { number, span: part.span, bytes: payload.to_vec() }
+                .encode_to(&mut state.backlog);
+            self.send_backlog(state);
+        } else {
+            if !state.session.has_room(part.bytes) || state.session.is_time_to_look() {
+                self.read_acks(state)?;
+                if !state.session.has_room(part.bytes) {
+                    return Err(io::ErrorKind::WouldBlock.into());
+                }
+            }
+            let header = state.session.header(part.span);
+            match self.path.send(&header.encode(), payload) {
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                    state.is_path_full = true;
+                    return Err(e);
+                }
+                // What counts as sent, and is lost, is repaired or reported like any other.
+                _ => state.session.sent(part.span, payload),
+            }
+            state.is_path_full = false;
+        }
+        state.cutter.take(&part);
+        Ok(part.bytes)
+    }
+
+    /// Has the service thread check this session.
+    fn watch(&self) {
+        // Relaxed: the flag orders nothing. A thread that finds it late checks 5 ms later.
+        if !self.is_watched.load(Ordering::Relaxed) && !self.is_watched.swap(true, Ordering::AcqRel) {
+            RepairService::wake();
+        }
+    }
+
+    /// Takes the acknowledgements that have arrived.
+    fn read_acks(&self, state: &mut SendingState) -> io::Result<()> {
+        let mut buffer = [0; 512];
+        loop {
+            match recv(&self.acks, &mut buffer, RecvFlags::DONTWAIT) {
+                Ok((0, _)) => return Err(io::ErrorKind::BrokenPipe.into()),
+                Ok((read, _)) => {
+                    if let Some(number) = state.acks.feed(&buffer[..read])
+                        && let Err(fault) = state.session.acknowledge(number)
+                    {
+                        state.fault = Some(fault);
+                    }
+                }
+                Err(Errno::INTR) => {}
+                Err(Errno::WOULDBLOCK) => break,
+                Err(error) => return Err(error.into()),
+            }
+        }
+        match &state.fault {
+            Some(fault) => Err(io::Error::new(io::ErrorKind::InvalidData, fault.clone())),
+            None => Ok(()),
+        }
+    }
+
+    /// Returns the newest acknowledgement that has arrived, and leaves it there: it wakes a sender
+    /// that waits for room.
+    fn arrived_ack(&self, state: &SendingState) -> Option<u64> {
+        let mut buffer = [0; 512];
+        let (read, _) = recv(&self.acks, &mut buffer, RecvFlags::DONTWAIT | RecvFlags::PEEK).ok()?;
+        state.acks.clone().feed(&buffer[..read])
+    }
+
+    /// Sends what the control socket takes; false: the receiver is gone.
+    fn send_backlog(&self, state: &mut SendingState) -> bool {
+        while !state.backlog.is_empty() {
+            match io::Write::write(&mut &self.control, &state.backlog) {
+                Ok(sent) => drop(state.backlog.drain(..sent)),
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return true,
+                Err(_) => return false,
+            }
+        }
+        true
+    }
+
+    /// Returns whether records wait for room in the control socket.
+    pub(super) fn has_backlog(&self) -> bool {
+        !lock(&self.state).backlog.is_empty()
+    }
+
+    /// Serves what the receiver has sent on the control socket; false: it is gone, or not served
+    /// any more.
+    pub(super) fn serve(&self) -> bool {
+        let mut state = lock(&self.state);
+        if !self.send_backlog(&mut state) {
+            return false;
+        }
+        let mut buffer = [0; 4096];
+        loop {
+            match recv(&self.control, &mut buffer, RecvFlags::DONTWAIT) {
+                Ok((0, _)) => return false,
+                Ok((read, _)) => {
+                    state.reader.feed(&buffer[..read]);
+                    if let Err(fault) = self.take_records(&mut state) {
+                        log::warn!(target: "stripline::transport", "a receiver over datagrams {fault}");
+                        state.fault = Some(fault);
+                        return false;
+                    }
+                }
+                Err(Errno::INTR) => {}
+                Err(Errno::WOULDBLOCK) => return true,
+                Err(_) => return false,
+            }
+        }
+    }
+
+    fn take_records(&self, state: &mut SendingState) -> Result<(), String> {
+        while let Some(record) = state.reader.next()? {
+            match record {
+                SessionRecord::Ask { number, count } => {
+                    let SendingState { session, backlog, .. } = &mut *state;
+                    // What is not in transit was taken, and an honest receiver asks once.
+                    let end = number.saturating_add(u64::from(count)).min(session.in_transit().end);
+                    for number in number.max(session.in_transit().start)..end {
+                        match session.copy(number) {
+                            Some((span, copy)) => {
+                                SessionRecord::Data { number, span, bytes: copy.to_vec() }.encode_to(backlog);
+                                session.count_repair();
+                            }
+                            None if session.is_record(number) => {}
+                            None => SessionRecord::Lost { number, count: 1 }.encode_to(backlog),
+                        }
+                        if backlog.len() as u64 > 2 * session.window() {
+                            return Err("asks again for what it has been sent".into());
+                        }
+                    }
+                    self.send_backlog(state);
+                }
+                SessionRecord::Data { .. } | SessionRecord::Sent { .. } | SessionRecord::Lost { .. } => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends the last number, if that is news; false: nothing was sent since the last time.
+    pub(super) fn announce(&self) -> bool {
+        let mut state = lock(&self.state);
+        let is_news = state.session.announce();
+        if is_news {
+            SessionRecord::Sent { number: state.session.in_transit().end }.encode_to(&mut state.backlog);
+            self.send_backlog(&mut state);
+        }
+        is_news
+    }
+}

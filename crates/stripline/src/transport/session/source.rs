@@ -1,0 +1,337 @@
+//! The receiving end of a session.
+
+use std::cell::Cell;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+use super::{DatagramSource, LATE, SessionTicket};
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags, recv, send};
+
+use crate::flow::session::{
+    DATAGRAM_HEADER, DatagramArrival, DatagramHeader, Due, RecordReader, SessionReceiver, SessionRecord,
+    Span, Taken, payload_max,
+};
+use crate::sys::clock::now_ns;
+use crate::sys::doorbell::PollSet;
+use crate::sys::fork;
+use crate::sys::poller::{Interest, Poller};
+use crate::sys::socket::Socket;
+use crate::sys::timer::Timer;
+use crate::transport::carrier::{PathSource, Ticket};
+use crate::transport::random;
+
+/// Reads that find nothing, from one read of the control socket to the next. That takes a system
+/// call, and a receiver that spins mostly finds nothing.
+const CONTROL_PERIOD: u32 = 16;
+/// How long a sender may take from its hang-up to the end of its control socket. That is more than
+/// it waits for room in that socket.
+const END_TIME: Duration = Duration::from_secs(2);
+
+/// The receiving end.
+pub(in crate::transport) struct SessionSource {
+    path: Box<dyn DatagramSource>,
+    control: Socket,
+    /// That of acknowledgements.
+    acks: Socket,
+    session: SessionReceiver,
+    reader: RecordReader,
+    token: u64,
+    payload_max: usize,
+    is_repaired: bool,
+    /// Frames to deliver, and how far they have been delivered.
+    ready: Vec<u8>,
+    ready_from: usize,
+    /// The first parts of a frame that is not repaired.
+    parts: Vec<u8>,
+    /// Records that the control socket has not taken.
+    backlog: Vec<u8>,
+    /// Whether the control socket has ended.
+    is_over: bool,
+    empty_reads: u32,
+    /// Whether the caller may have slept on the descriptors of this since the last read.
+    has_slept: Cell<bool>,
+    timer: Timer,
+    poller: Poller,
+}
+
+impl SessionSource {
+    /// Makes one over a path with datagrams of at most so many bytes, and a receive buffer of
+    /// `buffer` bytes by the kernel's count. Returns it and the ticket for its sink.
+    pub(in crate::transport) fn new(
+        path: Box<dyn DatagramSource>,
+        address: String,
+        buffer: u64,
+        datagram_max: usize,
+        is_repaired: bool,
+    ) -> io::Result<(Self, Ticket)> {
+        let failed = |e: crate::Error| io::Error::other(e.to_string());
+        let pair = || fork::open(|| UnixStream::pair().map(|(own, other)| [own, other]));
+        let [[control, its_control], [acks, its_acks]] = [pair()?, pair()?];
+        let [control, acks] = [control, acks].map(Socket::Unix);
+        let token = random().map_err(failed)?;
+        let ticket = SessionTicket { address, token, buffer, is_repaired };
+        let sockets = [its_control.try_clone()?, its_acks.try_clone()?].map(OwnedFd::from);
+        let ticket = ticket.encode(sockets)?;
+        let timer = Timer::new()?;
+        let poller = Poller::new().map_err(failed)?;
+        for fd in [path.arrivals(), control.as_fd(), timer.as_fd()] {
+            poller.add(fd, 0, Interest::Readable).map_err(failed)?;
+        }
+        let payload_max = payload_max(datagram_max, buffer);
+        let source = Self {
+            path,
+            control,
+            acks,
+            session: SessionReceiver::new(is_repaired, LATE.as_nanos() as u64, buffer),
+            reader: RecordReader::new(true, payload_max),
+            token,
+            payload_max,
+            is_repaired,
+            ready: Vec::new(),
+            ready_from: 0,
+            parts: Vec::new(),
+            backlog: Vec::new(),
+            is_over: false,
+            empty_reads: 0,
+            has_slept: Cell::new(false),
+            timer,
+            poller,
+        };
+        Ok((source, ticket))
+    }
+
+    fn receive(&mut self, into: &mut [u8], blocks: bool) -> io::Result<usize> {
+        loop {
+            if self.ready_from < self.ready.len() {
+                return Ok(self.deliver_ready(into));
+            }
+            match self.session.take() {
+                Some(Taken::Datagram(span, bytes)) => {
+                    self.accept_copy(span, &bytes);
+                    continue;
+                }
+                Some(Taken::Lost) => {
+                    self.parts.clear();
+                    self.send_ack();
+                    continue;
+                }
+                None => {}
+            }
+            let mut header = [0; DATAGRAM_HEADER];
+            // With something missing, the time for it comes before the time of the read.
+            let blocks = blocks && self.session.deadline().is_none() && self.backlog.is_empty();
+            match self.path.receive(&mut header, &mut into[..self.payload_max], blocks) {
+                Ok(bytes) => {
+                    self.empty_reads = 0;
+                    if let Some(bytes) = self.arrived(&header, into, bytes)? {
+                        return Ok(bytes);
+                    }
+                    continue;
+                }
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => return Err(e),
+                // An error of something that was sent back before.
+                Err(_) => continue,
+            }
+            self.empty_reads += 1;
+            let is_pending = self.session.deadline().is_some() || !self.backlog.is_empty();
+            if blocks || is_pending || self.has_slept.get() || self.empty_reads >= CONTROL_PERIOD {
+                (self.empty_reads, _) = (0, self.has_slept.replace(false));
+                if self.read_control()? || self.settle()? {
+                    continue;
+                }
+            }
+            if self.is_over {
+                return Ok(0);
+            }
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+    }
+
+    fn deliver_ready(&mut self, into: &mut [u8]) -> usize {
+        let bytes = into.len().min(self.ready.len() - self.ready_from);
+        into[..bytes].copy_from_slice(&self.ready[self.ready_from..][..bytes]);
+        self.ready_from += bytes;
+        if self.ready_from == self.ready.len() {
+            self.ready.clear();
+            self.ready_from = 0;
+        }
+        bytes
+    }
+
+    /// Takes a datagram that was received into `into`. Returns the bytes that are delivered there.
+    fn arrived(
+        &mut self,
+        header: &[u8; DATAGRAM_HEADER],
+        into: &[u8],
+        bytes: usize,
+    ) -> io::Result<Option<usize>> {
+        let Some(bytes) = bytes.checked_sub(DATAGRAM_HEADER) else { return Ok(None) };
+        let header = DatagramHeader::parse(header).filter(|header| header.token == self.token);
+        // Of another program, or one that came too late for another session.
+        let Some(DatagramHeader { number, records, span, .. }) = header else { return Ok(None) };
+        let arrival = self.session.arrive(number, records).map_err(violation)?;
+        match arrival {
+            DatagramArrival::Next => {
+                let is_whole = self.is_repaired
+                    || span.begins && span.ends && self.parts.is_empty() && self.session.continues(span);
+                if is_whole {
+                    self.count(bytes);
+                    return Ok(Some(bytes));
+                }
+                self.accept_copy(span, &into[..bytes]);
+            }
+            DatagramArrival::Early => self.session.keep(number, span, &into[..bytes], now_ns()),
+            DatagramArrival::Old => {}
+        }
+        if self.session.awaits_records() {
+            self.read_control()?;
+        }
+        Ok(None)
+    }
+
+    /// Takes the bytes of the next datagram.
+    fn accept_copy(&mut self, span: Span, bytes: &[u8]) {
+        self.count(bytes.len());
+        if self.is_repaired {
+            self.ready.extend_from_slice(bytes);
+            return;
+        }
+        if !self.session.continues(span) {
+            return;
+        }
+        if span.begins {
+            self.parts.clear();
+        }
+        self.parts.extend_from_slice(bytes);
+        if span.ends {
+            self.ready.append(&mut self.parts);
+        }
+    }
+
+    /// Counts bytes as taken, and acknowledges from time to time.
+    fn count(&mut self, bytes: usize) {
+        if self.session.counts_ack(bytes) {
+            self.send_ack();
+        }
+    }
+
+    /// Acknowledges. The sender reads often enough for the socket to have room.
+    fn send_ack(&self) {
+        let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+        let _ = send(&self.acks, &self.session.next().to_le_bytes(), flags);
+    }
+
+    /// Reads the control socket; true: it had something.
+    fn read_control(&mut self) -> io::Result<bool> {
+        let mut buffer = [0; 16 * 1024];
+        let (mut has_read, was_over) = (false, self.is_over);
+        loop {
+            match recv(&self.control, &mut buffer, RecvFlags::DONTWAIT) {
+                Ok((0, _)) => break self.is_over = true,
+                Ok((read, _)) => {
+                    has_read = true;
+                    self.reader.feed(&buffer[..read]);
+                    while let Some(record) = self.reader.next().map_err(violation)? {
+                        self.take_record(record)?;
+                    }
+                }
+                Err(Errno::INTR) => {}
+                Err(Errno::WOULDBLOCK) => break,
+                Err(_) => break self.is_over = true,
+            }
+        }
+        // What was sent before the end may have arrived after the last read.
+        Ok(has_read || self.is_over != was_over)
+    }
+
+    fn take_record(&mut self, record: SessionRecord) -> io::Result<()> {
+        match record {
+            SessionRecord::Data { number, span, bytes } => {
+                match self.session.arrive_record(number).map_err(violation)? {
+                    DatagramArrival::Next => self.accept_copy(span, &bytes),
+                    DatagramArrival::Early => self.session.keep(number, span, &bytes, now_ns()),
+                    DatagramArrival::Old => {}
+                }
+            }
+            SessionRecord::Sent { number } => {
+                self.session.announced(number, now_ns()).map_err(violation)?;
+            }
+            SessionRecord::Lost { number, count } => {
+                self.session.lose(number, count, now_ns()).map_err(violation)?;
+            }
+            SessionRecord::Ask { .. } => {}
+        }
+        Ok(())
+    }
+
+    /// Does what is due about missing datagrams; true: there is something to deliver.
+    fn settle(&mut self) -> io::Result<bool> {
+        let due = self.session.due(now_ns(), self.is_over);
+        let has_lost = due == Due::Lost;
+        match due {
+            Due::Ask(ranges) => {
+                for (number, count) in ranges {
+                    SessionRecord::Ask { number, count }.encode_to(&mut self.backlog);
+                }
+            }
+            Due::Lost | Due::Nothing => {}
+        }
+        while !self.backlog.is_empty() && !self.is_over {
+            match io::Write::write(&mut &self.control, &self.backlog) {
+                Ok(sent) => drop(self.backlog.drain(..sent)),
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
+                Err(_) => self.backlog.clear(),
+            }
+        }
+        self.timer.set(self.session.deadline())?;
+        Ok(has_lost)
+    }
+}
+
+fn violation(fault: String) -> io::Error {
+    log::warn!(target: "stripline::transport", "a sender over datagrams {fault}");
+    io::Error::new(io::ErrorKind::InvalidData, fault)
+}
+
+impl PathSource for SessionSource {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        self.receive(into, false)
+    }
+
+    fn can_wait(&self) -> bool {
+        true
+    }
+
+    fn read_within(&mut self, into: &mut [u8], _longest: Duration) -> io::Result<usize> {
+        self.receive(into, true)
+    }
+
+    fn await_end(&mut self) {
+        let until = Instant::now() + END_TIME;
+        while !self.is_over {
+            // A fault shows at the next read.
+            if self.read_control().is_err() {
+                return;
+            }
+            let mut poll_set = PollSet::default();
+            poll_set.readable(self.control.as_fd());
+            if !self.is_over && !poll_set.wait(Some(until)).unwrap_or(false) {
+                self.is_over = true;
+            }
+        }
+    }
+
+    fn room_needed(&self) -> usize {
+        self.payload_max
+    }
+
+    fn bytes(&self) -> BorrowedFd<'_> {
+        self.has_slept.set(true);
+        self.poller.as_fd()
+    }
+}

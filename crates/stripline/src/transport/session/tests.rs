@@ -1,0 +1,229 @@
+//! Both ends of a session over a path in memory that loses what a test names.
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::{Arc, Mutex};
+
+use super::*;
+use crate::flow::session::DATAGRAM_HEADER;
+use crate::packet::{Header, Kind};
+use crate::sys::doorbell::Doorbell;
+use crate::sys::mutex::lock;
+use crate::transport::carrier::{PathSink, PathSource};
+use crate::transport::stream::padded;
+
+const DATAGRAM_MAX: usize = 1024;
+const BUFFER: u64 = 256 * 1024;
+
+/// A path in memory.
+#[derive(Clone)]
+struct Path {
+    datagrams: Arc<Mutex<VecDeque<Vec<u8>>>>,
+    doorbell: Doorbell,
+    /// The numbers of datagrams that are lost.
+    lost: Arc<Mutex<Vec<u64>>>,
+}
+
+impl DatagramSink for Path {
+    fn send(&self, header: &[u8], payload: &[u8]) -> io::Result<()> {
+        let number = u64::from_le_bytes(header[8..16].try_into().unwrap());
+        if !lock(&self.lost).contains(&number) {
+            lock(&self.datagrams).push_back([header, payload].concat());
+            self.doorbell.notify();
+        }
+        Ok(())
+    }
+
+    fn poll_room<'a>(&'a self, _poll_set: &mut PollSet<'a>) {}
+}
+
+impl DatagramSource for Path {
+    fn receive(&mut self, header: &mut [u8], payload: &mut [u8], _blocks: bool) -> io::Result<usize> {
+        let Some(datagram) = lock(&self.datagrams).pop_front() else {
+            self.doorbell.drain();
+            return Err(io::ErrorKind::WouldBlock.into());
+        };
+        let head = datagram.len().min(header.len());
+        header[..head].copy_from_slice(&datagram[..head]);
+        payload[..datagram.len() - head].copy_from_slice(&datagram[head..]);
+        Ok(datagram.len())
+    }
+
+    fn arrivals(&self) -> BorrowedFd<'_> {
+        self.doorbell.as_fd()
+    }
+}
+
+fn ends(is_repaired: bool, lost: &[u64]) -> (Path, Arc<SessionSink>, SessionSource) {
+    let path = Path {
+        datagrams: Arc::default(),
+        doorbell: Doorbell::new().unwrap(),
+        lost: Arc::new(Mutex::new(lost.into())),
+    };
+    let (source, ticket) =
+        SessionSource::new(Box::new(path.clone()), "memory".into(), BUFFER, DATAGRAM_MAX, is_repaired)
+            .unwrap();
+    let (ticket, sockets) = SessionTicket::of_peer(ticket).unwrap();
+    assert_eq!((ticket.is_repaired, ticket.buffer, &ticket.address[..]), (is_repaired, BUFFER, "memory"));
+    let sink = SessionSink::open(&ticket, sockets, Box::new(path.clone()), DATAGRAM_MAX, false).unwrap();
+    (path, sink, source)
+}
+
+fn frame(kind: Kind, sequence: u64, payload: usize) -> Vec<u8> {
+    let header = Header {
+        sequence,
+        sample_index: 0,
+        time_ns: 0,
+        intended_ns: 0,
+        sent_ns: 0,
+        length: payload as u32,
+        stream: 0,
+        kind: kind as u8,
+        flags: 0,
+    };
+    let mut bytes = bytemuck::bytes_of(&header).to_vec();
+    bytes.resize(padded(payload), sequence as u8);
+    bytes
+}
+
+/// Reads to the end, and returns the frames' kinds, numbers and lengths.
+fn read_all(mut source: SessionSource) -> Vec<(u8, u64, u32)> {
+    let (mut bytes, mut into) = (Vec::new(), vec![0; 4096]);
+    loop {
+        let mut poll_set = PollSet::default();
+        poll_set.readable(PathSource::bytes(&source));
+        poll_set.wait(None).unwrap();
+        match source.read(&mut into) {
+            Ok(0) => break,
+            Ok(read) => bytes.extend_from_slice(&into[..read]),
+            Err(e) => assert_eq!(e.kind(), io::ErrorKind::WouldBlock),
+        }
+    }
+    let (mut rest, mut frames) = (&bytes[..], Vec::new());
+    while let Some(header) = Header::read(rest) {
+        let (frame, behind) = rest.split_at(padded(header.length as usize));
+        assert!(frame[48..48 + header.length as usize].iter().all(|byte| *byte == header.sequence as u8));
+        frames.push((header.kind, header.sequence, header.length));
+        rest = behind;
+    }
+    assert!(rest.is_empty());
+    frames
+}
+
+fn write_all(sink: &SessionSink, mut bytes: &[u8]) {
+    while !bytes.is_empty() {
+        match sink.write(bytes) {
+            Ok(written) => bytes = &bytes[written..],
+            Err(e) => assert_eq!(e.kind(), io::ErrorKind::WouldBlock),
+        }
+    }
+}
+
+/// Writes frames of one datagram, of three, and descriptions in between.
+fn write_frames(sink: &SessionSink) -> Vec<(u8, u64, u32)> {
+    let mut frames = vec![(Kind::Stream as u8, 0, 40)];
+    for sequence in 0..20 {
+        frames.push((Kind::Data as u8, sequence, if sequence % 3 == 1 { 2500 } else { 100 }));
+    }
+    frames.insert(11, (Kind::Stream as u8, 10, 90));
+    frames.push((Kind::End as u8, 20, 0));
+    for (kind, sequence, length) in &frames {
+        write_all(sink, &frame(Kind::parse(*kind).unwrap(), *sequence, *length as usize));
+    }
+    frames
+}
+
+#[test]
+fn what_is_lost_is_repaired() {
+    for lost in [&[][..], &[0], &[3, 4, 5], &[1, 2, 10, 11, 20, 30], &[35, 36, 37, 38, 39]] {
+        let (_, sink, source) = ends(true, lost);
+        let reader = std::thread::spawn(move || read_all(source));
+        let frames = write_frames(&sink);
+        drop(sink);
+        assert_eq!(reader.join().unwrap(), frames, "{lost:?}");
+    }
+}
+
+#[test]
+fn what_is_lost_without_repair_is_whole_frames() {
+    // Datagram 0 is the description on the control socket; 1 is packet 0; 2 to 4 are packet 1.
+    for (lost, missing) in [(&[][..], &[][..]), (&[1], &[0]), (&[3], &[1]), (&[2, 3, 4, 5], &[1, 2])] {
+        let (_, sink, source) = ends(false, lost);
+        let reader = std::thread::spawn(move || read_all(source));
+        let mut frames = write_frames(&sink);
+        drop(sink);
+        frames.retain(|(kind, number, _)| *kind != Kind::Data as u8 || !missing.contains(number));
+        assert_eq!(reader.join().unwrap(), frames, "{lost:?}");
+    }
+}
+
+#[test]
+fn a_killed_senders_whole_frames_are_read() {
+    for is_repaired in [true, false] {
+        let (path, sink, source) = ends(is_repaired, &[]);
+        write_all(&sink, &frame(Kind::Data, 0, 100));
+        write_all(&sink, &frame(Kind::Data, 1, 2500));
+        // The process died in the middle of a frame: its last datagram was not sent.
+        lock(&path.datagrams).pop_back();
+        sink.die();
+        let mut source = source;
+        let mut into = vec![0; 4096];
+        assert_eq!(source.read(&mut into).unwrap(), padded(100));
+        while !matches!(source.read(&mut into), Ok(0)) {
+            source.await_end();
+        }
+    }
+}
+
+#[test]
+fn counting_unread_bytes_leaves_a_senders_wake() {
+    let (_, sink, mut source) = ends(true, &[]);
+    let sent = frame(Kind::Data, 0, 900);
+    let written = (0..).find(|_| sink.write(&sent).is_err()).unwrap();
+    assert_eq!(sink.unread_bytes(), Some(written * sent.len() as u64));
+    let mut into = vec![0; 4096];
+    (0..written).for_each(|_| assert_eq!(source.read(&mut into).unwrap(), sent.len()));
+    // Less is unread than the receiver takes between two acknowledgements.
+    assert!(sink.unread_bytes().unwrap() < BUFFER / 8);
+    let mut poll_set = PollSet::default();
+    sink.poll_room(&mut poll_set);
+    assert!(poll_set.wait(Some(std::time::Instant::now())).unwrap());
+    assert_eq!(sink.write(&sent).unwrap(), sent.len());
+}
+
+#[test]
+fn datagrams_of_others_are_ignored() {
+    let (path, sink, source) = ends(true, &[]);
+    let mut stranger = vec![7; DATAGRAM_HEADER + 20];
+    for bytes in [0, 5, DATAGRAM_HEADER, stranger.len()] {
+        lock(&path.datagrams).push_back(stranger[..bytes].to_vec());
+    }
+    stranger[20..24].fill(0);
+    lock(&path.datagrams).push_back(stranger);
+    let reader = std::thread::spawn(move || read_all(source));
+    let frames = write_frames(&sink);
+    drop(sink);
+    assert_eq!(reader.join().unwrap(), frames);
+}
+
+#[test]
+fn tickets_that_lie_are_refused() {
+    let ticket = |address: &str, fds: Vec<OwnedFd>| {
+        SessionTicket::of_peer(Ticket { address: address.into(), fds, ..Ticket::default() })
+    };
+    let fds = || {
+        let (a, b) = std::os::unix::net::UnixStream::pair().unwrap();
+        vec![OwnedFd::from(a), OwnedFd::from(b)]
+    };
+    let good = r#"{"address": "a", "token": 1, "buffer": 4096, "is_repaired": true}"#;
+    assert!(ticket(good, fds()).is_ok());
+    assert!(ticket(good, Vec::new()).unwrap_err().contains("two descriptors"));
+    assert!(ticket("{}", fds()).unwrap_err().contains("does not parse"));
+    assert!(ticket(&good.replace("4096", "1"), fds()).unwrap_err().contains("receive buffer of 1"));
+    let (session, _) = ticket(good, fds()).unwrap();
+    let (path, ..) = ends(true, &[]);
+    let files = [(); 2].map(|()| OwnedFd::from(std::fs::File::open("/dev/null").unwrap()));
+    let opened = SessionSink::open(&session, files, Box::new(path), DATAGRAM_MAX, false);
+    assert!(opened.err().unwrap().contains("not of a socket"));
+}
