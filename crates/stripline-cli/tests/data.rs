@@ -132,9 +132,13 @@ fn tone() -> File {
 
 #[test]
 fn neither_a_tap_nor_its_end_changes_the_packets_of_a_waveform() {
-    for (transport, placement) in
-        [("shm", "processes"), ("uds", "processes"), ("tcp", "processes"), ("inproc", "threads")]
-    {
+    for (transport, placement) in [
+        ("shm", "processes"),
+        ("uds", "processes"),
+        ("tcp", "processes"),
+        ("udp", "processes"),
+        ("inproc", "threads"),
+    ] {
         let file = tone();
         let report = file.path("report.json");
         let options =

@@ -40,7 +40,7 @@ fn a_pool_with_resequencing_behind_it_makes_what_the_queue_makes() {
     let stage = |dispatch: &str| format!("type = \"magnitude\"\ndispatch = \"{dispatch}\"");
     let (expected, overtaken) = through(&stage("queue"), "", "shm");
     assert_eq!((expected.len() > 80_000, overtaken), (true, 0), "a WAV file of 20000 numbers");
-    for transport in ["shm", "uds", "tcp"] {
+    for transport in ["shm", "uds", "tcp", "udp"] {
         for (dispatch, rules) in
             [("direct", ""), ("pool(4)", RESEQUENCE), ("pool(3, resequence)", ""), ("pool(1)", "")]
         {

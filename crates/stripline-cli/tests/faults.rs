@@ -21,7 +21,7 @@ fn endless(more: &[&str]) -> Running {
 
 #[test]
 fn a_killed_component_ends_the_waveform_and_is_named() {
-    for transport in ["shm", "uds", "tcp"] {
+    for transport in ["shm", "uds", "tcp", "udp"] {
         for name in COMPONENTS {
             let running = endless(&["--transport", transport]);
             let pids: Vec<u32> = running.components().iter().map(|(_, pid)| *pid).collect();
@@ -87,7 +87,7 @@ fn components_that_never_have_to_wait_stop_too() {
     let text = "[component.source]\ntype = \"null-source\"\n[component.end]\ntype = \"null-sink\"\n\
                 [[connection]]\nfrom = \"source.out\"\nto = \"end.in\"\n";
     std::fs::write(&path, text).unwrap();
-    for transport in ["shm", "uds", "tcp"] {
+    for transport in ["shm", "uds", "tcp", "udp"] {
         let running = Running::start(&["run", path.to_str().unwrap(), "--transport", transport], 2);
         running.signal(Signal::INT);
         let (code, text) = running.end();
@@ -104,7 +104,7 @@ fn a_component_that_may_restart_comes_back_with_a_gap_report() {
         text.replace("[component.demodulator]", "[component.demodulator]\nrestart = \"on-failure\"");
     assert_ne!(text, with_restart);
     std::fs::write(&waveform, with_restart).unwrap();
-    for transport in ["shm", "uds", "tcp"] {
+    for transport in ["shm", "uds", "tcp", "udp"] {
         let json = folder.path().join("result.json");
         let arguments = ["run", waveform.to_str().unwrap(), "--transport", transport, "--json"];
         let running = Running::start(

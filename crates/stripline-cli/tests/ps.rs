@@ -110,7 +110,7 @@ fn sockets_of(pid: u32) -> BTreeSet<String> {
 #[test]
 fn a_sender_that_waits_is_shown_with_whom_it_waits_for() {
     let me = std::process::id();
-    for transport in ["inproc", "shm", "uds", "tcp"] {
+    for transport in ["inproc", "shm", "uds", "tcp", "udp"] {
         let topic = own(&format!("blocked-{transport}"));
         let rules = format!("[topic.{topic}]\ntransport = '{transport}'\ndepth = 8");
         let node = Node::join(&format!("ps-{me}-{transport}"), Topics::parse(&rules).unwrap()).unwrap();
@@ -159,7 +159,7 @@ fn a_sender_that_waits_is_shown_with_whom_it_waits_for() {
 
 #[test]
 fn links_of_topics_are_joined_on_every_transport() {
-    for transport in ["shm", "uds", "tcp"] {
+    for transport in ["shm", "uds", "tcp", "udp"] {
         let domain = own(&format!("joined-{transport}"));
         let start = |example: &str, arguments: &[&str]| {
             let mut command = Command::new(common::example(example));
@@ -180,7 +180,7 @@ fn links_of_topics_are_joined_on_every_transport() {
 #[test]
 fn a_sender_that_waits_for_an_answer_is_shown_with_whom_it_waits_for() {
     let me = std::process::id();
-    for transport in ["inproc", "shm", "uds", "tcp"] {
+    for transport in ["inproc", "shm", "uds", "tcp", "udp"] {
         let topic = own(&format!("asked-{transport}"));
         let rules =
             format!("[topic.{topic}]\ntransport = '{transport}'\nscope = 'target'\ndeadline-ms = 3600000");

@@ -169,7 +169,7 @@ fn the_short_form_still_gives_up_and_ends_the_waveform() {
 
 #[test]
 fn a_source_that_ends_is_started_again_and_its_stream_goes_on() {
-    for transport in ["shm", "uds", "tcp"] {
+    for transport in ["shm", "uds", "tcp", "udp"] {
         // Four packets each time.
         let (file, _) = player(r#"{ when = "always", pause-max-ms = 100 }"#, "rate = 0");
         let json = file.path("report.json");

@@ -31,7 +31,7 @@ pub struct Campaign {
     pub workers: u64,
     /// The part of the library that processes die in.
     pub part: Part,
-    /// The only transport; `None`: all but `mqueue`, as queues are few.
+    /// The only transport; `None`: a mixture.
     pub transport: Option<&'static str>,
 }
 

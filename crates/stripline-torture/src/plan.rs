@@ -56,7 +56,10 @@ impl fmt::Display for Link {
 pub const PLAIN: Link = Link { transport: "shm", scope: "transport" };
 
 /// The transports between processes.
-pub const TRANSPORTS: [&str; 4] = ["shm", "uds", "tcp", "mqueue"];
+pub const TRANSPORTS: [&str; 5] = ["shm", "uds", "tcp", "mqueue", "udp"];
+
+/// Those of a mixture. A user has few message queues, and `udp` has its own campaign.
+pub const MIXTURE: [&str; 3] = ["shm", "uds", "tcp"];
 
 /// The points that links over sockets pass, too.
 const POINTS_OF_SOCKETS: [&str; 12] = [

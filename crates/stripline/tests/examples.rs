@@ -135,7 +135,7 @@ fn samples_pass_between_containers_in_one_network() {
         eprintln!("NOT RUN: this machine permits no process namespaces (unshare {})", OPTIONS.join(" "));
         return;
     }
-    for transport in ["shm", "uds", "tcp"] {
+    for transport in ["shm", "uds", "tcp", "udp"] {
         let domain = domain(&format!("container-{transport}"));
         let publisher = Running::start("publisher", &domain, &[transport]);
         publisher.says("publishing `iq`");
@@ -313,7 +313,7 @@ fn launch() {
     let text = std::fs::read_to_string(&file).unwrap();
     let examples = built("scan").parent().unwrap().display().to_string();
     let text = text.replace("../target/release/examples", &examples);
-    let (components, transports) = (Default::default(), ["inproc", "shm", "uds", "tcp"]);
+    let (components, transports) = (Default::default(), ["inproc", "shm", "uds", "tcp", "udp"]);
     let catalog = Catalog::new(&components, &transports);
     let checked = parse_bytes(text.as_bytes(), &file, &Overrides::default(), &catalog);
     let (waveform, _) = checked.unwrap_or_else(|problems| panic!("{problems:?}"));

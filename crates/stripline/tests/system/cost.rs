@@ -32,7 +32,7 @@ fn time_on_processor(thread: i32) -> u64 {
 fn an_idle_adaptive_receiver_leaves_the_processor_alone() {
     const IDLE: Duration = Duration::from_secs(1);
     const SHARE_MAX: f64 = 0.01;
-    for transport in ["inproc", "shm", "uds", "tcp"] {
+    for transport in ["inproc", "shm", "uds", "tcp", "udp"] {
         let node = node(transport, "wait = 'adaptive'");
         let mut publisher = node.publisher::<u8>("numbers").unwrap();
         let mut subscriber = node.subscriber::<u8>("numbers").unwrap();

@@ -203,14 +203,14 @@ fn everything_is_served(transport: &str, kind: &str, user: Option<(u32, &[u32])>
 
 #[test]
 fn silent_connections_delay_no_newcomer() {
-    for transport in ["shm", "uds", "tcp"] {
+    for transport in ["shm", "uds", "tcp", "udp"] {
         everything_is_served(transport, "silent", None);
     }
 }
 
 #[test]
 fn half_spoken_hellos_delay_no_newcomer() {
-    for transport in ["shm", "uds", "tcp"] {
+    for transport in ["shm", "uds", "tcp", "udp"] {
         everything_is_served(transport, "dribbling", None);
     }
 }
@@ -221,7 +221,7 @@ fn a_flood_of_another_user_delays_no_newcomer() {
         println!("NOT RUN: only root can start a process of another user");
         return;
     }
-    for transport in ["shm", "uds", "tcp"] {
+    for transport in ["shm", "uds", "tcp", "udp"] {
         everything_is_served(transport, "silent", Some((NO_CALL, &[])));
     }
 }
@@ -230,7 +230,7 @@ fn a_flood_of_another_user_delays_no_newcomer() {
 #[test]
 fn a_hundred_newcomers_at_once_are_all_served() {
     const NEWCOMERS: usize = 100;
-    for transport in ["shm", "uds", "tcp"] {
+    for transport in ["shm", "uds", "tcp", "udp"] {
         let domain = format!("flood-{}-{transport}-honest", std::process::id());
         let node = join(&domain, transport);
         let mut publisher = node.publisher::<u64>("numbers").unwrap();

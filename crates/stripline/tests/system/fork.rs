@@ -13,7 +13,7 @@ use stripline::node::{Dispatch, Node, Received, Topics, Waitable, wait_any};
 
 use crate::child::{Actor, Cast, DEADLINE, await_that, say};
 
-const TRANSPORTS: [&str; 4] = ["inproc", "shm", "uds", "tcp"];
+const TRANSPORTS: [&str; 5] = ["inproc", "shm", "uds", "tcp", "udp"];
 /// Of forks while another thread sends.
 const FORKS: usize = 60;
 
@@ -481,7 +481,7 @@ fn play(role: &str) {
 
 #[test]
 fn the_death_of_a_parent_is_seen_although_its_child_lives() {
-    for transport in ["shm", "uds", "tcp"] {
+    for transport in ["shm", "uds", "tcp", "udp"] {
         let domain = format!("survivor-{transport}-{}", std::process::id());
         let mut actor =
             Actor::start("fork-survivor", &Cast { words: &[&domain, transport], ..Cast::default() });

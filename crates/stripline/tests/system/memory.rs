@@ -224,7 +224,7 @@ pub fn lock() {
 #[test]
 fn transports_without_a_ring_refuse_memory_rules() {
     for key in ["huge-pages", "locked"] {
-        for transport in ["uds", "tcp"] {
+        for transport in ["uds", "tcp", "udp"] {
             let text = format!("[default]\ntransport = '{transport}'\n{key} = true");
             let error = Topics::parse(&text).unwrap_err();
             let text = error.to_string();
