@@ -103,7 +103,7 @@ fn what_is_missing_or_does_not_fit_together() {
 fn files_that_are_cut_off_or_no_files_of_this_kind() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments/e1-messaging.toml");
     let whole = std::fs::read_to_string(path).unwrap();
-    assert_eq!(Experiment::parse(&whole, "e1.toml").unwrap().cases.len(), 32);
+    assert_eq!(Experiment::parse(&whole, "e1.toml").unwrap().cases.len(), 48);
     // A file cut at any byte is either refused or valid, and nothing panics.
     for end in (0..whole.len()).filter(|end| whole.is_char_boundary(*end)) {
         if let Err(problems) = Experiment::parse(&whole[..end], "e1.toml") {

@@ -1,14 +1,12 @@
 //! POSIX message queues (`mq_overview(7)`), without names: a queue is a pair of descriptors.
 
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
-use std::sync::Mutex;
 use std::time::Duration;
 
 use super::fork::{self, Descriptor};
-use super::mutex::lock;
 
 /// The most bytes of a message. The system's own default, and what keeps nine queues of ten
 /// messages within a user's limit.
@@ -16,6 +14,9 @@ const MESSAGE_MAX: usize = 8192;
 /// What the kernel counts for a message beside its bytes (`ipc/mqueue.c`): its record, and a node
 /// of the tree of priorities.
 const MESSAGE_OVERHEAD: usize = 48 + 56;
+
+/// How often a name is tried while other processes of the user remove it in between.
+const NAME_TRIES: usize = 1000;
 
 /// One end of a queue.
 #[derive(Debug)]
@@ -107,23 +108,43 @@ impl AsFd for MessageQueue {
 }
 
 /// Creates a queue, opens both ends of it, and removes its name at once.
+///
+/// All processes of a user take the same name. So a name that a killed process left is removed with
+/// the user's next queue. Where another user has that name, it is one of this process.
 fn create(messages: usize, message_max: usize) -> io::Result<[OwnedFd; 2]> {
-    // One name for a process, and one use of it at a time. A process that is killed between the
-    // calls leaves it behind; the next one of that number removes it.
-    static NAME: Mutex<()> = Mutex::new(());
-    let _name = lock(&NAME);
     let user = rustix::process::getuid().as_raw();
-    let name = CString::new(format!("/stripline-{user}-{}", std::process::id()))?;
+    let names = [format!("/stripline-{user}"), format!("/stripline-{user}-{}", std::process::id())];
     let count = |number: usize| libc::c_long::try_from(number).unwrap_or(libc::c_long::MAX);
     // SAFETY: the structure consists of integers, for which zeros are valid.
     let mut attributes: libc::mq_attr = unsafe { MaybeUninit::zeroed().assume_init() };
     attributes.mq_maxmsg = count(messages);
     attributes.mq_msgsize = count(message_max);
+    let mut failure = io::ErrorKind::AlreadyExists.into();
+    for name in names {
+        let name = CString::new(name)?;
+        for _ in 0..NAME_TRIES {
+            match create_as(&name, &attributes) {
+                // Another process removed the name, or took it.
+                Ok(None) => {}
+                Ok(Some(ends)) => return Ok(ends),
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                    failure = error;
+                    break;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+    Err(failure)
+}
+
+/// Creates a queue of that name; `None`: another process of this user was in between.
+fn create_as(name: &CStr, attributes: &libc::mq_attr) -> io::Result<Option<[OwnedFd; 2]>> {
     let open = |flags: libc::c_int| {
         // Not `O_NONBLOCK`: the time limit of each call decides, also if a peer changes the flags.
         let (flags, mode): (_, libc::c_uint) = (flags | libc::O_CLOEXEC, 0o600);
         // SAFETY: the name and the attributes live across the call, which reads them.
-        let fd = unsafe { libc::mq_open(name.as_ptr(), flags, mode, &attributes) };
+        let fd = unsafe { libc::mq_open(name.as_ptr(), flags, mode, attributes) };
         match fd {
             // SAFETY: the descriptor was opened here, and nothing else has it.
             0.. => Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
@@ -132,19 +153,26 @@ fn create(messages: usize, message_max: usize) -> io::Result<[OwnedFd; 2]> {
     };
     // SAFETY: the name lives across the call.
     let unlink = || unsafe { libc::mq_unlink(name.as_ptr()) } == 0;
-    loop {
-        // Two open files, so that the flags of each end are its own.
-        let receiving = open(libc::O_RDONLY | libc::O_CREAT | libc::O_EXCL);
-        let is_left_behind = receiving.as_ref().is_err_and(|e| e.kind() == io::ErrorKind::AlreadyExists);
-        let sending = if receiving.is_ok() { Some(open(libc::O_WRONLY)) } else { None };
-        let is_removed = unlink();
-        match (receiving, sending) {
-            (Ok(receiving), Some(sending)) => return Ok([receiving, sending?]),
-            (Err(_), _) if is_left_behind && is_removed => {}
-            (Err(error), _) => return Err(error),
-            (Ok(_), None) => return Err(io::ErrorKind::Other.into()),
+    // Two open files, so that the flags of each end are its own.
+    let receiving = match open(libc::O_RDONLY | libc::O_CREAT | libc::O_EXCL) {
+        Ok(receiving) => receiving,
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            let is_gone = unlink() || io::Error::last_os_error().kind() == io::ErrorKind::NotFound;
+            return if is_gone { Ok(None) } else { Err(error) };
         }
-    }
+        Err(error) => return Err(error),
+    };
+    let sending = open(libc::O_WRONLY);
+    unlink();
+    let sending = match sending {
+        Ok(sending) => sending,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    // Of the same queue, and not of one that another process has created meanwhile.
+    let is_same = |a: rustix::fs::Stat, b: rustix::fs::Stat| (a.st_dev, a.st_ino) == (b.st_dev, b.st_ino);
+    let is_whole = is_same(rustix::fs::fstat(&receiving)?, rustix::fs::fstat(&sending)?);
+    Ok(is_whole.then_some([receiving, sending]))
 }
 
 fn attributes(fd: BorrowedFd<'_>) -> io::Result<libc::mq_attr> {
@@ -260,10 +288,7 @@ mod tests {
         assert!(MessageQueue::from_peer(reading.into()).is_err());
     }
 
-    #[test]
-    fn no_name_is_left_and_a_left_one_is_in_no_way() {
-        let name = format!("/stripline-{}-{}", rustix::process::getuid().as_raw(), std::process::id());
-        let name = CString::new(name).unwrap();
+    fn leave(name: &CStr) {
         // SAFETY: the name lives across the call; no attributes are given.
         let left = unsafe {
             libc::mq_open(
@@ -273,13 +298,46 @@ mod tests {
                 std::ptr::null::<libc::mq_attr>(),
             )
         };
-        assert!(left >= 0);
-        // SAFETY: opened above, and nothing else has it.
-        drop(unsafe { OwnedFd::from_raw_fd(left) });
-        let _queue = queue(1);
+        if left >= 0 {
+            // SAFETY: opened above, and nothing else has it.
+            drop(unsafe { OwnedFd::from_raw_fd(left) });
+        }
+    }
+
+    #[test]
+    fn a_name_that_is_left_is_removed_with_the_next_queue() {
+        let name = CString::new(format!("/stripline-{}", rustix::process::getuid().as_raw())).unwrap();
+        leave(&name);
+        let (receiving, sending) = queue(1);
+        sending.send(&[3], Duration::ZERO).unwrap();
+        let mut bytes = [0; MESSAGE_MAX];
+        assert_eq!(receiving.receive(&mut bytes, Duration::ZERO).unwrap(), 1);
         // SAFETY: the name lives across the call.
         assert_eq!(unsafe { libc::mq_unlink(name.as_ptr()) }, -1);
         assert_eq!(io::Error::last_os_error().kind(), io::ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn both_ends_are_of_one_queue_while_others_use_the_name() {
+        let name = CString::new(format!("/stripline-{}", rustix::process::getuid().as_raw())).unwrap();
+        let is_over = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !is_over.load(std::sync::atomic::Ordering::Relaxed) {
+                    leave(&name);
+                    // SAFETY: the name lives across the call.
+                    unsafe { libc::mq_unlink(name.as_ptr()) };
+                }
+            });
+            let mut bytes = [0; MESSAGE_MAX];
+            for round in 0..200u8 {
+                let (receiving, sending) = queue(1);
+                sending.send(&[round], Duration::ZERO).unwrap();
+                assert_eq!(receiving.receive(&mut bytes, Duration::ZERO).unwrap(), 1);
+                assert_eq!(bytes[0], round);
+            }
+            is_over.store(true, std::sync::atomic::Ordering::Relaxed);
+        });
     }
 
     #[test]
