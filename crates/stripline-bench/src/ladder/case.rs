@@ -24,6 +24,7 @@ pub(crate) enum Subject {
     UnixDuplex,
     TcpDuplex,
     PosixQueue,
+    UdpSocket,
     Stripline,
     /// Stripline with many packets at a time: `send_many` and `drain`.
     Many,
@@ -50,6 +51,7 @@ impl Subject {
             Self::UnixDuplex => "bare Unix, duplex",
             Self::TcpDuplex => "bare TCP, duplex",
             Self::PosixQueue => "bare POSIX queue",
+            Self::UdpSocket => "bare UDP socket",
             Self::Stripline => "stripline",
             Self::Many => "stripline many",
             Self::Queued => "stripline queued",

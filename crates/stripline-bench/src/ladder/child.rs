@@ -135,6 +135,11 @@ fn connect<'n>(
         (Subject::MinimalRing, _) => endpoints::minimal::connect(case, place, pair()?),
         (Subject::Ring, _) => endpoints::ring::connect(case, place, pair()?),
         (Subject::PosixQueue, _) => Ok(endpoints::queue::connect(case, place, pair()?)),
+        (Subject::UdpSocket, _) => {
+            pair()?;
+            // SAFETY: inherited for this process, and used for nothing else.
+            unsafe { endpoints::datagram::connect(case, place, [descriptors[0], descriptors[1]]) }
+        }
         (Subject::UnixSocket | Subject::TcpSocket | Subject::UnixDuplex | Subject::TcpDuplex, _) => {
             pair()?;
             // SAFETY: inherited for this process, and used for nothing else.

@@ -99,8 +99,12 @@ impl Supplies {
                 endpoints::queue::open(&format!("{name}-there"), case)?,
                 endpoints::queue::open(&format!("{name}-back"), case)?,
             ]),
-            Subject::UnixSocket | Subject::TcpSocket => {
-                let pair = if case.subject == Subject::UnixSocket { unix_pair } else { tcp_pair };
+            Subject::UnixSocket | Subject::TcpSocket | Subject::UdpSocket => {
+                let pair = match case.subject {
+                    Subject::UnixSocket => unix_pair,
+                    Subject::TcpSocket => tcp_pair,
+                    _ => endpoints::datagram::pair,
+                };
                 let ([near, far], [back_near, back_far]) = (pair().map_err(text)?, pair().map_err(text)?);
                 Self::Own([[near, back_near], [back_far, far]])
             }

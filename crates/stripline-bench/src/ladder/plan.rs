@@ -11,8 +11,8 @@ const QUICK_SIZES: [usize; 2] = [64, 1024];
 /// The largest packets that are sent many at a time: larger ones are bound by their bytes.
 const MANY_SIZE_MAX: usize = 1024;
 
-/// The sizes of the ratios of message queues. The largest takes several messages.
-pub(super) const QUEUE_RATIO_SIZES: [usize; 3] = [64, 1024, 32_768];
+/// The sizes of the ratios of message queues and datagrams. The largest takes several messages.
+pub(super) const MESSAGE_RATIO_SIZES: [usize; 3] = [64, 1024, 32_768];
 
 /// The transports for outstanding calls, and the way in which both sides wait.
 pub(super) const OUTSTANDING: [(&str, Wait); 2] = [("shm", Wait::Spin), ("uds", Wait::Block)];
@@ -40,8 +40,11 @@ pub(super) fn groups(settings: &Settings) -> Vec<Group> {
             groups.push(Group { cases: queued(transport, size), threads: false });
         }
     }
-    for size in queue_sizes(settings) {
-        groups.push(Group { cases: queues(settings, size), threads: false });
+    for size in message_sizes(settings) {
+        groups.push(Group { cases: messages(settings, "mqueue", size), threads: false });
+        if size <= endpoints::datagram::SIZE_MAX {
+            groups.push(Group { cases: messages(settings, "udp", size), threads: false });
+        }
     }
     for (transport, wait) in OUTSTANDING.into_iter().filter(|(transport, _)| settings.has(transport)) {
         let counts = OUTSTANDING_COUNTS.into_iter();
@@ -128,6 +131,7 @@ pub(super) fn bare(transport: &str) -> Subject {
     match transport {
         "tcp" => Subject::TcpSocket,
         "mqueue" => Subject::PosixQueue,
+        "udp" => Subject::UdpSocket,
         _ => Subject::UnixSocket,
     }
 }
@@ -222,21 +226,21 @@ fn queued(transport: &str, size: usize) -> Vec<Case> {
     cases
 }
 
-/// Returns the sizes at which message queues are measured.
-fn queue_sizes(settings: &Settings) -> Vec<usize> {
+/// Returns the sizes at which message queues and datagrams are measured.
+fn message_sizes(settings: &Settings) -> Vec<usize> {
     match (settings.sizes.is_empty(), settings.quick) {
         (false, _) => settings.sizes(),
-        (true, true) => QUEUE_RATIO_SIZES.into(),
+        (true, true) => MESSAGE_RATIO_SIZES.into(),
         (true, false) => vec![8, 64, 1024, 8192, 32_768],
     }
 }
 
-fn queues(settings: &Settings, size: usize) -> Vec<Case> {
+fn messages(settings: &Settings, transport: &'static str, size: usize) -> Vec<Case> {
     let mut cases = vec![atomics()];
     for new in [latency, stream] {
-        cases.push(new(Subject::PosixQueue, "mqueue", Wait::Block, size));
-        if settings.has("mqueue") {
-            cases.push(new(Subject::Stripline, "mqueue", Wait::Block, size));
+        cases.push(new(bare(transport), transport, Wait::Block, size));
+        if settings.has(transport) {
+            cases.push(new(Subject::Stripline, transport, Wait::Block, size));
         }
     }
     cases

@@ -3,8 +3,8 @@
 use super::Settings;
 use super::case::{Case, Group, Outcome, RunOutcome, Subject, Wait};
 use super::plan::{
-    OUTSTANDING, OUTSTANDING_COUNTS, QUEUE_RATIO_SIZES, atomics, bare, futex, latency, outstanding, pipeline,
-    publish, stream, wake, without_statistics,
+    MESSAGE_RATIO_SIZES, OUTSTANDING, OUTSTANDING_COUNTS, atomics, bare, futex, latency, outstanding,
+    pipeline, publish, stream, wake, without_statistics,
 };
 use super::report::{Decision, Null, Ratio};
 use super::statistics::{MedianInterval, median, median_interval};
@@ -148,7 +148,8 @@ fn comparisons() -> Vec<Comparison> {
         new("call_outstanding_worst_step", steps(), Target::AtMost(1.0 / 0.9)),
     ]);
     let sockets = ["uds", "tcp"].map(|name| (name, 1024));
-    for (name, size) in sockets.into_iter().chain(QUEUE_RATIO_SIZES.map(|size| ("mqueue", size))) {
+    let messages = ["mqueue", "udp"].map(|name| MESSAGE_RATIO_SIZES.map(|size| (name, size)));
+    for (name, size) in sockets.into_iter().chain(messages.into_iter().flatten()) {
         let pair = |new: fn(_, &_, _, _) -> Case| {
             (new(Subject::Stripline, name, block, size), new(bare(name), name, block, size))
         };

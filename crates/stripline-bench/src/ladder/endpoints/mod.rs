@@ -3,6 +3,7 @@
 
 pub(super) mod bare;
 pub(super) mod calls;
+pub(super) mod datagram;
 #[cfg(feature = "peers")]
 pub(super) mod iceoryx2;
 pub(super) mod minimal;

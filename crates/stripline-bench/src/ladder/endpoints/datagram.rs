@@ -1,0 +1,103 @@
+//! Bare UDP sockets on the loopback interface: a datagram a packet. UDP drops what finds the
+//! receiver's buffer full. So the receiver acknowledges, and the sender keeps to a window that fits.
+
+use std::io::ErrorKind;
+use std::net::UdpSocket;
+use std::os::fd::{FromRawFd, OwnedFd, RawFd};
+
+use rustix::net::sockopt;
+
+use super::super::Problem;
+use super::super::case::Case;
+use super::super::measure::{self, Receiver, Sender, Side};
+
+/// The largest packet: a whole datagram (IPv4).
+pub(crate) const SIZE_MAX: usize = 65_507;
+/// The receive buffer that is asked for, as large as that of Stripline's transport.
+const BUFFER: usize = 512 << 10;
+
+/// Opens two sockets that are connected with each other.
+pub(crate) fn pair() -> std::io::Result<[OwnedFd; 2]> {
+    let [near, far] = [UdpSocket::bind("127.0.0.1:0")?, UdpSocket::bind("127.0.0.1:0")?];
+    near.connect(far.local_addr()?)?;
+    far.connect(near.local_addr()?)?;
+    for socket in [&near, &far] {
+        sockopt::set_socket_recv_buffer_size(socket, BUFFER)?;
+    }
+    Ok([near.into(), far.into()])
+}
+
+/// Connects one side: it sends on one socket and receives from the other.
+///
+/// # Safety
+/// The descriptors are open and owned by this call.
+pub(crate) unsafe fn connect(
+    case: &Case,
+    place: u32,
+    descriptors: [RawFd; 2],
+) -> Result<Box<dyn Side>, Problem> {
+    // SAFETY: the caller guarantees it (`# Safety`).
+    let [sending, reading] = descriptors.map(|fd| UdpSocket::from(unsafe { OwnedFd::from_raw_fd(fd) }));
+    let buffer = sockopt::socket_recv_buffer_size(&reading).map_err(|e| problem(e.into()))?;
+    // A datagram takes at most twice its bytes and a kilobyte, and a quarter may be counted late.
+    let window = (buffer / 4 * 3 / (2 * case.size + 1024)).max(1) as u64;
+    let bytes = vec![0; case.size];
+    let sender = DatagramSender { socket: sending, bytes: bytes.clone(), window, sent: 0, acknowledged: 0 };
+    let receiver = DatagramReceiver { socket: reading, bytes, period: (window / 6).max(1), received: 0 };
+    Ok(measure::side(case, place, sender, receiver))
+}
+
+fn problem(error: std::io::Error) -> Problem {
+    format!("UDP socket: {error}")
+}
+
+/// Repeats a call that a signal interrupted.
+fn call(mut act: impl FnMut() -> std::io::Result<usize>) -> Result<usize, Problem> {
+    loop {
+        match act() {
+            Err(e) if e.kind() == ErrorKind::Interrupted => {}
+            result => return result.map_err(problem),
+        }
+    }
+}
+
+struct DatagramSender {
+    socket: UdpSocket,
+    bytes: Vec<u8>,
+    window: u64,
+    sent: u64,
+    acknowledged: u64,
+}
+
+impl Sender for DatagramSender {
+    fn send(&mut self, word: u64) -> Result<(), Problem> {
+        while self.sent - self.acknowledged >= self.window {
+            let mut count = [0; 8];
+            call(|| self.socket.recv(&mut count))?;
+            self.acknowledged = u64::from_le_bytes(count);
+        }
+        measure::write(&mut self.bytes, word);
+        call(|| self.socket.send(&self.bytes))?;
+        self.sent += 1;
+        Ok(())
+    }
+}
+
+struct DatagramReceiver {
+    socket: UdpSocket,
+    bytes: Vec<u8>,
+    /// Packets from one acknowledgement to the next.
+    period: u64,
+    received: u64,
+}
+
+impl Receiver for DatagramReceiver {
+    fn receive(&mut self) -> Result<u64, Problem> {
+        call(|| self.socket.recv(&mut self.bytes))?;
+        self.received += 1;
+        if self.received.is_multiple_of(self.period) {
+            call(|| self.socket.send(&self.received.to_le_bytes()))?;
+        }
+        measure::read(&self.bytes)
+    }
+}
