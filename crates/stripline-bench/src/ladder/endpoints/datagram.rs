@@ -1,5 +1,5 @@
 //! Bare UDP sockets on the loopback interface: a datagram a packet. UDP drops what finds the
-//! receiver's buffer full. So the receiver acknowledges, and the sender keeps to a window that fits.
+//! receiver's buffer full. So the receiver acknowledges, and the sender keeps to a window.
 
 use std::io::ErrorKind;
 use std::net::UdpSocket;
