@@ -16,6 +16,7 @@ use serde::de::DeserializeOwned;
 use crate::component::control::{ControlChannel, LauncherCommand, Report};
 use crate::flow;
 use crate::flow::AckWait;
+use crate::flow::session::{DatagramArrival, DatagramHeader, RecordReader, SessionReceiver, SessionRecord};
 use crate::link::policy;
 use crate::link::{
     ConnectionOptions, ConnectionReport, ConnectionStats, FullReport, Incoming, PortEvent, PortEvents,
@@ -110,6 +111,55 @@ pub fn flow(
         may
     });
     Ok((more.count() as u64, again))
+}
+
+/// Passes datagrams of a sender and bytes of its control socket to the receiving side of a session,
+/// a millisecond apart. The first word of a pair chooses: even is a datagram.
+///
+/// Returns the numbers that were delivered or given up, and the control records encoded again.
+///
+/// # Errors
+/// The sender's violation.
+pub fn session<'a>(
+    is_repaired: bool,
+    events: impl Iterator<Item = (u8, &'a [u8])>,
+) -> Result<(Vec<u64>, Vec<u8>), String> {
+    const DATA_MAX: usize = 256;
+    let mut receiver = SessionReceiver::new(is_repaired, 1_000_000, 1 << 16);
+    let mut reader = RecordReader::new(true, DATA_MAX);
+    let (mut delivered, mut again) = (Vec::new(), Vec::new());
+    for ((kind, bytes), now_ns) in events.zip((0..).step_by(1_000_000)) {
+        let mut place = |receiver: &mut SessionReceiver, arrival, number, span, bytes: &[u8]| match arrival {
+            DatagramArrival::Next => delivered.push(number),
+            DatagramArrival::Early => receiver.keep(number, span, bytes, now_ns),
+            DatagramArrival::Old => {}
+        };
+        if kind & 1 == 0 {
+            let Some((header, payload)) = bytes.split_first_chunk() else { continue };
+            let Some(header) = DatagramHeader::parse(header) else { continue };
+            let arrival = receiver.arrive(header.number, header.records)?;
+            place(&mut receiver, arrival, header.number, header.span, payload);
+        } else {
+            reader.feed(bytes);
+            while let Some(record) = reader.next()? {
+                record.encode_to(&mut again);
+                match record {
+                    SessionRecord::Data { number, span, bytes } => {
+                        let arrival = receiver.arrive_record(number)?;
+                        place(&mut receiver, arrival, number, span, &bytes);
+                    }
+                    SessionRecord::Sent { number } => receiver.announced(number, now_ns)?,
+                    SessionRecord::Lost { number, count } => receiver.lose(number, count, now_ns)?,
+                    SessionRecord::Ask { .. } => return Err("a receiver's record".into()),
+                }
+            }
+        }
+        let _ = receiver.due(now_ns, kind & 2 != 0);
+        while receiver.take().is_some() {
+            delivered.push(receiver.next() - 1);
+        }
+    }
+    Ok((delivered, again))
 }
 
 /// Returns the payload of a request as a server of calls parses it.

@@ -1,0 +1,29 @@
+//! Datagrams and control records at the receiving side of a session.
+#![no_main]
+#![allow(missing_docs)] // the macro makes items without docs
+
+use libfuzzer_sys::fuzz_target;
+use stripline::fuzzing::session;
+use stripline_fuzz::Choices;
+
+fuzz_target!(|data: &[u8]| {
+    let mut choices = Choices(data);
+    let is_repaired = choices.byte() & 1 != 0;
+    let mut events = Vec::new();
+    let mut control = Vec::new();
+    while !choices.is_empty() {
+        let kind = choices.byte();
+        let length = usize::from(choices.byte());
+        let bytes = choices.bytes(length);
+        if kind & 1 != 0 {
+            control.extend_from_slice(bytes);
+        }
+        events.push((kind, bytes));
+    }
+    if let Ok((delivered, again)) = session(is_repaired, events.into_iter()) {
+        // In order, each once, and none left out.
+        assert!(delivered.iter().copied().eq(0..delivered.len() as u64), "{delivered:?}");
+        // Every valid record has exactly one encoding.
+        assert_eq!(again, control[..again.len()]);
+    }
+});
