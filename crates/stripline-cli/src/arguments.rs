@@ -580,7 +580,8 @@ pub(crate) struct GetArguments {
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
     stripline set radio filter.high=6e3\n  \
-    stripline set radio channel.low=1e3 channel.high=8e3     both or neither\n\n\
+    stripline set radio channel.low=1e3 channel.high=8e3     both or neither\n  \
+    stripline set radio tone.out:transport=uds               moves the connections of an output\n\n\
     Values are checked before anything is set. A component applies all its changes at once, between two packets, or \
     refuses them with a reason. Changes not applied in time are applied when it next checks for requests. \
     `stripline get` shows the properties that can be set. A component that is restarted keeps the changes.\n\n\

@@ -18,7 +18,7 @@ use super::resequence_check;
 use super::text::{count, did_you_mean, listed, quoted, suggestion};
 
 /// The transport that joins components of one process only.
-const SAME_PROCESS: &str = "inproc";
+pub(crate) const SAME_PROCESS: &str = "inproc";
 /// The default transport between processes.
 const BETWEEN_PROCESSES: &str = "shm";
 

@@ -61,6 +61,11 @@ pub const POINTS: &[&str] = &[
     // The receiver reads the end of the stream, or detaches.
     "reader-end",
     "reader-detach",
+    // A port moves to another transport: before the end of its path, after it; the receiver goes
+    // on there.
+    "move",
+    "moved",
+    "moved-receiver",
     // A call: it is numbered, it is sent, its reply has arrived; or it is cancelled, before and
     // after the server is notified.
     "call-numbered",

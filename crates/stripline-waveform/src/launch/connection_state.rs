@@ -9,6 +9,8 @@ use crate::plan::ConnectionPlan;
 /// One connection's state.
 pub(super) struct ConnectionState<'a> {
     pub plan: &'a ConnectionPlan,
+    /// Its transport: that of the plan, or the one that it was moved to.
+    pub transport: String,
     /// Its name in all reports.
     pub name: String,
     /// The sending and the receiving component, by their places in the waveform.
@@ -37,6 +39,7 @@ impl<'a> ConnectionState<'a> {
     pub(super) fn new(plan: &'a ConnectionPlan, from: usize, to: usize) -> Self {
         Self {
             plan,
+            transport: plan.transport.clone(),
             name: format!("{} -> {}", plan.from, plan.to),
             from,
             to,
@@ -52,8 +55,9 @@ impl<'a> ConnectionState<'a> {
         }
     }
 
-    /// Returns the command to connect to the sender's port.
-    pub(super) fn connect(&self, endpoint: Endpoint) -> LauncherCommand {
+    /// Returns the command to connect to the sender's port. `moves`: beside the present path, which
+    /// the sender will leave.
+    pub(super) fn connect(&self, endpoint: Endpoint, moves: bool) -> LauncherCommand {
         LauncherCommand::Connect(ConnectionAssignment {
             component: self.plan.to.component.clone(),
             port: self.plan.to.port.clone(),
@@ -61,6 +65,7 @@ impl<'a> ConnectionState<'a> {
             payload: self.plan.payload.clone(),
             options: self.plan.options,
             endpoint,
+            moves,
         })
     }
 

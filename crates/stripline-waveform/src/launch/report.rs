@@ -157,7 +157,7 @@ impl ConnectionResult {
         Self {
             from: plan.from.to_string(),
             to: plan.to.to_string(),
-            transport: plan.transport.clone(),
+            transport: link.transport.clone(),
             payload: plan.payload.to_string(),
             sent: link.sent,
             packets: counters.packets,

@@ -1,6 +1,7 @@
 //! The loop that starts, connects, watches and stops the components of a waveform.
 
 mod ending;
+mod moves;
 mod reports;
 mod requests;
 mod restarting;
@@ -27,6 +28,7 @@ use super::{Observer, RunOptions, Step};
 use crate::control::{ControlService, RequestInbox};
 use crate::plan::{ComponentPlan, Placement, Program, Waveform};
 use crate::restart::RestartHistory;
+use moves::MoveState;
 use requests::Requests;
 
 /// A process must have registered within this time.
@@ -59,6 +61,7 @@ pub(super) struct Supervisor<'a> {
     stopped: Option<String>,
     inbox: RequestInbox,
     requests: Requests,
+    moves: Vec<MoveState>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -189,6 +192,7 @@ impl<'a> Supervisor<'a> {
             stopped: None,
             inbox: RequestInbox::new()?,
             requests: Requests::default(),
+            moves: Vec::new(),
         })
     }
 

@@ -26,7 +26,7 @@ use crate::terms::{LinkOptions, SenderOptions};
 use crate::transport::Endpoint;
 
 /// The version of the messages below.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 /// Environment variable with the descriptor of a component process's control socket.
 pub const CONTROL_VARIABLE: &str = "STRIPLINE_CONTROL_FD";
 /// Environment variable with the launcher's process number.
@@ -44,6 +44,8 @@ pub enum LauncherCommand {
     /// Do not wait for this connection of an input, or for its sender to come back: the sender has
     /// ended for good.
     Abandon { component: String, port: String, connection: String },
+    /// The sender of this connection does not move to the transport that the input has connected.
+    CancelMove { component: String, port: String, connection: String },
     /// Run this component.
     Start { component: String },
     /// Ask a component to stop.
@@ -71,6 +73,24 @@ pub enum Ask {
     Test(String),
     /// Open a tap at this output. Its process answers, without the component.
     Tap(String),
+    /// Open an output over a transport that it may move to. Its process answers, without the
+    /// component.
+    PrepareMove(OutputAssignment),
+    /// Move an output to the transport prepared last, before its next packet.
+    Move(String),
+    /// Close the transport that an output was to move to. Its process answers.
+    CancelMove(String),
+}
+
+impl Ask {
+    /// Returns the output that its process serves without the component, if there is one.
+    pub fn port(&self) -> Option<&str> {
+        match self {
+            Self::Configure(_) | Self::Test(_) => None,
+            Self::Tap(port) | Self::Move(port) | Self::CancelMove(port) => Some(port),
+            Self::PrepareMove(output) => Some(&output.port),
+        }
+    }
 }
 
 /// One component of a process.
@@ -98,7 +118,7 @@ pub struct Assignment {
 }
 
 /// One transport of one output.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OutputAssignment {
     /// The port's name.
     pub port: String,
@@ -125,6 +145,9 @@ pub struct ConnectionAssignment {
     pub payload: TypeName,
     pub options: LinkOptions,
     pub endpoint: Endpoint,
+    /// Whether it is another path of a connection that exists, which its sender will move to.
+    #[serde(default)]
+    pub moves: bool,
 }
 
 /// A message to the launcher.
@@ -168,6 +191,12 @@ pub enum RequestAnswer {
     Configured(Result<(), String>),
     /// The tap is open: its endpoint and payload type.
     Tapped(Endpoint, TypeName),
+    /// The output is open over another transport.
+    MovePrepared(Endpoint),
+    /// The output has moved; with the number of its first packet there.
+    Moved(u64),
+    /// The output stays where it is.
+    MoveCancelled,
     /// The output has sent its end of stream.
     StreamEnded,
     /// The result of the self-test.

@@ -25,8 +25,8 @@ use crate::error::{Error, Result, catch_panic};
 use crate::inspect;
 use crate::link::policy;
 use crate::link::{
-    ConnectionOptions, ConnectionReport, FullReport, Incoming, Outgoing, PortBuilder, PortEvent, PortEvents,
-    TapRefusal, TapSlot,
+    ConnectionOptions, ConnectionReport, FullReport, Incoming, MoveSlot, Outgoing, PortBuilder, PortEnd,
+    PortEvent, PortEvents, TapSlot,
 };
 use crate::packet::payload::TypeName;
 use crate::sys::credentials::Peer;
@@ -252,24 +252,46 @@ struct HostedComponent {
     requests: Arc<PendingRequests>,
     keeps_streams: Arc<AtomicBool>,
     ready: Option<Ready>,
-    /// By output, with the payload type.
-    taps: BTreeMap<String, (Arc<TapSlot>, TypeName)>,
+    /// By output.
+    output_slots: BTreeMap<String, OutputSlots>,
 }
 
-impl HostedComponent {
-    /// Opens a tap at an output.
-    fn tap(&self, port: &str) -> RequestAnswer {
-        let Some((slot, payload)) = self.taps.get(port) else {
-            let why = format!("output `{port}` is not connected, so that it has no payload type");
-            return RequestAnswer::NotTaken(why);
+/// The places where the process leaves something for an output's own thread.
+struct OutputSlots {
+    payload: TypeName,
+    tap: Arc<TapSlot>,
+    path: Arc<MoveSlot>,
+}
+
+impl OutputSlots {
+    /// Does what is asked of the output, and replies; to a move later, when it was made.
+    fn answer(&self, ask: &Ask, reply: impl FnOnce(RequestAnswer) + Send + 'static) {
+        let payload = &self.payload;
+        let opened = match ask {
+            Ask::PrepareMove(output) => {
+                let prepared = self.path.prepare(&output.transport, payload, output.options);
+                prepared.map(|open| open.map(RequestAnswer::MovePrepared))
+            }
+            Ask::Move(_) => {
+                let moved = |outcome: std::result::Result<u64, PortEnd>| outcome.map(RequestAnswer::Moved);
+                return self.path.request(Box::new(move |outcome| reply(not_over(moved(outcome)))));
+            }
+            Ask::CancelMove(_) => {
+                self.path.cancel();
+                Ok(Ok(RequestAnswer::MoveCancelled))
+            }
+            _ => self.tap.open(payload).map(|open| open.map(|at| RequestAnswer::Tapped(at, payload.clone()))),
         };
-        match slot.open(payload) {
-            Ok(Ok(endpoint)) => RequestAnswer::Tapped(endpoint, payload.clone()),
-            Ok(Err(TapRefusal::Ended)) => RequestAnswer::StreamEnded,
-            Ok(Err(TapRefusal::Gone)) => RequestAnswer::Ended,
-            Err(error) => RequestAnswer::NotTaken(error.to_string()),
-        }
+        reply(opened.map_or_else(|error| RequestAnswer::NotTaken(error.to_string()), not_over));
     }
+}
+
+/// Returns the answer of an output, or that of one that is over.
+fn not_over(answer: std::result::Result<RequestAnswer, PortEnd>) -> RequestAnswer {
+    answer.unwrap_or_else(|end| match end {
+        PortEnd::Ended => RequestAnswer::StreamEnded,
+        PortEnd::Gone => RequestAnswer::Ended,
+    })
 }
 
 /// The statistics of one component's inputs, by connection.
@@ -325,6 +347,11 @@ impl ComponentHost {
                     events.push(PortEvent::Abandoned(connection));
                 }
             }
+            LauncherCommand::CancelMove { component, port, connection } => {
+                if let Some(events) = member(&component).and_then(|member| member.port_events.get(&port)) {
+                    events.push(PortEvent::MoveCancelled(connection));
+                }
+            }
             LauncherCommand::Start { component } => self.start(&component)?,
             LauncherCommand::Stop { component } => {
                 member(&component).iter().for_each(|member| {
@@ -339,11 +366,8 @@ impl ComponentHost {
                 let counters = self.components.values().flat_map(|m| m.stats.counters()).collect();
                 self.reporter.send(&Report::Counters(counters));
             }
-            LauncherCommand::Ask { component, number, ask: Ask::Tap(port) } => {
-                let answer = member(&component).map_or(RequestAnswer::Ended, |member| member.tap(&port));
-                self.reporter.reply(&component, number, answer);
-            }
             LauncherCommand::Ask { component, number, ask } => match member(&component) {
+                Some(member) if ask.port().is_some() => self.ask_port(member, &component, number, ask),
                 Some(member) => {
                     member.requests.push(number, ask);
                     // A component that sleeps until a packet arrives must take the request.
@@ -363,6 +387,20 @@ impl ComponentHost {
             LauncherCommand::Release => {}
         }
         Ok(())
+    }
+
+    /// Answers a request to an output, which its process serves without the component.
+    fn ask_port(&self, member: &HostedComponent, component: &str, number: u64, ask: Ask) {
+        let (reporter, component) = (Arc::clone(&self.reporter), component.to_string());
+        let reply = move |answer| reporter.reply(&component, number, answer);
+        let port = ask.port().unwrap_or_default();
+        match member.output_slots.get(port) {
+            Some(slots) => slots.answer(&ask, reply),
+            None => {
+                let why = format!("output `{port}` is not connected, so that it has no payload type");
+                reply(RequestAnswer::NotTaken(why));
+            }
+        }
     }
 
     fn assign(&mut self, assignments: Vec<Assignment>) {
@@ -408,7 +446,7 @@ impl ComponentHost {
         };
         inspect::set_waveform(&assignment.waveform);
         let mut endpoints = Vec::new();
-        let mut taps = BTreeMap::new();
+        let mut output_slots = BTreeMap::new();
         let mut port_events = BTreeMap::new();
         for port in &spec.ports {
             let full_name = format!("{}.{}", assignment.name, port.name);
@@ -418,7 +456,13 @@ impl ComponentHost {
                     if let Some(payload) = assignment.port_types.get(&port.name) {
                         let its = assignment.outputs.iter().filter(|output| output.port == port.name);
                         let buffer = its.map(|output| output.options.buffer).max().unwrap_or(0);
-                        taps.insert(port.name.clone(), (outgoing.tap_slot(buffer), payload.clone()));
+                        let strongest = strongest_of(&assignment, &port.name);
+                        let slots = OutputSlots {
+                            payload: payload.clone(),
+                            tap: outgoing.tap_slot(buffer),
+                            path: outgoing.move_slot(&strongest),
+                        };
+                        output_slots.insert(port.name.clone(), slots);
                     }
                     ports.outputs.insert(port.name.clone(), outgoing);
                 }
@@ -444,20 +488,29 @@ impl ComponentHost {
         let keeps_streams = Arc::new(AtomicBool::new(assignment.keeps_streams));
         let kept = Arc::clone(&keeps_streams);
         let ready = Some(Ready { run, ports, finished: finished_rx, keeps_streams: kept, assignment });
-        let member =
-            HostedComponent { stop, port_events, stats, requests: pending, keeps_streams, ready, taps };
+        let member = HostedComponent {
+            stop,
+            port_events,
+            stats,
+            requests: pending,
+            keeps_streams,
+            ready,
+            output_slots,
+        };
         Ok((member, endpoints))
     }
 
     fn connect(&self, connection: ConnectionAssignment) {
-        let ConnectionAssignment { component, port, connection, payload, options, endpoint } = connection;
+        let ConnectionAssignment { component, port, connection, payload, options, endpoint, moves } =
+            connection;
         let Some(events) = self.components.get(&component).and_then(|m| m.port_events.get(&port)) else {
             return;
         };
         let request = ConnectRequest { connection: connection.clone(), payload, options };
         self.reporter.send(&match policy::connect(&endpoint, &request) {
             Ok(inlet) => {
-                events.push(PortEvent::Connected(connection.clone(), inlet));
+                let made = if moves { PortEvent::Moving } else { PortEvent::Connected };
+                events.push(made(connection.clone(), inlet));
                 Report::Connected { component, connection }
             }
             Err(error) => Report::ConnectFailed { component, connection, problem: error.to_string() },
@@ -493,11 +546,8 @@ fn open(
     stop: &StopToken,
     endpoints: &mut Vec<OpenOutput>,
 ) -> Result<Outgoing> {
-    let outputs = || assignment.outputs.iter().filter(|output| output.port == port);
-    let strongest = outputs().map(|output| output.options).reduce(SenderOptions::merged);
-    let strongest = strongest.unwrap_or_else(|| SenderOptions::from(&LinkOptions::default()));
-    let mut builder = PortBuilder::new(full_name, strongest, stop);
-    for output in outputs() {
+    let mut builder = PortBuilder::new(full_name, strongest_of(assignment, port), stop);
+    for output in assignment.outputs.iter().filter(|output| output.port == port) {
         let payload = assignment
             .port_types
             .get(port)
@@ -506,6 +556,13 @@ fn open(
         endpoints.push(OpenOutput { port: port.into(), endpoint });
     }
     Ok(builder.build(assignment.sampling))
+}
+
+/// Returns the strongest options of all connections of an output.
+fn strongest_of(assignment: &Assignment, port: &str) -> SenderOptions {
+    let its = assignment.outputs.iter().filter(|output| output.port == port);
+    let strongest = its.map(|output| output.options).reduce(SenderOptions::merged);
+    strongest.unwrap_or_else(|| SenderOptions::from(&LinkOptions::default()))
 }
 
 /// Runs a component from its start to its end, on its own thread.

@@ -380,7 +380,7 @@ impl PendingRequests {
             let reply = |answer| ReplyHandle { asked: Arc::clone(pending), number, answer };
             match ask {
                 // Its process answers it.
-                Ask::Tap(_) => {}
+                Ask::Tap(_) | Ask::PrepareMove(_) | Ask::Move(_) | Ask::CancelMove(_) => {}
                 Ask::Test(name) => {
                     let unsaid = RequestAnswer::Tested(TestResult::fail("the component reported no result"));
                     return Some(Request::Test(Test { name, reply: reply(unsaid) }));

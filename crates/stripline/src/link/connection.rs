@@ -11,7 +11,9 @@ use crate::sys::clock::now_ns;
 use crate::transport::{AnyInlet, InletParts, Next};
 
 use super::inspect::ConnectionView;
-use super::{ConnectionStats, FrameRef, LentPacket, Reassembler, Reassembly, Receipt, SampleSize};
+use super::{
+    ConnectionStats, FrameRef, LentPacket, PortEvents, Reassembler, Reassembly, Receipt, SampleSize,
+};
 use crate::terms::{LinkOptions, Overflow, Resequence, WaitStrategy};
 
 /// The largest number of stream descriptions kept per connection.
@@ -60,8 +62,8 @@ pub(super) struct IncomingConnection {
     pub parts: InletParts,
     /// An error found by a wait, for the next `receive` to report.
     pub failed: Option<Error>,
-    /// Connections made while an earlier one was still being read, with their names.
-    pub successors: VecDeque<(String, AnyInlet)>,
+    /// Connections made while an earlier one was still being read.
+    pub successors: VecDeque<Successor>,
     pub options: ConnectionOptions,
     pub options_for: OptionsFor,
     counts: Arc<ConnectionCounts>,
@@ -85,6 +87,15 @@ pub(super) struct IncomingConnection {
     pub abandoned: bool,
     /// For inspection: whether there is a sender.
     pub open: Arc<AtomicBool>,
+}
+
+/// A connection that was made while an earlier one was still being read.
+pub(super) struct Successor {
+    pub name: String,
+    pub inlet: AnyInlet,
+    /// Whether it is another path of the earlier one. Its port is then to check everything again
+    /// when it goes on there.
+    pub moves: Option<Arc<PortEvents>>,
 }
 
 /// The sequence number and the sample index expected next, once set. A steady stream sets both
@@ -222,7 +233,7 @@ impl IncomingConnection {
 
     /// Returns whether this is a connection of that name, or one is queued behind it.
     pub(super) fn is_of(&self, name: &str) -> bool {
-        self.inlet.is_some() && self.name == name || self.successors.iter().any(|next| next.0 == name)
+        self.inlet.is_some() && self.name == name || self.successors.iter().any(|next| next.name == name)
     }
 
     /// Records that the sender died without an end of stream.
@@ -246,10 +257,33 @@ impl IncomingConnection {
     }
 
     pub(super) fn start_successor(&mut self) {
-        if let Some((name, next)) = self.successors.pop_front() {
+        self.cancel_move();
+        if let Some(next) = self.successors.pop_front() {
             self.ended = false;
-            self.connect(name, next);
+            self.connect(next.name, next.inlet);
         }
+    }
+
+    /// Drops the other path that the sender was to go on over.
+    pub(super) fn cancel_move(&mut self) {
+        self.successors.retain(|next| next.moves.is_none());
+    }
+
+    /// Goes on over the other path: the sender has left this one. What is missing between the two
+    /// is found by the numbers, as everywhere.
+    fn change_path(&mut self) -> Result<()> {
+        let is_other_path = |next: &Successor| next.moves.is_some();
+        let next = self.successors.iter().position(is_other_path).and_then(|at| self.successors.remove(at));
+        let Some(Successor { mut inlet, moves: Some(events), .. }) = next else {
+            return Err(Error::misbehaved(&self.name, "went on over another path that was not connected"));
+        };
+        self.is_steady = false;
+        self.parts = inlet.parts();
+        self.inlet = Some(inlet);
+        // The port's way to wait, and its view, are those of the path before.
+        events.set_pending();
+        fail_point!("moved-receiver");
+        Ok(())
     }
 
     /// Takes the error that a wait has found, if any.
@@ -338,6 +372,9 @@ impl IncomingConnection {
             if let Some(inlet) = &mut self.inlet {
                 inlet.release();
             }
+        } else if header.flags & Header::MOVED != 0 {
+            self.set_start(header);
+            self.change_path()?;
         } else {
             self.set_start(header);
             self.check_sequence(header);

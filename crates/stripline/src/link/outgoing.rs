@@ -1,6 +1,7 @@
 //! The sending port: numbers packets, describes streams, and passes frames to its transports.
 
 mod many;
+mod moving;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,6 +16,7 @@ use crate::transport::{AnyOutlet, OutletTraits, StopToken, Wait};
 
 use super::FrameMut;
 use super::fragmentation::{Fragment, Fragmenter, fragments};
+use super::move_slot::{PortAttention, PortMoves};
 use super::sampler::{Sampler, Sampling};
 use super::tap::{PortTaps, TapSlot};
 use crate::terms::{Flow, LinkOptions, Scope, SenderOptions};
@@ -97,6 +99,10 @@ pub(crate) struct Outgoing {
     finished: bool,
     /// The readers that it never waits for.
     taps: Local<PortTaps>,
+    /// The transports that it has left, and the place where the next one is left for it.
+    moves: Local<PortMoves>,
+    /// How other threads end its fast path.
+    attention: Arc<PortAttention>,
     /// Withdrawn when the port is dropped.
     offer: Local<Option<Box<dyn Send>>>,
 }
@@ -112,15 +118,12 @@ impl Outgoing {
             outlets.push(AnyOutlet::other(super::null_outlet::NullOutlet::default()));
         }
         let info = Arc::new(StreamInfo::new(&port));
-        let traits: Vec<OutletTraits> = outlets.iter().map(|outlet| outlet.traits()).collect();
-        let frame_max = traits.iter().map(|traits| traits.frame_max).min().unwrap_or(0);
-        let limit = |traits: &OutletTraits| Some((traits.endpoint.transport.clone(), traits.scope_max?));
-        Self {
+        let mut this = Self {
             port,
             outlets: Local::new(outlets),
-            frame_payload_max: frame_max.saturating_sub(HEADER_BYTES),
-            short_headers: matches!(&traits[..], [only] if only.short_headers),
-            scope_max: traits.iter().find_map(limit),
+            frame_payload_max: 0,
+            short_headers: false,
+            scope_max: None,
             is_lossy: false,
             compact: false,
             is_steady: false,
@@ -144,8 +147,23 @@ impl Outgoing {
             stop,
             finished: false,
             taps: Local::new(PortTaps::default()),
+            moves: Local::new(PortMoves::default()),
+            attention: Arc::default(),
             offer: Local::new(None),
-        }
+        };
+        this.read_traits();
+        this
+    }
+
+    /// Reads the constant properties of its outlets.
+    fn read_traits(&mut self) {
+        let traits: Vec<OutletTraits> = self.outlets.iter().map(|outlet| outlet.traits()).collect();
+        let frame_max = traits.iter().map(|traits| traits.frame_max).min().unwrap_or(0);
+        let limit = |traits: &OutletTraits| Some((traits.endpoint.transport.clone(), traits.scope_max?));
+        self.frame_payload_max = frame_max.saturating_sub(HEADER_BYTES);
+        self.short_headers = matches!(&traits[..], [only] if only.short_headers);
+        self.scope_max = traits.iter().find_map(limit);
+        self.attention.set(traits.into_iter().filter_map(|traits| traits.attention).collect());
     }
 
     /// Sets the scope of the port's sends, their deadline, and how long they wait for room.
@@ -215,7 +233,8 @@ impl Outgoing {
     fn reset_overrides(&mut self) {
         self.fragmenter.set_active(false);
         self.overrides = PacketOverrides::default();
-        self.needs_slow_path = self.scope > Scope::Transport || self.taps.is_tapped();
+        self.needs_slow_path =
+            self.scope > Scope::Transport || self.taps.is_tapped() || self.moves.has_left_any();
         self.is_steady &= !self.needs_slow_path;
     }
 
@@ -267,7 +286,8 @@ impl Outgoing {
         }
         // The packets of a port with a tap take the slow path.
         let is_tapped = self.taps.admit();
-        self.needs_slow_path |= is_tapped;
+        self.moves.drop_unread();
+        self.needs_slow_path |= is_tapped || self.moves.has_left_any();
         self.compact = self.short_headers && !self.is_lossy && !is_tapped;
         self.is_steady = false;
     }
@@ -275,8 +295,7 @@ impl Outgoing {
     /// Returns the place where other threads leave a tap for this port. `buffer` is the size of the
     /// port's largest ring.
     pub(crate) fn tap_slot(&mut self, buffer: u32) -> Arc<TapSlot> {
-        let outlets = self.outlets.iter().filter_map(|outlet| outlet.traits().attention);
-        self.taps.allow(TapSlot::new(&self.port, buffer, self.stop.clone(), outlets.collect()))
+        self.taps.allow(TapSlot::new(&self.port, buffer, self.stop.clone(), Arc::clone(&self.attention)))
     }
 
     /// Returns the largest payload that fits one frame, in bytes.
@@ -420,6 +439,9 @@ impl Outgoing {
         }
         // A leaked loan releases nothing.
         self.reset_overrides();
+        if self.moves.is_requested() {
+            self.with_send_timeout(wait, Self::change_transport)?;
+        }
         if payload > self.frame_payload_max {
             return self.reserve_large(payload, self.frame_payload_max, wait);
         }
@@ -697,13 +719,15 @@ impl Outgoing {
         self.publish_to_all(&header, 0, wait)?;
         fail_point!("end-published");
         self.taps.end(&header);
+        self.moves.end();
         self.flush(wait)
     }
 
     /// Waits until all data has left this process.
     pub(crate) fn flush(&mut self, wait: Wait) -> Result<()> {
         self.check_own()?;
-        self.outlets.iter_mut().try_for_each(|outlet| outlet.flush(wait))
+        let mut all = self.moves.left().chain(&mut **self.outlets);
+        all.try_for_each(|outlet| outlet.flush(wait))
     }
 
     fn send_stream_info(&mut self, wait: Wait) -> Result<()> {

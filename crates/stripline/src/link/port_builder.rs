@@ -31,17 +31,12 @@ impl PortBuilder {
         payload: &TypeName,
         options: SenderOptions,
     ) -> Result<Endpoint> {
-        let scope = self.strongest.scope;
-        // A send that waits for one receiver waits for all of them: then every transport has to
-        // acknowledge.
-        let scope = if scope > Scope::Transport { scope } else { options.scope };
-        let send_timeout_ms = self.strongest.send_timeout_ms;
         let outlet = policy::bind(
             transport,
             BindRequest {
                 port: self.port.clone(),
                 payload: payload.clone(),
-                options: SenderOptions { scope, send_timeout_ms, ..options },
+                options: options_of_outlet(&self.strongest, options),
                 stop: self.stop.clone(),
             },
         )?;
@@ -56,4 +51,13 @@ impl PortBuilder {
         outgoing.set_rules(&self.strongest);
         outgoing
     }
+}
+
+/// Returns the options of one outlet of a port.
+pub(super) fn options_of_outlet(strongest: &SenderOptions, options: SenderOptions) -> SenderOptions {
+    let SenderOptions { scope, send_timeout_ms, .. } = *strongest;
+    // A send that waits for one receiver waits for all of them: then every transport has to
+    // acknowledge.
+    let scope = if scope > Scope::Transport { scope } else { options.scope };
+    SenderOptions { scope, send_timeout_ms, ..options }
 }

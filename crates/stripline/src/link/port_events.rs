@@ -19,6 +19,10 @@ pub(crate) enum PortEvent {
     Abandoned(String),
     /// A connection was made (again) under this name.
     Connected(String, AnyInlet),
+    /// The sender of this connection will go on over another path, which was connected.
+    Moving(String, AnyInlet),
+    /// It will not.
+    MoveCancelled(String),
     /// A connection was refused, which the next receive reports as an error.
     Refused(Error),
 }

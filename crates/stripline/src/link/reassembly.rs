@@ -57,7 +57,10 @@ impl Reassembler {
     /// A description of the sender's violation.
     #[cold]
     pub(crate) fn add(&mut self, header: &Header, fragment: &[u8]) -> Result<Reassembly, String> {
-        let Header { sequence, flags, .. } = *header;
+        let Header { sequence, mut flags, .. } = *header;
+        if header.kind == Kind::End as u8 {
+            flags &= !Header::MOVED;
+        }
         if flags & !(Header::MORE | Header::CONTINUED | OF_PACKET) != 0 {
             return Err(format!("sent a frame with unknown flags {flags:#04x}"));
         }

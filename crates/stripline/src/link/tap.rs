@@ -9,12 +9,13 @@ use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
 use super::fragmentation::fragments;
+use super::move_slot::{PortAttention, PortEnd};
 use crate::error::{Error, Result};
 use crate::packet::payload::TypeName;
 use crate::packet::{HEADER_BYTES, Header, Kind, StreamInfo};
 use crate::sys::mutex::lock;
 use crate::terms::{LinkOptions, SenderOptions, WaitStrategy};
-use crate::transport::{self, AnyOutlet, Attention, BindRequest, Endpoint, StopToken, Wait};
+use crate::transport::{self, AnyOutlet, BindRequest, Endpoint, StopToken, Wait};
 
 /// The time within which a tap must have its first reader.
 const FIRST_READER_TIME: Duration = Duration::from_secs(5);
@@ -30,28 +31,19 @@ pub(crate) struct TapSlot {
     stop: StopToken,
     pending: AtomicBool,
     state: Mutex<SlotState>,
-    /// The port's outlets: each must leave its fast path, so that the port finds the tap.
-    attention: Vec<Arc<dyn Attention>>,
+    /// The port must leave its fast path, so that it finds the tap.
+    attention: Arc<PortAttention>,
 }
 
 #[derive(Default)]
 struct SlotState {
     added: Option<Box<Tap>>,
     open: Option<(Endpoint, Weak<()>)>,
-    closed: Option<TapRefusal>,
-}
-
-/// The reason that a port has no tap any more.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum TapRefusal {
-    /// It has sent its end of stream.
-    Ended,
-    /// It was dropped without one: its component has failed, and may be started again.
-    Gone,
+    closed: Option<PortEnd>,
 }
 
 impl TapSlot {
-    pub(super) fn new(port: &str, buffer: u32, stop: StopToken, attention: Vec<Arc<dyn Attention>>) -> Self {
+    pub(super) fn new(port: &str, buffer: u32, stop: StopToken, attention: Arc<PortAttention>) -> Self {
         let (port, buffer) = (port.into(), buffer.max(BUFFER_MIN));
         Self { port, buffer, stop, pending: AtomicBool::new(false), state: Mutex::default(), attention }
     }
@@ -60,7 +52,7 @@ impl TapSlot {
     ///
     /// # Errors
     /// When the system lacks memory, descriptors or threads.
-    pub(crate) fn open(&self, payload: &TypeName) -> Result<std::result::Result<Endpoint, TapRefusal>> {
+    pub(crate) fn open(&self, payload: &TypeName) -> Result<std::result::Result<Endpoint, PortEnd>> {
         let mut state = lock(&self.state);
         if let Some(refusal) = state.closed {
             return Ok(Err(refusal));
@@ -94,7 +86,7 @@ impl TapSlot {
         // Relaxed: the lock orders the rest, and the outlets' own flags are stored after it.
         self.pending.store(true, Ordering::Relaxed);
         drop(state);
-        self.attention.iter().for_each(|outlet| outlet.request_attention());
+        self.attention.request();
         Ok(Ok(traits.endpoint))
     }
 
@@ -109,7 +101,7 @@ impl TapSlot {
     }
 
     /// Opens no tap from now on.
-    fn close(&self, refusal: TapRefusal) {
+    fn close(&self, refusal: PortEnd) {
         let added = {
             let mut state = lock(&self.state);
             state.closed.get_or_insert(refusal);
@@ -168,7 +160,7 @@ impl PortTaps {
             tap.end(header);
         }
         if let Some(slot) = &self.slot {
-            slot.close(TapRefusal::Ended);
+            slot.close(PortEnd::Ended);
         }
     }
 }
@@ -176,7 +168,7 @@ impl PortTaps {
 impl Drop for PortTaps {
     fn drop(&mut self) {
         if let Some(slot) = &self.slot {
-            slot.close(TapRefusal::Gone);
+            slot.close(PortEnd::Gone);
         }
     }
 }
@@ -385,7 +377,7 @@ mod tests {
             (3..6).for_each(|number| send(&mut port, &[number]));
             assert_eq!(port.receivers(), transports.len(), "{transports:?}");
             port.finish(Wait::within(Duration::from_secs(20))).unwrap();
-            assert_eq!(slot.open(&TypeName::of::<u8>()).unwrap(), Err(TapRefusal::Ended));
+            assert_eq!(slot.open(&TypeName::of::<u8>()).unwrap(), Err(PortEnd::Ended));
             for number in 3..6 {
                 assert_eq!(next(&mut tap), Some((u64::from(number), vec![number], 0)), "{transports:?}");
             }
@@ -462,6 +454,6 @@ mod tests {
             rest += 1;
         }
         assert_eq!(rest, 2, "after {sent} packets with a tap");
-        assert_eq!(slot.open(&TypeName::of::<u8>()).unwrap(), Err(TapRefusal::Gone));
+        assert_eq!(slot.open(&TypeName::of::<u8>()).unwrap(), Err(PortEnd::Gone));
     }
 }

@@ -35,8 +35,10 @@ pub const HEADER_BYTES: usize = size_of::<Header>();
 /// In a ring where no reader may miss a frame, a plain packet has only the first
 /// [`Header::SHORT_BYTES`] of the header, marked by [`Header::SHORT`]. With up to 32 bytes its
 /// frame is one cache line. A plain packet has at most [`Header::SHORT_PAYLOAD_MAX`] bytes and
-/// continues the one before: its `sample_index` is the next one due, and its times are 0. Other
-/// flags, and flags on a frame that is not a packet, are refused.
+/// continues the one before: its `sample_index` is the next one due, and its times are 0.
+///
+/// An end with [`Header::MOVED`] ends a connection's path, and not its stream. Other flags, and
+/// other flags on a frame that is not a packet, are refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct Header {
@@ -75,6 +77,8 @@ impl Header {
     pub const SERVER: u8 = 16;
     /// Flag: the sender waits until the component has finished with the packet.
     pub const TARGET: u8 = 32;
+    /// Flag of an end: the stream goes on over another path, which its receiver has connected.
+    pub const MOVED: u8 = 64;
     /// Bytes of a short header.
     pub const SHORT_BYTES: usize = 16;
     /// The largest payload after a short header.

@@ -77,6 +77,7 @@ impl Supervisor<'_> {
             }
             Report::Connected { component, connection } => {
                 if self.index_in(group, &component).is_some()
+                    && !self.connected_there(&connection, Ok(()))
                     && let Some(link) = self.connection_mut(&connection)
                     && link.answer()
                 {
@@ -86,6 +87,7 @@ impl Supervisor<'_> {
             }
             Report::ConnectFailed { component, connection, problem } => {
                 if self.index_in(group, &component).is_some()
+                    && !self.connected_there(&connection, Err(&problem))
                     && self.connection_mut(&connection).is_some_and(ConnectionState::answer)
                 {
                     self.connect_failed(&connection, &problem);

@@ -290,6 +290,9 @@ impl Supervisor<'_> {
                 },
             ),
             Some(Ask::Tap(port)) => self.tapped(member, number, &port, answer),
+            Some(Ask::PrepareMove(output)) => self.move_answered(member, &output.port, answer),
+            Some(Ask::Move(port)) => self.move_answered(member, &port, answer),
+            Some(Ask::CancelMove(_)) => {}
             None => {
                 // Values that it does not send stay unknown.
                 let values = if let RequestAnswer::Values(values) = answer { values } else { Vec::new() };
@@ -422,8 +425,11 @@ impl Supervisor<'_> {
 
     /// Returns the reason that a request has no answer after its time limit.
     fn late(&self, number: u64, time: Duration) -> String {
-        let Some(open) = self.requests.open.get(&number) else { return "it has no answer".into() };
         let time = format!("{} s", time.as_secs_f64());
+        if let Some(reason) = self.late_move(number, &time) {
+            return reason;
+        }
+        let Some(open) = self.requests.open.get(&number) else { return "it has no answer".into() };
         match open.polls {
             None => self.silence(open.member),
             Some(_) if self.members[open.member].state == ComponentState::Initialized => {
@@ -440,7 +446,7 @@ impl Supervisor<'_> {
     }
 
     /// Returns the probable reason that a component's process sends no reports.
-    fn silence(&self, member: usize) -> String {
+    pub(super) fn silence(&self, member: usize) -> String {
         let process = self.groups[self.members[member].group].process.as_ref();
         process.map_or_else(|| "the component has no process now".into(), ComponentProcess::silence)
     }

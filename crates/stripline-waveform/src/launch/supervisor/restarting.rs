@@ -13,6 +13,7 @@ impl Supervisor<'_> {
         let Some(process) = self.groups[group].process.take() else { return };
         let members = self.groups[group].members.clone();
         members.iter().for_each(|index| self.forget(*index));
+        members.iter().for_each(|index| self.forget_moves(*index));
         let reported = self.groups[group].reported.take();
         let unfinished: Vec<usize> =
             members.into_iter().filter(|index| !self.members[*index].state.is_over()).collect();

@@ -110,7 +110,15 @@ impl Supervisor<'_> {
         let mut faults = Vec::new();
         // In the order in which the components are named.
         let mut wanted: Vec<(usize, BTreeMap<String, Value>)> = Vec::new();
+        let mut moves = Vec::new();
         for setting in settings {
+            if let Some(wanted) = self.read_move(&setting) {
+                match wanted {
+                    Ok(wanted) => moves.push(wanted),
+                    Err(fault) => faults.push(fault),
+                }
+                continue;
+            }
             match self.read(folder.as_deref(), &setting) {
                 Ok((member, value)) => {
                     let known = wanted.iter().position(|(known, _)| *known == member);
@@ -135,7 +143,9 @@ impl Supervisor<'_> {
             };
             (number, ComponentChange { component, values: news, taken, reason })
         });
-        Ok(changes.collect())
+        let mut parts: Parts<ComponentChange> = changes.collect();
+        parts.extend(moves.into_iter().map(|wanted| self.begin_move(wanted)));
+        Ok(parts)
     }
 
     /// Reads one setting: its component, and the checked value.

@@ -20,16 +20,17 @@ impl Supervisor<'_> {
         let member = &self.members[index];
         let plan = member.plan;
         let mut outputs: BTreeMap<(&str, &str), OutputAssignment> = BTreeMap::new();
-        for connection in self.connections.iter().filter(|link| link.from == index).map(|link| link.plan) {
+        for link in self.connections.iter().filter(|link| link.from == index) {
+            let connection = link.plan;
             let options = SenderOptions::from(&connection.options);
             // Several receivers share the port: it keeps the strongest options that any of them
             // needs.
             outputs
-                .entry((&connection.from.port, &connection.transport))
+                .entry((&connection.from.port, &link.transport))
                 .and_modify(|output| output.options = output.options.merged(options))
                 .or_insert_with(|| OutputAssignment {
                     port: connection.from.port.clone(),
-                    transport: connection.transport.clone(),
+                    transport: link.transport.clone(),
                     options,
                 });
         }
@@ -82,15 +83,19 @@ impl Supervisor<'_> {
     /// Commands the receivers of every connection that has both ends.
     pub(super) fn connect_ready(&mut self) {
         for link in &mut self.connections {
+            // A receiver that came back waits for the end of a move.
+            if self.moves.iter().any(|its| its.is_of(link)) {
+                continue;
+            }
             let (sender, receiver) = (&self.members[link.from], &self.members[link.to]);
             if link.ordered || !receiver.state.is_alive() {
                 continue;
             }
-            let key = (link.plan.from.port.clone(), link.plan.transport.clone());
+            let key = (link.plan.from.port.clone(), link.transport.clone());
             let order = match sender.endpoints.get(&key).filter(|_| sender.state.is_alive()) {
                 Some(endpoint) => {
                     link.order();
-                    link.connect(endpoint.clone())
+                    link.connect(endpoint.clone(), false)
                 }
                 None if sender.state.is_over() => {
                     (link.ordered, link.connected) = (true, true);

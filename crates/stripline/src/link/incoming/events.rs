@@ -7,8 +7,9 @@ use crate::error::Result;
 use crate::link::PortEvent;
 #[cfg(test)]
 use crate::link::PortEvents;
+use crate::link::connection::Successor;
 use crate::terms::WaitStrategy;
-use crate::transport::Wait;
+use crate::transport::{AnyInlet, Wait};
 
 impl Incoming {
     /// Sets a function to call, on the thread that waits here, when a request for the component
@@ -55,11 +56,19 @@ impl Incoming {
                     connection.ended |= connection.inlet.is_none() && connection.successors.is_empty();
                 }
                 PortEvent::Refused(error) => self.defer(error),
-                PortEvent::Connected(name, mut inlet) => {
-                    if let Some(waker) = inlet.parts().waker {
-                        self.events.wakers().add(&waker);
-                        self.stop.wakers().add(&waker);
+                PortEvent::Moving(name, mut inlet) => {
+                    self.wake_by(&mut inlet);
+                    let moves = Some(Arc::clone(&self.events));
+                    let connection = self.connection_mut(name.clone());
+                    // Without a sender there is nothing to go on from.
+                    if connection.inlet.is_some() {
+                        connection.cancel_move();
+                        connection.successors.push_back(Successor { name, inlet, moves });
                     }
+                }
+                PortEvent::MoveCancelled(name) => self.connection_mut(name).cancel_move(),
+                PortEvent::Connected(name, mut inlet) => {
+                    self.wake_by(&mut inlet);
                     let connection = match self.replaced_connection(&name) {
                         Some(index) => &mut self.connections[index],
                         None => self.connection_mut(name.clone()),
@@ -68,7 +77,7 @@ impl Incoming {
                     if connection.inlet.is_none() && connection.failed.is_none() {
                         connection.connect(name, inlet);
                     } else {
-                        connection.successors.push_back((name, inlet));
+                        connection.successors.push_back(Successor { name, inlet, moves: None });
                     }
                 }
             }
@@ -81,6 +90,14 @@ impl Incoming {
             if let Some(hook) = &mut self.hook {
                 hook();
             }
+        }
+    }
+
+    /// Makes events and a stop end the parking at an inlet.
+    fn wake_by(&mut self, inlet: &mut AnyInlet) {
+        if let Some(waker) = inlet.parts().waker {
+            self.events.wakers().add(&waker);
+            self.stop.wakers().add(&waker);
         }
     }
 

@@ -1,0 +1,424 @@
+//! A move of a sending port to another transport, between two packets.
+//!
+//! Another thread opens the port there, and its receivers connect. Then the port ends its old
+//! transports with [`Header::MOVED`](crate::packet::Header::MOVED), and sends the next packet over
+//! the new one. Each receiver takes what is left on the old path first:
+//! docs/decisions/0059-a-move-is-an-end-and-a-start.md.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+use super::policy;
+use crate::error;
+use crate::packet::payload::TypeName;
+use crate::sys::mutex::lock;
+use crate::terms::SenderOptions;
+use crate::transport::{AnyOutlet, Attention, BindRequest, Endpoint, StopToken};
+
+/// The place where another thread leaves a transport for the port's own thread.
+pub(crate) struct MoveSlot {
+    port: String,
+    /// The strongest options of all its connections.
+    strongest: SenderOptions,
+    stop: StopToken,
+    requested: AtomicBool,
+    state: Mutex<MoveSlotState>,
+    attention: Arc<PortAttention>,
+}
+
+/// A function that gets the number of the first packet over the new transport, or the reason that
+/// the port did not move. It must not block.
+pub(crate) type MoveReply = Box<dyn FnOnce(Result<u64, PortEnd>) + Send>;
+
+#[derive(Default)]
+struct MoveSlotState {
+    prepared: Option<AnyOutlet>,
+    reply: Option<MoveReply>,
+    closed: Option<PortEnd>,
+}
+
+/// The end of a sending port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PortEnd {
+    /// It has sent its end of stream.
+    Ended,
+    /// It was dropped without one: its component has failed, and may be started again.
+    Gone,
+}
+
+impl MoveSlot {
+    pub(super) fn new(
+        port: &str,
+        strongest: SenderOptions,
+        stop: StopToken,
+        attention: Arc<PortAttention>,
+    ) -> Self {
+        let (requested, state) = (AtomicBool::new(false), Mutex::default());
+        Self { port: port.into(), strongest, stop, requested, state, attention }
+    }
+
+    /// Opens the port over a transport that it may move to. Receivers may connect to the endpoint
+    /// from now on. It replaces one that was opened before.
+    ///
+    /// # Errors
+    /// An unknown transport, or when the system lacks memory, descriptors or threads.
+    pub(crate) fn prepare(
+        &self,
+        transport: &str,
+        payload: &TypeName,
+        options: SenderOptions,
+    ) -> error::Result<Result<Endpoint, PortEnd>> {
+        if let Some(end) = lock(&self.state).closed {
+            return Ok(Err(end));
+        }
+        let options = super::port_builder::options_of_outlet(&self.strongest, options);
+        let (port, payload, stop) = (self.port.clone(), payload.clone(), self.stop.clone());
+        let outlet = policy::bind(transport, BindRequest { port, payload, options, stop })?;
+        let endpoint = outlet.traits().endpoint;
+        let before = {
+            let mut state = lock(&self.state);
+            if let Some(end) = state.closed {
+                return Ok(Err(end));
+            }
+            state.prepared.replace(outlet)
+        };
+        drop(before);
+        Ok(Ok(endpoint))
+    }
+
+    /// Requests the move to the transport prepared last, before the next packet.
+    pub(crate) fn request(&self, reply: MoveReply) {
+        let refused = {
+            let mut state = lock(&self.state);
+            match (state.closed, &state.prepared) {
+                (None, Some(_)) => {
+                    state.reply = Some(reply);
+                    // Relaxed: the lock orders the rest. A late read is repeated.
+                    self.requested.store(true, Ordering::Relaxed);
+                    None
+                }
+                (end, _) => Some((end.unwrap_or(PortEnd::Gone), reply)),
+            }
+        };
+        match refused {
+            Some((end, reply)) => reply(Err(end)),
+            None => self.attention.request(),
+        }
+    }
+
+    /// Closes the transport prepared last, unless the move to it was requested.
+    pub(crate) fn cancel(&self) {
+        let prepared = {
+            let mut state = lock(&self.state);
+            if state.reply.is_some() { None } else { state.prepared.take() }
+        };
+        drop(prepared);
+    }
+
+    fn take(&self) -> Option<(AnyOutlet, MoveReply)> {
+        self.requested.store(false, Ordering::Relaxed);
+        let mut state = lock(&self.state);
+        let reply = state.reply.take()?;
+        Some((state.prepared.take()?, reply))
+    }
+
+    fn close(&self, end: PortEnd) {
+        let (prepared, reply) = {
+            let mut state = lock(&self.state);
+            state.closed.get_or_insert(end);
+            (state.prepared.take(), state.reply.take())
+        };
+        drop(prepared);
+        if let Some(reply) = reply {
+            reply(Err(end));
+        }
+    }
+}
+
+/// A port's side of its slot, and the outlets that it has left.
+#[derive(Default)]
+pub(super) struct PortMoves {
+    slot: Option<Arc<MoveSlot>>,
+    /// Until their receivers have taken the rest.
+    left: Vec<AnyOutlet>,
+}
+
+impl PortMoves {
+    /// Keeps the slot, and returns it for other threads.
+    pub(super) fn allow(&mut self, slot: MoveSlot) -> Arc<MoveSlot> {
+        Arc::clone(self.slot.insert(Arc::new(slot)))
+    }
+
+    /// Returns whether the port is to move before the next packet.
+    pub(super) fn is_requested(&self) -> bool {
+        self.slot.as_ref().is_some_and(|slot| slot.requested.load(Ordering::Relaxed))
+    }
+
+    /// Takes the outlet to move to.
+    pub(super) fn take(&self) -> Option<(AnyOutlet, MoveReply)> {
+        self.slot.as_ref()?.take()
+    }
+
+    /// Keeps outlets until their receivers have taken the rest.
+    pub(super) fn leave(&mut self, outlets: Vec<AnyOutlet>) {
+        self.left.extend(outlets);
+    }
+
+    pub(super) fn has_left_any(&self) -> bool {
+        !self.left.is_empty()
+    }
+
+    pub(super) fn left(&mut self) -> impl Iterator<Item = &mut AnyOutlet> {
+        self.left.iter_mut()
+    }
+
+    /// Drops the outlets without receivers. Cheap when there are none.
+    pub(super) fn drop_unread(&mut self) {
+        self.left.retain_mut(|outlet| {
+            outlet.admit();
+            outlet.receivers(true) > 0
+        });
+    }
+
+    /// Refuses moves from now on: the port has sent its end of stream.
+    pub(super) fn end(&self) {
+        self.slot.iter().for_each(|slot| slot.close(PortEnd::Ended));
+    }
+}
+
+impl Drop for PortMoves {
+    fn drop(&mut self) {
+        self.slot.iter().for_each(|slot| slot.close(PortEnd::Gone));
+    }
+}
+
+/// A request of another thread that a port reserves its next packet on the slow path. It reaches
+/// the outlets that the port has by then.
+#[derive(Default)]
+pub(super) struct PortAttention(Mutex<Vec<Arc<dyn Attention>>>);
+
+impl PortAttention {
+    pub(super) fn set(&self, outlets: Vec<Arc<dyn Attention>>) {
+        *lock(&self.0) = outlets;
+    }
+
+    pub(super) fn request(&self) {
+        lock(&self.0).iter().for_each(|outlet| outlet.request_attention());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    use super::super::{
+        ConnectionOptions, EndsWhen, Incoming, Outgoing, Polled, PortBuilder, PortEvent, PortEvents, Sampling,
+    };
+    use super::*;
+    use crate::terms::{LinkOptions, Overflow, Scope};
+    use crate::transport::{ConnectRequest, Wait};
+
+    const CONNECTION: &str = "a.out -> b.in";
+    const TRANSPORTS: [&str; 6] = ["inproc", "shm", "uds", "tcp", "udp", "mqueue"];
+
+    fn time() -> Wait {
+        Wait::within(Duration::from_secs(20))
+    }
+
+    /// A sending port that may move, and one that receives from it.
+    struct Link {
+        out: Outgoing,
+        slot: Arc<MoveSlot>,
+        events: Arc<PortEvents>,
+        incoming: Incoming,
+        options: LinkOptions,
+    }
+
+    impl Link {
+        fn new(transport: &str, options: LinkOptions) -> Self {
+            let its = SenderOptions::from(&options);
+            let mut builder = PortBuilder::new("a.out", its, &StopToken::new().unwrap());
+            let endpoint = builder.bind(transport, &TypeName::of::<u8>(), its).unwrap();
+            let mut out = builder.build(Sampling::Off);
+            let slot = out.move_slot(&its);
+            let events = Arc::new(PortEvents::new().unwrap());
+            events.push(PortEvent::Connected(CONNECTION.into(), Self::connect(&endpoint, options)));
+            let options_for = Arc::new(move |_: &str| ConnectionOptions::new(&options));
+            let stop = StopToken::new().unwrap();
+            let its_events = Arc::clone(&events);
+            let mut incoming = Incoming::new("b.in".into(), its_events, options_for, stop, false, Some(1));
+            incoming.set_ends(EndsWhen::WithStreams);
+            Self { out, slot, events, incoming, options }
+        }
+
+        fn connect(endpoint: &Endpoint, options: LinkOptions) -> crate::transport::AnyInlet {
+            let (connection, payload) = (CONNECTION.to_string(), TypeName::of::<u8>());
+            policy::connect(endpoint, &ConnectRequest { connection, payload, options }).unwrap()
+        }
+
+        /// Opens another transport, and connects the receiver there.
+        fn prepare(&self, transport: &str) {
+            let its = SenderOptions::from(&self.options);
+            let endpoint = self.slot.prepare(transport, &TypeName::of::<u8>(), its).unwrap().unwrap();
+            self.events.push(PortEvent::Moving(CONNECTION.into(), Self::connect(&endpoint, self.options)));
+        }
+
+        /// Requests the move; what is returned gets the port's reply.
+        fn request(&self) -> mpsc::Receiver<Result<u64, PortEnd>> {
+            let (replied, reply) = mpsc::channel();
+            self.slot.request(Box::new(move |outcome| replied.send(outcome).unwrap()));
+            reply
+        }
+
+        fn send(&mut self, byte: u8) {
+            self.out.send_bytes(1, time(), |place| place[0] = byte).unwrap();
+        }
+
+        /// Receives the next packet: its number, its byte, and the packets missing before it.
+        fn next(&mut self) -> Option<(u64, u8, u64)> {
+            match self.incoming.receive(time).unwrap() {
+                Polled::Packet => {
+                    let taken = self.incoming.taken();
+                    let missing = taken.gap.map_or(0, |gap| gap.packets);
+                    let found = (taken.header.sequence, self.incoming.payload()[0], missing);
+                    self.incoming.release();
+                    Some(found)
+                }
+                Polled::Ended => None,
+                Polled::Empty => panic!("no packet within the time"),
+            }
+        }
+    }
+
+    #[test]
+    fn a_stream_goes_on_over_another_transport_between_two_packets() {
+        for (index, from) in TRANSPORTS.into_iter().enumerate() {
+            for to in TRANSPORTS.into_iter().chain([from]) {
+                // The first packet may come before the move or after it.
+                let before = (index % 2) as u8 * 3;
+                let mut link = Link::new(from, LinkOptions::default());
+                (0..before).for_each(|byte| link.send(byte));
+                link.prepare(to);
+                let reply = link.request();
+                assert!(reply.try_recv().is_err(), "the port has not moved yet");
+                (before..before + 3).for_each(|byte| link.send(byte));
+                assert_eq!(reply.try_recv(), Ok(Ok(u64::from(before))), "{from} to {to}");
+                for byte in 0..before + 3 {
+                    assert_eq!(link.next(), Some((u64::from(byte), byte, 0)), "{from} to {to}");
+                }
+                assert_eq!(link.incoming.connection_index(), (0, 0), "still the same connection");
+                link.out.finish(time()).unwrap();
+                assert_eq!(link.next(), None, "{from} to {to}");
+                assert_eq!(link.incoming.stats().counters("").peer_deaths, 0);
+            }
+        }
+    }
+
+    #[test]
+    fn a_port_moves_as_often_as_it_is_asked_and_keeps_no_transport() {
+        let mut link = Link::new("shm", LinkOptions::default());
+        for round in 0..20 {
+            link.prepare(TRANSPORTS[round as usize % TRANSPORTS.len()]);
+            let reply = link.request();
+            link.send(round);
+            assert_eq!(reply.try_recv(), Ok(Ok(u64::from(round))));
+            assert_eq!(link.next(), Some((u64::from(round), round, 0)));
+        }
+        // The receiver has left them; that a port has noticed it, its next packets show.
+        let give_up = std::time::Instant::now() + Duration::from_secs(20);
+        while link.out.has_left_transports() {
+            assert!(std::time::Instant::now() < give_up);
+            link.send(0);
+            link.next().unwrap();
+        }
+    }
+
+    #[test]
+    fn packets_that_wait_on_the_old_path_come_first_under_every_policy() {
+        for overflow in [Overflow::Block, Overflow::DropOldest, Overflow::DropNewest] {
+            for (from, to) in [("shm", "uds"), ("uds", "shm"), ("udp", "inproc"), ("tcp", "mqueue")] {
+                let options = LinkOptions { overflow, depth: 4, ..LinkOptions::default() };
+                let mut link = Link::new(from, options);
+                let sent = if overflow == Overflow::Block { 3 } else { 30 };
+                (0..sent).for_each(|byte| link.send(byte));
+                link.prepare(to);
+                let reply = link.request();
+                link.send(sent);
+                assert_eq!(reply.try_recv(), Ok(Ok(u64::from(sent))));
+                link.out.finish(time()).unwrap();
+                let (mut next, mut missing) = (0, 0);
+                while let Some((sequence, byte, gap)) = link.next() {
+                    next += gap;
+                    missing += gap;
+                    assert_eq!((sequence, u64::from(byte)), (next, next), "{overflow} {from} to {to}");
+                    next += 1;
+                }
+                next += link.incoming.gap_at_end().map_or(0, |gap| gap.packets);
+                assert_eq!(next, u64::from(sent) + 1, "{overflow} {from} to {to}");
+                assert!(overflow != Overflow::Block || missing == 0, "{from} to {to}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_cancelled_move_changes_nothing() {
+        let mut link = Link::new("uds", LinkOptions::default());
+        link.send(0);
+        link.prepare("shm");
+        link.slot.cancel();
+        link.events.push(PortEvent::MoveCancelled(CONNECTION.into()));
+        assert_eq!(link.request().try_recv(), Ok(Err(PortEnd::Gone)), "nothing is prepared");
+        link.send(1);
+        link.prepare("tcp");
+        // The end of the stream comes first.
+        link.out.finish(time()).unwrap();
+        assert_eq!(link.request().try_recv(), Ok(Err(PortEnd::Ended)));
+        assert_eq!([link.next(), link.next(), link.next()], [Some((0, 0, 0)), Some((1, 1, 0)), None]);
+    }
+
+    #[test]
+    fn a_sender_that_dies_before_it_moves_is_one_death() {
+        let mut link = Link::new("shm", LinkOptions::default());
+        link.send(0);
+        link.prepare("uds");
+        link.incoming.senders();
+        let reply = link.request();
+        let Link { out, mut incoming, .. } = link;
+        drop(out);
+        assert_eq!(reply.try_recv(), Ok(Err(PortEnd::Gone)));
+        assert!(matches!(incoming.receive(time), Ok(Polled::Packet)));
+        incoming.release();
+        assert!(matches!(incoming.receive(|| Wait::within(Duration::from_millis(50))), Ok(Polled::Empty)));
+        assert_eq!(incoming.stats().counters("").peer_deaths, 1);
+    }
+
+    #[test]
+    fn a_port_that_moves_to_nowhere_is_refused() {
+        let mut link = Link::new("uds", LinkOptions::default());
+        link.send(0);
+        let its = SenderOptions::from(&LinkOptions::default());
+        link.slot.prepare("shm", &TypeName::of::<u8>(), its).unwrap().unwrap();
+        link.request();
+        link.send(1);
+        assert_eq!(link.next(), Some((0, 0, 0)));
+        let error = link.incoming.receive(time).err().unwrap().to_string();
+        assert!(error.contains("went on over another path that was not connected"), "{error}");
+    }
+
+    #[test]
+    fn a_send_that_waits_for_its_receiver_does_so_after_the_move() {
+        let options = LinkOptions { scope: Scope::Target, deadline_ms: 20_000, ..LinkOptions::default() };
+        let mut link = Link::new("shm", options);
+        for (round, to) in (0u8..).zip(["uds", "mqueue", "tcp", "shm"]) {
+            link.prepare(to);
+            link.request();
+            let Link { out, incoming, .. } = &mut link;
+            std::thread::scope(|scope| {
+                scope.spawn(|| out.send_bytes(1, time(), |place| place[0] = round).unwrap());
+                assert!(matches!(incoming.receive(time), Ok(Polled::Packet)), "{to}");
+                incoming.release();
+            });
+        }
+    }
+}
