@@ -187,7 +187,7 @@ pub(crate) struct OverrideArguments {
     stripline run waveforms/adsb.toml\n  \
     stripline run waveforms/adsb.toml --set source.path=capture.bin --set sink.path=frames.avr\n  \
     stripline run waveforms/adsb.toml --transport inproc --placement threads\n  \
-    stripline run waveforms/adsb.toml --json --output result.json\n  \
+    stripline run waveforms/adsb.toml --output result.json           the result as JSON, beside the table\n  \
     rtl_sdr -f 1090M -s 2000000 - | stripline run waveforms/adsb.toml --set source.path=-\n  \
     stripline run waveforms/adsb.toml --log-file run.log --log-format json\n  \
     stripline run waveforms/adsb.toml --trace run.json                      open it with ui.perfetto.dev\n  \
@@ -346,7 +346,7 @@ pub(crate) struct InstructionsArguments {
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
     stripline bench ladder --quick                                   in about a minute\n  \
-    stripline bench ladder --json --output l.json --svg l.svg        all cases: about eight minutes\n  \
+    stripline bench ladder --output l.json --svg l.svg               all cases: about eight minutes\n  \
     stripline bench ladder --sizes 64,1024 --transports shm,uds      a part of it\n\n\
     What is compared takes turns in blocks of a millisecond in the same processes, because a virtual machine moves its \
     processors. Each ratio stands beside its null comparison, the reference over itself, and is met, missed or not \
@@ -510,8 +510,9 @@ pub(crate) struct JsonArguments {
     #[arg(long, value_name = "FILE", num_args = 0..=1)]
     pub json: Option<Option<PathBuf>>,
 
-    /// Write the JSON to this file, and print the tables as well (`-`: standard output)
-    #[arg(long, value_name = "FILE", requires = "json")]
+    /// Write the JSON to this file, and print the tables as usual, with or without `--json` (`-`:
+    /// standard output, instead of the tables)
+    #[arg(long, value_name = "FILE")]
     pub output: Option<PathBuf>,
 }
 
@@ -521,7 +522,7 @@ impl JsonArguments {
     pub(crate) fn resolve(&self, file: Option<&Path>) -> Result<(Option<PathBuf>, Option<PathBuf>), String> {
         let output = || Some(self.output.clone().unwrap_or_else(|| "-".into()));
         match (&self.json, file) {
-            (None, file) => Ok((file.map(Into::into), None)),
+            (None, file) => Ok((file.map(Into::into), self.output.clone())),
             (Some(None), file) => Ok((file.map(Into::into), output())),
             (Some(Some(value)), None) => Ok((Some(value.clone()), output())),
             (Some(Some(value)), Some(file)) if self.output.is_none() => {
@@ -769,7 +770,7 @@ mod tests {
             assert_eq!(resolved(words), is("x.toml", "r.json"), "{words}");
             assert!(resolved(&format!("{words} --output s.json")).is_err(), "{words}");
         }
-        assert!(Arguments::try_parse_from(["stripline", "run", "x.toml", "--output", "r.json"]).is_err());
+        assert_eq!(resolved("stripline run x.toml --output r.json"), is("x.toml", "r.json"));
         assert_eq!(resolved("stripline run --json"), is("", "-"));
     }
 

@@ -60,6 +60,7 @@ fn a_run_prints_its_result_as_json_or_writes_it() {
         &["run", waveform, "--json", "--output", result][..],
         &["run", "--output", result, "--json", waveform],
         &["run", waveform, "--json", result],
+        &["run", waveform, "--output", result],
     ] {
         let ended = run(&[arguments, &timed].concat());
         ended.says(0, &[]);
@@ -69,7 +70,10 @@ fn a_run_prints_its_result_as_json_or_writes_it() {
         std::fs::remove_file(result).unwrap();
     }
     run(&["run", waveform, "--json", "a.json", "--output", "b.json"]).says(2, &["a.json", "--output"]);
-    run(&["run", waveform, "--output", result]).says(2, &["--json"]);
+    let piped = run(&[&["run", waveform, "--output", "-"][..], &timed].concat());
+    piped.says(0, &[]);
+    assert_eq!(parsed(&piped)["waveform"], file.name.as_str());
+    run(&["run", waveform, "--output", "/no/such/result.json"]).says(2, &["/no/such/result.json"]);
     run(&["run", "--json"]).says(2, &["name a file", "waveforms/adsb.toml"]);
     run(&["bench", "--json"]).says(2, &["name a file", "experiments/e1-messaging.toml"]);
     run(&["run", "--json", "--output", "/no/such/result.json", waveform]).says(2, &["/no/such/result.json"]);

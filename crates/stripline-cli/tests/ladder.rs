@@ -22,7 +22,7 @@ fn a_tiny_ladder_has_its_rows_and_ratios() {
     let domain = marker(folder.path());
     let child = stripline()
         .args(["bench", "ladder", "--quick", "--runs", "2", "--seconds-per-run", "0.001"])
-        .args(["--sizes", "32,64", "--transports", "inproc,shm", "--json"])
+        .args(["--sizes", "32,64", "--transports", "inproc,shm", "--output"])
         .arg(&json)
         .arg("--svg")
         .arg(&svg)
