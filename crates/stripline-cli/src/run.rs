@@ -14,8 +14,8 @@ use stripline::link::{LatencyReport, Sampling};
 use stripline_waveform::control::NewValue;
 use stripline_waveform::internal::wrapped;
 use stripline_waveform::{
-    Catalog, ComponentOutput, Observer, Overrides, Placement, Progress, RunOptions, RunReport, Step,
-    Waveform, load, parse_bytes,
+    Catalog, ComponentOutput, ComponentResult, Observer, Overrides, PaceResult, Placement, Progress,
+    RunOptions, RunReport, Step, Waveform, load, parse_bytes,
 };
 
 use crate::Exit;
@@ -388,12 +388,41 @@ pub(crate) fn summary(report: &RunReport) -> String {
             packets(c.reordered)
         );
     }
+    for component in &report.components {
+        notes +=
+            &pace_note(component, report.duration_s).map_or_else(String::new, |note| format!("\n{note}"));
+    }
     let width = terminal::width();
     let head = format!(
         "{} {ending} {:.3} s. Latency from send to receive; a percentile needs 100 samples beyond it.",
         report.waveform, report.duration_s,
     );
     format!("{}\n{}{}\n", wrapped(&head, width, 0), table.render().trim_end(), wrapped(&notes, width, 2))
+}
+
+/// Returns a line on a source that missed its schedule, with the receiver that is the reason.
+fn pace_note(component: &ComponentResult, duration_s: f64) -> Option<String> {
+    let pace = component.pace.as_ref().filter(|pace| pace.is_behind(duration_s))?;
+    let (rate, achieved) = (quantity(pace.rate, "sample/s"), quantity(pace.achieved_rate, "sample/s"));
+    let seconds = |seconds: f64| time(Some((seconds * 1e9) as u64));
+    // The same rule for what is left at the end.
+    let has_caught_up = !PaceResult { behind_max_s: pace.behind_s, ..pace.clone() }.is_behind(duration_s);
+    let fact = match has_caught_up {
+        true => format!("was up to {} behind its pace of {rate}", seconds(pace.behind_max_s)),
+        false => format!("is {} behind its pace: {achieved} of {rate}", seconds(pace.behind_s)),
+    };
+    let reason = match &pace.held_up_by {
+        None => "no receiver behind it was the reason".into(),
+        Some(held) => {
+            let full = held.full.filter(|full| *full > 0.0);
+            let full = full.map(|share| format!("its queue was full for {:.0} % of the time", share * 100.0));
+            let service =
+                held.service_mean_ns.map(|ns| format!("a packet takes {}", time(Some(ns.round() as u64))));
+            let facts: Vec<String> = [full, service].into_iter().flatten().collect();
+            format!("held up by {} ({})", held.connection, facts.join(", "))
+        }
+    };
+    Some(format!("{} {fact}; {reason}.", component.name))
 }
 
 /// Returns the 99th percentile, or a coarser one that the number of samples allows, with its name.
@@ -460,6 +489,33 @@ mod tests {
         assert!(ended.contains("1 of 500 packets sent is not accounted for (the receiver ended"), "{ended}");
         let died = summary(&report(&format!(r#"{partial},"receiver_died":true"#)));
         assert!(died.contains("not accounted for (the receiver was killed"), "{died}");
+    }
+
+    #[test]
+    fn a_source_behind_its_pace_has_a_line_with_the_reason() {
+        let mut all = report(r#""sent":499,"unaccounted":0,"statistics":"complete""#);
+        let mut with = |pace: &str| {
+            let text = format!(
+                r#"[{{"name":"a","type":"t","placement":"process","restarts":0,"outcome":"ended","pace":{pace}}}]"#
+            );
+            all.components = serde_json::from_str(&text).unwrap();
+            summary(&all).replace("\n  ", " ")
+        };
+        let held = r#""held_up_by":{"connection":"a.out -> b.in","full":0.949,"service_mean_ns":1234567.8}"#;
+        let late = r#""rate":2e6,"achieved_rate":1e6,"behind_s":0.5,"behind_max_s":0.5"#;
+        let text = with(&format!("{{{late},{held}}}"));
+        let line = "a is 500 ms behind its pace: 1.00 Msample/s of 2.00 Msample/s; held up by a.out -> b.in (its \
+                    queue was full for 95 % of the time, a packet takes 1.23 ms).";
+        assert!(text.contains(line), "{text}");
+        let text = with(&format!("{{{late}}}"));
+        assert!(text.contains("no receiver behind it was the reason"), "{text}");
+        let text = with(&format!(
+            "{{{}}}",
+            late.replace("_s\":0.5", "_s\":0.0").replace("max_s\":0.0", "max_s\":3.0")
+        ));
+        assert!(text.contains("a was up to 3.00 s behind its pace of 2.00 Msample/s; "), "{text}");
+        let text = with(r#"{"rate":2e6,"achieved_rate":1.99e6,"behind_s":0.05,"behind_max_s":0.09}"#);
+        assert!(!text.contains("behind"), "{text}");
     }
 
     #[test]

@@ -33,6 +33,9 @@ pub(super) struct ConnectionState<'a> {
     pub last: Option<FullReport>,
     /// Figures of a receiver that died are missing.
     pub partial: bool,
+    /// How often the sender's process has reported, and how often the queue was full then.
+    pub readings: u32,
+    pub full: u32,
 }
 
 impl<'a> ConnectionState<'a> {
@@ -52,6 +55,8 @@ impl<'a> ConnectionState<'a> {
             counters: ConnectionReport::default(),
             last: None,
             partial: false,
+            readings: 0,
+            full: 0,
         }
     }
 
@@ -104,6 +109,11 @@ impl<'a> ConnectionState<'a> {
             None => total.add(&FullReport { counters: self.counters.clone(), ..Default::default() }),
         }
         total
+    }
+
+    /// Returns the share of the readings with a full queue; `None` without a reading.
+    pub(super) fn full_share(&self) -> Option<f64> {
+        (self.readings > 0).then(|| f64::from(self.full) / f64::from(self.readings))
     }
 
     /// Adds the figures of the receiver's incarnation, which is over, to the earlier ones. One that

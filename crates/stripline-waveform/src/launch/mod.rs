@@ -1,6 +1,7 @@
 //! Launching and supervision. There is one process per component, or one for all thread-placed
 //! ones of a program, each with a control socket. One loop waits for all of them.
 
+mod bottleneck;
 mod connection_state;
 mod line_reader;
 mod process;
@@ -13,7 +14,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-pub use report::{ComponentResult, ConnectionResult, Progress, RunReport};
+pub use report::{ComponentResult, ConnectionResult, HeldUp, PaceResult, Progress, RunReport};
 
 use super::control::NewValue;
 use super::plan::Waveform;

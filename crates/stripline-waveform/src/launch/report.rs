@@ -61,9 +61,68 @@ pub struct ComponentResult {
     /// The reason that it is `failed`, if the waveform went on without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
+    /// How it kept its pace, if it is a source with one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pace: Option<PaceResult>,
     /// The values set while it ran, by property.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub set: BTreeMap<String, Value>,
+}
+
+/// The pace of a source: its schedule, and what became of it.
+///
+/// ```
+/// use stripline_waveform::PaceResult;
+///
+/// let half = r#"{ "rate": 2e6, "achieved_rate": 1e6, "behind_s": 5.0, "behind_max_s": 5.0 }"#;
+/// let half: PaceResult = serde_json::from_str(half).unwrap();
+/// assert!(half.is_behind(10.0) && half.held_up_by.is_none());
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PaceResult {
+    /// The rate that its properties ask for, in samples/s.
+    pub rate: f64,
+    /// The rate that it reached over its whole time.
+    pub achieved_rate: f64,
+    /// The time by which it was behind its schedule at its end, in seconds.
+    pub behind_s: f64,
+    /// The longest such time.
+    pub behind_max_s: f64,
+    /// The reason that it was behind, if a receiver was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held_up_by: Option<HeldUp>,
+}
+
+impl PaceResult {
+    /// The shortest time behind the schedule that is not the system's own delays, in seconds.
+    const BEHIND_S_MIN: f64 = 0.1;
+    /// The same as a part of the run.
+    const BEHIND_SHARE_MIN: f64 = 0.01;
+
+    /// Returns whether the source has missed its schedule in a run of so many seconds. That is by
+    /// 0.1 s and 1 % of the run, at its end or before.
+    pub fn is_behind(&self, duration_s: f64) -> bool {
+        self.behind_max_s >= Self::BEHIND_S_MIN.max(duration_s * Self::BEHIND_SHARE_MIN)
+    }
+}
+
+/// The connection with the receiver that held a source up.
+///
+/// ```
+/// use stripline_waveform::HeldUp;
+///
+/// let held = r#"{ "connection": "source.out -> slow.in", "full": 0.9, "service_mean_ns": 1e6 }"#;
+/// let held: HeldUp = serde_json::from_str(held).unwrap();
+/// assert_eq!(held.connection, "source.out -> slow.in");
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct HeldUp {
+    /// The connection: that behind the source, or one further on.
+    pub connection: String,
+    /// The share of the readings, four a second, with a full queue; `None` without a reading.
+    pub full: Option<f64>,
+    /// The mean time for which its receiver kept a packet; `None` if nothing was measured.
+    pub service_mean_ns: Option<f64>,
 }
 
 /// One connection of a run.
@@ -110,6 +169,10 @@ pub struct ConnectionResult {
     pub resequenced: bool,
     /// Number of times that the sender disappeared.
     pub peer_deaths: u64,
+    /// The share of the readings, four a second, at which its queue was full or its sender waited
+    /// for an answer; `None` without a reading.
+    #[serde(default)]
+    pub full: Option<f64>,
     /// Time from sent to received, in nanoseconds.
     pub latency_ns: LatencyReport,
     /// Time from received to taken by the component, in nanoseconds.
@@ -170,6 +233,7 @@ impl ConnectionResult {
             reordered: counters.reordered,
             resequenced: plan.options.resequence.is_some(),
             peer_deaths: counters.peer_deaths,
+            full: link.full_share(),
             latency_ns: total.latency.percentiles(),
             queued_ns: total.queued.percentiles(),
             service_ns: total.service.percentiles(),

@@ -15,14 +15,14 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use stripline::component::{Properties, Value};
-use stripline::internal::Endpoint;
-use stripline::internal::PollSet;
 use stripline::internal::control::LauncherCommand;
+use stripline::internal::{Endpoint, PaceReport, PollSet};
 use stripline::{Error, Result};
 
+use super::bottleneck::held_up_by;
 use super::connection_state::ConnectionState;
 use super::process::{ComponentProcess, exit_text};
-use super::report::{ComponentResult, ConnectionResult, Progress, RunReport};
+use super::report::{ComponentResult, ConnectionResult, PaceResult, Progress, RunReport};
 use super::signals::Signals;
 use super::{Observer, RunOptions, Step};
 use crate::control::{ControlService, RequestInbox};
@@ -105,6 +105,8 @@ struct LaunchedComponent<'a> {
     given_up: Option<String>,
     /// Its properties from the file, or as they were set since.
     properties: Properties,
+    /// Its pace, once it has ended.
+    pace: Option<PaceReport>,
     /// The values set since the start.
     set: BTreeMap<String, Value>,
 }
@@ -162,6 +164,7 @@ impl<'a> Supervisor<'a> {
                 counted: false,
                 is_stopping: false,
                 given_up: None,
+                pace: None,
                 properties: plan.properties.clone(),
                 set: BTreeMap::new(),
             });
@@ -367,9 +370,28 @@ impl<'a> Supervisor<'a> {
             .map_or(Duration::ZERO, |started| self.ended.unwrap_or_else(Instant::now).duration_since(started))
     }
 
+    /// Returns how a source kept its pace. A component behind others has theirs.
+    fn pace_of(&self, index: usize, duration_s: f64) -> Option<PaceResult> {
+        let pace = self.members[index].pace?;
+        if self.connections.iter().any(|link| link.to == index) {
+            return None;
+        }
+        let mut result = PaceResult {
+            rate: pace.rate,
+            achieved_rate: pace.achieved_rate,
+            behind_s: pace.behind_s,
+            behind_max_s: pace.behind_max_s,
+            held_up_by: None,
+        };
+        if result.is_behind(duration_s) {
+            result.held_up_by = held_up_by(index, &self.connections, duration_s);
+        }
+        Some(result)
+    }
+
     fn report(self) -> RunReport {
         let duration_s = self.elapsed().as_secs_f64();
-        let component = |member: &LaunchedComponent| ComponentResult {
+        let component = |(index, member): (usize, &LaunchedComponent)| ComponentResult {
             name: member.plan.name.clone(),
             type_name: member.plan.spec.name.clone(),
             placement: member.plan.placement.as_str().into(),
@@ -382,13 +404,14 @@ impl<'a> Supervisor<'a> {
                 _ => "stopped".into(),
             },
             problem: member.given_up.clone(),
+            pace: self.pace_of(index, duration_s),
             set: member.set.clone(),
         };
         let connection = |link: &ConnectionState| ConnectionResult::new(link, duration_s);
         RunReport {
             waveform: self.waveform.name.clone(),
             duration_s,
-            components: self.members.iter().map(component).collect(),
+            components: self.members.iter().enumerate().map(component).collect(),
             connections: self.connections.iter().map(connection).collect(),
             failure: self.failure,
             stopped: self.stopped,

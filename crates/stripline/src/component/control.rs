@@ -16,6 +16,7 @@ use std::os::unix::net::UnixStream;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use super::pace_log::PaceReport;
 use super::{Properties, TestResult, Value};
 use crate::link::{ConnectionReport, FullReport, Sampling};
 use crate::node::Dispatch;
@@ -163,8 +164,8 @@ pub enum Report {
     ConnectFailed { component: String, connection: String, problem: String },
     /// A problem that does not stop a component but should be reported.
     Warning { component: String, text: String },
-    /// The counters.
-    Counters(Vec<ConnectionReport>),
+    /// The counters of all inputs, and the connections that a sender waits for at this moment.
+    Counters { inputs: Vec<ConnectionReport>, full: Vec<String> },
     /// The result of a request.
     Answer { component: String, number: u64, answer: RequestAnswer },
     /// A component has ended; with the measurements of its inputs.
@@ -174,6 +175,8 @@ pub enum Report {
         reports: Vec<FullReport>,
         /// Packets that each of its outputs has sent, by `component.port`.
         sent: Vec<(String, u64)>,
+        /// Its pace, if it set itself one.
+        pace: Option<PaceReport>,
     },
 }
 

@@ -16,6 +16,7 @@ use super::control::{
     LauncherCommand, OpenOutput, Report, RequestAnswer,
 };
 use super::log_to_stderr::{log_to_stderr, print_error};
+use super::pace_log::PaceLog;
 use super::registry::Run;
 use super::requests::PendingRequests;
 use super::{
@@ -304,6 +305,7 @@ struct Ready {
     ports: Ports,
     finished: Receiver<Outgoing>,
     keeps_streams: Arc<AtomicBool>,
+    pace: PaceLog,
     assignment: Assignment,
 }
 
@@ -363,8 +365,8 @@ impl ComponentHost {
                 member(&component).iter().for_each(|member| member.end_streams());
             }
             LauncherCommand::Poll => {
-                let counters = self.components.values().flat_map(|m| m.stats.counters()).collect();
-                self.reporter.send(&Report::Counters(counters));
+                let inputs = self.components.values().flat_map(|m| m.stats.counters()).collect();
+                self.reporter.send(&Report::Counters { inputs, full: inspect::full_connections() });
             }
             LauncherCommand::Ask { component, number, ask } => match member(&component) {
                 Some(member) if ask.port().is_some() => self.ask_port(member, &component, number, ask),
@@ -413,7 +415,7 @@ impl ComponentHost {
                 }
                 Err(error) => {
                     let outcome = Err(error.to_string());
-                    Report::Ended { component, outcome, reports: Vec::new(), sent: Vec::new() }
+                    Report::Ended { component, outcome, reports: Vec::new(), sent: Vec::new(), pace: None }
                 }
             };
             self.reporter.send(&report);
@@ -433,6 +435,7 @@ impl ComponentHost {
         let (reporter, name) = (Arc::clone(&self.reporter), assignment.name.clone());
         let answer = move |number, answer| reporter.reply(&name, number, answer);
         let pending = PendingRequests::new(spec.clone(), assignment.properties.clone(), answer);
+        let pace = PaceLog::default();
         let mut ports = Ports {
             component: assignment.name.clone(),
             types: assignment.port_types.clone(),
@@ -440,6 +443,7 @@ impl ComponentHost {
             outputs: BTreeMap::new(),
             finished: Local::new(finished_tx),
             stop: stop.clone(),
+            pace: pace.clone(),
             dispatch: assignment.dispatch,
             quiet: assignment.quiet,
             pending: Arc::clone(&pending),
@@ -487,7 +491,7 @@ impl ComponentHost {
         }
         let keeps_streams = Arc::new(AtomicBool::new(assignment.keeps_streams));
         let kept = Arc::clone(&keeps_streams);
-        let ready = Some(Ready { run, ports, finished: finished_rx, keeps_streams: kept, assignment });
+        let ready = Some(Ready { run, ports, finished: finished_rx, keeps_streams: kept, pace, assignment });
         let member = HostedComponent {
             stop,
             port_events,
@@ -567,7 +571,7 @@ fn strongest_of(assignment: &Assignment, port: &str) -> SenderOptions {
 
 /// Runs a component from its start to its end, on its own thread.
 fn run(ready: Ready, reporter: &Reporter, stats: &Statistics, pending: &PendingRequests) {
-    let Ready { run, ports, finished: finished_tx, keeps_streams, assignment } = ready;
+    let Ready { run, ports, finished: finished_tx, keeps_streams, pace, assignment } = ready;
     let component = assignment.name;
     if let Some(Err(error)) = assignment.priority.map(process::set_priority) {
         reporter.warn(&component, format!("{error}; it runs at normal priority"));
@@ -586,6 +590,8 @@ fn run(ready: Ready, reporter: &Reporter, stats: &Statistics, pending: &PendingR
         // A child that the component forked has returned from it. The component itself goes on.
         std::process::exit(i32::from(outcome.is_err()));
     }
+    // Before the rest is sent, which is not its work.
+    let pace = pace.report();
     // Before the end is reported: no request may wait for a component that has ended.
     pending.end();
     let mut outputs: Vec<Outgoing> = finished_tx.try_iter().collect();
@@ -595,7 +601,7 @@ fn run(ready: Ready, reporter: &Reporter, stats: &Statistics, pending: &PendingR
     let outcome = outcome.and_then(|()| finish(&mut outputs, keeps_streams));
     drop((finished_tx, outputs));
     let outcome = outcome.map_err(|error| error.to_string());
-    reporter.send(&Report::Ended { component, outcome, reports: stats.reports(), sent });
+    reporter.send(&Report::Ended { component, outcome, reports: stats.reports(), sent, pace });
 }
 
 /// Ends the streams of a component's outputs, or only sends the rest if the streams go on.

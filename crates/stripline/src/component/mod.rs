@@ -78,6 +78,7 @@ pub(crate) mod host;
 pub mod kit;
 pub(crate) mod log_filter;
 pub(crate) mod log_to_stderr;
+pub(crate) mod pace_log;
 mod ports;
 mod properties;
 mod rate_rule;

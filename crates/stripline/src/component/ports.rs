@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use super::pace_log::PaceLog;
 use super::requests::PendingRequests;
 use super::{ControlRequests, Direction, PortTypes, Status, StatusValue};
 use crate::error::{Error, Result};
@@ -45,6 +46,7 @@ pub struct Ports {
     /// Where outputs go when the component has finished with them.
     pub(super) finished: Local<Sender<Outgoing>>,
     pub(super) stop: StopToken,
+    pub(super) pace: PaceLog,
     /// The dispatch of the component's handlers.
     pub(super) dispatch: Dispatch,
     pub(super) quiet: bool,
@@ -88,7 +90,7 @@ impl Ports {
 
     /// Returns the stop signal, for a component that does not always have a port to block in.
     pub fn stop_signal(&self) -> StopSignal {
-        StopSignal(self.stop.clone())
+        StopSignal { stop: self.stop.clone(), pace: self.pace.clone() }
     }
 
     /// Returns the requests to the component while it runs: other values for its properties,
@@ -300,12 +302,20 @@ impl Drop for Ports {
 /// # }
 /// ```
 #[derive(Clone)]
-pub struct StopSignal(StopToken);
+pub struct StopSignal {
+    stop: StopToken,
+    pace: PaceLog,
+}
 
 impl StopSignal {
     /// Returns whether the component must stop.
     pub fn is_stopped(&self) -> bool {
-        self.0.is_stopped()
+        self.stop.is_stopped()
+    }
+
+    /// Returns the place where the component's pace is recorded.
+    pub(super) fn pace_log(&self) -> &PaceLog {
+        &self.pace
     }
 
     /// Sleeps until `deadline`.
@@ -327,7 +337,7 @@ impl StopSignal {
 
     fn sleep_to(&self, deadline: Option<Instant>) -> Result<()> {
         let mut poll_set = PollSet::default();
-        poll_set.readable(self.0.doorbell().as_fd());
+        poll_set.readable(self.stop.doorbell().as_fd());
         if poll_set.wait(deadline)? { Err(Error::Stopped) } else { Ok(()) }
     }
 }
@@ -358,6 +368,7 @@ mod tests {
             outputs: BTreeMap::new(),
             finished: Local::new(std::sync::mpsc::channel().0),
             stop: StopToken::new().unwrap(),
+            pace: PaceLog::default(),
             dispatch: Dispatch::Queue,
             quiet: false,
             pending: PendingRequests::new(spec, properties, |_, _| ()),

@@ -20,7 +20,9 @@ mod waits;
 #[cfg(fuzzing)]
 pub(crate) use client::parse;
 pub use client::processes;
-pub(crate) use registry::{InspectPort, PortSnapshot, RegistryGuard, register, register_rules, set_waveform};
+pub(crate) use registry::{
+    InspectPort, PortSnapshot, RegistryGuard, full_connections, register, register_rules, set_waveform,
+};
 pub(crate) use topic_rules::TopicRules;
 pub use types::{
     Connection, Overview, Problem, Process, Reader, ReceivingPort, RefusedSender, SendingPort, TopicsFile,

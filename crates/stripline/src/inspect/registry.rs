@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 use super::service::InspectService;
 use super::topic_rules::TopicRules;
-use super::types::{Process, ReceivingPort, SendingPort};
+use super::types::{Process, Reader, ReceivingPort, SendingPort};
 use crate::sys::fork::PerProcess;
 use crate::sys::mutex::lock;
 
@@ -104,6 +104,14 @@ pub(super) fn snapshot() -> Process {
     let topics_files = rules.iter().filter_map(|rules| rules.upgrade()?.view()).collect();
     let version = super::client::VERSION;
     Process { version, waveform, sending, receiving, topics_files, ..Process::default() }
+}
+
+/// Returns the connections that a sender of this process waits for now, or would with its next
+/// packet.
+pub(crate) fn full_connections() -> Vec<String> {
+    let readers = snapshot().sending.into_iter().flat_map(|port| port.readers);
+    let holds = |reader: &Reader| reader.blocks() && (reader.is_full() || reader.answer_awaited);
+    readers.filter(holds).map(|reader| reader.connection).collect()
 }
 
 fn state() -> MutexGuard<'static, RegistryState> {

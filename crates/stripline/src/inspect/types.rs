@@ -186,6 +186,21 @@ impl Reader {
         }
     }
 
+    /// Returns whether its queue has no room: the sender sleeps until it makes some, or as many
+    /// packets wait as may. On sockets only the first is visible.
+    ///
+    /// ```
+    /// let text = r#"{ "depth": 64, "high_watermark": 48, "lag_packets": 48 }"#;
+    /// let mut reader: stripline::inspect::Reader = serde_json::from_str(text).unwrap();
+    /// assert!(reader.is_full());
+    /// reader.lag_packets = Some(47);
+    /// assert!(!reader.is_full());
+    /// ```
+    pub fn is_full(&self) -> bool {
+        let most = u64::from(self.high_watermark.unwrap_or(self.depth));
+        self.waited_for || (most > 0 && self.lag_packets.is_some_and(|lag| lag >= most))
+    }
+
     /// Returns whether the sender waits for it.
     pub(crate) fn blocks(&self) -> bool {
         self.overflow == Overflow::Block.as_str()

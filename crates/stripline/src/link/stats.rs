@@ -201,6 +201,19 @@ impl FullReport {
 pub struct RawLatencies(pub(crate) Vec<(u64, u64)>);
 
 impl RawLatencies {
+    /// Returns the mean in nanoseconds; `None` without a packet.
+    ///
+    /// ```
+    /// let recorded: stripline::link::RawLatencies = serde_json::from_str("[[100,3],[500,1]]").unwrap();
+    /// assert_eq!(recorded.mean_ns(), Some(200.0));
+    /// ```
+    pub fn mean_ns(&self) -> Option<f64> {
+        let (sum, packets) = self.0.iter().fold((0.0, 0.0), |(sum, packets), (ns, count)| {
+            (sum + *ns as f64 * *count as f64, packets + *count as f64)
+        });
+        (packets > 0.0).then(|| sum / packets)
+    }
+
     /// Returns the usual percentiles.
     ///
     /// ```

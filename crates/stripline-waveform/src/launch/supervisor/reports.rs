@@ -1,7 +1,7 @@
 //! The reports of the processes.
 
 use stripline::internal::control::{self, LauncherCommand, Report};
-use stripline::internal::parse_launched;
+use stripline::internal::{PaceReport, parse_launched};
 
 use super::{ComponentState, ConnectionState, Supervisor};
 use crate::launch::Step;
@@ -94,8 +94,9 @@ impl Supervisor<'_> {
                 }
             }
             Report::Warning { component, text } => self.observer.warning(&component, &text),
-            Report::Counters(counters) => {
-                for counters in counters {
+            Report::Counters { inputs, full } => {
+                self.count_full(group, &full);
+                for counters in inputs {
                     if let Some(link) = self.connection_mut(&counters.connection)
                         && link.last.is_none()
                     {
@@ -108,9 +109,13 @@ impl Supervisor<'_> {
                     self.answered(index, number, answer);
                 }
             }
-            Report::Ended { component, outcome, reports, sent } => {
+            Report::Ended { component, outcome, reports, sent, pace } => {
                 if let Some(index) = self.index_in(group, &component) {
-                    self.members[index].counted = true;
+                    let member = &mut self.members[index];
+                    member.counted = true;
+                    let before = member.pace.map_or(0.0, |pace| pace.behind_max_s);
+                    let longest = |pace: PaceReport| pace.behind_max_s.max(before);
+                    member.pace = pace.map(|pace| PaceReport { behind_max_s: longest(pace), ..pace });
                     // One that could not be created has sent nothing.
                     let has_run = self.members[index].state == ComponentState::Running;
                     for link in self.connections.iter_mut().filter(|link| link.from == index && has_run) {
@@ -126,6 +131,17 @@ impl Supervisor<'_> {
                     self.component_ended(group, index, outcome);
                 }
             }
+        }
+    }
+
+    /// Counts a reading of the queues behind the running components of a process.
+    fn count_full(&mut self, group: usize, full: &[String]) {
+        let members = &self.members;
+        let sends =
+            |index: usize| members[index].group == group && members[index].state == ComponentState::Running;
+        for link in self.connections.iter_mut().filter(|link| sends(link.from)) {
+            link.readings = link.readings.saturating_add(1);
+            link.full = link.full.saturating_add(u32::from(full.contains(&link.name)));
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use crate::component::pace_log::PaceRecord;
 use crate::component::{Ports, Properties, PropertySpec, StopSignal};
 use crate::error::{Error, Result};
 use crate::node::Output;
@@ -112,7 +113,8 @@ impl PacedSource {
 }
 
 /// A clock of a steady rate. Every time is counted from the start. So delays do not accumulate, and
-/// a late source catches up with the schedule.
+/// a late source catches up with the schedule. The report of a run shows how far a source was
+/// behind that of its last `Pace`.
 ///
 /// ```no_run
 /// use stripline::component::Ports;
@@ -133,12 +135,13 @@ pub struct Pace {
     /// Samples per second; 0: unlimited.
     rate: f64,
     start: Option<(Instant, u64)>,
+    behind_max: Duration,
 }
 
 impl Pace {
     /// Creates a clock of `rate` samples per second (0: unlimited) that starts with the first wait.
     pub fn new(stop: StopSignal, rate: f64) -> Self {
-        Self { stop, rate, start: None }
+        Self { stop, rate, start: None, behind_max: Duration::ZERO }
     }
 
     /// Sleeps until `samples` samples have passed since the start. Returns the intended end of the
@@ -152,6 +155,10 @@ impl Pace {
         }
         let (start, start_ns) = *self.start.get_or_insert_with(|| (Instant::now(), now_ns()));
         let after = Duration::from_secs_f64((samples as f64 / self.rate).min(WAIT_S_MAX));
+        let late = Instant::now().saturating_duration_since(start + after);
+        self.behind_max = self.behind_max.max(late);
+        let (rate, behind_max) = (self.rate, self.behind_max);
+        self.stop.pace_log().set(PaceRecord { rate, start, due: after, behind_max, end: None });
         self.stop.sleep_until(start + after)?;
         Ok(start_ns + after.as_nanos() as u64)
     }
@@ -159,5 +166,13 @@ impl Pace {
     /// Restarts with the next wait.
     pub fn restart(&mut self) {
         self.start = None;
+    }
+}
+
+impl Drop for Pace {
+    fn drop(&mut self) {
+        if let Some((start, _)) = self.start {
+            self.stop.pace_log().end(start);
+        }
     }
 }
