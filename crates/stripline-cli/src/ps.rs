@@ -280,9 +280,12 @@ fn render(overview: &Overview, filter: Option<(&str, Option<&str>)>) -> String {
     format!("{}{chains}{}", table.render(), omitted(&overview.processes))
 }
 
-/// Returns whether a state needs attention: an end is missing, or a sender is blocked.
+/// Returns whether a state needs attention: an end is missing, a sender is blocked, or a queue is
+/// full.
 fn is_to_be_noted(state: &str) -> bool {
-    ["no ", "not ", "sender ", "receiver unknown", "refused"].iter().any(|start| state.starts_with(start))
+    ["full", "no ", "not ", "sender ", "receiver unknown", "refused"]
+        .iter()
+        .any(|start| state.starts_with(start))
 }
 
 /// Fills in the cells of a sending port.
@@ -323,6 +326,8 @@ fn row(from: Option<SenderEnd<'_>>, to: Option<ReceiverEnd<'_>>) -> Row {
         },
         (Some((_, _, reader)), _) if reader.answer_awaited => "sender waits (answer)",
         (Some((_, _, reader)), _) if !reader.attached => "not attached yet",
+        // Nothing waits for room at this moment: the sender is busy, or the policy drops.
+        _ if from.is_some_and(|(_, _, reader)| reader.is_full()) || to.is_some_and(is_queue_full) => "full",
         (_, Some((_, port, connection))) if port.sleeps && connection.open => "receiver waits (empty)",
         (None, Some(_)) => "sender unknown",
         (Some(_), None) => "receiver unknown",
@@ -355,6 +360,11 @@ fn row(from: Option<SenderEnd<'_>>, to: Option<ReceiverEnd<'_>>) -> Row {
         to.map_or(String::new(), |(_, _, connection)| grouped(connection.lost)),
         state.into(),
     ]
+}
+
+/// Returns whether the receiving port's own queue has no room.
+fn is_queue_full((_, _, connection): ReceiverEnd<'_>) -> bool {
+    connection.depth > 0 && connection.queued.is_some_and(|queued| queued >= u64::from(connection.depth))
 }
 
 fn waits(chains: &[Chain]) -> String {
@@ -432,6 +442,27 @@ mod tests {
         let expected = "source.out 10 sink.in 11 shm - block 64 1,065 1,001 64 0 sender waits (full)";
         assert_eq!(words.join(" "), expected);
         assert!(text.contains("\nsource.out waits for sink.in (full)\n"), "{text}");
+    }
+
+    #[test]
+    fn a_full_queue_is_shown_also_where_nothing_waits() {
+        let state = |text: &str| {
+            let table = render(&overview(text), None);
+            let row = table.lines().nth(1).unwrap();
+            row.rsplit("  ").next().unwrap().trim().to_string()
+        };
+        let idle = BLOCKED.replace(", \"waited_for\": true", "").replace("\"waits\": true,", "");
+        assert_eq!(state(&idle), "full");
+        let marked = idle.replace("\"depth\": 64,", "\"depth\": 99, \"high_watermark\": 64,");
+        assert_eq!(state(&marked), "full");
+        let room = idle.replace("\"lag_packets\": 64", "\"lag_packets\": 63");
+        assert_ne!(state(&room), "full");
+        // A queue of the receiving port, of a policy that drops.
+        let queue = |queued: u32| {
+            room.replace("\"lost\": 0", &format!("\"lost\": 3, \"depth\": 64, \"queued\": {queued}"))
+        };
+        assert_eq!(state(&queue(64)), "full");
+        assert_ne!(state(&queue(63)), "full");
     }
 
     #[test]
