@@ -21,11 +21,14 @@ use stripline_waveform::{
 use crate::Exit;
 use crate::arguments::{JsonArguments, OutputForm, OverrideArguments, PlacementArgument, RunArguments};
 use crate::builtin;
-use crate::format::{grouped, packets, quantity, time};
+use crate::format::{counted, grouped, packets, printable, quantity, time};
 use crate::log::{LAUNCHER, RunLog};
 use crate::show::{Printed, print, print_while_read};
 use crate::table::{Cell, Table, Tone};
 use crate::terminal;
+
+/// The longest reason of a restart below the table, in characters.
+const REASON_MAX: usize = 300;
 
 pub(crate) fn run(arguments: &RunArguments, registry: &Registry) -> Exit {
     let (file, json) = match destination(&arguments.json, arguments.file.as_deref(), "waveforms/adsb.toml") {
@@ -388,6 +391,12 @@ pub(crate) fn summary(report: &RunReport) -> String {
             packets(c.reordered)
         );
     }
+    for component in report.components.iter().filter(|component| component.restarts > 0) {
+        let (name, count) = (&component.name, counted(component.restarts.into(), "time"));
+        let reason = component.last_restart.as_deref().unwrap_or("its reason is not recorded");
+        notes +=
+            &format!("\n{name} was started again {count}; the last time: {}.", printable(reason, REASON_MAX));
+    }
     for component in &report.components {
         notes +=
             &pace_note(component, report.duration_s).map_or_else(String::new, |note| format!("\n{note}"));
@@ -489,6 +498,22 @@ mod tests {
         assert!(ended.contains("1 of 500 packets sent is not accounted for (the receiver ended"), "{ended}");
         let died = summary(&report(&format!(r#"{partial},"receiver_died":true"#)));
         assert!(died.contains("not accounted for (the receiver was killed"), "{died}");
+    }
+
+    #[test]
+    fn restarts_are_counted_with_the_last_reason() {
+        let mut all = report(r#""sent":499,"unaccounted":0,"statistics":"complete""#);
+        let component = r#"{"name":"a","type":"t","placement":"process","outcome":"ended""#;
+        let text = format!(
+            r#"[{component},"restarts":2,"last_restart":"failed: no\nantenna"}},{component},"restarts":0}}]"#
+        );
+        all.components = serde_json::from_str(&text).unwrap();
+        let text = summary(&all);
+        assert!(
+            text.contains("a was started again 2 times; the last time: failed: no\\u{a}antenna."),
+            "{text}"
+        );
+        assert_eq!(text.matches("started again").count(), 1, "{text}");
     }
 
     #[test]

@@ -96,6 +96,10 @@ fn hardware_that_is_missing_for_longer_than_five_restarts_comes_back() {
     assert_eq!(code, Some(0), "{text}");
     let report = report(&file);
     assert!(report["components"][0]["restarts"].as_u64() > Some(TODAY), "{report}");
+    let reason = report["components"][0]["last_restart"].as_str().unwrap_or_default();
+    assert!(reason.contains("recording.cf32"), "{report}");
+    assert!(report["components"][1].get("last_restart").is_none(), "{report}");
+    assert!(text.contains("\nsource was started again "), "{text}");
     assert!(report["connections"][0]["peer_deaths"].as_u64() >= Some(1), "{report}");
 }
 

@@ -56,6 +56,9 @@ pub struct ComponentResult {
     pub placement: String,
     /// Number of restarts.
     pub restarts: u32,
+    /// The reason of the last restart, if there was one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_restart: Option<String>,
     /// `ended`, `failed` or `stopped`.
     pub outcome: String,
     /// The reason that it is `failed`, if the waveform went on without it.

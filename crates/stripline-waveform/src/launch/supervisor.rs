@@ -396,6 +396,7 @@ impl<'a> Supervisor<'a> {
             type_name: member.plan.spec.name.clone(),
             placement: member.plan.placement.as_str().into(),
             restarts: self.groups[member.group].history.total,
+            last_restart: self.groups[member.group].last_end.clone(),
             outcome: match member.state {
                 ComponentState::Ended => "ended".into(),
                 ComponentState::Failed if self.failure.is_some() || member.given_up.is_some() => {
