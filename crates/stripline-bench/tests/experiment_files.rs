@@ -41,7 +41,12 @@ fn mistyped_words_and_keys() {
     line("target = { over-idael = 1 }", &["over-idael", "over-ideal"]);
     line("published = { last = 1 }", &["`last`", "last-ms"]);
     says(&format!("{HEAD}[[case]]\nname = 'a b'\n"), &["x.toml:4:8", "no name"]);
+    line("scenario = 'a'", &["unknown key `scenario`", "the keys here are `name`"]);
+    line("bytes = 8", &["`bytes`", "did you mean `size`?"]);
+    line("count = 8", &["`count`", "did you mean `packets`?"]);
     says(&format!("{HEAD}[quikc]\n"), &["quikc", "x.toml:3:2"]);
+    says("name = 'x'\n[[case]]\nname = 'a'\n", &["x.toml:1:1", "move it into the table [experiment]"]);
+    says(&format!("stages = 3\n{HEAD}"), &["x.toml:1:1", "or into [default] for all cases"]);
     says("[experiment]\nname = 'x'\nrepeat = 1\n[[case]]\nname = 'a'\n", &["repeat", "repeats"]);
 }
 

@@ -15,6 +15,7 @@ use super::diagnostics::{At, Code, Diagnostic, Diagnostics, Place};
 use super::file::ComponentDraft;
 use super::listing::example_value;
 use super::overrides::{Options, SetOption};
+use super::synonyms::did_you_mean_key;
 use super::text::{did_you_mean, listed, quoted};
 use super::{Placement, Restart, RestartWhen};
 
@@ -246,11 +247,13 @@ impl<'c> ComponentChecker<'_, 'c> {
         let draft = self.draft;
         for key in &draft.unknown_keys {
             let is_property = spec.is_some_and(|spec| spec.find_property(&key.value).is_some());
+            let name = &draft.name.value;
             let remedy = if is_property {
-                let name = &draft.name.value;
                 format!("it is a property: move it into the table [component.{name}.properties]")
+            } else if key.value == "name" {
+                format!("its name is that of its table, here `{name}`; leave the key out")
             } else {
-                did_you_mean(&key.value, draft.keys.iter().copied(), "the keys here are")
+                did_you_mean_key(&key.value, draft.keys.iter().copied(), "the keys here are")
             };
             let message = format!("unknown key {}", quoted(&key.value));
             self.found.error(Code::UnknownKey, &key.place, message, remedy);
@@ -427,7 +430,7 @@ impl<'c> ComponentChecker<'_, 'c> {
         let Some(property) = spec.find_property(name) else {
             let message = format!("`{}` has no property {}", spec.name, quoted(name));
             let names = spec.properties.iter().map(|property| property.name.as_str());
-            let mut remedy = did_you_mean(name, names, "its properties are");
+            let mut remedy = did_you_mean_key(name, names, "its properties are");
             if spec.properties.is_empty() {
                 remedy = "it has no properties at all".into();
             }

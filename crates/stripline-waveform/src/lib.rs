@@ -37,6 +37,7 @@ mod resequence_check;
 mod restart;
 mod schema;
 mod spec_check;
+mod synonyms;
 mod text;
 mod toml_reader;
 mod topics;
@@ -61,6 +62,7 @@ pub mod internal {
     pub use crate::listing::{render_component, render_component_list};
     pub use crate::schema::{topics_schema, waveform_schema};
     pub use crate::spec_check::check_spec;
+    pub use crate::synonyms::{did_you_mean_key, meant_key};
     pub use crate::text::{suggestion, wrapped};
     pub use crate::topics::check_topics;
 }

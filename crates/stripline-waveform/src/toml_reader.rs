@@ -19,6 +19,7 @@ use super::file::{
     COMPONENTS_MAX, CONNECTIONS_MAX, ComponentDraft, ConnectionDraft, Draft, NAME_BYTES_MAX, Property,
     is_name,
 };
+use super::synonyms::did_you_mean_key;
 use super::text::{count, did_you_mean, listed, quoted};
 use super::{AfterGivingUp, GiveUp, Placement, Restart, RestartWhen};
 
@@ -662,10 +663,31 @@ impl<'r, 't> TableReader<'r, 't> {
                 self.found.error(Code::UnknownKey, &key.place, "a connection has no `group`", remedy);
                 continue;
             }
-            let remedy = did_you_mean(&key.value, self.keys.iter().copied(), "the keys here are");
+            let remedy = self.other_place(&key.value).unwrap_or_else(|| {
+                did_you_mean_key(&key.value, self.keys.iter().copied(), "the keys here are")
+            });
             let message = format!("unknown key {}", quoted(&key.value));
             self.found.error(Code::UnknownKey, &key.place, message, remedy);
         }
+    }
+
+    /// Returns where a key belongs that stands in the wrong table.
+    fn other_place(&self, key: &str) -> Option<String> {
+        let is_here = |table: &str| self.keys.contains(&table);
+        let place = match key {
+            "name" | "description" if is_here("waveform") => "move it into the table [waveform]",
+            "name" if is_here("topic") => "leave it out: the tables of a topics file have the topics' names",
+            "name" if is_here("from") => "leave it out: a connection is named by its two ends",
+            "name" if is_here("refusal-is-error") => "leave it out: the name of a topic is that of its table",
+            _ if is_here("waveform") && is_key_of_link(key) => {
+                "move it into the [[connection]] that it is for"
+            }
+            _ if is_here("topic") && is_key_of_link(key) => {
+                "move it into [topic.NAME], or into [default] for all topics"
+            }
+            _ => return None,
+        };
+        Some(place.into())
     }
 
     fn error(&mut self, code: Code, item: &Item, message: impl Into<String>, remedy: impl Into<String>) {
@@ -675,6 +697,15 @@ impl<'r, 't> TableReader<'r, 't> {
     fn place(&self, span: std::ops::Range<usize>) -> Place {
         Place::new(self.source, span)
     }
+}
+
+/// Returns whether connections and topics have this key.
+fn is_key_of_link(key: &str) -> bool {
+    let source = Source::file(String::new(), String::new());
+    let (mut found, entries) = (Diagnostics::default(), DeTable::new());
+    let mut table = TableReader::new(&source, &mut found, &entries);
+    table.connection_keys();
+    table.keys.contains(&key)
 }
 
 /// Returns the kind of a TOML value as a phrase.

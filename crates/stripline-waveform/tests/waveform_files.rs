@@ -297,6 +297,7 @@ fn findings_are_rendered_as_before() {
         "type-mismatch-by-property",
         "type-mismatch-of-layouts",
         "type-mismatch-of-schemas-and-layouts",
+        "misplaced-keys",
         "unconnected",
         "unproven-layouts",
         "unit-without-quotes",

@@ -9,10 +9,11 @@ use stripline::payload;
 use stripline::terms::Resequence;
 use stripline::terms::Scope;
 use stripline::transport::{self, Reach};
-use stripline_waveform::internal::{nearest, suggestion};
+use stripline_waveform::internal::{did_you_mean_key, nearest, suggestion};
 
 use super::case::{Dispatch, ExperimentCase, ExperimentTarget, Order, Placement, PublishedFigure, Work};
 use super::problems::Problems;
+use super::schema::schema;
 use super::tables::{self, At, File, Keys, Many};
 
 /// The largest experiment file, in bytes.
@@ -128,7 +129,9 @@ impl Experiment {
             Err(error) => {
                 let message = error.message().lines().collect::<Vec<_>>().join("; ");
                 let span = error.span().unwrap_or(0..0);
-                checker.problems.push(span, message, "docs/experiment-file.md has every key");
+                let (message, remedy) = unknown_key(&message)
+                    .unwrap_or_else(|| (message, "docs/experiment-file.md has every key".into()));
+                checker.problems.push(span, message, remedy);
                 Err(checker.problems)
             }
         }
@@ -173,6 +176,22 @@ impl Experiment {
         self.repeats = repeats.unwrap_or(1);
         self
     }
+}
+
+/// Returns the message and the remedy for the parser's message about a key that is not there, which
+/// names all that are.
+fn unknown_key(message: &str) -> Option<(String, String)> {
+    let (key, expected) = message.strip_prefix("unknown field `")?.split_once("`, expected ")?;
+    let keys: Vec<&str> = expected.split('`').skip(1).step_by(2).collect();
+    let is_root = keys.contains(&"experiment");
+    let remedy = match key {
+        "name" | "title" | "source" | "repeats" if is_root => "move it into the table [experiment]".into(),
+        _ if is_root && schema()["properties"]["case"]["items"]["properties"].get(key).is_some() => {
+            "move it into the [[case]] that it is for, or into [default] for all cases".into()
+        }
+        _ => did_you_mean_key(key, keys.iter().copied(), "the keys here are"),
+    };
+    Some((format!("unknown key `{key}`"), remedy))
 }
 
 struct Checker {
