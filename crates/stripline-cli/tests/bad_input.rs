@@ -115,6 +115,51 @@ fn properties_that_do_not_fit_the_rate_that_arrives() {
     cutoff.says(2, &["`half`: `cutoff` is 15000 Hz", "12000 Hz", "48000 samples/s arrive"]);
 }
 
+/// Writes a generator of 48,000 samples/s, a component of that kind, and a filter behind it.
+fn behind(folder: &Path, kind: &str, properties: &str, high: &str) -> String {
+    let inputs: &[&str] = if kind == "resampler" { &["in"] } else { &["in1", "in2", "in3"] };
+    let mut text = format!(
+        "[component.between]\ntype = \"{kind}\"\nproperties = {{ {properties} }}\n\
+         [component.filter]\ntype = \"fir-filter\"\nproperties = {{ high = {high} }}\n\
+         [component.sink]\ntype = \"null-sink\"\n\
+         [[connection]]\nfrom = \"between.out\"\nto = \"filter.in\"\n\
+         [[connection]]\nfrom = \"filter.out\"\nto = \"sink.in\"\n"
+    );
+    for input in inputs {
+        text += &format!(
+            "[component.{input}]\ntype = \"signal-generator\"\n\
+             [[connection]]\nfrom = \"{input}.out\"\nto = \"between.{input}\"\n"
+        );
+    }
+    waveform(folder, &text).to_str().unwrap().into()
+}
+
+#[test]
+fn rates_are_carried_through_components_that_change_or_join_streams() {
+    let folder = tempfile::tempdir().unwrap();
+    for (kind, properties, rate, good, bad) in [
+        ("resampler", "up = 1, down = 4", "12000", "5e3", "7e3"),
+        ("resampler", "up = 3, down = 2", "72000", "30e3", "40e3"),
+        ("adder", "", "48000", "20e3", "30e3"),
+        ("multiplexer", "", "48000", "20e3", "30e3"),
+        ("multiplexer", "mode = \"interleave\"", "144000", "60e3", "80e3"),
+    ] {
+        let file = behind(folder.path(), kind, properties, good);
+        run(&["check", &file]).says(0, &[]);
+        let file = behind(folder.path(), kind, properties, bad);
+        run(&["check", &file]).says(2, &["`filter`: `high` is", &format!("{rate} samples/s arrive")]);
+    }
+    let mixed = ["--set", "in3.sample_rate=44.1e3"];
+    let words = ["rate-mismatch", "`between` takes streams of one rate, but 48000 and 44100", "resampler"];
+    for (kind, properties, code) in
+        [("adder", "", 2), ("multiplexer", "mode = \"interleave\"", 2), ("multiplexer", "", 0)]
+    {
+        // Merged packets keep their own rates, so that none is sure to arrive.
+        let file = behind(folder.path(), kind, properties, if code == 0 { "30e3" } else { "4e3" });
+        run(&[&["check", &file], &mixed[..]].concat()).says(code, if code == 0 { &[] } else { &words });
+    }
+}
+
 #[test]
 fn waveforms_that_do_not_fit_together() {
     let folder = tempfile::tempdir().unwrap();

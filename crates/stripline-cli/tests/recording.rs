@@ -263,6 +263,42 @@ fn run_file(file: &File, options: &[&str]) -> Run {
 }
 
 #[test]
+fn a_replay_takes_its_type_and_rate_from_its_recording() {
+    let file = File::radio();
+    let running = file.start(&[], 3);
+    assert_eq!(summary(recorder(&file, &["tone.out"], &["--count", "3", "--json"])).0, Some(0));
+    drop(running);
+    let path = file.path("rec/tone.out.slrec");
+    let source = |properties: &str| {
+        let text =
+            format!("type = \"replay\"\nproperties = {{ path = \"{}\", {properties} }}", path.display());
+        File::filtered("tone", &text, "properties = { high = 30e3 }")
+    };
+    let check = |file: &File, options: &[&str]| {
+        run(&[&["check", file.path("file.toml").to_str().unwrap()], options].concat())
+    };
+    let mine = source("speed = 0");
+    check(&mine, &[]).says(2, &["`filter`: `high` is 30000 Hz", "48000 samples/s arrive"]);
+    check(&mine, &["--set", "filter.high=4e3"]).says(0, &[]);
+    let played = run_file(&mine, &["--set", "filter.high=4e3", "--json"]);
+    played.says(0, &[]);
+    let report: Value = serde_json::from_str(&played.stdout).unwrap();
+    assert_eq!(
+        (&report["connections"][0]["payload"], &report["connections"][0]["packets"]),
+        (&"f32".into(), &3.into())
+    );
+    check(&source("type = \"cf32\""), &[])
+        .says(2, &["holds packets of type f32, not cf32", "or leave it out"]);
+    // A pipe is not read before it is played.
+    let pipe = file.path("pipe");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let piped = format!("tone.path={}", pipe.display());
+    let options = ["--set", &piped, "--set", "filter.high=4e3"];
+    check(&mine, &options).says(2, &["no regular file", "set the property `type`"]);
+    check(&mine, &[&options[..], &["--set", "tone.type=f32"]].concat()).says(0, &[]);
+}
+
+#[test]
 fn what_cannot_be_played_is_refused_before_anything_starts() {
     let file = File::radio();
     let running = file.start(&[], 3);

@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
-use stripline::component::{Access, ComponentSpec, Properties, PropertyKind, PropertySpec, Value};
+use stripline::component::{
+    Access, ComponentSpec, Properties, PropertyFacts, PropertyKind, PropertySpec, Value,
+};
 use stripline::internal::{CHECK_OPTION, number, units};
 use stripline::node::Dispatch;
 
@@ -47,6 +49,7 @@ pub(super) struct CheckedProperties {
     pub values: Properties,
     /// The place in the source where each property was set.
     pub places: BTreeMap<String, Place>,
+    pub facts: PropertyFacts,
 }
 
 /// Checks every component.
@@ -375,7 +378,9 @@ impl<'c> ComponentChecker<'_, 'c> {
             let remedy = "correct the ComponentSpec in its source";
             self.found.error(Code::BadSpec, &draft.name.place, message, remedy);
         };
-        Properties::new(spec, values).map_err(wrong).ok().map(|values| CheckedProperties { values, places })
+        let values = Properties::new(spec, values).map_err(wrong).ok()?;
+        let facts = spec.facts_of(&values);
+        Some(CheckedProperties { values, places, facts })
     }
 
     /// Lets the component check its properties together, before it is created.

@@ -230,6 +230,8 @@ codes! {
     /// Properties that are valid one by one but rejected as a set, or a file that the component
     /// cannot use.
     PropertiesUnfit => "properties-unfit",
+    /// Streams of different sample rates at the inputs of a component that takes one rate.
+    RateMismatch => "rate-mismatch",
     /// A component that the waveform does not have.
     UnknownComponent => "unknown-component",
     /// A port that the component does not have.

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use stripline::component::{ComponentSpec, Properties, Value};
+use stripline::component::{ComponentSpec, Properties, RateRule, Value};
 
 use super::check::Catalog;
-use super::components::CheckedComponent;
+use super::components::{CheckedComponent, CheckedProperties};
 use super::connections::ResolvedConnection;
 use super::diagnostics::{Code, Diagnostic, Diagnostics};
 
@@ -18,6 +18,7 @@ pub(super) fn check(
     found: &mut Diagnostics,
 ) {
     let rates = rates(links, components);
+    check_inputs(links, components, &rates, found);
     for (index, component) in components.iter().enumerate() {
         let (Some(spec), Some(properties)) = (component.spec.as_deref(), &component.properties) else {
             continue;
@@ -36,6 +37,34 @@ pub(super) fn check(
         found.push(
             error.help(format!("{rate} samples/s arrive: change that rate at its source, or the property")),
         );
+    }
+}
+
+/// Reports the components with inputs of different rates that take one rate only.
+fn check_inputs(
+    links: &[ResolvedConnection],
+    components: &[CheckedComponent],
+    rates: &[Option<f64>],
+    found: &mut Diagnostics,
+) {
+    for (index, component) in components.iter().enumerate() {
+        let Some((spec, properties)) = checked(component) else { continue };
+        let takes_one = |rule: &&RateRule| {
+            rule.inputs && (rule.interleaves.is_none() || is_interleaved(rule, &properties.values))
+        };
+        if spec.rate.as_ref().filter(takes_one).is_none() {
+            continue;
+        }
+        let mut arriving =
+            inputs(index, links).filter_map(|link| Some((link, sent(link, links, components, rates)?)));
+        let Some((_, first)) = arriving.next() else { continue };
+        if let Some((link, other)) = arriving.find(|(_, rate)| *rate != first) {
+            let name = &component.name.value;
+            let message =
+                format!("`{name}` takes streams of one rate, but {first} and {other} samples/s arrive");
+            let remedy = "put a `resampler` before one of its inputs, or change the rate at its source";
+            found.error(Code::RateMismatch, link.draft.place("to"), message, remedy);
+        }
     }
 }
 
@@ -60,25 +89,60 @@ fn rate(
     rates: &[Option<f64>],
 ) -> Option<f64> {
     let (spec, properties) = checked(&components[index])?;
-    let rule = spec.rate.as_ref()?;
-    if let Some(name) = rule.property.as_deref().filter(|name| is_set(properties, name)) {
-        return number(properties, name);
+    let rule = spec.rate.as_ref();
+    let property = rule.and_then(|rule| rule.property.as_deref());
+    if let Some(name) = property.filter(|name| is_set(&properties.values, name)) {
+        return number(&properties.values, name);
+    }
+    if properties.facts.sample_rate_hz.is_some() {
+        return properties.facts.sample_rate_hz;
+    }
+    let rule = rule?;
+    if rule.inputs {
+        let mut arriving = inputs(index, links).filter_map(|link| sent(link, links, components, rates));
+        let first = arriving.next()?;
+        return arriving.all(|rate| rate == first).then_some(first);
     }
     let input = rule.input.as_deref()?;
     let port = spec.ports.iter().position(|port| port.name == input)?;
-    let link =
-        links.iter().find(|link| link.to.is_some_and(|to| (to.component, to.port) == (index, port)))?;
-    let from = link.from?.component;
-    let (spec, properties) = checked(&components[from])?;
-    let divisor = match spec.rate.as_ref()?.divisor.as_deref() {
-        Some(name) => number(properties, name)?,
-        None => 1.0,
-    };
-    rates[from].map(|rate| rate / divisor)
+    let link = inputs(index, links).find(|link| link.to.is_some_and(|to| to.port == port))?;
+    // The rate of what the sender sends, which may differ from the one at which it works.
+    sent(link, links, components, rates)
 }
 
-fn checked<'c>(component: &'c CheckedComponent) -> Option<(&'c ComponentSpec, &'c Properties)> {
-    Some((component.spec.as_deref()?, &component.properties.as_ref()?.values))
+/// Returns the connections to a component.
+fn inputs<'l>(index: usize, links: &'l [ResolvedConnection]) -> impl Iterator<Item = &'l ResolvedConnection> {
+    links.iter().filter(move |link| link.to.is_some_and(|to| to.component == index))
+}
+
+/// Returns the rate of the samples on a connection.
+fn sent(
+    link: &ResolvedConnection,
+    links: &[ResolvedConnection],
+    components: &[CheckedComponent],
+    rates: &[Option<f64>],
+) -> Option<f64> {
+    let from = link.from?.component;
+    let (spec, properties) = checked(&components[from])?;
+    let rate = rates[from]?;
+    let Some(rule) = &spec.rate else { return Some(rate) };
+    let factor = |name: Option<&str>| name.map_or(Some(1.0), |name| number(&properties.values, name));
+    let (multiplier, divisor) = (factor(rule.multiplier.as_deref())?, factor(rule.divisor.as_deref())?);
+    let streams = match is_interleaved(rule, &properties.values) {
+        true => inputs(from, links).count() as f64,
+        false => 1.0,
+    };
+    Some(rate * streams * multiplier / divisor)
+}
+
+/// Returns whether the output has the samples of all inputs in turn.
+fn is_interleaved(rule: &RateRule, properties: &Properties) -> bool {
+    let choice = rule.interleaves.as_ref();
+    choice.is_some_and(|(name, text)| properties.value(name) == Some(&Value::Text(text.clone())))
+}
+
+fn checked<'c>(component: &'c CheckedComponent) -> Option<(&'c ComponentSpec, &'c CheckedProperties)> {
+    Some((component.spec.as_deref()?, component.properties.as_ref()?))
 }
 
 fn is_set(properties: &Properties, name: &str) -> bool {

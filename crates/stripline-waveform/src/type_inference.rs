@@ -115,6 +115,10 @@ impl Graph<'_> {
         let component = &self.components[end.component];
         let properties = component.properties.as_ref()?;
         let Some(Value::Text(text)) = properties.values.value(name) else { return None };
+        if text.is_empty() && component.spec.as_ref().is_some_and(|spec| spec.has_facts()) {
+            // Without the fact, the component has refused its properties.
+            return properties.facts.payload.clone();
+        }
         let mut wrong = || {
             let place = properties.places.get(name).unwrap_or(&component.name.place);
             let message = format!("`{name}` is {}, which is no payload type", quoted(text));

@@ -12,7 +12,8 @@ use std::time::Duration;
 use num_complex::Complex;
 use proptest::prelude::*;
 use stripline::component::{
-    ComponentSpec, Direction, InvalidProperties, PortSpec, PortTypes, Properties, PropertySpec, Value,
+    ComponentSpec, Direction, InvalidProperties, PortSpec, PortTypes, Properties, PropertySpec, RateRule,
+    Value,
 };
 use stripline::node::Dispatch;
 use stripline::payload::TypeName;
@@ -91,7 +92,12 @@ fn stock() -> BTreeMap<String, ComponentSpec> {
         ComponentSpec::new("mixer", "Multiplies two streams.")
             .input("left", cf32_or_f32(), "samples")
             .input("right", same("left"), "samples")
-            .output("out", same("left"), "their product"),
+            .output("out", same("left"), "their product")
+            .sample_rate(RateRule::inputs()),
+        ComponentSpec::new("sampler", "Sends samples of a rate.")
+            .output("out", PortTypes::of::<f32>(), "samples")
+            .property(PropertySpec::float("sample_rate", 48e3, "their rate").range(0.0, 1e12).unit("Hz"))
+            .sample_rate(RateRule::property("sample_rate")),
         ComponentSpec::new("magnitude", "Magnitude of complex samples.")
             .input("in", PortTypes::of::<Complex<f32>>(), "samples")
             .output("out", PortTypes::of::<f32>(), "magnitudes")
@@ -298,6 +304,7 @@ fn findings_are_rendered_as_before() {
         "type-mismatch-of-layouts",
         "type-mismatch-of-schemas-and-layouts",
         "misplaced-keys",
+        "rate-mismatch",
         "unconnected",
         "unproven-layouts",
         "unit-without-quotes",

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use num_complex::Complex;
 use stripline::component::kit::{Continuity, StreamTracker};
-use stripline::component::{Component, ComponentSpec, PortTypes, Ports, Properties, PropertySpec};
+use stripline::component::{Component, ComponentSpec, PortTypes, Ports, Properties, PropertySpec, RateRule};
 use stripline::payload::TypeName;
 use stripline::{Error, Input, Output, Result, Sample, StreamInfo};
 
@@ -24,6 +24,7 @@ impl Component for Adder {
         let spec = ComponentSpec::new("adder", summary);
         inputs::describe(spec, PortTypes::OneOf(types), "samples of the same rate")
             .output("out", PortTypes::SameAs("in1".into()), "the sums, with the stream of `in1`")
+            .sample_rate(RateRule::inputs())
             .property(PropertySpec::choice(
                 "until",
                 &["first", "last"],

@@ -3,7 +3,8 @@
 use num_complex::Complex;
 use stripline::component::kit::{Pace, PacedSource};
 use stripline::component::{
-    Component, ComponentSpec, InvalidProperties, PortTypes, Ports, Properties, PropertySpec, RateRule,
+    Component, ComponentSpec, InvalidProperties, PortTypes, Ports, Properties, PropertyFacts, PropertySpec,
+    RateRule,
 };
 use stripline::payload::Scalar;
 use stripline::{Error, Result, Sample, StreamInfo};
@@ -71,6 +72,7 @@ impl Component for FileSource {
         .property(PropertySpec::integer("repeat", 1, 0, i64::MAX, "times to play the file; 0: for ever"))
         .property(PacedSource::rate_property())
         .property(PacedSource::packet_property(16 << 10))
+        .facts(facts)
         .validated(can_play::<Self>)
     }
 
@@ -176,6 +178,21 @@ fn run_raw(
         let due_ns = pace.wait_for(next)?;
         bytes.at_sample(sent).intended_ns(due_ns).send()?;
         sent = next;
+    }
+}
+
+/// Returns the sample rate in SigMF metadata.
+fn facts(properties: &Properties) -> PropertyFacts {
+    let path = properties.path("path").filter(|path| is_sigmf(path));
+    let made = path
+        .filter(|_| property_errors::is_regular_file(properties))
+        .and_then(|_| FileSource::new(properties).ok());
+    match made.map(|made| made.reader) {
+        Some(Reader::Iq(reader, _)) => PropertyFacts {
+            sample_rate_hz: reader.sigmf().and_then(|meta| meta.sample_rate_hz),
+            ..PropertyFacts::default()
+        },
+        _ => PropertyFacts::default(),
     }
 }
 

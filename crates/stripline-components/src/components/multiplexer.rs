@@ -2,7 +2,7 @@
 
 use stripline::component::kit::{Continuity, StreamTracker};
 use stripline::component::{
-    Component, ComponentSpec, InvalidProperties, PortTypes, Ports, Properties, PropertySpec,
+    Component, ComponentSpec, InvalidProperties, PortTypes, Ports, Properties, PropertySpec, RateRule,
 };
 use stripline::node::{Waitable, wait_any};
 use stripline::payload::TypeName;
@@ -32,6 +32,7 @@ impl Component for Multiplexer {
         let spec = ComponentSpec::new("multiplexer", summary);
         inputs::describe(spec, PortTypes::Any, "anything; to interleave, samples of the same rate")
             .output("out", PortTypes::SameAs("in1".into()), "the packets, or samples of each input in turn")
+            .sample_rate(RateRule::inputs().interleaved_if("mode", "interleave"))
             .property(PropertySpec::choice(
                 "mode",
                 &["merge", "interleave"],

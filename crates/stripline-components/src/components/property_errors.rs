@@ -24,6 +24,13 @@ pub(super) fn can_play<C: Component>(properties: &Properties) -> Result<()> {
     }
 }
 
+/// Returns whether the property `path` names a regular file, which can be read before its component
+/// runs.
+pub(super) fn is_regular_file(properties: &Properties) -> bool {
+    let path = properties.path("path").filter(|path| path != Path::new("-"));
+    path.is_some_and(|path| path.is_file())
+}
+
 /// Converts an error about the file of the property `path`.
 pub(super) fn file(error: FormatError) -> Error {
     let text = error.to_string();

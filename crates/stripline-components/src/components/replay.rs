@@ -4,7 +4,8 @@ use std::io::Read;
 use std::time::{Duration, Instant};
 
 use stripline::component::{
-    Component, ComponentSpec, InvalidProperties, PortTypes, Ports, Properties, PropertySpec, Value,
+    Component, ComponentSpec, InvalidProperties, PortTypes, Ports, Properties, PropertyFacts, PropertySpec,
+    Value,
 };
 use stripline::{Error, Output, Result};
 
@@ -29,8 +30,7 @@ impl Component for Replay {
         .output("out", PortTypes::Property("type".into()), "the recorded packets")
         .property(PropertySpec::path("path", "recording to play, a file with the end .slrec").required())
         .property(
-            PropertySpec::text("type", "", "payload type of the recording, as cf32")
-                .required()
+            PropertySpec::text("type", "", "payload type of the recording, as cf32; empty: the recording's")
                 .example(Value::Text("cf32".into())),
         )
         .property(
@@ -41,7 +41,8 @@ impl Component for Replay {
             )
             .range(0.0, 1e9),
         )
-        .validated(can_play::<Self>)
+        .facts(facts)
+        .validated(can_be_played)
     }
 
     fn new(properties: &Properties) -> Result<Self> {
@@ -52,9 +53,9 @@ impl Component for Replay {
         })?;
         let reader = RecordingReader::open(&path).map_err(property_errors::file)?;
         let (given, found) = (properties.text("type"), &reader.info().payload);
-        if given != found.as_str() {
+        if !given.is_empty() && given != found.as_str() {
             let message = format!("{}: holds packets of type {found}, not {given}", path.display());
-            let remedy = format!("set the property `type` to \"{found}\"");
+            let remedy = format!("set the property `type` to \"{found}\", or leave it out");
             return Err(InvalidProperties::new(message).property("type").remedy(remedy).into());
         }
         Ok(Self { reader, speed: properties.float("speed") })
@@ -73,6 +74,34 @@ impl Component for Replay {
         }
         Ok(())
     }
+}
+
+/// Checks the properties. The type of a pipe is not read before it is played.
+fn can_be_played(properties: &Properties) -> Result<()> {
+    if properties.text("type").is_empty() && !property_errors::is_regular_file(properties) {
+        let is_there = properties.path("path").is_some_and(|path| path.exists());
+        if is_there {
+            let message = "`path` is no regular file, and its type is not read before it is played";
+            let remedy = "set the property `type` to the type of its packets";
+            return Err(InvalidProperties::new(message).property("type").remedy(remedy).into());
+        }
+    }
+    can_play::<Replay>(properties)
+}
+
+/// Returns the type of the recording and the sample rate of its first stream.
+fn facts(properties: &Properties) -> PropertyFacts {
+    let path = properties.path("path").filter(|_| property_errors::is_regular_file(properties));
+    let Some(mut reader) = path.and_then(|path| RecordingReader::open(&path).ok()) else {
+        return PropertyFacts::default();
+    };
+    // The stream comes before its packets.
+    let first = reader.next_entry().ok().flatten();
+    let sample_rate_hz = match first {
+        Some(RecordingEntry::Stream(info)) => info.sample_rate_hz,
+        _ => None,
+    };
+    PropertyFacts { sample_rate_hz, payload: Some(reader.info().payload.clone()) }
 }
 
 /// The counts of a recording that was played.

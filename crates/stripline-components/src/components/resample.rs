@@ -3,7 +3,7 @@
 use num_complex::Complex;
 use stripline::component::kit::{Continuity, StreamTracker};
 use stripline::component::{
-    Component, ComponentSpec, InvalidProperties, PortTypes, Ports, Properties, PropertySpec,
+    Component, ComponentSpec, InvalidProperties, PortTypes, Ports, Properties, PropertySpec, RateRule,
 };
 use stripline::payload::TypeName;
 use stripline::{Error, Result, Sample, StreamInfo};
@@ -48,6 +48,7 @@ impl Component for ResamplerComponent {
                 .range(21.0, 150.0)
                 .unit("dB"),
             )
+            .sample_rate(RateRule::input("in").multiplied_by("up").divided_by("down"))
             .validated(can_be_made::<Self>)
     }
 

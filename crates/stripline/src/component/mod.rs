@@ -99,6 +99,7 @@ pub use registry::Registry;
 pub use requests::{Change, ControlRequests, Request, Test, TestResult, TestSpec};
 pub use spec::{ComponentSpec, Direction, PortSpec, PortTypes, PropertyKind, PropertySpec};
 pub use status::{Status, StatusValue};
+pub use validate::PropertyFacts;
 
 use crate::error::Result;
 

@@ -26,6 +26,16 @@ pub struct RateRule {
     pub input: Option<String>,
     /// The property by which the rate of the outputs is lower.
     pub divisor: Option<String>,
+    /// The property by which the rate of the outputs is higher.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub multiplier: Option<String>,
+    /// Whether the rate is that of all connected inputs.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub inputs: bool,
+    /// A property, and the text there with which the output has the samples of all inputs in turn.
+    /// With another text, the inputs may have different rates.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub interleaves: Option<(String, String)>,
 }
 
 impl RateRule {
@@ -49,6 +59,17 @@ impl RateRule {
     /// ```
     pub fn input(name: &str) -> Self {
         Self { input: Some(name.into()), ..Self::default() }
+    }
+
+    /// Takes the rate from all connected inputs, which must have the same.
+    ///
+    /// ```
+    /// use stripline::component::RateRule;
+    ///
+    /// assert!(RateRule::inputs().inputs);
+    /// ```
+    pub fn inputs() -> Self {
+        Self { inputs: true, ..Self::default() }
     }
 
     /// Takes the rate from an input where the property is 0.
@@ -75,6 +96,35 @@ impl RateRule {
     #[must_use]
     pub fn divided_by(mut self, name: &str) -> Self {
         self.divisor = Some(name.into());
+        self
+    }
+
+    /// Multiplies the rate of the outputs by an integer property.
+    ///
+    /// ```
+    /// use stripline::component::RateRule;
+    ///
+    /// let rule = RateRule::input("in").multiplied_by("up").divided_by("down");
+    /// assert_eq!(rule.multiplier.as_deref(), Some("up"));
+    /// ```
+    #[must_use]
+    pub fn multiplied_by(mut self, name: &str) -> Self {
+        self.multiplier = Some(name.into());
+        self
+    }
+
+    /// Adds the rates of all inputs where a property has this text. With another text, the inputs
+    /// may have different rates.
+    ///
+    /// ```
+    /// use stripline::component::RateRule;
+    ///
+    /// let rule = RateRule::inputs().interleaved_if("mode", "interleave");
+    /// assert_eq!(rule.interleaves, Some(("mode".into(), "interleave".into())));
+    /// ```
+    #[must_use]
+    pub fn interleaved_if(mut self, property: &str, text: &str) -> Self {
+        self.interleaves = Some((property.into(), text.into()));
         self
     }
 }

@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::validate::Validation;
+use super::validate::{FactFinder, PropertyFacts, Validation};
 use super::{Access, Properties, RateRule, TestSpec, Value, units};
 use crate::error::InvalidProperties;
 use crate::error::Result;
@@ -49,6 +49,8 @@ pub struct ComponentSpec {
     pub validates: bool,
     #[serde(skip)]
     validation: Validation,
+    #[serde(skip)]
+    facts: FactFinder,
 }
 
 impl ComponentSpec {
@@ -65,6 +67,7 @@ impl ComponentSpec {
             rate: None,
             validates: false,
             validation: Validation::default(),
+            facts: FactFinder::default(),
         }
     }
 
@@ -134,6 +137,34 @@ impl ComponentSpec {
     pub fn validated(mut self, check: fn(&Properties) -> Result<()>) -> Self {
         (self.validates, self.validation) = (true, Validation(Some(check)));
         self
+    }
+
+    /// Adds a search for facts about its outputs in its properties, for the check of a waveform. It
+    /// may read files but must change nothing, and returns no facts where the properties are wrong.
+    /// A specification from an executable has no facts.
+    ///
+    /// ```
+    /// use stripline::component::{ComponentSpec, Properties, PropertyFacts};
+    ///
+    /// let spec = ComponentSpec::new("tape", "Plays a tape.")
+    ///     .facts(|_| PropertyFacts { sample_rate_hz: Some(48e3), ..PropertyFacts::default() });
+    /// let properties = Properties::defaults(&spec).expect("it has none");
+    /// assert_eq!(spec.facts_of(&properties).sample_rate_hz, Some(48e3));
+    /// ```
+    #[must_use]
+    pub fn facts(mut self, find: fn(&Properties) -> PropertyFacts) -> Self {
+        self.facts = FactFinder(Some(find));
+        self
+    }
+
+    /// Returns the facts that the component finds in these properties.
+    pub fn facts_of(&self, properties: &Properties) -> PropertyFacts {
+        self.facts.of(properties)
+    }
+
+    /// Returns whether the component searches its properties for facts.
+    pub fn has_facts(&self) -> bool {
+        self.facts.0.is_some()
     }
 
     /// Checks that the component takes these properties together. A specification from an

@@ -1,9 +1,10 @@
-//! The check of a set of properties that are valid one by one.
+//! What a component finds out from its properties before it runs: problems, and facts.
 
 use std::fmt;
 
 use super::Properties;
 use crate::error::{InvalidProperties, Result, catch_panic};
+use crate::packet::payload::TypeName;
 
 /// The function that checks a set of properties. It stays in its program: `--describe` only reports
 /// that it exists.
@@ -13,6 +14,47 @@ pub(super) struct Validation(pub Option<fn(&Properties) -> Result<()>>);
 impl Validation {
     pub(super) fn of(self, properties: &Properties) -> Result<(), InvalidProperties> {
         self.0.map_or(Ok(()), |check| Ok(catch_panic(|| check(properties))?))
+    }
+}
+
+/// Facts about a component's outputs that follow from its properties, as from the header of a file
+/// that one of them names.
+///
+/// ```
+/// use stripline::component::PropertyFacts;
+///
+/// let recording = PropertyFacts { sample_rate_hz: Some(2e6), ..PropertyFacts::default() };
+/// assert_eq!(recording.payload, None);
+/// ```
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PropertyFacts {
+    /// The sample rate, where no property has it.
+    pub sample_rate_hz: Option<f64>,
+    /// The payload type of ports with the type that a property names, where that one is empty.
+    pub payload: Option<TypeName>,
+}
+
+/// The function that finds the facts. It stays in its program, as [`Validation`] does.
+#[derive(Clone, Copy, Default)]
+pub(super) struct FactFinder(pub Option<fn(&Properties) -> PropertyFacts>);
+
+impl FactFinder {
+    pub(super) fn of(self, properties: &Properties) -> PropertyFacts {
+        // What is wrong with the properties is the check's affair.
+        self.0.and_then(|find| catch_panic(|| Ok(find(properties))).ok()).unwrap_or_default()
+    }
+}
+
+impl fmt::Debug for FactFinder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0.is_some() { "FactFinder" } else { "None" })
+    }
+}
+
+impl PartialEq for FactFinder {
+    /// Compares specifications, not the code behind them.
+    fn eq(&self, _: &Self) -> bool {
+        true
     }
 }
 
