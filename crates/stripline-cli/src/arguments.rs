@@ -172,7 +172,7 @@ pub(crate) struct OverrideArguments {
     #[arg(long, value_name = "COMPONENT.PROPERTY=VALUE")]
     pub set: Vec<String>,
 
-    /// Use this transport for all connections
+    /// Use this transport for all connections; `auto` leaves the choice to the rule
     #[arg(long, value_name = "NAME")]
     pub transport: Option<String>,
 

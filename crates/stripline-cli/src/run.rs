@@ -14,8 +14,8 @@ use stripline::link::{LatencyReport, Sampling};
 use stripline_waveform::control::NewValue;
 use stripline_waveform::internal::wrapped;
 use stripline_waveform::{
-    Catalog, ComponentOutput, ComponentResult, Observer, Overrides, PaceResult, Placement, Progress,
-    RunOptions, RunReport, Step, Waveform, load, parse_bytes,
+    Catalog, ChosenBy, ComponentOutput, ComponentResult, ConnectionPlan, Observer, Overrides, PaceResult,
+    Placement, Progress, RunOptions, RunReport, Step, Waveform, load, parse_bytes,
 };
 
 use crate::Exit;
@@ -183,6 +183,8 @@ pub(crate) fn overrides_of(arguments: &OverrideArguments) -> Overrides {
 struct Screen {
     bar: ProgressBar,
     names: Vec<String>,
+    /// The transport of each connection, with its reason.
+    transports: Vec<String>,
     name: String,
     quiet: bool,
     last: Option<(f64, u64)>,
@@ -205,6 +207,7 @@ impl Screen {
             bar,
             log,
             names: waveform.connections.iter().map(|c| c.from.to_string()).collect(),
+            transports: waveform.connections.iter().map(transport_line).collect(),
             name: waveform.name.clone(),
             quiet,
             last: None,
@@ -226,6 +229,9 @@ impl Observer for Screen {
             self.log.print(&format!("{} is running", self.name));
         }
         self.log.write(None, Level::Info, LAUNCHER, &format!("{} is running", self.name));
+        for line in &self.transports {
+            self.log.write(None, Level::Info, LAUNCHER, line);
+        }
     }
 
     fn progress(&mut self, progress: &Progress) {
@@ -298,6 +304,13 @@ impl Observer for Screen {
             self.log.print(&format!("stopping in order ({reason}); Ctrl-C{again} ends at once"));
         }
     }
+}
+
+/// Returns the log's line about a connection's transport.
+fn transport_line(plan: &ConnectionPlan) -> String {
+    let ConnectionPlan { from, to, transport, choice, .. } = plan;
+    let passed_over = choice.passed_over().map_or_else(String::new, |why| format!(" ({why})"));
+    format!("{from} -> {to}: {transport}, chosen by {}{passed_over}", choice.by)
 }
 
 /// Renders the table of connections.
@@ -400,6 +413,12 @@ pub(crate) fn summary(report: &RunReport) -> String {
     for component in &report.components {
         notes +=
             &pace_note(component, report.duration_s).map_or_else(String::new, |note| format!("\n{note}"));
+    }
+    // The usual choices need no words.
+    let is_unusual = |transport: &str| !["inproc", "shm"].contains(&transport);
+    for c in report.connections.iter().filter(|c| c.chosen_by == ChosenBy::Auto && is_unusual(&c.transport)) {
+        let why = c.passed_over.as_deref().unwrap_or_default();
+        notes += &format!("\n{} -> {}: auto took {} ({why}).", c.from, c.to, c.transport);
     }
     let width = terminal::width();
     let head = format!(
@@ -541,6 +560,18 @@ mod tests {
         assert!(text.contains("a was up to 3.00 s behind its pace of 2.00 Msample/s; "), "{text}");
         let text = with(r#"{"rate":2e6,"achieved_rate":1.99e6,"behind_s":0.05,"behind_max_s":0.09}"#);
         assert!(!text.contains("behind"), "{text}");
+    }
+
+    #[test]
+    fn a_transport_that_auto_took_by_name_has_its_reason() {
+        let mut all = report(r#""sent":499,"unaccounted":0,"statistics":"complete""#);
+        assert!(!summary(&all).contains("auto took"), "{}", summary(&all));
+        all.connections[0].transport = "tcp".into();
+        all.connections[0].passed_over = Some("shm: it is not in `b`".into());
+        let expected = "a.out -> b.in: auto took tcp (shm: it is not in `b`).";
+        assert!(summary(&all).contains(expected), "{}", summary(&all));
+        all.connections[0].chosen_by = ChosenBy::File;
+        assert!(!summary(&all).contains("auto took"), "{}", summary(&all));
     }
 
     #[test]

@@ -56,8 +56,16 @@ fn a_log_in_json_has_the_steps_of_each_component_in_order() {
         assert!(steps[0].starts_with("process ") && steps[0].ends_with(" started"), "{steps:?}");
         assert_eq!(steps[1..], ["ready", "running", "ended"], "{component}");
     }
-    let launcher = records.iter().find(|record| record["component"].is_null()).unwrap();
-    assert_eq!(launcher["message"], "adsb is running");
+    let launcher = records.iter().filter(|record| record["component"].is_null());
+    let launcher: Vec<&str> = launcher.map(|record| record["message"].as_str().unwrap()).collect();
+    let apart = |from: &str, to: &str| {
+        format!(
+            "{from}.out -> {to}.in: shm, chosen by auto (inproc: `{from}` and `{to}` are processes of their own)"
+        )
+    };
+    let ends = [("source", "demodulator"), ("demodulator", "decoder"), ("decoder", "sink")];
+    assert_eq!(launcher[0], "adsb is running");
+    assert_eq!(launcher[1..], ends.map(|(from, to)| apart(from, to)));
 }
 
 #[test]

@@ -179,6 +179,7 @@ fn connection_plans(
             from: port(from)?,
             to: port(to)?,
             transport: link.transport,
+            choice: link.choice,
             options: link.draft.options,
             payload: types.get(&from)?.clone(),
         })

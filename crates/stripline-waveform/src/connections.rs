@@ -16,11 +16,7 @@ use super::file::ConnectionDraft;
 use super::overrides::Options;
 use super::resequence_check;
 use super::text::{count, did_you_mean, listed, quoted, suggestion};
-
-/// The transport that joins components of one process only.
-pub(crate) const SAME_PROCESS: &str = "inproc";
-/// The default transport between processes.
-const BETWEEN_PROCESSES: &str = "shm";
+use super::transport_choice::{AUTO, ChosenBy, FIRST, SAME_PROCESS, TransportChoice, Wanted, split_rule};
 
 /// A port of a component, both by index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -36,6 +32,7 @@ pub(super) struct ResolvedConnection {
     pub from: Option<ConnectionEnd>,
     pub to: Option<ConnectionEnd>,
     pub transport: String,
+    pub choice: TransportChoice,
 }
 
 /// Checks every connection.
@@ -138,10 +135,12 @@ impl<'c> ConnectionChecker<'c> {
         let port = |named: Named| named.end.filter(|_| !named.is_backwards);
         let ends = [from.end, to.end];
         self.used.extend(ends.iter().flatten());
-        let transport = self.transport(&draft, ends);
-        self.memory(&draft, &transport);
+        let (transport, choice) = self.transport(&draft, ends);
+        if choice.by != ChosenBy::Auto {
+            self.memory(&draft, &transport);
+        }
         self.watermarks(&draft);
-        let link = ResolvedConnection { from: port(from), to: port(to), transport, draft };
+        let link = ResolvedConnection { from: port(from), to: port(to), transport, choice, draft };
         let options = link.draft.options;
         if let (Some(from), Some(to)) = (link.from, link.to)
             && from.component == to.component
@@ -240,16 +239,34 @@ impl<'c> ConnectionChecker<'c> {
     }
 
     /// Returns the transport of a connection, and checks that it can join the two ends.
-    fn transport(&mut self, draft: &ConnectionDraft, ends: [Option<ConnectionEnd>; 2]) -> String {
+    fn transport(
+        &mut self,
+        draft: &ConnectionDraft,
+        ends: [Option<ConnectionEnd>; 2],
+    ) -> (String, TransportChoice) {
         let ends: Vec<usize> = ends.into_iter().flatten().map(|end| end.component).collect();
         let is_process = |n: &usize| self.components[*n].placement == Placement::Process;
-        let processes: Vec<usize> = ends.iter().copied().filter(is_process).collect();
+        let mut processes: Vec<usize> = ends.iter().copied().filter(is_process).collect();
+        processes.dedup();
         let shares_process = matches!(ends[..], [from, to]
             if self.components[from].shares_process(&self.components[to]));
+        let is_one_process = shares_process || matches!(ends[..], [from, to] if from == to);
         draft.transport.iter().for_each(|named| self.check_transport(named));
-        if let Some(named) = self.options.transport.as_ref().or(draft.transport.as_ref()) {
+        self.check_allowed(draft);
+        let by_option = self.options.transport.as_ref().map(|at| (at, ChosenBy::Option));
+        let named = by_option.or(draft.transport.as_ref().map(|at| (at, ChosenBy::File)));
+        let named = named.filter(|(at, _)| at.value != AUTO);
+        let names: Vec<&str> = processes.iter().map(|&n| self.components[n].name.value.as_str()).collect();
+        let wanted = Wanted {
+            split: (!is_one_process).then(|| split_rule(&names)),
+            options: &draft.options,
+            named,
+            allowed: &draft.allow,
+        };
+        let choice = wanted.choose(self.catalog.transports);
+        if let Some((named, _)) = named {
             // An unresolved end is not an error here.
-            let is_split = matches!(ends[..], [from, to] if from != to) && !shares_process;
+            let is_split = ends.len() == 2 && !is_one_process;
             let processes = if processes.is_empty() { ends } else { processes };
             if named.value == SAME_PROCESS && is_split {
                 match named.place.is_option() {
@@ -257,21 +274,60 @@ impl<'c> ConnectionChecker<'c> {
                     false => self.cannot_join(&named.place, processes),
                 }
             }
-            return named.value.clone();
+            return (named.value.clone(), choice);
         }
-        let default = if shares_process { SAME_PROCESS } else { BETWEEN_PROCESSES };
-        if !self.catalog.transports.contains(&default) {
-            let message = format!("the default transport `{default}` is not in this program");
-            let remedy =
-                format!("set `transport`: one of {}", listed(self.catalog.transports.iter().copied(), "and"));
-            self.found.error(Code::UnknownTransport, &draft.place, message, remedy);
+        if let Some(taken) = choice.taken() {
+            return (taken.into(), choice);
         }
-        default.into()
+        self.no_transport(draft, &choice);
+        (AUTO.into(), choice)
     }
 
-    /// Checks the name of a transport.
-    fn check_transport(&mut self, named: &At<String>) {
+    /// Reports a connection for which `auto` finds no transport.
+    fn no_transport(&mut self, draft: &ConnectionDraft, choice: &TransportChoice) {
+        let considered = FIRST.len() + draft.allow.len();
+        let rules = choice.candidates.iter().take(considered).map(|candidate| {
+            let rule = candidate.struck_out.as_deref().unwrap_or_default();
+            format!("{}: {rule}", candidate.transport)
+        });
+        let message =
+            format!("`{AUTO}` finds no transport for this: {}", rules.collect::<Vec<_>>().join("; "));
         let transports = self.catalog.transports.iter().copied();
+        let others: Vec<&str> = transports.filter(|name| !FIRST.contains(name)).collect();
+        let remedy = format!("allow another by name, as allow = [\"tcp\"]: {}", listed(others, "or"));
+        self.found.error(Code::TransportUnfit, draft.place("transport"), message, remedy);
+    }
+
+    /// Checks the transports that a connection allows by name.
+    fn check_allowed(&mut self, draft: &ConnectionDraft) {
+        if let Some(named) = draft.transport.as_ref().filter(|at| at.value != AUTO)
+            && draft.places.contains_key("allow")
+        {
+            let message =
+                format!("`allow` is for `{AUTO}`, but this connection names {}", quoted(&named.value));
+            let remedy = "remove one of `transport` and `allow`";
+            self.found.error(Code::BadValue, draft.place("allow"), message, remedy);
+            return;
+        }
+        for at in &draft.allow {
+            match at.value.as_str() {
+                name if name == AUTO || FIRST.contains(&name) => {
+                    let message = format!("`allow` names {}", quoted(name));
+                    let remedy = format!("remove it: `{AUTO}` takes {} by itself", listed(FIRST, "or"));
+                    self.found.error(Code::BadValue, &at.place, message, remedy);
+                }
+                _ => self.check_named(at, false),
+            }
+        }
+    }
+
+    /// Checks the name of a transport, or `auto`.
+    fn check_transport(&mut self, named: &At<String>) {
+        self.check_named(named, true);
+    }
+
+    fn check_named(&mut self, named: &At<String>, takes_auto: bool) {
+        let transports = self.catalog.transports.iter().copied().chain(takes_auto.then_some(AUTO));
         if !transports.clone().any(|name| name == named.value) {
             let remedy = did_you_mean(&named.value, transports, "the transports are");
             let message = format!("unknown transport {}", quoted(&named.value));

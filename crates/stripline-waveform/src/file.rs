@@ -78,6 +78,8 @@ pub(super) struct ConnectionDraft {
     pub from: Option<At<String>>,
     pub to: Option<At<String>>,
     pub transport: Option<At<String>>,
+    /// The transports that `auto` may take beyond its first ones.
+    pub allow: Vec<At<String>>,
     pub options: LinkOptions,
     /// The types without a layout that are allowed between programs built differently.
     pub types_without_layout: Vec<At<TypeName>>,

@@ -41,6 +41,7 @@ mod synonyms;
 mod text;
 mod toml_reader;
 mod topics;
+mod transport_choice;
 mod type_inference;
 
 pub use check::{Catalog, load, parse_bytes};
@@ -53,6 +54,7 @@ pub use launch::{
 pub use overrides::Overrides;
 pub use plan::{ComponentPlan, ConnectionPlan, Placement, PortRef, Program, Waveform};
 pub use restart::{AfterGivingUp, GiveUp, InvalidRestart, Restart, RestartWhen};
+pub use transport_choice::{Candidate, ChosenBy, TransportChoice};
 
 /// What the command and tests use beyond the public interface. Any release may change or remove it.
 #[doc(hidden)]

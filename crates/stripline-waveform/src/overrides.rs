@@ -19,7 +19,7 @@ pub struct Overrides {
     /// `--set`: `component.property=value` each; of two for one property the later counts. A path
     /// is relative to the current folder.
     pub set: Vec<String>,
-    /// `--transport`: the transport of every connection.
+    /// `--transport`: the transport of every connection, or `auto`.
     pub transport: Option<String>,
     /// `--placement threads|processes`: the placement of every component.
     pub placement: Option<Placement>,

@@ -11,6 +11,7 @@ use stripline::packet::payload::TypeName;
 use stripline::terms::LinkOptions;
 
 use crate::restart::Restart;
+use crate::transport_choice::TransportChoice;
 
 /// A waveform that passed every check and can be started.
 ///
@@ -121,12 +122,13 @@ impl Placement {
 /// ```
 /// use stripline::terms::LinkOptions;
 /// use stripline::payload::TypeName;
-/// use stripline_waveform::{ConnectionPlan, PortRef};
+/// use stripline_waveform::{ConnectionPlan, PortRef, TransportChoice};
 ///
 /// let plan = ConnectionPlan {
 ///     from: PortRef { component: "source".into(), port: "out".into() },
 ///     to: PortRef { component: "sink".into(), port: "in".into() },
 ///     transport: "shm".into(),
+///     choice: TransportChoice::default(),
 ///     options: LinkOptions::default(),
 ///     payload: TypeName::of::<f32>(),
 /// };
@@ -140,6 +142,8 @@ pub struct ConnectionPlan {
     pub to: PortRef,
     /// The transport's name in the registry.
     pub transport: String,
+    /// The candidates that it was chosen from.
+    pub choice: TransportChoice,
     /// Its rules.
     pub options: LinkOptions,
     /// Its payload type.

@@ -28,8 +28,12 @@ const DESCRIPTION_BYTES_MAX: usize = 1000;
 /// The largest processor number, which `sched_setaffinity` shares.
 const CPU_MAX: i64 = 1023;
 
-/// The ends and the transport, the options, and the types that are allowed by name.
-type ConnectionKeys = ([Option<At<String>>; 3], LinkOptions, Vec<At<TypeName>>);
+/// The most transports that a connection allows.
+const ALLOWED_MAX: usize = 16;
+
+/// The ends and the transport, the transports that are allowed by name, the options, and the types
+/// that are.
+type ConnectionKeys = ([Option<At<String>>; 3], Vec<At<String>>, LinkOptions, Vec<At<TypeName>>);
 
 type Key<'i> = Spanned<DeString<'i>>;
 type Item<'i> = Spanned<DeValue<'i>>;
@@ -255,7 +259,7 @@ impl<'r, 't> TableReader<'r, 't> {
 
     fn connection(&mut self, item: &Item) -> Option<ConnectionDraft> {
         let mut table = self.table(item, "connection")?;
-        let ([from, to, transport], options, types_without_layout) = table.connection_keys();
+        let ([from, to, transport], allow, options, types_without_layout) = table.connection_keys();
         for key in ["from", "to"] {
             if !table.entries.contains_key(key) {
                 let example = if key == "from" { "from = \"source.out\"" } else { "to = \"sink.in\"" };
@@ -266,12 +270,43 @@ impl<'r, 't> TableReader<'r, 't> {
         table.unknown_keys();
         let place = table.place(item.span());
         let places = table.places;
-        Some(ConnectionDraft { place, from, to, transport, options, types_without_layout, places })
+        Some(ConnectionDraft { place, from, to, transport, allow, options, types_without_layout, places })
     }
 
     fn connection_keys(&mut self) -> ConnectionKeys {
         let names = ["from", "to", "transport"].map(|key| self.text(key));
-        (names, self.options(), self.types_without_layout())
+        (names, self.allow(), self.options(), self.types_without_layout())
+    }
+
+    /// Reads the transports that `auto` may take.
+    fn allow(&mut self) -> Vec<At<String>> {
+        const KEY: &str = "allow";
+        let shape = || json!({ "type": "array", "items": { "type": "string" }, "maxItems": ALLOWED_MAX, "uniqueItems": true });
+        let Some(item) = self.value(KEY, shape) else { return Vec::new() };
+        let Some(items) = item.get_ref().as_array() else {
+            let message = format!("`{KEY}` takes a list of transports, not {}", noun(item.get_ref()));
+            self.error(Code::WrongKind, item, message, format!("write {KEY} = [\"tcp\"]"));
+            return Vec::new();
+        };
+        if items.len() > ALLOWED_MAX {
+            let message = format!("`{KEY}` names {}", count(items.len(), "transport"));
+            self.error(Code::Limit, item, message, format!("name at most {ALLOWED_MAX}"));
+            return Vec::new();
+        }
+        let mut names: Vec<At<String>> = Vec::new();
+        for item in items {
+            let Some(text) = item.get_ref().as_str() else {
+                self.kind(item, KEY, "texts");
+                continue;
+            };
+            if names.iter().any(|name| name.value == text) {
+                let message = format!("`{KEY}` names {} twice", quoted(text));
+                self.error(Code::Duplicate, item, message, "remove one of the two");
+                continue;
+            }
+            names.push(At { value: text.to_string(), place: self.place(item.span()) });
+        }
+        names
     }
 
     /// Reads the types without a layout that are allowed by name.

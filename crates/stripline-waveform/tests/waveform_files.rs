@@ -20,8 +20,8 @@ use stripline::payload::TypeName;
 use stripline::terms::{Flow, LinkOptions, Overflow, Resequence, Scope, WaitStrategy};
 use stripline_waveform::internal::{check_spec, render_component, render_component_list};
 use stripline_waveform::{
-    AfterGivingUp, Catalog, Code, DescribeError, Diagnostics, ExecutableSpecs, GiveUp, Level, Overrides,
-    Placement, Program, Restart, RestartWhen, Waveform, load, parse_bytes,
+    AfterGivingUp, Catalog, ChosenBy, Code, DescribeError, Diagnostics, ExecutableSpecs, GiveUp, Level,
+    Overrides, Placement, Program, Restart, RestartWhen, Waveform, load, parse_bytes,
 };
 
 const TRANSPORTS: [&str; 4] = ["inproc", "shm", "unix", "tcp"];
@@ -256,7 +256,7 @@ fn the_corpus_has_every_code_but_those_of_files_that_cannot_be_read() {
             missing.remove(expected.split(": ").next().unwrap());
         }
     }
-    assert_eq!(missing.into_iter().collect::<Vec<_>>(), ["limit", "not-text", "unreadable"]);
+    assert_eq!(missing.into_iter().collect::<Vec<_>>(), ["not-text", "unreadable"]);
 }
 
 #[test]
@@ -489,13 +489,58 @@ fn connections_of_one_output_share_the_largest_buffer() {
 }
 
 #[test]
-fn a_catalog_without_the_default_transport_requires_one() {
+fn a_catalog_without_the_transports_of_auto_requires_one() {
     let text = CHAIN.replace("PLACEMENT", "process");
     let stock = stock();
     let catalog = Catalog::new(&stock, &["tcp"]);
-    let found =
-        parse_bytes(text.as_bytes(), Path::new("x.toml"), &Overrides::default(), &catalog).unwrap_err();
-    assert_eq!(codes(&found), [Code::UnknownTransport]);
+    let check =
+        |text: &str| parse_bytes(text.as_bytes(), Path::new("x.toml"), &Overrides::default(), &catalog);
+    let found = check(&text).unwrap_err();
+    assert_eq!(codes(&found), [Code::TransportUnfit]);
+    let expected = "inproc: it is not in this program; shm: it is not in this program";
+    assert!(found.to_string().contains(expected), "{found}");
+    let (waveform, _) = check(&format!("{text}allow = [\"tcp\"]\n")).unwrap();
+    let link = &waveform.connections[0];
+    assert_eq!((&*link.transport, link.choice.by), ("tcp", ChosenBy::Auto));
+    assert_eq!(link.choice.passed_over().unwrap(), expected);
+}
+
+#[test]
+fn auto_reports_what_it_considered() {
+    let text = |connection: &str| CHAIN.replace("PLACEMENT", "process") + connection;
+    let choice = |text: &str, options: &Overrides| {
+        let (waveform, _) = check_text(text, options).unwrap();
+        let plan = &waveform.connections[0];
+        let rules = plan.choice.candidates.iter();
+        let rules = rules.map(|it| (it.transport.clone(), it.struck_out.clone().unwrap_or_default()));
+        (plan.transport.clone(), plan.choice.by, rules.collect::<Vec<_>>())
+    };
+    let named = |names: [(&str, &str); 4]| names.map(|(name, rule)| (name.into(), rule.into())).to_vec();
+    let apart = "`tone` and `sink` are processes of their own";
+    let unnamed = "`allow` does not name it";
+    for key in ["", "transport = \"auto\"\n"] {
+        let rules = named([("inproc", apart), ("shm", ""), ("unix", unnamed), ("tcp", unnamed)]);
+        assert_eq!(choice(&text(key), &Overrides::default()), ("shm".into(), ChosenBy::Auto, rules));
+    }
+    let rules = named([("inproc", apart), ("shm", ""), ("tcp", ""), ("unix", unnamed)]);
+    let allowed = text("allow = [\"tcp\"]\n");
+    assert_eq!(choice(&allowed, &Overrides::default()), ("shm".into(), ChosenBy::Auto, rules));
+    let other = "the file names `tcp`";
+    let rules = named([("tcp", ""), ("inproc", apart), ("shm", other), ("unix", other)]);
+    let tcp = text("transport = \"tcp\"\n");
+    assert_eq!(choice(&tcp, &Overrides::default()), ("tcp".into(), ChosenBy::File, rules));
+    // An option replaces the file's, in both directions.
+    let option = |name: &str| Overrides { transport: Some(name.into()), ..Overrides::default() };
+    assert_eq!(choice(&tcp, &option("auto")).0, "shm");
+    let (transport, by, _) = choice(&allowed, &option("unix"));
+    assert_eq!((&*transport, by), ("unix", ChosenBy::Option));
+}
+
+#[test]
+fn auto_joins_the_ports_of_one_process_within_it() {
+    let (waveform, _) = check_file(Path::new("tests/waveforms/valid/self-loop-that-drops.toml")).1.unwrap();
+    let itself = waveform.connections.iter().find(|it| it.from.component == it.to.component).unwrap();
+    assert_eq!((&*itself.transport, itself.choice.passed_over()), ("inproc", None));
 }
 
 #[test]

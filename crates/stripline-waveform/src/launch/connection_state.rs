@@ -5,12 +5,15 @@ use stripline::internal::{Endpoint, FullReport};
 use stripline::link::ConnectionReport;
 
 use crate::plan::ConnectionPlan;
+use crate::transport_choice::ChosenBy;
 
 /// One connection's state.
 pub(super) struct ConnectionState<'a> {
     pub plan: &'a ConnectionPlan,
     /// Its transport: that of the plan, or the one that it was moved to.
     pub transport: String,
+    /// Whether it was moved.
+    pub was_moved: bool,
     /// Its name in all reports.
     pub name: String,
     /// The sending and the receiving component, by their places in the waveform.
@@ -43,6 +46,7 @@ impl<'a> ConnectionState<'a> {
         Self {
             plan,
             transport: plan.transport.clone(),
+            was_moved: false,
             name: format!("{} -> {}", plan.from, plan.to),
             from,
             to,
@@ -58,6 +62,11 @@ impl<'a> ConnectionState<'a> {
             readings: 0,
             full: 0,
         }
+    }
+
+    /// Returns the origin of its transport.
+    pub(super) fn chosen_by(&self) -> ChosenBy {
+        if self.was_moved { ChosenBy::Set } else { self.plan.choice.by }
     }
 
     /// Returns the command to connect to the sender's port. `moves`: beside the present path, which
@@ -134,6 +143,7 @@ mod tests {
 
     use super::*;
     use crate::plan::PortRef;
+    use crate::transport_choice::TransportChoice;
 
     #[test]
     fn a_report_on_an_order_for_a_dead_sender_is_not_one_on_the_next_order() {
@@ -142,6 +152,7 @@ mod tests {
             from: port("a"),
             to: port("b"),
             transport: "shm".into(),
+            choice: TransportChoice::default(),
             options: LinkOptions::default(),
             payload: TypeName::of::<f32>(),
         };

@@ -7,6 +7,7 @@ use stripline::component::Value;
 use stripline::link::{ConnectionReport, LatencyReport};
 
 use super::connection_state::ConnectionState;
+use crate::transport_choice::ChosenBy;
 
 /// The results of a whole run.
 ///
@@ -146,6 +147,12 @@ pub struct ConnectionResult {
     pub to: String,
     /// The transport's name.
     pub transport: String,
+    /// The origin of the transport.
+    #[serde(default)]
+    pub chosen_by: ChosenBy,
+    /// The transports that `auto` passed over, each with the rule that struck it out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub passed_over: Option<String>,
     /// The payload type.
     pub payload: String,
     /// Packets sent by the sending port; `None`: its component died without a report.
@@ -224,6 +231,8 @@ impl ConnectionResult {
             from: plan.from.to_string(),
             to: plan.to.to_string(),
             transport: link.transport.clone(),
+            chosen_by: link.chosen_by(),
+            passed_over: if link.was_moved { None } else { plan.choice.passed_over() },
             payload: plan.payload.to_string(),
             sent: link.sent,
             packets: counters.packets,

@@ -12,9 +12,9 @@ use stripline::{Error, transport};
 
 use super::requests::{BatchKind, part_for};
 use super::{ComponentState, ConnectionState, Supervisor};
-use crate::connections::SAME_PROCESS;
 use crate::control::{ChangeState, ComponentChange, NewValue, Setting};
 use crate::text::{did_you_mean, listed, quoted};
+use crate::transport_choice::SAME_PROCESS;
 
 /// What follows a port's name in the setting of its transport.
 const TRANSPORT: &str = ":transport";
@@ -236,6 +236,7 @@ impl Supervisor<'_> {
         for link in self.connections.iter_mut() {
             if link.from == member && link.plan.from.port == port {
                 link.transport.clone_from(&transport);
+                link.was_moved = true;
             }
         }
         self.observer.changed(&self.members[member].plan.name, &news);

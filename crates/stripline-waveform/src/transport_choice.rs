@@ -1,0 +1,190 @@
+//! The choice of a connection's transport: the candidates in their order, each with the rule that
+//! struck it out.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use stripline::Error;
+use stripline::terms::LinkOptions;
+use stripline::transport;
+
+use super::diagnostics::At;
+use super::text::{listed, quoted};
+
+/// The word that leaves the choice to the launcher.
+pub(super) const AUTO: &str = "auto";
+/// The transport that joins components of one process only.
+pub(super) const SAME_PROCESS: &str = "inproc";
+/// The transports that `auto` tries first, in this order; those of `allow` follow.
+pub(super) const FIRST: [&str; 2] = [SAME_PROCESS, "shm"];
+
+/// The choice of a connection's transport, made before anything starts.
+///
+/// ```
+/// use stripline_waveform::{ConnectionPlan, TransportChoice};
+///
+/// fn reason(plan: &ConnectionPlan) -> String {
+///     let TransportChoice { by, .. } = &plan.choice;
+///     format!("{}, by {by}{}", plan.transport, plan.choice.passed_over().map_or(String::new(), |why| {
+///         format!(", as {why}")
+///     }))
+/// }
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TransportChoice {
+    /// The origin of the choice.
+    pub by: ChosenBy,
+    /// All transports of the program, in the order in which they were considered.
+    pub candidates: Vec<Candidate>,
+}
+
+/// The origin of a connection's transport.
+///
+/// ```
+/// assert_eq!(stripline_waveform::ChosenBy::default().to_string(), "auto");
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum ChosenBy {
+    /// The rule of `auto`.
+    #[default]
+    Auto,
+    /// A name in the waveform file.
+    File,
+    /// A name in `--transport`.
+    Option,
+    /// A name in `stripline set`, while the waveform ran.
+    Set,
+}
+
+impl fmt::Display for ChosenBy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Auto => AUTO,
+            Self::File => "the file",
+            Self::Option => "--transport",
+            Self::Set => "stripline set",
+        })
+    }
+}
+
+/// A transport that was considered for a connection.
+///
+/// ```
+/// use stripline_waveform::Candidate;
+///
+/// let rule = "`source` is a process of its own";
+/// let candidate = Candidate { transport: "inproc".into(), struck_out: Some(rule.into()) };
+/// assert!(candidate.struck_out.is_some());
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Candidate {
+    /// Its name.
+    pub transport: String,
+    /// The rule that struck it out. `None`: it was taken, or came after the one that was.
+    pub struck_out: Option<String>,
+}
+
+impl TransportChoice {
+    /// Returns why `auto` passed over the candidates before the one that it took; `None` where it
+    /// took the first, or did not choose.
+    ///
+    /// ```
+    /// use stripline_waveform::{Candidate, ChosenBy, TransportChoice};
+    ///
+    /// let candidate = |name: &str, rule: Option<&str>| Candidate {
+    ///     transport: name.into(),
+    ///     struck_out: rule.map(String::from),
+    /// };
+    /// let candidates = vec![candidate("inproc", Some("`a` is a process of its own")), candidate("shm", None)];
+    /// let choice = TransportChoice { by: ChosenBy::Auto, candidates };
+    /// assert_eq!(choice.passed_over().unwrap(), "inproc: `a` is a process of its own");
+    /// ```
+    pub fn passed_over(&self) -> Option<String> {
+        if self.by != ChosenBy::Auto {
+            return None;
+        }
+        let before = self.candidates.iter().map_while(|candidate| {
+            let rule = candidate.struck_out.as_ref()?;
+            Some(format!("{}: {rule}", candidate.transport))
+        });
+        let before: Vec<String> = before.collect();
+        (!before.is_empty()).then(|| before.join("; "))
+    }
+
+    /// Returns the first candidate that no rule struck out.
+    pub(super) fn taken(&self) -> Option<&str> {
+        let taken = self.candidates.iter().find(|candidate| candidate.struck_out.is_none());
+        taken.map(|candidate| candidate.transport.as_str())
+    }
+}
+
+/// The parts of a connection that its transport must suit.
+pub(super) struct Wanted<'w> {
+    /// The rule that strikes `inproc` out, if the ends share no process.
+    pub split: Option<String>,
+    pub options: &'w LinkOptions,
+    /// The transport that is named, and where.
+    pub named: Option<(&'w At<String>, ChosenBy)>,
+    /// What `auto` may take beyond its first candidates.
+    pub allowed: &'w [At<String>],
+}
+
+impl Wanted<'_> {
+    /// Strikes out all transports of the program that a rule forbids.
+    pub(super) fn choose(&self, transports: &[&str]) -> TransportChoice {
+        let allowed = || self.allowed.iter().map(|at| at.value.as_str());
+        let mut names: Vec<&str> = match self.named {
+            Some((at, _)) => vec![&at.value],
+            None => FIRST.into_iter().chain(allowed()).collect(),
+        };
+        let others = transports.iter().copied().filter(|name| !names.contains(name));
+        let others: Vec<&str> = others.collect();
+        let considered = names.len();
+        names.extend(others);
+        let candidate = |(index, name): (usize, &str)| {
+            let rule =
+                self.rule(name, transports).or_else(|| (index >= considered).then(|| self.not_meant()));
+            Candidate { transport: name.into(), struck_out: rule }
+        };
+        TransportChoice {
+            by: self.named.map_or(ChosenBy::Auto, |(_, by)| by),
+            candidates: names.into_iter().enumerate().map(candidate).collect(),
+        }
+    }
+
+    /// Returns the rule that forbids a transport for this connection.
+    fn rule(&self, name: &str, transports: &[&str]) -> Option<String> {
+        if !transports.contains(&name) {
+            return Some("it is not in this program".into());
+        }
+        if name == SAME_PROCESS && self.split.is_some() {
+            return self.split.clone();
+        }
+        match transport::check(name, self.options) {
+            Err(Error::Unsupported { rule, .. }) => Some(format!("it cannot keep {rule}")),
+            // A name that the library does not have is the caller's own.
+            _ => None,
+        }
+    }
+
+    /// Returns the rule that strikes out what nothing names.
+    fn not_meant(&self) -> String {
+        match self.named {
+            Some((at, ChosenBy::Option)) => format!("--transport names {}", quoted(&at.value)),
+            Some((at, _)) => format!("the file names {}", quoted(&at.value)),
+            None => "`allow` does not name it".into(),
+        }
+    }
+}
+
+/// Returns the rule that strikes `inproc` out between these components, which share no process.
+pub(super) fn split_rule(processes: &[&str]) -> String {
+    let names = listed(processes.iter().copied(), "and");
+    match processes.len() {
+        0 => "they are threads of different programs".into(),
+        1 => format!("{names} is a process of its own"),
+        _ => format!("{names} are processes of their own"),
+    }
+}
