@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use stripline::Error;
 use stripline::component::{ComponentSpec, Direction, PortSpec, PortTypes};
 use stripline::terms::{Flow, LinkOptions, Overflow, Scope};
-use stripline::transport;
+use stripline::transport::{self, AUTO};
 
 use super::Placement;
 use super::check::Catalog;
@@ -16,7 +16,7 @@ use super::file::ConnectionDraft;
 use super::overrides::Options;
 use super::resequence_check;
 use super::text::{count, did_you_mean, listed, quoted, suggestion};
-use super::transport_choice::{AUTO, ChosenBy, FIRST, SAME_PROCESS, TransportChoice, Wanted, split_rule};
+use super::transport_choice::{ChosenBy, FIRST, SAME_PROCESS, TransportChoice, Wanted, split_rule};
 
 /// A port of a component, both by index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -423,7 +423,9 @@ impl<'r, 't> TableReader<'r, 't> {
     }
 
     fn transport(&mut self) {
-        let names: Vec<&str> = stripline::transport::all().map(|transport| transport.name).collect();
+        let auto = std::iter::once(stripline::transport::AUTO);
+        let names: Vec<&str> =
+            stripline::transport::all().map(|transport| transport.name).chain(auto).collect();
         let Some(name) = self.text_shaped("transport", || json!({ "enum": names })) else { return };
         if !names.contains(&name.value.as_str()) {
             let message = format!("there is no transport {}", quoted(&name.value));

@@ -121,6 +121,7 @@ mod tests {
     fn what_the_parser_takes_has_no_findings() {
         for text in [
             "",
+            "[domain]\n[default]\ntransport = 'auto'\n[topic.a]\ntransport = 'uds'",
             "[domain]\n[default]\ntransport = 'uds'\nscope = 'server'\ndeadline-ms = 3600000\n[topic.'a b']\n\
              depth = 1\noverflow = 'drop-oldest'",
             "[topic.a]\nresequence = { window = 65536, skip-after-ms = 0 }\nbuffer = 4096\nsampling = 'off'\n\

@@ -6,13 +6,11 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use stripline::Error;
 use stripline::terms::LinkOptions;
-use stripline::transport;
+use stripline::transport::{self, AUTO};
 
 use super::diagnostics::At;
 use super::text::{listed, quoted};
 
-/// The word that leaves the choice to the launcher.
-pub(super) const AUTO: &str = "auto";
 /// The transport that joins components of one process only.
 pub(super) const SAME_PROCESS: &str = "inproc";
 /// The transports that `auto` tries first, in this order; those of `allow` follow.

@@ -149,9 +149,9 @@ impl Node {
         let name = service.name().to_string();
         options.check().map_err(|problem| Error::failed(format!("server of `{name}`: {problem}")))?;
         let TopicOptions { transport: its, link, .. } = self.topics().of(&name).clone();
-        let transport = options.transport.clone().unwrap_or(its);
+        let transport = options.transport.as_deref().map_or(&*its, transport::of_topic);
         let open_to = LinkOptions { group: link.group, ..LinkOptions::default() };
-        transport::check(&transport, &open_to)?;
+        transport::check(transport, &open_to)?;
         let stop = self.stop_token().clone();
         let events = Arc::new(PortEvents::new()?);
         let depth = LinkOptions::DEPTH_MAX / 2;
@@ -163,7 +163,7 @@ impl Node {
         let request = bind(&name, &link, stop_replies.clone())?;
         let clients = ClientTable::new(events);
         Server::new(service, &options, incoming, clients, stop_replies, |host: Box<dyn CallAcceptor>| {
-            let listener = transport::find(&transport)?.listen_calls(request, host)?;
+            let listener = transport::find(transport)?.listen_calls(request, host)?;
             let offer = Offer { topic: name, payload: calls_payload()?, endpoint: listener.endpoint.clone() };
             Ok((listener, Box::new(self.offer(offer))))
         })
@@ -293,4 +293,21 @@ fn connect_to(
     events.push(PortEvent::Connected(name.into(), connection.duplex.inlet));
     let incoming = incoming(name, events, link, stop, EndsWhen::WithSender);
     Ok((outgoing, incoming, connection.server_info))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_with_auto_is_one_between_processes() {
+        let node = Node::isolated().unwrap();
+        let of = |transport: &str| {
+            let options = ServerOptions { transport: Some(transport.into()), ..ServerOptions::default() };
+            node.server("echo", Ok::<u32, String>, options)
+        };
+        assert_eq!(of(transport::AUTO).unwrap().endpoint().transport, "shm");
+        let error = of("automatic").err().unwrap().to_string();
+        assert!(error.contains("there is no transport `automatic`"), "{error}");
+    }
 }

@@ -114,7 +114,8 @@ impl CallOptions {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerOptions {
-    /// The transport's name; `None`: as the domain's topics specify for the service's name.
+    /// The transport's name, or [`AUTO`](crate::transport::AUTO), which is `shm`. `None`: as the
+    /// domain's topics specify for the service's name.
     pub transport: Option<String>,
     /// The server's own name, 1 to 64 bytes. With it, calls with a key reach the same server again
     /// after a restart. `None`: a unique name is generated.

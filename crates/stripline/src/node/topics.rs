@@ -76,7 +76,7 @@ pub struct Topics {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TopicOptions {
-    /// The transport's name.
+    /// The transport's name. A file's `auto` is `shm` here.
     pub transport: String,
     /// The link's options.
     pub link: LinkOptions,
@@ -328,9 +328,9 @@ impl TopicEntry {
             group: own_group.or(base.link.group),
             any_build: false,
         };
-        let transport = self.transport.clone().unwrap_or_else(|| base.transport.clone());
+        let transport = self.transport.as_deref().map_or(&*base.transport, transport::of_topic);
         link.check().map_err(at)?;
-        transport::check(&transport, &link).map_err(|e| at(e.to_string()))?;
+        transport::check(transport, &link).map_err(|e| at(e.to_string()))?;
         let dispatch = self.dispatch.unwrap_or(base.dispatch);
         let sampling = self.sampling.unwrap_or(base.sampling);
         let refusal_is_error = self.refusal_is_error.unwrap_or(base.refusal_is_error);
@@ -340,6 +340,7 @@ impl TopicEntry {
         let own_types = own_types.transpose();
         let own_types = own_types.map_err(|problem| at(format!("types-without-layout: {problem}")))?;
         let types_without_layout = own_types.unwrap_or_else(|| base.types_without_layout.clone());
+        let transport = transport.into();
         Ok(TopicOptions { transport, link, dispatch, sampling, refusal_is_error, types_without_layout })
     }
 }
@@ -439,6 +440,13 @@ mod tests {
         fn arbitrary_text_ends_and_never_panics(text in "[\\[\\]a-d.='\n0-9]{0,60}|(\\[topic\\.[a-c]\\]\n|depht? = [0-9a]\n){0,9}") {
             let _ = Topics::parse(&text);
         }
+    }
+
+    #[test]
+    fn auto_is_the_transport_between_processes() {
+        let text = "[default]\ntransport = 'uds'\n[topic.a]\ntransport = 'auto'\nlocked = true\n[topic.b]";
+        let topics = Topics::parse(text).unwrap();
+        assert_eq!(["a", "b"].map(|topic| &*topics.of(topic).transport), ["shm", "uds"]);
     }
 
     #[test]

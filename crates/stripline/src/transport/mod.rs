@@ -34,8 +34,8 @@ mod uds;
 
 pub use endpoint::Endpoint;
 pub(crate) use endpoint::random;
-pub(crate) use registry::find;
-pub use registry::{Capabilities, Reach, all, check};
+pub use registry::{AUTO, Capabilities, Reach, all, check};
+pub(crate) use registry::{find, of_topic};
 pub(crate) use seam::{
     Admitted, AnyInlet, AnyOutlet, Attention, BindRequest, ConnectRequest, Inlet, InletParts, Next, Outlet,
     OutletTraits, Parked, QueueProbe, StartPosition, Transport,

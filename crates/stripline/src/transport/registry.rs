@@ -24,6 +24,21 @@ static TRANSPORTS: &[&dyn Transport] = &[
     &lossy::LOSSY,
 ];
 
+/// The word in place of a name that leaves the choice to a rule.
+///
+/// ```
+/// use stripline::transport::{AUTO, all};
+///
+/// assert!(all().all(|transport| transport.name != AUTO));
+/// ```
+pub const AUTO: &str = "auto";
+
+/// Returns the transport of a topic's or service's port. [`AUTO`] is that between processes of one
+/// host, as its peers are unknown when it opens.
+pub(crate) fn of_topic(name: &str) -> &str {
+    if name == AUTO { "shm" } else { name }
+}
+
 /// The capabilities of a transport, for `stripline transports` and for refusing unsupported
 /// options.
 ///
