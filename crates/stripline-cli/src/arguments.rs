@@ -136,7 +136,7 @@ pub(crate) struct CheckArguments {
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
     stripline transports\n  \
-    stripline transports --json | jq -r '.[].name'\n  \
+    stripline transports --json | jq -r '.[] | select(.in_program).name'\n  \
     stripline run waveforms/adsb.toml --transport uds     all connections over one of them\n\n\
     A connection of a waveform file names one by `transport`.\n\n\
     Exit codes: 0 listed.")]

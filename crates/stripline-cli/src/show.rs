@@ -90,9 +90,20 @@ pub(crate) fn transports(arguments: &TransportsArguments) -> Exit {
                 "flow": t.flows.iter().map(|flow| flow.as_str()).collect::<Vec<_>>(),
                 "depth_bounds": t.depth,
                 "open_to": t.trust,
+                "memory_options": t.ring,
+                "groups": t.groups,
+                "in_program": true,
             })
         });
-        return print_json(&all.collect::<Vec<_>>());
+        let absent = transport::absent().iter().map(|t| {
+            json!({
+                "name": t.name,
+                "description": t.summary,
+                "in_program": false,
+                "brought_in_by": t.remedy,
+            })
+        });
+        return print_json(&all.chain(absent).collect::<Vec<_>>());
     }
     let mut table = Table::new(&[
         "NAME",
@@ -104,6 +115,7 @@ pub(crate) fn transports(arguments: &TransportsArguments) -> Exit {
         "FLOW CONTROL",
         "DEPTH BOUNDS",
         "OPEN TO",
+        "IN THIS PROGRAM",
     ]);
     for t in transport::all() {
         let scopes: Vec<&str> = t.scopes.iter().map(|s| s.as_str()).collect();
@@ -119,7 +131,11 @@ pub(crate) fn transports(arguments: &TransportsArguments) -> Exit {
             &flows.join(", "),
             t.depth,
             t.trust,
+            "yes",
         ]);
+    }
+    for t in transport::absent() {
+        table.add([t.name, t.summary, "", "", "", "", "", "", "", t.remedy]);
     }
     print(&table.render())
 }

@@ -263,10 +263,10 @@ fn components_of_ones_own_are_shown() {
     let shown = run(&["components", gain]);
     shown.says(0, &[]);
     assert!(shown.stdout.contains("factor") && shown.stdout.contains("\nPorts\n"), "{}", shown.stdout);
-    assert_eq!(
-        parsed(&run(&["components", gain, "--json"])),
-        serde_json::from_str::<Value>(&common::run_gain_description()).unwrap()
-    );
+    let mut described: Value = serde_json::from_str(&common::run_gain_description()).unwrap();
+    // They belong to the program, not to the component.
+    described.as_object_mut().unwrap().remove("transports").unwrap();
+    assert_eq!(parsed(&run(&["components", gain, "--json"])), described);
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("own.toml");
     let text = format!(

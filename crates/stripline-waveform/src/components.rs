@@ -27,6 +27,8 @@ pub(super) struct CheckedComponent<'c> {
     /// `None` when the component's specification is unavailable, which has been reported.
     pub spec: Option<Cow<'c, ComponentSpec>>,
     pub executable: Option<PathBuf>,
+    /// The transports of its executable; `None`: those of the launcher.
+    pub transports: Option<Vec<String>>,
     pub placement: Placement,
     pub restart: Restart,
     pub priority: Option<u8>,
@@ -37,6 +39,11 @@ pub(super) struct CheckedComponent<'c> {
 }
 
 impl CheckedComponent<'_> {
+    /// Returns whether its program has a transport.
+    pub(super) fn has_transport(&self, name: &str) -> bool {
+        self.transports.as_ref().is_none_or(|its| its.iter().any(|known| known == name))
+    }
+
     /// Returns whether both are threads of one process: of the launcher's, or of one executable.
     pub(super) fn shares_process(&self, other: &Self) -> bool {
         let are_threads = [self, other].iter().all(|it| it.placement == Placement::Thread);
@@ -91,7 +98,9 @@ pub(super) fn check<'c>(
             checker.validate(spec, &properties);
             Some(properties)
         });
+        let described = executable.as_ref().and_then(|path| described.get(path)?.as_ref().ok());
         CheckedComponent {
+            transports: described.and_then(|executable| executable.transports.clone()),
             spec,
             placement,
             restart,

@@ -52,6 +52,7 @@ pub(super) fn check(
         used: BTreeSet::new(),
         excused: BTreeSet::new(),
         processes: BTreeSet::new(),
+        lacking: BTreeSet::new(),
     };
     options.transport.iter().for_each(|option| checker.check_transport(option));
     let mut links: Vec<ResolvedConnection> = drafts.into_iter().map(|draft| checker.resolve(draft)).collect();
@@ -60,6 +61,10 @@ pub(super) fn check(
         // Once for all connections.
         let processes = std::mem::take(&mut checker.processes);
         checker.cannot_join(&option.place, processes);
+    }
+    if let Some(option) = options.transport.as_ref().filter(|_| !checker.lacking.is_empty()) {
+        let lacking = std::mem::take(&mut checker.lacking);
+        checker.lacks(option, lacking);
     }
     checker.unconnected();
     resequence_check::check(&links, components, found);
@@ -107,6 +112,8 @@ struct ConnectionChecker<'c> {
     excused: BTreeSet<(Option<usize>, bool)>,
     /// Components that the transport given as an option cannot join, because each is a process.
     processes: BTreeSet<usize>,
+    /// Components with executables that do not have the transport given as an option.
+    lacking: BTreeSet<usize>,
 }
 
 impl<'c> ConnectionChecker<'c> {
@@ -258,6 +265,7 @@ impl<'c> ConnectionChecker<'c> {
         let named = named.filter(|(at, _)| at.value != AUTO);
         let names: Vec<&str> = processes.iter().map(|&n| self.components[n].name.value.as_str()).collect();
         let wanted = Wanted {
+            ends: &ends.iter().map(|&n| &self.components[n]).collect::<Vec<_>>(),
             split: (!is_one_process).then(|| split_rule(&names)),
             options: &draft.options,
             named,
@@ -267,11 +275,19 @@ impl<'c> ConnectionChecker<'c> {
         if let Some((named, _)) = named {
             // An unresolved end is not an error here.
             let is_split = ends.len() == 2 && !is_one_process;
-            let processes = if processes.is_empty() { ends } else { processes };
+            let processes = if processes.is_empty() { ends.clone() } else { processes };
             if named.value == SAME_PROCESS && is_split {
                 match named.place.is_option() {
                     true => self.processes.extend(processes),
                     false => self.cannot_join(&named.place, processes),
+                }
+            }
+            let has_not = |n: &usize| !self.components[*n].has_transport(&named.value);
+            let lacking: Vec<usize> = ends.iter().copied().filter(has_not).collect();
+            if self.catalog.transports.contains(&named.value.as_str()) && !lacking.is_empty() {
+                match named.place.is_option() {
+                    true => self.lacking.extend(lacking),
+                    false => self.lacks(named, lacking),
                 }
             }
             return (named.value.clone(), choice);
@@ -281,6 +297,22 @@ impl<'c> ConnectionChecker<'c> {
         }
         self.no_transport(draft, &choice);
         (AUTO.into(), choice)
+    }
+
+    /// Reports executables without the transport that is named.
+    fn lacks(&mut self, named: &At<String>, lacking: impl IntoIterator<Item = usize>) {
+        let lacking: Vec<_> = lacking.into_iter().map(|n| &self.components[n]).collect();
+        let names = listed(lacking.iter().map(|component| component.name.value.as_str()), "and");
+        let message = format!("the executable of {names} has no transport {}", quoted(&named.value));
+        let transports = self.catalog.transports.iter().copied().filter(|name| *name != SAME_PROCESS);
+        let common: Vec<&str> =
+            transports.filter(|name| lacking.iter().all(|c| c.has_transport(name))).collect();
+        let choose = match common.is_empty() {
+            true => String::new(),
+            false => format!("choose one that it has: {}; or ", listed(common, "or")),
+        };
+        let remedy = format!("{choose}build it with the version of this program");
+        self.found.error(Code::TransportUnfit, &named.place, message, remedy);
     }
 
     /// Reports a connection for which `auto` finds no transport.
@@ -330,7 +362,10 @@ impl<'c> ConnectionChecker<'c> {
         let transports = self.catalog.transports.iter().copied().chain(takes_auto.then_some(AUTO));
         if !transports.clone().any(|name| name == named.value) {
             let remedy = did_you_mean(&named.value, transports, "the transports are");
-            let message = format!("unknown transport {}", quoted(&named.value));
+            let message = match transport::absent().iter().find(|transport| transport.name == named.value) {
+                Some(absent) => format!("the transport {} is {}", quoted(&named.value), absent.remedy),
+                None => format!("unknown transport {}", quoted(&named.value)),
+            };
             self.found.error(Code::UnknownTransport, &named.place, message, remedy);
         }
     }

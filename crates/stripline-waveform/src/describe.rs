@@ -14,9 +14,11 @@ use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
+use serde::Deserialize;
 use stripline::component::{ComponentSpec, InvalidProperties, Properties};
 use stripline::internal::{CHECK_OPTION, DESCRIBE_OPTION, PollSet};
 
+use super::file::is_name;
 use super::spec_check::check_spec;
 use super::text::quoted;
 
@@ -28,6 +30,8 @@ const OUTPUT_BYTES_MAX: usize = 1 << 20;
 const PANIC_LINES_MAX: usize = 10;
 /// Exit code of a Rust program that panicked.
 const PANIC_CODE: i32 = 101;
+/// The most transports of an executable.
+const TRANSPORTS_MAX: usize = 64;
 /// Limit of the standard error that is kept.
 const STDERR_BYTES_MAX: usize = 16 << 10;
 
@@ -52,7 +56,7 @@ pub fn describe(executable: &Path) -> Result<ExecutableSpecs, DescribeError> {
 /// use stripline_waveform::ExecutableSpecs;
 ///
 /// let alone = ExecutableSpecs::from(ComponentSpec::new("gain", "Multiplies."));
-/// assert!(!alone.shares_process && alone.specs.len() == 1);
+/// assert!(!alone.shares_process && alone.specs.len() == 1 && alone.transports.is_none());
 /// ```
 #[derive(Clone, Debug)]
 pub struct ExecutableSpecs {
@@ -60,11 +64,19 @@ pub struct ExecutableSpecs {
     pub specs: Vec<ComponentSpec>,
     /// Whether its components may share a process as threads: it describes itself by a list.
     pub shares_process: bool,
+    /// The transports that it has; `None`: its description does not list them.
+    pub transports: Option<Vec<String>>,
+}
+
+/// The part of a description that is about the whole program.
+#[derive(Deserialize)]
+struct ProgramPart {
+    transports: Option<Vec<String>>,
 }
 
 impl From<ComponentSpec> for ExecutableSpecs {
     fn from(spec: ComponentSpec) -> Self {
-        Self { specs: vec![spec], shares_process: false }
+        Self { specs: vec![spec], shares_process: false, transports: None }
     }
 }
 
@@ -72,8 +84,17 @@ impl ExecutableSpecs {
     fn parse(text: &[u8]) -> serde_json::Result<Self> {
         // A list and a single description have errors of their own.
         match text.trim_ascii_start().first() {
-            Some(b'[') => Ok(Self { specs: serde_json::from_slice(text)?, shares_process: true }),
-            _ => serde_json::from_slice::<ComponentSpec>(text).map(Self::from),
+            Some(b'[') => {
+                let specs = serde_json::from_slice(text)?;
+                let parts: Vec<ProgramPart> = serde_json::from_slice(text)?;
+                let transports = parts.into_iter().next().and_then(|part| part.transports);
+                Ok(Self { specs, shares_process: true, transports })
+            }
+            _ => {
+                let spec: ComponentSpec = serde_json::from_slice(text)?;
+                let part: ProgramPart = serde_json::from_slice(text)?;
+                Ok(Self { transports: part.transports, ..Self::from(spec) })
+            }
         }
     }
 
@@ -91,6 +112,12 @@ impl ExecutableSpecs {
         if self.specs.is_empty() {
             faults.push("it has no component type".into());
         }
+        let transports = self.transports.as_deref().unwrap_or_default();
+        if transports.len() > TRANSPORTS_MAX {
+            faults.push(format!("it has more than {TRANSPORTS_MAX} transports"));
+        }
+        let wrong = transports.iter().find(|name| !is_name(name));
+        faults.extend(wrong.map(|name| format!("{} is no name of a transport", quoted(name))));
         faults
     }
 }

@@ -8,6 +8,7 @@ use stripline::Error;
 use stripline::terms::LinkOptions;
 use stripline::transport::{self, AUTO};
 
+use super::components::CheckedComponent;
 use super::diagnostics::At;
 use super::text::{listed, quoted};
 
@@ -120,6 +121,8 @@ impl TransportChoice {
 
 /// The parts of a connection that its transport must suit.
 pub(super) struct Wanted<'w> {
+    /// The components at its ends.
+    pub ends: &'w [&'w CheckedComponent<'w>],
     /// The rule that strikes `inproc` out, if the ends share no process.
     pub split: Option<String>,
     pub options: &'w LinkOptions,
@@ -159,6 +162,9 @@ impl Wanted<'_> {
         }
         if name == SAME_PROCESS && self.split.is_some() {
             return self.split.clone();
+        }
+        if let Some(end) = self.ends.iter().find(|end| !end.has_transport(name)) {
+            return Some(format!("the executable of {} does not have it", quoted(&end.name.value)));
         }
         match transport::check(name, self.options) {
             Err(Error::Unsupported { rule, .. }) => Some(format!("it cannot keep {rule}")),

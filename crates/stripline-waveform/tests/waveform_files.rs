@@ -537,6 +537,17 @@ fn auto_reports_what_it_considered() {
 }
 
 #[test]
+fn auto_takes_what_the_executables_at_both_ends_have() {
+    let (waveform, _) = check_file(Path::new("tests/waveforms/valid/allowed-transport.toml")).1.unwrap();
+    let taken: Vec<&str> = waveform.connections.iter().map(|link| &*link.transport).collect();
+    assert_eq!(taken, ["unix", "tcp"]);
+    let passed_over = waveform.connections[1].choice.passed_over().unwrap();
+    let expected = "inproc: `doubler` and `sink` are processes of their own; \
+                    shm: the executable of `doubler` does not have it";
+    assert_eq!(passed_over, expected);
+}
+
+#[test]
 fn auto_joins_the_ports_of_one_process_within_it() {
     let (waveform, _) = check_file(Path::new("tests/waveforms/valid/self-loop-that-drops.toml")).1.unwrap();
     let itself = waveform.connections.iter().find(|it| it.from.component == it.to.component).unwrap();

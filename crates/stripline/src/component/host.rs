@@ -11,6 +11,8 @@ use std::sync::mpsc::{self, Receiver};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use serde::Serialize;
+
 use super::control::{
     self, Ask, Assignment, CONTROL_VARIABLE, ConnectionAssignment, ControlChannel, LAUNCHER_VARIABLE,
     LauncherCommand, OpenOutput, Report, RequestAnswer,
@@ -35,7 +37,7 @@ use crate::sys::fork::{Descriptor, Local, OwnerProcess};
 use crate::sys::mutex::lock;
 use crate::sys::process;
 use crate::terms::{LinkOptions, SenderOptions};
-use crate::transport::{ConnectRequest, StopToken, Wait};
+use crate::transport::{self, ConnectRequest, StopToken, Wait};
 
 /// Makes an executable print the specification of its component as JSON and exit. One with several
 /// types, or made for several, prints a list.
@@ -58,7 +60,7 @@ const FINISH_TIME: Duration = Duration::from_secs(30);
 /// logger before.
 pub fn main<C: Component>() -> ExitCode {
     let registry = Registry::new().with::<C>();
-    run_main(&registry, |specs| serde_json::to_string(&specs.values().next()))
+    run_main(&registry, |specs| serde_json::to_string(&specs.values().next().map(DescribedSpec::of)))
 }
 
 /// Runs as the `main` of an executable with the component types of a registry, as [`main`] does for
@@ -86,7 +88,24 @@ pub fn main<C: Component>() -> ExitCode {
 /// }
 /// ```
 pub fn main_of(registry: &Registry) -> ExitCode {
-    run_main(registry, |specs| serde_json::to_string(&specs.values().collect::<Vec<_>>()))
+    run_main(registry, |specs| {
+        serde_json::to_string(&specs.values().map(DescribedSpec::of).collect::<Vec<_>>())
+    })
+}
+
+/// A specification as `--describe` prints it.
+#[derive(Serialize)]
+struct DescribedSpec<'s> {
+    #[serde(flatten)]
+    spec: &'s ComponentSpec,
+    /// The transports of this program.
+    transports: Vec<&'static str>,
+}
+
+impl<'s> DescribedSpec<'s> {
+    fn of(spec: &'s ComponentSpec) -> Self {
+        Self { spec, transports: transport::all().map(|transport| transport.name).collect() }
+    }
 }
 
 type Specs = BTreeMap<String, ComponentSpec>;

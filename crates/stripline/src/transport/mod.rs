@@ -34,7 +34,7 @@ mod uds;
 
 pub use endpoint::Endpoint;
 pub(crate) use endpoint::random;
-pub use registry::{AUTO, Capabilities, Reach, all, check};
+pub use registry::{AUTO, AbsentTransport, Capabilities, Reach, absent, all, check};
 pub(crate) use registry::{find, of_topic};
 pub(crate) use seam::{
     Admitted, AnyInlet, AnyOutlet, Attention, BindRequest, ConnectRequest, Inlet, InletParts, Next, Outlet,

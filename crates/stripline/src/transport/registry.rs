@@ -111,6 +111,39 @@ pub fn all() -> impl Iterator<Item = Capabilities> {
     TRANSPORTS.iter().map(|t| t.capabilities())
 }
 
+/// A transport that this version does not have.
+///
+/// ```
+/// let corba = stripline::transport::absent().iter().find(|transport| transport.name == "corba").unwrap();
+/// assert!(stripline::transport::all().all(|transport| transport.name != corba.name));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AbsentTransport {
+    /// The name that it will have in a waveform file.
+    pub name: &'static str,
+    /// A summary of one line.
+    pub summary: &'static str,
+    /// What brings it into a program.
+    pub remedy: &'static str,
+}
+
+/// Returns the transports that are planned, and that no build of this version has.
+pub fn absent() -> &'static [AbsentTransport] {
+    const REMEDY: &str = "not in this version";
+    const fn planned(name: &'static str, summary: &'static str) -> AbsentTransport {
+        AbsentTransport { name, summary, remedy: REMEDY }
+    }
+    const {
+        &[
+            planned("zeromq", "ZeroMQ sockets"),
+            planned("iceoryx2", "shared memory of iceoryx2"),
+            planned("zenoh", "Zenoh sessions"),
+            planned("dds", "a DDS domain"),
+            planned("corba", "oneway calls of CORBA"),
+        ]
+    }
+}
+
 /// Returns the transport of that name.
 ///
 /// # Errors
@@ -118,7 +151,11 @@ pub fn all() -> impl Iterator<Item = Capabilities> {
 pub(crate) fn find(name: &str) -> Result<&'static dyn Transport> {
     TRANSPORTS.iter().copied().find(|t| t.capabilities().name == name).ok_or_else(|| {
         let known: Vec<&str> = all().map(|t| t.name).collect();
-        Error::failed(format!("there is no transport `{name}`; use one of {}", known.join(", ")))
+        let problem = match absent().iter().find(|transport| transport.name == name) {
+            Some(transport) => format!("the transport `{name}` is {}", transport.remedy),
+            None => format!("there is no transport `{name}`"),
+        };
+        Error::failed(format!("{problem}; use one of {}", known.join(", ")))
     })
 }
 

@@ -1,0 +1,6 @@
+#!/bin/sh
+# A component executable without shared memory between processes.
+[ "$1" = --describe ] || exit 2
+cat <<'END'
+{"name":"doubler","summary":"Doubles every sample.","ports":[{"name":"in","direction":"input","types":{"one-of":["f32"]},"mandatory":true,"many_writers":false,"summary":"samples"},{"name":"out","direction":"output","types":{"same-as":"in"},"mandatory":true,"many_writers":false,"summary":"samples"}],"transports":["tcp","unix","inproc"],"properties":[{"name":"factor","kind":{"float":{"min":0.0,"max":10.0}},"default":2,"unit":"","summary":"the factor"}]}
+END
