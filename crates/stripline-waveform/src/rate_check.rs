@@ -111,7 +111,7 @@ fn rate(
 }
 
 /// Returns the connections to a component.
-fn inputs<'l>(index: usize, links: &'l [ResolvedConnection]) -> impl Iterator<Item = &'l ResolvedConnection> {
+fn inputs(index: usize, links: &[ResolvedConnection]) -> impl Iterator<Item = &ResolvedConnection> {
     links.iter().filter(move |link| link.to.is_some_and(|to| to.component == index))
 }
 
