@@ -59,6 +59,7 @@ mod tests {
 
     use super::*;
     use crate::plan::{ConnectionPlan, PortRef};
+    use crate::transport_choice::TransportChoice;
 
     fn plan(from: &str, to: &str, overflow: Overflow) -> ConnectionPlan {
         let port = |name: &str| PortRef { component: name.into(), port: "x".into() };
@@ -66,6 +67,7 @@ mod tests {
             from: port(from),
             to: port(to),
             transport: "shm".into(),
+            choice: TransportChoice::default(),
             options: LinkOptions { overflow, ..LinkOptions::default() },
             payload: TypeName::of::<f32>(),
         }
