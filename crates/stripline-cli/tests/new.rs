@@ -45,7 +45,7 @@ fn placed(folder: &Path, name: &str, executable: &Path) -> String {
 #[test]
 fn new_components_and_a_new_waveform_are_built_tested_and_run() {
     let parent = tempfile::tempdir().unwrap();
-    for kind in ["filter", "source", "windowed", "detector"] {
+    for kind in ["filter", "mixer", "source", "windowed", "detector"] {
         let name = format!("new-{kind}");
         let folder = parent.path().join(&name);
         let made =

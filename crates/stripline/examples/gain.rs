@@ -6,7 +6,7 @@
 //! cargo run --release -- run waveforms/gain.toml
 //! ```
 
-use num_complex::Complex;
+use stripline::Complex;
 use stripline::Result;
 use stripline::component::{Component, ComponentSpec, PortTypes, Ports, Properties, PropertySpec};
 

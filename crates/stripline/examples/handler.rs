@@ -9,7 +9,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use num_complex::Complex;
+use stripline::Complex;
 use stripline::Result;
 use stripline::component::{ComponentSpec, Handler, HandlerComponent, PortTypes, Properties, PropertySpec};
 use stripline::node::PacketView;

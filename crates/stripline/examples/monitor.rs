@@ -1,7 +1,7 @@
 //! A component with several inputs: one thread waits for all of them at once, and takes packets as
 //! they arrive. `waveforms/scan.toml` runs it behind two of `scan`.
 
-use num_complex::Complex;
+use stripline::Complex;
 use stripline::component::{Component, ComponentSpec, PortTypes, Ports, Properties};
 use stripline::node::{Waitable, wait_any};
 use stripline::{Input, Received, Result};

@@ -9,9 +9,9 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use num_complex::Complex;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
+use stripline::Complex;
 use stripline::node::{Node, Publisher, Topics};
 use stripline::{Error, StreamInfo};
 

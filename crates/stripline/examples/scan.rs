@@ -9,7 +9,7 @@
 
 use std::time::Duration;
 
-use num_complex::Complex;
+use stripline::Complex;
 use stripline::call::{CallOptions, ClientOptions};
 use stripline::component::{Component, ComponentSpec, PortTypes, Ports, Properties, PropertySpec};
 use stripline::node::Node;

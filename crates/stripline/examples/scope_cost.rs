@@ -3,6 +3,7 @@
 //!
 //! ```text
 //! cargo run --release -p stripline --example scope_cost
+//! cargo run --release -p stripline --example scope_cost 3      three blocks in place of 100
 //! ```
 //!
 //! The transports are measured in turn, in short blocks. The figure of each is the median send of
@@ -32,6 +33,7 @@ const BLOCKS: usize = 100;
 const SENDS: usize = 200;
 
 fn main() -> Result<()> {
+    let blocks = std::env::args().nth(1).and_then(|count| count.parse().ok()).unwrap_or(BLOCKS);
     let node = Node::join(&format!("scope-cost-{}", std::process::id()), Topics::parse(TOPICS)?)?;
     let names = ["first", "second", "socket"];
     let mut publishers = Vec::new();
@@ -49,7 +51,7 @@ fn main() -> Result<()> {
         publishers.push(publisher);
     }
     let mut medians = [const { Vec::new() }; 3];
-    for _ in 0..BLOCKS {
+    for _ in 0..blocks {
         for (publisher, medians) in publishers.iter_mut().zip(&mut medians) {
             medians.push(block(publisher)?);
         }

@@ -10,9 +10,9 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use num_complex::Complex;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
+use stripline::Complex;
 use stripline::node::{Node, Subscriber, Topics};
 use stripline::{Error, Gap};
 

@@ -81,6 +81,7 @@ pub mod transport;
 
 pub use error::{Error, Result};
 pub use node::{Input, Loan, Output, Packet, Received};
+pub use num_complex::Complex;
 pub use packet::payload;
 pub use packet::payload::{Message, Sample};
 pub use packet::{Axis, Gap, GapReason, StreamInfo};

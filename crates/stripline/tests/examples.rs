@@ -260,7 +260,7 @@ fn a_program_embeds_publishers_and_subscribers() {
 /// Runs two components that call a server, and one with two inputs.
 #[test]
 fn the_cost_of_a_scope_is_printed_with_its_error() {
-    let example = Running::start("scope_cost", &domain("scope-cost"), &[]);
+    let example = Running::start("scope_cost", &domain("scope-cost"), &["3"]);
     example.says("scope target, 64 B: shm ");
     example.says("the same twice: shm ");
     assert_eq!(example.end(), Some(0));

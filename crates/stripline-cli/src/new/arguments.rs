@@ -72,6 +72,8 @@ pub(crate) struct PlaceArguments {
 pub(crate) enum ComponentKind {
     /// Makes one packet of each received packet
     Filter,
+    /// Shifts complex samples in frequency
+    Mixer,
     /// Sends a signal at a steady rate
     Source,
     /// Takes windows of its own length

@@ -25,6 +25,7 @@ struct Module {
 
 const FILTER: Module =
     Module { name: "filter", component: "Filter", text: include_str!("templates/filter.rs") };
+const MIXER: Module = Module { name: "mixer", component: "Mixer", text: include_str!("templates/mixer.rs") };
 const SOURCE: Module =
     Module { name: "source", component: "Source", text: include_str!("templates/source.rs") };
 const POWER: Module = Module { name: "power", component: "Power", text: include_str!("templates/power.rs") };
@@ -68,6 +69,7 @@ fn make(arguments: &PlaceArguments, files: Vec<File>) -> Result<std::path::PathB
 fn component(name: &str, kind: ComponentKind) -> Vec<File> {
     let module = match kind {
         ComponentKind::Filter => FILTER,
+        ComponentKind::Mixer => MIXER,
         ComponentKind::Source => SOURCE,
         ComponentKind::Windowed => POWER,
         ComponentKind::Detector => DETECTOR,
@@ -75,6 +77,7 @@ fn component(name: &str, kind: ComponentKind) -> Vec<File> {
     let Module { name: file, component, text } = module;
     let spec = format!("ComponentSpec::new(\"{file}\"");
     let text = text.replacen(&spec, &format!("ComponentSpec::new(\"{name}\""), 1);
+    let input = if matches!(kind, ComponentKind::Mixer) { "cf32" } else { "f32" };
     let main = format!(
         "//! The component `{name}`, as an executable for waveforms.\n\nmod {file};\n\n\
          fn main() -> std::process::ExitCode {{\n    stripline::component::main::<{file}::{component}>()\n}}\n"
@@ -87,7 +90,7 @@ fn component(name: &str, kind: ComponentKind) -> Vec<File> {
         ),
         _ => format!(
             "{}\n[component.generator]\ntype = \"signal-generator\"\n\
-             properties = {{ output = \"f32\", rate = 48e3, packet = 480, duration_s = 2.0 }}\n\n\
+             properties = {{ output = \"{input}\", rate = 48e3, packet = 480, duration_s = 2.0 }}\n\n\
              [component.component]\nexec = \"target/debug/{name}\"\n\n\
              [[connection]]\nfrom = \"generator.out\"\nto = \"component.in\"\n",
             head(name)

@@ -3,7 +3,7 @@
 //! A user's component is an executable with one line of `main`:
 //!
 //! ```no_run
-//! use num_complex::Complex;
+//! use stripline::Complex;
 //! use stripline::component::{Component, ComponentSpec, PortTypes, Ports, Properties, PropertySpec};
 //! use stripline::Result;
 //!

@@ -14,7 +14,7 @@ use crate::packet::payload::{MessageSchema, Sample, TypeName};
 /// A component type: name, ports, properties.
 ///
 /// ```
-/// use num_complex::Complex;
+/// use stripline::Complex;
 /// use stripline::component::{ComponentSpec, PortTypes, PropertySpec};
 ///
 /// let spec = ComponentSpec::new("gain", "Multiplies every sample by a factor.")

@@ -377,7 +377,7 @@ impl IncomingConnection {
             self.change_path()?;
         } else {
             self.set_start(header);
-            self.check_sequence(header);
+            self.check_sequence(header)?;
             fail_point!("reader-end");
             self.ended = true;
             self.disconnect();
@@ -474,7 +474,7 @@ impl IncomingConnection {
             let is_packet = taken.header.kind == Kind::Data as u8 && !self.reassembler.wants(&taken.header);
             if is_packet || self.take_special(taken)? {
                 self.set_start(&taken.header);
-                self.check_sequence(&taken.header);
+                self.check_sequence(&taken.header).inspect_err(|_| self.close_without_end())?;
                 taken.gap = self.gap.take();
                 self.complete(sample_size, taken);
                 self.expected.set(self.expected.sequence, Some(self.next_sample));
@@ -550,16 +550,24 @@ impl IncomingConnection {
     }
 
     /// Compares a sequence number with the expected one and records what is missing.
-    pub(super) fn check_sequence(&mut self, header: &Header) {
+    ///
+    /// # Errors
+    /// The number of an earlier packet, which is never delivered again.
+    pub(super) fn check_sequence(&mut self, header: &Header) -> Result<()> {
         let resuming = std::mem::take(&mut self.resuming);
         let restarted = self.gap.is_some_and(|gap| gap.reason == GapReason::PeerRestart);
         if restarted {
             self.options.stats.gap(0, 0);
         }
-        let Some(expected) = self.expected.sequence() else { return };
+        let Some(expected) = self.expected.sequence() else { return Ok(()) };
         if header.sequence < expected {
-            self.options.stats.reordered();
-        } else if header.sequence > expected {
+            let number = header.sequence;
+            return Err(Error::misbehaved(
+                &self.name,
+                format!("sent number {number}, although {expected} is the next"),
+            ));
+        }
+        if header.sequence > expected {
             let packets = header.sequence - expected;
             let samples = self.expected.sample().map_or(0, |next| header.sample_index.saturating_sub(next));
             let reason = match self.options.overflow {
@@ -571,6 +579,7 @@ impl IncomingConnection {
             self.gap = Some(Gap { first: expected, packets, samples, reason });
             self.is_steady = false;
         }
+        Ok(())
     }
 
     pub(super) fn describe(&mut self, stream: u16, text: &[u8]) -> Result<()> {

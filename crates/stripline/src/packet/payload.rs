@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 /// Gives a structure its [layout](Layout), and makes it a [`Sample`].
 ///
 /// ```
-/// use num_complex::Complex;
+/// use stripline::Complex;
 /// use stripline::Sample;
 ///
 /// #[derive(Clone, Copy, Sample)]

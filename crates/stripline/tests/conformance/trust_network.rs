@@ -307,6 +307,9 @@ pub fn a_sender_with_invalid_frames_is_cut_off_and_named(transport: &'static str
         (described(r#"{"id": "a", "row_length": -1}"#), "a stream description that does not parse"),
         (frame(4, 2, b"{no}"), "does not parse"),
         (frame(7, 1, &[0; 7]), "7 bytes"),
+        ([flagged(5, 0, 0, 8), flagged(5, 1, 0, 8)].concat(), "sent number 5, although 6 is the next"),
+        ([flagged(5, 0, 0, 8), flagged(3, 1, 0, 8)].concat(), "sent number 3, although 6 is the next"),
+        ([flagged(5, 0, 0, 8), frame(0, 3, &[])].concat(), "sent number 0, although 6 is the next"),
     ];
     for (lie, violation) in lies {
         let fake = Fake::open(transport);
@@ -314,7 +317,13 @@ pub fn a_sender_with_invalid_frames_is_cut_off_and_named(transport: &'static str
         let mut violator = fake.accept();
         violator.write_all(&welcome(1 << 21, 22)).unwrap();
         violator.write_all(&lie).unwrap();
-        let error = scene.subscriber.receive_timeout(DEADLINE).map(drop).unwrap_err();
+        // A packet before the violation is delivered.
+        let error = loop {
+            match scene.subscriber.receive_timeout(DEADLINE) {
+                Ok(received) => assert!(received.packet().is_some()),
+                Err(error) => break error,
+            }
+        };
         let text = error.to_string();
         let Error::PeerMisbehaved { peer, .. } = error else { panic!("{text}") };
         assert!(peer.contains(&fake.address()) && text.contains(violation), "{text}");

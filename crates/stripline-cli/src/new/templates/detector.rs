@@ -25,23 +25,38 @@ impl Component for Detector {
         ComponentSpec::new("detector", "Detects where the signal rises above a threshold.")
             .input("in", PortTypes::of::<f32>(), "samples")
             .output("out", PortTypes::message_of::<Detection>(), "detections")
-            .property(PropertySpec::float("threshold", 0.5, "level to exceed"))
+            .property(PropertySpec::float("threshold", 0.5, "level to exceed").changeable())
     }
 
     fn new(properties: &Properties) -> Result<Self> {
         Ok(Self { threshold: properties.float("threshold") as f32 })
     }
 
-    fn run(self, mut ports: Ports) -> Result<()> {
-        detect(ports.input("in")?, ports.typed_message_output("out")?, self.threshold)
+    fn run(mut self, mut ports: Ports) -> Result<()> {
+        let requests = ports.requests();
+        detect(ports.input("in")?, ports.typed_message_output("out")?, || {
+            requests.apply_changes(|new| {
+                self.threshold = new.float("threshold") as f32;
+                Ok(())
+            });
+            self.threshold
+        })
     }
 }
 
 /// Sends a message for each sample above the threshold that follows one below it.
-fn detect(mut input: Input<f32>, mut output: MessagePublisher<Detection>, threshold: f32) -> Result<()> {
+fn detect(
+    mut input: Input<f32>,
+    mut output: MessagePublisher<Detection>,
+    mut threshold: impl FnMut() -> f32,
+) -> Result<()> {
     let mut tracker = StreamTracker::default();
     let mut is_above = false;
-    while let Some(packet) = input.receive()? {
+    // The function also runs while no packet arrives: a change does not wait for samples.
+    while let Some(packet) = input.receive_with(|| {
+        threshold();
+    })? {
+        let threshold = threshold();
         // What came before a gap is no neighbour of what comes behind it.
         if tracker.packet(&packet) != Continuity::Next {
             is_above = false;
@@ -81,7 +96,7 @@ mod tests {
             source.send(&packet).unwrap();
         }
         source.finish().unwrap();
-        detect(input, output, 1.0).unwrap();
+        detect(input, output, || 1.0).unwrap();
         for (sample, level) in [(1, 3.0), (3, 2.0)] {
             assert_eq!(sink.receive().unwrap().unwrap().value, Detection { sample, level });
         }

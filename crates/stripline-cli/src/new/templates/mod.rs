@@ -4,6 +4,7 @@
 
 mod detector;
 mod filter;
+mod mixer;
 mod power;
 mod sink;
 mod source;
