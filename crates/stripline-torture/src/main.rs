@@ -87,7 +87,7 @@ enum Order {
         json: Option<PathBuf>,
     },
 
-    /// Stop and continue a receiver that blocks, one that drops packets, and a sender
+    /// Stop and continue a receiver that blocks, one that drops packets, and a sender, over each transport
     #[command(after_help = "Examples:\n  \
         stripline-torture stop --seconds 60\n  \
         stripline-torture stop --seconds 0      until enough sends were refused")]

@@ -1,11 +1,13 @@
 //! Processes that are stopped for a while: late, never dead.
 
 use std::process::Child;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use stripline::node::{Publisher, Subscriber};
+use stripline::terms::Overflow;
 use stripline::{Error, Received};
 
 use crate::child::{Role, TOPIC, join};
@@ -14,8 +16,7 @@ use crate::notes::{Board, Note, Notes};
 use crate::payload;
 use crate::worker::{TIMEOUT, Victim, wait_for_host};
 
-const BLOCK: &str = "[default]\ntransport = 'shm'\nbuffer = 32768\ndepth = 8";
-const LOSSY: &str = "[default]\ntransport = 'shm'\nbuffer = 32768\noverflow = 'drop-oldest'\ndepth = 8";
+const TRANSPORTS: [&str; 5] = ["shm", "uds", "tcp", "mqueue", "udp"];
 /// Sends refused for want of room, after which a receiver was stopped for long enough.
 const REFUSALS: u64 = 100;
 /// More packets than any queue holds.
@@ -28,19 +29,41 @@ pub struct Stop {
 }
 
 impl Stop {
-    /// Stops and continues a receiver that blocks, one that drops, and a sender.
+    /// Stops and continues a receiver that blocks, one that drops, and a sender, over each
+    /// transport.
     ///
     /// # Errors
     /// The first failure.
     pub fn run(&self) -> Result<Value, String> {
-        let board = Board::new(3)?;
+        let board = Board::new(3 * TRANSPORTS.len() as u64)?;
         let started = Instant::now();
-        let notes = [board.worker(0)?, board.worker(1)?, board.worker(2)?];
         // At the same time, because each may be stopped for a minute.
+        let reports: Vec<_> = std::thread::scope(|scope| {
+            let run = |(first, transport)| {
+                let board = &board;
+                scope.spawn(move || {
+                    let report = self.stop_over(transport, board, first);
+                    report.map_err(|problem| format!("{transport}: {problem}"))
+                })
+            };
+            let threads: Vec<_> = (0..).step_by(3).zip(TRANSPORTS).map(run).collect();
+            threads.into_iter().map(std::thread::ScopedJoinHandle::join).collect()
+        });
+        let mut report = json!({"stopped_s": self.seconds, "duration_s": started.elapsed().as_secs_f64()});
+        for (transport, outcome) in TRANSPORTS.into_iter().zip(reports) {
+            report[transport] = outcome.map_err(|_| format!("{transport}: a thread panicked"))??;
+        }
+        Ok(report)
+    }
+
+    fn stop_over(&self, transport: &str, board: &Board, first: u64) -> Result<Value, String> {
+        let notes = [board.worker(first)?, board.worker(first + 1)?, board.worker(first + 2)?];
+        let block = rules(transport, Overflow::Block);
+        let drop_oldest = rules(transport, Overflow::DropOldest);
         let (blocking, lossy, sender) = std::thread::scope(|scope| {
-            let blocking = scope.spawn(|| self.stop_receiver(BLOCK, &notes[0]));
-            let lossy = scope.spawn(|| self.stop_receiver(LOSSY, &notes[1]));
-            let sender = self.stop_sender(&notes[2]);
+            let blocking = scope.spawn(|| self.stop_receiver(&block, false, &notes[0]));
+            let lossy = scope.spawn(|| self.stop_receiver(&drop_oldest, true, &notes[1]));
+            let sender = self.stop_sender(&block, &notes[2]);
             (blocking.join(), lossy.join(), sender)
         });
         let panicked = "a thread panicked";
@@ -50,16 +73,14 @@ impl Stop {
             return Err(format!("refused to send: {} times, and {}", blocking.refused, lossy.refused));
         }
         Ok(json!({
-            "stopped_s": self.seconds,
-            "duration_s": started.elapsed().as_secs_f64(),
             "receiver_block": {"packets": blocking.sent, "refused": blocking.refused},
             "receiver_drop_oldest": {"packets": lossy.sent, "refused": lossy.refused},
             "sender": sender,
         }))
     }
 
-    fn stop_receiver(&self, rules: &str, notes: &Notes) -> Result<Sent, String> {
-        let (domain, lossy) = (domain(), rules == LOSSY);
+    fn stop_receiver(&self, rules: &str, lossy: bool, notes: &Notes) -> Result<Sent, String> {
+        let domain = domain();
         let node = join(&domain, rules)?;
         wait_for_host(&domain)?;
         let mut publisher = node.publisher::<u64>(TOPIC).map_err(|e| e.to_string())?;
@@ -94,12 +115,12 @@ impl Stop {
         }
     }
 
-    fn stop_sender(&self, notes: &Notes) -> Result<Value, String> {
+    fn stop_sender(&self, rules: &str, notes: &Notes) -> Result<Value, String> {
         let domain = domain();
-        let node = join(&domain, BLOCK)?;
+        let node = join(&domain, rules)?;
         wait_for_host(&domain)?;
         let mut subscriber = node.subscriber::<u64>(TOPIC).map_err(|e| e.to_string())?;
-        let role = role(&domain, BLOCK, true, PACKETS);
+        let role = role(&domain, rules, true, PACKETS);
         let mut child = Victim::patient(role.start(notes, None)?.0, self.timeout());
         let mut ledger = Ledger::new(false);
         while ledger.packets < 10 {
@@ -176,8 +197,23 @@ fn role(domain: &str, topics: &str, sends: bool, packets: u64) -> Role {
     Role { sends, domain, topics, incarnation: 1, packets, receivers: 1, delay_us: 0 }
 }
 
+/// Returns the rules of a topic over that transport.
+fn rules(transport: &str, overflow: Overflow) -> String {
+    // The socket of `tcp` holds more than all packets, unless the link counts them.
+    let flow = match (transport, overflow) {
+        ("tcp", Overflow::Block) => "flow = 'credit'",
+        _ => "",
+    };
+    format!(
+        "[default]\ntransport = '{transport}'\noverflow = '{overflow}'\nbuffer = 32768\ndepth = 8\n{flow}"
+    )
+}
+
+/// Returns a name of its own for each of the domains that are in use at the same time.
 fn domain() -> String {
-    format!("stop-{}-{}", std::process::id(), crate::notes::now_ns())
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    // Relaxed: the numbers need only differ.
+    format!("stop-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
 fn await_that(what: &str, holds: impl Fn() -> bool) -> Result<(), String> {
