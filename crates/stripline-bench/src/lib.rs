@@ -2,8 +2,9 @@
 //!
 //! A [ladder] is one interleaved run from the machine's limits up. An [experiment] runs pipelines
 //! of components from a file, each compared with its ideal. The [instructions] of a packet are
-//! counted. Everything is measured in new processes. The measuring program starts them from its own
-//! executable: its `main` begins with [`child_if_launched`].
+//! counted. A [calibration] has the costs of a packet over each transport. Everything is measured
+//! in new processes. The measuring program starts them from its own executable: its `main` begins
+//! with [`child_if_launched`].
 //!
 //! ```no_run
 //! use stripline_bench::ladder::{Settings, run};
@@ -24,6 +25,7 @@
 //! That needs Rust 1.89 and a C++ compiler: libzmq is built from its sources, and no system package
 //! is needed.
 
+pub mod calibration;
 pub mod experiment;
 pub mod instructions;
 pub mod ladder;

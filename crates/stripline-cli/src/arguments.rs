@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use stripline_waveform::control::Setting;
 
+use crate::calibrate::arguments::CalibrateArguments;
+use crate::check::arguments::CheckArguments;
 use crate::data::arguments::{EchoArguments, HzArguments, RecordArguments, ReplayArguments};
 use crate::new::arguments::NewArguments;
 use crate::web::arguments::WebArguments;
@@ -23,6 +25,7 @@ use crate::web::arguments::WebArguments;
         stripline new component gain                          the start of a component of one's own
   \
         stripline bench ladder --quick                        the speed of links on this machine\n  \
+        stripline calibrate                                   what a packet costs here, for `check --explain`\n  \
         stripline bench experiments/e1-messaging.toml         pipelines compared with ideal and published figures\n  \
         stripline links                                       live ports, and which waits for which\n  \
         stripline top                                         a live view of a running waveform\n  \
@@ -60,6 +63,8 @@ pub(crate) enum Command {
     Check(CheckArguments),
     /// Run an experiment from a file, or measure links
     Bench(BenchArguments),
+    /// Measure what a packet costs over each transport on this machine, for `check --explain`
+    Calibrate(CalibrateArguments),
     /// Make the start of a component or a waveform of one's own
     New(NewArguments),
     /// List the stock components, or show one with its ports and properties
@@ -103,34 +108,6 @@ pub(crate) enum Command {
     Completions(CompletionsArguments),
     /// Write a manual page for each command
     Man(ManArguments),
-}
-
-#[derive(Args, Debug)]
-#[command(after_help = "Examples:\n  \
-    stripline check waveforms/fm.toml\n  \
-    stripline check waveforms/*.toml experiments/*.toml topics.toml       several files of any kind\n  \
-    stripline check waveforms/adsb.toml --set source.path=capture.bin     and the other options of `run`\n  \
-    stripline check waveforms/adsb.toml --transport inproc --placement threads\n  \
-    stripline check --json - < radio.toml                                 for an editor, from standard input\n\n\
-    Every error and warning comes with its line and the remedy. Executables that a waveform names are run with \
-    --describe, and files that properties name are checked; nothing is started. The tables of a file determine its \
-    kind: a waveform, the topics of STRIPLINE_TOPICS, or an experiment. Paths in a waveform on standard input are \
-    relative to the current folder.\n\n\
-    With --json: an array of {file, kind, ok, components, connections, topics, cases, findings: [{level, code, message, \
-    remedy, source, line, column, start, end}]}. `start` and `end` are bytes of the source; places are null where they \
-    are unknown.\n\n\
-    Exit codes: 0 all can be used (there may be warnings), 2 one cannot.")]
-pub(crate) struct CheckArguments {
-    /// The files (TOML); `-` is standard input
-    #[arg(required = true, value_name = "FILE")]
-    pub files: Vec<PathBuf>,
-
-    #[command(flatten)]
-    pub overrides: OverrideArguments,
-
-    /// Print the findings as JSON
-    #[arg(long)]
-    pub json: bool,
 }
 
 #[derive(Args, Debug)]

@@ -331,7 +331,7 @@ pub(crate) fn new(header: &[&'static str], left: usize) -> Table {
 }
 
 /// Formats nanoseconds with about three digits.
-fn ns(ns: Option<f64>) -> String {
+pub(crate) fn ns(ns: Option<f64>) -> String {
     match ns {
         Some(ns) if ns < 99.95 => format!("{ns:.1} ns"),
         ns => crate::format::time(ns.map(|ns| ns.round() as u64)),

@@ -11,6 +11,7 @@ macro_rules! complain {
 mod arguments;
 mod bench;
 mod builtin;
+mod calibrate;
 mod call;
 mod check;
 mod control;
@@ -81,6 +82,7 @@ fn main() -> ExitCode {
             bench::instructions(&arguments)
         }
         Command::Bench(BenchArguments { experiment: arguments, .. }) => experiment::experiment(&arguments),
+        Command::Calibrate(arguments) => calibrate::calibrate(&arguments),
         Command::New(arguments) => new::new(&arguments),
         Command::Components(arguments) => show::components(&arguments, &registry),
         Command::Transports(arguments) => show::transports(&arguments),

@@ -66,5 +66,5 @@ pub mod internal {
     pub use crate::spec_check::check_spec;
     pub use crate::synonyms::{did_you_mean_key, meant_key};
     pub use crate::text::{suggestion, wrapped};
-    pub use crate::topics::check_topics;
+    pub use crate::topics::{TopicChoice, check_topics, topic_choices};
 }

@@ -1,16 +1,21 @@
 //! Checks a topics file, with all findings at their places.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
+use serde::Deserialize;
 use stripline::internal::{TopicsProblem, parse_topics};
 use stripline::node::Topics;
+use stripline::terms::WaitStrategy;
+use stripline::transport::AUTO;
 use toml::de::DeTable;
 
 use super::diagnostics::{Code, Diagnostics, Place, Source};
 use super::file::{source, tables};
 use super::toml_reader::TableReader;
+use super::transport_choice::{TransportChoice, of_topic};
 
 /// Checks a topics file that has already been read; `path` is its nominal path.
 ///
@@ -40,6 +45,62 @@ pub fn check_topics(bytes: &[u8], path: &Path) -> Result<Topics, Diagnostics> {
     }
     found.sort();
     Err(found)
+}
+
+/// The choice of a topic's transport.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TopicChoice {
+    /// The topic's name; `None`: every topic without a table of its own.
+    pub topic: Option<String>,
+    /// The transport's name.
+    pub transport: String,
+    /// How its ports wait.
+    pub wait: WaitStrategy,
+    /// The candidates that it was chosen from.
+    pub choice: TransportChoice,
+}
+
+/// Returns the choice of each topic of a file that has passed [`check_topics`], and of all others.
+///
+/// ```
+/// use stripline_waveform::internal::{check_topics, topic_choices};
+///
+/// let text = b"[topic.iq]\ntransport = \"uds\"\n";
+/// let topics = check_topics(text, "topics.toml".as_ref()).unwrap();
+/// let choices = topic_choices(text, &topics, &["inproc", "shm", "uds"]);
+/// let taken: Vec<_> = choices.iter().map(|choice| choice.transport.as_str()).collect();
+/// assert_eq!(taken, ["shm", "uds"]);
+/// ```
+pub fn topic_choices(bytes: &[u8], topics: &Topics, transports: &[&str]) -> Vec<TopicChoice> {
+    #[derive(Default, Deserialize)]
+    struct TopicTransport {
+        #[serde(default)]
+        transport: Option<String>,
+    }
+    #[derive(Default, Deserialize)]
+    struct File {
+        #[serde(default)]
+        default: TopicTransport,
+        #[serde(default)]
+        topic: BTreeMap<String, TopicTransport>,
+    }
+    // The check has read the same bytes.
+    let file: File = toml::from_slice(bytes).unwrap_or_default();
+    let base = file.default.transport.as_deref().unwrap_or(AUTO);
+    let choice = |topic: Option<&str>, named: &str| {
+        // A name that no table can have has the options of all others.
+        let options = topics.of(topic.unwrap_or("\0"));
+        TopicChoice {
+            topic: topic.map(String::from),
+            transport: options.transport.clone(),
+            wait: options.link.wait,
+            choice: of_topic(named, &options.link, transports),
+        }
+    };
+    let own = file.topic.iter();
+    std::iter::once(choice(None, base))
+        .chain(own.map(|(name, entry)| choice(Some(name), entry.transport.as_deref().unwrap_or(base))))
+        .collect()
 }
 
 fn report(problem: &TopicsProblem, root: &DeTable, source: &Arc<Source>, found: &mut Diagnostics) {
@@ -131,6 +192,26 @@ mod tests {
             assert!(Topics::parse(text).is_ok(), "{text}");
             assert!(check_topics(text.as_bytes(), "t.toml".as_ref()).is_ok(), "{text}");
         }
+    }
+
+    #[test]
+    fn a_topic_takes_the_transport_that_it_names_or_shm() {
+        let text = "[default]\ntransport = 'tcp'\n[topic.a]\ntransport = 'auto'\nlocked = true\nwait = 'spin'\n\
+                    [topic.b]\n";
+        let topics = check_topics(text.as_bytes(), "t.toml".as_ref()).unwrap();
+        let choices = topic_choices(text.as_bytes(), &topics, &["inproc", "shm", "uds", "tcp"]);
+        let taken: Vec<_> = choices
+            .iter()
+            .map(|c| (c.topic.as_deref(), c.transport.as_str(), c.choice.by.to_string()))
+            .collect();
+        let by_file = |topic| (topic, "tcp", "the file".to_string());
+        assert_eq!(taken, [by_file(None), (Some("a"), "shm", "auto".into()), by_file(Some("b"))]);
+        assert_eq!(choices[1].wait, WaitStrategy::Spin);
+        let rules: Vec<_> =
+            choices[1].choice.candidates.iter().map(|c| c.struck_out.as_deref().unwrap_or("")).collect();
+        let locked = "it cannot keep locked (it has no ring of memory)";
+        assert_eq!(rules, ["the peers of a topic may be in other processes", "", locked, locked]);
+        assert_eq!(choices[0].choice.candidates[1].struck_out.as_deref(), Some("the file names `tcp`"));
     }
 
     #[test]

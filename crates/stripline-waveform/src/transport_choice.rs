@@ -166,11 +166,7 @@ impl Wanted<'_> {
         if let Some(end) = self.ends.iter().find(|end| !end.has_transport(name)) {
             return Some(format!("the executable of {} does not have it", quoted(&end.name.value)));
         }
-        match transport::check(name, self.options) {
-            Err(Error::Unsupported { rule, .. }) => Some(format!("it cannot keep {rule}")),
-            // A name that the library does not have is the caller's own.
-            _ => None,
-        }
+        cannot_keep(name, self.options)
     }
 
     /// Returns the rule that strikes out what nothing names.
@@ -180,6 +176,39 @@ impl Wanted<'_> {
             Some((at, _)) => format!("the file names {}", quoted(&at.value)),
             None => "`allow` does not name it".into(),
         }
+    }
+}
+
+/// Returns the rule of the options that a transport cannot keep.
+fn cannot_keep(name: &str, options: &LinkOptions) -> Option<String> {
+    match transport::check(name, options) {
+        Err(Error::Unsupported { rule, .. }) => Some(format!("it cannot keep {rule}")),
+        // A name that the library does not have is the caller's own.
+        _ => None,
+    }
+}
+
+/// Returns the choice of a topic's transport, which the file names, or leaves to `auto`. All
+/// transports of the program are considered.
+pub(super) fn of_topic(named: &str, options: &LinkOptions, transports: &[&str]) -> TransportChoice {
+    let is_auto = named == AUTO;
+    let candidate = |name: &str| {
+        let rule = match name {
+            _ if name == named => None,
+            SAME_PROCESS if is_auto => Some("the peers of a topic may be in other processes".into()),
+            "shm" if is_auto => None,
+            _ => cannot_keep(name, options).or_else(|| {
+                Some(match is_auto {
+                    true => format!("`{AUTO}` is shm in a topics file"),
+                    false => format!("the file names {}", quoted(named)),
+                })
+            }),
+        };
+        Candidate { transport: name.into(), struck_out: rule }
+    };
+    TransportChoice {
+        by: if is_auto { ChosenBy::Auto } else { ChosenBy::File },
+        candidates: transports.iter().map(|name| candidate(name)).collect(),
     }
 }
 

@@ -17,6 +17,7 @@
 mod blocks;
 mod case;
 pub(crate) mod child;
+pub(crate) mod costs;
 mod endpoints;
 mod launch;
 mod machine;
@@ -29,6 +30,7 @@ pub(crate) mod statistics;
 mod turns;
 
 pub use machine::Machine;
+pub(crate) use machine::printable;
 pub use plot::plot;
 pub use report::{Decision, Null, Percentiles, Ratio, Report, Row, Run};
 
@@ -39,7 +41,7 @@ use std::time::{Duration, Instant};
 use rustix::thread::{CpuSet, sched_getaffinity};
 use stripline_waveform::internal::suggestion;
 
-use case::Subject;
+use case::{Group, Subject};
 use launch::Launcher;
 use ratios::{GroupRuns, NEAR_NS};
 
@@ -161,15 +163,61 @@ pub struct Progress {
 /// ```
 pub fn run(settings: &Settings, observer: &mut dyn FnMut(&Progress)) -> Result<Report, String> {
     settings.check()?;
-    let program = processes::program(settings.program.as_ref())?;
+    let groups = plan::groups(settings);
+    let rounds = settings.rounds.unwrap_or(if settings.quick { QUICK_RUNS } else { RUNS }).max(1);
+    let budget = if settings.quick { QUICK_BUDGET } else { BUDGET };
+    let pace = Pace::new(budget, settings.seconds_per_run, groups.len() * rounds as usize);
+    let Runs { results, completed, mut notes, seconds_per_run, interrupted } =
+        run_groups(groups, rounds, pace, settings.program.as_ref(), observer)?;
+    notes.splice(0..0, missing_peers());
+    notes.extend(core_distances(&results));
+    notes.extend(busy_machine(&results));
+    let noise = plan::noise();
+    let noise = report::percentiles(&results.iter().flat_map(|result| result.of(&noise)).collect::<Vec<_>>());
+    let rows = report::rows(&results).into_iter().filter(|row| row.what != Subject::Noise.name()).collect();
+    Ok(Report {
+        machine: Machine::here(),
+        rounds: completed,
+        seconds_per_run,
+        clock_ns: noise.typical,
+        // Its blocks measure only the clock.
+        noise: Percentiles { typical: None, ..noise },
+        rows,
+        ratios: ratios::all(&results, settings),
+        notes,
+        interrupted,
+    })
+}
+
+/// The runs of some groups.
+struct Runs {
+    results: Vec<GroupRuns>,
+    /// Number of rounds in which each group had its run.
+    completed: u32,
+    /// Notes: what could not be measured, and why.
+    notes: Vec<String>,
+    seconds_per_run: f64,
+    interrupted: bool,
+}
+
+/// Runs each group in every round, in an order that reverses from one round to the next.
+///
+/// # Errors
+/// If nothing at all could be measured.
+fn run_groups(
+    groups: Vec<Group>,
+    rounds: u32,
+    mut pace: Pace,
+    program: Option<&PathBuf>,
+    observer: &mut dyn FnMut(&Progress),
+) -> Result<Runs, String> {
+    let program = processes::program(program)?;
     let interruption = Interruption::watch()?;
-    let mut notes = notes();
+    let mut notes = Vec::new();
     let cpus = allowed_cpus();
     if cpus.len() < 2 {
         notes.push("only one processor: both sides share it, and spinning is slow".into());
     }
-    let groups = plan::groups(settings);
-    let rounds = settings.rounds.unwrap_or(if settings.quick { QUICK_RUNS } else { RUNS }).max(1);
     let mut launcher = Launcher {
         program: &program,
         cpus: cpus.into_iter().take(2).collect(),
@@ -178,7 +226,6 @@ pub fn run(settings: &Settings, observer: &mut dyn FnMut(&Progress)) -> Result<R
         count: 0,
     };
     let is_interrupted = || interruption.flag.load(Ordering::Relaxed);
-    let mut pace = Pace::new(settings, groups.len() * rounds as usize);
     let mut results: Vec<GroupRuns> =
         groups.into_iter().map(|group| GroupRuns { group, runs: Vec::new() }).collect();
     let mut completed = 0;
@@ -218,23 +265,14 @@ pub fn run(settings: &Settings, observer: &mut dyn FnMut(&Progress)) -> Result<R
         completed += 1;
     }
     if completed == 0 && results.iter().all(|result| result.runs.is_empty()) {
-        return Err(notes.pop().unwrap_or_else(|| "interrupted before anything was measured".into()));
+        let interrupted = "interrupted before anything was measured";
+        return Err(notes.pop().filter(|_| !is_interrupted()).unwrap_or_else(|| interrupted.into()));
     }
-    notes.extend(core_distances(&results));
-    notes.extend(busy_machine(&results));
-    let noise = plan::noise();
-    let noise = report::percentiles(&results.iter().flat_map(|result| result.of(&noise)).collect::<Vec<_>>());
-    let rows = report::rows(&results).into_iter().filter(|row| row.what != Subject::Noise.name()).collect();
-    Ok(Report {
-        machine: Machine::here(),
-        rounds: completed,
-        seconds_per_run: pace.mean_seconds(),
-        clock_ns: noise.typical,
-        // Its blocks measure only the clock.
-        noise: Percentiles { typical: None, ..noise },
-        rows,
-        ratios: ratios::all(&results, settings),
+    Ok(Runs {
+        results,
+        completed,
         notes,
+        seconds_per_run: pace.mean_seconds(),
         interrupted: is_interrupted(),
     })
 }
@@ -248,16 +286,11 @@ pub(crate) fn allowed_cpus() -> Vec<usize> {
     }
 }
 
-/// Returns notes on what is missing, before anything runs.
-fn notes() -> Vec<String> {
-    let mut notes = Vec::new();
-    if cfg!(not(feature = "peers")) {
-        notes.push(
-            "iceoryx2 and ZeroMQ are not built in: `cargo build --release --features peers` measures them, too"
-                .into(),
-        );
-    }
-    notes
+/// Returns a note if other libraries are not built in.
+fn missing_peers() -> Option<String> {
+    cfg!(not(feature = "peers")).then(|| {
+        "iceoryx2 and ZeroMQ are not built in: `cargo build --release --features peers` measures them, too".into()
+    })
 }
 
 /// Returns a note if the processors were near each other in some rounds and far apart in others.
@@ -301,9 +334,8 @@ struct Pace {
 }
 
 impl Pace {
-    fn new(settings: &Settings, total: usize) -> Self {
-        let budget = if settings.quick { QUICK_BUDGET } else { BUDGET };
-        let (start, fixed) = (Instant::now(), settings.seconds_per_run);
+    fn new(budget: Duration, fixed: Option<f64>, total: usize) -> Self {
+        let start = Instant::now();
         Self { start, budget, fixed, done: 0, total, measured: 0.0, runs: 0 }
     }
 
@@ -345,7 +377,7 @@ mod tests {
     fn a_busy_machine_is_a_note() {
         let of = |share: f64| {
             let others = Some(OthersTime { cpu_s: share * allowed_cpus().len() as f64, elapsed_s: 1.0 });
-            let group = case::Group { cases: Vec::new(), threads: false };
+            let group = Group { cases: Vec::new(), threads: false };
             let run = case::RunOutcome { others, ..case::RunOutcome::default() };
             busy_machine(&[GroupRuns { group, runs: vec![run] }])
         };
@@ -356,11 +388,10 @@ mod tests {
 
     #[test]
     fn runs_become_shorter_when_time_runs_out() {
-        let settings = Settings { quick: true, ..Settings::default() };
-        let (few, many) = (Pace::new(&settings, 10).seconds(), Pace::new(&settings, 400).seconds());
+        let quick = |total| Pace::new(QUICK_BUDGET, None, total).seconds();
+        let (few, many) = (quick(10), quick(400));
         assert!(few > many && many >= SECONDS.0, "{few} {many}");
-        assert_eq!(Pace::new(&settings, 1_000_000).seconds(), SECONDS.0);
-        let fixed = Settings { seconds_per_run: Some(0.001), ..Settings::default() };
-        assert_eq!(Pace::new(&fixed, 10).seconds(), 0.001);
+        assert_eq!(quick(1_000_000), SECONDS.0);
+        assert_eq!(Pace::new(QUICK_BUDGET, Some(0.001), 10).seconds(), 0.001);
     }
 }

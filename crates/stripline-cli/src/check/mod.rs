@@ -1,22 +1,27 @@
 //! `stripline check`: waveform files, topics files and experiment files.
 
+pub(crate) mod arguments;
+mod explain;
+
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use stripline::component::Registry;
 use stripline_bench::experiment::{Experiment, Problems};
-use stripline_waveform::internal::{FILE_BYTES_MAX, check_topics, read_bytes};
+use stripline_waveform::internal::{FILE_BYTES_MAX, check_topics, read_bytes, topic_choices};
 use stripline_waveform::{Catalog, Diagnostics, Level, parse_bytes};
 
 use crate::Exit;
-use crate::arguments::CheckArguments;
 use crate::builtin;
+use crate::calibrate::Costs;
 use crate::control::print_json;
 use crate::format::{counted, printable};
 use crate::run::{overrides_of, transport_names, worse};
 use crate::show::print;
 use crate::terminal;
+use arguments::CheckArguments;
+use explain::{Explained, legend};
 
 /// The longest message in a line of standard error.
 const TEXT_MAX: usize = 2000;
@@ -41,6 +46,12 @@ struct Checked {
     connections: Option<usize>,
     cases: Option<usize>,
     findings: Vec<Finding>,
+    /// The choice of each connection's or topic's transport, if it was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    explained: Option<Vec<Explained>>,
+    /// The calibration that their costs are from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    calibration: Option<serde_json::Value>,
     /// All findings as text for people.
     #[serde(skip)]
     text: String,
@@ -61,7 +72,9 @@ struct Finding {
 }
 
 pub(crate) fn check(arguments: &CheckArguments, registry: &Registry) -> Exit {
-    let all: Vec<Checked> = arguments.files.iter().map(|file| checked(file, arguments, registry)).collect();
+    let costs = arguments.explain.then(Costs::read);
+    let of_file = |file: &PathBuf| checked(file, arguments, registry, costs.as_ref());
+    let all: Vec<Checked> = arguments.files.iter().map(of_file).collect();
     let mut exit = if all.iter().all(|checked| checked.ok) { Exit::Clean } else { Exit::Usage };
     if arguments.json {
         return worse(exit, print_json(&all));
@@ -72,12 +85,19 @@ pub(crate) fn check(arguments: &CheckArguments, registry: &Registry) -> Exit {
         }
         if checked.ok {
             exit = worse(exit, print(&format!("{}: ok{}\n", checked.file, checked.counts())));
+            let explained = checked.explained.iter().flatten();
+            exit = explained.fold(exit, |exit, own| worse(exit, print(&format!("\n{}", own.render()))));
         }
+    }
+    if let Some(costs) = costs
+        && all.iter().any(|checked| checked.explained.as_ref().is_some_and(|explained| !explained.is_empty()))
+    {
+        exit = worse(exit, print(&format!("\n{}", legend(&costs))));
     }
     exit
 }
 
-fn checked(file: &Path, arguments: &CheckArguments, registry: &Registry) -> Checked {
+fn checked(file: &Path, arguments: &CheckArguments, registry: &Registry, costs: Option<&Costs>) -> Checked {
     let is_stdin = file.as_os_str() == "-";
     // Its folder is the current one.
     let path = if is_stdin { Path::new("standard input") } else { file };
@@ -100,7 +120,12 @@ fn checked(file: &Path, arguments: &CheckArguments, registry: &Registry) -> Chec
         }
         if kind == Kind::Topics {
             return match check_topics(&bytes, path) {
-                Ok(_) => Checked { ok: true, ..result },
+                Ok(topics) => {
+                    let choices = topic_choices(&bytes, &topics, &transport_names());
+                    let explained =
+                        |costs| choices.iter().map(|topic| Explained::of_topic(topic, costs)).collect();
+                    Checked { ok: true, ..result }.with_explained(costs, explained)
+                }
                 Err(found) => result.with_diagnostics(&found),
             };
         }
@@ -117,7 +142,9 @@ fn checked(file: &Path, arguments: &CheckArguments, registry: &Registry) -> Chec
         Ok((waveform, warnings)) => {
             result.components = Some(waveform.components.len());
             result.connections = Some(waveform.connections.len());
-            Checked { ok: true, ..result }.with_diagnostics(&warnings)
+            let connections = waveform.connections.iter();
+            let explained = |costs| connections.map(|plan| Explained::of_connection(plan, costs)).collect();
+            Checked { ok: true, ..result }.with_diagnostics(&warnings).with_explained(costs, explained)
         }
         Err(found) => result.with_diagnostics(&found),
     }
@@ -159,6 +186,16 @@ impl Checked {
         ];
         let counts: Vec<String> = counts.into_iter().flatten().collect();
         if counts.is_empty() { String::new() } else { format!(": {}", counts.join(", ")) }
+    }
+
+    /// Adds the choices of transports, if they were asked for.
+    fn with_explained<'c>(
+        self,
+        costs: Option<&'c Costs>,
+        explain: impl FnOnce(&'c Costs) -> Vec<Explained>,
+    ) -> Self {
+        let Some(costs) = costs else { return self };
+        Self { explained: Some(explain(costs)), calibration: Some(costs.as_json()), ..self }
     }
 
     fn with_diagnostics(mut self, found: &Diagnostics) -> Self {
