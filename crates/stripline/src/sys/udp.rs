@@ -1,12 +1,13 @@
-//! UDP sockets (RFC 768) on the loopback interface.
+//! UDP sockets (RFC 768) on the loopback interface, and multicast (RFC 1112).
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::time::Duration;
 
 use rustix::net::{
-    RecvAncillaryBuffer, RecvFlags, SendAncillaryBuffer, SendFlags, recvmsg, sendmsg, sockopt,
+    AddressFamily, RecvAncillaryBuffer, RecvFlags, SendAncillaryBuffer, SendFlags, SocketFlags, SocketType,
+    recvmsg, sendmsg, socket_with, sockopt,
 };
 
 use super::fork::{self, Descriptor};
@@ -14,6 +15,42 @@ use super::fork::{self, Descriptor};
 /// The receive buffer that a receiver asks for; the kernel counts twice as much. The system may
 /// allow less (`/proc/sys/net/core/rmem_max`). With more, more packets wait under overload.
 const RECEIVE_BUFFER: usize = 512 << 10;
+
+/// The interface that a multicast group is reached by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Interface {
+    /// By its index.
+    Index(u32),
+    /// By one of its addresses.
+    Address(Ipv4Addr),
+}
+
+impl Interface {
+    /// Returns the interface of that name or address.
+    ///
+    /// # Errors
+    /// There is none of that name.
+    pub(crate) fn find(text: &str) -> io::Result<Self> {
+        if let Ok(address) = text.parse() {
+            return Ok(Self::Address(address));
+        }
+        let socket = fork::open_one(|| UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)))?;
+        Ok(Self::Index(rustix::net::netdevice::name_to_index(&*socket, text)?))
+    }
+
+    /// Returns whether the interface of that name or address stays on the host.
+    pub(crate) fn is_loopback(text: &str) -> bool {
+        text == "lo" || text.parse().is_ok_and(|address: Ipv4Addr| address.is_loopback())
+    }
+
+    /// Returns its address and index, the unknown one as zero.
+    fn parts(self) -> (Ipv4Addr, u32) {
+        match self {
+            Self::Index(index) => (Ipv4Addr::UNSPECIFIED, index),
+            Self::Address(address) => (address, 0),
+        }
+    }
+}
 
 /// One end of a path of datagrams.
 #[derive(Debug)]
@@ -30,6 +67,69 @@ impl UdpEnd {
     pub(crate) fn bind_loopback() -> io::Result<Self> {
         let any_port = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0);
         fork::open_one(|| UdpSocket::bind(any_port)).map(Self)
+    }
+
+    /// Opens the receiving end of a group. Others of this host may have it open as well, and each
+    /// gets every datagram.
+    ///
+    /// # Errors
+    /// A lack of descriptors or memberships, or an interface without multicast.
+    pub(crate) fn join(group: SocketAddrV4, interface: Interface) -> io::Result<Self> {
+        let end = Self::unbound()?;
+        sockopt::set_socket_reuseaddr(&*end.0, true)?;
+        // The address of the group, so that nothing else that comes to this port arrives.
+        rustix::net::bind(&*end.0, &group)?;
+        let (address, index) = interface.parts();
+        sockopt::set_ip_add_membership_with_ifindex(&*end.0, group.ip(), &address, index)?;
+        end.refuse_other_interfaces()?;
+        Ok(end)
+    }
+
+    /// Opens the sending end of a group. Datagrams pass at most so many routers, and reach receivers
+    /// of this host, too.
+    ///
+    /// # Errors
+    /// A lack of descriptors, or no route to the group over that interface.
+    pub(crate) fn to_group(group: SocketAddrV4, interface: Interface, ttl: u32) -> io::Result<Self> {
+        let end = Self::unbound()?;
+        let (address, index) = interface.parts();
+        sockopt::set_ip_multicast_if_with_ifindex(&*end.0, group.ip(), &address, index)?;
+        sockopt::set_ip_multicast_ttl(&*end.0, ttl)?;
+        sockopt::set_ip_multicast_loop(&*end.0, true)?;
+        end.0.connect(group)?;
+        Ok(end)
+    }
+
+    fn unbound() -> io::Result<Self> {
+        let flags = SocketFlags::CLOEXEC;
+        let open = || socket_with(AddressFamily::INET, SocketType::DGRAM, flags, None).map(UdpSocket::from);
+        Ok(fork::open_one(open).map(Self)?)
+    }
+
+    /// Takes only what comes by an interface that this socket has joined on, and not by all that
+    /// any socket of the host has.
+    fn refuse_other_interfaces(&self) -> io::Result<()> {
+        let off: libc::c_int = 0;
+        // SAFETY: the descriptor is open, and the value is an `int` that lives for the call.
+        let outcome = unsafe {
+            libc::setsockopt(
+                self.0.as_raw_fd(),
+                libc::IPPROTO_IP,
+                libc::IP_MULTICAST_ALL,
+                (&raw const off).cast(),
+                size_of_val(&off) as libc::socklen_t,
+            )
+        };
+        if outcome == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    }
+
+    /// Returns the most bytes of a datagram that is not cut on its way: by the interface that a
+    /// connected end sends to.
+    pub(crate) fn datagram_max(&self) -> io::Result<usize> {
+        /// Those of IPv4 and UDP.
+        const HEADERS: usize = 28;
+        let mtu = sockopt::ip_mtu(&*self.0)? as usize;
+        Ok(mtu.saturating_sub(HEADERS).min(Self::DATAGRAM_MAX))
     }
 
     /// Returns its address.
@@ -78,5 +178,33 @@ impl UdpEnd {
 impl AsFd for UdpEnd {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Checks that one send reaches all that have joined, and nothing of another group arrives.
+    #[test]
+    fn a_group_gets_each_datagram_once() {
+        let port = UdpEnd::bind_loopback().unwrap().address().unwrap().port();
+        let group = |last| SocketAddrV4::new(Ipv4Addr::new(239, 255, 77, last), port);
+        for interface in [Interface::find("lo").unwrap(), Interface::find("127.0.0.1").unwrap()] {
+            let ends = [1, 1, 2].map(|last| UdpEnd::join(group(last), interface).unwrap());
+            let senders = [1, 2].map(|last| UdpEnd::to_group(group(last), interface, 0).unwrap());
+            assert_eq!(senders[0].datagram_max().unwrap(), UdpEnd::DATAGRAM_MAX);
+            senders[0].send(b"one", b"!").unwrap();
+            senders[1].send(b"two", b"!").unwrap();
+            let (mut header, mut payload) = ([0; 3], [0; 8]);
+            for (end, expected) in ends.iter().zip([b"one", b"one", b"two"]) {
+                assert_eq!(end.receive(&mut header, &mut payload, true).unwrap(), 4);
+                assert_eq!(&header, expected);
+                let empty = end.receive(&mut header, &mut payload, false).unwrap_err();
+                assert_eq!(empty.kind(), io::ErrorKind::WouldBlock);
+            }
+        }
+        assert!(Interface::find("no-such-interface").is_err());
+        assert!(Interface::is_loopback("lo") && !Interface::is_loopback("192.0.2.1"));
     }
 }

@@ -19,6 +19,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::session::PortGroups;
 use crate::error::Result;
 use crate::sys::doorbell::PollSet;
 use crate::terms::{Flow, LinkOptions, Overflow, Watermarks};
@@ -43,7 +44,8 @@ pub(crate) trait Carrier: Send + Sync {
 }
 
 /// Opens the sending end by what came in a handshake; `None` where there is no carrier.
-/// `is_complete`: every frame must arrive, although the receiver may not need that.
+/// `is_complete`: every frame must arrive, although the receiver may not need that. `groups`: those
+/// of the port, where it may have several receivers.
 ///
 /// # Errors
 /// As [`Carrier::sink`].
@@ -52,14 +54,19 @@ pub(super) fn open_sink(
     address: Option<&str>,
     fds: Vec<OwnedFd>,
     is_complete: bool,
+    groups: Option<&Arc<PortGroups>>,
 ) -> Result<Option<Arc<dyn PathSink>>, String> {
-    carrier.map(|carrier| carrier.sink(Ticket { is_complete, ..Ticket::of_peer(address, fds)? })).transpose()
+    let Some(carrier) = carrier else { return Ok(None) };
+    let ticket = Ticket { is_complete, groups: groups.cloned(), ..Ticket::of_peer(address, fds)? };
+    carrier.sink(ticket).map(Some)
 }
 
 /// A connection, as far as a carrier needs it.
 pub(crate) struct PathRequest<'a> {
     /// Its name, for messages.
     pub connection: &'a str,
+    /// The address of the sending port; `None` in calls, where a path has one receiver.
+    pub port: Option<&'a str>,
     /// The packets that may wait on the path; `None`: any number, as the port's queue bounds them.
     pub packets_max: Option<u32>,
     /// Whether every frame must arrive. Otherwise what is lost may stay lost.
@@ -68,15 +75,16 @@ pub(crate) struct PathRequest<'a> {
 
 impl<'a> PathRequest<'a> {
     /// Returns that of a receiver with these options.
-    pub(super) fn of_receiver(connection: &'a str, options: &LinkOptions) -> Self {
+    pub(super) fn of_receiver(connection: &'a str, port: &'a str, options: &LinkOptions) -> Self {
         let is_bound = options.overflow == Overflow::Block && options.flow == Flow::Transport;
         let packets_max = is_bound.then_some(options.watermarks().high());
-        Self { connection, packets_max, is_complete: options.overflow == Overflow::Block }
+        let is_complete = options.overflow == Overflow::Block;
+        Self { connection, port: Some(port), packets_max, is_complete }
     }
 
     /// Returns that of one direction of calls.
     pub(super) fn of_calls(connection: &'a str, watermarks: Watermarks) -> Self {
-        Self { connection, packets_max: Some(watermarks.high()), is_complete: true }
+        Self { connection, port: None, packets_max: Some(watermarks.high()), is_complete: true }
     }
 }
 
@@ -90,6 +98,8 @@ pub(crate) struct Ticket {
     /// Whether every frame must arrive, because the sender waits for acknowledgements. It does not
     /// travel.
     pub is_complete: bool,
+    /// The groups of the sending port; `None` where it has one receiver. They do not travel.
+    pub(super) groups: Option<Arc<PortGroups>>,
 }
 
 impl Ticket {
@@ -104,7 +114,7 @@ impl Ticket {
         if address.len() > Self::ADDRESS_MAX {
             return Err(format!("the ticket for the data path has {} bytes", address.len()));
         }
-        Ok(Self { address: address.into(), fds, is_complete: true })
+        Ok(Self { address: address.into(), fds, is_complete: true, groups: None })
     }
 
     pub(crate) fn borrowed_fds(&self) -> Vec<BorrowedFd<'_>> {
@@ -131,6 +141,18 @@ pub(crate) trait PathSink: Send + Sync {
 
     /// Adds the descriptors that become ready once there is room again.
     fn poll_room<'a>(&'a self, poll_set: &mut PollSet<'a>);
+
+    /// Returns whether other receivers of the port share this path. Then [`PathSink::begin`] is
+    /// called for each before a frame is written to any, and each is written the same frames.
+    fn is_shared(&self) -> bool {
+        false
+    }
+
+    /// Begins frames that are written to all receivers, by a number that differs from the last.
+    fn begin(&self, _unit: u64) {}
+
+    /// Takes note that the receiver has hung up.
+    fn receiver_left(&self) {}
 
     /// Returns the bytes that were written and not yet read, where the system reports them. Any
     /// thread may call it, so it leaves what wakes a sender that waits for room.

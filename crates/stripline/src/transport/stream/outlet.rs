@@ -24,6 +24,7 @@ use crate::terms::{Flow, Overflow, Scope};
 use crate::transport::accept::AcceptThread;
 use crate::transport::carrier::{Carrier, PathSink, WAIT_MAX, open_sink};
 use crate::transport::handshake::Hello;
+use crate::transport::session::PortGroups;
 use crate::transport::signalling::{
     AcceptQueue, AckReader, ReceiverFactory, RemoteReceiver, SignallingAcceptor, remove_dead, wait_acks,
     wait_for_permission,
@@ -49,6 +50,8 @@ pub(in crate::transport) struct StreamOutlet {
     next_sequence: u64,
     /// Whether more fragments of the packet published last are to come.
     in_packet: bool,
+    /// Where receivers share a path: what has been written to all of them, counted.
+    shared_units: Option<u64>,
     /// How long a send waits for room.
     timeout: Option<Duration>,
     /// Its scope, which decides whether receivers send acknowledgements.
@@ -72,7 +75,12 @@ impl StreamOutlet {
         outlet.scope = options.scope;
         let wants_acks = options.scope > Scope::Transport;
         let acceptor = SignallingAcceptor {
-            factory: StreamReceiverFactory { view: Arc::clone(&outlet.view), carrier, wants_acks },
+            factory: StreamReceiverFactory {
+                view: Arc::clone(&outlet.view),
+                carrier,
+                wants_acks,
+                groups: Arc::default(),
+            },
             queue: Arc::clone(&outlet.accept_queue),
             payload,
             any_build: options.any_build,
@@ -114,6 +122,7 @@ impl StreamOutlet {
             partial_writer: None,
             next_sequence: 0,
             in_packet: false,
+            shared_units: None,
             timeout: None,
             scope: Scope::Transport,
             stop: request.stop,
@@ -128,9 +137,24 @@ impl StreamOutlet {
         for receiver in accepted {
             // Relaxed: a hint for its successor.
             receiver.remote.next_sequence.store(self.next_sequence, Ordering::Relaxed);
+            if receiver.path.is_shared() {
+                self.shared_units.get_or_insert(0);
+            }
             self.receivers.push(receiver);
         }
+        if arrived && self.shared_units.is_some() {
+            // What a path sends for those that it waits for, the others need not.
+            self.receivers.sort_by_key(|receiver| !receiver.remote.blocks);
+        }
         arrived
+    }
+
+    /// Begins what is written to all receivers, where some share a path.
+    #[cold]
+    fn begin_unit(&mut self) {
+        let units = self.shared_units.get_or_insert(0);
+        *units += 1;
+        self.receivers.iter().for_each(|receiver| receiver.path.begin(*units));
     }
 
     /// Returns whether the receiver's path is free for another frame; postponed frames go first.
@@ -332,6 +356,9 @@ impl StreamOutlet {
     /// Writes the first `end` bytes to every receiver: a frame, or several packets.
     #[inline(always)]
     fn write_to_all(&mut self, end: usize, continued: bool, is_packet: bool, wait: Wait) -> Result<()> {
+        if self.shared_units.is_some() {
+            self.begin_unit();
+        }
         let mut outcome = Ok(());
         // Only what leaves this path finds a receiver dead.
         let mut has_left_path = false;
@@ -499,16 +526,19 @@ impl Drop for StreamOutlet {
     fn drop(&mut self) {
         self.accept_thread = None;
         let end = Header::read(self.frame.bytes()).filter(|header| header.kind == Kind::End as u8);
-        let before = self.receivers.len();
+        self.partial_writer = None;
+        self.receivers.clear();
         if self.attach_accepted()
             && let Some(end) = end
         {
+            if self.shared_units.is_some() {
+                self.begin_unit();
+            }
             // A receiver accepted after the end must still get it. A fresh socket has room for it.
-            for receiver in &self.receivers[before..] {
+            for receiver in &self.receivers {
                 let _ = receiver.path.write(bytemuck::bytes_of(&end));
             }
         }
-        self.partial_writer = None;
     }
 }
 
@@ -519,6 +549,7 @@ struct StreamReceiverFactory {
     carrier: Option<&'static dyn Carrier>,
     /// Whether senders wait for acknowledgements.
     wants_acks: bool,
+    groups: Arc<PortGroups>,
 }
 
 impl ReceiverFactory for StreamReceiverFactory {
@@ -530,7 +561,7 @@ impl ReceiverFactory for StreamReceiverFactory {
         socket: Arc<Socket>,
         fds: Vec<OwnedFd>,
     ) -> Result<StreamReceiver, String> {
-        let sink = open_sink(self.carrier, hello.path.as_deref(), fds, self.wants_acks)?;
+        let sink = open_sink(self.carrier, hello.path.as_deref(), fds, self.wants_acks, Some(&self.groups))?;
         let reader = hello.reader();
         let remote = RemoteReceiver::new(&reader, socket, AckReader::with(hello.flow_sender()));
         Ok(self.view.receiver(reader, remote, sink))
