@@ -16,39 +16,29 @@ use super::fork::{self, Descriptor};
 /// allow less (`/proc/sys/net/core/rmem_max`). With more, more packets wait under overload.
 const RECEIVE_BUFFER: usize = 512 << 10;
 
-/// The interface that a multicast group is reached by.
+/// The interface that a multicast group is reached by: by an index, or else one of its addresses.
+/// Both zero: that of the system's route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Interface {
-    /// By its index.
-    Index(u32),
-    /// By one of its addresses.
-    Address(Ipv4Addr),
+pub(crate) struct MulticastInterface {
+    pub address: Ipv4Addr,
+    pub index: u32,
 }
 
-impl Interface {
-    /// Returns the interface of that name or address.
+impl Default for MulticastInterface {
+    fn default() -> Self {
+        Self { address: Ipv4Addr::UNSPECIFIED, index: 0 }
+    }
+}
+
+impl MulticastInterface {
+    /// Returns the interface of that name.
     ///
     /// # Errors
-    /// There is none of that name.
-    pub(crate) fn find(text: &str) -> io::Result<Self> {
-        if let Ok(address) = text.parse() {
-            return Ok(Self::Address(address));
-        }
+    /// There is none.
+    pub(crate) fn named(name: &str) -> io::Result<Self> {
         let socket = fork::open_one(|| UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)))?;
-        Ok(Self::Index(rustix::net::netdevice::name_to_index(&*socket, text)?))
-    }
-
-    /// Returns whether the interface of that name or address stays on the host.
-    pub(crate) fn is_loopback(text: &str) -> bool {
-        text == "lo" || text.parse().is_ok_and(|address: Ipv4Addr| address.is_loopback())
-    }
-
-    /// Returns its address and index, the unknown one as zero.
-    fn parts(self) -> (Ipv4Addr, u32) {
-        match self {
-            Self::Index(index) => (Ipv4Addr::UNSPECIFIED, index),
-            Self::Address(address) => (address, 0),
-        }
+        let index = rustix::net::netdevice::name_to_index(&*socket, name)?;
+        Ok(Self { index, ..Self::default() })
     }
 }
 
@@ -74,12 +64,12 @@ impl UdpEnd {
     ///
     /// # Errors
     /// A lack of descriptors or memberships, or an interface without multicast.
-    pub(crate) fn join(group: SocketAddrV4, interface: Interface) -> io::Result<Self> {
+    pub(crate) fn join(group: SocketAddrV4, interface: MulticastInterface) -> io::Result<Self> {
         let end = Self::unbound()?;
         sockopt::set_socket_reuseaddr(&*end.0, true)?;
         // The address of the group, so that nothing else that comes to this port arrives.
         rustix::net::bind(&*end.0, &group)?;
-        let (address, index) = interface.parts();
+        let MulticastInterface { address, index } = interface;
         sockopt::set_ip_add_membership_with_ifindex(&*end.0, group.ip(), &address, index)?;
         end.refuse_other_interfaces()?;
         Ok(end)
@@ -90,9 +80,9 @@ impl UdpEnd {
     ///
     /// # Errors
     /// A lack of descriptors, or no route to the group over that interface.
-    pub(crate) fn to_group(group: SocketAddrV4, interface: Interface, ttl: u32) -> io::Result<Self> {
+    pub(crate) fn to_group(group: SocketAddrV4, interface: MulticastInterface, ttl: u32) -> io::Result<Self> {
         let end = Self::unbound()?;
-        let (address, index) = interface.parts();
+        let MulticastInterface { address, index } = interface;
         sockopt::set_ip_multicast_if_with_ifindex(&*end.0, group.ip(), &address, index)?;
         sockopt::set_ip_multicast_ttl(&*end.0, ttl)?;
         sockopt::set_ip_multicast_loop(&*end.0, true)?;
@@ -109,18 +99,22 @@ impl UdpEnd {
     /// Takes only what comes by an interface that this socket has joined on, and not by all that
     /// any socket of the host has.
     fn refuse_other_interfaces(&self) -> io::Result<()> {
-        let off: libc::c_int = 0;
-        // SAFETY: the descriptor is open, and the value is an `int` that lives for the call.
-        let outcome = unsafe {
-            libc::setsockopt(
-                self.0.as_raw_fd(),
-                libc::IPPROTO_IP,
-                libc::IP_MULTICAST_ALL,
-                (&raw const off).cast(),
-                size_of_val(&off) as libc::socklen_t,
-            )
-        };
+        self.set_option::<libc::c_int>(libc::IPPROTO_IP, libc::IP_MULTICAST_ALL, &0)
+    }
+
+    /// Sets an option that is a number.
+    fn set_option<T: Copy>(&self, level: libc::c_int, name: libc::c_int, value: &T) -> io::Result<()> {
+        let (value, bytes) = (std::ptr::from_ref(value).cast(), size_of::<T>() as libc::socklen_t);
+        // SAFETY: the descriptor is open, and the value lives for the call and has these bytes.
+        let outcome = unsafe { libc::setsockopt(self.0.as_raw_fd(), level, name, value, bytes) };
         if outcome == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    }
+
+    /// Limits what this end sends, in megabits a second. The interface's queue keeps to it (`fq`).
+    pub(crate) fn set_pace(&self, mbps: Option<u32>) -> io::Result<()> {
+        let Some(mbps) = mbps else { return Ok(()) };
+        let bytes_per_second = u64::from(mbps) * 125_000;
+        self.set_option(libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, &bytes_per_second)
     }
 
     /// Returns the most bytes of a datagram that is not cut on its way: by the interface that a
@@ -142,9 +136,11 @@ impl UdpEnd {
         self.0.connect(to)
     }
 
-    /// Makes the receive buffer large, and returns its size by the kernel's count.
-    pub(crate) fn grow_receive_buffer(&self) -> io::Result<u64> {
-        sockopt::set_socket_recv_buffer_size(&*self.0, RECEIVE_BUFFER)?;
+    /// Makes the receive buffer large, or as large as is named, and returns its size by the kernel's
+    /// count.
+    pub(crate) fn grow_receive_buffer(&self, bytes: Option<u32>) -> io::Result<u64> {
+        let bytes = bytes.map_or(RECEIVE_BUFFER, |bytes| bytes as usize);
+        sockopt::set_socket_recv_buffer_size(&*self.0, bytes)?;
         Ok(sockopt::socket_recv_buffer_size(&*self.0)? as u64)
     }
 
@@ -190,7 +186,8 @@ mod tests {
     fn a_group_gets_each_datagram_once() {
         let port = UdpEnd::bind_loopback().unwrap().address().unwrap().port();
         let group = |last| SocketAddrV4::new(Ipv4Addr::new(239, 255, 77, last), port);
-        for interface in [Interface::find("lo").unwrap(), Interface::find("127.0.0.1").unwrap()] {
+        let address = MulticastInterface { address: Ipv4Addr::LOCALHOST, index: 0 };
+        for interface in [MulticastInterface::named("lo").unwrap(), address] {
             let ends = [1, 1, 2].map(|last| UdpEnd::join(group(last), interface).unwrap());
             let senders = [1, 2].map(|last| UdpEnd::to_group(group(last), interface, 0).unwrap());
             assert_eq!(senders[0].datagram_max().unwrap(), UdpEnd::DATAGRAM_MAX);
@@ -204,7 +201,6 @@ mod tests {
                 assert_eq!(empty.kind(), io::ErrorKind::WouldBlock);
             }
         }
-        assert!(Interface::find("no-such-interface").is_err());
-        assert!(Interface::is_loopback("lo") && !Interface::is_loopback("192.0.2.1"));
+        assert!(MulticastInterface::named("no-such-if").is_err());
     }
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::Capabilities;
 use super::carrier::{Carrier, PathRequest, PathSink, PathSource, Ticket};
 use super::stream::StreamTransport;
-use super::udp::{GroupAddress, UDP, Udp};
+use super::udp::{UDP, Udp, UdpGroup};
 use super::uds;
 use crate::error::Result;
 
@@ -29,14 +29,14 @@ struct MulticastUdp;
 
 impl Carrier for MulticastUdp {
     fn source(&self, request: &PathRequest<'_>) -> Result<(Box<dyn PathSource>, Ticket)> {
-        let Some(port) = request.port else { return Udp.source(request) };
+        let Some(endpoint) = request.endpoint else { return Udp.source(request) };
         let mut hasher = DefaultHasher::new();
-        port.hash(&mut hasher);
+        endpoint.address.hash(&mut hasher);
         let [a, b, c, d, ..] = hasher.finish().to_le_bytes();
         // Below the ports that the system gives away.
         let port = 1024 + (u16::from_le_bytes([c, d]) & 0x3FFF);
         let group = SocketAddrV4::new(Ipv4Addr::new(239, 255, a, b), port);
-        Udp::group_source(request, &GroupAddress { group, interface: "lo".into() })
+        UdpGroup { group, interface: "lo".parse().ok() }.source(request)
     }
 
     fn sink(&self, ticket: Ticket) -> Result<Arc<dyn PathSink>, String> {

@@ -5,7 +5,7 @@
 
 use std::fmt;
 use std::io;
-use std::net::{SocketAddr, SocketAddrV4};
+use std::net::{IpAddr, SocketAddr, SocketAddrV4};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
@@ -16,7 +16,8 @@ use super::stream::StreamTransport;
 use super::uds::{self, UDS};
 use crate::error::{Error, Result};
 use crate::sys::doorbell::PollSet;
-use crate::sys::udp::{Interface, UdpEnd};
+use crate::sys::udp::{MulticastInterface, UdpEnd};
+use crate::terms::{Interface, UdpOptions};
 
 /// The transport.
 pub(super) static UDP: StreamTransport = StreamTransport {
@@ -38,71 +39,109 @@ const TTL: u32 = 1;
 
 pub(super) struct Udp;
 
-/// The address of a group, as it travels in a ticket: `239.1.2.3:5000%lo`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct GroupAddress {
+/// A group, and the interface that it is reached by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct UdpGroup {
     pub group: SocketAddrV4,
-    /// By its name or one of its addresses.
-    pub interface: String,
+    /// `None`: that of the system's route.
+    pub interface: Option<Interface>,
 }
 
-impl GroupAddress {
-    /// Parses one; `None`: it is none of a group.
-    fn parse(text: &str) -> Option<Self> {
-        let (group, interface) = text.split_once('%')?;
-        let group = group.parse().ok().filter(|group: &SocketAddrV4| group.ip().is_multicast())?;
-        Some(Self { group, interface: interface.into() })
+impl UdpGroup {
+    /// Returns that of a table; `None`: it has no group.
+    fn of_options(options: &UdpOptions) -> Option<Self> {
+        Some(Self { group: options.group?, interface: options.interface })
     }
 
-    /// Returns its interface.
+    /// Parses the address of a ticket: `239.1.2.3:5000%lo`. `None`: it is none of a group.
     ///
     /// # Errors
-    /// One that is not there, or that leaves the host.
-    fn interface(&self) -> io::Result<Interface> {
-        if !Interface::is_loopback(&self.interface) {
-            let reason = format!("the interface {} is not the loopback interface", self.interface);
-            return Err(io::Error::new(io::ErrorKind::Unsupported, reason));
+    /// A description of its fault, for the peer.
+    fn of_ticket(address: &str) -> Result<Option<Self>, String> {
+        let Some((group, interface)) = address.split_once('%') else { return Ok(None) };
+        let group: SocketAddrV4 = group.parse().map_err(|_| format!("`{address:.64}` is no group"))?;
+        if !group.ip().is_multicast() || group.port() == 0 {
+            return Err(format!("{group} is no group"));
         }
-        Interface::find(&self.interface)
+        let interface = if interface.is_empty() { None } else { Some(interface.parse()?) };
+        Ok(Some(Self { group, interface }))
     }
-}
 
-impl fmt::Display for GroupAddress {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}%{}", self.group, self.interface)
+    /// Returns the group that a sender may send to: its own, or one that stays on the host.
+    ///
+    /// # Errors
+    /// Another group that would leave the host.
+    fn allowed(self, own: &UdpOptions) -> Result<Self, String> {
+        match Self::of_options(own) {
+            Some(own) if own.group == self.group => Ok(own),
+            _ if self.interface.is_some_and(Interface::is_loopback) => Ok(self),
+            _ => Err(format!("{} is not the group of the sending port", self.group)),
+        }
     }
-}
 
-impl Udp {
-    /// Makes the receiving end for a member of a group.
-    pub(super) fn group_source(
-        request: &PathRequest<'_>,
-        address: &GroupAddress,
-    ) -> Result<(Box<dyn PathSource>, Ticket)> {
+    fn member(&self) -> io::Result<MulticastInterface> {
+        let Some(interface) = self.interface else { return Ok(MulticastInterface::default()) };
+        match (interface.address(), interface.name()) {
+            (Some(IpAddr::V4(address)), _) => Ok(MulticastInterface { address, index: 0 }),
+            (_, Some(name)) => MulticastInterface::named(name),
+            _ => Err(io::Error::new(io::ErrorKind::Unsupported, "a group has an address of IPv4")),
+        }
+    }
+
+    /// Makes the receiving end of a member.
+    pub(super) fn source(&self, request: &PathRequest<'_>) -> Result<(Box<dyn PathSource>, Ticket)> {
         let open = || {
-            let end = UdpEnd::join(address.group, address.interface()?)?;
-            let (path, buffer) = UdpSource::of(end)?;
-            SessionSource::new(
-                Box::new(path),
-                address.to_string(),
-                buffer,
-                UdpEnd::DATAGRAM_MAX,
-                request.is_complete,
-                true,
-            )
+            let options = request.options.udp.unwrap_or_default();
+            let (path, buffer) = UdpSource::of(UdpEnd::join(self.group, self.member()?)?, &options)?;
+            let (path, address) = (Box::new(path), self.to_string());
+            SessionSource::new(path, address, buffer, UdpEnd::DATAGRAM_MAX, request.is_complete, true)
         };
         let (source, ticket) = open().map_err(|e| {
-            Error::system(format!("{}: cannot join the group {address}", request.connection), e)
+            let (connection, group) = (request.connection, self.group);
+            match self.interface {
+                Some(interface) => {
+                    Error::system(format!("{connection}: cannot join group {group} on {interface}"), e)
+                }
+                None => {
+                    Error::system(format!("{connection}: no route to group {group}; name an interface"), e)
+                }
+            }
         })?;
         Ok((Box::new(source), ticket))
+    }
+
+    /// Opens the sending end. Returns it with the most bytes of a datagram.
+    ///
+    /// # Errors
+    /// A description of what is missing, for the peer.
+    fn sink(&self, options: &UdpOptions) -> Result<(Box<dyn DatagramSink>, usize), String> {
+        let open = || {
+            let ttl = options.ttl.map_or(TTL, u32::from);
+            let end = UdpEnd::to_group(self.group, self.member()?, ttl)?;
+            end.set_pace(options.pace_mbps)?;
+            let datagram_max = end.datagram_max()?;
+            Ok((Box::new(UdpSink(end)) as _, datagram_max))
+        };
+        open().map_err(|e: io::Error| format!("no UDP path to the group {self}: {e}"))
+    }
+}
+
+impl fmt::Display for UdpGroup {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}%", self.group)?;
+        self.interface.map_or(Ok(()), |interface| interface.fmt(f))
     }
 }
 
 impl Carrier for Udp {
     fn source(&self, request: &PathRequest<'_>) -> Result<(Box<dyn PathSource>, Ticket)> {
+        let options = request.options.udp.unwrap_or_default();
+        if let Some(group) = UdpGroup::of_options(&options).filter(|_| request.endpoint.is_some()) {
+            return group.source(request);
+        }
         let failed =
             |e: io::Error| Error::system(format!("{}: cannot open a UDP port", request.connection), e);
-        let (path, address, buffer) = UdpSource::bind().map_err(failed)?;
+        let (path, address, buffer) = UdpSource::bind(&options).map_err(failed)?;
         let address = address.to_string();
         let (source, ticket) = SessionSource::new(
             Box::new(path),
@@ -117,13 +156,13 @@ impl Carrier for Udp {
     }
 
     fn sink(&self, ticket: Ticket) -> Result<Arc<dyn PathSink>, String> {
-        let is_complete = ticket.is_complete;
+        let (is_complete, options) = (ticket.is_complete, ticket.options.udp.unwrap_or_default());
         let groups = ticket.groups.clone();
         let (ticket, sockets) = SessionTicket::of_peer(ticket)?;
-        if let Some(address) = GroupAddress::parse(&ticket.address) {
+        if let Some(group) = UdpGroup::of_ticket(&ticket.address)? {
             let groups = groups.ok_or("calls do not travel to a group")?;
-            let open = || UdpSink::to_group(&address);
-            return Ok(GroupSink::open(&groups, &ticket, sockets, is_complete, open)?);
+            let group = group.allowed(&options)?;
+            return Ok(GroupSink::open(&groups, &ticket, sockets, is_complete, || group.sink(&options))?);
         }
         let path = UdpSink::connect(&ticket.address)?;
         Ok(SessionSink::open(&ticket, sockets, Box::new(path), UdpEnd::DATAGRAM_MAX, is_complete)?)
@@ -138,15 +177,15 @@ impl UdpSource {
     ///
     /// # Errors
     /// A lack of descriptors or ports.
-    pub(super) fn bind() -> io::Result<(Self, SocketAddr, u64)> {
-        let (source, buffer) = Self::of(UdpEnd::bind_loopback()?)?;
+    pub(super) fn bind(options: &UdpOptions) -> io::Result<(Self, SocketAddr, u64)> {
+        let (source, buffer) = Self::of(UdpEnd::bind_loopback()?, options)?;
         let address = source.0.address()?;
         Ok((source, address, buffer))
     }
 
     /// Returns that of an end, and the size of its buffer by the kernel's count.
-    fn of(end: UdpEnd) -> io::Result<(Self, u64)> {
-        let buffer = end.grow_receive_buffer()?;
+    fn of(end: UdpEnd, options: &UdpOptions) -> io::Result<(Self, u64)> {
+        let buffer = end.grow_receive_buffer(options.buffer)?;
         end.set_receive_timeout(WAIT_MAX)?;
         Ok((Self(end), buffer))
     }
@@ -181,21 +220,6 @@ impl UdpSink {
             Ok(Self(end))
         };
         open().map_err(|e: io::Error| format!("no UDP path to {to}: {e}"))
-    }
-}
-
-impl UdpSink {
-    /// Opens one to a group that came in a ticket. Returns it with the most bytes of a datagram.
-    ///
-    /// # Errors
-    /// A description of the address's fault, for the peer.
-    fn to_group(address: &GroupAddress) -> Result<(Box<dyn DatagramSink>, usize), String> {
-        let open = || {
-            let end = UdpEnd::to_group(address.group, address.interface()?, TTL)?;
-            let datagram_max = end.datagram_max()?;
-            Ok((Box::new(Self(end)) as _, datagram_max))
-        };
-        open().map_err(|e: io::Error| format!("no UDP path to the group {address}: {e}"))
     }
 }
 

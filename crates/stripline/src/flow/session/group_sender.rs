@@ -98,9 +98,22 @@ impl GroupSender {
     /// Returns whether a datagram of that many bytes fits the window of every member that holds it.
     /// The only one in transit always does.
     pub(crate) fn has_room(&self, bytes: usize) -> bool {
-        let cost = self.cost + cost(bytes);
-        let fits = |member: &Member| member.acked == self.next || cost - member.cost_acked <= member.window();
-        self.members.values().filter(|member| member.terms.holds).all(fits)
+        self.members.values().all(|member| self.fits(member, cost(bytes)))
+    }
+
+    /// Returns whether a member lets frames of that many bytes be sent, in datagrams of at most
+    /// `payload_max`. Half of its window is enough for the largest, as it acknowledges more often.
+    pub(crate) fn lets_send(&self, id: u64, bytes: usize, payload_max: usize) -> bool {
+        let Some(member) = self.members.get(&id) else { return true };
+        let datagrams = bytes.div_ceil(payload_max.max(1)) as u64;
+        let wanted = cost(bytes).saturating_add(cost(0).saturating_mul(datagrams));
+        self.fits(member, wanted.min(member.window() / 2))
+    }
+
+    fn fits(&self, member: &Member, more: u64) -> bool {
+        !member.terms.holds
+            || member.acked == self.next
+            || self.cost + more - member.cost_acked <= member.window()
     }
 
     /// Returns whether acknowledgements are to be read, and when the next time is: an eighth of the
@@ -197,13 +210,11 @@ impl GroupSender {
         Some(SessionRecord::Data { number, span: kept.span, bytes: kept.copy.bytes().to_vec() })
     }
 
-    /// Returns what a member may miss when this side ends: what is in transit to it, and the last
-    /// number.
+    /// Returns what a member may miss when this side ends: what is in transit to it.
     pub(crate) fn rest(&self, id: u64) -> Vec<SessionRecord> {
         let Some(member) = self.members.get(&id) else { return Vec::new() };
         let from = if member.terms.is_repaired { member.acked.max(self.first) } else { self.next };
-        let copies = (from..self.next).filter_map(|number| self.copy(number));
-        copies.chain([SessionRecord::Sent { number: self.next }]).collect()
+        (from..self.next).filter_map(|number| self.copy(number)).collect()
     }
 
     /// Returns the number to announce to a member, if it has not taken all and that is news to it.
@@ -226,6 +237,7 @@ impl GroupSender {
     }
 
     /// Returns the number of the next datagram.
+    #[cfg(test)]
     pub(crate) fn next(&self) -> u64 {
         self.next
     }

@@ -322,16 +322,44 @@ fn the_slowest_member_that_blocks_bounds_the_window() {
     assert_eq!(sent, BUFFER / 4 * 3 / 3024);
     assert_eq!(sender.bytes_in_transit(slow.id, None), sent * 1000);
     assert_eq!(sender.bytes_in_transit(slow.id, Some(sent - 1)), 1000);
+    // It is the slow one that does not let more be sent.
+    assert!(sender.lets_send(fast.id, 1000, 1000) && !sender.lets_send(slow.id, 1000, 1000));
+    // One that comes is charged for nothing sent before.
+    let late = Member::join(&mut sender, 2, 0, 0);
     // One that is stopped is waited for; one that has left is not.
+    assert!(!sender.has_room(1000));
     sender.leave(slow.id);
     assert!(sender.has_room(1000));
-    assert_eq!(
-        sender.acknowledge(fast.id, sent + 1).unwrap_err(),
-        format!("acknowledged datagram {}, which was not sent", sent + 1)
-    );
-    // The same is answered once.
+    let error = sender.acknowledge(fast.id, sent + 1).unwrap_err();
+    assert!(error.contains("which was not sent"), "{error}");
+    // The only one in transit always fits.
+    assert!(sender.has_room(BUFFER as usize));
     sender.sent(Span::WHOLE, &[2]);
+    assert!(sender.has_room(1000) && !sender.has_room(BUFFER as usize));
+    // Half a window is enough for the largest frame, which leaves in parts.
+    assert!(sender.lets_send(late.id, 1 << 30, 1000) && sender.lets_send(slow.id, 1000, 1000));
+    assert_eq!(sender.announce(late.id), Some(SessionRecord::Sent { number: sent + 1 }));
+    assert_eq!(sender.announce(late.id), None);
+    // The same is answered once.
     assert_eq!(sender.answer(fast.id, sent, 5).len(), 1);
     assert!(sender.answer(fast.id, sent, 5).is_empty());
     assert!(sender.answer(7, 0, 5).is_empty());
+}
+
+#[test]
+fn what_has_come_is_delivered_between_what_is_lost() {
+    let mut receiver = SessionReceiver::new(false, LATE_NS, BUFFER);
+    receiver.announced(10, 0).unwrap();
+    assert_eq!(receiver.due(LATE_NS, false), Due::Ask(vec![(0, 10)]));
+    // The record was sent before the answer. Another one is far ahead.
+    for number in [7, 1 << 20] {
+        assert_eq!(receiver.arrive_record(number), Ok(DatagramArrival::Early));
+        receiver.keep(number, Span::WHOLE, &[1], 0);
+    }
+    assert_eq!(receiver.arrive(1 << 20, 0), Ok(DatagramArrival::Old));
+    receiver.lose(0, 10).unwrap();
+    assert_eq!((receiver.take(), receiver.next()), (Some(Taken::Lost), 7));
+    assert_eq!(receiver.take(), Some(Taken::Datagram(Span::WHOLE, vec![1])));
+    assert_eq!((receiver.take(), receiver.next()), (Some(Taken::Lost), 10));
+    assert_eq!((receiver.take(), receiver.lost()), (None, 9));
 }

@@ -143,8 +143,8 @@ impl SessionReceiver {
         if self.is_repaired {
             return Err(format!("sent datagram {number}, and {} is the next", self.next));
         }
-        // A group goes on without a member that does not hold its window. This one is lost, too.
-        self.named = self.named.max(Some((number.saturating_add(1), 0)));
+        // A group goes on without a member that does not hold its window. This one is lost, too, as
+        // an announcement will show.
         Ok(DatagramArrival::Old)
     }
 

@@ -19,10 +19,11 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::Endpoint;
 use super::session::PortGroups;
 use crate::error::Result;
 use crate::sys::doorbell::PollSet;
-use crate::terms::{Flow, LinkOptions, Overflow, Watermarks};
+use crate::terms::{Flow, LinkOptions, Overflow, Repair, SenderOptions, TransportOptions, Watermarks};
 
 /// The longest that an end waits in its own call, which takes one system call instead of three.
 /// Nothing interrupts that, the peer's death included, so it is short; a longer wait uses `poll`.
@@ -54,37 +55,43 @@ pub(super) fn open_sink(
     address: Option<&str>,
     fds: Vec<OwnedFd>,
     is_complete: bool,
+    options: &SenderOptions,
     groups: Option<&Arc<PortGroups>>,
 ) -> Result<Option<Arc<dyn PathSink>>, String> {
     let Some(carrier) = carrier else { return Ok(None) };
-    let ticket = Ticket { is_complete, groups: groups.cloned(), ..Ticket::of_peer(address, fds)? };
-    carrier.sink(ticket).map(Some)
+    let (options, groups) = (options.transport_options, groups.cloned());
+    carrier.sink(Ticket { is_complete, options, groups, ..Ticket::of_peer(address, fds)? }).map(Some)
 }
 
 /// A connection, as far as a carrier needs it.
 pub(crate) struct PathRequest<'a> {
     /// Its name, for messages.
     pub connection: &'a str,
-    /// The address of the sending port; `None` in calls, where a path has one receiver.
-    pub port: Option<&'a str>,
     /// The packets that may wait on the path; `None`: any number, as the port's queue bounds them.
     pub packets_max: Option<u32>,
     /// Whether every frame must arrive. Otherwise what is lost may stay lost.
     pub is_complete: bool,
+    /// The receiver's options of single transports.
+    pub options: TransportOptions,
+    /// The endpoint that is connected to; `None` in calls.
+    pub endpoint: Option<&'a Endpoint>,
 }
 
 impl<'a> PathRequest<'a> {
     /// Returns that of a receiver with these options.
-    pub(super) fn of_receiver(connection: &'a str, port: &'a str, options: &LinkOptions) -> Self {
+    pub(super) fn of_receiver(connection: &'a str, options: &LinkOptions) -> Self {
         let is_bound = options.overflow == Overflow::Block && options.flow == Flow::Transport;
         let packets_max = is_bound.then_some(options.watermarks().high());
-        let is_complete = options.overflow == Overflow::Block;
-        Self { connection, port: Some(port), packets_max, is_complete }
+        let its = options.transport_options;
+        let repairs = its.udp.is_none_or(|udp| udp.repair == Repair::Needed);
+        let is_complete = options.overflow == Overflow::Block && repairs;
+        Self { connection, packets_max, is_complete, options: its, endpoint: None }
     }
 
-    /// Returns that of one direction of calls.
-    pub(super) fn of_calls(connection: &'a str, watermarks: Watermarks) -> Self {
-        Self { connection, port: None, packets_max: Some(watermarks.high()), is_complete: true }
+    /// Returns that of one direction of calls. Nothing of them may be lost, whatever the options.
+    pub(super) fn of_calls(connection: &'a str, watermarks: Watermarks, options: TransportOptions) -> Self {
+        let packets_max = Some(watermarks.high());
+        Self { connection, packets_max, is_complete: true, options, endpoint: None }
     }
 }
 
@@ -98,6 +105,8 @@ pub(crate) struct Ticket {
     /// Whether every frame must arrive, because the sender waits for acknowledgements. It does not
     /// travel.
     pub is_complete: bool,
+    /// The sender's options of single transports. They do not travel.
+    pub options: TransportOptions,
     /// The groups of the sending port; `None` where it has one receiver. They do not travel.
     pub(super) groups: Option<Arc<PortGroups>>,
 }
@@ -114,7 +123,7 @@ impl Ticket {
         if address.len() > Self::ADDRESS_MAX {
             return Err(format!("the ticket for the data path has {} bytes", address.len()));
         }
-        Ok(Self { address: address.into(), fds, is_complete: true, groups: None })
+        Ok(Self { address: address.into(), fds, is_complete: true, ..Self::default() })
     }
 
     pub(crate) fn borrowed_fds(&self) -> Vec<BorrowedFd<'_>> {
@@ -146,6 +155,12 @@ pub(crate) trait PathSink: Send + Sync {
     /// called for each before a frame is written to any, and each is written the same frames.
     fn is_shared(&self) -> bool {
         false
+    }
+
+    /// Returns whether this receiver lets a path that is shared take frames of so many bytes, or a
+    /// good part of them. Called before they are written.
+    fn has_room(&self, _bytes: usize) -> bool {
+        true
     }
 
     /// Begins frames that are written to all receivers, by a number that differs from the last.

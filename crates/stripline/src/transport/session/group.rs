@@ -151,6 +151,17 @@ impl PathSink for GroupSink {
         state.start(&self.link, group);
     }
 
+    fn has_room(&self, bytes: usize) -> bool {
+        let (group, id) = (&*self.link.group, self.link.id);
+        let mut state = lock(&group.state);
+        let payload_max = state.payload_max;
+        if !state.session.lets_send(id, bytes, payload_max) {
+            state.read_acks(group);
+            state.quiet(group);
+        }
+        state.session.lets_send(id, bytes, payload_max)
+    }
+
     fn write(&self, bytes: &[u8]) -> io::Result<usize> {
         let group = &*self.link.group;
         let mut state = lock(&group.state);

@@ -118,11 +118,14 @@ fn one_send_reaches_every_member() {
     let [first, second, third, fourth] = readers.map(|reader| reader.join().unwrap());
     assert_eq!(first, frames);
     assert_eq!(second, frames);
-    let missing = |number: u64| third.iter().all(|(kind, its, _)| *kind != 0 || *its != number);
+    let missing =
+        |number: u64| third.iter().all(|(kind, its, _)| *kind != Kind::Data as u8 || *its != number);
     let lost: Vec<u64> = (0..200).filter(|number| missing(*number)).collect();
     assert_eq!(lost, [0, 4]);
-    let whole: Vec<_> =
-        frames.iter().filter(|(kind, number, _)| *kind != 0 || !lost.contains(number)).collect();
+    let whole: Vec<_> = frames
+        .iter()
+        .filter(|(kind, number, _)| *kind != Kind::Data as u8 || !lost.contains(number))
+        .collect();
     assert!(whole.into_iter().eq(&third));
     assert_eq!(fourth, frames);
 }

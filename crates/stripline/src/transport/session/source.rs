@@ -38,8 +38,8 @@ pub(in crate::transport) struct SessionSource {
     acks: Socket,
     session: SessionReceiver,
     reader: RecordReader,
-    /// `None` until the sender of a group has named it.
-    token: Option<u64>,
+    /// That of the datagrams; `None` until the sender of a group has named it.
+    data_token: Option<u64>,
     payload_max: usize,
     is_repaired: bool,
     /// Frames to deliver, and how far they have been delivered.
@@ -90,7 +90,7 @@ impl SessionSource {
             acks,
             session: SessionReceiver::new(is_repaired, LATE.as_nanos() as u64, buffer),
             reader: RecordReader::new(true, payload_max),
-            token: (!is_of_group).then_some(token),
+            data_token: (!is_of_group).then_some(token),
             payload_max,
             is_repaired,
             ready: Vec::new(),
@@ -173,11 +173,11 @@ impl SessionSource {
         bytes: usize,
     ) -> io::Result<Option<usize>> {
         let Some(bytes) = bytes.checked_sub(DATAGRAM_HEADER) else { return Ok(None) };
-        if self.token.is_none() {
+        if self.data_token.is_none() {
             // The token was sent before the first datagram with it.
             self.read_control()?;
         }
-        let header = DatagramHeader::parse(header).filter(|header| Some(header.token) == self.token);
+        let header = DatagramHeader::parse(header).filter(|header| Some(header.token) == self.data_token);
         // Of another program, or one that came too late for another session.
         let Some(DatagramHeader { number, records, span, .. }) = header else { return Ok(None) };
         let arrival = self.session.arrive(number, records).map_err(violation)?;
@@ -256,12 +256,12 @@ impl SessionSource {
     }
 
     fn take_record(&mut self, record: SessionRecord) -> io::Result<()> {
-        if matches!(record, SessionRecord::Start { .. }) != self.token.is_none() {
+        if matches!(record, SessionRecord::Start { .. }) != self.data_token.is_none() {
             return Err(violation("did not begin with the token, or began twice".into()));
         }
         match record {
             SessionRecord::Start { number, token } => {
-                self.token = Some(token);
+                self.data_token = Some(token);
                 self.session.start_at(number);
             }
             SessionRecord::Data { number, span, bytes } => {

@@ -20,7 +20,7 @@ use crate::sys::aligned_buffer::AlignedBuffer;
 use crate::sys::clock::now_ns;
 use crate::sys::doorbell::PollSet;
 use crate::sys::socket::{Listener, Socket};
-use crate::terms::{Flow, Overflow, Scope};
+use crate::terms::{Flow, Overflow, Scope, SenderOptions};
 use crate::transport::accept::AcceptThread;
 use crate::transport::carrier::{Carrier, PathSink, WAIT_MAX, open_sink};
 use crate::transport::handshake::Hello;
@@ -79,6 +79,7 @@ impl StreamOutlet {
                 view: Arc::clone(&outlet.view),
                 carrier,
                 wants_acks,
+                options,
                 groups: Arc::default(),
             },
             queue: Arc::clone(&outlet.accept_queue),
@@ -190,6 +191,30 @@ impl StreamOutlet {
             }
             self.accept_queue.doorbell.drain();
         }
+    }
+
+    /// Waits until every path that is shared has room. A frame there waits for the slowest receiver,
+    /// and one that a send has taken is to reach the others at once.
+    #[cold]
+    fn wait_for_shared_room(&mut self, bytes: usize, mut wait: Wait) -> Result<()> {
+        if let (Wait::Until(None), Some(timeout)) = (wait, self.timeout) {
+            wait = Wait::within(timeout);
+        }
+        let bytes = self.kept + bytes.next_multiple_of(16);
+        let is_full =
+            |receiver: &&mut StreamReceiver| receiver.remote.blocks && !receiver.path.has_room(bytes);
+        while let Some(receiver) = self.receivers.iter_mut().find(is_full) {
+            let mut poll_set = PollSet::default();
+            receiver.path.poll_room(&mut poll_set);
+            poll_set.readable(self.accept_queue.doorbell.as_fd());
+            if !receiver.remote.while_waiting(|| self.stop.sleep(poll_set, wait))? {
+                return Err(Error::Full { connection: receiver.remote.connection.clone() });
+            }
+            self.accept_queue.doorbell.drain();
+            receiver.remote.dead = receiver.path.is_receiver_gone();
+            remove_dead(&mut self.receivers);
+        }
+        Ok(())
     }
 
     /// Passes the rest of a frame to the writer thread.
@@ -462,6 +487,9 @@ impl Outlet for StreamOutlet {
         if self.receivers.iter_mut().any(|receiver| receiver.remote.blocks && !receiver.settle()) {
             self.wait_partial_writes(wait, |receiver| receiver.remote.blocks)?;
         }
+        if self.shared_units.is_some() {
+            self.wait_for_shared_room(bytes, wait)?;
+        }
         Ok(self.place(bytes))
     }
 
@@ -471,6 +499,7 @@ impl Outlet for StreamOutlet {
                 && receiver.remote.acks.flow_sender.as_ref().is_none_or(flow::Sender::may_send_without_poll)
         };
         let is_at_hand = bytes <= self.frame_max
+            && self.shared_units.is_none()
             && !self.accept_queue.has_accepted()
             && self.receivers.iter().all(is_free);
         if !is_at_hand {
@@ -549,6 +578,7 @@ struct StreamReceiverFactory {
     carrier: Option<&'static dyn Carrier>,
     /// Whether senders wait for acknowledgements.
     wants_acks: bool,
+    options: SenderOptions,
     groups: Arc<PortGroups>,
 }
 
@@ -561,7 +591,14 @@ impl ReceiverFactory for StreamReceiverFactory {
         socket: Arc<Socket>,
         fds: Vec<OwnedFd>,
     ) -> Result<StreamReceiver, String> {
-        let sink = open_sink(self.carrier, hello.path.as_deref(), fds, self.wants_acks, Some(&self.groups))?;
+        let sink = open_sink(
+            self.carrier,
+            hello.path.as_deref(),
+            fds,
+            self.wants_acks,
+            &self.options,
+            Some(&self.groups),
+        )?;
         let reader = hello.reader();
         let remote = RemoteReceiver::new(&reader, socket, AckReader::with(hello.flow_sender()));
         Ok(self.view.receiver(reader, remote, sink))

@@ -58,6 +58,11 @@ impl DataPath {
         self.carrier.as_ref().is_some_and(|carrier| carrier.sink.is_shared())
     }
 
+    /// Returns whether a path that is shared has room for that many bytes.
+    pub(super) fn has_room(&self, bytes: usize) -> bool {
+        self.carrier.as_ref().is_none_or(|carrier| carrier.sink.has_room(bytes))
+    }
+
     /// Begins frames that are written to all receivers.
     pub(super) fn begin(&self, unit: u64) {
         if let Some(carrier) = &self.carrier {
