@@ -17,6 +17,7 @@ mod inproc;
 #[cfg(feature = "test-transports")]
 mod lossy;
 mod mqueue;
+mod parts;
 mod peer_monitor;
 #[cfg(feature = "test-transports")]
 mod pipe;

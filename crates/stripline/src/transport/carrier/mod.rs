@@ -19,6 +19,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::Endpoint;
 use crate::error::Result;
 use crate::sys::doorbell::PollSet;
 use crate::terms::{Flow, LinkOptions, Overflow, Repair, SenderOptions, TransportOptions, Watermarks};
@@ -69,6 +70,8 @@ pub(crate) struct PathRequest<'a> {
     pub is_complete: bool,
     /// The receiver's options of single transports.
     pub options: TransportOptions,
+    /// The endpoint that is connected to; `None` in calls.
+    pub endpoint: Option<&'a Endpoint>,
 }
 
 impl<'a> PathRequest<'a> {
@@ -79,12 +82,13 @@ impl<'a> PathRequest<'a> {
         let its = options.transport_options;
         let repairs = its.udp.is_none_or(|udp| udp.repair == Repair::Needed);
         let is_complete = options.overflow == Overflow::Block && repairs;
-        Self { connection, packets_max, is_complete, options: its }
+        Self { connection, packets_max, is_complete, options: its, endpoint: None }
     }
 
     /// Returns that of one direction of calls. Nothing of them may be lost, whatever the options.
     pub(super) fn of_calls(connection: &'a str, watermarks: Watermarks, options: TransportOptions) -> Self {
-        Self { connection, packets_max: Some(watermarks.high()), is_complete: true, options }
+        let packets_max = Some(watermarks.high());
+        Self { connection, packets_max, is_complete: true, options, endpoint: None }
     }
 }
 
@@ -95,6 +99,8 @@ pub(crate) struct Ticket {
     pub address: String,
     /// At most eight, and only to a process of the same host.
     pub fds: Vec<OwnedFd>,
+    /// The token by which sockets were joined instead of those.
+    pub session: Option<u64>,
     /// Whether every frame must arrive, because the sender waits for acknowledgements. It does not
     /// travel.
     pub is_complete: bool,
@@ -142,11 +148,32 @@ pub(crate) trait PathSink: Send + Sync {
     /// Adds the descriptors that become ready once there is room again.
     fn poll_room<'a>(&'a self, poll_set: &mut PollSet<'a>);
 
+    /// Returns the probe of the path, through which a probe must come before its receiver counts as
+    /// connected. `None`: the path cannot fail, as one within a kernel.
+    fn probe(&self) -> Option<&dyn PathProbe> {
+        None
+    }
+
     /// Returns the bytes that were written and not yet read, where the system reports them. Any
     /// thread may call it, so it leaves what wakes a sender that waits for room.
     fn unread_bytes(&self) -> Option<u64> {
         None
     }
+}
+
+/// The probe of a path that may lead nowhere.
+pub(crate) trait PathProbe {
+    /// Returns whether the receiver has acknowledged a probe. Otherwise it has sent another one.
+    ///
+    /// # Errors
+    /// A description of the receiver's violation, or that it is gone.
+    fn try_once(&self) -> Result<bool, String>;
+
+    /// Returns the descriptor that can be read once there is an acknowledgement.
+    fn answers(&self) -> BorrowedFd<'_>;
+
+    /// Returns where the path leads, for messages.
+    fn destination(&self) -> &str;
 }
 
 /// The receiving end.
@@ -168,6 +195,15 @@ pub(crate) trait PathSource: Send {
     /// As [`PathSource::read`].
     fn read_within(&mut self, into: &mut [u8], _longest: Duration) -> io::Result<usize> {
         self.read(into)
+    }
+
+    /// Answers the first probe that comes through the path, where there are probes. Waits for it as
+    /// long as nothing can be read from the signalling socket.
+    ///
+    /// # Errors
+    /// When the system refuses to wait.
+    fn answer_probe(&mut self, _signalling: BorrowedFd<'_>) -> io::Result<()> {
+        Ok(())
     }
 
     /// Waits, after the sender has hung up, until no more can arrive: a short time at most. Bytes
