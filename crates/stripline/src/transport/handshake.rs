@@ -21,6 +21,7 @@ use crate::error::{Error, Result};
 use crate::flow;
 use crate::inspect::Reader;
 use crate::packet::payload::TypeName;
+use crate::sys::clock;
 use crate::sys::membarrier;
 use crate::sys::memory::PAGE;
 use crate::sys::socket::{Socket, receive_with_fds, send_with_fds};
@@ -68,6 +69,9 @@ pub(crate) struct Hello {
     /// The token of the session with sockets that were joined before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<u64>,
+    /// The identity of the receiver's clock.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clock: Option<u64>,
     /// The additional part from a client of calls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub call: Option<CallHello>,
@@ -87,6 +91,7 @@ impl Hello {
             build: ReceiverBuild::of_port(&request.payload, request.options.any_build),
             path: None,
             session: None,
+            clock: clock::identity(),
             call: None,
         }
     }
@@ -219,6 +224,9 @@ pub(crate) struct Welcome {
     /// From a server of calls on a carrier: where its source is reached.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
+    /// The identity of the sender's clock.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clock: Option<u64>,
     /// The additional part from a server of calls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub call: Option<CallWelcome>,
@@ -235,6 +243,7 @@ impl Welcome {
             membarrier: false,
             wants_acks: false,
             path: None,
+            clock: clock::identity(),
             call: None,
         }
     }
@@ -242,6 +251,15 @@ impl Welcome {
 
 fn ordinary_page() -> u32 {
     PAGE as u32
+}
+
+/// Returns whether a peer's stamps are of another clock. Without an identity, that of a peer on
+/// another host is.
+pub(super) fn is_other_clock(its: Option<u64>, socket: &Socket) -> bool {
+    match (clock::identity(), its) {
+        (Some(own), Some(its)) => own != its,
+        _ => socket.addresses().is_some_and(|[_, peer]| !peer.ip().is_loopback()),
+    }
 }
 
 /// Encodes one message.

@@ -141,7 +141,8 @@ impl Transport for StreamTransport {
         }
         let sink = open_sink(self.carrier, welcome.path.as_deref(), fds, true, &bind.options)
             .map_err(|fault| Error::misbehaved(peer, format!("sent a welcome that does not fit: {fault}")))?;
-        let duplex = pair(socket, (source, sink), bind, endpoint.clone(), peer, welcome.buffer)?;
+        let duplex =
+            pair(socket, (source, sink), bind, endpoint.clone(), peer, (welcome.buffer, welcome.clock))?;
         Ok(CallConnection { duplex, server_info: call.server })
     }
 }
@@ -155,10 +156,10 @@ fn pair(
     bind: BindRequest,
     endpoint: Endpoint,
     connection: &str,
-    its_buffer: u32,
+    (its_buffer, its_clock): (u32, Option<u64>),
 ) -> Result<Duplex> {
     let socket = Arc::new(socket);
-    let inlet = StreamInlet::of_pair(Arc::clone(&socket), source, connection, its_buffer)?;
+    let inlet = StreamInlet::of_pair(Arc::clone(&socket), source, connection, its_buffer, its_clock)?;
     let outlet = StreamOutlet::of_pair(bind, endpoint, socket, sink, connection)?;
     Ok(Duplex { outlet: AnyOutlet::other(outlet), inlet: AnyInlet::other(inlet) })
 }
@@ -208,7 +209,7 @@ impl Acceptor for StreamCallAcceptor {
         let bind = BindRequest { port: hello.connection.clone(), ..self.request.clone() };
         let fds = path.ticket;
         let paths = (path.source, sink);
-        let duplex = pair(kept, paths, bind, self.endpoint.clone(), &hello.connection, buffer)
+        let duplex = pair(kept, paths, bind, self.endpoint.clone(), &hello.connection, (buffer, hello.clock))
             .map_err(|e| e.to_string())?;
         let sent = match (socket, &fds) {
             (Socket::Unix(stream), Some(ticket)) => {
