@@ -1,7 +1,7 @@
-//! UDP sockets (RFC 768) on the loopback interface, and multicast (RFC 1112).
+//! UDP sockets (RFC 768), and multicast (RFC 1112).
 
 use std::io::{self, IoSlice, IoSliceMut};
-use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::time::Duration;
 
@@ -50,13 +50,12 @@ impl UdpEnd {
     /// The most bytes of a datagram (IPv4).
     pub(crate) const DATAGRAM_MAX: usize = 65_507;
 
-    /// Opens one on a free port of the loopback interface.
+    /// Opens one on a free port of an address of this host.
     ///
     /// # Errors
     /// A lack of descriptors or ports.
-    pub(crate) fn bind_loopback() -> io::Result<Self> {
-        let any_port = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0);
-        fork::open_one(|| UdpSocket::bind(any_port)).map(Self)
+    pub(crate) fn bind(address: IpAddr) -> io::Result<Self> {
+        fork::open_one(|| UdpSocket::bind((address, 0))).map(Self)
     }
 
     /// Opens the receiving end of a group. Others of this host may have it open as well, and each

@@ -19,6 +19,7 @@ mod lossy;
 mod mqueue;
 #[cfg(feature = "test-transports")]
 mod multicast;
+mod parts;
 mod peer_monitor;
 #[cfg(feature = "test-transports")]
 mod pipe;

@@ -15,6 +15,9 @@
 //!   receiver skips the frames that it has in part. The numbers in the frames show the gap. A frame
 //!   that must not be lost takes its number, and goes over the control socket alone.
 //!
+//! Before the first datagram the sender sends probes, until the receiver has acknowledged one: its
+//! number, with the highest bit set.
+//!
 //! A session may have any number of members, which share the datagrams of a group
 //! (`group_sender.rs`). Each has two sockets of its own, and begins at a number that the sender
 //! names on the control socket, with the token. The window is that of the slowest member that must
@@ -28,7 +31,7 @@
 //! 0      8       token of the session
 //! 8      8       number
 //! 16     4       data records that the sender had sent before
-//! 20     2       1: begins a frame, 2: ends one
+//! 20     2       1: begins a frame, 2: ends one; 4: a probe, without bytes
 //! 22     2       zero
 //! 24     ...     the bytes
 //!
@@ -51,6 +54,8 @@ mod session_sender;
 mod tests;
 
 pub(crate) use group_sender::{GroupSender, MemberTerms};
-pub(crate) use record::{DATAGRAM_HEADER, DatagramHeader, RecordReader, SessionAcks, SessionRecord, Span};
+pub(crate) use record::{
+    DATAGRAM_HEADER, DatagramHeader, RecordReader, SessionAcks, SessionProbe, SessionRecord, Span,
+};
 pub(crate) use session_receiver::{DatagramArrival, Due, SessionReceiver, Taken};
 pub(crate) use session_sender::{SessionSender, payload_max};

@@ -12,6 +12,7 @@ pub(super) const COUNT_MAX: u32 = 1 << 24;
 
 const BEGINS: u16 = 1;
 const ENDS: u16 = 2;
+const PROBE: u16 = 4;
 
 const DATA: u8 = 1;
 const SENT: u8 = 2;
@@ -83,6 +84,43 @@ impl DatagramHeader {
             records: u32::from_le_bytes([r0, r1, r2, r3]),
             span: Span::of_flags(flags),
         })
+    }
+}
+
+/// A probe: a datagram without bytes, which shows that the path leads to the receiver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SessionProbe {
+    pub token: u64,
+    /// 1 for the first.
+    pub number: u64,
+}
+
+impl SessionProbe {
+    /// Marks an acknowledgement as that of a probe.
+    const ACKNOWLEDGED: u64 = 1 << 63;
+
+    /// Returns its bytes.
+    pub(crate) fn encode(self) -> [u8; DATAGRAM_HEADER] {
+        let span = Span { begins: false, ends: false };
+        let mut bytes = DatagramHeader { token: self.token, number: self.number, records: 0, span }.encode();
+        bytes[20..22].copy_from_slice(&PROBE.to_le_bytes());
+        bytes
+    }
+
+    /// Parses what is no [header](DatagramHeader); `None`: it is of no session of this version.
+    pub(crate) fn parse(bytes: &[u8; DATAGRAM_HEADER]) -> Option<Self> {
+        let mut header = *bytes;
+        header[20..22].fill(0);
+        let DatagramHeader { token, number, records: 0, .. } = DatagramHeader::parse(&header)? else {
+            return None;
+        };
+        let is_probe = bytes[20..22] == PROBE.to_le_bytes();
+        (is_probe && number & Self::ACKNOWLEDGED == 0).then_some(Self { token, number })
+    }
+
+    /// Returns its acknowledgement.
+    pub(crate) fn acknowledgement(self) -> [u8; 8] {
+        (self.number | Self::ACKNOWLEDGED).to_le_bytes()
     }
 }
 
@@ -205,6 +243,8 @@ impl RecordReader {
 pub(crate) struct SessionAcks {
     /// The first bytes of a number.
     bytes: Vec<u8>,
+    /// The number of the probe that was acknowledged.
+    probe: Option<u64>,
 }
 
 impl SessionAcks {
@@ -212,8 +252,21 @@ impl SessionAcks {
     pub(crate) fn feed(&mut self, bytes: &[u8]) -> Option<u64> {
         self.bytes.extend_from_slice(bytes);
         let whole = self.bytes.len() / 8 * 8;
-        let last = self.bytes[..whole].last_chunk().map(|last| u64::from_le_bytes(*last));
+        let mut last = None;
+        for bytes in self.bytes[..whole].as_chunks().0 {
+            match u64::from_le_bytes(*bytes) {
+                probe if probe & SessionProbe::ACKNOWLEDGED != 0 => {
+                    self.probe = Some(probe & !SessionProbe::ACKNOWLEDGED);
+                }
+                number => last = Some(number),
+            }
+        }
         self.bytes.drain(..whole);
         last
+    }
+
+    /// Returns the number of the probe that was acknowledged.
+    pub(crate) fn probe(&self) -> Option<u64> {
+        self.probe
     }
 }

@@ -241,13 +241,31 @@ proptest! {
     }
 
     #[test]
-    fn acknowledgements_survive_any_cut(numbers in proptest::collection::vec(any::<u64>(), 1..9), cut in 0..64_usize) {
+    fn acknowledgements_survive_any_cut(numbers in proptest::collection::vec(0..1_u64 << 63, 1..9), cut in 0..64_usize) {
         let bytes: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
         let cut = cut.min(bytes.len());
         let mut acks = SessionAcks::default();
         let first = acks.feed(&bytes[..cut]);
         prop_assert_eq!(acks.feed(&bytes[cut..]).or(first), numbers.last().copied());
     }
+}
+
+#[test]
+fn a_probe_is_no_datagram() {
+    let probe = SessionProbe { token: 7, number: 3 };
+    let mut bytes = probe.encode();
+    assert_eq!((DatagramHeader::parse(&bytes), SessionProbe::parse(&bytes)), (None, Some(probe)));
+    bytes[20] = 0;
+    assert!(DatagramHeader::parse(&bytes).is_some() && SessionProbe::parse(&bytes).is_none());
+    for (at, byte) in [(20, 5), (21, 1), (22, 1), (16, 1), (15, 0x80)] {
+        let mut bytes = probe.encode();
+        bytes[at] = byte;
+        assert_eq!(SessionProbe::parse(&bytes), None, "{at}");
+    }
+    let mut acks = SessionAcks::default();
+    let bytes = [probe.acknowledgement(), 5_u64.to_le_bytes()].concat();
+    assert_eq!((acks.feed(&bytes[..9]), acks.probe()), (None, Some(3)));
+    assert_eq!((acks.feed(&bytes[9..]), acks.probe()), (Some(5), Some(3)));
 }
 
 #[test]

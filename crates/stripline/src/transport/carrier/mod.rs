@@ -102,6 +102,8 @@ pub(crate) struct Ticket {
     pub address: String,
     /// At most eight, and only to a process of the same host.
     pub fds: Vec<OwnedFd>,
+    /// The token by which sockets were joined instead of those.
+    pub session: Option<u64>,
     /// Whether every frame must arrive, because the sender waits for acknowledgements. It does not
     /// travel.
     pub is_complete: bool,
@@ -151,6 +153,12 @@ pub(crate) trait PathSink: Send + Sync {
     /// Adds the descriptors that become ready once there is room again.
     fn poll_room<'a>(&'a self, poll_set: &mut PollSet<'a>);
 
+    /// Returns the probe of the path, through which a probe must come before its receiver counts as
+    /// connected. `None`: the path cannot fail, as one within a kernel.
+    fn probe(&self) -> Option<&dyn PathProbe> {
+        None
+    }
+
     /// Returns whether other receivers of the port share this path. Then [`PathSink::begin`] is
     /// called for each before a frame is written to any, and each is written the same frames.
     fn is_shared(&self) -> bool {
@@ -176,6 +184,21 @@ pub(crate) trait PathSink: Send + Sync {
     }
 }
 
+/// The probe of a path that may lead nowhere.
+pub(crate) trait PathProbe {
+    /// Returns whether the receiver has acknowledged a probe. Otherwise it has sent another one.
+    ///
+    /// # Errors
+    /// A description of the receiver's violation, or that it is gone.
+    fn try_once(&self) -> Result<bool, String>;
+
+    /// Returns the descriptor that can be read once there is an acknowledgement.
+    fn answers(&self) -> BorrowedFd<'_>;
+
+    /// Returns where the path leads, for messages.
+    fn destination(&self) -> &str;
+}
+
 /// The receiving end.
 pub(crate) trait PathSource: Send {
     /// Reads the bytes at hand, and returns their number; 0: there will be no more. Never blocks.
@@ -195,6 +218,15 @@ pub(crate) trait PathSource: Send {
     /// As [`PathSource::read`].
     fn read_within(&mut self, into: &mut [u8], _longest: Duration) -> io::Result<usize> {
         self.read(into)
+    }
+
+    /// Answers the first probe that comes through the path, where there are probes. Waits for it as
+    /// long as nothing can be read from the signalling socket.
+    ///
+    /// # Errors
+    /// When the system refuses to wait.
+    fn answer_probe(&mut self, _signalling: BorrowedFd<'_>) -> io::Result<()> {
+        Ok(())
     }
 
     /// Waits, after the sender has hung up, until no more can arrive: a short time at most. Bytes

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
@@ -12,14 +12,16 @@ use rustix::net::{RecvFlags, recv};
 
 use super::cut::FrameCutter;
 use super::service::{self, Served};
-use super::sink::{finish, send_backlog, session_sockets};
+use super::sink::{finish, grow_send_buffer, send_backlog};
 use super::{DatagramSink, SessionTicket};
-use crate::flow::session::{GroupSender, MemberTerms, RecordReader, SessionAcks, SessionRecord, payload_max};
+use crate::flow::session::{
+    GroupSender, MemberTerms, RecordReader, SessionAcks, SessionProbe, SessionRecord, payload_max,
+};
 use crate::sys::doorbell::{Doorbell, PollSet};
 use crate::sys::mutex::lock;
 use crate::sys::poller::{Interest, Poller};
 use crate::sys::socket::Socket;
-use crate::transport::carrier::PathSink;
+use crate::transport::carrier::{PathProbe, PathSink};
 use crate::transport::random;
 
 /// The most bytes of records that wait for a member that the window does not wait for.
@@ -64,6 +66,8 @@ struct Member {
     link: Arc<MemberLink>,
     reader: RecordReader,
     acks: SessionAcks,
+    /// The probes sent to it.
+    probes: u64,
     /// Records that the control socket has not taken.
     backlog: Vec<u8>,
     /// The bytes of the current unit that were written to this member.
@@ -79,6 +83,10 @@ struct MemberLink {
     group: Arc<Group>,
     id: u64,
     terms: MemberTerms,
+    /// The token of its ticket, which only probes to it have.
+    token: u64,
+    /// The group's address.
+    destination: String,
     control: Socket,
     acks: Socket,
     /// Whether the service thread checks this member from time to time.
@@ -99,11 +107,11 @@ impl GroupSink {
     pub(in crate::transport) fn open(
         groups: &PortGroups,
         ticket: &SessionTicket,
-        sockets: [OwnedFd; 2],
+        [control, acks]: [Socket; 2],
         is_repaired: bool,
         open_path: impl FnOnce() -> Result<(Box<dyn DatagramSink>, usize), String>,
     ) -> Result<Arc<Self>, String> {
-        let [control, acks] = session_sockets(sockets, ticket.buffer)?;
+        grow_send_buffer(&control, ticket.buffer);
         let mut groups = lock(&groups.0);
         let group = match groups.get(&ticket.address).and_then(Weak::upgrade) {
             Some(group) => group,
@@ -118,12 +126,15 @@ impl GroupSink {
         let id = state.next_id;
         state.next_id += 1;
         let is_watched = AtomicBool::new(false);
-        let link = MemberLink { group: Arc::clone(&group), id, terms, control, acks, is_watched };
+        let (token, destination) = (ticket.token, ticket.address.clone());
+        let group_of = Arc::clone(&group);
+        let link = MemberLink { group: group_of, id, terms, token, destination, control, acks, is_watched };
         let link = Arc::new(link);
         let member = Member {
             link: Arc::clone(&link),
             reader: RecordReader::new(false, 0),
             acks: SessionAcks::default(),
+            probes: 0,
             backlog: Vec::new(),
             at: 0,
             is_started: false,
@@ -173,6 +184,10 @@ impl PathSink for GroupSink {
             }
         }
         written
+    }
+
+    fn probe(&self) -> Option<&dyn PathProbe> {
+        Some(&*self.link)
     }
 
     fn unread_bytes(&self) -> Option<u64> {
@@ -421,6 +436,43 @@ impl MemberLink {
 
     fn state(&self) -> MutexGuard<'_, GroupState> {
         lock(&self.group.state)
+    }
+}
+
+impl PathProbe for MemberLink {
+    fn try_once(&self) -> Result<bool, String> {
+        let mut state = self.state();
+        let gone = || "is gone".to_string();
+        let member = state.members.get_mut(&self.id).filter(|member| !member.is_gone).ok_or_else(gone)?;
+        let mut buffer = [0; 512];
+        loop {
+            match recv(&self.acks, &mut buffer, RecvFlags::DONTWAIT) {
+                Err(Errno::INTR) => continue,
+                Err(Errno::WOULDBLOCK) => break,
+                Ok((0, _)) | Err(_) => return Err(gone()),
+                // Nothing is acknowledged yet but probes.
+                Ok((read, _)) => drop(member.acks.feed(&buffer[..read])),
+            }
+        }
+        if let Some(number) = member.acks.probe() {
+            return match (1..=member.probes).contains(&number) {
+                true => Ok(true),
+                false => Err(format!("acknowledged probe {number}, which was not sent")),
+            };
+        }
+        member.probes += 1;
+        let probe = SessionProbe { token: self.token, number: member.probes };
+        // What cannot be sent now is sent the next time.
+        let _ = self.group.path.send(&probe.encode(), &[]);
+        Ok(false)
+    }
+
+    fn answers(&self) -> BorrowedFd<'_> {
+        self.acks.as_fd()
+    }
+
+    fn destination(&self) -> &str {
+        &self.destination
     }
 }
 

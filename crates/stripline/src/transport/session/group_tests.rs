@@ -1,9 +1,10 @@
 //! A group over a path in memory, with members that lose what a test names, stop and die.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use super::tests::{BUFFER, DATAGRAM_MAX, Path, frame, read_all};
+use super::tests::{BUFFER, DATAGRAM_MAX, Path, frame, read_all, request};
 use super::*;
 use crate::packet::Kind;
 use crate::sys::mutex::lock;
@@ -39,8 +40,11 @@ impl Port {
     fn join(&mut self, holds: bool, lost: &[u64]) -> SessionSource {
         let path = Path::losing(lost);
         lock(&self.bus.members).push(path.clone());
+        let request = request(holds);
+        let sockets = SessionSockets::open(&request).unwrap();
+        let (path, address) = (Box::new(path), "bus".into());
         let (source, ticket) =
-            SessionSource::new(Box::new(path), "bus".into(), BUFFER, DATAGRAM_MAX, holds, true).unwrap();
+            SessionSource::new(path, sockets, address, BUFFER, DATAGRAM_MAX, &request, true).unwrap();
         let (ticket, sockets) = SessionTicket::of_peer(ticket).unwrap();
         let bus = self.bus.clone();
         let open = || Ok((Box::new(bus) as _, DATAGRAM_MAX));

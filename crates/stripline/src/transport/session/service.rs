@@ -134,10 +134,11 @@ fn run(doorbell: &Doorbell) {
             doorbell.drain();
         }
         for (index, session) in sessions.iter().enumerate() {
-            if poll_set.is_ready(1 + index) && !session.serve() {
-                if let Some(running) = &mut *service() {
-                    running.remove(Arc::as_ptr(session).cast());
-                }
+            if poll_set.is_ready(1 + index)
+                && !session.serve()
+                && let Some(running) = &mut *service()
+            {
+                running.remove(Arc::as_ptr(session).cast());
             }
         }
         let now = Instant::now();

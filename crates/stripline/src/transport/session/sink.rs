@@ -1,24 +1,24 @@
 //! The sending end of a session.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::net::UnixStream;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, RecvFlags, SocketType, recv, sockopt};
+use rustix::net::{RecvFlags, recv, sockopt};
 
 use super::cut::FrameCutter;
 use super::service::{self, Served};
 use super::{DatagramSink, SessionTicket};
-use crate::flow::session::{RecordReader, SessionAcks, SessionRecord, SessionSender, payload_max};
+use crate::flow::session::{
+    RecordReader, SessionAcks, SessionProbe, SessionRecord, SessionSender, payload_max,
+};
 use crate::sys::doorbell::PollSet;
-use crate::sys::fork::Descriptor;
 use crate::sys::mutex::lock;
 use crate::sys::socket::Socket;
-use crate::transport::carrier::PathSink;
+use crate::transport::carrier::{PathProbe, PathSink};
 
 /// How long the end of a sender waits until the control socket takes what is in transit.
 const FINISH_TIME: Duration = Duration::from_secs(1);
@@ -31,6 +31,9 @@ pub(in crate::transport) struct SessionSink {
 /// The part that the service thread also uses.
 pub(super) struct Sending {
     path: Box<dyn DatagramSink>,
+    /// Where that leads.
+    destination: String,
+    token: u64,
     control: Socket,
     state: Mutex<SendingState>,
     /// That of acknowledgements.
@@ -47,6 +50,8 @@ struct SendingState {
     cutter: FrameCutter,
     reader: RecordReader,
     acks: SessionAcks,
+    /// The probes sent.
+    probes: u64,
     /// Whether the path itself was full at the last write.
     is_path_full: bool,
     /// Records that the control socket has not taken.
@@ -63,21 +68,24 @@ impl SessionSink {
     /// A description of the ticket's fault, for the peer.
     pub(in crate::transport) fn open(
         ticket: &SessionTicket,
-        sockets: [OwnedFd; 2],
+        [control, acks]: [Socket; 2],
         path: Box<dyn DatagramSink>,
         datagram_max: usize,
         is_repaired: bool,
     ) -> Result<Arc<Self>, String> {
         let is_repaired = is_repaired || ticket.is_repaired;
-        let [control, acks] = session_sockets(sockets, ticket.buffer)?;
+        grow_send_buffer(&control, ticket.buffer);
         let shared = Arc::new(Sending {
             path,
+            destination: ticket.address.clone(),
+            token: ticket.token,
             control,
             state: Mutex::new(SendingState {
                 session: SessionSender::new(ticket.token, ticket.buffer, is_repaired),
                 cutter: FrameCutter::default(),
                 reader: RecordReader::new(false, 0),
                 acks: SessionAcks::default(),
+                probes: 0,
                 is_path_full: false,
                 backlog: Vec::new(),
                 fault: None,
@@ -94,6 +102,10 @@ impl SessionSink {
 
 #[cfg(test)]
 impl SessionSink {
+    pub(super) fn token(&self) -> u64 {
+        self.shared.token
+    }
+
     /// Ends as with its process: nothing is passed on.
     pub(super) fn die(&self) {
         service::remove(&self.shared);
@@ -117,6 +129,10 @@ impl PathSink for SessionSink {
         drop(state);
         shared.watch();
         Ok(written)
+    }
+
+    fn probe(&self) -> Option<&dyn PathProbe> {
+        Some(&*self.shared)
     }
 
     fn unread_bytes(&self) -> Option<u64> {
@@ -148,23 +164,36 @@ impl Drop for SessionSink {
     }
 }
 
-/// Returns the control socket of a ticket and that of acknowledgements, for a receive buffer of so
-/// many bytes.
-///
-/// # Errors
-/// A description of their fault, for the peer.
-pub(super) fn session_sockets(sockets: [OwnedFd; 2], buffer: u64) -> Result<[Socket; 2], String> {
-    let is_stream = |fd: &OwnedFd| {
-        sockopt::socket_domain(fd) == Ok(AddressFamily::UNIX)
-            && sockopt::socket_type(fd) == Ok(SocketType::STREAM)
-    };
-    if !sockets.iter().all(is_stream) {
-        return Err("a descriptor is not of a socket of a session".into());
+impl PathProbe for Sending {
+    fn try_once(&self) -> Result<bool, String> {
+        let mut state = lock(&self.state);
+        self.read_acks(&mut state).map_err(|e| format!("the socket of acknowledgements: {e}"))?;
+        if let Some(number) = state.acks.probe() {
+            return match (1..=state.probes).contains(&number) {
+                true => Ok(true),
+                false => Err(format!("acknowledged probe {number}, which was not sent")),
+            };
+        }
+        state.probes += 1;
+        let probe = SessionProbe { token: self.token, number: state.probes };
+        // What cannot be sent now is sent the next time.
+        let _ = self.path.send(&probe.encode(), &[]);
+        Ok(false)
     }
-    let sockets = sockets.map(|fd| Socket::Unix(Descriptor::new(UnixStream::from(fd))));
-    // Not for its speed: with room for a whole window, the end of a sender need not wait.
-    let _ = sockopt::set_socket_send_buffer_size(&sockets[0], usize::try_from(buffer).unwrap_or(0));
-    Ok(sockets)
+
+    fn answers(&self) -> BorrowedFd<'_> {
+        self.acks.as_fd()
+    }
+
+    fn destination(&self) -> &str {
+        &self.destination
+    }
+}
+
+/// Makes room for a whole window in a control socket, for a receive buffer of so many bytes. Not for
+/// its speed: the end of a sender then need not wait.
+pub(super) fn grow_send_buffer(control: &Socket, buffer: u64) {
+    let _ = sockopt::set_socket_send_buffer_size(control, usize::try_from(buffer).unwrap_or(0));
 }
 
 /// Sends what the control socket takes; false: the receiver is gone.
@@ -273,28 +302,24 @@ impl Sending {
 
     fn take_records(&self, state: &mut SendingState) -> Result<(), String> {
         while let Some(record) = state.reader.next()? {
-            match record {
-                SessionRecord::Ask { number, count } => {
-                    let SendingState { session, backlog, .. } = &mut *state;
-                    // What is not in transit was taken, and an honest receiver asks once.
-                    let end = number.saturating_add(u64::from(count)).min(session.in_transit().end);
-                    for number in number.max(session.in_transit().start)..end {
-                        match session.copy(number) {
-                            Some((span, copy)) => {
-                                SessionRecord::Data { number, span, bytes: copy.to_vec() }.encode_to(backlog);
-                                session.count_repair();
-                            }
-                            None if session.is_record(number) => {}
-                            None => SessionRecord::Lost { number, count: 1 }.encode_to(backlog),
-                        }
-                        if backlog.len() as u64 > 2 * session.window() {
-                            return Err("asks again for what it has been sent".into());
-                        }
+            let SessionRecord::Ask { number, count } = record else { continue };
+            let SendingState { session, backlog, .. } = &mut *state;
+            // What is not in transit was taken, and an honest receiver asks once.
+            let end = number.saturating_add(u64::from(count)).min(session.in_transit().end);
+            for number in number.max(session.in_transit().start)..end {
+                match session.copy(number) {
+                    Some((span, copy)) => {
+                        SessionRecord::Data { number, span, bytes: copy.to_vec() }.encode_to(backlog);
+                        session.count_repair();
                     }
-                    self.send_backlog(state);
+                    None if session.is_record(number) => {}
+                    None => SessionRecord::Lost { number, count: 1 }.encode_to(backlog),
                 }
-                _ => {}
+                if backlog.len() as u64 > 2 * session.window() {
+                    return Err("asks again for what it has been sent".into());
+                }
             }
+            self.send_backlog(state);
         }
         Ok(())
     }

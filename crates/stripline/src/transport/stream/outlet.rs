@@ -88,6 +88,7 @@ impl StreamOutlet {
             keys,
             buffer: options.buffer,
             wants_acks,
+            takes_parts: carrier.is_some() && matches!(listener, Listener::Tcp(_)),
             hung_up_flags: Default::default(),
         };
         outlet.accept_thread = Some(AcceptThread::start(listener, acceptor)?);
@@ -585,23 +586,21 @@ struct StreamReceiverFactory {
 impl ReceiverFactory for StreamReceiverFactory {
     type Receiver = StreamReceiver;
 
+    fn open_path(&self, hello: &Hello, fds: &mut Vec<OwnedFd>) -> Result<Option<Arc<dyn PathSink>>, String> {
+        let fds = std::mem::take(fds);
+        let (address, groups) = (hello.path.as_deref(), Some(&self.groups));
+        open_sink(self.carrier, address, fds, self.wants_acks, &self.options, groups)
+    }
+
     fn receiver(
         &self,
         hello: &Hello,
         socket: Arc<Socket>,
-        fds: Vec<OwnedFd>,
-    ) -> Result<StreamReceiver, String> {
-        let sink = open_sink(
-            self.carrier,
-            hello.path.as_deref(),
-            fds,
-            self.wants_acks,
-            &self.options,
-            Some(&self.groups),
-        )?;
+        path: Option<Arc<dyn PathSink>>,
+    ) -> StreamReceiver {
         let reader = hello.reader();
         let remote = RemoteReceiver::new(&reader, socket, AckReader::with(hello.flow_sender()));
-        Ok(self.view.receiver(reader, remote, sink))
+        self.view.receiver(reader, remote, path)
     }
 
     fn watch(&self, receiver: &mut StreamReceiver) -> Option<Arc<AtomicBool>> {
