@@ -14,6 +14,7 @@ mod large;
 mod many;
 mod matrix;
 mod model;
+mod multicast_groups;
 mod order;
 mod overflow;
 mod overflow_lossy;
@@ -218,6 +219,7 @@ macro_rules! rules_of {
                 a_stopped_receiver_is_late_not_dead,
                 a_stopped_sender_is_late_not_dead,
                 a_stopped_lossy_receiver_does_not_slow_its_sibling,
+                a_stopped_receiver_of_three_is_waited_for_until_its_death,
                 links_outlive_the_host_of_the_rendezvous,
                 nothing_is_left_behind,
             ]
@@ -309,13 +311,13 @@ macro_rules! transports {
 transports!(inproc, shm, uds, tcp, mqueue, udp);
 
 #[cfg(feature = "test-transports")]
-transports!(pipe, faulty, lossy);
+transports!(pipe, faulty, lossy, multicast);
 
 #[test]
 fn every_transport_is_covered() {
     let mut covered = vec!["inproc", "shm", "uds", "tcp", "mqueue", "udp"];
     if cfg!(feature = "test-transports") {
-        covered.extend(["pipe", "faulty", "lossy"]);
+        covered.extend(["pipe", "faulty", "lossy", "multicast"]);
     }
     let there: Vec<_> = stripline::transport::all().map(|transport| transport.name).collect();
     assert_eq!(there, covered, "add the transport to the lists in this file");
