@@ -28,6 +28,11 @@ pub enum Note {
     Released,
     /// A receiver: it is about to end, and has no successor.
     Departs,
+    /// A receiver over an impaired link: packets that gaps reported, and the gaps.
+    Missing,
+    Gaps,
+    /// The hash of all packets.
+    Hash,
 }
 
 /// The notes of one worker's children, one after the other.
