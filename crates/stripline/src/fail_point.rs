@@ -37,6 +37,12 @@ pub const POINTS: &[&str] = &[
     "end",
     "end-published",
     "end-closed",
+    // The session of a sender over datagrams: it repairs what a receiver misses. At its end it
+    // passes on what is in transit.
+    "repair",
+    "repaired",
+    "session-end",
+    "session-ended",
     // Receiving: a connection is made.
     "connect",
     "connect-hello",
@@ -58,8 +64,14 @@ pub const POINTS: &[&str] = &[
     // The receiver waits for packets.
     "reader-sleep",
     "reader-wake",
-    // The receiver reads the end of the stream, or detaches.
+    // The session of a receiver over datagrams: some are missing, and it has asked for them.
+    "missing",
+    "missing-asked",
+    // The receiver reads the end of the stream, or detaches. One without a successor sends a
+    // goodbye first.
     "reader-end",
+    "goodbye",
+    "goodbye-sent",
     "reader-detach",
     // A port moves to another transport: before the end of its path, after it; the receiver goes
     // on there.

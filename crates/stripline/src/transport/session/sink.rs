@@ -13,6 +13,7 @@ use rustix::net::{AddressFamily, RecvFlags, SocketType, recv, sockopt};
 use super::cut::FrameCutter;
 use super::service::{self, RepairService};
 use super::{DatagramSink, SessionTicket};
+use crate::fail_point::fail_point;
 use crate::flow::session::{RecordReader, SessionAcks, SessionRecord, SessionSender, payload_max};
 use crate::sys::doorbell::PollSet;
 use crate::sys::fork::Descriptor;
@@ -145,6 +146,7 @@ impl Drop for SessionSink {
     /// Passes on what is in transit, as this side cannot repair it later.
     fn drop(&mut self) {
         service::remove(&self.shared);
+        fail_point!("session-end");
         let mut state = lock(&self.shared.state);
         let SendingState { session, backlog, .. } = &mut *state;
         for number in session.in_transit() {
@@ -165,6 +167,7 @@ impl Drop for SessionSink {
                 break;
             }
         }
+        fail_point!("session-ended");
         self.shared.control.close_writing();
     }
 }
@@ -295,6 +298,7 @@ impl Sending {
         while let Some(record) = state.reader.next()? {
             match record {
                 SessionRecord::Ask { number, count } => {
+                    fail_point!("repair");
                     let SendingState { session, backlog, .. } = &mut *state;
                     // What is not in transit was taken, and an honest receiver asks once.
                     let end = number.saturating_add(u64::from(count)).min(session.in_transit().end);
@@ -312,6 +316,7 @@ impl Sending {
                         }
                     }
                     self.send_backlog(state);
+                    fail_point!("repaired");
                 }
                 SessionRecord::Data { .. } | SessionRecord::Sent { .. } | SessionRecord::Lost { .. } => {}
             }

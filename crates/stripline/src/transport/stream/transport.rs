@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::{StreamInlet, StreamOutlet};
 use crate::error::{Error, Result};
+use crate::fail_point::fail_point;
 use crate::sys::socket::{self, Listener, Socket};
 use crate::terms::{Flow, Overflow, Scope};
 use crate::transport::accept::{AcceptThread, Acceptor};
@@ -84,9 +85,13 @@ impl Transport for StreamTransport {
         let path =
             receiving_path(self.carrier, &PathRequest::of_receiver(&request.connection, &request.options))?;
         let socket = (self.connect)(endpoint, request)?;
+        fail_point!("connect");
         let hello = Hello { path: path.address(), ..Hello::new(endpoint, request) };
         let (welcome, _) = handshake::exchange_hello(&socket, endpoint, &hello, &path.fds())?;
-        Ok(AnyInlet::other(StreamInlet::connect(socket, path.source, &welcome, endpoint, request)?))
+        fail_point!("connect-welcome");
+        let inlet = StreamInlet::connect(socket, path.source, &welcome, endpoint, request)?;
+        fail_point!("connect-attached");
+        Ok(AnyInlet::other(inlet))
     }
 
     fn listen_calls(&self, request: BindRequest, acceptor: Box<dyn CallAcceptor>) -> Result<CallListener> {
