@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use stripline::Error;
 use stripline::component::{ComponentSpec, Direction, PortSpec, PortTypes};
-use stripline::terms::{Flow, LinkOptions, Overflow, Scope};
+use stripline::terms::{Flow, LinkOptions, Overflow, Scope, TransportOptions};
 use stripline::transport::{self, AUTO};
 
 use super::Placement;
@@ -68,6 +68,7 @@ pub(super) fn check(
     }
     checker.unconnected();
     resequence_check::check(&links, components, found);
+    one_sender(&links, found);
     share_buffers(&mut links);
     links
 }
@@ -87,6 +88,38 @@ fn share_buffers(links: &mut [ResolvedConnection]) {
             && let Some(buffer) = largest.get(&(from, link.transport.clone()))
         {
             link.draft.options.buffer = *buffer;
+        }
+    }
+}
+
+/// Reports connections of one output over one transport with different options of its sending side,
+/// which is one for all of them.
+fn one_sender(links: &[ResolvedConnection], found: &mut Diagnostics) {
+    let mut first: BTreeMap<(ConnectionEnd, &str), &ResolvedConnection> = BTreeMap::new();
+    for link in links {
+        let Some(from) = link.from else { continue };
+        let name = link.transport.as_str();
+        let before = *first.entry((from, name)).or_insert(link);
+        let its = |link: &ResolvedConnection| {
+            let tables = link.draft.options.transport_options.of_sender();
+            let TransportOptions { tcp, udp } = tables;
+            match name {
+                "tcp" => TransportOptions { tcp: Some(tcp.unwrap_or_default()), udp: None },
+                "udp" => TransportOptions { tcp: None, udp: Some(udp.unwrap_or_default()) },
+                _ => TransportOptions::default(),
+            }
+        };
+        if its(before) != its(link) {
+            let from = link.draft.from.as_ref().map_or("this output", |from| &from.value);
+            let message =
+                format!("{} has one sending side over `{name}` for all of its receivers", quoted(from));
+            let error = Diagnostic::error(Code::BadValue, link.draft.place(name), message)
+                .label("other options here")
+                .also(before.draft.place(name), "those of the first")
+                .help(format!(
+                    "write the same [connection.{name}] in both; only `repair`, `reorder-ms` and `buffer` may differ"
+                ));
+            found.push(error);
         }
     }
 }
@@ -145,7 +178,9 @@ impl<'c> ConnectionChecker<'c> {
         let (transport, choice) = self.transport(&draft, ends);
         if choice.by != ChosenBy::Auto {
             self.memory(&draft, &transport);
+            self.promises(&draft, &transport);
         }
+        self.tables(&draft);
         self.watermarks(&draft);
         let link = ResolvedConnection { from: port(from), to: port(to), transport, choice, draft };
         let options = link.draft.options;
@@ -463,6 +498,33 @@ impl<'c> ConnectionChecker<'c> {
                 let remedy = format!("{alternatives}, or leave it out");
                 self.found.error(Code::TransportUnfit, draft.place(key), message, remedy);
             }
+        }
+    }
+
+    /// Checks that the transport, with its own options, keeps what the connection promises.
+    fn promises(&mut self, draft: &ConnectionDraft, transport: &str) {
+        let LinkOptions { scope, flow, transport_options, .. } = draft.options;
+        let options = LinkOptions { scope, flow, transport_options, ..LinkOptions::default() };
+        if let Err(Error::Unsupported { transport, rule, alternatives }) =
+            transport::check(transport, &options)
+        {
+            let message = format!("transport `{transport}` cannot keep {rule}");
+            self.found.error(Code::TransportUnfit, draft.place(&transport), message, alternatives);
+        }
+    }
+
+    /// Reports tables of transports that the connection does not use.
+    fn tables(&mut self, draft: &ConnectionDraft) {
+        let named = draft.transport.as_ref().map_or(AUTO, |at| &at.value);
+        for table in draft.options.transport_options.tables() {
+            let is_allowed = named == AUTO && draft.allow.iter().any(|at| at.value == table);
+            if named == table || is_allowed {
+                continue;
+            }
+            let message = format!("[connection.{table}] is for `{table}`, but this connection has `{named}`");
+            let also = if named == AUTO { format!(" or allow = [\"{table}\"]") } else { String::new() };
+            let remedy = format!("remove it, or write transport = \"{table}\"{also}");
+            self.found.error(Code::TransportUnfit, draft.place(table), message, remedy);
         }
     }
 

@@ -23,6 +23,8 @@ use super::synonyms::did_you_mean_key;
 use super::text::{count, did_you_mean, listed, quoted};
 use super::{AfterGivingUp, GiveUp, Placement, Restart, RestartWhen};
 
+mod transport_tables;
+
 /// The longest description, in bytes.
 const DESCRIPTION_BYTES_MAX: usize = 1000;
 /// The largest processor number, which `sched_setaffinity` shares.
@@ -360,6 +362,7 @@ impl<'r, 't> TableReader<'r, 't> {
             locked: self.truth("locked"),
             group: None,
             any_build: false,
+            transport_options: self.transport_options(),
         }
     }
 

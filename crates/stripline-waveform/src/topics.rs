@@ -107,6 +107,17 @@ mod tests {
             ),
             ("\n[topic.a]\ndepth = 4\ngroup = 'no-such-group'", &[(4, "group")]),
             ("[domain]\ngroup = 'no-such-group'", &[(2, "no-such-group")]),
+            (
+                "[topic.a]\ntransport = 'udp'\n[topic.a.udp]\ntll = 3\nttl = 300\nbind = 'x'\nrepair = 'no'",
+                &[
+                    (4, "did you mean `ttl`?"),
+                    (5, "`ttl` is 300"),
+                    (6, "an IP address of this host"),
+                    (7, "needed and never"),
+                ],
+            ),
+            ("[topic.a]\ntransport = 'udp'\n[topic.a.udp]\nbind = '192.0.2.1'", &[(4, "insecure = true")]),
+            ("[topic.a.udp]\nttl = 3", &[(1, "the topic's is `shm`")]),
             ("[default]\ntransport = 'tcp'\nlocked = true", &[(2, "cannot keep locked")]),
         ] {
             let found = findings(text);
@@ -127,6 +138,9 @@ mod tests {
             "[topic.a]\nresequence = { window = 65536, skip-after-ms = 0 }\nbuffer = 4096\nsampling = 'off'\n\
              dispatch = 'pool(256)'\nwait = 'spin'\nrefusal-is-error = true\nsend-timeout-ms = 1\n\
              types-without-layout = ['det']",
+            "[topic.a]\ntransport = 'udp'\n[topic.a.udp]\ninsecure = true\nbind = '192.0.2.1'\nrepair = 'never'\n\
+             reorder-ms = 0\nbuffer = 4096\nttl = 255\ngroup = '239.1.2.3:5000'\ninterface = 'eth0'\npace-mbps = 1",
+            "[default.tcp]\nbind = '127.0.0.2'",
         ] {
             assert!(Topics::parse(text).is_ok(), "{text}");
             assert!(check_topics(text.as_bytes(), "t.toml".as_ref()).is_ok(), "{text}");

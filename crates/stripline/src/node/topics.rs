@@ -12,7 +12,10 @@ use crate::error::{Error, Result};
 use crate::inspect::{self, TopicRules};
 use crate::link::Sampling;
 use crate::packet::payload::TypeName;
-use crate::terms::{Flow, Group, LinkOptions, Overflow, Resequence, Scope, WaitStrategy};
+use crate::terms::{
+    Flow, Group, LinkOptions, Overflow, Resequence, Scope, TcpOptions, TransportOptions, UdpOptions,
+    WaitStrategy,
+};
 use crate::transport;
 
 use super::Dispatch;
@@ -57,10 +60,11 @@ pub struct Topics {
 }
 
 /// The options of one topic. The sending side uses `transport`, `scope`, `deadline-ms`,
-/// `send-timeout-ms`, `buffer`, `wait`, `huge-pages`, `locked`, `group`, `sampling` and
-/// `types-without-layout`. Under scope `none` it also uses `depth` and the watermarks. The
-/// receiving side uses `overflow`, `depth`, `high-watermark`, `low-watermark`, `flow`, `wait`,
-/// `locked`, `group`, `dispatch`, `resequence`, `refusal-is-error` and `types-without-layout`.
+/// `send-timeout-ms`, `buffer`, `wait`, `huge-pages`, `locked`, `group`, `sampling`,
+/// `types-without-layout` and the tables `tcp` and `udp`. Under scope `none` it also uses `depth` and
+/// the watermarks. The receiving side uses `overflow`, `depth`, `high-watermark`, `low-watermark`,
+/// `flow`, `wait`, `locked`, `group`, `dispatch`, `resequence`, `refusal-is-error`,
+/// `types-without-layout` and the tables `tcp` and `udp`.
 ///
 /// ```
 /// use stripline::link::Sampling;
@@ -157,6 +161,8 @@ struct TopicEntry {
     sampling: Option<Sampling>,
     refusal_is_error: Option<bool>,
     types_without_layout: Option<Vec<String>>,
+    tcp: Option<TcpOptions>,
+    udp: Option<UdpOptions>,
 }
 
 /// `resequence = { window = 4096, skip-after-ms = 1000 }`.
@@ -204,11 +210,11 @@ impl Topics {
         let group = file.domain.group.as_ref().map(named).transpose();
         let group = group.map_err(|error| vec![at(&["domain"], error)])?;
         let link = LinkOptions { group, ..LinkOptions::default() };
-        let default = file.default.over(&TopicOptions { link, ..TopicOptions::default() }, "default");
+        let default = file.default.over(&TopicOptions { link, ..TopicOptions::default() }, None);
         let default = default.map_err(|error| vec![at(&["default"], error)])?;
         let (mut topics, mut problems) = (BTreeMap::new(), Vec::new());
         for (name, entry) in &file.topic {
-            match entry.over(&default, name) {
+            match entry.over(&default, Some(name)) {
                 Ok(options) => _ = topics.insert(name.clone(), options),
                 Err(error) => problems.push(at(&["topic", name], error)),
             }
@@ -297,8 +303,10 @@ pub struct TopicsProblem {
 }
 
 impl TopicEntry {
-    fn over(&self, base: &TopicOptions, topic: &str) -> Result<TopicOptions> {
-        let at = |problem: String| Error::failed(format!("topic `{topic}`: {problem}"));
+    /// Returns the options of a topic over those of [default]; without a topic, those of [default].
+    fn over(&self, base: &TopicOptions, topic: Option<&str>) -> Result<TopicOptions> {
+        let name = topic.unwrap_or("default");
+        let at = |problem: String| Error::failed(format!("topic `{name}`: {problem}"));
         let own_group = self.group.as_deref().map(Group::named).transpose().map_err(|e| at(e.to_string()))?;
         if own_group.is_some() && base.link.group.is_none() {
             return Err(at(
@@ -311,6 +319,7 @@ impl TopicEntry {
             Resequence::new(entry.window as usize, skip_after)
         });
         let resequence = resequence.transpose().map_err(at)?;
+        let own_tables = TransportOptions { tcp: self.tcp, udp: self.udp };
         let link = LinkOptions {
             overflow: self.overflow.unwrap_or(base.link.overflow),
             depth: self.depth.unwrap_or(base.link.depth),
@@ -327,8 +336,17 @@ impl TopicEntry {
             locked: self.locked.unwrap_or(base.link.locked),
             group: own_group.or(base.link.group),
             any_build: false,
+            transport_options: own_tables.over(base.link.transport_options),
         };
         let transport = self.transport.as_deref().map_or(&*base.transport, transport::of_topic);
+        // Those of [default] are for the topics that use the transport.
+        let unused = own_tables.tables().find(|table| *table != transport && topic.is_some());
+        if let Some(table) = unused {
+            return Err(at(format!(
+                "`{table}` is a table for that transport, but the topic's is `{transport}`; remove it, or write \
+                 transport = \"{table}\""
+            )));
+        }
         link.check().map_err(at)?;
         transport::check(transport, &link).map_err(|e| at(e.to_string()))?;
         let dispatch = self.dispatch.unwrap_or(base.dispatch);
@@ -405,6 +423,22 @@ mod tests {
                 "[topic.a]\ntransport = 'uds'\nhuge-pages = true",
                 "huge-pages (it has no ring of memory); use inproc or shm",
             ),
+            ("[topic.a.udp]\nttl = 3", "`udp` is a table for that transport, but the topic's is `shm`"),
+            ("[topic.a]\ntransport = 'udp'\n[topic.a.udp]\ntll = 3", "tll"),
+            (
+                "[topic.a]\ntransport = 'udp'\n[topic.a.udp]\nbind = '0.0.0.0'",
+                "bind is 0.0.0.0, which means all",
+            ),
+            ("[topic.a]\ntransport = 'tcp'\n[topic.a.tcp]\nbind = '192.0.2.1'", "write insecure = true"),
+            ("[topic.a]\ntransport = 'udp'\n[topic.a.udp]\nbind = 'here'", "invalid IP address"),
+            (
+                "[topic.a]\ntransport = 'udp'\nscope = 'server'\n[topic.a.udp]\nrepair = 'never'",
+                "scope server with repair",
+            ),
+            (
+                "[default]\nflow = 'credit'\ntransport = 'udp'\n[default.udp]\nrepair = 'never'",
+                "flow credit with repair",
+            ),
             ("[topic.a]\ntransport = 'tcp'\nlocked = true", "transport tcp cannot keep locked"),
         ] {
             let error = Topics::parse(text).unwrap_err().to_string();
@@ -447,6 +481,17 @@ mod tests {
         let text = "[default]\ntransport = 'uds'\n[topic.a]\ntransport = 'auto'\nlocked = true\n[topic.b]";
         let topics = Topics::parse(text).unwrap();
         assert_eq!(["a", "b"].map(|topic| &*topics.of(topic).transport), ["shm", "uds"]);
+    }
+
+    #[test]
+    fn a_topic_has_the_tables_of_the_default_unless_it_has_its_own() {
+        let text = "[default.udp]\nttl = 3\nreorder-ms = 5\n[topic.a]\ntransport = 'udp'\n\
+                    [topic.b]\ntransport = 'udp'\n[topic.b.udp]\nttl = 4";
+        let topics = Topics::parse(text).unwrap();
+        let udp = |topic| topics.of(topic).link.transport_options.udp.unwrap();
+        assert_eq!((udp("a").ttl, udp("a").reorder_ms), (Some(3), Some(5)));
+        assert_eq!((udp("b").ttl, udp("b").reorder_ms), (Some(4), None));
+        assert_eq!(udp("other"), udp("a"));
     }
 
     #[test]

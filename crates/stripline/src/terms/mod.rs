@@ -10,12 +10,14 @@
 mod group;
 mod options;
 pub(crate) mod sender_options;
+mod transport_options;
 mod wait_strategy;
 pub(crate) mod watermarks;
 
 pub use group::Group;
 pub use options::{LinkOptions, Overflow, Resequence, Scope};
 pub(crate) use sender_options::SenderOptions;
+pub use transport_options::{Interface, Repair, TcpOptions, TransportOptions, UdpOptions};
 pub use wait_strategy::WaitStrategy;
 pub use watermarks::Flow;
 pub(crate) use watermarks::Watermarks;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Flow, Group, WaitStrategy, Watermarks};
+use super::{Flow, Group, TransportOptions, WaitStrategy, Watermarks};
 
 /// The options of one connection, as the receiving port requests them.
 ///
@@ -66,6 +66,9 @@ pub struct LinkOptions {
     /// differently. Nothing then proves that the structures are the same.
     #[serde(default)]
     pub any_build: bool,
+    /// The tables for single transports. That of a transport that is not used has no effect.
+    #[serde(default)]
+    pub transport_options: TransportOptions,
 }
 
 impl LinkOptions {
@@ -111,6 +114,7 @@ impl LinkOptions {
             return Err(format!("deadline-ms is {}; it must be from 1 to {max}", self.deadline_ms));
         }
         self.resequence.map_or(Ok(()), Resequence::check)?;
+        self.transport_options.check()?;
         if !self.buffer.is_power_of_two() || !(Self::BUFFER_MIN..=Self::BUFFER_MAX).contains(&self.buffer) {
             let (min, max) = (Self::BUFFER_MIN, Self::BUFFER_MAX);
             return Err(format!("buffer is {}; it must be a power of two from {min} to {max}", self.buffer));
@@ -144,6 +148,7 @@ impl Default for LinkOptions {
             locked: false,
             group: None,
             any_build: false,
+            transport_options: TransportOptions::default(),
         }
     }
 }
@@ -323,6 +328,8 @@ macro_rules! words {
         }
     };
 }
+
+pub(super) use words;
 
 words!(Flow, "kind of flow control");
 words!(Overflow, "overflow policy");

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Group, LinkOptions, Scope, WaitStrategy, Watermarks};
+use super::{Group, LinkOptions, Scope, TransportOptions, WaitStrategy, Watermarks};
 
 /// The options of a sending port over one transport: those of one connection, or the strongest of
 /// several.
@@ -32,6 +32,9 @@ pub struct SenderOptions {
     /// The allowance of a receiver comes with its hello.
     #[serde(default)]
     pub any_build: bool,
+    /// The tables for single transports. All connections over one have the same.
+    #[serde(default)]
+    pub transport_options: TransportOptions,
 }
 
 impl SenderOptions {
@@ -49,6 +52,7 @@ impl SenderOptions {
             locked: self.locked || other.locked,
             group: self.group.or(other.group),
             any_build: self.any_build || other.any_build,
+            transport_options: self.transport_options.over(other.transport_options),
         }
     }
 
@@ -71,6 +75,7 @@ impl From<&LinkOptions> for SenderOptions {
             locked: options.locked,
             group: options.group,
             any_build: false,
+            transport_options: options.transport_options.of_sender(),
         }
     }
 }

@@ -201,5 +201,9 @@ pub fn check(name: &str, options: &LinkOptions) -> Result<()> {
             return Err(unsupported(format!("{key} ({why})"), has));
         }
     }
+    let udp = options.transport_options.udp.filter(|_| name == "udp");
+    if let Some((rule, alternatives)) = udp.and_then(|udp| udp.conflict(options)) {
+        return Err(Error::Unsupported { transport: name.into(), rule, alternatives: alternatives.into() });
+    }
     Ok(())
 }

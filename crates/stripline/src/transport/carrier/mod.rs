@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use crate::error::Result;
 use crate::sys::doorbell::PollSet;
-use crate::terms::{Flow, LinkOptions, Overflow, Watermarks};
+use crate::terms::{Flow, LinkOptions, Overflow, Repair, SenderOptions, TransportOptions, Watermarks};
 
 /// The longest that an end waits in its own call, which takes one system call instead of three.
 /// Nothing interrupts that, the peer's death included, so it is short; a longer wait uses `poll`.
@@ -52,8 +52,11 @@ pub(super) fn open_sink(
     address: Option<&str>,
     fds: Vec<OwnedFd>,
     is_complete: bool,
+    options: &SenderOptions,
 ) -> Result<Option<Arc<dyn PathSink>>, String> {
-    carrier.map(|carrier| carrier.sink(Ticket { is_complete, ..Ticket::of_peer(address, fds)? })).transpose()
+    let Some(carrier) = carrier else { return Ok(None) };
+    let options = options.transport_options;
+    carrier.sink(Ticket { is_complete, options, ..Ticket::of_peer(address, fds)? }).map(Some)
 }
 
 /// A connection, as far as a carrier needs it.
@@ -64,6 +67,8 @@ pub(crate) struct PathRequest<'a> {
     pub packets_max: Option<u32>,
     /// Whether every frame must arrive. Otherwise what is lost may stay lost.
     pub is_complete: bool,
+    /// The receiver's options of single transports.
+    pub options: TransportOptions,
 }
 
 impl<'a> PathRequest<'a> {
@@ -71,12 +76,15 @@ impl<'a> PathRequest<'a> {
     pub(super) fn of_receiver(connection: &'a str, options: &LinkOptions) -> Self {
         let is_bound = options.overflow == Overflow::Block && options.flow == Flow::Transport;
         let packets_max = is_bound.then_some(options.watermarks().high());
-        Self { connection, packets_max, is_complete: options.overflow == Overflow::Block }
+        let its = options.transport_options;
+        let repairs = its.udp.is_none_or(|udp| udp.repair == Repair::Needed);
+        let is_complete = options.overflow == Overflow::Block && repairs;
+        Self { connection, packets_max, is_complete, options: its }
     }
 
-    /// Returns that of one direction of calls.
-    pub(super) fn of_calls(connection: &'a str, watermarks: Watermarks) -> Self {
-        Self { connection, packets_max: Some(watermarks.high()), is_complete: true }
+    /// Returns that of one direction of calls. Nothing of them may be lost, whatever the options.
+    pub(super) fn of_calls(connection: &'a str, watermarks: Watermarks, options: TransportOptions) -> Self {
+        Self { connection, packets_max: Some(watermarks.high()), is_complete: true, options }
     }
 }
 
@@ -90,6 +98,8 @@ pub(crate) struct Ticket {
     /// Whether every frame must arrive, because the sender waits for acknowledgements. It does not
     /// travel.
     pub is_complete: bool,
+    /// The sender's options of single transports. They do not travel.
+    pub options: TransportOptions,
 }
 
 impl Ticket {
@@ -104,7 +114,7 @@ impl Ticket {
         if address.len() > Self::ADDRESS_MAX {
             return Err(format!("the ticket for the data path has {} bytes", address.len()));
         }
-        Ok(Self { address: address.into(), fds, is_complete: true })
+        Ok(Self { address: address.into(), fds, is_complete: true, ..Self::default() })
     }
 
     pub(crate) fn borrowed_fds(&self) -> Vec<BorrowedFd<'_>> {

@@ -21,7 +21,7 @@ use crate::sys::aligned_buffer::AlignedBuffer;
 use crate::sys::clock::now_ns;
 use crate::sys::doorbell::PollSet;
 use crate::sys::socket::{Listener, Socket};
-use crate::terms::{Flow, Overflow, Scope};
+use crate::terms::{Flow, Overflow, Scope, SenderOptions};
 use crate::transport::accept::AcceptThread;
 use crate::transport::carrier::{Carrier, PathSink, WAIT_MAX, open_sink};
 use crate::transport::handshake::Hello;
@@ -73,7 +73,7 @@ impl StreamOutlet {
         outlet.scope = options.scope;
         let wants_acks = options.scope > Scope::Transport;
         let acceptor = SignallingAcceptor {
-            factory: StreamReceiverFactory { view: Arc::clone(&outlet.view), carrier, wants_acks },
+            factory: StreamReceiverFactory { view: Arc::clone(&outlet.view), carrier, wants_acks, options },
             queue: Arc::clone(&outlet.accept_queue),
             payload,
             any_build: options.any_build,
@@ -522,6 +522,7 @@ struct StreamReceiverFactory {
     carrier: Option<&'static dyn Carrier>,
     /// Whether senders wait for acknowledgements.
     wants_acks: bool,
+    options: SenderOptions,
 }
 
 impl ReceiverFactory for StreamReceiverFactory {
@@ -533,7 +534,7 @@ impl ReceiverFactory for StreamReceiverFactory {
         socket: Arc<Socket>,
         fds: Vec<OwnedFd>,
     ) -> Result<StreamReceiver, String> {
-        let sink = open_sink(self.carrier, hello.path.as_deref(), fds, self.wants_acks)?;
+        let sink = open_sink(self.carrier, hello.path.as_deref(), fds, self.wants_acks, &self.options)?;
         let reader = hello.reader();
         let remote = RemoteReceiver::new(&reader, socket, AckReader::with(hello.flow_sender()));
         Ok(self.view.receiver(reader, remote, sink))

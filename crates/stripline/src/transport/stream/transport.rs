@@ -109,7 +109,11 @@ impl Transport for StreamTransport {
     ) -> Result<CallConnection> {
         let path = receiving_path(
             self.carrier,
-            &PathRequest::of_calls(&request.connection, request.options.watermarks()),
+            &PathRequest::of_calls(
+                &request.connection,
+                request.options.watermarks(),
+                request.options.transport_options,
+            ),
         )?;
         let socket = (self.connect)(endpoint, request)?;
         let call = CallHello { page: 0, membarrier: false, ..CallHello::new(&bind) };
@@ -121,7 +125,7 @@ impl Transport for StreamTransport {
             let violation = format!("announced a buffer of {} bytes", welcome.buffer);
             return Err(Error::misbehaved(peer, violation));
         }
-        let sink = open_sink(self.carrier, welcome.path.as_deref(), fds, true)
+        let sink = open_sink(self.carrier, welcome.path.as_deref(), fds, true, &bind.options)
             .map_err(|fault| Error::misbehaved(peer, format!("sent a welcome that does not fit: {fault}")))?;
         let paths = (path.source, sink);
         let duplex = pair(socket, paths, bind, endpoint.clone(), peer, welcome.buffer)?;
@@ -157,8 +161,12 @@ impl Acceptor for StreamCallAcceptor {
     fn accept(&mut self, hello: Hello, socket: &Socket, fds: Vec<OwnedFd>) -> Result<Option<u64>, String> {
         let (key, payload) = (self.endpoint.keys[0], &self.request.payload);
         let buffer = duplex::check_client(&hello, key, payload, &mut *self.acceptor)?.buffer;
-        let sink = open_sink(self.carrier, hello.path.as_deref(), fds, true)?;
-        let path_request = PathRequest::of_calls(&hello.connection, self.request.options.watermarks);
+        let sink = open_sink(self.carrier, hello.path.as_deref(), fds, true, &self.request.options)?;
+        let path_request = PathRequest::of_calls(
+            &hello.connection,
+            self.request.options.watermarks,
+            self.request.options.transport_options,
+        );
         let path = receiving_path(self.carrier, &path_request).map_err(|e| e.to_string())?;
         let call = CallWelcome { membarrier: false, server: self.acceptor.server_info() };
         let welcome = Welcome::new(self.endpoint.keys[1], None, self.request.options.buffer);
