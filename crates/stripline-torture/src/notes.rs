@@ -33,6 +33,9 @@ pub enum Note {
     Gaps,
     /// The hash of all packets.
     Hash,
+    /// It is about to stop itself; it goes on.
+    Stops,
+    GoesOn,
 }
 
 /// The notes of one worker's children, one after the other.

@@ -123,7 +123,10 @@ impl Cell {
             let (namespace, own) = if sends { (a, ADDRESSES[0]) } else { (b, ADDRESSES[1]) };
             let notes = board.worker(index)?;
             let topics = format!("[default]\n{}", self.rules(&own.to_string()));
-            let role = EndRole { sends, packets: network.packets, receivers: count as usize, topics };
+            // Of several receivers, the first is stopped.
+            let stops_at = if self.is_multicast && index == 1 { network.packets / 4 } else { 0 };
+            let role =
+                EndRole { sends, packets: network.packets, receivers: count as usize, stops_at, topics };
             let (path, address) = (folder.0.clone(), notes.address());
             let child = namespace.run(move || role.start(&address, &path))??;
             let name = if sends { "the sender".into() } else { format!("receiver {index}") };
@@ -134,10 +137,12 @@ impl Cell {
                 has_ended: false,
             });
         }
-        let stops = self.is_multicast.then_some(network.stop_ms);
-        watch(&mut processes, stops, network.packets)?;
+        watch(&mut processes, Duration::from_millis(network.stop_ms))?;
         folder.check_empty()?;
         let (sender, receivers) = processes.split_at(1);
+        if self.is_multicast && receivers.iter().all(|receiver| receiver.notes.get(Note::GoesOn) == 0) {
+            return Err("no receiver was stopped".into());
+        }
         receivers.iter().map(|receiver| self.check(&sender[0], receiver, network.packets)).collect()
     }
 
@@ -174,60 +179,42 @@ struct Process {
     has_ended: bool,
 }
 
-/// Waits for the end of all. `stop_ms`: stops the first receiver for so long, when it has a quarter
-/// of the packets.
-fn watch(processes: &mut [Process], stop_ms: Option<u64>, packets: u64) -> Result<(), String> {
-    let stop = stop_ms.map(Duration::from_millis);
-    let (mut stopped_at, mut is_continued) = (None::<Instant>, false);
+/// Waits for the end of all. One that stops itself is continued after that time.
+fn watch(processes: &mut [Process], stop: Duration) -> Result<(), String> {
     let (mut progress, mut since) = (0, Instant::now());
+    let mut stopped_at = None;
     while !processes.iter().all(|process| process.has_ended) {
-        for Process { name, victim, has_ended, .. } in processes.iter_mut() {
+        let mut now = 0;
+        for Process { name, victim, notes, has_ended } in processes.iter_mut() {
             if let Some(status) = victim.poll()? {
                 if !status.success() {
                     return Err(format!("{name} failed: {status}"));
                 }
                 *has_ended = true;
             }
+            if notes.get(Note::Stops) > notes.get(Note::GoesOn)
+                && stopped_at.get_or_insert_with(Instant::now).elapsed() >= stop
+            {
+                // More than once: the first may come before the stop.
+                victim.signal(Signal::CONT);
+            }
+            let notes = [Note::Sent, Note::Taken, Note::Stops, Note::GoesOn].map(|note| notes.get(note));
+            now += notes.into_iter().sum::<u64>() + u64::from(*has_ended);
         }
-        let now =
-            processes.iter().map(|process| process.notes.get(Note::Sent) + process.notes.get(Note::Taken));
-        let now = now.sum::<u64>() + processes.iter().filter(|process| process.has_ended).count() as u64;
         if now != progress {
             (progress, since) = (now, Instant::now());
         }
-        let is_stopped = stopped_at.is_some() && !is_continued;
-        if since.elapsed() > HANGS && !is_stopped {
+        if since.elapsed() > HANGS + stop {
             let states = processes.iter().map(|process| {
                 let Process { name, notes, has_ended, .. } = process;
-                format!(
-                    "{name}: {} sent, {} received, ended: {has_ended}",
-                    notes.get(Note::Sent),
-                    notes.get(Note::Taken)
-                )
+                let (sent, taken) = (notes.get(Note::Sent), notes.get(Note::Taken));
+                format!("{name}: {sent} sent, {taken} received, ended: {has_ended}")
             });
             return Err(format!("hangs for {HANGS:?}: {}", states.collect::<Vec<_>>().join("; ")));
         }
-        if let Some(stop) = stop {
-            let receiver = &processes[1];
-            match stopped_at {
-                None if receiver.notes.get(Note::Taken) >= packets / 4 && !receiver.has_ended => {
-                    receiver.victim.signal(Signal::STOP);
-                    stopped_at = Some(Instant::now());
-                }
-                Some(at) if !is_continued && at.elapsed() >= stop => {
-                    receiver.victim.signal(Signal::CONT);
-                    is_continued = true;
-                    since = Instant::now();
-                }
-                _ => {}
-            }
-        }
         std::thread::sleep(PAUSE);
     }
-    match stop.is_some() && stopped_at.is_none() {
-        true => Err("no receiver was stopped".into()),
-        false => Ok(()),
-    }
+    Ok(())
 }
 
 /// A runtime folder for the sockets of both ends. Its drop removes it.

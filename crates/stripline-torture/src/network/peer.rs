@@ -4,6 +4,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use rustix::process::Signal;
 use stripline::Received;
 
 use super::account::{Account, SENDER, add_to_hash};
@@ -28,6 +29,8 @@ pub struct EndRole {
     pub packets: u64,
     /// Receivers that the sender waits for.
     pub receivers: usize,
+    /// The packet after which a receiver stops itself; 0: never.
+    pub stops_at: u64,
     /// The rules of all topics.
     pub topics: String,
 }
@@ -38,19 +41,20 @@ impl EndRole {
     /// # Errors
     /// When the system cannot start it.
     pub fn start(&self, notes: &str, folder: &Path) -> Result<Child, String> {
-        let Self { sends, packets, receivers, topics } = self;
+        let Self { sends, packets, receivers, stops_at, topics } = self;
         let mut command = Command::new("/proc/self/exe");
-        command.env(ROLE, format!("{sends} {notes} {packets} {receivers} {topics}"));
+        command.env(ROLE, format!("{sends} {notes} {packets} {receivers} {stops_at} {topics}"));
         command.env("STRIPLINE_RUNTIME_DIR", folder).stdin(Stdio::null()).stdout(Stdio::null());
         command.spawn().map_err(|e| format!("cannot start a process: {e}"))
     }
 
     fn parse(words: &str) -> Option<(Self, Notes)> {
-        let mut words = words.splitn(5, ' ');
+        let mut words = words.splitn(6, ' ');
         let sends = words.next()?.parse().ok()?;
         let notes = Notes::open(words.next()?).ok()?;
         let (packets, receivers) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
-        Some((Self { sends, packets, receivers, topics: words.next()?.to_string() }, notes))
+        let (stops_at, topics) = (words.next()?.parse().ok()?, words.next()?.to_string());
+        Some((Self { sends, packets, receivers, stops_at, topics }, notes))
     }
 }
 
@@ -58,7 +62,7 @@ impl EndRole {
 pub fn play_if_asked() -> Option<u8> {
     let words = std::env::var(ROLE).ok()?;
     // No child outlives the parent's namespaces.
-    let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
+    let _ = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
     let name = if words.starts_with("true") { "the sender" } else { "a receiver" };
     match EndRole::parse(&words).ok_or_else(|| format!("`{words}` is no role")).and_then(play) {
         Ok(()) => Some(0),
@@ -101,6 +105,7 @@ fn receive(role: &EndRole, notes: &Notes) -> Result<(), String> {
     let failed = |e: stripline::Error| e.to_string();
     let mut subscriber = node.subscriber::<u64>(TOPIC).map_err(failed)?;
     let mut account = Account::new(role.topics.contains("drop-"));
+    let mut stops_at = Some(role.stops_at).filter(|at| *at > 0);
     loop {
         match subscriber.receive_timeout(TIMEOUT).map_err(failed)? {
             Received::Packet(packet) => account.enter(&packet)?,
@@ -109,6 +114,12 @@ fn receive(role: &EndRole, notes: &Notes) -> Result<(), String> {
         }
         if account.received % NOTE_PERIOD == 1 {
             notes.set(Note::Taken, account.received);
+        }
+        if stops_at.take_if(|at| account.next > *at).is_some() {
+            notes.set(Note::Stops, 1);
+            rustix::process::kill_process(rustix::process::getpid(), Signal::STOP)
+                .map_err(|e| format!("cannot stop: {e}"))?;
+            notes.set(Note::GoesOn, 1);
         }
     }
     account.end(role.packets, subscriber.gap_at_end())?;
