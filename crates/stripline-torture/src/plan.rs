@@ -9,7 +9,7 @@ use crate::payload::Rng;
 /// The first of the points that a receiver passes; those before are a sender's.
 const FIRST_OF_RECEIVERS: &str = "connect";
 /// The first of the points of a move, which random waveforms pass.
-const FIRST_OF_MOVES: &str = "move";
+const FIRST_OF_MOVES: &str = "move-prepared";
 /// The first of the points that only calls pass: a client's, and then a server's.
 const FIRST_OF_CALLS: &str = "call-numbered";
 const FIRST_OF_SERVERS: &str = "call-waits";

@@ -7,16 +7,19 @@ use serde_json::Value;
 use stripline::fail_point::POINTS;
 
 /// Points that other runs reach: `--transport udp`, `--transport lossy` and `--waveforms`.
-const OTHERS: [&str; 9] = [
+const OTHERS: [&str; 12] = [
     "session-end",
     "session-ended",
     "repair",
     "repaired",
     "missing",
     "missing-asked",
+    "move-prepared",
+    "move-connected",
     "move",
     "moved",
     "moved-receiver",
+    "move-left",
 ];
 
 #[test]

@@ -73,11 +73,14 @@ pub const POINTS: &[&str] = &[
     "goodbye",
     "goodbye-sent",
     "reader-detach",
-    // A port moves to another transport: before the end of its path, after it; the receiver goes
-    // on there.
+    // A port moves to another transport. It is open there, and a receiver has connected. It sends
+    // the end of its path, and the receiver goes on there. The old path is dropped.
+    "move-prepared",
+    "move-connected",
     "move",
     "moved",
     "moved-receiver",
+    "move-left",
     // A call: it is numbered, it is sent, its reply has arrived; or it is cancelled, before and
     // after the server is notified.
     "call-numbered",
