@@ -124,6 +124,9 @@ pub fn round(seed: u64, interrupted: &AtomicBool) -> Result<RunTally, Violation>
         printed.push_str(&failure);
     }
     outcome.map(|()| std::mem::take(&mut round.tally)).map_err(|problem| {
+        if let Some(point) = round.fail_point {
+            printed.push_str(&format!("processes die at `{point}`\n"));
+        }
         let waveform = String::from_utf8_lossy(&round.waveform.bytes()).into_owned();
         violation(problem, waveform, printed)
     })
