@@ -20,6 +20,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Endpoint;
+use super::session::PortGroups;
 use crate::error::Result;
 use crate::sys::doorbell::PollSet;
 use crate::terms::{Flow, LinkOptions, Overflow, Repair, SenderOptions, TransportOptions, Watermarks};
@@ -44,7 +45,8 @@ pub(crate) trait Carrier: Send + Sync {
 }
 
 /// Opens the sending end by what came in a handshake; `None` where there is no carrier.
-/// `is_complete`: every frame must arrive, although the receiver may not need that.
+/// `is_complete`: every frame must arrive, although the receiver may not need that. `groups`: those
+/// of the port, where it may have several receivers.
 ///
 /// # Errors
 /// As [`Carrier::sink`].
@@ -54,10 +56,11 @@ pub(super) fn open_sink(
     fds: Vec<OwnedFd>,
     is_complete: bool,
     options: &SenderOptions,
+    groups: Option<&Arc<PortGroups>>,
 ) -> Result<Option<Arc<dyn PathSink>>, String> {
     let Some(carrier) = carrier else { return Ok(None) };
-    let options = options.transport_options;
-    carrier.sink(Ticket { is_complete, options, ..Ticket::of_peer(address, fds)? }).map(Some)
+    let (options, groups) = (options.transport_options, groups.cloned());
+    carrier.sink(Ticket { is_complete, options, groups, ..Ticket::of_peer(address, fds)? }).map(Some)
 }
 
 /// A connection, as far as a carrier needs it.
@@ -106,6 +109,8 @@ pub(crate) struct Ticket {
     pub is_complete: bool,
     /// The sender's options of single transports. They do not travel.
     pub options: TransportOptions,
+    /// The groups of the sending port; `None` where it has one receiver. They do not travel.
+    pub(super) groups: Option<Arc<PortGroups>>,
 }
 
 impl Ticket {
@@ -153,6 +158,24 @@ pub(crate) trait PathSink: Send + Sync {
     fn probe(&self) -> Option<&dyn PathProbe> {
         None
     }
+
+    /// Returns whether other receivers of the port share this path. Then [`PathSink::begin`] is
+    /// called for each before a frame is written to any, and each is written the same frames.
+    fn is_shared(&self) -> bool {
+        false
+    }
+
+    /// Returns whether this receiver lets a path that is shared take frames of so many bytes, or a
+    /// good part of them. Called before they are written.
+    fn has_room(&self, _bytes: usize) -> bool {
+        true
+    }
+
+    /// Begins frames that are written to all receivers, by a number that differs from the last.
+    fn begin(&self, _unit: u64) {}
+
+    /// Takes note that the receiver has hung up.
+    fn receiver_left(&self) {}
 
     /// Returns the bytes that were written and not yet read, where the system reports them. Any
     /// thread may call it, so it leaves what wakes a sender that waits for room.

@@ -6,6 +6,9 @@
 //! here.
 
 mod cut;
+mod group;
+#[cfg(test)]
+mod group_tests;
 mod service;
 mod sink;
 mod sockets;
@@ -23,6 +26,7 @@ use super::carrier::Ticket;
 use crate::sys::doorbell::PollSet;
 use crate::sys::socket::Socket;
 
+pub(super) use group::{GroupSink, PortGroups};
 pub(super) use sink::SessionSink;
 pub(super) use sockets::SessionSockets;
 pub(super) use source::SessionSource;

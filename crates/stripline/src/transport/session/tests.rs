@@ -13,16 +13,27 @@ use crate::sys::mutex::lock;
 use crate::transport::carrier::{PathRequest, PathSink, PathSource};
 use crate::transport::stream::padded;
 
-const DATAGRAM_MAX: usize = 1024;
-const BUFFER: u64 = 256 * 1024;
+pub(super) const DATAGRAM_MAX: usize = 1024;
+pub(super) const BUFFER: u64 = 256 * 1024;
 
 /// A path in memory.
 #[derive(Clone)]
-struct Path {
+pub(super) struct Path {
     datagrams: Arc<Mutex<VecDeque<Vec<u8>>>>,
     doorbell: Doorbell,
     /// The numbers of datagrams that are lost.
-    lost: Arc<Mutex<Vec<u64>>>,
+    pub(super) lost: Arc<Mutex<Vec<u64>>>,
+}
+
+impl Path {
+    /// Returns one that loses the datagrams of these numbers.
+    pub(super) fn losing(lost: &[u64]) -> Self {
+        Self {
+            datagrams: Arc::default(),
+            doorbell: Doorbell::new().unwrap(),
+            lost: Arc::new(Mutex::new(lost.into())),
+        }
+    }
 }
 
 impl DatagramSink for Path {
@@ -55,23 +66,19 @@ impl DatagramSource for Path {
     }
 }
 
-fn ends(is_repaired: bool, lost: &[u64]) -> (Path, Arc<SessionSink>, SessionSource) {
-    let path = Path {
-        datagrams: Arc::default(),
-        doorbell: Doorbell::new().unwrap(),
-        lost: Arc::new(Mutex::new(lost.into())),
-    };
+/// Returns that of a receiver without options.
+pub(super) fn request(is_complete: bool) -> PathRequest<'static> {
     let options = Default::default();
-    let request = PathRequest {
-        connection: "a -> b",
-        packets_max: None,
-        is_complete: is_repaired,
-        options,
-        endpoint: None,
-    };
+    PathRequest { connection: "a -> b", packets_max: None, is_complete, options, endpoint: None }
+}
+
+fn ends(is_repaired: bool, lost: &[u64]) -> (Path, Arc<SessionSink>, SessionSource) {
+    let path = Path::losing(lost);
+    let request = request(is_repaired);
     let sockets = SessionSockets::open(&request).unwrap();
+    let (path_end, address) = (Box::new(path.clone()), "memory".into());
     let (source, ticket) =
-        SessionSource::new(Box::new(path.clone()), sockets, "memory".into(), BUFFER, DATAGRAM_MAX, &request)
+        SessionSource::new(path_end, sockets, address, BUFFER, DATAGRAM_MAX, &request, false)
             .unwrap();
     let (ticket, sockets) = SessionTicket::of_peer(ticket).unwrap();
     assert_eq!((ticket.is_repaired, ticket.buffer, &ticket.address[..]), (is_repaired, BUFFER, "memory"));
@@ -79,7 +86,7 @@ fn ends(is_repaired: bool, lost: &[u64]) -> (Path, Arc<SessionSink>, SessionSour
     (path, sink, source)
 }
 
-fn frame(kind: Kind, sequence: u64, payload: usize) -> Vec<u8> {
+pub(super) fn frame(kind: Kind, sequence: u64, payload: usize) -> Vec<u8> {
     let header = Header {
         sequence,
         sample_index: 0,
@@ -97,7 +104,7 @@ fn frame(kind: Kind, sequence: u64, payload: usize) -> Vec<u8> {
 }
 
 /// Reads to the end, and returns the frames' kinds, numbers and lengths.
-fn read_all(mut source: SessionSource) -> Vec<(u8, u64, u32)> {
+pub(super) fn read_all(mut source: SessionSource) -> Vec<(u8, u64, u32)> {
     let (mut bytes, mut into) = (Vec::new(), vec![0; 4096]);
     loop {
         let mut poll_set = PollSet::default();

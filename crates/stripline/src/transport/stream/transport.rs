@@ -139,7 +139,7 @@ impl Transport for StreamTransport {
             let violation = format!("announced a buffer of {} bytes", welcome.buffer);
             return Err(Error::misbehaved(peer, violation));
         }
-        let sink = open_sink(self.carrier, welcome.path.as_deref(), fds, true, &bind.options)
+        let sink = open_sink(self.carrier, welcome.path.as_deref(), fds, true, &bind.options, None)
             .map_err(|fault| Error::misbehaved(peer, format!("sent a welcome that does not fit: {fault}")))?;
         let duplex =
             pair(socket, (source, sink), bind, endpoint.clone(), peer, (welcome.buffer, welcome.clock))?;
@@ -187,7 +187,7 @@ impl Acceptor for StreamCallAcceptor {
     ) -> Result<Option<Arc<dyn PathSink>>, String> {
         self.check(hello)?;
         let fds = std::mem::take(fds);
-        open_sink(self.carrier, hello.path.as_deref(), fds, true, &self.request.options)
+        open_sink(self.carrier, hello.path.as_deref(), fds, true, &self.request.options, None)
     }
 
     fn accept(&mut self, arrival: Arrival, socket: &Socket) -> Result<Option<u64>, String> {
