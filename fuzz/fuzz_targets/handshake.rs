@@ -7,7 +7,7 @@ use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 
 use libfuzzer_sys::fuzz_target;
-use stripline::fuzzing::{Frames, body_length, collect, shake};
+use stripline::fuzzing::{Frames, body_length, collect, part, shake};
 use stripline_fuzz::{Choices, pieces};
 
 const PREFIX: usize = 12;
@@ -21,6 +21,7 @@ fuzz_target!(|data: &[u8]| {
     match way & 3 {
         0 => listening(bytes, pattern),
         1 => connecting(bytes),
+        2 => check_part(bytes),
         _ => check_body(bytes),
     }
 });
@@ -53,6 +54,13 @@ fn connecting(bytes: &[u8]) {
     match Frames::connect(theirs) {
         Ok(mut frames) => while matches!(frames.take(), Ok(stripline::fuzzing::Seen::Frame(_))) {},
         Err(error) => drop(error.to_string()),
+    }
+}
+
+/// Checks the first message of a part of a session.
+fn check_part(bytes: &[u8]) {
+    if let Some(said) = part(bytes) {
+        assert_eq!(part(&said).as_deref(), Some(&said[..]), "a part changes");
     }
 }
 

@@ -328,6 +328,7 @@ fn row(from: Option<SenderEnd<'_>>, to: Option<ReceiverEnd<'_>>) -> Row {
         (Some((_, _, reader)), _) if !reader.attached => "not attached yet",
         // Nothing waits for room at this moment: the sender is busy, or the policy drops.
         _ if from.is_some_and(|(_, _, reader)| reader.is_full()) || to.is_some_and(is_queue_full) => "full",
+        (_, Some((_, _, connection))) if connection.other_clock => "another clock",
         (_, Some((_, port, connection))) if port.sleeps && connection.open => "receiver waits (empty)",
         (None, Some(_)) => "sender unknown",
         (Some(_), None) => "receiver unknown",

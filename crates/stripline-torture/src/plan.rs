@@ -64,7 +64,7 @@ const LOSSY: &str = "lossy";
 #[cfg(not(feature = "lossy"))]
 pub const TRANSPORTS: [&str; 5] = ["shm", "uds", "tcp", "mqueue", "udp"];
 #[cfg(feature = "lossy")]
-pub const TRANSPORTS: [&str; 6] = ["shm", "uds", "tcp", "mqueue", "udp", LOSSY];
+pub const TRANSPORTS: [&str; 7] = ["shm", "uds", "tcp", "mqueue", "udp", LOSSY, "multicast"];
 
 /// Those of a mixture. A user has few message queues, and `udp` has its own campaign.
 pub const MIXTURE: [&str; 3] = ["shm", "uds", "tcp"];
@@ -82,9 +82,10 @@ const POINTS_OF_HANDSHAKE: [&str; 9] = [
     "connect-attached",
 ];
 
-/// The points of sessions over datagrams. Where nothing is lost, only the first two are passed.
-const POINTS_OF_SESSIONS: [&str; 6] =
-    ["session-end", "session-ended", "repair", "repaired", "missing", "missing-asked"];
+/// The points of sessions over datagrams. Where nothing is lost, those of repairs are not passed.
+const POINTS_OF_SESSIONS: [&str; 5] =
+    ["probe", "probe-answered", "probed", "session-end", "session-ended"];
+const POINTS_OF_REPAIRS: [&str; 4] = ["repair", "repaired", "missing", "missing-asked"];
 
 /// The points that links over sockets pass, too.
 const POINTS_OF_SOCKETS: [&str; 14] = [
@@ -213,11 +214,11 @@ pub fn death(of_senders: bool, index: u64, only: Option<&'static str>, rng: &mut
 
 /// Returns whether links over the transport do not pass a point; `None`: over those of the mixture.
 fn is_missing(point: &str, only: Option<&str>) -> bool {
-    let session = POINTS_OF_SESSIONS.iter().position(|of_sessions| *of_sessions == point);
+    let (of_sessions, of_repairs) = (POINTS_OF_SESSIONS.contains(&point), POINTS_OF_REPAIRS.contains(&point));
     match only.unwrap_or(PLAIN.transport) {
-        LOSSY if session.is_some() => false,
-        "udp" if session.is_some() => session > Some(1),
-        "shm" => session.is_some(),
+        LOSSY if of_sessions || of_repairs => false,
+        "udp" | "multicast" if of_sessions => false,
+        "shm" => of_sessions || of_repairs,
         _ => !POINTS_OF_SOCKETS.contains(&point) && !POINTS_OF_HANDSHAKE.contains(&point),
     }
 }
@@ -226,7 +227,7 @@ fn is_missing(point: &str, only: Option<&str>) -> bool {
 fn times(point: &str) -> u64 {
     match point {
         "greet" | "greet-entered" | "greet-welcomed" | "admit" | "admit-attached" => 2,
-        "session-end" | "session-ended" => 2,
+        "session-end" | "session-ended" | "probe" | "probe-answered" => 2,
         "loan" | "publish" | "publish-committed" | "publish-woken" => 30,
         "receive" | "release" => 20,
         "await" | "await-answered" | "queue" | "queue-accepted" => 20,
@@ -252,7 +253,8 @@ mod tests {
         let links = |name| (0..100).map(move |n| link(Death::Point(name, 1), None, &mut Rng::new(n)));
         assert!(links("await").all(Link::is_target) && links("queue").any(|link| !link.is_ring()));
         assert!(links("publish").all(Link::is_ring) && links("publish").any(Link::is_target));
-        let lists = [&POINTS_OF_SOCKETS[..], &POINTS_OF_HANDSHAKE, &POINTS_OF_SESSIONS];
+        let lists =
+            [&POINTS_OF_SOCKETS[..], &POINTS_OF_HANDSHAKE, &POINTS_OF_SESSIONS, &POINTS_OF_REPAIRS];
         assert!(lists.concat().iter().all(|point| POINTS.contains(point)));
         assert!(links("greet").any(|link| !link.is_ring()) && links("greet").any(Link::is_ring));
         for index in 0..100 {
@@ -267,7 +269,11 @@ mod tests {
         );
         assert!(points_over(Some("udp")).contains(&"session-end"));
         let of_calls = [true, false].map(|of_servers| points_of_calls(of_servers).len());
-        let others = of_calls[0] + of_calls[1] + points_of_moves().len() + POINTS_OF_SESSIONS.len();
+        let others = of_calls[0]
+            + of_calls[1]
+            + points_of_moves().len()
+            + POINTS_OF_SESSIONS.len()
+            + POINTS_OF_REPAIRS.len();
         assert_eq!(points_over(None).len() + others, POINTS.len(), "every point belongs to one part");
         assert!(
             points_of_calls(false).contains(&"call-sent") && points_of_calls(true).contains(&"call-begun")

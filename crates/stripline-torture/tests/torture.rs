@@ -7,7 +7,10 @@ use serde_json::Value;
 use stripline::fail_point::POINTS;
 
 /// Points that other runs reach: `--transport udp`, `--transport lossy` and `--waveforms`.
-const OTHERS: [&str; 12] = [
+const OTHERS: [&str; 15] = [
+    "probe",
+    "probe-answered",
+    "probed",
     "session-end",
     "session-ended",
     "repair",

@@ -12,7 +12,10 @@ pub const POINTS: &[&str] = &[
     "create-memory",
     "create-sealed",
     "create-door",
-    // A receiver connects: between the messages of the handshake, and when the sender attaches it.
+    // A receiver connects: its path is probed; between the messages of the handshake, and when the
+    // sender attaches it.
+    "probe",
+    "probe-answered",
     "greet",
     "greet-welcomed",
     "greet-entered",
@@ -46,6 +49,7 @@ pub const POINTS: &[&str] = &[
     // Receiving: a connection is made.
     "connect",
     "connect-hello",
+    "probed",
     "connect-welcome",
     "connect-mapped",
     "connect-attached",

@@ -16,7 +16,9 @@ use serde::de::DeserializeOwned;
 use crate::component::control::{ControlChannel, LauncherCommand, Report};
 use crate::flow;
 use crate::flow::AckWait;
-use crate::flow::session::{DatagramArrival, DatagramHeader, RecordReader, SessionReceiver, SessionRecord};
+use crate::flow::session::{
+    DatagramArrival, DatagramHeader, RecordReader, SessionProbe, SessionReceiver, SessionRecord,
+};
 use crate::link::policy;
 use crate::link::{
     ConnectionOptions, ConnectionReport, ConnectionStats, FullReport, Incoming, PortEvent, PortEvents,
@@ -28,7 +30,7 @@ use crate::sys::fork::Descriptor;
 use crate::sys::pending::{Admission, PendingPeers};
 use crate::sys::socket::{Listener, Socket, connect_unix};
 use crate::terms::{Flow, LinkOptions, Overflow, Scope, WaitStrategy, Watermarks};
-use crate::transport::handshake::{self, Hello, HelloReply, Welcome};
+use crate::transport::handshake::{self, FirstMessage, Hello, HelloReply, Welcome};
 use crate::transport::signalling::AckReader;
 use crate::transport::stream::StreamInlet;
 use crate::transport::{AnyInlet, ConnectRequest, Endpoint, Next, StopToken, random};
@@ -46,7 +48,7 @@ fn connect(socket: UnixStream, connection: &str, overflow: Overflow) -> Result<A
     let request = ConnectRequest { connection: connection.into(), payload: TypeName::of::<u8>(), options };
     let (socket, endpoint) = (Socket::from(socket), endpoint());
     let hello = Hello::new(&endpoint, &request);
-    let (welcome, _) = handshake::exchange_hello(&socket, &endpoint, &hello, &[])?;
+    let (welcome, _) = handshake::exchange_hello(&socket, &endpoint, &hello, &[], |_| Ok(()))?;
     let inlet = StreamInlet::connect(socket, None, &welcome, &endpoint, &request)?;
     policy::with_policy(AnyInlet::other(inlet), &request)
 }
@@ -136,7 +138,11 @@ pub fn session<'a>(
         };
         if kind & 1 == 0 {
             let Some((header, payload)) = bytes.split_first_chunk() else { continue };
-            let Some(header) = DatagramHeader::parse(header) else { continue };
+            let Some(header) = DatagramHeader::parse(header) else {
+                let probe = SessionProbe::parse(header);
+                assert!(probe.is_none_or(|probe| probe.encode() == *header), "a probe changes");
+                continue;
+            };
             let arrival = receiver.arrive(header.number, header.records)?;
             place(&mut receiver, arrival, header.number, header.span, payload);
         } else {
@@ -149,7 +155,9 @@ pub fn session<'a>(
                         place(&mut receiver, arrival, number, span, &bytes);
                     }
                     SessionRecord::Sent { number } => receiver.announced(number, now_ns)?,
-                    SessionRecord::Lost { number, count } => receiver.lose(number, count, now_ns)?,
+                    SessionRecord::Lost { number, count } => receiver.lose(number, count)?,
+                    // Of a group alone, and first.
+                    SessionRecord::Start { .. } => {}
                     SessionRecord::Ask { .. } => return Err("a receiver's record".into()),
                 }
             }
@@ -331,6 +339,15 @@ pub fn shake(body: &[u8]) -> (Option<Vec<u8>>, Option<Vec<u8>>, bool) {
     let _ = handshake::welcomed(body, &endpoint(), "peer").map_err(|error| error.to_string());
     let said = |message: Option<Result<Vec<u8>>>| message.and_then(Result::ok);
     (said(hello.map(|h| handshake::encode(&h))), said(answer.map(|a| handshake::encode(&a))), passes)
+}
+
+/// Parses the first message of a part of a session, and returns it encoded again; `None`: it is
+/// none.
+pub fn part(message: &[u8]) -> Option<Vec<u8>> {
+    match FirstMessage::parse(message) {
+        Ok(FirstMessage::Part(part)) => handshake::encode_part(&part).ok(),
+        Ok(FirstMessage::Hello(_)) | Err(_) => None,
+    }
 }
 
 /// Parses the launcher's messages in these chunks. Returns each as JSON, and whether all were

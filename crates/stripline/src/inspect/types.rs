@@ -313,4 +313,6 @@ pub struct Connection {
     /// nanoseconds of a bucket and its packets, in order. There are four buckets for each power of
     /// two, and empty ones are left out.
     pub latency: Vec<(u64, u64)>,
+    /// Whether its sender has another clock, as on another host: then no packet is measured.
+    pub other_clock: bool,
 }

@@ -211,6 +211,7 @@ impl IncomingConnection {
         self.streams.clear();
         self.reassembler.forget();
         self.parts = inlet.parts();
+        self.options.stats.set_other_clock(self.parts.is_other_clock);
         self.inlet = Some(inlet);
     }
 
@@ -279,6 +280,7 @@ impl IncomingConnection {
         };
         self.is_steady = false;
         self.parts = inlet.parts();
+        self.options.stats.set_other_clock(self.parts.is_other_clock);
         self.inlet = Some(inlet);
         // The port's way to wait, and its view, are those of the path before.
         events.set_pending();

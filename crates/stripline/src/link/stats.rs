@@ -1,6 +1,6 @@
 //! The statistics of a connection.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use serde::{Deserialize, Serialize};
 
@@ -19,6 +19,7 @@ pub(crate) struct ConnectionStats {
     gaps: AtomicU64,
     reordered: AtomicU64,
     peer_deaths: AtomicU64,
+    is_other_clock: AtomicBool,
     /// Sent to received.
     latency: Histogram<5>,
     /// Received to taken by the component: to a sixteenth, to bound the memory of a connection.
@@ -50,6 +51,16 @@ impl ConnectionStats {
 
     pub(crate) fn peer_died(&self) {
         bump(&self.peer_deaths, 1);
+    }
+
+    /// Sets whether the sender has another clock, so that nothing is measured.
+    pub(crate) fn set_other_clock(&self, is_other: bool) {
+        // Relaxed: information for inspection only.
+        self.is_other_clock.store(is_other, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_other_clock(&self) -> bool {
+        self.is_other_clock.load(Ordering::Relaxed)
     }
 
     /// Records one measured packet: sent, received by this process, taken by the component; all in

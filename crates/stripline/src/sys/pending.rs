@@ -111,7 +111,16 @@ impl PendingPeers {
     /// # Errors
     /// When the kernel refuses to wait.
     pub(crate) fn wait(&mut self) -> Result<Woken> {
-        let deadline = self.peers.front().map(|peer| peer.deadline).into_iter().chain(self.paused).min();
+        self.wait_within(None)
+    }
+
+    /// Waits as [`PendingPeers::wait`], but not longer than until that time.
+    ///
+    /// # Errors
+    /// As [`PendingPeers::wait`].
+    pub(crate) fn wait_within(&mut self, until: Option<Instant>) -> Result<Woken> {
+        let own = self.peers.front().map(|peer| peer.deadline);
+        let deadline = own.into_iter().chain(self.paused).chain(until).min();
         self.wait_until(deadline)
     }
 

@@ -3,14 +3,14 @@
 
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
-use std::net::{TcpListener, TcpStream};
+use std::net::{IpAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::net::sockopt::{Timeout, set_socket_timeout};
+use rustix::net::sockopt::{self, Timeout, set_socket_timeout};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, Shutdown, SocketFlags, SocketType,
@@ -81,6 +81,27 @@ impl Socket {
         match self {
             Self::Unix(s) => Peer::of(s).map_or(true, |peer| peer.is_other_user()),
             Self::Tcp(_) => true,
+        }
+    }
+
+    /// Returns a stream that came as a descriptor.
+    ///
+    /// # Errors
+    /// A descriptor of something else.
+    pub(crate) fn of_stream(fd: OwnedFd) -> io::Result<Self> {
+        let is_stream = sockopt::socket_type(&fd)? == SocketType::STREAM;
+        match sockopt::socket_domain(&fd)? {
+            AddressFamily::UNIX if is_stream => Ok(Self::from(UnixStream::from(fd))),
+            AddressFamily::INET | AddressFamily::INET6 if is_stream => Ok(Self::from(TcpStream::from(fd))),
+            _ => Err(io::ErrorKind::InvalidInput.into()),
+        }
+    }
+
+    /// Returns its own address and its peer's; `None`: it is no network socket.
+    pub(crate) fn addresses(&self) -> Option<[std::net::SocketAddr; 2]> {
+        match self {
+            Self::Unix(_) => None,
+            Self::Tcp(stream) => Some([stream.local_addr().ok()?, stream.peer_addr().ok()?]),
         }
     }
 
@@ -171,16 +192,27 @@ impl Listener {
         listening().map_err(|e| Error::system(format!("cannot listen on Unix socket @{name}"), e))
     }
 
-    /// Listens on a free port of the loopback interface.
-    pub(crate) fn tcp_loopback() -> Result<(Self, std::net::SocketAddr)> {
+    /// Listens on a free port of one address of this host.
+    ///
+    /// # Errors
+    /// That the host does not have the address, by name.
+    pub(crate) fn tcp(address: IpAddr) -> Result<(Self, std::net::SocketAddr)> {
         let listening = || -> io::Result<_> {
-            let listener = fork::open_one(|| TcpListener::bind((std::net::Ipv4Addr::LOCALHOST, 0)))?;
+            let listener = fork::open_one(|| TcpListener::bind((address, 0)))?;
             listener.set_nonblocking(true)?;
             lengthen_queue(&listener)?;
             let address = listener.local_addr()?;
             Ok((Self::Tcp(listener), address))
         };
-        listening().map_err(|e| Error::system("cannot listen on TCP 127.0.0.1", e))
+        listening().map_err(|e| {
+            let remedy = match e.kind() {
+                io::ErrorKind::AddrNotAvailable => {
+                    " (this host does not have that address; `ip address` lists those that it has)"
+                }
+                _ => "",
+            };
+            Error::system(format!("cannot listen on TCP {address}{remedy}"), e)
+        })
     }
 
     /// Accepts one connection, if one is waiting. Does not block.
@@ -229,7 +261,7 @@ impl Listener {
                 let peer = Peer::of(stream).map_err(|e| e.to_string())?;
                 peer.check(*group).map(|()| peer.process())
             }
-            (_, Socket::Tcp(stream)) => stream.set_nodelay(true).map(|()| None).map_err(|e| e.to_string()),
+            (_, Socket::Tcp(stream)) => keep_lease(stream).map(|()| None).map_err(|e| e.to_string()),
             (Self::Tcp(_), Socket::Unix(_)) => Err("a Unix socket at a TCP listener".into()),
         }
     }
@@ -242,6 +274,28 @@ impl AsFd for Listener {
             Self::Tcp(l) => l.as_fd(),
         }
     }
+}
+
+/// Connects to a TCP address.
+pub(crate) fn connect_tcp(address: &std::net::SocketAddr) -> io::Result<Socket> {
+    let stream = TcpStream::connect_timeout(address, CONNECT_TIME)?;
+    keep_lease(&stream)?;
+    Ok(Socket::from(stream))
+}
+
+/// Sets how a stream detects the end of its peer's host, if that is another: ten seconds after it
+/// was heard from last, while nothing is being sent. A peer that is stopped is not concerned, as its
+/// kernel answers.
+fn keep_lease(stream: &TcpStream) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    if !stream.peer_addr()?.ip().is_loopback() {
+        let [idle, interval] = [4, 2].map(Duration::from_secs);
+        sockopt::set_tcp_keepidle(stream, idle)?;
+        sockopt::set_tcp_keepintvl(stream, interval)?;
+        sockopt::set_tcp_keepcnt(stream, 3)?;
+        sockopt::set_socket_keepalive(stream, true)?;
+    }
+    Ok(())
 }
 
 /// Lets as many connections wait to be accepted as the system allows (`net.core.somaxconn`). Beyond

@@ -3,9 +3,14 @@
 
 use std::collections::HashMap;
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use super::handshake::{self, Hello, HelloReply};
+use super::carrier::PathSink;
+use super::handshake::{self, FirstMessage, Hello, HelloReply, PartHello};
+use super::parts::PendingParts;
 use crate::error::Result;
+use crate::fail_point::fail_point;
 use crate::sys::doorbell::Doorbell;
 use crate::sys::pending::{Admission, PendingPeers, Woken};
 use crate::sys::poller::Interest;
@@ -14,16 +19,41 @@ use crate::sys::thread::JoinedThread;
 
 /// The poller's token of the request to end. Those of peers are below it.
 const SHUTDOWN: u64 = 1 << 62;
+/// The poller's tokens of paths that are probed begin here.
+const PROBES: u64 = 1 << 61;
+/// The pause between two probes.
+const PROBE_PERIOD: Duration = Duration::from_millis(10);
+/// How long a path is probed. A receiver waits longer for its reply.
+const PROBE_TIME: Duration = Duration::from_secs(2);
+/// The most receivers with paths that are being probed.
+const PROBED_MAX: usize = 64;
 
 /// A port's handling of receivers that sent their hello.
 pub(super) trait Acceptor: Send + 'static {
-    /// Accepts a receiver with the descriptors that came with its hello. Returns `Some(token)` if
-    /// [`Acceptor::closed`] is to be called when it closes its socket. Returns `None` if the
-    /// acceptor has kept the socket for itself.
+    /// Returns the keys of the endpoint, where receivers may join sockets of a session before
+    /// their hello.
+    fn keys_of_parts(&self) -> Option<[u64; 2]> {
+        None
+    }
+
+    /// Opens the path to a receiver on a carrier, with the descriptors that came with its hello.
+    ///
+    /// # Errors
+    /// As [`Acceptor::accept`].
+    fn open_path(
+        &mut self,
+        _hello: &Hello,
+        _fds: &mut Vec<OwnedFd>,
+    ) -> Result<Option<Arc<dyn PathSink>>, String> {
+        Ok(None)
+    }
+
+    /// Accepts a receiver. Returns `Some(token)` if [`Acceptor::closed`] is to be called when it
+    /// closes its socket. Returns `None` if the acceptor has kept the socket for itself.
     ///
     /// # Errors
     /// Why it is refused, in words for the receiver.
-    fn accept(&mut self, hello: Hello, socket: &Socket, fds: Vec<OwnedFd>) -> Result<Option<u64>, String>;
+    fn accept(&mut self, arrival: Arrival, socket: &Socket) -> Result<Option<u64>, String>;
 
     /// Returns what ends a receiver for which [`Acceptor::accept`] returned a token.
     fn interest(&self) -> Interest {
@@ -32,6 +62,24 @@ pub(super) trait Acceptor: Send + 'static {
 
     /// Removes a receiver that has closed its socket, where [`Acceptor::accept`] returns tokens.
     fn closed(&mut self, _token: u64) {}
+}
+
+/// A receiver that has sent its hello.
+pub(super) struct Arrival {
+    pub hello: Hello,
+    /// The descriptors that came with it, unless they are part of the path.
+    pub fds: Vec<OwnedFd>,
+    /// The path to it on a carrier, through which a probe has come.
+    pub path: Option<Arc<dyn PathSink>>,
+}
+
+/// A receiver with a path that is being probed.
+struct Probed {
+    token: u64,
+    arrival: Arrival,
+    socket: Socket,
+    next: Instant,
+    deadline: Instant,
 }
 
 /// The running thread; ended and joined when dropped.
@@ -45,7 +93,14 @@ impl AcceptThread {
         let shutdown = Doorbell::new()?;
         let pending = PendingPeers::new(listener, handshake::message_length)?;
         pending.poller().add(shutdown.as_fd(), SHUTDOWN, Interest::Readable)?;
-        let accept_loop = AcceptLoop { pending, acceptor, peers: HashMap::new() };
+        let accept_loop = AcceptLoop {
+            pending,
+            acceptor,
+            peers: HashMap::new(),
+            parts: PendingParts::default(),
+            probed: Vec::new(),
+            last_probed: PROBES,
+        };
         let thread = JoinedThread::spawn("stripline-accept", move || accept_loop.run())?;
         Ok(Self { _thread: thread, shutdown })
     }
@@ -62,12 +117,17 @@ struct AcceptLoop<A> {
     acceptor: A,
     /// Receivers with a token.
     peers: HashMap<u64, Socket>,
+    parts: PendingParts,
+    /// The oldest first.
+    probed: Vec<Probed>,
+    last_probed: u64,
 }
 
 impl<A: Acceptor> AcceptLoop<A> {
     fn run(mut self) {
         loop {
-            let Woken { tokens, admissions } = match self.pending.wait() {
+            let until = self.probed.iter().map(|probed| probed.next).chain(self.parts.deadline()).min();
+            let Woken { tokens, admissions } = match self.pending.wait_within(until) {
                 Ok(woken) => woken,
                 Err(error) => {
                     log::error!(target: "stripline::transport", "no more receivers are accepted: {error}");
@@ -77,8 +137,13 @@ impl<A: Acceptor> AcceptLoop<A> {
             if tokens.contains(&SHUTDOWN) {
                 return;
             }
-            tokens.into_iter().for_each(|token| self.drop_closed(token));
+            for token in &tokens {
+                self.drop_closed(*token);
+            }
             admissions.into_iter().for_each(|admission| self.handle(admission));
+            let now = Instant::now();
+            self.parts.expire(now);
+            self.probe(now, &tokens);
         }
     }
 
@@ -92,16 +157,115 @@ impl<A: Acceptor> AcceptLoop<A> {
 
     fn handle(&mut self, admission: Admission) {
         match admission {
-            Admission::Message { socket, message, fds, .. } => {
-                match handshake::message(&message).and_then(|hello| self.acceptor.accept(hello, &socket, fds))
-                {
-                    Ok(None) => {}
-                    Ok(Some(token)) => self.keep(token, socket),
+            Admission::Message { socket, message, fds, .. } => match FirstMessage::parse(&message) {
+                Ok(FirstMessage::Hello(hello)) => match self.open(*hello, fds) {
+                    Ok(arrival) => self.admit(arrival, socket),
                     Err(reason) => refuse(&socket, &reason),
-                }
-            }
+                },
+                Ok(FirstMessage::Part(part)) => self.join(&part, socket),
+                Err(reason) => refuse(&socket, &reason),
+            },
             Admission::Rejected(socket, reason) => refuse(&socket, &reason),
             Admission::Late(socket) => reply(&socket, &HelloReply::Late("sent no hello in time".into())),
+        }
+    }
+
+    /// Opens the path to a receiver.
+    fn open(&mut self, hello: Hello, mut fds: Vec<OwnedFd>) -> Result<Arrival, String> {
+        if let Some(token) = hello.session {
+            fds = self.parts.take(token)?;
+        }
+        let path = self.acceptor.open_path(&hello, &mut fds)?;
+        Ok(Arrival { hello, fds, path })
+    }
+
+    /// Accepts a receiver, or has its path probed first.
+    fn admit(&mut self, arrival: Arrival, socket: Socket) {
+        let Some(probe) = arrival.path.as_ref().and_then(|path| path.probe()) else {
+            return self.accept(arrival, socket);
+        };
+        self.last_probed += 1;
+        let (token, now) = (self.last_probed, Instant::now());
+        if let Err(error) = self.pending.poller().add(probe.answers(), token, Interest::Readable) {
+            return refuse(&socket, &error.to_string());
+        }
+        if self.probed.len() >= PROBED_MAX {
+            let Probed { arrival, socket, .. } = self.probed.remove(0);
+            self.forget(&arrival);
+            reply(&socket, &HelloReply::Late("too many paths are being probed".into()));
+        }
+        self.probed.push(Probed { token, arrival, socket, next: now, deadline: now + PROBE_TIME });
+    }
+
+    /// Probes the paths that it is time for, and those that were answered.
+    fn probe(&mut self, now: Instant, answered: &[u64]) {
+        for mut probed in std::mem::take(&mut self.probed) {
+            if probed.next > now && !answered.contains(&probed.token) {
+                self.probed.push(probed);
+                continue;
+            }
+            let Some(probe) = probed.arrival.path.as_ref().and_then(|path| path.probe()) else { continue };
+            fail_point!("probe");
+            match probe.try_once() {
+                Ok(true) => {
+                    fail_point!("probe-answered");
+                    self.forget(&probed.arrival);
+                    self.accept(probed.arrival, probed.socket);
+                }
+                Ok(false) if now < probed.deadline => {
+                    probed.next = now + PROBE_PERIOD;
+                    self.probed.push(probed);
+                }
+                Ok(false) => {
+                    let reason = format!(
+                        "no datagram from here has reached {} within {PROBE_TIME:?}; let UDP to it through the \
+                         firewalls, check the route (of a group: `ip route get` with its address), or use \
+                         transport tcp",
+                        probe.destination()
+                    );
+                    log::warn!(target: "stripline::transport", "{}: {reason}", probed.arrival.hello.connection);
+                    self.forget(&probed.arrival);
+                    refuse(&probed.socket, &reason);
+                }
+                Err(reason) => {
+                    self.forget(&probed.arrival);
+                    refuse(&probed.socket, &reason);
+                }
+            }
+        }
+    }
+
+    /// Waits no longer for the answer to a probe.
+    fn forget(&self, arrival: &Arrival) {
+        if let Some(probe) = arrival.path.as_ref().and_then(|path| path.probe()) {
+            self.pending.poller().remove(probe.answers());
+        }
+    }
+
+    fn accept(&mut self, arrival: Arrival, socket: Socket) {
+        match self.acceptor.accept(arrival, &socket) {
+            Ok(None) => {}
+            Ok(Some(token)) => self.keep(token, socket),
+            Err(reason) => refuse(&socket, &reason),
+        }
+    }
+
+    /// Keeps a socket of a session for the hello that follows.
+    fn join(&mut self, part: &PartHello, socket: Socket) {
+        let joined = match self.acceptor.keys_of_parts() {
+            Some([key, _]) if key != part.key => {
+                Err("the key is wrong: the endpoint is of another port".into())
+            }
+            Some([_, key]) => socket.try_clone().map_err(|e| e.to_string()).map(|kept| (key, kept)),
+            None => Err("no sessions are joined here".to_string()),
+        };
+        let kept = joined.and_then(|(key, kept)| {
+            self.parts.add(part, kept, Instant::now())?;
+            Ok(key)
+        });
+        match kept {
+            Ok(key) => send(&socket, &HelloReply::Joined(key)),
+            Err(reason) => refuse(&socket, &reason),
         }
     }
 
@@ -123,9 +287,13 @@ fn refuse(socket: &Socket, reason: &str) {
 }
 
 /// Sends the reason, as far as the socket takes it without blocking, and closes.
-fn reply(mut socket: &Socket, reason: &HelloReply) {
-    if let Ok(bytes) = handshake::encode(reason) {
+fn reply(socket: &Socket, reason: &HelloReply) {
+    send(socket, reason);
+    socket.close();
+}
+
+fn send(mut socket: &Socket, answer: &HelloReply) {
+    if let Ok(bytes) = handshake::encode(answer) {
         let _ = std::io::Write::write(&mut socket, &bytes);
     }
-    socket.close();
 }

@@ -3,10 +3,11 @@
 //! ```text
 //! offset bytes
 //! 0      4     "SLNK"
-//! 4      2     version, little-endian: 4
-//! 6      2     zero
+//! 4      2     version, little-endian: 5
+//! 6      2     kind, little-endian: 0, or 1 for a part of a session
 //! 8      4     length of the body, little-endian, at most 8192
-//! 12     ...   body, JSON: Hello from the receiving side, then HelloReply from the sending side
+//! 12     ...   body, JSON: Hello or PartHello from the receiving side, then HelloReply from the
+//!              sending side
 //! ```
 
 use std::io::{self, Read, Write};
@@ -20,6 +21,7 @@ use crate::error::{Error, Result};
 use crate::flow;
 use crate::inspect::Reader;
 use crate::packet::payload::TypeName;
+use crate::sys::clock;
 use crate::sys::membarrier;
 use crate::sys::memory::PAGE;
 use crate::sys::socket::{Socket, receive_with_fds, send_with_fds};
@@ -29,7 +31,7 @@ use super::build_rule::ReceiverBuild;
 use super::duplex::{CallHello, CallWelcome};
 use super::{ConnectRequest, Endpoint};
 
-pub(crate) const VERSION: u16 = 4;
+pub(crate) const VERSION: u16 = 5;
 pub(crate) const PREFIX_BYTES: usize = 12;
 /// Room for a connection's name, and for two layouts in a refusal.
 pub(crate) const BODY_MAX: usize = 8192;
@@ -64,6 +66,12 @@ pub(crate) struct Hello {
     /// On a carrier: where the receiver's source is reached.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
+    /// The token of the session with sockets that were joined before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<u64>,
+    /// The identity of the receiver's clock.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clock: Option<u64>,
     /// The additional part from a client of calls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub call: Option<CallHello>,
@@ -82,6 +90,8 @@ impl Hello {
             membarrier: membarrier::is_used_with(request.options.wait),
             build: ReceiverBuild::of_port(&request.payload, request.options.any_build),
             path: None,
+            session: None,
+            clock: clock::identity(),
             call: None,
         }
     }
@@ -143,6 +153,52 @@ pub(crate) enum HelloReply {
     Refused(String),
     /// The hello came too late, as on an overloaded machine: the receiver may try again.
     Late(String),
+    /// A part of a session is kept for the hello that follows. It has the endpoint's second key.
+    Joined(u64),
+}
+
+/// The first message on a further connection of a receiver: it becomes a socket of its session,
+/// because no descriptors travel between hosts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct PartHello {
+    /// The endpoint's first key.
+    pub key: u64,
+    /// The session's token.
+    pub token: u64,
+    pub part: SessionPart,
+}
+
+/// A socket of a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum SessionPart {
+    Control,
+    Acks,
+}
+
+/// A first message.
+#[derive(Debug)]
+pub(crate) enum FirstMessage {
+    Hello(Box<Hello>),
+    Part(PartHello),
+}
+
+impl FirstMessage {
+    /// The kind of a [`PartHello`], in the prefix.
+    const PART: u16 = 1;
+
+    /// Decodes a whole message.
+    ///
+    /// # Errors
+    /// A description of the other side's violation.
+    pub(crate) fn parse(bytes: &[u8]) -> Result<Self, String> {
+        match bytes.get(6..8) {
+            Some([0, 0]) => message(bytes).map(|hello| Self::Hello(Box::new(hello))),
+            Some(kind) if *kind == Self::PART.to_le_bytes() => message(bytes).map(Self::Part),
+            _ => Err("sent a first message of an unknown kind".into()),
+        }
+    }
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -168,6 +224,9 @@ pub(crate) struct Welcome {
     /// From a server of calls on a carrier: where its source is reached.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
+    /// The identity of the sender's clock.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clock: Option<u64>,
     /// The additional part from a server of calls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub call: Option<CallWelcome>,
@@ -184,6 +243,7 @@ impl Welcome {
             membarrier: false,
             wants_acks: false,
             path: None,
+            clock: clock::identity(),
             call: None,
         }
     }
@@ -191,6 +251,15 @@ impl Welcome {
 
 fn ordinary_page() -> u32 {
     PAGE as u32
+}
+
+/// Returns whether a peer's stamps are of another clock. Without an identity, that of a peer on
+/// another host is.
+pub(super) fn is_other_clock(its: Option<u64>, socket: &Socket) -> bool {
+    match (clock::identity(), its) {
+        (Some(own), Some(its)) => own != its,
+        _ => socket.addresses().is_some_and(|[_, peer]| !peer.ip().is_loopback()),
+    }
 }
 
 /// Encodes one message.
@@ -214,6 +283,13 @@ fn encode_within(message: &impl Serialize, max: usize) -> Result<Vec<u8>> {
     bytes.extend_from_slice(&[0; 2]);
     bytes.extend_from_slice(&(body.len() as u32).to_le_bytes());
     bytes.extend_from_slice(&body);
+    Ok(bytes)
+}
+
+/// Encodes the first message of a part.
+pub(crate) fn encode_part(part: &PartHello) -> Result<Vec<u8>> {
+    let mut bytes = encode(part)?;
+    bytes[6..8].copy_from_slice(&FirstMessage::PART.to_le_bytes());
     Ok(bytes)
 }
 
@@ -267,8 +343,8 @@ pub(crate) fn decode<T: DeserializeOwned>(body: &[u8]) -> Result<T, String> {
 }
 
 /// Performs the receiving side's part on a fresh connection: sends the hello with its descriptors
-/// and receives the reply with those of the sender. Blocks for [`REPLY_TIME`] at most; the socket
-/// blocks afterwards.
+/// and receives the reply with those of the sender. In between, it does `meanwhile` what the sender
+/// waits for. Blocks for [`REPLY_TIME`] at most; the socket blocks afterwards.
 ///
 /// # Errors
 /// A refusal, a violation of the protocol, or a sender that does not hold the endpoint's second
@@ -278,12 +354,14 @@ pub(crate) fn exchange_hello(
     endpoint: &Endpoint,
     hello: &Hello,
     fds: &[BorrowedFd<'_>],
+    meanwhile: impl FnOnce(&Socket) -> io::Result<()>,
 ) -> Result<(Welcome, Vec<OwnedFd>)> {
     let peer = &hello.connection;
     let broke = |e: io::Error| Error::system(format!("{peer}: the handshake with {endpoint}"), e);
     let misbehaved = |violation: String| Error::misbehaved(peer, violation);
-    socket.set_nonblocking(false).and(socket.set_timeout(REPLY_TIME)).map_err(broke)?;
     let bytes = encode(hello)?;
+    let limit = |socket: &Socket| socket.set_nonblocking(false).and(socket.set_timeout(REPLY_TIME));
+    limit(socket).map_err(broke)?;
     let said = match socket {
         Socket::Unix(stream) if !fds.is_empty() => send_with_fds(stream, &bytes, fds),
         _ => socket.write_all(&bytes),
@@ -293,6 +371,7 @@ pub(crate) fn exchange_hello(
         return Err(broke(error));
     }
     crate::fail_point::fail_point!("connect-hello");
+    meanwhile(socket).map_err(broke)?;
     // The prefix first, and never a byte more than the reply: frames follow. Descriptors come with
     // the first byte.
     let mut prefix = [0; PREFIX_BYTES];
@@ -312,6 +391,32 @@ pub(crate) fn exchange_hello(
     Ok((welcomed(&body, endpoint, peer)?, fds))
 }
 
+/// Joins a fresh connection to a session, before its hello. Blocks for [`REPLY_TIME`] at most.
+///
+/// # Errors
+/// As [`exchange_hello`].
+pub(crate) fn join_part(
+    mut socket: &Socket,
+    endpoint: &Endpoint,
+    peer: &str,
+    part: &PartHello,
+) -> Result<()> {
+    let broke = |e: io::Error| Error::system(format!("{peer}: the handshake with {endpoint}"), e);
+    let misbehaved = |violation: String| Error::misbehaved(peer, violation);
+    socket.set_nonblocking(false).and(socket.set_timeout(REPLY_TIME)).map_err(broke)?;
+    socket.write_all(&encode_part(part)?).map_err(broke)?;
+    let mut prefix = [0; PREFIX_BYTES];
+    socket.read_exact(&mut prefix).map_err(broke)?;
+    let mut body = vec![0; body_length(&prefix).map_err(misbehaved)?];
+    socket.read_exact(&mut body).map_err(broke)?;
+    match decode(&body).map_err(misbehaved)? {
+        HelloReply::Joined(key) if key == endpoint.keys[1] => Ok(()),
+        HelloReply::Joined(_) => Err(Error::misbehaved(peer, "does not hold the endpoint's key")),
+        // What is refused or late is so for a hello, too.
+        _ => welcomed(&body, endpoint, peer).map(drop),
+    }
+}
+
 /// Returns the welcome in the reply.
 pub(crate) fn welcomed(body: &[u8], endpoint: &Endpoint, peer: &str) -> Result<Welcome> {
     match decode(body).map_err(|violation| Error::misbehaved(peer, violation))? {
@@ -321,6 +426,7 @@ pub(crate) fn welcomed(body: &[u8], endpoint: &Endpoint, peer: &str) -> Result<W
             let late = io::Error::new(io::ErrorKind::TimedOut, reason);
             Err(Error::system(format!("{peer}: the handshake with {endpoint}"), late))
         }
+        HelloReply::Joined(_) => Err(Error::misbehaved(peer, "answered a hello as a part of a session")),
         HelloReply::Welcome(welcome) if welcome.key == endpoint.keys[1] => Ok(welcome),
         HelloReply::Welcome(_) => Err(Error::misbehaved(peer, "does not hold the endpoint's key")),
     }
@@ -380,8 +486,20 @@ mod tests {
     }
 
     #[test]
+    fn a_part_is_told_apart_from_a_hello() {
+        let part = PartHello { key: 1, token: 2, part: SessionPart::Acks };
+        let mut bytes = encode_part(&part).unwrap();
+        assert!(matches!(FirstMessage::parse(&bytes), Ok(FirstMessage::Part(read)) if read == part));
+        bytes[6] = 0;
+        assert!(FirstMessage::parse(&bytes).unwrap_err().contains("does not parse"));
+        bytes[7] = 1;
+        assert!(FirstMessage::parse(&bytes).unwrap_err().contains("unknown kind"));
+        assert!(FirstMessage::parse(&[]).is_err());
+    }
+
+    #[test]
     fn oversized_bodies_are_refused_before_they_are_allocated() {
-        let mut prefix = *b"SLNK\x04\0\0\0\0\0\0\0";
+        let mut prefix = *b"SLNK\x05\0\0\0\0\0\0\0";
         prefix[8..].copy_from_slice(&u32::MAX.to_le_bytes());
         assert!(body_length(&prefix).unwrap_err().contains("4294967295"));
     }
@@ -389,7 +507,7 @@ mod tests {
     proptest! {
         #[test]
         fn arbitrary_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
-            let _ = (message_length(&bytes), message::<Hello>(&bytes));
+            let _ = (message_length(&bytes), FirstMessage::parse(&bytes));
         }
     }
 }

@@ -13,7 +13,6 @@ use super::faulty::Faults;
 use super::session::{DatagramSink, SessionSink, SessionTicket};
 use super::stream::StreamTransport;
 use super::udp::{UDP, Udp, UdpSink};
-use super::uds;
 use crate::error::Result;
 use crate::sys::doorbell::PollSet;
 use crate::sys::mutex::lock;
@@ -26,7 +25,7 @@ pub(super) static LOSSY: StreamTransport = StreamTransport {
         summary: "UDP that loses, repeats and reorders by a seed, for tests",
         ..UDP.capabilities
     },
-    listen: |request| uds::listen("lossy", request),
+    listen: |request| super::udp::listen("lossy", request),
     connect: UDP.connect,
     carrier: Some(&LossyUdp),
 };
@@ -39,9 +38,9 @@ impl Carrier for LossyUdp {
     }
 
     fn sink(&self, ticket: Ticket) -> Result<Arc<dyn PathSink>, String> {
-        let is_complete = ticket.is_complete;
+        let (is_complete, options) = (ticket.is_complete, ticket.options.udp.unwrap_or_default());
         let (ticket, sockets) = SessionTicket::of_peer(ticket)?;
-        let inner = UdpSink::connect(&ticket.address)?;
+        let inner = UdpSink::connect(&ticket.address, &sockets[0], &options)?;
         let path: Box<dyn DatagramSink> = if is_complete || ticket.is_repaired {
             Box::new(LossySink { inner, faults: Faults::new(), overtaken: Mutex::default() })
         } else {

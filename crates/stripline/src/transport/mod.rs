@@ -17,6 +17,9 @@ mod inproc;
 #[cfg(feature = "test-transports")]
 mod lossy;
 mod mqueue;
+#[cfg(feature = "test-transports")]
+mod multicast;
+mod parts;
 mod peer_monitor;
 #[cfg(feature = "test-transports")]
 mod pipe;

@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::{Transport, inproc, mqueue, shm, tcp, udp, uds};
 #[cfg(feature = "test-transports")]
-use super::{faulty, lossy, pipe};
+use super::{faulty, lossy, multicast, pipe};
 use crate::error::{Error, Result};
 use crate::terms::{Flow, LinkOptions, Overflow, Scope};
 
@@ -22,6 +22,8 @@ static TRANSPORTS: &[&dyn Transport] = &[
     &faulty::FAULTY,
     #[cfg(feature = "test-transports")]
     &lossy::LOSSY,
+    #[cfg(feature = "test-transports")]
+    &multicast::MULTICAST,
 ];
 
 /// The word in place of a name that leaves the choice to a rule.
@@ -81,7 +83,7 @@ pub struct Capabilities {
 /// let inproc = all().find(|transport| transport.name == "inproc").expect("it is built in");
 /// assert_eq!(inproc.reach, Reach::Process);
 /// assert_eq!(inproc.reach.to_string(), "one process");
-/// assert!(Reach::Process < Reach::Host);
+/// assert!(Reach::Process < Reach::Host && Reach::Host < Reach::Network);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Reach {
@@ -89,6 +91,8 @@ pub enum Reach {
     Process,
     /// Processes of one host.
     Host,
+    /// Processes of several hosts, with `insecure = true` in the transport's own options.
+    Network,
 }
 
 impl fmt::Display for Reach {
@@ -96,6 +100,7 @@ impl fmt::Display for Reach {
         f.write_str(match self {
             Self::Process => "one process",
             Self::Host => "one host",
+            Self::Network => "hosts",
         })
     }
 }

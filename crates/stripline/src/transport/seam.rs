@@ -316,6 +316,8 @@ pub(crate) struct InletParts {
     pub needs_receive_queue: bool,
     /// Whether a poll takes no system call, so that a short spin pays.
     pub polls_without_syscall: bool,
+    /// Whether the sender's stamps were of another clock, so that no latency is measured.
+    pub is_other_clock: bool,
     /// Where the frames start. Valid with the first frame.
     pub start: StartPosition,
 }

@@ -4,7 +4,7 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-use super::accept::{AcceptThread, Acceptor};
+use super::accept::{AcceptThread, Acceptor, Arrival};
 use super::duplex::{self, CallConnection, CallHello, CallListener, CallWelcome, Duplex};
 use super::handshake::{self, Hello, HelloReply, Welcome};
 use super::peer_monitor::MonitoredPeer;
@@ -50,7 +50,7 @@ impl Transport for Shm {
         let socket = Socket::Unix(socket::connect_address(&endpoint.address, request.options.group)?);
         fail_point!("connect");
         let (welcome, fds) =
-            handshake::exchange_hello(&socket, endpoint, &Hello::new(endpoint, request), &[])?;
+            handshake::exchange_hello(&socket, endpoint, &Hello::new(endpoint, request), &[], |_| Ok(()))?;
         fail_point!("connect-welcome");
         let locked = welcome.locked || request.options.locked;
         let ring = Ring { bytes: welcome.buffer, page: welcome.page, locked, membarrier: welcome.membarrier };
@@ -82,7 +82,7 @@ impl Transport for Shm {
         let outlet = RingOutlet::new(bind, endpoint.clone(), Doorbell::between)?;
         let (handles, mut pending) = outlet.shared.prepare_reader(&hello, pid)?;
         let fds = descriptors(&outlet.shared, &handles);
-        let (welcome, fds) = handshake::exchange_hello(&socket, endpoint, &hello, &fds)?;
+        let (welcome, fds) = handshake::exchange_hello(&socket, endpoint, &hello, &fds, |_| Ok(()))?;
         let call = duplex::call_welcome(&request.connection, &welcome)?;
         pending.membarrier = call.membarrier;
         pending.peer = Some(socket.try_clone().map_err(|e| Error::system("cannot copy a socket", e))?);
@@ -155,7 +155,8 @@ struct ShmCallAcceptor {
 }
 
 impl Acceptor for ShmCallAcceptor {
-    fn accept(&mut self, hello: Hello, socket: &Socket, fds: Vec<OwnedFd>) -> Result<Option<u64>, String> {
+    fn accept(&mut self, arrival: Arrival, socket: &Socket) -> Result<Option<u64>, String> {
+        let Arrival { hello, fds, .. } = arrival;
         let Socket::Unix(stream) = socket else { return Err("shared memory needs a Unix socket".into()) };
         let (key, payload) = (self.endpoint.keys[0], &self.request.payload);
         let call = duplex::check_client(&hello, key, payload, &mut *self.acceptor)?;
@@ -204,7 +205,7 @@ struct ShmAcceptor {
 }
 
 impl Acceptor for ShmAcceptor {
-    fn accept(&mut self, hello: Hello, socket: &Socket, _: Vec<OwnedFd>) -> Result<Option<u64>, String> {
+    fn accept(&mut self, Arrival { hello, .. }: Arrival, socket: &Socket) -> Result<Option<u64>, String> {
         let Socket::Unix(stream) = socket else { return Err("shared memory needs a Unix socket".into()) };
         hello.check(self.keys[0], &self.payload, self.any_build)?;
         fail_point!("greet");

@@ -1,41 +1,57 @@
-//! `tcp`: a TCP connection over the loopback interface.
+//! `tcp`: a TCP connection, over the loopback interface unless `insecure` is set.
 
 use std::io;
-use std::net::{SocketAddr, TcpStream};
-use std::time::Duration;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use super::stream::StreamTransport;
-use super::{Capabilities, Endpoint};
+use super::{Capabilities, Endpoint, Reach};
 use crate::error::{Error, Result};
-use crate::sys::socket::{Listener, Socket};
+use crate::sys::socket::{self, Listener, Socket};
 
 /// The transport.
 pub(super) static TCP: StreamTransport = StreamTransport {
     capabilities: Capabilities {
         name: "tcp",
-        summary: "TCP over the loopback interface",
-        trust: "loopback only, key on both sides",
+        summary: "TCP over the loopback interface; to other hosts with `insecure`",
+        reach: Reach::Network,
+        trust: "loopback only unless `insecure`; key on both sides",
         ..StreamTransport::CAPABILITIES
     },
-    listen: |_| {
-        let (listener, address) = Listener::tcp_loopback()?;
-        Ok((listener, Endpoint::new("tcp", address.to_string())?))
+    listen: |request| {
+        let tcp = request.options.transport_options.tcp.unwrap_or_default();
+        tcp.check().map_err(|fault| Error::failed(format!("{}: {fault}", request.port)))?;
+        listen("tcp", tcp.bind.unwrap_or(Ipv4Addr::LOCALHOST.into()))
     },
-    connect: |endpoint, _| connect(endpoint),
+    connect: |endpoint, request| {
+        connect(endpoint, request.options.transport_options.tcp.is_some_and(|tcp| tcp.insecure))
+    },
     carrier: None,
 };
 
-const CONNECT_TIME: Duration = Duration::from_secs(5);
+/// Opens a listener on an address of this host.
+pub(super) fn listen(transport: &str, address: IpAddr) -> Result<(Listener, Endpoint)> {
+    let (listener, address) = Listener::tcp(address)?;
+    Ok((listener, Endpoint::new(transport, address.to_string())?))
+}
 
-fn connect(endpoint: &Endpoint) -> Result<Socket> {
+/// Connects to an endpoint, on another host only if the receiver has `insecure`.
+pub(super) fn connect(endpoint: &Endpoint, is_insecure: bool) -> Result<Socket> {
     let failed = |e: io::Error| Error::system(format!("cannot connect to {endpoint}{}", remedy(e.kind())), e);
     let address: SocketAddr = endpoint
         .address
         .parse()
         .map_err(|_| Error::failed(format!("`{}` is no TCP address", endpoint.address)))?;
-    let stream = TcpStream::connect_timeout(&address, CONNECT_TIME).map_err(failed)?;
-    stream.set_nodelay(true).map_err(failed)?;
-    Ok(Socket::from(stream))
+    if !is_insecure && !address.ip().is_loopback() {
+        let name = &endpoint.transport;
+        return Err(Error::Unsupported {
+            transport: name.clone(),
+            rule: format!("a link to {address}, which may leave the host unauthenticated and unencrypted"),
+            alternatives: format!(
+                "write insecure = true in the table `{name}` of the receiver, if that is meant"
+            ),
+        });
+    }
+    socket::connect_tcp(&address).map_err(failed)
 }
 
 /// Returns the remedy for an error of the network; empty for any other.

@@ -1,55 +1,192 @@
-//! `udp`: datagrams over the loopback interface (RFC 768), one socket at each end of a connection.
+//! `udp`: datagrams (RFC 768), one socket at each end of a connection. They stay on the loopback
+//! interface, unless the connection has `insecure` and an address in `bind`.
 //!
 //! The receiver binds a port, and sends its address with its hello. A token in each datagram keeps
 //! out what other programs send there.
 
+use std::fmt;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
-use super::Capabilities;
 use super::carrier::{Carrier, PathRequest, PathSink, PathSource, Ticket, WAIT_MAX};
-use super::session::{DatagramSink, DatagramSource, SessionSink, SessionSource, SessionTicket};
+use super::session::{
+    DatagramSink, DatagramSource, GroupSink, SessionSink, SessionSockets, SessionSource, SessionTicket,
+};
 use super::stream::StreamTransport;
+use super::tcp;
 use super::uds::{self, UDS};
+use super::{BindRequest, Capabilities, ConnectRequest, Endpoint, Reach};
 use crate::error::{Error, Result};
 use crate::sys::doorbell::PollSet;
-use crate::sys::udp::UdpEnd;
+use crate::sys::socket::{Listener, Socket};
+use crate::sys::udp::{MulticastInterface, UdpEnd};
+use crate::terms::{Interface, UdpOptions};
 
 /// The transport.
 pub(super) static UDP: StreamTransport = StreamTransport {
     capabilities: Capabilities {
         name: "udp",
-        summary: "UDP over the loopback interface, repaired or reported",
+        summary: "UDP over the loopback interface, repaired or reported; to other hosts with `insecure`",
+        reach: Reach::Network,
         depth: "the receiver's socket buffer; with flow credit or stop-resume, packets",
         groups: true,
-        trust: "same user or a named group (kernel credentials), key, token in each datagram",
+        trust: "same user or a named group (kernel credentials); with `bind`, key on both sides; token in each datagram",
         ..StreamTransport::CAPABILITIES
     },
-    listen: |request| uds::listen("udp", request),
-    connect: UDS.connect,
+    listen: |request| listen("udp", request),
+    connect,
     carrier: Some(&Udp),
 };
 
+/// The routers that a datagram to a group passes, at most: it stays on the network.
+const TTL: u32 = 1;
+/// Opens the listener of the signalling sockets: on a Unix socket, or on the address that is named.
+pub(super) fn listen(transport: &str, request: &BindRequest) -> Result<(Listener, Endpoint)> {
+    let udp = request.options.transport_options.udp.unwrap_or_default();
+    udp.check().map_err(|fault| Error::failed(format!("{}: {fault}", request.port)))?;
+    match udp.bind {
+        Some(address) => tcp::listen(transport, address),
+        None => uds::listen(transport, request),
+    }
+}
+
+/// Connects the signalling socket.
+pub(super) fn connect(endpoint: &Endpoint, request: &ConnectRequest) -> Result<Socket> {
+    match endpoint.address.parse::<SocketAddr>() {
+        Ok(_) => {
+            tcp::connect(endpoint, request.options.transport_options.udp.is_some_and(|udp| udp.insecure))
+        }
+        Err(_) => (UDS.connect)(endpoint, request),
+    }
+}
+
 pub(super) struct Udp;
+
+/// A group, and the interface that it is reached by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct UdpGroup {
+    pub group: SocketAddrV4,
+    /// `None`: that of the system's route.
+    pub interface: Option<Interface>,
+}
+
+impl UdpGroup {
+    /// Returns that of a table; `None`: it has no group.
+    fn of_options(options: &UdpOptions) -> Option<Self> {
+        Some(Self { group: options.group?, interface: options.interface })
+    }
+
+    /// Parses the address of a ticket: `239.1.2.3:5000%lo`. `None`: it is none of a group.
+    ///
+    /// # Errors
+    /// A description of its fault, for the peer.
+    fn of_ticket(address: &str) -> Result<Option<Self>, String> {
+        let Some((group, interface)) = address.split_once('%') else { return Ok(None) };
+        let group: SocketAddrV4 = group.parse().map_err(|_| format!("`{address:.64}` is no group"))?;
+        if !group.ip().is_multicast() || group.port() == 0 {
+            return Err(format!("{group} is no group"));
+        }
+        let interface = if interface.is_empty() { None } else { Some(interface.parse()?) };
+        Ok(Some(Self { group, interface }))
+    }
+
+    /// Returns the group that a sender may send to: its own, or one that stays on the host.
+    ///
+    /// # Errors
+    /// Another group that would leave the host.
+    fn allowed(self, own: &UdpOptions) -> Result<Self, String> {
+        match Self::of_options(own) {
+            Some(own) if own.group == self.group => Ok(own),
+            _ if self.interface.is_some_and(Interface::is_loopback) => Ok(self),
+            _ => Err(format!("{} is not the group of the sending port", self.group)),
+        }
+    }
+
+    fn member(&self) -> io::Result<MulticastInterface> {
+        let Some(interface) = self.interface else { return Ok(MulticastInterface::default()) };
+        match (interface.address(), interface.name()) {
+            (Some(IpAddr::V4(address)), _) => Ok(MulticastInterface { address, index: 0 }),
+            (_, Some(name)) => MulticastInterface::named(name),
+            _ => Err(io::Error::new(io::ErrorKind::Unsupported, "a group has an address of IPv4")),
+        }
+    }
+
+    /// Makes the receiving end of a member.
+    pub(super) fn source(&self, request: &PathRequest<'_>) -> Result<(Box<dyn PathSource>, Ticket)> {
+        let sockets = SessionSockets::open(request)?;
+        let open = || {
+            let options = request.options.udp.unwrap_or_default();
+            let (path, buffer) = UdpSource::of(UdpEnd::join(self.group, self.member()?)?, &options)?;
+            let (path, address) = (Box::new(path), self.to_string());
+            SessionSource::new(path, sockets, address, buffer, UdpEnd::DATAGRAM_MAX, request, true)
+        };
+        let (source, ticket) = open().map_err(|e| {
+            let (connection, group) = (request.connection, self.group);
+            match self.interface {
+                Some(interface) => {
+                    Error::system(format!("{connection}: cannot join group {group} on {interface}"), e)
+                }
+                None => {
+                    Error::system(format!("{connection}: no route to group {group}; name an interface"), e)
+                }
+            }
+        })?;
+        Ok((Box::new(source), ticket))
+    }
+
+    /// Opens the sending end. Returns it with the most bytes of a datagram.
+    ///
+    /// # Errors
+    /// A description of what is missing, for the peer.
+    fn sink(&self, options: &UdpOptions) -> Result<(Box<dyn DatagramSink>, usize), String> {
+        let open = || {
+            let ttl = options.ttl.map_or(TTL, u32::from);
+            let end = UdpEnd::to_group(self.group, self.member()?, ttl)?;
+            end.set_pace(options.pace_mbps)?;
+            let datagram_max = end.datagram_max()?;
+            Ok((Box::new(UdpSink(end)) as _, datagram_max))
+        };
+        open().map_err(|e: io::Error| format!("no UDP path to the group {self}: {e}"))
+    }
+}
+
+impl fmt::Display for UdpGroup {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}%", self.group)?;
+        self.interface.map_or(Ok(()), |interface| interface.fmt(f))
+    }
+}
 
 impl Carrier for Udp {
     fn source(&self, request: &PathRequest<'_>) -> Result<(Box<dyn PathSource>, Ticket)> {
+        let options = request.options.udp.unwrap_or_default();
+        if let Some(group) = UdpGroup::of_options(&options).filter(|_| request.endpoint.is_some()) {
+            return group.source(request);
+        }
         let failed =
             |e: io::Error| Error::system(format!("{}: cannot open a UDP port", request.connection), e);
-        let (path, address, buffer) = UdpSource::bind().map_err(failed)?;
-        let address = address.to_string();
+        let sockets = SessionSockets::open(request)?;
+        let own = sockets.own_address().unwrap_or(Ipv4Addr::LOCALHOST.into());
+        let (path, address, buffer) = UdpSource::bind(own, &options).map_err(failed)?;
+        let (path, address) = (Box::new(path), address.to_string());
         let (source, ticket) =
-            SessionSource::new(Box::new(path), address, buffer, UdpEnd::DATAGRAM_MAX, request.is_complete)
+            SessionSource::new(path, sockets, address, buffer, UdpEnd::DATAGRAM_MAX, request, false)
                 .map_err(failed)?;
         Ok((Box::new(source), ticket))
     }
 
     fn sink(&self, ticket: Ticket) -> Result<Arc<dyn PathSink>, String> {
-        let is_complete = ticket.is_complete;
+        let (is_complete, options) = (ticket.is_complete, ticket.options.udp.unwrap_or_default());
+        let groups = ticket.groups.clone();
         let (ticket, sockets) = SessionTicket::of_peer(ticket)?;
-        let path = UdpSink::connect(&ticket.address)?;
+        if let Some(group) = UdpGroup::of_ticket(&ticket.address)? {
+            let groups = groups.ok_or("calls do not travel to a group")?;
+            let group = group.allowed(&options)?;
+            return Ok(GroupSink::open(&groups, &ticket, sockets, is_complete, || group.sink(&options))?);
+        }
+        let path = UdpSink::connect(&ticket.address, &sockets[0], &options)?;
         Ok(SessionSink::open(&ticket, sockets, Box::new(path), UdpEnd::DATAGRAM_MAX, is_complete)?)
     }
 }
@@ -62,12 +199,17 @@ impl UdpSource {
     ///
     /// # Errors
     /// A lack of descriptors or ports.
-    pub(super) fn bind() -> io::Result<(Self, SocketAddr, u64)> {
-        let end = UdpEnd::bind_loopback()?;
-        let buffer = end.grow_receive_buffer()?;
+    pub(super) fn bind(own: IpAddr, options: &UdpOptions) -> io::Result<(Self, SocketAddr, u64)> {
+        let (source, buffer) = Self::of(UdpEnd::bind(own)?, options)?;
+        let address = source.0.address()?;
+        Ok((source, address, buffer))
+    }
+
+    /// Returns that of an end, and the size of its buffer by the kernel's count.
+    fn of(end: UdpEnd, options: &UdpOptions) -> io::Result<(Self, u64)> {
+        let buffer = end.grow_receive_buffer(options.buffer)?;
         end.set_receive_timeout(WAIT_MAX)?;
-        let address = end.address()?;
-        Ok((Self(end), address, buffer))
+        Ok((Self(end), buffer))
     }
 }
 
@@ -85,17 +227,24 @@ impl DatagramSource for UdpSource {
 pub(super) struct UdpSink(UdpEnd);
 
 impl UdpSink {
-    /// Opens one to a receiver's address, which came in a ticket.
+    /// Opens one to a receiver's address, which came in a ticket. It must be that of the other end
+    /// of the session's socket, so that nothing is sent to third parties.
     ///
     /// # Errors
     /// A description of the address's fault, for the peer.
-    pub(super) fn connect(address: &str) -> Result<Self, String> {
+    pub(super) fn connect(address: &str, socket: &Socket, options: &UdpOptions) -> Result<Self, String> {
         let to: SocketAddr = address.parse().map_err(|_| format!("`{address:.64}` is no UDP address"))?;
-        if !to.ip().is_loopback() {
-            return Err(format!("{to} is not on the loopback interface"));
+        if !options.insecure && !to.ip().is_loopback() {
+            return Err(format!("{to} is on another host, and the sender does not have `insecure`"));
         }
+        let own = match socket.addresses() {
+            Some([own, peer]) if peer.ip() == to.ip() => own.ip(),
+            Some([_, peer]) => return Err(format!("{to} is not at {}, where the receiver is", peer.ip())),
+            None if to.ip().is_loopback() => Ipv4Addr::LOCALHOST.into(),
+            None => return Err(format!("{to} is not on the loopback interface")),
+        };
         let open = || {
-            let end = UdpEnd::bind_loopback()?;
+            let end = UdpEnd::bind(own)?;
             end.connect(to)?;
             Ok(Self(end))
         };
@@ -110,5 +259,174 @@ impl DatagramSink for UdpSink {
 
     fn poll_room<'a>(&'a self, poll_set: &mut PollSet<'a>) {
         poll_set.writable(self.0.as_fd());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::packet::payload::TypeName;
+    use crate::terms::{LinkOptions, SenderOptions, TransportOptions};
+    use crate::transport::{StopToken, Transport};
+
+    /// A path that leads nowhere.
+    struct Lost;
+
+    impl DatagramSink for Lost {
+        fn send(&self, _header: &[u8], _payload: &[u8]) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn poll_room<'a>(&'a self, _poll_set: &mut PollSet<'a>) {}
+    }
+
+    struct Nowhere;
+
+    impl Carrier for Nowhere {
+        fn source(&self, request: &PathRequest<'_>) -> Result<(Box<dyn PathSource>, Ticket)> {
+            Udp.source(request)
+        }
+
+        fn sink(&self, ticket: Ticket) -> Result<Arc<dyn PathSink>, String> {
+            let (ticket, sockets) = SessionTicket::of_peer(ticket)?;
+            Ok(SessionSink::open(&ticket, sockets, Box::new(Lost), UdpEnd::DATAGRAM_MAX, false)?)
+        }
+    }
+
+    static NOWHERE: StreamTransport = StreamTransport {
+        capabilities: StreamTransport::CAPABILITIES,
+        listen: UDP.listen,
+        connect: UDP.connect,
+        carrier: Some(&Nowhere),
+    };
+
+    fn options(udp: UdpOptions) -> LinkOptions {
+        let transport_options = TransportOptions { udp: Some(udp), ..TransportOptions::default() };
+        LinkOptions { transport_options, ..LinkOptions::default() }
+    }
+
+    fn bind(transport: &StreamTransport, udp: UdpOptions) -> Result<crate::transport::AnyOutlet> {
+        transport.bind(BindRequest {
+            port: "a".into(),
+            payload: TypeName::of::<u8>(),
+            options: SenderOptions::from(&options(udp)),
+            stop: StopToken::new().unwrap(),
+        })
+    }
+
+    fn request(udp: UdpOptions) -> ConnectRequest {
+        ConnectRequest { connection: "a -> b".into(), payload: TypeName::of::<u8>(), options: options(udp) }
+    }
+
+    const SECOND: UdpOptions = UdpOptions {
+        insecure: false,
+        bind: Some(IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2))),
+        repair: crate::terms::Repair::Needed,
+        reorder_ms: None,
+        buffer: None,
+        ttl: None,
+        group: None,
+        interface: None,
+        pace_mbps: None,
+    };
+
+    #[test]
+    fn a_path_that_leads_nowhere_fails_the_connect_by_name() {
+        for udp in [UdpOptions::default(), SECOND] {
+            let outlet = bind(&NOWHERE, udp).unwrap();
+            let error = NOWHERE.connect(&outlet.traits().endpoint, &request(udp)).err().unwrap().to_string();
+            for words in ["no datagram", "reached 127.0.0.1:", "firewalls", "transport tcp"] {
+                assert!(error.contains(words), "{error}");
+            }
+            assert_eq!(outlet.receivers(true), 0);
+        }
+    }
+
+    #[test]
+    fn a_session_of_joined_sockets_carries_frames() {
+        let mut outlet = bind(&UDP, SECOND).unwrap();
+        let endpoint = outlet.traits().endpoint;
+        assert!(endpoint.address.starts_with("127.0.0.2:"), "{endpoint}");
+        // The table of the receiver has no part in it.
+        let mut inlet = UDP.connect(&endpoint, &request(UdpOptions::default())).unwrap();
+        assert!(outlet.admit().is_new);
+        let wait = crate::transport::Wait::Until(None);
+        for number in 0..100 {
+            let header = crate::packet::Header {
+                sequence: number,
+                sample_index: 0,
+                time_ns: 0,
+                intended_ns: 0,
+                sent_ns: 0,
+                length: 64,
+                stream: 0,
+                kind: crate::packet::Kind::Data as u8,
+                flags: 0,
+            };
+            let bytes = crate::packet::HEADER_BYTES + 64;
+            outlet.reserve(bytes, wait).unwrap()[..crate::packet::HEADER_BYTES]
+                .copy_from_slice(bytemuck::bytes_of(&header));
+            outlet.publish(bytes, wait).unwrap();
+        }
+        let mut next = 0;
+        while next < 100 {
+            match inlet.try_next().unwrap() {
+                crate::transport::Next::Frame(frame) => {
+                    assert_eq!(crate::packet::Header::read(frame).unwrap().sequence, next);
+                    next += 1;
+                    inlet.release();
+                }
+                crate::transport::Next::Empty => std::thread::yield_now(),
+                crate::transport::Next::Closed => panic!("closed after {next}"),
+            }
+        }
+    }
+
+    #[test]
+    fn what_would_leave_the_host_is_refused_on_both_sides() {
+        let away = UdpOptions { bind: Some([192, 0, 2, 1].into()), ..UdpOptions::default() };
+        let error = bind(&UDP, away).err().unwrap().to_string();
+        assert!(error.contains("192.0.2.1") && error.contains("insecure = true"), "{error}");
+        let error = bind(&UDP, UdpOptions { insecure: true, ..away }).err().unwrap().to_string();
+        assert!(error.contains("192.0.2.1") && error.contains("this host does not have"), "{error}");
+        let endpoint = Endpoint::new("udp", "192.0.2.1:5000".into()).unwrap();
+        let error = UDP.connect(&endpoint, &request(UdpOptions::default())).err().unwrap().to_string();
+        assert!(error.contains("192.0.2.1:5000") && error.contains("insecure = true"), "{error}");
+        let (ours, _theirs) = std::os::unix::net::UnixStream::pair().unwrap();
+        let socket = Socket::from(ours);
+        let fault = |address: &str, insecure| {
+            let options = UdpOptions { insecure, ..UdpOptions::default() };
+            UdpSink::connect(address, &socket, &options).err().unwrap()
+        };
+        assert!(fault("192.0.2.1:9", false).contains("insecure"));
+        assert!(fault("192.0.2.1:9", true).contains("not on the loopback"));
+        assert!(fault("nowhere", true).contains("no UDP address"));
+    }
+
+    #[test]
+    fn calls_stay_on_the_host() {
+        struct None;
+        impl crate::transport::duplex::CallAcceptor for None {
+            fn server_info(&self) -> serde_json::Value {
+                serde_json::Value::Null
+            }
+            fn check(&mut self, _: &crate::transport::handshake::Hello) -> Result<(), String> {
+                Ok(())
+            }
+            fn accept(
+                &mut self,
+                _: &crate::transport::handshake::Hello,
+                _: crate::transport::duplex::Duplex,
+            ) {
+            }
+        }
+        let request = BindRequest {
+            port: "a".into(),
+            payload: TypeName::of::<u8>(),
+            options: SenderOptions::from(&options(SECOND)),
+            stop: StopToken::new().unwrap(),
+        };
+        let error = UDP.listen_calls(request, Box::new(None)).err().unwrap().to_string();
+        assert!(error.contains("calls with `bind`") && error.contains("use tcp"), "{error}");
     }
 }

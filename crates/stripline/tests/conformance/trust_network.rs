@@ -85,7 +85,7 @@ pub fn stranger_at(endpoint: &str) -> Box<dyn Stream> {
 /// Builds a message of the handshake.
 pub fn message(body: &Value) -> Vec<u8> {
     let body = body.to_string();
-    let mut bytes = b"SLNK\x04\0\0\0".to_vec();
+    let mut bytes = b"SLNK\x05\0\0\0".to_vec();
     bytes.extend_from_slice(&(body.len() as u32).to_le_bytes());
     bytes.extend_from_slice(body.as_bytes());
     bytes
@@ -126,7 +126,7 @@ pub fn an_oversized_handshake_disturbs_no_connection(transport: &'static str) {
     let Some(scene) = Scene::set(transport) else { return };
     for length in [8193, u32::MAX] {
         let mut stranger = scene.stranger();
-        let mut bytes = b"SLNK\x04\0\0\0".to_vec();
+        let mut bytes = b"SLNK\x05\0\0\0".to_vec();
         bytes.extend_from_slice(&length.to_le_bytes());
         stranger.write_all(&bytes).unwrap();
         let words = last_words(stranger);
@@ -213,7 +213,7 @@ pub fn welcome(ring: u64, key: u64) -> Vec<u8> {
 
 pub fn a_sender_with_an_invalid_welcome_disturbs_no_receiver(transport: &'static str) {
     let Some(mut scene) = Scene::set(transport) else { return };
-    let mut oversized = b"SLNK\x04\0\0\0".to_vec();
+    let mut oversized = b"SLNK\x05\0\0\0".to_vec();
     oversized.extend_from_slice(&u32::MAX.to_le_bytes());
     let mut lies = vec![
         (b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec(), "does not use this protocol"),

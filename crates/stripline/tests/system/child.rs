@@ -172,6 +172,8 @@ pub fn play_if_asked() {
         "hoard" => crate::cost::hoard(words[0]),
         "lock" => crate::memory::lock(),
         "meet" => crate::places::meet(&words),
+        "network-home" => crate::network::home(&words),
+        "network-away" => crate::network::away(&words),
         "join" => crate::places::join(&words),
         "publish" => crate::users::publish(&words),
         "subscribe" => crate::users::subscribe(&words),

@@ -74,7 +74,7 @@ pub fn flood(words: &[&str]) {
         "dribbling" => std::thread::scope(|scope| {
             let (end, ended) = std::sync::mpsc::channel::<()>();
             scope.spawn(move || {
-                for byte in b"SLNK\x04\0\0\0\x10\0\0\0{\"key\"".iter().cycle() {
+                for byte in b"SLNK\x05\0\0\0\x10\0\0\0{\"key\"".iter().cycle() {
                     // Those that were closed cannot be written to.
                     connections.iter().for_each(|connection| drop(connection.send(*byte)));
                     if ended.recv_timeout(Duration::from_secs(1))

@@ -9,6 +9,7 @@ mod cost;
 mod flood;
 mod fork;
 mod memory;
+mod network;
 mod places;
 mod users;
 

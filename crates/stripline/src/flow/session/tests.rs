@@ -143,11 +143,9 @@ impl Run {
                             DatagramArrival::Old => {}
                         }
                     }
-                    SessionRecord::Lost { number, count } => {
-                        self.receiver.lose(number, count, self.now_ns).unwrap()
-                    }
+                    SessionRecord::Lost { number, count } => self.receiver.lose(number, count).unwrap(),
                     SessionRecord::Sent { number } => self.receiver.announced(number, self.now_ns).unwrap(),
-                    SessionRecord::Ask { .. } => unreachable!(),
+                    SessionRecord::Start { .. } | SessionRecord::Ask { .. } => unreachable!(),
                 }
                 self.take();
             }
@@ -229,21 +227,21 @@ proptest! {
             let _ = match record {
                 SessionRecord::Data { number, .. } => receiver.arrive_record(number).map(drop),
                 SessionRecord::Sent { number } => receiver.announced(number, 0),
-                SessionRecord::Lost { number, count } => receiver.lose(number, count, 0),
-                SessionRecord::Ask { .. } => Ok(()),
+                SessionRecord::Lost { number, count } => receiver.lose(number, count),
+                SessionRecord::Start { .. } | SessionRecord::Ask { .. } => Ok(()),
             };
             let _ = receiver.due(LATE_NS, false);
         }
     }
 
     #[test]
-    fn a_header_is_read_back(token: u64, number: u64, records: u32, begins: bool, ends: bool) {
+    fn a_header_is_read_back(token: u64, number in 0..1_u64 << 62, records: u32, begins: bool, ends: bool) {
         let header = DatagramHeader { token, number, records, span: Span { begins, ends } };
         prop_assert_eq!(DatagramHeader::parse(&header.encode()), Some(header));
     }
 
     #[test]
-    fn acknowledgements_survive_any_cut(numbers in proptest::collection::vec(any::<u64>(), 1..9), cut in 0..64_usize) {
+    fn acknowledgements_survive_any_cut(numbers in proptest::collection::vec(0..1_u64 << 63, 1..9), cut in 0..64_usize) {
         let bytes: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
         let cut = cut.min(bytes.len());
         let mut acks = SessionAcks::default();
@@ -253,13 +251,31 @@ proptest! {
 }
 
 #[test]
+fn a_probe_is_no_datagram() {
+    let probe = SessionProbe { token: 7, number: 3 };
+    let mut bytes = probe.encode();
+    assert_eq!((DatagramHeader::parse(&bytes), SessionProbe::parse(&bytes)), (None, Some(probe)));
+    bytes[20] = 0;
+    assert!(DatagramHeader::parse(&bytes).is_some() && SessionProbe::parse(&bytes).is_none());
+    for (at, byte) in [(20, 5), (21, 1), (22, 1), (16, 1), (15, 0x80)] {
+        let mut bytes = probe.encode();
+        bytes[at] = byte;
+        assert_eq!(SessionProbe::parse(&bytes), None, "{at}");
+    }
+    let mut acks = SessionAcks::default();
+    let bytes = [probe.acknowledgement(), 5_u64.to_le_bytes()].concat();
+    assert_eq!((acks.feed(&bytes[..9]), acks.probe()), (None, Some(3)));
+    assert_eq!((acks.feed(&bytes[9..]), acks.probe()), (Some(5), Some(3)));
+}
+
+#[test]
 fn violations_are_named() {
     let mut sender = SessionSender::new(TOKEN, BUFFER, true);
     assert!(sender.acknowledge(1).unwrap_err().contains("datagram 1, which was not sent"));
     let mut receiver = SessionReceiver::new(true, LATE_NS, BUFFER);
     assert!(receiver.arrive(1 << 20, 0).unwrap_err().contains("datagram 1048576, and 0 is the next"));
     assert!(receiver.announced(1 << 20, 0).unwrap_err().contains("named datagram 1048576"));
-    assert!(receiver.lose(0, 1, 0).unwrap_err().contains("datagram 0, which was not missing"));
+    assert!(receiver.lose(0, 1).unwrap_err().contains("datagram 0, which was not missing"));
     let read = |bytes: &[u8], of_sender| {
         let mut reader = RecordReader::new(of_sender, 64);
         reader.feed(bytes);

@@ -70,6 +70,8 @@ struct ReceiveShared {
     /// Under `block`: rung when there is room again.
     space: Option<Doorbell>,
     acks: Option<Arc<dyn AckSender>>,
+    /// Whether the sender's stamps were of another clock.
+    is_other_clock: bool,
     over: AtomicBool,
     /// Whether to send a goodbye at its end.
     says_goodbye: AtomicBool,
@@ -123,6 +125,7 @@ impl ReceiveQueue {
             doorbell: Doorbell::new()?,
             space: if blocks { Some(Doorbell::new()?) } else { None },
             acks: parts.acks,
+            is_other_clock: parts.is_other_clock,
             over: AtomicBool::new(false),
             says_goodbye: AtomicBool::new(false),
             connection: request.connection.clone(),
@@ -144,6 +147,7 @@ impl Inlet for ReceiveQueue {
             acks: self.shared.acks.clone(),
             queue_probe: Some(probe),
             arrival_ns: Some(Arc::clone(&self.arrival_ns)),
+            is_other_clock: self.shared.is_other_clock,
             start: self.shared.start_position.get().copied().unwrap_or_default(),
             ..InletParts::default()
         }

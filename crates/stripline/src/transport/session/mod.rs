@@ -6,8 +6,12 @@
 //! here.
 
 mod cut;
+mod group;
+#[cfg(test)]
+mod group_tests;
 mod service;
 mod sink;
+mod sockets;
 mod source;
 #[cfg(test)]
 mod tests;
@@ -20,11 +24,15 @@ use serde::{Deserialize, Serialize};
 
 use super::carrier::Ticket;
 use crate::sys::doorbell::PollSet;
+use crate::sys::socket::Socket;
 
+pub(super) use group::{GroupSink, PortGroups};
 pub(super) use sink::SessionSink;
+pub(super) use sockets::SessionSockets;
 pub(super) use source::SessionSource;
 
-/// How late a datagram may be before it is missing. On one host nothing overtakes.
+/// How late a datagram may be before it is missing, if nothing else is set. On one host nothing
+/// overtakes.
 const LATE: Duration = Duration::from_millis(1);
 
 /// The sending end of a path of datagrams.
@@ -70,15 +78,11 @@ impl SessionTicket {
     /// Bounds for a receive buffer, so that no sum overflows and a window holds something.
     const BUFFER: std::ops::RangeInclusive<u64> = 2048..=1 << 40;
 
-    fn encode(&self, sockets: [OwnedFd; 2]) -> io::Result<Ticket> {
-        Ok(Ticket { address: serde_json::to_string(self)?, fds: sockets.into(), ..Ticket::default() })
-    }
-
     /// Returns the ticket, and the control socket and that of acknowledgements.
     ///
     /// # Errors
     /// A description of its fault, for the peer.
-    pub(super) fn of_peer(ticket: Ticket) -> Result<(Self, [OwnedFd; 2]), String> {
+    pub(super) fn of_peer(ticket: Ticket) -> Result<(Self, [Socket; 2]), String> {
         let sockets: [OwnedFd; 2] =
             ticket.fds.try_into().map_err(|_| "a session takes two descriptors".to_string())?;
         let session: Self = serde_json::from_str(&ticket.address)
@@ -86,6 +90,8 @@ impl SessionTicket {
         if !Self::BUFFER.contains(&session.buffer) {
             return Err(format!("a receive buffer of {} bytes", session.buffer));
         }
-        Ok((session, sockets))
+        let [control, acks] = sockets.map(Socket::of_stream);
+        let fault = |_| "a descriptor is not of a socket of a session".to_string();
+        Ok((session, [control.map_err(fault)?, acks.map_err(fault)?]))
     }
 }

@@ -2,27 +2,24 @@
 
 use std::cell::Cell;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::net::UnixStream;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
-use super::{DatagramSource, LATE, SessionTicket};
+use super::{DatagramSource, LATE, SessionSockets, SessionTicket};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 
 use crate::fail_point::fail_point;
 use crate::flow::session::{
-    DATAGRAM_HEADER, DatagramArrival, DatagramHeader, Due, RecordReader, SessionReceiver, SessionRecord,
-    Span, Taken, payload_max,
+    DATAGRAM_HEADER, DatagramArrival, DatagramHeader, Due, RecordReader, SessionProbe, SessionReceiver,
+    SessionRecord, Span, Taken, payload_max,
 };
 use crate::sys::clock::now_ns;
 use crate::sys::doorbell::PollSet;
-use crate::sys::fork;
 use crate::sys::poller::{Interest, Poller};
 use crate::sys::socket::Socket;
 use crate::sys::timer::Timer;
-use crate::transport::carrier::{PathSource, Ticket};
-use crate::transport::random;
+use crate::transport::carrier::{PathRequest, PathSource, Ticket};
 
 /// Reads that find nothing, from one read of the control socket to the next. That takes a system
 /// call, and a receiver that spins mostly finds nothing.
@@ -31,15 +28,21 @@ const CONTROL_PERIOD: u32 = 16;
 /// it waits for room in that socket.
 const END_TIME: Duration = Duration::from_secs(2);
 
+/// How long a receiver waits for a probe, beyond the time of its sender for it.
+const PROBE_TIME: Duration = Duration::from_secs(4);
+
 /// The receiving end.
 pub(in crate::transport) struct SessionSource {
     path: Box<dyn DatagramSource>,
     control: Socket,
     /// That of acknowledgements.
     acks: Socket,
+    /// The token of the ticket, which probes have.
+    token: u64,
     session: SessionReceiver,
     reader: RecordReader,
-    token: u64,
+    /// That of the datagrams; `None` until the sender of a group has named it.
+    data_token: Option<u64>,
     payload_max: usize,
     is_repaired: bool,
     /// Frames to deliver, and how far they have been delivered.
@@ -51,6 +54,8 @@ pub(in crate::transport) struct SessionSource {
     backlog: Vec<u8>,
     /// Whether the control socket has ended.
     is_over: bool,
+    /// Whether a probe was acknowledged.
+    is_probed: bool,
     empty_reads: u32,
     /// Whether the caller may have slept on the descriptors of this since the last read.
     has_slept: Cell<bool>,
@@ -60,22 +65,24 @@ pub(in crate::transport) struct SessionSource {
 
 impl SessionSource {
     /// Makes one over a path with datagrams of at most so many bytes, and a receive buffer of
-    /// `buffer` bytes by the kernel's count. Returns it and the ticket for its sink.
+    /// `buffer` bytes by the kernel's count. Returns it and the ticket for its sink. `is_of_group`:
+    /// the sender begins with the token.
     pub(in crate::transport) fn new(
         path: Box<dyn DatagramSource>,
+        mut sockets: SessionSockets,
         address: String,
         buffer: u64,
         datagram_max: usize,
-        is_repaired: bool,
+        request: &PathRequest<'_>,
+        is_of_group: bool,
     ) -> io::Result<(Self, Ticket)> {
         let failed = |e: crate::Error| io::Error::other(e.to_string());
-        let pair = || fork::open(|| UnixStream::pair().map(|(own, other)| [own, other]));
-        let [[control, its_control], [acks, its_acks]] = [pair()?, pair()?];
-        let [control, acks] = [control, acks].map(Socket::Unix);
-        let token = random().map_err(failed)?;
-        let ticket = SessionTicket { address, token, buffer, is_repaired };
-        let sockets = [its_control.try_clone()?, its_acks.try_clone()?].map(OwnedFd::from);
-        let ticket = ticket.encode(sockets)?;
+        let is_repaired = request.is_complete;
+        let reorder_ms = request.options.udp.and_then(|udp| udp.reorder_ms);
+        let late = reorder_ms.map_or(LATE, |ms| Duration::from_millis(ms.into()));
+        let ticket = SessionTicket { address, token: sockets.token, buffer, is_repaired };
+        let ticket = sockets.ticket(&ticket)?;
+        let SessionSockets { token, control, acks, .. } = sockets;
         let timer = Timer::new()?;
         let poller = Poller::new().map_err(failed)?;
         for fd in [path.arrivals(), control.as_fd(), timer.as_fd()] {
@@ -86,9 +93,10 @@ impl SessionSource {
             path,
             control,
             acks,
-            session: SessionReceiver::new(is_repaired, LATE.as_nanos() as u64, buffer),
+            session: SessionReceiver::new(is_repaired, late.as_nanos() as u64, buffer),
             reader: RecordReader::new(true, payload_max),
             token,
+            data_token: (!is_of_group).then_some(token),
             payload_max,
             is_repaired,
             ready: Vec::new(),
@@ -96,6 +104,7 @@ impl SessionSource {
             parts: Vec::new(),
             backlog: Vec::new(),
             is_over: false,
+            is_probed: false,
             empty_reads: 0,
             has_slept: Cell::new(false),
             timer,
@@ -171,9 +180,16 @@ impl SessionSource {
         bytes: usize,
     ) -> io::Result<Option<usize>> {
         let Some(bytes) = bytes.checked_sub(DATAGRAM_HEADER) else { return Ok(None) };
-        let header = DatagramHeader::parse(header).filter(|header| header.token == self.token);
-        // Of another program, or one that came too late for another session.
-        let Some(DatagramHeader { number, records, span, .. }) = header else { return Ok(None) };
+        if self.data_token.is_none() {
+            // The token was sent before the first datagram with it.
+            self.read_control()?;
+        }
+        let own = DatagramHeader::parse(header).filter(|header| Some(header.token) == self.data_token);
+        let Some(DatagramHeader { number, records, span, .. }) = own else {
+            // A probe; or of another program, or one that came too late for another session.
+            self.take_probe(header);
+            return Ok(None);
+        };
         let arrival = self.session.arrive(number, records).map_err(violation)?;
         match arrival {
             DatagramArrival::Next => {
@@ -192,6 +208,19 @@ impl SessionSource {
             self.read_control()?;
         }
         Ok(None)
+    }
+
+    /// Acknowledges a probe, if it is the first.
+    #[cold]
+    fn take_probe(&mut self, header: &[u8; DATAGRAM_HEADER]) {
+        let probe = SessionProbe::parse(header).filter(|probe| probe.token == self.token);
+        if let Some(probe) = probe.filter(|_| !self.is_probed) {
+            self.is_probed = true;
+            let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+            // Nothing was sent there before, so there is room.
+            let _ = send(&self.acks, &probe.acknowledgement(), flags);
+            fail_point!("probed");
+        }
     }
 
     /// Takes the bytes of the next datagram.
@@ -250,7 +279,14 @@ impl SessionSource {
     }
 
     fn take_record(&mut self, record: SessionRecord) -> io::Result<()> {
+        if matches!(record, SessionRecord::Start { .. }) != self.data_token.is_none() {
+            return Err(violation("did not begin with the token, or began twice".into()));
+        }
         match record {
+            SessionRecord::Start { number, token } => {
+                self.data_token = Some(token);
+                self.session.start_at(number);
+            }
             SessionRecord::Data { number, span, bytes } => {
                 match self.session.arrive_record(number).map_err(violation)? {
                     DatagramArrival::Next => self.accept_copy(span, &bytes),
@@ -262,7 +298,7 @@ impl SessionSource {
                 self.session.announced(number, now_ns()).map_err(violation)?;
             }
             SessionRecord::Lost { number, count } => {
-                self.session.lose(number, count, now_ns()).map_err(violation)?;
+                self.session.lose(number, count).map_err(violation)?;
             }
             SessionRecord::Ask { .. } => {}
         }
@@ -298,6 +334,14 @@ impl SessionSource {
     }
 }
 
+#[cfg(test)]
+impl SessionSource {
+    /// Acknowledges a datagram that was never sent.
+    pub(super) fn forge_ack(&self, number: u64) {
+        send(&self.acks, &number.to_le_bytes(), SendFlags::NOSIGNAL).unwrap();
+    }
+}
+
 fn violation(fault: String) -> io::Error {
     log::warn!(target: "stripline::transport", "a sender over datagrams {fault}");
     io::Error::new(io::ErrorKind::InvalidData, fault)
@@ -306,6 +350,29 @@ fn violation(fault: String) -> io::Error {
 impl PathSource for SessionSource {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         self.receive(into, false)
+    }
+
+    fn answer_probe(&mut self, signalling: BorrowedFd<'_>) -> io::Result<()> {
+        let until = Instant::now() + PROBE_TIME;
+        while !self.is_probed {
+            let mut header = [0; DATAGRAM_HEADER];
+            match self.path.receive(&mut header, &mut [], false) {
+                Ok(bytes) if bytes >= DATAGRAM_HEADER => self.take_probe(&header),
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                    let mut poll_set = PollSet::default();
+                    poll_set.readable(self.path.arrivals());
+                    poll_set.readable(signalling);
+                    let is_in_time =
+                        poll_set.wait(Some(until)).map_err(|e| io::Error::other(e.to_string()))?;
+                    if !is_in_time || poll_set.is_ready(1) {
+                        break;
+                    }
+                }
+                // Of another program, or an error of something that was sent back before.
+                _ => {}
+            }
+        }
+        Ok(())
     }
 
     fn can_wait(&self) -> bool {

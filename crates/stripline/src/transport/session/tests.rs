@@ -10,19 +10,30 @@ use crate::flow::session::DATAGRAM_HEADER;
 use crate::packet::{Header, Kind};
 use crate::sys::doorbell::Doorbell;
 use crate::sys::mutex::lock;
-use crate::transport::carrier::{PathSink, PathSource};
+use crate::transport::carrier::{PathRequest, PathSink, PathSource};
 use crate::transport::stream::padded;
 
-const DATAGRAM_MAX: usize = 1024;
-const BUFFER: u64 = 256 * 1024;
+pub(super) const DATAGRAM_MAX: usize = 1024;
+pub(super) const BUFFER: u64 = 256 * 1024;
 
 /// A path in memory.
 #[derive(Clone)]
-struct Path {
+pub(super) struct Path {
     datagrams: Arc<Mutex<VecDeque<Vec<u8>>>>,
     doorbell: Doorbell,
     /// The numbers of datagrams that are lost.
-    lost: Arc<Mutex<Vec<u64>>>,
+    pub(super) lost: Arc<Mutex<Vec<u64>>>,
+}
+
+impl Path {
+    /// Returns one that loses the datagrams of these numbers.
+    pub(super) fn losing(lost: &[u64]) -> Self {
+        Self {
+            datagrams: Arc::default(),
+            doorbell: Doorbell::new().unwrap(),
+            lost: Arc::new(Mutex::new(lost.into())),
+        }
+    }
 }
 
 impl DatagramSink for Path {
@@ -55,14 +66,19 @@ impl DatagramSource for Path {
     }
 }
 
+/// Returns that of a receiver without options.
+pub(super) fn request(is_complete: bool) -> PathRequest<'static> {
+    let options = Default::default();
+    PathRequest { connection: "a -> b", packets_max: None, is_complete, options, endpoint: None }
+}
+
 fn ends(is_repaired: bool, lost: &[u64]) -> (Path, Arc<SessionSink>, SessionSource) {
-    let path = Path {
-        datagrams: Arc::default(),
-        doorbell: Doorbell::new().unwrap(),
-        lost: Arc::new(Mutex::new(lost.into())),
-    };
+    let path = Path::losing(lost);
+    let request = request(is_repaired);
+    let sockets = SessionSockets::open(&request).unwrap();
+    let (path_end, address) = (Box::new(path.clone()), "memory".into());
     let (source, ticket) =
-        SessionSource::new(Box::new(path.clone()), "memory".into(), BUFFER, DATAGRAM_MAX, is_repaired)
+        SessionSource::new(path_end, sockets, address, BUFFER, DATAGRAM_MAX, &request, false)
             .unwrap();
     let (ticket, sockets) = SessionTicket::of_peer(ticket).unwrap();
     assert_eq!((ticket.is_repaired, ticket.buffer, &ticket.address[..]), (is_repaired, BUFFER, "memory"));
@@ -70,7 +86,7 @@ fn ends(is_repaired: bool, lost: &[u64]) -> (Path, Arc<SessionSink>, SessionSour
     (path, sink, source)
 }
 
-fn frame(kind: Kind, sequence: u64, payload: usize) -> Vec<u8> {
+pub(super) fn frame(kind: Kind, sequence: u64, payload: usize) -> Vec<u8> {
     let header = Header {
         sequence,
         sample_index: 0,
@@ -88,7 +104,7 @@ fn frame(kind: Kind, sequence: u64, payload: usize) -> Vec<u8> {
 }
 
 /// Reads to the end, and returns the frames' kinds, numbers and lengths.
-fn read_all(mut source: SessionSource) -> Vec<(u8, u64, u32)> {
+pub(super) fn read_all(mut source: SessionSource) -> Vec<(u8, u64, u32)> {
     let (mut bytes, mut into) = (Vec::new(), vec![0; 4096]);
     loop {
         let mut poll_set = PollSet::default();
@@ -221,9 +237,47 @@ fn tickets_that_lie_are_refused() {
     assert!(ticket(good, Vec::new()).unwrap_err().contains("two descriptors"));
     assert!(ticket("{}", fds()).unwrap_err().contains("does not parse"));
     assert!(ticket(&good.replace("4096", "1"), fds()).unwrap_err().contains("receive buffer of 1"));
-    let (session, _) = ticket(good, fds()).unwrap();
-    let (path, ..) = ends(true, &[]);
     let files = [(); 2].map(|()| OwnedFd::from(std::fs::File::open("/dev/null").unwrap()));
-    let opened = SessionSink::open(&session, files, Box::new(path), DATAGRAM_MAX, false);
-    assert!(opened.err().unwrap().contains("not of a socket"));
+    assert!(ticket(good, files.into()).unwrap_err().contains("not of a socket"));
+}
+
+#[test]
+fn a_probe_shows_that_the_path_leads_to_the_receiver() {
+    // Probes 1 and 2 are lost.
+    let (path, sink, mut source) = ends(true, &[1, 2]);
+    let probe = sink.probe().unwrap();
+    for _ in 0..2 {
+        assert_eq!(probe.try_once(), Ok(false));
+    }
+    // Of another session.
+    lock(&path.datagrams)
+        .push_back(crate::flow::session::SessionProbe { token: 0, number: 1 }.encode().into());
+    let (reply, _sender) = std::os::unix::net::UnixStream::pair().unwrap();
+    let answered = std::thread::spawn(move || {
+        source.answer_probe(reply.as_fd()).unwrap();
+        source
+    });
+    while !probe.try_once().unwrap() {
+        std::thread::yield_now();
+    }
+    let mut source = answered.join().unwrap();
+    // Further probes are neither answered nor data.
+    lock(&path.lost).clear();
+    let again = crate::flow::session::SessionProbe { token: sink.token(), number: 9 };
+    lock(&path.datagrams).push_back(again.encode().into());
+    path.doorbell.notify();
+    assert_eq!(source.read(&mut vec![0; 4096]).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+    let reader = std::thread::spawn(move || read_all(source));
+    assert_eq!(probe.try_once(), Ok(true));
+    let frames = write_frames(&sink);
+    drop(sink);
+    assert_eq!(reader.join().unwrap(), frames);
+}
+
+#[test]
+fn a_reply_ends_the_wait_for_a_probe() {
+    let (_path, _sink, mut source) = ends(true, &[]);
+    let (reply, sender) = std::os::unix::net::UnixStream::pair().unwrap();
+    drop(sender);
+    source.answer_probe(reply.as_fd()).unwrap();
 }

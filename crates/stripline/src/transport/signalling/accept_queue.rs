@@ -16,7 +16,8 @@ use crate::sys::mutex::lock;
 use crate::sys::poller::Interest;
 use crate::sys::socket::Socket;
 use crate::transport::Attention;
-use crate::transport::accept::Acceptor;
+use crate::transport::accept::{Acceptor, Arrival};
+use crate::transport::carrier::PathSink;
 use crate::transport::handshake::{self, Hello, HelloReply, Welcome};
 
 /// Connections above which the records of departed receivers are dropped.
@@ -34,16 +35,15 @@ pub(in crate::transport) struct AcceptQueue<R> {
 pub(in crate::transport) trait ReceiverFactory: Send + 'static {
     type Receiver: AsRef<RemoteReceiver> + Send + 'static;
 
-    /// Opens the way of the frames to a receiver, with the descriptors that came with its hello.
+    /// Opens the path to a receiver on a carrier, with the descriptors that came with its hello.
     ///
     /// # Errors
     /// Why it is refused, in words for the receiver.
-    fn receiver(
-        &self,
-        hello: &Hello,
-        socket: Arc<Socket>,
-        fds: Vec<OwnedFd>,
-    ) -> Result<Self::Receiver, String>;
+    fn open_path(&self, hello: &Hello, fds: &mut Vec<OwnedFd>) -> Result<Option<Arc<dyn PathSink>>, String>;
+
+    /// Makes a receiver with its way of the frames.
+    fn receiver(&self, hello: &Hello, socket: Arc<Socket>, path: Option<Arc<dyn PathSink>>)
+    -> Self::Receiver;
 
     /// Returns the flag to set when this receiver hangs up. `None`: its end shows at the next
     /// frame.
@@ -113,19 +113,34 @@ pub(in crate::transport) struct SignallingAcceptor<F: ReceiverFactory> {
     pub keys: [u64; 2],
     pub buffer: u32,
     pub wants_acks: bool,
+    /// Whether receivers join the sockets of sessions here.
+    pub takes_parts: bool,
     /// The flags of receivers by their tokens, and the token given last.
     pub hung_up_flags: (HashMap<u64, Arc<AtomicBool>>, u64),
 }
 
 impl<F: ReceiverFactory> Acceptor for SignallingAcceptor<F> {
-    fn accept(&mut self, hello: Hello, socket: &Socket, fds: Vec<OwnedFd>) -> Result<Option<u64>, String> {
+    fn keys_of_parts(&self) -> Option<[u64; 2]> {
+        self.takes_parts.then_some(self.keys)
+    }
+
+    fn open_path(
+        &mut self,
+        hello: &Hello,
+        fds: &mut Vec<OwnedFd>,
+    ) -> Result<Option<Arc<dyn PathSink>>, String> {
         hello.check(self.keys[0], &self.payload, self.any_build)?;
+        self.factory.open_path(hello, fds)
+    }
+
+    fn accept(&mut self, arrival: Arrival, socket: &Socket) -> Result<Option<u64>, String> {
+        let Arrival { hello, path, .. } = arrival;
         let resume_from = self.resume_position(&hello.connection);
         let welcome = Welcome::new(self.keys[1], resume_from, self.buffer);
         let answer = HelloReply::Welcome(Welcome { wants_acks: self.wants_acks, ..welcome });
         let bytes = handshake::encode(&answer).map_err(|e| e.to_string())?;
         let kept = Arc::new(socket.try_clone().map_err(|e| e.to_string())?);
-        let mut receiver = self.factory.receiver(&hello, Arc::clone(&kept), fds)?;
+        let mut receiver = self.factory.receiver(&hello, Arc::clone(&kept), path);
         fail_point!("greet");
         // Flag and lock first: once the receiver has its welcome, it gets the very next packet.
         let mut accepted = lock(&self.queue.accepted);

@@ -18,7 +18,7 @@ use crate::sys::doorbell::{Doorbell, PollSet};
 use crate::sys::socket::Socket;
 use crate::terms::{LinkOptions, Overflow};
 use crate::transport::carrier::{PathSource, WAIT_MAX};
-use crate::transport::handshake::Welcome;
+use crate::transport::handshake::{Welcome, is_other_clock};
 use crate::transport::signalling::{SocketAckSender, say_goodbye};
 use crate::transport::{ConnectRequest, Endpoint, Inlet, InletParts, Next, Parked, StartPosition};
 
@@ -61,6 +61,8 @@ pub(crate) struct StreamInlet {
     lent: usize,
     frame_max: usize,
     resume_from: Option<u64>,
+    /// Whether the sender's stamps are of another clock: they are taken out.
+    is_other_clock: bool,
     closed: bool,
     /// Whether the last blocking read timed out.
     read_timed_out: bool,
@@ -83,8 +85,10 @@ impl StreamInlet {
         socket
             .set_timeout(READ_TIMEOUT)
             .map_err(|e| Error::system(format!("{peer}: the handshake with {endpoint}"), e))?;
+        let is_other_clock = is_other_clock(welcome.clock, &socket);
         let socket = Arc::new(socket);
         let mut inlet = Self::over(socket, request.connection.clone(), buffer, welcome.resume_from);
+        inlet.is_other_clock = is_other_clock;
         inlet.set_source(source);
         let options = &request.options;
         let own = flow::Incarnation::ONLY;
@@ -104,6 +108,7 @@ impl StreamInlet {
         source: Option<Box<dyn PathSource>>,
         connection: &str,
         buffer: u32,
+        its_clock: Option<u64>,
     ) -> Result<Self> {
         // Reads that must not wait are explicitly non-blocking.
         socket
@@ -111,6 +116,7 @@ impl StreamInlet {
             .map_err(|e| Error::system(format!("{connection}: the socket"), e))?;
         let mut inlet = Self::over(socket, connection.into(), buffer, None);
         inlet.is_of_pair = true;
+        inlet.is_other_clock = is_other_clock(its_clock, &inlet.socket);
         inlet.set_source(source);
         Ok(inlet)
     }
@@ -141,6 +147,7 @@ impl StreamInlet {
             lent: 0,
             frame_max,
             resume_from,
+            is_other_clock: false,
             closed: false,
             read_timed_out: false,
         }
@@ -156,7 +163,19 @@ impl StreamInlet {
             return None;
         }
         self.lent = whole;
-        Some(&there[..bytes])
+        if self.is_other_clock {
+            self.clear_stamps();
+        }
+        Some(&self.buffer.bytes()[self.start..][..bytes])
+    }
+
+    /// Takes the stamps of another clock out of the frame at `start`, so that nothing subtracts them.
+    #[cold]
+    fn clear_stamps(&mut self) {
+        let header = &mut self.buffer.bytes_mut()[self.start..][..HEADER_BYTES];
+        let is_ordered = header[15] & Header::ORDERED != 0;
+        // `intended_ns`, unless that is an order stamp, and `sent_ns`.
+        header[if is_ordered { 40 } else { 32 }..48].fill(0);
     }
 
     /// Returns the bytes of the whole frame at `start` with its padding, as far as its header has
@@ -269,6 +288,7 @@ impl Inlet for StreamInlet {
             needs_receive_queue: acks.is_some(),
             acks,
             flow: self.flow.take(),
+            is_other_clock: self.is_other_clock,
             start: StartPosition { resume_from: self.resume_from, first_sent: None },
             ..InletParts::default()
         }
@@ -388,6 +408,37 @@ mod tests {
         let (ours, theirs) = UnixStream::pair().unwrap();
         theirs.set_nonblocking(true).unwrap();
         (ours, StreamInlet::over(Arc::new(Socket::from(theirs)), "a -> b".into(), 4096, None))
+    }
+
+    #[test]
+    fn stamps_of_another_clock_are_taken_out() {
+        use crate::packet::payload::TypeName;
+        use crate::sys::clock;
+        let own = clock::identity().unwrap();
+        for (its, is_other) in [(Some(own), false), (Some(own ^ 1), true), (None, false)] {
+            let (mut ours, theirs) = UnixStream::pair().unwrap();
+            let welcome = Welcome { clock: its, ..Welcome::new(1, None, 4096) };
+            let (connection, payload) = ("a -> b".into(), TypeName::of::<u8>());
+            let request = ConnectRequest { connection, payload, options: LinkOptions::default() };
+            let endpoint = Endpoint { transport: "uds".into(), address: "test".into(), keys: [0, 1] };
+            let mut inlet =
+                StreamInlet::connect(Socket::from(theirs), None, &welcome, &endpoint, &request).unwrap();
+            assert_eq!(inlet.parts().is_other_clock, is_other);
+            for flags in [0, Header::ORDERED] {
+                let mut bytes = frame(3, b"four");
+                bytes[15] = flags;
+                bytes[32..40].copy_from_slice(&5_u64.to_le_bytes());
+                bytes[40..48].copy_from_slice(&7_u64.to_le_bytes());
+                ours.write_all(&bytes).unwrap();
+                let Next::Frame(frame) = inlet.try_next().unwrap() else { panic!("it is there") };
+                let header = Header::read(frame).unwrap();
+                let intended = if is_other && flags == 0 { 0 } else { 5 };
+                let sent = if is_other { 0 } else { 7 };
+                assert_eq!((header.sequence, header.intended_ns, header.sent_ns), (3, intended, sent));
+                assert_eq!(&frame[HEADER_BYTES..], b"four");
+                inlet.release();
+            }
+        }
     }
 
     #[test]

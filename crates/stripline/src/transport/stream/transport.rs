@@ -1,7 +1,7 @@
 //! The transports over byte streams. They differ in how a socket is opened, and in the carrier.
 
 use std::io::Write;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use super::{StreamInlet, StreamOutlet};
@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::fail_point::fail_point;
 use crate::sys::socket::{self, Listener, Socket};
 use crate::terms::{Flow, Overflow, Scope};
-use crate::transport::accept::{AcceptThread, Acceptor};
+use crate::transport::accept::{AcceptThread, Acceptor, Arrival};
 use crate::transport::carrier::{Carrier, PathRequest, PathSink, PathSource, Ticket, open_sink};
 use crate::transport::duplex::{
     self, CallAcceptor, CallConnection, CallHello, CallListener, CallWelcome, Duplex,
@@ -42,10 +42,24 @@ impl ReceivingPath {
         self.ticket.as_ref().map(|ticket| ticket.address.clone())
     }
 
-    fn fds(&self) -> Vec<BorrowedFd<'_>> {
-        self.ticket.as_ref().map(Ticket::borrowed_fds).unwrap_or_default()
+    fn hello(&self, endpoint: &Endpoint, request: &ConnectRequest) -> Hello {
+        let session = self.ticket.as_ref().and_then(|ticket| ticket.session);
+        Hello { path: self.address(), session, ..Hello::new(endpoint, request) }
+    }
+
+    /// Sends a hello and receives the reply. In between, the source answers a probe.
+    fn exchange(self, socket: &Socket, endpoint: &Endpoint, hello: &Hello) -> Result<Welcomed> {
+        let Self { mut source, ticket } = self;
+        let fds = ticket.as_ref().map(Ticket::borrowed_fds).unwrap_or_default();
+        let answer =
+            |socket: &Socket| source.as_mut().map_or(Ok(()), |source| source.answer_probe(socket.as_fd()));
+        let (welcome, its_fds) = handshake::exchange_hello(socket, endpoint, hello, &fds, answer)?;
+        Ok((welcome, its_fds, source))
     }
 }
+
+/// A welcome with its descriptors, and the source of the path.
+type Welcomed = (Welcome, Vec<OwnedFd>, Option<Box<dyn PathSource>>);
 
 /// Makes the receiving end of a data path, where there is a carrier.
 fn receiving_path(carrier: Option<&'static dyn Carrier>, request: &PathRequest<'_>) -> Result<ReceivingPath> {
@@ -82,14 +96,14 @@ impl Transport for StreamTransport {
     }
 
     fn connect(&self, endpoint: &Endpoint, request: &ConnectRequest) -> Result<AnyInlet> {
-        let path =
-            receiving_path(self.carrier, &PathRequest::of_receiver(&request.connection, &request.options))?;
+        let of_receiver = PathRequest::of_receiver(&request.connection, &request.options);
+        let path = receiving_path(self.carrier, &PathRequest { endpoint: Some(endpoint), ..of_receiver })?;
         let socket = (self.connect)(endpoint, request)?;
         fail_point!("connect");
-        let hello = Hello { path: path.address(), ..Hello::new(endpoint, request) };
-        let (welcome, _) = handshake::exchange_hello(&socket, endpoint, &hello, &path.fds())?;
+        let hello = path.hello(endpoint, request);
+        let (welcome, _, source) = path.exchange(&socket, endpoint, &hello)?;
         fail_point!("connect-welcome");
-        let inlet = StreamInlet::connect(socket, path.source, &welcome, endpoint, request)?;
+        let inlet = StreamInlet::connect(socket, source, &welcome, endpoint, request)?;
         fail_point!("connect-attached");
         Ok(AnyInlet::other(inlet))
     }
@@ -97,6 +111,11 @@ impl Transport for StreamTransport {
     fn listen_calls(&self, request: BindRequest, acceptor: Box<dyn CallAcceptor>) -> Result<CallListener> {
         let (listener, endpoint) = (self.listen)(&request)?;
         let carrier = self.carrier;
+        if carrier.is_some() && matches!(listener, Listener::Tcp(_)) {
+            let transport = endpoint.transport.clone();
+            let rule = "calls with `bind` (a server has no session to another host)".into();
+            return Err(Error::Unsupported { transport, rule, alternatives: "use tcp, or no `bind`".into() });
+        }
         let acceptor = StreamCallAcceptor { endpoint: endpoint.clone(), request, carrier, acceptor };
         Ok(CallListener::new(endpoint, AcceptThread::start(listener, acceptor)?))
     }
@@ -117,18 +136,18 @@ impl Transport for StreamTransport {
         )?;
         let socket = (self.connect)(endpoint, request)?;
         let call = CallHello { page: 0, membarrier: false, ..CallHello::new(&bind) };
-        let hello = Hello { path: path.address(), call: Some(call), ..Hello::new(endpoint, request) };
-        let (welcome, fds) = handshake::exchange_hello(&socket, endpoint, &hello, &path.fds())?;
+        let hello = Hello { call: Some(call), ..path.hello(endpoint, request) };
+        let (welcome, fds, source) = path.exchange(&socket, endpoint, &hello)?;
         let peer = &request.connection;
         let call = duplex::call_welcome(peer, &welcome)?;
         if !duplex::is_valid_buffer(welcome.buffer) {
             let violation = format!("announced a buffer of {} bytes", welcome.buffer);
             return Err(Error::misbehaved(peer, violation));
         }
-        let sink = open_sink(self.carrier, welcome.path.as_deref(), fds, true, &bind.options)
+        let sink = open_sink(self.carrier, welcome.path.as_deref(), fds, true, &bind.options, None)
             .map_err(|fault| Error::misbehaved(peer, format!("sent a welcome that does not fit: {fault}")))?;
-        let paths = (path.source, sink);
-        let duplex = pair(socket, paths, bind, endpoint.clone(), peer, welcome.buffer)?;
+        let duplex =
+            pair(socket, (source, sink), bind, endpoint.clone(), peer, (welcome.buffer, welcome.clock))?;
         Ok(CallConnection { duplex, server_info: call.server })
     }
 }
@@ -142,10 +161,10 @@ fn pair(
     bind: BindRequest,
     endpoint: Endpoint,
     connection: &str,
-    its_buffer: u32,
+    (its_buffer, its_clock): (u32, Option<u64>),
 ) -> Result<Duplex> {
     let socket = Arc::new(socket);
-    let inlet = StreamInlet::of_pair(Arc::clone(&socket), source, connection, its_buffer)?;
+    let inlet = StreamInlet::of_pair(Arc::clone(&socket), source, connection, its_buffer, its_clock)?;
     let outlet = StreamOutlet::of_pair(bind, endpoint, socket, sink, connection)?;
     Ok(Duplex { outlet: AnyOutlet::other(outlet), inlet: AnyInlet::other(inlet) })
 }
@@ -157,11 +176,29 @@ struct StreamCallAcceptor {
     acceptor: Box<dyn CallAcceptor>,
 }
 
-impl Acceptor for StreamCallAcceptor {
-    fn accept(&mut self, hello: Hello, socket: &Socket, fds: Vec<OwnedFd>) -> Result<Option<u64>, String> {
+impl StreamCallAcceptor {
+    /// Checks a client, and returns the bytes of its buffer.
+    fn check(&mut self, hello: &Hello) -> Result<u32, String> {
         let (key, payload) = (self.endpoint.keys[0], &self.request.payload);
-        let buffer = duplex::check_client(&hello, key, payload, &mut *self.acceptor)?.buffer;
-        let sink = open_sink(self.carrier, hello.path.as_deref(), fds, true, &self.request.options)?;
+        Ok(duplex::check_client(hello, key, payload, &mut *self.acceptor)?.buffer)
+    }
+}
+
+impl Acceptor for StreamCallAcceptor {
+    fn open_path(
+        &mut self,
+        hello: &Hello,
+        fds: &mut Vec<OwnedFd>,
+    ) -> Result<Option<Arc<dyn PathSink>>, String> {
+        self.check(hello)?;
+        let fds = std::mem::take(fds);
+        open_sink(self.carrier, hello.path.as_deref(), fds, true, &self.request.options, None)
+    }
+
+    fn accept(&mut self, arrival: Arrival, socket: &Socket) -> Result<Option<u64>, String> {
+        let Arrival { hello, path: sink, .. } = arrival;
+        // Others may have come while the path was probed.
+        let buffer = self.check(&hello)?;
         let path_request = PathRequest::of_calls(
             &hello.connection,
             self.request.options.watermarks,
@@ -177,7 +214,7 @@ impl Acceptor for StreamCallAcceptor {
         let bind = BindRequest { port: hello.connection.clone(), ..self.request.clone() };
         let fds = path.ticket;
         let paths = (path.source, sink);
-        let duplex = pair(kept, paths, bind, self.endpoint.clone(), &hello.connection, buffer)
+        let duplex = pair(kept, paths, bind, self.endpoint.clone(), &hello.connection, (buffer, hello.clock))
             .map_err(|e| e.to_string())?;
         let sent = match (socket, &fds) {
             (Socket::Unix(stream), Some(ticket)) => {
