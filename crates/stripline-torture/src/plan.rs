@@ -64,7 +64,7 @@ const LOSSY: &str = "lossy";
 #[cfg(not(feature = "lossy"))]
 pub const TRANSPORTS: [&str; 5] = ["shm", "uds", "tcp", "mqueue", "udp"];
 #[cfg(feature = "lossy")]
-pub const TRANSPORTS: [&str; 6] = ["shm", "uds", "tcp", "mqueue", "udp", LOSSY];
+pub const TRANSPORTS: [&str; 7] = ["shm", "uds", "tcp", "mqueue", "udp", LOSSY, "multicast"];
 
 /// Those of a mixture. A user has few message queues, and `udp` has its own campaign.
 pub const MIXTURE: [&str; 3] = ["shm", "uds", "tcp"];
@@ -216,7 +216,7 @@ fn is_missing(point: &str, only: Option<&str>) -> bool {
     let session = POINTS_OF_SESSIONS.iter().position(|of_sessions| *of_sessions == point);
     match only.unwrap_or(PLAIN.transport) {
         LOSSY if session.is_some() => false,
-        "udp" if session.is_some() => session > Some(1),
+        "udp" | "multicast" if session.is_some() => session > Some(1),
         "shm" => session.is_some(),
         _ => !POINTS_OF_SOCKETS.contains(&point) && !POINTS_OF_HANDSHAKE.contains(&point),
     }

@@ -149,7 +149,9 @@ pub fn session<'a>(
                         place(&mut receiver, arrival, number, span, &bytes);
                     }
                     SessionRecord::Sent { number } => receiver.announced(number, now_ns)?,
-                    SessionRecord::Lost { number, count } => receiver.lose(number, count, now_ns)?,
+                    SessionRecord::Lost { number, count } => receiver.lose(number, count)?,
+                    // Of a group alone, and first.
+                    SessionRecord::Start { .. } => {}
                     SessionRecord::Ask { .. } => return Err("a receiver's record".into()),
                 }
             }

@@ -1,12 +1,13 @@
-//! UDP sockets (RFC 768) on the loopback interface.
+//! UDP sockets (RFC 768) on the loopback interface, and multicast (RFC 1112).
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::time::Duration;
 
 use rustix::net::{
-    RecvAncillaryBuffer, RecvFlags, SendAncillaryBuffer, SendFlags, recvmsg, sendmsg, sockopt,
+    AddressFamily, RecvAncillaryBuffer, RecvFlags, SendAncillaryBuffer, SendFlags, SocketFlags, SocketType,
+    recvmsg, sendmsg, socket_with, sockopt,
 };
 
 use super::fork::{self, Descriptor};
@@ -14,6 +15,32 @@ use super::fork::{self, Descriptor};
 /// The receive buffer that a receiver asks for; the kernel counts twice as much. The system may
 /// allow less (`/proc/sys/net/core/rmem_max`). With more, more packets wait under overload.
 const RECEIVE_BUFFER: usize = 512 << 10;
+
+/// The interface that a multicast group is reached by: by an index, or else one of its addresses.
+/// Both zero: that of the system's route.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct MulticastInterface {
+    pub address: Ipv4Addr,
+    pub index: u32,
+}
+
+impl Default for MulticastInterface {
+    fn default() -> Self {
+        Self { address: Ipv4Addr::UNSPECIFIED, index: 0 }
+    }
+}
+
+impl MulticastInterface {
+    /// Returns the interface of that name.
+    ///
+    /// # Errors
+    /// There is none.
+    pub(crate) fn named(name: &str) -> io::Result<Self> {
+        let socket = fork::open_one(|| UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)))?;
+        let index = rustix::net::netdevice::name_to_index(&*socket, name)?;
+        Ok(Self { index, ..Self::default() })
+    }
+}
 
 /// One end of a path of datagrams.
 #[derive(Debug)]
@@ -32,6 +59,73 @@ impl UdpEnd {
         fork::open_one(|| UdpSocket::bind(any_port)).map(Self)
     }
 
+    /// Opens the receiving end of a group. Others of this host may have it open as well, and each
+    /// gets every datagram.
+    ///
+    /// # Errors
+    /// A lack of descriptors or memberships, or an interface without multicast.
+    pub(crate) fn join(group: SocketAddrV4, interface: MulticastInterface) -> io::Result<Self> {
+        let end = Self::unbound()?;
+        sockopt::set_socket_reuseaddr(&*end.0, true)?;
+        // The address of the group, so that nothing else that comes to this port arrives.
+        rustix::net::bind(&*end.0, &group)?;
+        let MulticastInterface { address, index } = interface;
+        sockopt::set_ip_add_membership_with_ifindex(&*end.0, group.ip(), &address, index)?;
+        end.refuse_other_interfaces()?;
+        Ok(end)
+    }
+
+    /// Opens the sending end of a group. Datagrams pass at most so many routers, and reach receivers
+    /// of this host, too.
+    ///
+    /// # Errors
+    /// A lack of descriptors, or no route to the group over that interface.
+    pub(crate) fn to_group(group: SocketAddrV4, interface: MulticastInterface, ttl: u32) -> io::Result<Self> {
+        let end = Self::unbound()?;
+        let MulticastInterface { address, index } = interface;
+        sockopt::set_ip_multicast_if_with_ifindex(&*end.0, group.ip(), &address, index)?;
+        sockopt::set_ip_multicast_ttl(&*end.0, ttl)?;
+        sockopt::set_ip_multicast_loop(&*end.0, true)?;
+        end.0.connect(group)?;
+        Ok(end)
+    }
+
+    fn unbound() -> io::Result<Self> {
+        let flags = SocketFlags::CLOEXEC;
+        let open = || socket_with(AddressFamily::INET, SocketType::DGRAM, flags, None).map(UdpSocket::from);
+        Ok(fork::open_one(open).map(Self)?)
+    }
+
+    /// Takes only what comes by an interface that this socket has joined on, and not by all that
+    /// any socket of the host has.
+    fn refuse_other_interfaces(&self) -> io::Result<()> {
+        self.set_option::<libc::c_int>(libc::IPPROTO_IP, libc::IP_MULTICAST_ALL, &0)
+    }
+
+    /// Sets an option that is a number.
+    fn set_option<T: Copy>(&self, level: libc::c_int, name: libc::c_int, value: &T) -> io::Result<()> {
+        let (value, bytes) = (std::ptr::from_ref(value).cast(), size_of::<T>() as libc::socklen_t);
+        // SAFETY: the descriptor is open, and the value lives for the call and has these bytes.
+        let outcome = unsafe { libc::setsockopt(self.0.as_raw_fd(), level, name, value, bytes) };
+        if outcome == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    }
+
+    /// Limits what this end sends, in megabits a second. The interface's queue keeps to it (`fq`).
+    pub(crate) fn set_pace(&self, mbps: Option<u32>) -> io::Result<()> {
+        let Some(mbps) = mbps else { return Ok(()) };
+        let bytes_per_second = u64::from(mbps) * 125_000;
+        self.set_option(libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, &bytes_per_second)
+    }
+
+    /// Returns the most bytes of a datagram that is not cut on its way: by the interface that a
+    /// connected end sends to.
+    pub(crate) fn datagram_max(&self) -> io::Result<usize> {
+        /// Those of IPv4 and UDP.
+        const HEADERS: usize = 28;
+        let mtu = sockopt::ip_mtu(&*self.0)? as usize;
+        Ok(mtu.saturating_sub(HEADERS).min(Self::DATAGRAM_MAX))
+    }
+
     /// Returns its address.
     pub(crate) fn address(&self) -> io::Result<SocketAddr> {
         self.0.local_addr()
@@ -42,9 +136,11 @@ impl UdpEnd {
         self.0.connect(to)
     }
 
-    /// Makes the receive buffer large, and returns its size by the kernel's count.
-    pub(crate) fn grow_receive_buffer(&self) -> io::Result<u64> {
-        sockopt::set_socket_recv_buffer_size(&*self.0, RECEIVE_BUFFER)?;
+    /// Makes the receive buffer large, or as large as is named, and returns its size by the kernel's
+    /// count.
+    pub(crate) fn grow_receive_buffer(&self, bytes: Option<u32>) -> io::Result<u64> {
+        let bytes = bytes.map_or(RECEIVE_BUFFER, |bytes| bytes as usize);
+        sockopt::set_socket_recv_buffer_size(&*self.0, bytes)?;
         Ok(sockopt::socket_recv_buffer_size(&*self.0)? as u64)
     }
 
@@ -78,5 +174,33 @@ impl UdpEnd {
 impl AsFd for UdpEnd {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Checks that one send reaches all that have joined, and nothing of another group arrives.
+    #[test]
+    fn a_group_gets_each_datagram_once() {
+        let port = UdpEnd::bind_loopback().unwrap().address().unwrap().port();
+        let group = |last| SocketAddrV4::new(Ipv4Addr::new(239, 255, 77, last), port);
+        let address = MulticastInterface { address: Ipv4Addr::LOCALHOST, index: 0 };
+        for interface in [MulticastInterface::named("lo").unwrap(), address] {
+            let ends = [1, 1, 2].map(|last| UdpEnd::join(group(last), interface).unwrap());
+            let senders = [1, 2].map(|last| UdpEnd::to_group(group(last), interface, 0).unwrap());
+            assert_eq!(senders[0].datagram_max().unwrap(), UdpEnd::DATAGRAM_MAX);
+            senders[0].send(b"one", b"!").unwrap();
+            senders[1].send(b"two", b"!").unwrap();
+            let (mut header, mut payload) = ([0; 3], [0; 8]);
+            for (end, expected) in ends.iter().zip([b"one", b"one", b"two"]) {
+                assert_eq!(end.receive(&mut header, &mut payload, true).unwrap(), 4);
+                assert_eq!(&header, expected);
+                let empty = end.receive(&mut header, &mut payload, false).unwrap_err();
+                assert_eq!(empty.kind(), io::ErrorKind::WouldBlock);
+            }
+        }
+        assert!(MulticastInterface::named("no-such-if").is_err());
     }
 }

@@ -318,7 +318,8 @@ impl Interface {
         }
     }
 
-    fn is_loopback(self) -> bool {
+    /// Returns whether it stays on the host.
+    pub(crate) fn is_loopback(self) -> bool {
         self.address().is_some_and(|address| address.is_loopback()) || self.name() == Some("lo")
     }
 }

@@ -17,6 +17,8 @@ mod inproc;
 #[cfg(feature = "test-transports")]
 mod lossy;
 mod mqueue;
+#[cfg(feature = "test-transports")]
+mod multicast;
 mod peer_monitor;
 #[cfg(feature = "test-transports")]
 mod pipe;

@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::{Transport, inproc, mqueue, shm, tcp, udp, uds};
 #[cfg(feature = "test-transports")]
-use super::{faulty, lossy, pipe};
+use super::{faulty, lossy, multicast, pipe};
 use crate::error::{Error, Result};
 use crate::terms::{Flow, LinkOptions, Overflow, Scope};
 
@@ -22,6 +22,8 @@ static TRANSPORTS: &[&dyn Transport] = &[
     &faulty::FAULTY,
     #[cfg(feature = "test-transports")]
     &lossy::LOSSY,
+    #[cfg(feature = "test-transports")]
+    &multicast::MULTICAST,
 ];
 
 /// The word in place of a name that leaves the choice to a rule.

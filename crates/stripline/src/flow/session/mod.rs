@@ -15,6 +15,12 @@
 //!   receiver skips the frames that it has in part. The numbers in the frames show the gap. A frame
 //!   that must not be lost takes its number, and goes over the control socket alone.
 //!
+//! A session may have any number of members, which share the datagrams of a group
+//! (`group_sender.rs`). Each has two sockets of its own, and begins at a number that the sender
+//! names on the control socket, with the token. The window is that of the slowest member that must
+//! miss nothing. The others do not hold it: what they miss is lost to them. A frame that must not be
+//! lost travels to the group, and on the control sockets of the members that may miss it.
+//!
 //! A datagram holds whole frames, or a part of one. All integers are little-endian:
 //!
 //! ```text
@@ -28,19 +34,23 @@
 //!
 //! offset bytes   record of the control socket
 //! 0      8       number
-//! 8      1       by the sender: 1: data, 2: sent, 3: lost; by the receiver: 4: ask
+//! 8      1       by the sender: 1: data, 2: sent, 3: lost, 5: start; by the receiver: 4: ask
 //! 9      1       of data: 1: begins a frame, 2: ends one
 //! 10     2       zero
-//! 12     4       of data: bytes that follow; of lost and ask: datagrams; of sent: zero
-//! 16     ...     the bytes
+//! 12     4       of data and start: bytes that follow; of lost and ask: datagrams; of sent: zero
+//! 16     ...     the bytes; of start: the token
 //! ```
 
+mod group_sender;
+#[cfg(test)]
+mod group_tests;
 mod record;
 mod session_receiver;
 mod session_sender;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use group_sender::{GroupSender, MemberTerms};
 pub(crate) use record::{DATAGRAM_HEADER, DatagramHeader, RecordReader, SessionAcks, SessionRecord, Span};
 pub(crate) use session_receiver::{DatagramArrival, Due, SessionReceiver, Taken};
 pub(crate) use session_sender::{SessionSender, payload_max};

@@ -1,12 +1,14 @@
 //! The header of a datagram, and the records of the control socket. Every field is validated.
 
+use crate::flow::message::NUMBER_MAX;
+
 /// Bytes before the payload of a datagram.
 pub(crate) const DATAGRAM_HEADER: usize = 24;
 /// Bytes of a record, before what follows it.
 const RECORD_BYTES: usize = 16;
 
 /// The most datagrams that one record names.
-pub(super) const COUNT_MAX: u32 = 1024;
+pub(super) const COUNT_MAX: u32 = 1 << 24;
 
 const BEGINS: u16 = 1;
 const ENDS: u16 = 2;
@@ -15,6 +17,9 @@ const DATA: u8 = 1;
 const SENT: u8 = 2;
 const LOST: u8 = 3;
 const ASK: u8 = 4;
+const START: u8 = 5;
+/// Bytes that follow a record of the start.
+const TOKEN_BYTES: u32 = 8;
 
 /// The part of the frames that a datagram holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -68,12 +73,13 @@ impl DatagramHeader {
         let [token @ .., _, _, _, _, _, _, _, _, _, _, _, _, _, _, _, _] = *bytes;
         let [_, _, _, _, _, _, _, _, number @ .., r0, r1, r2, r3, f0, f1, z0, z1] = *bytes;
         let flags = u16::from_le_bytes([f0, f1]);
-        if flags & !(BEGINS | ENDS) != 0 || [z0, z1] != [0; 2] {
+        let number = u64::from_le_bytes(number);
+        if flags & !(BEGINS | ENDS) != 0 || [z0, z1] != [0; 2] || number > NUMBER_MAX {
             return None;
         }
         Some(Self {
             token: u64::from_le_bytes(token),
-            number: u64::from_le_bytes(number),
+            number,
             records: u32::from_le_bytes([r0, r1, r2, r3]),
             span: Span::of_flags(flags),
         })
@@ -89,18 +95,32 @@ pub(crate) enum SessionRecord {
     Sent { number: u64 },
     /// By the sender: these cannot be repaired, this many from that number on.
     Lost { number: u64, count: u32 },
+    /// By the sender of a group, first: the token, and the number that this member begins at.
+    Start { number: u64, token: u64 },
     /// By the receiver: these are missing, this many from that number on.
     Ask { number: u64, count: u32 },
 }
 
 impl SessionRecord {
+    /// Returns that the datagrams of a range are lost. The range is not empty; of a very long one, it
+    /// names the first part.
+    pub(crate) fn lost(from: u64, to: u64) -> Self {
+        let count = u32::try_from(to - from).unwrap_or(COUNT_MAX).min(COUNT_MAX);
+        Self::Lost { number: from, count }
+    }
+
     /// Appends its bytes. `bytes` of a datagram are at most `u32::MAX`.
     pub(crate) fn encode_to(&self, out: &mut Vec<u8>) {
+        let its_token;
         let (number, kind, flags, length, bytes): (_, _, _, _, &[u8]) = match self {
             Self::Data { number, span, bytes } => {
                 (number, DATA, span.flags() as u8, bytes.len() as u32, bytes)
             }
             Self::Sent { number } => (number, SENT, 0, 0, &[]),
+            Self::Start { number, token } => {
+                its_token = token.to_le_bytes();
+                (number, START, 0, TOKEN_BYTES, &its_token)
+            }
             Self::Ask { number, count } => (number, ASK, 0, *count, &[]),
             Self::Lost { number, count } => (number, LOST, 0, *count, &[]),
         };
@@ -141,14 +161,14 @@ impl RecordReader {
         let [number @ .., kind, flags, z0, z1, l0, l1, l2, l3] = *record;
         let number = u64::from_le_bytes(number);
         let length = u32::from_le_bytes([l0, l1, l2, l3]);
-        let is_of_sender = matches!(kind, DATA | SENT | LOST);
-        if !(DATA..=ASK).contains(&kind) || is_of_sender != self.of_sender {
+        let is_of_sender = matches!(kind, DATA | SENT | LOST | START);
+        if !(DATA..=START).contains(&kind) || is_of_sender != self.of_sender {
             return Err(format!("sent a control record of kind {kind}"));
         }
         if [z0, z1] != [0; 2] || flags != 0 && kind != DATA || flags > 3 {
             return Err("sent a control record with bytes that mean nothing".into());
         }
-        if number > super::super::message::NUMBER_MAX {
+        if number > NUMBER_MAX {
             return Err(format!("sent a control record with the number {number}"));
         }
         let (record, used) = match kind {
@@ -159,6 +179,13 @@ impl RecordReader {
                 let Some(bytes) = behind.get(..length as usize) else { return Ok(None) };
                 let span = Span::of_flags(u16::from(flags));
                 (SessionRecord::Data { number, span, bytes: bytes.to_vec() }, length as usize)
+            }
+            START if length != TOKEN_BYTES => {
+                return Err(format!("sent a token of {length} bytes"));
+            }
+            START => {
+                let Some(token) = behind.first_chunk() else { return Ok(None) };
+                (SessionRecord::Start { number, token: u64::from_le_bytes(*token) }, TOKEN_BYTES as usize)
             }
             ASK | LOST if length == 0 || length > COUNT_MAX => {
                 return Err(format!("sent a control record about {length} datagrams"));

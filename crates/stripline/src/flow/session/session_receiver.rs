@@ -8,6 +8,8 @@ use super::session_sender::cost;
 
 /// The most numbers that a sender may be ahead, so that what waits for a repair is bounded.
 const AHEAD_MAX: u64 = 1 << 16;
+/// The most ranges that are asked for at once.
+const RANGES_MAX: usize = 1 << 16;
 
 /// The place of a datagram that has arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,14 +38,15 @@ pub(crate) enum Due {
 pub(crate) enum Taken {
     /// The next datagram.
     Datagram(Span, Vec<u8>),
-    /// It is lost. The frame that it belongs to is, too.
+    /// It is lost, or several are. The frames that they belong to are, too.
     Lost,
 }
 
-/// A datagram that came too soon; without bytes, one that is lost.
+/// A datagram that came too soon.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Kept {
-    datagram: Option<(Span, Vec<u8>)>,
+    span: Span,
+    bytes: Vec<u8>,
     at_ns: u64,
 }
 
@@ -56,6 +59,8 @@ pub(crate) struct SessionReceiver {
     /// The number of the next datagram to deliver.
     next: u64,
     kept: BTreeMap<u64, Kept>,
+    /// Ranges that are lost, but for what is kept: their first numbers, and those behind them.
+    given_up: BTreeMap<u64, u64>,
     /// The number after the highest that was named, and when the sender named it.
     named: Option<(u64, u64)>,
     /// Numbers below this one were asked for.
@@ -81,6 +86,7 @@ impl SessionReceiver {
             late_ns,
             next: 0,
             kept: BTreeMap::new(),
+            given_up: BTreeMap::new(),
             named: None,
             asked: 0,
             records: 0,
@@ -90,6 +96,11 @@ impl SessionReceiver {
             buffer,
             lost: 0,
         }
+    }
+
+    /// Begins at that number, before anything else.
+    pub(crate) fn start_at(&mut self, number: u64) {
+        self.next = number;
     }
 
     /// Takes the number of a datagram; it arrived with that many data records sent before.
@@ -110,6 +121,10 @@ impl SessionReceiver {
     /// As [`SessionReceiver::arrive`].
     pub(crate) fn arrive_record(&mut self, number: u64) -> Result<DatagramArrival, String> {
         self.records = self.records.wrapping_add(1);
+        let has_room = self.kept.len() < AHEAD_MAX as usize;
+        if number > self.next && has_room && !self.is_repaired && !self.kept.contains_key(&number) {
+            return Ok(DatagramArrival::Early);
+        }
         self.place(number)
     }
 
@@ -122,30 +137,40 @@ impl SessionReceiver {
         if number < self.next || self.kept.contains_key(&number) {
             return Ok(DatagramArrival::Old);
         }
-        if number - self.next > AHEAD_MAX {
+        if number - self.next <= AHEAD_MAX {
+            return Ok(DatagramArrival::Early);
+        }
+        if self.is_repaired {
             return Err(format!("sent datagram {number}, and {} is the next", self.next));
         }
-        Ok(DatagramArrival::Early)
+        // A group goes on without a member that does not hold its window. This one is lost, too, as
+        // an announcement will show.
+        Ok(DatagramArrival::Old)
     }
 
     /// Keeps a datagram that came too soon.
     pub(crate) fn keep(&mut self, number: u64, span: Span, bytes: &[u8], now_ns: u64) {
-        self.kept.insert(number, Kept { datagram: Some((span, bytes.to_vec())), at_ns: now_ns });
+        self.kept.insert(number, Kept { span, bytes: bytes.to_vec(), at_ns: now_ns });
     }
 
     /// Counts these as lost, as the sender cannot repair them.
     ///
     /// # Errors
     /// A description of the sender's violation.
-    pub(crate) fn lose(&mut self, number: u64, count: u32, now_ns: u64) -> Result<(), String> {
+    pub(crate) fn lose(&mut self, number: u64, count: u32) -> Result<(), String> {
         let end = number.saturating_add(u64::from(count));
         if end > self.asked {
             return Err(format!("lost datagram {number}, which was not missing"));
         }
-        for number in number.max(self.next)..end {
-            self.kept.entry(number).or_insert(Kept { datagram: None, at_ns: now_ns });
-        }
+        self.give_up(number, end);
         Ok(())
+    }
+
+    fn give_up(&mut self, from: u64, to: u64) {
+        if to > self.next {
+            let end = self.given_up.entry(from).or_insert(to);
+            *end = to.max(*end);
+        }
     }
 
     /// Returns whether the datagram delivered now continues what was delivered before. Otherwise
@@ -160,15 +185,22 @@ impl SessionReceiver {
 
     /// Takes the next datagram, if it is kept or lost.
     pub(crate) fn take(&mut self) -> Option<Taken> {
-        let kept = self.kept.remove(&self.next)?;
-        self.next += 1;
-        Some(match kept.datagram {
-            Some((span, bytes)) => Taken::Datagram(span, bytes),
-            None => {
-                (self.lost, self.skips) = (self.lost + 1, true);
-                Taken::Lost
+        if let Some(kept) = self.kept.remove(&self.next) {
+            self.next += 1;
+            return Some(Taken::Datagram(kept.span, kept.bytes));
+        }
+        while let Some(range) = self.given_up.first_entry().filter(|range| *range.key() <= self.next) {
+            let end = self.kept.keys().next().map_or(*range.get(), |kept| *kept.min(range.get()));
+            if *range.get() == end {
+                range.remove();
             }
-        })
+            if end > self.next {
+                self.lost += end - self.next;
+                (self.next, self.skips) = (end, true);
+                return Some(Taken::Lost);
+            }
+        }
+        None
     }
 
     /// Takes an announcement: all numbers below this one have been used.
@@ -176,7 +208,7 @@ impl SessionReceiver {
     /// # Errors
     /// As [`SessionReceiver::arrive`].
     pub(crate) fn announced(&mut self, number: u64, now_ns: u64) -> Result<(), String> {
-        if number.saturating_sub(self.next) > AHEAD_MAX {
+        if self.is_repaired && number.saturating_sub(self.next) > AHEAD_MAX {
             return Err(format!("named datagram {number}, and {} is the next", self.next));
         }
         if number > self.next && self.named.is_none_or(|(named, _)| number > named) {
@@ -244,20 +276,18 @@ impl SessionReceiver {
             return Due::Nothing;
         }
         for (number, count) in self.ask() {
-            for number in number..number + u64::from(count) {
-                self.kept.entry(number).or_insert(Kept { datagram: None, at_ns: now_ns });
-            }
+            self.give_up(number, number + u64::from(count));
         }
         Due::Lost
     }
 
-    /// Returns all numbers that are missing and were not asked for.
+    /// Returns the numbers that are missing and were not asked for: all, or very many.
     fn ask(&mut self) -> Vec<(u64, u32)> {
         let mut ranges = Vec::new();
         let mut first = self.next.max(self.asked);
         let mut missing_to = |from: u64, to: u64| {
             let mut from = from;
-            while from < to {
+            while from < to && ranges.len() < RANGES_MAX {
                 let count = (to - from).min(u64::from(COUNT_MAX));
                 ranges.push((from, count as u32));
                 from += count;
@@ -271,7 +301,10 @@ impl SessionReceiver {
             missing_to(first, named);
             first = named;
         }
-        self.asked = first;
+        self.asked = match ranges.last() {
+            Some((from, count)) if ranges.len() == RANGES_MAX => from + u64::from(*count),
+            _ => first,
+        };
         ranges
     }
 

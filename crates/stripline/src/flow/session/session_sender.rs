@@ -181,7 +181,7 @@ impl SessionSender {
 
 /// A copy of a payload.
 #[derive(Debug, Default)]
-struct KeptCopy {
+pub(super) struct KeptCopy {
     buffer: Vec<u8>,
     from: usize,
     bytes: usize,
@@ -190,7 +190,7 @@ struct KeptCopy {
 impl KeptCopy {
     /// Copies a payload to a place half a page away from it, modulo a page. Where the destination
     /// is a few bytes behind the source by that count, `rep movsb` takes a multiple of the time.
-    fn fill(&mut self, payload: &[u8]) {
+    pub(super) fn fill(&mut self, payload: &[u8]) {
         const PAGE: usize = 4096;
         if self.buffer.len() < payload.len() + PAGE {
             self.buffer.resize(payload.len() + PAGE, 0);
@@ -201,7 +201,7 @@ impl KeptCopy {
         self.buffer[self.from..][..payload.len()].copy_from_slice(payload);
     }
 
-    fn bytes(&self) -> &[u8] {
+    pub(super) fn bytes(&self) -> &[u8] {
         &self.buffer[self.from..][..self.bytes]
     }
 }

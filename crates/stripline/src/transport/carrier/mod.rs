@@ -19,6 +19,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::Endpoint;
+use super::session::PortGroups;
 use crate::error::Result;
 use crate::sys::doorbell::PollSet;
 use crate::terms::{Flow, LinkOptions, Overflow, Repair, SenderOptions, TransportOptions, Watermarks};
@@ -43,7 +45,8 @@ pub(crate) trait Carrier: Send + Sync {
 }
 
 /// Opens the sending end by what came in a handshake; `None` where there is no carrier.
-/// `is_complete`: every frame must arrive, although the receiver may not need that.
+/// `is_complete`: every frame must arrive, although the receiver may not need that. `groups`: those
+/// of the port, where it may have several receivers.
 ///
 /// # Errors
 /// As [`Carrier::sink`].
@@ -53,10 +56,11 @@ pub(super) fn open_sink(
     fds: Vec<OwnedFd>,
     is_complete: bool,
     options: &SenderOptions,
+    groups: Option<&Arc<PortGroups>>,
 ) -> Result<Option<Arc<dyn PathSink>>, String> {
     let Some(carrier) = carrier else { return Ok(None) };
-    let options = options.transport_options;
-    carrier.sink(Ticket { is_complete, options, ..Ticket::of_peer(address, fds)? }).map(Some)
+    let (options, groups) = (options.transport_options, groups.cloned());
+    carrier.sink(Ticket { is_complete, options, groups, ..Ticket::of_peer(address, fds)? }).map(Some)
 }
 
 /// A connection, as far as a carrier needs it.
@@ -69,6 +73,8 @@ pub(crate) struct PathRequest<'a> {
     pub is_complete: bool,
     /// The receiver's options of single transports.
     pub options: TransportOptions,
+    /// The endpoint that is connected to; `None` in calls.
+    pub endpoint: Option<&'a Endpoint>,
 }
 
 impl<'a> PathRequest<'a> {
@@ -79,12 +85,13 @@ impl<'a> PathRequest<'a> {
         let its = options.transport_options;
         let repairs = its.udp.is_none_or(|udp| udp.repair == Repair::Needed);
         let is_complete = options.overflow == Overflow::Block && repairs;
-        Self { connection, packets_max, is_complete, options: its }
+        Self { connection, packets_max, is_complete, options: its, endpoint: None }
     }
 
     /// Returns that of one direction of calls. Nothing of them may be lost, whatever the options.
     pub(super) fn of_calls(connection: &'a str, watermarks: Watermarks, options: TransportOptions) -> Self {
-        Self { connection, packets_max: Some(watermarks.high()), is_complete: true, options }
+        let packets_max = Some(watermarks.high());
+        Self { connection, packets_max, is_complete: true, options, endpoint: None }
     }
 }
 
@@ -100,6 +107,8 @@ pub(crate) struct Ticket {
     pub is_complete: bool,
     /// The sender's options of single transports. They do not travel.
     pub options: TransportOptions,
+    /// The groups of the sending port; `None` where it has one receiver. They do not travel.
+    pub(super) groups: Option<Arc<PortGroups>>,
 }
 
 impl Ticket {
@@ -141,6 +150,24 @@ pub(crate) trait PathSink: Send + Sync {
 
     /// Adds the descriptors that become ready once there is room again.
     fn poll_room<'a>(&'a self, poll_set: &mut PollSet<'a>);
+
+    /// Returns whether other receivers of the port share this path. Then [`PathSink::begin`] is
+    /// called for each before a frame is written to any, and each is written the same frames.
+    fn is_shared(&self) -> bool {
+        false
+    }
+
+    /// Returns whether this receiver lets a path that is shared take frames of so many bytes, or a
+    /// good part of them. Called before they are written.
+    fn has_room(&self, _bytes: usize) -> bool {
+        true
+    }
+
+    /// Begins frames that are written to all receivers, by a number that differs from the last.
+    fn begin(&self, _unit: u64) {}
+
+    /// Takes note that the receiver has hung up.
+    fn receiver_left(&self) {}
 
     /// Returns the bytes that were written and not yet read, where the system reports them. Any
     /// thread may call it, so it leaves what wakes a sender that waits for room.

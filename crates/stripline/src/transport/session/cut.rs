@@ -53,6 +53,11 @@ impl FrameCutter {
         DatagramPart { bytes: end, span: Span { begins: true, ends: true }, is_kept, left: 0 }
     }
 
+    /// Returns whether the last part taken is not the end of a frame.
+    pub(super) fn is_in_frame(&self) -> bool {
+        self.left > 0
+    }
+
     /// Takes a part as written.
     pub(super) fn take(&mut self, part: &DatagramPart) {
         (self.left, self.is_kept) = (part.left, part.is_kept);

@@ -6,6 +6,9 @@
 //! here.
 
 mod cut;
+mod group;
+#[cfg(test)]
+mod group_tests;
 mod service;
 mod sink;
 mod source;
@@ -21,6 +24,7 @@ use serde::{Deserialize, Serialize};
 use super::carrier::Ticket;
 use crate::sys::doorbell::PollSet;
 
+pub(super) use group::{GroupSink, PortGroups};
 pub(super) use sink::SessionSink;
 pub(super) use source::SessionSource;
 

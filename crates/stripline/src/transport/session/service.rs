@@ -2,12 +2,11 @@
 //! what receivers ask for, also while their sender does something else. And it names the last
 //! datagrams sent, so that receivers miss them.
 
-use std::os::fd::AsFd;
-use std::sync::atomic::Ordering;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use super::sink::Sending;
 use crate::error::{Error, Result};
 use crate::sys::doorbell::{Doorbell, PollSet};
 use crate::sys::fork::PerProcess;
@@ -16,10 +15,38 @@ use crate::sys::mutex::lock;
 /// How often the last datagrams sent are named, while some are being sent.
 const PERIOD: Duration = Duration::from_millis(5);
 
+/// A session that the thread serves.
+pub(super) trait Served: Send + Sync {
+    /// Returns the control socket.
+    fn control(&self) -> BorrowedFd<'_>;
+
+    /// Returns whether records wait for room in the control socket.
+    fn has_backlog(&self) -> bool;
+
+    /// Serves what the receiver has sent on the control socket; false: it is gone, or not served
+    /// any more.
+    fn serve(&self) -> bool;
+
+    /// Sends the last number, if that is news; false: nothing was sent since the last time.
+    fn announce(&self) -> bool;
+
+    /// Returns whether the thread checks this session from time to time.
+    fn is_watched(&self) -> &AtomicBool;
+
+    /// Has the thread check this session.
+    #[inline]
+    fn watch(&self) {
+        // Relaxed: the flag orders nothing. A thread that finds it late checks 5 ms later.
+        if !self.is_watched().load(Ordering::Relaxed) && !self.is_watched().swap(true, Ordering::AcqRel) {
+            RepairService::wake();
+        }
+    }
+}
+
 /// The running thread.
 pub(super) struct RepairService {
     doorbell: Doorbell,
-    sessions: Vec<Arc<Sending>>,
+    sessions: Vec<Arc<dyn Served>>,
 }
 
 static SERVICE: PerProcess<Mutex<Option<RepairService>>> = PerProcess::new(Mutex::default);
@@ -32,26 +59,30 @@ fn service() -> MutexGuard<'static, Option<RepairService>> {
 ///
 /// # Errors
 /// A lack of descriptors or threads.
-pub(super) fn add(session: &Arc<Sending>) -> Result<()> {
+pub(super) fn add(session: Arc<dyn Served>) -> Result<()> {
     let mut service = service();
     let running = match &mut *service {
         Some(running) => running,
         None => service.insert(start()?),
     };
-    running.sessions.push(Arc::clone(session));
+    running.sessions.push(session);
     running.doorbell.notify();
     Ok(())
 }
 
 /// Removes a session.
-pub(super) fn remove(session: &Arc<Sending>) {
+pub(super) fn remove(session: &Arc<impl Served>) {
     if let Some(running) = &mut *service() {
-        running.sessions.retain(|other| !Arc::ptr_eq(other, session));
-        running.doorbell.notify();
+        running.remove(Arc::as_ptr(session).cast());
     }
 }
 
 impl RepairService {
+    fn remove(&mut self, session: *const ()) {
+        self.sessions.retain(|other| Arc::as_ptr(other).cast() != session);
+        self.doorbell.notify();
+    }
+
     /// Wakes the thread, because a session sends again.
     pub(super) fn wake() {
         if let Some(running) = &*service() {
@@ -88,12 +119,12 @@ fn run(doorbell: &Doorbell) {
         poll_set.readable(doorbell.as_fd());
         for session in &sessions {
             match session.has_backlog() {
-                true => poll_set.readable_or_writable(session.control.as_fd()),
-                false => poll_set.readable(session.control.as_fd()),
+                true => poll_set.readable_or_writable(session.control()),
+                false => poll_set.readable(session.control()),
             }
         }
         // Relaxed: a sender that sets it rings the doorbell afterwards.
-        let is_any_watched = sessions.iter().any(|session| session.is_watched.load(Ordering::Relaxed));
+        let is_any_watched = sessions.iter().any(|session| session.is_watched().load(Ordering::Relaxed));
         if let Err(error) = poll_set.wait(is_any_watched.then_some(next_round)) {
             log::error!(target: "stripline::transport", "lost datagrams are not repaired: {error}");
             std::thread::sleep(Duration::from_millis(10));
@@ -104,7 +135,9 @@ fn run(doorbell: &Doorbell) {
         }
         for (index, session) in sessions.iter().enumerate() {
             if poll_set.is_ready(1 + index) && !session.serve() {
-                remove(session);
+                if let Some(running) = &mut *service() {
+                    running.remove(Arc::as_ptr(session).cast());
+                }
             }
         }
         let now = Instant::now();
@@ -112,11 +145,11 @@ fn run(doorbell: &Doorbell) {
             next_round = now + PERIOD;
         } else if now >= next_round {
             next_round = now + PERIOD;
-            for session in sessions.iter().filter(|session| session.is_watched.load(Ordering::Relaxed)) {
+            for session in sessions.iter().filter(|session| session.is_watched().load(Ordering::Relaxed)) {
                 // The flag first: what is sent from here on sets it again, or is named now.
-                session.is_watched.store(false, Ordering::SeqCst);
+                session.is_watched().store(false, Ordering::SeqCst);
                 if session.announce() {
-                    session.is_watched.store(true, Ordering::SeqCst);
+                    session.is_watched().store(true, Ordering::SeqCst);
                 }
             }
         }

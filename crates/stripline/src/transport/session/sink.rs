@@ -1,9 +1,9 @@
 //! The sending end of a session.
 
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, RecvFlags, SocketType, recv, sockopt};
 
 use super::cut::FrameCutter;
-use super::service::{self, RepairService};
+use super::service::{self, Served};
 use super::{DatagramSink, SessionTicket};
 use crate::fail_point::fail_point;
 use crate::flow::session::{RecordReader, SessionAcks, SessionRecord, SessionSender, payload_max};
@@ -32,12 +32,12 @@ pub(in crate::transport) struct SessionSink {
 /// The part that the service thread also uses.
 pub(super) struct Sending {
     path: Box<dyn DatagramSink>,
-    pub(super) control: Socket,
+    control: Socket,
     state: Mutex<SendingState>,
     /// That of acknowledgements.
     acks: Socket,
     /// Whether the service thread checks this session from time to time.
-    pub(super) is_watched: AtomicBool,
+    is_watched: AtomicBool,
     /// The most bytes of a datagram's payload.
     payload_max: usize,
     is_repaired: bool,
@@ -70,16 +70,7 @@ impl SessionSink {
         is_repaired: bool,
     ) -> Result<Arc<Self>, String> {
         let is_repaired = is_repaired || ticket.is_repaired;
-        let is_stream = |fd: &OwnedFd| {
-            sockopt::socket_domain(fd) == Ok(AddressFamily::UNIX)
-                && sockopt::socket_type(fd) == Ok(SocketType::STREAM)
-        };
-        if !sockets.iter().all(is_stream) {
-            return Err("a descriptor is not of a socket of a session".into());
-        }
-        let [control, acks] = sockets.map(|fd| Socket::Unix(Descriptor::new(UnixStream::from(fd))));
-        // Not for its speed: with room for a whole window, the end of a sender need not wait.
-        let _ = sockopt::set_socket_send_buffer_size(&control, usize::try_from(ticket.buffer).unwrap_or(0));
+        let [control, acks] = session_sockets(sockets, ticket.buffer)?;
         let shared = Arc::new(Sending {
             path,
             control,
@@ -97,7 +88,7 @@ impl SessionSink {
             payload_max: payload_max(datagram_max, ticket.buffer),
             is_repaired,
         });
-        service::add(&shared).map_err(|e| e.to_string())?;
+        service::add(Arc::clone(&shared) as _).map_err(|e| e.to_string())?;
         Ok(Arc::new(Self { shared }))
     }
 }
@@ -155,21 +146,58 @@ impl Drop for SessionSink {
             }
         }
         SessionRecord::Sent { number: session.in_transit().end }.encode_to(backlog);
-        let until = Instant::now() + FINISH_TIME;
-        while self.shared.send_backlog(&mut state) && !state.backlog.is_empty() {
-            let mut poll_set = PollSet::default();
-            poll_set.writable(self.shared.control.as_fd());
-            if !poll_set.wait(Some(until)).unwrap_or(false) {
-                log::warn!(
-                    target: "stripline::transport",
-                    "a receiver did not take the last {} bytes within {FINISH_TIME:?}", state.backlog.len()
-                );
-                break;
-            }
-        }
-        fail_point!("session-ended");
-        self.shared.control.close_writing();
+        finish(&self.shared.control, &mut state.backlog);
     }
+}
+
+/// Returns the control socket of a ticket and that of acknowledgements, for a receive buffer of so
+/// many bytes.
+///
+/// # Errors
+/// A description of their fault, for the peer.
+pub(super) fn session_sockets(sockets: [OwnedFd; 2], buffer: u64) -> Result<[Socket; 2], String> {
+    let is_stream = |fd: &OwnedFd| {
+        sockopt::socket_domain(fd) == Ok(AddressFamily::UNIX)
+            && sockopt::socket_type(fd) == Ok(SocketType::STREAM)
+    };
+    if !sockets.iter().all(is_stream) {
+        return Err("a descriptor is not of a socket of a session".into());
+    }
+    let sockets = sockets.map(|fd| Socket::Unix(Descriptor::new(UnixStream::from(fd))));
+    // Not for its speed: with room for a whole window, the end of a sender need not wait.
+    let _ = sockopt::set_socket_send_buffer_size(&sockets[0], usize::try_from(buffer).unwrap_or(0));
+    Ok(sockets)
+}
+
+/// Sends what the control socket takes; false: the receiver is gone.
+pub(super) fn send_backlog(control: &Socket, backlog: &mut Vec<u8>) -> bool {
+    while !backlog.is_empty() {
+        match io::Write::write(&mut &*control, backlog) {
+            Ok(sent) => drop(backlog.drain(..sent)),
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => return true,
+            Err(_) => return false,
+        }
+    }
+    true
+}
+
+/// Sends the last records, and ends the control socket. Waits for room in it, but not long.
+pub(super) fn finish(control: &Socket, backlog: &mut Vec<u8>) {
+    let until = Instant::now() + FINISH_TIME;
+    while send_backlog(control, backlog) && !backlog.is_empty() {
+        let mut poll_set = PollSet::default();
+        poll_set.writable(control.as_fd());
+        if !poll_set.wait(Some(until)).unwrap_or(false) {
+            log::warn!(
+                target: "stripline::transport",
+                "a receiver did not take the last {} bytes within {FINISH_TIME:?}", backlog.len()
+            );
+            break;
+        }
+    }
+    fail_point!("session-ended");
+    control.close_writing();
 }
 
 impl Sending {
@@ -210,14 +238,6 @@ impl Sending {
         Ok(part.bytes)
     }
 
-    /// Has the service thread check this session.
-    fn watch(&self) {
-        // Relaxed: the flag orders nothing. A thread that finds it late checks 5 ms later.
-        if !self.is_watched.load(Ordering::Relaxed) && !self.is_watched.swap(true, Ordering::AcqRel) {
-            RepairService::wake();
-        }
-    }
-
     /// Takes the acknowledgements that have arrived.
     fn read_acks(&self, state: &mut SendingState) -> io::Result<()> {
         let mut buffer = [0; 512];
@@ -250,48 +270,8 @@ impl Sending {
         state.acks.clone().feed(&buffer[..read])
     }
 
-    /// Sends what the control socket takes; false: the receiver is gone.
     fn send_backlog(&self, state: &mut SendingState) -> bool {
-        while !state.backlog.is_empty() {
-            match io::Write::write(&mut &self.control, &state.backlog) {
-                Ok(sent) => drop(state.backlog.drain(..sent)),
-                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return true,
-                Err(_) => return false,
-            }
-        }
-        true
-    }
-
-    /// Returns whether records wait for room in the control socket.
-    pub(super) fn has_backlog(&self) -> bool {
-        !lock(&self.state).backlog.is_empty()
-    }
-
-    /// Serves what the receiver has sent on the control socket; false: it is gone, or not served
-    /// any more.
-    pub(super) fn serve(&self) -> bool {
-        let mut state = lock(&self.state);
-        if !self.send_backlog(&mut state) {
-            return false;
-        }
-        let mut buffer = [0; 4096];
-        loop {
-            match recv(&self.control, &mut buffer, RecvFlags::DONTWAIT) {
-                Ok((0, _)) => return false,
-                Ok((read, _)) => {
-                    state.reader.feed(&buffer[..read]);
-                    if let Err(fault) = self.take_records(&mut state) {
-                        log::warn!(target: "stripline::transport", "a receiver over datagrams {fault}");
-                        state.fault = Some(fault);
-                        return false;
-                    }
-                }
-                Err(Errno::INTR) => {}
-                Err(Errno::WOULDBLOCK) => return true,
-                Err(_) => return false,
-            }
-        }
+        send_backlog(&self.control, &mut state.backlog)
     }
 
     fn take_records(&self, state: &mut SendingState) -> Result<(), String> {
@@ -318,14 +298,51 @@ impl Sending {
                     self.send_backlog(state);
                     fail_point!("repaired");
                 }
-                SessionRecord::Data { .. } | SessionRecord::Sent { .. } | SessionRecord::Lost { .. } => {}
+                _ => {}
             }
         }
         Ok(())
     }
+}
 
-    /// Sends the last number, if that is news; false: nothing was sent since the last time.
-    pub(super) fn announce(&self) -> bool {
+impl Served for Sending {
+    fn control(&self) -> BorrowedFd<'_> {
+        self.control.as_fd()
+    }
+
+    fn is_watched(&self) -> &AtomicBool {
+        &self.is_watched
+    }
+
+    fn has_backlog(&self) -> bool {
+        !lock(&self.state).backlog.is_empty()
+    }
+
+    fn serve(&self) -> bool {
+        let mut state = lock(&self.state);
+        if !self.send_backlog(&mut state) {
+            return false;
+        }
+        let mut buffer = [0; 4096];
+        loop {
+            match recv(&self.control, &mut buffer, RecvFlags::DONTWAIT) {
+                Ok((0, _)) => return false,
+                Ok((read, _)) => {
+                    state.reader.feed(&buffer[..read]);
+                    if let Err(fault) = self.take_records(&mut state) {
+                        log::warn!(target: "stripline::transport", "a receiver over datagrams {fault}");
+                        state.fault = Some(fault);
+                        return false;
+                    }
+                }
+                Err(Errno::INTR) => {}
+                Err(Errno::WOULDBLOCK) => return true,
+                Err(_) => return false,
+            }
+        }
+    }
+
+    fn announce(&self) -> bool {
         let mut state = lock(&self.state);
         let is_news = state.session.announce();
         if is_news {

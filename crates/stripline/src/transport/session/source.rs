@@ -39,7 +39,8 @@ pub(in crate::transport) struct SessionSource {
     acks: Socket,
     session: SessionReceiver,
     reader: RecordReader,
-    token: u64,
+    /// That of the datagrams; `None` until the sender of a group has named it.
+    data_token: Option<u64>,
     payload_max: usize,
     is_repaired: bool,
     /// Frames to deliver, and how far they have been delivered.
@@ -60,13 +61,15 @@ pub(in crate::transport) struct SessionSource {
 
 impl SessionSource {
     /// Makes one over a path with datagrams of at most so many bytes, and a receive buffer of
-    /// `buffer` bytes by the kernel's count. Returns it and the ticket for its sink.
+    /// `buffer` bytes by the kernel's count. Returns it and the ticket for its sink. `is_of_group`:
+    /// the sender begins with the token.
     pub(in crate::transport) fn new(
         path: Box<dyn DatagramSource>,
         address: String,
         buffer: u64,
         datagram_max: usize,
         is_repaired: bool,
+        is_of_group: bool,
     ) -> io::Result<(Self, Ticket)> {
         let failed = |e: crate::Error| io::Error::other(e.to_string());
         let pair = || fork::open(|| UnixStream::pair().map(|(own, other)| [own, other]));
@@ -88,7 +91,7 @@ impl SessionSource {
             acks,
             session: SessionReceiver::new(is_repaired, LATE.as_nanos() as u64, buffer),
             reader: RecordReader::new(true, payload_max),
-            token,
+            data_token: (!is_of_group).then_some(token),
             payload_max,
             is_repaired,
             ready: Vec::new(),
@@ -171,7 +174,11 @@ impl SessionSource {
         bytes: usize,
     ) -> io::Result<Option<usize>> {
         let Some(bytes) = bytes.checked_sub(DATAGRAM_HEADER) else { return Ok(None) };
-        let header = DatagramHeader::parse(header).filter(|header| header.token == self.token);
+        if self.data_token.is_none() {
+            // The token was sent before the first datagram with it.
+            self.read_control()?;
+        }
+        let header = DatagramHeader::parse(header).filter(|header| Some(header.token) == self.data_token);
         // Of another program, or one that came too late for another session.
         let Some(DatagramHeader { number, records, span, .. }) = header else { return Ok(None) };
         let arrival = self.session.arrive(number, records).map_err(violation)?;
@@ -250,7 +257,14 @@ impl SessionSource {
     }
 
     fn take_record(&mut self, record: SessionRecord) -> io::Result<()> {
+        if matches!(record, SessionRecord::Start { .. }) != self.data_token.is_none() {
+            return Err(violation("did not begin with the token, or began twice".into()));
+        }
         match record {
+            SessionRecord::Start { number, token } => {
+                self.data_token = Some(token);
+                self.session.start_at(number);
+            }
             SessionRecord::Data { number, span, bytes } => {
                 match self.session.arrive_record(number).map_err(violation)? {
                     DatagramArrival::Next => self.accept_copy(span, &bytes),
@@ -262,7 +276,7 @@ impl SessionSource {
                 self.session.announced(number, now_ns()).map_err(violation)?;
             }
             SessionRecord::Lost { number, count } => {
-                self.session.lose(number, count, now_ns()).map_err(violation)?;
+                self.session.lose(number, count).map_err(violation)?;
             }
             SessionRecord::Ask { .. } => {}
         }
@@ -295,6 +309,14 @@ impl SessionSource {
         }
         self.timer.set(self.session.deadline())?;
         Ok(has_lost)
+    }
+}
+
+#[cfg(test)]
+impl SessionSource {
+    /// Acknowledges a datagram that was never sent.
+    pub(super) fn forge_ack(&self, number: u64) {
+        send(&self.acks, &number.to_le_bytes(), SendFlags::NOSIGNAL).unwrap();
     }
 }
 

@@ -13,16 +13,27 @@ use crate::sys::mutex::lock;
 use crate::transport::carrier::{PathSink, PathSource};
 use crate::transport::stream::padded;
 
-const DATAGRAM_MAX: usize = 1024;
-const BUFFER: u64 = 256 * 1024;
+pub(super) const DATAGRAM_MAX: usize = 1024;
+pub(super) const BUFFER: u64 = 256 * 1024;
 
 /// A path in memory.
 #[derive(Clone)]
-struct Path {
+pub(super) struct Path {
     datagrams: Arc<Mutex<VecDeque<Vec<u8>>>>,
     doorbell: Doorbell,
     /// The numbers of datagrams that are lost.
-    lost: Arc<Mutex<Vec<u64>>>,
+    pub(super) lost: Arc<Mutex<Vec<u64>>>,
+}
+
+impl Path {
+    /// Returns one that loses the datagrams of these numbers.
+    pub(super) fn losing(lost: &[u64]) -> Self {
+        Self {
+            datagrams: Arc::default(),
+            doorbell: Doorbell::new().unwrap(),
+            lost: Arc::new(Mutex::new(lost.into())),
+        }
+    }
 }
 
 impl DatagramSink for Path {
@@ -56,13 +67,9 @@ impl DatagramSource for Path {
 }
 
 fn ends(is_repaired: bool, lost: &[u64]) -> (Path, Arc<SessionSink>, SessionSource) {
-    let path = Path {
-        datagrams: Arc::default(),
-        doorbell: Doorbell::new().unwrap(),
-        lost: Arc::new(Mutex::new(lost.into())),
-    };
+    let path = Path::losing(lost);
     let (source, ticket) =
-        SessionSource::new(Box::new(path.clone()), "memory".into(), BUFFER, DATAGRAM_MAX, is_repaired)
+        SessionSource::new(Box::new(path.clone()), "memory".into(), BUFFER, DATAGRAM_MAX, is_repaired, false)
             .unwrap();
     let (ticket, sockets) = SessionTicket::of_peer(ticket).unwrap();
     assert_eq!((ticket.is_repaired, ticket.buffer, &ticket.address[..]), (is_repaired, BUFFER, "memory"));
@@ -70,7 +77,7 @@ fn ends(is_repaired: bool, lost: &[u64]) -> (Path, Arc<SessionSink>, SessionSour
     (path, sink, source)
 }
 
-fn frame(kind: Kind, sequence: u64, payload: usize) -> Vec<u8> {
+pub(super) fn frame(kind: Kind, sequence: u64, payload: usize) -> Vec<u8> {
     let header = Header {
         sequence,
         sample_index: 0,
@@ -88,7 +95,7 @@ fn frame(kind: Kind, sequence: u64, payload: usize) -> Vec<u8> {
 }
 
 /// Reads to the end, and returns the frames' kinds, numbers and lengths.
-fn read_all(mut source: SessionSource) -> Vec<(u8, u64, u32)> {
+pub(super) fn read_all(mut source: SessionSource) -> Vec<(u8, u64, u32)> {
     let (mut bytes, mut into) = (Vec::new(), vec![0; 4096]);
     loop {
         let mut poll_set = PollSet::default();

@@ -25,6 +25,7 @@ use crate::terms::{Flow, Overflow, Scope, SenderOptions};
 use crate::transport::accept::AcceptThread;
 use crate::transport::carrier::{Carrier, PathSink, WAIT_MAX, open_sink};
 use crate::transport::handshake::Hello;
+use crate::transport::session::PortGroups;
 use crate::transport::signalling::{
     AcceptQueue, AckReader, ReceiverFactory, RemoteReceiver, SignallingAcceptor, remove_dead, wait_acks,
     wait_for_permission,
@@ -50,6 +51,8 @@ pub(in crate::transport) struct StreamOutlet {
     next_sequence: u64,
     /// Whether more fragments of the packet published last are to come.
     in_packet: bool,
+    /// Where receivers share a path: what has been written to all of them, counted.
+    shared_units: Option<u64>,
     /// How long a send waits for room.
     timeout: Option<Duration>,
     /// Its scope, which decides whether receivers send acknowledgements.
@@ -73,7 +76,13 @@ impl StreamOutlet {
         outlet.scope = options.scope;
         let wants_acks = options.scope > Scope::Transport;
         let acceptor = SignallingAcceptor {
-            factory: StreamReceiverFactory { view: Arc::clone(&outlet.view), carrier, wants_acks, options },
+            factory: StreamReceiverFactory {
+                view: Arc::clone(&outlet.view),
+                carrier,
+                wants_acks,
+                options,
+                groups: Arc::default(),
+            },
             queue: Arc::clone(&outlet.accept_queue),
             payload,
             any_build: options.any_build,
@@ -115,6 +124,7 @@ impl StreamOutlet {
             partial_writer: None,
             next_sequence: 0,
             in_packet: false,
+            shared_units: None,
             timeout: None,
             scope: Scope::Transport,
             stop: request.stop,
@@ -130,10 +140,25 @@ impl StreamOutlet {
             fail_point!("admit");
             // Relaxed: a hint for its successor.
             receiver.remote.next_sequence.store(self.next_sequence, Ordering::Relaxed);
+            if receiver.path.is_shared() {
+                self.shared_units.get_or_insert(0);
+            }
             self.receivers.push(receiver);
             fail_point!("admit-attached");
         }
+        if arrived && self.shared_units.is_some() {
+            // What a path sends for those that it waits for, the others need not.
+            self.receivers.sort_by_key(|receiver| !receiver.remote.blocks);
+        }
         arrived
+    }
+
+    /// Begins what is written to all receivers, where some share a path.
+    #[cold]
+    fn begin_unit(&mut self) {
+        let units = self.shared_units.get_or_insert(0);
+        *units += 1;
+        self.receivers.iter().for_each(|receiver| receiver.path.begin(*units));
     }
 
     /// Returns whether the receiver's path is free for another frame; postponed frames go first.
@@ -169,6 +194,30 @@ impl StreamOutlet {
             }
             self.accept_queue.doorbell.drain();
         }
+    }
+
+    /// Waits until every path that is shared has room. A frame there waits for the slowest receiver,
+    /// and one that a send has taken is to reach the others at once.
+    #[cold]
+    fn wait_for_shared_room(&mut self, bytes: usize, mut wait: Wait) -> Result<()> {
+        if let (Wait::Until(None), Some(timeout)) = (wait, self.timeout) {
+            wait = Wait::within(timeout);
+        }
+        let bytes = self.kept + bytes.next_multiple_of(16);
+        let is_full =
+            |receiver: &&mut StreamReceiver| receiver.remote.blocks && !receiver.path.has_room(bytes);
+        while let Some(receiver) = self.receivers.iter_mut().find(is_full) {
+            let mut poll_set = PollSet::default();
+            receiver.path.poll_room(&mut poll_set);
+            poll_set.readable(self.accept_queue.doorbell.as_fd());
+            if !receiver.remote.while_waiting(|| self.stop.sleep(poll_set, wait))? {
+                return Err(Error::Full { connection: receiver.remote.connection.clone() });
+            }
+            self.accept_queue.doorbell.drain();
+            receiver.remote.dead = receiver.path.is_receiver_gone();
+            remove_dead(&mut self.receivers);
+        }
+        Ok(())
     }
 
     /// Passes the rest of a frame to the writer thread.
@@ -335,6 +384,9 @@ impl StreamOutlet {
     /// Writes the first `end` bytes to every receiver: a frame, or several packets.
     #[inline(always)]
     fn write_to_all(&mut self, end: usize, continued: bool, is_packet: bool, wait: Wait) -> Result<()> {
+        if self.shared_units.is_some() {
+            self.begin_unit();
+        }
         let mut outcome = Ok(());
         // Only what leaves this path finds a receiver dead.
         let mut has_left_path = false;
@@ -438,6 +490,9 @@ impl Outlet for StreamOutlet {
         if self.receivers.iter_mut().any(|receiver| receiver.remote.blocks && !receiver.settle()) {
             self.wait_partial_writes(wait, |receiver| receiver.remote.blocks)?;
         }
+        if self.shared_units.is_some() {
+            self.wait_for_shared_room(bytes, wait)?;
+        }
         Ok(self.place(bytes))
     }
 
@@ -447,6 +502,7 @@ impl Outlet for StreamOutlet {
                 && receiver.remote.acks.flow_sender.as_ref().is_none_or(flow::Sender::may_send_without_poll)
         };
         let is_at_hand = bytes <= self.frame_max
+            && self.shared_units.is_none()
             && !self.accept_queue.has_accepted()
             && self.receivers.iter().all(is_free);
         if !is_at_hand {
@@ -502,16 +558,19 @@ impl Drop for StreamOutlet {
     fn drop(&mut self) {
         self.accept_thread = None;
         let end = Header::read(self.frame.bytes()).filter(|header| header.kind == Kind::End as u8);
-        let before = self.receivers.len();
+        self.partial_writer = None;
+        self.receivers.clear();
         if self.attach_accepted()
             && let Some(end) = end
         {
+            if self.shared_units.is_some() {
+                self.begin_unit();
+            }
             // A receiver accepted after the end must still get it. A fresh socket has room for it.
-            for receiver in &self.receivers[before..] {
+            for receiver in &self.receivers {
                 let _ = receiver.path.write(bytemuck::bytes_of(&end));
             }
         }
-        self.partial_writer = None;
     }
 }
 
@@ -523,6 +582,7 @@ struct StreamReceiverFactory {
     /// Whether senders wait for acknowledgements.
     wants_acks: bool,
     options: SenderOptions,
+    groups: Arc<PortGroups>,
 }
 
 impl ReceiverFactory for StreamReceiverFactory {
@@ -534,7 +594,14 @@ impl ReceiverFactory for StreamReceiverFactory {
         socket: Arc<Socket>,
         fds: Vec<OwnedFd>,
     ) -> Result<StreamReceiver, String> {
-        let sink = open_sink(self.carrier, hello.path.as_deref(), fds, self.wants_acks, &self.options)?;
+        let sink = open_sink(
+            self.carrier,
+            hello.path.as_deref(),
+            fds,
+            self.wants_acks,
+            &self.options,
+            Some(&self.groups),
+        )?;
         let reader = hello.reader();
         let remote = RemoteReceiver::new(&reader, socket, AckReader::with(hello.flow_sender()));
         Ok(self.view.receiver(reader, remote, sink))

@@ -53,6 +53,23 @@ impl DataPath {
         self.carrier.is_some()
     }
 
+    /// Returns whether other receivers share the path.
+    pub(super) fn is_shared(&self) -> bool {
+        self.carrier.as_ref().is_some_and(|carrier| carrier.sink.is_shared())
+    }
+
+    /// Returns whether a path that is shared has room for that many bytes.
+    pub(super) fn has_room(&self, bytes: usize) -> bool {
+        self.carrier.as_ref().is_none_or(|carrier| carrier.sink.has_room(bytes))
+    }
+
+    /// Begins frames that are written to all receivers.
+    pub(super) fn begin(&self, unit: u64) {
+        if let Some(carrier) = &self.carrier {
+            carrier.sink.begin(unit);
+        }
+    }
+
     /// Writes as [`DataPath::write`]. A carrier that can waits for room, but not longer.
     pub(super) fn write_within(&self, bytes: &[u8], longest: Duration) -> io::Result<usize> {
         match &self.carrier {
@@ -66,6 +83,7 @@ impl DataPath {
     fn write_to(&self, carrier: &CarrierPath, bytes: &[u8], longest: Duration) -> io::Result<usize> {
         // Relaxed: read late, frames are written that no receiver takes.
         if carrier.hung_up.load(Ordering::Relaxed) || !carrier.is_watched && self.has_hung_up() {
+            carrier.sink.receiver_left();
             return Err(io::ErrorKind::BrokenPipe.into());
         }
         if longest.is_zero() { carrier.sink.write(bytes) } else { carrier.sink.write_within(bytes, longest) }
@@ -82,6 +100,7 @@ impl DataPath {
         let has_hung_up = self.socket.has_hung_up();
         if let Some(carrier) = self.carrier.as_ref().filter(|_| has_hung_up) {
             carrier.hung_up.store(true, Ordering::Relaxed);
+            carrier.sink.receiver_left();
         }
         has_hung_up
     }

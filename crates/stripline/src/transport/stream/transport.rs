@@ -82,8 +82,11 @@ impl Transport for StreamTransport {
     }
 
     fn connect(&self, endpoint: &Endpoint, request: &ConnectRequest) -> Result<AnyInlet> {
-        let path =
-            receiving_path(self.carrier, &PathRequest::of_receiver(&request.connection, &request.options))?;
+        let path_request = PathRequest {
+            endpoint: Some(endpoint),
+            ..PathRequest::of_receiver(&request.connection, &request.options)
+        };
+        let path = receiving_path(self.carrier, &path_request)?;
         let socket = (self.connect)(endpoint, request)?;
         fail_point!("connect");
         let hello = Hello { path: path.address(), ..Hello::new(endpoint, request) };
@@ -125,7 +128,7 @@ impl Transport for StreamTransport {
             let violation = format!("announced a buffer of {} bytes", welcome.buffer);
             return Err(Error::misbehaved(peer, violation));
         }
-        let sink = open_sink(self.carrier, welcome.path.as_deref(), fds, true, &bind.options)
+        let sink = open_sink(self.carrier, welcome.path.as_deref(), fds, true, &bind.options, None)
             .map_err(|fault| Error::misbehaved(peer, format!("sent a welcome that does not fit: {fault}")))?;
         let paths = (path.source, sink);
         let duplex = pair(socket, paths, bind, endpoint.clone(), peer, welcome.buffer)?;
@@ -161,7 +164,7 @@ impl Acceptor for StreamCallAcceptor {
     fn accept(&mut self, hello: Hello, socket: &Socket, fds: Vec<OwnedFd>) -> Result<Option<u64>, String> {
         let (key, payload) = (self.endpoint.keys[0], &self.request.payload);
         let buffer = duplex::check_client(&hello, key, payload, &mut *self.acceptor)?.buffer;
-        let sink = open_sink(self.carrier, hello.path.as_deref(), fds, true, &self.request.options)?;
+        let sink = open_sink(self.carrier, hello.path.as_deref(), fds, true, &self.request.options, None)?;
         let path_request = PathRequest::of_calls(
             &hello.connection,
             self.request.options.watermarks,

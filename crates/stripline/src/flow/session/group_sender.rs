@@ -1,0 +1,244 @@
+//! The sending side of a session with any number of members.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use super::session_sender::{KeptCopy, cost};
+use super::{DatagramHeader, SessionRecord, Span};
+
+/// A datagram that a member may still ask for.
+#[derive(Debug)]
+struct Kept {
+    /// The cost of all datagrams before it.
+    cost_before: u64,
+    span: Span,
+    copy: KeptCopy,
+}
+
+/// A member's part in the group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct MemberTerms {
+    /// Bytes of its receive buffer by the kernel's count.
+    pub buffer: u64,
+    /// Whether the window waits for it, so that it misses nothing.
+    pub holds: bool,
+    /// Whether it gets what it asks for. One that does not hold gets it while that is still kept.
+    pub is_repaired: bool,
+}
+
+/// A member.
+#[derive(Debug)]
+struct Member {
+    terms: MemberTerms,
+    /// The number after the last datagram that it has taken, and the cost of all before that.
+    acked: u64,
+    cost_acked: u64,
+    /// Numbers below this one have been answered.
+    answered: u64,
+    /// The number that the last announcement named.
+    announced: u64,
+}
+
+impl Member {
+    fn window(&self) -> u64 {
+        self.terms.buffer / 4 * 3
+    }
+}
+
+/// The sending side: the numbers are those of the group, and each datagram is sent once.
+#[derive(Debug)]
+pub(crate) struct GroupSender {
+    token: u64,
+    /// The number of the next datagram, and the cost of all before it.
+    next: u64,
+    cost: u64,
+    /// Copies of the datagrams from here to `next`, or none at all.
+    first: u64,
+    kept: VecDeque<Kept>,
+    members: BTreeMap<u64, Member>,
+    /// From this cost on, acknowledgements are to be read.
+    look_at: u64,
+    /// Copies to use again.
+    spare: Vec<KeptCopy>,
+}
+
+impl GroupSender {
+    /// Returns a group of that token without members.
+    pub(crate) fn new(token: u64) -> Self {
+        Self {
+            token,
+            next: 0,
+            cost: 0,
+            first: 0,
+            kept: VecDeque::new(),
+            members: BTreeMap::new(),
+            look_at: 0,
+            spare: Vec::new(),
+        }
+    }
+
+    /// Adds a member, and returns what tells it where it begins: at the next datagram.
+    pub(crate) fn join(&mut self, id: u64, terms: MemberTerms) -> SessionRecord {
+        let (acked, cost_acked) = (self.next, self.cost);
+        let member = Member { terms, acked, cost_acked, answered: acked, announced: acked };
+        self.members.insert(id, member);
+        SessionRecord::Start { number: self.next, token: self.token }
+    }
+
+    /// Removes a member, which holds nothing any more.
+    pub(crate) fn leave(&mut self, id: u64) {
+        self.members.remove(&id);
+        self.trim();
+    }
+
+    /// Returns whether a member holds the window.
+    pub(crate) fn is_held(&self) -> bool {
+        self.members.values().any(|member| member.terms.holds)
+    }
+
+    /// Returns whether a datagram of that many bytes fits the window of every member that holds it.
+    /// The only one in transit always does.
+    pub(crate) fn has_room(&self, bytes: usize) -> bool {
+        self.members.values().all(|member| self.fits(member, cost(bytes)))
+    }
+
+    /// Returns whether a member lets frames of that many bytes be sent, in datagrams of at most
+    /// `payload_max`. Half of its window is enough for the largest, as it acknowledges more often.
+    pub(crate) fn lets_send(&self, id: u64, bytes: usize, payload_max: usize) -> bool {
+        let Some(member) = self.members.get(&id) else { return true };
+        let datagrams = bytes.div_ceil(payload_max.max(1)) as u64;
+        let wanted = cost(bytes).saturating_add(cost(0).saturating_mul(datagrams));
+        self.fits(member, wanted.min(member.window() / 2))
+    }
+
+    fn fits(&self, member: &Member, more: u64) -> bool {
+        !member.terms.holds
+            || member.acked == self.next
+            || self.cost + more - member.cost_acked <= member.window()
+    }
+
+    /// Returns whether acknowledgements are to be read, and when the next time is: an eighth of the
+    /// smallest buffer later.
+    pub(crate) fn is_time_to_look(&mut self) -> bool {
+        let is_time = self.cost >= self.look_at;
+        if is_time {
+            let smallest = self.members.values().map(|member| member.terms.buffer / 8).min();
+            self.look_at = self.cost + smallest.unwrap_or(0);
+        }
+        is_time
+    }
+
+    /// Returns the header of the next datagram. What travels on the control sockets differs from
+    /// member to member, so it names no records.
+    pub(crate) fn header(&self, span: Span) -> DatagramHeader {
+        DatagramHeader { token: self.token, number: self.next, records: 0, span }
+    }
+
+    /// Counts the next datagram as sent.
+    pub(crate) fn sent(&mut self, span: Span, payload: &[u8]) {
+        if self.members.values().any(|member| member.terms.is_repaired) {
+            let mut copy = self.spare.pop().unwrap_or_default();
+            copy.fill(payload);
+            self.kept.push_back(Kept { cost_before: self.cost, span, copy });
+        }
+        self.next += 1;
+        self.cost += cost(payload.len());
+        self.trim();
+    }
+
+    /// Takes a member's acknowledgement: all before that number have been taken.
+    ///
+    /// # Errors
+    /// A description of the member's violation.
+    pub(crate) fn acknowledge(&mut self, id: u64, number: u64) -> Result<(), String> {
+        if number > self.next {
+            return Err(format!("acknowledged datagram {number}, which was not sent"));
+        }
+        let cost = self.cost_before(number);
+        if let Some(member) = self.members.get_mut(&id).filter(|member| number > member.acked) {
+            (member.acked, member.cost_acked) = (number, cost);
+            self.trim();
+        }
+        Ok(())
+    }
+
+    /// Returns the cost of all datagrams before that one, as far as it is known.
+    fn cost_before(&self, number: u64) -> u64 {
+        let index = number.saturating_sub(self.first);
+        let kept = usize::try_from(index).ok().and_then(|index| self.kept.get(index));
+        kept.map_or(self.cost, |kept| kept.cost_before)
+    }
+
+    /// Drops the copies that no member may ask for. A member that does not hold the window keeps no
+    /// more than the largest window.
+    fn trim(&mut self) {
+        let repaired = || self.members.values().filter(|member| member.terms.is_repaired);
+        let wanted = repaired().map(|member| member.acked).min().unwrap_or(self.next);
+        let held = repaired().filter(|member| member.terms.holds).map(|member| member.acked).min();
+        let held = held.unwrap_or(self.next);
+        let kept_max = repaired().map(Member::window).max().unwrap_or(0);
+        while let Some(kept) = self.kept.front()
+            && (self.first < wanted || self.first < held && self.cost - kept.cost_before > kept_max)
+        {
+            self.spare.extend(self.kept.pop_front().map(|kept| kept.copy));
+            self.first += 1;
+        }
+        if self.kept.is_empty() {
+            self.first = self.next;
+        }
+    }
+
+    /// Returns the answers to a member that asks for so many datagrams from that number on. What
+    /// was answered before is not answered again: an honest receiver asks once, and in order.
+    pub(crate) fn answer(&mut self, id: u64, number: u64, count: u32) -> Vec<SessionRecord> {
+        let Some(member) = self.members.get_mut(&id) else { return Vec::new() };
+        let end = number.saturating_add(u64::from(count)).min(self.next);
+        let number = number.max(member.answered);
+        member.answered = member.answered.max(end);
+        let is_repaired = member.terms.is_repaired;
+        let kept_from = if is_repaired { self.first.clamp(number, end.max(number)) } else { end };
+        let mut answers = Vec::new();
+        if number < kept_from {
+            answers.push(SessionRecord::lost(number, kept_from));
+        }
+        answers.extend((kept_from..end).filter_map(|number| self.copy(number)));
+        answers
+    }
+
+    /// Returns the record that repairs a datagram, if its copy is kept.
+    fn copy(&self, number: u64) -> Option<SessionRecord> {
+        let kept = self.kept.get(usize::try_from(number.checked_sub(self.first)?).ok()?)?;
+        Some(SessionRecord::Data { number, span: kept.span, bytes: kept.copy.bytes().to_vec() })
+    }
+
+    /// Returns what a member may miss when this side ends: what is in transit to it.
+    pub(crate) fn rest(&self, id: u64) -> Vec<SessionRecord> {
+        let Some(member) = self.members.get(&id) else { return Vec::new() };
+        let from = if member.terms.is_repaired { member.acked.max(self.first) } else { self.next };
+        (from..self.next).filter_map(|number| self.copy(number)).collect()
+    }
+
+    /// Returns the number to announce to a member, if it has not taken all and that is news to it.
+    pub(crate) fn announce(&mut self, id: u64) -> Option<SessionRecord> {
+        let member = self.members.get_mut(&id)?;
+        let is_news = member.announced < self.next && member.acked < self.next;
+        member.announced = self.next;
+        is_news.then_some(SessionRecord::Sent { number: self.next })
+    }
+
+    /// Returns the bytes in transit to a member, by an acknowledgement that has not been taken, as
+    /// far as they are known.
+    pub(crate) fn bytes_in_transit(&self, id: u64, acknowledged: Option<u64>) -> u64 {
+        let Some(member) = self.members.get(&id) else { return 0 };
+        let from = acknowledged.unwrap_or(0).max(member.acked).max(self.first);
+        (from..self.next)
+            .filter_map(|number| self.kept.get(usize::try_from(number - self.first).ok()?))
+            .map(|kept| kept.copy.bytes().len() as u64)
+            .sum()
+    }
+
+    /// Returns the number of the next datagram.
+    #[cfg(test)]
+    pub(crate) fn next(&self) -> u64 {
+        self.next
+    }
+}

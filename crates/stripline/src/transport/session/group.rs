@@ -1,0 +1,499 @@
+//! The sending end of a session with a group: one path, and any number of members. A frame is
+//! written to each member, and travels once: what one member's write has sent, the others' count.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
+
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, recv};
+
+use super::cut::FrameCutter;
+use super::service::{self, Served};
+use super::sink::{finish, send_backlog, session_sockets};
+use super::{DatagramSink, SessionTicket};
+use crate::fail_point::fail_point;
+use crate::flow::session::{GroupSender, MemberTerms, RecordReader, SessionAcks, SessionRecord, payload_max};
+use crate::sys::doorbell::{Doorbell, PollSet};
+use crate::sys::mutex::lock;
+use crate::sys::poller::{Interest, Poller};
+use crate::sys::socket::Socket;
+use crate::transport::carrier::PathSink;
+use crate::transport::random;
+
+/// The most bytes of records that wait for a member that the window does not wait for.
+const BACKLOG_MAX: usize = 4 << 20;
+/// The token of the doorbell in the poller. Those of members are below it.
+const BELL: u64 = u64::MAX;
+
+/// The groups that one port sends to, by their addresses.
+#[derive(Default)]
+pub(in crate::transport) struct PortGroups(Mutex<BTreeMap<String, Weak<Group>>>);
+
+/// A group of one port.
+struct Group {
+    path: Box<dyn DatagramSink>,
+    datagram_max: usize,
+    state: Mutex<GroupState>,
+    /// The acknowledgements of members that hold the window, and the doorbell.
+    poller: Poller,
+    /// Rings when a member that waits for room may go on, although no acknowledgement shows that.
+    doorbell: Doorbell,
+}
+
+struct GroupState {
+    session: GroupSender,
+    cutter: FrameCutter,
+    members: BTreeMap<u64, Member>,
+    /// The number of the current unit, and its bytes that have been sent.
+    unit: u64,
+    sent: usize,
+    /// Whether a member of this unit waits for room.
+    is_blocked: bool,
+    has_rung: bool,
+    /// Whether the path itself was full at the last write.
+    is_path_full: bool,
+    /// The most bytes of a datagram's payload: that of the smallest buffer.
+    payload_max: usize,
+    next_id: u64,
+}
+
+/// A member, as its group sees it.
+struct Member {
+    link: Arc<MemberLink>,
+    reader: RecordReader,
+    acks: SessionAcks,
+    /// Records that the control socket has not taken.
+    backlog: Vec<u8>,
+    /// The bytes of the current unit that were written to this member.
+    at: usize,
+    /// Whether it has begun.
+    is_started: bool,
+    /// Whether it is not served any more.
+    is_gone: bool,
+}
+
+/// What does not change about a member, and its sockets.
+struct MemberLink {
+    group: Arc<Group>,
+    id: u64,
+    terms: MemberTerms,
+    control: Socket,
+    acks: Socket,
+    /// Whether the service thread checks this member from time to time.
+    is_watched: AtomicBool,
+}
+
+/// The sending end of one member.
+pub(in crate::transport) struct GroupSink {
+    link: Arc<MemberLink>,
+}
+
+impl GroupSink {
+    /// Adds a member to the group of that address, and opens the group's path for the first.
+    /// `is_repaired`: what is lost is repaired, although the receiver does not need that.
+    ///
+    /// # Errors
+    /// A description of the ticket's fault, for the peer.
+    pub(in crate::transport) fn open(
+        groups: &PortGroups,
+        ticket: &SessionTicket,
+        sockets: [OwnedFd; 2],
+        is_repaired: bool,
+        open_path: impl FnOnce() -> Result<(Box<dyn DatagramSink>, usize), String>,
+    ) -> Result<Arc<Self>, String> {
+        let [control, acks] = session_sockets(sockets, ticket.buffer)?;
+        let mut groups = lock(&groups.0);
+        let group = match groups.get(&ticket.address).and_then(Weak::upgrade) {
+            Some(group) => group,
+            None => Arc::new(Group::new(open_path()?).map_err(|e| e.to_string())?),
+        };
+        groups.retain(|_, group| group.strong_count() > 0);
+        groups.insert(ticket.address.clone(), Arc::downgrade(&group));
+        drop(groups);
+        let holds = ticket.is_repaired;
+        let terms = MemberTerms { buffer: ticket.buffer, holds, is_repaired: holds || is_repaired };
+        let mut state = lock(&group.state);
+        let id = state.next_id;
+        state.next_id += 1;
+        let is_watched = AtomicBool::new(false);
+        let link = MemberLink { group: Arc::clone(&group), id, terms, control, acks, is_watched };
+        let link = Arc::new(link);
+        let member = Member {
+            link: Arc::clone(&link),
+            reader: RecordReader::new(false, 0),
+            acks: SessionAcks::default(),
+            backlog: Vec::new(),
+            at: 0,
+            is_started: false,
+            is_gone: false,
+        };
+        state.members.insert(id, member);
+        drop(state);
+        let sink = Arc::new(Self { link });
+        service::add(Arc::clone(&sink.link) as _).map_err(|e| e.to_string())?;
+        Ok(sink)
+    }
+}
+
+impl PathSink for GroupSink {
+    fn is_shared(&self) -> bool {
+        true
+    }
+
+    fn begin(&self, unit: u64) {
+        let group = &*self.link.group;
+        let mut state = lock(&group.state);
+        if state.unit != unit {
+            state.begin(unit, group);
+        }
+        state.start(&self.link, group);
+    }
+
+    fn has_room(&self, bytes: usize) -> bool {
+        let (group, id) = (&*self.link.group, self.link.id);
+        let mut state = lock(&group.state);
+        let payload_max = state.payload_max;
+        if !state.session.lets_send(id, bytes, payload_max) {
+            state.read_acks(group);
+            state.quiet(group);
+        }
+        state.session.lets_send(id, bytes, payload_max)
+    }
+
+    fn write(&self, bytes: &[u8]) -> io::Result<usize> {
+        let group = &*self.link.group;
+        let mut state = lock(&group.state);
+        let written = state.write(&self.link, bytes, group);
+        let has_sent = written.as_ref().is_ok_and(|written| *written > 0);
+        if has_sent {
+            for member in state.members.values().filter(|member| member.is_started && !member.is_gone) {
+                member.link.watch();
+            }
+        }
+        written
+    }
+
+    fn unread_bytes(&self) -> Option<u64> {
+        let state = lock(&self.link.group.state);
+        let acks = &state.members.get(&self.link.id)?.acks;
+        Some(state.session.bytes_in_transit(self.link.id, self.link.arrived_ack(acks)))
+    }
+
+    fn poll_room<'a>(&'a self, poll_set: &mut PollSet<'a>) {
+        let group = &*self.link.group;
+        poll_set.readable(group.poller.as_fd());
+        if lock(&group.state).is_path_full {
+            group.path.poll_room(poll_set);
+        }
+    }
+
+    fn receiver_left(&self) {
+        let group = &*self.link.group;
+        lock(&group.state).leave(self.link.id, group);
+    }
+}
+
+impl Drop for GroupSink {
+    /// Passes on what is in transit to this member, as this side cannot repair it later.
+    fn drop(&mut self) {
+        let link = &*self.link;
+        service::remove(&self.link);
+        fail_point!("session-end");
+        let mut state = lock(&link.group.state);
+        let rest = state.session.rest(link.id);
+        state.leave(link.id, &link.group);
+        let member = state.members.remove(&link.id);
+        drop(state);
+        let Some(Member { mut backlog, is_started: true, .. }) = member else { return };
+        rest.iter().for_each(|record| record.encode_to(&mut backlog));
+        finish(&link.control, &mut backlog);
+    }
+}
+
+impl Group {
+    fn new((path, datagram_max): (Box<dyn DatagramSink>, usize)) -> crate::Result<Self> {
+        let (poller, doorbell) = (Poller::new()?, Doorbell::new()?);
+        poller.add(doorbell.as_fd(), BELL, Interest::Readable)?;
+        let state = GroupState {
+            session: GroupSender::new(random()?),
+            cutter: FrameCutter::default(),
+            members: BTreeMap::new(),
+            unit: 0,
+            sent: 0,
+            is_blocked: false,
+            has_rung: false,
+            is_path_full: false,
+            payload_max: 0,
+            next_id: 0,
+        };
+        Ok(Self { path, datagram_max, state: Mutex::new(state), poller, doorbell })
+    }
+
+    fn ring(&self, state: &mut GroupState) {
+        state.has_rung = true;
+        self.doorbell.notify();
+    }
+}
+
+impl GroupState {
+    /// Begins a unit: the bytes that are written to every member next.
+    fn begin(&mut self, unit: u64, group: &Group) {
+        (self.unit, self.sent, self.is_blocked) = (unit, 0, false);
+        self.members.values_mut().for_each(|member| member.at = 0);
+        self.quiet(group);
+        if !self.cutter.is_in_frame() {
+            return;
+        }
+        // A frame was given up after its beginning, which only a member that may miss frames drops.
+        self.cutter = FrameCutter::default();
+        let started = self.members.values().filter(|member| member.is_started && member.link.terms.holds);
+        let cut_off: Vec<u64> = started.map(|member| member.link.id).collect();
+        cut_off.into_iter().for_each(|id| self.leave(id, group));
+    }
+
+    /// Silences the doorbell.
+    fn quiet(&mut self, group: &Group) {
+        if std::mem::take(&mut self.has_rung) {
+            group.doorbell.drain();
+        }
+    }
+
+    /// Has a member begin with this unit, if it is new.
+    fn start(&mut self, link: &MemberLink, group: &Group) {
+        let Some(member) = self.members.get_mut(&link.id) else { return };
+        if member.is_started {
+            return;
+        }
+        member.is_started = true;
+        self.session.join(link.id, link.terms).encode_to(&mut member.backlog);
+        send_backlog(&link.control, &mut member.backlog);
+        if link.terms.holds && group.poller.add(link.acks.as_fd(), link.id, Interest::Readable).is_err() {
+            // Without memory for it, it cannot be waited for.
+            return self.leave(link.id, group);
+        }
+        self.bound_payload(group);
+    }
+
+    fn bound_payload(&mut self, group: &Group) {
+        let served = self.members.values().filter(|member| member.is_started && !member.is_gone);
+        let buffer = served.map(|member| member.link.terms.buffer).min();
+        self.payload_max = payload_max(group.datagram_max, buffer.unwrap_or(u64::MAX));
+    }
+
+    /// Ends the service of a member.
+    fn leave(&mut self, id: u64, group: &Group) {
+        let Some(member) = self.members.get_mut(&id).filter(|member| !member.is_gone) else { return };
+        member.is_gone = true;
+        group.poller.remove(member.link.acks.as_fd());
+        self.session.leave(id);
+        self.bound_payload(group);
+        // Those that wait for room had perhaps waited for this one.
+        group.ring(self);
+    }
+
+    /// Writes to one member: what is new to the group is sent.
+    fn write(&mut self, link: &MemberLink, bytes: &[u8], group: &Group) -> io::Result<usize> {
+        let Some(member) = self.members.get_mut(&link.id).filter(|member| !member.is_gone) else {
+            return Err(io::ErrorKind::BrokenPipe.into());
+        };
+        if member.at < self.sent {
+            let written = bytes.len().min(self.sent - member.at);
+            member.at += written;
+            return Ok(written);
+        }
+        if !link.terms.holds && self.session.is_held() {
+            // The others send it, when the window allows.
+            return Ok(bytes.len());
+        }
+        let (mut written, mut outcome) = (0, Ok(()));
+        while written < bytes.len() && outcome.is_ok() {
+            match self.send_part(&bytes[written..], link.terms.holds, group) {
+                Ok(part) => written += part,
+                Err(error) => outcome = Err(error),
+            }
+        }
+        self.sent += written;
+        if let Some(member) = self.members.get_mut(&link.id) {
+            member.at += written;
+        }
+        if written > 0 && self.is_blocked {
+            group.ring(self);
+        }
+        match outcome {
+            Err(error) if written == 0 => {
+                self.is_blocked = true;
+                Err(error)
+            }
+            _ => Ok(written),
+        }
+    }
+
+    /// Sends the first part of the bytes, and returns its length. `waits`: only if there is room.
+    fn send_part(&mut self, bytes: &[u8], waits: bool, group: &Group) -> io::Result<usize> {
+        let part = self.cutter.next(bytes, self.payload_max);
+        let payload = &bytes[..part.bytes];
+        if !self.session.has_room(part.bytes) || self.session.is_time_to_look() {
+            self.read_acks(group);
+            if !self.session.has_room(part.bytes) {
+                self.quiet(group);
+                return Err(io::ErrorKind::WouldBlock.into());
+            }
+        }
+        let header = self.session.header(part.span);
+        match group.path.send(&header.encode(), payload) {
+            Err(e) if waits && e.kind() == io::ErrorKind::WouldBlock => {
+                self.is_path_full = true;
+                return Err(e);
+            }
+            // What counts as sent, and is lost, is repaired or reported like any other.
+            _ => self.is_path_full = false,
+        }
+        if part.is_kept {
+            self.pass_on(&SessionRecord::Data {
+                number: header.number,
+                span: part.span,
+                bytes: payload.to_vec(),
+            });
+        }
+        self.session.sent(part.span, payload);
+        self.cutter.take(&part);
+        Ok(part.bytes)
+    }
+
+    /// Passes a description or an end on to the members that may miss datagrams. It also travels as
+    /// a datagram.
+    fn pass_on(&mut self, record: &SessionRecord) {
+        let missing = |member: &&mut Member| member.is_started && !member.is_gone && !member.link.terms.holds;
+        for member in self.members.values_mut().filter(missing) {
+            record.encode_to(&mut member.backlog);
+            send_backlog(&member.link.control, &mut member.backlog);
+        }
+    }
+
+    /// Takes the acknowledgements that have arrived. A member with none to come has left.
+    fn read_acks(&mut self, group: &Group) {
+        let mut gone = Vec::new();
+        for member in self.members.values_mut().filter(|member| member.is_started && !member.is_gone) {
+            let id = member.link.id;
+            if member.backlog.len() > BACKLOG_MAX {
+                log::warn!(
+                    target: "stripline::transport",
+                    "a receiver of a group is not served any more: {BACKLOG_MAX} bytes wait for it"
+                );
+                gone.push(id);
+                continue;
+            }
+            let mut buffer = [0; 512];
+            loop {
+                let fault = match recv(&member.link.acks, &mut buffer, RecvFlags::DONTWAIT) {
+                    Err(Errno::INTR) => continue,
+                    Err(Errno::WOULDBLOCK) => break,
+                    Ok((0, _)) | Err(_) => None,
+                    Ok((read, _)) => {
+                        let number = member.acks.feed(&buffer[..read]);
+                        match number.map_or(Ok(()), |number| self.session.acknowledge(id, number)) {
+                            Ok(()) if read < buffer.len() => break,
+                            Ok(()) => continue,
+                            Err(fault) => Some(fault),
+                        }
+                    }
+                };
+                if let Some(fault) = fault {
+                    log::warn!(target: "stripline::transport", "a receiver of a group {fault}");
+                }
+                gone.push(id);
+                break;
+            }
+        }
+        gone.into_iter().for_each(|id| self.leave(id, group));
+    }
+}
+
+impl MemberLink {
+    /// Returns the newest acknowledgement that has arrived, and leaves it there: it wakes a sender
+    /// that waits for room.
+    fn arrived_ack(&self, acks: &SessionAcks) -> Option<u64> {
+        let mut buffer = [0; 512];
+        let (read, _) = recv(&self.acks, &mut buffer, RecvFlags::DONTWAIT | RecvFlags::PEEK).ok()?;
+        acks.clone().feed(&buffer[..read])
+    }
+
+    fn state(&self) -> MutexGuard<'_, GroupState> {
+        lock(&self.group.state)
+    }
+}
+
+impl Served for MemberLink {
+    fn control(&self) -> BorrowedFd<'_> {
+        self.control.as_fd()
+    }
+
+    fn is_watched(&self) -> &AtomicBool {
+        &self.is_watched
+    }
+
+    fn has_backlog(&self) -> bool {
+        self.state().members.get(&self.id).is_some_and(|member| !member.backlog.is_empty())
+    }
+
+    fn serve(&self) -> bool {
+        let mut state = self.state();
+        let is_served = state.serve(self);
+        if !is_served {
+            state.leave(self.id, &self.group);
+        }
+        is_served
+    }
+
+    fn announce(&self) -> bool {
+        let mut state = self.state();
+        let GroupState { session, members, .. } = &mut *state;
+        let Some(record) = session.announce(self.id) else { return false };
+        if let Some(member) = members.get_mut(&self.id) {
+            record.encode_to(&mut member.backlog);
+            send_backlog(&self.control, &mut member.backlog);
+        }
+        true
+    }
+}
+
+impl GroupState {
+    /// Answers what a member has asked for; false: it is gone, or not served any more.
+    fn serve(&mut self, link: &MemberLink) -> bool {
+        let Self { session, members, .. } = self;
+        let Some(member) = members.get_mut(&link.id).filter(|member| !member.is_gone) else { return false };
+        let mut buffer = [0; 4096];
+        loop {
+            if !send_backlog(&link.control, &mut member.backlog) {
+                return false;
+            }
+            match recv(&link.control, &mut buffer, RecvFlags::DONTWAIT) {
+                Ok((0, _)) => return false,
+                Ok((read, _)) => member.reader.feed(&buffer[..read]),
+                Err(Errno::INTR) => continue,
+                Err(Errno::WOULDBLOCK) => return true,
+                Err(_) => return false,
+            }
+            loop {
+                match member.reader.next() {
+                    Ok(Some(SessionRecord::Ask { number, count })) => {
+                        fail_point!("repair");
+                        let answers = session.answer(link.id, number, count);
+                        answers.iter().for_each(|record| record.encode_to(&mut member.backlog));
+                        send_backlog(&link.control, &mut member.backlog);
+                        fail_point!("repaired");
+                    }
+                    Ok(Some(_)) => {}
+                    Ok(None) => break,
+                    Err(fault) => {
+                        log::warn!(target: "stripline::transport", "a receiver of a group {fault}");
+                        return false;
+                    }
+                }
+            }
+        }
+    }
+}
