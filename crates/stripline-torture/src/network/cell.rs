@@ -140,7 +140,9 @@ impl Cell {
         watch(&mut processes, Duration::from_millis(network.stop_ms))?;
         folder.check_empty()?;
         let (sender, receivers) = processes.split_at(1);
-        if self.is_multicast && receivers.iter().all(|receiver| receiver.notes.get(Note::GoesOn) == 0) {
+        let was_stopped = receivers.iter().any(|receiver| receiver.notes.get(Note::GoesOn) > 0);
+        // One that drops packets may have had the last of them before it came that far.
+        if self.is_multicast && self.overflow == "block" && !was_stopped {
             return Err("no receiver was stopped".into());
         }
         receivers.iter().map(|receiver| self.check(&sender[0], receiver, network.packets)).collect()

@@ -16,6 +16,10 @@ use crate::payload;
 const ROLE: &str = "STRIPLINE_TORTURE_NETWORK_ROLE";
 /// Packets from one note of the progress to the next.
 const NOTE_PERIOD: u64 = 32;
+/// Packets in a row of a sender that nothing holds up, and its pause after them. Without it, what
+/// the receivers' queues drop would hide what the link loses.
+const BURST: u64 = 8;
+const BURST_PAUSE: Duration = Duration::from_micros(200);
 /// The domain of both ends; each cell has a runtime folder of its own.
 const DOMAIN: &str = "network";
 /// The parent ends a cell without progress much earlier.
@@ -46,6 +50,10 @@ impl EndRole {
         command.env(ROLE, format!("{sends} {notes} {packets} {receivers} {stops_at} {topics}"));
         command.env("STRIPLINE_RUNTIME_DIR", folder).stdin(Stdio::null()).stdout(Stdio::null());
         command.spawn().map_err(|e| format!("cannot start a process: {e}"))
+    }
+
+    fn is_lossy(&self) -> bool {
+        self.topics.contains("drop-")
     }
 
     fn parse(words: &str) -> Option<(Self, Notes)> {
@@ -93,6 +101,9 @@ fn send(role: &EndRole, notes: &Notes) -> Result<(), String> {
         if sequence % NOTE_PERIOD == 0 {
             notes.set(Note::Sent, sequence);
         }
+        if role.is_lossy() && sequence % BURST == 0 {
+            std::thread::sleep(BURST_PAUSE);
+        }
     }
     publisher.finish().map_err(|e| format!("the end: {e}"))?;
     notes.set(Note::Hash, hash);
@@ -104,7 +115,7 @@ fn receive(role: &EndRole, notes: &Notes) -> Result<(), String> {
     let node = join(DOMAIN, &role.topics)?;
     let failed = |e: stripline::Error| e.to_string();
     let mut subscriber = node.subscriber::<u64>(TOPIC).map_err(failed)?;
-    let mut account = Account::new(role.topics.contains("drop-"));
+    let mut account = Account::new(role.is_lossy());
     let mut stops_at = Some(role.stops_at).filter(|at| *at > 0);
     loop {
         match subscriber.receive_timeout(TIMEOUT).map_err(failed)? {
