@@ -57,8 +57,9 @@ impl Part {
         }
     }
 
-    fn points(self) -> Vec<&'static str> {
-        let links = [true, false].into_iter().flat_map(plan::points).filter(|_| self != Self::Calls);
+    fn points(self, transport: Option<&str>) -> Vec<&'static str> {
+        let links = [true, false].into_iter().flat_map(|of_senders| plan::points(of_senders, transport));
+        let links = links.filter(|_| self != Self::Calls);
         let calls = [true, false].into_iter().flat_map(plan::points_of_calls).copied();
         links.chain(calls.filter(|_| self != Self::Links)).collect()
     }
@@ -129,7 +130,7 @@ impl Campaign {
         let added = percentiles(noticed.iter().map(|death| death.ns.saturating_sub(death.by_bystander_ns)));
         let late_in_any_case =
             noticed.iter().filter(|death| late(death.ns) && late(death.by_bystander_ns)).count();
-        let points = self.part.points().into_iter();
+        let points = self.part.points(self.transport).into_iter();
         let missed: Vec<_> = points.filter(|point| !tally.deaths.contains_key(point)).collect();
         json!({
             "kills": tally.kills(),

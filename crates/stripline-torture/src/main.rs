@@ -7,8 +7,10 @@ mod calls;
 mod campaign;
 mod child;
 mod flood;
+mod impair;
 mod ledger;
 mod leftovers;
+mod network;
 mod notes;
 mod payload;
 mod plan;
@@ -22,6 +24,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use impair::Problem;
 
 /// Kills, stops and restarts the processes of a link, and checks what the survivors received.
 #[derive(Debug, Parser)]
@@ -34,8 +37,9 @@ use clap::{Parser, Subcommand};
         stripline-torture torture --kills 100000 --json torture.json\n  \
         stripline-torture torture --waveforms --kills 500\n  \
         stripline-torture stop --seconds 60\n  \
-        stripline-torture flood\n\n\
-        Exit codes: 0 all is as it must be, 1 something is not."
+        stripline-torture flood\n  \
+        stripline-torture impair --loss 5 -- iperf3 -s -1 -- iperf3 -c 10.77.0.1\n\n\
+        Exit codes: 0 all is as it must be, 1 something is not, 77 not possible on this system."
 )]
 struct Arguments {
     #[command(subcommand)]
@@ -128,6 +132,102 @@ enum Order {
         #[arg(long, value_name = "FILE")]
         json: Option<PathBuf>,
     },
+
+    /// Send packets between two network namespaces, through links that lose and reorder frames
+    #[command(after_help = "Examples:\n  \
+        stripline-torture network --packets 2000\n  \
+        stripline-torture network --packets 1000000 --stop-ms 60000 --seed 7 --json network.json\n  \
+        stripline-torture network --only 'loss-30 multicast' --seed 7       some cells again\n\n\
+        A cell is a kind of fault, unicast or multicast to three receivers, and a policy. Of three receivers one is stopped\n\
+        for a while. There is no limit for the time of a cell; one without progress for 90 s fails.\n\
+        The report is JSON: for each cell its seed, the packets and gaps of each receiver, and the counts of frames.\n\n\
+        Exit codes: 0 all is as it must be, 1 something is not, 77 not possible here: it takes root and /dev/net/tun.")]
+    Network {
+        /// Packets of each cell
+        #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(100..))]
+        packets: u64,
+
+        /// The transport
+        #[arg(long, value_name = "NAME", default_value = "udp", value_parser = network::TRANSPORTS)]
+        transport: String,
+
+        /// Seed of the random numbers; which frames come when is the system's
+        #[arg(long, value_name = "S", default_value_t = 1)]
+        seed: u64,
+
+        /// Only the cells with this text in their names
+        #[arg(long, value_name = "TEXT", default_value = "")]
+        only: String,
+
+        /// Milliseconds for which a receiver is stopped
+        #[arg(long, value_name = "MS", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..=600_000))]
+        stop_ms: u64,
+
+        /// Write the report to this file instead of standard output
+        #[arg(long, value_name = "FILE")]
+        json: Option<PathBuf>,
+    },
+
+    /// Run two commands in two network namespaces, over a link that loses and reorders frames
+    #[command(after_help = "Examples:\n  \
+        stripline-torture impair --loss 5 -- iperf3 -s -1 -- iperf3 -c 10.77.0.1\n  \
+        stripline-torture impair --reorder 25 --duplicate 5 --seed 7 -- ./sender -- ./receiver\n  \
+        stripline-torture impair --delay-ms 1..20 --rate 100 -- sleep 5 -- ping -c 4 10.77.0.1\n\n\
+        Command A has the address 10.77.0.1, command B 10.77.0.2, each on the interface link0 with a route for multicast.\n\
+        Address resolution (ARP) passes unharmed. It ends when both commands have ended; when one fails, the other is killed.\n\
+        Standard error has the seed, and at the end the counts of frames.\n\n\
+        Exit codes: 0 both commands ended well, 1 one did not, 77 not possible here: it takes root and /dev/net/tun.")]
+    Impair {
+        #[command(flatten)]
+        faults: FaultArguments,
+
+        /// Seed of the random numbers; which frames come when is the system's
+        #[arg(long, value_name = "S", default_value_t = 1)]
+        seed: u64,
+
+        /// Two commands, with `--` between them
+        #[arg(last = true, required = true, value_name = "COMMAND_A -- COMMAND_B")]
+        commands: Vec<String>,
+    },
+}
+
+/// The faults of a link, for each of its two directions.
+#[derive(Debug, clap::Args)]
+struct FaultArguments {
+    /// Frames that are lost, in percent
+    #[arg(long, value_name = "PERCENT", default_value = "0")]
+    loss: impair::Share,
+
+    /// Frames that lose their end, in percent; the kernel drops most of them
+    #[arg(long, value_name = "PERCENT", default_value = "0")]
+    cut: impair::Share,
+
+    /// Frames that come twice, in percent
+    #[arg(long, value_name = "PERCENT", default_value = "0")]
+    duplicate: impair::Share,
+
+    /// Frames that 1 to 8 later ones overtake, in percent; after 10 ms they are held back no more
+    #[arg(long, value_name = "PERCENT", default_value = "0")]
+    reorder: impair::Share,
+
+    /// The time that a frame takes, in milliseconds: one, or a range; it keeps their order
+    #[arg(long, value_name = "A..B", default_value = "0")]
+    delay_ms: impair::Delay,
+
+    /// Megabits per second; of 16,384 frames that wait, the next is dropped; 0: no limit
+    #[arg(long, value_name = "MBIT", default_value_t = 0, value_parser = clap::value_parser!(u64).range(0..=1_000_000))]
+    rate: u64,
+
+    /// The frames that this is for; the others pass unharmed
+    #[arg(long, value_name = "FRAMES", default_value = "all")]
+    only: impair::Only,
+}
+
+impl FaultArguments {
+    fn faults(self) -> impair::Faults {
+        let Self { loss, cut, duplicate, reorder, delay_ms: delay, rate, only } = self;
+        impair::Faults { loss, cut, duplicate, reorder, delay, rate: rate * 1_000_000, only }
+    }
 }
 
 fn main() -> ExitCode {
@@ -135,8 +235,10 @@ fn main() -> ExitCode {
     if let Some(code) = waveforms::run_if_launched() {
         return code;
     }
-    if let Some(code) =
-        child::play_if_asked().or_else(call_child::play_if_asked).or_else(flood::play_if_asked)
+    if let Some(code) = child::play_if_asked()
+        .or_else(call_child::play_if_asked)
+        .or_else(flood::play_if_asked)
+        .or_else(network::play_if_asked)
     {
         return ExitCode::from(code);
     }
@@ -157,6 +259,21 @@ fn main() -> ExitCode {
                 .run()
                 .and_then(|report| campaign::write(&report, json.as_deref()))
         }
+        Order::Network { packets, transport, seed, only, stop_ms, json } => {
+            let known = network::TRANSPORTS.into_iter().find(|name| transport == *name).unwrap_or("udp");
+            match (network::Network { transport: known, packets, seed, stop_ms, only }).run() {
+                Err(Problem::NotPossible(problem)) => return not_possible("network", &problem),
+                report => {
+                    report.map_err(String::from).and_then(|report| campaign::write(&report, json.as_deref()))
+                }
+            }
+        }
+        Order::Impair { faults, seed, commands } => {
+            match (impair::Impair { faults: faults.faults(), seed, commands }).run() {
+                Err(Problem::NotPossible(problem)) => return not_possible("impair", &problem),
+                outcome => outcome.map_err(String::from),
+            }
+        }
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -165,4 +282,9 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+fn not_possible(command: &str, problem: &str) -> ExitCode {
+    eprintln!("{command}: NOT POSSIBLE here: {problem}; it takes root and /dev/net/tun");
+    ExitCode::from(impair::NOT_POSSIBLE)
 }

@@ -28,6 +28,14 @@ pub enum Note {
     Released,
     /// A receiver: it is about to end, and has no successor.
     Departs,
+    /// A receiver over an impaired link: packets that gaps reported, and the gaps.
+    Missing,
+    Gaps,
+    /// The hash of all packets.
+    Hash,
+    /// It is about to stop itself; it goes on.
+    Stops,
+    GoesOn,
 }
 
 /// The notes of one worker's children, one after the other.

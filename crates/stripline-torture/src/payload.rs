@@ -57,6 +57,7 @@ pub fn mix(seed: u64) -> u64 {
 }
 
 /// A sequence of pseudo-random numbers that its seed determines.
+#[derive(Debug)]
 pub struct Rng(u64);
 
 impl Rng {

@@ -8,6 +8,8 @@ use crate::payload::Rng;
 
 /// The first of the points that a receiver passes; those before are a sender's.
 const FIRST_OF_RECEIVERS: &str = "connect";
+/// The first of the points of a move, which random waveforms pass.
+const FIRST_OF_MOVES: &str = "move-prepared";
 /// The first of the points that only calls pass: a client's, and then a server's.
 const FIRST_OF_CALLS: &str = "call-numbered";
 const FIRST_OF_SERVERS: &str = "call-waits";
@@ -55,14 +57,40 @@ impl fmt::Display for Link {
 /// A link without acks.
 pub const PLAIN: Link = Link { transport: "shm", scope: "transport" };
 
+/// UDP that loses datagrams by a seed. The library has it with its feature `test-transports`.
+const LOSSY: &str = "lossy";
+
 /// The transports between processes.
+#[cfg(not(feature = "lossy"))]
 pub const TRANSPORTS: [&str; 5] = ["shm", "uds", "tcp", "mqueue", "udp"];
+#[cfg(feature = "lossy")]
+pub const TRANSPORTS: [&str; 7] = ["shm", "uds", "tcp", "mqueue", "udp", LOSSY, "multicast"];
 
 /// Those of a mixture. A user has few message queues, and `udp` has its own campaign.
 pub const MIXTURE: [&str; 3] = ["shm", "uds", "tcp"];
 
+/// The points of the handshake, on every transport.
+const POINTS_OF_HANDSHAKE: [&str; 9] = [
+    "greet",
+    "greet-welcomed",
+    "greet-entered",
+    "admit",
+    "admit-attached",
+    "connect",
+    "connect-hello",
+    "connect-welcome",
+    "connect-attached",
+];
+
+/// The points of sessions over datagrams. Where nothing is lost, those of repairs are not passed.
+const POINTS_OF_SESSIONS: [&str; 5] =
+    ["probe", "probe-answered", "probed", "session-end", "session-ended"];
+const POINTS_OF_REPAIRS: [&str; 4] = ["repair", "repaired", "missing", "missing-asked"];
+
 /// The points that links over sockets pass, too.
-const POINTS_OF_SOCKETS: [&str; 12] = [
+const POINTS_OF_SOCKETS: [&str; 14] = [
+    "goodbye",
+    "goodbye-sent",
     "await",
     "await-sleep",
     "await-woken",
@@ -93,6 +121,11 @@ impl Link {
         format!("transport = '{}'\nscope = '{}'\ndeadline-ms = 30000", self.transport, self.scope)
     }
 
+    /// Returns whether a killed sender's packets may be missing at the end, as it repairs nothing.
+    pub fn is_lossy(self) -> bool {
+        self.transport == LOSSY
+    }
+
     /// Returns whether a ring carries the packets: a dead receiver's position is then exact.
     pub fn is_ring(self) -> bool {
         self.transport == "shm"
@@ -120,6 +153,7 @@ fn any_link(death: Death, rng: &mut Rng) -> Link {
         "answer" | "answer-said" => Link { transport, scope: "target" },
         "answer-stored" => Link { transport: "shm", scope: "target" },
         "any-time" if rng.below(2) == 0 => Link { transport, scope },
+        point if POINTS_OF_HANDSHAKE.contains(&point) => Link { transport, ..PLAIN },
         // These points need a receiver that takes nothing, or lie between two streams.
         "writer-sleep" | "writer-wake" | "writer-detach" | "admit-returned" | "reader-end" => PLAIN,
         "release-stored" | "reattach" | "any-time" => PLAIN,
@@ -128,11 +162,17 @@ fn any_link(death: Death, rng: &mut Rng) -> Link {
     }
 }
 
-/// Returns the points of senders, or of receivers.
-pub fn points(of_senders: bool) -> Vec<&'static str> {
+/// Returns the points of senders, or of receivers, over the transport that was asked for.
+pub fn points(of_senders: bool, only: Option<&str>) -> Vec<&'static str> {
     let (senders, receivers) = POINTS.split_at(place(FIRST_OF_RECEIVERS));
-    let receivers = &receivers[..place(FIRST_OF_CALLS) - senders.len()];
-    if of_senders { senders.to_vec() } else { receivers.to_vec() }
+    let receivers = &receivers[..place(FIRST_OF_MOVES) - senders.len()];
+    let all = if of_senders { senders } else { receivers };
+    all.iter().copied().filter(|point| !is_missing(point, only)).collect()
+}
+
+/// Returns the points of a move to another transport.
+pub fn points_of_moves() -> &'static [&'static str] {
+    &POINTS[place(FIRST_OF_MOVES)..place(FIRST_OF_CALLS)]
 }
 
 /// Returns the points that only servers of calls pass, or only their clients.
@@ -161,21 +201,10 @@ pub fn death_in_calls(index: u64, rng: &mut Rng) -> (Death, bool) {
 
 /// Returns the `index`th death of senders, or of receivers.
 ///
-/// All points have their turn, and between them deaths at any time. Over another transport than
-/// rings, the points of rings are deaths at any time, too.
+/// All points that links over the transport pass have their turn, and between them deaths at any
+/// time.
 pub fn death(of_senders: bool, index: u64, only: Option<&'static str>, rng: &mut Rng) -> Death {
-    match any_death(of_senders, index, rng) {
-        Death::Point(point, _) if is_missing(point, only) => Death::Time(rng.below(20_000)),
-        death => death,
-    }
-}
-
-fn is_missing(point: &str, only: Option<&str>) -> bool {
-    only.is_some_and(|transport| transport != PLAIN.transport) && !POINTS_OF_SOCKETS.contains(&point)
-}
-
-fn any_death(of_senders: bool, index: u64, rng: &mut Rng) -> Death {
-    let points = points(of_senders);
+    let points = points(of_senders, only);
     let turn = points.len() as u64 + points.len() as u64 / 4;
     match points.get((index % turn) as usize) {
         Some(point) => Death::Point(point, 1 + rng.below(times(point))),
@@ -183,10 +212,22 @@ fn any_death(of_senders: bool, index: u64, rng: &mut Rng) -> Death {
     }
 }
 
+/// Returns whether links over the transport do not pass a point; `None`: over those of the mixture.
+fn is_missing(point: &str, only: Option<&str>) -> bool {
+    let (of_sessions, of_repairs) = (POINTS_OF_SESSIONS.contains(&point), POINTS_OF_REPAIRS.contains(&point));
+    match only.unwrap_or(PLAIN.transport) {
+        LOSSY if of_sessions || of_repairs => false,
+        "udp" | "multicast" if of_sessions => false,
+        "shm" => of_sessions || of_repairs,
+        _ => !POINTS_OF_SOCKETS.contains(&point) && !POINTS_OF_HANDSHAKE.contains(&point),
+    }
+}
+
 /// Returns how often a point is passed at least.
 fn times(point: &str) -> u64 {
     match point {
         "greet" | "greet-entered" | "greet-welcomed" | "admit" | "admit-attached" => 2,
+        "session-end" | "session-ended" | "probe" | "probe-answered" => 2,
         "loan" | "publish" | "publish-committed" | "publish-woken" => 30,
         "receive" | "release" => 20,
         "await" | "await-answered" | "queue" | "queue-accepted" => 20,
@@ -206,20 +247,34 @@ mod tests {
         let mut rng = Rng::new(1);
         for of_senders in [true, false] {
             let all: Vec<_> = (0..100).map(|index| death(of_senders, index, None, &mut rng).name()).collect();
-            assert!(points(of_senders).iter().all(|point| all.contains(point)));
+            assert!(points(of_senders, None).iter().all(|point| all.contains(point)));
             assert!(all.contains(&"any-time"));
         }
         let links = |name| (0..100).map(move |n| link(Death::Point(name, 1), None, &mut Rng::new(n)));
         assert!(links("await").all(Link::is_target) && links("queue").any(|link| !link.is_ring()));
         assert!(links("publish").all(Link::is_ring) && links("publish").any(Link::is_target));
-        assert!(POINTS_OF_SOCKETS.iter().all(|point| POINTS.contains(point)));
+        let lists =
+            [&POINTS_OF_SOCKETS[..], &POINTS_OF_HANDSHAKE, &POINTS_OF_SESSIONS, &POINTS_OF_REPAIRS];
+        assert!(lists.concat().iter().all(|point| POINTS.contains(point)));
+        assert!(links("greet").any(|link| !link.is_ring()) && links("greet").any(Link::is_ring));
         for index in 0..100 {
             let death = death(index % 2 == 0, index, Some("mqueue"), &mut rng);
-            assert!(death.name() == "any-time" || POINTS_OF_SOCKETS.contains(&death.name()));
+            let passes = [&POINTS_OF_SOCKETS[..], &POINTS_OF_HANDSHAKE, &["any-time"]].concat();
+            assert!(passes.contains(&death.name()));
             assert_eq!(link(death, Some("mqueue"), &mut rng).transport, "mqueue");
         }
+        let points_over = |only| [points(true, only), points(false, only)].concat();
+        assert!(
+            points_over(Some(LOSSY)).contains(&"repair") && !points_over(Some("udp")).contains(&"repair")
+        );
+        assert!(points_over(Some("udp")).contains(&"session-end"));
         let of_calls = [true, false].map(|of_servers| points_of_calls(of_servers).len());
-        assert_eq!(points(true).len() + points(false).len() + of_calls[0] + of_calls[1], POINTS.len());
+        let others = of_calls[0]
+            + of_calls[1]
+            + points_of_moves().len()
+            + POINTS_OF_SESSIONS.len()
+            + POINTS_OF_REPAIRS.len();
+        assert_eq!(points_over(None).len() + others, POINTS.len(), "every point belongs to one part");
         assert!(
             points_of_calls(false).contains(&"call-sent") && points_of_calls(true).contains(&"call-begun")
         );

@@ -12,7 +12,10 @@ pub const POINTS: &[&str] = &[
     "create-memory",
     "create-sealed",
     "create-door",
-    // A receiver connects: between the messages of the handshake, and when the sender attaches it.
+    // A receiver connects: its path is probed; between the messages of the handshake, and when the
+    // sender attaches it.
+    "probe",
+    "probe-answered",
     "greet",
     "greet-welcomed",
     "greet-entered",
@@ -37,9 +40,16 @@ pub const POINTS: &[&str] = &[
     "end",
     "end-published",
     "end-closed",
+    // The session of a sender over datagrams: it repairs what a receiver misses. At its end it
+    // passes on what is in transit.
+    "repair",
+    "repaired",
+    "session-end",
+    "session-ended",
     // Receiving: a connection is made.
     "connect",
     "connect-hello",
+    "probed",
     "connect-welcome",
     "connect-mapped",
     "connect-attached",
@@ -58,14 +68,23 @@ pub const POINTS: &[&str] = &[
     // The receiver waits for packets.
     "reader-sleep",
     "reader-wake",
-    // The receiver reads the end of the stream, or detaches.
+    // The session of a receiver over datagrams: some are missing, and it has asked for them.
+    "missing",
+    "missing-asked",
+    // The receiver reads the end of the stream, or detaches. One without a successor sends a
+    // goodbye first.
     "reader-end",
+    "goodbye",
+    "goodbye-sent",
     "reader-detach",
-    // A port moves to another transport: before the end of its path, after it; the receiver goes
-    // on there.
+    // A port moves to another transport. It is open there, and a receiver has connected. It sends
+    // the end of its path, and the receiver goes on there. The old path is dropped.
+    "move-prepared",
+    "move-connected",
     "move",
     "moved",
     "moved-receiver",
+    "move-left",
     // A call: it is numbered, it is sent, its reply has arrived; or it is cancelled, before and
     // after the server is notified.
     "call-numbered",

@@ -52,6 +52,7 @@ pub fn lives(records: &[Record], kills: &[u64]) -> Result<Vec<Life>, String> {
             Record::Wrong(what) => {
                 return Err(WRONG.get(what as usize).copied().unwrap_or("an unknown record").into());
             }
+            Record::Dies { .. } => {}
             event => life.events.push(event),
         }
     }
@@ -342,7 +343,14 @@ mod tests {
     /// Returns a plan with a connection from component 0 to component 1.
     fn plan(transport: &'static str, overflow: &'static str) -> Plan {
         let mut plan = Plan::new(0);
-        let settings = Connection { from: 0, to: 1, transport, overflow, ..plan.connections[0].clone() };
+        let settings = Connection {
+            from: 0,
+            to: 1,
+            transport,
+            overflow,
+            may_move: false,
+            ..plan.connections[0].clone()
+        };
         plan.connections = vec![Connection { scope: "transport", flow: "transport", ..settings }];
         plan
     }

@@ -4,9 +4,10 @@ use std::fs::File;
 use std::io::Write;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
+use std::sync::{Mutex, PoisonError};
 
 use rustix::fs::MemfdFlags;
-use stripline::{Gap, GapReason};
+use stripline::{Gap, GapReason, fail_point};
 
 use crate::notes::now_ns;
 
@@ -61,6 +62,11 @@ pub enum Record {
     Done(u64),
     /// A packet or an end arrived that breaks the contract: an index into [`WRONG`].
     Wrong(u64),
+    /// Its process dies at a fail point, at this monotonic time in nanoseconds.
+    Dies {
+        /// Monotonic nanoseconds.
+        at_ns: u64,
+    },
 }
 
 /// The texts of [`Record::Wrong`].
@@ -108,6 +114,7 @@ impl Record {
             Self::Ended => [9, 0, 0, 0],
             Self::Done(sent) => [10, sent, 0, 0],
             Self::Wrong(what) => [11, what, 0, 0],
+            Self::Dies { at_ns } => [12, at_ns, 0, 0],
         }
     }
 
@@ -124,6 +131,7 @@ impl Record {
             9 => Self::Ended,
             10 => Self::Done(a),
             11 => Self::Wrong(a),
+            12 => Self::Dies { at_ns: a },
             _ => return None,
         })
     }
@@ -206,6 +214,9 @@ fn parse(bytes: &[u8]) -> Result<Vec<Record>, String> {
 /// The log of a component that runs.
 pub struct Log(File);
 
+/// The logs of all components of this process.
+static OPEN: Mutex<Vec<Log>> = Mutex::new(Vec::new());
+
 impl Log {
     /// Opens the log and counts earlier starts, and packets begun.
     ///
@@ -217,6 +228,13 @@ impl Log {
         let records = Memory(file.try_clone().map_err(|e| format!("the log {path}: {e}"))?).records()?;
         let starts = records.iter().filter(|record| matches!(record, Record::Started { .. })).count();
         let begun = records.iter().filter(|record| matches!(record, Record::Begun(_))).count();
+        let others = file.try_clone().map_err(|e| format!("the log {path}: {e}"))?;
+        OPEN.lock().unwrap_or_else(PoisonError::into_inner).push(Self(others));
+        fail_point::in_last_moment(|| {
+            let now = now_ns();
+            let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+            open.iter_mut().for_each(|log| log.write(Record::Dies { at_ns: now }));
+        });
         let mut log = Self(file);
         log.write(Record::Started { at_ns: now_ns() });
         Ok((log, starts, begun as u64))
@@ -246,11 +264,12 @@ mod tests {
             Record::Packet { origin, sequence: 9 },
             Record::Begun(0),
             Record::Done(1),
+            Record::Dies { at_ns: 5 },
         ];
         records.into_iter().for_each(|record| log.write(record));
         let (_, again, begun) = Log::open(&memory.path()).expect("its log");
         assert_eq!((starts, again, begun), (0, 1, 1));
-        assert_eq!(memory.records().expect("records")[1..5], records);
+        assert_eq!(memory.records().expect("records")[1..6], records);
         assert_eq!(Origin::from_number(origin.number()), origin);
         memory.write(b"x");
         assert!(memory.records().is_err());

@@ -78,6 +78,8 @@ impl Waveforms {
             "kills": tally.kills,
             "rate_hz": tally.kills as f64 / took_s,
             "stops": tally.stops,
+            "moves": tally.moves,
+            "deaths_in_moves": tally.deaths,
             "launchers_killed": tally.launchers,
             "waveforms": tally.rounds,
             "waveforms_without_failure": tally.clean,

@@ -15,6 +15,8 @@ pub struct Plan {
     pub components: Vec<Component>,
     /// Its connections: at most one between two components, always to a later one.
     pub connections: Vec<Connection>,
+    /// Whether its outputs move to other transports while it runs.
+    pub has_moves: bool,
 }
 
 /// One component.
@@ -55,6 +57,8 @@ pub struct Connection {
     pub depth: u64,
     /// Bytes of the ring.
     pub buffer: u64,
+    /// Whether it may go on over another transport.
+    pub may_move: bool,
 }
 
 /// Returns the name of a component.
@@ -87,7 +91,7 @@ impl Connection {
     ///
     /// A ring has no queue of the receiver's own that is lost with it.
     pub fn resumes_exactly(&self) -> bool {
-        self.is_ring() && !self.is_lossy()
+        self.is_ring() && !self.is_lossy() && !self.may_move
     }
 
     /// Returns whether a receiver gets everything that a killed sender had sent.
@@ -96,7 +100,8 @@ impl Connection {
     /// acks discards what the kernel had not sent.
     pub fn outlives_sender(&self) -> bool {
         let answers = matches!(self.scope, "server" | "target") || self.flow != "transport";
-        !self.is_lossy() && self.scope != "none" && !(self.transport == "tcp" && answers)
+        let may_be_tcp = self.transport == "tcp" || self.may_move;
+        !self.is_lossy() && self.scope != "none" && !(may_be_tcp && answers)
     }
 }
 
@@ -107,14 +112,16 @@ impl Plan {
         let count = 2 + rng.below(COMPONENTS_MAX - 1) as usize;
         let has_threads = rng.below(3) == 0;
         let components: Vec<_> = (0..count).map(|_| component(has_threads, &mut rng)).collect();
+        // Numbers of their own: a seed gives the same waveform with moves and without.
+        let has_moves = Rng::new(mix(!seed)).below(3) == 0;
         let connections = edges(count, &mut rng)
             .into_iter()
             .map(|(from, to)| {
                 let is_local = components[from].is_thread && components[to].is_thread;
-                connection(from, to, is_local, &mut rng)
+                Connection { may_move: has_moves, ..connection(from, to, is_local, &mut rng) }
             })
             .collect();
-        Self { components, connections }
+        Self { components, connections, has_moves }
     }
 
     /// Returns the text of the waveform file. Component n writes its log to the nth of these files.
@@ -135,7 +142,8 @@ impl Plan {
             );
         }
         for connection in &self.connections {
-            let Connection { from, to, transport, overflow, scope, flow, wait, depth, buffer } = connection;
+            let Connection { from, to, transport, overflow, scope, flow, wait, depth, buffer, .. } =
+                connection;
             let _ = write!(
                 text,
                 "\n[[connection]]\nfrom = \"{}.out\"\nto = \"{}.in\"\ntransport = \"{transport}\"\n\
@@ -182,6 +190,7 @@ fn connection(from: usize, to: usize, is_local: bool, rng: &mut Rng) -> Connecti
         wait: ["block", "adaptive"][rng.below(2) as usize],
         depth: 1 << rng.below(8),
         buffer: 1 << (smallest + rng.below(5)),
+        may_move: false,
     }
 }
 

@@ -6,18 +6,22 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use stripline::fail_point;
 use stripline_waveform::RunReport;
+use stripline_waveform::control::{ChangeState, ControlClient, Setting};
 
 use super::component::{ENOUGH, LAUNCH};
 use super::ledger::{self, Count, Life};
-use super::log::Memory;
+use super::log::{Memory, Record};
 use super::plan::{Plan, name};
 use crate::leftovers::{abstract_names, names_of, processes_with};
 use crate::notes::now_ns;
 use crate::payload::{Rng, mix};
+use crate::plan::points_of_moves;
 use crate::worker::TIMEOUT;
 
 /// A waveform that does not end within this time hangs.
@@ -26,6 +30,10 @@ const HANGS: Duration = Duration::from_secs(60);
 const ROUND: Duration = Duration::from_secs(3);
 /// Failures after which the launcher does not start a component again.
 const RESTARTS_MAX: usize = 5;
+/// Moves of a round.
+const MOVES_MAX: usize = 2;
+/// How long a move may wait for the sender's next packet.
+const MOVE_TIME: Duration = Duration::from_millis(500);
 
 /// The figures of a round, or of all.
 #[derive(Default)]
@@ -48,6 +56,10 @@ pub struct RunTally {
     pub unaccounted: u64,
     /// From the death of a launcher to the end of its components, nanoseconds.
     pub outlived_ns: Vec<u64>,
+    /// Outputs that moved to another transport.
+    pub moves: u64,
+    /// Processes that died at a point of a move.
+    pub deaths: BTreeMap<&'static str, u64>,
 }
 
 impl RunTally {
@@ -62,6 +74,10 @@ impl RunTally {
         self.count.add(other.count);
         self.unaccounted += other.unaccounted;
         self.outlived_ns.extend(other.outlived_ns);
+        self.moves += other.moves;
+        for (point, deaths) in other.deaths {
+            *self.deaths.entry(point).or_default() += deaths;
+        }
     }
 }
 
@@ -108,6 +124,9 @@ pub fn round(seed: u64, interrupted: &AtomicBool) -> Result<RunTally, Violation>
         printed.push_str(&failure);
     }
     outcome.map(|()| std::mem::take(&mut round.tally)).map_err(|problem| {
+        if let Some(point) = round.fail_point {
+            printed.push_str(&format!("processes die at `{point}`\n"));
+        }
         let waveform = String::from_utf8_lossy(&round.waveform.bytes()).into_owned();
         violation(problem, waveform, printed)
     })
@@ -128,6 +147,10 @@ struct Round<'a> {
     names: BTreeSet<String>,
     launcher_killed_ns: Option<u64>,
     is_stopped: bool,
+    /// Requests of moves: whether one was made.
+    moves: Vec<JoinHandle<bool>>,
+    /// The fail point of a move at which processes die.
+    fail_point: Option<&'static str>,
     tally: RunTally,
 }
 
@@ -142,13 +165,20 @@ impl Drop for Launcher {
 }
 
 impl<'a> Round<'a> {
-    fn launch(plan: &'a Plan, rng: Rng) -> Result<Self, String> {
+    fn launch(plan: &'a Plan, mut rng: Rng) -> Result<Self, String> {
         let logs: Vec<_> = plan.components.iter().map(|_| Memory::new()).collect::<Result<_, _>>()?;
         let (waveform, enough) = (Memory::new()?, Memory::new()?);
         let (report, printed) = (Memory::new()?, Memory::new()?);
         let paths: Vec<_> = logs.iter().map(Memory::path).collect();
         waveform.write(plan.file(&paths).as_bytes());
-        let child = Command::new("/proc/self/exe")
+        let points = points_of_moves();
+        let fail_point =
+            (plan.has_moves && rng.below(2) == 0).then(|| points[rng.below(points.len() as u64) as usize]);
+        let mut command = Command::new("/proc/self/exe");
+        if let Some(point) = fail_point {
+            command.env(fail_point::VARIABLE, format!("{point}:1"));
+        }
+        let child = command
             .env(LAUNCH, waveform.path())
             .env(ENOUGH, enough.path())
             .stdin(Stdio::null())
@@ -171,6 +201,8 @@ impl<'a> Round<'a> {
             names: BTreeSet::new(),
             launcher_killed_ns: None,
             is_stopped: false,
+            moves: Vec::new(),
+            fail_point,
             tally: RunTally { rounds: 1, ..RunTally::default() },
         })
     }
@@ -186,6 +218,10 @@ impl<'a> Round<'a> {
             self.signal(self.launcher.0.id(), Signal::TERM);
         }
         self.await_end()?;
+        for request in std::mem::take(&mut self.moves) {
+            self.tally.moves += u64::from(request.join().map_err(|_| "a request of a move panicked")?);
+        }
+        self.enter_deaths()?;
         self.check()
     }
 
@@ -208,6 +244,9 @@ impl<'a> Round<'a> {
             }
             let time = [1000, 20_000, 100_000][self.dice.below(3) as usize];
             self.pause(time);
+            if self.plan.has_moves && self.moves.len() < MOVES_MAX {
+                self.request_move();
+            }
             match self.dice.below(40) {
                 0 => self.kill_launcher(),
                 1 => self.stop_for_a_while(self.launcher.0.id()),
@@ -218,6 +257,45 @@ impl<'a> Round<'a> {
                 }
                 _ => self.kill_component(),
             }
+        }
+        Ok(())
+    }
+
+    /// Requests that an output moves to another transport. Kills go on meanwhile.
+    fn request_move(&mut self) {
+        let index = self.dice.below(self.plan.connections.len() as u64) as usize;
+        let transport = ["shm", "uds", "tcp"][self.dice.below(3) as usize];
+        let setting = Setting {
+            component: name(self.plan.connections[index].from),
+            property: "out:transport".into(),
+            value: transport.into(),
+        };
+        let launcher = self.launcher.0.id();
+        self.moves.push(std::thread::spawn(move || {
+            // The launcher may be dead, or the component about to be started again.
+            let Ok(client) = ControlClient::find("torture", Some(launcher)) else { return false };
+            let changes = client.set(&[setting], MOVE_TIME).unwrap_or_default();
+            !changes.is_empty() && changes.iter().all(|change| change.taken == ChangeState::Applied)
+        }));
+    }
+
+    /// Enters the deaths at fail points, which the logs have.
+    fn enter_deaths(&mut self) -> Result<(), String> {
+        let Some(point) = self.fail_point else { return Ok(()) };
+        let mut times = BTreeSet::new();
+        for (index, log) in self.logs.iter().enumerate() {
+            for record in log.records().map_err(|wrong| format!("{}: {wrong}", name(index)))? {
+                if let Record::Dies { at_ns } = record {
+                    times.insert(at_ns);
+                    self.kills.entry(index).or_default().push(at_ns);
+                }
+            }
+        }
+        self.kills.values_mut().for_each(|kills| kills.sort_unstable());
+        if !times.is_empty() {
+            // Components of one process die at the same time.
+            self.tally.kills += times.len() as u64;
+            *self.tally.deaths.entry(point).or_default() += times.len() as u64;
         }
         Ok(())
     }
@@ -263,7 +341,9 @@ impl<'a> Round<'a> {
     fn victim(&mut self) -> Option<(u32, Vec<usize>)> {
         let is_restarted = |index: &usize| {
             let kills = self.kills.get(index).map_or(0, Vec::len);
-            self.plan.components[*index].is_restarted && kills < RESTARTS_MAX
+            // Moves kill, too, and the launcher counts those deaths.
+            let others = if self.fail_point.is_some() { MOVES_MAX } else { 0 };
+            self.plan.components[*index].is_restarted && kills + others < RESTARTS_MAX
         };
         let (mut often, rarely): (Vec<_>, Vec<_>) =
             self.children().into_iter().partition(|(_, components)| components.iter().all(is_restarted));

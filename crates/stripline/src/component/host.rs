@@ -25,6 +25,7 @@ use super::{
     Access, Component, ComponentSpec, Direction, InvalidProperties, Ports, Properties, Registry, Value,
 };
 use crate::error::{Error, Result, catch_panic};
+use crate::fail_point::fail_point;
 use crate::inspect;
 use crate::link::policy;
 use crate::link::{
@@ -532,6 +533,9 @@ impl ComponentHost {
         let request = ConnectRequest { connection: connection.clone(), payload, options };
         self.reporter.send(&match policy::connect(&endpoint, &request) {
             Ok(inlet) => {
+                if moves {
+                    fail_point!("move-connected");
+                }
                 let made = if moves { PortEvent::Moving } else { PortEvent::Connected };
                 events.push(made(connection.clone(), inlet));
                 Report::Connected { component, connection }

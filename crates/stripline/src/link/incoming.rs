@@ -647,10 +647,12 @@ impl Drop for Incoming {
         let is_own = self.connections.is_current();
         if is_own && self.says_goodbye_on_drop && !std::thread::panicking() && !crate::fail_point::is_silent()
         {
+            crate::fail_point::fail_point!("goodbye");
             self.connections
                 .iter_mut()
                 .filter_map(|o| o.inlet.as_mut())
                 .for_each(|inlet| inlet.say_goodbye());
+            crate::fail_point::fail_point!("goodbye-sent");
         }
     }
 }

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex};
 
 use super::policy;
 use crate::error;
+use crate::fail_point::fail_point;
 use crate::packet::payload::TypeName;
 use crate::sys::mutex::lock;
 use crate::terms::SenderOptions;
@@ -74,6 +75,7 @@ impl MoveSlot {
         let options = super::port_builder::options_of_outlet(&self.strongest, options);
         let (port, payload, stop) = (self.port.clone(), payload.clone(), self.stop.clone());
         let outlet = policy::bind(transport, BindRequest { port, payload, options, stop })?;
+        fail_point!("move-prepared");
         let endpoint = outlet.traits().endpoint;
         let before = {
             let mut state = lock(&self.state);
@@ -176,7 +178,11 @@ impl PortMoves {
     pub(super) fn drop_unread(&mut self) {
         self.left.retain_mut(|outlet| {
             outlet.admit();
-            outlet.receivers(true) > 0
+            let is_read = outlet.receivers(true) > 0;
+            if !is_read {
+                fail_point!("move-left");
+            }
+            is_read
         });
     }
 

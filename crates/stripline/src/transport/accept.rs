@@ -10,6 +10,7 @@ use super::carrier::PathSink;
 use super::handshake::{self, FirstMessage, Hello, HelloReply, PartHello};
 use super::parts::PendingParts;
 use crate::error::Result;
+use crate::fail_point::fail_point;
 use crate::sys::doorbell::Doorbell;
 use crate::sys::pending::{Admission, PendingPeers, Woken};
 use crate::sys::poller::Interest;
@@ -204,8 +205,10 @@ impl<A: Acceptor> AcceptLoop<A> {
                 continue;
             }
             let Some(probe) = probed.arrival.path.as_ref().and_then(|path| path.probe()) else { continue };
+            fail_point!("probe");
             match probe.try_once() {
                 Ok(true) => {
+                    fail_point!("probe-answered");
                     self.forget(&probed.arrival);
                     self.accept(probed.arrival, probed.socket);
                 }

@@ -14,6 +14,7 @@ use super::cut::FrameCutter;
 use super::service::{self, Served};
 use super::sink::{finish, grow_send_buffer, send_backlog};
 use super::{DatagramSink, SessionTicket};
+use crate::fail_point::fail_point;
 use crate::flow::session::{
     GroupSender, MemberTerms, RecordReader, SessionAcks, SessionProbe, SessionRecord, payload_max,
 };
@@ -215,6 +216,7 @@ impl Drop for GroupSink {
     fn drop(&mut self) {
         let link = &*self.link;
         service::remove(&self.link);
+        fail_point!("session-end");
         let mut state = lock(&link.group.state);
         let rest = state.session.rest(link.id);
         state.leave(link.id, &link.group);
@@ -530,8 +532,11 @@ impl GroupState {
             loop {
                 match member.reader.next() {
                     Ok(Some(SessionRecord::Ask { number, count })) => {
+                        fail_point!("repair");
                         let answers = session.answer(link.id, number, count);
                         answers.iter().for_each(|record| record.encode_to(&mut member.backlog));
+                        send_backlog(&link.control, &mut member.backlog);
+                        fail_point!("repaired");
                     }
                     Ok(Some(_)) => {}
                     Ok(None) => break,

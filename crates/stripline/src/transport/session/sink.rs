@@ -12,6 +12,7 @@ use rustix::net::{RecvFlags, recv, sockopt};
 use super::cut::FrameCutter;
 use super::service::{self, Served};
 use super::{DatagramSink, SessionTicket};
+use crate::fail_point::fail_point;
 use crate::flow::session::{
     RecordReader, SessionAcks, SessionProbe, SessionRecord, SessionSender, payload_max,
 };
@@ -152,6 +153,7 @@ impl Drop for SessionSink {
     /// Passes on what is in transit, as this side cannot repair it later.
     fn drop(&mut self) {
         service::remove(&self.shared);
+        fail_point!("session-end");
         let mut state = lock(&self.shared.state);
         let SendingState { session, backlog, .. } = &mut *state;
         for number in session.in_transit() {
@@ -223,6 +225,7 @@ pub(super) fn finish(control: &Socket, backlog: &mut Vec<u8>) {
             break;
         }
     }
+    fail_point!("session-ended");
     control.close_writing();
 }
 
@@ -303,6 +306,7 @@ impl Sending {
     fn take_records(&self, state: &mut SendingState) -> Result<(), String> {
         while let Some(record) = state.reader.next()? {
             let SessionRecord::Ask { number, count } = record else { continue };
+            fail_point!("repair");
             let SendingState { session, backlog, .. } = &mut *state;
             // What is not in transit was taken, and an honest receiver asks once.
             let end = number.saturating_add(u64::from(count)).min(session.in_transit().end);
@@ -320,6 +324,7 @@ impl Sending {
                 }
             }
             self.send_backlog(state);
+            fail_point!("repaired");
         }
         Ok(())
     }

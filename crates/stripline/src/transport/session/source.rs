@@ -9,6 +9,7 @@ use super::{DatagramSource, LATE, SessionSockets, SessionTicket};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 
+use crate::fail_point::fail_point;
 use crate::flow::session::{
     DATAGRAM_HEADER, DatagramArrival, DatagramHeader, Due, RecordReader, SessionProbe, SessionReceiver,
     SessionRecord, Span, Taken, payload_max,
@@ -218,6 +219,7 @@ impl SessionSource {
             let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
             // Nothing was sent there before, so there is room.
             let _ = send(&self.acks, &probe.acknowledgement(), flags);
+            fail_point!("probed");
         }
     }
 
@@ -309,6 +311,7 @@ impl SessionSource {
         let has_lost = due == Due::Lost;
         match due {
             Due::Ask(ranges) => {
+                fail_point!("missing");
                 for (number, count) in ranges {
                     SessionRecord::Ask { number, count }.encode_to(&mut self.backlog);
                 }
@@ -317,7 +320,10 @@ impl SessionSource {
         }
         while !self.backlog.is_empty() && !self.is_over {
             match io::Write::write(&mut &self.control, &self.backlog) {
-                Ok(sent) => drop(self.backlog.drain(..sent)),
+                Ok(sent) => {
+                    drop(self.backlog.drain(..sent));
+                    fail_point!("missing-asked");
+                }
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
                 Err(_) => self.backlog.clear(),

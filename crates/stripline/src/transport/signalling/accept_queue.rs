@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, Weak};
 use super::acks::peek_goodbye;
 use super::remote_receiver::{NOTHING_YET, RemoteReceiver};
 use crate::error::Result;
+use crate::fail_point::fail_point;
 use crate::packet::payload::TypeName;
 use crate::sys::doorbell::Doorbell;
 use crate::sys::mutex::lock;
@@ -140,11 +141,13 @@ impl<F: ReceiverFactory> Acceptor for SignallingAcceptor<F> {
         let bytes = handshake::encode(&answer).map_err(|e| e.to_string())?;
         let kept = Arc::new(socket.try_clone().map_err(|e| e.to_string())?);
         let mut receiver = self.factory.receiver(&hello, Arc::clone(&kept), path);
+        fail_point!("greet");
         // Flag and lock first: once the receiver has its welcome, it gets the very next packet.
         let mut accepted = lock(&self.queue.accepted);
         // Release: pairs with the writer's load, after which it takes the lock.
         self.queue.changed.store(true, Ordering::Release);
         (&mut &*socket).write_all(&bytes).map_err(|e| e.to_string())?;
+        fail_point!("greet-welcomed");
         let remote = receiver.as_ref();
         lock(&self.queue.records).push(ConnectionRecord {
             connection: hello.connection,
@@ -154,6 +157,7 @@ impl<F: ReceiverFactory> Acceptor for SignallingAcceptor<F> {
         });
         let flag = self.factory.watch(&mut receiver);
         accepted.push(receiver);
+        fail_point!("greet-entered");
         drop(accepted);
         self.queue.doorbell.notify();
         Ok(flag.map(|flag| {

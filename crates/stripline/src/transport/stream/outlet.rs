@@ -12,6 +12,7 @@ use super::inspect::StreamPortView;
 use super::partial_writer::PartialWriter;
 use super::receiver::StreamReceiver;
 use crate::error::{Error, Result};
+use crate::fail_point::fail_point;
 use crate::flow;
 use crate::flow::AckWait;
 use crate::inspect::Reader;
@@ -137,12 +138,14 @@ impl StreamOutlet {
         let Some(accepted) = self.accept_queue.accepted() else { return false };
         let arrived = !accepted.is_empty();
         for receiver in accepted {
+            fail_point!("admit");
             // Relaxed: a hint for its successor.
             receiver.remote.next_sequence.store(self.next_sequence, Ordering::Relaxed);
             if receiver.path.is_shared() {
                 self.shared_units.get_or_insert(0);
             }
             self.receivers.push(receiver);
+            fail_point!("admit-attached");
         }
         if arrived && self.shared_units.is_some() {
             // What a path sends for those that it waits for, the others need not.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::{StreamInlet, StreamOutlet};
 use crate::error::{Error, Result};
+use crate::fail_point::fail_point;
 use crate::sys::socket::{self, Listener, Socket};
 use crate::terms::{Flow, Overflow, Scope};
 use crate::transport::accept::{AcceptThread, Acceptor, Arrival};
@@ -98,9 +99,13 @@ impl Transport for StreamTransport {
         let of_receiver = PathRequest::of_receiver(&request.connection, &request.options);
         let path = receiving_path(self.carrier, &PathRequest { endpoint: Some(endpoint), ..of_receiver })?;
         let socket = (self.connect)(endpoint, request)?;
+        fail_point!("connect");
         let hello = path.hello(endpoint, request);
         let (welcome, _, source) = path.exchange(&socket, endpoint, &hello)?;
-        Ok(AnyInlet::other(StreamInlet::connect(socket, source, &welcome, endpoint, request)?))
+        fail_point!("connect-welcome");
+        let inlet = StreamInlet::connect(socket, source, &welcome, endpoint, request)?;
+        fail_point!("connect-attached");
+        Ok(AnyInlet::other(inlet))
     }
 
     fn listen_calls(&self, request: BindRequest, acceptor: Box<dyn CallAcceptor>) -> Result<CallListener> {

@@ -1,0 +1,247 @@
+//! One cell: the faults of the link, unicast or multicast, and a policy.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::Network;
+use super::peer::EndRole;
+use crate::impair::{ADDRESSES, Faults, INTERFACE, ImpairedLink, Only, Problem, Share};
+use crate::notes::{Board, Note, Notes};
+use crate::worker::Victim;
+
+/// A cell without progress for this long hangs. There is no limit for a cell that goes on.
+const HANGS: Duration = Duration::from_secs(90);
+/// A process that lives longer than this has no progress to show either.
+const LIFE_MAX: Duration = Duration::from_secs(24 * 3600);
+/// The pause from one check of the processes to the next.
+const PAUSE: Duration = Duration::from_millis(2);
+const GROUP: &str = "239.77.0.1:7700";
+
+/// A cell.
+#[derive(Clone, Copy, Debug)]
+pub struct Cell {
+    transport: &'static str,
+    faults_name: &'static str,
+    faults: Faults,
+    is_multicast: bool,
+    overflow: &'static str,
+}
+
+impl fmt::Display for Cell {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { transport, faults_name, is_multicast, overflow, .. } = self;
+        let way = if *is_multicast { "multicast" } else { "unicast" };
+        write!(f, "{transport} {faults_name} {way} {overflow}")
+    }
+}
+
+/// Returns all cells of a transport.
+pub fn all(transport: &'static str) -> Vec<Cell> {
+    let share = |percent: &str| percent.parse::<Share>().unwrap_or_default();
+    let none = Faults::default();
+    // With a third of its segments lost, TCP waits for most of the time. So there the link is
+    // impaired for datagrams only, and the signalling passes.
+    let only = if transport == "udp" { Only::Udp } else { Only::All };
+    let faults = [
+        ("no-faults", none),
+        ("loss-1", Faults { loss: share("1"), ..none }),
+        ("loss-5", Faults { loss: share("5"), ..none }),
+        ("loss-30", Faults { loss: share("30"), only, ..none }),
+        ("reorder-25", Faults { reorder: share("25"), ..none }),
+        ("duplicate-5", Faults { duplicate: share("5"), ..none }),
+    ];
+    let mut cells = Vec::new();
+    for (faults_name, faults) in faults {
+        for is_multicast in [false, true] {
+            for overflow in ["block", "drop-oldest"] {
+                if transport == "udp" || !is_multicast {
+                    cells.push(Cell { transport, faults_name, faults, is_multicast, overflow });
+                }
+            }
+        }
+    }
+    cells
+}
+
+/// The figures of a cell.
+#[derive(Debug, Serialize)]
+pub struct CellFigures {
+    seed: u64,
+    seconds: f64,
+    receivers: Vec<ReceiverFigures>,
+    link: Value,
+}
+
+/// The figures of a receiver.
+#[derive(Debug, Serialize)]
+struct ReceiverFigures {
+    received: u64,
+    missing: u64,
+    gaps: u64,
+}
+
+impl CellFigures {
+    /// Returns them in a line.
+    pub fn summary(&self) -> String {
+        let receivers = self.receivers.iter().map(|receiver| {
+            let ReceiverFigures { received, missing, gaps } = receiver;
+            format!("{received} received, {missing} missing in {gaps} gaps")
+        });
+        let receivers: Vec<_> = receivers.collect();
+        format!("{}; {:.1} s, link seed {}", receivers.join("; "), self.seconds, self.seed)
+    }
+}
+
+impl Cell {
+    /// Runs it.
+    ///
+    /// # Errors
+    /// What is not as it must be.
+    pub fn run(&self, network: &Network, seed: u64) -> Result<CellFigures, Problem> {
+        let started = Instant::now();
+        let link = ImpairedLink::new(self.faults, seed)?;
+        let outcome = self.exchange(network, &link);
+        let figures = link.end().map_err(Problem::Failed)?;
+        let receivers = outcome.map_err(|problem| Problem::Failed(format!("{problem}\n{figures}")))?;
+        let (seconds, link) = (started.elapsed().as_secs_f64(), figures.report());
+        Ok(CellFigures { seed, seconds, receivers, link })
+    }
+
+    fn exchange(&self, network: &Network, link: &ImpairedLink) -> Result<Vec<ReceiverFigures>, String> {
+        let count = if self.is_multicast { 3 } else { 1 };
+        let board = Board::new(1 + count)?;
+        let folder = RuntimeFolder::new()?;
+        let [a, b] = &link.namespaces;
+        let mut processes = Vec::new();
+        for index in 0..=count {
+            let sends = index == 0;
+            let (namespace, own) = if sends { (a, ADDRESSES[0]) } else { (b, ADDRESSES[1]) };
+            let notes = board.worker(index)?;
+            let topics = format!("[default]\n{}", self.rules(&own.to_string()));
+            // Of several receivers, the first is stopped.
+            let stops_at = if self.is_multicast && index == 1 { network.packets / 4 } else { 0 };
+            let role =
+                EndRole { sends, packets: network.packets, receivers: count as usize, stops_at, topics };
+            let (path, address) = (folder.0.clone(), notes.address());
+            let child = namespace.run(move || role.start(&address, &path))??;
+            let name = if sends { "the sender".into() } else { format!("receiver {index}") };
+            processes.push(Process {
+                name,
+                victim: Victim::patient(child, LIFE_MAX),
+                notes,
+                has_ended: false,
+            });
+        }
+        watch(&mut processes, Duration::from_millis(network.stop_ms))?;
+        folder.check_empty()?;
+        let (sender, receivers) = processes.split_at(1);
+        let was_stopped = receivers.iter().any(|receiver| receiver.notes.get(Note::GoesOn) > 0);
+        // One that drops packets may have had the last of them before it came that far.
+        if self.is_multicast && self.overflow == "block" && !was_stopped {
+            return Err("no receiver was stopped".into());
+        }
+        receivers.iter().map(|receiver| self.check(&sender[0], receiver, network.packets)).collect()
+    }
+
+    fn rules(&self, own: &str) -> String {
+        let Self { transport, overflow, is_multicast, .. } = self;
+        let group = match is_multicast {
+            true => format!("group = '{GROUP}'\ninterface = '{INTERFACE}'\n"),
+            false => String::new(),
+        };
+        format!(
+            "transport = '{transport}'\noverflow = '{overflow}'\n[default.{transport}]\ninsecure = true\n\
+             bind = '{own}'\n{group}"
+        )
+    }
+
+    fn check(&self, sender: &Process, receiver: &Process, packets: u64) -> Result<ReceiverFigures, String> {
+        let of = |note| receiver.notes.get(note);
+        let (received, missing, gaps) = (of(Note::Taken), of(Note::Missing), of(Note::Gaps));
+        if received + missing != packets {
+            return Err(format!("{}: {received} received, {missing} missing of {packets}", receiver.name));
+        }
+        if self.overflow == "block" && of(Note::Hash) != sender.notes.get(Note::Hash) {
+            return Err(format!("{}: the hash of its output is not that of the input", receiver.name));
+        }
+        Ok(ReceiverFigures { received, missing, gaps })
+    }
+}
+
+/// A process of a cell.
+struct Process {
+    name: String,
+    victim: Victim,
+    notes: Notes,
+    has_ended: bool,
+}
+
+/// Waits for the end of all. One that stops itself is continued after that time.
+fn watch(processes: &mut [Process], stop: Duration) -> Result<(), String> {
+    let (mut progress, mut since) = (0, Instant::now());
+    let mut stopped_at = None;
+    while !processes.iter().all(|process| process.has_ended) {
+        let mut now = 0;
+        for Process { name, victim, notes, has_ended } in processes.iter_mut() {
+            if let Some(status) = victim.poll()? {
+                if !status.success() {
+                    return Err(format!("{name} failed: {status}"));
+                }
+                *has_ended = true;
+            }
+            if notes.get(Note::Stops) > notes.get(Note::GoesOn)
+                && stopped_at.get_or_insert_with(Instant::now).elapsed() >= stop
+            {
+                // More than once: the first may come before the stop.
+                victim.signal(Signal::CONT);
+            }
+            let notes = [Note::Sent, Note::Taken, Note::Stops, Note::GoesOn].map(|note| notes.get(note));
+            now += notes.into_iter().sum::<u64>() + u64::from(*has_ended);
+        }
+        if now != progress {
+            (progress, since) = (now, Instant::now());
+        }
+        if since.elapsed() > HANGS + stop {
+            let states = processes.iter().map(|process| {
+                let Process { name, notes, has_ended, .. } = process;
+                let (sent, taken) = (notes.get(Note::Sent), notes.get(Note::Taken));
+                format!("{name}: {sent} sent, {taken} received, ended: {has_ended}")
+            });
+            return Err(format!("hangs for {HANGS:?}: {}", states.collect::<Vec<_>>().join("; ")));
+        }
+        std::thread::sleep(PAUSE);
+    }
+    Ok(())
+}
+
+/// A runtime folder for the sockets of both ends. Its drop removes it.
+struct RuntimeFolder(PathBuf);
+
+impl RuntimeFolder {
+    fn new() -> Result<Self, String> {
+        use std::os::unix::fs::DirBuilderExt;
+        let name = format!("stripline-network-{}-{}", std::process::id(), crate::notes::now_ns());
+        let path = std::env::temp_dir().join(name);
+        let made = std::fs::DirBuilder::new().mode(0o700).create(&path);
+        made.map_err(|e| format!("cannot make the folder {}: {e}", path.display()))?;
+        Ok(Self(path))
+    }
+
+    /// Checks that the processes have left nothing there.
+    fn check_empty(&self) -> Result<(), String> {
+        let entries = std::fs::read_dir(&self.0).map_err(|e| format!("the runtime folder: {e}"))?;
+        let left: Vec<_> = entries.flatten().map(|entry| entry.file_name()).collect();
+        if left.is_empty() { Ok(()) } else { Err(format!("left in the runtime folder: {left:?}")) }
+    }
+}
+
+impl Drop for RuntimeFolder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}

@@ -1,0 +1,69 @@
+//! Packets from one network namespace to another, through a link that loses, repeats and reorders
+//! frames. Every packet and every gap is checked.
+
+mod account;
+mod cell;
+mod peer;
+
+use std::time::Instant;
+
+use serde_json::{Value, json};
+
+use crate::impair::Problem;
+use crate::payload::mix;
+
+pub use peer::play_if_asked;
+
+/// The options of a run.
+pub struct Network {
+    /// `udp` or `tcp`.
+    pub transport: &'static str,
+    /// Packets of each cell.
+    pub packets: u64,
+    pub seed: u64,
+    /// How long a receiver is stopped, in milliseconds.
+    pub stop_ms: u64,
+    /// Only cells with this in their names; all if it is empty.
+    pub only: String,
+}
+
+/// The transports that reach another host.
+pub const TRANSPORTS: [&str; 2] = ["udp", "tcp"];
+
+impl Network {
+    /// Runs the cells and returns the report.
+    ///
+    /// # Errors
+    /// The first cell that fails, with its name and seed.
+    pub fn run(&self) -> Result<Value, Problem> {
+        let cells: Vec<_> = cell::all(self.transport)
+            .into_iter()
+            .filter(|cell| cell.to_string().contains(&self.only))
+            .collect();
+        if cells.is_empty() {
+            return Err(Problem::Failed(format!("no cell has `{}` in its name", self.only)));
+        }
+        let started = Instant::now();
+        let mut reports = Vec::new();
+        for cell in cells {
+            let name = cell.to_string();
+            // By its name, so that a cell alone is the same as among all.
+            let seed = name.bytes().fold(mix(self.seed), |seed, byte| mix(seed ^ u64::from(byte)));
+            let report = cell.run(self, seed).map_err(|problem| match problem {
+                Problem::Failed(text) => {
+                    Problem::Failed(format!("cell `{name}`, --seed {}: {text}", self.seed))
+                }
+                not_possible => not_possible,
+            })?;
+            eprintln!("network: {name}: {}", report.summary());
+            reports.push(json!({"cell": name, "figures": report}));
+        }
+        Ok(json!({
+            "transport": self.transport,
+            "seed": self.seed,
+            "packets_a_cell": self.packets,
+            "duration_s": started.elapsed().as_secs_f64(),
+            "cells": reports,
+        }))
+    }
+}
