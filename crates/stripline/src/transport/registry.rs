@@ -75,6 +75,32 @@ pub struct Capabilities {
     pub trust: &'static str,
 }
 
+impl Capabilities {
+    /// Returns what a connection cannot ask of it, as words of a waveform file. Every other option
+    /// is kept.
+    ///
+    /// ```
+    /// let refused = |name| stripline::transport::all().find(|t| t.name == name).map(|t| t.refused());
+    /// assert_eq!(refused("shm"), Some(vec![]));
+    /// assert_eq!(refused("uds"), Some(vec!["huge-pages".into(), "locked".into()]));
+    /// ```
+    pub fn refused(&self) -> Vec<String> {
+        let is_missing = |all: &[&'static str], has: Vec<&'static str>, key: &str| {
+            let missing = all.iter().filter(|word| !has.contains(word));
+            missing.map(|word| format!("{key} {word}")).collect::<Vec<_>>()
+        };
+        let scopes = self.scopes.iter().map(|scope| scope.as_str()).collect();
+        let overflows = self.overflows.iter().map(|overflow| overflow.as_str()).collect();
+        let flows = self.flows.iter().map(|flow| flow.as_str()).collect();
+        let mut refused = is_missing(&Scope::ALL.map(Scope::as_str), scopes, "scope");
+        refused.extend(is_missing(&Overflow::ALL.map(Overflow::as_str), overflows, "overflow"));
+        refused.extend(is_missing(&Flow::ALL.map(Flow::as_str), flows, "flow"));
+        let options = [("huge-pages", self.ring), ("locked", self.ring), ("group", self.groups)];
+        refused.extend(options.iter().filter(|(_, has)| !has).map(|(key, _)| (*key).to_string()));
+        refused
+    }
+}
+
 /// The reach of a transport.
 ///
 /// ```

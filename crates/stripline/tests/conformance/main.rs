@@ -13,6 +13,8 @@ mod flow;
 mod large;
 mod many;
 mod matrix;
+#[path = "../common/message_queue_turn.rs"]
+mod message_queue_turn;
 mod model;
 mod multicast_groups;
 mod order;
@@ -21,6 +23,7 @@ mod overflow_lossy;
 mod peers;
 mod peers_restart;
 mod puppet;
+mod refusals;
 mod resequence;
 mod resequence_ports;
 mod scope;

@@ -11,9 +11,10 @@ use stripline::terms::Scope;
 use stripline::{Error, Gap, GapReason, Received, Sample};
 
 use crate::puppet::{Puppet, SAMPLES, beside_another};
+use crate::refusals::Refusal;
 use crate::support::{
     DEADLINE, Dice, await_asleep, await_receivers, await_senders, await_that, domain, expect_end,
-    expect_nothing, fill, is_stream, join, node, pair, refused, refuses_repair, take, take_number,
+    expect_nothing, fill, is_stream, join, node, pair, refuses_repair, take, take_number,
 };
 
 /// Sends packets that carry their number, from the port's next number up to `end`, with `send_many`
@@ -278,9 +279,10 @@ pub fn a_panic_in_a_drain_finishes_its_packet(transport: &'static str) {
 /// Checks when packets reach a receiver that polls: over memory each at once, over sockets
 /// together.
 pub fn packets_leave_together_where_each_takes_a_system_call(transport: &'static str) {
-    if transport == "lossy" {
-        // Both ends are one thread, and a sender with a full window waits for the receiver.
-        return refused(transport, "packets in time while a repair is due", "those behind it wait");
+    // Both ends are one thread, and a sender with a full window waits for the receiver.
+    let rule = "packets in time while a repair is due";
+    if Refusal::Repair.excludes(transport, rule, "those behind it wait") {
+        return;
     }
     let node = node(transport, "flow = \"transport\"");
     let (mut publisher, mut subscriber) = pair::<u64>(&node, "numbers");

@@ -10,10 +10,11 @@ use std::sync::{Condvar, Mutex};
 use std::time::Duration;
 
 use stripline::node::{Dispatch, Node, PacketView, Publisher, Subscriber, Topics};
-use stripline::terms::{Overflow, Scope};
+use stripline::terms::{Flow, Overflow, Scope};
 use stripline::{Error, Received, Result};
 
-use crate::support::{DEADLINE, await_receivers, await_senders, node, pair, refused, topics_text};
+use crate::refusals::Refusal;
+use crate::support::{DEADLINE, await_receivers, await_senders, node, pair, topics_text};
 
 /// Packets of each sender.
 const PACKETS: u64 = 12;
@@ -432,17 +433,30 @@ fn check_sequence(behind: &mut Subscriber<u64>, accounts: &[Account]) {
     assert_eq!(collected, forwarded);
 }
 
-/// Checks that an unsupported rule is refused with the names of transport, rule and alternatives,
-/// and the reason.
+/// Checks that every transport keeps all scopes, policies and kinds of flow control. Checks that an
+/// unsupported rule is refused with the names of transport, rule and alternatives, and the reason.
 pub fn an_unsupported_rule_is_refused_with_reasons(transport: &'static str) {
-    let has_ring = matches!(transport, "inproc" | "shm");
+    let scopes = Scope::ALL.map(|scope| format!("scope = '{scope}'"));
+    let policies = Overflow::ALL.map(|overflow| format!("overflow = '{overflow}'"));
+    let flows = Flow::ALL.map(|flow| format!("flow = '{flow}'"));
+    for rules in scopes.iter().chain(&policies).chain(&flows) {
+        Topics::parse(&topics_text(transport, rules)).unwrap();
+    }
     let group = rustix_group();
-    for (rules, is_kept, words) in [
-        ("locked = true", has_ring, ["locked", "it has no ring of memory", "use inproc or shm"]),
-        ("huge-pages = true", has_ring, ["huge-pages", "it has no ring of memory", "use inproc or shm"]),
+    for (rules, refusal, words) in [
+        (
+            "locked = true",
+            Refusal::MemoryOptions,
+            ["locked", "it has no ring of memory", "use inproc or shm"],
+        ),
+        (
+            "huge-pages = true",
+            Refusal::MemoryOptions,
+            ["huge-pages", "it has no ring of memory", "use inproc or shm"],
+        ),
         (
             &*format!("[domain]\ngroup = '{group}'"),
-            transport != "tcp",
+            Refusal::Group,
             ["group", "kernel", "use inproc or shm or uds"],
         ),
     ] {
@@ -451,12 +465,12 @@ pub fn an_unsupported_rule_is_refused_with_reasons(transport: &'static str) {
             None => topics_text(transport, rules),
         };
         match Topics::parse(&text) {
-            Ok(_) => assert!(is_kept, "{transport} keeps {rules}"),
+            Ok(_) => assert!(!refusal.is_of(transport), "{transport} keeps {rules}"),
             Err(error) => {
                 let error = error.to_string();
-                assert!(!is_kept && error.contains(transport), "{transport}, {rules}: {error}");
+                assert!(error.contains(transport), "{transport}, {rules}: {error}");
                 assert!(words.iter().all(|word| error.contains(word)), "{words:?}: {error}");
-                refused(transport, rules, &error);
+                refusal.print(transport, rules, &error);
             }
         }
     }
@@ -472,7 +486,8 @@ pub fn an_unsupported_rule_is_refused_with_reasons(transport: &'static str) {
                 }
                 taken
             });
-            let is_kept = has_ring || own < Scope::Server || connection >= Scope::Server;
+            let is_stronger = own >= Scope::Server && connection < Scope::Server;
+            let is_kept = !(is_stronger && Refusal::StrongerScope.is_of(transport));
             let outcome = publisher.loan(1).unwrap().scope(own).deadline(DEADLINE).send();
             match outcome {
                 Ok(()) => assert!(is_kept, "{transport}: {own} on a connection of {connection}"),
@@ -482,7 +497,8 @@ pub fn an_unsupported_rule_is_refused_with_reasons(transport: &'static str) {
                     assert!(rule.contains(own.as_str()) && rule.contains(connection.as_str()), "{text}");
                     assert!(alternatives.contains("give the connection scope"), "{text}");
                     assert!(rule.contains("fixed when"), "why: {text}");
-                    refused(transport, &format!("{own} on a connection of {connection}"), &text);
+                    let rule = format!("{own} on a connection of {connection}");
+                    Refusal::StrongerScope.print(transport, &rule, &text);
                 }
                 Err(error) => panic!("{error}"),
             }

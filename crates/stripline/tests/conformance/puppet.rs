@@ -13,9 +13,9 @@ use stripline::{Error, Gap, GapReason, Received};
 
 use crate::dispatch::Gate;
 use crate::order::Bare;
+use crate::refusals::Refusal;
 use crate::support::{
-    DEADLINE, abstract_names, await_that, domain, fill, join, meeting_point, refused, take, this_binary,
-    topics_text,
+    DEADLINE, abstract_names, await_that, domain, fill, join, meeting_point, take, this_binary, topics_text,
 };
 use crate::test_process::{MARK, TestProcess};
 
@@ -291,6 +291,7 @@ pub fn beside_another(transport: &'static str, rule: &str, options: &str) -> Opt
 /// whether it does.
 pub fn refuses_other_processes(transport: &'static str, rule: &str) -> bool {
     let reach = stripline::transport::all().find(|t| t.name == transport).unwrap().reach;
+    assert_eq!(Refusal::OtherProcesses.is_of(transport), reach == Reach::Process);
     if reach != Reach::Process {
         return false;
     }
@@ -303,7 +304,7 @@ pub fn refuses_other_processes(transport: &'static str, rule: &str) -> bool {
     let said = puppet.await_complaint("one process only");
     assert!(said.contains("elsewhere") && said.contains(transport), "{said}");
     assert_eq!(publisher.receivers(), 0);
-    refused(transport, rule, said.trim());
+    Refusal::OtherProcesses.print(transport, rule, said.trim());
     puppet.end();
     true
 }

@@ -9,9 +9,10 @@ use stripline::node::{Dispatch, Publisher, Subscriber};
 use stripline::terms::Scope;
 use stripline::{Error, Received, Result, Sample};
 
+use crate::refusals::Refusal;
 use crate::support::{
-    DEADLINE, abstract_names, await_receivers, await_that, domain, endpoint_of, expect_end, is_stream, join,
-    meeting_point, node, pair, refused, shares_a_socket, take, take_number,
+    DEADLINE, abstract_names, await_receivers, await_that, domain, endpoint_of, expect_end, join,
+    meeting_point, node, pair, shares_a_socket, take, take_number,
 };
 use crate::trust_network::{Scene, last_words, message};
 
@@ -203,14 +204,14 @@ pub fn a_stronger_scope_than_the_connections(transport: &'static str) {
         let text = outcome.to_string();
         match outcome {
             Error::Unsupported { transport: named, rule, .. } => {
-                assert!(is_stream(transport), "{text}");
                 assert!(named == transport && rule.contains("target") && rule.contains(own), "{text}");
-                refused(transport, "a stronger scope than the connection's", &text);
+                Refusal::StrongerScope.print(transport, "a stronger scope than the connection's", &text);
                 // No packet was sent.
                 publisher.send(&[1]).unwrap();
                 assert_eq!(take_number(&mut subscriber, 1).samples, [1]);
             }
             Error::Unanswered { .. } => {
+                assert!(!Refusal::StrongerScope.is_of(transport));
                 assert_eq!(take_number(&mut subscriber, 1).samples, [1]);
                 std::thread::scope(|scope| {
                     let component = scope.spawn(|| take_number(&mut subscriber, 2).samples);

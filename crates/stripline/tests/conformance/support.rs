@@ -13,6 +13,9 @@ use std::time::{Duration, Instant};
 use stripline::node::{Node, Publisher, Subscriber, Topics};
 use stripline::{Error, Gap, Received, Sample};
 
+use crate::message_queue_turn::MessageQueueTurn;
+use crate::refusals::Refusal;
+
 /// Longer than any step takes on a busy machine: it only ends a hang.
 pub const DEADLINE: Duration = Duration::from_secs(120);
 /// Time limit of a whole rule.
@@ -31,11 +34,12 @@ pub enum Place {
 
 /// Runs a rule, and fails when it hangs.
 pub fn run(transport: &'static str, name: &str, place: Place, rule: fn(&'static str)) {
-    if place == Place::Apart && std::env::var_os(APART).is_none() {
-        let _turn = MessageQueueTurn::take(transport);
+    // A rule that runs alone in this process has the turn already.
+    let is_alone = std::env::var_os(APART).is_some();
+    let _turn = if is_alone { None } else { MessageQueueTurn::take(transport) };
+    if place == Place::Apart && !is_alone {
         return run_apart(&format!("{transport}::{name}"));
     }
-    let _turn = MessageQueueTurn::take(transport);
     let (done, outcome) = mpsc::channel();
     let thread = std::thread::spawn(move || {
         let result = std::panic::catch_unwind(|| rule(transport));
@@ -48,25 +52,6 @@ pub fn run(transport: &'static str, name: &str, place: Place, rule: fn(&'static 
     }
     if let Err(cause) = thread.join().unwrap() {
         std::panic::resume_unwind(cause);
-    }
-}
-
-/// The turn of one rule over message queues: all programs of a user have nine of them together.
-struct MessageQueueTurn {
-    _file: std::fs::File,
-}
-
-impl MessageQueueTurn {
-    /// Waits for the turn, where the transport needs one, and not within a rule that has it.
-    fn take(transport: &str) -> Option<Self> {
-        if transport != "mqueue" || std::env::var_os(APART).is_some() {
-            return None;
-        }
-        let user = rustix::process::getuid().as_raw();
-        let file = std::fs::File::create(std::env::temp_dir().join(format!("stripline-mqueue-{user}")));
-        let file = file.unwrap();
-        rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive).unwrap();
-        Some(Self { _file: file })
     }
 }
 
@@ -307,29 +292,17 @@ pub fn endpoint_of(connection: &str) -> String {
 /// Returns whether the frames and the signalling share a socket. Elsewhere it prints that a rule
 /// about forged bytes on it holds by the same code as on `uds`.
 pub fn shares_a_socket(transport: &str, rule: &str) -> bool {
-    let shares = matches!(transport, "uds" | "tcp");
-    if !shares {
-        let how = match is_stream(transport) {
-            true => "its signalling is that of `uds`, where this is tested",
-            false => "no bytes cross a socket: the ring's own tests cover what a peer can write there",
-        };
-        refused(transport, rule, how);
-    }
-    shares
-}
-
-/// Prints a rule that a transport refuses; the caller has asserted the refusal.
-pub fn refused(transport: &str, rule: &str, how: &str) {
-    println!("{transport}: {rule}: refused: {how}");
+    let how = match is_stream(transport) {
+        true => "its signalling is that of `uds`, where this is tested",
+        false => "no bytes cross a socket: the ring's own tests cover what a peer can write there",
+    };
+    !Refusal::FramesOnTheSocket.excludes(transport, rule, how)
 }
 
 /// Returns whether packets of a killed or stopped sender may be missing over this transport.
 pub fn refuses_repair(transport: &str) -> bool {
-    let refuses = transport == "lossy";
-    if refuses {
-        refused(transport, "packets of a killed or stopped sender", "no process repairs what was lost");
-    }
-    refuses
+    let rule = "packets of a killed or stopped sender";
+    Refusal::Repair.excludes(transport, rule, "no process repairs what was lost")
 }
 
 /// A reproducible pseudorandom generator (xorshift64; Marsaglia 2003).

@@ -18,9 +18,10 @@ use serde_json::json;
 use stripline::node::{Node, Subscriber};
 
 use crate::puppet::{Puppet, SAMPLES};
+use crate::refusals::Refusal;
 use crate::support::{
     Dice, abstract_names, await_receivers, await_senders, await_that, domain, endpoint_of, join,
-    meeting_point, refused, take, take_number,
+    meeting_point, take, take_number,
 };
 use crate::trust::{connect, offered_endpoint};
 use crate::trust_network::{Fake, Scene, last_words, message, welcome};
@@ -30,11 +31,7 @@ const RING: usize = 1 << 21;
 
 /// Reports, for a transport without memory shared between processes, that the rule does not apply.
 fn shares_no_memory(transport: &str, rule: &str) -> bool {
-    let shares = transport == "shm";
-    if !shares {
-        refused(transport, rule, "no other process shares memory with it");
-    }
-    !shares
+    Refusal::SharedMemory.excludes(transport, rule, "no other process shares memory with it")
 }
 
 fn send_with(stream: &UnixStream, bytes: &[u8], fds: &[BorrowedFd<'_>]) {
@@ -293,12 +290,8 @@ pub fn forged_acks_in_the_page_are_named(transport: &'static str) {
 }
 
 pub fn silent_peers_by_the_thousand_disturb_no_connection(transport: &'static str) {
-    if !matches!(transport, "shm" | "uds") {
-        refused(
-            transport,
-            "10,000 silent peers",
-            "they connect to the same listener as on `uds`, or to none",
-        );
+    let how = "the same threads accept them as on `uds`, or none can come";
+    if Refusal::OwnListener.excludes(transport, "10,000 silent peers", how) {
         return;
     }
     const STRANGERS: u64 = 10_000;

@@ -11,9 +11,10 @@ use stripline::Error;
 use stripline::node::{Node, Publisher, Subscriber};
 
 use crate::puppet::Puppet;
+use crate::refusals::Refusal;
 use crate::support::{
     DEADLINE, Dice, abstract_names, await_receivers, await_that, domain, endpoint_of, join, meeting_point,
-    refused, shares_a_socket, socket_address, take, take_number, unix_socket,
+    shares_a_socket, socket_address, take, take_number, unix_socket,
 };
 use crate::trust::{connect, join_by_hand, offered_endpoint, send_message};
 
@@ -40,9 +41,8 @@ impl Scene {
         await_receivers(&mut publisher, 1);
         publisher.send(&[0]).unwrap();
         let endpoint = endpoint_of(&take(&mut subscriber).connection);
-        if transport == "inproc" {
+        if Refusal::OtherProcesses.excludes(transport, "strangers", "nothing else can reach it") {
             assert!(!abstract_names().contains(&endpoint) && endpoint.parse::<SocketAddr>().is_err());
-            refused(transport, "strangers", "nothing outside the process can reach it");
             return None;
         }
         Some(Self { node, domain, publisher, subscriber, endpoint })

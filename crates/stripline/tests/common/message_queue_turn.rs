@@ -1,0 +1,23 @@
+//! The turn of a test over message queues: all programs of a user have nine of them together.
+
+use std::fs::File;
+
+use rustix::fs::{FlockOperation, flock};
+
+/// The turn, until it is dropped.
+pub struct MessageQueueTurn {
+    _file: File,
+}
+
+impl MessageQueueTurn {
+    /// Waits for the turn, where the transport needs one.
+    pub fn take(transport: &str) -> Option<Self> {
+        if transport != "mqueue" {
+            return None;
+        }
+        let user = rustix::process::getuid().as_raw();
+        let file = File::create(std::env::temp_dir().join(format!("stripline-mqueue-{user}"))).unwrap();
+        flock(&file, FlockOperation::LockExclusive).unwrap();
+        Some(Self { _file: file })
+    }
+}

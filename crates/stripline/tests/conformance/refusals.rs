@@ -1,0 +1,74 @@
+//! What each transport refuses, in one table. The rules decide by it. With a row in the table, a
+//! rule asserts the refusal; without one, it asserts that the transport keeps the rule. So a row
+//! too many fails, and a row too few.
+
+use std::fmt;
+
+use Refusal::*;
+
+/// A rule that a transport does not keep, or that does not apply to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// Locked memory and huge pages.
+    MemoryOptions,
+    /// A port that is open to a group of users.
+    Group,
+    /// A packet that waits for more than its connection.
+    StrongerScope,
+    /// A peer in another process.
+    OtherProcesses,
+    /// A successor's gap from the last packet that a dead receiver had taken.
+    ExactSuccessor,
+    /// Repair by another process than the sender's.
+    Repair,
+    /// Frames that a peer forges on the signalling socket. Elsewhere that is tested on `uds`, with
+    /// the same code, or a ring's own tests cover what a peer can write.
+    FramesOnTheSocket,
+    /// Memory that another process shares.
+    SharedMemory,
+    /// Another accepting of strangers than that of `uds`, where a flood is tested.
+    OwnListener,
+}
+
+/// The refusals of each transport.
+const TABLE: [(&str, &[Refusal]); 9] = [
+    ("inproc", &[OtherProcesses, FramesOnTheSocket, SharedMemory, OwnListener]),
+    ("shm", &[FramesOnTheSocket]),
+    ("uds", &[MemoryOptions, StrongerScope, ExactSuccessor, SharedMemory]),
+    ("tcp", &[MemoryOptions, Group, StrongerScope, ExactSuccessor, SharedMemory, OwnListener]),
+    ("mqueue", CARRIER),
+    ("udp", CARRIER),
+    ("pipe", CARRIER),
+    ("faulty", CARRIER),
+    (
+        "lossy",
+        &[MemoryOptions, StrongerScope, ExactSuccessor, FramesOnTheSocket, SharedMemory, OwnListener, Repair],
+    ),
+];
+
+/// Those of a transport with frames beside the signalling socket.
+const CARRIER: &[Refusal] =
+    &[MemoryOptions, StrongerScope, ExactSuccessor, FramesOnTheSocket, SharedMemory, OwnListener];
+
+impl Refusal {
+    /// Returns whether the table has it for a transport.
+    pub fn is_of(self, transport: &str) -> bool {
+        let row = TABLE.iter().find(|(name, _)| *name == transport);
+        row.unwrap_or_else(|| panic!("add `{transport}` to the table of refusals")).1.contains(&self)
+    }
+
+    /// Prints a refusal, which the caller has asserted. It must be in the table.
+    pub fn print(self, transport: &str, rule: &str, how: impl fmt::Display) {
+        assert!(self.is_of(transport), "{transport} refuses {rule}, and the table has no {self:?}: {how}");
+        println!("{transport}: {rule}: refused ({self:?}): {how}");
+    }
+
+    /// Prints a rule that does not apply to a transport, and returns whether that is so.
+    pub fn excludes(self, transport: &str, rule: &str, how: impl fmt::Display) -> bool {
+        let excludes = self.is_of(transport);
+        if excludes {
+            self.print(transport, rule, how);
+        }
+        excludes
+    }
+}
