@@ -34,7 +34,7 @@ impl MulticastInterface {
     /// Returns the interface of that name.
     ///
     /// # Errors
-    /// There is none.
+    /// No interface has it.
     pub(crate) fn named(name: &str) -> io::Result<Self> {
         let socket = fork::open_one(|| UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)))?;
         let index = rustix::net::netdevice::name_to_index(&*socket, name)?;

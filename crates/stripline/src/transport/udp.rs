@@ -1,5 +1,6 @@
-//! `udp`: datagrams (RFC 768), one socket at each end of a connection. They stay on the loopback
-//! interface, unless the connection has `insecure` and an address in `bind`.
+//! `udp`: datagrams (RFC 768), one socket at each end of a connection, or one send for all members of
+//! a multicast group. They stay on the loopback interface, unless the connection has `insecure` and an
+//! address in `bind`.
 //!
 //! The receiver binds a port, and sends its address with its hello. A token in each datagram keeps
 //! out what other programs send there.
@@ -78,7 +79,8 @@ impl UdpGroup {
         Some(Self { group: options.group?, interface: options.interface })
     }
 
-    /// Parses the address of a ticket: `239.1.2.3:5000%lo`. `None`: it is none of a group.
+    /// Parses the address of a ticket: `239.1.2.3:5000%lo`. `None`: that of a single
+    /// receiver.
     ///
     /// # Errors
     /// A description of its fault, for the peer.
@@ -187,7 +189,8 @@ impl Carrier for Udp {
             return Ok(GroupSink::open(&groups, &ticket, sockets, is_complete, || group.sink(&options))?);
         }
         let path = UdpSink::connect(&ticket.address, &sockets[0], &options)?;
-        Ok(SessionSink::open(&ticket, sockets, Box::new(path), UdpEnd::DATAGRAM_MAX, is_complete)?)
+        let datagram_max = path.datagram_max()?;
+        Ok(SessionSink::open(&ticket, sockets, Box::new(path), datagram_max, is_complete)?)
     }
 }
 
@@ -249,6 +252,16 @@ impl UdpSink {
             Ok(Self(end))
         };
         open().map_err(|e: io::Error| format!("no UDP path to {to}: {e}"))
+    }
+}
+
+impl UdpSink {
+    /// Returns the most bytes of a datagram that is not cut on its way.
+    ///
+    /// # Errors
+    /// A description of what the system refuses, for the peer.
+    pub(super) fn datagram_max(&self) -> Result<usize, String> {
+        self.0.datagram_max().map_err(|e| format!("no MTU of a UDP path: {e}"))
     }
 }
 

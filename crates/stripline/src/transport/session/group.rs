@@ -78,7 +78,7 @@ struct Member {
     is_gone: bool,
 }
 
-/// What does not change about a member, and its sockets.
+/// The constant part of a member, and its sockets.
 struct MemberLink {
     group: Arc<Group>,
     id: u64,

@@ -1,6 +1,7 @@
 //! A group over a path in memory, with members that lose what a test names, stop and die.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use super::tests::{BUFFER, DATAGRAM_MAX, Path, frame, read_all, request};
