@@ -451,6 +451,12 @@ mod tests {
         let [hello, welcome, refused]: [serde_json::Value; 3] = [next(), next(), next()];
         assert_eq!(again::<Hello>(&hello), hello);
         assert_eq!([again::<HelloReply>(&welcome), again::<HelloReply>(&refused)], [welcome, refused]);
+        let line = |part: &str| {
+            let line = document.lines().find(|line| line.contains(part)).unwrap();
+            serde_json::from_str::<serde_json::Value>(line.trim()).unwrap()
+        };
+        let [part, joined] = ["\"token\":", "{\"joined\":"].map(line);
+        assert_eq!((again::<PartHello>(&part), again::<HelloReply>(&joined)), (part, joined));
     }
 
     #[test]
