@@ -127,6 +127,29 @@ fn multicast_reaches_the_other_side() {
 }
 
 #[test]
+fn packets_through_an_impaired_link_are_all_accounted_for() {
+    let output = Command::new(env!("CARGO_BIN_EXE_stripline-torture"))
+        .args(["network", "--packets", "400", "--stop-ms", "50", "--only", "loss-5", "--seed", "3"])
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stderr);
+    if output.status.code() == Some(NOT_POSSIBLE) {
+        println!("NOT RUN: {text}");
+        return;
+    }
+    assert!(output.status.success(), "{text}");
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["cells"].as_array().unwrap().len(), 4, "{report:#}");
+    // No cell of that name.
+    let output = Command::new(env!("CARGO_BIN_EXE_stripline-torture"))
+        .args(["network", "--only", "loss-6"])
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("no cell has `loss-6` in its name"));
+}
+
+#[test]
 fn a_command_that_fails_ends_the_other() {
     let output = impair(&[], "fail", "wait");
     let text = String::from_utf8_lossy(&output.stderr);

@@ -1,11 +1,24 @@
 //! The launcher's state of one connection.
 
+use std::collections::VecDeque;
+
 use stripline::internal::control::{ConnectionAssignment, LauncherCommand};
 use stripline::internal::{Endpoint, FullReport};
 use stripline::link::ConnectionReport;
 
 use crate::plan::ConnectionPlan;
 use crate::transport_choice::ChosenBy;
+
+/// What a report on an order to connect is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ConnectReport {
+    /// The connection: it was the last order.
+    Connection,
+    /// The move with this number.
+    Move(u64),
+    /// An order that another one has followed, or that is void.
+    Earlier,
+}
 
 /// One connection's state.
 pub(super) struct ConnectionState<'a> {
@@ -24,8 +37,9 @@ pub(super) struct ConnectionState<'a> {
     /// The receiver was commanded to connect.
     pub ordered: bool,
     pub connected: bool,
-    /// Orders to connect that the receiver has not reported on.
-    unanswered: u32,
+    /// Orders to connect that the receiver has not reported on, in their order. Each has the number
+    /// of the move that it is for, if it is for one.
+    unanswered: VecDeque<Option<u64>>,
     /// Failures in a row to connect.
     pub attempts: u32,
     /// The measurements of earlier incarnations of the receiver.
@@ -53,7 +67,7 @@ impl<'a> ConnectionState<'a> {
             sent: Some(0),
             ordered: false,
             connected: false,
-            unanswered: 0,
+            unanswered: VecDeque::new(),
             attempts: 0,
             before: FullReport::default(),
             counters: ConnectionReport::default(),
@@ -95,14 +109,22 @@ impl<'a> ConnectionState<'a> {
     /// Records that the receiver was ordered to connect, which it reports on.
     pub(super) fn order(&mut self) {
         self.ordered = true;
-        self.unanswered += 1;
+        self.unanswered.push_back(None);
     }
 
-    /// Records a report on an order to connect. Returns whether it is the report on the last order:
-    /// the sender of an earlier one may have died meanwhile.
-    pub(super) fn answer(&mut self) -> bool {
-        self.unanswered = self.unanswered.saturating_sub(1);
-        self.ordered && self.unanswered == 0
+    /// Records that the receiver was ordered to connect on the other path of a move.
+    pub(super) fn order_move(&mut self, number: u64) {
+        self.unanswered.push_back(Some(number));
+    }
+
+    /// Records a report on an order to connect, and returns what it is for. Receivers report in the
+    /// order of the orders. The sender or the move of an earlier one may be gone meanwhile.
+    pub(super) fn answer(&mut self) -> ConnectReport {
+        match self.unanswered.pop_front().flatten() {
+            Some(number) => ConnectReport::Move(number),
+            None if self.ordered && !self.unanswered.contains(&None) => ConnectReport::Connection,
+            None => ConnectReport::Earlier,
+        }
     }
 
     /// Records that one end is gone: the connection is to be made again.
@@ -132,7 +154,7 @@ impl<'a> ConnectionState<'a> {
         self.before = self.total();
         self.counters = ConnectionReport::default();
         self.last = None;
-        self.unanswered = 0;
+        self.unanswered.clear();
     }
 }
 
@@ -145,34 +167,54 @@ mod tests {
     use crate::plan::PortRef;
     use crate::transport_choice::TransportChoice;
 
-    #[test]
-    fn a_report_on_an_order_for_a_dead_sender_is_not_one_on_the_next_order() {
+    fn plan() -> ConnectionPlan {
         let port = |component: &str| PortRef { component: component.into(), port: "x".into() };
-        let plan = ConnectionPlan {
+        ConnectionPlan {
             from: port("a"),
             to: port("b"),
             transport: "shm".into(),
             choice: TransportChoice::default(),
             options: LinkOptions::default(),
             payload: TypeName::of::<f32>(),
-        };
+        }
+    }
+
+    #[test]
+    fn a_report_on_an_order_of_a_move_is_for_that_move_alone() {
+        let plan = plan();
+        let mut link = ConnectionState::new(&plan, 0, 1);
+        link.order();
+        assert_eq!(link.answer(), ConnectReport::Connection);
+        // Two moves, the first of them cancelled meanwhile.
+        link.order_move(7);
+        link.order_move(8);
+        assert_eq!([link.answer(), link.answer()], [ConnectReport::Move(7), ConnectReport::Move(8)]);
+        link.order_move(9);
+        link.disconnect();
+        link.order();
+        assert_eq!([link.answer(), link.answer()], [ConnectReport::Move(9), ConnectReport::Connection]);
+    }
+
+    #[test]
+    fn a_report_on_an_order_for_a_dead_sender_is_not_one_on_the_next_order() {
+        let plan = plan();
         let mut link = ConnectionState::new(&plan, 0, 1);
         link.order();
         link.disconnect();
-        assert!(!link.answer(), "its sender has died");
+        assert_eq!(link.answer(), ConnectReport::Earlier, "its sender has died");
         link.order();
-        assert!(link.answer());
+        assert_eq!(link.answer(), ConnectReport::Connection);
         link.disconnect();
         link.order();
         link.disconnect();
         link.order();
-        assert!(!link.answer(), "the sender of the order before has died");
-        assert!(link.answer());
+        assert_eq!(link.answer(), ConnectReport::Earlier, "the sender of the order before has died");
+        assert_eq!(link.answer(), ConnectReport::Connection);
         link.order();
         link.disconnect();
         // A receiver that was started again does not report on orders for the one before it.
         link.settle(true);
         link.order();
-        assert!(link.answer());
+        assert_eq!(link.answer(), ConnectReport::Connection);
     }
 }

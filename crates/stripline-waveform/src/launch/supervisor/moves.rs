@@ -176,7 +176,7 @@ impl Supervisor<'_> {
         let PortMove { member, port, .. } = self.moves[index].wanted.clone();
         let mut waiting = BTreeSet::new();
         let mut absent = None;
-        for link in &self.connections {
+        for link in &mut self.connections {
             if link.from != member || link.plan.from.port != port || self.members[link.to].state.is_over() {
                 continue;
             }
@@ -184,6 +184,7 @@ impl Supervisor<'_> {
             match process.as_mut().filter(|_| link.connected) {
                 Some(process) => {
                     process.order(&link.connect(endpoint.clone(), true));
+                    link.order_move(self.moves[index].number);
                     waiting.insert(link.name.clone());
                 }
                 None => absent = Some(self.members[link.to].plan.name.clone()),
@@ -200,12 +201,13 @@ impl Supervisor<'_> {
         }
     }
 
-    /// Handles a connection that was made on the way of a move, or the reason that it was not;
-    /// false: it belongs to no move.
-    pub(super) fn connected_there(&mut self, connection: &str, outcome: Result<(), &str>) -> bool {
-        let waits =
-            |its: &MoveState| matches!(&its.step, MoveStep::Connecting(all) if all.contains(connection));
-        let Some(index) = self.moves.iter().position(waits) else { return false };
+    /// Handles a connection that was made for a move, or the reason that it was not. The move may be
+    /// cancelled by now.
+    pub(super) fn connected_there(&mut self, number: u64, connection: &str, outcome: Result<(), &str>) {
+        let waits = |its: &MoveState| {
+            its.number == number && matches!(&its.step, MoveStep::Connecting(all) if all.contains(connection))
+        };
+        let Some(index) = self.moves.iter().position(waits) else { return };
         if let Err(problem) = outcome {
             let why = format!("{connection}: {problem}");
             self.cancel_move(index, ChangeState::Refused, why);
@@ -215,7 +217,6 @@ impl Supervisor<'_> {
                 self.order_move(index);
             }
         }
-        true
     }
 
     fn order_move(&mut self, index: usize) {

@@ -3,8 +3,9 @@
 use stripline::internal::control::{self, LauncherCommand, Report};
 use stripline::internal::{PaceReport, parse_launched};
 
-use super::{ComponentState, ConnectionState, Supervisor};
+use super::{ComponentState, Supervisor};
 use crate::launch::Step;
+use crate::launch::connection_state::ConnectReport;
 use crate::restart::RestartWhen;
 
 impl Supervisor<'_> {
@@ -77,20 +78,29 @@ impl Supervisor<'_> {
             }
             Report::Connected { component, connection } => {
                 if self.index_in(group, &component).is_some()
-                    && !self.connected_there(&connection, Ok(()))
                     && let Some(link) = self.connection_mut(&connection)
-                    && link.answer()
                 {
-                    (link.connected, link.attempts) = (true, 0);
-                    self.start_ready();
+                    match link.answer() {
+                        ConnectReport::Connection => {
+                            (link.connected, link.attempts) = (true, 0);
+                            self.start_ready();
+                        }
+                        ConnectReport::Move(number) => self.connected_there(number, &connection, Ok(())),
+                        ConnectReport::Earlier => {}
+                    }
                 }
             }
             Report::ConnectFailed { component, connection, problem } => {
                 if self.index_in(group, &component).is_some()
-                    && !self.connected_there(&connection, Err(&problem))
-                    && self.connection_mut(&connection).is_some_and(ConnectionState::answer)
+                    && let Some(link) = self.connection_mut(&connection)
                 {
-                    self.connect_failed(&connection, &problem);
+                    match link.answer() {
+                        ConnectReport::Connection => self.connect_failed(&connection, &problem),
+                        ConnectReport::Move(number) => {
+                            self.connected_there(number, &connection, Err(&problem));
+                        }
+                        ConnectReport::Earlier => {}
+                    }
                 }
             }
             Report::Warning { component, text } => self.observer.warning(&component, &text),
