@@ -92,6 +92,8 @@ pub(crate) fn transports(arguments: &TransportsArguments) -> Exit {
                 "open_to": t.trust,
                 "memory_options": t.ring,
                 "groups": t.groups,
+                "refused": t.refused(),
+                "page": format!("docs/transports/{}.md", t.name),
                 "in_program": true,
             })
         });
@@ -105,37 +107,18 @@ pub(crate) fn transports(arguments: &TransportsArguments) -> Exit {
         });
         return print_json(&all.chain(absent).collect::<Vec<_>>());
     }
-    let mut table = Table::new(&[
-        "NAME",
-        "DESCRIPTION",
-        "REACH",
-        "COPIES",
-        "SCOPES",
-        "OVERFLOW",
-        "FLOW CONTROL",
-        "DEPTH BOUNDS",
-        "OPEN TO",
-        "IN THIS PROGRAM",
-    ]);
+    let mut table =
+        Table::new(&["NAME", "DESCRIPTION", "REACH", "KEEPS", "COPIES", "OPEN TO", "IN THIS PROGRAM"]);
     for t in transport::all() {
-        let scopes: Vec<&str> = t.scopes.iter().map(|s| s.as_str()).collect();
-        let flows: Vec<&str> = t.flows.iter().map(|f| f.as_str()).collect();
-        let overflows: Vec<&str> = t.overflows.iter().map(|o| o.as_str()).collect();
-        table.add([
-            t.name,
-            t.summary,
-            &t.reach.to_string(),
-            t.copies,
-            &scopes.join(", "),
-            &overflows.join(", "),
-            &flows.join(", "),
-            t.depth,
-            t.trust,
-            "yes",
-        ]);
+        let refused = t.refused();
+        let keeps = match refused.is_empty() {
+            true => "everything".to_string(),
+            false => format!("all but {}", refused.join(", ")),
+        };
+        table.add([t.name, t.summary, &t.reach.to_string(), &keeps, t.copies, t.trust, "yes"]);
     }
     for t in transport::absent() {
-        table.add([t.name, t.summary, "", "", "", "", "", "", "", t.remedy]);
+        table.add([t.name, t.summary, "", "", "", "", t.remedy]);
     }
     print(&table.render())
 }

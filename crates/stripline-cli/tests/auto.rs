@@ -92,11 +92,14 @@ fn transports_that_are_not_in_this_version_are_listed_as_such() {
     let has = |name: &str| listed.iter().find(|one| one["name"] == name).unwrap();
     for name in ["inproc", "shm", "uds", "tcp", "mqueue", "udp"] {
         assert_eq!(has(name)["in_program"], true, "{name}");
+        assert_eq!(has(name)["page"], format!("docs/transports/{name}.md"));
     }
     for name in ["zeromq", "iceoryx2", "zenoh", "dds", "corba"] {
         assert_eq!(has(name)["in_program"], false, "{name}");
         assert_eq!(has(name)["brought_in_by"], "not in this version", "{name}");
     }
+    assert_eq!(has("shm")["refused"], Value::Array(Vec::new()));
     let text = run(&["transports"]).stdout;
+    assert!(text.contains("everything") && text.contains("all but huge-pages, locked, group"), "{text}");
     assert!(text.contains("corba") && text.contains("not in this version"), "{text}");
 }
