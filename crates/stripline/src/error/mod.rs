@@ -1,5 +1,6 @@
 //! The errors, and the side that caused each.
 
+mod code;
 mod invalid_properties;
 
 use std::fmt;
@@ -10,6 +11,7 @@ use std::time::Duration;
 
 use crate::terms::{Flow, LinkOptions, Scope};
 
+pub use code::ErrorCode;
 pub use invalid_properties::InvalidProperties;
 
 /// Shorthand used throughout the crate.
@@ -203,6 +205,39 @@ impl Error {
     /// ```
     pub fn system(doing: impl fmt::Display, source: impl Into<io::Error>) -> Self {
         Self::System { action: doing.to_string(), source: source.into() }
+    }
+
+    /// Returns its kind, with a number and a word that never change.
+    ///
+    /// ```
+    /// use stripline::{Error, ErrorCode};
+    ///
+    /// assert_eq!(Error::Stopped.code(), ErrorCode::Stopped);
+    /// assert_eq!(Error::Stopped.code().to_string(), "stopped");
+    /// ```
+    pub fn code(&self) -> ErrorCode {
+        match self {
+            Self::Stopped => ErrorCode::Stopped,
+            Self::Full { .. } => ErrorCode::Full,
+            Self::Stalled { .. } => ErrorCode::Stalled,
+            Self::TooLarge { .. } => ErrorCode::TooLarge,
+            Self::Ejected { .. } => ErrorCode::Ejected,
+            Self::Unsupported { .. } => ErrorCode::Unsupported,
+            Self::PeerMisbehaved { .. } => ErrorCode::PeerMisbehaved,
+            Self::Refused { .. } => ErrorCode::Refused,
+            Self::Port { .. } => ErrorCode::Port,
+            Self::Decode { .. } => ErrorCode::Decode,
+            Self::Handler { .. } => ErrorCode::Handler,
+            Self::Unanswered { .. } => ErrorCode::Unanswered,
+            Self::ReceiverGone { .. } => ErrorCode::ReceiverGone,
+            Self::PacketRefused { .. } => ErrorCode::PacketRefused,
+            Self::WindowOverflow { .. } => ErrorCode::WindowOverflow,
+            Self::DuplicatePacket { .. } => ErrorCode::DuplicatePacket,
+            Self::System { .. } => ErrorCode::System,
+            Self::Forked { .. } => ErrorCode::Forked,
+            Self::InvalidProperties(_) => ErrorCode::InvalidProperties,
+            Self::Failed(_) => ErrorCode::Failed,
+        }
     }
 
     pub(crate) fn misbehaved(peer: impl fmt::Display, violation: impl fmt::Display) -> Self {
