@@ -157,6 +157,17 @@ pub enum Error {
         /// The number of both.
         number: u64,
     },
+    /// All packets that a port may hold are in use
+    /// ([`Subscriber::holding`](crate::node::Subscriber::holding)). Nothing is lost: receiving
+    /// continues when one of them is dropped.
+    TooManyHeld {
+        /// The port or topic.
+        port: String,
+        /// The limit.
+        packets_max: usize,
+        /// The connection and the sequence number of each.
+        held: Vec<(String, u64)>,
+    },
     /// The operating system reported an error.
     System {
         /// The attempted action, and its object.
@@ -186,6 +197,9 @@ pub enum Error {
     /// A component's own failure.
     Failed(String),
 }
+
+/// The most packets that an error names.
+const NAMED_MAX: usize = 8;
 
 impl Error {
     /// Returns a component's own failure, described for its user.
@@ -233,6 +247,7 @@ impl Error {
             Self::PacketRefused { .. } => ErrorCode::PacketRefused,
             Self::WindowOverflow { .. } => ErrorCode::WindowOverflow,
             Self::DuplicatePacket { .. } => ErrorCode::DuplicatePacket,
+            Self::TooManyHeld { .. } => ErrorCode::TooManyHeld,
             Self::System { .. } => ErrorCode::System,
             Self::Forked { .. } => ErrorCode::Forked,
             Self::InvalidProperties(_) => ErrorCode::InvalidProperties,
@@ -322,6 +337,17 @@ impl fmt::Display for Error {
                 "connection {connection}: there are two packets {number} to be put in sequence; a stage before a \
                  resequencing port forwards one packet for each"
             ),
+            Self::TooManyHeld { port, packets_max, held } => {
+                let name = |(connection, number): &(String, u64)| format!("packet {number} of {connection}");
+                let named: Vec<_> = held.iter().take(NAMED_MAX).map(name).collect();
+                let others = if held.len() > NAMED_MAX { ", and others" } else { "" };
+                write!(
+                    f,
+                    "port `{port}`: its receiver holds {packets_max} packets, which is the limit: {}{others}; drop one, \
+                     hold more, or keep a copy",
+                    named.join(", ")
+                )
+            }
             Self::System { action: doing, source } => write!(f, "{doing}: {source}"),
             Self::Forked { what } => write!(
                 f,
