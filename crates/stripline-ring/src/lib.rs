@@ -107,6 +107,7 @@ mod attached;
 mod error;
 mod fence;
 mod heap;
+mod kept;
 mod layout;
 mod lossy;
 mod mem;
@@ -117,6 +118,7 @@ mod writer;
 pub use error::{AttachError, Corruption, ReadError, ReaderViolation, ReserveError};
 pub use fence::Fence;
 pub use heap::{HeapCursor, HeapRing, HeapSleepers};
+pub use kept::KeptFrame;
 pub use layout::{
     CAPACITY_MAX, CAPACITY_MIN, Control, Cursor, HEADER, LINE, Sleepers, frame_stride, is_valid_capacity,
     max_frame,

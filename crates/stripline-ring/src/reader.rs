@@ -5,6 +5,7 @@ use std::ptr::NonNull;
 
 use crate::attached::own_sleepers;
 use crate::heap::{CursorHold, HeapSleepers, RingHold};
+use crate::kept::KeptFrames;
 use crate::layout::{
     ASLEEP, ATTACHED, BLOCKING, Control, Cursor, DETACHED, LOSSY, MAGIC, PARKED, POSITION_MAX, Sleepers,
     VERSION, commit_word, frame_stride, is_valid_capacity, is_valid_position, parse_header,
@@ -32,7 +33,7 @@ use crate::{AttachError, Corruption, Fence, ReadError};
 /// ```
 pub struct Reader {
     pub(crate) data: Data,
-    control: NonNull<Control>,
+    pub(crate) control: NonNull<Control>,
     cursor: NonNull<Cursor>,
     sleepers: NonNull<Sleepers>,
     mode: ReaderMode,
@@ -43,17 +44,19 @@ pub struct Reader {
     pub(crate) position: u64,
     pub(crate) count: u64,
     /// The length of the borrowed frame plus 1; 0: no frame is borrowed.
-    borrowed: usize,
+    pub(crate) borrowed: usize,
     /// Whether the next frame was counted without its commit word, when this side went to sleep.
     lacks_commit: bool,
     /// The released position and count when the writer was first seen waiting, or last reported for
     /// waking. `None` while it does not wait.
-    woken: Option<(u64, u64)>,
+    pub(crate) woken: Option<(u64, u64)>,
     /// Bytes and frames released by [`Reader::release_later`] and not stored yet.
     unstored_bytes: u64,
-    unstored_frames: u64,
+    pub(crate) unstored_frames: u64,
     wake_frames: u64,
-    fence: Fence,
+    pub(crate) fence: Fence,
+    /// Behind what the fast paths use.
+    pub(crate) kept: KeptFrames,
     _hold: Option<(RingHold, CursorHold)>,
     _sleepers: Option<HeapSleepers>,
 }
@@ -125,6 +128,7 @@ impl Reader {
             unstored_frames: 0,
             wake_frames: u64::MAX,
             fence: Fence::Full,
+            kept: KeptFrames::default(),
             _hold: None,
             _sleepers: None,
         })
@@ -289,7 +293,7 @@ impl Reader {
             self.woken = None;
             return false;
         }
-        self.is_wake_due(position, count)
+        self.is_wake_due((position, count), (self.position, self.count))
     }
 
     /// Releases as [`Reader::release`] does, but stores the cursor for many frames at once: for a
@@ -355,7 +359,8 @@ impl Reader {
             self.woken = None;
             return false;
         }
-        self.is_wake_due(self.position - bytes, self.count - frames)
+        let now = (self.position, self.count);
+        self.is_wake_due((now.0 - bytes, now.1 - frames), now)
     }
 
     /// Marks the reader as going to sleep. Returns true if there is nothing for it: it may sleep,
@@ -484,11 +489,17 @@ impl Reader {
     /// Publishes this reader's progress to the writer.
     #[inline]
     pub(crate) fn store_released(&self) {
+        self.store_cursor((self.position, self.count));
+    }
+
+    /// Publishes a position and a count as this reader's progress.
+    #[inline]
+    pub(crate) fn store_cursor(&self, (position, count): (u64, u64)) {
         let released = &self.cursor().released.0;
         // Relaxed: the Release of the position orders it.
-        released.count.store(self.count, Ordering::Relaxed);
-        // Release: this reader's loads of the frame have ended when the writer sees it.
-        released.position.store(self.position, Ordering::Release);
+        released.count.store(count, Ordering::Relaxed);
+        // Release: the loads of the frames before it have ended when the writer sees it.
+        released.position.store(position, Ordering::Release);
     }
 
     /// Returns whether the commit word of the next frame is there. Any other word, also one of an
@@ -586,19 +597,19 @@ impl Reader {
         Ok(Some(len))
     }
 
-    /// Returns whether enough is released to wake a waiting writer. `position` and `count` are
-    /// those stored before.
+    /// Returns whether enough is released to wake a waiting writer: the positions and counts stored
+    /// before and now.
     #[cold]
-    fn is_wake_due(&mut self, position: u64, count: u64) -> bool {
-        let frames = self.count - count;
-        let (position, count) = *self.woken.get_or_insert((position, count));
+    pub(crate) fn is_wake_due(&mut self, before: (u64, u64), now: (u64, u64)) -> bool {
+        let frames = now.1 - before.1;
+        let (position, count) = *self.woken.get_or_insert(before);
         // Acquire: the writer's progress is visible with the flag that led here, and does not
         // change while it waits.
         fence(Ordering::Acquire);
         let low = u64::from(self.cursor().attach_info.0.low_frames.load(Ordering::Relaxed));
         // A faulty writer may store any value here. It is then woken too often, or only by the last
         // release.
-        let unread = self.control().progress.0.count.load(Ordering::Relaxed).saturating_sub(self.count);
+        let unread = self.control().progress.0.count.load(Ordering::Relaxed).saturating_sub(now.1);
         // Relaxed: it only decides when to wake the writer. A frame not seen yet wakes it a little
         // early. A frame seen means that another release follows.
         let drained = !self.is_committed(Ordering::Relaxed);
@@ -606,10 +617,10 @@ impl Reader {
             // The frames just released have passed the low watermark.
             || unread <= low && unread.saturating_add(frames) > low
             || unread < low
-                && (self.position - position >= self.data.capacity() as u64 / WAKE_SHARE
-                    || self.count - count >= self.wake_frames);
+                && (now.0 - position >= self.data.capacity() as u64 / WAKE_SHARE
+                    || now.1 - count >= self.wake_frames);
         if worthwhile {
-            self.woken = Some((self.position, self.count));
+            self.woken = Some(now);
         }
         worthwhile
     }

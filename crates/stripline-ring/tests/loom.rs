@@ -8,6 +8,7 @@
 use std::sync::Arc;
 
 use loom::sync::Notify;
+use loom::sync::atomic::{AtomicU32, Ordering};
 use loom::thread;
 use stripline_ring::{CopyOutcome, Fence, HeapRing, Mode, ReadError, Reader, ReserveError, Writer};
 
@@ -267,6 +268,107 @@ fn a_writer_is_woken_by_a_drain_to_the_low_watermark() {
 #[test]
 fn a_writer_is_woken_by_a_drain_past_the_low_watermark() {
     sleeping_writer(Release::Later, 3, Some(1), 3, 1);
+}
+
+/// Checks frames that another thread reads while their reader goes on, and that it gives back in
+/// the other order.
+#[test]
+fn kept_frames_stay_until_they_are_given_back() {
+    model(2, || {
+        let (ring, mut writer) = ring();
+        let (_, mut reader) = ring.attach(&mut writer, Mode::Blocking { depth: 0 });
+        // No thread sleeps here: a full fence would hide another missing ordering.
+        reader.set_fence(Fence::Compiler);
+        for _ in 0..2 {
+            assert!(try_publish(&mut writer));
+        }
+        let over = Arc::new([AtomicU32::new(0), AtomicU32::new(0)]);
+        let kept = [0, 1].map(|token| {
+            assert!(reader.try_next().unwrap().is_some());
+            reader.keep(token).unwrap()
+        });
+        let theirs = over.clone();
+        let user = thread::spawn(move || {
+            for index in [1, 0] {
+                let number = START_COUNT + index as u64;
+                // SAFETY: not over yet.
+                assert_eq!(unsafe { kept[index].bytes() }, number.to_le_bytes());
+                theirs[index].store(1, Ordering::Release);
+            }
+        });
+        let receiver = thread::spawn(move || {
+            for _ in 0..2 {
+                reader.settle(|frame| over[frame.token() as usize].load(Ordering::Acquire) == 1);
+                if let Ok(Some(bytes)) = reader.try_next() {
+                    assert_eq!(bytes, reader_count(2));
+                    reader.pass();
+                    break;
+                }
+            }
+            (reader, over)
+        });
+        // The third frame fits beside the two, and the others only behind them.
+        for _ in 0..3 {
+            try_publish(&mut writer);
+        }
+        user.join().unwrap();
+        let (mut reader, over) = receiver.join().unwrap();
+        reader.settle(|frame| over[frame.token() as usize].load(Ordering::Acquire) == 1);
+        assert!(!reader.keeps_frames());
+        while try_take(&mut reader).is_some() {}
+        assert_eq!(reader.count(), writer.count());
+    });
+}
+
+/// Returns the bytes of the frame that many behind the first.
+fn reader_count(behind: u64) -> [u8; 8] {
+    (START_COUNT + behind).to_le_bytes()
+}
+
+/// Checks a writer that sleeps without room, and a reader that keeps its first frame until it has
+/// read all others. It sleeps only with so little kept that the writer has room.
+#[test]
+fn a_writer_is_woken_by_a_reader_that_keeps_frames() {
+    model(3, || {
+        let (ring, mut writer) = ring();
+        let (id, mut reader) = ring.attach(&mut writer, Mode::Blocking { depth: 2 });
+        writer.set_low_watermark(id, 1);
+        for _ in 0..2 {
+            assert!(try_publish(&mut writer));
+        }
+        let doorbell = Arc::new(Notify::new());
+        let bell = doorbell.clone();
+        let thread = thread::spawn(move || {
+            assert!(reader.try_next().unwrap().is_some());
+            reader.keep(0).unwrap();
+            for _ in 0..2 {
+                if reader.settle(|_| false) {
+                    bell.notify();
+                }
+                if reader.try_next().unwrap().is_some() {
+                    reader.pass();
+                }
+            }
+            // One frame is kept and all are read: the writer may wait for no more than this.
+            if reader.settle(|_| true) {
+                bell.notify();
+            }
+            reader
+        });
+        while writer.count() < START_COUNT + 3 {
+            if try_publish(&mut writer) {
+                continue;
+            }
+            writer.wait_for_space_begin();
+            if !try_publish(&mut writer) {
+                doorbell.wait();
+            }
+            writer.wait_for_space_end();
+        }
+        let mut reader = thread.join().unwrap();
+        while try_take(&mut reader).is_some() {}
+        assert_eq!(reader.count(), writer.count());
+    });
 }
 
 /// Checks a reader that sleeps whenever it finds nothing, and a writer that publishes several

@@ -371,3 +371,75 @@ fn a_reader_that_has_room_is_not_held_to_its_low_watermark() {
     writer.detach(quick);
     publish(&mut writer, b"x");
 }
+
+#[test]
+fn kept_frames_are_given_back_from_the_oldest_on() {
+    let (ring, mut writer) = HeapRing::new(4096);
+    let (id, mut reader) = ring.attach(&mut writer, Mode::Blocking { depth: 0 });
+    let publish = |writer: &mut Writer, number: u64| {
+        writer.try_reserve(8).unwrap().copy_from_slice(&number.to_le_bytes());
+        writer.publish(8);
+    };
+    (0..4).for_each(|number| publish(&mut writer, number));
+    let mut kept = Vec::new();
+    for number in 0..4 {
+        assert_eq!(reader.try_next().unwrap(), Some(&u64::to_le_bytes(number)[..]));
+        if number == 2 {
+            assert!(!reader.pass());
+        } else {
+            kept.push(reader.keep(number).unwrap());
+        }
+    }
+    assert!(reader.keep(9).is_none(), "nothing is borrowed");
+    assert_eq!(reader.kept_lag(), Lag { bytes: 256, frames: 4 });
+    let lag = |writer: &mut Writer| writer.lag(id).unwrap().frames;
+    assert_eq!(lag(&mut writer), 4);
+    // The second is over, and stands behind the first.
+    reader.settle(|frame| frame.token() == 1);
+    assert_eq!(lag(&mut writer), 4);
+    // Other threads read them.
+    std::thread::scope(|scope| {
+        for (frame, number) in kept.iter().zip([0u64, 1, 3]) {
+            // SAFETY: none has been given back.
+            scope.spawn(move || assert_eq!(unsafe { frame.bytes() }, number.to_le_bytes()));
+        }
+    });
+    reader.settle(|frame| frame.token() < 2);
+    // The passed one is given back with the one that was kept before it.
+    assert_eq!((lag(&mut writer), reader.kept_lag().frames), (1, 1));
+    (4..8).for_each(|number| publish(&mut writer, number));
+    // SAFETY: it has not been given back.
+    assert_eq!(unsafe { kept[2].bytes() }, 3u64.to_le_bytes());
+    reader.settle(|_| true);
+    assert!(!reader.keeps_frames());
+    assert_eq!(lag(&mut writer), 4);
+    while reader.try_next().unwrap().is_some() {
+        reader.release();
+    }
+    assert_eq!(lag(&mut writer), 0);
+}
+
+/// Fills the ring behind a kept frame over several laps.
+#[test]
+fn a_kept_frame_outlasts_what_the_writer_sends() {
+    let (ring, mut writer) = HeapRing::new(4096);
+    let (_, mut reader) = ring.attach(&mut writer, Mode::Blocking { depth: 0 });
+    for lap in 0..200u64 {
+        while let Ok(place) = writer.try_reserve(100) {
+            place.fill(lap as u8);
+            writer.publish(100);
+        }
+        let mut kept = None;
+        while reader.try_next().unwrap().is_some() {
+            match kept {
+                None => kept = reader.keep(lap),
+                Some(_) => drop(reader.pass()),
+            }
+        }
+        let kept = kept.expect("the ring was full");
+        assert!(writer.try_reserve(100).is_err(), "the writer waits for the kept frame");
+        // SAFETY: it has not been given back.
+        assert!(unsafe { kept.bytes() }.iter().all(|byte| *byte == lap as u8));
+        reader.settle(|_| true);
+    }
+}

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::Error;
+use crate::error::{Error, ErrorCode};
 
 /// The outcome of a call that has no reply.
 ///
@@ -74,6 +74,33 @@ pub enum CallError<E> {
     Link(Error),
 }
 
+impl<E> CallError<E> {
+    /// Returns its kind, with a number and a word that never change. That of a refusal is the kind
+    /// of refusal, and that of [`CallError::Link`] is the error's own.
+    ///
+    /// ```
+    /// use stripline::{Error, ErrorCode};
+    /// use stripline::call::{CallError, NoError};
+    ///
+    /// let error: CallError<NoError> = Error::Stopped.into();
+    /// assert_eq!(error.code(), ErrorCode::Stopped);
+    /// assert_eq!(CallError::<NoError>::Cancelled.code().word(), "call-cancelled");
+    /// ```
+    pub fn code(&self) -> ErrorCode {
+        match self {
+            Self::User(_) => ErrorCode::UserError,
+            Self::NoServer { .. } => ErrorCode::NoServer,
+            Self::Unanswered { .. } => ErrorCode::CallUnanswered,
+            Self::ServerGone { .. } => ErrorCode::ServerGone,
+            Self::Cancelled => ErrorCode::CallCancelled,
+            Self::Refused { refusal, .. } => refusal.code(),
+            Self::TooMany { .. } => ErrorCode::TooManyCalls,
+            Self::Decode { .. } => ErrorCode::ReplyDecode,
+            Self::Link(error) => error.code(),
+        }
+    }
+}
+
 /// The error type of an operation that has no errors of its own.
 ///
 /// ```
@@ -133,6 +160,19 @@ impl Refusal {
         Self::Cycle,
         Self::Failed,
     ];
+
+    fn code(self) -> ErrorCode {
+        match self {
+            Self::UnknownOperation => ErrorCode::UnknownOperation,
+            Self::WrongType => ErrorCode::WrongType,
+            Self::Panicked => ErrorCode::HandlerPanicked,
+            Self::DeadlinePassed => ErrorCode::DeadlinePassed,
+            Self::Cancelled => ErrorCode::CancelledEarly,
+            Self::Overloaded => ErrorCode::Overloaded,
+            Self::Cycle => ErrorCode::CallCycle,
+            Self::Failed => ErrorCode::ReplyFailed,
+        }
+    }
 }
 
 impl fmt::Display for Refusal {
@@ -194,5 +234,21 @@ impl<E: fmt::Display> From<CallError<E>> for Error {
             CallError::Link(error) => error,
             error => Error::failed(error),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn every_refusal_has_a_code_of_its_own() {
+        let codes: BTreeSet<_> = Refusal::ALL.map(|refusal| refusal.code().number()).into();
+        assert_eq!(codes, (110..118).collect());
+        let refused: CallError<NoError> =
+            CallError::Refused { call: "tune".into(), refusal: Refusal::Cycle, reason: String::new() };
+        assert_eq!(refused.code(), ErrorCode::CallCycle);
     }
 }

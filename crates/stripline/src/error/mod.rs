@@ -1,5 +1,6 @@
 //! The errors, and the side that caused each.
 
+mod code;
 mod invalid_properties;
 
 use std::fmt;
@@ -10,6 +11,7 @@ use std::time::Duration;
 
 use crate::terms::{Flow, LinkOptions, Scope};
 
+pub use code::ErrorCode;
 pub use invalid_properties::InvalidProperties;
 
 /// Shorthand used throughout the crate.
@@ -155,6 +157,17 @@ pub enum Error {
         /// The number of both.
         number: u64,
     },
+    /// All packets that a port may hold are in use
+    /// ([`Subscriber::holding`](crate::node::Subscriber::holding)). Nothing is lost: receiving
+    /// continues when one of them is dropped.
+    TooManyHeld {
+        /// The port or topic.
+        port: String,
+        /// The limit.
+        packets_max: usize,
+        /// The connection and the sequence number of each.
+        held: Vec<(String, u64)>,
+    },
     /// The operating system reported an error.
     System {
         /// The attempted action, and its object.
@@ -185,6 +198,9 @@ pub enum Error {
     Failed(String),
 }
 
+/// The most packets that an error names.
+const NAMED_MAX: usize = 8;
+
 impl Error {
     /// Returns a component's own failure, described for its user.
     pub fn failed(what: impl fmt::Display) -> Self {
@@ -203,6 +219,40 @@ impl Error {
     /// ```
     pub fn system(doing: impl fmt::Display, source: impl Into<io::Error>) -> Self {
         Self::System { action: doing.to_string(), source: source.into() }
+    }
+
+    /// Returns its kind, with a number and a word that never change.
+    ///
+    /// ```
+    /// use stripline::{Error, ErrorCode};
+    ///
+    /// assert_eq!(Error::Stopped.code(), ErrorCode::Stopped);
+    /// assert_eq!(Error::Stopped.code().to_string(), "stopped");
+    /// ```
+    pub fn code(&self) -> ErrorCode {
+        match self {
+            Self::Stopped => ErrorCode::Stopped,
+            Self::Full { .. } => ErrorCode::Full,
+            Self::Stalled { .. } => ErrorCode::Stalled,
+            Self::TooLarge { .. } => ErrorCode::TooLarge,
+            Self::Ejected { .. } => ErrorCode::Ejected,
+            Self::Unsupported { .. } => ErrorCode::Unsupported,
+            Self::PeerMisbehaved { .. } => ErrorCode::PeerMisbehaved,
+            Self::Refused { .. } => ErrorCode::Refused,
+            Self::Port { .. } => ErrorCode::Port,
+            Self::Decode { .. } => ErrorCode::Decode,
+            Self::Handler { .. } => ErrorCode::Handler,
+            Self::Unanswered { .. } => ErrorCode::Unanswered,
+            Self::ReceiverGone { .. } => ErrorCode::ReceiverGone,
+            Self::PacketRefused { .. } => ErrorCode::PacketRefused,
+            Self::WindowOverflow { .. } => ErrorCode::WindowOverflow,
+            Self::DuplicatePacket { .. } => ErrorCode::DuplicatePacket,
+            Self::TooManyHeld { .. } => ErrorCode::TooManyHeld,
+            Self::System { .. } => ErrorCode::System,
+            Self::Forked { .. } => ErrorCode::Forked,
+            Self::InvalidProperties(_) => ErrorCode::InvalidProperties,
+            Self::Failed(_) => ErrorCode::Failed,
+        }
     }
 
     pub(crate) fn misbehaved(peer: impl fmt::Display, violation: impl fmt::Display) -> Self {
@@ -287,6 +337,17 @@ impl fmt::Display for Error {
                 "connection {connection}: there are two packets {number} to be put in sequence; a stage before a \
                  resequencing port forwards one packet for each"
             ),
+            Self::TooManyHeld { port, packets_max, held } => {
+                let name = |(connection, number): &(String, u64)| format!("packet {number} of {connection}");
+                let named: Vec<_> = held.iter().take(NAMED_MAX).map(name).collect();
+                let others = if held.len() > NAMED_MAX { ", and others" } else { "" };
+                write!(
+                    f,
+                    "port `{port}`: its receiver holds {packets_max} packets, which is the limit: {}{others}; drop one, \
+                     hold more, or keep a copy",
+                    named.join(", ")
+                )
+            }
             Self::System { action: doing, source } => write!(f, "{doing}: {source}"),
             Self::Forked { what } => write!(
                 f,

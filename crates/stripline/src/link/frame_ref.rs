@@ -18,6 +18,8 @@ pub(crate) struct FrameRef {
 
 // SAFETY: an address and a length. Each use of them is `unsafe` and argued below.
 unsafe impl Send for FrameRef {}
+// SAFETY: as above.
+unsafe impl Sync for FrameRef {}
 
 impl FrameRef {
     #[inline]
@@ -29,6 +31,11 @@ impl FrameRef {
     #[inline]
     pub(crate) fn fits<T: Pod>(self) -> bool {
         self.bytes.is_multiple_of(size_of::<T>()) && self.start.cast::<T>().is_aligned()
+    }
+
+    /// Returns the address of the first byte.
+    pub(crate) fn start(self) -> *const u8 {
+        self.start.as_ptr()
     }
 
     #[inline]

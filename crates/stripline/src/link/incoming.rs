@@ -3,6 +3,7 @@
 
 mod drain;
 mod events;
+mod hold;
 mod server;
 mod wait;
 
@@ -474,7 +475,8 @@ impl Incoming {
     pub(crate) fn reject(&mut self) {
         self.finish_releases();
         self.refuse(|| "its samples are of another size".into());
-        self.release();
+        self.is_lent = false;
+        self.finish();
         self.connections[self.taken.connection].close_without_end();
     }
 
@@ -490,7 +492,10 @@ impl Incoming {
             self.connections[self.taken.connection].record_arrival(&self.taken.header, taken_ns);
         }
         let receipt = self.take_receipt();
-        self.release();
+        self.is_lent = false;
+        if let Some(inlet) = &mut self.connections[self.taken.connection].inlet {
+            inlet.release();
+        }
         drop(receipt);
         is_measured.then_some(taken_ns)
     }

@@ -4,6 +4,7 @@
 mod connection;
 mod fragmentation;
 mod frame_ref;
+mod held_slots;
 mod histogram;
 mod incoming;
 mod inspect;
@@ -25,6 +26,7 @@ mod tap;
 
 pub(crate) use connection::ConnectionOptions;
 pub(crate) use frame_ref::{FrameMut, FrameRef};
+pub(crate) use held_slots::{GivenPacket, HeldSlot, HeldSlots};
 pub(crate) use histogram::Histogram;
 pub(crate) use incoming::{ArrivedWhile, EndsWhen, Incoming, LentPacket, Polled};
 pub(crate) use move_slot::{MoveSlot, PortEnd};

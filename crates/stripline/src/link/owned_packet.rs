@@ -26,19 +26,29 @@ pub(crate) struct OwnedPacket {
 impl OwnedPacket {
     /// Copies the packet that the port has lent.
     pub(crate) fn copy_from(&mut self, link: &Incoming) {
-        let taken = link.taken();
         // SAFETY: the packet is lent, and no method of the transport is called before the copy is
         // done.
-        let bytes: &[u8] = unsafe { taken.payload.get() };
+        let bytes: &[u8] = unsafe { link.taken().payload.get() };
         self.buffer.grow(bytes.len());
         self.buffer.bytes_mut()[..bytes.len()].copy_from_slice(bytes);
         self.bytes = bytes.len();
+        self.describe(link);
+    }
+
+    /// Copies all of the packet that the port has lent but its payload.
+    pub(super) fn describe(&mut self, link: &Incoming) {
+        let taken = link.taken();
         self.meta = Some((taken.header, link.order()));
         self.gap = taken.gap;
         self.is_ordered = taken.header.order().is_some();
-        self.stream = Arc::clone(link.stream());
-        self.connection.clear();
-        self.connection.push_str(link.connection());
+        // Most packets are of the stream of the one before.
+        if !Arc::ptr_eq(&self.stream, link.stream()) {
+            self.stream = Arc::clone(link.stream());
+        }
+        if self.connection != link.connection() {
+            self.connection.clear();
+            self.connection.push_str(link.connection());
+        }
         self.index = link.connection_index().0;
     }
 

@@ -9,6 +9,7 @@
 //! | receive packets one by one | [`Subscriber::receive`] | `subscriber` |
 //! | receive what is there without a wait | [`Subscriber::try_receive`] | `embedded` |
 //! | wait for a packet, but not longer than a time | [`Subscriber::receive_timeout`] | |
+//! | own several packets at once, on any threads | [`Subscriber::holding`] | |
 //! | take samples in a length of your own, across packets | [`Subscriber::windowed`] | `windows` |
 //! | take property changes and tests while no packet comes | [`Subscriber::receive_with`] | `gain` |
 //! | the same with samples in a length of your own | [`Windowed::window_with`] | |
@@ -29,6 +30,7 @@
 
 mod connection_log;
 mod dispatch;
+mod holding;
 mod message;
 #[allow(clippy::module_inception, reason = "the layer is named after its main type")]
 mod node;
@@ -44,6 +46,7 @@ mod wait;
 mod window;
 
 pub use dispatch::{Completion, Dispatch};
+pub use holding::{HeldPacket, Holding};
 pub use message::{Message, MessagePublisher, MessageSubscriber};
 pub use node::Node;
 pub(crate) use node::{OfferConsumer, Reconnector, calls_payload, domain_of_environment};

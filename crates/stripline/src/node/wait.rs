@@ -8,10 +8,10 @@ use crate::packet::payload::Sample;
 use crate::sys::doorbell::{Doorbell, PollSet};
 use crate::transport::Wait;
 
-use super::Subscriber;
+use super::{Holding, Subscriber};
 
-/// A receiver of packets: every [`Subscriber`] and [`MessageSubscriber`](super::MessageSubscriber),
-/// of any type.
+/// A receiver of packets: every [`Subscriber`], [`Holding`] and
+/// [`MessageSubscriber`](super::MessageSubscriber), of any type.
 ///
 /// ```
 /// use std::time::Duration;
@@ -28,6 +28,8 @@ pub trait Waitable: sealed::Sealed {}
 
 impl<T: Sample> Waitable for Subscriber<T> {}
 
+impl<T: Sample> Waitable for Holding<T> {}
+
 pub(crate) mod sealed {
     use crate::link::Incoming;
 
@@ -43,6 +45,12 @@ pub(crate) mod sealed {
 impl<T: Sample> sealed::Sealed for Subscriber<T> {
     fn incoming(&mut self) -> sealed::IncomingAccess<'_> {
         sealed::IncomingAccess(&mut self.incoming)
+    }
+}
+
+impl<T: Sample> sealed::Sealed for Holding<T> {
+    fn incoming(&mut self) -> sealed::IncomingAccess<'_> {
+        sealed::IncomingAccess(&mut self.for_wait().incoming)
     }
 }
 

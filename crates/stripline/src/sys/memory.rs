@@ -3,9 +3,10 @@
 use std::ffi::c_void;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 use rustix::fs::{MemfdFlags, SealFlags};
-use rustix::mm::{MapFlags, ProtFlags};
+use rustix::mm::{MapFlags, MprotectFlags, MremapFlags, ProtFlags};
 
 use crate::error::{Error, Result};
 
@@ -249,13 +250,96 @@ impl Mapping {
             .map_err(|cause| huge_pages::lock_refusal(self.bytes, cause))
     }
 
+    /// Maps the memory of a mirrored ring once more, to be read. The second half begins at
+    /// `mirror`.
+    ///
+    /// # Errors
+    /// Errors of the system; memory of huge pages is refused.
+    pub(crate) fn duplicate(&self, mirror: usize) -> Result<Self> {
+        let failed = |e| Error::system("cannot map shared memory once more", e);
+        // SAFETY: a fresh anonymous reservation at an address that the kernel chooses.
+        let base = unsafe {
+            rustix::mm::mmap_anonymous(
+                std::ptr::null_mut(),
+                self.bytes,
+                ProtFlags::empty(),
+                MapFlags::PRIVATE,
+            )
+        };
+        let Some(base) = NonNull::new(base.map_err(failed)?.cast::<u8>()) else {
+            return Err(failed(rustix::io::Errno::NOMEM));
+        };
+        let copy = Self { base, bytes: self.bytes, page: self.page, shared: None };
+        for (start, end) in [(0, mirror), (mirror, self.bytes)] {
+            // SAFETY: a length of 0 leaves the pages where they are, and maps them at the new
+            // address, too. That replaces a part of the reservation just made, to which no
+            // reference exists yet.
+            let mapped = unsafe {
+                rustix::mm::mremap_fixed(
+                    self.at(start).as_ptr().cast(),
+                    0,
+                    end - start,
+                    MremapFlags::MAYMOVE,
+                    copy.at(start).as_ptr().cast(),
+                )
+            };
+            mapped.map_err(failed)?;
+        }
+        Ok(copy)
+    }
+
+    /// Replaces the pages with those bytes by a copy that belongs to this mapping alone. Other
+    /// threads may read the bytes meanwhile, if no process writes them. The rest of the pages gets
+    /// some content of before.
+    ///
+    /// # Errors
+    /// Errors of the system. The bytes are still there.
+    pub(crate) fn make_private(&self, bytes: &[u8]) -> Result<()> {
+        let failed = |e| Error::system("cannot copy pages of shared memory", e);
+        let offset = bytes.as_ptr().addr() - self.base.as_ptr().addr();
+        let start = offset / PAGE * PAGE;
+        let length = (offset + bytes.len()).next_multiple_of(PAGE) - start;
+        assert!(start + length <= self.bytes && self.page == PAGE, "the bytes are in the mapping");
+        // SAFETY: fresh anonymous memory at an address that the kernel chooses.
+        let copy = unsafe {
+            rustix::mm::mmap_anonymous(
+                std::ptr::null_mut(),
+                length,
+                ProtFlags::READ | ProtFlags::WRITE,
+                MapFlags::PRIVATE,
+            )
+        };
+        let copy = copy.map_err(failed)?;
+        for offset in (0..length).step_by(8) {
+            // SAFETY: within the mapping and aligned. Atomic, because a peer may write beside the
+            // bytes. Relaxed: the bytes themselves are not written.
+            let word =
+                unsafe { self.at(start + offset).cast::<AtomicU64>().as_ref() }.load(Ordering::Relaxed);
+            // SAFETY: within the memory just made, which no other thread has.
+            unsafe { copy.byte_add(offset).cast::<u64>().write(word) };
+        }
+        // SAFETY: the memory just made, which then replaces pages of this mapping at once. A thread
+        // that reads them finds the same bytes before and after.
+        let replaced = unsafe {
+            rustix::mm::mprotect(copy, length, MprotectFlags::READ).and_then(|()| {
+                let target = self.at(start).as_ptr().cast();
+                rustix::mm::mremap_fixed(copy, length, length, MremapFlags::MAYMOVE, target)
+            })
+        };
+        replaced.map(drop).map_err(|e| {
+            // SAFETY: it was not moved, and no reference to it exists.
+            let _ = unsafe { rustix::mm::munmap(copy, length) };
+            failed(e)
+        })
+    }
+
     /// Reads a byte of every page.
     fn touch(&self) {
         for offset in (0..self.bytes).step_by(self.page) {
             // SAFETY: within the mapping, and never written through this address as anything but
             // bytes; atomic, because the peer may be writing. Relaxed: the value is not used.
-            let byte = unsafe { self.at(offset).cast::<std::sync::atomic::AtomicU8>().as_ref() };
-            byte.load(std::sync::atomic::Ordering::Relaxed);
+            let byte = unsafe { self.at(offset).cast::<AtomicU8>().as_ref() };
+            byte.load(Ordering::Relaxed);
         }
     }
 
@@ -319,6 +403,37 @@ mod tests {
         let peer = SharedMemory::from_peer("peer", memory.fd.try_clone().unwrap(), 3 * PAGE).unwrap();
         assert!(peer.map_mirrored(true).is_err(), "a sealed ring must not be mapped writable again");
         assert!(peer.map_mirrored(false).is_ok());
+    }
+
+    #[test]
+    fn private_pages_keep_their_bytes_while_the_ring_goes_on() {
+        let memory = SharedMemory::new("test", PAGE + 4 * PAGE).unwrap();
+        let writer = memory.map_mirrored(true).unwrap();
+        memory.seal_read_only().unwrap();
+        let reader = memory.map_mirrored(false).unwrap();
+        let fill = |value: u8| {
+            (0..4 * PAGE).for_each(|offset| {
+                // SAFETY: within the mapping, and atomic.
+                let byte = unsafe { writer.at(PAGE + offset).cast::<AtomicU8>().as_ref() };
+                byte.store(value, Ordering::Relaxed);
+            });
+        };
+        fill(1);
+        // Across a page's border, and across the mirror's.
+        let kept = [(PAGE - 50 + PAGE, 100), (PAGE + 4 * PAGE - 50, 100)].map(|(offset, bytes)| {
+            // SAFETY: within the mapping, and not written before it is private.
+            unsafe { std::slice::from_raw_parts(reader.at(offset).as_ptr(), bytes) }
+        });
+        let again = reader.duplicate(PAGE + 4 * PAGE).unwrap();
+        kept.iter().for_each(|bytes| reader.make_private(bytes).unwrap());
+        fill(2);
+        assert!(kept.iter().all(|bytes| bytes.iter().all(|byte| *byte == 1)));
+        for offset in [PAGE, 2 * PAGE - 1, 5 * PAGE - 1, 5 * PAGE, 9 * PAGE - 1] {
+            // SAFETY: within the mapping, and no thread writes now.
+            assert_eq!(unsafe { again.at(offset).read() }, 2, "at {offset}");
+        }
+        drop(again);
+        assert!(kept.iter().all(|bytes| bytes.iter().all(|byte| *byte == 1)));
     }
 
     #[test]

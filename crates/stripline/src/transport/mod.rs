@@ -39,6 +39,7 @@ pub use endpoint::Endpoint;
 pub(crate) use endpoint::random;
 pub use registry::{AUTO, AbsentTransport, Capabilities, Reach, absent, all, check};
 pub(crate) use registry::{find, of_topic};
+pub(crate) use ring::RingMemory;
 pub(crate) use seam::{
     Admitted, AnyInlet, AnyOutlet, Attention, BindRequest, ConnectRequest, Inlet, InletParts, Next, Outlet,
     OutletTraits, Parked, QueueProbe, StartPosition, Transport,

@@ -10,6 +10,7 @@
 mod builds;
 mod dispatch;
 mod flow;
+mod hold;
 mod large;
 mod many;
 mod matrix;
@@ -97,6 +98,16 @@ macro_rules! rules_of {
                 a_resequenced_port_is_drained,
                 many_go_to_every_receiver,
                 a_receiver_may_come_between_many,
+            ]
+            hold here: [
+                held_packets_keep_their_samples,
+                too_many_held_are_named_and_nothing_is_lost,
+                holding_never_stalls_a_sender,
+                held_packets_outlive_their_subscriber,
+                held_packets_outlive_a_killed_sender,
+                asking_for_the_next_finishes_the_one_before,
+                dropping_receivers_hold_packets,
+                a_holding_port_is_waited_for,
             ]
             scope here: [
                 none_returns_while_the_receiver_does_not_read,

@@ -1,10 +1,11 @@
 //! The receiving side of the ring transports.
 
+use std::mem::ManuallyDrop;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Instant;
 
-use stripline_ring::{CopyOutcome, Cursor, ReadError, Reader, ReaderMode};
+use stripline_ring::{CopyOutcome, Cursor, ReadError, Reader, ReaderMode, frame_stride};
 
 use super::acks::RingAckSender;
 use super::{CursorPage, ReaderRegistration, RingMemory, SleepersPage};
@@ -23,7 +24,7 @@ pub(crate) struct RingInlet {
     // Dropped before the memory it reads.
     reader: Reader,
     // Its drop signals the other side that this reader is gone.
-    peer: PeerHandle,
+    peer: ManuallyDrop<PeerHandle>,
     doorbells: Doorbells,
     acks: Arc<RingAckSender>,
     connection: String,
@@ -39,7 +40,9 @@ pub(crate) struct RingInlet {
     membarrier: bool,
     cursor: Arc<CursorPage>,
     _sleepers: SleepersPage,
-    _memory: Arc<RingMemory>,
+    memory: Arc<RingMemory>,
+    /// The sender's low watermark, in frames: with no more than these unread it never waits.
+    low: u64,
 }
 
 /// The mapped memory of a ring's receiver.
@@ -114,7 +117,7 @@ impl RingInlet {
         reader.set_fence(membarrier::publish_fence(membarrier));
         Ok(Self {
             reader,
-            peer: peer_handle,
+            peer: ManuallyDrop::new(peer_handle),
             acks: Arc::new(RingAckSender::new(Arc::clone(&cursor), doorbells.space.clone())),
             doorbells,
             connection: request.connection.clone(),
@@ -125,7 +128,8 @@ impl RingInlet {
             membarrier: membarrier::is_used_with(options.wait),
             cursor,
             _sleepers: sleepers,
-            _memory: memory,
+            memory,
+            low: u64::from(options.watermarks().low()),
         })
     }
 }
@@ -137,9 +141,10 @@ impl RingInlet {
         if self.copy.is_none() { self.reader.try_next_fast() } else { None }
     }
 
-    /// Releases as [`Inlet::release`] does.
+    /// Releases as [`Inlet::release`] does, where no frame is kept.
     #[inline(always)]
     pub(crate) fn release(&mut self) {
+        debug_assert!(!self.reader.keeps_frames(), "their room is given back first");
         if self.copy.is_some() && self.release_copy() {
             return;
         }
@@ -167,6 +172,60 @@ impl RingInlet {
         if self.reader.finish_releases() {
             self.notify_space();
         }
+    }
+
+    /// Returns the memory of the current frame if a port that keeps up to `frames` frames may keep
+    /// this one. Then the payload is in place there, and small enough.
+    pub(crate) fn keepable(&self, payload: *const u8, frames: usize) -> Option<&Arc<RingMemory>> {
+        let frame = self.reader.current_frame();
+        let may_keep = self.copy.is_none()
+            && self.memory.keeps_frames
+            && frame.as_ptr_range().contains(&payload)
+            && frames as u64 <= self.low
+            && frame_stride(frame.len()) <= self.memory.capacity / 2 / frames;
+        may_keep.then_some(&self.memory)
+    }
+
+    /// Goes on behind the current frame, which stays in use under that number.
+    pub(crate) fn keep(&mut self, token: u64) {
+        self.reader.keep(token);
+    }
+
+    /// Gives back the frames before the oldest one that is still in use.
+    ///
+    /// With half of the ring between that and the next frame, the sender would soon wait for it.
+    /// Then the pages of all that are in use become private, and this reader goes on in another
+    /// mapping.
+    ///
+    /// # Errors
+    /// Errors of the system. Everything is as before, and the next call tries again.
+    pub(crate) fn settle(&mut self, is_over: &mut dyn FnMut(u64) -> bool) -> Result<()> {
+        if !self.reader.keeps_frames() {
+            return Ok(());
+        }
+        let mut wakes = self.reader.settle(|frame| is_over(frame.token()));
+        let lag = self.reader.kept_lag();
+        if lag.frames > self.low || lag.bytes > self.memory.capacity as u64 / 2 {
+            let memory = Arc::new(self.memory.duplicate()?);
+            self.make_kept_private(is_over)?;
+            // SAFETY: a mapping of the same ring, which lives as long as the reader. The frames
+            // that are in use were copied.
+            wakes |= unsafe { self.reader.remap(memory.control(), memory.data()) };
+            self.memory = memory;
+        }
+        if wakes {
+            self.notify_space();
+        }
+        Ok(())
+    }
+
+    /// Makes the pages of all frames in use private.
+    fn make_kept_private(&self, is_over: &mut dyn FnMut(u64) -> bool) -> Result<()> {
+        for frame in self.reader.kept_frames().filter(|frame| !is_over(frame.token())) {
+            // SAFETY: the memory is that of this inlet, and the frame is not given back.
+            self.memory.mapping.make_private(unsafe { frame.bytes() })?;
+        }
+        Ok(())
     }
 
     #[cold]
@@ -224,14 +283,24 @@ impl RingInlet {
     fn is_over(&self) -> bool {
         self.is_detached
             || self.reader.is_closed()
-            || matches!(&self.peer, PeerHandle::Socket(monitored) if monitored.is_closed())
+            || matches!(&*self.peer, PeerHandle::Socket(monitored) if monitored.is_closed())
     }
 }
 
-#[cfg(feature = "fail-points")]
 impl Drop for RingInlet {
     fn drop(&mut self) {
         fail_point!("reader-detach");
+        // Without this reader, the sender overwrites what is still in use.
+        if let Err(error) = self.make_kept_private(&mut |_| false) {
+            log::error!(
+                target: "stripline::transport",
+                "connection {}: its packets in use cannot be copied, so its sender waits for them: {error}",
+                self.connection
+            );
+            return;
+        }
+        // SAFETY: it is not used again.
+        unsafe { ManuallyDrop::drop(&mut self.peer) };
     }
 }
 
@@ -256,6 +325,9 @@ impl Inlet for RingInlet {
             return Ok(self.current_frame());
         }
         if !self.is_over() {
+            // Before each sleep: frames that were passed here may be those that the sender waits
+            // for.
+            self.settle(&mut |_| false)?;
             return Ok(Next::Empty);
         }
         // Every frame published before the end is visible now.
@@ -270,7 +342,12 @@ impl Inlet for RingInlet {
     }
 
     fn release(&mut self) {
-        self.release();
+        if self.reader.keeps_frames() {
+            fail_point!("release");
+            self.reader.pass();
+        } else {
+            self.release();
+        }
     }
 
     fn spin(&mut self, polls: u32) -> bool {
@@ -319,7 +396,7 @@ impl Inlet for RingInlet {
     }
 
     fn is_peer_gone(&mut self) -> bool {
-        let gone = matches!(&self.peer, PeerHandle::Socket(monitored) if monitored.check());
+        let gone = matches!(&*self.peer, PeerHandle::Socket(monitored) if monitored.check());
         gone || self.reader.is_closed()
     }
 

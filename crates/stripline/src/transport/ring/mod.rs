@@ -61,11 +61,14 @@ struct SenderWords {
 }
 
 /// The mapped ring, held by every user of its addresses.
-pub(super) struct RingMemory {
+pub(crate) struct RingMemory {
     mapping: Mapping,
     /// Bytes of a page; the first page is the control page.
     page: usize,
-    pub capacity: usize,
+    pub(super) capacity: usize,
+    /// Whether frames in it can be kept, while the sender goes on: not where it is locked or of
+    /// huge pages.
+    keeps_frames: bool,
 }
 
 impl RingMemory {
@@ -75,7 +78,14 @@ impl RingMemory {
         if locked {
             mapping.lock()?;
         }
-        Ok(Self { mapping, page: memory.page(), capacity })
+        let keeps_frames = !writable && !locked && memory.page() == PAGE;
+        Ok(Self { mapping, page: memory.page(), capacity, keeps_frames })
+    }
+
+    /// Maps the same memory once more.
+    fn duplicate(&self) -> Result<Self> {
+        let mapping = self.mapping.duplicate(self.page + self.capacity)?;
+        Ok(Self { mapping, page: self.page, capacity: self.capacity, keeps_frames: true })
     }
 
     fn control(&self) -> NonNull<Control> {

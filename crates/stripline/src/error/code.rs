@@ -1,0 +1,181 @@
+//! The number and the word of each kind of error.
+
+use std::fmt;
+
+/// Declares the codes in one place: number, variant, word and what it stands for.
+macro_rules! codes {
+    ($($number:literal $variant:ident $word:literal $meaning:literal)*) => {
+        /// The kind of an error, with a number and a word that never change.
+        ///
+        /// A number is for programs in other languages, a word for logs and scripts. A later
+        /// version may add codes, and never gives one a second meaning. [docs/errors.md] lists
+        /// them with the remedies.
+        ///
+        /// ```
+        /// use stripline::{Error, ErrorCode};
+        ///
+        /// let code = Error::failed("the antenna is not plugged in").code();
+        /// assert_eq!((code.number(), code.word()), (20, "failed"));
+        /// assert_eq!(ErrorCode::from_number(20), Some(ErrorCode::Failed));
+        /// ```
+        ///
+        /// [docs/errors.md]: https://docs.rs/crate/stripline/latest/source/docs/errors.md
+        #[non_exhaustive]
+        #[repr(u16)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum ErrorCode {
+            $(#[doc = $meaning] $variant = $number,)*
+        }
+
+        impl ErrorCode {
+            /// All codes, by their number.
+            pub const ALL: &[Self] = &[$(Self::$variant),*];
+
+            /// Returns the word in kebab case.
+            ///
+            /// ```
+            /// assert_eq!(stripline::ErrorCode::PeerMisbehaved.word(), "peer-misbehaved");
+            /// ```
+            pub const fn word(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $word,)*
+                }
+            }
+        }
+    };
+}
+
+codes! {
+    1 Stopped "stopped" "The component or node was stopped."
+    2 Full "full" "A receiver's queue is full, and the send does not wait."
+    3 Stalled "stalled" "A receiver had no room for as long as the send waits."
+    4 TooLarge "too-large" "The packet exceeds a limit."
+    5 Ejected "ejected" "The receiver fell behind, and its policy is `eject`."
+    6 Unsupported "unsupported" "A transport cannot keep an option."
+    7 PeerMisbehaved "peer-misbehaved" "The other end broke the protocol."
+    8 Refused "refused" "The other end refused the connection."
+    9 Port "port" "A port or topic was used in a way that it does not allow."
+    10 Decode "decode" "A message does not decode as its type."
+    11 Handler "handler" "A handler failed or panicked."
+    12 Unanswered "unanswered" "A receiver did not acknowledge a packet in time."
+    13 ReceiverGone "receiver-gone" "A receiver left before it acknowledged a packet."
+    14 PacketRefused "packet-refused" "A receiver refused a packet."
+    15 WindowOverflow "window-overflow" "Too many packets wait behind a missing one."
+    16 DuplicatePacket "duplicate-packet" "Two packets have the same place in the sequence."
+    17 System "system" "The operating system reported an error."
+    18 Forked "forked" "A child of a fork used what its parent had made."
+    19 InvalidProperties "invalid-properties" "A component rejects its properties."
+    20 Failed "failed" "A component's own failure."
+    21 TooManyHeld "too-many-held" "All packets that a port may hold are in use."
+    100 UserError "user-error" "The operation's own error, as the reply of a call."
+    101 NoServer "no-server" "There was no server for a call."
+    102 CallUnanswered "call-unanswered" "The reply of a call did not arrive in time."
+    103 ServerGone "server-gone" "The server left with the call outstanding."
+    104 CallCancelled "call-cancelled" "This side cancelled the call."
+    105 TooManyCalls "too-many-calls" "The limit of outstanding calls is reached."
+    106 ReplyDecode "reply-decode" "The reply of a call has another type."
+    110 UnknownOperation "unknown-operation" "The server does not have the operation."
+    111 WrongType "wrong-type" "Request, reply or error of the operation has another type."
+    112 HandlerPanicked "handler-panicked" "The operation's handler panicked."
+    113 DeadlinePassed "deadline-passed" "The deadline had passed before the handler began."
+    114 CancelledEarly "cancelled-early" "The client cancelled before the handler began."
+    115 Overloaded "overloaded" "Too many calls wait at the server."
+    116 CallCycle "call-cycle" "The server waits in this chain of calls itself."
+    117 ReplyFailed "reply-failed" "The server could not send its reply."
+}
+
+impl ErrorCode {
+    /// Returns the number, which is never 0.
+    ///
+    /// ```
+    /// assert_eq!(stripline::ErrorCode::Stopped.number(), 1);
+    /// ```
+    pub const fn number(self) -> u16 {
+        self as u16
+    }
+
+    /// Returns the code with that number; `None` for a number of a later version.
+    pub fn from_number(number: u16) -> Option<Self> {
+        Self::ALL.iter().copied().find(|code| code.number() == number)
+    }
+}
+
+/// The word.
+impl fmt::Display for ErrorCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.word())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Numbers and words that programs rely on. A row is added and never changed.
+    const COMMITTED: [(u16, &str); 36] = [
+        (1, "stopped"),
+        (2, "full"),
+        (3, "stalled"),
+        (4, "too-large"),
+        (5, "ejected"),
+        (6, "unsupported"),
+        (7, "peer-misbehaved"),
+        (8, "refused"),
+        (9, "port"),
+        (10, "decode"),
+        (11, "handler"),
+        (12, "unanswered"),
+        (13, "receiver-gone"),
+        (14, "packet-refused"),
+        (15, "window-overflow"),
+        (16, "duplicate-packet"),
+        (17, "system"),
+        (18, "forked"),
+        (19, "invalid-properties"),
+        (20, "failed"),
+        (21, "too-many-held"),
+        (100, "user-error"),
+        (101, "no-server"),
+        (102, "call-unanswered"),
+        (103, "server-gone"),
+        (104, "call-cancelled"),
+        (105, "too-many-calls"),
+        (106, "reply-decode"),
+        (110, "unknown-operation"),
+        (111, "wrong-type"),
+        (112, "handler-panicked"),
+        (113, "deadline-passed"),
+        (114, "cancelled-early"),
+        (115, "overloaded"),
+        (116, "call-cycle"),
+        (117, "reply-failed"),
+    ];
+
+    #[test]
+    fn no_code_is_ever_renumbered_or_renamed() {
+        let there: Vec<_> = ErrorCode::ALL.iter().map(|code| (code.number(), code.word())).collect();
+        assert_eq!(there, COMMITTED);
+        for code in ErrorCode::ALL {
+            assert_eq!(ErrorCode::from_number(code.number()), Some(*code));
+            assert_eq!(code.to_string(), code.word());
+        }
+        assert_eq!((ErrorCode::from_number(0), ErrorCode::from_number(u16::MAX)), (None, None));
+    }
+
+    #[test]
+    fn the_document_has_a_full_row_for_each_code() {
+        let document = include_str!("../../../../docs/errors.md");
+        let rows = document.lines().filter_map(|line| line.strip_prefix("| ")?.strip_suffix(" |"));
+        let mut documented = Vec::new();
+        for row in rows {
+            let cells: Vec<_> = row.split(" | ").collect();
+            let Ok(number) = cells[0].parse::<u16>() else { continue };
+            let [_, word, meaning, remedy, side] = cells[..] else { panic!("five cells: {row}") };
+            assert!(!meaning.is_empty() && !remedy.is_empty() && !side.is_empty(), "{row}");
+            documented.push((number, word.trim_matches('`').to_string()));
+        }
+        let there: Vec<_> =
+            ErrorCode::ALL.iter().map(|code| (code.number(), code.word().to_string())).collect();
+        assert_eq!(documented, there, "left: docs/errors.md");
+    }
+}

@@ -1,0 +1,44 @@
+//! Methods of `Incoming` for a port that gives its packets away and goes on.
+
+use std::sync::Arc;
+
+use super::Incoming;
+use crate::error::Result;
+use crate::transport::{AnyInlet, RingMemory};
+
+impl Incoming {
+    /// Returns the memory of the packet lent if a port that holds up to `packets` may keep it
+    /// there.
+    pub(in crate::link) fn keepable(&self, packets: usize) -> Option<&Arc<RingMemory>> {
+        match &self.connections[self.taken.connection].inlet {
+            Some(AnyInlet::Ring(ring)) => ring.keepable(self.taken.payload.start(), packets),
+            _ => None,
+        }
+    }
+
+    /// Ends the loan of a packet that was given away in place. With a token, its memory stays in
+    /// use under that number.
+    pub(in crate::link) fn end_loan(&mut self, token: Option<u64>, finished_ns: u64) {
+        self.is_lent = false;
+        let connection = &mut self.connections[self.taken.connection];
+        if self.taken.header.sent_ns != 0 {
+            connection.record_arrival(&self.taken.header, self.taken.taken_ns);
+            connection.options.stats.finished(finished_ns.saturating_sub(self.taken.taken_ns));
+        }
+        match (&mut connection.inlet, token) {
+            (Some(AnyInlet::Ring(ring)), Some(token)) => ring.keep(token),
+            (Some(inlet), _) => inlet.release(),
+            (None, _) => {}
+        }
+    }
+
+    /// Gives back the memory of packets that are over, from the oldest on.
+    pub(in crate::link) fn settle(&mut self, is_over: &mut dyn FnMut(u64) -> bool) -> Result<()> {
+        for connection in &mut *self.connections {
+            if let Some(AnyInlet::Ring(ring)) = &mut connection.inlet {
+                ring.settle(is_over)?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,360 @@
+//! Packets that a receiver owns: several at once, on any thread, given back in any order.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::ops::Deref;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::error::{Error, Result};
+use crate::link::{FrameRef, GivenPacket, HeldSlot, HeldSlots, PacketSource};
+use crate::packet::payload::Sample;
+use crate::packet::{Gap, Order, StreamInfo};
+use crate::transport::Wait;
+
+use super::view::{PacketMeta, Stamped, sealed};
+use super::{PacketView, Received, Subscriber};
+
+/// A [`Subscriber`] that gives its packets away: up to so many are in use at once. See
+/// [`Subscriber::holding`].
+pub struct Holding<T: Sample> {
+    subscriber: Subscriber<T>,
+    slots: HeldSlots,
+}
+
+impl<T: Sample> Subscriber<T> {
+    /// Gives packets away instead of lending them: up to `packets` are in use at once. They can go
+    /// to other threads, and be dropped in any order, also after the subscriber.
+    ///
+    /// Over `inproc` and `shm`, a packet stays where its sender wrote it. It is copied if all
+    /// `packets` of its size would take more than half of the connection's `buffer`. It is also
+    /// copied if `packets` is above the connection's low watermark, by default three quarters of
+    /// `depth`. Always copied are packets that the sender may overwrite: under policies that drop
+    /// packets, and of senders of another user. The same holds for a ring that is locked or of
+    /// huge pages, and for a packet that arrived in fragments. Over all other transports it is
+    /// copied once.
+    ///
+    /// Holding never stalls a sender. A ring is given back from its oldest packet on. A packet may
+    /// be held so long that half of the ring came behind it, or as many packets as the low
+    /// watermark. Then its pages become private. That copies them once, and costs some system
+    /// calls.
+    ///
+    /// A packet is finished when it is dropped, and at the latest when the next one is asked for.
+    /// Then a sender that waits for it ([`Scope::Target`](crate::terms::Scope::Target)) gets its
+    /// acknowledgement, although its memory stays.
+    ///
+    /// # Errors
+    /// [`Error::Port`] for a number of packets that is not from 1 to 4096.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # let node = stripline::node::Node::isolated()?;
+    /// # let mut publisher = node.publisher::<f32>("levels")?;
+    /// let mut levels = node.subscriber::<f32>("levels")?.holding(2)?;
+    /// # publisher.wait_for_receivers(1, Duration::from_secs(5))?;
+    /// # for level in [1.0, 2.0, 3.0] { publisher.send(&[level])?; }
+    /// # publisher.finish()?;
+    /// let first = levels.receive()?.expect("a packet");
+    /// let second = levels.receive()?.expect("a packet");
+    /// // A third would be one too many. The error names the two, and nothing is lost.
+    /// let error = levels.receive().unwrap_err();
+    /// assert!(error.to_string().contains("packet 0 of"), "{error}");
+    /// std::thread::spawn(move || assert_eq!(first[0], 1.0)).join().expect("it does not panic");
+    /// assert_eq!(levels.receive()?.expect("a packet")[0], 3.0);
+    /// drop(levels);
+    /// assert_eq!(second[0], 2.0);
+    /// # Ok::<(), stripline::Error>(())
+    /// ```
+    pub fn holding(self, packets: usize) -> Result<Holding<T>> {
+        if !(1..=HeldSlots::MAX).contains(&packets) {
+            let problem =
+                format!("cannot hold {packets} packets: the number must be from 1 to {}", HeldSlots::MAX);
+            return Err(Error::port(self.name(), problem));
+        }
+        Ok(Holding { subscriber: self, slots: HeldSlots::new(packets) })
+    }
+}
+
+impl<T: Sample> Holding<T> {
+    /// Returns the port's or topic's name.
+    pub fn name(&self) -> &str {
+        self.subscriber.name()
+    }
+
+    /// Returns the number of packets in use now.
+    ///
+    /// ```
+    /// let node = stripline::node::Node::isolated()?;
+    /// let mut levels = node.subscriber::<f32>("levels")?.holding(4)?;
+    /// assert_eq!((levels.name(), levels.held(), levels.senders()), ("levels", 0, 0));
+    /// # Ok::<(), stripline::Error>(())
+    /// ```
+    pub fn held(&self) -> usize {
+        self.slots.held()
+    }
+
+    /// Returns the number of senders connected now.
+    pub fn senders(&mut self) -> usize {
+        self.slots.finish_last(&mut self.subscriber.incoming);
+        self.subscriber.senders()
+    }
+
+    /// Blocks until the next packet, as [`Subscriber::receive`] does; `None` is the end of stream.
+    ///
+    /// # Errors
+    /// [`Error::TooManyHeld`] with the packets that are in use; [`Error::System`] if the pages of
+    /// packets held for long cannot be copied. Receiving continues after both. Otherwise as
+    /// [`Subscriber::receive`].
+    pub fn receive(&mut self) -> Result<Option<HeldPacket<T>>> {
+        Ok(self.receive_within(|| Wait::FOREVER)?.packet())
+    }
+
+    /// Returns the next packet if there is one.
+    ///
+    /// # Errors
+    /// As [`Holding::receive`].
+    pub fn try_receive(&mut self) -> Result<Received<HeldPacket<T>>> {
+        self.receive_within(|| Wait::Never)
+    }
+
+    /// Blocks until the next packet, but not longer than `timeout`.
+    ///
+    /// # Errors
+    /// As [`Holding::receive`].
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use stripline::Received;
+    ///
+    /// let node = stripline::node::Node::isolated()?;
+    /// let mut levels = node.subscriber::<f32>("levels")?.holding(4)?;
+    /// assert!(matches!(levels.try_receive()?, Received::Empty));
+    /// assert!(matches!(levels.receive_timeout(Duration::from_millis(1))?, Received::Empty));
+    /// # Ok::<(), stripline::Error>(())
+    /// ```
+    pub fn receive_timeout(&mut self, timeout: Duration) -> Result<Received<HeldPacket<T>>> {
+        self.receive_within(|| Wait::within(timeout))
+    }
+
+    /// Receives like [`Holding::receive`], for a component that also handles requests, as
+    /// [`Subscriber::receive_with`] does.
+    ///
+    /// # Errors
+    /// As [`Holding::receive`].
+    ///
+    /// ```no_run
+    /// # fn example(mut ports: stripline::component::Ports) -> stripline::Result<()> {
+    /// let requests = ports.requests();
+    /// let mut input = ports.input::<f32>("in")?.holding(4)?;
+    /// let mut limit = 1.0;
+    /// while let Some(packet) = input.receive_with(|| requests.apply_changes(|new| Ok(limit = new.float("limit"))))? {
+    ///     std::thread::spawn(move || packet.iter().sum::<f32>());
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn receive_with(&mut self, mut on_request: impl FnMut()) -> Result<Option<HeldPacket<T>>> {
+        loop {
+            on_request();
+            let slot = self.prepare()?;
+            let found = self.subscriber.take_or_request()?;
+            match self.give(found, slot) {
+                Received::Empty => {}
+                found => return Ok(found.packet()),
+            }
+        }
+    }
+
+    /// Returns, after the end of stream, the packets that were missing at its very end, if any.
+    pub fn gap_at_end(&mut self) -> Option<Gap> {
+        self.subscriber.gap_at_end()
+    }
+
+    /// Returns the subscriber for a wait, with the packet before finished.
+    pub(super) fn for_wait(&mut self) -> &mut Subscriber<T> {
+        self.slots.finish_last(&mut self.subscriber.incoming);
+        &mut self.subscriber
+    }
+
+    #[inline]
+    fn receive_within(&mut self, wait: impl FnOnce() -> Wait) -> Result<Received<HeldPacket<T>>> {
+        let slot = self.prepare()?;
+        let found = self.subscriber.take(wait)?;
+        Ok(self.give(found, slot))
+    }
+
+    /// Finishes the packet before, and finds a place for the next.
+    #[inline]
+    fn prepare(&mut self) -> Result<usize> {
+        let Self { subscriber, slots } = self;
+        subscriber.incoming.check_own()?;
+        slots.finish_last(&mut subscriber.incoming);
+        slots.settle(&mut subscriber.incoming)?;
+        slots.free(subscriber.name())
+    }
+
+    #[inline]
+    fn give(&mut self, found: Received<FrameRef>, slot: usize) -> Received<HeldPacket<T>> {
+        match found {
+            Received::Empty => Received::Empty,
+            Received::Ended => Received::Ended,
+            Received::Packet(_) => {
+                let GivenPacket { slot, payload, is_awaited } =
+                    self.slots.give(&mut self.subscriber.incoming, slot);
+                Received::Packet(HeldPacket { slot, payload, is_awaited, of: PhantomData })
+            }
+        }
+    }
+}
+
+impl<T: Sample> Drop for Holding<T> {
+    fn drop(&mut self) {
+        // A child leaves the packets to its parent.
+        if self.subscriber.incoming.check_own().is_ok() {
+            self.slots.finish_last(&mut self.subscriber.incoming);
+        }
+    }
+}
+
+/// Received samples that their receiver owns. Their memory is given back when this is dropped, on
+/// any thread.
+///
+/// ```
+/// # use std::time::Duration;
+/// # let node = stripline::node::Node::isolated()?;
+/// # let mut publisher = node.publisher::<i16>("audio")?;
+/// # let mut subscriber = node.subscriber::<i16>("audio")?.holding(4)?;
+/// # publisher.wait_for_receivers(1, Duration::from_secs(5))?;
+/// publisher.send(&[1, 2, 3])?;
+/// let packet = subscriber.receive()?.expect("a packet");
+/// assert_eq!((packet.len(), packet[2], packet.iter().sum::<i16>()), (3, 3, 6));
+/// assert_eq!((packet.sequence(), packet.sample_index(), packet.gap()), (0, 0, None));
+/// assert_eq!((packet.time_ns(), packet.intended_ns()), (0, None));
+/// assert_eq!((packet.order().number(), &*packet.stream().id), (0, "audio"));
+/// assert!(packet.connection().ends_with("-> audio"));
+/// # Ok::<(), stripline::Error>(())
+/// ```
+pub struct HeldPacket<T: Sample> {
+    slot: Arc<HeldSlot>,
+    payload: FrameRef,
+    is_awaited: bool,
+    of: PhantomData<fn() -> T>,
+}
+
+impl<T: Sample> HeldPacket<T> {
+    /// Returns the packet's number among those of its sender, from 0.
+    pub fn sequence(&self) -> u64 {
+        self.view().sequence()
+    }
+
+    /// Returns the number of the first sample within its stream.
+    pub fn sample_index(&self) -> u64 {
+        self.view().sample_index()
+    }
+
+    /// Returns when the first sample was taken, in nanoseconds since the Unix epoch; 0: unknown.
+    pub fn time_ns(&self) -> i64 {
+        self.view().time_ns()
+    }
+
+    /// Returns when it should have been sent, if its sender keeps a schedule.
+    pub fn intended_ns(&self) -> Option<u64> {
+        self.view().intended_ns()
+    }
+
+    /// Returns the packet's order: its sequence number, unless one of several threads forwarded it.
+    pub fn order(&self) -> Order {
+        self.view().order()
+    }
+
+    /// Returns the gap just before this packet.
+    pub fn gap(&self) -> Option<&Gap> {
+        // SAFETY: this is the packet.
+        unsafe { self.slot.packet() }.gap.as_ref()
+    }
+
+    /// Returns the stream it belongs to.
+    pub fn stream(&self) -> &Arc<StreamInfo> {
+        // SAFETY: this is the packet.
+        unsafe { self.slot.packet() }.stream()
+    }
+
+    /// Returns the connection it arrived on, as `from -> to`.
+    pub fn connection(&self) -> &str {
+        // SAFETY: this is the packet.
+        unsafe { self.slot.packet() }.connection()
+    }
+
+    /// Refuses the packet with a reason, as [`Packet::refuse`](super::Packet::refuse) does. It has
+    /// no effect once the next packet was asked for.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # let node = stripline::node::Node::isolated()?;
+    /// # let mut publisher = node.publisher::<i16>("audio")?;
+    /// # let mut subscriber = node.subscriber::<i16>("audio")?.holding(4)?;
+    /// # publisher.wait_for_receivers(1, Duration::from_secs(5))?;
+    /// # publisher.send(&[])?;
+    /// let packet = subscriber.receive()?.expect("a packet");
+    /// if packet.is_empty() {
+    ///     packet.refuse("there is nothing to play");
+    /// }
+    /// # Ok::<(), stripline::Error>(())
+    /// ```
+    pub fn refuse(self, reason: impl fmt::Display) {
+        self.slot.refuse(|| reason.to_string());
+    }
+
+    fn view(&self) -> PacketView<'_, T> {
+        // SAFETY: this is the packet.
+        let packet = unsafe { self.slot.packet() };
+        let Some((header, _)) = packet.meta() else { unreachable!("the port has filled the slot") };
+        let source = PacketSource::Copy(packet);
+        PacketView::new(self, PacketMeta { header, gap: packet.gap.as_ref(), source, receipt: None })
+    }
+}
+
+impl<T: Sample> Stamped for HeldPacket<T> {}
+
+impl<T: Sample> sealed::Sealed for HeldPacket<T> {
+    fn stamps(&self) -> sealed::Stamps<'_> {
+        // SAFETY: this is the packet.
+        let packet = unsafe { self.slot.packet() };
+        let Some((header, order)) = packet.meta() else { unreachable!("the port has filled the slot") };
+        sealed::Stamps {
+            sample_index: header.sample_index,
+            time_ns: header.time_ns,
+            order: packet.is_ordered.then_some(*order),
+            stream: packet.stream(),
+        }
+    }
+}
+
+impl<T: Sample> Deref for HeldPacket<T> {
+    type Target = [T];
+    fn deref(&self) -> &[T] {
+        // SAFETY: the slot holds the memory, and the port gives it back only when this is dropped.
+        // Size and alignment were checked when the packet was taken.
+        unsafe { self.payload.get() }
+    }
+}
+
+impl<T: Sample> Drop for HeldPacket<T> {
+    fn drop(&mut self) {
+        if self.is_awaited {
+            self.slot.finish();
+        }
+    }
+}
+
+impl<T: Sample + fmt::Debug> fmt::Debug for HeldPacket<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HeldPacket").field("sequence", &self.sequence()).field("samples", &&**self).finish()
+    }
+}
+
+/// A packet may go to another thread, and be read by several.
+const _: fn() = || {
+    fn is_send_and_sync<T: Send + Sync>() {}
+    is_send_and_sync::<HeldPacket<f32>>();
+};
