@@ -191,7 +191,7 @@ fn about(calibration: &Calibration) -> String {
     }
     if let Some(share) = calibration.others_share().filter(|_| calibration.was_busy()) {
         text += &format!(
-            " Other programs used {:.0} % of the processors meanwhile: the figures are too high.",
+            " Other programs used {:.0} % of the processors meanwhile: do not rely on the figures.",
             share * 100.0
         );
     }
