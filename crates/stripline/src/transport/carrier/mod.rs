@@ -8,8 +8,8 @@
 //! 2. a [`PathSink`]: the sending end, which the sender opens by the ticket of that source;
 //! 3. a [`Carrier`], which makes both.
 //!
-//! [`CarrierTransport`](super::stream::StreamTransport) makes a transport of it: one `static`, and its
-//! entry in the registry. `pipe.rs` is the example, and passes the conformance suite.
+//! [`CarrierTransport`](super::stream::StreamTransport) makes a transport of it: one `static`, and
+//! its entry in the registry. `pipe.rs` is the example, and passes the conformance suite.
 //!
 //! What a carrier must keep: bytes arrive once and in order, as long as both processes live. Bytes
 //! that were written before the sender's end can still be read. A carrier may cut them anywhere.
@@ -88,7 +88,7 @@ impl<'a> PathRequest<'a> {
         Self { connection, packets_max, is_complete, options: its, endpoint: None }
     }
 
-    /// Returns that of one direction of calls. Nothing of them may be lost, whatever the options.
+    /// Returns that of one direction of calls. Nothing of them may be lost, with any options.
     pub(super) fn of_calls(connection: &'a str, watermarks: Watermarks, options: TransportOptions) -> Self {
         let packets_max = Some(watermarks.high());
         Self { connection, packets_max, is_complete: true, options, endpoint: None }

@@ -190,8 +190,8 @@ impl PathProbe for Sending {
     }
 }
 
-/// Makes room for a whole window in a control socket, for a receive buffer of so many bytes. Not for
-/// its speed: the end of a sender then need not wait.
+/// Makes room for a whole window in a control socket, for a receive buffer of so many bytes. Not
+/// for its speed: the end of a sender then need not wait.
 pub(super) fn grow_send_buffer(control: &Socket, buffer: u64) {
     let _ = sockopt::set_socket_send_buffer_size(control, usize::try_from(buffer).unwrap_or(0));
 }

@@ -194,8 +194,8 @@ impl StreamOutlet {
         }
     }
 
-    /// Waits until every path that is shared has room. A frame there waits for the slowest receiver,
-    /// and one that a send has taken is to reach the others at once.
+    /// Waits until every path that is shared has room. A frame there waits for the slowest
+    /// receiver, and one that a send has taken is to reach the others at once.
     #[cold]
     fn wait_for_shared_room(&mut self, bytes: usize, mut wait: Wait) -> Result<()> {
         if let (Wait::Until(None), Some(timeout)) = (wait, self.timeout) {
