@@ -249,6 +249,7 @@ impl UdpSink {
         let open = || {
             let end = UdpEnd::bind(own)?;
             end.connect(to)?;
+            end.set_pace(options.pace_mbps)?;
             Ok(Self(end))
         };
         open().map_err(|e: io::Error| format!("no UDP path to {to}: {e}"))

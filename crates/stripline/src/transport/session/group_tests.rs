@@ -145,7 +145,7 @@ fn a_member_begins_with_the_next_frame() {
     let fourth = port.join(false, &[]);
     port.write_all(&data(2, 100));
     port.sinks.clear();
-    let numbers =
+    let numbers: [Vec<u64>; 4] =
         [first, second, third, fourth].map(|source| read_all(source).iter().map(|frame| frame.1).collect());
     assert_eq!(numbers, [vec![0, 1, 2], vec![1, 2], vec![1, 2], vec![2]]);
 }
