@@ -14,13 +14,14 @@
 //! What a carrier must keep: bytes arrive once and in order, as long as both processes live. Bytes
 //! that were written before the sender's end can still be read. A carrier may cut them anywhere.
 
+use std::any::Any;
+use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use super::Endpoint;
-use super::session::PortGroups;
 use crate::error::Result;
 use crate::sys::doorbell::PollSet;
 use crate::terms::{Flow, LinkOptions, Overflow, Repair, SenderOptions, TransportOptions, Watermarks};
@@ -62,6 +63,11 @@ pub(super) fn open_sink(
     let (options, groups) = (options.transport_options, groups.cloned());
     carrier.sink(Ticket { is_complete, options, groups, ..Ticket::of_peer(address, fds)? }).map(Some)
 }
+
+/// The paths that one port sends to several receivers by, in the carrier's own types, by their
+/// addresses.
+#[derive(Default)]
+pub(crate) struct PortGroups(pub(super) Mutex<BTreeMap<String, Weak<dyn Any + Send + Sync>>>);
 
 /// A connection, as far as a carrier needs it.
 pub(crate) struct PathRequest<'a> {

@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv, sockopt};
 
 use super::cut::FrameCutter;
-use super::service::{self, Served};
+use super::service::{self, ServedSession};
 use super::{DatagramSink, SessionTicket};
 use crate::flow::session::{
     RecordReader, SessionAcks, SessionProbe, SessionRecord, SessionSender, payload_max,
@@ -325,7 +325,7 @@ impl Sending {
     }
 }
 
-impl Served for Sending {
+impl ServedSession for Sending {
     fn control(&self) -> BorrowedFd<'_> {
         self.control.as_fd()
     }

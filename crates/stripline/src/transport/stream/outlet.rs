@@ -22,9 +22,8 @@ use crate::sys::doorbell::PollSet;
 use crate::sys::socket::{Listener, Socket};
 use crate::terms::{Flow, Overflow, Scope, SenderOptions};
 use crate::transport::accept::AcceptThread;
-use crate::transport::carrier::{Carrier, PathSink, WAIT_MAX, open_sink};
+use crate::transport::carrier::{Carrier, PathSink, PortGroups, WAIT_MAX, open_sink};
 use crate::transport::handshake::Hello;
-use crate::transport::session::PortGroups;
 use crate::transport::signalling::{
     AcceptQueue, AckReader, ReceiverFactory, RemoteReceiver, SignallingAcceptor, remove_dead, wait_acks,
     wait_for_permission,
