@@ -1,4 +1,5 @@
-//! Datagrams and control records at the receiving side of a session, and those of members at a group.
+//! Datagrams and control records at the receiving side of a session, and those of members at a
+//! group.
 #![no_main]
 #![allow(missing_docs)] // the macro makes items without docs
 

@@ -31,7 +31,7 @@ use crate::sys::fork::Descriptor;
 use crate::sys::pending::{Admission, PendingPeers};
 use crate::sys::socket::{Listener, Socket, connect_unix};
 use crate::terms::{Flow, LinkOptions, Overflow, Scope, WaitStrategy, Watermarks};
-use crate::transport::handshake::{self, FirstMessage, Hello, HelloReply, Welcome};
+use crate::transport::handshake::{self, FirstHello, Hello, HelloReply, Welcome};
 use crate::transport::signalling::AckReader;
 use crate::transport::stream::StreamInlet;
 use crate::transport::{AnyInlet, ConnectRequest, Endpoint, Next, StopToken, random};
@@ -174,8 +174,9 @@ pub fn session<'a>(
     Ok((delivered, again))
 }
 
-/// Passes bytes of members to the sending side of a group: the word of a pair chooses the member and
-/// what happens. Returns the most bytes of copies in transit to a member, and of answers to one.
+/// Passes bytes of members to the sending side of a group: the word of a pair chooses the member
+/// and what happens. Returns the most bytes of copies in transit to a member, and of answers to
+/// one.
 ///
 /// # Errors
 /// A member's violation.
@@ -395,11 +396,11 @@ pub fn shake(body: &[u8]) -> (Option<Vec<u8>>, Option<Vec<u8>>, bool) {
 }
 
 /// Parses the first message of a part of a session, and returns it encoded again; `None`: it is
-/// none.
+/// another message.
 pub fn part(message: &[u8]) -> Option<Vec<u8>> {
-    match FirstMessage::parse(message) {
-        Ok(FirstMessage::Part(part)) => handshake::encode_part(&part).ok(),
-        Ok(FirstMessage::Hello(_)) | Err(_) => None,
+    match FirstHello::parse(message) {
+        Ok(FirstHello::Part(part)) => handshake::encode_part(&part).ok(),
+        Ok(FirstHello::Hello(_)) | Err(_) => None,
     }
 }
 

@@ -77,8 +77,8 @@ impl UdpEnd {
         Ok(end)
     }
 
-    /// Opens the sending end of a group. Datagrams pass at most so many routers, and reach receivers
-    /// of this host, too.
+    /// Opens the sending end of a group. Datagrams pass at most so many routers, and reach
+    /// receivers of this host, too.
     ///
     /// # Errors
     /// A lack of descriptors, or no route to the group over that interface.
@@ -137,8 +137,8 @@ impl UdpEnd {
         self.0.connect(to)
     }
 
-    /// Makes the receive buffer large, or as large as is named, and returns its size by the kernel's
-    /// count.
+    /// Makes the receive buffer large, or as large as is named, and returns its size by the
+    /// kernel's count.
     pub(crate) fn grow_receive_buffer(&self, bytes: Option<u32>) -> io::Result<u64> {
         let bytes = bytes.map_or(RECEIVE_BUFFER, |bytes| bytes as usize);
         sockopt::set_socket_recv_buffer_size(&*self.0, bytes)?;

@@ -237,7 +237,7 @@ fn check_bind(bind: Option<IpAddr>, insecure: bool) -> Result<(), String> {
     Ok(())
 }
 
-/// Whether lost datagrams are sent again.
+/// A rule for lost datagrams: whether they are sent again.
 ///
 /// ```
 /// use stripline::terms::Repair;

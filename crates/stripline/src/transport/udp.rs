@@ -1,6 +1,6 @@
-//! `udp`: datagrams (RFC 768), one socket at each end of a connection, or one send for all members of
-//! a multicast group. They stay on the loopback interface, unless the connection has `insecure` and an
-//! address in `bind`.
+//! `udp`: datagrams (RFC 768), one socket at each end of a connection, or one send for all members
+//! of a multicast group. They stay on the loopback interface, unless the connection has `insecure`
+//! and an address in `bind`.
 //!
 //! The receiver binds a port, and sends its address with its hello. A token in each datagram keeps
 //! out what other programs send there.

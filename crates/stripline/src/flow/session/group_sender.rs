@@ -7,7 +7,7 @@ use super::{DatagramHeader, SessionRecord, Span};
 
 /// A datagram that a member may still ask for.
 #[derive(Debug)]
-struct Kept {
+struct GroupCopy {
     /// The cost of all datagrams before it.
     cost_before: u64,
     span: Span,
@@ -53,7 +53,7 @@ pub(crate) struct GroupSender {
     cost: u64,
     /// Copies of the datagrams from here to `next`, or none at all.
     first: u64,
-    kept: VecDeque<Kept>,
+    kept: VecDeque<GroupCopy>,
     members: BTreeMap<u64, Member>,
     /// From this cost on, acknowledgements are to be read.
     look_at: u64,
@@ -138,7 +138,7 @@ impl GroupSender {
         if self.members.values().any(|member| member.terms.is_repaired) {
             let mut copy = self.spare.pop().unwrap_or_default();
             copy.fill(payload);
-            self.kept.push_back(Kept { cost_before: self.cost, span, copy });
+            self.kept.push_back(GroupCopy { cost_before: self.cost, span, copy });
         }
         self.next += 1;
         self.cost += cost(payload.len());

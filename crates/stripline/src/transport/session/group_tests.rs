@@ -8,7 +8,7 @@ use super::tests::{BUFFER, DATAGRAM_MAX, Path, frame, read_all, request};
 use super::*;
 use crate::packet::Kind;
 use crate::sys::mutex::lock;
-use crate::transport::carrier::{PathSink, PathSource};
+use crate::transport::carrier::{PathSink, PathSource, PortGroups};
 
 /// A path to all members.
 #[derive(Clone, Default)]

@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv, sockopt};
 
 use super::cut::FrameCutter;
-use super::service::{self, Served};
+use super::service::{self, ServedSession};
 use super::{DatagramSink, SessionTicket};
 use crate::fail_point::fail_point;
 use crate::flow::session::{
@@ -192,8 +192,8 @@ impl PathProbe for Sending {
     }
 }
 
-/// Makes room for a whole window in a control socket, for a receive buffer of so many bytes. Not for
-/// its speed: the end of a sender then need not wait.
+/// Makes room for a whole window in a control socket, for a receive buffer of so many bytes. Not
+/// for its speed: the end of a sender then need not wait.
 pub(super) fn grow_send_buffer(control: &Socket, buffer: u64) {
     let _ = sockopt::set_socket_send_buffer_size(control, usize::try_from(buffer).unwrap_or(0));
 }
@@ -330,7 +330,7 @@ impl Sending {
     }
 }
 
-impl Served for Sending {
+impl ServedSession for Sending {
     fn control(&self) -> BorrowedFd<'_> {
         self.control.as_fd()
     }
