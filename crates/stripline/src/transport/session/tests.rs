@@ -78,8 +78,7 @@ fn ends(is_repaired: bool, lost: &[u64]) -> (Path, Arc<SessionSink>, SessionSour
     let sockets = SessionSockets::open(&request).unwrap();
     let (path_end, address) = (Box::new(path.clone()), "memory".into());
     let (source, ticket) =
-        SessionSource::new(path_end, sockets, address, BUFFER, DATAGRAM_MAX, &request, false)
-            .unwrap();
+        SessionSource::new(path_end, sockets, address, BUFFER, DATAGRAM_MAX, &request, false).unwrap();
     let (ticket, sockets) = SessionTicket::of_peer(ticket).unwrap();
     assert_eq!((ticket.is_repaired, ticket.buffer, &ticket.address[..]), (is_repaired, BUFFER, "memory"));
     let sink = SessionSink::open(&ticket, sockets, Box::new(path.clone()), DATAGRAM_MAX, false).unwrap();
