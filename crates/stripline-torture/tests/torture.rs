@@ -67,6 +67,7 @@ fn components_and_launchers_die_in_random_waveforms() {
     assert!(report["kills"].as_u64() >= Some(20), "{report:#}");
     assert!(report["packets_received"].as_u64() > Some(0), "{report:#}");
     assert_eq!(report["violations"], 0);
+    assert!(report["moves"].is_u64() && report["deaths_in_moves"].is_object(), "{report:#}");
 }
 
 #[test]

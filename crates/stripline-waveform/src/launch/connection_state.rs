@@ -9,7 +9,7 @@ use stripline::link::ConnectionReport;
 use crate::plan::ConnectionPlan;
 use crate::transport_choice::ChosenBy;
 
-/// What a report on an order to connect is for.
+/// The subject of a report on an order to connect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ConnectReport {
     /// The connection: it was the last order.

@@ -7,9 +7,11 @@ use std::net::{IpAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::ioctl::{self, Getter};
 use rustix::net::sockopt::{self, Timeout, set_socket_timeout};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
@@ -26,6 +28,8 @@ use crate::terms::Group;
 
 /// The most descriptors that one message carries.
 pub(crate) const FDS_MAX: usize = 8;
+/// `SIOCOUTQ`.
+const UNACKNOWLEDGED: ioctl::Opcode = 0x5411;
 /// How long a connection to a local socket may take.
 const CONNECT_TIME: Duration = Duration::from_secs(5);
 
@@ -65,6 +69,29 @@ impl Socket {
     /// Ends what is written. What was written before can still be read.
     pub(crate) fn close_writing(&self) {
         let _ = rustix::net::shutdown(self, Shutdown::Write);
+    }
+
+    /// Waits until the other host has all that was written, or the other end has closed, but not
+    /// longer. Over TCP, the end of a socket with unread bytes discards what is on its way. So what
+    /// arrives is read.
+    pub(crate) fn await_delivery(&self, until: Instant) {
+        let Self::Tcp(stream) = self else { return };
+        let mut buffer = [0; 4096];
+        loop {
+            match rustix::net::recv(stream, &mut buffer, RecvFlags::DONTWAIT) {
+                Ok((read, _)) if read > 0 => continue,
+                Err(Errno::INTR) => continue,
+                Err(Errno::WOULDBLOCK) => {}
+                _ => return,
+            }
+            // SAFETY: the call writes an `int`: the bytes that the other host has not acknowledged.
+            let unacknowledged = unsafe { ioctl::ioctl(stream, Getter::<UNACKNOWLEDGED, i32>::new()) };
+            if unacknowledged.unwrap_or(0) == 0 || Instant::now() >= until {
+                return;
+            }
+            let pause = Timespec { tv_sec: 0, tv_nsec: 2_000_000 };
+            let _ = poll(&mut [PollFd::new(stream, PollFlags::IN)], Some(&pause));
+        }
     }
 
     /// Returns whether the other end has closed, although bytes of it may be left to read.

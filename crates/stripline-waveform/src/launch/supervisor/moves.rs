@@ -201,8 +201,8 @@ impl Supervisor<'_> {
         }
     }
 
-    /// Handles a connection that was made for a move, or the reason that it was not. The move may be
-    /// cancelled by now.
+    /// Handles a connection that was made for a move, or the reason that it was not. The move may
+    /// be cancelled by now.
     pub(super) fn connected_there(&mut self, number: u64, connection: &str, outcome: Result<(), &str>) {
         let waits = |its: &MoveState| {
             its.number == number && matches!(&its.step, MoveStep::Connecting(all) if all.contains(connection))

@@ -23,6 +23,8 @@ use crate::transport::carrier::{PathProbe, PathSink};
 
 /// How long the end of a sender waits until the control socket takes what is in transit.
 const FINISH_TIME: Duration = Duration::from_secs(1);
+/// How long it waits until another host has that. TCP sends again what is lost, later each time.
+const DELIVERY_TIME: Duration = Duration::from_secs(10);
 
 /// The sending end.
 pub(in crate::transport) struct SessionSink {
@@ -213,20 +215,22 @@ pub(super) fn send_backlog(control: &Socket, backlog: &mut Vec<u8>) -> bool {
 
 /// Sends the last records, and ends the control socket. Waits for room in it, but not long.
 pub(super) fn finish(control: &Socket, backlog: &mut Vec<u8>) {
-    let until = Instant::now() + FINISH_TIME;
+    let time = if matches!(control, Socket::Tcp(_)) { DELIVERY_TIME } else { FINISH_TIME };
+    let until = Instant::now() + time;
     while send_backlog(control, backlog) && !backlog.is_empty() {
         let mut poll_set = PollSet::default();
         poll_set.writable(control.as_fd());
         if !poll_set.wait(Some(until)).unwrap_or(false) {
             log::warn!(
                 target: "stripline::transport",
-                "a receiver did not take the last {} bytes within {FINISH_TIME:?}", backlog.len()
+                "a receiver did not take the last {} bytes within {time:?}", backlog.len()
             );
             break;
         }
     }
     fail_point!("session-ended");
     control.close_writing();
+    control.await_delivery(until);
 }
 
 impl Sending {
