@@ -17,7 +17,7 @@ use stripline_waveform::control::{
 
 use crate::Exit;
 use crate::arguments::{GetArguments, LsArguments, SetArguments, StopArguments, TestArguments, Which};
-use crate::format::{cell_max, counted, grouped, packets, printable};
+use crate::format::{cell_max, counted, grouped, packets, printable, time};
 use crate::run::{summary, worse};
 use crate::show::print;
 use crate::table::{Cell, Table, Tone};
@@ -447,7 +447,7 @@ fn components(waveform: &RunningWaveform) -> String {
             printable(&component.type_name, cell_max()).into(),
             format!("{:?}", component.placement).to_lowercase().into(),
             component.pid.map_or(String::new(), |pid| pid.to_string()).into(),
-            Cell::toned(printable(&component.state, cell_max()), tone_of_state(&component.state)),
+            state_of(component),
             restarts(component).into(),
             printable(&component.tests.join(", "), cell_max().saturating_mul(5)).into(),
         ]);
@@ -456,12 +456,24 @@ fn components(waveform: &RunningWaveform) -> String {
 }
 
 /// Returns the colour of a component's state.
-pub(crate) fn tone_of_state(state: &str) -> Tone {
+fn tone_of_state(state: &str) -> Tone {
     match state {
         "failed" => Tone::Bad,
         RunningComponent::SUSPENDED => Tone::Warning,
         "running" => Tone::Good,
         _ => Tone::Plain,
+    }
+}
+
+/// Returns the state of a component, and how far it is behind its pace.
+pub(crate) fn state_of(component: &RunningComponent) -> Cell {
+    let state = printable(&component.state, cell_max());
+    match component.behind_s {
+        Some(behind_s) => {
+            let behind = time(Some((behind_s * 1e9) as u64));
+            Cell::toned(format!("{state}, {behind} behind"), Tone::Warning)
+        }
+        None => Cell::toned(state, tone_of_state(&component.state)),
     }
 }
 

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use serde::Serialize;
 use serde_json::json;
-use stripline::inspect::{self, Chain, Overview, Process, ReceiverEnd, SenderEnd, SendingPort, TopicsFile};
+use stripline::inspect::{
+    self, Chain, Overview, Process, Reader, ReceiverEnd, SenderEnd, SendingPort, TopicsFile,
+};
 use stripline_waveform::internal::{suggestion, wrapped};
 
 use crate::Exit;
@@ -317,13 +319,7 @@ fn row(from: Option<SenderEnd<'_>>, to: Option<ReceiverEnd<'_>>) -> Row {
     let either =
         |mine: Option<&String>, its: Option<&String>| mine.or(its).map_or(String::new(), |s| name(s));
     let state = match (from, to) {
-        (Some((_, _, reader)), _) if reader.waited_for => match lag {
-            // Large packets fill the ring before the depth is reached.
-            Some(lag) if lag < u64::from(reader.high_watermark.unwrap_or(reader.depth)) => {
-                "sender waits (buffer full)"
-            }
-            _ => "sender waits (full)",
-        },
+        (Some((_, port, reader)), _) if reader.waited_for => waits_for_room(port, reader),
         (Some((_, _, reader)), _) if reader.answer_awaited => "sender waits (answer)",
         (Some((_, _, reader)), _) if !reader.attached => "not attached yet",
         // Nothing waits for room at this moment: the sender is busy, or the policy drops.
@@ -361,6 +357,18 @@ fn row(from: Option<SenderEnd<'_>>, to: Option<ReceiverEnd<'_>>) -> Row {
         to.map_or(String::new(), |(_, _, connection)| grouped(connection.lost)),
         state.into(),
     ]
+}
+
+/// Returns the reason of a wait for room. Large packets fill a ring before the depth is reached.
+fn waits_for_room(port: &SendingPort, reader: &Reader) -> &'static str {
+    let high = u64::from(reader.high_watermark.unwrap_or(reader.depth));
+    let Some(lag) = reader.lag_packets.filter(|lag| *lag < high) else { return "sender waits (full)" };
+    // A sender that was held up needs a quarter of the ring as well as the low watermark.
+    let is_nearly_full = reader.lag_bytes.is_some_and(|bytes| bytes > port.buffer / 4 * 3);
+    match reader.low_watermark {
+        Some(low) if lag >= u64::from(low) && !is_nearly_full => "sender waits (low watermark)",
+        _ => "sender waits (buffer full)",
+    }
 }
 
 /// Returns whether the receiving port's own queue has no room.
@@ -464,6 +472,22 @@ mod tests {
         };
         assert_eq!(state(&queue(64)), "full");
         assert_ne!(state(&queue(63)), "full");
+    }
+
+    #[test]
+    fn a_sender_held_up_below_the_depth_has_its_reason() {
+        let state = |lag: u32, bytes: u32| {
+            let reader = format!("\"lag_packets\": {lag}, \"lag_bytes\": {bytes}, \"low_watermark\": 48");
+            let text = BLOCKED.replace("\"lag_packets\": 64", &reader);
+            let table = render(&overview(&text.replace("\"packets\": 1065", "\"buffer\": 4096")), None);
+            let row = table.lines().nth(1).unwrap();
+            row.rsplit("  ").next().unwrap().trim().to_string()
+        };
+        assert_eq!(state(64, 64), "sender waits (full)");
+        assert_eq!(state(63, 63), "sender waits (low watermark)");
+        assert_eq!(state(48, 48), "sender waits (low watermark)");
+        assert_eq!(state(47, 2048), "sender waits (buffer full)", "the next packet needs more than the rest");
+        assert_eq!(state(50, 3500), "sender waits (buffer full)");
     }
 
     #[test]

@@ -364,12 +364,12 @@ pub(crate) fn summary(report: &RunReport) -> String {
             quantity(c.bytes_per_s, "B/s").into(),
             Cell::toned(grouped(c.lost), Tone::of_losses(c.lost)),
             grouped(c.reordered).into(),
-            time(c.latency_ns.p50).into(),
+            middle(&c.latency_ns).into(),
             tail(&c.latency_ns).into(),
             time(c.latency_ns.p999).into(),
             time(c.latency_ns.max).into(),
-            time(c.queued_ns.p50).into(),
-            time(c.service_ns.p50).into(),
+            queued(&c.queued_ns).into(),
+            middle(&c.service_ns).into(),
         ]);
     }
     let ending = match (&report.failure, &report.stopped) {
@@ -442,15 +442,38 @@ fn pace_note(component: &ComponentResult, duration_s: f64) -> Option<String> {
     let reason = match &pace.held_up_by {
         None => "no receiver behind it was the reason".into(),
         Some(held) => {
-            let full = held.full.filter(|full| *full > 0.0);
-            let full = full.map(|share| format!("its queue was full for {:.0} % of the time", share * 100.0));
+            let of_time = |share: f64| format!("for {:.0} % of the time", share * 100.0);
+            // One with an acknowledgement for each packet fills no queue.
+            let unacknowledged = held.unacknowledged.unwrap_or(0.0);
+            let wait =
+                held.full.filter(|share| *share > 0.0).map(|share| match unacknowledged * 2.0 >= share {
+                    true => format!("its sender waited {} for the receiver to acknowledge", of_time(share)),
+                    false => format!("its queue was full {}", of_time(share)),
+                });
             let service =
                 held.service_mean_ns.map(|ns| format!("a packet takes {}", time(Some(ns.round() as u64))));
-            let facts: Vec<String> = [full, service].into_iter().flatten().collect();
+            let facts: Vec<String> = [wait, service].into_iter().flatten().collect();
             format!("held up by {} ({})", held.connection, facts.join(", "))
         }
     };
     Some(format!("{} {fact}; {reason}.", component.name))
+}
+
+/// Returns the median, or with too few samples the mean, with its name.
+fn middle(latency: &LatencyReport) -> String {
+    match (latency.p50, latency.mean) {
+        (None, Some(mean)) => format!("mean: {}", time(Some(mean))),
+        (p50, _) => time(p50),
+    }
+}
+
+/// Returns the time in the receiving port's queue. Without one, a packet is taken as it is
+/// received, and the time in the transport is part of its latency.
+fn queued(latency: &LatencyReport) -> String {
+    match latency.max {
+        None | Some(..=1) => time(None),
+        Some(_) => middle(latency),
+    }
 }
 
 /// Returns the 99th percentile, or a coarser one that the number of samples allows, with its name.
@@ -551,6 +574,11 @@ mod tests {
         let line = "a is 500 ms behind its pace: 1.00 Msample/s of 2.00 Msample/s; held up by a.out -> b.in (its \
                     queue was full for 95 % of the time, a packet takes 1.23 ms).";
         assert!(text.contains(line), "{text}");
+        let waited = held.replace("0.949,", "0.949,\"unacknowledged\":0.9,");
+        let text = with(&format!("{{{late},{waited}}}"));
+        let line = "held up by a.out -> b.in (its sender waited for 95 % of the time for the receiver to \
+                    acknowledge, a packet takes 1.23 ms).";
+        assert!(text.contains(line), "{text}");
         let text = with(&format!("{{{late}}}"));
         assert!(text.contains("no receiver behind it was the reason"), "{text}");
         let text = with(&format!(
@@ -572,6 +600,24 @@ mod tests {
         assert!(summary(&all).contains(expected), "{}", summary(&all));
         all.connections[0].chosen_by = ChosenBy::File;
         assert!(!summary(&all).contains("auto took"), "{}", summary(&all));
+    }
+
+    #[test]
+    fn a_short_run_has_means_and_a_connection_without_a_queue_has_no_time_in_one() {
+        let times = |max: u64, mean: u64| LatencyReport {
+            max: Some(max),
+            mean: Some(mean),
+            samples: 9,
+            ..LatencyReport::default()
+        };
+        let mut all = report(r#""sent":499,"unaccounted":0,"statistics":"complete""#);
+        let one = &mut all.connections[0];
+        (one.latency_ns, one.queued_ns, one.service_ns) = (times(9, 4000), times(1, 1), times(9, 5000));
+        let text = summary(&all);
+        assert!(text.contains("mean: 4.00 µs") && text.contains("mean: 5.00 µs"), "{text}");
+        assert_eq!(text.matches("mean: ").count(), 2, "{text}");
+        all.connections[0].queued_ns = times(9, 6000);
+        assert!(summary(&all).contains("mean: 6.00 µs"), "{}", summary(&all));
     }
 
     #[test]

@@ -91,7 +91,7 @@ fn packets_of_outputs_and_inputs_are_shown() {
     let rates: Value = serde_json::from_str(rates.stdout.trim()).unwrap();
     assert_eq!(rates["samples"].as_u64().unwrap(), rates["packets"].as_u64().unwrap() * 480);
     assert_eq!(rates["bytes"].as_u64().unwrap(), rates["samples"].as_u64().unwrap() * 4);
-    let text = file.ask("hz", &["tone.out", "--count", "1"]);
+    let text = file.ask("hz", &["tone.out", "--duration", "1"]);
     for words in ["packets/s, ", "samples/s, ", "B/s", "interval ", "(std "] {
         assert!(text.stdout.contains(words), "{words}: {}", text.stdout);
     }

@@ -75,7 +75,7 @@ fn what_cannot_be_is_refused_before_anything_starts() {
             &[
                 "error[dispatch-unfit]: `source` takes its packets itself, so its `dispatch` cannot be \"pool(2)\"",
                 "`signal-generator` owns its loop",
-                "stock types that take any are `magnitude`",
+                "other dispatches are for `magnitude`",
                 "test.toml:3:12",
             ][..],
         ),

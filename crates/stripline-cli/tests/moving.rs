@@ -84,7 +84,18 @@ fn a_move_that_cannot_be_made_is_refused_and_changes_nothing() {
         ("one.in:transport=uds", 2, "`one` has no output `in`"),
         ("source.out:transport=inproc", 2, "`inproc` joins components of one process"),
         ("nothing.out:transport=uds", 2, "has no component `nothing`"),
-        ("source.out:colour=red", 2, "`source` has no property `out:colour`"),
+        ("source.out:depth=4", 2, "`depth` of port `source.out` cannot change while it runs; of a port only"),
+        (
+            "source.out=4",
+            2,
+            "`out` of `source` is a port; of a port only the transport can change, as in source.out:",
+        ),
+        ("source.uot:depth=4", 2, "`source` has no property `uot:depth`"),
+        (
+            "source:transport=uds",
+            2,
+            "write it as COMPONENT.PORT:transport=NAME, as in filter.out:transport=uds",
+        ),
     ];
     for (setting, code, words) in refused {
         file.ask("set", &[setting]).says(code, &[words]);

@@ -4,12 +4,14 @@
 
 mod common;
 
-use common::run;
 use common::waveform::File;
+use common::{run, wait_until};
 use serde_json::Value;
 
 /// Writes a source, a component that keeps up with it, and a throttle at half the source's pace.
 fn held_up(overflow: &str) -> File {
+    // On `tcp` the kernel may hold 30 MB, all that is sent in the time.
+    let flow = if overflow == "block" { "flow = \"credit\"" } else { "" };
     File::new(&format!(
         r#"
         [component.source]
@@ -26,11 +28,13 @@ fn held_up(overflow: &str) -> File {
         from = "source.out"
         to = "level.in"
         depth = 4
+        flow = "credit"
         [[connection]]
         from = "level.out1"
         to = "slow.in"
         depth = 4
         overflow = "{overflow}"
+        {flow}
         [[connection]]
         from = "slow.out"
         to = "sink.in"
@@ -82,4 +86,70 @@ fn a_receiver_that_drops_holds_up_nothing() {
     let pace = &report["components"][0]["pace"];
     assert_eq!(pace["rate"], 4.8e6, "{report}");
     assert_ne!(pace["held_up_by"]["connection"], "level.out1 -> slow.in", "{report}");
+}
+
+/// Writes a source with a slow receiver that it waits for, and a display that is not slow.
+fn acknowledged(overflow: &str, deadline: &str) -> File {
+    File::new(&format!(
+        r#"
+        [component.source]
+        type = "signal-generator"
+        properties = {{ rate = 4.8e6, output = "f32", packet = 48000 }}
+        [component.slow]
+        type = "throttle"
+        properties = {{ rate = 2.4e6 }}
+        [component.sink]
+        type = "null-sink"
+        [component.display]
+        type = "null-sink"
+        [[connection]]
+        from = "source.out"
+        to = "slow.in"
+        overflow = "{overflow}"
+        scope = "target"
+        {deadline}
+        [[connection]]
+        from = "source.out"
+        to = "display.in"
+        [[connection]]
+        from = "slow.out"
+        to = "sink.in"
+        "#
+    ))
+}
+
+#[test]
+fn a_receiver_that_acknowledges_late_is_the_reason_under_any_policy() {
+    for overflow in ["block", "drop-oldest"] {
+        for transport in ["shm", "tcp"] {
+            let (text, report) = ran(&acknowledged(overflow, ""), &["--transport", transport]);
+            for words in ["held up by source.out -> slow.in (its sender waited for", "to acknowledge"] {
+                assert!(text.contains(words), "{overflow} {transport}: no {words:?} in {text}");
+            }
+            let held = &report["components"][0]["pace"]["held_up_by"];
+            assert!(held["unacknowledged"].as_f64() > Some(0.0), "{report}");
+            assert!(report["connections"][0]["full"].as_f64() > Some(0.0), "{report}");
+        }
+    }
+}
+
+#[test]
+fn the_deadline_of_a_connection_holds_beside_one_without_a_deadline() {
+    let file = acknowledged("block", "deadline-ms = 1");
+    let ended = run(&["run", file.path("file.toml").to_str().unwrap(), "--duration", "20"]);
+    // The other one may not have answered by then either.
+    ended.says(1, &["component source failed: connection ", " did not answer within 1ms"]);
+}
+
+#[test]
+fn a_source_behind_its_pace_is_shown_while_it_runs() {
+    let file = held_up("block");
+    let running = file.start(&[], 4);
+    running.wait_for_line("warning: source: is ");
+    let listed =
+        || -> Value { serde_json::from_str(&run(&["waveforms", &file.name, "--json"]).stdout).unwrap() };
+    let behind = |listed: &Value| listed["waveforms"][0]["components"][0]["behind_s"].as_f64();
+    wait_until("the delay is listed", || behind(&listed()) >= Some(1.0));
+    let text = run(&["waveforms", &file.name]).stdout;
+    assert!(text.contains(" behind "), "{text}");
 }

@@ -399,3 +399,52 @@ fn a_recording_of_a_topic_is_published_again() {
     }
     assert!(playing.wait().unwrap().success());
 }
+
+/// Starts a command in a domain.
+fn in_domain(domain: &str, arguments: &[&str]) -> Child {
+    let mut command = stripline();
+    command.env("STRIPLINE_DOMAIN", domain).args(arguments);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+/// Records so many packets of the topic `levels` to a folder.
+fn record_levels(domain: &str, node: &Node, to: &str, packets: usize) {
+    let mut levels = node.publisher::<i16>("levels").unwrap();
+    let count = packets.to_string();
+    let arguments = ["record", "--topic", "levels", "--count", &count, "--json", "--to", to];
+    let recording = in_domain(domain, &arguments);
+    assert!(levels.wait_for_receivers(1, Duration::from_secs(60)).unwrap());
+    (0..packets).for_each(|_| levels.send(&[1, 2]).unwrap());
+    assert_eq!(summary(recording).0, Some(0));
+}
+
+#[test]
+fn an_echo_that_blocks_gets_all_of_a_fast_replay() {
+    const PACKETS: usize = 3000;
+    let domain = format!("replay-all-{}", std::process::id());
+    let (node, folder) = (Node::join(&domain, Topics::default()).unwrap(), tempfile::tempdir().unwrap());
+    let to = folder.path().join("rec");
+    record_levels(&domain, &node, to.to_str().unwrap(), PACKETS);
+    let count = PACKETS.to_string();
+    let arguments = ["echo", "--topic", "levels", "--block", "--json", "--depth", "4", "--count", &count];
+    let echo = in_domain(&domain, &arguments);
+    let playing = in_domain(&domain, &["replay", to.to_str().unwrap(), "--speed", "0"]);
+    let text = String::from_utf8(echo.wait_with_output().unwrap().stdout).unwrap();
+    assert!(playing.wait_with_output().unwrap().status.success());
+    assert_eq!(text.matches("\"packet\"").count(), PACKETS);
+    assert!(!text.contains("\"gap\""), "{text}");
+}
+
+#[test]
+fn a_replay_names_the_topic_that_has_no_subscriber_and_what_ended_it() {
+    let domain = format!("replay-waits-{}", std::process::id());
+    let (node, folder) = (Node::join(&domain, Topics::default()).unwrap(), tempfile::tempdir().unwrap());
+    let to = folder.path().join("rec");
+    record_levels(&domain, &node, to.to_str().unwrap(), 1);
+    let mut playing = in_domain(&domain, &["replay", to.to_str().unwrap()]);
+    let mut lines = BufReader::new(playing.stderr.take().unwrap()).lines().map_while(Result::ok);
+    assert_eq!(lines.next().unwrap(), "levels: waiting for 1 subscriber; Ctrl-C ends it");
+    send(playing.id(), Signal::TERM);
+    assert_eq!(lines.next().unwrap(), "levels: ended by SIGTERM");
+    assert!(playing.wait().unwrap().success());
+}

@@ -335,7 +335,7 @@ impl<'c> ComponentChecker<'_, 'c> {
             let handlers: Vec<&str> = handlers.map(|spec| spec.name.as_str()).collect();
             let mut remedy = "write dispatch = \"queue\", or leave it out".to_owned();
             if !handlers.is_empty() {
-                remedy = format!("{remedy}; stock types that take any are {}", listed(handlers, "and"));
+                remedy = format!("{remedy}; other dispatches are for {}", listed(handlers, "and"));
             }
             let error = Diagnostic::error(Code::DispatchUnfit, draft.place("dispatch"), message)
                 .label(format!("`{}` owns its loop", spec.name));

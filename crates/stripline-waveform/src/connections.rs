@@ -13,6 +13,7 @@ use super::check::Catalog;
 use super::components::CheckedComponent;
 use super::diagnostics::{At, Code, Diagnostic, Diagnostics, Place};
 use super::file::ConnectionDraft;
+use super::options_check;
 use super::overrides::Options;
 use super::resequence_check;
 use super::text::{count, did_you_mean, listed, quoted, suggestion};
@@ -69,6 +70,7 @@ pub(super) fn check(
     checker.unconnected();
     resequence_check::check(&links, components, found);
     one_sender(&links, found);
+    options_check::check(&links, found);
     share_buffers(&mut links);
     links
 }

@@ -278,6 +278,10 @@ codes! {
     RestartIgnored => "restart-ignored",
     /// A `resequence` where the order cannot change (warning).
     ResequenceIdle => "resequence-idle",
+    /// An option that the others of its connection leave without effect (warning).
+    OptionIdle => "option-idle",
+    /// A receiver that drops packets, behind an output with a scope that waits for it (warning).
+    ScopeUnfit => "scope-unfit",
     /// A `resequence` window smaller than the pool before it (warning).
     WindowSmall => "window-small",
 }

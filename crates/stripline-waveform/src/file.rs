@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::io::Read;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -14,7 +15,7 @@ use stripline::terms::LinkOptions;
 use toml::Spanned;
 use toml::de::DeTable;
 
-use super::diagnostics::{At, Code, Diagnostics, Place, Source};
+use super::diagnostics::{At, Code, Diagnostic, Diagnostics, Place, Source};
 use super::text::{quoted, suggestion};
 use super::toml_reader::TableReader;
 use super::{Placement, Restart};
@@ -29,6 +30,8 @@ pub(super) const COMPONENTS_MAX: usize = 1024;
 pub(super) const CONNECTIONS_MAX: usize = 4096;
 /// The longest name of a component or waveform, in bytes.
 pub(super) const NAME_BYTES_MAX: usize = 64;
+/// The most repeated names that are shown with the place of the first: each needs a search.
+const FIRSTS_MAX: usize = 100;
 
 /// The content of the file, before names are resolved.
 pub(super) struct Draft {
@@ -212,7 +215,7 @@ fn report_syntax(source: &Arc<Source>, errors: &[toml::de::Error], found: &mut D
     let text = source.text();
     // The end of a table with a repeated header: its repeated keys are not reported.
     let mut repeated_until = 0;
-    for error in errors {
+    for (number, error) in errors.iter().enumerate() {
         let span = error.span().unwrap_or(0..0);
         let place = Place::new(source, span.clone());
         if error.message() != "duplicate key" {
@@ -236,9 +239,41 @@ fn report_syntax(source: &Arc<Source>, errors: &[toml::de::Error], found: &mut D
                 repeated_until = text[span.start..].find("\n[").map_or(text.len(), |n| span.start + n);
             }
             let remedy = "every component or topic has a name of its own, and every key appears once";
-            found.error(Code::Duplicate, &place, "this name is already taken", remedy);
+            let error = Diagnostic::error(Code::Duplicate, &place, "this name is already taken").help(remedy);
+            found.push(match (number < FIRSTS_MAX).then(|| first_of(text, span)).flatten() {
+                Some(first) => error.also(&Place::new(source, first), "first here"),
+                None => error,
+            });
         }
     }
+}
+
+/// Returns the first place of a repeated key, or name of a table; `None`: it does not begin a line.
+fn first_of(text: &str, repeated: Range<usize>) -> Option<Range<usize>> {
+    let name = text.get(repeated.clone())?;
+    let line_start = text[..repeated.start].rfind('\n').map_or(0, |n| n + 1);
+    // The name of a table is behind those of the tables around it.
+    let before = text[line_start..repeated.start].trim_start();
+    let is_table = before.starts_with('[');
+    let mut first = None;
+    let mut start = 0;
+    for line in text[..line_start].split_inclusive('\n') {
+        let written = line.trim_start();
+        let (at, is_header) = (start + line.len() - written.len(), written.starts_with('['));
+        start += line.len();
+        if is_header && !is_table {
+            // A key is repeated in its own table.
+            first = None;
+        }
+        let rest = written.strip_prefix(before).and_then(|rest| rest.strip_prefix(name));
+        let is_same =
+            rest.is_some_and(|rest| rest.trim_start().starts_with(if is_table { ']' } else { '=' }));
+        if is_same && first.is_none() {
+            let name_at = at + before.len();
+            first = Some(name_at..name_at + name.len());
+        }
+    }
+    first
 }
 
 /// Returns whether a text can name a component or a waveform.
@@ -250,6 +285,19 @@ pub(super) fn is_name(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_repeated_name_has_the_place_of_the_first() {
+        let text = "[a]\nx = 1\n[b.c]\n x = 2\ny = { z = 1 }\nx= 3\n[b.c]\ny = 1\n";
+        let first = |repeated: &str, nth: usize| {
+            let at = text.match_indices(repeated).nth(nth).unwrap().0;
+            first_of(text, at..at + repeated.len()).map(|found| found.start)
+        };
+        assert_eq!(first("x", 2), Some(text.find(" x = 2").unwrap() + 1), "that of the same table");
+        assert_eq!(first("c", 1), Some(text.find("c]").unwrap()));
+        assert_eq!(first("x", 1), None, "it is the first");
+        assert_eq!(first("z", 0), None);
+    }
 
     #[test]
     fn names() {

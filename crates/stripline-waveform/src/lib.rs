@@ -30,6 +30,7 @@ mod file;
 pub mod fuzzing;
 mod launch;
 mod listing;
+mod options_check;
 mod overrides;
 mod plan;
 mod rate_check;

@@ -58,6 +58,7 @@ pub mod tap {
     use super::{Endpoint, Node, Result};
     use crate::node::{Publisher, Subscriber, connect_tap};
     use crate::packet::payload::TypeName;
+    use crate::terms::Overflow;
 
     /// Connects to a tap of the output with that name.
     ///
@@ -90,12 +91,18 @@ pub mod tap {
         node.raw_publisher(topic, payload)
     }
 
-    /// Subscribes to a topic of any type.
+    /// Subscribes to a topic of any type. `overflow` applies when `depth` packets wait.
     ///
     /// # Errors
     /// A lack of descriptors.
-    pub fn topic(node: &Node, topic: &str, payload: &TypeName, depth: u32) -> Result<Subscriber<u8>> {
-        node.tap_topic(topic, payload, depth)
+    pub fn topic(
+        node: &Node,
+        topic: &str,
+        payload: &TypeName,
+        depth: u32,
+        overflow: Overflow,
+    ) -> Result<Subscriber<u8>> {
+        node.tap_topic(topic, payload, depth, overflow)
     }
 }
 

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use stripline::terms::Overflow;
 
 /// The longest queue of a command that only shows packets.
 const DEPTH_DEFAULT: &str = "256";
@@ -30,6 +31,17 @@ pub(crate) struct SourceArguments {
     #[arg(long, value_name = "PACKETS", default_value = DEPTH_DEFAULT,
         value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub depth: u32,
+
+    /// Make the topic's publishers wait for this command, rather than drop packets
+    #[arg(long, conflicts_with = "waveform")]
+    pub block: bool,
+}
+
+impl SourceArguments {
+    /// Returns the policy when `depth` packets wait.
+    pub(super) fn overflow(&self) -> Overflow {
+        if self.block { Overflow::Block } else { Overflow::DropOldest }
+    }
 }
 
 #[derive(Args, Debug)]
@@ -39,7 +51,8 @@ pub(crate) struct SourceArguments {
 #[command(after_help = "Examples:\n  \
     stripline echo radio filter.out                        what an output sends\n  \
     stripline echo radio sink.in --count 3 --samples 16    three packets, 16 samples of each\n  \
-    stripline echo --topic iq --json | jq .values          a topic, for a script\n\n\
+    stripline echo --topic iq --json | jq .values          a topic, for a script\n  \
+    stripline echo --topic tone.out --block                all of a replay: its publisher waits\n\n\
     It receives a copy (a tap), which the waveform never waits for: a packet that it does not take in time is missing \
     here alone, and reported in its place. Each packet is a line: its number, the index of its first sample, its time \
     if it has one, and its first samples. A sample type of a component of one's own is printed as hexadecimal bytes.\n\n\
@@ -73,7 +86,7 @@ pub(crate) struct EchoArguments {
 )]
 #[command(after_help = "Examples:\n  \
     stripline hz radio filter.out              packets, samples and bytes a second, until Ctrl-C\n  \
-    stripline hz radio filter.out --count 5    for five seconds\n  \
+    stripline hz radio filter.out --duration 5 for five seconds\n  \
     stripline hz --topic iq --json             a line of JSON a second\n\n\
     It receives a copy (a tap), which the waveform never waits for. The intervals between packets are measured where \
     they arrive here, so that they contain this process's own delays. `missing` counts the packets that gaps report: \
@@ -87,9 +100,9 @@ pub(crate) struct HzArguments {
     #[command(flatten)]
     pub source: SourceArguments,
 
-    /// End after so many seconds
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
-    pub count: Option<u64>,
+    /// End after this time
+    #[arg(long, alias = "count", value_name = "SECONDS", value_parser = crate::arguments::seconds)]
+    pub duration: Option<f64>,
 
     /// Print a line of JSON a second
     #[arg(long)]
@@ -161,17 +174,18 @@ pub(crate) struct RecordArguments {
 #[command(after_help = "Examples:\n  \
     stripline replay rec                           all recordings of a folder, at the recorded pace\n  \
     stripline replay rec/tone.out.slrec --speed 0  one of them, as fast as it is taken\n  \
-    stripline echo --topic tone.out                what it publishes, in another terminal\n\n\
+    stripline echo --topic tone.out --block        all that it publishes, in another terminal\n\n\
     Each recording is published on the topic of its port's name, in the domain of STRIPLINE_DOMAIN, with its streams, \
-    sample indexes and times. It waits for a subscriber of each topic before it starts. In a waveform, use the \
-    component `replay` in the place of a source.\n\n\
+    sample indexes and times. It waits for a subscriber of each topic before it starts. A subscriber that drops \
+    packets, as `echo` without --block, is not waited for later. The gaps it prints are those of the recording. In a \
+    waveform, use the component `replay` in the place of a source.\n\n\
     Exit codes: 0 played, also up to where a recording was truncated, 1 failure while playing, 2 no recording, or one \
     of another version.")]
 pub(crate) struct ReplayArguments {
     /// The folder of the recordings, or one of them
     pub path: PathBuf,
 
-    /// The pace over the recorded one; 0: as fast as the subscribers take it
+    /// The pace over the recorded one; 0: as fast as those subscribers take it that block
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = speed)]
     pub speed: f64,
 

@@ -30,9 +30,11 @@ pub(crate) fn hz(arguments: &HzArguments) -> Exit {
     let (sample, mut exit) = (source.sample_bytes(), Exit::Clean);
     let (mut total, mut last) = (Totals::default(), Totals::default());
     let mut intervals = Intervals::default();
-    let (mut since, mut left, mut is_over) = (Instant::now(), arguments.count, false);
+    let (mut since, mut is_over, mut has_ended) = (Instant::now(), false, false);
+    let end = arguments.duration.map(|seconds| since + Duration::from_secs_f64(seconds));
     while !is_over && !interrupt.is_set() {
-        let wait = POLL_TIME.min((since + LINE_TIME).saturating_duration_since(Instant::now()));
+        let next = end.map_or(since + LINE_TIME, |end| end.min(since + LINE_TIME));
+        let wait = POLL_TIME.min(next.saturating_duration_since(Instant::now()));
         let polled = source.poll(wait, |packet| {
             intervals.add(Instant::now());
             total.packets += 1;
@@ -45,13 +47,14 @@ pub(crate) fn hz(arguments: &HzArguments) -> Exit {
             Ok(Poll::Restarted) => complain!("the sender was started again"),
             Ok(Poll::Ended) => {
                 total.missing += source.gap_at_end().map_or(0, |gap| gap.packets);
-                is_over = true;
+                (is_over, has_ended) = (true, true);
             }
             Err(error) => {
                 exit = failed(&error, Exit::Failure);
                 is_over = true;
             }
         }
+        is_over |= end.is_some_and(|end| Instant::now() >= end);
         let elapsed = since.elapsed();
         if elapsed < LINE_TIME && !is_over {
             continue;
@@ -64,15 +67,14 @@ pub(crate) fn hz(arguments: &HzArguments) -> Exit {
             (_, true) => format!("\r\x1b[K{}", line.text()),
             (..) => line.text() + "\n",
         };
-        left = left.map(|left| left - 1);
-        is_over |= !write_out(&mut out, &text, &mut exit) || left == Some(0);
+        is_over |= !write_out(&mut out, &text, &mut exit);
         (since, last) = (Instant::now(), total);
         intervals = Intervals { last: intervals.last, ..Intervals::default() };
     }
     if in_place {
         write_out(&mut out, "\n", &mut exit);
     }
-    if is_over && exit == Exit::Clean && left != Some(0) {
+    if has_ended && exit == Exit::Clean {
         complain!("the sender has ended");
     }
     exit

@@ -13,7 +13,7 @@ pub(crate) use record::{record, replay};
 
 use std::io::{self, Write};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
@@ -25,7 +25,11 @@ const TEXT_MAX: usize = 300;
 
 /// Ctrl-C and the like: the command then ends in order.
 #[derive(Clone, Default)]
-pub(crate) struct Interrupt(Arc<AtomicBool>);
+pub(crate) struct Interrupt {
+    is_set: Arc<AtomicBool>,
+    /// The number of the last signal.
+    signal: Arc<AtomicUsize>,
+}
 
 impl Interrupt {
     /// Takes over the signals.
@@ -33,15 +37,27 @@ impl Interrupt {
         let this = Self::default();
         for signal in [SIGINT, SIGTERM, SIGHUP] {
             // A second signal ends the process at once.
-            signal_hook::flag::register_conditional_shutdown(signal, 1, Arc::clone(&this.0))?;
-            signal_hook::flag::register(signal, Arc::clone(&this.0))?;
+            signal_hook::flag::register_conditional_shutdown(signal, 1, Arc::clone(&this.is_set))?;
+            // A positive number. Before the flag, so that the reason is there when that is set.
+            signal_hook::flag::register_usize(signal, Arc::clone(&this.signal), signal as usize)?;
+            signal_hook::flag::register(signal, Arc::clone(&this.is_set))?;
         }
         Ok(this)
     }
 
     pub(crate) fn is_set(&self) -> bool {
         // Relaxed: it stands for itself.
-        self.0.load(Ordering::Relaxed)
+        self.is_set.load(Ordering::Relaxed)
+    }
+
+    /// Returns the name of the signal that has ended the command.
+    fn reason(&self) -> &'static str {
+        // Relaxed: the name alone depends on it.
+        match self.signal.load(Ordering::Relaxed).cast_signed() as i32 {
+            SIGTERM => "SIGTERM",
+            SIGHUP => "SIGHUP",
+            _ => "Ctrl-C",
+        }
     }
 }
 

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use serde_json::{Value, json};
 use stripline::internal::tap;
 use stripline::node::Node;
+use stripline::terms::Overflow;
 use stripline::{Error, Packet, StreamInfo};
 use stripline_components::components::{Played, play};
 use stripline_components::formats::{
@@ -26,6 +27,8 @@ use crate::services::{domain, join};
 const FLUSH_TIME: Duration = Duration::from_secs(1);
 /// The longest wait for a packet's time between two checks for Ctrl-C.
 const SLEEP_MAX: Duration = Duration::from_millis(50);
+/// How long a topic's subscribers may be missing before that is reported.
+const REPORT_TIME: Duration = Duration::from_secs(1);
 
 pub(crate) fn record(arguments: &RecordArguments) -> Exit {
     let interrupt = match Interrupt::catch() {
@@ -92,7 +95,7 @@ fn sources(arguments: &RecordArguments, interrupt: &Interrupt) -> Result<Option<
         }
     }
     for topic in &arguments.topic {
-        match Source::of_topic(topic, arguments.depth, interrupt)? {
+        match Source::of_topic(topic, arguments.depth, Overflow::DropOldest, interrupt)? {
             Some(source) => sources.push(source),
             None => return Ok(None),
         }
@@ -285,7 +288,7 @@ pub(crate) fn replay(arguments: &ReplayArguments) -> Exit {
                     &mut exit,
                 );
             }
-            Err(Error::Stopped) => complain!("{topic}: ended by Ctrl-C"),
+            Err(Error::Stopped) => complain!("{topic}: ended by {}", interrupt.reason()),
             Err(error) => exit = failed(&format!("{topic}: {error}"), Exit::Failure),
         }
     }
@@ -308,8 +311,15 @@ fn publish(
     let info = reader.info();
     let mut output = tap::publisher(node, &info.port, &info.payload)?;
     let check = || if interrupt.is_set() { Err(Error::Stopped) } else { Ok(()) };
+    let report_at = Instant::now() + REPORT_TIME;
+    let mut is_reported = false;
     while arguments.receivers > 0 && !output.wait_for_receivers(arguments.receivers as usize, SLEEP_MAX)? {
         check()?;
+        if !is_reported && Instant::now() >= report_at {
+            is_reported = true;
+            let missing = counted(u64::from(arguments.receivers), "subscriber");
+            complain!("{}: waiting for {missing}; Ctrl-C ends it", printable(output.name(), super::TEXT_MAX));
+        }
     }
     let played = play(&mut reader, &mut output, arguments.speed, |due| {
         loop {

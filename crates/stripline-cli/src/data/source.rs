@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use stripline::internal::tap;
 use stripline::node::{Node, Subscriber};
 use stripline::payload::TypeName;
+use stripline::terms::Overflow;
 use stripline::{Error, Gap, Packet, Received};
 use stripline_waveform::control::{ControlClient, ControlError, Tapped};
 use stripline_waveform::internal::suggestion;
@@ -58,7 +59,7 @@ impl Source {
     /// The exit code, after the reason was printed.
     pub(super) fn open(arguments: &SourceArguments, interrupt: &Interrupt) -> Result<Option<Self>, Exit> {
         match (&arguments.topic, &arguments.waveform, &arguments.port) {
-            (Some(topic), ..) => Self::of_topic(topic, arguments.depth, interrupt),
+            (Some(topic), ..) => Self::of_topic(topic, arguments.depth, arguments.overflow(), interrupt),
             (None, Some(waveform), Some((component, port))) => {
                 let client = ControlClient::find(waveform, arguments.pid).map_err(|e| control_failed(&e))?;
                 Self::of_port(client, component, port, arguments.depth).map(Some)
@@ -91,7 +92,12 @@ impl Source {
     }
 
     /// Attaches to a topic, once a publisher has given its type.
-    pub(super) fn of_topic(topic: &str, depth: u32, interrupt: &Interrupt) -> Result<Option<Self>, Exit> {
+    pub(super) fn of_topic(
+        topic: &str,
+        depth: u32,
+        overflow: Overflow,
+        interrupt: &Interrupt,
+    ) -> Result<Option<Self>, Exit> {
         let node = domain(None).and_then(|domain| join(&domain))?;
         let report_at = Instant::now() + DISCOVERY_TIME;
         let mut is_reported = false;
@@ -118,8 +124,8 @@ impl Source {
             );
             return Err(Exit::Failure);
         };
-        let subscriber =
-            tap::topic(&node, topic, payload, depth).map_err(|error| failed(&error, Exit::Failure))?;
+        let subscriber = tap::topic(&node, topic, payload, depth, overflow)
+            .map_err(|error| failed(&error, Exit::Failure))?;
         let origin = Origin::Topic { _node: node };
         Ok(Some(Self { name: topic.into(), payload: payload.clone(), subscriber, origin }))
     }

@@ -8,7 +8,7 @@ use stripline_waveform::control::{PropertyReading, RunningWaveform, Setting};
 
 use super::keys::Key;
 use super::snapshot::{Counters, Snapshot};
-use crate::control::{restarts, tone_of_state};
+use crate::control::{restarts, state_of};
 use crate::format::{grouped, packets, printable, quantity, time};
 use crate::table::{Cell, Table, Tone, cut};
 
@@ -286,7 +286,7 @@ impl Model {
             table.add::<Cell>([
                 cell(&component.name).into(),
                 cell(&component.type_name).into(),
-                Cell::toned(cell(&component.state), tone_of_state(&component.state)),
+                state_of(component),
                 component.pid.map_or(String::new(), |pid| pid.to_string()).into(),
                 self.load(now, &component.name).map_or(String::new(), |load| format!("{load:.0} %")).into(),
                 restarts(component).into(),
@@ -604,6 +604,16 @@ mod tests {
                 "{lines:?}"
             );
         }
+    }
+
+    #[test]
+    fn a_source_behind_its_pace_is_marked() {
+        let mut model = model();
+        assert!(!text(&mut model).contains(" behind"));
+        let mut late = snapshot(Instant::now(), 9000, None);
+        late.waveform.components[0].behind_s = Some(2.82);
+        model.add(late);
+        assert!(text(&mut model).contains("running, 2.82 s behind"), "{}", text(&mut model));
     }
 
     #[test]

@@ -87,6 +87,9 @@ pub struct RunningComponent {
     /// `starting`, `ready`, `running`, `suspended` (SIGSTOP, or by a debugger), `ended` or
     /// `failed`.
     pub state: String,
+    /// The seconds by which a running source is behind its pace, if it is.
+    #[serde(default)]
+    pub behind_s: Option<f64>,
     /// Number of restarts.
     pub restarts: u32,
     /// Milliseconds until it is started again; `None`: it does not wait for that.
@@ -331,6 +334,8 @@ pub(crate) enum WaveformRequest {
 /// let setting: Setting = "filter.high=6e3".parse().unwrap();
 /// assert_eq!((setting.component.as_str(), setting.value.as_str()), ("filter", "6e3"));
 /// assert!("filter=6e3".parse::<Setting>().unwrap_err().contains("COMPONENT.PROPERTY=VALUE"));
+/// let port_missing = "filter:transport=uds".parse::<Setting>().unwrap_err();
+/// assert!(port_missing.contains("COMPONENT.PORT:transport=NAME"));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Setting {
@@ -349,11 +354,20 @@ impl std::str::FromStr for Setting {
         let parts = text.split_once('=').and_then(|(place, value)| Some((place.split_once('.')?, value)));
         let ((component, property), value) = parts
             .filter(|((component, property), _)| !component.is_empty() && !property.is_empty())
-            .ok_or("write it as COMPONENT.PROPERTY=VALUE, as in filter.high=6e3")?;
+            .ok_or_else(|| expected(text))?;
         if value.len() > VALUE_BYTES_MAX {
             return Err(format!("a value has at most {VALUE_BYTES_MAX} bytes"));
         }
         Ok(Self { component: component.into(), property: property.into(), value: value.into() })
+    }
+}
+
+/// Returns the form that a setting has, or that of a transport if one is meant.
+fn expected(text: &str) -> &'static str {
+    let before_value = text.split('=').next().unwrap_or_default();
+    match before_value.contains(":transport") {
+        true => "write it as COMPONENT.PORT:transport=NAME, as in filter.out:transport=uds",
+        false => "write it as COMPONENT.PROPERTY=VALUE, as in filter.high=6e3",
     }
 }
 

@@ -1,7 +1,5 @@
 //! The search for the receiver that holds a source up.
 
-use stripline::terms::Overflow;
-
 use super::connection_state::ConnectionState;
 use super::report::HeldUp;
 
@@ -27,7 +25,7 @@ pub(super) fn held_up_by(
         let least = found.map_or(SHARE_MIN, |(_, share)| SHARE_MIN.max(share * FOLLOWS_MIN));
         let next = connections
             .iter()
-            .filter(|link| link.from == at && link.plan.options.overflow == Overflow::Block)
+            .filter(|link| link.from == at && link.may_hold_up())
             .map(|link| (link, share(link, duration_s)))
             .filter(|(_, share)| *share >= least)
             .max_by(|(_, one), (_, other)| one.total_cmp(other));
@@ -38,6 +36,7 @@ pub(super) fn held_up_by(
     found.map(|(link, _)| HeldUp {
         connection: link.name.clone(),
         full: link.full_share(),
+        unacknowledged: link.unacknowledged_share(),
         service_mean_ns: link.total().service.mean_ns(),
     })
 }
@@ -54,8 +53,9 @@ fn share(link: &ConnectionState<'_>, duration_s: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use stripline::inspect::WaitReason;
     use stripline::payload::TypeName;
-    use stripline::terms::LinkOptions;
+    use stripline::terms::{LinkOptions, Overflow};
 
     use super::*;
     use crate::plan::{ConnectionPlan, PortRef};
@@ -102,6 +102,19 @@ mod tests {
         assert_eq!(of([0, 18, 0, 0]), None, "it holds up the filter alone");
         assert_eq!(of([0, 0, 20, 0]), None, "a policy that drops holds up nothing");
         assert_eq!(of([19, 18, 0, 17]).as_deref(), Some("filter.x -> sink.x"), "a circle ends");
+    }
+
+    #[test]
+    fn a_wait_for_acknowledgements_holds_a_source_up_under_any_policy() {
+        for overflow in [Overflow::Block, Overflow::DropOldest] {
+            let plan = plan("source", "sink", overflow);
+            let mut link = ConnectionState::new(&plan, 0, 1);
+            for reason in [Some(WaitReason::Answer), Some(WaitReason::Answer), None, Some(WaitReason::Full)] {
+                link.count_reading(reason);
+            }
+            let held = held_up_by(0, &[link], 1.0).unwrap();
+            assert_eq!((held.full, held.unacknowledged), (Some(0.75), Some(0.5)), "{overflow}");
+        }
     }
 
     #[test]

@@ -2,9 +2,11 @@
 
 use std::collections::VecDeque;
 
+use stripline::inspect::WaitReason;
 use stripline::internal::control::{ConnectionAssignment, LauncherCommand};
 use stripline::internal::{Endpoint, FullReport};
 use stripline::link::ConnectionReport;
+use stripline::terms::Overflow;
 
 use crate::plan::ConnectionPlan;
 use crate::transport_choice::ChosenBy;
@@ -50,9 +52,11 @@ pub(super) struct ConnectionState<'a> {
     pub last: Option<FullReport>,
     /// Figures of a receiver that died are missing.
     pub partial: bool,
-    /// How often the sender's process has reported, and how often the queue was full then.
+    /// How often the sender's process has reported. How often the queue was full then, and how
+    /// often the sender waited for an acknowledgement.
     pub readings: u32,
     pub full: u32,
+    pub unacknowledged: u32,
 }
 
 impl<'a> ConnectionState<'a> {
@@ -75,6 +79,7 @@ impl<'a> ConnectionState<'a> {
             partial: false,
             readings: 0,
             full: 0,
+            unacknowledged: 0,
         }
     }
 
@@ -142,9 +147,32 @@ impl<'a> ConnectionState<'a> {
         total
     }
 
-    /// Returns the share of the readings with a full queue; `None` without a reading.
+    /// Counts a reading: the reason for which the sender waited, if it did.
+    pub(super) fn count_reading(&mut self, reason: Option<WaitReason>) {
+        let counts = |one: WaitReason| u32::from(reason == Some(one));
+        self.readings = self.readings.saturating_add(1);
+        self.full = self.full.saturating_add(counts(WaitReason::Full));
+        self.unacknowledged = self.unacknowledged.saturating_add(counts(WaitReason::Answer));
+    }
+
+    /// Returns whether a sender may wait for its receiver. A policy that drops is waited for only
+    /// for acknowledgements.
+    pub(super) fn may_hold_up(&self) -> bool {
+        self.plan.options.overflow == Overflow::Block || self.unacknowledged > 0
+    }
+
+    /// Returns the share of the readings at which the sender waited; `None` without a reading.
     pub(super) fn full_share(&self) -> Option<f64> {
-        (self.readings > 0).then(|| f64::from(self.full) / f64::from(self.readings))
+        self.share_of(self.full.saturating_add(self.unacknowledged))
+    }
+
+    /// Returns the share of the readings at which the sender waited for an acknowledgement.
+    pub(super) fn unacknowledged_share(&self) -> Option<f64> {
+        self.share_of(self.unacknowledged)
+    }
+
+    fn share_of(&self, count: u32) -> Option<f64> {
+        (self.readings > 0).then(|| f64::from(count) / f64::from(self.readings))
     }
 
     /// Adds the figures of the receiver's incarnation, which is over, to the earlier ones. One that

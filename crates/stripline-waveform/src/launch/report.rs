@@ -106,7 +106,13 @@ impl PaceResult {
     /// Returns whether the source has missed its schedule in a run of so many seconds. That is by
     /// 0.1 s and 1 % of the run, at its end or before.
     pub fn is_behind(&self, duration_s: f64) -> bool {
-        self.behind_max_s >= Self::BEHIND_S_MIN.max(duration_s * Self::BEHIND_SHARE_MIN)
+        Self::is_delay(self.behind_max_s, duration_s)
+    }
+
+    /// Returns whether so many seconds behind are more than the system's own delays, after a run of
+    /// `duration_s`.
+    pub(super) fn is_delay(behind_s: f64, duration_s: f64) -> bool {
+        behind_s >= Self::BEHIND_S_MIN.max(duration_s * Self::BEHIND_SHARE_MIN)
     }
 }
 
@@ -123,8 +129,12 @@ impl PaceResult {
 pub struct HeldUp {
     /// The connection: that behind the source, or one further on.
     pub connection: String,
-    /// The share of the readings, four a second, with a full queue; `None` without a reading.
+    /// The share of the readings, four a second, at which its queue was full or its sender waited
+    /// for an acknowledgement; `None` without a reading.
     pub full: Option<f64>,
+    /// The part of `full` at which its sender waited for an acknowledgement.
+    #[serde(default)]
+    pub unacknowledged: Option<f64>,
     /// The mean time for which its receiver kept a packet; `None` if nothing was measured.
     pub service_mean_ns: Option<f64>,
 }
@@ -180,7 +190,7 @@ pub struct ConnectionResult {
     /// Number of times that the sender disappeared.
     pub peer_deaths: u64,
     /// The share of the readings, four a second, at which its queue was full or its sender waited
-    /// for an answer; `None` without a reading.
+    /// for an acknowledgement; `None` without a reading.
     #[serde(default)]
     pub full: Option<f64>,
     /// Time from sent to received, in nanoseconds.

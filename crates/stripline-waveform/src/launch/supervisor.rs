@@ -105,10 +105,21 @@ struct LaunchedComponent<'a> {
     given_up: Option<String>,
     /// Its properties from the file, or as they were set since.
     properties: Properties,
-    /// Its pace, once it has ended.
+    /// Its pace so far.
     pace: Option<PaceReport>,
+    /// A warning has been given that it is behind its pace.
+    is_delay_reported: bool,
     /// The values set since the start.
     set: BTreeMap<String, Value>,
+}
+
+impl LaunchedComponent<'_> {
+    /// Records a pace. The longest delay is that of all its incarnations.
+    fn set_pace(&mut self, pace: Option<PaceReport>) {
+        let before = self.pace.map_or(0.0, |pace| pace.behind_max_s);
+        let longest = |pace: PaceReport| pace.behind_max_s.max(before);
+        self.pace = pace.map(|pace| PaceReport { behind_max_s: longest(pace), ..pace });
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -165,6 +176,7 @@ impl<'a> Supervisor<'a> {
                 is_stopping: false,
                 given_up: None,
                 pace: None,
+                is_delay_reported: false,
                 properties: plan.properties.clone(),
                 set: BTreeMap::new(),
             });
@@ -370,12 +382,22 @@ impl<'a> Supervisor<'a> {
             .map_or(Duration::ZERO, |started| self.ended.unwrap_or_else(Instant::now).duration_since(started))
     }
 
-    /// Returns how a source kept its pace. A component behind others has theirs.
+    /// Returns the pace of a source so far. A component behind others has theirs.
+    fn source_pace(&self, index: usize) -> Option<PaceReport> {
+        let is_source = !self.connections.iter().any(|link| link.to == index);
+        self.members[index].pace.filter(|_| is_source)
+    }
+
+    /// Returns the seconds by which a running source is behind its pace now, if it is.
+    fn delay_of(&self, index: usize) -> Option<f64> {
+        let is_running = self.members[index].state == ComponentState::Running;
+        let behind_s = self.source_pace(index).filter(|_| is_running)?.behind_s;
+        PaceResult::is_delay(behind_s, self.elapsed().as_secs_f64()).then_some(behind_s)
+    }
+
+    /// Returns how a source kept its pace.
     fn pace_of(&self, index: usize, duration_s: f64) -> Option<PaceResult> {
-        let pace = self.members[index].pace?;
-        if self.connections.iter().any(|link| link.to == index) {
-            return None;
-        }
+        let pace = self.source_pace(index)?;
         let mut result = PaceResult {
             rate: pace.rate,
             achieved_rate: pace.achieved_rate,

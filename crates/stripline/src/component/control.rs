@@ -18,6 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use super::pace_log::PaceReport;
 use super::{Properties, TestResult, Value};
+use crate::inspect::WaitReason;
 use crate::link::{ConnectionReport, FullReport, Sampling};
 use crate::node::Dispatch;
 use crate::packet::payload::TypeName;
@@ -27,7 +28,7 @@ use crate::terms::{LinkOptions, SenderOptions};
 use crate::transport::Endpoint;
 
 /// The version of the messages below.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 /// Environment variable with the descriptor of a component process's control socket.
 pub const CONTROL_VARIABLE: &str = "STRIPLINE_CONTROL_FD";
 /// Environment variable with the launcher's process number.
@@ -164,8 +165,13 @@ pub enum Report {
     ConnectFailed { component: String, connection: String, problem: String },
     /// A problem that does not stop a component but should be reported.
     Warning { component: String, text: String },
-    /// The counters of all inputs, and the connections that a sender waits for at this moment.
-    Counters { inputs: Vec<ConnectionReport>, full: Vec<String> },
+    /// The counters of all inputs, the connections that a sender waits for at this moment, and the
+    /// paces of components so far.
+    Counters {
+        inputs: Vec<ConnectionReport>,
+        awaited: Vec<(String, WaitReason)>,
+        paces: Vec<(String, PaceReport)>,
+    },
     /// The result of a request.
     Answer { component: String, number: u64, answer: RequestAnswer },
     /// A component has ended; with the measurements of its inputs.

@@ -272,6 +272,7 @@ struct HostedComponent {
     stats: Arc<Statistics>,
     requests: Arc<PendingRequests>,
     keeps_streams: Arc<AtomicBool>,
+    pace: PaceLog,
     ready: Option<Ready>,
     /// By output.
     output_slots: BTreeMap<String, OutputSlots>,
@@ -386,7 +387,11 @@ impl ComponentHost {
             }
             LauncherCommand::Poll => {
                 let inputs = self.components.values().flat_map(|m| m.stats.counters()).collect();
-                self.reporter.send(&Report::Counters { inputs, full: inspect::full_connections() });
+                let pace =
+                    |(name, member): (&String, &HostedComponent)| Some((name.clone(), member.pace.report()?));
+                let paces = self.components.iter().filter_map(pace).collect();
+                let awaited = inspect::awaited_connections();
+                self.reporter.send(&Report::Counters { inputs, awaited, paces });
             }
             LauncherCommand::Ask { component, number, ask } => match member(&component) {
                 Some(member) if ask.port().is_some() => self.ask_port(member, &component, number, ask),
@@ -511,13 +516,16 @@ impl ComponentHost {
         }
         let keeps_streams = Arc::new(AtomicBool::new(assignment.keeps_streams));
         let kept = Arc::clone(&keeps_streams);
-        let ready = Some(Ready { run, ports, finished: finished_rx, keeps_streams: kept, pace, assignment });
+        let its = pace.clone();
+        let ready =
+            Some(Ready { run, ports, finished: finished_rx, keeps_streams: kept, pace: its, assignment });
         let member = HostedComponent {
             stop,
             port_events,
             stats,
             requests: pending,
             keeps_streams,
+            pace,
             ready,
             output_slots,
         };

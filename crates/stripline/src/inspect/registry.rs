@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use super::service::InspectService;
 use super::topic_rules::TopicRules;
 use super::types::{Process, Reader, ReceivingPort, SendingPort};
+use super::waits::WaitReason;
 use crate::sys::fork::PerProcess;
 use crate::sys::mutex::lock;
 
@@ -107,11 +108,16 @@ pub(super) fn snapshot() -> Process {
 }
 
 /// Returns the connections that a sender of this process waits for now, or would with its next
-/// packet.
-pub(crate) fn full_connections() -> Vec<String> {
+/// packet, each with the reason.
+pub(crate) fn awaited_connections() -> Vec<(String, WaitReason)> {
     let readers = snapshot().sending.into_iter().flat_map(|port| port.readers);
-    let holds = |reader: &Reader| reader.blocks() && (reader.is_full() || reader.answer_awaited);
-    readers.filter(holds).map(|reader| reader.connection).collect()
+    let reason = |reader: &Reader| match reader {
+        // A policy that drops is waited for as well, under scope `server` or `target`.
+        reader if reader.answer_awaited => Some(WaitReason::Answer),
+        reader if reader.blocks() && reader.is_full() => Some(WaitReason::Full),
+        _ => None,
+    };
+    readers.filter_map(|reader| reason(&reader).map(|reason| (reader.connection, reason))).collect()
 }
 
 fn state() -> MutexGuard<'static, RegistryState> {

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::terms::Overflow;
+use crate::terms::{Overflow, Watermarks};
 
 /// A snapshot of all processes. Each process responds at its own moment, so the snapshots are not
 /// simultaneous.
@@ -123,7 +123,7 @@ pub struct SendingPort {
     pub packets: Option<u64>,
     /// Bytes written to the ring, headers and padding included; unknown on sockets.
     pub position: Option<u64>,
-    /// Whether it sleeps until a reader has made space or sent an acknowledgement.
+    /// Whether it waits until a reader has made space or sent an acknowledgement.
     pub waits: bool,
     /// The port's readers.
     pub readers: Vec<Reader>,
@@ -151,6 +151,8 @@ pub struct Reader {
     pub depth: u32,
     /// The number of waiting packets at which the sender blocks, where that is fewer than `depth`.
     pub high_watermark: Option<u32>,
+    /// Under `block`: a sender that was held up goes on when no more packets than this wait.
+    pub low_watermark: Option<u32>,
     /// Whether the sender has attached it, which happens before the sender's next packet.
     pub attached: bool,
     /// Bytes released by the reader, counted as the port's `position`; unknown on sockets.
@@ -167,21 +169,23 @@ pub struct Reader {
     pub kernel_bytes: Option<u64>,
     /// Whether it sleeps until a packet arrives; unknown on sockets.
     pub sleeps: Option<bool>,
-    /// Whether the sender sleeps until this reader makes space.
+    /// Whether the sender waits until this reader makes space.
     pub waited_for: bool,
-    /// Whether the sender sleeps until this reader acknowledges a packet (scopes `server` and
+    /// Whether the sender waits until this reader acknowledges a packet (scopes `server` and
     /// `target`).
     pub answer_awaited: bool,
 }
 
 impl Reader {
     /// Returns the constant part of a reader's view.
-    pub(crate) fn new(connection: &str, overflow: Overflow, depth: u32, high_watermark: u32) -> Self {
+    pub(crate) fn new(connection: &str, overflow: Overflow, depth: u32, watermarks: &Watermarks) -> Self {
+        let high = watermarks.high();
         Self {
             connection: connection.into(),
             overflow: overflow.to_string(),
             depth,
-            high_watermark: (high_watermark < depth).then_some(high_watermark),
+            high_watermark: (high < depth).then_some(high),
+            low_watermark: (overflow == Overflow::Block).then(|| watermarks.low()),
             ..Self::default()
         }
     }

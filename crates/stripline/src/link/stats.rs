@@ -258,6 +258,8 @@ impl RawLatencies {
             p99: at(0.99),
             p999: at(0.999),
             max: pairs.last().map(|pair| pair.0),
+            // Saturates.
+            mean: self.mean_ns().map(|ns| ns.round() as u64),
             samples,
         }
     }
@@ -286,6 +288,9 @@ pub struct LatencyReport {
     pub p999: Option<u64>,
     /// The largest.
     pub max: Option<u64>,
+    /// The mean, of any number of samples.
+    #[serde(default)]
+    pub mean: Option<u64>,
     /// Packets measured.
     pub samples: u64,
 }
@@ -307,7 +312,7 @@ mod tests {
     #[test]
     fn percentiles_need_samples() {
         let few = RawLatencies(vec![(100, 199)]).percentiles();
-        assert_eq!((few.p50, few.max, few.samples), (None, Some(100), 199));
+        assert_eq!((few.p50, few.max, few.mean, few.samples), (None, Some(100), Some(100), 199));
         let enough = RawLatencies(vec![(100, 9_900), (200, 100)]).percentiles();
         assert_eq!((enough.p50, enough.p99, enough.p999), (Some(100), Some(100), None));
         let some = RawLatencies(vec![(100, 800), (200, 200)]).percentiles();

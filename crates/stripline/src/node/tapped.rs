@@ -24,7 +24,7 @@ pub(crate) fn connect_tap(
     if endpoint.transport != "shm" {
         return Err(Error::misbehaved(port, format!("offers a tap over {}, not shm", endpoint.transport)));
     }
-    let options = options(LinkOptions::default(), depth);
+    let options = options(LinkOptions::default(), depth, Overflow::DropOldest);
     let connection = format!("{port} -> tap-{}", std::process::id());
     let request = ConnectRequest { connection: connection.clone(), payload: payload.clone(), options };
     let inlet = policy::connect(endpoint, &request)?;
@@ -60,13 +60,19 @@ impl Node {
         topics
     }
 
-    /// Subscribes to a topic of any type, as bytes. Up to `depth` packets wait, and the oldest are
-    /// dropped.
-    pub(crate) fn tap_topic(&self, topic: &str, payload: &TypeName, depth: u32) -> Result<Subscriber<u8>> {
+    /// Subscribes to a topic of any type, as bytes. Up to `depth` packets wait. Then the oldest are
+    /// dropped, or the senders wait.
+    pub(crate) fn tap_topic(
+        &self,
+        topic: &str,
+        payload: &TypeName,
+        depth: u32,
+        overflow: Overflow,
+    ) -> Result<Subscriber<u8>> {
         self.check_own()?;
         let events = Arc::new(PortEvents::new()?);
         let shared = self.shared();
-        let options = options(shared.topics.of(topic).link, depth);
+        let options = options(shared.topics.of(topic).link, depth, overflow);
         let tapped = TappedTopic { payload: payload.clone(), options, events: Arc::downgrade(&events) };
         self.subscribe(topic, Arc::new(tapped));
         let options_for = Arc::new(move |_: &str| ConnectionOptions::new(&options));
@@ -125,9 +131,9 @@ impl OfferConsumer for TappedTopic {
 }
 
 /// Returns the options of a tap.
-fn options(link: LinkOptions, depth: u32) -> LinkOptions {
+fn options(link: LinkOptions, depth: u32, overflow: Overflow) -> LinkOptions {
     let (depth, group) = (depth.clamp(1, LinkOptions::DEPTH_MAX), link.group);
     // A tap copies bytes: it has no structure that might be another one.
     let any_build = true;
-    LinkOptions { overflow: Overflow::DropOldest, depth, group, any_build, ..LinkOptions::default() }
+    LinkOptions { overflow, depth, group, any_build, ..LinkOptions::default() }
 }

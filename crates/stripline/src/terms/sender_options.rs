@@ -38,12 +38,19 @@ pub struct SenderOptions {
 }
 
 impl SenderOptions {
-    /// Takes the stronger of each two options.
+    /// Takes the stronger of each two options. A deadline counts only where its own connection
+    /// waits for acknowledgements: the others have not asked for theirs.
     #[must_use]
     pub fn merged(self, other: Self) -> Self {
+        let is_awaited = |options: &Self| options.scope >= Scope::Server;
+        let deadline_ms = match (is_awaited(&self), is_awaited(&other)) {
+            (true, false) => self.deadline_ms,
+            (false, true) => other.deadline_ms,
+            _ => self.deadline_ms.max(other.deadline_ms),
+        };
         Self {
             scope: self.scope.max(other.scope),
-            deadline_ms: self.deadline_ms.max(other.deadline_ms),
+            deadline_ms,
             buffer: self.buffer.max(other.buffer),
             watermarks: self.watermarks.max(other.watermarks),
             send_timeout_ms: self.send_timeout_ms.into_iter().chain(other.send_timeout_ms).min(),
@@ -77,5 +84,25 @@ impl From<&LinkOptions> for SenderOptions {
             any_build: false,
             transport_options: options.transport_options.of_sender(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_deadline_counts_where_its_connection_waits_for_acknowledgements() {
+        let of = |scope, deadline_ms| {
+            SenderOptions::from(&LinkOptions { scope, deadline_ms, ..LinkOptions::default() })
+        };
+        let merged = |all: &[SenderOptions]| all.iter().copied().reduce(SenderOptions::merged).unwrap();
+        let [plain, strict, patient] =
+            [of(Scope::Transport, 10_000), of(Scope::Target, 1), of(Scope::Server, 50)];
+        for all in [[plain, strict], [strict, plain]] {
+            assert_eq!((merged(&all).scope, merged(&all).deadline_ms), (Scope::Target, 1));
+        }
+        assert_eq!(merged(&[strict, plain, patient]).deadline_ms, 50);
+        assert_eq!(merged(&[plain, of(Scope::None, 20)]).deadline_ms, 10_000);
     }
 }

@@ -105,7 +105,7 @@ impl Hello {
 
     /// Returns the constant part of the receiver's inspection view.
     pub(super) fn reader(&self) -> Reader {
-        Reader::new(&self.connection, self.overflow, self.depth, self.checked_watermarks().high())
+        Reader::new(&self.connection, self.overflow, self.depth, &self.checked_watermarks())
     }
 
     /// Returns the flow control for this receiver on a byte stream, if the link keeps it.

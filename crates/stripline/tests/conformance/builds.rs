@@ -5,6 +5,7 @@ use std::process::Command;
 
 use stripline::node::Subscriber;
 use stripline::payload::TypeName;
+use stripline::terms::Overflow;
 
 use crate::order::Bare;
 use crate::puppet::{Puppet, beside_another};
@@ -38,7 +39,8 @@ pub fn a_type_without_a_layout_needs_one_build_or_an_allowance(transport: &'stat
     let allowing = join(&domain, transport, ALLOWANCE);
     let mut subscriber = allowing.subscriber("detections").unwrap();
     let name = TypeName::new("bare").unwrap();
-    let mut tap = stripline::internal::tap::topic(&node, "detections", &name, 4).unwrap();
+    let mut tap =
+        stripline::internal::tap::topic(&node, "detections", &name, 4, Overflow::DropOldest).unwrap();
     await_senders(&mut tap, 1);
     takes_one(&mut subscriber, &mut sender, 2);
     assert_eq!(take(&mut tap).samples.len(), size_of::<Bare>());

@@ -1,12 +1,16 @@
 //! The reports of the processes.
 
+use stripline::inspect::WaitReason;
 use stripline::internal::control::{self, LauncherCommand, Report};
-use stripline::internal::{PaceReport, parse_launched};
+use stripline::internal::parse_launched;
 
 use super::{ComponentState, Supervisor};
 use crate::launch::Step;
 use crate::launch::connection_state::ConnectReport;
 use crate::restart::RestartWhen;
+
+/// The least delay of a source that is a warning while it runs, in seconds.
+const WARNED_S_MIN: f64 = 1.0;
 
 impl Supervisor<'_> {
     /// Passes the lines and log records of a process to the observer.
@@ -104,8 +108,16 @@ impl Supervisor<'_> {
                 }
             }
             Report::Warning { component, text } => self.observer.warning(&component, &text),
-            Report::Counters { inputs, full } => {
-                self.count_full(group, &full);
+            Report::Counters { inputs, awaited, paces } => {
+                self.count_awaited(group, &awaited);
+                for (component, pace) in paces {
+                    if let Some(index) = self.index_in(group, &component)
+                        && self.members[index].state == ComponentState::Running
+                    {
+                        self.members[index].set_pace(Some(pace));
+                        self.report_delay(index);
+                    }
+                }
                 for counters in inputs {
                     if let Some(link) = self.connection_mut(&counters.connection)
                         && link.last.is_none()
@@ -123,9 +135,7 @@ impl Supervisor<'_> {
                 if let Some(index) = self.index_in(group, &component) {
                     let member = &mut self.members[index];
                     member.counted = true;
-                    let before = member.pace.map_or(0.0, |pace| pace.behind_max_s);
-                    let longest = |pace: PaceReport| pace.behind_max_s.max(before);
-                    member.pace = pace.map(|pace| PaceReport { behind_max_s: longest(pace), ..pace });
+                    member.set_pace(pace);
                     // One that could not be created has sent nothing.
                     let has_run = self.members[index].state == ComponentState::Running;
                     for link in self.connections.iter_mut().filter(|link| link.from == index && has_run) {
@@ -144,14 +154,28 @@ impl Supervisor<'_> {
         }
     }
 
+    /// Warns once of a source that is far behind its pace.
+    fn report_delay(&mut self, index: usize) {
+        let delay = self.delay_of(index).filter(|behind_s| *behind_s >= WARNED_S_MIN);
+        let member = &mut self.members[index];
+        if let Some(behind_s) = delay
+            && !std::mem::replace(&mut member.is_delay_reported, true)
+        {
+            let text = format!(
+                "is {behind_s:.1} s behind its pace; `stripline links` shows the connection that holds it up"
+            );
+            self.observer.warning(&member.plan.name, &text);
+        }
+    }
+
     /// Counts a reading of the queues behind the running components of a process.
-    fn count_full(&mut self, group: usize, full: &[String]) {
+    fn count_awaited(&mut self, group: usize, awaited: &[(String, WaitReason)]) {
         let members = &self.members;
         let sends =
             |index: usize| members[index].group == group && members[index].state == ComponentState::Running;
         for link in self.connections.iter_mut().filter(|link| sends(link.from)) {
-            link.readings = link.readings.saturating_add(1);
-            link.full = link.full.saturating_add(u32::from(full.contains(&link.name)));
+            let reason = awaited.iter().find(|(name, _)| *name == link.name).map(|(_, reason)| *reason);
+            link.count_reading(reason);
         }
     }
 

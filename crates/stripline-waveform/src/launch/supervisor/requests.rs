@@ -163,7 +163,7 @@ impl Supervisor<'_> {
             ComponentState::Ended => "ended",
             ComponentState::Failed => "failed",
         };
-        let component = |member: &LaunchedComponent| {
+        let component = |(index, member): (usize, &LaunchedComponent)| {
             let group = &self.groups[member.group];
             let process = group.process.as_ref();
             let is_suspended = member.state.is_alive() && process.is_some_and(ComponentProcess::is_stopped);
@@ -173,6 +173,7 @@ impl Supervisor<'_> {
                 placement: member.plan.placement,
                 pid: process.map(ComponentProcess::pid),
                 state: if is_suspended { RunningComponent::SUSPENDED } else { state(member.state) }.into(),
+                behind_s: self.delay_of(index),
                 restarts: group.history.total,
                 next_restart_ms: next_restart(group),
                 problem: member.given_up.as_ref().or(group.last_end.as_ref()).cloned(),
@@ -194,7 +195,7 @@ impl Supervisor<'_> {
                 Phase::Draining(_) | Phase::Stopping(_) => RunPhase::Stopping,
             },
             elapsed_s: self.elapsed().as_secs_f64(),
-            components: self.members.iter().map(component).collect(),
+            components: self.members.iter().enumerate().map(component).collect(),
             packets,
             lost,
         }

@@ -220,6 +220,19 @@ impl Supervisor<'_> {
 
 fn find<'p>(plan: &'p ComponentPlan, name: &str) -> Result<&'p PropertySpec, String> {
     plan.spec.find_property(name).ok_or_else(|| {
+        // An option of a connection, or the port alone.
+        let (port, option) = name.split_once(':').unwrap_or((name, ""));
+        if plan.spec.ports.iter().any(|known| known.name == port) {
+            let subject = match option {
+                "" => format!("{} of `{}` is a port", quoted(port), plan.name),
+                _ => format!("{} of port `{}.{port}` cannot change while it runs", quoted(option), plan.name),
+            };
+            return format!(
+                "{subject}; of a port only the transport can change, as in {}.{port}:transport=uds; the rest is in \
+                 the waveform file",
+                plan.name
+            );
+        }
         let names = plan.spec.properties.iter().map(|property| property.name.as_str());
         let mut remedy = did_you_mean(name, names, "its properties are");
         if plan.spec.properties.is_empty() {

@@ -17,7 +17,9 @@ impl RingOutlet {
     /// is the queue of a blocking reader, so `server` is reached without a wait.
     pub(super) fn wait_acks(&mut self, ack_wait: &AckWait) -> Result<()> {
         for reader in &mut self.readers {
-            reader.ack_wait = (ack_wait.scope == Scope::Target || reader.lossy).then_some(*ack_wait);
+            let is_awaited = ack_wait.scope == Scope::Target || reader.lossy;
+            reader.ack_wait = is_awaited.then_some(*ack_wait);
+            reader.cursor.set_ack_awaited(is_awaited);
         }
         let mut sleeps = false;
         let outcome = loop {
@@ -51,7 +53,10 @@ impl RingOutlet {
         } else {
             self.spinner.succeeded();
         }
-        self.readers.iter_mut().for_each(|reader| reader.ack_wait = None);
+        for reader in &mut self.readers {
+            reader.ack_wait = None;
+            reader.cursor.set_ack_awaited(false);
+        }
         self.problem.take().map_or(outcome, Err)
     }
 
@@ -63,8 +68,9 @@ impl RingOutlet {
                 if let AckState::Violation(violation) = &state { Some(violation.clone()) } else { None };
             let Some(outcome) = ack_wait.outcome(&reader.connection, state) else { continue };
             reader.ack_wait = None;
-            // For inspection: this reader is not waited for any more.
+            // This reader is not waited for any more.
             reader.cursor.set_waiting(false);
+            reader.cursor.set_ack_awaited(false);
             if let Err(problem) = outcome {
                 self.problem.get_or_insert(problem);
             }

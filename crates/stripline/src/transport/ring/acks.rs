@@ -38,7 +38,7 @@ impl CursorPage {
     fn acks(&self) -> &AckWords {
         // SAFETY: within the page, aligned, mapped as long as `self`, and atomics only, for both
         // sides.
-        unsafe { self.0.at(OFFSET).cast::<AckWords>().as_ref() }
+        unsafe { self.mapping.at(OFFSET).cast::<AckWords>().as_ref() }
     }
 
     /// Announces whether the sender sleeps for an acknowledgement. [`sleep_fence`] and another poll
@@ -60,10 +60,17 @@ impl CursorPage {
         self.acks().left.load(Ordering::Acquire) != 0
     }
 
-    /// Returns whether the sender sleeps for an acknowledgement, for inspection.
+    /// Records whether the sender waits for an acknowledgement, awake or asleep. On a busy machine
+    /// one that is awake waits long: every yield takes a time slice.
+    pub(super) fn set_ack_awaited(&self, waits: bool) {
+        // Relaxed: information for inspection only.
+        self.ack_awaited.store(waits, Ordering::Relaxed);
+    }
+
+    /// Returns whether the sender waits for an acknowledgement, for inspection.
     pub(super) fn is_ack_awaited(&self) -> bool {
         // Relaxed: a momentary value.
-        self.acks().waiting.load(Ordering::Relaxed) != 0
+        self.ack_awaited.load(Ordering::Relaxed)
     }
 
     /// Returns the state of the receiver's acknowledgement.

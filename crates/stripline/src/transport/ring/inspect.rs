@@ -160,7 +160,8 @@ impl InspectPort for RingPortView {
         drop(entries);
         let ring = self.ring();
         port.position = ring.map(|ring| ring.position);
-        port.waits = ring.is_some_and(|ring| ring.writer_waiting);
+        // Relaxed: a momentary value. The ring's own word is set only while the writer sleeps.
+        port.waits = self.shared.room_awaited.load(Ordering::Relaxed);
         if port.waits {
             // The writer waits for the readers with full queues. Without one, the ring is full, and
             // it waits for the reader furthest behind.

@@ -98,7 +98,11 @@ impl RingMemory {
 }
 
 /// A receiver's mapped cursor page.
-pub(super) struct CursorPage(Mapping);
+pub(super) struct CursorPage {
+    mapping: Mapping,
+    /// Whether the sender waits for an acknowledgement, for inspection of its process.
+    ack_awaited: AtomicBool,
+}
 
 impl CursorPage {
     /// Maps a cursor, locked if its ring is.
@@ -107,11 +111,11 @@ impl CursorPage {
         if locked {
             mapping.lock()?;
         }
-        Ok(Self(mapping))
+        Ok(Self { mapping, ack_awaited: AtomicBool::new(false) })
     }
 
     fn cursor(&self) -> NonNull<Cursor> {
-        self.0.start().cast()
+        self.mapping.start().cast()
     }
 
     // Relaxed throughout: the sender stores the words before it publishes the receiver's first
@@ -157,7 +161,7 @@ impl CursorPage {
     fn sender_words(&self) -> &SenderWords {
         // SAFETY: within the page, aligned, mapped as long as `self`, and atomics only, for both
         // sides.
-        unsafe { self.0.at(SENDER_WORDS_OFFSET).cast::<SenderWords>().as_ref() }
+        unsafe { self.mapping.at(SENDER_WORDS_OFFSET).cast::<SenderWords>().as_ref() }
     }
 }
 
@@ -218,6 +222,8 @@ pub(super) struct RingShared {
     doorbells: DoorbellFactory,
     tokens: AtomicU64,
     changed: AtomicBool,
+    /// Whether the writer waits for room, for inspection.
+    room_awaited: AtomicBool,
     changes: Mutex<Changes>,
     readers: inspect::ReaderList,
     /// By the receivers' process.
@@ -257,6 +263,7 @@ impl RingShared {
             doorbells,
             tokens: AtomicU64::new(0),
             changed: AtomicBool::new(false),
+            room_awaited: AtomicBool::new(false),
             changes: Mutex::default(),
             readers: inspect::ReaderList::default(),
             sleepers: Mutex::default(),

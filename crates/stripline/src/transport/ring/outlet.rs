@@ -443,6 +443,8 @@ impl RingOutlet {
                     self.evict(reader, &violation.to_string())
                 }
                 Err(ReserveError::Full { slowest }) => {
+                    // Relaxed: information for inspection only.
+                    self.shared.room_awaited.store(!matches!(wait, Wait::Never), Ordering::Relaxed);
                     if !matches!(wait, Wait::Never)
                         && !waiting
                         && self.spin_for_space(slowest, wait, has_changed)
@@ -467,6 +469,7 @@ impl RingOutlet {
                 Err(error) => break Err(Error::failed(error)),
             }
         };
+        self.shared.room_awaited.store(false, Ordering::Relaxed);
         if waiting {
             self.writer.wait_for_space_end();
         } else {

@@ -103,9 +103,9 @@ impl StreamOutlet {
         sink: Option<Arc<dyn PathSink>>,
         connection: &str,
     ) -> Result<Self> {
-        let high = request.options.watermarks.high();
+        let watermarks = request.options.watermarks;
         let mut outlet = Self::without_receivers(request, endpoint)?;
-        let reader = Reader::new(connection, Overflow::Block, high, high);
+        let reader = Reader::new(connection, Overflow::Block, watermarks.high(), &watermarks);
         let remote = RemoteReceiver::new(&reader, socket, AckReader::default());
         outlet.receivers.push(outlet.view.receiver(reader, remote, sink));
         Ok(outlet)
