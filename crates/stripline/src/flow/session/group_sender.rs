@@ -36,6 +36,8 @@ struct Member {
     answered: u64,
     /// The number that the last announcement named.
     announced: u64,
+    /// The cost of the frames that were refused last.
+    refused: u64,
 }
 
 impl Member {
@@ -79,7 +81,7 @@ impl GroupSender {
     /// Adds a member, and returns the record of its beginning, at the next datagram.
     pub(crate) fn join(&mut self, id: u64, terms: MemberTerms) -> SessionRecord {
         let (acked, cost_acked) = (self.next, self.cost);
-        let member = Member { terms, acked, cost_acked, answered: acked, announced: acked };
+        let member = Member { terms, acked, cost_acked, answered: acked, announced: acked, refused: 0 };
         self.members.insert(id, member);
         SessionRecord::Start { number: self.next, token: self.token }
     }
@@ -103,11 +105,17 @@ impl GroupSender {
 
     /// Returns whether a member lets frames of that many bytes be sent, in datagrams of at most
     /// `payload_max`. Half of its window is enough for the largest, as it acknowledges more often.
-    pub(crate) fn lets_send(&self, id: u64, bytes: usize, payload_max: usize) -> bool {
+    /// After a refusal, less is refused as well until the same fits.
+    pub(crate) fn lets_send(&mut self, id: u64, bytes: usize, payload_max: usize) -> bool {
         let Some(member) = self.members.get(&id) else { return true };
         let datagrams = bytes.div_ceil(payload_max.max(1)) as u64;
         let wanted = cost(bytes).saturating_add(cost(0).saturating_mul(datagrams));
-        self.fits(member, wanted.min(member.window() / 2))
+        let wanted = wanted.min(member.window() / 2).max(member.refused);
+        let fits = self.fits(member, wanted);
+        if let Some(member) = self.members.get_mut(&id) {
+            member.refused = if fits { 0 } else { wanted };
+        }
+        fits
     }
 
     fn fits(&self, member: &Member, more: u64) -> bool {

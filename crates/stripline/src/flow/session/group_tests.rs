@@ -324,6 +324,14 @@ fn the_slowest_member_that_blocks_bounds_the_window() {
     assert_eq!(sender.bytes_in_transit(slow.id, Some(sent - 1)), 1000);
     // It is the slow one that does not let more be sent.
     assert!(sender.lets_send(fast.id, 1000, 1000) && !sender.lets_send(slow.id, 1000, 1000));
+    // What was refused makes less wait, too.
+    assert!(!sender.lets_send(slow.id, 20_000, 1000));
+    sender.acknowledge(slow.id, 2).unwrap();
+    assert!(sender.has_room(1000) && !sender.lets_send(slow.id, 1000, 1000));
+    sender.sent(Span::WHOLE, &[1; 1000]);
+    sender.sent(Span::WHOLE, &[1; 1000]);
+    sent += 2;
+    sender.acknowledge(fast.id, sent).unwrap();
     // One that comes is charged for nothing sent before.
     let late = Member::join(&mut sender, 2, 0, 0);
     // One that is stopped is waited for; one that has left is not.

@@ -67,14 +67,16 @@ impl Port {
             loop {
                 match outcome {
                     Ok(more) => written += more,
-                    Err(e) => assert_eq!(e.kind(), io::ErrorKind::WouldBlock),
+                    Err(e) => {
+                        assert_eq!(e.kind(), io::ErrorKind::WouldBlock);
+                        let mut poll_set = PollSet::default();
+                        sink.poll_room(&mut poll_set);
+                        poll_set.wait(None).unwrap();
+                    }
                 }
                 if written == bytes.len() {
                     break;
                 }
-                let mut poll_set = PollSet::default();
-                sink.poll_room(&mut poll_set);
-                poll_set.wait(None).unwrap();
                 outcome = sink.write(&bytes[written..]);
             }
         }

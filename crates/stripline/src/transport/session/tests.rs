@@ -51,7 +51,8 @@ impl DatagramSink for Path {
 
 impl DatagramSource for Path {
     fn receive(&mut self, header: &mut [u8], payload: &mut [u8], _blocks: bool) -> io::Result<usize> {
-        let Some(datagram) = lock(&self.datagrams).pop_front() else {
+        let mut datagrams = lock(&self.datagrams);
+        let Some(datagram) = datagrams.pop_front() else {
             self.doorbell.drain();
             return Err(io::ErrorKind::WouldBlock.into());
         };
