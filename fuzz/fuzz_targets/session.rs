@@ -1,9 +1,10 @@
-//! Datagrams and control records at the receiving side of a session.
+//! Datagrams and control records at the receiving side of a session, and those of members at a
+//! group.
 #![no_main]
 #![allow(missing_docs)] // the macro makes items without docs
 
 use libfuzzer_sys::fuzz_target;
-use stripline::fuzzing::session;
+use stripline::fuzzing::{group, session};
 use stripline_fuzz::Choices;
 
 fuzz_target!(|data: &[u8]| {
@@ -20,9 +21,14 @@ fuzz_target!(|data: &[u8]| {
         }
         events.push((kind, bytes));
     }
+    if let Ok([in_transit, answered]) = group(events.iter().copied()) {
+        // A window of the smallest buffer, and the answers to it, each once.
+        assert!(in_transit <= 1 << 14 && answered <= 1 << 20, "{in_transit} {answered}");
+    }
     if let Ok((delivered, again)) = session(is_repaired, events.into_iter()) {
         // In order, each once, and none left out.
-        assert!(delivered.iter().copied().eq(0..delivered.len() as u64), "{delivered:?}");
+        let begins = [0].into_iter().chain(delivered.iter().map(|range| range.end));
+        assert!(delivered.iter().map(|range| range.start).eq(begins.take(delivered.len())), "{delivered:?}");
         // Every valid record has exactly one encoding.
         assert_eq!(again, control[..again.len()]);
     }

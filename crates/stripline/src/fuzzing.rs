@@ -17,7 +17,8 @@ use crate::component::control::{ControlChannel, LauncherCommand, Report};
 use crate::flow;
 use crate::flow::AckWait;
 use crate::flow::session::{
-    DatagramArrival, DatagramHeader, RecordReader, SessionProbe, SessionReceiver, SessionRecord,
+    DatagramArrival, DatagramHeader, GroupSender, MemberTerms, RecordReader, SessionAcks, SessionProbe,
+    SessionReceiver, SessionRecord, Span,
 };
 use crate::link::policy;
 use crate::link::{
@@ -30,7 +31,7 @@ use crate::sys::fork::Descriptor;
 use crate::sys::pending::{Admission, PendingPeers};
 use crate::sys::socket::{Listener, Socket, connect_unix};
 use crate::terms::{Flow, LinkOptions, Overflow, Scope, WaitStrategy, Watermarks};
-use crate::transport::handshake::{self, FirstMessage, Hello, HelloReply, Welcome};
+use crate::transport::handshake::{self, FirstHello, Hello, HelloReply, Welcome};
 use crate::transport::signalling::AckReader;
 use crate::transport::stream::StreamInlet;
 use crate::transport::{AnyInlet, ConnectRequest, Endpoint, Next, StopToken, random};
@@ -118,21 +119,22 @@ pub fn flow(
 /// Passes datagrams of a sender and bytes of its control socket to the receiving side of a session,
 /// a millisecond apart. The first word of a pair chooses: even is a datagram.
 ///
-/// Returns the numbers that were delivered or given up, and the control records encoded again.
+/// Returns the ranges of numbers that were delivered or given up, and the control records encoded
+/// again.
 ///
 /// # Errors
 /// The sender's violation.
 pub fn session<'a>(
     is_repaired: bool,
     events: impl Iterator<Item = (u8, &'a [u8])>,
-) -> Result<(Vec<u64>, Vec<u8>), String> {
+) -> Result<(Vec<std::ops::Range<u64>>, Vec<u8>), String> {
     const DATA_MAX: usize = 256;
     let mut receiver = SessionReceiver::new(is_repaired, 1_000_000, 1 << 16);
     let mut reader = RecordReader::new(true, DATA_MAX);
     let (mut delivered, mut again) = (Vec::new(), Vec::new());
     for ((kind, bytes), now_ns) in events.zip((0..).step_by(1_000_000)) {
         let mut place = |receiver: &mut SessionReceiver, arrival, number, span, bytes: &[u8]| match arrival {
-            DatagramArrival::Next => delivered.push(number),
+            DatagramArrival::Next => delivered.push(number..number + 1),
             DatagramArrival::Early => receiver.keep(number, span, bytes, now_ns),
             DatagramArrival::Old => {}
         };
@@ -163,11 +165,63 @@ pub fn session<'a>(
             }
         }
         let _ = receiver.due(now_ns, kind & 2 != 0);
+        let mut next = receiver.next();
         while receiver.take().is_some() {
-            delivered.push(receiver.next() - 1);
+            delivered.push(next..receiver.next());
+            next = receiver.next();
         }
     }
     Ok((delivered, again))
+}
+
+/// Passes bytes of members to the sending side of a group: the word of a pair chooses the member
+/// and what happens. Returns the most bytes of copies in transit to a member, and of answers to
+/// one.
+///
+/// # Errors
+/// A member's violation.
+pub fn group<'a>(events: impl Iterator<Item = (u8, &'a [u8])>) -> Result<[usize; 2], String> {
+    let mut sender = GroupSender::new(1);
+    let mut readers = [(); 4].map(|()| (RecordReader::new(false, 0), SessionAcks::default()));
+    let (mut in_transit, mut answered) = (0, [0; 4]);
+    for (kind, bytes) in events {
+        let member = usize::from(kind & 3);
+        let (id, (records, acks)) = (member as u64, &mut readers[member]);
+        match kind >> 2 & 7 {
+            0 => {
+                let terms =
+                    MemberTerms { buffer: 1 << 14, holds: kind & 32 != 0, is_repaired: kind & 96 != 0 };
+                sender.join(id, terms);
+            }
+            1 => sender.leave(id),
+            2 => {
+                records.feed(bytes);
+                while let Some(record) = records.next()? {
+                    if let SessionRecord::Ask { number, count } = record {
+                        let answers = sender.answer(id, number, count);
+                        let mut encoded = Vec::new();
+                        answers.iter().for_each(|record| record.encode_to(&mut encoded));
+                        answered[member] += encoded.len();
+                    }
+                }
+            }
+            3 => {
+                if let Some(number) = acks.feed(bytes) {
+                    sender.acknowledge(id, number)?;
+                }
+            }
+            _ if sender.has_room(bytes.len()) => {
+                sender.sent(Span { begins: true, ends: true }, bytes);
+                answered = [0; 4];
+            }
+            _ => {}
+        }
+        for id in 0..4 {
+            in_transit = in_transit.max(sender.bytes_in_transit(id, None) as usize);
+            let _ = (sender.announce(id), sender.rest(id), sender.is_time_to_look(), sender.is_held());
+        }
+    }
+    Ok([in_transit, answered.into_iter().max().unwrap_or(0)])
 }
 
 /// Returns the payload of a request as a server of calls parses it.
@@ -342,11 +396,11 @@ pub fn shake(body: &[u8]) -> (Option<Vec<u8>>, Option<Vec<u8>>, bool) {
 }
 
 /// Parses the first message of a part of a session, and returns it encoded again; `None`: it is
-/// none.
+/// another message.
 pub fn part(message: &[u8]) -> Option<Vec<u8>> {
-    match FirstMessage::parse(message) {
-        Ok(FirstMessage::Part(part)) => handshake::encode_part(&part).ok(),
-        Ok(FirstMessage::Hello(_)) | Err(_) => None,
+    match FirstHello::parse(message) {
+        Ok(FirstHello::Part(part)) => handshake::encode_part(&part).ok(),
+        Ok(FirstHello::Hello(_)) | Err(_) => None,
     }
 }
 

@@ -61,10 +61,10 @@ pub struct Topics {
 
 /// The options of one topic. The sending side uses `transport`, `scope`, `deadline-ms`,
 /// `send-timeout-ms`, `buffer`, `wait`, `huge-pages`, `locked`, `group`, `sampling`,
-/// `types-without-layout` and the tables `tcp` and `udp`. Under scope `none` it also uses `depth` and
-/// the watermarks. The receiving side uses `overflow`, `depth`, `high-watermark`, `low-watermark`,
-/// `flow`, `wait`, `locked`, `group`, `dispatch`, `resequence`, `refusal-is-error`,
-/// `types-without-layout` and the tables `tcp` and `udp`.
+/// `types-without-layout` and the tables `tcp` and `udp`. Under scope `none` it also uses `depth`
+/// and the watermarks. The receiving side uses `overflow`, `depth`, `high-watermark`,
+/// `low-watermark`, `flow`, `wait`, `locked`, `group`, `dispatch`, `resequence`,
+/// `refusal-is-error`, `types-without-layout` and the tables `tcp` and `udp`.
 ///
 /// ```
 /// use stripline::link::Sampling;

@@ -310,9 +310,8 @@ pub(crate) fn connect_tcp(address: &std::net::SocketAddr) -> io::Result<Socket> 
     Ok(Socket::from(stream))
 }
 
-/// Sets how a stream detects the end of its peer's host, if that is another: ten seconds after it
-/// was heard from last, while nothing is being sent. A peer that is stopped is not concerned, as its
-/// kernel answers.
+/// Sets how a stream detects that another host has vanished: by ten seconds without a sign of it,
+/// while nothing is being sent. A peer that is stopped stays, as its kernel answers.
 fn keep_lease(stream: &TcpStream) -> io::Result<()> {
     stream.set_nodelay(true)?;
     if !stream.peer_addr()?.ip().is_loopback() {

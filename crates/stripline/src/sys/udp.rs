@@ -16,6 +16,9 @@ use super::fork::{self, Descriptor};
 /// allow less (`/proc/sys/net/core/rmem_max`). With more, more packets wait under overload.
 const RECEIVE_BUFFER: usize = 512 << 10;
 
+/// Bytes of the header of UDP.
+const UDP_HEADER: usize = 8;
+
 /// The interface that a multicast group is reached by: by an index, or else one of its addresses.
 /// Both zero: that of the system's route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +37,7 @@ impl MulticastInterface {
     /// Returns the interface of that name.
     ///
     /// # Errors
-    /// There is none.
+    /// No interface has it.
     pub(crate) fn named(name: &str) -> io::Result<Self> {
         let socket = fork::open_one(|| UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)))?;
         let index = rustix::net::netdevice::name_to_index(&*socket, name)?;
@@ -74,8 +77,8 @@ impl UdpEnd {
         Ok(end)
     }
 
-    /// Opens the sending end of a group. Datagrams pass at most so many routers, and reach receivers
-    /// of this host, too.
+    /// Opens the sending end of a group. Datagrams pass at most so many routers, and reach
+    /// receivers of this host, too.
     ///
     /// # Errors
     /// A lack of descriptors, or no route to the group over that interface.
@@ -119,10 +122,9 @@ impl UdpEnd {
     /// Returns the most bytes of a datagram that is not cut on its way: by the interface that a
     /// connected end sends to.
     pub(crate) fn datagram_max(&self) -> io::Result<usize> {
-        /// Those of IPv4 and UDP.
-        const HEADERS: usize = 28;
+        let ip_header = if self.0.local_addr()?.is_ipv6() { 40 } else { 20 };
         let mtu = sockopt::ip_mtu(&*self.0)? as usize;
-        Ok(mtu.saturating_sub(HEADERS).min(Self::DATAGRAM_MAX))
+        Ok(mtu.saturating_sub(ip_header + UDP_HEADER).min(Self::DATAGRAM_MAX))
     }
 
     /// Returns its address.
@@ -135,8 +137,8 @@ impl UdpEnd {
         self.0.connect(to)
     }
 
-    /// Makes the receive buffer large, or as large as is named, and returns its size by the kernel's
-    /// count.
+    /// Makes the receive buffer large, or as large as is named, and returns its size by the
+    /// kernel's count.
     pub(crate) fn grow_receive_buffer(&self, bytes: Option<u32>) -> io::Result<u64> {
         let bytes = bytes.map_or(RECEIVE_BUFFER, |bytes| bytes as usize);
         sockopt::set_socket_recv_buffer_size(&*self.0, bytes)?;
@@ -183,7 +185,7 @@ mod tests {
     /// Checks that one send reaches all that have joined, and nothing of another group arrives.
     #[test]
     fn a_group_gets_each_datagram_once() {
-        let port = UdpEnd::bind_loopback().unwrap().address().unwrap().port();
+        let port = UdpEnd::bind(Ipv4Addr::LOCALHOST.into()).unwrap().address().unwrap().port();
         let group = |last| SocketAddrV4::new(Ipv4Addr::new(239, 255, 77, last), port);
         let address = MulticastInterface { address: Ipv4Addr::LOCALHOST, index: 0 };
         for interface in [MulticastInterface::named("lo").unwrap(), address] {

@@ -123,7 +123,7 @@ pub struct UdpOptions {
     /// Bytes of the receiver's socket buffer, from [`UdpOptions::BUFFER_MIN`] to
     /// [`UdpOptions::BUFFER_MAX`]; `None`: what usually fits.
     pub buffer: Option<u32>,
-    /// How many routers a datagram may pass, 1 to 255; `None`: what the system sets.
+    /// How many networks a datagram to the group may cross, 1 to 255; `None`: 1.
     pub ttl: Option<u8>,
     /// The multicast group that one send reaches all receivers by; `None`: each gets its own.
     pub group: Option<SocketAddrV4>,
@@ -237,7 +237,7 @@ fn check_bind(bind: Option<IpAddr>, insecure: bool) -> Result<(), String> {
     Ok(())
 }
 
-/// Whether lost datagrams are sent again.
+/// A rule for lost datagrams: whether they are sent again.
 ///
 /// ```
 /// use stripline::terms::Repair;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::carrier::PathSink;
-use super::handshake::{self, FirstMessage, Hello, HelloReply, PartHello};
+use super::handshake::{self, FirstHello, Hello, HelloReply, PartHello};
 use super::parts::PendingParts;
 use crate::error::Result;
 use crate::fail_point::fail_point;
@@ -53,7 +53,7 @@ pub(super) trait Acceptor: Send + 'static {
     ///
     /// # Errors
     /// Why it is refused, in words for the receiver.
-    fn accept(&mut self, arrival: Arrival, socket: &Socket) -> Result<Option<u64>, String>;
+    fn accept(&mut self, arrival: ArrivedReceiver, socket: &Socket) -> Result<Option<u64>, String>;
 
     /// Returns what ends a receiver for which [`Acceptor::accept`] returned a token.
     fn interest(&self) -> Interest {
@@ -65,7 +65,7 @@ pub(super) trait Acceptor: Send + 'static {
 }
 
 /// A receiver that has sent its hello.
-pub(super) struct Arrival {
+pub(super) struct ArrivedReceiver {
     pub hello: Hello,
     /// The descriptors that came with it, unless they are part of the path.
     pub fds: Vec<OwnedFd>,
@@ -76,7 +76,7 @@ pub(super) struct Arrival {
 /// A receiver with a path that is being probed.
 struct Probed {
     token: u64,
-    arrival: Arrival,
+    arrival: ArrivedReceiver,
     socket: Socket,
     next: Instant,
     deadline: Instant,
@@ -157,12 +157,12 @@ impl<A: Acceptor> AcceptLoop<A> {
 
     fn handle(&mut self, admission: Admission) {
         match admission {
-            Admission::Message { socket, message, fds, .. } => match FirstMessage::parse(&message) {
-                Ok(FirstMessage::Hello(hello)) => match self.open(*hello, fds) {
+            Admission::Message { socket, message, fds, .. } => match FirstHello::parse(&message) {
+                Ok(FirstHello::Hello(hello)) => match self.open(*hello, fds) {
                     Ok(arrival) => self.admit(arrival, socket),
                     Err(reason) => refuse(&socket, &reason),
                 },
-                Ok(FirstMessage::Part(part)) => self.join(&part, socket),
+                Ok(FirstHello::Part(part)) => self.join(&part, socket),
                 Err(reason) => refuse(&socket, &reason),
             },
             Admission::Rejected(socket, reason) => refuse(&socket, &reason),
@@ -171,16 +171,16 @@ impl<A: Acceptor> AcceptLoop<A> {
     }
 
     /// Opens the path to a receiver.
-    fn open(&mut self, hello: Hello, mut fds: Vec<OwnedFd>) -> Result<Arrival, String> {
+    fn open(&mut self, hello: Hello, mut fds: Vec<OwnedFd>) -> Result<ArrivedReceiver, String> {
         if let Some(token) = hello.session {
             fds = self.parts.take(token)?;
         }
         let path = self.acceptor.open_path(&hello, &mut fds)?;
-        Ok(Arrival { hello, fds, path })
+        Ok(ArrivedReceiver { hello, fds, path })
     }
 
     /// Accepts a receiver, or has its path probed first.
-    fn admit(&mut self, arrival: Arrival, socket: Socket) {
+    fn admit(&mut self, arrival: ArrivedReceiver, socket: Socket) {
         let Some(probe) = arrival.path.as_ref().and_then(|path| path.probe()) else {
             return self.accept(arrival, socket);
         };
@@ -236,13 +236,13 @@ impl<A: Acceptor> AcceptLoop<A> {
     }
 
     /// Waits no longer for the answer to a probe.
-    fn forget(&self, arrival: &Arrival) {
+    fn forget(&self, arrival: &ArrivedReceiver) {
         if let Some(probe) = arrival.path.as_ref().and_then(|path| path.probe()) {
             self.pending.poller().remove(probe.answers());
         }
     }
 
-    fn accept(&mut self, arrival: Arrival, socket: Socket) {
+    fn accept(&mut self, arrival: ArrivedReceiver, socket: Socket) {
         match self.acceptor.accept(arrival, &socket) {
             Ok(None) => {}
             Ok(Some(token)) => self.keep(token, socket),

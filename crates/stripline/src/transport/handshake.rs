@@ -179,12 +179,12 @@ pub(crate) enum SessionPart {
 
 /// A first message.
 #[derive(Debug)]
-pub(crate) enum FirstMessage {
+pub(crate) enum FirstHello {
     Hello(Box<Hello>),
     Part(PartHello),
 }
 
-impl FirstMessage {
+impl FirstHello {
     /// The kind of a [`PartHello`], in the prefix.
     const PART: u16 = 1;
 
@@ -289,7 +289,7 @@ fn encode_within(message: &impl Serialize, max: usize) -> Result<Vec<u8>> {
 /// Encodes the first message of a part.
 pub(crate) fn encode_part(part: &PartHello) -> Result<Vec<u8>> {
     let mut bytes = encode(part)?;
-    bytes[6..8].copy_from_slice(&FirstMessage::PART.to_le_bytes());
+    bytes[6..8].copy_from_slice(&FirstHello::PART.to_le_bytes());
     Ok(bytes)
 }
 
@@ -451,6 +451,12 @@ mod tests {
         let [hello, welcome, refused]: [serde_json::Value; 3] = [next(), next(), next()];
         assert_eq!(again::<Hello>(&hello), hello);
         assert_eq!([again::<HelloReply>(&welcome), again::<HelloReply>(&refused)], [welcome, refused]);
+        let line = |part: &str| {
+            let line = document.lines().find(|line| line.contains(part)).unwrap();
+            serde_json::from_str::<serde_json::Value>(line.trim()).unwrap()
+        };
+        let [part, joined] = ["\"token\":", "{\"joined\":"].map(line);
+        assert_eq!((again::<PartHello>(&part), again::<HelloReply>(&joined)), (part, joined));
     }
 
     #[test]
@@ -489,12 +495,12 @@ mod tests {
     fn a_part_is_told_apart_from_a_hello() {
         let part = PartHello { key: 1, token: 2, part: SessionPart::Acks };
         let mut bytes = encode_part(&part).unwrap();
-        assert!(matches!(FirstMessage::parse(&bytes), Ok(FirstMessage::Part(read)) if read == part));
+        assert!(matches!(FirstHello::parse(&bytes), Ok(FirstHello::Part(read)) if read == part));
         bytes[6] = 0;
-        assert!(FirstMessage::parse(&bytes).unwrap_err().contains("does not parse"));
+        assert!(FirstHello::parse(&bytes).unwrap_err().contains("does not parse"));
         bytes[7] = 1;
-        assert!(FirstMessage::parse(&bytes).unwrap_err().contains("unknown kind"));
-        assert!(FirstMessage::parse(&[]).is_err());
+        assert!(FirstHello::parse(&bytes).unwrap_err().contains("unknown kind"));
+        assert!(FirstHello::parse(&[]).is_err());
     }
 
     #[test]
@@ -507,7 +513,7 @@ mod tests {
     proptest! {
         #[test]
         fn arbitrary_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
-            let _ = (message_length(&bytes), FirstMessage::parse(&bytes));
+            let _ = (message_length(&bytes), FirstHello::parse(&bytes));
         }
     }
 }

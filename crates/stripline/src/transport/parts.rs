@@ -15,10 +15,10 @@ const PART_TIME: Duration = Duration::from_secs(5);
 /// The parts that wait, the oldest first.
 #[derive(Default)]
 pub(super) struct PendingParts {
-    parts: VecDeque<Part>,
+    parts: VecDeque<PendingPart>,
 }
 
-struct Part {
+struct PendingPart {
     token: u64,
     part: SessionPart,
     socket: Socket,
@@ -38,7 +38,7 @@ impl PendingParts {
         if self.parts.len() >= PARTS_MAX {
             self.parts.pop_front();
         }
-        self.parts.push_back(Part { token, part, socket, deadline: now + PART_TIME });
+        self.parts.push_back(PendingPart { token, part, socket, deadline: now + PART_TIME });
         Ok(())
     }
 

@@ -4,7 +4,7 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-use super::accept::{AcceptThread, Acceptor, Arrival};
+use super::accept::{AcceptThread, Acceptor, ArrivedReceiver};
 use super::duplex::{self, CallConnection, CallHello, CallListener, CallWelcome, Duplex};
 use super::handshake::{self, Hello, HelloReply, Welcome};
 use super::peer_monitor::MonitoredPeer;
@@ -155,8 +155,8 @@ struct ShmCallAcceptor {
 }
 
 impl Acceptor for ShmCallAcceptor {
-    fn accept(&mut self, arrival: Arrival, socket: &Socket) -> Result<Option<u64>, String> {
-        let Arrival { hello, fds, .. } = arrival;
+    fn accept(&mut self, arrival: ArrivedReceiver, socket: &Socket) -> Result<Option<u64>, String> {
+        let ArrivedReceiver { hello, fds, .. } = arrival;
         let Socket::Unix(stream) = socket else { return Err("shared memory needs a Unix socket".into()) };
         let (key, payload) = (self.endpoint.keys[0], &self.request.payload);
         let call = duplex::check_client(&hello, key, payload, &mut *self.acceptor)?;
@@ -205,7 +205,11 @@ struct ShmAcceptor {
 }
 
 impl Acceptor for ShmAcceptor {
-    fn accept(&mut self, Arrival { hello, .. }: Arrival, socket: &Socket) -> Result<Option<u64>, String> {
+    fn accept(
+        &mut self,
+        ArrivedReceiver { hello, .. }: ArrivedReceiver,
+        socket: &Socket,
+    ) -> Result<Option<u64>, String> {
         let Socket::Unix(stream) = socket else { return Err("shared memory needs a Unix socket".into()) };
         hello.check(self.keys[0], &self.payload, self.any_build)?;
         fail_point!("greet");

@@ -1,5 +1,6 @@
-//! `udp`: datagrams (RFC 768), one socket at each end of a connection. They stay on the loopback
-//! interface, unless the connection has `insecure` and an address in `bind`.
+//! `udp`: datagrams (RFC 768), one socket at each end of a connection, or one send for all members
+//! of a multicast group. They stay on the loopback interface, unless the connection has `insecure`
+//! and an address in `bind`.
 //!
 //! The receiver binds a port, and sends its address with its hello. A token in each datagram keeps
 //! out what other programs send there.
@@ -78,7 +79,8 @@ impl UdpGroup {
         Some(Self { group: options.group?, interface: options.interface })
     }
 
-    /// Parses the address of a ticket: `239.1.2.3:5000%lo`. `None`: it is none of a group.
+    /// Parses the address of a ticket: `239.1.2.3:5000%lo`. `None`: that of a single
+    /// receiver.
     ///
     /// # Errors
     /// A description of its fault, for the peer.
@@ -187,7 +189,8 @@ impl Carrier for Udp {
             return Ok(GroupSink::open(&groups, &ticket, sockets, is_complete, || group.sink(&options))?);
         }
         let path = UdpSink::connect(&ticket.address, &sockets[0], &options)?;
-        Ok(SessionSink::open(&ticket, sockets, Box::new(path), UdpEnd::DATAGRAM_MAX, is_complete)?)
+        let datagram_max = path.datagram_max()?;
+        Ok(SessionSink::open(&ticket, sockets, Box::new(path), datagram_max, is_complete)?)
     }
 }
 
@@ -246,9 +249,20 @@ impl UdpSink {
         let open = || {
             let end = UdpEnd::bind(own)?;
             end.connect(to)?;
+            end.set_pace(options.pace_mbps)?;
             Ok(Self(end))
         };
         open().map_err(|e: io::Error| format!("no UDP path to {to}: {e}"))
+    }
+}
+
+impl UdpSink {
+    /// Returns the most bytes of a datagram that is not cut on its way.
+    ///
+    /// # Errors
+    /// A description of what the system refuses, for the peer.
+    pub(super) fn datagram_max(&self) -> Result<usize, String> {
+        self.0.datagram_max().map_err(|e| format!("no MTU of a UDP path: {e}"))
     }
 }
 
@@ -266,7 +280,7 @@ impl DatagramSink for UdpSink {
 mod tests {
     use super::*;
     use crate::packet::payload::TypeName;
-    use crate::terms::{LinkOptions, SenderOptions, TransportOptions};
+    use crate::terms::{LinkOptions, Repair, SenderOptions, TransportOptions};
     use crate::transport::{StopToken, Transport};
 
     /// A path that leads nowhere.
@@ -321,7 +335,7 @@ mod tests {
     const SECOND: UdpOptions = UdpOptions {
         insecure: false,
         bind: Some(IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2))),
-        repair: crate::terms::Repair::Needed,
+        repair: Repair::Needed,
         reorder_ms: None,
         buffer: None,
         ttl: None,
@@ -401,6 +415,62 @@ mod tests {
         assert!(fault("192.0.2.1:9", false).contains("insecure"));
         assert!(fault("192.0.2.1:9", true).contains("not on the loopback"));
         assert!(fault("nowhere", true).contains("no UDP address"));
+    }
+
+    #[test]
+    fn parts_and_tickets_that_lie_are_refused() {
+        use crate::transport::handshake::{self, Hello, PartHello, SessionPart};
+        use std::io::{Read, Write};
+        let outlet = bind(&UDP, SECOND).unwrap();
+        let endpoint = outlet.traits().endpoint;
+        let said = |bytes: &[u8]| {
+            let mut stream = std::net::TcpStream::connect(&*endpoint.address).unwrap();
+            stream.write_all(bytes).unwrap();
+            let mut reply = [0; 1024];
+            let read = stream.read(&mut reply).unwrap();
+            (String::from_utf8_lossy(&reply[..read]).into_owned(), stream)
+        };
+        let [key, its_key] = endpoint.keys;
+        let part = |key, part| handshake::encode_part(&PartHello { key, token: 7, part }).unwrap();
+        assert!(said(&part(key ^ 1, SessionPart::Acks)).0.contains("the key is wrong"));
+        let (joined, _control) = said(&part(key, SessionPart::Control));
+        assert!(joined.contains(&format!("{{\"joined\":{its_key}}}")), "{joined}");
+        assert!(said(&part(key, SessionPart::Control)).0.contains("twice"));
+        let hello = |address: &str, session| {
+            let path =
+                serde_json::json!({"address": address, "token": 7, "buffer": 4096, "is_repaired": true});
+            let path = Some(path.to_string());
+            let hello = Hello { path, session, ..Hello::new(&endpoint, &request(UdpOptions::default())) };
+            said(&handshake::encode(&hello).unwrap()).0
+        };
+        assert!(hello("127.0.0.1:9", None).contains("two descriptors"));
+        // Without the other part.
+        assert!(hello("127.0.0.1:9", Some(7)).contains("has not been joined"));
+        for (address, fault) in
+            [("127.0.0.3:9", "127.0.0.3:9 is not at 127.0.0.1"), ("192.0.2.1:9", "insecure")]
+        {
+            let _parts = [SessionPart::Control, SessionPart::Acks].map(|kind| said(&part(key, kind)).1);
+            let refusal = hello(address, Some(7));
+            assert!(refusal.contains(fault), "{refusal}");
+        }
+        // No sessions are joined at a Unix socket.
+        let outlet = bind(&UDP, UdpOptions::default()).unwrap();
+        let local = outlet.traits().endpoint;
+        let socket = crate::sys::socket::connect_address(&local.address, None).unwrap();
+        let part = PartHello { key: local.keys[0], token: 7, part: SessionPart::Acks };
+        let refused = handshake::join_part(&Socket::Unix(socket), &local, "a -> b", &part);
+        assert!(refused.unwrap_err().to_string().contains("no sessions are joined here"));
+    }
+
+    #[test]
+    fn what_is_never_repaired_need_not_arrive() {
+        for (repair, is_complete) in [(Repair::Needed, true), (Repair::Never, false)] {
+            let options = options(UdpOptions { repair, ..UdpOptions::default() });
+            let request = PathRequest::of_receiver("a -> b", &options);
+            assert_eq!(request.is_complete, is_complete);
+            let (_source, ticket) = Udp.source(&request).unwrap();
+            assert_eq!(SessionTicket::of_peer(ticket).unwrap().0.is_repaired, is_complete);
+        }
     }
 
     #[test]

@@ -14,6 +14,7 @@ mod large;
 mod many;
 mod matrix;
 mod model;
+mod multicast_groups;
 mod order;
 mod overflow;
 mod overflow_lossy;
@@ -218,6 +219,7 @@ macro_rules! rules_of {
                 a_stopped_receiver_is_late_not_dead,
                 a_stopped_sender_is_late_not_dead,
                 a_stopped_lossy_receiver_does_not_slow_its_sibling,
+                a_stopped_receiver_of_three_is_waited_for_until_its_death,
                 links_outlive_the_host_of_the_rendezvous,
                 nothing_is_left_behind,
             ]

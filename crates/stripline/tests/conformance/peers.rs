@@ -1,6 +1,6 @@
 //! Section 5: peers that die or stop, as real processes.
 
-use stripline::node::wait_any;
+use stripline::node::{Publisher, Subscriber, wait_any};
 use stripline::{Error, Received};
 
 use crate::puppet::{Puppet, SAMPLES, beside_another, refuses_other_processes};
@@ -161,6 +161,66 @@ pub fn a_stopped_lossy_receiver_does_not_slow_its_sibling(transport: &'static st
     expect_end(&mut sibling);
     finish.join().unwrap();
     assert_eq!(lossy.order("drain"), PACKETS.to_string());
+}
+
+pub fn a_stopped_receiver_of_three_is_waited_for_until_its_death(transport: &'static str) {
+    let Some((domain, node)) = beside_another(transport, "receivers in other processes", "depth = 8") else {
+        return;
+    };
+    let mut publisher = node.publisher::<u64>("numbers").unwrap();
+    let mut sibling = node.subscriber::<u64>("numbers").unwrap();
+    let mut stopped = Puppet::start(&domain, transport, "depth = 8");
+    stopped.order("subscribe numbers");
+    let mut lossy = Puppet::start(&domain, transport, "overflow = \"drop-oldest\"\ndepth = 4");
+    lossy.order("subscribe numbers");
+    await_receivers(&mut publisher, 3);
+    let mut sent = 0;
+    // Sends until the stopped receiver holds the sender, and returns a thread that sends 50 more.
+    let mut hold = |mut publisher: Publisher<u64>, sibling: &mut Subscriber<u64>| {
+        loop {
+            if sent % 500 == 0 {
+                publisher.set_stream(stripline::StreamInfo::new(&format!("part-{sent}")));
+            }
+            match publisher.try_send(&[sent; SAMPLES]) {
+                Ok(()) => drop(take_number(sibling, sent)),
+                Err(Error::Full { .. }) => break,
+                Err(error) => panic!("{error}"),
+            }
+            sent += 1;
+        }
+        expect_nothing(sibling);
+        let (tell, thread) = std::sync::mpsc::channel();
+        let first = sent;
+        sent += 50;
+        let sender = std::thread::spawn(move || {
+            tell.send(rustix::thread::gettid().as_raw_nonzero().get()).unwrap();
+            for number in first..first + 50 {
+                if number % 500 == 0 {
+                    publisher.set_stream(stripline::StreamInfo::new(&format!("part-{number}")));
+                }
+                publisher.send(&[number; SAMPLES]).unwrap();
+            }
+            publisher
+        });
+        await_asleep(std::process::id(), thread.recv().unwrap());
+        (first, sender)
+    };
+    stopped.freeze();
+    let (first, sender) = hold(publisher, &mut sibling);
+    stopped.thaw();
+    assert_eq!(stopped.take(first as usize + 50), (0, None));
+    (first..first + 50).for_each(|number| drop(take_number(&mut sibling, number)));
+    let publisher = sender.join().unwrap();
+    stopped.freeze();
+    let (first, sender) = hold(publisher, &mut sibling);
+    stopped.kill();
+    (first..first + 50).for_each(|number| drop(take_number(&mut sibling, number)));
+    let publisher = sender.join().unwrap();
+    let finish = std::thread::spawn(move || publisher.finish().unwrap());
+    expect_end(&mut sibling);
+    // The third has received or reported every packet.
+    assert_eq!(lossy.order("drain"), (first + 50).to_string());
+    finish.join().unwrap();
 }
 
 pub fn links_outlive_the_host_of_the_rendezvous(transport: &'static str) {

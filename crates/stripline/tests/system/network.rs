@@ -15,8 +15,8 @@ const ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 1, 2, 3);
 const PACKETS: u64 = 2000;
 const DEADLINE: Duration = Duration::from_secs(30);
 
-/// Returns the command that gives a process a network of its own, with the right to set it up; empty
-/// where the machine permits none.
+/// Returns the command that gives a process a network of its own, with the right to set it up;
+/// empty where the machine permits none.
 fn own_network() -> &'static [&'static str] {
     let ways: [&[&str]; 2] =
         [&["unshare", "--net", "--"], &["unshare", "--user", "--map-root-user", "--net", "--"]];

@@ -7,7 +7,7 @@ use super::{DatagramHeader, SessionRecord, Span};
 
 /// A datagram that a member may still ask for.
 #[derive(Debug)]
-struct Kept {
+struct GroupCopy {
     /// The cost of all datagrams before it.
     cost_before: u64,
     span: Span,
@@ -53,7 +53,7 @@ pub(crate) struct GroupSender {
     cost: u64,
     /// Copies of the datagrams from here to `next`, or none at all.
     first: u64,
-    kept: VecDeque<Kept>,
+    kept: VecDeque<GroupCopy>,
     members: BTreeMap<u64, Member>,
     /// From this cost on, acknowledgements are to be read.
     look_at: u64,
@@ -76,7 +76,7 @@ impl GroupSender {
         }
     }
 
-    /// Adds a member, and returns what tells it where it begins: at the next datagram.
+    /// Adds a member, and returns the record of its beginning, at the next datagram.
     pub(crate) fn join(&mut self, id: u64, terms: MemberTerms) -> SessionRecord {
         let (acked, cost_acked) = (self.next, self.cost);
         let member = Member { terms, acked, cost_acked, answered: acked, announced: acked };
@@ -138,7 +138,7 @@ impl GroupSender {
         if self.members.values().any(|member| member.terms.is_repaired) {
             let mut copy = self.spare.pop().unwrap_or_default();
             copy.fill(payload);
-            self.kept.push_back(Kept { cost_before: self.cost, span, copy });
+            self.kept.push_back(GroupCopy { cost_before: self.cost, span, copy });
         }
         self.next += 1;
         self.cost += cost(payload.len());
@@ -161,7 +161,7 @@ impl GroupSender {
         Ok(())
     }
 
-    /// Returns the cost of all datagrams before that one, as far as it is known.
+    /// Returns the cost of all datagrams before that one, as far as it is kept.
     fn cost_before(&self, number: u64) -> u64 {
         let index = number.saturating_sub(self.first);
         let kept = usize::try_from(index).ok().and_then(|index| self.kept.get(index));
@@ -226,7 +226,7 @@ impl GroupSender {
     }
 
     /// Returns the bytes in transit to a member, by an acknowledgement that has not been taken, as
-    /// far as they are known.
+    /// far as copies are kept.
     pub(crate) fn bytes_in_transit(&self, id: u64, acknowledged: Option<u64>) -> u64 {
         let Some(member) = self.members.get(&id) else { return 0 };
         let from = acknowledged.unwrap_or(0).max(member.acked).max(self.first);

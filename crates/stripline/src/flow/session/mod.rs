@@ -21,8 +21,8 @@
 //! A session may have any number of members, which share the datagrams of a group
 //! (`group_sender.rs`). Each has two sockets of its own, and begins at a number that the sender
 //! names on the control socket, with the token. The window is that of the slowest member that must
-//! miss nothing. The others do not hold it: what they miss is lost to them. A frame that must not be
-//! lost travels to the group, and on the control sockets of the members that may miss it.
+//! miss nothing. The others do not hold it: what they miss is lost to them. A frame that must not
+//! be lost travels to the group, and on the control sockets of the members that may miss it.
 //!
 //! A datagram holds whole frames, or a part of one. All integers are little-endian:
 //!

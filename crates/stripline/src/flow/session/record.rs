@@ -140,8 +140,8 @@ pub(crate) enum SessionRecord {
 }
 
 impl SessionRecord {
-    /// Returns that the datagrams of a range are lost. The range is not empty; of a very long one, it
-    /// names the first part.
+    /// Returns that the datagrams of a range are lost. The range is not empty; of a very long one,
+    /// it names the first part.
     pub(crate) fn lost(from: u64, to: u64) -> Self {
         let count = u32::try_from(to - from).unwrap_or(COUNT_MAX).min(COUNT_MAX);
         Self::Lost { number: from, count }

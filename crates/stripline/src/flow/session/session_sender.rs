@@ -17,7 +17,7 @@ pub(super) fn cost(bytes: usize) -> u64 {
 /// bytes: four fit the receiver's buffer. Frames are multiples of 16, and so is this.
 pub(crate) fn payload_max(datagram_max: usize, buffer: u64) -> usize {
     let fitting = usize::try_from((buffer / 4).saturating_sub(RECORD_COST) / 2).unwrap_or(usize::MAX);
-    (datagram_max - super::DATAGRAM_HEADER).min(fitting).max(16) / 16 * 16
+    datagram_max.saturating_sub(super::DATAGRAM_HEADER).min(fitting).max(16) / 16 * 16
 }
 
 /// A datagram that is in transit.

@@ -8,19 +8,20 @@
 //! 2. a [`PathSink`]: the sending end, which the sender opens by the ticket of that source;
 //! 3. a [`Carrier`], which makes both.
 //!
-//! [`CarrierTransport`](super::stream::StreamTransport) makes a transport of it: one `static`, and its
-//! entry in the registry. `pipe.rs` is the example, and passes the conformance suite.
+//! [`CarrierTransport`](super::stream::StreamTransport) makes a transport of it: one `static`, and
+//! its entry in the registry. `pipe.rs` is the example, and passes the conformance suite.
 //!
 //! What a carrier must keep: bytes arrive once and in order, as long as both processes live. Bytes
 //! that were written before the sender's end can still be read. A carrier may cut them anywhere.
 
+use std::any::Any;
+use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use super::Endpoint;
-use super::session::PortGroups;
 use crate::error::Result;
 use crate::sys::doorbell::PollSet;
 use crate::terms::{Flow, LinkOptions, Overflow, Repair, SenderOptions, TransportOptions, Watermarks};
@@ -63,6 +64,11 @@ pub(super) fn open_sink(
     carrier.sink(Ticket { is_complete, options, groups, ..Ticket::of_peer(address, fds)? }).map(Some)
 }
 
+/// The paths that one port sends to several receivers by, in the carrier's own types, by their
+/// addresses.
+#[derive(Default)]
+pub(crate) struct PortGroups(pub(super) Mutex<BTreeMap<String, Weak<dyn Any + Send + Sync>>>);
+
 /// A connection, as far as a carrier needs it.
 pub(crate) struct PathRequest<'a> {
     /// Its name, for messages.
@@ -88,7 +94,7 @@ impl<'a> PathRequest<'a> {
         Self { connection, packets_max, is_complete, options: its, endpoint: None }
     }
 
-    /// Returns that of one direction of calls. Nothing of them may be lost, whatever the options.
+    /// Returns that of one direction of calls. Nothing of them may be lost, with any options.
     pub(super) fn of_calls(connection: &'a str, watermarks: Watermarks, options: TransportOptions) -> Self {
         let packets_max = Some(watermarks.high());
         Self { connection, packets_max, is_complete: true, options, endpoint: None }

@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
 
 use super::cut::FrameCutter;
-use super::service::{self, Served};
+use super::service::{self, ServedSession};
 use super::sink::{finish, grow_send_buffer, send_backlog};
 use super::{DatagramSink, SessionTicket};
 use crate::fail_point::fail_point;
@@ -22,7 +22,7 @@ use crate::sys::doorbell::{Doorbell, PollSet};
 use crate::sys::mutex::lock;
 use crate::sys::poller::{Interest, Poller};
 use crate::sys::socket::Socket;
-use crate::transport::carrier::{PathProbe, PathSink};
+use crate::transport::carrier::{PathProbe, PathSink, PortGroups};
 use crate::transport::random;
 
 /// The most bytes of records that wait for a member that the window does not wait for.
@@ -30,12 +30,8 @@ const BACKLOG_MAX: usize = 4 << 20;
 /// The token of the doorbell in the poller. Those of members are below it.
 const BELL: u64 = u64::MAX;
 
-/// The groups that one port sends to, by their addresses.
-#[derive(Default)]
-pub(in crate::transport) struct PortGroups(Mutex<BTreeMap<String, Weak<Group>>>);
-
 /// A group of one port.
-struct Group {
+struct SharedPath {
     path: Box<dyn DatagramSink>,
     datagram_max: usize,
     state: Mutex<GroupState>,
@@ -48,7 +44,7 @@ struct Group {
 struct GroupState {
     session: GroupSender,
     cutter: FrameCutter,
-    members: BTreeMap<u64, Member>,
+    members: BTreeMap<u64, GroupMember>,
     /// The number of the current unit, and its bytes that have been sent.
     unit: u64,
     sent: usize,
@@ -63,7 +59,7 @@ struct GroupState {
 }
 
 /// A member, as its group sees it.
-struct Member {
+struct GroupMember {
     link: Arc<MemberLink>,
     reader: RecordReader,
     acks: SessionAcks,
@@ -79,9 +75,9 @@ struct Member {
     is_gone: bool,
 }
 
-/// What does not change about a member, and its sockets.
+/// The constant part of a member, and its sockets.
 struct MemberLink {
-    group: Arc<Group>,
+    group: Arc<SharedPath>,
     id: u64,
     terms: MemberTerms,
     /// The token of its ticket, which only probes to it have.
@@ -114,12 +110,14 @@ impl GroupSink {
     ) -> Result<Arc<Self>, String> {
         grow_send_buffer(&control, ticket.buffer);
         let mut groups = lock(&groups.0);
-        let group = match groups.get(&ticket.address).and_then(Weak::upgrade) {
+        let there = groups.get(&ticket.address).and_then(Weak::upgrade);
+        let group = match there.and_then(|path| path.downcast::<SharedPath>().ok()) {
             Some(group) => group,
-            None => Arc::new(Group::new(open_path()?).map_err(|e| e.to_string())?),
+            None => Arc::new(SharedPath::new(open_path()?).map_err(|e| e.to_string())?),
         };
         groups.retain(|_, group| group.strong_count() > 0);
-        groups.insert(ticket.address.clone(), Arc::downgrade(&group));
+        let path: Weak<SharedPath> = Arc::downgrade(&group);
+        groups.insert(ticket.address.clone(), path);
         drop(groups);
         let holds = ticket.is_repaired;
         let terms = MemberTerms { buffer: ticket.buffer, holds, is_repaired: holds || is_repaired };
@@ -131,7 +129,7 @@ impl GroupSink {
         let group_of = Arc::clone(&group);
         let link = MemberLink { group: group_of, id, terms, token, destination, control, acks, is_watched };
         let link = Arc::new(link);
-        let member = Member {
+        let member = GroupMember {
             link: Arc::clone(&link),
             reader: RecordReader::new(false, 0),
             acks: SessionAcks::default(),
@@ -222,13 +220,13 @@ impl Drop for GroupSink {
         state.leave(link.id, &link.group);
         let member = state.members.remove(&link.id);
         drop(state);
-        let Some(Member { mut backlog, is_started: true, .. }) = member else { return };
+        let Some(GroupMember { mut backlog, is_started: true, .. }) = member else { return };
         rest.iter().for_each(|record| record.encode_to(&mut backlog));
         finish(&link.control, &mut backlog);
     }
 }
 
-impl Group {
+impl SharedPath {
     fn new((path, datagram_max): (Box<dyn DatagramSink>, usize)) -> crate::Result<Self> {
         let (poller, doorbell) = (Poller::new()?, Doorbell::new()?);
         poller.add(doorbell.as_fd(), BELL, Interest::Readable)?;
@@ -255,7 +253,7 @@ impl Group {
 
 impl GroupState {
     /// Begins a unit: the bytes that are written to every member next.
-    fn begin(&mut self, unit: u64, group: &Group) {
+    fn begin(&mut self, unit: u64, group: &SharedPath) {
         (self.unit, self.sent, self.is_blocked) = (unit, 0, false);
         self.members.values_mut().for_each(|member| member.at = 0);
         self.quiet(group);
@@ -270,14 +268,14 @@ impl GroupState {
     }
 
     /// Silences the doorbell.
-    fn quiet(&mut self, group: &Group) {
+    fn quiet(&mut self, group: &SharedPath) {
         if std::mem::take(&mut self.has_rung) {
             group.doorbell.drain();
         }
     }
 
     /// Has a member begin with this unit, if it is new.
-    fn start(&mut self, link: &MemberLink, group: &Group) {
+    fn start(&mut self, link: &MemberLink, group: &SharedPath) {
         let Some(member) = self.members.get_mut(&link.id) else { return };
         if member.is_started {
             return;
@@ -292,14 +290,14 @@ impl GroupState {
         self.bound_payload(group);
     }
 
-    fn bound_payload(&mut self, group: &Group) {
+    fn bound_payload(&mut self, group: &SharedPath) {
         let served = self.members.values().filter(|member| member.is_started && !member.is_gone);
         let buffer = served.map(|member| member.link.terms.buffer).min();
         self.payload_max = payload_max(group.datagram_max, buffer.unwrap_or(u64::MAX));
     }
 
     /// Ends the service of a member.
-    fn leave(&mut self, id: u64, group: &Group) {
+    fn leave(&mut self, id: u64, group: &SharedPath) {
         let Some(member) = self.members.get_mut(&id).filter(|member| !member.is_gone) else { return };
         member.is_gone = true;
         group.poller.remove(member.link.acks.as_fd());
@@ -310,7 +308,7 @@ impl GroupState {
     }
 
     /// Writes to one member: what is new to the group is sent.
-    fn write(&mut self, link: &MemberLink, bytes: &[u8], group: &Group) -> io::Result<usize> {
+    fn write(&mut self, link: &MemberLink, bytes: &[u8], group: &SharedPath) -> io::Result<usize> {
         let Some(member) = self.members.get_mut(&link.id).filter(|member| !member.is_gone) else {
             return Err(io::ErrorKind::BrokenPipe.into());
         };
@@ -347,7 +345,7 @@ impl GroupState {
     }
 
     /// Sends the first part of the bytes, and returns its length. `waits`: only if there is room.
-    fn send_part(&mut self, bytes: &[u8], waits: bool, group: &Group) -> io::Result<usize> {
+    fn send_part(&mut self, bytes: &[u8], waits: bool, group: &SharedPath) -> io::Result<usize> {
         let part = self.cutter.next(bytes, self.payload_max);
         let payload = &bytes[..part.bytes];
         if !self.session.has_room(part.bytes) || self.session.is_time_to_look() {
@@ -381,7 +379,8 @@ impl GroupState {
     /// Passes a description or an end on to the members that may miss datagrams. It also travels as
     /// a datagram.
     fn pass_on(&mut self, record: &SessionRecord) {
-        let missing = |member: &&mut Member| member.is_started && !member.is_gone && !member.link.terms.holds;
+        let missing =
+            |member: &&mut GroupMember| member.is_started && !member.is_gone && !member.link.terms.holds;
         for member in self.members.values_mut().filter(missing) {
             record.encode_to(&mut member.backlog);
             send_backlog(&member.link.control, &mut member.backlog);
@@ -389,7 +388,7 @@ impl GroupState {
     }
 
     /// Takes the acknowledgements that have arrived. A member with none to come has left.
-    fn read_acks(&mut self, group: &Group) {
+    fn read_acks(&mut self, group: &SharedPath) {
         let mut gone = Vec::new();
         for member in self.members.values_mut().filter(|member| member.is_started && !member.is_gone) {
             let id = member.link.id;
@@ -478,7 +477,7 @@ impl PathProbe for MemberLink {
     }
 }
 
-impl Served for MemberLink {
+impl ServedSession for MemberLink {
     fn control(&self) -> BorrowedFd<'_> {
         self.control.as_fd()
     }

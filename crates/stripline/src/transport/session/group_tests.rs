@@ -1,13 +1,14 @@
 //! A group over a path in memory, with members that lose what a test names, stop and die.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use super::tests::{BUFFER, DATAGRAM_MAX, Path, frame, read_all, request};
 use super::*;
 use crate::packet::Kind;
 use crate::sys::mutex::lock;
-use crate::transport::carrier::{PathSink, PathSource};
+use crate::transport::carrier::{PathSink, PathSource, PortGroups};
 
 /// A path to all members.
 #[derive(Clone, Default)]
@@ -144,7 +145,7 @@ fn a_member_begins_with_the_next_frame() {
     let fourth = port.join(false, &[]);
     port.write_all(&data(2, 100));
     port.sinks.clear();
-    let numbers =
+    let numbers: [Vec<u64>; 4] =
         [first, second, third, fourth].map(|source| read_all(source).iter().map(|frame| frame.1).collect());
     assert_eq!(numbers, [vec![0, 1, 2], vec![1, 2], vec![1, 2], vec![2]]);
 }

@@ -26,7 +26,7 @@ use super::carrier::Ticket;
 use crate::sys::doorbell::PollSet;
 use crate::sys::socket::Socket;
 
-pub(super) use group::{GroupSink, PortGroups};
+pub(super) use group::GroupSink;
 pub(super) use sink::SessionSink;
 pub(super) use sockets::SessionSockets;
 pub(super) use source::SessionSource;

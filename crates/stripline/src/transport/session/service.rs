@@ -16,7 +16,7 @@ use crate::sys::mutex::lock;
 const PERIOD: Duration = Duration::from_millis(5);
 
 /// A session that the thread serves.
-pub(super) trait Served: Send + Sync {
+pub(super) trait ServedSession: Send + Sync {
     /// Returns the control socket.
     fn control(&self) -> BorrowedFd<'_>;
 
@@ -46,7 +46,7 @@ pub(super) trait Served: Send + Sync {
 /// The running thread.
 pub(super) struct RepairService {
     doorbell: Doorbell,
-    sessions: Vec<Arc<dyn Served>>,
+    sessions: Vec<Arc<dyn ServedSession>>,
 }
 
 static SERVICE: PerProcess<Mutex<Option<RepairService>>> = PerProcess::new(Mutex::default);
@@ -59,7 +59,7 @@ fn service() -> MutexGuard<'static, Option<RepairService>> {
 ///
 /// # Errors
 /// A lack of descriptors or threads.
-pub(super) fn add(session: Arc<dyn Served>) -> Result<()> {
+pub(super) fn add(session: Arc<dyn ServedSession>) -> Result<()> {
     let mut service = service();
     let running = match &mut *service {
         Some(running) => running,
@@ -71,7 +71,7 @@ pub(super) fn add(session: Arc<dyn Served>) -> Result<()> {
 }
 
 /// Removes a session.
-pub(super) fn remove(session: &Arc<impl Served>) {
+pub(super) fn remove(session: &Arc<impl ServedSession>) {
     if let Some(running) = &mut *service() {
         running.remove(Arc::as_ptr(session).cast());
     }
@@ -134,10 +134,11 @@ fn run(doorbell: &Doorbell) {
             doorbell.drain();
         }
         for (index, session) in sessions.iter().enumerate() {
-            if poll_set.is_ready(1 + index) && !session.serve() {
-                if let Some(running) = &mut *service() {
-                    running.remove(Arc::as_ptr(session).cast());
-                }
+            if poll_set.is_ready(1 + index)
+                && !session.serve()
+                && let Some(running) = &mut *service()
+            {
+                running.remove(Arc::as_ptr(session).cast());
             }
         }
         let now = Instant::now();

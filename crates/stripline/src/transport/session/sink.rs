@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv, sockopt};
 
 use super::cut::FrameCutter;
-use super::service::{self, Served};
+use super::service::{self, ServedSession};
 use super::{DatagramSink, SessionTicket};
 use crate::fail_point::fail_point;
 use crate::flow::session::{
@@ -194,8 +194,8 @@ impl PathProbe for Sending {
     }
 }
 
-/// Makes room for a whole window in a control socket, for a receive buffer of so many bytes. Not for
-/// its speed: the end of a sender then need not wait.
+/// Makes room for a whole window in a control socket, for a receive buffer of so many bytes. Not
+/// for its speed: the end of a sender then need not wait.
 pub(super) fn grow_send_buffer(control: &Socket, buffer: u64) {
     let _ = sockopt::set_socket_send_buffer_size(control, usize::try_from(buffer).unwrap_or(0));
 }
@@ -309,36 +309,32 @@ impl Sending {
 
     fn take_records(&self, state: &mut SendingState) -> Result<(), String> {
         while let Some(record) = state.reader.next()? {
-            match record {
-                SessionRecord::Ask { number, count } => {
-                    fail_point!("repair");
-                    let SendingState { session, backlog, .. } = &mut *state;
-                    // What is not in transit was taken, and an honest receiver asks once.
-                    let end = number.saturating_add(u64::from(count)).min(session.in_transit().end);
-                    for number in number.max(session.in_transit().start)..end {
-                        match session.copy(number) {
-                            Some((span, copy)) => {
-                                SessionRecord::Data { number, span, bytes: copy.to_vec() }.encode_to(backlog);
-                                session.count_repair();
-                            }
-                            None if session.is_record(number) => {}
-                            None => SessionRecord::Lost { number, count: 1 }.encode_to(backlog),
-                        }
-                        if backlog.len() as u64 > 2 * session.window() {
-                            return Err("asks again for what it has been sent".into());
-                        }
+            let SessionRecord::Ask { number, count } = record else { continue };
+            fail_point!("repair");
+            let SendingState { session, backlog, .. } = &mut *state;
+            // What is not in transit was taken, and an honest receiver asks once.
+            let end = number.saturating_add(u64::from(count)).min(session.in_transit().end);
+            for number in number.max(session.in_transit().start)..end {
+                match session.copy(number) {
+                    Some((span, copy)) => {
+                        SessionRecord::Data { number, span, bytes: copy.to_vec() }.encode_to(backlog);
+                        session.count_repair();
                     }
-                    self.send_backlog(state);
-                    fail_point!("repaired");
+                    None if session.is_record(number) => {}
+                    None => SessionRecord::Lost { number, count: 1 }.encode_to(backlog),
                 }
-                _ => {}
+                if backlog.len() as u64 > 2 * session.window() {
+                    return Err("asks again for what it has been sent".into());
+                }
             }
+            self.send_backlog(state);
+            fail_point!("repaired");
         }
         Ok(())
     }
 }
 
-impl Served for Sending {
+impl ServedSession for Sending {
     fn control(&self) -> BorrowedFd<'_> {
         self.control.as_fd()
     }

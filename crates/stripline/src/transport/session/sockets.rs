@@ -55,7 +55,8 @@ impl SessionSockets {
         Ok(Self { token, control, acks, others: None })
     }
 
-    /// Returns the address of this host that the sender is reached from; `None`: it is on this host.
+    /// Returns the address of this host that the sender is reached from; `None`: it is on this
+    /// host.
     pub(in crate::transport) fn own_address(&self) -> Option<IpAddr> {
         self.control.addresses().map(|[own, _]| own.ip())
     }

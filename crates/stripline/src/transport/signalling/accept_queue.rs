@@ -16,7 +16,7 @@ use crate::sys::mutex::lock;
 use crate::sys::poller::Interest;
 use crate::sys::socket::Socket;
 use crate::transport::Attention;
-use crate::transport::accept::{Acceptor, Arrival};
+use crate::transport::accept::{Acceptor, ArrivedReceiver};
 use crate::transport::carrier::PathSink;
 use crate::transport::handshake::{self, Hello, HelloReply, Welcome};
 
@@ -133,8 +133,8 @@ impl<F: ReceiverFactory> Acceptor for SignallingAcceptor<F> {
         self.factory.open_path(hello, fds)
     }
 
-    fn accept(&mut self, arrival: Arrival, socket: &Socket) -> Result<Option<u64>, String> {
-        let Arrival { hello, path, .. } = arrival;
+    fn accept(&mut self, arrival: ArrivedReceiver, socket: &Socket) -> Result<Option<u64>, String> {
+        let ArrivedReceiver { hello, path, .. } = arrival;
         let resume_from = self.resume_position(&hello.connection);
         let welcome = Welcome::new(self.keys[1], resume_from, self.buffer);
         let answer = HelloReply::Welcome(Welcome { wants_acks: self.wants_acks, ..welcome });

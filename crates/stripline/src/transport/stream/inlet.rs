@@ -169,7 +169,8 @@ impl StreamInlet {
         Some(&self.buffer.bytes()[self.start..][..bytes])
     }
 
-    /// Takes the stamps of another clock out of the frame at `start`, so that nothing subtracts them.
+    /// Takes the stamps of another clock out of the frame at `start`, so that nothing subtracts
+    /// them.
     #[cold]
     fn clear_stamps(&mut self) {
         let header = &mut self.buffer.bytes_mut()[self.start..][..HEADER_BYTES];

@@ -23,9 +23,8 @@ use crate::sys::doorbell::PollSet;
 use crate::sys::socket::{Listener, Socket};
 use crate::terms::{Flow, Overflow, Scope, SenderOptions};
 use crate::transport::accept::AcceptThread;
-use crate::transport::carrier::{Carrier, PathSink, WAIT_MAX, open_sink};
+use crate::transport::carrier::{Carrier, PathSink, PortGroups, WAIT_MAX, open_sink};
 use crate::transport::handshake::Hello;
-use crate::transport::session::PortGroups;
 use crate::transport::signalling::{
     AcceptQueue, AckReader, ReceiverFactory, RemoteReceiver, SignallingAcceptor, remove_dead, wait_acks,
     wait_for_permission,
@@ -197,8 +196,8 @@ impl StreamOutlet {
         }
     }
 
-    /// Waits until every path that is shared has room. A frame there waits for the slowest receiver,
-    /// and one that a send has taken is to reach the others at once.
+    /// Waits until every path that is shared has room. A frame there waits for the slowest
+    /// receiver, and one that a send has taken is to reach the others at once.
     #[cold]
     fn wait_for_shared_room(&mut self, bytes: usize, mut wait: Wait) -> Result<()> {
         if let (Wait::Until(None), Some(timeout)) = (wait, self.timeout) {

@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::fail_point::fail_point;
 use crate::sys::socket::{self, Listener, Socket};
 use crate::terms::{Flow, Overflow, Scope};
-use crate::transport::accept::{AcceptThread, Acceptor, Arrival};
+use crate::transport::accept::{AcceptThread, Acceptor, ArrivedReceiver};
 use crate::transport::carrier::{Carrier, PathRequest, PathSink, PathSource, Ticket, open_sink};
 use crate::transport::duplex::{
     self, CallAcceptor, CallConnection, CallHello, CallListener, CallWelcome, Duplex,
@@ -195,8 +195,8 @@ impl Acceptor for StreamCallAcceptor {
         open_sink(self.carrier, hello.path.as_deref(), fds, true, &self.request.options, None)
     }
 
-    fn accept(&mut self, arrival: Arrival, socket: &Socket) -> Result<Option<u64>, String> {
-        let Arrival { hello, path: sink, .. } = arrival;
+    fn accept(&mut self, arrival: ArrivedReceiver, socket: &Socket) -> Result<Option<u64>, String> {
+        let ArrivedReceiver { hello, path: sink, .. } = arrival;
         // Others may have come while the path was probed.
         let buffer = self.check(&hello)?;
         let path_request = PathRequest::of_calls(
