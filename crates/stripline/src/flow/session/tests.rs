@@ -314,3 +314,17 @@ fn a_window_holds_what_the_buffer_takes() {
     assert_eq!(payload_max(65_507, 1 << 20), 65_472);
     assert!(4 * session_sender::cost(payload_max(65_507, BUFFER)) <= BUFFER);
 }
+
+#[test]
+fn what_was_asked_for_is_lost_at_the_end_if_no_answer_came() {
+    let mut receiver = SessionReceiver::new(false, LATE_NS, BUFFER);
+    let span = Span { begins: true, ends: true };
+    assert_eq!(receiver.arrive(0, 0), Ok(DatagramArrival::Next));
+    assert_eq!(receiver.arrive(2, 0), Ok(DatagramArrival::Early));
+    receiver.keep(2, span, &[7], 0);
+    assert_eq!(receiver.due(LATE_NS, false), Due::Ask(vec![(1, 1)]));
+    assert_eq!(receiver.due(LATE_NS, true), Due::Lost);
+    assert_eq!(receiver.take(), Some(Taken::Lost));
+    assert_eq!(receiver.take(), Some(Taken::Datagram(span, vec![7])));
+    assert_eq!(receiver.due(LATE_NS, true), Due::Nothing);
+}
