@@ -86,7 +86,7 @@ impl<T: Sample> Holding<T> {
     /// ```
     /// let node = stripline::node::Node::isolated()?;
     /// let mut levels = node.subscriber::<f32>("levels")?.holding(4)?;
-    /// assert_eq!((levels.name(), levels.held(), levels.senders()), ("levels", 0, 0));
+    /// assert_eq!((levels.senders(), levels.held(), levels.name()), (0, 0, "levels"));
     /// # Ok::<(), stripline::Error>(())
     /// ```
     pub fn held(&self) -> usize {

@@ -176,6 +176,19 @@ impl<M: Serialize> MessagePublisher<M> {
         self.publisher.finish()
     }
 
+    /// Ends the stream as [`Publisher::finish_within`].
+    ///
+    /// # Errors
+    /// As for [`Publisher::finish_within`].
+    pub fn finish_within(self, timeout: Duration) -> Result<()> {
+        self.publisher.finish_within(timeout)
+    }
+
+    /// Leaves without an end of stream as [`Publisher::abandon`].
+    pub fn abandon(self) {
+        self.publisher.abandon();
+    }
+
     fn encode(&self, message: &M) -> Result<Vec<u8>> {
         let mut bytes = Vec::new();
         ciborium::into_writer(message, &mut bytes).map_err(|e| {

@@ -21,6 +21,7 @@
 //! | run handlers of several inputs in turn, with shared state | [`SingleThread`] | |
 //! | restore the sequence behind a pool | [`Subscriber::resequenced`] | |
 //! | write a packet where its receivers read it | [`Publisher::loan`] | `publisher` |
+//! | end a stream that is not complete, or wait no longer for its end | [`Publisher::abandon`], [`Publisher::finish_within`] | |
 //! | send samples that are elsewhere in memory | [`Publisher::send`] | `embedded` |
 //! | send and receive values of any serde type | [`MessagePublisher`], [`MessageSubscriber`] | `embedded` |
 //! | get a reply to each request | [`call`](crate::call) | `tuner`, `scan` |

@@ -38,6 +38,8 @@ pub type Output<T> = Publisher<T>;
 
 /// How long a publisher waits at its end for receivers to take the remaining packets.
 const FINISH_TIME: Duration = Duration::from_secs(10);
+/// Longer than any program waits, and within the range of the clock.
+const FOREVER: Duration = Duration::from_secs(u32::MAX as u64);
 
 /// A publisher, which sends packets of samples to every receiver of a topic or output port.
 ///
@@ -298,11 +300,56 @@ impl<T: Sample> Publisher<T> {
     /// assert!(subscriber.receive()?.is_none());
     /// # Ok::<(), stripline::Error>(())
     /// ```
-    pub fn finish(mut self) -> Result<()> {
-        match self.outgoing.take() {
-            Some(mut outgoing) => outgoing.finish(Wait::Finish(Instant::now() + FINISH_TIME)),
-            None => Ok(()),
-        }
+    pub fn finish(self) -> Result<()> {
+        self.finish_within(FINISH_TIME)
+    }
+
+    /// Ends the stream as [`Publisher::finish`] does, but blocks no longer than `timeout`.
+    ///
+    /// # Errors
+    /// [`Error::Full`] when a receiver does not take the remaining packets in time. To it, the end
+    /// is that of [`Publisher::abandon`].
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// # let node = stripline::node::Node::isolated()?;
+    /// # let mut publisher = node.publisher::<u8>("bytes")?;
+    /// # let mut subscriber = node.subscriber::<u8>("bytes")?;
+    /// # publisher.wait_for_receivers(1, Duration::from_secs(5))?;
+    /// publisher.finish_within(Duration::from_millis(100))?;
+    /// assert!(subscriber.receive()?.is_none());
+    /// # Ok::<(), stripline::Error>(())
+    /// ```
+    pub fn finish_within(mut self, timeout: Duration) -> Result<()> {
+        let now = Instant::now();
+        let until = now.checked_add(timeout).unwrap_or(now + FOREVER);
+        self.outgoing.take().map_or(Ok(()), |mut outgoing| outgoing.finish(Wait::Finish(until)))
+    }
+
+    /// Leaves without an end of stream. Receivers get all packets that were sent, and then what
+    /// they get when a sender dies. They wait for another sender, which comes with a gap
+    /// ([`GapReason::PeerRestart`](crate::GapReason::PeerRestart)).
+    ///
+    /// For a stream that is not complete, as after an error: an end of stream would pass it off as
+    /// complete. A publisher that is dropped while its thread panics does the same. The report of a
+    /// run then has no count of packets sent by a component's port.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use stripline::Received;
+    /// # let node = stripline::node::Node::isolated()?;
+    /// # let mut publisher = node.publisher::<u8>("bytes")?;
+    /// # let mut subscriber = node.subscriber::<u8>("bytes")?;
+    /// # publisher.wait_for_receivers(1, Duration::from_secs(5))?;
+    /// publisher.send(b"half of it")?;
+    /// publisher.abandon();
+    /// assert_eq!(subscriber.receive()?.expect("a packet").len(), 10);
+    /// assert!(matches!(subscriber.try_receive()?, Received::Empty));
+    /// # Ok::<(), stripline::Error>(())
+    /// ```
+    pub fn abandon(mut self) {
+        drop(self.outgoing.take());
     }
 
     #[inline(always)]

@@ -9,6 +9,7 @@
 
 mod builds;
 mod dispatch;
+mod ends;
 mod flow;
 mod hold;
 mod large;
@@ -98,6 +99,10 @@ macro_rules! rules_of {
                 a_resequenced_port_is_drained,
                 many_go_to_every_receiver,
                 a_receiver_may_come_between_many,
+            ]
+            ends here: [
+                an_abandoned_stream_is_a_death,
+                an_end_is_waited_for_no_longer_than_it_may_take,
             ]
             hold here: [
                 held_packets_keep_their_samples,
