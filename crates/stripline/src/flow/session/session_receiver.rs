@@ -263,6 +263,10 @@ impl SessionReceiver {
 
     /// Returns what is to be done now. `is_over`: nothing more will arrive.
     pub(crate) fn due(&mut self, now_ns: u64, is_over: bool) -> Due {
+        if is_over && !self.is_repaired {
+            // An answer that has not come will not come.
+            self.asked = self.next;
+        }
         let is_due = |since_ns: u64| is_over || now_ns >= since_ns.saturating_add(self.late_ns);
         if self.missing().is_none_or(|(_, since_ns)| !is_due(since_ns)) {
             return Due::Nothing;
