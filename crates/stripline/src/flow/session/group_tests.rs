@@ -371,3 +371,15 @@ fn what_has_come_is_delivered_between_what_is_lost() {
     assert_eq!((receiver.take(), receiver.next()), (Some(Taken::Lost), 10));
     assert_eq!((receiver.take(), receiver.lost()), (None, 9));
 }
+
+#[test]
+fn what_was_asked_for_at_the_end_is_given_up() {
+    let mut receiver = SessionReceiver::new(false, LATE_NS, BUFFER);
+    assert_eq!(receiver.arrive(3, 0), Ok(DatagramArrival::Early));
+    receiver.keep(3, Span::WHOLE, &[1], 0);
+    assert_eq!(receiver.due(LATE_NS, false), Due::Ask(vec![(0, 3)]));
+    assert_eq!(receiver.due(LATE_NS, true), Due::Lost);
+    assert_eq!((receiver.take(), receiver.next()), (Some(Taken::Lost), 3));
+    assert_eq!(receiver.take(), Some(Taken::Datagram(Span::WHOLE, vec![1])));
+    assert_eq!(receiver.due(LATE_NS, true), Due::Nothing);
+}
