@@ -83,8 +83,7 @@ const POINTS_OF_HANDSHAKE: [&str; 9] = [
 ];
 
 /// The points of sessions over datagrams. Where nothing is lost, those of repairs are not passed.
-const POINTS_OF_SESSIONS: [&str; 5] =
-    ["probe", "probe-answered", "probed", "session-end", "session-ended"];
+const POINTS_OF_SESSIONS: [&str; 5] = ["probe", "probe-answered", "probed", "session-end", "session-ended"];
 const POINTS_OF_REPAIRS: [&str; 4] = ["repair", "repaired", "missing", "missing-asked"];
 
 /// The points that links over sockets pass, too.
@@ -253,8 +252,7 @@ mod tests {
         let links = |name| (0..100).map(move |n| link(Death::Point(name, 1), None, &mut Rng::new(n)));
         assert!(links("await").all(Link::is_target) && links("queue").any(|link| !link.is_ring()));
         assert!(links("publish").all(Link::is_ring) && links("publish").any(Link::is_target));
-        let lists =
-            [&POINTS_OF_SOCKETS[..], &POINTS_OF_HANDSHAKE, &POINTS_OF_SESSIONS, &POINTS_OF_REPAIRS];
+        let lists = [&POINTS_OF_SOCKETS[..], &POINTS_OF_HANDSHAKE, &POINTS_OF_SESSIONS, &POINTS_OF_REPAIRS];
         assert!(lists.concat().iter().all(|point| POINTS.contains(point)));
         assert!(links("greet").any(|link| !link.is_ring()) && links("greet").any(Link::is_ring));
         for index in 0..100 {

@@ -272,8 +272,8 @@ impl Direction {
             return;
         }
         let mut due_ns = now_ns;
-        if self.faults.rate > 0 {
-            self.free_ns = self.free_ns.max(now_ns) + frame.len() as u64 * 8_000_000_000 / self.faults.rate;
+        if let Some(took_ns) = (frame.len() as u64 * 8_000_000_000).checked_div(self.faults.rate) {
+            self.free_ns = self.free_ns.max(now_ns) + took_ns;
             due_ns = self.free_ns;
         }
         // A delay alone reorders nothing.
