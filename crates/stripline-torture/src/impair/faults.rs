@@ -272,8 +272,8 @@ impl Direction {
             return;
         }
         let mut due_ns = now_ns;
-        if let Some(air_ns) = (frame.len() as u64 * 8_000_000_000).checked_div(self.faults.rate) {
-            self.free_ns = self.free_ns.max(now_ns) + air_ns;
+        if let Some(took_ns) = (frame.len() as u64 * 8_000_000_000).checked_div(self.faults.rate) {
+            self.free_ns = self.free_ns.max(now_ns) + took_ns;
             due_ns = self.free_ns;
         }
         // A delay alone reorders nothing.
