@@ -148,7 +148,9 @@ impl SessionSource {
             }
             self.empty_reads += 1;
             let is_pending = self.session.deadline().is_some() || !self.backlog.is_empty();
-            if blocks || is_pending || self.has_slept.get() || self.empty_reads >= CONTROL_PERIOD {
+            let is_time = self.has_slept.get() || self.empty_reads >= CONTROL_PERIOD;
+            // After the end, what was asked for is due at once, and what came behind it is next.
+            if blocks || is_pending || is_time || self.is_over {
                 (self.empty_reads, _) = (0, self.has_slept.replace(false));
                 if self.read_control()? || self.settle()? {
                     continue;

@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, Mutex};
 
 use super::*;
-use crate::flow::session::DATAGRAM_HEADER;
+use crate::flow::session::{DATAGRAM_HEADER, DatagramHeader, SessionRecord, Span};
 use crate::packet::{Header, Kind};
 use crate::sys::doorbell::Doorbell;
 use crate::sys::mutex::lock;
@@ -107,13 +107,16 @@ pub(super) fn frame(kind: Kind, sequence: u64, payload: usize) -> Vec<u8> {
 pub(super) fn read_all(mut source: SessionSource) -> Vec<(u8, u64, u32)> {
     let (mut bytes, mut into) = (Vec::new(), vec![0; 4096]);
     loop {
-        let mut poll_set = PollSet::default();
-        poll_set.readable(PathSource::bytes(&source));
-        poll_set.wait(None).unwrap();
         match source.read(&mut into) {
             Ok(0) => break,
             Ok(read) => bytes.extend_from_slice(&into[..read]),
-            Err(e) => assert_eq!(e.kind(), io::ErrorKind::WouldBlock),
+            Err(e) => {
+                // Only now: what was kept shows at no descriptor.
+                assert_eq!(e.kind(), io::ErrorKind::WouldBlock);
+                let mut poll_set = PollSet::default();
+                poll_set.readable(PathSource::bytes(&source));
+                poll_set.wait(None).unwrap();
+            }
         }
     }
     let (mut rest, mut frames) = (&bytes[..], Vec::new());
@@ -190,6 +193,46 @@ fn a_killed_senders_whole_frames_are_read() {
             source.await_end();
         }
     }
+}
+
+#[test]
+fn an_end_that_comes_instead_of_an_answer_is_read() {
+    let path = Path::losing(&[0]);
+    let request = request(false);
+    let sockets = SessionSockets::open(&request).unwrap();
+    let (path_end, address) = (Box::new(path.clone()), "memory".into());
+    let (mut source, ticket) =
+        SessionSource::new(path_end, sockets, address, BUFFER, DATAGRAM_MAX, &request, false).unwrap();
+    let (ticket, [control, _acks]) = SessionTicket::of_peer(ticket).unwrap();
+    for number in 0..2 {
+        let header = DatagramHeader { token: ticket.token, number, records: 0, span: Span::WHOLE };
+        path.send(&header.encode(), &frame(Kind::Data, number, 100)).unwrap();
+    }
+    let mut into = vec![0; 4096];
+    let is_asked = || {
+        let mut poll_set = PollSet::default();
+        poll_set.readable(control.as_fd());
+        poll_set.wait(Some(std::time::Instant::now())).unwrap()
+    };
+    while !is_asked() {
+        assert_eq!(source.read(&mut into).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+    }
+    let mut records = Vec::new();
+    let end = SessionRecord::Data { number: 2, span: Span::WHOLE, bytes: frame(Kind::End, 2, 0) };
+    for record in [end, SessionRecord::Sent { number: 3 }] {
+        record.encode_to(&mut records);
+    }
+    io::Write::write_all(&mut &control, &records).unwrap();
+    control.close_writing();
+    source.await_end();
+    let mut frames = Vec::new();
+    loop {
+        match source.read(&mut into).unwrap() {
+            0 => break,
+            read => frames.push(Header::read(&into[..read]).unwrap().sequence),
+        }
+    }
+    assert_eq!(frames, [1, 2]);
 }
 
 #[test]
