@@ -91,7 +91,7 @@ enum Order {
         json: Option<PathBuf>,
     },
 
-    /// Stop and continue a receiver that blocks, one that drops packets, and a sender, over each transport
+    /// Stop and continue two receivers and a sender over each transport: one receiver drops packets
     #[command(after_help = "Examples:\n  \
         stripline-torture stop --seconds 60\n  \
         stripline-torture stop --seconds 0      until enough sends were refused")]

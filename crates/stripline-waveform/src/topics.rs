@@ -174,7 +174,7 @@ mod tests {
                     (4, "did you mean `ttl`?"),
                     (5, "`ttl` is 300"),
                     (6, "an IP address of this host"),
-                    (7, "needed and never"),
+                    (7, "`needed` and `never`"),
                 ],
             ),
             ("[topic.a]\ntransport = 'udp'\n[topic.a.udp]\nbind = '192.0.2.1'", &[(4, "insecure = true")]),

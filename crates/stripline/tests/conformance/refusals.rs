@@ -31,7 +31,7 @@ pub enum Refusal {
 }
 
 /// The refusals of each transport.
-const TABLE: [(&str, &[Refusal]); 9] = [
+const TABLE: [(&str, &[Refusal]); 10] = [
     ("inproc", &[OtherProcesses, FramesOnTheSocket, SharedMemory, OwnListener]),
     ("shm", &[FramesOnTheSocket]),
     ("uds", &[MemoryOptions, StrongerScope, ExactSuccessor, SharedMemory]),
@@ -40,6 +40,7 @@ const TABLE: [(&str, &[Refusal]); 9] = [
     ("udp", CARRIER),
     ("pipe", CARRIER),
     ("faulty", CARRIER),
+    ("multicast", CARRIER),
     (
         "lossy",
         &[MemoryOptions, StrongerScope, ExactSuccessor, FramesOnTheSocket, SharedMemory, OwnListener, Repair],
