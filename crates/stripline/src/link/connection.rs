@@ -379,7 +379,9 @@ impl IncomingConnection {
             self.change_path()?;
         } else {
             self.set_start(header);
-            self.check_sequence(header)?;
+            if !self.check_sequence(header) {
+                return Err(self.earlier_number(header));
+            }
             fail_point!("reader-end");
             self.ended = true;
             self.disconnect();
@@ -476,7 +478,11 @@ impl IncomingConnection {
             let is_packet = taken.header.kind == Kind::Data as u8 && !self.reassembler.wants(&taken.header);
             if is_packet || self.take_special(taken)? {
                 self.set_start(&taken.header);
-                self.check_sequence(&taken.header).inspect_err(|_| self.close_without_end())?;
+                if !self.check_sequence(&taken.header) {
+                    let violation = self.earlier_number(&taken.header);
+                    self.close_without_end();
+                    return Err(violation);
+                }
                 taken.gap = self.gap.take();
                 self.complete(sample_size, taken);
                 self.expected.set(self.expected.sequence, Some(self.next_sample));
@@ -551,23 +557,17 @@ impl IncomingConnection {
         }
     }
 
-    /// Compares a sequence number with the expected one and records what is missing.
-    ///
-    /// # Errors
-    /// The number of an earlier packet, which is never delivered again.
-    pub(super) fn check_sequence(&mut self, header: &Header) -> Result<()> {
+    /// Compares a sequence number with the expected one and records what is missing. False: it is
+    /// that of an earlier packet, which is never delivered again.
+    pub(super) fn check_sequence(&mut self, header: &Header) -> bool {
         let resuming = std::mem::take(&mut self.resuming);
         let restarted = self.gap.is_some_and(|gap| gap.reason == GapReason::PeerRestart);
         if restarted {
             self.options.stats.gap(0, 0);
         }
-        let Some(expected) = self.expected.sequence() else { return Ok(()) };
+        let Some(expected) = self.expected.sequence() else { return true };
         if header.sequence < expected {
-            let number = header.sequence;
-            return Err(Error::misbehaved(
-                &self.name,
-                format!("sent number {number}, although {expected} is the next"),
-            ));
+            return false;
         }
         if header.sequence > expected {
             let packets = header.sequence - expected;
@@ -581,7 +581,14 @@ impl IncomingConnection {
             self.gap = Some(Gap { first: expected, packets, samples, reason });
             self.is_steady = false;
         }
-        Ok(())
+        true
+    }
+
+    /// Returns the violation of a sender that sends an earlier number.
+    #[cold]
+    fn earlier_number(&self, header: &Header) -> Error {
+        let (number, next) = (header.sequence, self.expected.sequence().unwrap_or(0));
+        Error::misbehaved(&self.name, format!("sent number {number}, although {next} is the next"))
     }
 
     pub(super) fn describe(&mut self, stream: u16, text: &[u8]) -> Result<()> {

@@ -156,6 +156,9 @@ impl StreamInlet {
     /// Lends the frame at `start`; `None`: it is incomplete or malformed.
     #[inline(always)]
     fn lend(&mut self) -> Option<&[u8]> {
+        if self.is_other_clock {
+            self.clear_stamps();
+        }
         let there = &self.buffer.bytes()[self.start..self.end];
         let length = Header::length_of(there)? as usize;
         let (bytes, whole) = (HEADER_BYTES + length, padded(length));
@@ -163,17 +166,15 @@ impl StreamInlet {
             return None;
         }
         self.lent = whole;
-        if self.is_other_clock {
-            self.clear_stamps();
-        }
-        Some(&self.buffer.bytes()[self.start..][..bytes])
+        Some(&there[..bytes])
     }
 
     /// Takes the stamps of another clock out of the frame at `start`, so that nothing subtracts
     /// them.
     #[cold]
     fn clear_stamps(&mut self) {
-        let header = &mut self.buffer.bytes_mut()[self.start..][..HEADER_BYTES];
+        let there = &mut self.buffer.bytes_mut()[self.start..self.end];
+        let Some(header) = there.get_mut(..HEADER_BYTES) else { return };
         let is_ordered = header[15] & Header::ORDERED != 0;
         // `intended_ns`, unless that is an order stamp, and `sent_ns`.
         header[if is_ordered { 40 } else { 32 }..48].fill(0);
