@@ -120,8 +120,11 @@ impl UdpEnd {
     }
 
     /// Returns the most bytes of a datagram that is not cut on its way: by the interface that a
-    /// connected end sends to.
+    /// connected end sends to. That of this host takes the largest.
     pub(crate) fn datagram_max(&self) -> io::Result<usize> {
+        if self.0.peer_addr().is_ok_and(|peer| peer.ip().is_loopback()) {
+            return Ok(Self::DATAGRAM_MAX);
+        }
         let ip_header = if self.0.local_addr()?.is_ipv6() { 40 } else { 20 };
         let mtu = sockopt::ip_mtu(&*self.0)? as usize;
         Ok(mtu.saturating_sub(ip_header + UDP_HEADER).min(Self::DATAGRAM_MAX))
