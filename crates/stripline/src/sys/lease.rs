@@ -1,9 +1,9 @@
 //! Connections to other hosts, and how the end of such a host is detected.
 //!
-//! While nothing is on its way, the kernel's keepalive detects it. While something is, the kernel
-//! sends that again for up to half an hour, and `TCP_USER_TIMEOUT` would also end a connection to a
-//! process that is stopped. So one thread of the process looks at what the kernel has counted
-//! (`TCP_INFO`): a host that is there acknowledges, and its receive window does not matter.
+//! While nothing is on its way, the kernel's keepalive detects it. What is on its way is sent again
+//! for up to half an hour. `TCP_USER_TIMEOUT` would also end a connection to a process that is
+//! stopped. So one thread of the process reads what the kernel has counted (`TCP_INFO`). A host that
+//! is there acknowledges, however small its receive window is.
 
 use std::io;
 use std::net::TcpStream;
@@ -18,15 +18,15 @@ use super::doorbell::{Doorbell, PollSet};
 use super::fork::{self, Descriptor, PerProcess};
 use super::mutex::lock;
 
-/// Where nothing is on its way: the time from the last sign of the other host to the first probe,
-/// and how many get no answer, a second apart. All in all ten seconds. There are many, because a
-/// network may lose some.
+/// The time from the last sign of the other host to the first probe, where nothing is on its way.
 const IDLE: Duration = Duration::from_secs(2);
+/// The probes without an answer after which an idle connection ends: ten seconds in all. There are
+/// many, because a network may lose some.
 const IDLE_PROBES: u32 = 8;
-/// Where something is on its way: the time without an answer after which a connection ends. In
-/// that, the kernel sends six times or more.
+/// The time without an answer after which a connection ends, where something is on its way. In that
+/// time the kernel sends it six times or more.
 const LEASE: Duration = Duration::from_secs(20);
-/// How often the thread looks, and the time between two probes.
+/// The period of the thread, and of the probes.
 const PERIOD: Duration = Duration::from_secs(1);
 /// The probes of a full window that have to stay without an answer. The kernel sends them ever more
 /// seldom, and one may be lost.
@@ -141,7 +141,7 @@ fn watch(doorbell: &Doorbell) {
             match &*leases {
                 // With the list locked, so that no connection is kept open by this thread.
                 Some(watch) if !watch.connections.is_empty() => {
-                    watch.connections.iter().for_each(|watched| watched.look(now));
+                    watch.connections.iter().for_each(|watched| watched.check(now));
                 }
                 // The next connection starts another thread.
                 _ => {
@@ -160,7 +160,7 @@ fn watch(doorbell: &Doorbell) {
 }
 
 impl Watched {
-    fn look(&self, now: Instant) {
+    fn check(&self, now: Instant) {
         let Ok(count) = AckCount::of(self.stream.as_fd()) else { return };
         if lock(&self.silence).is_over(count, now) {
             // All ends of it find it closed, as after a reset.
@@ -169,7 +169,7 @@ impl Watched {
     }
 }
 
-/// What the kernel counts of a connection.
+/// The counts that the kernel keeps of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct AckCount {
     /// Segments on their way.
@@ -182,7 +182,7 @@ struct AckCount {
 
 impl AckCount {
     fn of(socket: BorrowedFd<'_>) -> io::Result<Self> {
-        // SAFETY: plain integers, of which all values are valid.
+        // SAFETY: plain integers, and zeros are valid.
         let mut info: libc::tcp_info = unsafe { std::mem::zeroed() };
         let mut bytes = size_of_val(&info) as libc::socklen_t;
         // SAFETY: writes at most that many bytes, to a structure of that size. An older kernel
@@ -204,7 +204,7 @@ impl AckCount {
     }
 }
 
-/// How long the other host has been silent although it had something to answer.
+/// The time for which the other host has been silent although it had something to answer.
 #[derive(Debug, Default)]
 struct Silence {
     since: Option<Instant>,
@@ -258,7 +258,7 @@ mod tests {
 
     #[test]
     fn a_host_that_answers_stays() {
-        // Idle, busy, or with a stopped process, whose kernel answers each probe.
+        // Idle, busy, or with a stopped process: its kernel answers each probe.
         assert_eq!(over_at((0..60).map(|second| count(0, 0, second))), None);
         assert_eq!(over_at((0..60).map(|_| count(3, 0, 0))), None);
         assert_eq!(over_at((0..600).map(|second| count(0, u8::from(second % 60 == 0), second % 60))), None);
