@@ -279,8 +279,8 @@ fn watch(processes: &mut [Process], stop: Duration) -> Result<(), String> {
 }
 
 /// Severs the link once the receiver has half of the packets, or is stopped and its sender waits.
-/// Then waits for both ends to notice. Returns after how many seconds: the receiver, the sender. One
-/// that is stopped is continued when its sender has noticed.
+/// Then waits for both ends to notice. Returns after how many seconds: the receiver, the sender.
+/// One that is stopped is continued when its sender has noticed.
 fn watch_vanishing(
     processes: &mut [Process],
     vanishes: Vanishing,

@@ -2,8 +2,8 @@
 //!
 //! While nothing is on its way, the kernel's keepalive detects it. What is on its way is sent again
 //! for up to half an hour. `TCP_USER_TIMEOUT` would also end a connection to a process that is
-//! stopped. So one thread of the process reads what the kernel has counted (`TCP_INFO`). A host that
-//! is there acknowledges, however small its receive window is.
+//! stopped. So one thread of the process reads what the kernel has counted (`TCP_INFO`). A host
+//! that is there acknowledges, however small its receive window is.
 
 use std::io;
 use std::net::TcpStream;
