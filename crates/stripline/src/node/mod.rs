@@ -24,7 +24,7 @@
 //! | end a stream that is not complete, or wait no longer for its end | [`Publisher::abandon`], [`Publisher::finish_within`] | |
 //! | send samples that are elsewhere in memory | [`Publisher::send`] | `embedded` |
 //! | send and receive values of any serde type | [`MessagePublisher`], [`MessageSubscriber`] | `embedded` |
-//! | send or receive samples of a type that is known at run time | [`Node::publisher_of`], [`Node::subscriber_of`] | |
+//! | send or receive samples of a type that is defined at run time | [`Node::publisher_of`], [`Node::subscriber_of`] | |
 //! | get a reply to each request | [`call`](crate::call) | `tuner`, `scan` |
 //!
 //! The examples are in the folder `crates/stripline/examples`; `examples/README.md` lists them. All
