@@ -43,8 +43,8 @@ pub struct Ports {
     pub(super) types: BTreeMap<String, TypeName>,
     pub(super) inputs: BTreeMap<String, Incoming>,
     pub(super) outputs: BTreeMap<String, Outgoing>,
-    /// Where outputs go when the component has finished with them.
-    pub(super) finished: Local<Sender<Outgoing>>,
+    /// Where outputs go when the component has finished with them; `None`: their streams end then.
+    pub(super) finished: Option<Local<Sender<Outgoing>>>,
     pub(super) stop: StopToken,
     pub(super) pace: PaceLog,
     /// The dispatch of the component's handlers.
@@ -127,7 +127,7 @@ impl Ports {
     /// As [`Ports::input`].
     pub fn output<T: Sample>(&mut self, port: &str) -> Result<Output<T>> {
         self.check_type(port, &TypeName::of::<T>())?;
-        Publisher::new(self.take_output(port)?, Some(Sender::clone(&self.finished)))
+        Publisher::new(self.take_output(port)?, self.return_to())
     }
 
     /// Takes an input of samples of a type by value, as [`Ports::input`] does of a Rust type.
@@ -167,7 +167,7 @@ impl Ports {
     pub fn output_of(&mut self, samples: &SampleType, port: &str) -> Result<Output<Dynamic>> {
         self.check_type(port, samples.name())?;
         let outgoing = self.take_output(port)?;
-        Ok(Publisher::of(outgoing, Some(Sender::clone(&self.finished)), samples.form()))
+        Ok(Publisher::of(outgoing, self.return_to(), samples.form()))
     }
 
     /// Takes an input of any type as bytes.
@@ -200,7 +200,7 @@ impl Ports {
     /// # }
     /// ```
     pub fn raw_output(&mut self, port: &str) -> Result<Output<u8>> {
-        Publisher::new(self.take_output(port)?, Some(Sender::clone(&self.finished)))
+        Publisher::new(self.take_output(port)?, self.return_to())
     }
 
     /// Takes an input of messages with the schema that the specification has from
@@ -299,6 +299,20 @@ impl Ports {
         }
     }
 
+    fn return_to(&self) -> Option<Sender<Outgoing>> {
+        self.finished.as_ref().map(|finished| Sender::clone(finished))
+    }
+
+    /// Ends the streams of the outputs that were not taken.
+    pub(super) fn end_untaken(&mut self) {
+        for (_, outgoing) in std::mem::take(&mut self.outputs) {
+            match &self.finished {
+                Some(finished) => drop(finished.send(outgoing)),
+                None => drop(Publisher::<u8>::new(outgoing, None)),
+            }
+        }
+    }
+
     fn take_output(&mut self, port: &str) -> Result<Outgoing> {
         self.outputs.remove(port).ok_or_else(|| self.missing(port, Direction::Output))
     }
@@ -315,12 +329,8 @@ impl Ports {
 
 impl Drop for Ports {
     fn drop(&mut self) {
-        if !self.finished.is_current() {
-            return;
-        }
-        // Outputs that the component never took end their streams here.
-        for (_, outgoing) in std::mem::take(&mut self.outputs) {
-            let _ = self.finished.send(outgoing);
+        if self.finished.as_ref().is_none_or(Local::is_current) {
+            self.end_untaken();
         }
     }
 }
@@ -406,7 +416,7 @@ mod tests {
             types,
             inputs: BTreeMap::new(),
             outputs: BTreeMap::new(),
-            finished: Local::new(std::sync::mpsc::channel().0),
+            finished: Some(Local::new(std::sync::mpsc::channel().0)),
             stop: StopToken::new().unwrap(),
             pace: PaceLog::default(),
             dispatch: Dispatch::Queue,
