@@ -25,3 +25,4 @@ pub(crate) mod socket_place;
 pub(crate) mod thread;
 pub(crate) mod timer;
 pub(crate) mod udp;
+pub(crate) mod udp_batch;

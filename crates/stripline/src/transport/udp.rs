@@ -8,6 +8,7 @@
 use std::fmt;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
@@ -23,6 +24,7 @@ use crate::error::{Error, Result};
 use crate::sys::doorbell::PollSet;
 use crate::sys::socket::{Listener, Socket};
 use crate::sys::udp::{MulticastInterface, UdpEnd};
+use crate::sys::udp_batch::DatagramParts;
 use crate::terms::{Interface, UdpOptions};
 
 /// The transport.
@@ -212,13 +214,25 @@ impl UdpSource {
     fn of(end: UdpEnd, options: &UdpOptions) -> io::Result<(Self, u64)> {
         let buffer = end.grow_receive_buffer(options.buffer)?;
         end.set_receive_timeout(WAIT_MAX)?;
+        end.join_arrivals();
         Ok((Self(end), buffer))
     }
 }
 
 impl DatagramSource for UdpSource {
-    fn receive(&mut self, header: &mut [u8], payload: &mut [u8], blocks: bool) -> io::Result<usize> {
-        self.0.receive(header, payload, blocks)
+    fn receive(
+        &mut self,
+        header: &mut [u8],
+        payload: &mut [u8],
+        blocks: bool,
+        more: &mut Vec<Range<usize>>,
+    ) -> io::Result<usize> {
+        self.0.receive(header, payload, blocks, more)
+    }
+
+    fn room_needed(&self) -> usize {
+        // What the kernel joins is at most as long as the largest datagram.
+        UdpEnd::DATAGRAM_MAX
     }
 
     fn arrivals(&self) -> BorrowedFd<'_> {
@@ -269,6 +283,10 @@ impl UdpSink {
 impl DatagramSink for UdpSink {
     fn send(&self, header: &[u8], payload: &[u8]) -> io::Result<()> {
         self.0.send(header, payload)
+    }
+
+    fn send_many(&self, datagrams: &[DatagramParts<'_>]) -> io::Result<usize> {
+        self.0.send_many(datagrams)
     }
 
     fn poll_room<'a>(&'a self, poll_set: &mut PollSet<'a>) {

@@ -100,7 +100,21 @@ impl GroupSender {
     /// Returns whether a datagram of that many bytes fits the window of every member that holds it.
     /// The only one in transit always does.
     pub(crate) fn has_room(&self, bytes: usize) -> bool {
-        self.members.values().all(|member| self.fits(member, cost(bytes)))
+        self.has_room_behind(0, bytes)
+    }
+
+    /// Returns whether a datagram fits behind others of that cost, which are to be sent before it.
+    pub(crate) fn has_room_behind(&self, pending: u64, bytes: usize) -> bool {
+        let more = pending + cost(bytes);
+        self.members.values().all(|member| {
+            let is_only = pending == 0 && member.acked == self.next;
+            !member.terms.holds || is_only || self.cost + more - member.cost_acked <= member.window()
+        })
+    }
+
+    /// Returns what a datagram of that many bytes takes of the window.
+    pub(crate) fn cost_of(&self, bytes: usize) -> u64 {
+        cost(bytes)
     }
 
     /// Returns whether a member lets frames of that many bytes be sent, in datagrams of at most

@@ -23,7 +23,7 @@ const START: u8 = 5;
 const TOKEN_BYTES: u32 = 8;
 
 /// The part of the frames that a datagram holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Span {
     /// Whether its first byte is a frame's first.
     pub begins: bool,
@@ -57,6 +57,11 @@ pub(crate) struct DatagramHeader {
 }
 
 impl DatagramHeader {
+    /// Returns that of a datagram that many after this one.
+    pub(crate) fn plus(self, datagrams: u64, span: Span) -> Self {
+        Self { number: self.number + datagrams, span, ..self }
+    }
+
     /// Returns its bytes.
     #[inline]
     pub(crate) fn encode(&self) -> [u8; DATAGRAM_HEADER] {

@@ -74,7 +74,20 @@ impl SessionSender {
     /// Returns whether a datagram of that many bytes fits the window. The only one always does.
     #[inline]
     pub(crate) fn has_room(&self, bytes: usize) -> bool {
-        self.in_transit.is_empty() || self.cost + cost(bytes) <= self.window
+        self.has_room_behind(0, bytes)
+    }
+
+    /// Returns whether a datagram fits the window behind others of that cost, which are to be sent
+    /// before it.
+    #[inline]
+    pub(crate) fn has_room_behind(&self, pending: u64, bytes: usize) -> bool {
+        let is_only = pending == 0 && self.in_transit.is_empty();
+        is_only || self.cost + pending + cost(bytes) <= self.window
+    }
+
+    /// Returns what a datagram of that many bytes takes of the window.
+    pub(crate) fn cost_of(&self, bytes: usize) -> u64 {
+        cost(bytes)
     }
 
     /// Returns whether acknowledgements are to be read, and when the next time is: an eighth of the

@@ -5,6 +5,7 @@
 //! A transport over datagrams gives two ends ([`DatagramSink`], [`DatagramSource`]); the rest is
 //! here.
 
+mod batch;
 mod cut;
 mod group;
 #[cfg(test)]
@@ -17,6 +18,7 @@ mod source;
 mod tests;
 
 use std::io;
+use std::ops::Range;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::Duration;
 
@@ -25,6 +27,7 @@ use serde::{Deserialize, Serialize};
 use super::carrier::Ticket;
 use crate::sys::doorbell::PollSet;
 use crate::sys::socket::Socket;
+use crate::sys::udp_batch::DatagramParts;
 
 pub(super) use group::GroupSink;
 pub(super) use sink::SessionSink;
@@ -43,18 +46,48 @@ pub(super) trait DatagramSink: Send + Sync {
     /// `WouldBlock` if it was not sent. After any other error it counts as lost.
     fn send(&self, header: &[u8], payload: &[u8]) -> io::Result<()>;
 
+    /// Sends several, with as few system calls as there can be. Returns how many were sent, or
+    /// count as lost. Never blocks.
+    ///
+    /// # Errors
+    /// `WouldBlock` if there was room for none.
+    fn send_many(&self, datagrams: &[DatagramParts<'_>]) -> io::Result<usize> {
+        for (index, [header, payload]) in datagrams.iter().enumerate() {
+            match self.send(header, payload) {
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                    return if index > 0 { Ok(index) } else { Err(e) };
+                }
+                _ => {}
+            }
+        }
+        Ok(datagrams.len())
+    }
+
     /// Adds the descriptor that becomes ready after [`DatagramSink::send`] would have blocked.
     fn poll_room<'a>(&'a self, poll_set: &mut PollSet<'a>);
 }
 
 /// The receiving end.
 pub(super) trait DatagramSource: Send {
-    /// Receives a datagram in two parts, and returns its bytes. `blocks`: waits for one, for some
+    /// Receives a datagram in two parts, and returns its bytes. Others that came with it are in
+    /// `payload`, header and all, at the places in `more`. `blocks`: waits for one, for some
     /// milliseconds at most.
     ///
     /// # Errors
     /// `WouldBlock` if nothing has arrived.
-    fn receive(&mut self, header: &mut [u8], payload: &mut [u8], blocks: bool) -> io::Result<usize>;
+    fn receive(
+        &mut self,
+        header: &mut [u8],
+        payload: &mut [u8],
+        blocks: bool,
+        more: &mut Vec<Range<usize>>,
+    ) -> io::Result<usize>;
+
+    /// Returns the room that [`DatagramSource::receive`] needs, in bytes, if it is more than a
+    /// datagram.
+    fn room_needed(&self) -> usize {
+        0
+    }
 
     /// Returns the descriptor that can be read once there is a datagram.
     fn arrivals(&self) -> BorrowedFd<'_>;

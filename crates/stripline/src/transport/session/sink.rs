@@ -9,12 +9,13 @@ use std::time::{Duration, Instant};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv, sockopt};
 
-use super::cut::FrameCutter;
+use super::batch::DatagramBatch;
+use super::cut::{DatagramPart, FrameCutter};
 use super::service::{self, ServedSession};
 use super::{DatagramSink, SessionTicket};
 use crate::fail_point::fail_point;
 use crate::flow::session::{
-    RecordReader, SessionAcks, SessionProbe, SessionRecord, SessionSender, payload_max,
+    RecordReader, SessionAcks, SessionProbe, SessionRecord, SessionSender, Span, payload_max,
 };
 use crate::sys::doorbell::PollSet;
 use crate::sys::mutex::lock;
@@ -123,8 +124,8 @@ impl PathSink for SessionSink {
         let mut state = lock(&shared.state);
         let mut written = 0;
         while written < bytes.len() {
-            match shared.send_part(&mut state, &bytes[written..]) {
-                Ok(part) => written += part,
+            match shared.send_some(&mut state, &bytes[written..]) {
+                Ok(some) => written += some,
                 Err(_) if written > 0 => break,
                 Err(error) => return Err(error),
             }
@@ -234,11 +235,58 @@ pub(super) fn finish(control: &Socket, backlog: &mut Vec<u8>) {
 }
 
 impl Sending {
-    /// Sends the first part of the bytes, and returns its length.
-    fn send_part(&self, state: &mut SendingState, bytes: &[u8]) -> io::Result<usize> {
+    /// Sends a part of the bytes, the first, and returns its length.
+    fn send_some(&self, state: &mut SendingState, bytes: &[u8]) -> io::Result<usize> {
         let part = state.cutter.next(bytes, self.payload_max);
-        let payload = &bytes[..part.bytes];
-        if part.is_kept && !self.is_repaired {
+        if part.bytes < bytes.len() && !self.is_record(&part) {
+            return self.send_batch(state, bytes);
+        }
+        self.send_part(state, &part, &bytes[..part.bytes])
+    }
+
+    /// Returns whether a part travels on the control socket.
+    fn is_record(&self, part: &DatagramPart) -> bool {
+        part.is_kept && !self.is_repaired
+    }
+
+    /// Sends several datagrams at once, as far as there is room, and returns their bytes.
+    fn send_batch(&self, state: &mut SendingState, bytes: &[u8]) -> io::Result<usize> {
+        if state.session.is_time_to_look() {
+            self.read_acks(state)?;
+        }
+        let cut = |state: &SendingState| {
+            let (first, mut count, mut pending) = (state.session.header(Span::default()), 0, 0);
+            DatagramBatch::cut(bytes, self.payload_max, &state.cutter, |part| {
+                if self.is_record(part) || !state.session.has_room_behind(pending, part.bytes) {
+                    return None;
+                }
+                pending += state.session.cost_of(part.bytes);
+                count += 1;
+                Some(first.plus(count - 1, part.span))
+            })
+        };
+        let mut batch = cut(state);
+        if batch.is_empty() {
+            self.read_acks(state)?;
+            batch = cut(state);
+        }
+        if batch.is_empty() {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        let sent = batch.send(&*self.path);
+        state.is_path_full = sent.is_err();
+        let mut written = 0;
+        for (part, payload) in batch.first(sent?) {
+            state.session.sent(part.span, payload);
+            state.cutter.take(part);
+            written += payload.len();
+        }
+        Ok(written)
+    }
+
+    /// Sends a part, and returns its length.
+    fn send_part(&self, state: &mut SendingState, part: &DatagramPart, payload: &[u8]) -> io::Result<usize> {
+        if self.is_record(part) {
             if !self.send_backlog(state) {
                 return Err(io::ErrorKind::BrokenPipe.into());
             }
@@ -267,7 +315,7 @@ impl Sending {
             }
             state.is_path_full = false;
         }
-        state.cutter.take(&part);
+        state.cutter.take(part);
         Ok(part.bytes)
     }
 

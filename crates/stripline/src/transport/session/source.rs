@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 use std::io;
+use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
@@ -43,7 +44,10 @@ pub(in crate::transport) struct SessionSource {
     reader: RecordReader,
     /// That of the datagrams; `None` until the sender of a group has named it.
     data_token: Option<u64>,
-    payload_max: usize,
+    /// The room that a read needs.
+    room: usize,
+    /// The places of the datagrams that came with the last one received.
+    more: Vec<Range<usize>>,
     is_repaired: bool,
     /// Frames to deliver, and how far they have been delivered.
     ready: Vec<u8>,
@@ -89,6 +93,7 @@ impl SessionSource {
             poller.add(fd, 0, Interest::Readable).map_err(failed)?;
         }
         let payload_max = payload_max(datagram_max, buffer);
+        let room = payload_max.max(path.room_needed());
         let source = Self {
             path,
             control,
@@ -97,7 +102,8 @@ impl SessionSource {
             reader: RecordReader::new(true, payload_max),
             token,
             data_token: (!is_of_group).then_some(token),
-            payload_max,
+            room,
+            more: Vec::new(),
             is_repaired,
             ready: Vec::new(),
             ready_from: 0,
@@ -133,11 +139,14 @@ impl SessionSource {
             let mut header = [0; DATAGRAM_HEADER];
             // With something missing, the time for it comes before the time of the read.
             let blocks = blocks && self.session.deadline().is_none() && self.backlog.is_empty();
-            match self.path.receive(&mut header, &mut into[..self.payload_max], blocks) {
+            match self.path.receive(&mut header, into, blocks, &mut self.more) {
                 Ok(bytes) => {
                     self.empty_reads = 0;
-                    if let Some(bytes) = self.arrived(&header, into, bytes)? {
-                        return Ok(bytes);
+                    let delivered = self.arrived(&header, into, bytes)?.unwrap_or(0);
+                    let delivered =
+                        if self.more.is_empty() { delivered } else { self.take_more(into, delivered)? };
+                    if delivered > 0 {
+                        return Ok(delivered);
                     }
                     continue;
                 }
@@ -210,6 +219,27 @@ impl SessionSource {
             self.read_control()?;
         }
         Ok(None)
+    }
+
+    /// Takes the datagrams that came with the last one, of which so many bytes are delivered.
+    /// Returns the bytes that are delivered with theirs.
+    #[cold]
+    fn take_more(&mut self, into: &mut [u8], mut delivered: usize) -> io::Result<usize> {
+        let more = std::mem::take(&mut self.more);
+        for place in more.iter().cloned() {
+            let Some((header, bytes)) = into[place.clone()].split_first_chunk() else { continue };
+            let header = *header;
+            let Some(bytes) = self.arrived(&header, bytes, place.len())? else { continue };
+            let from = place.start + DATAGRAM_HEADER;
+            if self.ready.is_empty() {
+                into.copy_within(from..from + bytes, delivered);
+                delivered += bytes;
+            } else {
+                self.ready.extend_from_slice(&into[from..from + bytes]);
+            }
+        }
+        self.more = more;
+        Ok(delivered)
     }
 
     /// Acknowledges a probe, if it is the first.
@@ -358,7 +388,7 @@ impl PathSource for SessionSource {
         let until = Instant::now() + PROBE_TIME;
         while !self.is_probed {
             let mut header = [0; DATAGRAM_HEADER];
-            match self.path.receive(&mut header, &mut [], false) {
+            match self.path.receive(&mut header, &mut [], false, &mut self.more) {
                 Ok(bytes) if bytes >= DATAGRAM_HEADER => self.take_probe(&header),
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
                     let mut poll_set = PollSet::default();
@@ -401,7 +431,7 @@ impl PathSource for SessionSource {
     }
 
     fn room_needed(&self) -> usize {
-        self.payload_max
+        self.room
     }
 
     fn bytes(&self) -> BorrowedFd<'_> {
