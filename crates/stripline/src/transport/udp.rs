@@ -10,7 +10,7 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use super::carrier::{Carrier, PathRequest, PathSink, PathSource, Ticket, WAIT_MAX};
 use super::session::{
@@ -25,6 +25,7 @@ use crate::sys::doorbell::PollSet;
 use crate::sys::socket::{Listener, Socket};
 use crate::sys::udp::{MulticastInterface, UdpEnd};
 use crate::sys::udp_batch::DatagramParts;
+use crate::sys::udp_charge::loopback_charges;
 use crate::terms::{Interface, UdpOptions};
 
 /// The transport.
@@ -122,7 +123,9 @@ impl UdpGroup {
         let sockets = SessionSockets::open(request)?;
         let open = || {
             let options = request.options.udp.unwrap_or_default();
-            let (path, buffer) = UdpSource::of(UdpEnd::join(self.group, self.member()?)?, &options)?;
+            let end = UdpEnd::join(self.group, self.member()?)?;
+            let is_loopback = self.interface.is_some_and(Interface::is_loopback);
+            let (path, buffer) = UdpSource::of(end, is_loopback, &options)?;
             let (path, address) = (Box::new(path), self.to_string());
             SessionSource::new(path, sockets, address, buffer, UdpEnd::DATAGRAM_MAX, request, true)
         };
@@ -197,7 +200,11 @@ impl Carrier for Udp {
 }
 
 /// The receiving end.
-pub(super) struct UdpSource(UdpEnd);
+pub(super) struct UdpSource {
+    end: UdpEnd,
+    /// Whether its datagrams come over the loopback interface.
+    is_loopback: bool,
+}
 
 impl UdpSource {
     /// Opens one. Returns it, its address, and the size of its buffer by the kernel's count.
@@ -205,17 +212,17 @@ impl UdpSource {
     /// # Errors
     /// A lack of descriptors or ports.
     pub(super) fn bind(own: IpAddr, options: &UdpOptions) -> io::Result<(Self, SocketAddr, u64)> {
-        let (source, buffer) = Self::of(UdpEnd::bind(own)?, options)?;
-        let address = source.0.address()?;
+        let (source, buffer) = Self::of(UdpEnd::bind(own)?, own.is_loopback(), options)?;
+        let address = source.end.address()?;
         Ok((source, address, buffer))
     }
 
     /// Returns that of an end, and the size of its buffer by the kernel's count.
-    fn of(end: UdpEnd, options: &UdpOptions) -> io::Result<(Self, u64)> {
+    fn of(end: UdpEnd, is_loopback: bool, options: &UdpOptions) -> io::Result<(Self, u64)> {
         let buffer = end.grow_receive_buffer(options.buffer)?;
         end.set_receive_timeout(WAIT_MAX)?;
         end.join_arrivals();
-        Ok((Self(end), buffer))
+        Ok((Self { end, is_loopback }, buffer))
     }
 }
 
@@ -227,7 +234,7 @@ impl DatagramSource for UdpSource {
         blocks: bool,
         more: &mut Vec<Range<usize>>,
     ) -> io::Result<usize> {
-        self.0.receive(header, payload, blocks, more)
+        self.end.receive(header, payload, blocks, more)
     }
 
     fn room_needed(&self) -> usize {
@@ -235,8 +242,19 @@ impl DatagramSource for UdpSource {
         UdpEnd::DATAGRAM_MAX
     }
 
+    fn queued_charge(&self) -> u64 {
+        self.end.queued_charge().unwrap_or(0)
+    }
+
+    fn charges(&self, sizes: &mut dyn Iterator<Item = usize>) -> Vec<u32> {
+        static LOOPBACK: OnceLock<Vec<u32>> = OnceLock::new();
+        // Of other interfaces nothing is known before the first datagram comes.
+        let measure = || LOOPBACK.get_or_init(|| loopback_charges(sizes)).clone();
+        if self.is_loopback { measure() } else { Vec::new() }
+    }
+
     fn arrivals(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
+        self.end.as_fd()
     }
 }
 

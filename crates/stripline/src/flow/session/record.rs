@@ -103,6 +103,9 @@ pub(crate) struct SessionProbe {
 impl SessionProbe {
     /// Marks an acknowledgement as that of a probe.
     const ACKNOWLEDGED: u64 = 1 << 63;
+    /// The bits of what it takes, and of its number.
+    const CHARGE_BITS: u32 = 31;
+    const NUMBER_BITS: u32 = 32;
 
     /// Returns its bytes.
     pub(crate) fn encode(self) -> [u8; DATAGRAM_HEADER] {
@@ -123,9 +126,11 @@ impl SessionProbe {
         (is_probe && number & Self::ACKNOWLEDGED == 0).then_some(Self { token, number })
     }
 
-    /// Returns its acknowledgement.
-    pub(crate) fn acknowledgement(self) -> [u8; 8] {
-        (self.number | Self::ACKNOWLEDGED).to_le_bytes()
+    /// Returns its acknowledgement. `charge`: what it takes of the receive buffer; 0: not known.
+    pub(crate) fn acknowledgement(self, charge: u64) -> [u8; 8] {
+        let charge = charge.min((1 << Self::CHARGE_BITS) - 1) << Self::NUMBER_BITS;
+        let number = self.number & ((1 << Self::NUMBER_BITS) - 1);
+        (number | charge | Self::ACKNOWLEDGED).to_le_bytes()
     }
 }
 
@@ -248,8 +253,8 @@ impl RecordReader {
 pub(crate) struct SessionAcks {
     /// The first bytes of a number.
     bytes: Vec<u8>,
-    /// The number of the probe that was acknowledged.
-    probe: Option<u64>,
+    /// The number of the probe that was acknowledged, and what it took.
+    probe: Option<(u64, u64)>,
 }
 
 impl SessionAcks {
@@ -261,7 +266,9 @@ impl SessionAcks {
         for bytes in self.bytes[..whole].as_chunks().0 {
             match u64::from_le_bytes(*bytes) {
                 probe if probe & SessionProbe::ACKNOWLEDGED != 0 => {
-                    self.probe = Some(probe & !SessionProbe::ACKNOWLEDGED);
+                    let number = probe & ((1 << SessionProbe::NUMBER_BITS) - 1);
+                    let charge = (probe & !SessionProbe::ACKNOWLEDGED) >> SessionProbe::NUMBER_BITS;
+                    self.probe = Some((number, charge));
                 }
                 number => last = Some(number),
             }
@@ -270,8 +277,9 @@ impl SessionAcks {
         last
     }
 
-    /// Returns the number of the probe that was acknowledged.
-    pub(crate) fn probe(&self) -> Option<u64> {
+    /// Returns the number of the probe that was acknowledged, and what it took of the receive
+    /// buffer; 0: that is not known.
+    pub(crate) fn probe(&self) -> Option<(u64, u64)> {
         self.probe
     }
 }

@@ -17,7 +17,8 @@ use super::sink::{finish, grow_send_buffer, send_backlog};
 use super::{DatagramSink, SessionTicket};
 use crate::fail_point::fail_point;
 use crate::flow::session::{
-    GroupSender, MemberTerms, RecordReader, SessionAcks, SessionProbe, SessionRecord, Span, payload_max,
+    DatagramCharges, GroupSender, MemberTerms, RecordReader, SessionAcks, SessionProbe, SessionRecord, Span,
+    payload_max,
 };
 use crate::sys::doorbell::{Doorbell, PollSet};
 use crate::sys::mutex::lock;
@@ -81,6 +82,8 @@ struct MemberLink {
     group: Arc<SharedPath>,
     id: u64,
     terms: MemberTerms,
+    /// What its datagrams take.
+    charges: DatagramCharges,
     /// The token of its ticket, which only probes to it have.
     token: u64,
     /// The group's address.
@@ -128,7 +131,9 @@ impl GroupSink {
         let is_watched = AtomicBool::new(false);
         let (token, destination) = (ticket.token, ticket.address.clone());
         let group_of = Arc::clone(&group);
-        let link = MemberLink { group: group_of, id, terms, token, destination, control, acks, is_watched };
+        let charges = ticket.datagram_charges();
+        let link =
+            MemberLink { group: group_of, id, terms, charges, token, destination, control, acks, is_watched };
         let link = Arc::new(link);
         let member = GroupMember {
             link: Arc::clone(&link),
@@ -282,7 +287,9 @@ impl GroupState {
             return;
         }
         member.is_started = true;
-        self.session.join(link.id, link.terms).encode_to(&mut member.backlog);
+        let mut charges = link.charges.clone();
+        charges.set_least(member.acks.probe().map_or(0, |(_, charge)| charge));
+        self.session.join(link.id, link.terms, &charges).encode_to(&mut member.backlog);
         send_backlog(&link.control, &mut member.backlog);
         if link.terms.holds && group.poller.add(link.acks.as_fd(), link.id, Interest::Readable).is_err() {
             // Without memory for it, it cannot be waited for.
@@ -490,7 +497,7 @@ impl PathProbe for MemberLink {
                 Ok((read, _)) => drop(member.acks.feed(&buffer[..read])),
             }
         }
-        if let Some(number) = member.acks.probe() {
+        if let Some((number, _)) = member.acks.probe() {
             return match (1..=member.probes).contains(&number) {
                 true => Ok(true),
                 false => Err(format!("acknowledged probe {number}, which was not sent")),

@@ -25,6 +25,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::carrier::Ticket;
+use crate::flow::session::DatagramCharges;
 use crate::sys::doorbell::PollSet;
 use crate::sys::socket::Socket;
 use crate::sys::udp_batch::DatagramParts;
@@ -89,6 +90,17 @@ pub(super) trait DatagramSource: Send {
         0
     }
 
+    /// Returns what the datagrams that have arrived take of the receive buffer, by the kernel's
+    /// count; 0: that is not known.
+    fn queued_charge(&self) -> u64 {
+        0
+    }
+
+    /// Returns what a datagram of each of these sizes takes; empty: that is not known.
+    fn charges(&self, _sizes: &mut dyn Iterator<Item = usize>) -> Vec<u32> {
+        Vec::new()
+    }
+
     /// Returns the descriptor that can be read once there is a datagram.
     fn arrivals(&self) -> BorrowedFd<'_>;
 }
@@ -105,6 +117,9 @@ pub(super) struct SessionTicket {
     pub buffer: u64,
     /// Whether what is lost is repaired.
     pub is_repaired: bool,
+    /// What the kernel counts for datagrams of each size, if that was measured.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub charges: Vec<u32>,
 }
 
 impl SessionTicket {
@@ -123,8 +138,14 @@ impl SessionTicket {
         if !Self::BUFFER.contains(&session.buffer) {
             return Err(format!("a receive buffer of {} bytes", session.buffer));
         }
+        DatagramCharges::measured(&session.charges)?;
         let [control, acks] = sockets.map(Socket::of_stream);
         let fault = |_| "a descriptor is not of a socket of a session".to_string();
         Ok((session, [control.map_err(fault)?, acks.map_err(fault)?]))
+    }
+
+    /// Returns what the receiver's datagrams take.
+    fn datagram_charges(&self) -> DatagramCharges {
+        DatagramCharges::measured(&self.charges).unwrap_or_default()
     }
 }

@@ -79,13 +79,15 @@ impl SessionSink {
     ) -> Result<Arc<Self>, String> {
         let is_repaired = is_repaired || ticket.is_repaired;
         grow_send_buffer(&control, ticket.buffer);
+        let mut session = SessionSender::new(ticket.token, ticket.buffer, is_repaired);
+        session.count_by(ticket.datagram_charges());
         let shared = Arc::new(Sending {
             path,
             destination: ticket.address.clone(),
             token: ticket.token,
             control,
             state: Mutex::new(SendingState {
-                session: SessionSender::new(ticket.token, ticket.buffer, is_repaired),
+                session,
                 cutter: FrameCutter::default(),
                 reader: RecordReader::new(false, 0),
                 acks: SessionAcks::default(),
@@ -173,9 +175,12 @@ impl PathProbe for Sending {
     fn try_once(&self) -> Result<bool, String> {
         let mut state = lock(&self.state);
         self.read_acks(&mut state).map_err(|e| format!("the socket of acknowledgements: {e}"))?;
-        if let Some(number) = state.acks.probe() {
+        if let Some((number, charge)) = state.acks.probe() {
             return match (1..=state.probes).contains(&number) {
-                true => Ok(true),
+                true => {
+                    state.session.note_probe(charge);
+                    Ok(true)
+                }
                 false => Err(format!("acknowledged probe {number}, which was not sent")),
             };
         }

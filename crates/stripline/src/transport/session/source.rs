@@ -12,8 +12,8 @@ use rustix::net::{RecvFlags, SendFlags, recv, send};
 
 use crate::fail_point::fail_point;
 use crate::flow::session::{
-    DATAGRAM_HEADER, DatagramArrival, DatagramHeader, Due, RecordReader, SessionProbe, SessionReceiver,
-    SessionRecord, Span, Taken, payload_max,
+    DATAGRAM_HEADER, DatagramArrival, DatagramCharges, DatagramHeader, Due, RecordReader, SessionProbe,
+    SessionReceiver, SessionRecord, Span, Taken, payload_max,
 };
 use crate::sys::clock::now_ns;
 use crate::sys::doorbell::PollSet;
@@ -84,7 +84,10 @@ impl SessionSource {
         let is_repaired = request.is_complete;
         let reorder_ms = request.options.udp.and_then(|udp| udp.reorder_ms);
         let late = reorder_ms.map_or(LATE, |ms| Duration::from_millis(ms.into()));
-        let ticket = SessionTicket { address, token: sockets.token, buffer, is_repaired };
+        let charges = path.charges(&mut DatagramCharges::sizes());
+        let ticket = SessionTicket { address, token: sockets.token, buffer, is_repaired, charges };
+        let mut session = SessionReceiver::new(is_repaired, late.as_nanos() as u64, buffer);
+        session.count_by(ticket.datagram_charges());
         let ticket = sockets.ticket(&ticket)?;
         let SessionSockets { token, control, acks, .. } = sockets;
         let timer = Timer::new()?;
@@ -98,7 +101,7 @@ impl SessionSource {
             path,
             control,
             acks,
-            session: SessionReceiver::new(is_repaired, late.as_nanos() as u64, buffer),
+            session,
             reader: RecordReader::new(true, payload_max),
             token,
             data_token: (!is_of_group).then_some(token),
@@ -198,7 +201,7 @@ impl SessionSource {
         let own = DatagramHeader::parse(header).filter(|header| Some(header.token) == self.data_token);
         let Some(DatagramHeader { number, records, span, .. }) = own else {
             // A probe; or of another program, or one that came too late for another session.
-            self.take_probe(header);
+            self.take_probe(header, 0);
             return Ok(None);
         };
         let arrival = self.session.arrive(number, records).map_err(violation)?;
@@ -242,15 +245,17 @@ impl SessionSource {
         Ok(delivered)
     }
 
-    /// Acknowledges a probe, if it is the first.
+    /// Acknowledges a probe, if it is the first. `charge`: what it took of the buffer; 0: that is
+    /// not known.
     #[cold]
-    fn take_probe(&mut self, header: &[u8; DATAGRAM_HEADER]) {
+    fn take_probe(&mut self, header: &[u8; DATAGRAM_HEADER], charge: u64) {
         let probe = SessionProbe::parse(header).filter(|probe| probe.token == self.token);
         if let Some(probe) = probe.filter(|_| !self.is_probed) {
             self.is_probed = true;
+            self.session.note_probe(charge);
             let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
             // Nothing was sent there before, so there is room.
-            let _ = send(&self.acks, &probe.acknowledgement(), flags);
+            let _ = send(&self.acks, &probe.acknowledgement(charge), flags);
             fail_point!("probed");
         }
     }
@@ -388,8 +393,9 @@ impl PathSource for SessionSource {
         let until = Instant::now() + PROBE_TIME;
         while !self.is_probed {
             let mut header = [0; DATAGRAM_HEADER];
+            let charge = self.path.queued_charge();
             match self.path.receive(&mut header, &mut [], false, &mut self.more) {
-                Ok(bytes) if bytes >= DATAGRAM_HEADER => self.take_probe(&header),
+                Ok(bytes) if bytes >= DATAGRAM_HEADER => self.take_probe(&header, charge),
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
                     let mut poll_set = PollSet::default();
                     poll_set.readable(self.path.arrivals());
