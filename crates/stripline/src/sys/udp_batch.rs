@@ -1,5 +1,5 @@
 //! Many datagrams with one system call. Where the kernel can, it cuts a run of equal ones out of
-//! one send (`UDP_SEGMENT`, Linux 4.18), and joins those that arrive together (`UDP_GRO`, Linux
+//! one send (`UDP_SEGMENT`, Linux 4.18). It joins those that arrive together (`UDP_GRO`, Linux
 //! 5.0). Elsewhere, and for unequal ones, there are `sendmmsg` and `recvmmsg`.
 
 use std::io::{self, IoSlice};
@@ -22,8 +22,8 @@ const RECEIVED_MAX: usize = 8;
 /// Words for a control message with a number: its header of 16 bytes, and 8.
 const CONTROL_WORDS: usize = 3;
 
-/// Errors by which a kernel, or an interface, refuses to cut: no such option, no checksums, an
-/// older limit, or pieces that do not fit the path any more.
+/// Errors by which a kernel, or an interface, refuses to cut. It has no such option, computes no
+/// checksums, or has a lower limit, or the pieces do not fit the path any more.
 const REFUSALS: [i32; 5] = [libc::EIO, libc::EINVAL, libc::EMSGSIZE, libc::ENOPROTOOPT, libc::EOPNOTSUPP];
 
 impl UdpEnd {
@@ -148,7 +148,7 @@ impl UdpEnd {
         }
         let flags = if blocks { libc::MSG_WAITFORONE } else { libc::MSG_DONTWAIT };
         let (fd, messages_at) = (self.socket.as_raw_fd(), messages.as_mut_ptr());
-        // SAFETY: the descriptor is open, and the messages and all that they name live for the call.
+        // SAFETY: the descriptor is open; the messages and all that they name live for the call.
         let received =
             unsafe { libc::recvmmsg(fd, messages_at, count as _, flags as _, std::ptr::null_mut()) };
         let Ok(received) = usize::try_from(received) else { return Err(io::Error::last_os_error()) };
@@ -331,8 +331,8 @@ mod tests {
         assert_eq!(calls == 1, kernel_helps == [true, true], "{calls} calls");
     }
 
-    /// Without checksums the kernel refuses to cut at the send, as it does where the interface
-    /// cannot.
+    /// Checks a refusal at the send, here by a socket without checksums. An interface that cannot
+    /// cut refuses in the same way.
     #[test]
     fn a_refusal_to_cut_is_remembered_and_nothing_is_lost() {
         let [sender, receiver] = ends();

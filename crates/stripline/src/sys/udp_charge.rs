@@ -30,8 +30,8 @@ impl UdpEnd {
     }
 }
 
-/// Returns what a datagram of each of these sizes takes, over the loopback interface: at most, alone
-/// or cut out of one send. None: the kernel does not report it.
+/// Returns what a datagram of each of these sizes takes over the loopback interface, at most. It
+/// comes alone, or is cut out of one send. None: the kernel does not report it.
 pub(crate) fn loopback_charges(sizes: impl Iterator<Item = usize>) -> Vec<u32> {
     measure(sizes).unwrap_or_default()
 }

@@ -248,7 +248,7 @@ impl DatagramSource for UdpSource {
 
     fn charges(&self, sizes: &mut dyn Iterator<Item = usize>) -> Vec<u32> {
         static LOOPBACK: OnceLock<Vec<u32>> = OnceLock::new();
-        // Of other interfaces nothing is known before the first datagram comes.
+        // Nothing comes by another interface before there is a sender.
         let measure = || LOOPBACK.get_or_init(|| loopback_charges(sizes)).clone();
         if self.is_loopback { measure() } else { Vec::new() }
     }
@@ -429,6 +429,51 @@ mod tests {
                 crate::transport::Next::Empty => std::thread::yield_now(),
                 crate::transport::Next::Closed => panic!("closed after {next}"),
             }
+        }
+    }
+
+    /// Checks a path with a small MTU: a write of many frames is many datagrams, and arrives with
+    /// few reads where the kernel joins them.
+    #[test]
+    fn frames_that_are_cut_at_the_mtu_travel_together() {
+        let link = options(UdpOptions::default());
+        let request = PathRequest::of_receiver("a -> b", &link);
+        let (mut source, ticket) = Udp.source(&request).unwrap();
+        let (ticket, sockets) = SessionTicket::of_peer(ticket).unwrap();
+        let path = UdpSink::connect(&ticket.address, &sockets[0], &UdpOptions::default()).unwrap();
+        let sink = SessionSink::open(&ticket, sockets, Box::new(path), 1472, false).unwrap();
+        // Whole small frames in each datagram, and then a large one in equal parts.
+        for payload in [16, 40_000] {
+            let mut frames = Vec::new();
+            while frames.len() < 40_000 {
+                let header = crate::packet::Header {
+                    sequence: 0,
+                    sample_index: 0,
+                    time_ns: 0,
+                    intended_ns: 0,
+                    sent_ns: 0,
+                    length: payload,
+                    stream: 0,
+                    kind: crate::packet::Kind::Data as u8,
+                    flags: 0,
+                };
+                frames.extend_from_slice(bytemuck::bytes_of(&header));
+                frames.resize(frames.len() + payload as usize, 7);
+            }
+            assert_eq!(sink.write(&frames).unwrap(), frames.len());
+            let (mut read, mut reads, mut into) = (Vec::new(), 0, vec![0; 256 << 10]);
+            while read.len() < frames.len() {
+                match source.read(&mut into) {
+                    Ok(bytes) => {
+                        read.extend_from_slice(&into[..bytes]);
+                        reads += 1;
+                    }
+                    Err(e) => assert_eq!(e.kind(), io::ErrorKind::WouldBlock),
+                }
+            }
+            assert!(read == frames, "{payload}");
+            // There are 28 datagrams: one read takes them all, or eight, or four.
+            assert!(reads <= 10, "{reads} reads");
         }
     }
 

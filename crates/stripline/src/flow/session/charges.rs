@@ -12,11 +12,10 @@ const STEPS: usize = (16 - FIRST_BITS as usize) << STEP_BITS;
 
 /// What is counted beside twice the bytes, where nothing is measured.
 const LEAST: u64 = 1024;
-/// Bounds of that for a path whose charge for the smallest datagram is known. An interface may
-/// count a page for each.
+/// Bounds of that where a probe was measured. An interface may count a page for each datagram.
 const MEASURED_LEAST: [u64; 2] = [1536, 4096];
 
-/// What datagrams of each size take.
+/// The charges for datagrams of each size.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct DatagramCharges {
     /// By step; empty: it is not measured, and twice the bytes and `least` are enough.
@@ -57,7 +56,7 @@ impl DatagramCharges {
         }
     }
 
-    /// Counts at least what a probe took, the smallest datagram; 0: that is not known. What was
+    /// Counts at least what a probe took, the smallest datagram; 0: that was not measured. What was
     /// measured for each size stays.
     pub(crate) fn set_least(&mut self, probe: u64) {
         let [low, high] = MEASURED_LEAST;

@@ -81,7 +81,7 @@ impl GroupSender {
         }
     }
 
-    /// Adds a member, whose receive buffer is charged by `charges`. Returns the record of its
+    /// Adds a member, with what the kernel counts in its receive buffer. Returns the record of its
     /// beginning, at the next datagram.
     pub(crate) fn join(&mut self, id: u64, terms: MemberTerms, charges: &DatagramCharges) -> SessionRecord {
         if self.members.is_empty() {

@@ -15,9 +15,9 @@
 //!   receiver skips the frames that it has in part. The numbers in the frames show the gap. A frame
 //!   that must not be lost takes its number, and goes over the control socket alone.
 //!
-//! Before the first datagram the sender sends probes, until the receiver has acknowledged one: its
-//! number in the low 32 bits, and above them what the probe takes of the receiver's buffer, or zero
-//! if that is not known. The highest bit is set.
+//! Before the first datagram the sender sends probes, until the receiver has acknowledged one. That
+//! has the highest bit set, and the probe's number in the low 32 bits. Between them is what the
+//! probe took of the receiver's buffer, or zero if that was not measured.
 //!
 //! The window counts what the kernel counts for each datagram (`charges.rs`). On one host the
 //! receiver has measured that. Otherwise it is twice the bytes, and at least what a probe takes.

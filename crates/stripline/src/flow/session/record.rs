@@ -126,7 +126,7 @@ impl SessionProbe {
         (is_probe && number & Self::ACKNOWLEDGED == 0).then_some(Self { token, number })
     }
 
-    /// Returns its acknowledgement. `charge`: what it takes of the receive buffer; 0: not known.
+    /// Returns its acknowledgement. `charge`: what it takes of the receive buffer; 0: not measured.
     pub(crate) fn acknowledgement(self, charge: u64) -> [u8; 8] {
         let charge = charge.min((1 << Self::CHARGE_BITS) - 1) << Self::NUMBER_BITS;
         let number = self.number & ((1 << Self::NUMBER_BITS) - 1);
@@ -278,7 +278,7 @@ impl SessionAcks {
     }
 
     /// Returns the number of the probe that was acknowledged, and what it took of the receive
-    /// buffer; 0: that is not known.
+    /// buffer; 0: that was not measured.
     pub(crate) fn probe(&self) -> Option<(u64, u64)> {
         self.probe
     }

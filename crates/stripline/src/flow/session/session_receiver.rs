@@ -104,7 +104,7 @@ impl SessionReceiver {
         self.charges = charges;
     }
 
-    /// Takes note of what the first probe took of the receiver's buffer; 0: that is not known.
+    /// Takes note of what the first probe took of the receiver's buffer; 0: that was not measured.
     pub(crate) fn note_probe(&mut self, charge: u64) {
         self.charges.set_least(charge);
     }

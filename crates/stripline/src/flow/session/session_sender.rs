@@ -73,7 +73,7 @@ impl SessionSender {
         self.charges = charges;
     }
 
-    /// Takes note of what the first probe took of the receiver's buffer; 0: that is not known.
+    /// Takes note of what the first probe took of the receiver's buffer; 0: that was not measured.
     pub(crate) fn note_probe(&mut self, charge: u64) {
         self.charges.set_least(charge);
     }
@@ -121,6 +121,12 @@ impl SessionSender {
             (span, copy)
         });
         self.push(Sent { cost: self.charges.of(payload.len()), bytes: payload.len(), copy });
+    }
+
+    /// Counts the next datagram as sent, and returns its number. Its caller keeps a copy.
+    pub(crate) fn sent_and_kept(&mut self, bytes: usize) -> u64 {
+        self.push(Sent { cost: self.charges.of(bytes), bytes, copy: None });
+        self.next - 1
     }
 
     /// Counts a datagram that goes over the control socket, and returns its number.
@@ -211,7 +217,7 @@ pub(super) struct KeptCopy {
 }
 
 impl KeptCopy {
-    /// Copies a payload. A long one goes to a place half a page away from it, modulo a page: where
+    /// Copies a payload. A long one goes to a place half a page away from it, modulo a page. Where
     /// the destination is a few bytes behind the source by that count, `rep movsb` takes a multiple
     /// of the time. Short ones are copied without it, and are packed, so that a window of them
     /// stays in a cache.

@@ -10,6 +10,7 @@ mod cut;
 mod group;
 #[cfg(test)]
 mod group_tests;
+mod kept;
 mod service;
 mod sink;
 mod sockets;
@@ -91,12 +92,12 @@ pub(super) trait DatagramSource: Send {
     }
 
     /// Returns what the datagrams that have arrived take of the receive buffer, by the kernel's
-    /// count; 0: that is not known.
+    /// count; 0: it does not report that.
     fn queued_charge(&self) -> u64 {
         0
     }
 
-    /// Returns what a datagram of each of these sizes takes; empty: that is not known.
+    /// Returns what a datagram of each of these sizes takes; empty: it cannot be measured.
     fn charges(&self, _sizes: &mut dyn Iterator<Item = usize>) -> Vec<u32> {
         Vec::new()
     }

@@ -11,12 +11,14 @@ use rustix::net::{RecvFlags, recv, sockopt};
 
 use super::batch::DatagramBatch;
 use super::cut::{DatagramPart, FrameCutter};
+use super::kept::KeptBuffers;
 use super::service::{self, ServedSession};
 use super::{DatagramSink, SessionTicket};
 use crate::fail_point::fail_point;
 use crate::flow::session::{
     RecordReader, SessionAcks, SessionProbe, SessionRecord, SessionSender, Span, payload_max,
 };
+use crate::sys::aligned_buffer::AlignedBuffer;
 use crate::sys::doorbell::PollSet;
 use crate::sys::mutex::lock;
 use crate::sys::socket::Socket;
@@ -51,6 +53,8 @@ pub(super) struct Sending {
 
 struct SendingState {
     session: SessionSender,
+    /// Long frames that the session has no copies of.
+    kept: KeptBuffers,
     cutter: FrameCutter,
     reader: RecordReader,
     acks: SessionAcks,
@@ -88,6 +92,7 @@ impl SessionSink {
             control,
             state: Mutex::new(SendingState {
                 session,
+                kept: KeptBuffers::default(),
                 cutter: FrameCutter::default(),
                 reader: RecordReader::new(false, 0),
                 acks: SessionAcks::default(),
@@ -137,6 +142,23 @@ impl PathSink for SessionSink {
         Ok(written)
     }
 
+    fn write_buffer(&self, buffer: &mut AlignedBuffer, bytes: usize) -> io::Result<usize> {
+        let shared = &*self.shared;
+        let mut state = lock(&shared.state);
+        let part = state.cutter.next(&buffer.bytes()[..bytes], shared.payload_max);
+        if part.bytes < bytes || !shared.is_repaired {
+            drop(state);
+            return self.write(&buffer.bytes()[..bytes]);
+        }
+        shared.send_datagram(&mut state, &part, &buffer.bytes()[..bytes])?;
+        let number = state.session.sent_and_kept(bytes);
+        state.kept.keep(number, part.span, buffer, bytes);
+        state.cutter.take(&part);
+        drop(state);
+        shared.watch();
+        Ok(bytes)
+    }
+
     fn probe(&self) -> Option<&dyn PathProbe> {
         Some(&*self.shared)
     }
@@ -160,9 +182,9 @@ impl Drop for SessionSink {
         service::remove(&self.shared);
         fail_point!("session-end");
         let mut state = lock(&self.shared.state);
-        let SendingState { session, backlog, .. } = &mut *state;
+        let SendingState { session, kept, backlog, .. } = &mut *state;
         for number in session.in_transit() {
-            if let Some((span, copy)) = session.copy(number) {
+            if let Some((span, copy)) = session.copy(number).or_else(|| kept.payload(number)) {
                 SessionRecord::Data { number, span, bytes: copy.to_vec() }.encode_to(backlog);
             }
         }
@@ -303,25 +325,27 @@ impl Sending {
                 .encode_to(&mut state.backlog);
             self.send_backlog(state);
         } else {
-            if !state.session.has_room(part.bytes) || state.session.is_time_to_look() {
-                self.read_acks(state)?;
-                if !state.session.has_room(part.bytes) {
-                    return Err(io::ErrorKind::WouldBlock.into());
-                }
-            }
-            let header = state.session.header(part.span);
-            match self.path.send(&header.encode(), payload) {
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
-                    state.is_path_full = true;
-                    return Err(e);
-                }
-                // What counts as sent, and is lost, is repaired or reported like any other.
-                _ => state.session.sent(part.span, payload),
-            }
-            state.is_path_full = false;
+            self.send_datagram(state, part, payload)?;
+            state.session.sent(part.span, payload);
         }
         state.cutter.take(part);
         Ok(part.bytes)
+    }
+
+    /// Sends the next datagram, which is to be counted as sent then.
+    #[inline]
+    fn send_datagram(&self, state: &mut SendingState, part: &DatagramPart, payload: &[u8]) -> io::Result<()> {
+        if !state.session.has_room(part.bytes) || state.session.is_time_to_look() {
+            self.read_acks(state)?;
+            if !state.session.has_room(part.bytes) {
+                return Err(io::ErrorKind::WouldBlock.into());
+            }
+        }
+        let header = state.session.header(part.span);
+        let sent = self.path.send(&header.encode(), payload);
+        state.is_path_full = sent.as_ref().is_err_and(|e| e.kind() == io::ErrorKind::WouldBlock);
+        // What counts as sent, and is lost, is repaired or reported like any other.
+        if state.is_path_full { sent } else { Ok(()) }
     }
 
     /// Takes the acknowledgements that have arrived.
@@ -335,6 +359,11 @@ impl Sending {
                         && let Err(fault) = state.session.acknowledge(number)
                     {
                         state.fault = Some(fault);
+                    }
+                    state.kept.release(state.session.in_transit().start);
+                    // There was no more.
+                    if read < buffer.len() {
+                        break;
                     }
                 }
                 Err(Errno::INTR) => {}
@@ -364,11 +393,11 @@ impl Sending {
         while let Some(record) = state.reader.next()? {
             let SessionRecord::Ask { number, count } = record else { continue };
             fail_point!("repair");
-            let SendingState { session, backlog, .. } = &mut *state;
+            let SendingState { session, kept, backlog, .. } = &mut *state;
             // What is not in transit was taken, and an honest receiver asks once.
             let end = number.saturating_add(u64::from(count)).min(session.in_transit().end);
             for number in number.max(session.in_transit().start)..end {
-                match session.copy(number) {
+                match session.copy(number).or_else(|| kept.payload(number)) {
                     Some((span, copy)) => {
                         SessionRecord::Data { number, span, bytes: copy.to_vec() }.encode_to(backlog);
                         session.count_repair();

@@ -25,6 +25,11 @@ use crate::transport::carrier::{PathRequest, PathSource, Ticket};
 /// Reads that find nothing, from one read of the control socket to the next. That takes a system
 /// call, and a receiver that spins mostly finds nothing.
 const CONTROL_PERIOD: u32 = 16;
+/// Polls before a read that blocks, while datagrams keep coming: two microseconds or so. To wake a
+/// receiver costs its sender as much as it takes to send a datagram or two.
+const POLLS: u32 = 4;
+/// Processor pauses after each.
+const PAUSES: u32 = 8;
 /// How long a sender may take from its hang-up to the end of its control socket. That is more than
 /// it waits for room in that socket.
 const END_TIME: Duration = Duration::from_secs(2);
@@ -40,6 +45,7 @@ pub(in crate::transport) struct SessionSource {
     acks: Socket,
     /// The token of the ticket, which probes have.
     token: u64,
+    is_of_group: bool,
     session: SessionReceiver,
     reader: RecordReader,
     /// That of the datagrams; `None` until the sender of a group has named it.
@@ -61,6 +67,8 @@ pub(in crate::transport) struct SessionSource {
     /// Whether a probe was acknowledged.
     is_probed: bool,
     empty_reads: u32,
+    /// Whether the last wait for a datagram has found one.
+    is_flowing: bool,
     /// Whether the caller may have slept on the descriptors of this since the last read.
     has_slept: Cell<bool>,
     timer: Timer,
@@ -104,6 +112,7 @@ impl SessionSource {
             session,
             reader: RecordReader::new(true, payload_max),
             token,
+            is_of_group,
             data_token: (!is_of_group).then_some(token),
             room,
             more: Vec::new(),
@@ -115,6 +124,7 @@ impl SessionSource {
             is_over: false,
             is_probed: false,
             empty_reads: 0,
+            is_flowing: false,
             has_slept: Cell::new(false),
             timer,
             poller,
@@ -123,6 +133,7 @@ impl SessionSource {
     }
 
     fn receive(&mut self, into: &mut [u8], blocks: bool) -> io::Result<usize> {
+        let mut polls = if blocks && self.is_flowing { POLLS } else { 0 };
         loop {
             if self.ready_from < self.ready.len() {
                 return Ok(self.deliver_ready(into));
@@ -141,10 +152,12 @@ impl SessionSource {
             }
             let mut header = [0; DATAGRAM_HEADER];
             // With something missing, the time for it comes before the time of the read.
-            let blocks = blocks && self.session.deadline().is_none() && self.backlog.is_empty();
+            let may_block = blocks && self.session.deadline().is_none() && self.backlog.is_empty();
+            let blocks = may_block && polls == 0;
             match self.path.receive(&mut header, into, blocks, &mut self.more) {
                 Ok(bytes) => {
                     self.empty_reads = 0;
+                    self.is_flowing |= may_block;
                     let delivered = self.arrived(&header, into, bytes)?.unwrap_or(0);
                     let delivered =
                         if self.more.is_empty() { delivered } else { self.take_more(into, delivered)? };
@@ -153,7 +166,14 @@ impl SessionSource {
                     }
                     continue;
                 }
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                    if may_block && polls > 0 {
+                        (0..PAUSES).for_each(|_| std::hint::spin_loop());
+                        polls -= 1;
+                        continue;
+                    }
+                    self.is_flowing &= !blocks;
+                }
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => return Err(e),
                 // An error of something that was sent back before.
                 Err(_) => continue,
@@ -224,7 +244,7 @@ impl SessionSource {
         Ok(None)
     }
 
-    /// Takes the datagrams that came with the last one, of which so many bytes are delivered.
+    /// Takes the datagrams that came with the last one. So many bytes of that are delivered.
     /// Returns the bytes that are delivered with theirs.
     #[cold]
     fn take_more(&mut self, into: &mut [u8], mut delivered: usize) -> io::Result<usize> {
@@ -245,8 +265,8 @@ impl SessionSource {
         Ok(delivered)
     }
 
-    /// Acknowledges a probe, if it is the first. `charge`: what it took of the buffer; 0: that is
-    /// not known.
+    /// Acknowledges a probe, if it is the first. `charge`: what it took of the buffer; 0: that was
+    /// not measured.
     #[cold]
     fn take_probe(&mut self, header: &[u8; DATAGRAM_HEADER], charge: u64) {
         let probe = SessionProbe::parse(header).filter(|probe| probe.token == self.token);
@@ -333,6 +353,10 @@ impl SessionSource {
             }
             SessionRecord::Sent { number } => {
                 self.session.announced(number, now_ns()).map_err(violation)?;
+                // Another member's charges may have used up the window before this one's did.
+                if self.is_of_group && number <= self.session.next() {
+                    self.send_ack();
+                }
             }
             SessionRecord::Lost { number, count } => {
                 self.session.lose(number, count).map_err(violation)?;
