@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::error::{Error, Result};
-use crate::link::FrameRef;
+use crate::link::{FrameRef, Incoming};
 use crate::packet::payload::Sample;
 use crate::packet::{Gap, Header, StreamInfo};
 use crate::sys::aligned_buffer::AlignedBuffer;
@@ -211,6 +211,10 @@ impl<T: Sample> Windowed<T> {
             Found::End => Received::Ended,
             Found::Samples { count, is_whole } => Received::Packet(self.lend(count, is_whole)),
         })
+    }
+
+    pub(super) fn incoming(&self) -> &Incoming {
+        &self.source.subscriber.incoming
     }
 
     fn check_length(&self, samples: usize) -> Result<()> {
