@@ -70,9 +70,9 @@ impl DatagramSource for Path {
         header[..head].copy_from_slice(&datagram[..head]);
         let mut end = datagram.len() - head;
         payload[..end].copy_from_slice(&datagram[head..]);
-        while more.len() + 1 < self.joins
-            && let Some(next) = datagrams.pop_front_if(|next| end + next.len() <= payload.len())
-        {
+        let room = payload.len();
+        while more.len() + 1 < self.joins && datagrams.front().is_some_and(|next| end + next.len() <= room) {
+            let next = datagrams.pop_front().unwrap_or_default();
             let place = end..end + next.len();
             payload[place.clone()].copy_from_slice(&next);
             end = place.end;

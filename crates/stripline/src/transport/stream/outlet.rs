@@ -321,6 +321,12 @@ impl StreamOutlet {
                                 }
                             }
                             Ok(false) | Err(Error::Stopped) => return self.defer_from(index, sent, bytes),
+                            Err(Error::Interrupted { .. }) => {
+                                // The packet is on its way, and so are its copies. It is the next
+                                // wait that ends.
+                                self.stop.interrupt().request(|| ());
+                                return self.defer_from(index, sent, bytes);
+                            }
                             Err(error) => return Err(error),
                         }
                     }
@@ -454,7 +460,7 @@ impl StreamOutlet {
             open.iter().for_each(|receiver| poll_set.readable(receiver.remote.socket.as_fd()));
             match self.stop.sleep(poll_set, wait) {
                 Ok(true) => {}
-                Ok(false) | Err(Error::Stopped) => return Ok(()),
+                Ok(false) | Err(Error::Stopped | Error::Interrupted { .. }) => return Ok(()),
                 Err(error) => return Err(error),
             }
         }
