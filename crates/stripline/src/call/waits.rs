@@ -10,7 +10,7 @@ use super::client_core::ClientCore;
 use super::server_connection::ServerConnection;
 use super::{Client, Server, ServiceClient};
 
-/// A port whose every wait reads its interrupt first.
+/// A port that reads its interrupt before each wait.
 struct NoFastPath;
 
 impl Attention for NoFastPath {

@@ -101,7 +101,7 @@ pub(crate) struct Outgoing {
     needs_slow_path: bool,
     stop: StopToken,
     ending: Ending,
-    /// The packet whose first fragments were sent.
+    /// The packet that is sent in part.
     rest: Option<LargeRest>,
     /// The readers that it never waits for.
     taps: Local<PortTaps>,

@@ -14,8 +14,8 @@ use super::{Holding, MessagePublisher, MessageSubscriber, Publisher, Subscriber,
 /// A handle with which any thread ends a wait of a port, a client or a server.
 ///
 /// [`Waker::wake`] makes one call that may wait return
-/// [`Error::Interrupted`](crate::Error::Interrupted): the one that waits now, or the next one, also
-/// where it would not have to wait. So a thread that always finds a packet or room is woken as
+/// [`Error::Interrupted`](crate::Error::Interrupted). That is the one that waits now, or the next
+/// one, also where it would not have to wait. So a thread that always finds a packet or room is woken as
 /// well. Several wakes before that call are one. Calls that never wait (`try_receive`, `try_send`,
 /// `try_loan`) leave the wake to the next one that may.
 ///
@@ -26,8 +26,8 @@ use super::{Holding, MessagePublisher, MessageSubscriber, Publisher, Subscriber,
 /// A waker outlives its port: then it does nothing. In the child of a fork it does nothing either.
 ///
 /// # Signal handlers
-/// [`Waker::wake`] is async-signal-safe: it is atomic operations, a `write` to an eventfd or a
-/// `futex` wake, and takes no lock that it waits for. It neither allocates nor changes `errno`.
+/// [`Waker::wake`] is async-signal-safe: it is atomic operations, and a `write` to an eventfd or a
+/// `futex` wake. It takes no lock that it waits for. It neither allocates nor changes `errno`.
 /// Cloning and dropping a waker is not: keep one in a static for the handler.
 ///
 /// ```
@@ -51,7 +51,7 @@ pub struct Waker {
 }
 
 impl Waker {
-    /// Returns that of a port whose wait is not under way.
+    /// Returns that of a port that does not wait.
     pub(crate) fn new((interrupt, attention): (Arc<Interrupt>, Arc<dyn Attention>)) -> Result<Self> {
         interrupt.enable()?;
         Ok(Self { interrupt, attention })
@@ -94,7 +94,7 @@ impl fmt::Debug for Waker {
 
 impl<T: Element> Publisher<T> {
     /// Returns a handle with which other threads end a wait of this publisher: a send or loan, also
-    /// while it waits for acknowledgements, [`Publisher::wait_for_receivers`] and
+    /// while it waits for acknowledgements. Likewise [`Publisher::wait_for_receivers`] and
     /// [`Publisher::end`].
     ///
     /// # Errors
@@ -116,9 +116,8 @@ impl<T: Element> Publisher<T> {
     }
 
     /// Ends the stream as [`Publisher::finish_within`] does, and keeps the publisher. This is for
-    /// one whose waker may end the wait: after
-    /// [`Error::Interrupted`](crate::Error::Interrupted), another call goes on with it, as the drop
-    /// does. Blocks no longer than `timeout`.
+    /// one with a waker: after [`Error::Interrupted`](crate::Error::Interrupted), another call goes
+    /// on with it, as the drop does. Blocks no longer than `timeout`.
     ///
     /// # Errors
     /// As [`Publisher::finish_within`]. After the end, sends fail with

@@ -40,7 +40,7 @@ impl Interrupt {
     /// signal handler may call it. `publish` runs between the two: what it does is seen by a port
     /// that is awake.
     pub(crate) fn request(&self, publish: impl FnOnce()) {
-        // Release: the thread whose wait ends sees what led to it.
+        // Release: the thread that stops waiting sees what led to it.
         self.pending.store(1, Ordering::Release);
         publish();
         if let Some(doorbell) = self.doorbell.get() {

@@ -9,7 +9,7 @@ use crate::fail_point::fail_point;
 use crate::packet::{HEADER_BYTES, Kind};
 use crate::transport::{Attention, Interrupt, Wait};
 
-/// How far a port has ended its stream.
+/// The progress of a port in ending its stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ending {
     Open,

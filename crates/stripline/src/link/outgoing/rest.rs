@@ -9,7 +9,7 @@ use crate::link::fragmentation::{Fragment, fragments};
 use crate::packet::{Header, StreamInfo};
 use crate::transport::Wait;
 
-/// A packet in the port's own buffer, of which some fragments were sent.
+/// A packet in the port's own buffer, with some of its fragments sent.
 #[derive(Clone)]
 pub(super) struct LargeRest {
     header: Header,
@@ -20,7 +20,7 @@ pub(super) struct LargeRest {
 }
 
 impl LargeRest {
-    /// Returns a packet of which nothing was sent.
+    /// Returns a packet with nothing sent yet.
     pub(super) fn new(header: Header, payload: usize, info: &Arc<StreamInfo>) -> Self {
         Self { header, payload, info: Arc::clone(info), offset: 0 }
     }
@@ -61,7 +61,7 @@ impl Outgoing {
     }
 
     /// Sends the rest of the packet that was interrupted. An interrupt of this is one of the call
-    /// that comes behind it, of which nothing was sent.
+    /// that comes behind it, with nothing sent.
     #[cold]
     pub(super) fn send_remaining(&mut self, wait: Wait) -> Result<()> {
         let Some(packet) = self.rest.take() else { return Ok(()) };
