@@ -12,8 +12,8 @@ use super::wire::ReplyStatus;
 /// The right and the duty to answer one call, on any thread and at any time. The handlers of
 /// [`Service::operation_of`](super::Service::operation_of) get one.
 ///
-/// One that is dropped refuses the call, so that its client does not wait for nothing. A reply never
-/// blocks. It has no effect once the client has gone, or the server has ended.
+/// One that is dropped refuses the call, so that its client does not wait for nothing. A reply
+/// never blocks. It has no effect once the client has gone, or the server has ended.
 ///
 /// ```
 /// use stripline::call::{ClientOptions, Operation, Responder, ServerOptions, Service};
