@@ -68,6 +68,7 @@ mod responder;
 mod server;
 mod server_connection;
 mod service;
+mod waits;
 mod wire;
 
 pub use client::{Client, ClientView, Pending, ServerReport, ServiceClient};

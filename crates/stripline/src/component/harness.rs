@@ -19,7 +19,7 @@ use crate::link::{
 };
 use crate::node::{Dispatch, MessagePublisher, MessageSubscriber, Publisher, Subscriber};
 use crate::packet::payload::{Dynamic, MessageSchema, Sample, SampleType, TypeName};
-use crate::sys::fork::Local;
+use crate::sys::fork::{Local, OwnerProcess};
 use crate::terms::{LinkOptions, SenderOptions};
 use crate::transport::{ConnectRequest, StopToken};
 
@@ -166,6 +166,7 @@ impl Harness {
         let (finished, of_component) = mpsc::channel();
         let ports = |finished, pending: &Arc<PendingRequests>, stop: &StopToken| Ports {
             component: COMPONENT.into(),
+            process: OwnerProcess::current(),
             types: types.clone(),
             inputs: BTreeMap::new(),
             outputs: BTreeMap::new(),

@@ -483,6 +483,7 @@ impl ComponentHost {
         let pace = PaceLog::default();
         let mut ports = Ports {
             component: assignment.name.clone(),
+            process: OwnerProcess::current(),
             types: assignment.port_types.clone(),
             inputs: BTreeMap::new(),
             outputs: BTreeMap::new(),

@@ -17,7 +17,7 @@ use crate::link::{Incoming, Outgoing};
 use crate::node::{Dispatch, Input, MessagePublisher, MessageSubscriber, Output, Publisher, Subscriber};
 use crate::packet::payload::{Dynamic, Layout, MessageSchema, Sample, SampleType, TypeName};
 use crate::sys::doorbell::PollSet;
-use crate::sys::fork::Local;
+use crate::sys::fork::{Local, OwnerProcess};
 use crate::transport::StopToken;
 
 /// The ports of one component. Each is taken once, with its type.
@@ -40,6 +40,7 @@ use crate::transport::StopToken;
 /// ```
 pub struct Ports {
     pub(super) component: String,
+    pub(super) process: OwnerProcess,
     pub(super) types: BTreeMap<String, TypeName>,
     pub(super) inputs: BTreeMap<String, Incoming>,
     pub(super) outputs: BTreeMap<String, Outgoing>,
@@ -90,7 +91,7 @@ impl Ports {
 
     /// Returns the stop signal, for a component that does not always have a port to block in.
     pub fn stop_signal(&self) -> StopSignal {
-        StopSignal { stop: self.stop.clone(), pace: self.pace.clone() }
+        StopSignal { stop: self.stop.clone(), pace: self.pace.clone(), process: self.process }
     }
 
     /// Returns the requests to the component while it runs: other values for its properties,
@@ -103,8 +104,9 @@ impl Ports {
     /// [read-only](super::PropertySpec::read_only), for the component to set.
     ///
     /// # Errors
-    /// When the component declared none of that name and type.
+    /// When the component declared none of that name and type; [`Error::Forked`].
     pub fn status<T: StatusValue>(&self, property: &str) -> Result<Status<T>> {
+        self.check_own()?;
         let spec = &self.pending.spec;
         self.pending.statuses.take(spec, property).map_err(|problem| {
             Error::failed(format!("property `{property}` of component type `{}` {problem}", spec.name))
@@ -115,7 +117,7 @@ impl Ports {
     ///
     /// # Errors
     /// [`Error::Port`] when there is no such input or it was taken before. Also when the waveform
-    /// gave it another type, or `T` is aligned to more than 16 bytes.
+    /// gave it another type, or `T` is aligned to more than 16 bytes. [`Error::Forked`].
     pub fn input<T: Sample>(&mut self, port: &str) -> Result<Input<T>> {
         self.check_type(port, &TypeName::of::<T>())?;
         Ok(Subscriber::new(self.take_input(port, Some(size_of::<T>()))?)?.with_dispatch(self.dispatch))
@@ -289,7 +291,12 @@ impl Ports {
         }
     }
 
+    fn check_own(&self) -> Result<()> {
+        self.process.check(|| format!("component `{}`", self.component))
+    }
+
     fn take_input(&mut self, port: &str, sample_bytes: Option<usize>) -> Result<Incoming> {
+        self.check_own()?;
         match self.inputs.remove(port) {
             Some(mut incoming) => {
                 incoming.set_sample_bytes(sample_bytes);
@@ -314,6 +321,7 @@ impl Ports {
     }
 
     fn take_output(&mut self, port: &str) -> Result<Outgoing> {
+        self.check_own()?;
         self.outputs.remove(port).ok_or_else(|| self.missing(port, Direction::Output))
     }
 
@@ -329,7 +337,7 @@ impl Ports {
 
 impl Drop for Ports {
     fn drop(&mut self) {
-        if self.finished.as_ref().is_none_or(Local::is_current) {
+        if self.process.is_current() {
             self.end_untaken();
         }
     }
@@ -355,6 +363,7 @@ impl Drop for Ports {
 pub struct StopSignal {
     stop: StopToken,
     pace: PaceLog,
+    process: OwnerProcess,
 }
 
 impl StopSignal {
@@ -371,7 +380,7 @@ impl StopSignal {
     /// Sleeps until `deadline`.
     ///
     /// # Errors
-    /// [`Error::Stopped`], at once, when the component must stop.
+    /// [`Error::Stopped`], at once, when the component must stop; [`Error::Forked`].
     pub fn sleep_until(&self, deadline: Instant) -> Result<()> {
         self.sleep_to(Some(deadline))
     }
@@ -386,6 +395,7 @@ impl StopSignal {
     }
 
     fn sleep_to(&self, deadline: Option<Instant>) -> Result<()> {
+        self.process.check(|| "the stop signal of a component".into())?;
         let mut poll_set = PollSet::default();
         poll_set.readable(self.stop.doorbell().as_fd());
         if poll_set.wait(deadline)? { Err(Error::Stopped) } else { Ok(()) }
@@ -413,6 +423,7 @@ mod tests {
         let properties = Properties::defaults(&spec).unwrap();
         Ports {
             component: "tuner".into(),
+            process: OwnerProcess::current(),
             types,
             inputs: BTreeMap::new(),
             outputs: BTreeMap::new(),

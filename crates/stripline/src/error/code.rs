@@ -67,6 +67,7 @@ codes! {
     19 InvalidProperties "invalid-properties" "A component rejects its properties."
     20 Failed "failed" "A component's own failure."
     21 TooManyHeld "too-many-held" "All packets that a port may hold are in use."
+    22 Interrupted "interrupted" "A waker ended the wait."
     100 UserError "user-error" "The operation's own error, as the reply of a call."
     101 NoServer "no-server" "There was no server for a call."
     102 CallUnanswered "call-unanswered" "The reply of a call did not arrive in time."
@@ -112,7 +113,7 @@ mod tests {
     use super::*;
 
     /// Numbers and words that programs rely on. A row is added and never changed.
-    const COMMITTED: [(u16, &str); 36] = [
+    const COMMITTED: [(u16, &str); 37] = [
         (1, "stopped"),
         (2, "full"),
         (3, "stalled"),
@@ -134,6 +135,7 @@ mod tests {
         (19, "invalid-properties"),
         (20, "failed"),
         (21, "too-many-held"),
+        (22, "interrupted"),
         (100, "user-error"),
         (101, "no-server"),
         (102, "call-unanswered"),
