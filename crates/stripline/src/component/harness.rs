@@ -238,6 +238,10 @@ impl Harness {
         if options.resequence.is_some() {
             incoming.resequence(None);
         }
+        // No end is started again: the other one must not wait for its return. The port takes its
+        // connection now, because its drop ends only those that it has.
+        incoming.say_goodbye_on_drop();
+        incoming.senders();
         Ok(Link { outgoing, incoming, events })
     }
 
