@@ -9,7 +9,7 @@ use libfuzzer_sys::fuzz_target;
 use stripline::component::{ComponentSpec, Properties};
 use stripline_fuzz as _;
 use stripline_waveform::internal::{check_spec, render_component, render_component_list};
-use stripline_waveform::{Catalog, DescribeError, Overrides, parse_bytes}; // for its allocator
+use stripline_waveform::{Catalog, DescribeError, Overrides, ProgramCommand, parse_bytes}; // for its allocator
 
 fuzz_target!(|data: &[u8]| {
     // A property's value follows a zero byte.
@@ -47,8 +47,8 @@ fuzz_target!(|data: &[u8]| {
     let file = format!("[component.c]\ntype = \"{}\"\n", spec.name);
     let set = spec.properties.iter().map(|property| format!("c.{}={value}", property.name)).collect();
     let components = BTreeMap::from([(spec.name.clone(), spec)]);
-    let describe = |path: &Path| Err(DescribeError::Missing(path.into()));
-    let ask_validity = |_: &Path, _: &str, _: &Properties| Ok(None);
+    let describe = |command: &ProgramCommand| Err(DescribeError::Missing(command.clone()));
+    let ask_validity = |_: &ProgramCommand, _: &str, _: &Properties| Ok(None);
     let catalog = Catalog { components: &components, transports: &["shm"], describe, ask_validity };
     let overrides = Overrides { set, ..Overrides::default() };
     for overrides in [Overrides::default(), overrides] {

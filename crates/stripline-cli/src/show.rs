@@ -28,7 +28,7 @@ pub(crate) fn components(arguments: &ComponentsArguments, registry: &Registry) -
         return components_of(Path::new(name), arguments.json, registry);
     }
     let specs = if name.contains('/') {
-        let described = describe(Path::new(name)).map(|executable| executable.specs);
+        let described = describe(&name.as_str().into()).map(|executable| executable.specs);
         described.map_err(|error| format!("{error}; {}", error.remedy()))
     } else {
         registry.specs().get(name).map(|spec| vec![spec.clone()]).ok_or_else(|| {

@@ -230,7 +230,8 @@ impl DescribeError {
                 let path = command.program.display();
                 format!("name the program, or make it executable: chmod +x {path}")
             }
-            Self::NotStarted(command, _) if let Some(interpreter) = missing_interpreter(&command.program) => {
+            Self::NotStarted(command, _) if missing_interpreter(&command.program).is_some() => {
+                let interpreter = missing_interpreter(&command.program).unwrap_or_default();
                 format!("its first line names {}, which is not there", quoted(&interpreter))
             }
             Self::NotStarted(..) => "it must be an executable file of this machine; build it again".into(),

@@ -34,7 +34,7 @@ impl fmt::Display for ProgramCommand {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         f.write_str(&name(&self.program))?;
-        // An option is no path, with anything behind its slash.
+        // Only a file that was found is absolute: an option may have slashes too.
         self.arguments.iter().try_for_each(|argument| match argument.is_absolute() {
             true => write!(f, " {}", name(argument)),
             false => write!(f, " {}", argument.display()),

@@ -17,7 +17,7 @@ use super::pending::WaitOutcome;
 use super::server_connection::{SendError, ServerConnection};
 use super::service::Operation;
 use super::wire::{ReplyStatus, WireReply};
-use super::{CallError, CallOptions, ClientOptions, Payload};
+use super::{CallError, CallOptions, ClientOptions, OwnedPending, Payload, RawBytes};
 
 thread_local! {
     static SCRATCH: RefCell<Vec<u8>> = RefCell::default();
@@ -135,11 +135,11 @@ pub struct ClientView<'c, Req, Rep, E = String> {
 /// ```
 #[must_use = "a call that is dropped is cancelled"]
 pub struct Pending<'c, Req: Payload, Rep: Payload, E: Payload> {
-    client: &'c Client<Req, Rep, E>,
-    connection: &'c ServerConnection,
-    number: u64,
-    deadline: CallDeadline,
-    is_over: bool,
+    pub(super) client: &'c Client<Req, Rep, E>,
+    pub(super) connection: &'c ServerConnection,
+    pub(super) number: u64,
+    pub(super) deadline: CallDeadline,
+    pub(super) is_over: bool,
 }
 
 impl ServiceClient {
@@ -154,6 +154,41 @@ impl ServiceClient {
     ) -> Result<Client<Req, Rep, E>> {
         self.core.check_own()?;
         let operation = self.core.register(Operation::of::<Req, Rep, E>(name)?);
+        let name = format!("`{}.{name}`", self.core.service).into();
+        Ok(Client { core: Arc::clone(&self.core), operation, name, of: PhantomData })
+    }
+
+    /// Returns a handle for an operation with types by value. Requests, replies and errors are the
+    /// bytes of these types, encoded by the program. The first call checks that there is such an
+    /// operation.
+    ///
+    /// # Errors
+    /// An invalid name.
+    ///
+    /// ```
+    /// use stripline::call::{ClientOptions, Operation, ServerOptions, Service};
+    /// use stripline::node::{Dispatch, Node};
+    ///
+    /// let node = Node::isolated()?;
+    /// let service = Service::new("root")?.operation("root", |x: f64| Ok::<f64, String>(x.sqrt()))?;
+    /// let mut server = node.service_server(service, ServerOptions::default())?;
+    /// let client = node.service_client("root", ClientOptions::default())?;
+    /// // As a language without types does it, from what the server offers.
+    /// assert!(client.wait_for_servers(1, std::time::Duration::from_secs(5))?);
+    /// let root = client.operation_of(&client.servers()[0].operations[0])?;
+    /// std::thread::scope(|scope| {
+    ///     scope.spawn(|| server.serve(Dispatch::Queue));
+    ///     // 16 and 4 in CBOR, as floating-point numbers of 16 bits.
+    ///     let reply = root.call(&vec![0xf9, 0x4c, 0x00].into()).expect("it is served");
+    ///     assert_eq!(reply.0, [0xf9, 0x44, 0x00]);
+    ///     node.stop();
+    /// });
+    /// # Ok::<(), stripline::Error>(())
+    /// ```
+    pub fn operation_of(&self, operation: &Operation) -> Result<Client<RawBytes, RawBytes, RawBytes>> {
+        self.core.check_own()?;
+        let Operation { name, request, reply, error, .. } = operation.clone();
+        let operation = self.core.register(Operation::new(&name, request, reply, error)?);
         let name = format!("`{}.{name}`", self.core.service).into();
         Ok(Client { core: Arc::clone(&self.core), operation, name, of: PhantomData })
     }
@@ -375,6 +410,12 @@ impl<Req: Payload, Rep: Payload, E: Payload> Pending<'_, Req, Rep, E> {
     /// [`CallError::Link`]: then wait again.
     pub fn wait_timeout(&mut self, timeout: Duration) -> Option<Result<Rep, CallError<E>>> {
         self.receive(Some(self.deadline.capped(timeout)))
+    }
+
+    /// Returns the same call without a borrow of its client: it can be kept beside it, and go to
+    /// another thread.
+    pub fn into_owned(self) -> OwnedPending<Req, Rep, E> {
+        OwnedPending::new(self)
     }
 
     /// Cancels the call. A server that has not started it will not start it. Whether it had started

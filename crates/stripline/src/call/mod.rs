@@ -32,6 +32,8 @@
 //! | [`Client`] | calls one operation of them | [`ServiceClient::operation`], [`Node::client`] |
 //! | [`ClientView`] | the same with a key or a deadline of its own | [`Client::with`] |
 //! | [`Pending`] | a call that was started | [`Client::start`], [`ClientView::start`] |
+//! | [`OwnedPending`] | the same without a borrow of its client | [`Pending::into_owned`] |
+//! | [`Responder`] | the reply to one call, given later | [`Service::operation_of`] |
 //!
 //! `Node::server` and `Node::client` are for a service with one operation.
 //! [`Node::known_servers`] lists the servers of all services in the domain.
@@ -56,11 +58,13 @@ pub(crate) mod fuzzing;
 #[cfg(test)]
 mod hostile;
 mod options;
+mod owned_pending;
 mod payload;
 mod pending;
 mod replies;
 mod request_queue;
 mod request_receiver;
+mod responder;
 mod server;
 mod server_connection;
 mod service;
@@ -71,6 +75,8 @@ pub use client::{Client, ClientView, Pending, ServerReport, ServiceClient};
 pub use connect::{ServerDescription, ServerOffer};
 pub use error::{CallError, NoError, Refusal};
 pub use options::{CallOptions, ClientOptions, ServerOptions};
-pub use payload::{Payload, Plain, Samples};
+pub use owned_pending::OwnedPending;
+pub use payload::{Payload, Plain, RawBytes, Samples};
+pub use responder::Responder;
 pub use server::{Server, ServerCounts};
 pub use service::{Context, Operation, Service};

@@ -104,6 +104,45 @@ impl<T: Sample> Deref for Plain<T> {
     }
 }
 
+/// Bytes of a request, a reply or an error, encoded by the program. They are those of an operation
+/// with types by value ([`Operation::new`](super::Operation::new)).
+///
+/// It has no type name of its own: [`ServiceClient::operation_of`](super::ServiceClient) takes it
+/// from the operation.
+///
+/// ```
+/// use stripline::call::{Payload, RawBytes};
+///
+/// assert_eq!(RawBytes::from(vec![1, 2]).as_bytes(), Some(&[1, 2][..]));
+/// assert!(RawBytes::type_name().is_err());
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RawBytes(pub Vec<u8>);
+
+impl From<Vec<u8>> for RawBytes {
+    fn from(bytes: Vec<u8>) -> Self {
+        Self(bytes)
+    }
+}
+
+impl Payload for RawBytes {
+    fn type_name() -> Result<TypeName> {
+        Err(Error::failed("raw bytes have no type name: name the operation's types by `operation_of`"))
+    }
+
+    fn as_bytes(&self) -> Option<&[u8]> {
+        Some(&self.0)
+    }
+
+    fn encode<'a>(&'a self, _: &'a mut Vec<u8>) -> Result<&'a [u8]> {
+        Ok(&self.0)
+    }
+
+    fn decode(bytes: &[u8]) -> Result<Self, String> {
+        Ok(Self(bytes.to_vec()))
+    }
+}
+
 /// Any number of samples as plain memory.
 ///
 /// ```

@@ -470,7 +470,7 @@ impl Handlers<'_> {
             self.counts.calls.fetch_add(1, Ordering::Relaxed);
         }
         let until_ns = call.age.map(|(age_ns, then_ns)| then_ns.saturating_add(deadline_ns - age_ns));
-        let context = Context { client: &replies.connection, deadline_us, cancelled: call.cancelled };
+        let context = Context { replies, number, deadline_us, cancelled: call.cancelled };
         scratch.clear();
         fail_point!("call-begun");
         let entered = chain::enter(call.chain, ChainLink { server: self.id, threads }, until_ns);

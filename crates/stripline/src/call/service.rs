@@ -1,5 +1,7 @@
 //! A service: its name, its operations and their handlers.
 
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -8,8 +10,9 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Result};
 use crate::packet::payload::TypeName;
 
+use super::replies::ReplySender;
 use super::wire::ReplyStatus;
-use super::{Payload, Refusal};
+use super::{Payload, Refusal, Responder};
 
 /// The public description of an operation.
 ///
@@ -49,8 +52,25 @@ impl Operation {
     /// # Errors
     /// An invalid name.
     pub fn of<Req: Payload, Rep: Payload, E: Payload>(name: &str) -> Result<Self> {
+        Self::new(name, Req::type_name()?, Rep::type_name()?, E::type_name()?)
+    }
+
+    /// Returns the operation with types by value: of its request, its reply and its own errors.
+    ///
+    /// # Errors
+    /// An invalid name.
+    ///
+    /// ```
+    /// use stripline::call::Operation;
+    /// use stripline::payload::TypeName;
+    ///
+    /// let cbor = TypeName::message("cbor").expect("a name");
+    /// let tune = Operation::new("tune", cbor.clone(), cbor.clone(), cbor)?;
+    /// assert_eq!(tune, Operation::of::<f64, f64, String>("tune")?);
+    /// # Ok::<(), stripline::Error>(())
+    /// ```
+    pub fn new(name: &str, request: TypeName, reply: TypeName, error: TypeName) -> Result<Self> {
         check_name("operation", name)?;
-        let (request, reply, error) = (Req::type_name()?, Rep::type_name()?, E::type_name()?);
         Ok(Self { name: name.into(), request, reply, error, doc: String::new() })
     }
 
@@ -101,7 +121,8 @@ pub(super) fn check_name(what: &str, name: &str) -> Result<()> {
 /// # Ok::<(), stripline::Error>(())
 /// ```
 pub struct Context<'a> {
-    pub(super) client: &'a str,
+    pub(super) replies: &'a Arc<ReplySender>,
+    pub(super) number: u64,
     pub(super) deadline_us: u32,
     pub(super) cancelled: Option<&'a AtomicBool>,
 }
@@ -109,7 +130,7 @@ pub struct Context<'a> {
 impl Context<'_> {
     /// Returns the name of the client's connection.
     pub fn client(&self) -> &str {
-        self.client
+        &self.replies.connection
     }
 
     /// Returns how long the client waits for the reply, counted from the call.
@@ -188,20 +209,12 @@ impl<'h> Service<'h> {
     /// # Errors
     /// As [`Service::operation`].
     pub fn operation_with<Req: Payload, Rep: Payload, E: Payload>(
-        mut self,
+        self,
         name: &str,
         handler: impl Fn(Req, &Context<'_>) -> Result<Rep, E> + Send + Sync + 'h,
     ) -> Result<Self> {
         let operation = Operation::of::<Req, Rep, E>(name)?;
-        if self.operations.iter().any(|known| known.name == name) {
-            return Err(Error::failed(format!("service `{}` has two operations `{name}`", self.name)));
-        }
-        if self.operations.len() >= Self::OPERATIONS_MAX {
-            let max = Self::OPERATIONS_MAX;
-            return Err(Error::failed(format!("service `{}` has more than {max} operations", self.name)));
-        }
-        self.operations.push(operation);
-        self.handlers.push(Box::new(move |bytes, context, scratch, answer| {
+        self.with_handler(operation, move |bytes, context, scratch, answer| {
             let request = match Req::decode(bytes) {
                 Ok(request) => request,
                 Err(problem) => return answer(ReplyStatus::Refused(Refusal::WrongType), problem.as_bytes()),
@@ -215,7 +228,51 @@ impl<'h> Service<'h> {
                 Ok((status, bytes)) => answer(status, bytes),
                 Err(error) => answer(ReplyStatus::Refused(Refusal::Failed), error.to_string().as_bytes()),
             }
-        }));
+        })
+    }
+
+    /// Adds an operation with types by value. Its handler gets the bytes of a request, and a
+    /// [`Responder`]: it answers there, or later on another thread. The bytes are not checked
+    /// against the type.
+    ///
+    /// A call counts as served when the handler returns. Then [`Context::is_cancelled`] and the
+    /// check for cycles of calls end, too.
+    ///
+    /// # Errors
+    /// As [`Service::operation`].
+    pub fn operation_of(
+        self,
+        operation: Operation,
+        handler: impl Fn(&[u8], Responder) + Send + Sync + 'h,
+    ) -> Result<Self> {
+        check_name("operation", &operation.name)?;
+        self.with_handler(operation, move |bytes, context, _, _| {
+            let responder = Responder::new(context.replies, context.number, context.deadline_us);
+            let claim = responder.claim();
+            // A call has one reply, also where the handler has given the responder away.
+            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| handler(bytes, responder)))
+                && claim.take()
+            {
+                resume_unwind(panic);
+            }
+        })
+    }
+
+    fn with_handler(
+        mut self,
+        operation: Operation,
+        handler: impl Fn(&[u8], &Context<'_>, &mut Vec<u8>, Sink<'_>) + Send + Sync + 'h,
+    ) -> Result<Self> {
+        let name = &operation.name;
+        if self.operations.iter().any(|known| known.name == *name) {
+            return Err(Error::failed(format!("service `{}` has two operations `{name}`", self.name)));
+        }
+        if self.operations.len() >= Self::OPERATIONS_MAX {
+            let max = Self::OPERATIONS_MAX;
+            return Err(Error::failed(format!("service `{}` has more than {max} operations", self.name)));
+        }
+        self.operations.push(operation);
+        self.handlers.push(Box::new(handler));
         Ok(self)
     }
 

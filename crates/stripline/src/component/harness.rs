@@ -238,6 +238,10 @@ impl Harness {
         if options.resequence.is_some() {
             incoming.resequence(None);
         }
+        // No end is started again: the other one must not wait for its return. The port takes its
+        // connection now, because its drop ends only those that it has.
+        incoming.say_goodbye_on_drop();
+        incoming.senders();
         Ok(Link { outgoing, incoming, events })
     }
 
@@ -300,8 +304,9 @@ fn mirrored(spec: &ComponentSpec) -> ComponentSpec {
     spec
 }
 
-/// A component that runs in a [`Harness`], and the other ends of its ports. Each is taken once. An
-/// input that is not taken ends with [`HarnessRun::finish`]. The drop of this stops the component.
+/// A component that runs in a [`Harness`], and the other ends of its ports. Each is taken once. One
+/// that is not taken ends with [`HarnessRun::finish`]; until then the packets of such an output
+/// wait, and may hold the component up. The drop of this stops the component.
 ///
 /// ```
 /// use stripline::component::harness::Harness;
@@ -459,7 +464,7 @@ impl HarnessRun {
         self.stop.stop();
     }
 
-    /// Ends the inputs that were not taken, and blocks until the component has ended, a minute at
+    /// Ends the ports that were not taken, and blocks until the component has ended, a minute at
     /// most. Returns the values of its read-only properties.
     ///
     /// # Errors
@@ -475,6 +480,7 @@ impl HarnessRun {
     /// As [`HarnessRun::finish`].
     pub fn finish_within(mut self, timeout: Duration) -> Result<BTreeMap<String, Value>> {
         self.of_test.end_untaken();
+        self.of_test.inputs.clear();
         match self.ended.recv_timeout(timeout) {
             Ok(outcome) => outcome.map(|()| self.values()),
             Err(_) => {
@@ -624,6 +630,16 @@ mod tests {
     fn inputs_that_were_not_taken_end_with_the_run() {
         let run = harness().unconnected("words").start().unwrap();
         assert_eq!(run.finish().unwrap()["packets"], 0.into());
+    }
+
+    #[test]
+    fn outputs_that_were_not_taken_hold_nothing_up_at_the_end() {
+        let options = LinkOptions { depth: 2, ..LinkOptions::default() };
+        let mut run = harness().options(options).start().unwrap();
+        let mut input = run.input::<u32>("in").unwrap();
+        (0..4).for_each(|number| input.send(&[number]).unwrap());
+        drop(input);
+        assert_eq!(run.finish().unwrap()["packets"], 4.into());
     }
 
     #[test]

@@ -48,7 +48,7 @@ impl Registry {
 
     /// Adds a type by value: its specification, and a function that creates an instance. That is
     /// another function, which runs it: see [`Component::new`] and [`Component::run`]. It replaces
-    /// a type of the same name.
+    /// a type of that name.
     ///
     /// For programs that determine their components at run time, and for bindings of other
     /// languages. The functions are called on threads of the library.

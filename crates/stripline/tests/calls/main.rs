@@ -6,6 +6,7 @@
 mod faults;
 mod peers;
 mod puppet;
+mod raw;
 mod rules;
 mod support;
 #[path = "../common/test_process.rs"]
@@ -69,6 +70,13 @@ rules! {
     ]
     peers: [
         calls_are_distributed_in_turn_or_by_key,
+    ]
+    raw: [
+        a_reply_may_be_given_later_and_in_any_order,
+        each_call_gets_one_answer,
+        a_reply_to_a_client_that_has_gone_has_no_effect,
+        types_by_value_are_compared_with_rust_types,
+        an_owned_call_waits_and_is_cancelled_like_a_borrowed_one,
     ]
     traits: [
         a_trait_is_called_like_a_function,
