@@ -32,8 +32,8 @@ impl KeptBuffers {
 
     /// Releases those of datagrams below that number.
     pub(super) fn release(&mut self, first: u64) {
-        while let Some(kept) = self.in_transit.pop_front_if(|kept| kept.number < first) {
-            self.spare.push(kept.buffer);
+        while self.in_transit.front().is_some_and(|kept| kept.number < first) {
+            self.spare.extend(self.in_transit.pop_front().map(|kept| kept.buffer));
         }
     }
 

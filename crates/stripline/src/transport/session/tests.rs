@@ -71,7 +71,8 @@ impl DatagramSource for Path {
         let mut end = datagram.len() - head;
         payload[..end].copy_from_slice(&datagram[head..]);
         while more.len() + 1 < self.joins
-            && let Some(next) = datagrams.pop_front_if(|next| end + next.len() <= payload.len())
+            && datagrams.front().is_some_and(|next| end + next.len() <= payload.len())
+            && let Some(next) = datagrams.pop_front()
         {
             let place = end..end + next.len();
             payload[place.clone()].copy_from_slice(&next);
