@@ -82,8 +82,8 @@ impl DataPath {
         }
     }
 
-    /// Writes as [`DataPath::write`], from the start of a buffer. Where this is the only receiver, a
-    /// carrier that takes all of it may keep the buffer, and leave another one.
+    /// Writes as [`DataPath::write`], from the start of a buffer. Where this is the only receiver,
+    /// a carrier that takes all of it may keep the buffer, and leave another one.
     #[inline(always)]
     pub(super) fn write_frame(
         &self,
