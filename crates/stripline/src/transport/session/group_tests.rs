@@ -152,6 +152,21 @@ fn a_member_begins_with_the_next_frame() {
     assert_eq!(numbers, [vec![0, 1, 2], vec![1, 2], vec![1, 2], vec![2]]);
 }
 
+/// Checks that a member acknowledges less than an eighth of its buffer when the sender names it. A
+/// sender that counts more than the member does may have no window left.
+#[test]
+fn a_member_acknowledges_what_the_sender_names() {
+    let mut port = Port::default();
+    let mut source = port.join(true, &[]);
+    port.write_all(&data(0, 100));
+    let (mut into, mut read) = (vec![0; 4096], 0);
+    while port.sinks[0].unread_bytes() != Some(0) {
+        read += source.read(&mut into).unwrap_or(0);
+        std::thread::yield_now();
+    }
+    assert_eq!(read, data(0, 100).len());
+}
+
 #[test]
 fn a_stopped_member_holds_the_others_until_it_leaves() {
     let mut port = Port::default();

@@ -25,9 +25,9 @@ use crate::transport::carrier::{PathRequest, PathSource, Ticket};
 /// Reads that find nothing, from one read of the control socket to the next. That takes a system
 /// call, and a receiver that spins mostly finds nothing.
 const CONTROL_PERIOD: u32 = 16;
-/// Polls before a read that blocks, while datagrams keep coming: two microseconds or so. To wake a
+/// Polls before a read that blocks, while datagrams keep coming: a few microseconds. To wake a
 /// receiver costs its sender as much as it takes to send a datagram or two.
-const POLLS: u32 = 4;
+const POLLS: u32 = 8;
 /// Processor pauses after each.
 const PAUSES: u32 = 8;
 /// How long a sender may take from its hang-up to the end of its control socket. That is more than

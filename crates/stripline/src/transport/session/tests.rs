@@ -70,9 +70,10 @@ impl DatagramSource for Path {
         header[..head].copy_from_slice(&datagram[..head]);
         let mut end = datagram.len() - head;
         payload[..end].copy_from_slice(&datagram[head..]);
-        let room = payload.len();
-        while more.len() + 1 < self.joins && datagrams.front().is_some_and(|next| end + next.len() <= room) {
-            let next = datagrams.pop_front().unwrap_or_default();
+        while more.len() + 1 < self.joins
+            && datagrams.front().is_some_and(|next| end + next.len() <= payload.len())
+            && let Some(next) = datagrams.pop_front()
+        {
             let place = end..end + next.len();
             payload[place.clone()].copy_from_slice(&next);
             end = place.end;

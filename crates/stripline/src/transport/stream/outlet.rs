@@ -34,9 +34,6 @@ use crate::transport::{Admitted, BindRequest, Endpoint, Outlet, OutletTraits, St
 /// The most bytes of frames that are kept, to be sent together.
 const KEPT_MAX: usize = 64 * 1024;
 
-/// The bytes from which on frames are worth a buffer of their own.
-const LONG: usize = 8 * 1024;
-
 /// One port's receivers over byte streams.
 pub(in crate::transport) struct StreamOutlet {
     endpoint: Endpoint,
@@ -397,8 +394,7 @@ impl StreamOutlet {
             self.begin_unit();
         }
         let mut outcome = Ok(());
-        // The only receiver's path may keep the buffer of a long frame instead of a copy.
-        let lends = end >= LONG && self.receivers.len() == 1;
+        let is_only = self.receivers.len() == 1;
         // Only what leaves this path finds a receiver dead.
         let mut has_left_path = false;
         for index in 0..self.receivers.len() {
@@ -421,11 +417,7 @@ impl StreamOutlet {
             if let Some(flow_sender) = receiver.remote.acks.flow_sender.as_mut().filter(|_| is_packet) {
                 flow_sender.send();
             }
-            let written = match lends {
-                false => receiver.path.write(&self.frame.bytes()[..end]),
-                true => receiver.path.write_buffer(&mut self.frame, end),
-            };
-            match written {
+            match receiver.path.write_frame(&mut self.frame, end, is_only) {
                 Ok(sent) if sent == end => {}
                 first => {
                     has_left_path = true;

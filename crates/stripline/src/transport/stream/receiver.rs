@@ -14,6 +14,9 @@ use crate::sys::socket::Socket;
 use crate::transport::carrier::PathSink;
 use crate::transport::signalling::RemoteReceiver;
 
+/// The bytes from which on frames are worth a buffer of their own.
+const LONG: usize = 8 * 1024;
+
 /// The way of the frames to a receiver.
 #[derive(Clone)]
 pub(super) struct DataPath {
@@ -79,12 +82,36 @@ impl DataPath {
         }
     }
 
-    /// Writes as [`DataPath::write`], from the start of a buffer. A carrier that takes all of it
-    /// may keep the buffer, and leave another one.
-    pub(super) fn write_buffer(&self, buffer: &mut AlignedBuffer, bytes: usize) -> io::Result<usize> {
-        let Some(carrier) = &self.carrier else { return self.write(&buffer.bytes()[..bytes]) };
+    /// Writes as [`DataPath::write`], from the start of a buffer. Where this is the only receiver,
+    /// a carrier that takes all of it may keep the buffer, and leave another one.
+    #[inline(always)]
+    pub(super) fn write_frame(
+        &self,
+        buffer: &mut AlignedBuffer,
+        bytes: usize,
+        is_only: bool,
+    ) -> io::Result<usize> {
+        match &self.carrier {
+            None => (&mut &*self.socket).write(&buffer.bytes()[..bytes]),
+            Some(carrier) => self.write_frame_to(carrier, buffer, bytes, is_only),
+        }
+    }
+
+    /// Writes to a carrier. Apart, as below.
+    #[inline(never)]
+    fn write_frame_to(
+        &self,
+        carrier: &CarrierPath,
+        buffer: &mut AlignedBuffer,
+        bytes: usize,
+        is_only: bool,
+    ) -> io::Result<usize> {
         self.check_receiver(carrier)?;
-        carrier.sink.write_buffer(buffer, bytes)
+        if is_only && bytes >= LONG {
+            carrier.sink.write_buffer(buffer, bytes)
+        } else {
+            carrier.sink.write(&buffer.bytes()[..bytes])
+        }
     }
 
     /// Writes to a carrier. Apart, so that a socket is charged for the decision alone.
