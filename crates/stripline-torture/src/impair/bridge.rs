@@ -3,6 +3,7 @@
 use std::io::{PipeReader, PipeWriter};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -21,6 +22,7 @@ pub struct Bridge {
     threads: [JoinHandle<Result<Carried, String>>; 2],
     /// Its end ends them.
     stop: PipeWriter,
+    is_severed: Arc<AtomicBool>,
 }
 
 /// The figures of one direction.
@@ -30,6 +32,8 @@ pub struct Carried {
     pub counts: Counts,
     /// Frames on the way when the bridge was stopped.
     pub left_over: u64,
+    /// Frames that came after the cable was severed.
+    pub severed: u64,
     /// Frames that the other namespace's kernel refused.
     pub undelivered: u64,
 }
@@ -43,14 +47,22 @@ impl Bridge {
         let failed = |e: std::io::Error| format!("cannot start the bridge: {e}");
         let (stopped, stop) = std::io::pipe().map_err(failed)?;
         let (stopped, devices) = (Arc::new(stopped), Arc::new(devices));
+        let is_severed = Arc::new(AtomicBool::new(false));
         let carry = |from: usize| {
-            let (stopped, devices) = (Arc::clone(&stopped), Arc::clone(&devices));
+            let (stopped, devices, is_severed) =
+                (Arc::clone(&stopped), Arc::clone(&devices), Arc::clone(&is_severed));
             let direction = Direction::new(faults, mix(seed ^ from as u64));
             std::thread::Builder::new()
                 .name(["a-to-b", "b-to-a"][from].into())
-                .spawn(move || carry(&devices[from], &devices[1 - from], &stopped, direction))
+                .spawn(move || carry(&devices[from], &devices[1 - from], &stopped, &is_severed, direction))
         };
-        Ok(Self { threads: [carry(0).map_err(failed)?, carry(1).map_err(failed)?], stop })
+        Ok(Self { threads: [carry(0).map_err(failed)?, carry(1).map_err(failed)?], stop, is_severed })
+    }
+
+    /// Severs the cable: from now on, nothing passes in either direction.
+    pub fn sever(&self) {
+        // Relaxed: a frame more may pass.
+        self.is_severed.store(true, Ordering::Relaxed);
     }
 
     /// Ends it and returns the figures of both directions.
@@ -69,10 +81,11 @@ fn carry(
     from: &OwnedFd,
     to: &OwnedFd,
     stopped: &PipeReader,
+    is_severed: &AtomicBool,
     mut direction: Direction,
 ) -> Result<Carried, String> {
     let mut frame = vec![0; FRAME_MAX];
-    let mut undelivered = 0;
+    let (mut undelivered, mut severed) = (0, 0);
     let mut pass = |frame: &[u8]| {
         if rustix::io::write(to, frame).is_err() {
             // As of an interface that is down.
@@ -81,6 +94,10 @@ fn carry(
     };
     loop {
         match rustix::io::read(from, &mut frame) {
+            Ok(_) if is_severed.load(Ordering::Relaxed) => {
+                severed += 1;
+                continue;
+            }
             Ok(bytes) => {
                 let now = now_ns();
                 direction.advance(now, &mut pass);
@@ -105,5 +122,6 @@ fn carry(
             Err(error) => return Err(format!("cannot wait for frames: {error}")),
         }
     }
-    Ok(Carried { counts: direction.counts(), left_over: direction.on_the_way() as u64, undelivered })
+    let left_over = direction.on_the_way() as u64;
+    Ok(Carried { counts: direction.counts(), left_over, severed, undelivered })
 }

@@ -46,6 +46,11 @@ impl ImpairedLink {
         Ok(Self { namespaces: [a, b], bridge })
     }
 
+    /// Severs the link: to each end, the other host has vanished.
+    pub fn sever(&self) {
+        self.bridge.sever();
+    }
+
     /// Ends the link and returns its figures.
     ///
     /// # Errors
@@ -73,11 +78,11 @@ impl LinkFigures {
 impl fmt::Display for LinkFigures {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (name, (carried, drops)) in ["a to b", "b to a"].into_iter().zip(self.0) {
-            let Carried { counts, left_over, undelivered } = carried;
+            let Carried { counts, left_over, severed, undelivered } = carried;
             writeln!(
                 f,
                 "impair: {name}: {} frames, {} lost, {} cut, {} duplicated, {} reordered, {} delayed, \
-                 {} refused by the queue, {} exempt; {} passed, {left_over} on the way at the end, \
+                 {} refused by the queue, {} exempt; {} passed, {severed} after the cut, {left_over} on the way at the end, \
                  {undelivered} not taken, {drops} dropped by the kernel before",
                 counts.arrived,
                 counts.lost,

@@ -20,6 +20,8 @@ const HANGS: Duration = Duration::from_secs(90);
 const LIFE_MAX: Duration = Duration::from_secs(24 * 3600);
 /// The pause from one check of the processes to the next.
 const PAUSE: Duration = Duration::from_millis(2);
+/// A sender without progress for this long waits for room.
+const FULL: Duration = Duration::from_secs(1);
 const GROUP: &str = "239.77.0.1:7700";
 
 /// A cell.
@@ -30,6 +32,16 @@ pub struct Cell {
     faults: Faults,
     is_multicast: bool,
     overflow: &'static str,
+    vanishes: Option<Vanishing>,
+}
+
+/// The moment at which the other host vanishes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Vanishing {
+    /// While packets are on their way.
+    Busy,
+    /// While the receiver is stopped and its window is full.
+    Stopped,
 }
 
 impl fmt::Display for Cell {
@@ -44,14 +56,17 @@ impl fmt::Display for Cell {
 pub fn all(transport: &'static str) -> Vec<Cell> {
     let share = |percent: &str| percent.parse::<Share>().unwrap_or_default();
     let none = Faults::default();
-    // With a third of its segments lost, TCP waits for most of the time. So there the link is
-    // impaired for datagrams only, and the signalling passes.
-    let only = if transport == "udp" { Only::Udp } else { Only::All };
+    // With a third of its segments lost, TCP waits for most of the time, and may get no answer for
+    // the whole lease. So there the link is impaired for datagrams only.
+    let most = match transport {
+        "udp" => ("loss-30", Faults { loss: share("30"), only: Only::Udp, ..none }),
+        _ => ("loss-10", Faults { loss: share("10"), ..none }),
+    };
     let faults = [
         ("no-faults", none),
         ("loss-1", Faults { loss: share("1"), ..none }),
         ("loss-5", Faults { loss: share("5"), ..none }),
-        ("loss-30", Faults { loss: share("30"), only, ..none }),
+        most,
         ("reorder-25", Faults { reorder: share("25"), ..none }),
         ("duplicate-5", Faults { duplicate: share("5"), ..none }),
     ];
@@ -60,11 +75,29 @@ pub fn all(transport: &'static str) -> Vec<Cell> {
         for is_multicast in [false, true] {
             for overflow in ["block", "drop-oldest"] {
                 if transport == "udp" || !is_multicast {
-                    cells.push(Cell { transport, faults_name, faults, is_multicast, overflow });
+                    cells.push(Cell {
+                        transport,
+                        faults_name,
+                        faults,
+                        is_multicast,
+                        overflow,
+                        vanishes: None,
+                    });
                 }
             }
         }
     }
+    let vanishing = |faults_name, overflow, vanishes| Cell {
+        transport,
+        faults_name,
+        faults: none,
+        is_multicast: false,
+        overflow,
+        vanishes: Some(vanishes),
+    };
+    cells.push(vanishing("vanishes", "block", Vanishing::Busy));
+    cells.push(vanishing("vanishes", "drop-oldest", Vanishing::Busy));
+    cells.push(vanishing("vanishes-after-stop", "block", Vanishing::Stopped));
     cells
 }
 
@@ -83,14 +116,20 @@ struct ReceiverFigures {
     received: u64,
     missing: u64,
     gaps: u64,
+    /// Seconds from the cut to the end of this one and of its sender, where a host vanishes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    noticed_s: Option<[f64; 2]>,
 }
 
 impl CellFigures {
     /// Returns them in a line.
     pub fn summary(&self) -> String {
         let receivers = self.receivers.iter().map(|receiver| {
-            let ReceiverFigures { received, missing, gaps } = receiver;
-            format!("{received} received, {missing} missing in {gaps} gaps")
+            let ReceiverFigures { received, missing, gaps, noticed_s } = receiver;
+            let noticed = noticed_s.map_or(String::new(), |[receiver, sender]| {
+                format!(", the cut noticed after {receiver:.1} s, by the sender after {sender:.1} s")
+            });
+            format!("{received} received, {missing} missing in {gaps} gaps{noticed}")
         });
         let receivers: Vec<_> = receivers.collect();
         format!("{}; {:.1} s, link seed {}", receivers.join("; "), self.seconds, self.seed)
@@ -124,9 +163,10 @@ impl Cell {
             let notes = board.worker(index)?;
             let topics = format!("[default]\n{}", self.rules(&own.to_string()));
             // Of several receivers, the first is stopped.
-            let stops_at = if self.is_multicast && index == 1 { network.packets / 4 } else { 0 };
-            let role =
-                EndRole { sends, packets: network.packets, receivers: count as usize, stops_at, topics };
+            let stops = self.is_multicast || self.vanishes == Some(Vanishing::Stopped);
+            let stops_at = if stops && index == 1 { network.packets / 4 } else { 0 };
+            let packets = self.vanishes.is_none().then_some(network.packets);
+            let role = EndRole { sends, packets, receivers: count as usize, stops_at, topics };
             let (path, address) = (folder.0.clone(), notes.address());
             let child = namespace.run(move || role.start(&address, &path))??;
             let name = if sends { "the sender".into() } else { format!("receiver {index}") };
@@ -136,6 +176,12 @@ impl Cell {
                 notes,
                 has_ended: false,
             });
+        }
+        if let Some(vanishes) = self.vanishes {
+            let noticed_s = watch_vanishing(&mut processes, vanishes, network.packets, || link.sever())?;
+            let of = |note| processes[1].notes.get(note);
+            let (received, missing, gaps) = (of(Note::Taken), of(Note::Missing), of(Note::Gaps));
+            return Ok(vec![ReceiverFigures { received, missing, gaps, noticed_s: Some(noticed_s) }]);
         }
         watch(&mut processes, Duration::from_millis(network.stop_ms))?;
         folder.check_empty()?;
@@ -169,7 +215,7 @@ impl Cell {
         if self.overflow == "block" && of(Note::Hash) != sender.notes.get(Note::Hash) {
             return Err(format!("{}: the hash of its output is not that of the input", receiver.name));
         }
-        Ok(ReceiverFigures { received, missing, gaps })
+        Ok(ReceiverFigures { received, missing, gaps, noticed_s: None })
     }
 }
 
@@ -181,19 +227,32 @@ struct Process {
     has_ended: bool,
 }
 
+impl Process {
+    /// Takes note of its end.
+    ///
+    /// # Errors
+    /// When it has failed.
+    fn check(&mut self) -> Result<(), String> {
+        match self.victim.poll()? {
+            Some(status) if !status.success() => Err(format!("{} failed: {status}", self.name)),
+            Some(_) => {
+                self.has_ended = true;
+                Ok(())
+            }
+            None => Ok(()),
+        }
+    }
+}
+
 /// Waits for the end of all. One that stops itself is continued after that time.
 fn watch(processes: &mut [Process], stop: Duration) -> Result<(), String> {
     let (mut progress, mut since) = (0, Instant::now());
     let mut stopped_at = None;
     while !processes.iter().all(|process| process.has_ended) {
         let mut now = 0;
-        for Process { name, victim, notes, has_ended } in processes.iter_mut() {
-            if let Some(status) = victim.poll()? {
-                if !status.success() {
-                    return Err(format!("{name} failed: {status}"));
-                }
-                *has_ended = true;
-            }
+        for process in processes.iter_mut() {
+            process.check()?;
+            let Process { victim, notes, has_ended, .. } = process;
             if notes.get(Note::Stops) > notes.get(Note::GoesOn)
                 && stopped_at.get_or_insert_with(Instant::now).elapsed() >= stop
             {
@@ -217,6 +276,62 @@ fn watch(processes: &mut [Process], stop: Duration) -> Result<(), String> {
         std::thread::sleep(PAUSE);
     }
     Ok(())
+}
+
+/// Severs the link once the receiver has half of the packets, or is stopped and its sender waits.
+/// Then waits for both ends to notice. Returns after how many seconds: the receiver, the sender.
+/// One that is stopped is continued when its sender has noticed.
+fn watch_vanishing(
+    processes: &mut [Process],
+    vanishes: Vanishing,
+    packets: u64,
+    sever: impl FnOnce(),
+) -> Result<[f64; 2], String> {
+    let [sender, receiver] = processes else { return Err("a cell with one receiver".into()) };
+    let (mut sent, mut since) = (0, Instant::now());
+    loop {
+        let of = |note| receiver.notes.get(note);
+        let now = sender.notes.get(Note::Sent) + of(Note::Taken);
+        if now != sent {
+            (sent, since) = (now, Instant::now());
+        }
+        let is_due = match vanishes {
+            Vanishing::Busy => of(Note::Taken) > packets / 2,
+            Vanishing::Stopped => of(Note::Stops) > 0 && since.elapsed() > FULL,
+        };
+        if is_due {
+            break;
+        }
+        for process in [&mut *sender, receiver] {
+            process.check()?;
+            if process.has_ended {
+                return Err(format!("{} has ended before the cut", process.name));
+            }
+        }
+        if since.elapsed() > HANGS {
+            return Err(format!("hangs for {HANGS:?} before the cut: {sent} sent and received"));
+        }
+        std::thread::sleep(PAUSE);
+    }
+    sever();
+    let cut = Instant::now();
+    let mut noticed = [None; 2];
+    while noticed.contains(&None) {
+        for (process, noticed) in [&mut *receiver, sender].into_iter().zip(&mut noticed) {
+            process.check()?;
+            if process.has_ended {
+                noticed.get_or_insert_with(|| cut.elapsed().as_secs_f64());
+            }
+        }
+        if vanishes == Vanishing::Stopped && sender.has_ended {
+            receiver.victim.signal(Signal::CONT);
+        }
+        if cut.elapsed() > HANGS {
+            return Err(format!("the cut is not noticed within {HANGS:?}: receiver, sender: {noticed:?}"));
+        }
+        std::thread::sleep(PAUSE);
+    }
+    Ok(noticed.map(Option::unwrap_or_default))
 }
 
 /// A runtime folder for the sockets of both ends. Its drop removes it.

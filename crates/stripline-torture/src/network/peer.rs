@@ -22,6 +22,8 @@ const BURST: u64 = 8;
 const BURST_PAUSE: Duration = Duration::from_micros(200);
 /// The domain of both ends; each cell has a runtime folder of its own.
 const DOMAIN: &str = "network";
+/// How often a receiver that waits checks whether its sender is gone.
+const LOOK_PERIOD: Duration = Duration::from_millis(20);
 /// The parent ends a cell without progress much earlier.
 const TIMEOUT: Duration = Duration::from_secs(600);
 
@@ -29,8 +31,8 @@ const TIMEOUT: Duration = Duration::from_secs(600);
 #[derive(Clone, Debug)]
 pub struct EndRole {
     pub sends: bool,
-    /// Packets in all.
-    pub packets: u64,
+    /// Packets in all; `None`: it ends when the last peer is gone.
+    pub packets: Option<u64>,
     /// Receivers that the sender waits for.
     pub receivers: usize,
     /// The packet after which a receiver stops itself; 0: never.
@@ -47,6 +49,7 @@ impl EndRole {
     pub fn start(&self, notes: &str, folder: &Path) -> Result<Child, String> {
         let Self { sends, packets, receivers, stops_at, topics } = self;
         let mut command = Command::new("/proc/self/exe");
+        let packets = packets.unwrap_or(0);
         command.env(ROLE, format!("{sends} {notes} {packets} {receivers} {stops_at} {topics}"));
         command.env("STRIPLINE_RUNTIME_DIR", folder).stdin(Stdio::null()).stdout(Stdio::null());
         command.spawn().map_err(|e| format!("cannot start a process: {e}"))
@@ -60,7 +63,8 @@ impl EndRole {
         let mut words = words.splitn(6, ' ');
         let sends = words.next()?.parse().ok()?;
         let notes = Notes::open(words.next()?).ok()?;
-        let (packets, receivers) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
+        let packets = Some(words.next()?.parse().ok()?).filter(|packets| *packets > 0);
+        let receivers = words.next()?.parse().ok()?;
         let (stops_at, topics) = (words.next()?.parse().ok()?, words.next()?.to_string());
         Some((Self { sends, packets, receivers, stops_at, topics }, notes))
     }
@@ -93,21 +97,30 @@ fn send(role: &EndRole, notes: &Notes) -> Result<(), String> {
         return Err("there are too few receivers".into());
     }
     let mut hash = 0;
-    for sequence in 0..role.packets {
+    let mut sequence = 0;
+    while role.packets.is_none_or(|packets| sequence < packets) {
         let mut loan = publisher.loan(payload::words(SENDER, sequence)).map_err(failed)?;
         payload::fill(&mut loan, SENDER, sequence);
         hash = add_to_hash(hash, &loan);
         loan.send().map_err(|e| format!("packet {sequence}: {e}"))?;
         if sequence % NOTE_PERIOD == 0 {
             notes.set(Note::Sent, sequence);
+            if role.packets.is_none() && publisher.receivers() == 0 {
+                return Ok(());
+            }
         }
         if role.is_lossy() && sequence % BURST == 0 {
             std::thread::sleep(BURST_PAUSE);
         }
+        sequence += 1;
+    }
+    let receivers = publisher.receivers();
+    if receivers != role.receivers {
+        return Err(format!("{receivers} of {} receivers are left at the end", role.receivers));
     }
     publisher.finish().map_err(|e| format!("the end: {e}"))?;
     notes.set(Note::Hash, hash);
-    notes.set(Note::Sent, role.packets);
+    notes.set(Note::Sent, sequence);
     Ok(())
 }
 
@@ -118,10 +131,23 @@ fn receive(role: &EndRole, notes: &Notes) -> Result<(), String> {
     let mut account = Account::new(role.is_lossy());
     let mut stops_at = Some(role.stops_at).filter(|at| *at > 0);
     loop {
-        match subscriber.receive_timeout(TIMEOUT).map_err(failed)? {
-            Received::Packet(packet) => account.enter(&packet)?,
+        let timeout = if role.packets.is_some() { TIMEOUT } else { LOOK_PERIOD };
+        let is_empty = match subscriber.receive_timeout(timeout).map_err(failed)? {
+            Received::Packet(packet) => {
+                account.enter(&packet)?;
+                false
+            }
             Received::Ended => break,
-            Received::Empty => return Err("nothing comes".into()),
+            Received::Empty => true,
+        };
+        if is_empty {
+            if role.packets.is_some() {
+                return Err("nothing comes".into());
+            }
+            if account.received > 0 && subscriber.senders() == 0 {
+                return Ok(());
+            }
+            continue;
         }
         if account.received % NOTE_PERIOD == 1 {
             notes.set(Note::Taken, account.received);
@@ -133,7 +159,8 @@ fn receive(role: &EndRole, notes: &Notes) -> Result<(), String> {
             notes.set(Note::GoesOn, 1);
         }
     }
-    account.end(role.packets, subscriber.gap_at_end())?;
+    let packets = role.packets.ok_or("the stream has ended, and its sender has not ended it")?;
+    account.end(packets, subscriber.gap_at_end())?;
     for (note, value) in [
         (Note::Taken, account.received),
         (Note::Missing, account.missing),

@@ -15,7 +15,7 @@ use super::{ControlRequests, Direction, PortTypes, Status, StatusValue};
 use crate::error::{Error, Result};
 use crate::link::{Incoming, Outgoing};
 use crate::node::{Dispatch, Input, MessagePublisher, MessageSubscriber, Output, Publisher, Subscriber};
-use crate::packet::payload::{Layout, MessageSchema, Sample, TypeName};
+use crate::packet::payload::{Dynamic, Layout, MessageSchema, Sample, SampleType, TypeName};
 use crate::sys::doorbell::PollSet;
 use crate::sys::fork::Local;
 use crate::transport::StopToken;
@@ -128,6 +128,46 @@ impl Ports {
     pub fn output<T: Sample>(&mut self, port: &str) -> Result<Output<T>> {
         self.check_type(port, &TypeName::of::<T>())?;
         Publisher::new(self.take_output(port)?, Some(Sender::clone(&self.finished)))
+    }
+
+    /// Takes an input of samples of a type by value, as [`Ports::input`] does of a Rust type.
+    ///
+    /// # Errors
+    /// [`Error::Port`] when there is no such input or it was taken before, or when the waveform
+    /// gave it another type.
+    ///
+    /// ```no_run
+    /// # fn example(mut ports: stripline::component::Ports) -> Result<(), Box<dyn std::error::Error>> {
+    /// use stripline::payload::SampleType;
+    ///
+    /// // Forwards each second packet, of any type with a layout.
+    /// let samples = SampleType::try_from(ports.payload("in").expect("it is connected").clone())?;
+    /// let mut input = ports.input_of(&samples, "in")?;
+    /// let mut output = ports.output_of(&samples, "out")?;
+    /// while let Some(packet) = input.receive()? {
+    ///     if packet.sequence() % 2 == 0 {
+    ///         let mut loan = output.loan(packet.samples())?;
+    ///         loan.copy_from_slice(&packet);
+    ///         loan.send_like(&packet)?;
+    ///     }
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn input_of(&mut self, samples: &SampleType, port: &str) -> Result<Input<Dynamic>> {
+        self.check_type(port, samples.name())?;
+        let incoming = self.take_input(port, Some(samples.size()))?;
+        Ok(Subscriber::of(incoming, samples.form()).with_dispatch(self.dispatch))
+    }
+
+    /// Takes an output of samples of a type by value, as [`Ports::output`] does of a Rust type.
+    ///
+    /// # Errors
+    /// As [`Ports::input_of`].
+    pub fn output_of(&mut self, samples: &SampleType, port: &str) -> Result<Output<Dynamic>> {
+        self.check_type(port, samples.name())?;
+        let outgoing = self.take_output(port)?;
+        Ok(Publisher::of(outgoing, Some(Sender::clone(&self.finished)), samples.form()))
     }
 
     /// Takes an input of any type as bytes.

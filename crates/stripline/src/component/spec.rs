@@ -9,7 +9,7 @@ use super::validate::{FactFinder, PropertyFacts, Validation};
 use super::{Access, Properties, RateRule, TestSpec, Value, units};
 use crate::error::InvalidProperties;
 use crate::error::Result;
-use crate::packet::payload::{MessageSchema, Sample, TypeName};
+use crate::packet::payload::{MessageSchema, Sample, SampleType, TypeName};
 
 /// A component type: name, ports, properties.
 ///
@@ -292,6 +292,19 @@ impl PortTypes {
     /// Accepts exactly the type `T`.
     pub fn of<T: Sample>() -> Self {
         Self::OneOf(vec![TypeName::of::<T>()])
+    }
+
+    /// Accepts exactly that sample type, given by value.
+    ///
+    /// ```
+    /// use stripline::component::PortTypes;
+    /// use stripline::payload::SampleType;
+    ///
+    /// assert_eq!(PortTypes::of_type(&SampleType::parse("f32")?), PortTypes::of::<f32>());
+    /// # Ok::<(), stripline::payload::BadSampleType>(())
+    /// ```
+    pub fn of_type(samples: &SampleType) -> Self {
+        Self::OneOf(vec![samples.name().clone()])
     }
 
     /// Accepts messages of that type: its name, and the schema that both ends compare.

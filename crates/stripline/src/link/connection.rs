@@ -6,14 +6,12 @@ use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 
 use crate::error::{Error, Result};
 use crate::fail_point::fail_point;
-use crate::packet::{Gap, GapReason, HEADER_BYTES, Header, Kind, Order, StreamInfo};
+use crate::packet::{Gap, GapReason, HEADER_BYTES, Header, Kind, Order, SampleSize, StreamInfo};
 use crate::sys::clock::now_ns;
 use crate::transport::{AnyInlet, InletParts, Next};
 
 use super::inspect::ConnectionView;
-use super::{
-    ConnectionStats, FrameRef, LentPacket, PortEvents, Reassembler, Reassembly, Receipt, SampleSize,
-};
+use super::{ConnectionStats, FrameRef, LentPacket, PortEvents, Reassembler, Reassembly, Receipt};
 use crate::terms::{LinkOptions, Overflow, Resequence, WaitStrategy};
 
 /// The largest number of stream descriptions kept per connection.

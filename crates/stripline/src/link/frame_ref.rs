@@ -9,6 +9,8 @@ use std::ptr::NonNull;
 
 use bytemuck::Pod;
 
+use crate::packet::element::SampleForm;
+
 /// Bytes of a frame that a transport lends for reading until they are released.
 #[derive(Clone, Copy)]
 pub(crate) struct FrameRef {
@@ -27,9 +29,14 @@ impl FrameRef {
         Self { start: NonNull::from(bytes).cast(), bytes: bytes.len() }
     }
 
+    /// Returns whether it is whole samples, at an address aligned for them.
+    #[inline(always)]
+    pub(crate) fn fits(self, form: impl SampleForm) -> bool {
+        form.fits(self.start.as_ptr(), self.bytes)
+    }
+
     /// Returns whether it is a whole number of `T` at an address aligned for `T`.
-    #[inline]
-    pub(crate) fn fits<T: Pod>(self) -> bool {
+    fn is_slice_of<T: Pod>(self) -> bool {
         self.bytes.is_multiple_of(size_of::<T>()) && self.start.cast::<T>().is_aligned()
     }
 
@@ -49,7 +56,7 @@ impl FrameRef {
     /// No method of the transport may be called between the loan of the bytes and the end of `'a`.
     #[inline]
     pub(crate) unsafe fn get<'a, T: Pod>(self) -> &'a [T] {
-        debug_assert!(self.fits::<T>());
+        debug_assert!(self.is_slice_of::<T>());
         // SAFETY: the caller guarantees the lifetime; `fits` was checked when the packet was made;
         // every bit pattern is a valid `T`.
         unsafe { std::slice::from_raw_parts(self.start.cast::<T>().as_ptr(), self.bytes / size_of::<T>()) }
@@ -66,14 +73,14 @@ impl FrameMut {
         Self(FrameRef { bytes: bytes.len(), start: NonNull::from(bytes).cast() })
     }
 
-    /// Returns the same bytes, checked for samples of type `T`.
+    /// Returns the same bytes, checked for samples of that form.
     ///
     /// # Panics
-    /// Panics if the bytes are not a whole number of `T` at an address aligned for `T`. Transports
-    /// place payloads on 16-byte boundaries, and ports refuse types that need more.
+    /// Panics if the bytes are not whole samples at an address aligned for them. Transports place
+    /// payloads on 16-byte boundaries, and ports refuse types that need more.
     #[inline]
-    pub(crate) fn of<T: Pod>(self) -> Self {
-        assert!(self.0.fits::<T>());
+    pub(crate) fn of(self, form: impl SampleForm) -> Self {
+        assert!(self.0.fits(form));
         self
     }
 

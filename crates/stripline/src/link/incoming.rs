@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::inspect::RefusedSender;
-use crate::packet::{Gap, Header, Order, StreamInfo};
+use crate::packet::{Gap, Header, Order, SampleSize, StreamInfo};
 use crate::sys::aligned_buffer::AlignedBuffer;
 use crate::sys::clock::now_ns;
 use crate::sys::fork::Local;
@@ -20,9 +20,7 @@ use crate::transport::{AnyInlet, StopToken, Wait};
 use super::connection::{ConnectionCounts, IncomingConnection, OptionsFor};
 use super::inspect::ReceivePortView;
 use super::resequencer::Resequencer;
-use super::{
-    ConnectionOptions, ConnectionStats, FrameRef, OwnedPacket, PacketSource, PortEvents, Receipt, SampleSize,
-};
+use super::{ConnectionOptions, ConnectionStats, FrameRef, OwnedPacket, PacketSource, PortEvents, Receipt};
 use crate::sys::adaptive_spin::AdaptiveSpin;
 use crate::terms::WaitStrategy;
 

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result, catch_panic};
 use crate::link::FrameRef;
-use crate::packet::payload::Sample;
+use crate::packet::payload::Element;
 use crate::transport::Wait;
 
 use super::{PacketView, Received, Subscriber, pool};
@@ -158,7 +158,7 @@ impl From<Dispatch> for String {
     }
 }
 
-impl<T: Sample> Subscriber<T> {
+impl<T: Element> Subscriber<T> {
     /// Runs a handler for every packet until the end of stream, and returns when the last handler
     /// has returned. A handler should return soon. It sends its results itself, or passes them on:
     /// see [`Subscriber::serve_then`].
@@ -253,7 +253,7 @@ impl<T: Sample> Subscriber<T> {
 }
 
 /// Runs a handler for the next packet, in place.
-pub(super) fn serve_one<T: Sample>(
+pub(super) fn serve_one<T: Element>(
     subscriber: &mut Subscriber<T>,
     wait: Wait,
     handler: &mut impl FnMut(PacketView<'_, T>) -> Result<()>,
@@ -273,7 +273,7 @@ pub(super) fn serve_one<T: Sample>(
 }
 
 /// Wraps an error of a handler. A stop is not an error of the handler.
-pub(super) fn failure<T: Sample>(port: &str, packet: PacketView<'_, T>, error: Error) -> Error {
+pub(super) fn failure<T: Element>(port: &str, packet: PacketView<'_, T>, error: Error) -> Error {
     match error {
         Error::Stopped => Error::Stopped,
         error => Error::Handler {

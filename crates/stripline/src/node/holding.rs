@@ -1,14 +1,14 @@
 //! Packets that a receiver owns: several at once, on any thread, given back in any order.
 
 use std::fmt;
-use std::marker::PhantomData;
 use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::error::{Error, Result};
 use crate::link::{FrameRef, GivenPacket, HeldSlot, HeldSlots, PacketSource};
-use crate::packet::payload::Sample;
+use crate::packet::element::SampleForm;
+use crate::packet::payload::Element;
 use crate::packet::{Gap, Order, StreamInfo};
 use crate::transport::Wait;
 
@@ -17,12 +17,12 @@ use super::{PacketView, Received, Subscriber};
 
 /// A [`Subscriber`] that gives its packets away: up to so many are in use at once. See
 /// [`Subscriber::holding`].
-pub struct Holding<T: Sample> {
+pub struct Holding<T: Element> {
     subscriber: Subscriber<T>,
     slots: HeldSlots,
 }
 
-impl<T: Sample> Subscriber<T> {
+impl<T: Element> Subscriber<T> {
     /// Gives packets away instead of lending them: up to `packets` are in use at once. They can go
     /// to other threads, and be dropped in any order, also after the subscriber.
     ///
@@ -75,10 +75,15 @@ impl<T: Sample> Subscriber<T> {
     }
 }
 
-impl<T: Sample> Holding<T> {
+impl<T: Element> Holding<T> {
     /// Returns the port's or topic's name.
     pub fn name(&self) -> &str {
         self.subscriber.name()
+    }
+
+    /// Returns the bytes of a sample.
+    pub fn sample_bytes(&self) -> usize {
+        self.subscriber.sample_bytes()
     }
 
     /// Returns the number of packets in use now.
@@ -201,13 +206,14 @@ impl<T: Sample> Holding<T> {
             Received::Packet(_) => {
                 let GivenPacket { slot, payload, is_awaited } =
                     self.slots.give(&mut self.subscriber.incoming, slot);
-                Received::Packet(HeldPacket { slot, payload, is_awaited, of: PhantomData })
+                let form = self.subscriber.form;
+                Received::Packet(HeldPacket { slot, payload, is_awaited, form })
             }
         }
     }
 }
 
-impl<T: Sample> Drop for Holding<T> {
+impl<T: Element> Drop for Holding<T> {
     fn drop(&mut self) {
         // A child leaves the packets to its parent.
         if self.subscriber.incoming.check_own().is_ok() {
@@ -234,14 +240,20 @@ impl<T: Sample> Drop for Holding<T> {
 /// assert!(packet.connection().ends_with("-> audio"));
 /// # Ok::<(), stripline::Error>(())
 /// ```
-pub struct HeldPacket<T: Sample> {
+pub struct HeldPacket<T: Element> {
     slot: Arc<HeldSlot>,
     payload: FrameRef,
     is_awaited: bool,
-    of: PhantomData<fn() -> T>,
+    form: T::Form,
 }
 
-impl<T: Sample> HeldPacket<T> {
+impl<T: Element> HeldPacket<T> {
+    /// Returns the number of samples: the slice's length, unless they are
+    /// [`Dynamic`](crate::payload::Dynamic).
+    pub fn samples(&self) -> usize {
+        self.form.samples(self.len())
+    }
+
     /// Returns the packet's number among those of its sender, from 0.
     pub fn sequence(&self) -> u64 {
         self.view().sequence()
@@ -310,13 +322,17 @@ impl<T: Sample> HeldPacket<T> {
         let packet = unsafe { self.slot.packet() };
         let Some((header, _)) = packet.meta() else { unreachable!("the port has filled the slot") };
         let source = PacketSource::Copy(packet);
-        PacketView::new(self, PacketMeta { header, gap: packet.gap.as_ref(), source, receipt: None })
+        PacketView::new(
+            self,
+            self.form,
+            PacketMeta { header, gap: packet.gap.as_ref(), source, receipt: None },
+        )
     }
 }
 
-impl<T: Sample> Stamped for HeldPacket<T> {}
+impl<T: Element> Stamped for HeldPacket<T> {}
 
-impl<T: Sample> sealed::Sealed for HeldPacket<T> {
+impl<T: Element> sealed::Sealed for HeldPacket<T> {
     fn stamps(&self) -> sealed::Stamps<'_> {
         // SAFETY: this is the packet.
         let packet = unsafe { self.slot.packet() };
@@ -330,16 +346,16 @@ impl<T: Sample> sealed::Sealed for HeldPacket<T> {
     }
 }
 
-impl<T: Sample> Deref for HeldPacket<T> {
-    type Target = [T];
-    fn deref(&self) -> &[T] {
+impl<T: Element> Deref for HeldPacket<T> {
+    type Target = [T::Item];
+    fn deref(&self) -> &[T::Item] {
         // SAFETY: the slot holds the memory, and the port gives it back only when this is dropped.
         // Size and alignment were checked when the packet was taken.
         unsafe { self.payload.get() }
     }
 }
 
-impl<T: Sample> Drop for HeldPacket<T> {
+impl<T: Element> Drop for HeldPacket<T> {
     fn drop(&mut self) {
         if self.is_awaited {
             self.slot.finish();
@@ -347,7 +363,7 @@ impl<T: Sample> Drop for HeldPacket<T> {
     }
 }
 
-impl<T: Sample + fmt::Debug> fmt::Debug for HeldPacket<T> {
+impl<T: Element<Item: fmt::Debug>> fmt::Debug for HeldPacket<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("HeldPacket").field("sequence", &self.sequence()).field("samples", &&**self).finish()
     }

@@ -24,11 +24,13 @@
 //! | end a stream that is not complete, or wait no longer for its end | [`Publisher::abandon`], [`Publisher::finish_within`] | |
 //! | send samples that are elsewhere in memory | [`Publisher::send`] | `embedded` |
 //! | send and receive values of any serde type | [`MessagePublisher`], [`MessageSubscriber`] | `embedded` |
+//! | send or receive samples of a type that is known at run time | [`Node::publisher_of`], [`Node::subscriber_of`] | |
 //! | get a reply to each request | [`call`](crate::call) | `tuner`, `scan` |
 //!
 //! The examples are in the folder `crates/stripline/examples`; `examples/README.md` lists them. All
 //! ways to receive have the same contract: order, gaps, overflow, end of stream.
 
+mod by_value;
 mod connection_log;
 mod dispatch;
 mod holding;

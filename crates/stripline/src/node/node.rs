@@ -519,7 +519,12 @@ impl Node {
         &self.shared.stop
     }
 
-    fn incoming(&self, topic: &str, payload: TypeName, sample_bytes: Option<usize>) -> Result<Incoming> {
+    pub(super) fn incoming(
+        &self,
+        topic: &str,
+        payload: TypeName,
+        sample_bytes: Option<usize>,
+    ) -> Result<Incoming> {
         self.check_own()?;
         let events = Arc::new(PortEvents::new()?);
         let its = Arc::downgrade(&events);

@@ -6,7 +6,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use crate::error::{Error, Result, catch_panic};
 use crate::link::{ConnectionStats, OwnedPacket, Receipt};
-use crate::packet::payload::Sample;
+use crate::packet::payload::Element;
 use crate::sys::clock::now_ns;
 use crate::sys::doorbell::Doorbell;
 use crate::sys::fork::OwnerProcess;
@@ -28,12 +28,13 @@ pub(super) fn run<T, R, W, H>(
     hand_on: H,
 ) -> Result<()>
 where
-    T: Sample,
+    T: Element,
     W: Fn(PacketView<'_, T>) -> Result<R> + Sync,
     H: FnMut(PacketView<'_, T>, R) -> Result<()> + Send,
 {
     let port = subscriber.name().to_string();
     let pool = Pool {
+        form: subscriber.form,
         source: Mutex::new(PoolSource { subscriber, taken: 0 }),
         exit: Mutex::new(Exit { release: hand_on, next: 0 }),
         released: Condvar::new(),
@@ -58,7 +59,8 @@ where
     error.map_or(Ok(()), Err)
 }
 
-struct Pool<'a, T: Sample, W, H> {
+struct Pool<'a, T: Element, W, H> {
+    form: T::Form,
     source: Mutex<PoolSource<'a, T>>,
     exit: Mutex<Exit<H>>,
     /// Notified when the next packet is due.
@@ -74,7 +76,7 @@ struct Pool<'a, T: Sample, W, H> {
 }
 
 /// The state of the receiving thread.
-struct PoolSource<'a, T: Sample> {
+struct PoolSource<'a, T: Element> {
     subscriber: &'a mut Subscriber<T>,
     /// Packets taken.
     taken: u64,
@@ -95,7 +97,7 @@ type PooledPacket = (u64, Option<Measured>, Option<Receipt>);
 
 impl<T, R, W, H> Pool<'_, T, W, H>
 where
-    T: Sample,
+    T: Element,
     W: Fn(PacketView<'_, T>) -> Result<R> + Sync,
     H: FnMut(PacketView<'_, T>, R) -> Result<()> + Send,
 {
@@ -116,7 +118,7 @@ where
                 Err(error) => return self.fail(error),
             };
             drop(source);
-            if let Some(packet) = view_of(&copy) {
+            if let Some(packet) = view_of(&copy, self.form) {
                 self.handle(number, packet.with_receipt(receipt.as_ref()), receipt.as_ref());
             }
             // Acknowledges the packet, if its sender waits.
@@ -183,7 +185,7 @@ where
     }
 }
 
-impl<T: Sample, W, H> Pool<'_, T, W, H> {
+impl<T: Element, W, H> Pool<'_, T, W, H> {
     /// Ends the pool. The first failure is kept.
     fn fail(&self, error: Error) {
         lock(&self.error).get_or_insert(error);

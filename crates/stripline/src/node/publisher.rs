@@ -1,6 +1,5 @@
 //! The sending side of topics and ports.
 
-use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
@@ -10,7 +9,8 @@ use std::time::{Duration, Instant};
 use crate::error::{Error, Result};
 use crate::link::{FrameMut, Outgoing};
 use crate::packet::StreamInfo;
-use crate::packet::payload::Sample;
+use crate::packet::element::{SampleForm, StaticForm};
+use crate::packet::payload::{Element, Sample};
 use crate::sys::fork::Local;
 use crate::terms::{LinkOptions, Scope};
 use crate::transport::Wait;
@@ -60,19 +60,26 @@ const FOREVER: Duration = Duration::from_secs(u32::MAX as u64);
 /// assert_eq!(&*packet, [1.0, 2.0]);
 /// # Ok::<(), stripline::Error>(())
 /// ```
-pub struct Publisher<T: Sample> {
+pub struct Publisher<T: Element> {
     /// Present until dropped.
     outgoing: Option<Outgoing>,
     /// The runtime that takes the link instead of ending its stream: it decides how the component
     /// ended.
     return_to: Option<Local<Sender<Outgoing>>>,
-    samples: PhantomData<fn(T)>,
+    form: T::Form,
 }
 
 impl<T: Sample> Publisher<T> {
     pub(crate) fn new(outgoing: Outgoing, return_to: Option<Sender<Outgoing>>) -> Result<Self> {
         check_type::<T>(outgoing.port())?;
-        Ok(Self { outgoing: Some(outgoing), return_to: return_to.map(Local::new), samples: PhantomData })
+        Ok(Self::of(outgoing, return_to, StaticForm::new()))
+    }
+}
+
+impl<T: Element> Publisher<T> {
+    /// Creates a publisher of samples of that form, which fits the transports' memory.
+    pub(crate) fn of(outgoing: Outgoing, return_to: Option<Sender<Outgoing>>, form: T::Form) -> Self {
+        Self { outgoing: Some(outgoing), return_to: return_to.map(Local::new), form }
     }
 
     /// Returns the port's or topic's name.
@@ -83,6 +90,11 @@ impl<T: Sample> Publisher<T> {
     /// Returns the sequence number of the next packet.
     pub fn sequence(&self) -> u64 {
         self.outgoing.as_ref().map_or(0, Outgoing::sequence)
+    }
+
+    /// Returns the bytes of a sample.
+    pub fn sample_bytes(&self) -> usize {
+        self.form.size()
     }
 
     /// Returns the number of receivers connected now.
@@ -121,7 +133,7 @@ impl<T: Sample> Publisher<T> {
     /// # Ok::<(), stripline::Error>(())
     /// ```
     pub fn samples_max(&self) -> usize {
-        LinkOptions::PACKET_MAX / size_of::<T>()
+        LinkOptions::PACKET_MAX / self.form.size()
     }
 
     /// Returns the most samples of a packet that goes in one frame. Such a packet is written in
@@ -139,7 +151,7 @@ impl<T: Sample> Publisher<T> {
     /// # Ok::<(), stripline::Error>(())
     /// ```
     pub fn in_place_samples_max(&self) -> usize {
-        self.outgoing.as_ref().map_or(0, Outgoing::frame_payload_max) / size_of::<T>()
+        self.outgoing.as_ref().map_or(0, Outgoing::frame_payload_max) / self.form.size()
     }
 
     /// Sets the description of the samples that follow. Receivers get it with every packet; it is
@@ -198,8 +210,9 @@ impl<T: Sample> Publisher<T> {
     /// # Errors
     /// As [`Publisher::loan`] and [`Loan::send`].
     #[inline(always)]
-    pub fn send(&mut self, samples: &[T]) -> Result<()> {
-        let mut loan = self.loan(samples.len())?;
+    pub fn send(&mut self, samples: &[T::Item]) -> Result<()> {
+        let count = self.whole(samples.len())?;
+        let mut loan = self.loan(count)?;
         loan.copy_from_slice(samples);
         loan.send()
     }
@@ -225,8 +238,9 @@ impl<T: Sample> Publisher<T> {
     /// assert!(matches!(error, stripline::Error::Full { .. }));
     /// # Ok::<(), stripline::Error>(())
     /// ```
-    pub fn try_send(&mut self, samples: &[T]) -> Result<()> {
-        let mut loan = self.try_loan(samples.len())?;
+    pub fn try_send(&mut self, samples: &[T::Item]) -> Result<()> {
+        let count = self.whole(samples.len())?;
+        let mut loan = self.try_loan(count)?;
         loan.copy_from_slice(samples);
         loan.send()
     }
@@ -262,9 +276,10 @@ impl<T: Sample> Publisher<T> {
         &mut self,
         packets: usize,
         samples: usize,
-        mut write: impl FnMut(usize, &mut [T]),
+        mut write: impl FnMut(usize, &mut [T::Item]),
     ) -> Result<()> {
-        let bytes = samples.saturating_mul(size_of::<T>());
+        let form = self.form;
+        let bytes = samples.saturating_mul(form.size());
         self.link().gather(true)?;
         let gather = Gather(self);
         let mut index = 0;
@@ -272,7 +287,7 @@ impl<T: Sample> Publisher<T> {
             let link = gather.0.link();
             index = link.send_steady_run(index, packets, bytes, samples as u64, |index, place| {
                 // SAFETY: just lent, and the port is not called before this returns.
-                write(index, unsafe { place.of::<T>().get_mut() });
+                write(index, unsafe { place.of(form).get_mut() });
             });
             // A packet without room, or one that needs more than a packet of a steady stream.
             if index < packets {
@@ -354,12 +369,27 @@ impl<T: Sample> Publisher<T> {
 
     #[inline(always)]
     fn loan_as(&mut self, samples: usize, waits: bool) -> Result<Loan<'_, T>> {
-        let Some(bytes) = samples.checked_mul(size_of::<T>()) else {
+        let Some(bytes) = samples.checked_mul(self.form.size()) else {
             return Err(Error::TooLarge { bytes: usize::MAX, bytes_max: LinkOptions::PACKET_MAX });
         };
+        let form = self.form;
         let link = self.link();
-        let place = link.reserve(bytes, waits)?.of::<T>();
-        Ok(Loan { link, place, samples, of: PhantomData })
+        let place = link.reserve(bytes, waits)?.of(form);
+        Ok(Loan { link, place, samples, form })
+    }
+
+    /// Returns the number of samples in so many items.
+    #[inline(always)]
+    fn whole(&self, items: usize) -> Result<usize> {
+        self.form.whole(items).ok_or_else(|| self.not_whole(items))
+    }
+
+    #[cold]
+    fn not_whole(&self, bytes: usize) -> Error {
+        let size = self.form.size();
+        let problem =
+            format!("cannot send {bytes} bytes: its samples have {size} bytes each; send whole ones");
+        Error::port(self.name(), problem)
     }
 
     #[inline]
@@ -371,16 +401,16 @@ impl<T: Sample> Publisher<T> {
 
 /// Packets of a publisher that may leave together. The drop sends them, also after an error, or
 /// when the function that writes them panics.
-struct Gather<'a, T: Sample>(&'a mut Publisher<T>);
+struct Gather<'a, T: Element>(&'a mut Publisher<T>);
 
-impl<T: Sample> Drop for Gather<'_, T> {
+impl<T: Element> Drop for Gather<'_, T> {
     fn drop(&mut self) {
         // The error before this one is returned, or there was none.
         let _ = self.0.link().gather(false);
     }
 }
 
-impl<T: Sample> Drop for Publisher<T> {
+impl<T: Element> Drop for Publisher<T> {
     fn drop(&mut self) {
         // A child leaves the end of the stream to the process that sends it.
         let Some(mut outgoing) = self.outgoing.take().filter(Outgoing::is_own) else { return };
@@ -411,14 +441,20 @@ impl<T: Sample> Drop for Publisher<T> {
 /// loan.send()?;
 /// # Ok::<(), stripline::Error>(())
 /// ```
-pub struct Loan<'a, T: Sample> {
+pub struct Loan<'a, T: Element> {
     link: &'a mut Outgoing,
     place: FrameMut,
     samples: usize,
-    of: PhantomData<&'a mut [T]>,
+    form: T::Form,
 }
 
-impl<T: Sample> Loan<'_, T> {
+impl<T: Element> Loan<'_, T> {
+    /// Returns the number of samples: the slice's length, unless they are
+    /// [`Dynamic`](crate::payload::Dynamic).
+    pub fn samples(&self) -> usize {
+        self.samples
+    }
+
     /// Keeps only the first `samples` samples; a larger number changes nothing.
     pub fn truncate(&mut self, samples: usize) {
         self.samples = self.samples.min(samples);
@@ -520,7 +556,8 @@ impl<T: Sample> Loan<'_, T> {
         // A sent packet must not be cancelled.
         let mut loan = ManuallyDrop::new(self);
         let samples = loan.samples;
-        loan.link.send(samples * size_of::<T>(), samples as u64)
+        let bytes = samples * loan.form.size();
+        loan.link.send(bytes, samples as u64)
     }
 
     /// Sends the packet with the stream, sample index and time of a received one, or of a
@@ -614,7 +651,7 @@ impl<T: Sample> Loan<'_, T> {
             self.link.set_stream(stream);
         } else if !self.link.follows(stream) {
             // The description goes before the packet, in the memory that this loan holds.
-            let bytes = self.samples * size_of::<T>();
+            let bytes = self.samples * self.form.size();
             let payload: Vec<u8> = bytemuck::cast_slice(&self[..]).to_vec();
             let (overrides, waits) = (self.link.overrides(), self.link.waits());
             self.link.cancel();
@@ -628,23 +665,23 @@ impl<T: Sample> Loan<'_, T> {
     }
 }
 
-impl<T: Sample> Deref for Loan<'_, T> {
-    type Target = [T];
-    fn deref(&self) -> &[T] {
+impl<T: Element> Deref for Loan<'_, T> {
+    type Target = [T::Item];
+    fn deref(&self) -> &[T::Item] {
         // SAFETY: the loan holds the link exclusively and does not call it until it sends or
         // cancels.
-        unsafe { &self.place.get::<T>()[..self.samples] }
+        unsafe { &self.place.get::<T::Item>()[..self.form.items(self.samples)] }
     }
 }
 
-impl<T: Sample> DerefMut for Loan<'_, T> {
-    fn deref_mut(&mut self) -> &mut [T] {
+impl<T: Element> DerefMut for Loan<'_, T> {
+    fn deref_mut(&mut self) -> &mut [T::Item] {
         // SAFETY: as above; `&mut self` makes it the only reference.
-        unsafe { &mut self.place.get_mut::<T>()[..self.samples] }
+        unsafe { &mut self.place.get_mut::<T::Item>()[..self.form.items(self.samples)] }
     }
 }
 
-impl<T: Sample> Drop for Loan<'_, T> {
+impl<T: Element> Drop for Loan<'_, T> {
     fn drop(&mut self) {
         self.link.cancel();
     }

@@ -4,7 +4,7 @@ use serde::de::DeserializeOwned;
 
 use crate::error::Result;
 use crate::link::{FrameRef, Incoming};
-use crate::packet::payload::Sample;
+use crate::packet::payload::Element;
 use crate::transport::Wait;
 
 use super::dispatch::serve_one;
@@ -63,7 +63,7 @@ impl<'a> SingleThread<'a> {
 
     /// Adds a handler for the packets of a port.
     #[must_use]
-    pub fn packets<T: Sample>(
+    pub fn packets<T: Element>(
         mut self,
         subscriber: &'a mut Subscriber<T>,
         handler: impl FnMut(PacketView<'_, T>) -> Result<()> + 'a,
@@ -114,12 +114,12 @@ trait ServedPort {
     fn incoming(&mut self) -> &mut Incoming;
 }
 
-struct Served<'a, T: Sample, H> {
+struct Served<'a, T: Element, H> {
     subscriber: &'a mut Subscriber<T>,
     handler: H,
 }
 
-impl<T: Sample, H: FnMut(PacketView<'_, T>) -> Result<()>> ServedPort for Served<'_, T, H> {
+impl<T: Element, H: FnMut(PacketView<'_, T>) -> Result<()>> ServedPort for Served<'_, T, H> {
     fn serve_one(&mut self) -> Result<Received<FrameRef>> {
         serve_one(self.subscriber, Wait::Never, &mut self.handler)
     }

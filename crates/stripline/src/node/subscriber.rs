@@ -1,6 +1,5 @@
 //! The receiving side of topics and ports.
 
-use std::marker::PhantomData;
 use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,7 +7,8 @@ use std::time::Duration;
 use crate::error::{Error, Result};
 use crate::inspect::RefusedSender;
 use crate::link::{FrameRef, Incoming, PacketSource, Polled};
-use crate::packet::payload::Sample;
+use crate::packet::element::{SampleForm, StaticForm};
+use crate::packet::payload::{Element, Sample};
 use crate::packet::{Gap, Header, Order, StreamInfo};
 use crate::terms::Resequence;
 use crate::transport::Wait;
@@ -33,10 +33,10 @@ use super::{Dispatch, PacketView, Windowed};
 /// }
 /// # Ok::<(), stripline::Error>(())
 /// ```
-pub struct Subscriber<T: Sample> {
+pub struct Subscriber<T: Element> {
     pub(super) incoming: Incoming,
     dispatch: Dispatch,
-    samples: PhantomData<fn() -> T>,
+    pub(super) form: T::Form,
 }
 
 /// The result of a receive that does not wait without limit.
@@ -71,7 +71,14 @@ impl<P> Received<P> {
 impl<T: Sample> Subscriber<T> {
     pub(crate) fn new(incoming: Incoming) -> Result<Self> {
         check_type::<T>(incoming.port())?;
-        Ok(Self { incoming, dispatch: Dispatch::Queue, samples: PhantomData })
+        Ok(Self::of(incoming, StaticForm::new()))
+    }
+}
+
+impl<T: Element> Subscriber<T> {
+    /// Creates a subscriber to samples of that form, which fits the transports' memory.
+    pub(crate) fn of(incoming: Incoming, form: T::Form) -> Self {
+        Self { incoming, dispatch: Dispatch::Queue, form }
     }
 
     /// Sets the configured dispatch of its handler.
@@ -83,6 +90,11 @@ impl<T: Sample> Subscriber<T> {
     /// Returns the port's or topic's name.
     pub fn name(&self) -> &str {
         self.incoming.port()
+    }
+
+    /// Returns the bytes of a sample.
+    pub fn sample_bytes(&self) -> usize {
+        self.form.size()
     }
 
     /// Returns the senders of its topic that it cannot be connected to, as those of another payload
@@ -148,7 +160,7 @@ impl<T: Sample> Subscriber<T> {
                 Received::Empty => {}
                 Received::Ended => return Ok(None),
                 Received::Packet(payload) => {
-                    return Ok(Some(Packet { incoming: &mut self.incoming, payload, of: PhantomData }));
+                    return Ok(Some(Packet { incoming: &mut self.incoming, payload, form: self.form }));
                 }
             }
         }
@@ -228,16 +240,17 @@ impl<T: Sample> Subscriber<T> {
                 "cannot drain up to 0 packets: the limit must be at least 1",
             ));
         }
+        let form = self.form;
         let drain = Drain(self);
         let mut packets = 0;
         loop {
             let steady = |header: &Header, payload: FrameRef, source: PacketSource<'_>| {
                 // SAFETY: just lent; `drain_steady` releases it after this, and has checked it.
                 let samples = unsafe { payload.get() };
-                each(PacketView::new(samples, PacketMeta { header, gap: None, source, receipt: None }));
+                each(PacketView::new(samples, form, PacketMeta { header, gap: None, source, receipt: None }));
             };
             let (more, is_empty) =
-                drain.0.incoming.drain_steady(limit - packets, FrameRef::fits::<T>, steady);
+                drain.0.incoming.drain_steady(limit - packets, |payload| payload.fits(form), steady);
             packets += more;
             if packets == limit || packets > 0 && (is_empty || !drain.0.take_another()) {
                 return Ok(packets);
@@ -254,7 +267,7 @@ impl<T: Sample> Subscriber<T> {
     /// Takes another packet of a drain, if one is there.
     #[inline(always)]
     fn take_another(&mut self) -> bool {
-        if self.incoming.receive_next() && self.incoming.taken().payload.fits::<T>() {
+        if self.incoming.receive_next() && self.incoming.taken().payload.fits(self.form) {
             return true;
         }
         self.take_another_slow()
@@ -399,7 +412,7 @@ impl<T: Sample> Subscriber<T> {
             Received::Empty => Received::Empty,
             Received::Ended => Received::Ended,
             Received::Packet(payload) => {
-                Received::Packet(Packet { incoming: &mut self.incoming, payload, of: PhantomData })
+                Received::Packet(Packet { incoming: &mut self.incoming, payload, form: self.form })
             }
         })
     }
@@ -410,7 +423,7 @@ impl<T: Sample> Subscriber<T> {
         // SAFETY: called between taking a packet, which checks size and alignment, and its release;
         // the transport is not called while the subscriber is borrowed.
         let samples = unsafe { self.incoming.taken().payload.get() };
-        PacketView::new(samples, PacketMeta::lent(&self.incoming))
+        PacketView::new(samples, self.form, PacketMeta::lent(&self.incoming))
     }
 
     /// Takes the payload of the next packet, which `incoming` must release. Size and alignment fit
@@ -436,7 +449,7 @@ impl<T: Sample> Subscriber<T> {
             Polled::Ended => Ok(Received::Ended),
             Polled::Packet => {
                 let payload = self.incoming.taken().payload;
-                if payload.fits::<T>() { Ok(Received::Packet(payload)) } else { self.refit() }
+                if payload.fits(self.form) { Ok(Received::Packet(payload)) } else { self.refit() }
             }
         }
     }
@@ -445,20 +458,21 @@ impl<T: Sample> Subscriber<T> {
     #[cold]
     fn refit(&mut self) -> Result<Received<FrameRef>> {
         let bytes = self.incoming.taken().payload.bytes();
-        if bytes.is_multiple_of(size_of::<T>()) {
+        let size = self.form.size();
+        if bytes.is_multiple_of(size) {
             return Ok(Received::Packet(self.incoming.realign()));
         }
         let connection = self.incoming.connection().to_string();
         self.incoming.reject();
-        let violation = format!("sent {bytes} bytes as samples of {} bytes", size_of::<T>());
+        let violation = format!("sent {bytes} bytes as samples of {size} bytes");
         Err(Error::misbehaved(connection, violation))
     }
 }
 
 /// A drain, which ends with this.
-struct Drain<'a, T: Sample>(&'a mut Subscriber<T>);
+struct Drain<'a, T: Element>(&'a mut Subscriber<T>);
 
-impl<T: Sample> Drop for Drain<'_, T> {
+impl<T: Element> Drop for Drain<'_, T> {
     fn drop(&mut self) {
         self.0.incoming.end_drain();
     }
@@ -490,13 +504,19 @@ pub(super) fn check_type<T>(port: &str) -> Result<()> {
 /// assert!(packet.connection().ends_with("-> audio"));
 /// # Ok::<(), stripline::Error>(())
 /// ```
-pub struct Packet<'a, T: Sample> {
+pub struct Packet<'a, T: Element> {
     incoming: &'a mut Incoming,
     payload: FrameRef,
-    of: PhantomData<&'a [T]>,
+    form: T::Form,
 }
 
-impl<T: Sample> Packet<'_, T> {
+impl<T: Element> Packet<'_, T> {
+    /// Returns the number of samples: the slice's length, unless they are
+    /// [`Dynamic`](crate::payload::Dynamic).
+    pub fn samples(&self) -> usize {
+        self.form.samples(self.len())
+    }
+
     /// Returns the packet's number among those of its sender, from 0.
     pub fn sequence(&self) -> u64 {
         self.incoming.taken().header.sequence
@@ -566,15 +586,15 @@ impl<T: Sample> Packet<'_, T> {
     }
 }
 
-impl<T: Sample> Packet<'_, T> {
+impl<T: Element> Packet<'_, T> {
     pub(super) fn view(&self) -> PacketView<'_, T> {
-        PacketView::new(self, PacketMeta::lent(self.incoming))
+        PacketView::new(self, self.form, PacketMeta::lent(self.incoming))
     }
 }
 
-impl<T: Sample> Stamped for Packet<'_, T> {}
+impl<T: Element> Stamped for Packet<'_, T> {}
 
-impl<T: Sample> sealed::Sealed for Packet<'_, T> {
+impl<T: Element> sealed::Sealed for Packet<'_, T> {
     fn stamps(&self) -> sealed::Stamps<'_> {
         let Header { sample_index, time_ns, .. } = self.incoming.taken().header;
         let order = self.incoming.taken().header.order().map(|_| self.incoming.order());
@@ -582,22 +602,22 @@ impl<T: Sample> sealed::Sealed for Packet<'_, T> {
     }
 }
 
-impl<T: Sample> Deref for Packet<'_, T> {
-    type Target = [T];
-    fn deref(&self) -> &[T] {
+impl<T: Element> Deref for Packet<'_, T> {
+    type Target = [T::Item];
+    fn deref(&self) -> &[T::Item] {
         // SAFETY: the packet holds the link exclusively and does not call its transport until
         // dropped; size and alignment were checked when it was made.
         unsafe { self.payload.get() }
     }
 }
 
-impl<T: Sample> Drop for Packet<'_, T> {
+impl<T: Element> Drop for Packet<'_, T> {
     fn drop(&mut self) {
         self.incoming.release();
     }
 }
 
-impl<T: Sample + std::fmt::Debug> std::fmt::Debug for Packet<'_, T> {
+impl<T: Element<Item: std::fmt::Debug>> std::fmt::Debug for Packet<'_, T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Packet")
             .field("header", &self.incoming.taken().header)

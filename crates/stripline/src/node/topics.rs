@@ -439,6 +439,10 @@ mod tests {
                 "[default]\nflow = 'credit'\ntransport = 'udp'\n[default.udp]\nrepair = 'never'",
                 "flow credit with repair",
             ),
+            (
+                "[domain]\ngroup = 'root'\n[topic.a]\ntransport = 'udp'\n[topic.a.udp]\nbind = '127.0.0.1'",
+                "group with bind 127.0.0.1",
+            ),
             ("[topic.a]\ntransport = 'tcp'\nlocked = true", "transport tcp cannot keep locked"),
         ] {
             let error = Topics::parse(text).unwrap_err().to_string();

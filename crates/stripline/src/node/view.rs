@@ -5,7 +5,8 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use crate::link::{Incoming, OwnedPacket, PacketSource, Receipt};
-use crate::packet::payload::Sample;
+use crate::packet::element::SampleForm;
+use crate::packet::payload::Element;
 use crate::packet::{Gap, Header, Order, StreamInfo};
 
 /// A packet as a handler receives it, valid until the handler returns.
@@ -29,9 +30,9 @@ use crate::packet::{Gap, Header, Order, StreamInfo};
 /// })?;
 /// # Ok::<(), stripline::Error>(())
 /// ```
-#[derive(Clone, Copy)]
-pub struct PacketView<'a, T: Sample> {
-    samples: &'a [T],
+pub struct PacketView<'a, T: Element> {
+    samples: &'a [T::Item],
+    form: T::Form,
     meta: PacketMeta<'a>,
 }
 
@@ -94,7 +95,13 @@ pub(crate) mod sealed {
     }
 }
 
-impl<T: Sample> PacketView<'_, T> {
+impl<T: Element> PacketView<'_, T> {
+    /// Returns the number of samples: the slice's length, unless they are
+    /// [`Dynamic`](crate::payload::Dynamic).
+    pub fn samples(&self) -> usize {
+        self.form.samples(self.samples.len())
+    }
+
     /// Returns the packet's number among those of its sender, from 0.
     pub fn sequence(&self) -> u64 {
         self.meta.header.sequence
@@ -170,9 +177,17 @@ impl<T: Sample> PacketView<'_, T> {
     }
 }
 
-impl<T: Sample> Stamped for PacketView<'_, T> {}
+impl<T: Element> Clone for PacketView<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
 
-impl<T: Sample> sealed::Sealed for PacketView<'_, T> {
+impl<T: Element> Copy for PacketView<'_, T> {}
+
+impl<T: Element> Stamped for PacketView<'_, T> {}
+
+impl<T: Element> sealed::Sealed for PacketView<'_, T> {
     fn stamps(&self) -> sealed::Stamps<'_> {
         let PacketMeta { header, source, .. } = self.meta;
         let order = source.is_ordered(header).then(|| source.order(header));
@@ -181,17 +196,17 @@ impl<T: Sample> sealed::Sealed for PacketView<'_, T> {
     }
 }
 
-impl<T: Sample + fmt::Debug> fmt::Debug for PacketView<'_, T> {
+impl<T: Element<Item: fmt::Debug>> fmt::Debug for PacketView<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let samples = &&**self;
         f.debug_struct("PacketView").field("header", self.meta.header).field("samples", samples).finish()
     }
 }
 
-impl<'a, T: Sample> PacketView<'a, T> {
+impl<'a, T: Element> PacketView<'a, T> {
     #[inline]
-    pub(super) fn new(samples: &'a [T], meta: PacketMeta<'a>) -> Self {
-        Self { samples, meta }
+    pub(super) fn new(samples: &'a [T::Item], form: T::Form, meta: PacketMeta<'a>) -> Self {
+        Self { samples, form, meta }
     }
 
     /// Sets the receipt that a refusal is reported through.
@@ -201,18 +216,18 @@ impl<'a, T: Sample> PacketView<'a, T> {
     }
 }
 
-impl<T: Sample> Deref for PacketView<'_, T> {
-    type Target = [T];
-    fn deref(&self) -> &[T] {
+impl<T: Element> Deref for PacketView<'_, T> {
+    type Target = [T::Item];
+    fn deref(&self) -> &[T::Item] {
         self.samples
     }
 }
 
 /// Returns a view of the packet that was copied; `None` before the first.
-pub(super) fn view_of<T: Sample>(copy: &OwnedPacket) -> Option<PacketView<'_, T>> {
+pub(super) fn view_of<T: Element>(copy: &OwnedPacket, form: T::Form) -> Option<PacketView<'_, T>> {
     let (header, _) = copy.meta()?;
     let meta = PacketMeta { header, gap: copy.gap.as_ref(), source: PacketSource::Copy(copy), receipt: None };
-    Some(PacketView { samples: bytemuck::cast_slice(copy.bytes()), meta })
+    Some(PacketView { samples: bytemuck::cast_slice(copy.bytes()), form, meta })
 }
 
 /// A view may go to another thread while the packet is there.

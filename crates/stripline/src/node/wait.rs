@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
 use crate::link::Incoming;
-use crate::packet::payload::Sample;
+use crate::packet::payload::Element;
 use crate::sys::doorbell::{Doorbell, PollSet};
 use crate::transport::Wait;
 
@@ -26,9 +26,9 @@ use super::{Holding, Subscriber};
 /// ```
 pub trait Waitable: sealed::Sealed {}
 
-impl<T: Sample> Waitable for Subscriber<T> {}
+impl<T: Element> Waitable for Subscriber<T> {}
 
-impl<T: Sample> Waitable for Holding<T> {}
+impl<T: Element> Waitable for Holding<T> {}
 
 pub(crate) mod sealed {
     use crate::link::Incoming;
@@ -42,13 +42,13 @@ pub(crate) mod sealed {
     pub struct IncomingAccess<'a>(pub(crate) &'a mut Incoming);
 }
 
-impl<T: Sample> sealed::Sealed for Subscriber<T> {
+impl<T: Element> sealed::Sealed for Subscriber<T> {
     fn incoming(&mut self) -> sealed::IncomingAccess<'_> {
         sealed::IncomingAccess(&mut self.incoming)
     }
 }
 
-impl<T: Sample> sealed::Sealed for Holding<T> {
+impl<T: Element> sealed::Sealed for Holding<T> {
     fn incoming(&mut self) -> sealed::IncomingAccess<'_> {
         sealed::IncomingAccess(&mut self.for_wait().incoming)
     }

@@ -1,14 +1,14 @@
 //! Windows of samples in the length that the receiver wants, independent of packet boundaries.
 
 use std::collections::VecDeque;
-use std::marker::PhantomData;
 use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::error::{Error, Result};
 use crate::link::FrameRef;
-use crate::packet::payload::Sample;
+use crate::packet::element::SampleForm;
+use crate::packet::payload::Element;
 use crate::packet::{Gap, Header, StreamInfo};
 use crate::sys::aligned_buffer::AlignedBuffer;
 use crate::terms::LinkOptions;
@@ -49,7 +49,7 @@ use super::{Received, Subscriber};
 /// assert_eq!(means, [2.5, 4.5]);
 /// # Ok::<(), stripline::Error>(())
 /// ```
-pub struct Windowed<T: Sample> {
+pub struct Windowed<T: Element> {
     source: WindowSource<T>,
     carried: Carried<T>,
     /// The gap before the next window.
@@ -62,7 +62,7 @@ pub struct Windowed<T: Sample> {
 }
 
 /// A subscriber, and the packet that it has lent.
-struct WindowSource<T: Sample> {
+struct WindowSource<T: Element> {
     subscriber: Subscriber<T>,
     held: bool,
     /// How many samples of the packet are consumed or copied.
@@ -70,7 +70,7 @@ struct WindowSource<T: Sample> {
 }
 
 /// Copied samples of one stream of one connection, and the packets they come from.
-struct Carried<T> {
+struct Carried<T: Element> {
     buffer: AlignedBuffer,
     /// In samples.
     start: usize,
@@ -78,7 +78,7 @@ struct Carried<T> {
     parts: VecDeque<Part>,
     stream: Arc<StreamInfo>,
     connection: String,
-    of: PhantomData<fn() -> T>,
+    form: T::Form,
 }
 
 /// Samples of one packet.
@@ -97,15 +97,21 @@ enum Found {
     End,
 }
 
-impl<T: Sample> Windowed<T> {
+impl<T: Element> Windowed<T> {
     pub(super) fn new(subscriber: Subscriber<T>) -> Self {
+        let carried = Carried::new(subscriber.form);
         let source = WindowSource { subscriber, held: false, used: 0 };
-        Self { source, carried: Carried::new(), gap: None, at_border: false, gap_behind: None, ended: false }
+        Self { source, carried, gap: None, at_border: false, gap_behind: None, ended: false }
     }
 
     /// Returns the port's or topic's name.
     pub fn name(&self) -> &str {
         self.source.subscriber.name()
+    }
+
+    /// Returns the bytes of a sample.
+    pub fn sample_bytes(&self) -> usize {
+        self.carried.form.size()
     }
 
     /// Blocks until there are `samples` contiguous samples, or fewer in front of a boundary; `None`
@@ -217,7 +223,7 @@ impl<T: Sample> Windowed<T> {
         if samples == 0 {
             return Err(Error::port(self.name(), "a window has at least one sample"));
         }
-        let bytes = samples.saturating_mul(size_of::<T>());
+        let bytes = samples.saturating_mul(self.carried.form.size());
         if bytes > LinkOptions::PACKET_MAX {
             return Err(Error::TooLarge { bytes, bytes_max: LinkOptions::PACKET_MAX });
         }
@@ -260,7 +266,7 @@ impl<T: Sample> Windowed<T> {
                 }
                 continue;
             }
-            let rest = self.source.rest().len();
+            let rest = self.source.rest_samples();
             if carried == 0 && rest >= samples {
                 return Ok(Found::Samples { count: samples, is_whole: true });
             }
@@ -301,7 +307,7 @@ impl<T: Sample> Windowed<T> {
         }
     }
 
-    fn samples(&self) -> &[T] {
+    fn samples(&self) -> &[T::Item] {
         if self.carried.len() > 0 { self.carried.samples() } else { self.source.rest() }
     }
 
@@ -311,15 +317,20 @@ impl<T: Sample> Windowed<T> {
     }
 }
 
-impl<T: Sample> WindowSource<T> {
+impl<T: Element> WindowSource<T> {
     /// Returns the samples of the held packet that are not consumed.
-    fn rest(&self) -> &[T] {
+    fn rest(&self) -> &[T::Item] {
         if !self.held {
             return &[];
         }
+        let used = self.subscriber.form.items(self.used);
         // SAFETY: a packet is taken only while none is held, and the link is not called otherwise
         // while one is. Size and alignment were checked when it was taken.
-        unsafe { &self.subscriber.incoming.taken().payload.get::<T>()[self.used..] }
+        unsafe { &self.subscriber.incoming.taken().payload.get::<T::Item>()[used..] }
+    }
+
+    fn rest_samples(&self) -> usize {
+        self.subscriber.form.samples(self.rest().len())
     }
 
     fn hold(&mut self) {
@@ -352,16 +363,16 @@ impl<T: Sample> WindowSource<T> {
     }
 }
 
-impl<T: Sample> Carried<T> {
-    fn new() -> Self {
+impl<T: Element> Carried<T> {
+    fn new(form: T::Form) -> Self {
         Self {
+            form,
             buffer: AlignedBuffer::default(),
             start: 0,
             end: 0,
             parts: VecDeque::new(),
             stream: Arc::default(),
             connection: String::new(),
-            of: PhantomData,
         }
     }
 
@@ -369,8 +380,9 @@ impl<T: Sample> Carried<T> {
         self.end - self.start
     }
 
-    fn samples(&self) -> &[T] {
-        let bytes = self.start * size_of::<T>()..self.end * size_of::<T>();
+    fn samples(&self) -> &[T::Item] {
+        let size = self.form.size();
+        let bytes = self.start * size..self.end * size;
         bytemuck::cast_slice(&self.buffer.bytes()[bytes])
     }
 
@@ -390,16 +402,16 @@ impl<T: Sample> Carried<T> {
             self.connection.push_str(source.connection());
         }
         self.make_space(samples);
-        let size = size_of::<T>();
+        let size = self.form.size();
         let place = &mut self.buffer.bytes_mut()[self.end * size..][..samples * size];
-        place.copy_from_slice(bytemuck::cast_slice(&source.rest()[..samples]));
+        place.copy_from_slice(bytemuck::cast_slice(&source.rest()[..self.form.items(samples)]));
         self.end += samples;
         self.parts.extend(source.part(samples));
     }
 
     /// Makes room for that many samples at the end.
     fn make_space(&mut self, samples: usize) {
-        let size = size_of::<T>();
+        let size = self.form.size();
         if (self.end + samples) * size > self.buffer.len() && self.start > 0 && self.start >= self.len() {
             // At least as many were consumed since the last time as are moved now.
             self.buffer.bytes_mut().copy_within(self.start * size..self.end * size, 0);
@@ -454,7 +466,7 @@ impl<T: Sample> Carried<T> {
 /// assert_eq!((rest.len(), rest.is_whole()), (28, false));
 /// # Ok::<(), stripline::Error>(())
 /// ```
-pub struct Window<'a, T: Sample> {
+pub struct Window<'a, T: Element> {
     of: &'a mut Windowed<T>,
     samples: usize,
     done: usize,
@@ -462,7 +474,13 @@ pub struct Window<'a, T: Sample> {
     gap: Option<Gap>,
 }
 
-impl<T: Sample> Window<'_, T> {
+impl<T: Element> Window<'_, T> {
+    /// Returns the number of samples: the slice's length, unless they are
+    /// [`Dynamic`](crate::payload::Dynamic).
+    pub fn samples(&self) -> usize {
+        self.samples
+    }
+
     /// Returns whether it has all the samples that were requested. If not, a boundary or the end of
     /// stream follows, and the next window starts behind it.
     pub fn is_whole(&self) -> bool {
@@ -538,9 +556,9 @@ impl<T: Sample> Window<'_, T> {
     }
 }
 
-impl<T: Sample> Stamped for Window<'_, T> {}
+impl<T: Element> Stamped for Window<'_, T> {}
 
-impl<T: Sample> sealed::Sealed for Window<'_, T> {
+impl<T: Element> sealed::Sealed for Window<'_, T> {
     fn stamps(&self) -> sealed::Stamps<'_> {
         // An order counts packets, and a window is not one of them.
         let (sample_index, time_ns) = (self.sample_index(), self.time_ns());
@@ -548,20 +566,20 @@ impl<T: Sample> sealed::Sealed for Window<'_, T> {
     }
 }
 
-impl<T: Sample> Deref for Window<'_, T> {
-    type Target = [T];
-    fn deref(&self) -> &[T] {
-        &self.of.samples()[..self.samples]
+impl<T: Element> Deref for Window<'_, T> {
+    type Target = [T::Item];
+    fn deref(&self) -> &[T::Item] {
+        &self.of.samples()[..self.of.carried.form.items(self.samples)]
     }
 }
 
-impl<T: Sample> Drop for Window<'_, T> {
+impl<T: Element> Drop for Window<'_, T> {
     fn drop(&mut self) {
         self.of.consume(self.done);
     }
 }
 
-impl<T: Sample + std::fmt::Debug> std::fmt::Debug for Window<'_, T> {
+impl<T: Element<Item: std::fmt::Debug>> std::fmt::Debug for Window<'_, T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Window").field("is_whole", &self.is_whole).field("samples", &&**self).finish()
     }

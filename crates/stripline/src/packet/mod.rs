@@ -1,15 +1,19 @@
 //! The metadata of samples: the header, the stream they belong to, and the gaps before them.
 
+pub(crate) mod element;
 pub(crate) mod header;
 pub(crate) mod layout;
 pub(crate) mod message;
 pub(crate) mod message_json;
 pub mod payload;
+mod sample_size;
+mod sample_type;
 pub(crate) mod scalar;
 pub(crate) mod schema;
 pub(crate) mod stream_info;
 
 pub(crate) use header::{HEADER_BYTES, Header, Kind, Outline};
+pub(crate) use sample_size::SampleSize;
 pub use stream_info::{Axis, StreamInfo};
 
 /// A packet's place in the order: its number where it was passed to several threads, and the origin

@@ -103,9 +103,11 @@ use serde::{Deserialize, Serialize};
 /// ```
 pub use stripline_macros::Sample;
 
+pub use super::element::{Dynamic, Element};
 pub use super::layout::{BadLayout, Field, Layout, ScalarPlace};
 pub use super::message::MessageSchema;
 pub use super::message_json::message_json;
+pub use super::sample_type::{BadSampleType, SampleType};
 pub use super::scalar::{Number, Numeric, Scalar, ScalarValue};
 #[doc(hidden)]
 pub use super::schema::DerivedSchema;

@@ -10,6 +10,7 @@ pub(crate) mod doorbell;
 pub(crate) mod fork;
 pub(crate) mod futex;
 pub(crate) mod huge_pages;
+pub(crate) mod lease;
 pub(crate) mod membarrier;
 pub(crate) mod memory;
 pub(crate) mod message_queue;

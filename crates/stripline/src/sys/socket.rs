@@ -22,6 +22,7 @@ use crate::error::{Error, Result};
 
 use super::credentials::Peer;
 use super::fork::{self, Descriptor, Local};
+use super::lease::TcpSocket;
 use super::runtime_folder::SocketFile;
 use super::socket_place::{SocketPlace, SocketTarget};
 use crate::terms::Group;
@@ -37,7 +38,7 @@ const CONNECT_TIME: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub(crate) enum Socket {
     Unix(Descriptor<UnixStream>),
-    Tcp(Descriptor<TcpStream>),
+    Tcp(TcpSocket),
 }
 
 impl From<UnixStream> for Socket {
@@ -48,7 +49,7 @@ impl From<UnixStream> for Socket {
 
 impl From<TcpStream> for Socket {
     fn from(stream: TcpStream) -> Self {
-        Self::Tcp(Descriptor::new(stream))
+        Self::Tcp(TcpSocket::new(Descriptor::new(stream)))
     }
 }
 
@@ -135,7 +136,7 @@ impl Socket {
     pub(crate) fn try_clone(&self) -> io::Result<Self> {
         Ok(match self {
             Self::Unix(s) => Self::Unix(fork::open_one(|| s.try_clone())?),
-            Self::Tcp(s) => Self::Tcp(fork::open_one(|| s.try_clone())?),
+            Self::Tcp(s) => Self::Tcp(s.try_clone()?),
         })
     }
 }
@@ -253,9 +254,8 @@ impl Listener {
                 Self::Unix { listener, .. } => {
                     fork::open_one(|| listener.accept().map(|(stream, _)| stream)).map(Socket::Unix)
                 }
-                Self::Tcp(listener) => {
-                    fork::open_one(|| listener.accept().map(|(stream, _)| stream)).map(Socket::Tcp)
-                }
+                Self::Tcp(listener) => fork::open_one(|| listener.accept().map(|(stream, _)| stream))
+                    .map(|stream| Socket::Tcp(TcpSocket::new(stream))),
             };
             let socket = match accepted.and_then(|socket| socket.set_nonblocking(true).map(|()| socket)) {
                 Ok(socket) => socket,
@@ -266,7 +266,8 @@ impl Listener {
                     _ => continue,
                 },
             };
-            return Ok(Some(match self.check(&socket) {
+            let mut socket = socket;
+            return Ok(Some(match self.check(&mut socket) {
                 Ok(process) => Accepted::Peer(socket, process),
                 Err(reason) => Accepted::Rejected(socket, reason),
             }));
@@ -282,13 +283,13 @@ impl Listener {
     }
 
     /// Returns the peer's process, if the kernel names it.
-    fn check(&self, socket: &Socket) -> Result<Option<u32>, String> {
+    fn check(&self, socket: &mut Socket) -> Result<Option<u32>, String> {
         match (self, socket) {
             (Self::Unix { group, .. }, Socket::Unix(stream)) => {
                 let peer = Peer::of(stream).map_err(|e| e.to_string())?;
                 peer.check(*group).map(|()| peer.process())
             }
-            (_, Socket::Tcp(stream)) => keep_lease(stream).map(|()| None).map_err(|e| e.to_string()),
+            (_, Socket::Tcp(stream)) => stream.keep_lease().map(|()| None).map_err(|e| e.to_string()),
             (Self::Tcp(_), Socket::Unix(_)) => Err("a Unix socket at a TCP listener".into()),
         }
     }
@@ -306,22 +307,9 @@ impl AsFd for Listener {
 /// Connects to a TCP address.
 pub(crate) fn connect_tcp(address: &std::net::SocketAddr) -> io::Result<Socket> {
     let stream = TcpStream::connect_timeout(address, CONNECT_TIME)?;
-    keep_lease(&stream)?;
-    Ok(Socket::from(stream))
-}
-
-/// Sets how a stream detects that another host has vanished: by ten seconds without a sign of it,
-/// while nothing is being sent. A peer that is stopped stays, as its kernel answers.
-fn keep_lease(stream: &TcpStream) -> io::Result<()> {
-    stream.set_nodelay(true)?;
-    if !stream.peer_addr()?.ip().is_loopback() {
-        let [idle, interval] = [4, 2].map(Duration::from_secs);
-        sockopt::set_tcp_keepidle(stream, idle)?;
-        sockopt::set_tcp_keepintvl(stream, interval)?;
-        sockopt::set_tcp_keepcnt(stream, 3)?;
-        sockopt::set_socket_keepalive(stream, true)?;
-    }
-    Ok(())
+    let mut socket = TcpSocket::new(Descriptor::new(stream));
+    socket.keep_lease()?;
+    Ok(Socket::Tcp(socket))
 }
 
 /// Lets as many connections wait to be accepted as the system allows (`net.core.somaxconn`). Beyond

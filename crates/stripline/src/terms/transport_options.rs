@@ -202,6 +202,10 @@ impl UdpOptions {
     /// Returns what these options and others of the connection contradict each other in, and the
     /// remedy.
     pub(crate) fn conflict(&self, options: &LinkOptions) -> Option<(String, &'static str)> {
+        if let (Some(bind), true) = (self.bind, options.group.is_some()) {
+            let rule = format!("group with bind {bind} (the kernel does not provide the peer's credentials)");
+            return Some((rule, "leave out one of them"));
+        }
         if self.repair == Repair::Needed {
             return None;
         }

@@ -8,6 +8,7 @@
 #![allow(clippy::unwrap_used, reason = "a panic fails the test")]
 
 mod builds;
+mod by_value;
 mod dispatch;
 mod ends;
 mod flow;
@@ -63,6 +64,16 @@ macro_rules! rules_of {
                 forwarded_packets_keep_stream_and_stamps,
                 messages_round_trip,
                 a_message_of_another_type_is_a_decode_error,
+            ]
+            by_value here: [
+                a_type_by_value_meets_the_rust_type,
+                large_packets_of_a_type_by_value_travel_whole,
+                gaps_of_a_type_by_value_count_its_samples,
+                every_way_to_receive_takes_a_type_by_value,
+                a_packet_by_value_is_forwarded_as_it_came,
+                another_layout_by_value_is_refused_naming_both,
+                bytes_that_are_no_whole_samples_go_nowhere,
+                samples_of_a_type_by_value_are_aligned,
             ]
             large here: [
                 large_packets_travel_whole_among_small_ones,

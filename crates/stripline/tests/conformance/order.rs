@@ -40,10 +40,10 @@ pub fn order_is_kept(transport: &'static str) {
 /// 12 bytes: a size that is not a power of two.
 #[derive(Clone, Copy, Debug, PartialEq, Sample)]
 #[repr(C)]
-struct Detection {
-    range_bin: u32,
-    doppler_bin: i32,
-    level_db: f32,
+pub struct Detection {
+    pub range_bin: u32,
+    pub doppler_bin: i32,
+    pub level_db: f32,
 }
 
 /// A type of the program's own without a layout.

@@ -86,7 +86,7 @@ pub fn a_refusal_is_an_error_where_the_topic_wants_it(transport: &'static str) {
 }
 
 /// Two versions of one structure, as two programs have them that were built at different times.
-mod versions {
+pub mod versions {
     use stripline::Sample;
 
     #[derive(Clone, Copy, Sample)]

@@ -16,7 +16,7 @@ impl Incoming {
     pub(crate) fn drain_steady(
         &mut self,
         limit: usize,
-        fits: fn(FrameRef) -> bool,
+        fits: impl Fn(FrameRef) -> bool,
         mut each: impl FnMut(&Header, FrameRef, PacketSource<'_>),
     ) -> (usize, bool) {
         let Self { connections, events, stop, taken, is_lent, unknown, sample_size, resequencer, .. } = self;

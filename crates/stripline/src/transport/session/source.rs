@@ -27,6 +27,8 @@ const CONTROL_PERIOD: u32 = 16;
 /// How long a sender may take from its hang-up to the end of its control socket. That is more than
 /// it waits for room in that socket.
 const END_TIME: Duration = Duration::from_secs(2);
+/// The same for a sender on another host, which waits longer: until TCP has delivered the rest.
+const REMOTE_END_TIME: Duration = Duration::from_secs(12);
 
 /// How long a receiver waits for a probe, beyond the time of its sender for it.
 const PROBE_TIME: Duration = Duration::from_secs(4);
@@ -386,7 +388,8 @@ impl PathSource for SessionSource {
     }
 
     fn await_end(&mut self) {
-        let until = Instant::now() + END_TIME;
+        let is_remote = matches!(self.control, Socket::Tcp(_));
+        let until = Instant::now() + if is_remote { REMOTE_END_TIME } else { END_TIME };
         while !self.is_over {
             // A fault shows at the next read.
             if self.read_control().is_err() {

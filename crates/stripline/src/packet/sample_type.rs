@@ -1,0 +1,255 @@
+//! A sample type that is known at run time.
+
+use std::fmt;
+
+use super::element::DynamicForm;
+use super::payload::{BadLayout, Sample, TypeName};
+use super::scalar::Scalar;
+use crate::terms::LinkOptions;
+
+/// A sample type by value: its name, with its layout if it has one, and the size and alignment of a
+/// sample. Nodes and components make ports of it: see [`Dynamic`](super::payload::Dynamic).
+///
+/// Its ports are connected to those of a Rust type of the same name and layout, in both directions.
+/// As with Rust types, those without a layout are connected within one build only, or with
+/// `types-without-layout`.
+///
+/// ```
+/// use stripline::payload::SampleType;
+///
+/// let det = SampleType::parse("det{range_bin:u32,level_db:f32}")?;
+/// assert_eq!((det.name().as_str(), det.size(), det.align()), ("det", 8, 4));
+/// assert_eq!(SampleType::parse("cf32")?, SampleType::of::<stripline::Complex<f32>>());
+///
+/// // A type without a layout: only the name is compared.
+/// let plot = SampleType::new("plot", 24, 8)?;
+/// assert_eq!((plot.size(), plot.align(), plot.name().layout()), (24, 8, None));
+/// # Ok::<(), stripline::payload::BadSampleType>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct SampleType {
+    name: TypeName,
+    size: usize,
+    align: usize,
+}
+
+impl SampleType {
+    /// The largest alignment of a sample, in bytes: that of the transports' memory.
+    pub const ALIGN_MAX: usize = 16;
+
+    /// Returns that of a Rust type.
+    ///
+    /// # Panics
+    /// As [`TypeName::of`]. Also if a port of the type would be refused, because it has no size or
+    /// an alignment above [`SampleType::ALIGN_MAX`]: a mistake in the program.
+    ///
+    /// ```
+    /// use stripline::payload::SampleType;
+    ///
+    /// assert_eq!(SampleType::of::<i16>().to_string(), "s16");
+    /// ```
+    pub fn of<T: Sample>() -> Self {
+        match Self::checked(TypeName::of::<T>(), size_of::<T>(), align_of::<T>()) {
+            Ok(found) => found,
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    /// Parses the name of a built-in type, as `cf32`, or the text of a layout, as
+    /// `det{range_bin:u32,level_db:f32}`. Size and alignment are those of the layout.
+    ///
+    /// # Errors
+    /// What is wrong with the text, and at which byte. A name alone that is not built-in has no
+    /// size: [`SampleType::new`] takes it. A message has none either.
+    ///
+    /// ```
+    /// use stripline::payload::SampleType;
+    ///
+    /// let error = SampleType::parse("det").unwrap_err().to_string();
+    /// assert!(error.contains("`det` is a name without a layout"), "{error}");
+    /// ```
+    pub fn parse(text: &str) -> Result<Self, BadSampleType> {
+        TypeName::parse(text)?.try_into()
+    }
+
+    /// Returns a type without a layout: samples of `size` bytes at addresses that `align` divides.
+    /// Only the name is compared, so that its fields may differ at the two ends. Give the layout
+    /// where there is one ([`SampleType::parse`]).
+    ///
+    /// # Errors
+    /// An invalid name, or that of a message. A size that is not from 1 to
+    /// [`LinkOptions::PACKET_MAX`], or no multiple of the alignment. An alignment that is no power
+    /// of two, or above [`SampleType::ALIGN_MAX`]. Under the name of a built-in type, another size
+    /// or alignment than it has.
+    ///
+    /// ```
+    /// use stripline::payload::SampleType;
+    ///
+    /// let why = |size, align| SampleType::new("plot", size, align).unwrap_err().to_string();
+    /// assert!(why(0, 1).contains("0 bytes"));
+    /// assert!(why(32, 32).contains("aligned to 32 bytes; it must be 1, 2, 4, 8 or 16"));
+    /// assert!(why(20, 8).contains("20 bytes, which 8 does not divide"));
+    /// assert!(SampleType::new("f32", 8, 8).unwrap_err().to_string().contains("built-in"));
+    /// ```
+    pub fn new(name: &str, size: usize, align: usize) -> Result<Self, BadSampleType> {
+        let text = name;
+        let name = TypeName::new(name).map_err(|error| BadSampleType(error.to_string()))?;
+        if let Some(scalar) = Scalar::parse(text)
+            && (scalar.size(), scalar.align()) != (size, align)
+        {
+            let (its_size, its_align) = (scalar.size(), scalar.align());
+            return Err(BadSampleType(format!(
+                "`{name}` is a built-in type of {its_size} bytes aligned to {its_align}, not {size} aligned to \
+                 {align}; use another name"
+            )));
+        }
+        Self::checked(name, size, align)
+    }
+
+    /// Returns its name, with the layout if it has one.
+    pub fn name(&self) -> &TypeName {
+        &self.name
+    }
+
+    /// Returns the bytes of a sample.
+    pub fn size(&self) -> usize {
+        self.size
+    }
+
+    /// Returns the alignment of a sample, in bytes. Samples of loans and packets have it.
+    pub fn align(&self) -> usize {
+        self.align
+    }
+
+    pub(crate) fn form(&self) -> DynamicForm {
+        DynamicForm::new(self)
+    }
+
+    fn checked(name: TypeName, size: usize, align: usize) -> Result<Self, BadSampleType> {
+        let refuse = |problem: String| Err(BadSampleType(format!("sample type `{name}`: {problem}")));
+        if name.layout().is_none() && !name.is_without_layout() {
+            return refuse("it is no type of samples".into());
+        }
+        if !(1..=LinkOptions::PACKET_MAX).contains(&size) {
+            let most = LinkOptions::PACKET_MAX;
+            return refuse(format!("a sample has {size} bytes; it must have from 1 to {most}"));
+        }
+        if !align.is_power_of_two() || align > Self::ALIGN_MAX {
+            return refuse(format!("a sample is aligned to {align} bytes; it must be 1, 2, 4, 8 or 16"));
+        }
+        if !size.is_multiple_of(align) {
+            return refuse(format!(
+                "a sample has {size} bytes, which {align} does not divide; fill it up to a multiple of its alignment"
+            ));
+        }
+        Ok(Self { name, size, align })
+    }
+}
+
+/// As [`SampleType::parse`], of a name that was parsed: that of a component's port, for example.
+impl TryFrom<TypeName> for SampleType {
+    type Error = BadSampleType;
+
+    fn try_from(name: TypeName) -> Result<Self, BadSampleType> {
+        let Some((size, align)) = name.layout().map(|layout| (layout.size(), layout.align())) else {
+            let problem = match name.is_without_layout() {
+                true => "is a name without a layout; give its fields, as `det{level_db:f32}`, or its size",
+                false => "is no type of samples",
+            };
+            return Err(BadSampleType(format!("`{}` {problem}", name.full_text())));
+        };
+        Self::checked(name, size, align)
+    }
+}
+
+/// The name and the layout, as [`SampleType::parse`] takes it.
+impl fmt::Display for SampleType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name.full_text())
+    }
+}
+
+/// What is wrong with a sample type, and the remedy.
+///
+/// ```
+/// use stripline::payload::SampleType;
+///
+/// let error = SampleType::new("plot", 3, 2).unwrap_err();
+/// assert!(error.to_string().starts_with("sample type `plot`: a sample has 3 bytes"));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BadSampleType(String);
+
+impl fmt::Display for BadSampleType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for BadSampleType {}
+
+impl From<BadLayout> for BadSampleType {
+    fn from(error: BadLayout) -> Self {
+        Self(error.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use num_complex::Complex;
+
+    use super::super::element::SampleForm;
+    use super::*;
+
+    #[test]
+    fn a_type_by_value_equals_the_rust_type() {
+        for (value, text) in [
+            (SampleType::of::<Complex<f32>>(), "cf32"),
+            (SampleType::of::<u8>(), "u8"),
+            (SampleType::of::<Complex<f64>>(), "cf64"),
+        ] {
+            assert_eq!(SampleType::parse(text).unwrap(), value);
+            assert_eq!(SampleType::new(text, value.size(), value.align()).unwrap(), value);
+            assert_eq!(value.to_string(), text);
+        }
+    }
+
+    #[test]
+    fn what_is_no_sample_type_is_refused_by_name() {
+        let refused = |found: Result<SampleType, BadSampleType>, why: &str| {
+            let error = found.unwrap_err().to_string();
+            assert!(error.contains(why), "{error}");
+        };
+        refused(SampleType::parse("det"), "`det` is a name without a layout");
+        refused(SampleType::parse("det{a:x}"), "`x` is no built-in type");
+        refused(SampleType::parse("message/tune"), "`message/tune` is no type of samples");
+        refused(SampleType::parse("message/tune{hz:f64}"), "is no type of samples");
+        refused(SampleType::new("message/tune", 8, 8), "no type of samples");
+        refused(SampleType::new("stripline/calls", 8, 8), "no type of samples");
+        refused(SampleType::new("Det", 8, 8), "`Det` is no payload type name");
+        refused(SampleType::new("det{a:u32}", 4, 4), "is no payload type name");
+        refused(SampleType::new("det", 0, 1), "0 bytes; it must have from 1 to");
+        refused(SampleType::new("det", usize::MAX, 1), "it must have from 1 to");
+        refused(SampleType::new("det", 8, 0), "aligned to 0 bytes");
+        refused(SampleType::new("det", 12, 3), "aligned to 3 bytes");
+        refused(SampleType::new("det", 32, 32), "aligned to 32 bytes");
+        refused(SampleType::new("det", 12, 8), "12 bytes, which 8 does not divide");
+        refused(SampleType::new("cf32", 8, 8), "a built-in type of 8 bytes aligned to 4, not 8 aligned to 8");
+    }
+
+    #[test]
+    fn samples_are_counted_whole_and_aligned() {
+        #[repr(align(16))]
+        struct Aligned([u8; 64]);
+        let memory = Aligned([0; 64]);
+        let start = memory.0.as_ptr();
+        let form = SampleType::new("det", 12, 4).unwrap().form();
+        assert_eq!((form.size(), form.items(3), form.samples(35), form.samples(36)), (12, 36, 2, 3));
+        assert_eq!((form.whole(0), form.whole(36), form.whole(37)), (Some(0), Some(3), None));
+        // More than any packet has is counted too, and is no mistake of the program.
+        assert_eq!(form.whole(usize::MAX), None);
+        assert_eq!(form.whole(12 << 40), Some(1 << 40));
+        assert!(form.fits(start, 24) && !form.fits(start, 25));
+        assert!(form.fits(start.wrapping_add(4), 24) && !form.fits(start.wrapping_add(2), 24));
+    }
+}

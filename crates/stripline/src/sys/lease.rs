@@ -1,0 +1,291 @@
+//! Connections to other hosts, and how the end of such a host is detected.
+//!
+//! While nothing is on its way, the kernel's keepalive detects it. What is on its way is sent again
+//! for up to half an hour. `TCP_USER_TIMEOUT` would also end a connection to a process that is
+//! stopped. So one thread of the process reads what the kernel has counted (`TCP_INFO`). A host
+//! that is there acknowledges, however small its receive window is.
+
+use std::io;
+use std::net::TcpStream;
+use std::ops::Deref;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use rustix::net::{Shutdown, sockopt};
+
+use super::doorbell::{Doorbell, PollSet};
+use super::fork::{self, Descriptor, PerProcess};
+use super::mutex::lock;
+
+/// The time from the last sign of the other host to the first probe, where nothing is on its way.
+const IDLE: Duration = Duration::from_secs(2);
+/// The probes without an answer after which an idle connection ends: ten seconds in all. There are
+/// many, because a network may lose some.
+const IDLE_PROBES: u32 = 8;
+/// The time without an answer after which a connection ends, where something is on its way. In that
+/// time the kernel sends it six times or more.
+const LEASE: Duration = Duration::from_secs(20);
+/// The period of the thread, and of the probes.
+const PERIOD: Duration = Duration::from_secs(1);
+/// The probes of a full window that have to stay without an answer. The kernel sends them ever more
+/// seldom, and one may be lost.
+const PROBES: u8 = 3;
+
+/// A TCP connection. One to another host ends when that host has vanished.
+#[derive(Debug)]
+pub(crate) struct TcpSocket {
+    stream: Descriptor<TcpStream>,
+    /// Last, so that all of them are closed when the stream is.
+    lease: Option<Arc<Lease>>,
+}
+
+impl TcpSocket {
+    pub(crate) fn new(stream: Descriptor<TcpStream>) -> Self {
+        Self { stream, lease: None }
+    }
+
+    /// Detects from now on that the other host has vanished. A peer that is stopped stays, as its
+    /// kernel answers. Nothing is done for a peer on this host.
+    ///
+    /// # Errors
+    /// A lack of descriptors or threads.
+    pub(crate) fn keep_lease(&mut self) -> io::Result<()> {
+        self.set_nodelay(true)?;
+        if self.lease.is_some() || self.peer_addr()?.ip().is_loopback() {
+            return Ok(());
+        }
+        sockopt::set_tcp_keepidle(&*self.stream, IDLE)?;
+        sockopt::set_tcp_keepintvl(&*self.stream, PERIOD)?;
+        sockopt::set_tcp_keepcnt(&*self.stream, IDLE_PROBES)?;
+        sockopt::set_socket_keepalive(&*self.stream, true)?;
+        self.lease = Some(Lease::start(&self.stream)?);
+        Ok(())
+    }
+
+    pub(crate) fn try_clone(&self) -> io::Result<Self> {
+        let stream = fork::open_one(|| self.stream.try_clone())?;
+        Ok(Self { stream, lease: self.lease.clone() })
+    }
+}
+
+impl Deref for TcpSocket {
+    type Target = TcpStream;
+    fn deref(&self) -> &TcpStream {
+        &self.stream
+    }
+}
+
+impl AsFd for TcpSocket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.stream.as_fd()
+    }
+}
+
+/// The watch over a connection; its drop ends it.
+#[derive(Debug)]
+struct Lease(Arc<Watched>);
+
+#[derive(Debug)]
+struct Watched {
+    /// A copy: it must not outlive the connection, or the peer would not see its end.
+    stream: Descriptor<TcpStream>,
+    silence: Mutex<Silence>,
+}
+
+struct LeaseWatch {
+    doorbell: Doorbell,
+    connections: Vec<Arc<Watched>>,
+}
+
+static LEASES: PerProcess<Mutex<Option<LeaseWatch>>> = PerProcess::new(Mutex::default);
+
+impl Lease {
+    fn start(stream: &TcpStream) -> io::Result<Arc<Self>> {
+        let stream = fork::open_one(|| stream.try_clone())?;
+        let watched = Arc::new(Watched { stream, silence: Mutex::default() });
+        let mut leases = lock(LEASES.get());
+        let watch = match &mut *leases {
+            Some(watch) => watch,
+            None => leases.insert(start_watch()?),
+        };
+        watch.connections.push(Arc::clone(&watched));
+        Ok(Arc::new(Self(watched)))
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        let mut leases = lock(LEASES.get());
+        if let Some(watch) = &mut *leases {
+            watch.connections.retain(|watched| !Arc::ptr_eq(watched, &self.0));
+            if watch.connections.is_empty() {
+                watch.doorbell.notify();
+            }
+        }
+    }
+}
+
+fn start_watch() -> io::Result<LeaseWatch> {
+    let doorbell = Doorbell::new().map_err(io::Error::other)?;
+    let its = doorbell.clone();
+    std::thread::Builder::new().name("stripline-lease".into()).spawn(move || watch(&its))?;
+    Ok(LeaseWatch { doorbell, connections: Vec::new() })
+}
+
+fn watch(doorbell: &Doorbell) {
+    loop {
+        let now = Instant::now();
+        {
+            let mut leases = lock(LEASES.get());
+            match &*leases {
+                // With the list locked, so that no connection is kept open by this thread.
+                Some(watch) if !watch.connections.is_empty() => {
+                    watch.connections.iter().for_each(|watched| watched.check(now));
+                }
+                // The next connection starts another thread.
+                _ => {
+                    *leases = None;
+                    return;
+                }
+            }
+        }
+        let mut poll_set = PollSet::default();
+        poll_set.readable(doorbell.as_fd());
+        if poll_set.wait(Some(now + PERIOD)).is_err() {
+            std::thread::sleep(PERIOD);
+        }
+        doorbell.drain();
+    }
+}
+
+impl Watched {
+    fn check(&self, now: Instant) {
+        let Ok(count) = AckCount::of(self.stream.as_fd()) else { return };
+        if lock(&self.silence).is_over(count, now) {
+            // All ends of it find it closed, as after a reset.
+            let _ = rustix::net::shutdown(&*self.stream, Shutdown::Both);
+        }
+    }
+}
+
+/// The counts that the kernel keeps of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct AckCount {
+    /// Segments on their way.
+    unacknowledged: u32,
+    /// Probes of a full window without an answer.
+    probes: u8,
+    /// The time since the last acknowledgement.
+    since_ack: Duration,
+}
+
+impl AckCount {
+    fn of(socket: BorrowedFd<'_>) -> io::Result<Self> {
+        // SAFETY: plain integers, and zeros are valid.
+        let mut info: libc::tcp_info = unsafe { std::mem::zeroed() };
+        let mut bytes = size_of_val(&info) as libc::socklen_t;
+        // SAFETY: writes at most that many bytes, to a structure of that size. An older kernel
+        // writes fewer; the fields below are in all of them.
+        let outcome = unsafe {
+            libc::getsockopt(
+                socket.as_raw_fd(),
+                libc::IPPROTO_TCP,
+                libc::TCP_INFO,
+                (&raw mut info).cast(),
+                &raw mut bytes,
+            )
+        };
+        if outcome != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let since_ack = Duration::from_millis(info.tcpi_last_ack_recv.into());
+        Ok(Self { unacknowledged: info.tcpi_unacked, probes: info.tcpi_probes, since_ack })
+    }
+}
+
+/// The time for which the other host has been silent although it had something to answer.
+#[derive(Debug, Default)]
+struct Silence {
+    since: Option<Instant>,
+}
+
+impl Silence {
+    /// Takes what the kernel has counted by now, and returns whether the lease is over.
+    fn is_over(&mut self, count: AckCount, now: Instant) -> bool {
+        let has_answered = |since: Instant| count.since_ack < now.saturating_duration_since(since);
+        let is_asked = count.unacknowledged > 0 || count.probes > 0;
+        if !is_asked {
+            self.since = None;
+            return false;
+        }
+        match self.since {
+            Some(since) if !has_answered(since) => {
+                let is_long = now.saturating_duration_since(since) >= LEASE;
+                is_long && (count.unacknowledged > 0 || count.probes >= PROBES)
+            }
+            _ => {
+                self.since = Some(now);
+                false
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn count(unacknowledged: u32, probes: u8, since_ack: u64) -> AckCount {
+        AckCount { unacknowledged, probes, since_ack: Duration::from_secs(since_ack) }
+    }
+
+    /// Returns at which of the counts, a second apart, the lease is over.
+    fn over_at(counts: impl IntoIterator<Item = AckCount>) -> Option<usize> {
+        let (mut silence, start) = (Silence::default(), Instant::now());
+        let mut at = (0..).map(|second| start + Duration::from_secs(second));
+        counts.into_iter().position(|count| silence.is_over(count, at.next().expect("endless")))
+    }
+
+    #[test]
+    fn a_host_is_gone_after_twenty_seconds_without_an_answer() {
+        // Idle for an hour before: only the time with something on its way counts.
+        assert_eq!(over_at((0..60).map(|second| count(3, 0, 3600 + second))), Some(20));
+        // A full window: three probes have to be lost, however seldom they are.
+        let probes = (0..60).map(|second| count(0, [1, 2, 2, 3][second as usize / 15], second));
+        assert_eq!(over_at(probes), Some(45));
+    }
+
+    #[test]
+    fn a_host_that_answers_stays() {
+        // Idle, busy, or with a stopped process: its kernel answers each probe.
+        assert_eq!(over_at((0..60).map(|second| count(0, 0, second))), None);
+        assert_eq!(over_at((0..60).map(|_| count(3, 0, 0))), None);
+        assert_eq!(over_at((0..600).map(|second| count(0, u8::from(second % 60 == 0), second % 60))), None);
+        // Silent for nineteen seconds at a time.
+        assert_eq!(over_at((0..100).map(|second| count(1, 0, second % 19))), None);
+    }
+
+    #[test]
+    fn the_kernel_counts_what_is_on_its_way() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let counted = AckCount::of(stream.as_fd()).unwrap();
+        assert_eq!((counted.unacknowledged, counted.probes), (0, 0));
+        assert!(counted.since_ack < Duration::from_secs(3600));
+    }
+
+    #[test]
+    fn a_watch_keeps_no_connection_open() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (mut other, _) = listener.accept().unwrap();
+        let lease = Lease::start(&stream).unwrap();
+        let mut socket = TcpSocket::new(Descriptor::new(stream));
+        socket.lease = Some(lease);
+        let copy = socket.try_clone().unwrap();
+        drop(socket);
+        drop(copy);
+        assert_eq!(io::Read::read(&mut other, &mut [0]).unwrap(), 0);
+    }
+}
