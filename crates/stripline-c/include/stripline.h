@@ -27,6 +27,16 @@
 extern "C" {
 #endif
 
+/* Texts across the border: UTF-8 with a length, and texts that C programs pass in ------------ */
+
+/* A text in UTF-8. It has no NUL at its end: print it with `"%.*s", (int)text.length, text.data`. */
+typedef struct stripline_text {
+    /* The first byte; never NULL. */
+    const char *data;
+    /* The number of bytes. */
+    size_t length;
+} stripline_text;
+
 /* The version of the library, beside that of the header -------------------------------------- */
 
 /* The major version of this header. */
@@ -49,16 +59,6 @@ extern "C" {
  * - Threads: any.
  */
 stripline_text stripline_version(void);
-
-/* Texts across the border: UTF-8 with a length, and texts that C programs pass in ------------ */
-
-/* A text in UTF-8. It has no NUL at its end: print it with `"%.*s", (int)text.length, text.data`. */
-typedef struct stripline_text {
-    /* The first byte; never NULL. */
-    const char *data;
-    /* The number of bytes. */
-    size_t length;
-} stripline_text;
 
 /* The outcomes of calls, with numbers that never change -------------------------------------- */
 

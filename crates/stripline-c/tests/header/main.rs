@@ -57,7 +57,7 @@ fn every_function_documents_ownership_blocking_and_threads() {
 /// Returns the shared library of this build.
 fn library() -> PathBuf {
     let folder = std::env::current_exe().unwrap().ancestors().nth(2).unwrap().to_path_buf();
-    folder.join("libstripline_c.so")
+    folder.join("deps/libstripline_c.so")
 }
 
 #[test]

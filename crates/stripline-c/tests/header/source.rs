@@ -6,8 +6,8 @@ use syn::{Expr, ExprLit, Fields, FnArg, Item, Lit, Meta, Pat, ReturnType, Type, 
 
 /// The modules in the order of the header: each uses only types of those before it.
 const MODULES: [&str; 13] = [
-    "version",
     "text",
+    "version",
     "status",
     "error",
     "library_log",
