@@ -235,9 +235,9 @@ void stripline_error_free(stripline_error *error);
 /* A function that gets the records of the log: its context, the level, the part of the library as
  * `stripline::node`, and the text.
  *
- * The level is 1 for an error that ends a service of this process, 2 for what another process did,
- * and 3 to 5 for information. Both texts are valid until it returns. It is called on any thread,
- * on several at once, and sometimes with a lock of the library held: it calls no function of this
+ * The level is 1 for an error that ends a service of this process, and 2 for what another process
+ * did. 3 to 5 are information. Both texts are valid until it returns. It is called on any thread,
+ * on several at once, and sometimes with a lock of the library held. It calls no function of this
  * library.
  */
 typedef void (*stripline_log_callback)(
@@ -251,8 +251,9 @@ typedef void (*stripline_log_callback)(
  *
  * Errors that no call can return go to the log. Without a function, they go nowhere.
  *
- * Fails with `STRIPLINE_INVALID_ARGUMENT` for a level out of range, with `STRIPLINE_FAILED` in a
- * Rust program that has a logger of its own, and with `STRIPLINE_IN_USE` within the function.
+ * Fails with `STRIPLINE_INVALID_ARGUMENT` for a level out of range, and with `STRIPLINE_IN_USE`
+ * within the function. In a Rust program with a logger of its own, it fails with
+ * `STRIPLINE_FAILED`.
  *
  * - Ownership: `context` stays the caller's. When this returns, the function before is not running
  *   and not called again.
@@ -267,8 +268,8 @@ stripline_status stripline_log_set(
 
 /* Nodes -------------------------------------------------------------------------------------- */
 
-/* A node: what a program's publishers and subscribers belong to. Nodes of the same domain find each
- * other without a daemon. It may be used by several threads at once.
+/* A node: what a program's publishers and subscribers belong to. Nodes of the same domain find
+ * each other without a daemon. It may be used by several threads at once.
  */
 typedef struct stripline_node stripline_node;
 
@@ -421,8 +422,8 @@ void stripline_report_free(stripline_report *report);
 
 /* The type of a topic's samples. Both ends of a connection compare it.
  *
- * `name` is that of a built-in type (`s8` to `u64`, `f32`, `f64`, and with a `c` in front the
- * complex ones, as `cf32`), or a layout as `det{range_bin:u32,level_db:f32}` (`docs/layouts.md`).
+ * `name` is a built-in type or a layout as `det{range_bin:u32,level_db:f32}` (`docs/layouts.md`).
+ * Built in are `s8` to `u64`, `f32` and `f64`, and the complex ones with a `c` in front: `cf32`.
  * With `sample_size` 0, size and alignment are those of the name. Otherwise they must equal them:
  * set both with `sizeof` and `alignof`, and a structure with another layout is refused at once.
  *
@@ -493,10 +494,9 @@ typedef struct stripline_stream_view {
 
 /* Samples that were received, in place, until they are released.
  *
- * A packet of a subscriber that holds packets may be used and released on any thread, several at
- * once may read it, and it may be released after its subscriber was freed. Another one belongs to
- * the thread of its subscriber; if the subscriber is freed first, it ends with the packet's
- * release.
+ * A held packet (`hold`) may be used and released on any thread, and several may read it at once.
+ * Another one belongs to the thread of its subscriber. Both may be released after their subscriber
+ * was freed; one that is not held keeps the subscriber's connections until then.
  */
 typedef struct stripline_packet stripline_packet;
 
@@ -514,7 +514,7 @@ enum stripline_gap_reason {
     STRIPLINE_GAP_REASON_LATE = 4,
 };
 
-/* Where a packet stands in its stream, and what is missing before it. */
+/* The place of a packet in its stream, and the gap before it. */
 typedef struct stripline_packet_info {
     /* `sizeof(stripline_packet_info)`, set by the caller. */
     size_t size;
@@ -601,8 +601,8 @@ stripline_status stripline_packet_get_stream_json(
     size_t *length,
     stripline_error **error);
 
-/* Returns the connection that a packet arrived on, as `from -> to`; empty for a packet that is NULL
- * or released.
+/* Returns the connection that a packet arrived on, as `from -> to`. It is empty for a packet that
+ * is NULL or released.
  *
  * - Ownership: the text is valid until the packet is released.
  * - Blocking: never.
@@ -610,8 +610,8 @@ stripline_status stripline_packet_get_stream_json(
  */
 stripline_text stripline_packet_connection(const stripline_packet *packet);
 
-/* Releases a packet: its memory goes back to the transport, and a sender that waits for it goes on.
- * NULL is allowed.
+/* Releases a packet: its memory goes back to the transport, and a sender that waits for it goes
+ * on. NULL is allowed.
  *
  * A second release is refused with `STRIPLINE_PORT`, and harmless, until the next packet is
  * received or the subscriber is freed. That of a handler ends when the handler returns, and is
@@ -637,8 +637,8 @@ stripline_status stripline_packet_refuse(
     const char *reason,
     stripline_error **error);
 
-/* Releases a window, of which only the first `samples` samples are consumed: the next window begins
- * behind them. A smaller number than the window has makes windows that overlap; at least one is
+/* Releases a window and consumes only its first `samples` samples: the next window begins behind
+ * them. A smaller number than the window has makes windows that overlap; at least one is
  * consumed.
  *
  * Fails with `STRIPLINE_PORT` for a packet that is no window, which then stays.
@@ -684,8 +684,8 @@ typedef struct stripline_send_options {
     size_t size;
     /* The members that are set: `STRIPLINE_SEND_SET_…`, combined with `|`. */
     uint64_t set;
-    /* The number of the packet's first sample within its stream; by default it continues the packet
-     * before.
+    /* The number of the packet's first sample within its stream; by default it continues the
+     * packet before.
      */
     uint64_t sample_index;
     /* When the first sample was taken, in nanoseconds since the Unix epoch. */
@@ -702,8 +702,8 @@ typedef struct stripline_send_options {
 
 /* Makes a publisher of samples on a topic.
  *
- * Fails with `STRIPLINE_INVALID_ARGUMENT` for a type with a mistake, and with `STRIPLINE_SYSTEM` or
- * `STRIPLINE_UNSUPPORTED` if its transport cannot be opened.
+ * Fails with `STRIPLINE_INVALID_ARGUMENT` for a type with a mistake, and with `STRIPLINE_SYSTEM`
+ * or `STRIPLINE_UNSUPPORTED` if its transport cannot be opened.
  *
  * - Ownership: the caller frees the publisher, before or after the node. Nothing else is kept.
  * - Blocking: until the node's own subscribers are connected.
@@ -719,8 +719,8 @@ stripline_status stripline_publisher_new(
 /* Lends room for `samples` samples. On shared memory, they are written where the receivers read
  * them. The initial content is unspecified.
  *
- * Waits while a receiver with policy `block` has no room. Fails with `STRIPLINE_PORT` while another
- * loan is open or after the end of the stream, and with `STRIPLINE_TOO_LARGE`,
+ * Waits while a receiver with policy `block` has no room. Fails with `STRIPLINE_PORT` while
+ * another loan is open or after the end of the stream, and with `STRIPLINE_TOO_LARGE`,
  * `STRIPLINE_STALLED`, `STRIPLINE_STOPPED` and `STRIPLINE_SYSTEM`.
  *
  * - Ownership: the caller commits or cancels the loan. `memory` gets the place of the samples,
@@ -754,9 +754,9 @@ stripline_status stripline_publisher_try_loan(
 /* Sends the samples of a loan as a packet, and closes the loan, also when it fails.
  *
  * Waits while a receiver with policy `block` has no room, if the loan may, and then until the
- * scope is reached. Fails as `stripline_publisher_loan`; with `STRIPLINE_UNSUPPORTED` for a scope
- * that the transport cannot keep; with `STRIPLINE_UNANSWERED`, `STRIPLINE_RECEIVER_GONE` and
- * `STRIPLINE_PACKET_REFUSED` when the scope was not reached, but then the packet stays sent.
+ * scope is reached. Fails as `stripline_publisher_loan`, and with `STRIPLINE_UNSUPPORTED` for a
+ * scope that the transport cannot keep. Where the scope was not reached, the packet stays sent;
+ * that is `STRIPLINE_UNANSWERED`, `STRIPLINE_RECEIVER_GONE` or `STRIPLINE_PACKET_REFUSED`.
  *
  * - Ownership: that of the loan and its memory ends here. `options` may be NULL and is not kept.
  * - Blocking: as written above.
@@ -768,7 +768,7 @@ stripline_status stripline_loan_commit(
     stripline_error **error);
 
 /* Sends the samples of a loan as `stripline_loan_commit` does, with the stream, sample index, time
- * and order of a packet that was received..
+ * and order of a packet that was received.
  *
  * Fails with `STRIPLINE_PORT` for a packet that was released; otherwise as that.
  *
@@ -894,7 +894,7 @@ stripline_status stripline_publisher_samples_max(
     size_t *samples,
     stripline_error **error);
 
-/* Gives the most samples of a packet that goes in one frame: only such a packet is written in
+/* Gives the most samples of a packet that goes in one frame. Only such a packet is written in
  * place, and can be sent without waiting.
  *
  * - Ownership: nothing is kept.
@@ -922,8 +922,8 @@ stripline_status stripline_publisher_finish(
     stripline_error **error);
 
 /* Leaves without an end of stream, as for a stream that is not complete. Receivers get all packets
- * that were sent, and then wait for another publisher, which comes with a gap. Later calls fail with
- * `STRIPLINE_PORT`; the publisher is still freed.
+ * that were sent, and then wait for another publisher, which comes with a gap. Later calls fail
+ * with `STRIPLINE_PORT`; the publisher is still freed.
  *
  * - Ownership: the publisher stays the caller's.
  * - Blocking: never.
@@ -933,8 +933,8 @@ stripline_status stripline_publisher_abandon(
     stripline_publisher *publisher,
     stripline_error **error);
 
-/* Frees a publisher; NULL is allowed. It ends the stream, unless that has ended before; an error of
- * that goes to the log only (`stripline_publisher_finish` returns it).
+/* Frees a publisher; NULL is allowed. It ends the stream, unless that has ended before. An error
+ * of that goes to the log only (`stripline_publisher_finish` returns it).
  *
  * With a loan open, the loan's memory stays, and the publisher ends when the loan is closed. A
  * commit then sends nothing and fails.
@@ -966,7 +966,7 @@ typedef struct stripline_subscriber_options {
      */
     uint32_t windowed;
     /* Not 0: packets that several threads of an earlier stage have forwarded are put back in
-     * sequence, and so many wait behind a missing one, at most 65536.
+     * sequence. So many wait behind a missing one, at most 65536.
      */
     uint32_t resequence_window;
     /* How long a missing packet is waited for, in milliseconds. */
@@ -996,10 +996,10 @@ stripline_status stripline_subscriber_new(
  * `STRIPLINE_FOREVER` (or any negative number) without end.
  *
  * Returns `STRIPLINE_OK` with a packet, `STRIPLINE_EMPTY` if there was none in time, and
- * `STRIPLINE_ENDED` at the end of stream, after every publisher has ended its stream. A publisher
- * that died is waited for. Fails with `STRIPLINE_STOPPED` when the node is stopped, with
- * `STRIPLINE_TOO_MANY_HELD` if no more packets may be out, with `STRIPLINE_EJECTED`, and with
- * `STRIPLINE_PEER_MISBEHAVED`, after which receiving goes on.
+ * `STRIPLINE_ENDED` after every publisher has ended its stream. A publisher that died is waited
+ * for. Fails with `STRIPLINE_STOPPED` when the node is stopped, and with `STRIPLINE_TOO_MANY_HELD`
+ * if no more packets may be out. Fails as well with `STRIPLINE_EJECTED`, and with
+ * `STRIPLINE_PEER_MISBEHAVED`. Receiving goes on after the latter.
  *
  * - Ownership: the caller releases the packet.
  * - Blocking: up to the timeout.
@@ -1070,8 +1070,8 @@ void stripline_subscriber_free(stripline_subscriber *subscriber);
  *
  * It returns 0 to go on, and `STRIPLINE_STOPPED` to end the call that runs it. Any other number is
  * its failure: a sender that waits for the packet fails, and the call ends with
- * `STRIPLINE_HANDLER`. It must return: no `longjmp`, no exception of C++. It may use other handles.
- * Its own subscriber it may only free, which then happens at the end of the call.
+ * `STRIPLINE_HANDLER`. It must return: no `longjmp`, no exception of C++. It may use other
+ * handles. Its own subscriber it may only free, which then happens at the end of the call.
  */
 typedef int32_t (*stripline_packet_handler)(void *context, stripline_packet *packet);
 

@@ -23,7 +23,7 @@ const POISONED: u32 = 0x5354_5250;
 /// if one sees the store of the other; the header forbids them.
 pub(crate) struct Head(AtomicU32);
 
-/// What a call does with its handle at its end.
+/// The fate of a handle at the end of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AtEnd {
     /// Nothing: it stays.

@@ -35,16 +35,24 @@ mod text;
 mod time;
 mod version;
 
+// Tests in Rust call the functions by these paths. C links them by their names.
 pub use error::Error;
 pub use library_log::LogCallback;
-pub use node::{Node, NodeOptions};
-pub use packet::{GapReason, Packet, PacketInfo};
-pub use publisher::{Loan, Publisher, SendOptions, SendSet};
+pub use node::{Node, NodeOptions, stripline_node_free, stripline_node_new};
+pub use packet::{GapReason, Packet, PacketInfo, stripline_packet_get_info, stripline_packet_release};
+pub use publisher::{
+    Loan, Publisher, SendOptions, SendSet, stripline_loan_commit, stripline_publisher_free,
+    stripline_publisher_loan, stripline_publisher_new, stripline_publisher_send,
+    stripline_publisher_wait_for_receivers,
+};
 pub use report::{ConnectionReport, Report};
 pub use sample_type::SampleType;
 pub use serve::{PacketHandler, Served};
 pub use status::Status;
 pub use stream::{StreamDescription, StreamSet, StreamView};
-pub use subscriber::{Subscriber, SubscriberOptions};
+pub use subscriber::{
+    Subscriber, SubscriberOptions, stripline_subscriber_free, stripline_subscriber_new,
+    stripline_subscriber_receive,
+};
 pub use text::Text;
 pub use version::{FOREVER, VERSION_MAJOR, VERSION_MINOR, VERSION_PATCH};

@@ -14,9 +14,9 @@ use crate::text::Text;
 /// A function that gets the records of the log: its context, the level, the part of the library as
 /// `stripline::node`, and the text.
 ///
-/// The level is 1 for an error that ends a service of this process, 2 for what another process did,
-/// and 3 to 5 for information. Both texts are valid until it returns. It is called on any thread,
-/// on several at once, and sometimes with a lock of the library held: it calls no function of this
+/// The level is 1 for an error that ends a service of this process, and 2 for what another process
+/// did. 3 to 5 are information. Both texts are valid until it returns. It is called on any thread,
+/// on several at once, and sometimes with a lock of the library held. It calls no function of this
 /// library.
 pub type LogCallback = unsafe extern "C" fn(context: *mut c_void, level: i32, target: Text, text: Text);
 
@@ -68,8 +68,9 @@ static FORWARD: Forward = Forward;
 ///
 /// Errors that no call can return go to the log. Without a function, they go nowhere.
 ///
-/// Fails with `STRIPLINE_INVALID_ARGUMENT` for a level out of range, with `STRIPLINE_FAILED` in a
-/// Rust program that has a logger of its own, and with `STRIPLINE_IN_USE` within the function.
+/// Fails with `STRIPLINE_INVALID_ARGUMENT` for a level out of range, and with `STRIPLINE_IN_USE`
+/// within the function. In a Rust program with a logger of its own, it fails with
+/// `STRIPLINE_FAILED`.
 ///
 /// - Ownership: `context` stays the caller's. When this returns, the function before is not running
 ///   and not called again.

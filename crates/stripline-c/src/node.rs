@@ -10,8 +10,8 @@ use crate::sized;
 use crate::status::Status;
 use crate::text;
 
-/// A node: what a program's publishers and subscribers belong to. Nodes of the same domain find each
-/// other without a daemon. It may be used by several threads at once.
+/// A node: what a program's publishers and subscribers belong to. Nodes of the same domain find
+/// each other without a daemon. It may be used by several threads at once.
 pub struct Node(RustNode);
 
 /// Options of a node. Without any, it is that of the environment: the domain of `STRIPLINE_DOMAIN`

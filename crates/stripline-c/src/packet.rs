@@ -33,7 +33,7 @@ pub enum GapReason {
     Late = 4,
 }
 
-/// Where a packet stands in its stream, and what is missing before it.
+/// The place of a packet in its stream, and the gap before it.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct PacketInfo {
@@ -68,17 +68,16 @@ sized::sized!(
 
 /// Samples that were received, in place, until they are released.
 ///
-/// A packet of a subscriber that holds packets may be used and released on any thread, several at
-/// once may read it, and it may be released after its subscriber was freed. Another one belongs to
-/// the thread of its subscriber; if the subscriber is freed first, it ends with the packet's
-/// release.
+/// A held packet (`hold`) may be used and released on any thread, and several may read it at once.
+/// Another one belongs to the thread of its subscriber. Both may be released after their subscriber
+/// was freed; one that is not held keeps the subscriber's connections until then.
 pub struct Packet {
     pub(crate) content: UnsafeCell<Content>,
     /// Of a packet that its subscriber lends.
     pub(crate) owner: *const Subscriber,
 }
 
-/// What a packet's handle stands for.
+/// The packet behind a handle, of any kind.
 pub(crate) enum Content {
     /// A packet that was released, or none yet.
     Free,
@@ -292,8 +291,8 @@ pub unsafe extern "C" fn stripline_packet_get_stream_json(
     unsafe { guard(error, give) }
 }
 
-/// Returns the connection that a packet arrived on, as `from -> to`; empty for a packet that is NULL
-/// or released.
+/// Returns the connection that a packet arrived on, as `from -> to`. It is empty for a packet that
+/// is NULL or released.
 ///
 /// - Ownership: the text is valid until the packet is released.
 /// - Blocking: never.
@@ -306,8 +305,8 @@ pub unsafe extern "C" fn stripline_packet_connection(packet: *const Packet) -> T
         .map_or(Text::of(""), |content| with!(content, packet => Text::of(packet.connection()), Text::of("")))
 }
 
-/// Releases a packet: its memory goes back to the transport, and a sender that waits for it goes on.
-/// NULL is allowed.
+/// Releases a packet: its memory goes back to the transport, and a sender that waits for it goes
+/// on. NULL is allowed.
 ///
 /// A second release is refused with `STRIPLINE_PORT`, and harmless, until the next packet is
 /// received or the subscriber is freed. That of a handler ends when the handler returns, and is
@@ -358,8 +357,8 @@ pub unsafe extern "C" fn stripline_packet_refuse(
     unsafe { release(packet, error, |content| content.finish(Some(reason))) }
 }
 
-/// Releases a window, of which only the first `samples` samples are consumed: the next window begins
-/// behind them. A smaller number than the window has makes windows that overlap; at least one is
+/// Releases a window and consumes only its first `samples` samples: the next window begins behind
+/// them. A smaller number than the window has makes windows that overlap; at least one is
 /// consumed.
 ///
 /// Fails with `STRIPLINE_PORT` for a packet that is no window, which then stays.

@@ -62,8 +62,8 @@ pub struct SendOptions {
     pub size: usize,
     /// The members that are set: `STRIPLINE_SEND_SET_…`, combined with `|`.
     pub set: u64,
-    /// The number of the packet's first sample within its stream; by default it continues the packet
-    /// before.
+    /// The number of the packet's first sample within its stream; by default it continues the
+    /// packet before.
     pub sample_index: u64,
     /// When the first sample was taken, in nanoseconds since the Unix epoch.
     pub time_ns: i64,
@@ -132,8 +132,8 @@ impl SendOptions {
 
 /// Makes a publisher of samples on a topic.
 ///
-/// Fails with `STRIPLINE_INVALID_ARGUMENT` for a type with a mistake, and with `STRIPLINE_SYSTEM` or
-/// `STRIPLINE_UNSUPPORTED` if its transport cannot be opened.
+/// Fails with `STRIPLINE_INVALID_ARGUMENT` for a type with a mistake, and with `STRIPLINE_SYSTEM`
+/// or `STRIPLINE_UNSUPPORTED` if its transport cannot be opened.
 ///
 /// - Ownership: the caller frees the publisher, before or after the node. Nothing else is kept.
 /// - Blocking: until the node's own subscribers are connected.
@@ -244,8 +244,8 @@ impl Publisher {
 /// Lends room for `samples` samples. On shared memory, they are written where the receivers read
 /// them. The initial content is unspecified.
 ///
-/// Waits while a receiver with policy `block` has no room. Fails with `STRIPLINE_PORT` while another
-/// loan is open or after the end of the stream, and with `STRIPLINE_TOO_LARGE`,
+/// Waits while a receiver with policy `block` has no room. Fails with `STRIPLINE_PORT` while
+/// another loan is open or after the end of the stream, and with `STRIPLINE_TOO_LARGE`,
 /// `STRIPLINE_STALLED`, `STRIPLINE_STOPPED` and `STRIPLINE_SYSTEM`.
 ///
 /// - Ownership: the caller commits or cancels the loan. `memory` gets the place of the samples,
@@ -302,7 +302,7 @@ fn lend(
     // SAFETY: the header's rule for results.
     unsafe { text::put(memory, "memory", place) }?;
     // SAFETY: the loan refers to the publisher, which neither moves nor is freed before the loan is
-    // closed; an open loan keeps other calls out until then.
+    // closed. An open loan keeps other calls out until then.
     let lent = unsafe { std::mem::transmute::<RustLoan<'_, Dynamic>, RustLoan<'static, Dynamic>>(lent) };
     // SAFETY: on the publisher's thread, with no loan open.
     unsafe { *handle.content.get() = Some(lent) };
@@ -355,9 +355,9 @@ impl Loan {
 /// Sends the samples of a loan as a packet, and closes the loan, also when it fails.
 ///
 /// Waits while a receiver with policy `block` has no room, if the loan may, and then until the
-/// scope is reached. Fails as `stripline_publisher_loan`; with `STRIPLINE_UNSUPPORTED` for a scope
-/// that the transport cannot keep; with `STRIPLINE_UNANSWERED`, `STRIPLINE_RECEIVER_GONE` and
-/// `STRIPLINE_PACKET_REFUSED` when the scope was not reached, but then the packet stays sent.
+/// scope is reached. Fails as `stripline_publisher_loan`, and with `STRIPLINE_UNSUPPORTED` for a
+/// scope that the transport cannot keep. Where the scope was not reached, the packet stays sent;
+/// that is `STRIPLINE_UNANSWERED`, `STRIPLINE_RECEIVER_GONE` or `STRIPLINE_PACKET_REFUSED`.
 ///
 /// - Ownership: that of the loan and its memory ends here. `options` may be NULL and is not kept.
 /// - Blocking: as written above.
@@ -386,7 +386,7 @@ pub unsafe extern "C" fn stripline_loan_commit(
 }
 
 /// Sends the samples of a loan as `stripline_loan_commit` does, with the stream, sample index, time
-/// and order of a packet that was received..
+/// and order of a packet that was received.
 ///
 /// Fails with `STRIPLINE_PORT` for a packet that was released; otherwise as that.
 ///
@@ -514,6 +514,8 @@ pub unsafe extern "C" fn stripline_publisher_try_send(
     unsafe { Publisher::call(publisher, error, send) }
 }
 
+/// Copies the samples into a loan, and sends it.
+///
 /// # Safety
 /// `samples` is NULL, or has as many samples as the loan that is made. The header's rule for
 /// structures.
@@ -642,7 +644,7 @@ pub unsafe extern "C" fn stripline_publisher_samples_max(
     unsafe { Publisher::call(publisher, error, give) }
 }
 
-/// Gives the most samples of a packet that goes in one frame: only such a packet is written in
+/// Gives the most samples of a packet that goes in one frame. Only such a packet is written in
 /// place, and can be sent without waiting.
 ///
 /// - Ownership: nothing is kept.
@@ -685,8 +687,8 @@ pub unsafe extern "C" fn stripline_publisher_finish(
 }
 
 /// Leaves without an end of stream, as for a stream that is not complete. Receivers get all packets
-/// that were sent, and then wait for another publisher, which comes with a gap. Later calls fail with
-/// `STRIPLINE_PORT`; the publisher is still freed.
+/// that were sent, and then wait for another publisher, which comes with a gap. Later calls fail
+/// with `STRIPLINE_PORT`; the publisher is still freed.
 ///
 /// - Ownership: the publisher stays the caller's.
 /// - Blocking: never.
@@ -704,8 +706,8 @@ pub unsafe extern "C" fn stripline_publisher_abandon(
     unsafe { Publisher::end(publisher, error, abandon) }
 }
 
-/// Frees a publisher; NULL is allowed. It ends the stream, unless that has ended before; an error of
-/// that goes to the log only (`stripline_publisher_finish` returns it).
+/// Frees a publisher; NULL is allowed. It ends the stream, unless that has ended before. An error
+/// of that goes to the log only (`stripline_publisher_finish` returns it).
 ///
 /// With a loan open, the loan's memory stays, and the publisher ends when the loan is closed. A
 /// commit then sends nothing and fails.
@@ -736,6 +738,59 @@ impl Drop for Publisher {
             if let Some(link) = self.link.get_mut().take() {
                 link.abandon();
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ptr::null_mut;
+
+    use super::*;
+    use crate::node::{NodeOptions, stripline_node_free, stripline_node_new};
+
+    /// No entry panics on demand: the call that poisons the handle is one of this test.
+    #[test]
+    fn a_poisoned_publisher_can_only_be_freed() {
+        let options =
+            NodeOptions { size: size_of::<NodeOptions>(), domain: null(), topics: null(), isolated: 1 };
+        let samples = SampleType {
+            size: size_of::<SampleType>(),
+            name: c"u8".as_ptr(),
+            sample_size: 0,
+            sample_align: 0,
+        };
+        let (mut node, mut publisher, mut loan, mut memory) =
+            (null_mut(), null_mut(), null_mut(), null_mut());
+        let (none, byte) = (null_mut(), [1_u8]);
+        // SAFETY: each handle is made before it is used, and freed once.
+        unsafe {
+            assert_eq!(stripline_node_new(&options, &mut node, none), Status::Ok);
+            assert_eq!(
+                stripline_publisher_new(node, c"t".as_ptr(), &samples, &mut publisher, none),
+                Status::Ok
+            );
+            assert_eq!(stripline_publisher_loan(publisher, 1, &mut memory, &mut loan, none), Status::Ok);
+            let mut error = null_mut();
+            let status = (*publisher).head.enter(&mut error, || panic!("the text of the panic"));
+            assert_eq!(status, Status::Panicked);
+            let text = std::ffi::CStr::from_ptr(crate::error::stripline_error_message(error));
+            assert!(text.to_string_lossy().contains("the text of the panic"));
+            crate::error::stripline_error_free(error);
+            assert_eq!(
+                stripline_publisher_loan(publisher, 1, &mut memory, &mut loan, none),
+                Status::Panicked
+            );
+            assert_eq!(
+                stripline_publisher_send(publisher, byte.as_ptr().cast(), 1, null(), none),
+                Status::Panicked
+            );
+            assert_eq!(stripline_publisher_finish(publisher, 0, none), Status::Panicked);
+            assert_eq!(stripline_publisher_abandon(publisher, none), Status::Panicked);
+            assert_eq!(stripline_loan_commit(loan, null(), none), Status::Panicked);
+            assert_eq!(stripline_loan_cancel(loan, none), Status::Panicked);
+            stripline_publisher_free(publisher);
+            stripline_node_free(node);
         }
     }
 }

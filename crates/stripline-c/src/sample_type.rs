@@ -10,8 +10,8 @@ use crate::text;
 
 /// The type of a topic's samples. Both ends of a connection compare it.
 ///
-/// `name` is that of a built-in type (`s8` to `u64`, `f32`, `f64`, and with a `c` in front the
-/// complex ones, as `cf32`), or a layout as `det{range_bin:u32,level_db:f32}` (`docs/layouts.md`).
+/// `name` is a built-in type or a layout as `det{range_bin:u32,level_db:f32}` (`docs/layouts.md`).
+/// Built in are `s8` to `u64`, `f32` and `f64`, and the complex ones with a `c` in front: `cf32`.
 /// With `sample_size` 0, size and alignment are those of the name. Otherwise they must equal them:
 /// set both with `sizeof` and `alignof`, and a structure with another layout is refused at once.
 ///

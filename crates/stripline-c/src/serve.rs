@@ -20,8 +20,8 @@ use crate::time::timeout;
 ///
 /// It returns 0 to go on, and `STRIPLINE_STOPPED` to end the call that runs it. Any other number is
 /// its failure: a sender that waits for the packet fails, and the call ends with
-/// `STRIPLINE_HANDLER`. It must return: no `longjmp`, no exception of C++. It may use other handles.
-/// Its own subscriber it may only free, which then happens at the end of the call.
+/// `STRIPLINE_HANDLER`. It must return: no `longjmp`, no exception of C++. It may use other
+/// handles. Its own subscriber it may only free, which then happens at the end of the call.
 pub type PacketHandler = unsafe extern "C" fn(context: *mut c_void, packet: *mut Packet) -> i32;
 
 /// A subscriber and the handler of its packets.

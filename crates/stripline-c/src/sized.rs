@@ -4,11 +4,11 @@ use std::ptr;
 
 use crate::error::Failure;
 
-/// A structure with its size as the first member, of which later versions may have more members.
+/// A structure with its size as the first member. Later versions may have more members.
 ///
 /// # Safety
-/// The structure is `repr(C)`, begins with a `usize`, and zero is a value of each member. `ENDS` has
-/// the offset behind each member, in order.
+/// The structure is `repr(C)`, begins with a `usize`, and zero is a value of each member. `ENDS`
+/// has the offset behind each member, in order.
 pub(crate) unsafe trait SizedStruct: Copy {
     /// Its name in the header.
     const NAME: &'static str;
@@ -142,10 +142,8 @@ mod tests {
         assert_eq!(given(&Options { size: 12, ..all }).unwrap(), Options { size: 12, depth: 3, rate: 0.0 });
         assert_eq!(given(&Options { size: 8, ..all }).unwrap(), Options { size: 8, depth: 0, rate: 0.0 });
         // SAFETY: NULL is allowed.
-        assert_eq!(
-            unsafe { read::<Options>(ptr::null()) }.unwrap(),
-            Options { size: 0, depth: 0, rate: 0.0 }
-        );
+        let defaults = unsafe { read::<Options>(ptr::null()) }.unwrap();
+        assert_eq!(defaults, Options { size: 0, depth: 0, rate: 0.0 });
     }
 
     #[test]

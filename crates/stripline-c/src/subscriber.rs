@@ -54,7 +54,7 @@ pub struct SubscriberOptions {
     /// of packets. Not with `hold`.
     pub windowed: u32,
     /// Not 0: packets that several threads of an earlier stage have forwarded are put back in
-    /// sequence, and so many wait behind a missing one, at most 65536.
+    /// sequence. So many wait behind a missing one, at most 65536.
     pub resequence_window: u32,
     /// How long a missing packet is waited for, in milliseconds.
     pub resequence_skip_after_ms: u32,
@@ -104,7 +104,7 @@ impl Slots {
         None
     }
 
-    /// Frees a handle, whose packet was taken out.
+    /// Frees a handle. Its packet was taken out before.
     ///
     /// # Safety
     /// It is a handle of these.
@@ -187,7 +187,7 @@ impl Subscriber {
         unsafe { subscriber.as_ref() }.ok_or_else(|| Failure::null("subscriber"))
     }
 
-    /// Frees it at the end of a call whose handler has asked for that.
+    /// Frees it at the end of a call, as its handler has asked.
     ///
     /// # Safety
     /// It is not used again.
@@ -206,8 +206,8 @@ impl Subscriber {
     /// Returns the source, for a call of this thread.
     ///
     /// # Safety
-    /// The call has entered the head, so that no other has a reference to it. What was lent has been
-    /// given back.
+    /// The call has entered the head, so that no other has a reference to it. What was lent has
+    /// been given back.
     #[inline(always)]
     #[allow(clippy::mut_from_ref, reason = "the head lets one call in at a time")]
     pub(crate) unsafe fn source(&self) -> &mut Source {
@@ -272,10 +272,10 @@ impl Subscriber {
 /// `STRIPLINE_FOREVER` (or any negative number) without end.
 ///
 /// Returns `STRIPLINE_OK` with a packet, `STRIPLINE_EMPTY` if there was none in time, and
-/// `STRIPLINE_ENDED` at the end of stream, after every publisher has ended its stream. A publisher
-/// that died is waited for. Fails with `STRIPLINE_STOPPED` when the node is stopped, with
-/// `STRIPLINE_TOO_MANY_HELD` if no more packets may be out, with `STRIPLINE_EJECTED`, and with
-/// `STRIPLINE_PEER_MISBEHAVED`, after which receiving goes on.
+/// `STRIPLINE_ENDED` after every publisher has ended its stream. A publisher that died is waited
+/// for. Fails with `STRIPLINE_STOPPED` when the node is stopped, and with `STRIPLINE_TOO_MANY_HELD`
+/// if no more packets may be out. Fails as well with `STRIPLINE_EJECTED`, and with
+/// `STRIPLINE_PEER_MISBEHAVED`. Receiving goes on after the latter.
 ///
 /// - Ownership: the caller releases the packet.
 /// - Blocking: up to the timeout.

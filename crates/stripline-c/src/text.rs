@@ -59,7 +59,7 @@ pub(crate) unsafe fn put<T>(place: *mut T, what: &'static str, value: T) -> Resu
     if place.is_null() {
         return Err(Failure::null(what));
     }
-    // SAFETY: not NULL; the caller keeps the rest. What was there is not dropped: it may be garbage.
+    // SAFETY: not NULL; the caller keeps the rest. What was there is not dropped: it has no value.
     unsafe { ptr::write(place, value) };
     Ok(())
 }

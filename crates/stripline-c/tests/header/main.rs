@@ -43,7 +43,7 @@ fn the_version_script_has_all_functions() {
     check(SCRIPT, &emit::version_script(&source::read(package())));
 }
 
-/// Every function has a line for each of the three rules.
+/// Checks that every function has a line for each of the three rules.
 #[test]
 fn every_function_documents_ownership_blocking_and_threads() {
     for function in source::read(package()).modules.iter().flat_map(|module| &module.functions) {
@@ -121,4 +121,39 @@ fn structures_have_the_same_layout_on_both_sides() {
     let declared: BTreeSet<&str> =
         source.modules.iter().flat_map(|module| &module.structures).map(|it| it.name.as_str()).collect();
     assert_eq!(layouts::all().iter().map(|it| it.name).collect::<BTreeSet<_>>(), declared);
+}
+
+/// Compares the statuses with the committed table. No test writes it: a line is added with a new
+/// status, and none ever changes.
+#[test]
+fn statuses_keep_their_numbers() {
+    let table = std::fs::read_to_string(package().join("tests/statuses.txt")).unwrap();
+    let header = std::fs::read_to_string(package().join(HEADER)).unwrap();
+    let (_, statuses) = header.split_once("enum stripline_status_number {").unwrap();
+    let (statuses, _) = statuses.split_once("};").unwrap();
+    let declared: Vec<String> = statuses
+        .lines()
+        .filter_map(|line| line.trim().strip_suffix(',')?.split_once(" = "))
+        .map(|(name, number)| format!("{name} {number}"))
+        .collect();
+    assert_eq!(declared, table.lines().collect::<Vec<_>>(), "left: the header; right: tests/statuses.txt");
+}
+
+/// Compares the numbers up to 999 with those of `docs/errors.md`.
+#[test]
+fn errors_have_the_numbers_of_the_page() {
+    let page = std::fs::read_to_string(package().join("../../docs/errors.md")).unwrap();
+    let table = std::fs::read_to_string(package().join("tests/statuses.txt")).unwrap();
+    for line in table.lines() {
+        let (name, number) = line.split_once(' ').unwrap();
+        let number: i32 = number.parse().unwrap();
+        if (1..1000).contains(&number) {
+            let word = name.trim_start_matches("STRIPLINE_").to_lowercase().replace('_', "-");
+            let is_there = page.lines().any(|row| {
+                row.contains(&format!("`{word}`"))
+                    && row.split('|').any(|cell| cell.trim() == number.to_string())
+            });
+            assert!(is_there, "docs/errors.md has no row with {number} and `{word}`");
+        }
+    }
 }

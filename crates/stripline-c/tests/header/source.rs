@@ -28,7 +28,7 @@ pub struct Source {
     pub modules: Vec<Module>,
 }
 
-/// What a module exports.
+/// The items that a module exports.
 #[derive(Default)]
 pub struct Module {
     pub docs: Vec<String>,

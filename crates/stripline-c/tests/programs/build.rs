@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// What a program is built with.
+/// The way in which a program is built.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// Nothing but the warnings as errors.
@@ -88,7 +88,7 @@ pub fn program(source: &str, kind: Kind) -> PathBuf {
 
 const SANITIZERS: [&str; 2] = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"];
 
-/// Returns whether the compiler has the sanitizers; says so if not.
+/// Returns whether the compiler has the sanitizers; prints so if not.
 pub fn has_sanitizers() -> bool {
     let folder = tempfile::tempdir().unwrap();
     let source = folder.path().join("program.c");

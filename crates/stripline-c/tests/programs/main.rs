@@ -42,8 +42,8 @@ fn packets_and_loans_outlive_what_they_came_from() {
     check("lifetimes", Kind::Plain);
 }
 
-/// The library has no instrumentation, but its memory comes from the instrumented `malloc`: a use
-/// after free by the program, a second free and a leak are found.
+/// Runs them with the instrumented `malloc`, which the library uses, too. It finds a use after free
+/// by the program, a second free and a leak.
 #[test]
 fn programs_run_under_sanitizers() {
     if has_sanitizers() {
@@ -61,7 +61,7 @@ fn a_program_in_cpp_links_and_runs() {
     assert_eq!(run(&mut Command::new(path)), "loopback: done\n");
 }
 
-/// Every function of the header is called by a program.
+/// Checks that every function of the header is called by a program.
 #[test]
 fn every_function_is_called_by_a_test() {
     let folder = package().join("tests/c");
