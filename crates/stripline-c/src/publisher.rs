@@ -749,7 +749,7 @@ mod tests {
     use super::*;
     use crate::node::{NodeOptions, stripline_node_free, stripline_node_new};
 
-    /// No entry panics on demand: the call that poisons the handle is one of this test.
+    // No entry panics on demand: the call that poisons the handle is one of this test.
     #[test]
     fn a_poisoned_publisher_can_only_be_freed() {
         let options =

@@ -1,0 +1,42 @@
+//! Measures a packet in Rust, beside `cost.c`, which measures the same through the C functions.
+//!
+//! ```text
+//! cargo run --profile dist -p stripline-c --example cost -- BYTES PACKETS
+//! ```
+//!
+//! Prints the nanoseconds of a packet, from loan to release, on one thread over `inproc`.
+
+use std::time::Instant;
+
+use stripline::node::{Node, Topics};
+
+fn number(place: usize) -> Result<usize, String> {
+    let word = std::env::args().nth(place).ok_or("usage: cost BYTES PACKETS")?;
+    word.parse().map_err(|error| format!("`{word}`: {error}"))
+}
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let (bytes, packets) = (number(1)?, number(2)?);
+    let topics = Topics::parse("[default]\ntransport = 'inproc'")?;
+    let node = Node::join(&format!("cost-{}", std::process::id()), topics)?;
+    let mut publisher = node.publisher::<u8>("t")?;
+    let mut subscriber = node.subscriber::<u8>("t")?;
+    publisher.wait_for_receivers(1, std::time::Duration::MAX)?;
+    let source = vec![1_u8; bytes];
+    let mut sink = vec![0_u8; bytes];
+    let mut pass = || -> stripline::Result<()> {
+        let mut loan = publisher.loan(bytes)?;
+        loan.copy_from_slice(&source);
+        loan.send()?;
+        if let Some(packet) = subscriber.receive()? {
+            sink.copy_from_slice(&packet);
+            std::hint::black_box(&sink);
+        }
+        Ok(())
+    };
+    (0..packets / 10).try_for_each(|_| pass())?;
+    let start = Instant::now();
+    (0..packets).try_for_each(|_| pass())?;
+    println!("{:.2}", start.elapsed().as_nanos() as f64 / packets as f64);
+    Ok(())
+}
