@@ -51,6 +51,19 @@ fn programs_run_under_sanitizers() {
     }
 }
 
+/// Runs random calls against a model: loans, sends, ends, packets, windows and frees. A failure
+/// prints the command, with its seed.
+#[test]
+fn random_calls_return_what_the_model_has() {
+    let kind = if has_sanitizers() { Kind::Sanitized } else { Kind::Plain };
+    let path = program("tests/c/sequences.c", kind);
+    for (transport, seed) in [("inproc", "16"), ("shm", "68"), ("inproc", "1000003"), ("shm", "424242")] {
+        let domain = domain(&format!("sequences-{transport}-{seed}"));
+        let output = run(Command::new(&path).args([&domain, transport, seed, "100"]));
+        assert_eq!(output, "sequences: done\n");
+    }
+}
+
 #[test]
 fn a_program_in_cpp_links_and_runs() {
     if Command::new("c++").arg("--version").output().is_err() {
