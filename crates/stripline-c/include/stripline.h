@@ -235,8 +235,8 @@ void stripline_error_free(stripline_error *error);
 /* A function that gets the records of the log: its context, the level, the part of the library as
  * `stripline::node`, and the text.
  *
- * The level is 1 for an error that ends a service of this process, and 2 for what another process
- * did. 3 to 5 are information. Both texts are valid until it returns. It is called on any thread,
+ * Level 1 is an error that ends a service of this process, level 2 is about another process, and
+ * 3 to 5 are information. Both texts are valid until it returns. It is called on any thread,
  * on several at once, and sometimes with a lock of the library held. It calls no function of this
  * library.
  */

@@ -321,7 +321,7 @@ pub unsafe extern "C" fn stripline_packet_release(packet: *mut Packet, error: *m
         return Status::Ok;
     }
     // SAFETY: the header's rules for handles and `error`.
-    unsafe { release(packet, error, |content| content.finish(None)) }
+    unsafe { release(packet, error, |content| *content = Content::Free) }
 }
 
 /// Refuses a packet with a reason of at most 256 bytes, and releases it. A sender that waits for it
@@ -354,7 +354,7 @@ pub unsafe extern "C" fn stripline_packet_refuse(
         return unsafe { guard(error, refuse) };
     }
     // SAFETY: the header's rules for handles and `error`.
-    unsafe { release(packet, error, |content| content.finish(Some(reason))) }
+    unsafe { release(packet, error, |content| content.refuse(reason)) }
 }
 
 /// Releases a window and consumes only its first `samples` samples: the next window begins behind
@@ -382,8 +382,8 @@ pub unsafe extern "C" fn stripline_packet_consume(
         // SAFETY: the header's rule for `error`.
         return unsafe { failure.report(error) };
     }
-    let consume = |content| {
-        if let Content::Window(window) = content {
+    let consume = |content: &mut Content| {
+        if let Content::Window(window) = std::mem::replace(content, Content::Free) {
             window.consume(samples);
         }
     };
@@ -392,13 +392,12 @@ pub unsafe extern "C" fn stripline_packet_consume(
 }
 
 impl Content {
-    /// Gives the packet back.
-    #[inline(always)]
-    fn finish(self, refusal: Option<&str>) {
-        match (self, refusal) {
-            (Self::Lent(packet), Some(reason)) => packet.refuse(reason),
-            (Self::Held(packet, _), Some(reason)) => packet.refuse(reason),
-            (content, _) => drop(content),
+    /// Gives the packet back with a refusal. A window has none: it is of several packets.
+    fn refuse(&mut self, reason: &str) {
+        match std::mem::replace(self, Self::Free) {
+            Self::Lent(packet) => packet.refuse(reason),
+            Self::Held(packet, _) => packet.refuse(reason),
+            content => drop(content),
         }
     }
 }
@@ -408,7 +407,7 @@ impl Content {
 /// # Safety
 /// The header's rules for handles and `error`.
 #[inline(always)]
-unsafe fn release(packet: *mut Packet, error: *mut *mut Error, finish: impl FnOnce(Content)) -> Status {
+unsafe fn release(packet: *mut Packet, error: *mut *mut Error, finish: impl FnOnce(&mut Content)) -> Status {
     // SAFETY: the caller's promise is the same.
     let Some(handle) = (unsafe { packet.as_ref() }) else {
         // SAFETY: the caller's promise is the same.
@@ -418,11 +417,10 @@ unsafe fn release(packet: *mut Packet, error: *mut *mut Error, finish: impl FnOn
     let content = unsafe { &mut *handle.content.get() };
     match content {
         Content::Lent(_) | Content::Window(_) => {
-            let taken = std::mem::replace(content, Content::Free);
             // SAFETY: a lent packet's handle is part of its subscriber.
             let owner = unsafe { &*handle.owner };
             let give_back = || {
-                finish(taken);
+                finish(content);
                 Ok(Status::Ok)
             };
             // SAFETY: the caller's promise is the same.
@@ -439,7 +437,7 @@ unsafe fn release(packet: *mut Packet, error: *mut *mut Error, finish: impl FnOn
             // SAFETY: the handle is one of those, and is not used again.
             unsafe { slots.free(packet) };
             let give_back = || {
-                finish(Content::Held(taken, keep));
+                finish(&mut Content::Held(taken, keep));
                 Ok(Status::Ok)
             };
             // SAFETY: the caller's promise is the same.

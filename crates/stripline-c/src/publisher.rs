@@ -304,8 +304,8 @@ fn lend(
     // SAFETY: the loan refers to the publisher, which neither moves nor is freed before the loan is
     // closed. An open loan keeps other calls out until then.
     let lent = unsafe { std::mem::transmute::<RustLoan<'_, Dynamic>, RustLoan<'static, Dynamic>>(lent) };
-    // SAFETY: on the publisher's thread, with no loan open.
-    unsafe { *handle.content.get() = Some(lent) };
+    // SAFETY: on the publisher's thread. No loan is open, so that there is nothing to drop.
+    unsafe { ptr::write(handle.content.get(), Some(lent)) };
     // SAFETY: the header's rule for results; it is not NULL.
     unsafe { text::put(loan, "loan", ptr::from_ref(handle).cast_mut()) }?;
     Ok(Status::Ok)

@@ -262,8 +262,8 @@ impl Subscriber {
     /// Keeps what was received under the subscriber's own handle.
     #[inline(always)]
     fn lend(&self, content: Content) -> *mut Packet {
-        // SAFETY: on the subscriber's thread, with nothing lent.
-        unsafe { *self.lent.content.get() = content };
+        // SAFETY: on the subscriber's thread. Nothing is lent, so that there is nothing to drop.
+        unsafe { ptr::write(self.lent.content.get(), content) };
         ptr::from_ref(&self.lent).cast_mut()
     }
 }
