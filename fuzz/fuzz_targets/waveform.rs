@@ -11,7 +11,7 @@ use num_complex::Complex;
 use stripline::component::{ComponentSpec, Direction, PortSpec, PortTypes, Properties, PropertySpec};
 use stripline::payload::TypeName;
 use stripline_fuzz as _;
-use stripline_waveform::{Catalog, DescribeError, ExecutableSpecs, Overrides, Placement, parse_bytes}; // for its allocator
+use stripline_waveform::{Catalog, DescribeError, ExecutableSpecs, Overrides, Placement, ProgramCommand, parse_bytes}; // for its allocator
 
 fn cf32_or_f32() -> PortTypes {
     PortTypes::OneOf(vec![TypeName::of::<Complex<f32>>(), TypeName::of::<f32>()])
@@ -41,16 +41,16 @@ static SPECS: LazyLock<BTreeMap<String, ComponentSpec>> = LazyLock::new(|| {
     specs.into_iter().map(|spec| (spec.name.clone(), spec)).collect()
 });
 
-fn describe(path: &Path) -> Result<ExecutableSpecs, DescribeError> {
-    match path.file_name().and_then(|name| name.to_str()) {
-        Some("fails") => Err(DescribeError::Failed(path.into(), 1, "no\u{1b}[2J words".into())),
-        Some("nonsense") => Err(DescribeError::Nonsense(path.into(), "`".into())),
+fn describe(command: &ProgramCommand) -> Result<ExecutableSpecs, DescribeError> {
+    match command.program.file_name().and_then(|name| name.to_str()) {
+        Some("fails") => Err(DescribeError::Failed(command.clone(), 1, "no\u{1b}[2J words".into())),
+        Some("nonsense") => Err(DescribeError::Nonsense(command.clone(), "`".into())),
         Some(name) => SPECS
             .get(name)
             .cloned()
             .map(ExecutableSpecs::from)
-            .ok_or_else(|| DescribeError::Missing(path.into())),
-        None => Err(DescribeError::TooMuch(path.into())),
+            .ok_or_else(|| DescribeError::Missing(command.clone())),
+        None => Err(DescribeError::TooMuch(command.clone())),
     }
 }
 
@@ -68,7 +68,7 @@ fuzz_target!(|data: &[u8]| {
             _ => overrides.set.push(line.into()),
         }
     }
-    let ask_validity = |_: &Path, _: &str, _: &Properties| Ok(None);
+    let ask_validity = |_: &ProgramCommand, _: &str, _: &Properties| Ok(None);
     let catalog =
         Catalog { components: &SPECS, transports: &["inproc", "shm", "uds", "tcp"], describe, ask_validity };
     let path = Path::new("folder/waveform.toml");

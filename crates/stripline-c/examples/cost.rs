@@ -4,7 +4,8 @@
 //! cargo run --profile dist -p stripline-c --example cost -- BYTES PACKETS [by-value]
 //! ```
 //!
-//! With `by-value`, the ports have their type at run time, as those of C. Prints the nanoseconds of a packet, from loan to release, on one thread over `inproc`.
+//! With `by-value`, the ports have their type at run time, as those of C. Prints the nanoseconds of
+//! a packet, from loan to release, on one thread over `inproc`.
 
 use std::time::Instant;
 

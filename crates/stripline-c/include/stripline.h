@@ -117,6 +117,8 @@ enum stripline_status_number {
     STRIPLINE_FAILED = 20,
     /* All packets that a port may hold are in use. Nothing is lost. */
     STRIPLINE_TOO_MANY_HELD = 21,
+    /* A waker ended the wait. Nothing is lost. */
+    STRIPLINE_INTERRUPTED = 22,
     /* The operation's own error, as its reply. */
     STRIPLINE_USER_ERROR = 100,
     /* There was no server until the deadline. The call was not made. */

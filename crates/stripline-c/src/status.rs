@@ -60,6 +60,8 @@ pub enum Status {
     Failed = 20,
     /// All packets that a port may hold are in use. Nothing is lost.
     TooManyHeld = 21,
+    /// A waker ended the wait. Nothing is lost.
+    Interrupted = 22,
     /// The operation's own error, as its reply.
     UserError = 100,
     /// There was no server until the deadline. The call was not made.
@@ -133,6 +135,7 @@ impl Status {
             ErrorCode::InvalidProperties => Self::InvalidProperties,
             ErrorCode::Failed => Self::Failed,
             ErrorCode::TooManyHeld => Self::TooManyHeld,
+            ErrorCode::Interrupted => Self::Interrupted,
             ErrorCode::UserError => Self::UserError,
             ErrorCode::NoServer => Self::NoServer,
             ErrorCode::CallUnanswered => Self::CallUnanswered,

@@ -35,6 +35,34 @@ fn an_executable_that_links_the_library_runs_beside_stock_components() {
 }
 
 #[test]
+fn a_script_behind_an_interpreter_runs_beside_stock_components() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, out) = (folder.path().join("script.toml"), folder.path().join("out.f32"));
+    let script = format!("exec {} \"$@\"\n", gain_example().display());
+    std::fs::write(folder.path().join("gain.sh"), script).unwrap();
+    let text = format!(
+        "[component.source]\ntype = \"signal-generator\"\n\
+         properties = {{ waveform = \"constant\", amplitude = 1.0, duration_s = 0.01, sample_rate = 1e6 }}\n\
+         [component.gain]\nexec = [\"sh\", \"gain.sh\"]\nproperties = {{ factor = 3.0 }}\n\
+         [component.file]\ntype = \"file-sink\"\nproperties = {{ path = \"{}\", format = \"cf32\" }}\n\
+         [[connection]]\nfrom = \"source.out\"\nto = \"gain.in\"\n\
+         [[connection]]\nfrom = \"gain.out\"\nto = \"file.in\"\n",
+        out.display(),
+    );
+    std::fs::write(&path, text).unwrap();
+    // From another folder: the script is found beside the file.
+    run(&["run", path.to_str().unwrap(), "--quiet"]).says(0, &[]);
+    let bytes = std::fs::read(out).unwrap();
+    let is_three = |sample: &[u8]| f32::from_le_bytes(sample[..4].try_into().unwrap()) == 3.0;
+    assert!(bytes.len() == 80_000 && bytes.chunks_exact(8).all(is_three));
+
+    // One that prints before its description is refused, and nothing starts.
+    std::fs::write(folder.path().join("gain.sh"), "echo loading\n").unwrap();
+    run(&["run", path.to_str().unwrap()])
+        .says(2, &["`sh gain.sh` --describe", "printed `loading`", "standard error"]);
+}
+
+#[test]
 fn an_executable_is_changed_while_it_runs() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("own.toml");

@@ -2,6 +2,7 @@
 //! connection allows others. The link applies the same rule when it connects.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use stripline::internal::is_same_build;
 use stripline::packet::payload::TypeName;
@@ -25,7 +26,7 @@ pub(super) fn check(
         report_idle(link, name, found);
         let (sender, receiver) = (&components[from.component], &components[to.component]);
         let needs_one_build = name.is_without_layout() && !link.draft.options.any_build;
-        if needs_one_build && !is_same_build(sender.executable.as_deref(), receiver.executable.as_deref()) {
+        if needs_one_build && !is_same_build(file(sender), file(receiver)) {
             let (from, to) = (&sender.name.value, &receiver.name.value);
             let message = format!(
                 "the type {name} has no layout, and the programs of `{from}` and `{to}` are built differently"
@@ -50,4 +51,9 @@ fn report_idle(link: &ResolvedConnection, name: &TypeName, found: &mut Diagnosti
         };
         found.push(Diagnostic::warning(Code::AllowanceIdle, &at.place, message).help(remedy));
     }
+}
+
+/// Returns the file with the code of a component; `None`: the launcher's.
+fn file<'c>(of: &'c CheckedComponent) -> Option<&'c Path> {
+    of.executable.as_ref().map(|command| command.program.as_path())
 }

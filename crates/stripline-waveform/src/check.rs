@@ -13,6 +13,7 @@ use super::diagnostics::Diagnostics;
 use super::file::{self, NAME_BYTES_MAX};
 use super::overrides::{self, Overrides};
 use super::plan::{ComponentPlan, ConnectionPlan, PortRef, Program, Waveform};
+use super::program_command::ProgramCommand;
 use super::{build_check, components, connections, rate_check, type_inference};
 
 /// The launcher's catalog: the stock components, the transports, and the functions that query an
@@ -20,12 +21,12 @@ use super::{build_check, components, connections, rate_check, type_inference};
 ///
 /// ```
 /// use stripline::component::{ComponentSpec, PortTypes};
-/// use stripline_waveform::{Catalog, DescribeError};
+/// use stripline_waveform::{Catalog, DescribeError, ProgramCommand};
 ///
 /// let null = ComponentSpec::new("null", "Takes anything.").input("in", PortTypes::Any, "anything");
 /// let components = [(null.name.clone(), null)].into();
 /// // Where no program may run, as in an editor, no executable is queried.
-/// let ask_nobody = |path: &std::path::Path| Err(DescribeError::Missing(path.into()));
+/// let ask_nobody = |command: &ProgramCommand| Err(DescribeError::Missing(command.clone()));
 /// let catalog = Catalog { describe: ask_nobody, ..Catalog::new(&components, &["inproc", "shm"]) };
 /// assert!(catalog.components.contains_key("null"));
 /// ```
@@ -37,10 +38,11 @@ pub struct Catalog<'a> {
     pub transports: &'a [&'a str],
     /// Returns the specifications of an executable. [`Catalog::new`] sets a function that runs it
     /// with `--describe`.
-    pub describe: fn(&Path) -> Result<ExecutableSpecs, DescribeError>,
+    pub describe: fn(&ProgramCommand) -> Result<ExecutableSpecs, DescribeError>,
     /// Lets an executable check the properties of one of its types. [`Catalog::new`] sets a
     /// function that runs it with `--check`.
-    pub ask_validity: fn(&Path, &str, &Properties) -> Result<Option<InvalidProperties>, DescribeError>,
+    pub ask_validity:
+        fn(&ProgramCommand, &str, &Properties) -> Result<Option<InvalidProperties>, DescribeError>,
 }
 
 impl<'a> Catalog<'a> {

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use stripline::component::{
     Access, ComponentSpec, Properties, PropertyFacts, PropertyKind, PropertySpec, Value,
@@ -17,6 +17,7 @@ use super::diagnostics::{At, Code, Diagnostic, Diagnostics, Place};
 use super::file::ComponentDraft;
 use super::listing::example_value;
 use super::overrides::{Options, SetOption};
+use super::program_command::ProgramCommand;
 use super::synonyms::did_you_mean_key;
 use super::text::{did_you_mean, listed, quoted};
 use super::{Placement, Restart, RestartWhen};
@@ -26,7 +27,7 @@ pub(super) struct CheckedComponent<'c> {
     pub name: At<String>,
     /// `None` when the component's specification is unavailable, which has been reported.
     pub spec: Option<Cow<'c, ComponentSpec>>,
-    pub executable: Option<PathBuf>,
+    pub executable: Option<ProgramCommand>,
     /// The transports of its executable; `None`: those of the launcher.
     pub transports: Option<Vec<String>>,
     pub placement: Placement,
@@ -84,9 +85,9 @@ pub(super) fn check<'c>(
     }
     let mut reported = BTreeSet::new();
     let check = |draft: ComponentDraft| {
-        let executable = draft.executable.as_ref().map(|at| folder.join(&at.value));
+        let executable = draft.executable.as_ref().map(|at| at.value.command(folder));
         let mut checker =
-            ComponentChecker { draft: &draft, executable: executable.as_deref(), options, catalog, found };
+            ComponentChecker { draft: &draft, executable: executable.as_ref(), options, catalog, found };
         let spec = checker.spec(&described, &mut reported);
         checker.unknown_keys(spec.as_deref());
         let placement = checker.placement(may_be_thread(&draft, folder, &described));
@@ -115,25 +116,25 @@ pub(super) fn check<'c>(
     drafts.into_iter().map(check).collect()
 }
 
-type Described = BTreeMap<PathBuf, Result<ExecutableSpecs, DescribeError>>;
+type Described = BTreeMap<ProgramCommand, Result<ExecutableSpecs, DescribeError>>;
 
 /// Queries every executable once, several at a time.
 fn describe_all(drafts: &[ComponentDraft], catalog: &Catalog, folder: &Path) -> Described {
     const AT_ONCE: usize = 8;
-    let paths: BTreeSet<PathBuf> =
-        drafts.iter().filter_map(|draft| Some(folder.join(&draft.executable.as_ref()?.value))).collect();
-    let paths: Vec<PathBuf> = paths.into_iter().collect();
+    let commands: BTreeSet<ProgramCommand> =
+        drafts.iter().filter_map(|draft| Some(draft.executable.as_ref()?.value.command(folder))).collect();
+    let commands: Vec<ProgramCommand> = commands.into_iter().collect();
     let mut described = Described::new();
-    for group in paths.chunks(AT_ONCE) {
+    for group in commands.chunks(AT_ONCE) {
         std::thread::scope(|scope| {
-            let ask = |path: &'_ PathBuf| (catalog.describe)(path);
-            let start = |path| std::thread::Builder::new().spawn_scoped(scope, move || ask(path));
-            let threads: Vec<_> = group.iter().map(|path| (path, start(path))).collect();
-            for (path, thread) in threads {
+            let ask = |command: &'_ ProgramCommand| (catalog.describe)(command);
+            let start = |command| std::thread::Builder::new().spawn_scoped(scope, move || ask(command));
+            let threads: Vec<_> = group.iter().map(|command| (command, start(command))).collect();
+            for (command, thread) in threads {
                 // If the thread could not be started, or panicked, this thread queries the
                 // executable.
                 let result = thread.ok().and_then(|thread| thread.join().ok());
-                described.insert(path.clone(), result.unwrap_or_else(|| ask(path)));
+                described.insert(command.clone(), result.unwrap_or_else(|| ask(command)));
             }
         });
     }
@@ -143,8 +144,8 @@ fn describe_all(drafts: &[ComponentDraft], catalog: &Catalog, folder: &Path) -> 
 /// Returns whether a component may be a thread: a stock component, or one of an executable with
 /// components that share a process. One without a description has been reported.
 fn may_be_thread(draft: &ComponentDraft, folder: &Path, described: &Described) -> bool {
-    let path = draft.executable.as_ref().map(|at| folder.join(&at.value));
-    let specs = path.and_then(|path| described.get(&path)?.as_ref().ok());
+    let command = draft.executable.as_ref().map(|at| at.value.command(folder));
+    let specs = command.and_then(|command| described.get(&command)?.as_ref().ok());
     specs.is_none_or(|specs| specs.shares_process)
 }
 
@@ -172,7 +173,7 @@ fn check_set_names(options: &Options, drafts: &[ComponentDraft], found: &mut Dia
 
 struct ComponentChecker<'d, 'c> {
     draft: &'d ComponentDraft,
-    executable: Option<&'d Path>,
+    executable: Option<&'d ProgramCommand>,
     options: &'d Options,
     catalog: &'d Catalog<'c>,
     found: &'d mut Diagnostics,
@@ -183,7 +184,7 @@ impl<'c> ComponentChecker<'_, 'c> {
     fn spec(
         &mut self,
         described: &Described,
-        reported: &mut BTreeSet<PathBuf>,
+        reported: &mut BTreeSet<ProgramCommand>,
     ) -> Option<Cow<'c, ComponentSpec>> {
         let (draft, catalog) = (self.draft, self.catalog);
         match (&draft.stock, &draft.executable) {
@@ -199,8 +200,11 @@ impl<'c> ComponentChecker<'_, 'c> {
                 let specs = &described.get(self.executable?)?.as_ref().ok()?.specs;
                 let spec = specs.iter().find(|spec| spec.name == named.value);
                 if spec.is_none() {
-                    let message =
-                        format!("{} has no component type {}", quoted(&at.value), quoted(&named.value));
+                    let message = format!(
+                        "{} has no component type {}",
+                        quoted(&at.value.text()),
+                        quoted(&named.value)
+                    );
                     let names = specs.iter().map(|spec| spec.name.as_str());
                     let remedy = did_you_mean(&named.value, names, "its types are");
                     self.found.error(Code::UnknownType, &named.place, message, remedy);
@@ -231,22 +235,24 @@ impl<'c> ComponentChecker<'_, 'c> {
             }
             (_, Some(at)) => match described.get(self.executable?)? {
                 Ok(ExecutableSpecs { specs, .. }) if specs.len() > 1 => {
-                    let message = format!("{} has several component types", quoted(&at.value));
+                    let message = format!("{} has several component types", quoted(&at.value.text()));
                     let names = specs.iter().map(|spec| spec.name.as_str());
                     let remedy = format!("name one of them by `type`: {}", listed(names, "or"));
                     self.found.error(Code::Program, &at.place, message, remedy);
                     None
                 }
                 Ok(described) => described.specs.first().map(|spec| Cow::Owned(spec.clone())),
-                Err(_) if !reported.insert(self.executable?.to_path_buf()) => None,
+                Err(_) if !reported.insert(self.executable?.clone()) => None,
                 Err(error) => {
                     let bad_spec = matches!(error, DescribeError::BadSpec(..));
                     let code = if bad_spec { Code::BadSpec } else { Code::Describe };
                     let mut finding = Diagnostic::error(code, &at.place, error.to_string())
                         .quote(error.printed())
                         .help(error.remedy());
-                    if let DescribeError::Missing(path) = error {
-                        finding = finding.label(format!("searched as {}", path.display()));
+                    if let DescribeError::Missing(command) = error
+                        && !command.is_not_in_path()
+                    {
+                        finding = finding.label(format!("searched as {}", command.program.display()));
                     }
                     self.found.push(finding);
                     None

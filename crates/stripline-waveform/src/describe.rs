@@ -8,8 +8,8 @@ use std::io::{self, Read, Seek, Write};
 use std::os::fd::AsFd;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus, Stdio};
+use std::path::Path;
+use std::process::{Child, ChildStderr, ChildStdout, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
@@ -19,6 +19,7 @@ use stripline::component::{ComponentSpec, InvalidProperties, Properties};
 use stripline::internal::{CHECK_OPTION, DESCRIBE_OPTION, PollSet};
 
 use super::file::is_name;
+use super::program_command::ProgramCommand;
 use super::spec_check::check_spec;
 use super::text::quoted;
 
@@ -42,10 +43,10 @@ const STDERR_BYTES_MAX: usize = 16 << 10;
 /// The reason that the executable gives no description, with the remedy.
 ///
 /// ```
-/// let error = stripline_waveform::internal::describe("no/such/program".as_ref()).unwrap_err();
+/// let error = stripline_waveform::internal::describe(&"no/such/program".into()).unwrap_err();
 /// assert_eq!(error.to_string(), "there is no executable `program`");
 /// ```
-pub fn describe(executable: &Path) -> Result<ExecutableSpecs, DescribeError> {
+pub fn describe(executable: &ProgramCommand) -> Result<ExecutableSpecs, DescribeError> {
     describe_within(executable, TIME_MAX)
 }
 
@@ -129,7 +130,7 @@ impl ExecutableSpecs {
 /// # Errors
 /// As [`describe`].
 pub(super) fn ask_validity(
-    executable: &Path,
+    executable: &ProgramCommand,
     type_name: &str,
     properties: &Properties,
 ) -> Result<Option<InvalidProperties>, DescribeError> {
@@ -151,26 +152,26 @@ pub(super) fn ask_validity(
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DescribeError {
-    /// There is no such file.
-    Missing(PathBuf),
+    /// There is no such file, or no such program in the folders of `PATH`.
+    Missing(ProgramCommand),
     /// It could not be started: a folder, without permission, of another machine.
-    NotStarted(PathBuf, String),
+    NotStarted(ProgramCommand, String),
     /// It could not be started because this process or the system has run out of something; the
     /// number of the system's error.
-    Exhausted(PathBuf, i32),
+    Exhausted(ProgramCommand, i32),
     /// It ended with another exit code than 0; the last line of its standard error, or a panic in
     /// up to ten lines.
-    Failed(PathBuf, i32, String),
+    Failed(ProgramCommand, i32, String),
     /// A signal ended it.
-    Killed(PathBuf, i32),
+    Killed(ProgramCommand, i32),
     /// It did not end in time.
-    TooLong(PathBuf, Duration),
+    TooLong(ProgramCommand, Duration),
     /// It printed more than 1 MiB.
-    TooMuch(PathBuf),
+    TooMuch(ProgramCommand),
     /// Its output is not a description.
-    Nonsense(PathBuf, String),
+    Nonsense(ProgramCommand, String),
     /// The description breaks the rules; a sentence for each.
-    BadSpec(PathBuf, Vec<String>),
+    BadSpec(ProgramCommand, Vec<String>),
 }
 
 impl DescribeError {
@@ -185,8 +186,14 @@ impl DescribeError {
         | Self::TooMuch(path)
         | Self::Nonsense(path, _)
         | Self::BadSpec(path, _)) = self;
-        let name = quoted(&path.file_name().unwrap_or_default().to_string_lossy());
+        let name = path.quoted();
         match self {
+            Self::Missing(command) if command.is_not_in_path() => {
+                format!(
+                    "there is no program {} in the folders of PATH",
+                    quoted(&command.program.display().to_string())
+                )
+            }
             Self::Missing(_) => format!("there is no executable {name}"),
             Self::NotStarted(_, error) => format!("{name} cannot be started: {error}"),
             Self::Exhausted(_, number) => {
@@ -212,17 +219,37 @@ impl DescribeError {
     /// Returns the remedy.
     pub fn remedy(&self) -> String {
         match self {
-            Self::Missing(path) => missing_remedy(path),
-            Self::NotStarted(path, _) if path.is_dir() => "name the executable file in it".into(),
-            Self::NotStarted(path, _) if !is_executable(path) => {
-                let path = path.display();
+            Self::Missing(command) if command.is_not_in_path() => {
+                "install it, or write its path; `./` is the folder of the waveform file".into()
+            }
+            Self::Missing(command) => missing_remedy(&command.program),
+            Self::NotStarted(command, _) if command.program.is_dir() => {
+                "name the executable file in it".into()
+            }
+            Self::NotStarted(command, _) if !is_executable(&command.program) => {
+                let path = command.program.display();
                 format!("name the program, or make it executable: chmod +x {path}")
+            }
+            Self::NotStarted(command, _) if let Some(interpreter) = missing_interpreter(&command.program) => {
+                format!("its first line names {}, which is not there", quoted(&interpreter))
             }
             Self::NotStarted(..) => "it must be an executable file of this machine; build it again".into(),
             Self::Exhausted(_, number) => exhausted_remedy(*number).into(),
             Self::BadSpec(..) => "correct the ComponentSpec in its source".into(),
             Self::Failed(_, PANIC_CODE, said) if said.contains(PANIC_WORDS) => {
                 "the component panicked while it was asked: correct its `describe` or its validation".into()
+            }
+            Self::Nonsense(command, _) if command.is_list() => {
+                "it must print nothing on standard output before \
+                                                                its description: print on standard error"
+                    .into()
+            }
+            Self::TooLong(command, _) if command.is_list() => {
+                "it must describe itself before it does anything slow: load what takes long in `run`".into()
+            }
+            Self::Failed(command, ..) if command.is_list() => {
+                "start it by hand to see all that it prints; a script is found beside the waveform file"
+                    .into()
             }
             Self::Nonsense(..) => "its `main` must call stripline::component::main first, and print \
                                    nothing before it; is it linked with stripline?"
@@ -265,18 +292,28 @@ fn quotable(stderr: &[u8]) -> String {
 }
 
 /// Returns the error about an output that cannot be read, with the beginning of the output.
-fn nonsense(path: &Path, output: &[u8], error: &serde_json::Error) -> DescribeError {
+fn nonsense(command: &ProgramCommand, output: &[u8], error: &serde_json::Error) -> DescribeError {
     let (error, text) = (quoted(&error.to_string()), String::from_utf8_lossy(output));
     let why = match text.lines().find(|line| !line.trim().is_empty()) {
         Some(line) => format!("it printed {} ({error})", quoted(line.trim())),
         None if output.is_empty() => format!("it printed nothing ({error})"),
         None => format!("it printed empty lines ({error})"),
     };
-    DescribeError::Nonsense(path.to_path_buf(), why)
+    DescribeError::Nonsense(command.clone(), why)
 }
 
 fn is_executable(path: &Path) -> bool {
     path.metadata().is_ok_and(|file| file.permissions().mode() & 0o111 != 0)
+}
+
+/// Returns the interpreter that the first line of a script names, if it is not there.
+fn missing_interpreter(path: &Path) -> Option<String> {
+    let mut start = [0; 128];
+    let read = File::open(path).and_then(|mut file| file.read(&mut start)).ok()?;
+    let line = start[..read].strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
+    let line = String::from_utf8_lossy(line);
+    let interpreter = line.split_whitespace().next()?;
+    (!Path::new(interpreter).exists()).then(|| interpreter.to_string())
 }
 
 /// Returns the remedy for a start that failed for want of something, by the error's number.
@@ -290,15 +327,15 @@ fn exhausted_remedy(number: i32) -> &'static str {
 }
 
 /// Returns the error about a program that did not start.
-fn not_started(path: &Path, error: &io::Error) -> DescribeError {
+fn not_started(command: &ProgramCommand, error: &io::Error) -> DescribeError {
     match error.raw_os_error() {
         Some(number)
             if [Errno::MFILE, Errno::NFILE, Errno::AGAIN, Errno::NOMEM]
                 .contains(&Errno::from_raw_os_error(number)) =>
         {
-            DescribeError::Exhausted(path.to_path_buf(), number)
+            DescribeError::Exhausted(command.clone(), number)
         }
-        _ => DescribeError::NotStarted(path.to_path_buf(), error.to_string()),
+        _ => DescribeError::NotStarted(command.clone(), error.to_string()),
     }
 }
 
@@ -319,33 +356,34 @@ fn missing_remedy(path: &Path) -> String {
     format!("build it first: cargo build{profile} --workspace --{kind} {name}")
 }
 
-fn describe_within(path: &Path, time_max: Duration) -> Result<ExecutableSpecs, DescribeError> {
+fn describe_within(path: &ProgramCommand, time_max: Duration) -> Result<ExecutableSpecs, DescribeError> {
     let answer = run(path, &[DESCRIBE_OPTION], None, time_max)?;
     let specs = ExecutableSpecs::parse(&answer).map_err(|error| nonsense(path, &answer, &error))?;
     let errors = specs.faults();
-    if errors.is_empty() { Ok(specs) } else { Err(DescribeError::BadSpec(path.to_path_buf(), errors)) }
+    if errors.is_empty() { Ok(specs) } else { Err(DescribeError::BadSpec(path.clone(), errors)) }
 }
 
 /// Runs an executable with an option; returns its output.
 fn run(
-    path: &Path,
+    command: &ProgramCommand,
     arguments: &[&str],
     input: Option<&[u8]>,
     time_max: Duration,
 ) -> Result<Vec<u8>, DescribeError> {
-    let owned = || path.to_path_buf();
-    if !path.exists() {
+    let owned = || command.clone();
+    if command.is_not_in_path() || !command.program.exists() {
         return Err(DescribeError::Missing(owned()));
     }
-    let not_started = |error: io::Error| not_started(path, &error);
-    if path.is_dir() {
+    let not_started = |error: io::Error| not_started(command, &error);
+    if command.program.is_dir() {
         return Err(DescribeError::NotStarted(owned(), "it is a folder".into()));
     }
     let stdin = match input {
         Some(text) => holding(text).map_err(not_started)?.into(),
         None => Stdio::null(),
     };
-    let child = Command::new(path)
+    let child = command
+        .command()
         .args(arguments)
         .stdin(stdin)
         .stdout(Stdio::piped())
@@ -475,10 +513,56 @@ fn read_some(pipe: &mut Option<impl Read>, into: &mut Vec<u8>, max: usize) -> io
 
 #[cfg(test)]
 mod tests {
+    use std::path::PathBuf;
+
     use super::*;
 
-    fn program(name: &str) -> PathBuf {
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/waveforms/programs").join(name)
+    fn program(name: &str) -> ProgramCommand {
+        folder().join(name).into()
+    }
+
+    fn folder() -> PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/waveforms/programs")
+    }
+
+    /// Returns a script behind an interpreter, as `exec = ["sh", "NAME"]`.
+    fn script(name: &str) -> ProgramCommand {
+        ProgramCommand::find("sh", &[name.into()], &folder())
+    }
+
+    #[test]
+    fn a_script_behind_an_interpreter_describes_itself() {
+        let spec = describe(&script("leaves-a-child.sh")).unwrap();
+        assert_eq!(spec.specs[0].name, "left");
+    }
+
+    #[test]
+    fn faults_of_scripts_are_named_with_what_helps_them() {
+        let error = describe(&script("nonsense.sh")).unwrap_err();
+        assert!(error.to_string().starts_with("`sh nonsense.sh` --describe printed no"), "{error}");
+        assert!(error.remedy().contains("nothing on standard output before its description"));
+        let error = describe_within(&script("hangs.sh"), Duration::from_millis(300)).unwrap_err();
+        assert!(error.to_string().contains("`sh hangs.sh` --describe did not end within 0.3 s"), "{error}");
+        assert!(error.remedy().contains("before it does anything slow"));
+        let error = describe(&script("no-such-script.sh")).unwrap_err();
+        assert!(matches!(&error, DescribeError::Failed(..)), "{error}");
+        assert!(error.remedy().contains("beside the waveform file"));
+        let missing = ProgramCommand::find("no-such-interpreter", &["gain.py".into()], &folder());
+        let error = describe(&missing).unwrap_err();
+        assert_eq!(error.to_string(), "there is no program `no-such-interpreter` in the folders of PATH");
+        assert!(error.remedy().contains("install it"));
+        let error = describe(&ProgramCommand::find("./not-executable.txt", &[], &folder())).unwrap_err();
+        assert!(error.remedy().contains("chmod +x"), "{error}");
+    }
+
+    #[test]
+    fn a_script_with_a_missing_interpreter_in_its_first_line_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("gain.py");
+        std::fs::write(&path, "#!/no/such/python3 -u\n").unwrap();
+        std::fs::set_permissions(&path, PermissionsExt::from_mode(0o700)).unwrap();
+        let remedy = not_started(&path.into(), &io::Error::from_raw_os_error(2)).remedy();
+        assert!(remedy.contains("its first line names `/no/such/python3`, which is not there"), "{remedy}");
     }
 
     #[test]
@@ -531,7 +615,7 @@ mod tests {
     #[test]
     fn the_remedy_fits_the_error() {
         let remedy = |errno: Errno| {
-            not_started(Path::new("/x"), &io::Error::from_raw_os_error(errno.raw_os_error())).remedy()
+            not_started(&"/x".into(), &io::Error::from_raw_os_error(errno.raw_os_error())).remedy()
         };
         assert!(remedy(Errno::MFILE).contains("ulimit -n"));
         assert!(remedy(Errno::AGAIN).contains("ulimit -u"));

@@ -18,6 +18,7 @@ use toml::de::DeTable;
 use super::diagnostics::{At, Code, Diagnostic, Diagnostics, Place, Source};
 use super::text::{quoted, suggestion};
 use super::toml_reader::TableReader;
+use super::toml_reader::program::ProgramText;
 use super::{Placement, Restart};
 
 /// The largest waveform file, in bytes.
@@ -45,7 +46,7 @@ pub(super) struct Draft {
 pub(super) struct ComponentDraft {
     pub name: At<String>,
     pub stock: Option<At<String>>,
-    pub executable: Option<At<String>>,
+    pub executable: Option<At<ProgramText>>,
     /// Whether one of the two is present, readable or not.
     pub has_program: bool,
     pub placement: Option<Placement>,

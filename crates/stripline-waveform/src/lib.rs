@@ -33,6 +33,7 @@ mod listing;
 mod options_check;
 mod overrides;
 mod plan;
+mod program_command;
 mod rate_check;
 mod resequence_check;
 mod restart;
@@ -54,6 +55,7 @@ pub use launch::{
 };
 pub use overrides::Overrides;
 pub use plan::{ComponentPlan, ConnectionPlan, Placement, PortRef, Program, Waveform};
+pub use program_command::ProgramCommand;
 pub use restart::{AfterGivingUp, GiveUp, InvalidRestart, Restart, RestartWhen};
 pub use transport_choice::{Candidate, ChosenBy, TransportChoice};
 

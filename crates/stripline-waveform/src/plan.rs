@@ -10,6 +10,7 @@ use stripline::node::Dispatch;
 use stripline::packet::payload::TypeName;
 use stripline::terms::LinkOptions;
 
+use crate::program_command::ProgramCommand;
 use crate::restart::Restart;
 use crate::transport_choice::TransportChoice;
 
@@ -47,7 +48,7 @@ pub struct Waveform {
 /// fn summary(plan: &ComponentPlan) -> String {
 ///     match &plan.program {
 ///         Program::Stock => format!("{}: {}", plan.name, plan.spec.name),
-///         Program::Executable(path) => format!("{}: {}", plan.name, path.display()),
+///         Program::Executable(command) => format!("{}: {}", plan.name, command),
 ///     }
 /// }
 /// ```
@@ -86,8 +87,8 @@ pub struct ComponentPlan {
 pub enum Program {
     /// A type from the launcher's own registry.
     Stock,
-    /// An executable that links the library.
-    Executable(PathBuf),
+    /// An executable that links the library, or a script in a language with a binding of it.
+    Executable(ProgramCommand),
 }
 
 /// The placement of a component.

@@ -23,6 +23,7 @@ use super::synonyms::did_you_mean_key;
 use super::text::{count, did_you_mean, listed, quoted};
 use super::{AfterGivingUp, GiveUp, Placement, Restart, RestartWhen};
 
+pub(super) mod program;
 mod transport_tables;
 
 /// The longest description, in bytes.
@@ -181,7 +182,7 @@ impl<'r, 't> TableReader<'r, 't> {
             name,
             has_program: self.entries.contains_key("type") || self.entries.contains_key("exec"),
             stock: self.text("type"),
-            executable: self.text("exec"),
+            executable: self.program(),
             placement: self.word("placement", &Placement::ALL, Placement::as_str),
             restart: self.restart(),
             priority: self.number("priority", 1, 99),

@@ -21,7 +21,7 @@ use stripline::terms::{Flow, LinkOptions, Overflow, Resequence, Scope, WaitStrat
 use stripline_waveform::internal::{check_spec, render_component, render_component_list};
 use stripline_waveform::{
     AfterGivingUp, Catalog, ChosenBy, Code, DescribeError, Diagnostics, ExecutableSpecs, GiveUp, Level,
-    Overrides, Placement, Program, Restart, RestartWhen, Waveform, load, parse_bytes,
+    Overrides, Placement, Program, ProgramCommand, Restart, RestartWhen, Waveform, load, parse_bytes,
 };
 
 const TRANSPORTS: [&str; 4] = ["inproc", "shm", "unix", "tcp"];
@@ -429,11 +429,22 @@ fn an_executable_describes_itself() {
     let (_, checked) = check_file(Path::new("tests/waveforms/valid/executable.toml"));
     let (waveform, _) = checked.unwrap();
     let doubler = &waveform.components[1];
-    let Program::Executable(path) = &doubler.program else { panic!() };
-    assert!(path.is_absolute());
+    let Program::Executable(command) = &doubler.program else { panic!() };
+    assert!(command.program.is_absolute() && command.arguments.is_empty());
     assert_eq!(doubler.spec.name, "doubler");
     assert_eq!(doubler.properties.float("factor"), 3.0);
     assert_eq!(waveform.name, "executable");
+}
+
+#[test]
+fn a_script_behind_an_interpreter_describes_itself() {
+    let (_, checked) = check_file(Path::new("tests/waveforms/valid/script.toml"));
+    let (waveform, _) = checked.unwrap();
+    let doubler = &waveform.components[1];
+    let Program::Executable(command) = &doubler.program else { panic!() };
+    assert!(command.program.is_absolute() && command.program.ends_with("sh"));
+    assert!(command.arguments[0].is_absolute() && command.arguments[0].ends_with("programs/describes.sh"));
+    assert_eq!((doubler.spec.name.as_str(), command.to_string()), ("doubler", "sh describes.sh".into()));
 }
 
 #[test]
@@ -649,8 +660,8 @@ fn the_largest_waveform_is_checked() {
     assert!(waveform.connections.iter().all(|c| c.payload.as_str() == "f32"));
 }
 
-fn no_executables(path: &Path) -> Result<ExecutableSpecs, DescribeError> {
-    Err(DescribeError::Missing(path.into()))
+fn no_executables(command: &ProgramCommand) -> Result<ExecutableSpecs, DescribeError> {
+    Err(DescribeError::Missing(command.clone()))
 }
 
 /// Checks any bytes and renders the findings; the limits hold.

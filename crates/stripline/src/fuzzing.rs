@@ -191,7 +191,7 @@ pub fn group<'a>(events: impl Iterator<Item = (u8, &'a [u8])>) -> Result<[usize;
             0 => {
                 let terms =
                     MemberTerms { buffer: 1 << 14, holds: kind & 32 != 0, is_repaired: kind & 96 != 0 };
-                sender.join(id, terms);
+                sender.join(id, terms, &Default::default());
             }
             1 => sender.leave(id),
             2 => {

@@ -5,8 +5,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::path::Path;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ExitStatus, Stdio};
 
 use rustix::net::SendFlags;
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
@@ -19,6 +18,7 @@ use stripline::{Error, Result};
 
 use super::ComponentOutput;
 use super::line_reader::{LineReader, plain};
+use crate::program_command::ProgramCommand;
 
 /// Lines of standard error kept for the report of a failure.
 const STDERR_TAIL: usize = 12;
@@ -44,13 +44,13 @@ pub(super) struct ComponentProcess {
 }
 
 impl ComponentProcess {
-    pub(super) fn spawn(program: &Path, names: &str, output: &ComponentOutput) -> Result<Self> {
+    pub(super) fn spawn(program: &ProgramCommand, names: &str, output: &ComponentOutput) -> Result<Self> {
         let spawn = || -> io::Result<Self> {
             let (ours, theirs) = UnixStream::pair()?;
             // Only this thread starts processes, so no other child inherits the descriptor in
             // between.
             rustix::io::fcntl_setfd(&theirs, rustix::io::FdFlags::empty())?;
-            let mut command = Command::new(program);
+            let mut command = program.command();
             if let Some(log) = &output.log {
                 command.env(LOG_VARIABLE, log);
             }
@@ -82,7 +82,7 @@ impl ComponentProcess {
             process.pidfd = Some(pidfd_open(Pid::from_child(&process.child), PidfdFlags::empty())?);
             Ok(process)
         };
-        spawn().map_err(|e| Error::system(format!("cannot start {}", program.display()), e))
+        spawn().map_err(|e| Error::system(format!("cannot start {}", program.line()), e))
     }
 
     pub(super) fn sleep_on<'a>(&'a self, poll_set: &mut PollSet<'a>) {

@@ -11,7 +11,6 @@ mod wiring;
 
 use std::collections::BTreeMap;
 use std::os::fd::AsFd;
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use stripline::component::{Properties, Value};
@@ -27,6 +26,7 @@ use super::signals::Signals;
 use super::{Observer, RunOptions, Step};
 use crate::control::{ControlService, RequestInbox};
 use crate::plan::{ComponentPlan, Placement, Program, Waveform};
+use crate::program_command::ProgramCommand;
 use crate::restart::RestartHistory;
 use moves::MoveState;
 use requests::Requests;
@@ -78,7 +78,7 @@ enum Phase {
 /// A process and the components in it.
 #[derive(Default)]
 struct ProcessGroup {
-    program: PathBuf,
+    program: ProgramCommand,
     members: Vec<usize>,
     process: Option<ComponentProcess>,
     /// The time by which it must have registered, until it has.
@@ -160,8 +160,8 @@ impl<'a> Supervisor<'a> {
             if group == groups.len() {
                 groups.push(ProcessGroup {
                     program: match &plan.program {
-                        Program::Stock => options.host.clone(),
-                        Program::Executable(path) => path.clone(),
+                        Program::Stock => options.host.clone().into(),
+                        Program::Executable(command) => command.clone(),
                     },
                     ..ProcessGroup::default()
                 });
@@ -303,7 +303,7 @@ impl<'a> Supervisor<'a> {
             let entry = &self.groups[group];
             if entry.process.is_some() && entry.register_by.is_some_and(|at| now >= at) {
                 let names = self.names(group);
-                let program = entry.program.display();
+                let program = entry.program.line();
                 self.fail(format!(
                     "component {names}: {program} did not register within {} s; does its main call \
                      stripline::component::main?",

@@ -89,7 +89,7 @@ pub struct ServiceClient {
 /// # Ok::<(), stripline::Error>(())
 /// ```
 pub struct Client<Req, Rep, E = String> {
-    core: Arc<ClientCore>,
+    pub(super) core: Arc<ClientCore>,
     operation: usize,
     name: Arc<str>,
     of: PhantomData<fn(Req) -> Result<Rep, E>>,
@@ -184,7 +184,9 @@ impl<Req: Payload, Rep: Payload, E: Payload> Client<Req, Rep, E> {
     ///
     /// # Errors
     /// [`CallError::User`]: the operation's own. All others describe the outcome of the call, and
-    /// which side failed.
+    /// which side failed. After [`Error::Interrupted`](crate::Error::Interrupted) with `sent`, in a
+    /// [`CallError::Link`], the call was made and is cancelled: a waker that is to keep it needs
+    /// [`Client::start`] and [`Pending::wait_timeout`].
     #[inline]
     pub fn call(&self, request: &Req) -> Result<Rep, CallError<E>> {
         self.with(CallOptions::default()).call(request)
@@ -286,7 +288,8 @@ impl<'c, Req: Payload, Rep: Payload, E: Payload> ClientView<'c, Req, Rep, E> {
         // The usual reply has a variable of its own. Moved as a part of something larger, it would
         // be read in other chunks than it was written in, which stalls.
         let (mut usual, mut error) = (None, None);
-        let waited = connection.wait(number, &mut deadline, |reply| match decode(&reply) {
+        let interrupt = self.client.core.stop.interrupt();
+        let waited = connection.wait(number, &mut deadline, interrupt, |reply| match decode(&reply) {
             Some(value) => usual = Some(value),
             None => error = Some(self.client.read(connection, reply)),
         });
@@ -367,7 +370,9 @@ impl<Req: Payload, Rep: Payload, E: Payload> Pending<'_, Req, Rep, E> {
         self.receive(None)
     }
 
-    /// Blocks until the reply arrives or the timeout passes; the call then stays outstanding.
+    /// Blocks until the reply arrives or the timeout passes; the call then stays outstanding. It
+    /// also does after [`Error::Interrupted`](crate::Error::Interrupted), in a
+    /// [`CallError::Link`]: then wait again.
     pub fn wait_timeout(&mut self, timeout: Duration) -> Option<Result<Rep, CallError<E>>> {
         self.receive(Some(self.deadline.capped(timeout)))
     }
@@ -388,7 +393,9 @@ impl<Req: Payload, Rep: Payload, E: Payload> Pending<'_, Req, Rep, E> {
         let read = |reply: WireReply<'_>| outcome = Some(client.read(connection, reply));
         let waited = match (client.core.check_own(), deadline) {
             (Err(error), _) => WaitOutcome::Link(error),
-            (Ok(()), Some(mut deadline)) => connection.wait(self.number, &mut deadline, read),
+            (Ok(()), Some(mut deadline)) => {
+                connection.wait(self.number, &mut deadline, client.core.stop.interrupt(), read)
+            }
             (Ok(()), None) => connection.try_take(self.number, read),
         };
         self.settle(waited, outcome)
@@ -415,6 +422,10 @@ impl<Req: Payload, Rep: Payload, E: Payload> Pending<'_, Req, Rep, E> {
             (WaitOutcome::Reply, Some(outcome)) => outcome,
             (WaitOutcome::Reply, None) | (WaitOutcome::Closed, _) => {
                 Err(CallError::ServerGone { call: self.client.label(self.connection) })
+            }
+            // The call is still outstanding.
+            (WaitOutcome::Link(error @ crate::Error::Interrupted { .. }), _) => {
+                return Some(Err(CallError::Link(error)));
             }
             (WaitOutcome::Link(error), _) => {
                 self.give_up();

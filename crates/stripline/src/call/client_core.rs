@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::link::{Incoming, Outgoing};
 use crate::sys::fork::{Local, OwnerProcess};
 use crate::sys::mutex::lock;
-use crate::transport::StopToken;
+use crate::transport::{StopToken, Wait};
 
 use super::ClientOptions;
 use super::client::ServerReport;
@@ -19,7 +19,7 @@ use super::error::Refusal;
 use super::server_connection::{ReconnectOnDrop, RequestSender, SendError, ServerConnection};
 use super::service::Operation;
 
-/// The interval at which a client that waits for a server checks for a stop.
+/// The interval at which a client that waits for a server checks for a stop, and for a wake.
 const STOP_POLL: Duration = Duration::from_millis(20);
 
 /// The state shared by all handles of a client of one service.
@@ -175,7 +175,7 @@ impl ClientCore {
 
     /// Returns the connections that have ever been used.
     #[inline]
-    fn used_connections(&self) -> &[ServerConnection] {
+    pub(super) fn used_connections(&self) -> &[ServerConnection] {
         &self.connections[..self.used.load(Ordering::Acquire)]
     }
 
@@ -183,9 +183,7 @@ impl ClientCore {
         self.check_own()?;
         let mut server_changes = lock(&self.server_changes);
         loop {
-            if self.stop.is_stopped() {
-                return Err(Error::Stopped);
-            }
+            self.stop.check(Wait::FOREVER)?;
             let is_alive = |connection: &&ServerConnection| connection.is_alive();
             let connections = self.used_connections();
             connections.iter().filter(is_alive).for_each(ServerConnection::drain_late);

@@ -58,7 +58,7 @@ impl Node {
     /// As [`Node::client`].
     pub fn service_client(&self, service: &str, options: ClientOptions) -> Result<ServiceClient> {
         self.check_own()?;
-        let stop = self.stop_token().clone();
+        let stop = self.stop_token().for_port(service);
         let core = Arc::new(ClientCore::new(service, options, stop.clone())?);
         let name = name_of_client(service)?;
         let discovery = Arc::new_cyclic(|own: &Weak<ServerDiscovery>| ServerDiscovery {
@@ -291,7 +291,9 @@ fn connect_to(
     outgoing.admit();
     let events = Arc::new(PortEvents::new()?);
     events.push(PortEvent::Connected(name.into(), connection.duplex.inlet));
-    let incoming = incoming(name, events, link, stop, EndsWhen::WithSender);
+    let mut incoming = incoming(name, events, link, stop.clone(), EndsWhen::WithSender);
+    // A waker is one for the client of all servers.
+    incoming.set_stop(stop);
     Ok((outgoing, incoming, connection.server_info))
 }
 

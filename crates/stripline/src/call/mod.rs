@@ -64,6 +64,7 @@ mod request_receiver;
 mod server;
 mod server_connection;
 mod service;
+mod waits;
 mod wire;
 
 pub use client::{Client, ClientView, Pending, ServerReport, ServiceClient};

@@ -91,8 +91,8 @@ pub struct Server<'h> {
     _offer: Local<Box<dyn Send>>,
     listener: Local<CallListener>,
     _replies: Local<CloseReplies>,
-    handlers: Handlers<'h>,
-    requests: RequestReceiver,
+    pub(super) handlers: Handlers<'h>,
+    pub(super) requests: RequestReceiver,
     scratch: Vec<u8>,
 }
 
@@ -114,7 +114,7 @@ impl Drop for CloseReplies {
 }
 
 /// The state that all threads of a server share.
-struct Handlers<'h> {
+pub(super) struct Handlers<'h> {
     service: Service<'h>,
     id: u64,
     counts: Arc<Counts>,
@@ -184,6 +184,7 @@ impl<'h> Server<'h> {
     ///
     /// # Errors
     /// A lack of threads, or a pool out of range. A stop is no error.
+    /// [`Error::Interrupted`] when the [waker](Server::waker) ends it; calls that wait are kept.
     pub fn serve(&mut self, dispatch: Dispatch) -> Result<()> {
         dispatch.check().map_err(Error::failed)?;
         match dispatch {
@@ -264,6 +265,7 @@ impl<'h> Server<'h> {
     fn serve_within(&mut self, wait: Wait) -> Result<bool> {
         let Self { handlers, requests, scratch, .. } = self;
         handlers.check_own()?;
+        requests.incoming.stop().interrupt().take(false)?;
         let mut is_fresh = false;
         if requests.queue.is_empty() {
             if !requests.receive(wait)? {
@@ -287,8 +289,13 @@ impl<'h> Server<'h> {
         let Self { handlers, requests, .. } = self;
         handlers.check_own()?;
         let in_flight = (0..threads).map(|_| InFlight::default()).collect();
-        let pool =
-            ServerPool { handlers, requests: Mutex::new(requests), in_flight, failure: Mutex::new(None) };
+        let pool = ServerPool {
+            handlers,
+            requests: Mutex::new(requests),
+            in_flight,
+            failure: Mutex::new(None),
+            is_over: AtomicBool::new(false),
+        };
         std::thread::scope(|scope| {
             for in_flight in &pool.in_flight {
                 let thread = std::thread::Builder::new().name("stripline-serve".into());
@@ -308,6 +315,8 @@ struct ServerPool<'a, 'h> {
     requests: Mutex<&'a mut RequestReceiver>,
     in_flight: Vec<InFlight>,
     failure: Mutex<Option<Error>>,
+    /// Set under the lock on the requests, when a waker ends the pool.
+    is_over: AtomicBool,
 }
 
 impl ServerPool<'_, '_> {
@@ -338,10 +347,20 @@ impl ServerPool<'_, '_> {
         if let Some(finished) = finished {
             requests.queue.recycle(finished);
         }
+        // Relaxed: under the lock.
+        if self.is_over.load(Ordering::Relaxed) {
+            return Err(Error::Stopped);
+        }
         let mut is_fresh = false;
-        if requests.queue.is_empty() {
-            if !requests.receive(Wait::FOREVER)? {
-                return Ok(None);
+        let woken = requests.incoming.stop().interrupt().take(false);
+        if woken.is_err() || requests.queue.is_empty() {
+            match woken.and_then(|()| requests.receive(Wait::FOREVER)) {
+                Ok(true) => {}
+                Ok(false) => return Ok(None),
+                Err(error) => {
+                    self.is_over.store(matches!(error, Error::Interrupted { .. }), Ordering::Relaxed);
+                    return Err(error);
+                }
             }
             is_fresh = requests.is_fresh();
             requests.enqueue(&self.in_flight);
@@ -366,7 +385,7 @@ impl Handlers<'_> {
     ///
     /// # Errors
     /// [`Error::Forked`] in a child of the process that made it.
-    fn check_own(&self) -> Result<()> {
+    pub(super) fn check_own(&self) -> Result<()> {
         self.process.check(|| format!("server of `{}`", self.service.name()))
     }
 

@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
 use crate::fail_point::fail_point;
-use crate::link::{Incoming, Outgoing, Polled, RawLatencies};
+use crate::link::{Incoming, Outgoing, Polled, PortEvents, RawLatencies};
 use crate::node::{OfferConsumer, Reconnector};
 use crate::sys::fork::Local;
 use crate::sys::mutex::{lock, try_lock};
-use crate::transport::{Endpoint, Wait};
+use crate::transport::{Endpoint, Interrupt, Wait};
 
 use super::Operation;
 use super::chain;
@@ -39,6 +39,8 @@ pub(super) struct ServerConnection {
     hash: AtomicU64,
     sender: Mutex<Option<RequestSender>>,
     receiver: Mutex<Option<Incoming>>,
+    /// Those of the receiver, for threads that do not have it.
+    events: Mutex<Weak<PortEvents>>,
     /// Present since the first server.
     pending: OnceLock<PendingCalls>,
     /// Threads that wait for a reply while another receives.
@@ -139,6 +141,8 @@ impl ServerConnection {
             return false;
         }
         (*place, *receiver) = ends.take().unzip();
+        *lock(&self.events) =
+            receiver.as_ref().map_or_else(Weak::new, |its| Arc::downgrade(&its.port_events()));
         *lock(&self.label) = server.chars().take(64).collect::<String>().into();
         let hash = server.bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
@@ -234,9 +238,13 @@ impl ServerConnection {
         &self,
         number: u64,
         call_deadline: &mut CallDeadline,
+        interrupt: &Interrupt,
         mut read: impl FnMut(WireReply<'_>),
     ) -> WaitOutcome {
         loop {
+            if let Err(error) = interrupt.take(true) {
+                return WaitOutcome::Link(error);
+            }
             if let Some(outcome) = self.try_lead(number, Some(call_deadline), &mut read) {
                 return outcome;
             }
@@ -331,6 +339,10 @@ impl ServerConnection {
                 Ok(Polled::Empty) => return WaitOutcome::TimedOut,
                 Ok(Polled::Ended) => break None,
                 Err(Error::Stopped) => return WaitOutcome::Link(Error::Stopped),
+                Err(Error::Interrupted { port, .. }) => {
+                    let sent = mine != NO_CALL;
+                    return WaitOutcome::Link(Error::Interrupted { port, sent });
+                }
                 Err(error) => break Some(error),
             }
             let lent = ReleaseOnDrop(incoming);
@@ -404,6 +416,12 @@ impl ServerConnection {
         let sender = place.take();
         drop(place);
         drop(sender);
+    }
+
+    /// Makes the thread that receives, if one waits, prepare its wait anew.
+    pub(super) fn renew_wait(&self) {
+        let events = lock(&self.events).upgrade();
+        events.iter().for_each(|events| events.renew_wait());
     }
 
     /// Promotes a follower to receive.

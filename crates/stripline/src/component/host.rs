@@ -1,7 +1,7 @@
 //! The runtime of a component process: follows the launcher's commands, one thread per component.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::io::Write;
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
@@ -61,7 +61,8 @@ const FINISH_TIME: Duration = Duration::from_secs(30);
 /// logger before.
 pub fn main<C: Component>() -> ExitCode {
     let registry = Registry::new().with::<C>();
-    run_main(&registry, |specs| serde_json::to_string(&specs.values().next().map(DescribedSpec::of)))
+    let describe = |specs: &Specs| serde_json::to_string(&specs.values().next().map(DescribedSpec::of));
+    run_main(&registry, std::env::args_os().skip(1), describe)
 }
 
 /// Runs as the `main` of an executable with the component types of a registry, as [`main`] does for
@@ -89,7 +90,23 @@ pub fn main<C: Component>() -> ExitCode {
 /// }
 /// ```
 pub fn main_of(registry: &Registry) -> ExitCode {
-    run_main(registry, |specs| {
+    main_with_args(registry, std::env::args_os().skip(1))
+}
+
+/// Runs as [`main_of`] does, with the arguments given: without the program's own name, and without
+/// that of a script. For programs with arguments of their own before those of a component, and for
+/// interpreters, as that of `exec = ["python3", "gain.py"]` in a waveform file.
+///
+/// ```
+/// use stripline::component::{ComponentSpec, Ports, Properties, Registry, main_with_args};
+///
+/// let idle = ComponentSpec::new("idle", "Does nothing.");
+/// let registry = Registry::new().with_value(idle, |_: &Properties| Ok(|_: Ports| Ok(())));
+/// let described = main_with_args(&registry, ["--describe".into()]);
+/// assert_eq!(described, std::process::ExitCode::SUCCESS);
+/// ```
+pub fn main_with_args(registry: &Registry, args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    run_main(registry, args, |specs| {
         serde_json::to_string(&specs.values().map(DescribedSpec::of).collect::<Vec<_>>())
     })
 }
@@ -111,15 +128,18 @@ impl<'s> DescribedSpec<'s> {
 
 type Specs = BTreeMap<String, ComponentSpec>;
 
-fn run_main(registry: &Registry, describe: fn(&Specs) -> serde_json::Result<String>) -> ExitCode {
+fn run_main(
+    registry: &Registry,
+    args: impl IntoIterator<Item = OsString>,
+    describe: fn(&Specs) -> serde_json::Result<String>,
+) -> ExitCode {
     log_to_stderr();
     if let Some(code) = host_if_launched(registry) {
         return code;
     }
     let specs = registry.specs();
-    // The path of the program itself need not be text.
-    let mut arguments = std::env::args_os().skip(1);
-    let (option, type_name) = (arguments.next(), arguments.next());
+    let mut args = args.into_iter();
+    let (option, type_name) = (args.next(), args.next());
     match option.as_deref().and_then(OsStr::to_str) {
         Some(DESCRIBE_OPTION) => answer(describe(specs)),
         Some(CHECK_OPTION) => match named(specs, type_name.as_deref()) {
@@ -463,10 +483,11 @@ impl ComponentHost {
         let pace = PaceLog::default();
         let mut ports = Ports {
             component: assignment.name.clone(),
+            process: OwnerProcess::current(),
             types: assignment.port_types.clone(),
             inputs: BTreeMap::new(),
             outputs: BTreeMap::new(),
-            finished: Local::new(finished_tx),
+            finished: Some(Local::new(finished_tx)),
             stop: stop.clone(),
             pace: pace.clone(),
             dispatch: assignment.dispatch,
@@ -636,7 +657,7 @@ fn run(ready: Ready, reporter: &Reporter, stats: &Statistics, pending: &PendingR
 }
 
 /// Ends the streams of a component's outputs, or only sends the rest if the streams go on.
-fn finish(outputs: &mut [Outgoing], keeps_streams: bool) -> Result<()> {
+pub(super) fn finish(outputs: &mut [Outgoing], keeps_streams: bool) -> Result<()> {
     let deadline = Wait::Finish(Instant::now() + FINISH_TIME);
     let finish = |output: &mut Outgoing| match keeps_streams {
         true => output.flush(deadline),

@@ -40,7 +40,9 @@
 //! }
 //! ```
 //!
-//! An executable may have several component types: [`main_of`].
+//! An executable may have several component types: [`main_of`]. A type can also be a value, its
+//! specification with two functions: [`Registry::with_value`]. A test runs one component by a
+//! [`harness`].
 //!
 //! A component that can be changed or tested while it runs declares so in its specification and
 //! polls for requests between packets: [`ControlRequests`]. It publishes values of its own by a
@@ -74,6 +76,7 @@
 
 pub(crate) mod control;
 mod handler;
+pub mod harness;
 pub(crate) mod host;
 pub mod kit;
 pub(crate) mod log_filter;
@@ -91,7 +94,7 @@ mod validate;
 
 pub use crate::error::InvalidProperties;
 pub use handler::{Handler, HandlerComponent};
-pub use host::{main, main_of};
+pub use host::{main, main_of, main_with_args};
 pub use ports::{Ports, StopSignal};
 pub use properties::{Access, Properties, Value};
 pub use rate_rule::RateRule;

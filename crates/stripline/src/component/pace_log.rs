@@ -1,15 +1,15 @@
 //! The record of how a component keeps its pace, which the report of a run shows.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use crate::sys::mutex::lock;
+use crate::sys::fork::LocalMutex;
 
 /// The record of a component's last [`Pace`](super::kit::Pace), shared with its process.
 #[derive(Clone, Default)]
-pub(super) struct PaceLog(Arc<Mutex<Option<PaceRecord>>>);
+pub(super) struct PaceLog(Arc<LocalMutex<Option<PaceRecord>>>);
 
 /// A pace so far.
 #[derive(Clone, Copy, Debug)]
@@ -40,19 +40,24 @@ pub struct PaceReport {
 
 impl PaceLog {
     pub(super) fn set(&self, record: PaceRecord) {
-        *lock(&self.0) = Some(record);
+        if let Some(mut last) = self.0.lock() {
+            *last = Some(record);
+        }
     }
 
     /// Records the end of the pace with that start, if no other one has begun since.
     pub(super) fn end(&self, start: Instant) {
-        if let Some(record) = lock(&self.0).as_mut().filter(|record| record.start == start) {
+        if let Some(mut last) = self.0.lock()
+            && let Some(record) = last.as_mut().filter(|record| record.start == start)
+        {
             record.end.get_or_insert_with(Instant::now);
         }
     }
 
     /// Returns the pace up to now; `None` without one.
     pub(super) fn report(&self) -> Option<PaceReport> {
-        lock(&self.0).map(|record| record.report(Instant::now()))
+        let last = *self.0.lock()?;
+        last.map(|record| record.report(Instant::now()))
     }
 }
 
@@ -107,8 +112,8 @@ mod tests {
         log.set(PaceRecord { rate: 2.0, start: second, ..record });
         log.end(first);
         assert_eq!(log.report().map(|pace| pace.rate), Some(2.0));
-        assert!(lock(&log.0).is_some_and(|record| record.end.is_none()));
+        assert!(log.0.lock().is_some_and(|record| record.is_some_and(|record| record.end.is_none())));
         log.end(second);
-        assert!(lock(&log.0).is_some_and(|record| record.end.is_some()));
+        assert!(log.0.lock().is_some_and(|record| record.is_some_and(|record| record.end.is_some())));
     }
 }

@@ -17,7 +17,7 @@ use crate::link::{Incoming, Outgoing};
 use crate::node::{Dispatch, Input, MessagePublisher, MessageSubscriber, Output, Publisher, Subscriber};
 use crate::packet::payload::{Dynamic, Layout, MessageSchema, Sample, SampleType, TypeName};
 use crate::sys::doorbell::PollSet;
-use crate::sys::fork::Local;
+use crate::sys::fork::{Local, OwnerProcess};
 use crate::transport::StopToken;
 
 /// The ports of one component. Each is taken once, with its type.
@@ -40,11 +40,12 @@ use crate::transport::StopToken;
 /// ```
 pub struct Ports {
     pub(super) component: String,
+    pub(super) process: OwnerProcess,
     pub(super) types: BTreeMap<String, TypeName>,
     pub(super) inputs: BTreeMap<String, Incoming>,
     pub(super) outputs: BTreeMap<String, Outgoing>,
-    /// Where outputs go when the component has finished with them.
-    pub(super) finished: Local<Sender<Outgoing>>,
+    /// Where outputs go when the component has finished with them; `None`: their streams end then.
+    pub(super) finished: Option<Local<Sender<Outgoing>>>,
     pub(super) stop: StopToken,
     pub(super) pace: PaceLog,
     /// The dispatch of the component's handlers.
@@ -90,7 +91,7 @@ impl Ports {
 
     /// Returns the stop signal, for a component that does not always have a port to block in.
     pub fn stop_signal(&self) -> StopSignal {
-        StopSignal { stop: self.stop.clone(), pace: self.pace.clone() }
+        StopSignal { stop: self.stop.clone(), pace: self.pace.clone(), process: self.process }
     }
 
     /// Returns the requests to the component while it runs: other values for its properties,
@@ -103,8 +104,9 @@ impl Ports {
     /// [read-only](super::PropertySpec::read_only), for the component to set.
     ///
     /// # Errors
-    /// When the component declared none of that name and type.
+    /// When the component declared none of that name and type; [`Error::Forked`].
     pub fn status<T: StatusValue>(&self, property: &str) -> Result<Status<T>> {
+        self.check_own()?;
         let spec = &self.pending.spec;
         self.pending.statuses.take(spec, property).map_err(|problem| {
             Error::failed(format!("property `{property}` of component type `{}` {problem}", spec.name))
@@ -115,7 +117,7 @@ impl Ports {
     ///
     /// # Errors
     /// [`Error::Port`] when there is no such input or it was taken before. Also when the waveform
-    /// gave it another type, or `T` is aligned to more than 16 bytes.
+    /// gave it another type, or `T` is aligned to more than 16 bytes. [`Error::Forked`].
     pub fn input<T: Sample>(&mut self, port: &str) -> Result<Input<T>> {
         self.check_type(port, &TypeName::of::<T>())?;
         Ok(Subscriber::new(self.take_input(port, Some(size_of::<T>()))?)?.with_dispatch(self.dispatch))
@@ -127,7 +129,7 @@ impl Ports {
     /// As [`Ports::input`].
     pub fn output<T: Sample>(&mut self, port: &str) -> Result<Output<T>> {
         self.check_type(port, &TypeName::of::<T>())?;
-        Publisher::new(self.take_output(port)?, Some(Sender::clone(&self.finished)))
+        Publisher::new(self.take_output(port)?, self.return_to())
     }
 
     /// Takes an input of samples of a type by value, as [`Ports::input`] does of a Rust type.
@@ -167,7 +169,7 @@ impl Ports {
     pub fn output_of(&mut self, samples: &SampleType, port: &str) -> Result<Output<Dynamic>> {
         self.check_type(port, samples.name())?;
         let outgoing = self.take_output(port)?;
-        Ok(Publisher::of(outgoing, Some(Sender::clone(&self.finished)), samples.form()))
+        Ok(Publisher::of(outgoing, self.return_to(), samples.form()))
     }
 
     /// Takes an input of any type as bytes.
@@ -200,7 +202,7 @@ impl Ports {
     /// # }
     /// ```
     pub fn raw_output(&mut self, port: &str) -> Result<Output<u8>> {
-        Publisher::new(self.take_output(port)?, Some(Sender::clone(&self.finished)))
+        Publisher::new(self.take_output(port)?, self.return_to())
     }
 
     /// Takes an input of messages with the schema that the specification has from
@@ -289,7 +291,12 @@ impl Ports {
         }
     }
 
+    fn check_own(&self) -> Result<()> {
+        self.process.check(|| format!("component `{}`", self.component))
+    }
+
     fn take_input(&mut self, port: &str, sample_bytes: Option<usize>) -> Result<Incoming> {
+        self.check_own()?;
         match self.inputs.remove(port) {
             Some(mut incoming) => {
                 incoming.set_sample_bytes(sample_bytes);
@@ -299,7 +306,22 @@ impl Ports {
         }
     }
 
+    fn return_to(&self) -> Option<Sender<Outgoing>> {
+        self.finished.as_ref().map(|finished| Sender::clone(finished))
+    }
+
+    /// Ends the streams of the outputs that were not taken.
+    pub(super) fn end_untaken(&mut self) {
+        for (_, outgoing) in std::mem::take(&mut self.outputs) {
+            match &self.finished {
+                Some(finished) => drop(finished.send(outgoing)),
+                None => drop(Publisher::<u8>::new(outgoing, None)),
+            }
+        }
+    }
+
     fn take_output(&mut self, port: &str) -> Result<Outgoing> {
+        self.check_own()?;
         self.outputs.remove(port).ok_or_else(|| self.missing(port, Direction::Output))
     }
 
@@ -315,12 +337,8 @@ impl Ports {
 
 impl Drop for Ports {
     fn drop(&mut self) {
-        if !self.finished.is_current() {
-            return;
-        }
-        // Outputs that the component never took end their streams here.
-        for (_, outgoing) in std::mem::take(&mut self.outputs) {
-            let _ = self.finished.send(outgoing);
+        if self.process.is_current() {
+            self.end_untaken();
         }
     }
 }
@@ -345,6 +363,7 @@ impl Drop for Ports {
 pub struct StopSignal {
     stop: StopToken,
     pace: PaceLog,
+    process: OwnerProcess,
 }
 
 impl StopSignal {
@@ -361,7 +380,7 @@ impl StopSignal {
     /// Sleeps until `deadline`.
     ///
     /// # Errors
-    /// [`Error::Stopped`], at once, when the component must stop.
+    /// [`Error::Stopped`], at once, when the component must stop; [`Error::Forked`].
     pub fn sleep_until(&self, deadline: Instant) -> Result<()> {
         self.sleep_to(Some(deadline))
     }
@@ -376,6 +395,7 @@ impl StopSignal {
     }
 
     fn sleep_to(&self, deadline: Option<Instant>) -> Result<()> {
+        self.process.check(|| "the stop signal of a component".into())?;
         let mut poll_set = PollSet::default();
         poll_set.readable(self.stop.doorbell().as_fd());
         if poll_set.wait(deadline)? { Err(Error::Stopped) } else { Ok(()) }
@@ -403,10 +423,11 @@ mod tests {
         let properties = Properties::defaults(&spec).unwrap();
         Ports {
             component: "tuner".into(),
+            process: OwnerProcess::current(),
             types,
             inputs: BTreeMap::new(),
             outputs: BTreeMap::new(),
-            finished: Local::new(std::sync::mpsc::channel().0),
+            finished: Some(Local::new(std::sync::mpsc::channel().0)),
             stop: StopToken::new().unwrap(),
             pace: PaceLog::default(),
             dispatch: Dispatch::Queue,

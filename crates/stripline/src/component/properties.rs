@@ -67,6 +67,26 @@ impl Value {
     }
 }
 
+macro_rules! values {
+    ($($type:ty => $variant:ident;)*) => {$(
+        impl From<$type> for Value {
+            fn from(value: $type) -> Self {
+                Self::$variant(value.into())
+            }
+        }
+    )*};
+}
+
+values! {
+    bool => Boolean;
+    i32 => Integer;
+    i64 => Integer;
+    f32 => Float;
+    f64 => Float;
+    &str => Text;
+    String => Text;
+}
+
 impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

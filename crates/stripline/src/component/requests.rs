@@ -2,8 +2,8 @@
 
 use std::collections::VecDeque;
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
 
 use serde::{Deserialize, Serialize};
 
@@ -11,7 +11,7 @@ use super::control::{Ask, RequestAnswer};
 use super::status::Statuses;
 use super::{ComponentSpec, Properties, Value};
 use crate::error::Result;
-use crate::sys::mutex::lock;
+use crate::sys::fork::LocalMutex;
 
 /// The most requests that may wait for a component that does not poll.
 const WAITING_MAX: usize = 64;
@@ -177,7 +177,9 @@ impl Change {
 
     /// Reports that the values are in effect.
     pub fn accept(mut self) {
-        lock(&self.reply.asked.state).properties = self.properties.clone();
+        if let Some(mut state) = self.reply.asked.state.lock() {
+            state.properties = self.properties.clone();
+        }
         self.reply.answer = RequestAnswer::Configured(Ok(()));
     }
 
@@ -301,7 +303,7 @@ impl TestResult {
 /// and the values of its read-only properties.
 pub(super) struct PendingRequests {
     any: AtomicBool,
-    state: Mutex<RequestState>,
+    state: LocalMutex<RequestState>,
     pub spec: ComponentSpec,
     pub statuses: Statuses,
     reply: Box<dyn Fn(u64, RequestAnswer) + Send + Sync>,
@@ -325,7 +327,7 @@ impl PendingRequests {
         let state = RequestState { properties, waiting: VecDeque::new(), polls: false, ended: false };
         Arc::new(Self {
             any: AtomicBool::new(false),
-            state: Mutex::new(state),
+            state: LocalMutex::new(state),
             statuses: Statuses::new(&spec),
             spec,
             reply: Box::new(answer),
@@ -333,13 +335,15 @@ impl PendingRequests {
     }
 
     pub(super) fn requests(pending: &Arc<Self>) -> ControlRequests {
-        lock(&pending.state).polls = true;
+        if let Some(mut state) = pending.state.lock() {
+            state.polls = true;
+        }
         ControlRequests(Arc::clone(pending))
     }
 
     /// Queues a request for the component, and reports that it waits.
     pub(super) fn push(&self, number: u64, ask: Ask) {
-        let mut state = lock(&self.state);
+        let Some(mut state) = self.state.lock() else { return };
         let answer = if state.ended {
             RequestAnswer::Ended
         } else if state.waiting.len() >= WAITING_MAX {
@@ -355,7 +359,7 @@ impl PendingRequests {
 
     /// Cancels a request that is still queued.
     pub(super) fn withdraw(&self, number: u64) {
-        let mut state = lock(&self.state);
+        let Some(mut state) = self.state.lock() else { return };
         state.waiting.retain(|(other, _)| *other != number);
         self.any.store(!state.waiting.is_empty(), Ordering::Relaxed);
     }
@@ -363,7 +367,7 @@ impl PendingRequests {
     /// Marks the component as ended: it takes no more requests.
     pub(super) fn end(&self) {
         let waiting = {
-            let mut state = lock(&self.state);
+            let Some(mut state) = self.state.lock() else { return };
             state.ended = true;
             std::mem::take(&mut state.waiting)
         };
@@ -373,7 +377,8 @@ impl PendingRequests {
     #[cold]
     fn take(pending: &Arc<Self>) -> Option<Request> {
         loop {
-            let mut state = lock(&pending.state);
+            // A child leaves them to its parent.
+            let mut state = pending.state.lock()?;
             let next = state.waiting.pop_front();
             pending.any.store(!state.waiting.is_empty(), Ordering::Relaxed);
             let (number, ask) = next?;

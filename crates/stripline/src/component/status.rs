@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use super::{Access, ComponentSpec, PropertyKind, Value};
+use crate::sys::fork::LocalMutex;
 use crate::sys::mutex::lock;
 
 /// The longest text, in bytes.
@@ -77,7 +78,7 @@ pub trait StatusValue: sealed::Sealed {
 #[derive(Default)]
 pub struct StatusSlot {
     bits: AtomicU64,
-    text: Mutex<String>,
+    text: LocalMutex<String>,
 }
 
 mod sealed {
@@ -119,11 +120,14 @@ impl StatusValue for String {
     fn store(mut self, place: &StatusSlot) {
         let end = (0..=self.len().min(TEXT_MAX)).rev().find(|at| self.is_char_boundary(*at));
         self.truncate(end.unwrap_or(0));
-        *lock(&place.text) = self;
+        // A child sets nothing of its parent's.
+        if let Some(mut text) = place.text.lock() {
+            *text = self;
+        }
     }
 
     fn load(place: &StatusSlot) -> Option<Value> {
-        Some(Value::Text(lock(&place.text).clone()))
+        Some(Value::Text(place.text.lock()?.clone()))
     }
 
     fn fits(kind: &PropertyKind) -> bool {

@@ -101,6 +101,8 @@ codes! {
         "Follow its text."
     21 TooManyHeld "too-many-held" "All packets that a port may hold are in use."
         "Drop one, hold more, or keep a copy."
+    22 Interrupted "interrupted" "A waker ended the wait."
+        "Call again; after `sent`, go on with the next packet."
     100 UserError "user-error" "The operation's own error, as the reply of a call."
         "Read the error: it is a value of the operation."
     101 NoServer "no-server" "There was no server for a call."
@@ -161,7 +163,7 @@ mod tests {
     use super::*;
 
     /// Numbers and words that programs rely on. A row is added and never changed.
-    const COMMITTED: [(u16, &str); 36] = [
+    const COMMITTED: [(u16, &str); 37] = [
         (1, "stopped"),
         (2, "full"),
         (3, "stalled"),
@@ -183,6 +185,7 @@ mod tests {
         (19, "invalid-properties"),
         (20, "failed"),
         (21, "too-many-held"),
+        (22, "interrupted"),
         (100, "user-error"),
         (101, "no-server"),
         (102, "call-unanswered"),

@@ -168,6 +168,16 @@ pub enum Error {
         /// The connection and the sequence number of each.
         held: Vec<(String, u64)>,
     },
+    /// The port's waker ended the wait ([`Waker::wake`](crate::node::Waker::wake)). Nothing is lost:
+    /// the call can be repeated, unless its packet was sent.
+    Interrupted {
+        /// The port, topic or service.
+        port: String,
+        /// Whether the call's packet was sent. If so, it was its acknowledgement that was waited
+        /// for, or the rest of it follows with the next call. False also where no packet was to be
+        /// sent.
+        sent: bool,
+    },
     /// The operating system reported an error.
     System {
         /// The attempted action, and its object.
@@ -248,6 +258,7 @@ impl Error {
             Self::WindowOverflow { .. } => ErrorCode::WindowOverflow,
             Self::DuplicatePacket { .. } => ErrorCode::DuplicatePacket,
             Self::TooManyHeld { .. } => ErrorCode::TooManyHeld,
+            Self::Interrupted { .. } => ErrorCode::Interrupted,
             Self::System { .. } => ErrorCode::System,
             Self::Forked { .. } => ErrorCode::Forked,
             Self::InvalidProperties(_) => ErrorCode::InvalidProperties,
@@ -388,6 +399,18 @@ impl fmt::Display for Error {
                     "port `{port}`: its receiver holds {packets_max} packets, which is the limit: {}{others}; drop one, \
                      hold more, or keep a copy",
                     named.join(", ")
+                )
+            }
+            Self::Interrupted { port, sent: false } => {
+                write!(
+                    f,
+                    "port `{port}`: its waker ended the wait; nothing is lost, and the call can be repeated"
+                )
+            }
+            Self::Interrupted { port, sent: true } => {
+                write!(
+                    f,
+                    "port `{port}`: its waker ended the wait; the packet is sent, so go on with the next one"
                 )
             }
             Self::System { action: doing, source } => write!(f, "{doing}: {source}"),

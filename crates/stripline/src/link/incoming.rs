@@ -131,6 +131,7 @@ impl Incoming {
         sample_bytes: Option<usize>,
     ) -> Self {
         let view = ReceivePortView::register(&port, &events);
+        let stop = stop.for_port(&port);
         Self {
             view,
             port,
@@ -310,9 +311,7 @@ impl Incoming {
             // Checked before each poll: a receiver with busy senders always finds a packet. One
             // poll precedes every sleep, even where it is a system call: a core that goes idle just
             // before a reply takes long to wake.
-            if wait.is_stoppable() && self.stop.is_stopped() {
-                return Err(Error::Stopped);
-            }
+            self.stop.check(wait)?;
             let found =
                 if spins.is_multiple_of(POLLS_PER_FULL_POLL) { self.poll_all()? } else { self.poll_ready() };
             if !matches!(found, Polled::Empty) {

@@ -213,6 +213,16 @@ impl PortAttention {
     }
 }
 
+impl Attention for PortAttention {
+    /// Does not wait for the lock, so that a signal handler may call it. Another request holds it,
+    /// which is as good, or the port changes its outlets: then the port checks for a wake itself.
+    fn request_attention(&self) {
+        if let Ok(outlets) = self.0.try_lock() {
+            outlets.iter().for_each(|outlet| outlet.request_attention());
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::mpsc;

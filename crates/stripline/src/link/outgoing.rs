@@ -1,7 +1,9 @@
 //! The sending port: numbers packets, describes streams, and passes frames to its transports.
 
+mod ending;
 mod many;
 mod moving;
+mod rest;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -14,8 +16,10 @@ use crate::sys::clock::now_ns;
 use crate::sys::fork::Local;
 use crate::transport::{AnyOutlet, OutletTraits, StopToken, Wait};
 
+use self::ending::Ending;
+use self::rest::LargeRest;
 use super::FrameMut;
-use super::fragmentation::{Fragment, Fragmenter, fragments};
+use super::fragmentation::{Fragment, Fragmenter};
 use super::move_slot::{PortAttention, PortMoves};
 use super::sampler::{Sampler, Sampling};
 use super::tap::{PortTaps, TapSlot};
@@ -96,7 +100,9 @@ pub(crate) struct Outgoing {
     /// path checks only this.
     needs_slow_path: bool,
     stop: StopToken,
-    finished: bool,
+    ending: Ending,
+    /// The packet whose first fragments were sent.
+    rest: Option<LargeRest>,
     /// The readers that it never waits for.
     taps: Local<PortTaps>,
     /// The transports that it has left, and the place where the next one is left for it.
@@ -145,7 +151,8 @@ impl Outgoing {
             timeout: None,
             needs_slow_path: false,
             stop,
-            finished: false,
+            ending: Ending::Open,
+            rest: None,
             taps: Local::new(PortTaps::default()),
             moves: Local::new(PortMoves::default()),
             attention: Arc::default(),
@@ -164,6 +171,7 @@ impl Outgoing {
         self.short_headers = matches!(&traits[..], [only] if only.short_headers);
         self.scope_max = traits.iter().find_map(limit);
         self.attention.set(traits.into_iter().filter_map(|traits| traits.attention).collect());
+        self.remind();
     }
 
     /// Sets the scope of the port's sends, their deadline, and how long they wait for room.
@@ -235,6 +243,7 @@ impl Outgoing {
         self.overrides = PacketOverrides::default();
         self.needs_slow_path =
             self.scope > Scope::Transport || self.taps.is_tapped() || self.moves.has_left_any();
+        self.needs_slow_path |= self.rest.is_some();
         self.is_steady &= !self.needs_slow_path;
     }
 
@@ -275,7 +284,8 @@ impl Outgoing {
 
     /// Accepts waiting receivers, for callers that must count them before the first packet is sent.
     pub(crate) fn admit(&mut self) {
-        if !self.is_own() {
+        // No receiver comes between two fragments of a packet.
+        if !self.is_own() || self.rest.is_some() {
             return;
         }
         self.is_lossy = false;
@@ -290,6 +300,7 @@ impl Outgoing {
         self.needs_slow_path |= is_tapped || self.moves.has_left_any();
         self.compact = self.short_headers && !self.is_lossy && !is_tapped;
         self.is_steady = false;
+        self.remind();
     }
 
     /// Returns the place where other threads leave a tap for this port. `buffer` is the size of the
@@ -430,12 +441,13 @@ impl Outgoing {
     fn reserve_slow(&mut self, payload: usize) -> Result<FrameMut> {
         self.check_own()?;
         let wait = self.wait();
-        if self.finished {
+        if self.ending != Ending::Open {
             return Err(Error::port(&self.port, "has sent its end of stream already"));
         }
         // Checked here as well, because a sender with fast receivers never waits.
-        if self.stop.is_stopped() {
-            return Err(Error::Stopped);
+        self.stop.check(wait)?;
+        if self.rest.is_some() {
+            self.with_send_timeout(wait, Self::send_remaining)?;
         }
         // A leaked loan releases nothing.
         self.reset_overrides();
@@ -627,7 +639,11 @@ impl Outgoing {
         let mut outcome = Ok(());
         for outlet in &mut *self.outlets {
             let its = outlet.wait_acks(&ack_wait);
+            let is_over = matches!(its, Err(Error::Interrupted { .. }));
             outcome = outcome.and(its);
+            if is_over {
+                break;
+            }
         }
         fail_point!("await-answered");
         outcome
@@ -635,24 +651,18 @@ impl Outgoing {
 
     /// Sends a packet from the port's own buffer, in fragments where needed. No receiver is
     /// accepted between them. After the first fragment the packet counts as sent: if the rest
-    /// fails, receivers report it missing.
+    /// fails, receivers report it missing. If the wait for room is interrupted there, the rest is
+    /// sent before anything else.
     #[cold]
     fn send_large(&mut self, payload: usize, samples: u64, marks: u8, wait: Wait) -> Result<()> {
         let header = self.header(payload, marks);
         self.prepare(wait)?;
-        for fragment in fragments(payload, self.frame_payload_max) {
-            if let Err(error) = self.publish_fragment(&header, fragment, wait) {
-                if fragment.offset > 0 {
-                    self.sent(header.sample_index, payload, samples);
-                }
-                return Err(error);
-            }
+        let outcome = self.send_fragments(LargeRest::new(header, payload, &self.info), wait);
+        // After the first fragment, its number is used up.
+        if outcome.is_ok() || matches!(outcome, Err((_, true))) {
+            self.sent(header.sample_index, payload, samples);
         }
-        let whole = Fragment { offset: 0, bytes: payload, flags: 0 };
-        self.taps.stage(&header, self.fragmenter.bytes(whole), &self.info);
-        self.taps.commit();
-        self.sent(header.sample_index, payload, samples);
-        Ok(())
+        outcome.map_err(|(error, _)| error)
     }
 
     fn publish_fragment(&mut self, header: &Header, fragment: Fragment, wait: Wait) -> Result<()> {
@@ -699,35 +709,6 @@ impl Outgoing {
     /// Forgets the packet being written. The next one replaces its room.
     pub(crate) fn cancel(&mut self) {
         self.reset_overrides();
-    }
-
-    /// Sends the end of stream and waits until all data has left this process.
-    pub(crate) fn finish(&mut self, wait: Wait) -> Result<()> {
-        self.check_own()?;
-        if std::mem::replace(&mut self.finished, true) {
-            return Ok(());
-        }
-        self.admit();
-        if !self.described {
-            self.send_stream_info(wait)?;
-        }
-        // From now on, no fast path applies.
-        (self.described, self.is_steady) = (false, false);
-        self.outlets[0].reserve(HEADER_BYTES, wait)?;
-        let header = self.control_header(Kind::End, 0);
-        fail_point!("end");
-        self.publish_to_all(&header, 0, wait)?;
-        fail_point!("end-published");
-        self.taps.end(&header);
-        self.moves.end();
-        self.flush(wait)
-    }
-
-    /// Waits until all data has left this process.
-    pub(crate) fn flush(&mut self, wait: Wait) -> Result<()> {
-        self.check_own()?;
-        let mut all = self.moves.left().chain(&mut **self.outlets);
-        all.try_for_each(|outlet| outlet.flush(wait))
     }
 
     fn send_stream_info(&mut self, wait: Wait) -> Result<()> {

@@ -18,7 +18,7 @@ pub(crate) struct PortBuilder {
 impl PortBuilder {
     /// Begins a port with the strongest options of all its connections.
     pub(crate) fn new(port: &str, strongest: SenderOptions, stop: &StopToken) -> Self {
-        Self { port: port.into(), strongest, stop: stop.clone(), outlets: Vec::new() }
+        Self { port: port.into(), strongest, stop: stop.for_port(port), outlets: Vec::new() }
     }
 
     /// Opens the port over a transport. Receivers may connect to the endpoint from now on.

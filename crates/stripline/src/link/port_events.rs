@@ -7,9 +7,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::error::{Error, Result};
 use crate::inspect::RefusedSender;
 use crate::sys::doorbell::Doorbell;
+use crate::sys::fork::LocalMutex;
 use crate::sys::futex::ParkWakers;
 use crate::sys::mutex::lock;
-use crate::transport::AnyInlet;
+use crate::transport::{AnyInlet, Attention};
 
 /// One event.
 pub(crate) enum PortEvent {
@@ -31,7 +32,7 @@ pub(crate) struct PortEvents {
     pending: AtomicBool,
     requested: AtomicBool,
     queue: Mutex<Vec<PortEvent>>,
-    refused: Mutex<Vec<RefusedSender>>,
+    refused: LocalMutex<Vec<RefusedSender>>,
     doorbell: Doorbell,
     wakers: ParkWakers,
 }
@@ -42,7 +43,7 @@ impl PortEvents {
             pending: AtomicBool::new(false),
             requested: AtomicBool::new(false),
             queue: Mutex::default(),
-            refused: Mutex::default(),
+            refused: LocalMutex::default(),
             doorbell: Doorbell::new()?,
             wakers: ParkWakers::default(),
         })
@@ -55,18 +56,25 @@ impl PortEvents {
 
     /// Replaces the list of the senders that the port cannot be connected to.
     pub(crate) fn set_refused(&self, refused: Vec<RefusedSender>) {
-        *lock(&self.refused) = refused;
+        if let Some(mut before) = self.refused.lock() {
+            *before = refused;
+        }
     }
 
     /// Returns the senders that the port cannot be connected to.
     pub(crate) fn refused(&self) -> Vec<RefusedSender> {
-        lock(&self.refused).clone()
+        self.refused.lock().map_or_else(Vec::new, |refused| refused.clone())
     }
 
     /// Wakes the thread that waits at the port, because of a request for its component.
     pub(crate) fn notify_request(&self) {
         // Stored before the flag that is checked first; its ordering is enough for both.
         self.requested.store(true, Ordering::Relaxed);
+        self.notify();
+    }
+
+    /// Makes the thread that waits at the port prepare its wait anew.
+    pub(crate) fn renew_wait(&self) {
         self.notify();
     }
 
@@ -110,6 +118,15 @@ impl PortEvents {
 
     pub(crate) fn doorbell(&self) -> &Doorbell {
         &self.doorbell
+    }
+}
+
+impl Attention for PortEvents {
+    /// Ends the fast path of the port, which clears it with its next slow receive. An atomic store
+    /// only: a signal handler may call it.
+    fn request_attention(&self) {
+        // Release: the port that sees it sees the reason.
+        self.pending.store(true, Ordering::Release);
     }
 }
 

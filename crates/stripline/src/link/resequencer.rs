@@ -80,6 +80,7 @@ impl Incoming {
     /// Receives like [`Incoming::receive`], in sequence.
     #[cold]
     pub(super) fn receive_in_sequence(&mut self, wait: Wait) -> Result<Polled> {
+        self.stop().check(wait)?;
         self.with(|state, link| state.next(link, wait)).unwrap_or(Ok(Polled::Empty))
     }
 

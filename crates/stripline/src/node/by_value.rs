@@ -1,4 +1,4 @@
-//! Publishers and subscribers of a sample type that is known at run time.
+//! Publishers and subscribers of a sample type that is defined at run time.
 
 use crate::error::Result;
 use crate::packet::payload::{Dynamic, SampleType};

@@ -32,7 +32,7 @@ use super::{
 /// # Ok::<(), stripline::Error>(())
 /// ```
 pub struct MessagePublisher<M> {
-    publisher: Publisher<u8>,
+    pub(super) publisher: Publisher<u8>,
     of: PhantomData<fn(M)>,
 }
 
@@ -55,7 +55,7 @@ pub struct MessagePublisher<M> {
 /// # Ok::<(), stripline::Error>(())
 /// ```
 pub struct MessageSubscriber<M> {
-    subscriber: Subscriber<u8>,
+    pub(super) subscriber: Subscriber<u8>,
     of: PhantomData<fn() -> M>,
 }
 

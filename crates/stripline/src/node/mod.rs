@@ -18,13 +18,14 @@
 //! | the same, and send the results one at a time | [`Subscriber::serve_then`] | |
 //! | let the waveform choose the threads of a handler | [`component::Handler`](crate::component::Handler) | `handler` |
 //! | wait for several inputs at once, then receive | [`wait_any`] | `monitor` |
+//! | end a wait from another thread | [`Subscriber::waker`], [`Publisher::waker`], [`Waker`] | |
 //! | run handlers of several inputs in turn, with shared state | [`SingleThread`] | |
 //! | restore the sequence behind a pool | [`Subscriber::resequenced`] | |
 //! | write a packet where its receivers read it | [`Publisher::loan`] | `publisher` |
 //! | end a stream that is not complete, or wait no longer for its end | [`Publisher::abandon`], [`Publisher::finish_within`] | |
 //! | send samples that are elsewhere in memory | [`Publisher::send`] | `embedded` |
 //! | send and receive values of any serde type | [`MessagePublisher`], [`MessageSubscriber`] | `embedded` |
-//! | send or receive samples of a type that is known at run time | [`Node::publisher_of`], [`Node::subscriber_of`] | |
+//! | send or receive samples of a type that is defined at run time | [`Node::publisher_of`], [`Node::subscriber_of`] | |
 //! | get a reply to each request | [`call`](crate::call) | `tuner`, `scan` |
 //!
 //! The examples are in the folder `crates/stripline/examples`; `examples/README.md` lists them. All
@@ -46,6 +47,7 @@ mod tapped;
 pub(crate) mod topics;
 mod view;
 mod wait;
+mod waker;
 mod window;
 
 pub use dispatch::{Completion, Dispatch};
@@ -60,4 +62,5 @@ pub(crate) use tapped::connect_tap;
 pub use topics::{TopicOptions, Topics};
 pub use view::{PacketView, Stamped};
 pub use wait::{Waitable, wait_any};
+pub use waker::Waker;
 pub use window::{Window, Windowed};

@@ -136,6 +136,7 @@ where
             if self.is_over.load(Ordering::Relaxed) {
                 return Ok(None);
             }
+            source.subscriber.incoming.stop().interrupt().take(false)?;
             match source.subscriber.take(|| Wait::Never)? {
                 Received::Packet(_) => break,
                 Received::Ended => return Ok(None),

@@ -107,18 +107,9 @@ impl<T: Element> Publisher<T> {
     /// Blocks until at least `count` receivers are connected; false when `timeout` passes first.
     ///
     /// # Errors
-    /// None today; the signature leaves room for them.
+    /// [`Error::Interrupted`], [`Error::Stopped`], [`Error::Forked`].
     pub fn wait_for_receivers(&mut self, count: usize, timeout: Duration) -> Result<bool> {
-        self.link().check_own()?;
-        let deadline = Instant::now().checked_add(timeout);
-        while self.receivers() < count {
-            if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
-                return Ok(false);
-            }
-            // Not on a data path: one poll a millisecond is cheaper than another wake-up mechanism.
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        Ok(true)
+        self.link().wait_for_receivers(count, Instant::now().checked_add(timeout))
     }
 
     /// Returns the most samples that a packet can have: [`LinkOptions::PACKET_MAX`] bytes of them.
@@ -323,7 +314,8 @@ impl<T: Element> Publisher<T> {
     ///
     /// # Errors
     /// [`Error::Full`] when a receiver does not take the remaining packets in time. To it, the end
-    /// is that of [`Publisher::abandon`].
+    /// is that of [`Publisher::abandon`]. So it is after [`Error::Interrupted`]: use
+    /// [`Publisher::end`] where a waker may end the wait.
     ///
     /// ```
     /// use std::time::Duration;
@@ -337,9 +329,7 @@ impl<T: Element> Publisher<T> {
     /// # Ok::<(), stripline::Error>(())
     /// ```
     pub fn finish_within(mut self, timeout: Duration) -> Result<()> {
-        let now = Instant::now();
-        let until = now.checked_add(timeout).unwrap_or(now + FOREVER);
-        self.outgoing.take().map_or(Ok(()), |mut outgoing| outgoing.finish(Wait::Finish(until)))
+        self.outgoing.take().map_or(Ok(()), |mut outgoing| outgoing.finish(finish_wait(timeout)))
     }
 
     /// Leaves without an end of stream. Receivers get all packets that were sent, and then what
@@ -393,10 +383,16 @@ impl<T: Element> Publisher<T> {
     }
 
     #[inline]
-    fn link(&mut self) -> &mut Outgoing {
+    pub(super) fn link(&mut self) -> &mut Outgoing {
         // Only `finish` and `drop` take it, and both consume the publisher.
         self.outgoing.as_mut().expect("a publisher has its link until it is dropped")
     }
+}
+
+/// Returns the wait of an end of stream. A time beyond the clock's range means no limit.
+pub(super) fn finish_wait(timeout: Duration) -> Wait {
+    let now = Instant::now();
+    Wait::FinishUnlessWoken(now.checked_add(timeout).unwrap_or(now + FOREVER))
 }
 
 /// Packets of a publisher that may leave together. The drop sends them, also after an error, or

@@ -92,6 +92,7 @@ impl<'a> SingleThread<'a> {
         while !self.ports.is_empty() {
             let (mut is_idle, mut has_ended) = (true, Vec::new());
             for port in &mut self.ports {
+                port.incoming().stop().interrupt().take(false)?;
                 let found = port.serve_one()?;
                 is_idle &= matches!(found, Received::Empty);
                 has_ended.push(matches!(found, Received::Ended));

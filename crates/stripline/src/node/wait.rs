@@ -73,7 +73,8 @@ impl<T: Element> sealed::Sealed for Holding<T> {
 /// ```
 ///
 /// # Errors
-/// [`Error::Stopped`] when the component is stopped; errors of a transport.
+/// [`Error::Stopped`] when the component is stopped; [`Error::Interrupted`] when the waker of one
+/// of them ends the wait; errors of a transport.
 pub fn wait_any(subscribers: &mut [&mut dyn Waitable], timeout: Option<Duration>) -> Result<Vec<usize>> {
     let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
     let mut links: Vec<&mut Incoming> = subscribers.iter_mut().map(|s| s.incoming().0).collect();
@@ -88,6 +89,9 @@ pub(super) fn wait_until(
 ) -> Result<Vec<usize>> {
     let mut has_slept = false;
     loop {
+        for link in links.iter() {
+            link.stop().interrupt().take(false)?;
+        }
         let mut ready = Vec::new();
         for (index, link) in links.iter_mut().enumerate() {
             if link.is_ready()? {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::error::{Error, Result};
-use crate::link::FrameRef;
+use crate::link::{FrameRef, Incoming};
 use crate::packet::element::SampleForm;
 use crate::packet::payload::Element;
 use crate::packet::{Gap, Header, StreamInfo};
@@ -217,6 +217,10 @@ impl<T: Element> Windowed<T> {
             Found::End => Received::Ended,
             Found::Samples { count, is_whole } => Received::Packet(self.lend(count, is_whole)),
         })
+    }
+
+    pub(super) fn incoming(&self) -> &Incoming {
+        &self.source.subscriber.incoming
     }
 
     fn check_length(&self, samples: usize) -> Result<()> {

@@ -1,4 +1,4 @@
-//! What a port carries: samples of a Rust type, or of a type that is known at run time.
+//! The samples of a port: of a Rust type, or of a type that is defined at run time.
 
 use std::marker::PhantomData;
 
@@ -8,7 +8,7 @@ use super::payload::{Sample, SampleType};
 use super::sample_size::SampleSize;
 use crate::terms::LinkOptions;
 
-/// What a port carries: samples of a Rust type, each [`Sample`], or of a type that is known at run
+/// The samples of a port: those of a Rust type, a [`Sample`], or of a type that is defined at run
 /// time, [`Dynamic`].
 ///
 /// Publishers, subscribers, packets, windows and handlers have one as their parameter. Samples are
@@ -33,10 +33,10 @@ use crate::terms::LinkOptions;
 /// ```
 #[diagnostic::on_unimplemented(
     message = "a port cannot have `{Self}` as its samples",
-    note = "derive `stripline::Sample` for a structure, or use `Dynamic` for a type known at run time"
+    note = "derive `stripline::Sample` for a structure, or use `Dynamic` for a type defined at run time"
 )]
 pub trait Element: sealed::Element {
-    /// What its slices have: the sample itself, or a byte.
+    /// The item of its slices: the sample itself, or a byte.
     type Item: Pod + Send + Sync;
 }
 
@@ -44,12 +44,12 @@ impl<T: Sample> Element for T {
     type Item = T;
 }
 
-/// Samples of a type that is known at run time, a [`SampleType`]: the parameter of such ports, as in
-/// [`Publisher<Dynamic>`](crate::node::Publisher). Slices of them are bytes. Counts and indexes are
-/// those of whole samples.
+/// Samples of a type that is defined at run time, a [`SampleType`]. It is the parameter of their
+/// ports, as in [`Publisher<Dynamic>`](crate::node::Publisher). Slices of them are bytes. Counts and
+/// indexes are those of whole samples.
 ///
 /// Bindings of other languages use it, and programs that take the type from a file or from a peer.
-/// Such a port is connected to those of Rust types, and refused by them, as if it had the Rust type.
+/// Such a port connects to those of a Rust type, and is refused by them, as if it had that type.
 ///
 /// ```
 /// use std::time::Duration;
@@ -98,7 +98,7 @@ pub(crate) mod sealed {
 /// The size and alignment of a port's samples. Those of a Rust type are constants, so that a port
 /// of one costs nothing for them.
 pub trait SampleForm: Copy + Send + Sync + 'static {
-    /// The bytes of a sample.
+    /// Returns the bytes of a sample.
     fn size(self) -> usize;
 
     /// Returns whether bytes are whole samples, and aligned for them.
@@ -158,7 +158,7 @@ impl<T: Sample> SampleForm for StaticForm<T> {
     }
 }
 
-/// That of a type that is known at run time.
+/// That of a type that is defined at run time.
 #[derive(Clone, Copy)]
 pub struct DynamicForm {
     size: usize,

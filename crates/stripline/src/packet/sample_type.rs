@@ -1,4 +1,4 @@
-//! A sample type that is known at run time.
+//! A sample type that is defined at run time.
 
 use std::fmt;
 
@@ -169,7 +169,7 @@ impl fmt::Display for SampleType {
     }
 }
 
-/// What is wrong with a sample type, and the remedy.
+/// A sample type that cannot be: what is wrong with it, and the remedy.
 ///
 /// ```
 /// use stripline::payload::SampleType;

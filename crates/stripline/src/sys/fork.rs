@@ -122,6 +122,32 @@ impl<T> Drop for Local<T> {
     }
 }
 
+/// A lock that only the process that made it takes. In a child, it may be held for ever, by a
+/// thread that there is not.
+#[derive(Debug)]
+pub(crate) struct LocalMutex<T> {
+    process: OwnerProcess,
+    mutex: Mutex<T>,
+}
+
+impl<T> LocalMutex<T> {
+    /// Returns a lock on a value of this process.
+    pub(crate) fn new(value: T) -> Self {
+        Self { process: OwnerProcess::current(), mutex: Mutex::new(value) }
+    }
+
+    /// Takes the lock; `None` in a child of the process that made it.
+    pub(crate) fn lock(&self) -> Option<MutexGuard<'_, T>> {
+        self.process.is_current().then(|| lock(&self.mutex))
+    }
+}
+
+impl<T: Default> Default for LocalMutex<T> {
+    fn default() -> Self {
+        Self::new(T::default())
+    }
+}
+
 /// A static value that there is once for each process: a child begins with a new one, and never
 /// locks its parent's.
 pub(crate) struct PerProcess<T> {
@@ -411,6 +437,15 @@ mod tests {
         assert!(process.is_current() && !dropped.load(Ordering::Relaxed));
         drop(local.take());
         assert!(dropped.load(Ordering::Relaxed));
+    }
+
+    #[test]
+    fn a_child_waits_for_no_lock_of_its_parent() {
+        let own = LocalMutex::new(7);
+        let held = own.lock().unwrap();
+        in_child(|| own.lock().is_none());
+        drop(held);
+        assert_eq!(own.lock().map(|value| *value), Some(7));
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use rustix::io::Errno;
 use rustix::thread::futex;
+use rustix::time::{ClockId, Timespec};
 
 use super::doorbell::timespec;
 use super::mutex::lock;
@@ -18,6 +19,38 @@ pub(crate) fn wait(word: &AtomicU32, value: u32, deadline: Option<Instant>) -> R
     match futex::wait(word, futex::Flags::empty(), value, left.map(timespec).as_ref()) {
         Ok(()) | Err(Errno::AGAIN | Errno::INTR) => Ok(true),
         Err(Errno::TIMEDOUT) => Ok(false),
+        Err(error) => Err(Error::system("cannot wait for a word to change", error)),
+    }
+}
+
+/// Parks like [`wait`], and also only while `other` is 0. `None`: this kernel cannot (before 5.16).
+pub(crate) fn wait_either(
+    word: &AtomicU32,
+    value: u32,
+    other: &AtomicU32,
+    deadline: Option<Instant>,
+) -> Result<Option<bool>> {
+    let of = |word: &AtomicU32, value: u32| {
+        let mut wait = futex::Wait::new();
+        wait.val = u64::from(value);
+        wait.uaddr = futex::WaitPtr::new(word.as_ptr().cast());
+        wait.flags = futex::WaitFlags::SIZE_U32;
+        wait
+    };
+    // An absolute time, on the clock of `Instant`.
+    let until = deadline.map(|deadline| {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let now = rustix::time::clock_gettime(ClockId::Monotonic);
+        let seconds = now.tv_sec.saturating_add(i64::try_from(left.as_secs()).unwrap_or(i64::MAX));
+        let ns = now.tv_nsec + i64::from(left.subsec_nanos());
+        Timespec { tv_sec: seconds.saturating_add(ns / 1_000_000_000), tv_nsec: ns % 1_000_000_000 }
+    });
+    let words = [of(word, value), of(other, 0)];
+    match futex::waitv(&words, futex::WaitvFlags::empty(), until.as_ref(), ClockId::Monotonic) {
+        Ok(_) | Err(Errno::AGAIN | Errno::INTR) => Ok(Some(true)),
+        Err(Errno::TIMEDOUT) => Ok(Some(false)),
+        // A filter of system calls may refuse it as well.
+        Err(Errno::NOSYS | Errno::PERM) => Ok(None),
         Err(error) => Err(Error::system("cannot wait for a word to change", error)),
     }
 }

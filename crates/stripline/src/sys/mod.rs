@@ -26,3 +26,5 @@ pub(crate) mod socket_place;
 pub(crate) mod thread;
 pub(crate) mod timer;
 pub(crate) mod udp;
+pub(crate) mod udp_batch;
+pub(crate) mod udp_charge;

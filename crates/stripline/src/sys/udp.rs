@@ -1,13 +1,13 @@
 //! UDP sockets (RFC 768), and multicast (RFC 1112).
 
-use std::io::{self, IoSlice, IoSliceMut};
+use std::io::{self, IoSlice};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvFlags, SendAncillaryBuffer, SendFlags, SocketFlags, SocketType,
-    recvmsg, sendmsg, socket_with, sockopt,
+    AddressFamily, SendAncillaryBuffer, SendFlags, SocketFlags, SocketType, sendmsg, socket_with, sockopt,
 };
 
 use super::fork::{self, Descriptor};
@@ -47,7 +47,13 @@ impl MulticastInterface {
 
 /// One end of a path of datagrams.
 #[derive(Debug)]
-pub(crate) struct UdpEnd(Descriptor<UdpSocket>);
+pub(crate) struct UdpEnd {
+    pub(super) socket: Descriptor<UdpSocket>,
+    /// Whether the kernel cuts what is sent into datagrams (`udp_batch.rs`).
+    pub(super) cuts: AtomicBool,
+    /// Whether the kernel joins what arrives.
+    pub(super) joins: AtomicBool,
+}
 
 impl UdpEnd {
     /// The most bytes of a datagram (IPv4).
@@ -58,7 +64,13 @@ impl UdpEnd {
     /// # Errors
     /// A lack of descriptors or ports.
     pub(crate) fn bind(address: IpAddr) -> io::Result<Self> {
-        fork::open_one(|| UdpSocket::bind((address, 0))).map(Self)
+        fork::open_one(|| UdpSocket::bind((address, 0))).map(Self::of)
+    }
+
+    /// Opens one on an address that was another's.
+    #[cfg(test)]
+    pub(super) fn bind_to(address: SocketAddrV4) -> io::Result<Self> {
+        fork::open_one(|| UdpSocket::bind(address)).map(Self::of)
     }
 
     /// Opens the receiving end of a group. Others of this host may have it open as well, and each
@@ -68,11 +80,11 @@ impl UdpEnd {
     /// A lack of descriptors or memberships, or an interface without multicast.
     pub(crate) fn join(group: SocketAddrV4, interface: MulticastInterface) -> io::Result<Self> {
         let end = Self::unbound()?;
-        sockopt::set_socket_reuseaddr(&*end.0, true)?;
+        sockopt::set_socket_reuseaddr(&*end.socket, true)?;
         // The address of the group, so that nothing else that comes to this port arrives.
-        rustix::net::bind(&*end.0, &group)?;
+        rustix::net::bind(&*end.socket, &group)?;
         let MulticastInterface { address, index } = interface;
-        sockopt::set_ip_add_membership_with_ifindex(&*end.0, group.ip(), &address, index)?;
+        sockopt::set_ip_add_membership_with_ifindex(&*end.socket, group.ip(), &address, index)?;
         end.refuse_other_interfaces()?;
         Ok(end)
     }
@@ -85,17 +97,21 @@ impl UdpEnd {
     pub(crate) fn to_group(group: SocketAddrV4, interface: MulticastInterface, ttl: u32) -> io::Result<Self> {
         let end = Self::unbound()?;
         let MulticastInterface { address, index } = interface;
-        sockopt::set_ip_multicast_if_with_ifindex(&*end.0, group.ip(), &address, index)?;
-        sockopt::set_ip_multicast_ttl(&*end.0, ttl)?;
-        sockopt::set_ip_multicast_loop(&*end.0, true)?;
-        end.0.connect(group)?;
+        sockopt::set_ip_multicast_if_with_ifindex(&*end.socket, group.ip(), &address, index)?;
+        sockopt::set_ip_multicast_ttl(&*end.socket, ttl)?;
+        sockopt::set_ip_multicast_loop(&*end.socket, true)?;
+        end.connect(group.into())?;
         Ok(end)
     }
 
     fn unbound() -> io::Result<Self> {
         let flags = SocketFlags::CLOEXEC;
         let open = || socket_with(AddressFamily::INET, SocketType::DGRAM, flags, None).map(UdpSocket::from);
-        Ok(fork::open_one(open).map(Self)?)
+        Ok(fork::open_one(open).map(Self::of)?)
+    }
+
+    fn of(socket: Descriptor<UdpSocket>) -> Self {
+        Self { socket, cuts: AtomicBool::new(false), joins: AtomicBool::new(false) }
     }
 
     /// Takes only what comes by an interface that this socket has joined on, and not by all that
@@ -105,10 +121,15 @@ impl UdpEnd {
     }
 
     /// Sets an option that is a number.
-    fn set_option<T: Copy>(&self, level: libc::c_int, name: libc::c_int, value: &T) -> io::Result<()> {
+    pub(super) fn set_option<T: Copy>(
+        &self,
+        level: libc::c_int,
+        name: libc::c_int,
+        value: &T,
+    ) -> io::Result<()> {
         let (value, bytes) = (std::ptr::from_ref(value).cast(), size_of::<T>() as libc::socklen_t);
         // SAFETY: the descriptor is open, and the value lives for the call and has these bytes.
-        let outcome = unsafe { libc::setsockopt(self.0.as_raw_fd(), level, name, value, bytes) };
+        let outcome = unsafe { libc::setsockopt(self.socket.as_raw_fd(), level, name, value, bytes) };
         if outcome == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 
@@ -122,35 +143,37 @@ impl UdpEnd {
     /// Returns the most bytes of a datagram that is not cut on its way: by the interface that a
     /// connected end sends to. That of this host takes the largest.
     pub(crate) fn datagram_max(&self) -> io::Result<usize> {
-        if self.0.peer_addr().is_ok_and(|peer| peer.ip().is_loopback()) {
+        if self.socket.peer_addr().is_ok_and(|peer| peer.ip().is_loopback()) {
             return Ok(Self::DATAGRAM_MAX);
         }
-        let ip_header = if self.0.local_addr()?.is_ipv6() { 40 } else { 20 };
-        let mtu = sockopt::ip_mtu(&*self.0)? as usize;
+        let ip_header = if self.socket.local_addr()?.is_ipv6() { 40 } else { 20 };
+        let mtu = sockopt::ip_mtu(&*self.socket)? as usize;
         Ok(mtu.saturating_sub(ip_header + UDP_HEADER).min(Self::DATAGRAM_MAX))
     }
 
     /// Returns its address.
     pub(crate) fn address(&self) -> io::Result<SocketAddr> {
-        self.0.local_addr()
+        self.socket.local_addr()
     }
 
     /// Sets where it sends to.
     pub(crate) fn connect(&self, to: SocketAddr) -> io::Result<()> {
-        self.0.connect(to)
+        self.socket.connect(to)?;
+        self.detect_cuts();
+        Ok(())
     }
 
     /// Makes the receive buffer large, or as large as is named, and returns its size by the
     /// kernel's count.
     pub(crate) fn grow_receive_buffer(&self, bytes: Option<u32>) -> io::Result<u64> {
         let bytes = bytes.map_or(RECEIVE_BUFFER, |bytes| bytes as usize);
-        sockopt::set_socket_recv_buffer_size(&*self.0, bytes)?;
-        Ok(sockopt::socket_recv_buffer_size(&*self.0)? as u64)
+        sockopt::set_socket_recv_buffer_size(&*self.socket, bytes)?;
+        Ok(sockopt::socket_recv_buffer_size(&*self.socket)? as u64)
     }
 
     /// Limits how long [`UdpEnd::receive`] blocks.
     pub(crate) fn set_receive_timeout(&self, longest: Duration) -> io::Result<()> {
-        self.0.set_read_timeout(Some(longest))
+        self.socket.set_read_timeout(Some(longest))
     }
 
     /// Sends a datagram in two parts to the end that this one is bound to. Never blocks.
@@ -160,24 +183,14 @@ impl UdpEnd {
     pub(crate) fn send(&self, header: &[u8], payload: &[u8]) -> io::Result<()> {
         let parts = [IoSlice::new(header), IoSlice::new(payload)];
         let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-        sendmsg(&*self.0, &parts, &mut SendAncillaryBuffer::default(), flags)?;
+        sendmsg(&*self.socket, &parts, &mut SendAncillaryBuffer::default(), flags)?;
         Ok(())
-    }
-
-    /// Receives a datagram in two parts, and returns its bytes.
-    ///
-    /// # Errors
-    /// `WouldBlock` if nothing has arrived; with `blocks`, within the time limit.
-    pub(crate) fn receive(&self, header: &mut [u8], payload: &mut [u8], blocks: bool) -> io::Result<usize> {
-        let mut parts = [IoSliceMut::new(header), IoSliceMut::new(payload)];
-        let flags = if blocks { RecvFlags::empty() } else { RecvFlags::DONTWAIT };
-        Ok(recvmsg(&*self.0, &mut parts, &mut RecvAncillaryBuffer::default(), flags)?.bytes)
     }
 }
 
 impl AsFd for UdpEnd {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
+        self.socket.as_fd()
     }
 }
 
@@ -197,11 +210,11 @@ mod tests {
             assert_eq!(senders[0].datagram_max().unwrap(), UdpEnd::DATAGRAM_MAX);
             senders[0].send(b"one", b"!").unwrap();
             senders[1].send(b"two", b"!").unwrap();
-            let (mut header, mut payload) = ([0; 3], [0; 8]);
+            let (mut header, mut payload, mut more) = ([0; 3], [0; 8], Vec::new());
             for (end, expected) in ends.iter().zip([b"one", b"one", b"two"]) {
-                assert_eq!(end.receive(&mut header, &mut payload, true).unwrap(), 4);
+                assert_eq!(end.receive(&mut header, &mut payload, true, &mut more).unwrap(), 4);
                 assert_eq!(&header, expected);
-                let empty = end.receive(&mut header, &mut payload, false).unwrap_err();
+                let empty = end.receive(&mut header, &mut payload, false, &mut more).unwrap_err();
                 assert_eq!(empty.kind(), io::ErrorKind::WouldBlock);
             }
         }

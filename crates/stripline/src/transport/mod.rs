@@ -14,6 +14,7 @@ mod endpoint;
 mod faulty;
 pub(crate) mod handshake;
 mod inproc;
+mod interrupt;
 #[cfg(feature = "test-transports")]
 mod lossy;
 mod mqueue;
@@ -37,6 +38,7 @@ mod uds;
 
 pub use endpoint::Endpoint;
 pub(crate) use endpoint::random;
+pub(crate) use interrupt::Interrupt;
 pub use registry::{AUTO, AbsentTransport, Capabilities, Reach, absent, all, check};
 pub(crate) use registry::{find, of_topic};
 pub(crate) use ring::RingMemory;

@@ -2,7 +2,7 @@
 //! [`Inlet`] receives.
 
 use std::ops::{Deref, DerefMut};
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU32, AtomicU64};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
@@ -227,8 +227,14 @@ pub(crate) trait Inlet: Send {
 
     /// Parks until there is a frame, a wake-up or the deadline. Parking works on one inlet alone,
     /// and is cheaper than `poll`. An inlet with a waker announces it first, and then asks
-    /// `may_park`: an event that came before has woken nothing.
-    fn park(&mut self, _deadline: Option<Instant>, _may_park: &mut dyn FnMut() -> bool) -> Result<Parked> {
+    /// `may_park`: an event that came before has woken nothing. It also wakes when `interrupt`
+    /// changes from 0, unless it parks for a few milliseconds only.
+    fn park(
+        &mut self,
+        _deadline: Option<Instant>,
+        _interrupt: Option<&AtomicU32>,
+        _may_park: &mut dyn FnMut() -> bool,
+    ) -> Result<Parked> {
         Ok(Parked::Unable)
     }
 

@@ -9,6 +9,8 @@ use crate::error::{Error, Result};
 use crate::sys::doorbell::{Doorbell, PollSet};
 use crate::sys::futex::ParkWakers;
 
+use super::interrupt::Interrupt;
+
 /// The time that an operation may take.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Wait {
@@ -18,6 +20,8 @@ pub(crate) enum Wait {
     Until(Option<Instant>),
     /// Until done or this time, even when stopped: for messages that must still be sent at the end.
     Finish(Instant),
+    /// The same, for a caller that its waker may free.
+    FinishUnlessWoken(Instant),
 }
 
 impl Wait {
@@ -33,7 +37,7 @@ impl Wait {
         match self {
             Self::Never => None,
             Self::Until(deadline) => deadline,
-            Self::Finish(deadline) => Some(deadline),
+            Self::Finish(deadline) | Self::FinishUnlessWoken(deadline) => Some(deadline),
         }
     }
 
@@ -42,7 +46,7 @@ impl Wait {
         match self {
             Self::Never => Duration::ZERO,
             Self::Until(None) => longest,
-            Self::Until(Some(until)) | Self::Finish(until) => {
+            Self::Until(Some(until)) | Self::Finish(until) | Self::FinishUnlessWoken(until) => {
                 until.saturating_duration_since(Instant::now()).min(longest)
             }
         }
@@ -54,21 +58,70 @@ impl Wait {
     }
 
     pub(crate) fn is_stoppable(self) -> bool {
-        !matches!(self, Self::Finish(_))
+        !matches!(self, Self::Finish(_) | Self::FinishUnlessWoken(_))
+    }
+
+    /// Returns whether the port's waker may end it.
+    pub(crate) fn is_interruptible(self) -> bool {
+        !matches!(self, Self::Never | Self::Finish(_))
     }
 }
 
-/// The stop request, shared by all ports of a component.
+/// The stop request, shared by all ports of a component, and the interrupt of one of them.
 #[derive(Clone, Debug)]
 pub(crate) struct StopToken {
     flag: Arc<AtomicBool>,
     doorbell: Doorbell,
     wakers: Arc<ParkWakers>,
+    interrupt: Arc<Interrupt>,
 }
 
 impl StopToken {
     pub(crate) fn new() -> Result<Self> {
-        Ok(Self { flag: Arc::default(), doorbell: Doorbell::new()?, wakers: Arc::default() })
+        let doorbell = Doorbell::new()?;
+        Ok(Self { flag: Arc::default(), doorbell, wakers: Arc::default(), interrupt: Arc::default() })
+    }
+
+    /// Returns the same stop request, with an interrupt for one port.
+    pub(crate) fn for_port(&self, port: &str) -> Self {
+        Self { interrupt: Arc::new(Interrupt::new(port)), ..self.clone() }
+    }
+
+    /// Returns what ends one wait of the port.
+    #[inline]
+    pub(crate) fn interrupt(&self) -> &Arc<Interrupt> {
+        &self.interrupt
+    }
+
+    /// Checks that nothing ends the wait, before each sleep.
+    ///
+    /// # Errors
+    /// [`Error::Stopped`], unless the wait is not stoppable. [`Error::Interrupted`], which is taken
+    /// with that, unless the waker may not end it.
+    #[inline]
+    pub(crate) fn check(&self, wait: Wait) -> Result<()> {
+        if wait.is_stoppable() && self.is_stopped() {
+            return Err(Error::Stopped);
+        }
+        if wait.is_interruptible() { self.interrupt.take(false) } else { Ok(()) }
+    }
+
+    /// Returns whether [`StopToken::check`] would fail.
+    #[inline]
+    pub(crate) fn ends(&self, wait: Wait) -> bool {
+        wait.is_stoppable() && self.is_stopped() || wait.is_interruptible() && self.interrupt.is_pending()
+    }
+
+    /// Adds the descriptors that wake a thread for which [`StopToken::check`] will fail.
+    pub(crate) fn add_to<'a>(&'a self, poll_set: &mut PollSet<'a>, wait: Wait) {
+        if wait.is_stoppable() {
+            poll_set.readable(self.doorbell.as_fd());
+        }
+        if wait.is_interruptible()
+            && let Some(doorbell) = self.interrupt.doorbell()
+        {
+            poll_set.readable(doorbell.as_fd());
+        }
     }
 
     /// Wakes every port that sleeps; the doorbell is never drained.
@@ -88,17 +141,13 @@ impl StopToken {
     /// Sleeps until a descriptor of the set is ready; false: the wait allows no more.
     ///
     /// # Errors
-    /// [`Error::Stopped`], unless the wait is not stoppable; errors of the system.
+    /// As [`StopToken::check`]; errors of the system.
     pub(super) fn sleep<'a>(&'a self, mut poll_set: PollSet<'a>, wait: Wait) -> Result<bool> {
         if matches!(wait, Wait::Never) {
             return Ok(false);
         }
-        if wait.is_stoppable() {
-            if self.is_stopped() {
-                return Err(Error::Stopped);
-            }
-            poll_set.readable(self.doorbell.as_fd());
-        }
+        self.check(wait)?;
+        self.add_to(&mut poll_set, wait);
         poll_set.wait(wait.deadline())
     }
 

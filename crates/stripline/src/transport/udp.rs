@@ -8,8 +8,9 @@
 use std::fmt;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use super::carrier::{Carrier, PathRequest, PathSink, PathSource, Ticket, WAIT_MAX};
 use super::session::{
@@ -23,6 +24,8 @@ use crate::error::{Error, Result};
 use crate::sys::doorbell::PollSet;
 use crate::sys::socket::{Listener, Socket};
 use crate::sys::udp::{MulticastInterface, UdpEnd};
+use crate::sys::udp_batch::DatagramParts;
+use crate::sys::udp_charge::loopback_charges;
 use crate::terms::{Interface, UdpOptions};
 
 /// The transport.
@@ -120,7 +123,9 @@ impl UdpGroup {
         let sockets = SessionSockets::open(request)?;
         let open = || {
             let options = request.options.udp.unwrap_or_default();
-            let (path, buffer) = UdpSource::of(UdpEnd::join(self.group, self.member()?)?, &options)?;
+            let end = UdpEnd::join(self.group, self.member()?)?;
+            let is_loopback = self.interface.is_some_and(Interface::is_loopback);
+            let (path, buffer) = UdpSource::of(end, is_loopback, &options)?;
             let (path, address) = (Box::new(path), self.to_string());
             SessionSource::new(path, sockets, address, buffer, UdpEnd::DATAGRAM_MAX, request, true)
         };
@@ -195,7 +200,11 @@ impl Carrier for Udp {
 }
 
 /// The receiving end.
-pub(super) struct UdpSource(UdpEnd);
+pub(super) struct UdpSource {
+    end: UdpEnd,
+    /// Whether its datagrams come over the loopback interface.
+    is_loopback: bool,
+}
 
 impl UdpSource {
     /// Opens one. Returns it, its address, and the size of its buffer by the kernel's count.
@@ -203,26 +212,49 @@ impl UdpSource {
     /// # Errors
     /// A lack of descriptors or ports.
     pub(super) fn bind(own: IpAddr, options: &UdpOptions) -> io::Result<(Self, SocketAddr, u64)> {
-        let (source, buffer) = Self::of(UdpEnd::bind(own)?, options)?;
-        let address = source.0.address()?;
+        let (source, buffer) = Self::of(UdpEnd::bind(own)?, own.is_loopback(), options)?;
+        let address = source.end.address()?;
         Ok((source, address, buffer))
     }
 
     /// Returns that of an end, and the size of its buffer by the kernel's count.
-    fn of(end: UdpEnd, options: &UdpOptions) -> io::Result<(Self, u64)> {
+    fn of(end: UdpEnd, is_loopback: bool, options: &UdpOptions) -> io::Result<(Self, u64)> {
         let buffer = end.grow_receive_buffer(options.buffer)?;
         end.set_receive_timeout(WAIT_MAX)?;
-        Ok((Self(end), buffer))
+        end.join_arrivals();
+        Ok((Self { end, is_loopback }, buffer))
     }
 }
 
 impl DatagramSource for UdpSource {
-    fn receive(&mut self, header: &mut [u8], payload: &mut [u8], blocks: bool) -> io::Result<usize> {
-        self.0.receive(header, payload, blocks)
+    fn receive(
+        &mut self,
+        header: &mut [u8],
+        payload: &mut [u8],
+        blocks: bool,
+        more: &mut Vec<Range<usize>>,
+    ) -> io::Result<usize> {
+        self.end.receive(header, payload, blocks, more)
+    }
+
+    fn room_needed(&self) -> usize {
+        // What the kernel joins is at most as long as the largest datagram.
+        UdpEnd::DATAGRAM_MAX
+    }
+
+    fn queued_charge(&self) -> u64 {
+        self.end.queued_charge().unwrap_or(0)
+    }
+
+    fn charges(&self, sizes: &mut dyn Iterator<Item = usize>) -> Vec<u32> {
+        static LOOPBACK: OnceLock<Vec<u32>> = OnceLock::new();
+        // Nothing comes by another interface before there is a sender.
+        let measure = || LOOPBACK.get_or_init(|| loopback_charges(sizes)).clone();
+        if self.is_loopback { measure() } else { Vec::new() }
     }
 
     fn arrivals(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
+        self.end.as_fd()
     }
 }
 
@@ -269,6 +301,10 @@ impl UdpSink {
 impl DatagramSink for UdpSink {
     fn send(&self, header: &[u8], payload: &[u8]) -> io::Result<()> {
         self.0.send(header, payload)
+    }
+
+    fn send_many(&self, datagrams: &[DatagramParts<'_>]) -> io::Result<usize> {
+        self.0.send_many(datagrams)
     }
 
     fn poll_room<'a>(&'a self, poll_set: &mut PollSet<'a>) {
@@ -393,6 +429,51 @@ mod tests {
                 crate::transport::Next::Empty => std::thread::yield_now(),
                 crate::transport::Next::Closed => panic!("closed after {next}"),
             }
+        }
+    }
+
+    /// Checks a path with a small MTU: a write of many frames is many datagrams, and arrives with
+    /// few reads where the kernel joins them.
+    #[test]
+    fn frames_that_are_cut_at_the_mtu_travel_together() {
+        let link = options(UdpOptions::default());
+        let request = PathRequest::of_receiver("a -> b", &link);
+        let (mut source, ticket) = Udp.source(&request).unwrap();
+        let (ticket, sockets) = SessionTicket::of_peer(ticket).unwrap();
+        let path = UdpSink::connect(&ticket.address, &sockets[0], &UdpOptions::default()).unwrap();
+        let sink = SessionSink::open(&ticket, sockets, Box::new(path), 1472, false).unwrap();
+        // Whole small frames in each datagram, and then a large one in equal parts.
+        for payload in [16, 40_000] {
+            let mut frames = Vec::new();
+            while frames.len() < 40_000 {
+                let header = crate::packet::Header {
+                    sequence: 0,
+                    sample_index: 0,
+                    time_ns: 0,
+                    intended_ns: 0,
+                    sent_ns: 0,
+                    length: payload,
+                    stream: 0,
+                    kind: crate::packet::Kind::Data as u8,
+                    flags: 0,
+                };
+                frames.extend_from_slice(bytemuck::bytes_of(&header));
+                frames.resize(frames.len() + payload as usize, 7);
+            }
+            assert_eq!(sink.write(&frames).unwrap(), frames.len());
+            let (mut read, mut reads, mut into) = (Vec::new(), 0, vec![0; 256 << 10]);
+            while read.len() < frames.len() {
+                match source.read(&mut into) {
+                    Ok(bytes) => {
+                        read.extend_from_slice(&into[..bytes]);
+                        reads += 1;
+                    }
+                    Err(e) => assert_eq!(e.kind(), io::ErrorKind::WouldBlock),
+                }
+            }
+            assert!(read == frames, "{payload}");
+            // There are 28 datagrams: one read takes them all, or eight, or four.
+            assert!(reads <= 10, "{reads} reads");
         }
     }
 

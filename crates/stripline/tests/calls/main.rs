@@ -11,6 +11,7 @@ mod support;
 #[path = "../common/test_process.rs"]
 mod test_process;
 mod traits;
+mod wakes;
 
 /// Generates one test per rule and transport.
 macro_rules! rules {
@@ -58,6 +59,13 @@ rules! {
         an_undetectable_cycle_ends_at_the_deadline,
         a_client_that_takes_no_replies_does_not_hold_up_others,
         stop_ends_every_wait,
+    ]
+    wakes: [
+        a_wake_ends_the_wait_of_a_server,
+        a_wake_ends_a_busy_server,
+        a_wake_ends_one_wait_of_a_client,
+        a_wake_keeps_a_pending_call,
+        each_wake_ends_the_wait_of_one_thread,
     ]
     peers: [
         calls_are_distributed_in_turn_or_by_key,

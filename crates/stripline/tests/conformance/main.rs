@@ -40,6 +40,7 @@ mod topology;
 mod trust;
 mod trust_memory;
 mod trust_network;
+mod wakes;
 mod windows;
 
 /// Generates one test per rule. `apart`: in a process of its own, because it counts the process's
@@ -114,6 +115,20 @@ macro_rules! rules_of {
             ends here: [
                 an_abandoned_stream_is_a_death,
                 an_end_is_waited_for_no_longer_than_it_may_take,
+            ]
+            wakes here: [
+                a_wake_ends_one_wait_of_a_receiver,
+                a_wake_ends_a_wait_that_never_sleeps,
+                a_wake_ends_the_loop_of_a_busy_receiver,
+                a_wake_ends_every_way_to_receive,
+                a_wake_keeps_the_samples_of_a_window,
+                a_wake_ends_a_wait_for_room,
+                a_wake_before_a_send_sends_nothing,
+                a_wake_ends_a_wait_for_acks,
+                a_wake_between_fragments_keeps_the_packet_whole,
+                an_interrupted_packet_is_completed_by_the_end,
+                a_wake_ends_waits_for_receivers_and_the_end,
+                wakes_at_any_moment_lose_nothing,
             ]
             hold here: [
                 held_packets_keep_their_samples,

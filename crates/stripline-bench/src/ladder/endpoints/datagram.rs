@@ -1,9 +1,10 @@
-//! Bare UDP sockets on the loopback interface: a datagram a packet. UDP drops what finds the
-//! receiver's buffer full. So the receiver acknowledges, and the sender keeps to a window.
+//! Bare UDP sockets on the loopback interface: a datagram a packet, and a system call each. UDP
+//! drops what finds the receiver's buffer full. So the receiver acknowledges, and the sender keeps
+//! to a window. As with Stripline, that counts what the kernel charges for a datagram.
 
 use std::io::ErrorKind;
 use std::net::UdpSocket;
-use std::os::fd::{FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
 use rustix::net::sockopt;
 
@@ -39,12 +40,26 @@ pub(crate) unsafe fn connect(
     // SAFETY: the caller guarantees it (`# Safety`).
     let [sending, reading] = descriptors.map(|fd| UdpSocket::from(unsafe { OwnedFd::from_raw_fd(fd) }));
     let buffer = sockopt::socket_recv_buffer_size(&reading).map_err(|e| problem(e.into()))?;
-    // A datagram takes at most twice its bytes and a kilobyte, and a quarter may be counted late.
-    let window = (buffer / 4 * 3 / (2 * case.size + 1024)).max(1) as u64;
+    // A quarter may be counted late. Without a count, twice the bytes and a kilobyte are enough.
+    let charge = charge(case.size).unwrap_or(2 * case.size + 1024);
+    let window = (buffer / 4 * 3 / charge).max(1) as u64;
     let bytes = vec![0; case.size];
     let sender = DatagramSender { socket: sending, bytes: bytes.clone(), window, sent: 0, acknowledged: 0 };
     let receiver = DatagramReceiver { socket: reading, bytes, period: (window / 6).max(1), received: 0 };
     Ok(measure::side(case, place, sender, receiver))
+}
+
+/// Returns what the kernel charges for a datagram of so many bytes; `None`: it does not report it.
+fn charge(size: usize) -> Option<usize> {
+    let [near, far] = pair().ok()?.map(UdpSocket::from);
+    near.send(&vec![0; size]).ok()?;
+    far.peek(&mut [0; 8]).ok()?;
+    let mut numbers = [0_u32; 9];
+    let mut bytes = size_of_val(&numbers) as libc::socklen_t;
+    let (fd, place) = (far.as_raw_fd(), numbers.as_mut_ptr().cast());
+    // SAFETY: the descriptor is open, and there is room for that many bytes.
+    let outcome = unsafe { libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_MEMINFO, place, &raw mut bytes) };
+    (outcome == 0 && numbers[0] as usize >= size).then_some(numbers[0] as usize)
 }
 
 fn problem(error: std::io::Error) -> Problem {

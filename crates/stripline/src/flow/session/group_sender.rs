@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use super::session_sender::{KeptCopy, cost};
-use super::{DatagramHeader, SessionRecord, Span};
+use super::session_sender::KeptCopy;
+use super::{DatagramCharges, DatagramHeader, SessionRecord, Span};
 
 /// A datagram that a member may still ask for.
 #[derive(Debug)]
@@ -50,6 +50,8 @@ impl Member {
 #[derive(Debug)]
 pub(crate) struct GroupSender {
     token: u64,
+    /// For each size, those of the member with the largest.
+    charges: DatagramCharges,
     /// The number of the next datagram, and the cost of all before it.
     next: u64,
     cost: u64,
@@ -68,6 +70,7 @@ impl GroupSender {
     pub(crate) fn new(token: u64) -> Self {
         Self {
             token,
+            charges: DatagramCharges::default(),
             next: 0,
             cost: 0,
             first: 0,
@@ -78,8 +81,13 @@ impl GroupSender {
         }
     }
 
-    /// Adds a member, and returns the record of its beginning, at the next datagram.
-    pub(crate) fn join(&mut self, id: u64, terms: MemberTerms) -> SessionRecord {
+    /// Adds a member, with what the kernel counts in its receive buffer. Returns the record of its
+    /// beginning, at the next datagram.
+    pub(crate) fn join(&mut self, id: u64, terms: MemberTerms, charges: &DatagramCharges) -> SessionRecord {
+        if self.members.is_empty() {
+            self.charges = charges.clone();
+        }
+        self.charges.raise(charges);
         let (acked, cost_acked) = (self.next, self.cost);
         let member = Member { terms, acked, cost_acked, answered: acked, announced: acked, refused: 0 };
         self.members.insert(id, member);
@@ -100,7 +108,21 @@ impl GroupSender {
     /// Returns whether a datagram of that many bytes fits the window of every member that holds it.
     /// The only one in transit always does.
     pub(crate) fn has_room(&self, bytes: usize) -> bool {
-        self.members.values().all(|member| self.fits(member, cost(bytes)))
+        self.has_room_behind(0, bytes)
+    }
+
+    /// Returns whether a datagram fits behind others of that cost, which are to be sent before it.
+    pub(crate) fn has_room_behind(&self, pending: u64, bytes: usize) -> bool {
+        let more = pending + self.charges.of(bytes);
+        self.members.values().all(|member| {
+            let is_only = pending == 0 && member.acked == self.next;
+            !member.terms.holds || is_only || self.cost + more - member.cost_acked <= member.window()
+        })
+    }
+
+    /// Returns what a datagram of that many bytes takes of the window.
+    pub(crate) fn cost_of(&self, bytes: usize) -> u64 {
+        self.charges.of(bytes)
     }
 
     /// Returns whether a member lets frames of that many bytes be sent, in datagrams of at most
@@ -108,8 +130,9 @@ impl GroupSender {
     /// After a refusal, less is refused as well until the same fits.
     pub(crate) fn lets_send(&mut self, id: u64, bytes: usize, payload_max: usize) -> bool {
         let Some(member) = self.members.get(&id) else { return true };
-        let datagrams = bytes.div_ceil(payload_max.max(1)) as u64;
-        let wanted = cost(bytes).saturating_add(cost(0).saturating_mul(datagrams));
+        let [whole, rest] = [bytes / payload_max.max(1), bytes % payload_max.max(1)];
+        let of_whole = self.charges.of(payload_max).saturating_mul(whole as u64 + 1);
+        let wanted = self.charges.of(rest).saturating_add(of_whole);
         let wanted = wanted.min(member.window() / 2).max(member.refused);
         let fits = self.fits(member, wanted);
         if let Some(member) = self.members.get_mut(&id) {
@@ -149,7 +172,7 @@ impl GroupSender {
             self.kept.push_back(GroupCopy { cost_before: self.cost, span, copy });
         }
         self.next += 1;
-        self.cost += cost(payload.len());
+        self.cost += self.charges.of(payload.len());
         self.trim();
     }
 

@@ -60,7 +60,7 @@ impl Member {
     fn join(sender: &mut GroupSender, id: u64, kind: u8, first: usize) -> Self {
         let terms = terms(kind);
         let mut to_receiver = Vec::new();
-        sender.join(id, terms).encode_to(&mut to_receiver);
+        sender.join(id, terms, &DatagramCharges::default()).encode_to(&mut to_receiver);
         let mut member = Self {
             id,
             terms,

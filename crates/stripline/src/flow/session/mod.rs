@@ -15,8 +15,12 @@
 //!   receiver skips the frames that it has in part. The numbers in the frames show the gap. A frame
 //!   that must not be lost takes its number, and goes over the control socket alone.
 //!
-//! Before the first datagram the sender sends probes, until the receiver has acknowledged one: its
-//! number, with the highest bit set.
+//! Before the first datagram the sender sends probes, until the receiver has acknowledged one. That
+//! has the highest bit set, and the probe's number in the low 32 bits. Between them is what the
+//! probe took of the receiver's buffer, or zero if that was not measured.
+//!
+//! The window counts what the kernel counts for each datagram (`charges.rs`). On one host the
+//! receiver has measured that. Otherwise it is twice the bytes, and at least what a probe takes.
 //!
 //! A session may have any number of members, which share the datagrams of a group
 //! (`group_sender.rs`). Each has two sockets of its own, and begins at a number that the sender
@@ -44,6 +48,7 @@
 //! 16     ...     the bytes; of start: the token
 //! ```
 
+mod charges;
 mod group_sender;
 #[cfg(test)]
 mod group_tests;
@@ -53,6 +58,7 @@ mod session_sender;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use charges::DatagramCharges;
 pub(crate) use group_sender::{GroupSender, MemberTerms};
 pub(crate) use record::{
     DATAGRAM_HEADER, DatagramHeader, RecordReader, SessionAcks, SessionProbe, SessionRecord, Span,

@@ -23,7 +23,7 @@ const START: u8 = 5;
 const TOKEN_BYTES: u32 = 8;
 
 /// The part of the frames that a datagram holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Span {
     /// Whether its first byte is a frame's first.
     pub begins: bool,
@@ -57,6 +57,11 @@ pub(crate) struct DatagramHeader {
 }
 
 impl DatagramHeader {
+    /// Returns that of a datagram that many after this one.
+    pub(crate) fn plus(self, datagrams: u64, span: Span) -> Self {
+        Self { number: self.number + datagrams, span, ..self }
+    }
+
     /// Returns its bytes.
     #[inline]
     pub(crate) fn encode(&self) -> [u8; DATAGRAM_HEADER] {
@@ -98,6 +103,9 @@ pub(crate) struct SessionProbe {
 impl SessionProbe {
     /// Marks an acknowledgement as that of a probe.
     const ACKNOWLEDGED: u64 = 1 << 63;
+    /// The bits of what it takes, and of its number.
+    const CHARGE_BITS: u32 = 31;
+    const NUMBER_BITS: u32 = 32;
 
     /// Returns its bytes.
     pub(crate) fn encode(self) -> [u8; DATAGRAM_HEADER] {
@@ -118,9 +126,11 @@ impl SessionProbe {
         (is_probe && number & Self::ACKNOWLEDGED == 0).then_some(Self { token, number })
     }
 
-    /// Returns its acknowledgement.
-    pub(crate) fn acknowledgement(self) -> [u8; 8] {
-        (self.number | Self::ACKNOWLEDGED).to_le_bytes()
+    /// Returns its acknowledgement. `charge`: what it takes of the receive buffer; 0: not measured.
+    pub(crate) fn acknowledgement(self, charge: u64) -> [u8; 8] {
+        let charge = charge.min((1 << Self::CHARGE_BITS) - 1) << Self::NUMBER_BITS;
+        let number = self.number & ((1 << Self::NUMBER_BITS) - 1);
+        (number | charge | Self::ACKNOWLEDGED).to_le_bytes()
     }
 }
 
@@ -243,8 +253,8 @@ impl RecordReader {
 pub(crate) struct SessionAcks {
     /// The first bytes of a number.
     bytes: Vec<u8>,
-    /// The number of the probe that was acknowledged.
-    probe: Option<u64>,
+    /// The number of the probe that was acknowledged, and what it took.
+    probe: Option<(u64, u64)>,
 }
 
 impl SessionAcks {
@@ -256,7 +266,9 @@ impl SessionAcks {
         for bytes in self.bytes[..whole].as_chunks().0 {
             match u64::from_le_bytes(*bytes) {
                 probe if probe & SessionProbe::ACKNOWLEDGED != 0 => {
-                    self.probe = Some(probe & !SessionProbe::ACKNOWLEDGED);
+                    let number = probe & ((1 << SessionProbe::NUMBER_BITS) - 1);
+                    let charge = (probe & !SessionProbe::ACKNOWLEDGED) >> SessionProbe::NUMBER_BITS;
+                    self.probe = Some((number, charge));
                 }
                 number => last = Some(number),
             }
@@ -265,8 +277,9 @@ impl SessionAcks {
         last
     }
 
-    /// Returns the number of the probe that was acknowledged.
-    pub(crate) fn probe(&self) -> Option<u64> {
+    /// Returns the number of the probe that was acknowledged, and what it took of the receive
+    /// buffer; 0: that was not measured.
+    pub(crate) fn probe(&self) -> Option<(u64, u64)> {
         self.probe
     }
 }

@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::Span;
 use super::record::COUNT_MAX;
-use super::session_sender::cost;
+use super::{DatagramCharges, Span};
 
 /// The most numbers that a sender may be ahead, so that what waits for a repair is bounded.
 const AHEAD_MAX: u64 = 1 << 16;
@@ -54,6 +53,7 @@ struct Kept {
 #[derive(Clone, Debug)]
 pub(crate) struct SessionReceiver {
     is_repaired: bool,
+    charges: DatagramCharges,
     /// How long a datagram may be late before it is missing.
     late_ns: u64,
     /// The number of the next datagram to deliver.
@@ -83,6 +83,7 @@ impl SessionReceiver {
     pub(crate) fn new(is_repaired: bool, late_ns: u64, buffer: u64) -> Self {
         Self {
             is_repaired,
+            charges: DatagramCharges::default(),
             late_ns,
             next: 0,
             kept: BTreeMap::new(),
@@ -96,6 +97,16 @@ impl SessionReceiver {
             buffer,
             lost: 0,
         }
+    }
+
+    /// Counts datagrams by these charges, as the sender does.
+    pub(crate) fn count_by(&mut self, charges: DatagramCharges) {
+        self.charges = charges;
+    }
+
+    /// Takes note of what the first probe took of the receiver's buffer; 0: that was not measured.
+    pub(crate) fn note_probe(&mut self, charge: u64) {
+        self.charges.set_least(charge);
     }
 
     /// Begins at that number, before anything else.
@@ -221,7 +232,7 @@ impl SessionReceiver {
     /// sender runs out of room.
     #[inline]
     pub(crate) fn counts_ack(&mut self, bytes: usize) -> bool {
-        self.unacknowledged += cost(bytes);
+        self.unacknowledged += self.charges.of(bytes);
         let is_time = self.unacknowledged > self.buffer / 8;
         if is_time {
             self.unacknowledged = 0;

@@ -2,16 +2,10 @@
 
 use std::collections::VecDeque;
 
-use super::{DatagramHeader, Span};
+use super::{DatagramCharges, DatagramHeader, Span};
 
 /// What the kernel counts for a datagram beside its bytes, at most.
 const RECORD_COST: u64 = 1024;
-
-/// Returns what a datagram takes of the receiver's buffer, by the kernel's count, at most. The
-/// kernel rounds its bytes up to a power of two.
-pub(super) fn cost(bytes: usize) -> u64 {
-    2 * bytes as u64 + RECORD_COST
-}
 
 /// Returns the most bytes of a datagram's payload, over a path with datagrams of at most so many
 /// bytes: four fit the receiver's buffer. Frames are multiples of 16, and so is this.
@@ -24,6 +18,7 @@ pub(crate) fn payload_max(datagram_max: usize, buffer: u64) -> usize {
 #[derive(Debug)]
 struct Sent {
     cost: u64,
+    bytes: usize,
     /// Its copy; `None`: it is not repaired.
     copy: Option<(Span, KeptCopy)>,
 }
@@ -32,6 +27,7 @@ struct Sent {
 #[derive(Debug)]
 pub(crate) struct SessionSender {
     token: u64,
+    charges: DatagramCharges,
     /// The number of the next datagram.
     next: u64,
     /// Those from here to `next` are in transit.
@@ -57,6 +53,7 @@ impl SessionSender {
     pub(crate) fn new(token: u64, buffer: u64, is_repaired: bool) -> Self {
         Self {
             token,
+            charges: DatagramCharges::default(),
             next: 0,
             first: 0,
             in_transit: VecDeque::new(),
@@ -71,10 +68,33 @@ impl SessionSender {
         }
     }
 
+    /// Counts datagrams by these charges, from the next on.
+    pub(crate) fn count_by(&mut self, charges: DatagramCharges) {
+        self.charges = charges;
+    }
+
+    /// Takes note of what the first probe took of the receiver's buffer; 0: that was not measured.
+    pub(crate) fn note_probe(&mut self, charge: u64) {
+        self.charges.set_least(charge);
+    }
+
     /// Returns whether a datagram of that many bytes fits the window. The only one always does.
     #[inline]
     pub(crate) fn has_room(&self, bytes: usize) -> bool {
-        self.in_transit.is_empty() || self.cost + cost(bytes) <= self.window
+        self.has_room_behind(0, bytes)
+    }
+
+    /// Returns whether a datagram fits the window behind others of that cost, which are to be sent
+    /// before it.
+    #[inline]
+    pub(crate) fn has_room_behind(&self, pending: u64, bytes: usize) -> bool {
+        let is_only = pending == 0 && self.in_transit.is_empty();
+        is_only || self.cost + pending + self.charges.of(bytes) <= self.window
+    }
+
+    /// Returns what a datagram of that many bytes takes of the window.
+    pub(crate) fn cost_of(&self, bytes: usize) -> u64 {
+        self.charges.of(bytes)
     }
 
     /// Returns whether acknowledgements are to be read, and when the next time is: an eighth of the
@@ -100,12 +120,18 @@ impl SessionSender {
             copy.fill(payload);
             (span, copy)
         });
-        self.push(Sent { cost: cost(payload.len()), copy });
+        self.push(Sent { cost: self.charges.of(payload.len()), bytes: payload.len(), copy });
+    }
+
+    /// Counts the next datagram as sent, and returns its number. Its caller keeps a copy.
+    pub(crate) fn sent_and_kept(&mut self, bytes: usize) -> u64 {
+        self.push(Sent { cost: self.charges.of(bytes), bytes, copy: None });
+        self.next - 1
     }
 
     /// Counts a datagram that goes over the control socket, and returns its number.
     pub(crate) fn send_record(&mut self) -> u64 {
-        self.push(Sent { cost: 0, copy: None });
+        self.push(Sent { cost: 0, bytes: 0, copy: None });
         self.records = self.records.wrapping_add(1);
         self.next - 1
     }
@@ -170,7 +196,7 @@ impl SessionSender {
     pub(crate) fn bytes_in_transit(&self, acknowledged: Option<u64>) -> u64 {
         let taken = acknowledged.unwrap_or(0).saturating_sub(self.first);
         let taken = usize::try_from(taken).unwrap_or(usize::MAX);
-        self.in_transit.iter().skip(taken).map(|sent| sent.cost.saturating_sub(RECORD_COST) / 2).sum()
+        self.in_transit.iter().skip(taken).map(|sent| sent.bytes as u64).sum()
     }
 
     /// Returns the most that may be in transit, by cost.
@@ -178,6 +204,9 @@ impl SessionSender {
         self.window
     }
 }
+
+/// The bytes from which on a copy may use `rep movsb`.
+const LONG: usize = 2048;
 
 /// A copy of a payload.
 #[derive(Debug, Default)]
@@ -188,15 +217,21 @@ pub(super) struct KeptCopy {
 }
 
 impl KeptCopy {
-    /// Copies a payload to a place half a page away from it, modulo a page. Where the destination
-    /// is a few bytes behind the source by that count, `rep movsb` takes a multiple of the time.
+    /// Copies a payload. A long one goes to a place half a page away from it, modulo a page. Where
+    /// the destination is a few bytes behind the source by that count, `rep movsb` takes a multiple
+    /// of the time. Short ones are copied without it, and are packed, so that a window of them
+    /// stays in a cache.
     pub(super) fn fill(&mut self, payload: &[u8]) {
         const PAGE: usize = 4096;
-        if self.buffer.len() < payload.len() + PAGE {
-            self.buffer.resize(payload.len() + PAGE, 0);
+        let apart = if payload.len() < LONG { 0 } else { PAGE };
+        if self.buffer.len() < payload.len() + apart {
+            self.buffer.resize(payload.len() + apart, 0);
         }
-        let wanted = payload.as_ptr().addr().wrapping_add(PAGE / 2);
-        self.from = wanted.wrapping_sub(self.buffer.as_ptr().addr()) % PAGE;
+        self.from = 0;
+        if apart > 0 {
+            let wanted = payload.as_ptr().addr().wrapping_add(PAGE / 2);
+            self.from = wanted.wrapping_sub(self.buffer.as_ptr().addr()) % PAGE;
+        }
         self.bytes = payload.len();
         self.buffer[self.from..][..payload.len()].copy_from_slice(payload);
     }

@@ -263,9 +263,9 @@ fn a_probe_is_no_datagram() {
         assert_eq!(SessionProbe::parse(&bytes), None, "{at}");
     }
     let mut acks = SessionAcks::default();
-    let bytes = [probe.acknowledgement(), 5_u64.to_le_bytes()].concat();
-    assert_eq!((acks.feed(&bytes[..9]), acks.probe()), (None, Some(3)));
-    assert_eq!((acks.feed(&bytes[9..]), acks.probe()), (Some(5), Some(3)));
+    let bytes = [probe.acknowledgement(832), 5_u64.to_le_bytes()].concat();
+    assert_eq!((acks.feed(&bytes[..9]), acks.probe()), (None, Some((3, 832))));
+    assert_eq!((acks.feed(&bytes[9..]), acks.probe()), (Some(5), Some((3, 832))));
 }
 
 #[test]
@@ -312,7 +312,7 @@ fn a_window_holds_what_the_buffer_takes() {
     sender.acknowledge(1).unwrap();
     assert!(sender.has_room(1000));
     assert_eq!(payload_max(65_507, 1 << 20), 65_472);
-    assert!(4 * session_sender::cost(payload_max(65_507, BUFFER)) <= BUFFER);
+    assert!(4 * DatagramCharges::default().of(payload_max(65_507, BUFFER)) <= BUFFER);
 }
 
 #[test]

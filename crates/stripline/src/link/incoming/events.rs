@@ -5,11 +5,10 @@ use std::sync::Arc;
 use super::{Incoming, IncomingConnection, Polled};
 use crate::error::Result;
 use crate::link::PortEvent;
-#[cfg(test)]
 use crate::link::PortEvents;
 use crate::link::connection::Successor;
 use crate::terms::WaitStrategy;
-use crate::transport::{AnyInlet, Wait};
+use crate::transport::{AnyInlet, Attention, Interrupt, StopToken, Wait};
 
 impl Incoming {
     /// Sets a function to call, on the thread that waits here, when a request for the component
@@ -18,8 +17,17 @@ impl Incoming {
         self.hook = Some(hook);
     }
 
+    /// Returns what ends one wait of this port, and how its fast path is ended.
+    pub(crate) fn interrupt(&self) -> (Arc<Interrupt>, Arc<dyn Attention>) {
+        (Arc::clone(self.stop.interrupt()), Arc::<PortEvents>::clone(&self.events))
+    }
+
+    /// Sets the stop request and the interrupt, for a receiver that shares them.
+    pub(crate) fn set_stop(&mut self, stop: StopToken) {
+        self.stop = stop;
+    }
+
     /// Returns what other threads send this port its events through.
-    #[cfg(test)]
     pub(crate) fn port_events(&self) -> Arc<PortEvents> {
         Arc::clone(&self.events)
     }
@@ -81,6 +89,10 @@ impl Incoming {
                     }
                 }
             }
+        }
+        if self.stop.interrupt().is_pending() {
+            // It is for the next receive that waits.
+            self.events.set_pending();
         }
         let busiest = self.connections.iter().map(IncomingConnection::wait).max();
         self.spinner.set_strategy(busiest.unwrap_or(WaitStrategy::Block));

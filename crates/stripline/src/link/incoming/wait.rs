@@ -12,9 +12,7 @@ impl Incoming {
     /// Prepares to sleep on this port, and adds the descriptors that wake it; false: a packet is
     /// ready.
     pub(crate) fn prepare_sleep<'a>(&'a mut self, wait: Wait, poll_set: &mut PollSet<'a>) -> bool {
-        if wait.is_stoppable() {
-            poll_set.readable(self.stop.doorbell().as_fd());
-        }
+        self.stop.add_to(poll_set, wait);
         poll_set.readable(self.events.doorbell().as_fd());
         self.connections.iter().for_each(IncomingConnection::register);
         let mut inlets = self.connections.iter_mut().filter_map(|connection| connection.inlet.as_mut());
@@ -52,8 +50,9 @@ impl Incoming {
             return Ok(Parked::Unable);
         };
         // A thread with an event first publishes it and then wakes the parked port.
-        let parked = inlet.park(wait.deadline(), &mut || {
-            let parks = !(events.is_pending() || wait.is_stoppable() && stop.is_stopped());
+        let interrupt = wait.is_interruptible().then(|| stop.interrupt().word()).flatten();
+        let parked = inlet.park(wait.deadline(), interrupt, &mut || {
+            let parks = !(events.is_pending() || stop.ends(wait));
             view.set_sleeping(parks);
             parks
         });

@@ -29,7 +29,10 @@ impl Outgoing {
     pub(super) fn change_transport(&mut self, wait: Wait) -> Result<()> {
         // A receiver that came before the first packet must get the end of this path as well.
         self.admit();
-        self.outlets[0].reserve(HEADER_BYTES, wait)?;
+        // At all of them first: what is interrupted leaves the move to the next packet.
+        for outlet in &mut **self.outlets {
+            outlet.reserve(HEADER_BYTES, wait)?;
+        }
         let header = Header { flags: Header::MOVED, ..self.control_header(Kind::End, 0) };
         let Some((mut outlet, reply)) = self.moves.take() else { return Ok(()) };
         fail_point!("move");

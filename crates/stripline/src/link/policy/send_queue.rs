@@ -16,7 +16,7 @@ use crate::transport::{
     Admitted, AnyOutlet, BindRequest, Endpoint, Outlet, OutletTraits, StopToken, Transport, Wait,
 };
 
-/// The interval at which a full queue checks for a stop of its component.
+/// The interval at which a full queue checks for a stop of its component, and for a wake.
 const STOP_POLL: Duration = Duration::from_millis(20);
 /// The most bytes of frames that leave together. A larger frame leaves alone.
 const BATCH_BYTES: usize = 64 * 1024;
@@ -117,9 +117,7 @@ impl SendQueue {
             if done(&mut queue) {
                 return Ok(queue);
             }
-            if wait.is_stoppable() && self.stop.is_stopped() {
-                return Err(Error::Stopped);
-            }
+            self.stop.check(wait)?;
             let over = wait.deadline().is_some_and(|deadline| Instant::now() >= deadline);
             if over || matches!(wait, Wait::Never) {
                 return Err(Error::Full { connection: self.shared.port.clone() });

@@ -23,6 +23,7 @@ use std::time::Duration;
 
 use super::Endpoint;
 use crate::error::Result;
+use crate::sys::aligned_buffer::AlignedBuffer;
 use crate::sys::doorbell::PollSet;
 use crate::terms::{Flow, LinkOptions, Overflow, Repair, SenderOptions, TransportOptions, Watermarks};
 
@@ -154,6 +155,15 @@ pub(crate) trait PathSink: Send + Sync {
     /// As [`PathSink::write`].
     fn write_within(&self, bytes: &[u8], _longest: Duration) -> io::Result<usize> {
         self.write(bytes)
+    }
+
+    /// Writes as [`PathSink::write`], from the start of a buffer. A path that takes all of it may
+    /// keep the buffer, and leave another one.
+    ///
+    /// # Errors
+    /// As [`PathSink::write`].
+    fn write_buffer(&self, buffer: &mut AlignedBuffer, bytes: usize) -> io::Result<usize> {
+        self.write(&buffer.bytes()[..bytes])
     }
 
     /// Adds the descriptors that become ready once there is room again.

@@ -11,6 +11,7 @@ use crate::fail_point::fail_point;
 use crate::flow::{AckState, AckWait};
 use crate::sys::doorbell::PollSet;
 use crate::terms::Scope;
+use crate::transport::Wait;
 
 impl RingOutlet {
     /// Waits until the present readers have acknowledged the packet published last. The ring itself
@@ -32,6 +33,9 @@ impl RingOutlet {
             let names = open.map(|reader| &*reader.connection);
             if let Some(result) = ack_wait.result(names, self.stop.is_stopped(), ack_wait.is_expired()) {
                 break result;
+            }
+            if let Err(error) = self.stop.interrupt().take(true) {
+                break Err(error);
             }
             if sleeps {
                 if let Err(error) = self.sleep_for_acks(ack_wait) {
@@ -87,7 +91,7 @@ impl RingOutlet {
         if !self.doorbell_broken {
             poll_set.readable(self.shared.space_wait.as_fd());
         }
-        poll_set.readable(self.stop.doorbell().as_fd());
+        self.stop.add_to(&mut poll_set, Wait::FOREVER);
         // The same doorbell rings for space, and the same readers may break it.
         poll_set.wait(Some(ack_wait.until.min(Instant::now() + RECHECK_INTERVAL)))?;
         fail_point!("await-woken");

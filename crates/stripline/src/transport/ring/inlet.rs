@@ -3,6 +3,7 @@
 use std::mem::ManuallyDrop;
 use std::os::fd::AsFd;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
 use std::time::Instant;
 
 use stripline_ring::{CopyOutcome, Cursor, ReadError, Reader, ReaderMode, frame_stride};
@@ -358,7 +359,12 @@ impl Inlet for RingInlet {
         true
     }
 
-    fn park(&mut self, deadline: Option<Instant>, may_park: &mut dyn FnMut() -> bool) -> Result<Parked> {
+    fn park(
+        &mut self,
+        deadline: Option<Instant>,
+        interrupt: Option<&AtomicU32>,
+        may_park: &mut dyn FnMut() -> bool,
+    ) -> Result<Parked> {
         let membarrier = self.membarrier;
         let parks = self.reader.prepare_park_with(|| membarrier::fence_before_sleep(membarrier));
         // After the announcement: unlike a doorbell, a wake-up does not persist.
@@ -367,14 +373,23 @@ impl Inlet for RingInlet {
         if !parks || !may_park() {
             return Ok(Parked::Woken);
         }
-        let outcome = futex::wait(self.cursor.park_word(), Cursor::PARKED, deadline);
+        let word = self.cursor.park_word();
+        let outcome = match interrupt {
+            None => futex::wait(word, Cursor::PARKED, deadline).map(Some),
+            Some(interrupt) => futex::wait_either(word, Cursor::PARKED, interrupt, deadline),
+        };
         fail_point!("reader-wake");
-        // The thread that woke this side has withdrawn the announcement.
-        if matches!(outcome, Ok(false)) {
+        // The thread that woke this side has withdrawn the announcement, unless it was the port's
+        // waker.
+        if !matches!(outcome, Ok(Some(true))) || interrupt.is_some() {
             self.reader.cancel_sleep();
         }
         self.reader.prefetch();
-        outcome.map(|in_time| if in_time { Parked::Woken } else { Parked::TimedOut })
+        Ok(match outcome? {
+            Some(true) => Parked::Woken,
+            Some(false) => Parked::TimedOut,
+            None => Parked::Unable,
+        })
     }
 
     fn prepare_sleep<'a>(&'a mut self, poll_set: &mut PollSet<'a>) -> bool {

@@ -336,9 +336,7 @@ impl RingOutlet {
         if !self.doorbell_broken {
             poll_set.readable(self.shared.space_wait.as_fd());
         }
-        if wait.is_stoppable() {
-            poll_set.readable(self.stop.doorbell().as_fd());
-        }
+        self.stop.add_to(&mut poll_set, wait);
         let look_again = Instant::now() + RECHECK_INTERVAL;
         let deadline = wait.deadline().map_or(look_again, |deadline| deadline.min(look_again));
         poll_set.wait(Some(deadline))?;
@@ -368,7 +366,7 @@ impl RingOutlet {
             spins += 1;
             if self.writer.is_worth_resuming(slowest)
                 || !has_changed && self.shared.changed.load(Ordering::Relaxed)
-                || wait.is_stoppable() && self.stop.is_stopped()
+                || self.stop.ends(wait)
                 || wait.is_expired()
             {
                 return true;
@@ -431,8 +429,8 @@ impl RingOutlet {
             if waiting || has_changed {
                 self.detach_departed();
             }
-            if wait.is_stoppable() && self.stop.is_stopped() {
-                break Err(Error::Stopped);
+            if let Err(error) = self.stop.check(wait) {
+                break Err(error);
             }
             match self.writer.try_reserve(bytes).map(|_| ()) {
                 Ok(()) => break Ok(()),

@@ -5,7 +5,7 @@ use crate::packet::{Header, Kind};
 use crate::transport::stream::padded;
 
 /// Cuts what a sender writes.
-#[derive(Debug, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct FrameCutter {
     /// The bytes of the current frame that are still to come.
     left: usize,
@@ -14,7 +14,7 @@ pub(super) struct FrameCutter {
 }
 
 /// The next datagram of what is to be written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct DatagramPart {
     pub bytes: usize,
     pub span: Span,

@@ -10,13 +10,15 @@ use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
 
-use super::cut::FrameCutter;
+use super::batch::DatagramBatch;
+use super::cut::{DatagramPart, FrameCutter};
 use super::service::{self, ServedSession};
 use super::sink::{finish, grow_send_buffer, send_backlog};
 use super::{DatagramSink, SessionTicket};
 use crate::fail_point::fail_point;
 use crate::flow::session::{
-    GroupSender, MemberTerms, RecordReader, SessionAcks, SessionProbe, SessionRecord, payload_max,
+    DatagramCharges, GroupSender, MemberTerms, RecordReader, SessionAcks, SessionProbe, SessionRecord, Span,
+    payload_max,
 };
 use crate::sys::doorbell::{Doorbell, PollSet};
 use crate::sys::mutex::lock;
@@ -80,6 +82,8 @@ struct MemberLink {
     group: Arc<SharedPath>,
     id: u64,
     terms: MemberTerms,
+    /// What its datagrams take.
+    charges: DatagramCharges,
     /// The token of its ticket, which only probes to it have.
     token: u64,
     /// The group's address.
@@ -127,7 +131,9 @@ impl GroupSink {
         let is_watched = AtomicBool::new(false);
         let (token, destination) = (ticket.token, ticket.address.clone());
         let group_of = Arc::clone(&group);
-        let link = MemberLink { group: group_of, id, terms, token, destination, control, acks, is_watched };
+        let charges = ticket.datagram_charges();
+        let link =
+            MemberLink { group: group_of, id, terms, charges, token, destination, control, acks, is_watched };
         let link = Arc::new(link);
         let member = GroupMember {
             link: Arc::clone(&link),
@@ -281,7 +287,9 @@ impl GroupState {
             return;
         }
         member.is_started = true;
-        self.session.join(link.id, link.terms).encode_to(&mut member.backlog);
+        let mut charges = link.charges.clone();
+        charges.set_least(member.acks.probe().map_or(0, |(_, charge)| charge));
+        self.session.join(link.id, link.terms, &charges).encode_to(&mut member.backlog);
         send_backlog(&link.control, &mut member.backlog);
         if link.terms.holds && group.poller.add(link.acks.as_fd(), link.id, Interest::Readable).is_err() {
             // Without memory for it, it cannot be waited for.
@@ -323,8 +331,8 @@ impl GroupState {
         }
         let (mut written, mut outcome) = (0, Ok(()));
         while written < bytes.len() && outcome.is_ok() {
-            match self.send_part(&bytes[written..], link.terms.holds, group) {
-                Ok(part) => written += part,
+            match self.send_some(&bytes[written..], link.terms.holds, group) {
+                Ok(some) => written += some,
                 Err(error) => outcome = Err(error),
             }
         }
@@ -344,10 +352,10 @@ impl GroupState {
         }
     }
 
-    /// Sends the first part of the bytes, and returns its length. `waits`: only if there is room.
-    fn send_part(&mut self, bytes: &[u8], waits: bool, group: &SharedPath) -> io::Result<usize> {
+    /// Sends a part of the bytes, the first, and returns its length. `waits`: only if there is room
+    /// in the path.
+    fn send_some(&mut self, bytes: &[u8], waits: bool, group: &SharedPath) -> io::Result<usize> {
         let part = self.cutter.next(bytes, self.payload_max);
-        let payload = &bytes[..part.bytes];
         if !self.session.has_room(part.bytes) || self.session.is_time_to_look() {
             self.read_acks(group);
             if !self.session.has_room(part.bytes) {
@@ -355,8 +363,11 @@ impl GroupState {
                 return Err(io::ErrorKind::WouldBlock.into());
             }
         }
+        if part.bytes < bytes.len() {
+            return self.send_batch(bytes, waits, group);
+        }
         let header = self.session.header(part.span);
-        match group.path.send(&header.encode(), payload) {
+        match group.path.send(&header.encode(), bytes) {
             Err(e) if waits && e.kind() == io::ErrorKind::WouldBlock => {
                 self.is_path_full = true;
                 return Err(e);
@@ -364,16 +375,47 @@ impl GroupState {
             // What counts as sent, and is lost, is repaired or reported like any other.
             _ => self.is_path_full = false,
         }
+        self.count(&part, bytes);
+        Ok(part.bytes)
+    }
+
+    /// Sends several datagrams at once, as far as there is room, and returns their bytes.
+    fn send_batch(&mut self, bytes: &[u8], waits: bool, group: &SharedPath) -> io::Result<usize> {
+        let Self { session, cutter, payload_max, .. } = &*self;
+        let (first, mut count, mut pending) = (session.header(Span::default()), 0, 0);
+        let batch = DatagramBatch::cut(bytes, *payload_max, cutter, |part| {
+            if !session.has_room_behind(pending, part.bytes) {
+                return None;
+            }
+            pending += session.cost_of(part.bytes);
+            count += 1;
+            Some(first.plus(count - 1, part.span))
+        });
+        let sent = match batch.send(&*group.path) {
+            Err(e) if waits => {
+                self.is_path_full = true;
+                return Err(e);
+            }
+            // As above: without a member to wait for, the rest counts as sent, and is lost.
+            sent => sent.ok().filter(|_| waits).unwrap_or(batch.len()),
+        };
+        self.is_path_full = false;
+        let mut written = 0;
+        for (part, payload) in batch.first(sent) {
+            self.count(part, payload);
+            written += payload.len();
+        }
+        Ok(written)
+    }
+
+    /// Counts a part as sent.
+    fn count(&mut self, part: &DatagramPart, payload: &[u8]) {
         if part.is_kept {
-            self.pass_on(&SessionRecord::Data {
-                number: header.number,
-                span: part.span,
-                bytes: payload.to_vec(),
-            });
+            let number = self.session.header(part.span).number;
+            self.pass_on(&SessionRecord::Data { number, span: part.span, bytes: payload.to_vec() });
         }
         self.session.sent(part.span, payload);
-        self.cutter.take(&part);
-        Ok(part.bytes)
+        self.cutter.take(part);
     }
 
     /// Passes a description or an end on to the members that may miss datagrams. It also travels as
@@ -455,7 +497,7 @@ impl PathProbe for MemberLink {
                 Ok((read, _)) => drop(member.acks.feed(&buffer[..read])),
             }
         }
-        if let Some(number) = member.acks.probe() {
+        if let Some((number, _)) = member.acks.probe() {
             return match (1..=member.probes).contains(&number) {
                 true => Ok(true),
                 false => Err(format!("acknowledged probe {number}, which was not sent")),

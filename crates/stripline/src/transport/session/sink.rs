@@ -9,13 +9,16 @@ use std::time::{Duration, Instant};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv, sockopt};
 
-use super::cut::FrameCutter;
+use super::batch::DatagramBatch;
+use super::cut::{DatagramPart, FrameCutter};
+use super::kept::KeptBuffers;
 use super::service::{self, ServedSession};
 use super::{DatagramSink, SessionTicket};
 use crate::fail_point::fail_point;
 use crate::flow::session::{
-    RecordReader, SessionAcks, SessionProbe, SessionRecord, SessionSender, payload_max,
+    RecordReader, SessionAcks, SessionProbe, SessionRecord, SessionSender, Span, payload_max,
 };
+use crate::sys::aligned_buffer::AlignedBuffer;
 use crate::sys::doorbell::PollSet;
 use crate::sys::mutex::lock;
 use crate::sys::socket::Socket;
@@ -50,6 +53,8 @@ pub(super) struct Sending {
 
 struct SendingState {
     session: SessionSender,
+    /// Long frames that the session has no copies of.
+    kept: KeptBuffers,
     cutter: FrameCutter,
     reader: RecordReader,
     acks: SessionAcks,
@@ -78,13 +83,16 @@ impl SessionSink {
     ) -> Result<Arc<Self>, String> {
         let is_repaired = is_repaired || ticket.is_repaired;
         grow_send_buffer(&control, ticket.buffer);
+        let mut session = SessionSender::new(ticket.token, ticket.buffer, is_repaired);
+        session.count_by(ticket.datagram_charges());
         let shared = Arc::new(Sending {
             path,
             destination: ticket.address.clone(),
             token: ticket.token,
             control,
             state: Mutex::new(SendingState {
-                session: SessionSender::new(ticket.token, ticket.buffer, is_repaired),
+                session,
+                kept: KeptBuffers::default(),
                 cutter: FrameCutter::default(),
                 reader: RecordReader::new(false, 0),
                 acks: SessionAcks::default(),
@@ -123,8 +131,8 @@ impl PathSink for SessionSink {
         let mut state = lock(&shared.state);
         let mut written = 0;
         while written < bytes.len() {
-            match shared.send_part(&mut state, &bytes[written..]) {
-                Ok(part) => written += part,
+            match shared.send_some(&mut state, &bytes[written..]) {
+                Ok(some) => written += some,
                 Err(_) if written > 0 => break,
                 Err(error) => return Err(error),
             }
@@ -132,6 +140,23 @@ impl PathSink for SessionSink {
         drop(state);
         shared.watch();
         Ok(written)
+    }
+
+    fn write_buffer(&self, buffer: &mut AlignedBuffer, bytes: usize) -> io::Result<usize> {
+        let shared = &*self.shared;
+        let mut state = lock(&shared.state);
+        let part = state.cutter.next(&buffer.bytes()[..bytes], shared.payload_max);
+        if part.bytes < bytes || !shared.is_repaired {
+            drop(state);
+            return self.write(&buffer.bytes()[..bytes]);
+        }
+        shared.send_datagram(&mut state, &part, &buffer.bytes()[..bytes])?;
+        let number = state.session.sent_and_kept(bytes);
+        state.kept.keep(number, part.span, buffer, bytes);
+        state.cutter.take(&part);
+        drop(state);
+        shared.watch();
+        Ok(bytes)
     }
 
     fn probe(&self) -> Option<&dyn PathProbe> {
@@ -157,9 +182,9 @@ impl Drop for SessionSink {
         service::remove(&self.shared);
         fail_point!("session-end");
         let mut state = lock(&self.shared.state);
-        let SendingState { session, backlog, .. } = &mut *state;
+        let SendingState { session, kept, backlog, .. } = &mut *state;
         for number in session.in_transit() {
-            if let Some((span, copy)) = session.copy(number) {
+            if let Some((span, copy)) = session.copy(number).or_else(|| kept.payload(number)) {
                 SessionRecord::Data { number, span, bytes: copy.to_vec() }.encode_to(backlog);
             }
         }
@@ -172,9 +197,12 @@ impl PathProbe for Sending {
     fn try_once(&self) -> Result<bool, String> {
         let mut state = lock(&self.state);
         self.read_acks(&mut state).map_err(|e| format!("the socket of acknowledgements: {e}"))?;
-        if let Some(number) = state.acks.probe() {
+        if let Some((number, charge)) = state.acks.probe() {
             return match (1..=state.probes).contains(&number) {
-                true => Ok(true),
+                true => {
+                    state.session.note_probe(charge);
+                    Ok(true)
+                }
                 false => Err(format!("acknowledged probe {number}, which was not sent")),
             };
         }
@@ -234,11 +262,58 @@ pub(super) fn finish(control: &Socket, backlog: &mut Vec<u8>) {
 }
 
 impl Sending {
-    /// Sends the first part of the bytes, and returns its length.
-    fn send_part(&self, state: &mut SendingState, bytes: &[u8]) -> io::Result<usize> {
+    /// Sends a part of the bytes, the first, and returns its length.
+    fn send_some(&self, state: &mut SendingState, bytes: &[u8]) -> io::Result<usize> {
         let part = state.cutter.next(bytes, self.payload_max);
-        let payload = &bytes[..part.bytes];
-        if part.is_kept && !self.is_repaired {
+        if part.bytes < bytes.len() && !self.is_record(&part) {
+            return self.send_batch(state, bytes);
+        }
+        self.send_part(state, &part, &bytes[..part.bytes])
+    }
+
+    /// Returns whether a part travels on the control socket.
+    fn is_record(&self, part: &DatagramPart) -> bool {
+        part.is_kept && !self.is_repaired
+    }
+
+    /// Sends several datagrams at once, as far as there is room, and returns their bytes.
+    fn send_batch(&self, state: &mut SendingState, bytes: &[u8]) -> io::Result<usize> {
+        if state.session.is_time_to_look() {
+            self.read_acks(state)?;
+        }
+        let cut = |state: &SendingState| {
+            let (first, mut count, mut pending) = (state.session.header(Span::default()), 0, 0);
+            DatagramBatch::cut(bytes, self.payload_max, &state.cutter, |part| {
+                if self.is_record(part) || !state.session.has_room_behind(pending, part.bytes) {
+                    return None;
+                }
+                pending += state.session.cost_of(part.bytes);
+                count += 1;
+                Some(first.plus(count - 1, part.span))
+            })
+        };
+        let mut batch = cut(state);
+        if batch.is_empty() {
+            self.read_acks(state)?;
+            batch = cut(state);
+        }
+        if batch.is_empty() {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        let sent = batch.send(&*self.path);
+        state.is_path_full = sent.is_err();
+        let mut written = 0;
+        for (part, payload) in batch.first(sent?) {
+            state.session.sent(part.span, payload);
+            state.cutter.take(part);
+            written += payload.len();
+        }
+        Ok(written)
+    }
+
+    /// Sends a part, and returns its length.
+    fn send_part(&self, state: &mut SendingState, part: &DatagramPart, payload: &[u8]) -> io::Result<usize> {
+        if self.is_record(part) {
             if !self.send_backlog(state) {
                 return Err(io::ErrorKind::BrokenPipe.into());
             }
@@ -250,25 +325,27 @@ impl Sending {
                 .encode_to(&mut state.backlog);
             self.send_backlog(state);
         } else {
-            if !state.session.has_room(part.bytes) || state.session.is_time_to_look() {
-                self.read_acks(state)?;
-                if !state.session.has_room(part.bytes) {
-                    return Err(io::ErrorKind::WouldBlock.into());
-                }
-            }
-            let header = state.session.header(part.span);
-            match self.path.send(&header.encode(), payload) {
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
-                    state.is_path_full = true;
-                    return Err(e);
-                }
-                // What counts as sent, and is lost, is repaired or reported like any other.
-                _ => state.session.sent(part.span, payload),
-            }
-            state.is_path_full = false;
+            self.send_datagram(state, part, payload)?;
+            state.session.sent(part.span, payload);
         }
-        state.cutter.take(&part);
+        state.cutter.take(part);
         Ok(part.bytes)
+    }
+
+    /// Sends the next datagram, which is to be counted as sent then.
+    #[inline]
+    fn send_datagram(&self, state: &mut SendingState, part: &DatagramPart, payload: &[u8]) -> io::Result<()> {
+        if !state.session.has_room(part.bytes) || state.session.is_time_to_look() {
+            self.read_acks(state)?;
+            if !state.session.has_room(part.bytes) {
+                return Err(io::ErrorKind::WouldBlock.into());
+            }
+        }
+        let header = state.session.header(part.span);
+        let sent = self.path.send(&header.encode(), payload);
+        state.is_path_full = sent.as_ref().is_err_and(|e| e.kind() == io::ErrorKind::WouldBlock);
+        // What counts as sent, and is lost, is repaired or reported like any other.
+        if state.is_path_full { sent } else { Ok(()) }
     }
 
     /// Takes the acknowledgements that have arrived.
@@ -282,6 +359,11 @@ impl Sending {
                         && let Err(fault) = state.session.acknowledge(number)
                     {
                         state.fault = Some(fault);
+                    }
+                    state.kept.release(state.session.in_transit().start);
+                    // There was no more.
+                    if read < buffer.len() {
+                        break;
                     }
                 }
                 Err(Errno::INTR) => {}
@@ -311,11 +393,11 @@ impl Sending {
         while let Some(record) = state.reader.next()? {
             let SessionRecord::Ask { number, count } = record else { continue };
             fail_point!("repair");
-            let SendingState { session, backlog, .. } = &mut *state;
+            let SendingState { session, kept, backlog, .. } = &mut *state;
             // What is not in transit was taken, and an honest receiver asks once.
             let end = number.saturating_add(u64::from(count)).min(session.in_transit().end);
             for number in number.max(session.in_transit().start)..end {
-                match session.copy(number) {
+                match session.copy(number).or_else(|| kept.payload(number)) {
                     Some((span, copy)) => {
                         SessionRecord::Data { number, span, bytes: copy.to_vec() }.encode_to(backlog);
                         session.count_repair();

@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 use std::io;
+use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
@@ -11,8 +12,8 @@ use rustix::net::{RecvFlags, SendFlags, recv, send};
 
 use crate::fail_point::fail_point;
 use crate::flow::session::{
-    DATAGRAM_HEADER, DatagramArrival, DatagramHeader, Due, RecordReader, SessionProbe, SessionReceiver,
-    SessionRecord, Span, Taken, payload_max,
+    DATAGRAM_HEADER, DatagramArrival, DatagramCharges, DatagramHeader, Due, RecordReader, SessionProbe,
+    SessionReceiver, SessionRecord, Span, Taken, payload_max,
 };
 use crate::sys::clock::now_ns;
 use crate::sys::doorbell::PollSet;
@@ -24,6 +25,11 @@ use crate::transport::carrier::{PathRequest, PathSource, Ticket};
 /// Reads that find nothing, from one read of the control socket to the next. That takes a system
 /// call, and a receiver that spins mostly finds nothing.
 const CONTROL_PERIOD: u32 = 16;
+/// Polls before a read that blocks, while datagrams keep coming: two microseconds or so. To wake a
+/// receiver costs its sender as much as it takes to send a datagram or two.
+const POLLS: u32 = 4;
+/// Processor pauses after each.
+const PAUSES: u32 = 8;
 /// How long a sender may take from its hang-up to the end of its control socket. That is more than
 /// it waits for room in that socket.
 const END_TIME: Duration = Duration::from_secs(2);
@@ -41,11 +47,15 @@ pub(in crate::transport) struct SessionSource {
     acks: Socket,
     /// The token of the ticket, which probes have.
     token: u64,
+    is_of_group: bool,
     session: SessionReceiver,
     reader: RecordReader,
     /// That of the datagrams; `None` until the sender of a group has named it.
     data_token: Option<u64>,
-    payload_max: usize,
+    /// The room that a read needs.
+    room: usize,
+    /// The places of the datagrams that came with the last one received.
+    more: Vec<Range<usize>>,
     is_repaired: bool,
     /// Frames to deliver, and how far they have been delivered.
     ready: Vec<u8>,
@@ -59,6 +69,8 @@ pub(in crate::transport) struct SessionSource {
     /// Whether a probe was acknowledged.
     is_probed: bool,
     empty_reads: u32,
+    /// Whether the last wait for a datagram has found one.
+    is_flowing: bool,
     /// Whether the caller may have slept on the descriptors of this since the last read.
     has_slept: Cell<bool>,
     timer: Timer,
@@ -82,7 +94,10 @@ impl SessionSource {
         let is_repaired = request.is_complete;
         let reorder_ms = request.options.udp.and_then(|udp| udp.reorder_ms);
         let late = reorder_ms.map_or(LATE, |ms| Duration::from_millis(ms.into()));
-        let ticket = SessionTicket { address, token: sockets.token, buffer, is_repaired };
+        let charges = path.charges(&mut DatagramCharges::sizes());
+        let ticket = SessionTicket { address, token: sockets.token, buffer, is_repaired, charges };
+        let mut session = SessionReceiver::new(is_repaired, late.as_nanos() as u64, buffer);
+        session.count_by(ticket.datagram_charges());
         let ticket = sockets.ticket(&ticket)?;
         let SessionSockets { token, control, acks, .. } = sockets;
         let timer = Timer::new()?;
@@ -91,15 +106,18 @@ impl SessionSource {
             poller.add(fd, 0, Interest::Readable).map_err(failed)?;
         }
         let payload_max = payload_max(datagram_max, buffer);
+        let room = payload_max.max(path.room_needed());
         let source = Self {
             path,
             control,
             acks,
-            session: SessionReceiver::new(is_repaired, late.as_nanos() as u64, buffer),
+            session,
             reader: RecordReader::new(true, payload_max),
             token,
+            is_of_group,
             data_token: (!is_of_group).then_some(token),
-            payload_max,
+            room,
+            more: Vec::new(),
             is_repaired,
             ready: Vec::new(),
             ready_from: 0,
@@ -108,6 +126,7 @@ impl SessionSource {
             is_over: false,
             is_probed: false,
             empty_reads: 0,
+            is_flowing: false,
             has_slept: Cell::new(false),
             timer,
             poller,
@@ -116,6 +135,7 @@ impl SessionSource {
     }
 
     fn receive(&mut self, into: &mut [u8], blocks: bool) -> io::Result<usize> {
+        let mut polls = if blocks && self.is_flowing { POLLS } else { 0 };
         loop {
             if self.ready_from < self.ready.len() {
                 return Ok(self.deliver_ready(into));
@@ -134,16 +154,28 @@ impl SessionSource {
             }
             let mut header = [0; DATAGRAM_HEADER];
             // With something missing, the time for it comes before the time of the read.
-            let blocks = blocks && self.session.deadline().is_none() && self.backlog.is_empty();
-            match self.path.receive(&mut header, &mut into[..self.payload_max], blocks) {
+            let may_block = blocks && self.session.deadline().is_none() && self.backlog.is_empty();
+            let blocks = may_block && polls == 0;
+            match self.path.receive(&mut header, into, blocks, &mut self.more) {
                 Ok(bytes) => {
                     self.empty_reads = 0;
-                    if let Some(bytes) = self.arrived(&header, into, bytes)? {
-                        return Ok(bytes);
+                    self.is_flowing |= may_block;
+                    let delivered = self.arrived(&header, into, bytes)?.unwrap_or(0);
+                    let delivered =
+                        if self.more.is_empty() { delivered } else { self.take_more(into, delivered)? };
+                    if delivered > 0 {
+                        return Ok(delivered);
                     }
                     continue;
                 }
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                    if may_block && polls > 0 {
+                        (0..PAUSES).for_each(|_| std::hint::spin_loop());
+                        polls -= 1;
+                        continue;
+                    }
+                    self.is_flowing &= !blocks;
+                }
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => return Err(e),
                 // An error of something that was sent back before.
                 Err(_) => continue,
@@ -191,7 +223,7 @@ impl SessionSource {
         let own = DatagramHeader::parse(header).filter(|header| Some(header.token) == self.data_token);
         let Some(DatagramHeader { number, records, span, .. }) = own else {
             // A probe; or of another program, or one that came too late for another session.
-            self.take_probe(header);
+            self.take_probe(header, 0);
             return Ok(None);
         };
         let arrival = self.session.arrive(number, records).map_err(violation)?;
@@ -214,15 +246,38 @@ impl SessionSource {
         Ok(None)
     }
 
-    /// Acknowledges a probe, if it is the first.
+    /// Takes the datagrams that came with the last one. So many bytes of that are delivered.
+    /// Returns the bytes that are delivered with theirs.
     #[cold]
-    fn take_probe(&mut self, header: &[u8; DATAGRAM_HEADER]) {
+    fn take_more(&mut self, into: &mut [u8], mut delivered: usize) -> io::Result<usize> {
+        let more = std::mem::take(&mut self.more);
+        for place in more.iter().cloned() {
+            let Some((header, bytes)) = into[place.clone()].split_first_chunk() else { continue };
+            let header = *header;
+            let Some(bytes) = self.arrived(&header, bytes, place.len())? else { continue };
+            let from = place.start + DATAGRAM_HEADER;
+            if self.ready.is_empty() {
+                into.copy_within(from..from + bytes, delivered);
+                delivered += bytes;
+            } else {
+                self.ready.extend_from_slice(&into[from..from + bytes]);
+            }
+        }
+        self.more = more;
+        Ok(delivered)
+    }
+
+    /// Acknowledges a probe, if it is the first. `charge`: what it took of the buffer; 0: that was
+    /// not measured.
+    #[cold]
+    fn take_probe(&mut self, header: &[u8; DATAGRAM_HEADER], charge: u64) {
         let probe = SessionProbe::parse(header).filter(|probe| probe.token == self.token);
         if let Some(probe) = probe.filter(|_| !self.is_probed) {
             self.is_probed = true;
+            self.session.note_probe(charge);
             let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
             // Nothing was sent there before, so there is room.
-            let _ = send(&self.acks, &probe.acknowledgement(), flags);
+            let _ = send(&self.acks, &probe.acknowledgement(charge), flags);
             fail_point!("probed");
         }
     }
@@ -300,6 +355,10 @@ impl SessionSource {
             }
             SessionRecord::Sent { number } => {
                 self.session.announced(number, now_ns()).map_err(violation)?;
+                // Another member's charges may have used up the window before this one's did.
+                if self.is_of_group && number <= self.session.next() {
+                    self.send_ack();
+                }
             }
             SessionRecord::Lost { number, count } => {
                 self.session.lose(number, count).map_err(violation)?;
@@ -360,8 +419,9 @@ impl PathSource for SessionSource {
         let until = Instant::now() + PROBE_TIME;
         while !self.is_probed {
             let mut header = [0; DATAGRAM_HEADER];
-            match self.path.receive(&mut header, &mut [], false) {
-                Ok(bytes) if bytes >= DATAGRAM_HEADER => self.take_probe(&header),
+            let charge = self.path.queued_charge();
+            match self.path.receive(&mut header, &mut [], false, &mut self.more) {
+                Ok(bytes) if bytes >= DATAGRAM_HEADER => self.take_probe(&header, charge),
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
                     let mut poll_set = PollSet::default();
                     poll_set.readable(self.path.arrivals());
@@ -404,7 +464,7 @@ impl PathSource for SessionSource {
     }
 
     fn room_needed(&self) -> usize {
-        self.payload_max
+        self.room
     }
 
     fn bytes(&self) -> BorrowedFd<'_> {

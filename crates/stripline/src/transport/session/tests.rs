@@ -23,6 +23,8 @@ pub(super) struct Path {
     doorbell: Doorbell,
     /// The numbers of datagrams that are lost.
     pub(super) lost: Arc<Mutex<Vec<u64>>>,
+    /// The most datagrams of one receive.
+    joins: usize,
 }
 
 impl Path {
@@ -32,6 +34,7 @@ impl Path {
             datagrams: Arc::default(),
             doorbell: Doorbell::new().unwrap(),
             lost: Arc::new(Mutex::new(lost.into())),
+            joins: 1,
         }
     }
 }
@@ -50,7 +53,14 @@ impl DatagramSink for Path {
 }
 
 impl DatagramSource for Path {
-    fn receive(&mut self, header: &mut [u8], payload: &mut [u8], _blocks: bool) -> io::Result<usize> {
+    fn receive(
+        &mut self,
+        header: &mut [u8],
+        payload: &mut [u8],
+        _blocks: bool,
+        more: &mut Vec<Range<usize>>,
+    ) -> io::Result<usize> {
+        more.clear();
         let mut datagrams = lock(&self.datagrams);
         let Some(datagram) = datagrams.pop_front() else {
             self.doorbell.drain();
@@ -58,7 +68,16 @@ impl DatagramSource for Path {
         };
         let head = datagram.len().min(header.len());
         header[..head].copy_from_slice(&datagram[..head]);
-        payload[..datagram.len() - head].copy_from_slice(&datagram[head..]);
+        let mut end = datagram.len() - head;
+        payload[..end].copy_from_slice(&datagram[head..]);
+        let room = payload.len();
+        while more.len() + 1 < self.joins && datagrams.front().is_some_and(|next| end + next.len() <= room) {
+            let next = datagrams.pop_front().unwrap_or_default();
+            let place = end..end + next.len();
+            payload[place.clone()].copy_from_slice(&next);
+            end = place.end;
+            more.push(place);
+        }
         Ok(datagram.len())
     }
 
@@ -74,7 +93,10 @@ pub(super) fn request(is_complete: bool) -> PathRequest<'static> {
 }
 
 fn ends(is_repaired: bool, lost: &[u64]) -> (Path, Arc<SessionSink>, SessionSource) {
-    let path = Path::losing(lost);
+    ends_over(Path::losing(lost), is_repaired)
+}
+
+fn ends_over(path: Path, is_repaired: bool) -> (Path, Arc<SessionSink>, SessionSource) {
     let request = request(is_repaired);
     let sockets = SessionSockets::open(&request).unwrap();
     let (path_end, address) = (Box::new(path.clone()), "memory".into());
@@ -155,8 +177,9 @@ fn write_frames(sink: &SessionSink) -> Vec<(u8, u64, u32)> {
 
 #[test]
 fn what_is_lost_is_repaired() {
-    for lost in [&[][..], &[0], &[3, 4, 5], &[1, 2, 10, 11, 20, 30], &[35, 36, 37, 38, 39]] {
-        let (_, sink, source) = ends(true, lost);
+    let all = [&[][..], &[0], &[3, 4, 5], &[1, 2, 10, 11, 20, 30], &[35, 36, 37, 38, 39]];
+    for (lost, joins) in all.into_iter().flat_map(|lost| [(lost, 1), (lost, 4)]) {
+        let (_, sink, source) = ends_over(Path { joins, ..Path::losing(lost) }, true);
         let reader = std::thread::spawn(move || read_all(source));
         let frames = write_frames(&sink);
         drop(sink);
@@ -167,13 +190,40 @@ fn what_is_lost_is_repaired() {
 #[test]
 fn what_is_lost_without_repair_is_whole_frames() {
     // Datagram 0 is the description on the control socket; 1 is packet 0; 2 to 4 are packet 1.
-    for (lost, missing) in [(&[][..], &[][..]), (&[1], &[0]), (&[3], &[1]), (&[2, 3, 4, 5], &[1, 2])] {
-        let (_, sink, source) = ends(false, lost);
+    let all = [(&[][..], &[][..]), (&[1], &[0]), (&[3], &[1]), (&[2, 3, 4, 5], &[1, 2])];
+    for ((lost, missing), joins) in all.into_iter().flat_map(|case| [(case, 1), (case, 4)]) {
+        let (_, sink, source) = ends_over(Path { joins, ..Path::losing(lost) }, false);
         let reader = std::thread::spawn(move || read_all(source));
         let mut frames = write_frames(&sink);
         drop(sink);
         frames.retain(|(kind, number, _)| *kind != Kind::Data as u8 || !missing.contains(number));
         assert_eq!(reader.join().unwrap(), frames, "{lost:?}");
+    }
+}
+
+/// Checks datagrams that came with others: whole frames, parts, what is early and what is repeated.
+#[test]
+fn joined_datagrams_are_taken_one_by_one() {
+    for is_repaired in [true, false] {
+        let (path, sink, mut source) = ends_over(Path { joins: 9, ..Path::losing(&[]) }, is_repaired);
+        let frames = [100, 2500, 100, 0, 900];
+        for (sequence, payload) in frames.iter().enumerate() {
+            write_all(&sink, &frame(Kind::Data, sequence as u64, *payload));
+        }
+        let mut datagrams = lock(&path.datagrams);
+        assert_eq!(datagrams.len(), 7);
+        datagrams.swap(1, 2);
+        let again = datagrams[0].clone();
+        datagrams.insert(5, again);
+        datagrams.insert(3, vec![7; 3]);
+        drop(datagrams);
+        let (mut into, mut bytes) = (vec![0; 8192], Vec::new());
+        while let Ok(read) = source.read(&mut into) {
+            bytes.extend_from_slice(&into[..read]);
+        }
+        let expected: Vec<u8> =
+            (0..).zip(frames).flat_map(|(number, payload)| frame(Kind::Data, number, payload)).collect();
+        assert_eq!(bytes, expected, "{is_repaired}");
     }
 }
 

@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::fail_point::fail_point;
 use crate::flow::{AckState, AckWait};
 use crate::sys::doorbell::PollSet;
-use crate::transport::StopToken;
+use crate::transport::{StopToken, Wait};
 
 /// Waits until the present receivers have acknowledged the packet published last. `has_packet`:
 /// whether a receiver got that packet, or will.
@@ -45,9 +45,12 @@ where
         if let Some(result) = ack_wait.result(names, stop.is_stopped(), ack_wait.is_expired()) {
             break result;
         }
+        if let Err(error) = stop.interrupt().take(true) {
+            break Err(error);
+        }
         let mut poll_set = PollSet::default();
         open().for_each(|receiver| poll_set.readable(receiver.socket.as_fd()));
-        poll_set.readable(stop.doorbell().as_fd());
+        stop.add_to(&mut poll_set, Wait::FOREVER);
         // Relaxed: information for inspection only.
         open().for_each(|receiver| receiver.waits.ack.store(true, Ordering::Relaxed));
         fail_point!("await-sleep");

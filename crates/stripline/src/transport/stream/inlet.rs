@@ -3,6 +3,7 @@
 use std::io;
 use std::os::fd::AsFd;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
@@ -333,7 +334,12 @@ impl Inlet for StreamInlet {
         self.start + self.lent != self.end
     }
 
-    fn park(&mut self, deadline: Option<Instant>, may_park: &mut dyn FnMut() -> bool) -> Result<Parked> {
+    fn park(
+        &mut self,
+        deadline: Option<Instant>,
+        _interrupt: Option<&AtomicU32>,
+        may_park: &mut dyn FnMut() -> bool,
+    ) -> Result<Parked> {
         let is_near = |deadline: Instant| deadline <= Instant::now() + READ_TIMEOUT;
         let can_wait = self.source.as_ref().is_none_or(|source| source.can_wait());
         if !can_wait || self.read_timed_out || deadline.is_some_and(is_near) {

@@ -34,6 +34,9 @@ use crate::transport::{Admitted, BindRequest, Endpoint, Outlet, OutletTraits, St
 /// The most bytes of frames that are kept, to be sent together.
 const KEPT_MAX: usize = 64 * 1024;
 
+/// The bytes from which on frames are worth a buffer of their own.
+const LONG: usize = 8 * 1024;
+
 /// One port's receivers over byte streams.
 pub(in crate::transport) struct StreamOutlet {
     endpoint: Endpoint,
@@ -318,6 +321,12 @@ impl StreamOutlet {
                                 }
                             }
                             Ok(false) | Err(Error::Stopped) => return self.defer_from(index, sent, bytes),
+                            Err(Error::Interrupted { .. }) => {
+                                // The packet is on its way, and so are its copies. It is the next
+                                // wait that ends.
+                                self.stop.interrupt().request(|| ());
+                                return self.defer_from(index, sent, bytes);
+                            }
                             Err(error) => return Err(error),
                         }
                     }
@@ -388,6 +397,8 @@ impl StreamOutlet {
             self.begin_unit();
         }
         let mut outcome = Ok(());
+        // The only receiver's path may keep the buffer of a long frame instead of a copy.
+        let lends = end >= LONG && self.receivers.len() == 1;
         // Only what leaves this path finds a receiver dead.
         let mut has_left_path = false;
         for index in 0..self.receivers.len() {
@@ -410,7 +421,11 @@ impl StreamOutlet {
             if let Some(flow_sender) = receiver.remote.acks.flow_sender.as_mut().filter(|_| is_packet) {
                 flow_sender.send();
             }
-            match receiver.path.write(&self.frame.bytes()[..end]) {
+            let written = match lends {
+                false => receiver.path.write(&self.frame.bytes()[..end]),
+                true => receiver.path.write_buffer(&mut self.frame, end),
+            };
+            match written {
                 Ok(sent) if sent == end => {}
                 first => {
                     has_left_path = true;
@@ -445,7 +460,7 @@ impl StreamOutlet {
             open.iter().for_each(|receiver| poll_set.readable(receiver.remote.socket.as_fd()));
             match self.stop.sleep(poll_set, wait) {
                 Ok(true) => {}
-                Ok(false) | Err(Error::Stopped) => return Ok(()),
+                Ok(false) | Err(Error::Stopped | Error::Interrupted { .. }) => return Ok(()),
                 Err(error) => return Err(error),
             }
         }

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use super::partial_writer::PartialWrite;
 use crate::packet::{Header, Kind};
+use crate::sys::aligned_buffer::AlignedBuffer;
 use crate::sys::doorbell::PollSet;
 use crate::sys::socket::Socket;
 use crate::transport::carrier::PathSink;
@@ -78,15 +79,30 @@ impl DataPath {
         }
     }
 
+    /// Writes as [`DataPath::write`], from the start of a buffer. A carrier that takes all of it
+    /// may keep the buffer, and leave another one.
+    pub(super) fn write_buffer(&self, buffer: &mut AlignedBuffer, bytes: usize) -> io::Result<usize> {
+        let Some(carrier) = &self.carrier else { return self.write(&buffer.bytes()[..bytes]) };
+        self.check_receiver(carrier)?;
+        carrier.sink.write_buffer(buffer, bytes)
+    }
+
     /// Writes to a carrier. Apart, so that a socket is charged for the decision alone.
     #[inline(never)]
     fn write_to(&self, carrier: &CarrierPath, bytes: &[u8], longest: Duration) -> io::Result<usize> {
+        self.check_receiver(carrier)?;
+        if longest.is_zero() { carrier.sink.write(bytes) } else { carrier.sink.write_within(bytes, longest) }
+    }
+
+    /// Checks that the receiver of a carrier has not hung up.
+    #[inline]
+    fn check_receiver(&self, carrier: &CarrierPath) -> io::Result<()> {
         // Relaxed: read late, frames are written that no receiver takes.
         if carrier.hung_up.load(Ordering::Relaxed) || !carrier.is_watched && self.has_hung_up() {
             carrier.sink.receiver_left();
             return Err(io::ErrorKind::BrokenPipe.into());
         }
-        if longest.is_zero() { carrier.sink.write(bytes) } else { carrier.sink.write_within(bytes, longest) }
+        Ok(())
     }
 
     /// Returns whether the receiver is gone, where a write does not show it: after a write that

@@ -1,0 +1,89 @@
+//! How a thread ends the waits of clients and servers.
+
+use std::sync::Arc;
+
+use crate::error::Result;
+use crate::node::Waker;
+use crate::transport::Attention;
+
+use super::client_core::ClientCore;
+use super::server_connection::ServerConnection;
+use super::{Client, Server, ServiceClient};
+
+/// A port whose every wait reads its interrupt first.
+struct NoFastPath;
+
+impl Attention for NoFastPath {
+    fn request_attention(&self) {}
+}
+
+fn waker_of(core: &ClientCore) -> Result<Waker> {
+    core.check_own()?;
+    let waker = Waker::new((Arc::clone(core.stop.interrupt()), Arc::new(NoFastPath)))?;
+    // A thread may wait already, in a wait that a waker could not end until now.
+    core.used_connections().iter().for_each(ServerConnection::renew_wait);
+    Ok(waker)
+}
+
+impl ServiceClient {
+    /// Returns a handle with which other threads end a wait of this client, in any of its handles:
+    /// a call, a pending call, [`ServiceClient::wait_for_servers`]. One wake ends one wait, though
+    /// several threads may wait. A thread that another one receives for takes 10 ms at most.
+    ///
+    /// The error is [`Error::Interrupted`](crate::Error::Interrupted), in a
+    /// [`CallError::Link`](super::CallError::Link) for calls. With `sent`, the call was made.
+    ///
+    /// # Errors
+    /// As [`Publisher::waker`](crate::node::Publisher::waker).
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use stripline::call::ClientOptions;
+    ///
+    /// let node = stripline::node::Node::isolated()?;
+    /// let tuner = node.service_client("tuner", ClientOptions::default())?;
+    /// let waker = tuner.waker()?;
+    /// std::thread::spawn(move || waker.wake());
+    /// assert!(tuner.wait_for_servers(1, Duration::from_secs(3600)).is_err());
+    /// # Ok::<(), stripline::Error>(())
+    /// ```
+    pub fn waker(&self) -> Result<Waker> {
+        waker_of(&self.core)
+    }
+}
+
+impl<Req, Rep, E> Client<Req, Rep, E> {
+    /// Returns a handle with which other threads end a wait of this client, as
+    /// [`ServiceClient::waker`] does. All handles of a client share it.
+    ///
+    /// # Errors
+    /// As [`ServiceClient::waker`].
+    pub fn waker(&self) -> Result<Waker> {
+        waker_of(&self.core)
+    }
+}
+
+impl Server<'_> {
+    /// Returns a handle with which other threads end a wait of this server: [`Server::serve`], also
+    /// with a pool, and [`Server::serve_one`]. Handlers that have begun finish first. Calls that
+    /// wait are kept.
+    ///
+    /// # Errors
+    /// As [`Publisher::waker`](crate::node::Publisher::waker).
+    ///
+    /// ```
+    /// use stripline::call::ServerOptions;
+    /// use stripline::node::Dispatch;
+    ///
+    /// let node = stripline::node::Node::isolated()?;
+    /// let mut server = node.server("double", |x: f64| Ok::<f64, String>(2.0 * x), ServerOptions::default())?;
+    /// let waker = server.waker()?;
+    /// std::thread::spawn(move || waker.wake());
+    /// assert!(matches!(server.serve(Dispatch::Queue), Err(stripline::Error::Interrupted { .. })));
+    /// # Ok::<(), stripline::Error>(())
+    /// ```
+    pub fn waker(&mut self) -> Result<Waker> {
+        self.handlers.check_own()?;
+        Waker::new(self.requests.incoming.interrupt())
+    }
+}

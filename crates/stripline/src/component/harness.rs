@@ -1,0 +1,683 @@
+//! One component in this process, with ports that a test feeds and reads.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver};
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::control::{Ask, RequestAnswer};
+use super::host::finish;
+use super::pace_log::PaceLog;
+use super::requests::PendingRequests;
+use super::{Component, ComponentSpec, Direction, PortTypes, Ports, Properties, Registry, TestResult, Value};
+use crate::error::{Error, Result, catch_panic};
+use crate::link::{
+    ConnectionOptions, Incoming, Outgoing, PortBuilder, PortEvent, PortEvents, Sampling, policy,
+};
+use crate::node::{Dispatch, MessagePublisher, MessageSubscriber, Publisher, Subscriber};
+use crate::packet::payload::{Dynamic, MessageSchema, Sample, SampleType, TypeName};
+use crate::sys::fork::{Local, OwnerProcess};
+use crate::terms::{LinkOptions, SenderOptions};
+use crate::transport::{ConnectRequest, StopToken};
+
+/// The name of the component that is run.
+const COMPONENT: &str = "component";
+/// The name of the other end of its ports.
+const TEST: &str = "test";
+/// The longest wait for the end of a component.
+const END_TIME: Duration = Duration::from_secs(60);
+/// The longest wait for the answer of a component to a request.
+const ANSWER_TIME: Duration = Duration::from_secs(10);
+
+/// A harness, which runs one component without a launcher: a test feeds its inputs, reads its
+/// outputs, and changes its properties.
+///
+/// ```
+/// use stripline::component::harness::Harness;
+/// # use stripline::Result;
+/// # use stripline::component::{Component, ComponentSpec, PortTypes, Ports, Properties, PropertySpec};
+/// # struct Gain(f32);
+/// # impl Component for Gain {
+/// #     fn describe() -> ComponentSpec {
+/// #         ComponentSpec::new("gain", "Multiplies every sample by a factor.")
+/// #             .input("in", PortTypes::of::<f32>(), "samples")
+/// #             .output("out", PortTypes::of::<f32>(), "samples times the factor")
+/// #             .property(PropertySpec::float("factor", 1.0, "linear gain").range(0.0, 1e6))
+/// #     }
+/// #     fn new(properties: &Properties) -> Result<Self> {
+/// #         Ok(Self(properties.float("factor") as f32))
+/// #     }
+/// #     fn run(self, mut ports: Ports) -> Result<()> {
+/// #         let (mut input, mut output) = (ports.input::<f32>("in")?, ports.output::<f32>("out")?);
+/// #         while let Some(packet) = input.receive()? {
+/// #             let mut out = output.loan(packet.len())?;
+/// #             out.iter_mut().zip(&*packet).for_each(|(y, x)| *y = x * self.0);
+/// #             out.send_like(&packet)?;
+/// #         }
+/// #         Ok(())
+/// #     }
+/// # }
+///
+/// let mut gain = Harness::of::<Gain>().property("factor", 2.0).start()?;
+/// let (mut input, mut output) = (gain.input::<f32>("in")?, gain.output::<f32>("out")?);
+/// input.send(&[1.0, 2.0])?;
+/// input.finish()?;
+/// assert_eq!(*output.receive()?.expect("a packet"), [2.0, 4.0]);
+/// assert!(output.receive()?.is_none());
+/// gain.finish()?;
+/// # Ok::<(), stripline::Error>(())
+/// ```
+pub struct Harness {
+    registry: Registry,
+    type_name: String,
+    values: BTreeMap<String, Value>,
+    types: BTreeMap<String, TypeName>,
+    unconnected: BTreeSet<String>,
+    options: LinkOptions,
+    dispatch: Dispatch,
+}
+
+impl Harness {
+    /// Prepares a run of that component type.
+    pub fn of<C: Component>() -> Self {
+        Self::of_type(&Registry::new().with::<C>(), &C::describe().name)
+    }
+
+    /// Prepares a run of a type in a registry, as one by value.
+    ///
+    /// ```
+    /// use stripline::component::Registry;
+    /// use stripline::component::harness::Harness;
+    ///
+    /// let missing = Harness::of_type(&Registry::new(), "gain").start().map(drop).unwrap_err();
+    /// assert!(missing.to_string().contains("no component type `gain`"));
+    /// ```
+    pub fn of_type(registry: &Registry, type_name: &str) -> Self {
+        Self {
+            registry: registry.clone(),
+            type_name: type_name.into(),
+            values: BTreeMap::new(),
+            types: BTreeMap::new(),
+            unconnected: BTreeSet::new(),
+            options: LinkOptions::default(),
+            dispatch: Dispatch::Queue,
+        }
+    }
+
+    /// Sets a property. The others have their defaults.
+    #[must_use]
+    pub fn property(mut self, name: &str, value: impl Into<Value>) -> Self {
+        self.values.insert(name.into(), value.into());
+        self
+    }
+
+    /// Sets the payload type of a port. Needed for one that takes several types.
+    #[must_use]
+    pub fn payload(mut self, port: &str, name: &TypeName) -> Self {
+        self.types.insert(port.into(), name.clone());
+        self
+    }
+
+    /// Leaves an optional port unconnected. All others are connected.
+    #[must_use]
+    pub fn unconnected(mut self, port: &str) -> Self {
+        self.unconnected.insert(port.into());
+        self
+    }
+
+    /// Sets the options of all connections: their depth and policy, for example. They are over
+    /// `inproc`.
+    #[must_use]
+    pub fn options(mut self, options: LinkOptions) -> Self {
+        self.options = options;
+        self
+    }
+
+    /// Sets the threads of the component's handler, as `dispatch` in a waveform does.
+    #[must_use]
+    pub fn dispatch(mut self, dispatch: Dispatch) -> Self {
+        self.dispatch = dispatch;
+        self
+    }
+
+    /// Creates the component, connects its ports, and runs it on a thread of its own.
+    ///
+    /// # Errors
+    /// A type that is not there. Properties that the specification or the component refuses. A port
+    /// that is not there, that is mandatory and left unconnected, or that has no payload type.
+    pub fn start(self) -> Result<HarnessRun> {
+        let spec = self.registry.specs().get(&self.type_name).cloned();
+        let missing = || Error::failed(format!("there is no component type `{}`", self.type_name));
+        let spec = spec.ok_or_else(missing)?;
+        let properties = Properties::new(&spec, self.values.clone());
+        let properties = properties.map_err(|errors| Error::failed(errors.join("; ")))?;
+        spec.validate(&properties).map_err(|invalid| Error::failed(invalid.message))?;
+        let types = self.port_types(&spec, &properties)?;
+        let run = catch_panic(|| self.registry.make(&self.type_name, &properties).ok_or_else(missing)?)?;
+
+        let (answer, answers) = mpsc::channel();
+        let pending = PendingRequests::new(spec.clone(), properties, move |number, reply| {
+            let _ = answer.send((number, reply));
+        });
+        let (stop, test_stop) = (StopToken::new()?, StopToken::new()?);
+        let (finished, of_component) = mpsc::channel();
+        let ports = |finished, pending: &Arc<PendingRequests>, stop: &StopToken| Ports {
+            component: COMPONENT.into(),
+            process: OwnerProcess::current(),
+            types: types.clone(),
+            inputs: BTreeMap::new(),
+            outputs: BTreeMap::new(),
+            finished,
+            stop: stop.clone(),
+            pace: PaceLog::default(),
+            dispatch: self.dispatch,
+            quiet: true,
+            pending: Arc::clone(pending),
+        };
+        let mut own = ports(Some(Local::new(finished)), &pending, &stop);
+        let mirrored = PendingRequests::new(mirrored(&spec), Properties::default(), |_, _| ());
+        let mut of_test = ports(None, &mirrored, &test_stop);
+        let mut events = Vec::new();
+        for port in &spec.ports {
+            let (payload, name) = (types.get(&port.name), |end: &str| format!("{end}.{}", port.name));
+            let names = [name(TEST), name(COMPONENT)];
+            match port.direction {
+                Direction::Input => {
+                    let link = self.link(names, payload, [&test_stop, &stop])?;
+                    of_test.outputs.insert(port.name.clone(), link.outgoing);
+                    own.inputs.insert(port.name.clone(), link.incoming);
+                    events.push(link.events);
+                }
+                Direction::Output => {
+                    let [test, component] = names;
+                    let link = self.link([component, test], payload, [&stop, &test_stop])?;
+                    own.outputs.insert(port.name.clone(), link.outgoing);
+                    of_test.inputs.insert(port.name.clone(), link.incoming);
+                }
+            }
+        }
+        let (end, ended) = mpsc::channel();
+        let of_run = Arc::clone(&pending);
+        let thread = std::thread::Builder::new().name(self.type_name.chars().take(15).collect());
+        let work = move || {
+            let outcome = match catch_panic(|| run(own)) {
+                Err(Error::Stopped) => Ok(()),
+                outcome => outcome,
+            };
+            of_run.end();
+            let mut outputs: Vec<Outgoing> = of_component.try_iter().collect();
+            // After an error the streams have no end, as in a waveform.
+            let _ = end.send(outcome.and_then(|()| finish(&mut outputs, false)));
+        };
+        thread.spawn(work).map_err(|e| Error::system("cannot start the component's thread", e))?;
+        Ok(HarnessRun { of_test, pending, answers, events, stop, ended, last: 0 })
+    }
+
+    /// Makes one connection; of a port without a payload type, both ends without it.
+    fn link(&self, names: [String; 2], payload: Option<&TypeName>, stops: [&StopToken; 2]) -> Result<Link> {
+        let ([sender, receiver], [sender_stop, receiver_stop]) = (names, stops);
+        let rules = SenderOptions::from(&self.options);
+        let mut builder = PortBuilder::new(&sender, rules, sender_stop);
+        let endpoint = payload.map(|payload| builder.bind("inproc", payload, rules)).transpose()?;
+        let outgoing = builder.build(Sampling::default());
+        let events = Arc::new(PortEvents::new()?);
+        if let (Some(endpoint), Some(payload)) = (endpoint, payload) {
+            let connection = format!("{sender} -> {receiver}");
+            let options = self.options;
+            let request =
+                ConnectRequest { connection: connection.clone(), payload: payload.clone(), options };
+            events.push(PortEvent::Connected(connection, policy::connect(&endpoint, &request)?));
+        }
+        let options = self.options;
+        let options_for = Arc::new(move |_: &str| ConnectionOptions::new(&options));
+        let stop = receiver_stop.clone();
+        let mut incoming = Incoming::new(receiver, Arc::clone(&events), options_for, stop, false, None);
+        if options.resequence.is_some() {
+            incoming.resequence(None);
+        }
+        Ok(Link { outgoing, incoming, events })
+    }
+
+    /// Returns the payload type of each port that is connected.
+    fn port_types(
+        &self,
+        spec: &ComponentSpec,
+        properties: &Properties,
+    ) -> Result<BTreeMap<String, TypeName>> {
+        for port in self.types.keys().chain(&self.unconnected) {
+            if spec.find_port(port).is_none() {
+                return Err(Error::port(
+                    port,
+                    format!("component type `{}` has none of that name", spec.name),
+                ));
+            }
+        }
+        let mut types = BTreeMap::new();
+        for port in &spec.ports {
+            match (self.unconnected.contains(&port.name), port.mandatory) {
+                (true, true) => return Err(Error::port(&port.name, "must be connected")),
+                (true, false) => continue,
+                (false, _) => {}
+            }
+            let name = match (self.types.get(&port.name), &port.types) {
+                (Some(given), PortTypes::OneOf(types)) if !types.iter().any(|its| its.fits(given)) => {
+                    return Err(Error::port(&port.name, format!("takes {}, not {given}", port.types)));
+                }
+                (Some(given), _) => Some(given.clone()),
+                (None, PortTypes::OneOf(types)) if types.len() == 1 => types.first().cloned(),
+                (None, PortTypes::SameAs(input)) => {
+                    self.types.get(input).or_else(|| types.get(input)).cloned()
+                }
+                (None, PortTypes::Property(property)) => TypeName::parse(properties.text(property)).ok(),
+                (None, _) => None,
+            };
+            let unclear = || Error::port(&port.name, format!("takes {}: name one by `payload`", port.types));
+            types.insert(port.name.clone(), name.ok_or_else(unclear)?);
+        }
+        Ok(types)
+    }
+}
+
+/// The two ends of a connection.
+struct Link {
+    outgoing: Outgoing,
+    incoming: Incoming,
+    events: Arc<PortEvents>,
+}
+
+/// Returns a specification with the opposite direction of each port.
+fn mirrored(spec: &ComponentSpec) -> ComponentSpec {
+    let mut spec = spec.clone();
+    for port in &mut spec.ports {
+        port.direction = match port.direction {
+            Direction::Input => Direction::Output,
+            Direction::Output => Direction::Input,
+        };
+    }
+    spec
+}
+
+/// A component that runs in a [`Harness`], and the other ends of its ports. Each is taken once. An
+/// input that is not taken ends with [`HarnessRun::finish`]. The drop of this stops the component.
+///
+/// ```
+/// use stripline::component::harness::Harness;
+/// use stripline::component::{ComponentSpec, PortTypes, Ports, Properties, PropertySpec, Registry};
+/// use stripline::payload::SampleType;
+///
+/// // A component by value, of a sample type by value.
+/// let samples = SampleType::parse("s16")?;
+/// let spec = ComponentSpec::new("count", "Counts samples.")
+///     .input("in", PortTypes::of_type(&samples), "samples")
+///     .property(PropertySpec::integer("counted", 0, 0, i64::MAX, "samples so far").read_only())
+///     .property(PropertySpec::integer("step", 1, 1, 100, "weight").changeable());
+/// let registry = Registry::new().with_value(spec, move |properties: &Properties| {
+///     let (mut step, samples) = (properties.count("step"), samples.clone());
+///     Ok(move |mut ports: Ports| {
+///         let (requests, counted) = (ports.requests(), ports.status::<u64>("counted")?);
+///         let mut input = ports.input_of(&samples, "in")?;
+///         while let Some(packet) =
+///             input.receive_with(|| requests.apply_changes(|new| Ok(step = new.count("step"))))?
+///         {
+///             counted.add(packet.samples() as u64 * step);
+///         }
+///         Ok(())
+///     })
+/// });
+/// let mut count = Harness::of_type(&registry, "count").start()?;
+/// count.set("step", 10)?;
+/// let mut input = count.input::<i16>("in")?;
+/// input.send(&[1, 2, 3])?;
+/// input.finish()?;
+/// let values = count.finish()?;
+/// assert_eq!(values["counted"], 30.into());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct HarnessRun {
+    /// The other ends of the ports.
+    of_test: Ports,
+    pending: Arc<PendingRequests>,
+    answers: Receiver<(u64, RequestAnswer)>,
+    /// Of the inputs, to wake the component for a request.
+    events: Vec<Arc<PortEvents>>,
+    stop: StopToken,
+    ended: Receiver<Result<()>>,
+    /// The number of the last request.
+    last: u64,
+}
+
+impl HarnessRun {
+    /// Takes the sending end of an input.
+    ///
+    /// # Errors
+    /// As [`Ports::input`].
+    pub fn input<T: Sample>(&mut self, port: &str) -> Result<Publisher<T>> {
+        self.of_test.output(port)
+    }
+
+    /// Takes the sending end of an input, with a type by value.
+    ///
+    /// # Errors
+    /// As [`Ports::input`].
+    pub fn input_of(&mut self, samples: &SampleType, port: &str) -> Result<Publisher<Dynamic>> {
+        self.of_test.output_of(samples, port)
+    }
+
+    /// Takes the receiving end of an output.
+    ///
+    /// # Errors
+    /// As [`Ports::output`].
+    pub fn output<T: Sample>(&mut self, port: &str) -> Result<Subscriber<T>> {
+        self.of_test.input(port)
+    }
+
+    /// Takes the receiving end of an output, with a type by value.
+    ///
+    /// # Errors
+    /// As [`Ports::output`].
+    pub fn output_of(&mut self, samples: &SampleType, port: &str) -> Result<Subscriber<Dynamic>> {
+        self.of_test.input_of(samples, port)
+    }
+
+    /// Takes the sending end of an input of messages without a schema.
+    ///
+    /// # Errors
+    /// As [`Ports::message_input`].
+    pub fn message_input<M: Serialize>(&mut self, port: &str) -> Result<MessagePublisher<M>> {
+        self.of_test.message_output(port)
+    }
+
+    /// Takes the receiving end of an output of messages without a schema.
+    ///
+    /// # Errors
+    /// As [`Ports::message_output`].
+    pub fn message_output<M: DeserializeOwned>(&mut self, port: &str) -> Result<MessageSubscriber<M>> {
+        self.of_test.message_input(port)
+    }
+
+    /// Takes the sending end of an input of messages with a schema.
+    ///
+    /// # Errors
+    /// As [`Ports::typed_message_input`].
+    pub fn typed_message_input<M: MessageSchema + Serialize>(
+        &mut self,
+        port: &str,
+    ) -> Result<MessagePublisher<M>> {
+        self.of_test.typed_message_output(port)
+    }
+
+    /// Takes the receiving end of an output of messages with a schema.
+    ///
+    /// # Errors
+    /// As [`Ports::typed_message_output`].
+    pub fn typed_message_output<M: MessageSchema + DeserializeOwned>(
+        &mut self,
+        port: &str,
+    ) -> Result<MessageSubscriber<M>> {
+        self.of_test.typed_message_input(port)
+    }
+
+    /// Sets a property while the component runs. Blocks until it has taken or refused the value,
+    /// ten seconds at most.
+    ///
+    /// # Errors
+    /// The reason of a refusal; a component that has ended, or that takes no requests.
+    pub fn set(&mut self, property: &str, value: impl Into<Value>) -> Result<()> {
+        let values = BTreeMap::from([(property.to_string(), value.into())]);
+        match self.ask(Ask::Configure(values))? {
+            RequestAnswer::Configured(outcome) => outcome.map_err(Error::failed),
+            other => Err(refused(&other)),
+        }
+    }
+
+    /// Runs a self-test. Blocks as [`HarnessRun::set`].
+    ///
+    /// # Errors
+    /// A test that is not there; otherwise as [`HarnessRun::set`]. A test that fails is a result.
+    pub fn test(&mut self, name: &str) -> Result<TestResult> {
+        let spec = &self.pending.spec;
+        if spec.find_test(name).is_none() {
+            return Err(Error::failed(format!("component type `{}` has no self-test `{name}`", spec.name)));
+        }
+        match self.ask(Ask::Test(name.into()))? {
+            RequestAnswer::Tested(result) => Ok(result),
+            other => Err(refused(&other)),
+        }
+    }
+
+    /// Returns the values of the read-only properties that the component has set.
+    pub fn values(&self) -> BTreeMap<String, Value> {
+        let values = self.pending.statuses.values(&self.pending.spec);
+        values.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
+    }
+
+    /// Stops the component: its ports return [`Error::Stopped`] from now on.
+    pub fn stop(&self) {
+        self.stop.stop();
+    }
+
+    /// Ends the inputs that were not taken, and blocks until the component has ended, a minute at
+    /// most. Returns the values of its read-only properties.
+    ///
+    /// # Errors
+    /// That of the component. Also a component that has not ended in time, as one with an input
+    /// that was taken and has no end yet. It is stopped then.
+    pub fn finish(self) -> Result<BTreeMap<String, Value>> {
+        self.finish_within(END_TIME)
+    }
+
+    /// Waits as [`HarnessRun::finish`] does, but no longer than `timeout`.
+    ///
+    /// # Errors
+    /// As [`HarnessRun::finish`].
+    pub fn finish_within(mut self, timeout: Duration) -> Result<BTreeMap<String, Value>> {
+        self.of_test.end_untaken();
+        match self.ended.recv_timeout(timeout) {
+            Ok(outcome) => outcome.map(|()| self.values()),
+            Err(_) => {
+                let seconds = timeout.as_secs_f64();
+                Err(Error::failed(format!(
+                    "the component has not ended within {seconds} s: end its inputs, and take the packets of its \
+                     outputs"
+                )))
+            }
+        }
+    }
+
+    fn ask(&mut self, ask: Ask) -> Result<RequestAnswer> {
+        self.last += 1;
+        self.pending.push(self.last, ask);
+        self.events.iter().for_each(|events| events.notify_request());
+        let until = Instant::now() + ANSWER_TIME;
+        loop {
+            match self.answers.recv_timeout(until.saturating_duration_since(Instant::now())) {
+                Ok((number, answer)) if number == self.last => match answer {
+                    RequestAnswer::Waiting { .. } => {}
+                    answer => return Ok(answer),
+                },
+                // The late answer to a request that was given up.
+                Ok(_) => {}
+                Err(_) => {
+                    self.pending.withdraw(self.last);
+                    let seconds = ANSWER_TIME.as_secs();
+                    return Err(Error::failed(format!(
+                        "the component has taken no request within {seconds} s: it must poll `Ports::requests`"
+                    )));
+                }
+            }
+        }
+    }
+}
+
+impl Drop for HarnessRun {
+    fn drop(&mut self) {
+        self.stop.stop();
+    }
+}
+
+/// Returns the error for a request that was not served.
+fn refused(answer: &RequestAnswer) -> Error {
+    match answer {
+        RequestAnswer::NotTaken(reason) => Error::failed(reason),
+        _ => Error::failed("the component has ended"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{PortSpec, PropertySpec, Request};
+    use super::*;
+    use crate::node::Received;
+
+    /// It only ends a hang.
+    const DEADLINE: Duration = Duration::from_secs(60);
+
+    /// Returns the registry of a component by value that has all kinds of ports and requests.
+    fn registry() -> Registry {
+        let spec = ComponentSpec::new("mixed", "Has everything.")
+            .input("in", PortTypes::Any, "samples")
+            .output("out", PortTypes::SameAs("in".into()), "the same")
+            .port(PortSpec::new("words", Direction::Output, PortTypes::message("word"), "words").optional())
+            .property(PropertySpec::float("factor", 1.0, "gain").range(0.0, 10.0).changeable())
+            .property(PropertySpec::text("mode", "forward", "what it does"))
+            .property(PropertySpec::integer("packets", 0, 0, i64::MAX, "packets so far").read_only())
+            .test("self", "whether it answers")
+            .validated(|properties| match properties.text("mode") {
+                "invalid" => Err(Error::failed("`mode` is invalid")),
+                _ => Ok(()),
+            });
+        Registry::new().with_value(spec, |properties: &Properties| {
+            let mode = properties.text("mode").to_string();
+            if mode == "unable" {
+                return Err(Error::failed("it is unable to begin"));
+            }
+            Ok(move |ports: Ports| run(&mode, ports))
+        })
+    }
+
+    fn run(mode: &str, mut ports: Ports) -> Result<()> {
+        let (requests, packets) = (ports.requests(), ports.status::<u64>("packets")?);
+        let samples = SampleType::try_from(ports.payload("in").unwrap().clone()).unwrap();
+        let mut words = ports.message_output::<String>("words")?;
+        let (mut input, mut output) = (ports.input_of(&samples, "in")?, ports.output_of(&samples, "out")?);
+        let on_request = || {
+            while let Some(request) = requests.request() {
+                match request {
+                    Request::Change(change) if change.properties().float("factor") == 7.0 => {
+                        change.refuse("not seven");
+                    }
+                    Request::Change(change) => change.accept(),
+                    Request::Test(test) => test.pass("it does"),
+                }
+            }
+        };
+        while let Some(packet) = input.receive_with(on_request)? {
+            packets.add(1);
+            let mut out = output.loan(packet.samples())?;
+            out.copy_from_slice(&packet);
+            out.send_like(&packet)?;
+            words.send(&format!("{} samples", packet.samples()))?;
+            match mode {
+                "fail" => return Err(Error::failed("it is broken")),
+                "panic" => panic!("it panicked"),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn harness() -> Harness {
+        Harness::of_type(&registry(), "mixed").payload("in", &TypeName::of::<u32>())
+    }
+
+    #[test]
+    fn a_component_by_value_runs_with_fed_inputs() {
+        let mut run = harness().property("factor", 2).start().unwrap();
+        let (mut input, mut output) = (run.input::<u32>("in").unwrap(), run.output::<u32>("out").unwrap());
+        let mut words = run.message_output::<String>("words").unwrap();
+        assert_eq!((input.name(), output.name()), ("test.in", "test.out"));
+        let mut loan = input.loan(3).unwrap();
+        loan.copy_from_slice(&[1, 2, 3]);
+        loan.at_sample(50).send().unwrap();
+        let packet = output.receive_timeout(DEADLINE).unwrap().packet().expect("a packet");
+        assert_eq!((&*packet, packet.sample_index()), (&[1, 2, 3][..], 50));
+        assert_eq!(packet.connection(), "component.out -> test.out");
+        drop(packet);
+        assert_eq!(words.receive().unwrap().map(|word| word.value), Some("3 samples".into()));
+        run.set("factor", 3.5).unwrap();
+        assert!(run.set("factor", 7.0).unwrap_err().to_string().contains("not seven"));
+        assert!(run.set("factor", 11.0).unwrap_err().to_string().contains("from 0 to 10"));
+        assert!(run.set("mode", "other").unwrap_err().to_string().contains("cannot be changed"));
+        assert!(run.test("self").unwrap().passed);
+        assert!(run.test("other").unwrap_err().to_string().contains("no self-test `other`"));
+        assert!(run.input::<u32>("in").map(drop).unwrap_err().to_string().contains("taken before"));
+        assert!(run.output::<u32>("in").map(drop).unwrap_err().to_string().contains("other direction"));
+        input.finish().unwrap();
+        assert!(output.receive().unwrap().is_none() && words.receive().unwrap().is_none());
+        assert_eq!(run.finish().unwrap()["packets"], 1.into());
+    }
+
+    #[test]
+    fn inputs_that_were_not_taken_end_with_the_run() {
+        let run = harness().unconnected("words").start().unwrap();
+        assert_eq!(run.finish().unwrap()["packets"], 0.into());
+    }
+
+    #[test]
+    fn the_error_of_a_component_is_that_of_the_run_and_its_streams_have_no_end() {
+        for (mode, why) in [("fail", "it is broken"), ("panic", "it panicked")] {
+            let mut run = harness().property("mode", mode).start().unwrap();
+            let (mut input, mut output) =
+                (run.input::<u32>("in").unwrap(), run.output::<u32>("out").unwrap());
+            input.send(&[1]).unwrap();
+            assert!(output.receive_timeout(DEADLINE).unwrap().packet().is_some());
+            // What it leaves behind is taken at once: it has ended.
+            let outcome = run.ended.recv_timeout(DEADLINE).unwrap();
+            assert!(outcome.unwrap_err().to_string().contains(why));
+            assert!(matches!(output.try_receive().unwrap(), Received::Empty));
+            assert!(run.set("factor", 1.0).unwrap_err().to_string().contains("has ended"));
+            assert!(run.test("self").unwrap_err().to_string().contains("has ended"));
+        }
+    }
+
+    #[test]
+    fn a_component_that_does_not_end_is_named_and_stopped() {
+        let mut run = harness().start().unwrap();
+        let mut input = run.input::<u32>("in").unwrap();
+        let mut output = run.output::<u32>("out").unwrap();
+        let error = run.finish_within(Duration::from_millis(1)).unwrap_err().to_string();
+        assert!(error.contains("not ended within 0.001 s: end its inputs"), "{error}");
+        // Its ports are gone then, without an end of stream that could pass for a complete one.
+        let until = Instant::now() + DEADLINE;
+        while input.receivers() > 0 {
+            assert!(Instant::now() < until, "the component still runs");
+            std::thread::yield_now();
+        }
+        assert!(!matches!(output.receive_timeout(DEADLINE).unwrap(), Received::Packet(_)));
+        let run = harness().start().unwrap();
+        run.stop();
+        run.finish().unwrap();
+    }
+
+    #[test]
+    fn what_cannot_run_is_refused_by_name() {
+        let refused = |harness: Harness, why: &str| {
+            let error = harness.start().map(drop).unwrap_err().to_string();
+            assert!(error.contains(why), "{error}");
+        };
+        refused(Harness::of_type(&registry(), "other"), "no component type `other`");
+        refused(Harness::of_type(&registry(), "mixed"), "takes any: name one by `payload`");
+        refused(harness().payload("inn", &TypeName::of::<u32>()), "none of that name");
+        refused(harness().unconnected("in"), "must be connected");
+        refused(harness().payload("words", &TypeName::of::<u32>()), "takes message/word, not u32");
+        refused(harness().property("factor", 11.0), "from 0 to 10");
+        refused(harness().property("gain", 1.0), "has no property `gain`");
+        refused(harness().property("mode", "invalid"), "`mode` is invalid");
+        refused(harness().property("mode", "unable"), "it is unable to begin");
+        let mut run = harness().start().unwrap();
+        assert!(run.input::<i16>("in").map(drop).unwrap_err().to_string().contains("u32"));
+    }
+}

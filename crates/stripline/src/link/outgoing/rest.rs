@@ -1,0 +1,73 @@
+//! Methods of `Outgoing` for the fragments of a large packet. A sender that is interrupted between
+//! two of them sends the rest with its next call, so that the packet stays whole.
+
+use std::sync::Arc;
+
+use super::Outgoing;
+use crate::error::{Error, Result};
+use crate::link::fragmentation::{Fragment, fragments};
+use crate::packet::{Header, StreamInfo};
+use crate::transport::Wait;
+
+/// A packet in the port's own buffer, of which some fragments were sent.
+#[derive(Clone)]
+pub(super) struct LargeRest {
+    header: Header,
+    payload: usize,
+    info: Arc<StreamInfo>,
+    /// The bytes that were sent.
+    offset: usize,
+}
+
+impl LargeRest {
+    /// Returns a packet of which nothing was sent.
+    pub(super) fn new(header: Header, payload: usize, info: &Arc<StreamInfo>) -> Self {
+        Self { header, payload, info: Arc::clone(info), offset: 0 }
+    }
+}
+
+impl Outgoing {
+    /// Sends the fragments of a packet that were not sent. An interrupt between two of them keeps
+    /// the rest. The error comes with whether some were sent.
+    pub(super) fn send_fragments(&mut self, mut packet: LargeRest, wait: Wait) -> Result<(), (Error, bool)> {
+        let LargeRest { header, payload, offset: start, .. } = packet;
+        let all = fragments(payload, self.frame_payload_max);
+        for fragment in all.skip_while(|fragment| fragment.offset < start) {
+            packet.offset = fragment.offset;
+            match self.publish_fragment(&header, fragment, wait) {
+                Ok(()) => {}
+                Err(Error::Interrupted { port, .. }) if fragment.offset > 0 => {
+                    self.keep_rest(packet);
+                    return Err((Error::Interrupted { port, sent: true }, true));
+                }
+                Err(error) => {
+                    // A later call goes on with what was kept before.
+                    if start > 0 && matches!(error, Error::Full { .. }) {
+                        self.keep_rest(packet);
+                    }
+                    return Err((error, fragment.offset > 0));
+                }
+            }
+        }
+        let whole = Fragment { offset: 0, bytes: payload, flags: 0 };
+        self.taps.stage(&header, self.fragmenter.bytes(whole), &packet.info);
+        self.taps.commit();
+        Ok(())
+    }
+
+    fn keep_rest(&mut self, packet: LargeRest) {
+        self.rest = Some(packet);
+        self.require_slow_path();
+    }
+
+    /// Sends the rest of the packet that was interrupted. An interrupt of this is one of the call
+    /// that comes behind it, of which nothing was sent.
+    #[cold]
+    pub(super) fn send_remaining(&mut self, wait: Wait) -> Result<()> {
+        let Some(packet) = self.rest.take() else { return Ok(()) };
+        self.send_fragments(packet, wait).map_err(|(error, _)| match error {
+            Error::Interrupted { port, .. } => Error::Interrupted { port, sent: false },
+            error => error,
+        })
+    }
+}

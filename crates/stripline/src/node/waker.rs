@@ -1,0 +1,220 @@
+//! Wakers: how another thread ends a wait of a port.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::error::Result;
+use crate::link::{Incoming, Outgoing};
+use crate::packet::payload::Element;
+use crate::transport::{Attention, Interrupt};
+
+use super::{Holding, MessagePublisher, MessageSubscriber, Publisher, Subscriber, Windowed};
+
+/// A handle with which any thread ends a wait of a port, a client or a server.
+///
+/// [`Waker::wake`] makes one call that may wait return
+/// [`Error::Interrupted`](crate::Error::Interrupted): the one that waits now, or the next one, also
+/// where it would not have to wait. So a thread that always finds a packet or room is woken as
+/// well. Several wakes before that call are one. Calls that never wait (`try_receive`, `try_send`,
+/// `try_loan`) leave the wake to the next one that may.
+///
+/// Nothing is lost: packets stay in their queue, a send is made or not made
+/// ([`Error::Interrupted`](crate::Error::Interrupted) has which), and the call can be repeated.
+/// What holds for each call is in the [guide].
+///
+/// A waker outlives its port: then it does nothing. In the child of a fork it does nothing either.
+///
+/// # Signal handlers
+/// [`Waker::wake`] is async-signal-safe: it is atomic operations, a `write` to an eventfd or a
+/// `futex` wake, and takes no lock that it waits for. It neither allocates nor changes `errno`.
+/// Cloning and dropping a waker is not: keep one in a static for the handler.
+///
+/// ```
+/// use stripline::Error;
+///
+/// let node = stripline::node::Node::isolated()?;
+/// let mut subscriber = node.subscriber::<f32>("levels")?;
+/// let waker = subscriber.waker()?;
+/// let other = std::thread::spawn(move || waker.wake());
+/// assert!(matches!(subscriber.receive(), Err(Error::Interrupted { sent: false, .. })));
+/// # other.join().expect("no panic");
+/// # Ok::<(), stripline::Error>(())
+/// ```
+///
+/// [guide]: https://docs.rs/crate/stripline/latest/source/docs/guide.md
+#[derive(Clone)]
+pub struct Waker {
+    interrupt: Arc<Interrupt>,
+    /// Ends the fast path of the port.
+    attention: Arc<dyn Attention>,
+}
+
+impl Waker {
+    /// Returns that of a port whose wait is not under way.
+    pub(crate) fn new((interrupt, attention): (Arc<Interrupt>, Arc<dyn Attention>)) -> Result<Self> {
+        interrupt.enable()?;
+        Ok(Self { interrupt, attention })
+    }
+
+    fn of_incoming(incoming: &Incoming) -> Result<Self> {
+        incoming.check_own()?;
+        Self::new(incoming.interrupt())
+    }
+
+    fn of_outgoing(outgoing: &Outgoing) -> Result<Self> {
+        outgoing.check_own()?;
+        Self::new(outgoing.interrupt())
+    }
+
+    /// Ends one wait of the port: the one under way, or else the next. Does not block.
+    ///
+    /// ```
+    /// use stripline::Error;
+    ///
+    /// let node = stripline::node::Node::isolated()?;
+    /// let mut publisher = node.publisher::<f32>("levels")?;
+    /// let waker = publisher.waker()?;
+    /// waker.wake();
+    /// waker.wake();
+    /// assert!(matches!(publisher.send(&[0.5]), Err(Error::Interrupted { sent: false, .. })));
+    /// publisher.send(&[0.5])?;
+    /// # Ok::<(), stripline::Error>(())
+    /// ```
+    pub fn wake(&self) {
+        self.interrupt.request(|| self.attention.request_attention());
+    }
+}
+
+impl fmt::Debug for Waker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Waker").field("is_pending", &self.interrupt.is_pending()).finish_non_exhaustive()
+    }
+}
+
+impl<T: Element> Publisher<T> {
+    /// Returns a handle with which other threads end a wait of this publisher: a send or loan, also
+    /// while it waits for acknowledgements, [`Publisher::wait_for_receivers`] and
+    /// [`Publisher::end`].
+    ///
+    /// # Errors
+    /// [`Error::System`](crate::Error::System) when the process has no descriptor left, which only
+    /// the first waker needs. [`Error::Forked`](crate::Error::Forked).
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// # let node = stripline::node::Node::isolated()?;
+    /// let mut publisher = node.publisher::<f32>("levels")?;
+    /// let waker = publisher.waker()?;
+    /// std::thread::spawn(move || waker.wake());
+    /// assert!(publisher.wait_for_receivers(1, Duration::MAX).is_err());
+    /// # Ok::<(), stripline::Error>(())
+    /// ```
+    pub fn waker(&mut self) -> Result<Waker> {
+        Waker::of_outgoing(self.link())
+    }
+
+    /// Ends the stream as [`Publisher::finish_within`] does, and keeps the publisher. This is for
+    /// one whose waker may end the wait: after
+    /// [`Error::Interrupted`](crate::Error::Interrupted), another call goes on with it, as the drop
+    /// does. Blocks no longer than `timeout`.
+    ///
+    /// # Errors
+    /// As [`Publisher::finish_within`]. After the end, sends fail with
+    /// [`Error::Port`](crate::Error::Port).
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// # let node = stripline::node::Node::isolated()?;
+    /// # let mut publisher = node.publisher::<u8>("bytes")?;
+    /// # let mut subscriber = node.subscriber::<u8>("bytes")?;
+    /// # publisher.wait_for_receivers(1, Duration::from_secs(5))?;
+    /// while let Err(error) = publisher.end(Duration::from_secs(1)) {
+    ///     assert!(matches!(error, stripline::Error::Interrupted { .. }), "{error}");
+    /// }
+    /// assert!(subscriber.receive()?.is_none());
+    /// assert!(publisher.send(b"more").is_err());
+    /// # Ok::<(), stripline::Error>(())
+    /// ```
+    pub fn end(&mut self, timeout: Duration) -> Result<()> {
+        self.link().finish(super::publisher::finish_wait(timeout))
+    }
+}
+
+impl<T: Element> Subscriber<T> {
+    /// Returns a handle with which other threads end a wait of this subscriber, in any of its calls
+    /// and in [`wait_any`](super::wait_any).
+    ///
+    /// # Errors
+    /// As [`Publisher::waker`].
+    pub fn waker(&mut self) -> Result<Waker> {
+        Waker::of_incoming(&self.incoming)
+    }
+}
+
+impl<T: Element> Holding<T> {
+    /// Returns a handle with which other threads end a wait of this subscriber.
+    ///
+    /// # Errors
+    /// As [`Publisher::waker`].
+    ///
+    /// ```
+    /// let node = stripline::node::Node::isolated()?;
+    /// let mut levels = node.subscriber::<f32>("levels")?.holding(2)?;
+    /// levels.waker()?.wake();
+    /// assert!(levels.receive().is_err());
+    /// # Ok::<(), stripline::Error>(())
+    /// ```
+    pub fn waker(&mut self) -> Result<Waker> {
+        Waker::of_incoming(&self.for_wait().incoming)
+    }
+}
+
+impl<T: Element> Windowed<T> {
+    /// Returns a handle with which other threads end a wait for a window. The samples that were
+    /// collected for it stay.
+    ///
+    /// # Errors
+    /// As [`Publisher::waker`].
+    ///
+    /// ```
+    /// let node = stripline::node::Node::isolated()?;
+    /// let mut levels = node.subscriber::<f32>("levels")?.windowed();
+    /// levels.waker()?.wake();
+    /// assert!(levels.window(16).is_err());
+    /// # Ok::<(), stripline::Error>(())
+    /// ```
+    pub fn waker(&mut self) -> Result<Waker> {
+        Waker::of_incoming(self.incoming())
+    }
+}
+
+impl<M> MessagePublisher<M> {
+    /// Returns a handle with which other threads end a wait of this publisher.
+    ///
+    /// # Errors
+    /// As [`Publisher::waker`].
+    pub fn waker(&mut self) -> Result<Waker> {
+        self.publisher.waker()
+    }
+
+    /// Ends the stream and keeps the publisher, as [`Publisher::end`] does.
+    ///
+    /// # Errors
+    /// As [`Publisher::end`].
+    pub fn end(&mut self, timeout: Duration) -> Result<()> {
+        self.publisher.end(timeout)
+    }
+}
+
+impl<M> MessageSubscriber<M> {
+    /// Returns a handle with which other threads end a wait of this subscriber.
+    ///
+    /// # Errors
+    /// As [`Publisher::waker`].
+    pub fn waker(&mut self) -> Result<Waker> {
+        self.subscriber.waker()
+    }
+}

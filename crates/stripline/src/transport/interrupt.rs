@@ -1,0 +1,131 @@
+//! What ends one wait of a port: the state behind its waker.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use crate::error::{Error, Result};
+use crate::sys::doorbell::Doorbell;
+use crate::sys::futex;
+
+/// A request that ends one wait of a port. It costs a port without a waker one load before a sleep.
+#[derive(Debug, Default)]
+pub(crate) struct Interrupt {
+    /// The port, for the error.
+    port: String,
+    /// 1 from the request until a wait ends with it. A parked receiver sleeps on it as well.
+    pending: AtomicU32,
+    /// Made with the first waker.
+    doorbell: OnceLock<Doorbell>,
+}
+
+impl Interrupt {
+    /// Returns that of a port.
+    pub(super) fn new(port: &str) -> Self {
+        Self { port: port.into(), ..Self::default() }
+    }
+
+    /// Makes requests possible. No wait may be under way.
+    ///
+    /// # Errors
+    /// When the process has no descriptor left.
+    pub(crate) fn enable(&self) -> Result<()> {
+        if self.doorbell.get().is_none() {
+            // Another thread may have been first, with one that is as good.
+            let _ = self.doorbell.set(Doorbell::new()?);
+        }
+        Ok(())
+    }
+
+    /// Ends the current wait, or the next one. Atomic operations and system calls only, so that a
+    /// signal handler may call it. `publish` runs between the two: what it does is seen by a port
+    /// that is awake.
+    pub(crate) fn request(&self, publish: impl FnOnce()) {
+        // Release: the thread whose wait ends sees what led to it.
+        self.pending.store(1, Ordering::Release);
+        publish();
+        if let Some(doorbell) = self.doorbell.get() {
+            doorbell.notify();
+            futex::wake(&self.pending);
+        }
+    }
+
+    /// Returns whether a request is pending.
+    #[inline]
+    pub(crate) fn is_pending(&self) -> bool {
+        // Relaxed: a thread that sleeps is woken; one that is awake reads it again.
+        self.pending.load(Ordering::Relaxed) != 0
+    }
+
+    /// Takes the request that is pending. `sent`: whether the packet of this call was sent.
+    ///
+    /// # Errors
+    /// [`Error::Interrupted`] if there was one.
+    #[inline]
+    pub(crate) fn take(&self, sent: bool) -> Result<()> {
+        if self.is_pending() { self.take_pending(sent) } else { Ok(()) }
+    }
+
+    #[cold]
+    fn take_pending(&self, sent: bool) -> Result<()> {
+        // Acquire: pairs with the Release of the request.
+        if self.pending.swap(0, Ordering::Acquire) == 0 {
+            return Ok(());
+        }
+        // The next wait reads the word before it sleeps. So this may take the ring of a request
+        // that came in between.
+        if let Some(doorbell) = self.doorbell.get() {
+            doorbell.drain();
+        }
+        Err(Error::Interrupted { port: self.port.clone(), sent })
+    }
+
+    /// Returns the doorbell that a request rings; `None`: there is no waker.
+    pub(super) fn doorbell(&self) -> Option<&Doorbell> {
+        self.doorbell.get()
+    }
+
+    /// Returns the word that a request changes from 0; `None`: there is no waker.
+    pub(crate) fn word(&self) -> Option<&AtomicU32> {
+        self.doorbell.get().map(|_| &self.pending)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsFd;
+    use std::sync::Arc;
+    use std::time::Instant;
+
+    use super::*;
+    use crate::sys::doorbell::PollSet;
+    use crate::transport::{StopToken, Wait};
+
+    #[test]
+    fn one_request_ends_one_wait() {
+        let stop = StopToken::new().unwrap().for_port("out");
+        stop.interrupt().enable().unwrap();
+        let silent = Doorbell::new().unwrap();
+        let sleep = |wait| {
+            let mut poll_set = PollSet::default();
+            poll_set.readable(silent.as_fd());
+            stop.sleep(poll_set, wait)
+        };
+        // Two requests before a wait are one.
+        stop.interrupt().request(|| ());
+        stop.interrupt().request(|| ());
+        // A wait that must not end early leaves it.
+        assert!(!sleep(Wait::Never).unwrap());
+        assert!(!sleep(Wait::Finish(Instant::now())).unwrap());
+        let error = sleep(Wait::FOREVER).unwrap_err();
+        assert!(matches!(&error, Error::Interrupted { port, sent: false } if port == "out"), "{error}");
+        assert!(!sleep(Wait::Until(Some(Instant::now()))).unwrap());
+        let other = Arc::clone(stop.interrupt());
+        std::thread::scope(|scope| {
+            scope.spawn(move || other.request(|| ()));
+            assert!(sleep(Wait::FOREVER).unwrap());
+            assert!(matches!(sleep(Wait::FOREVER), Err(Error::Interrupted { .. })));
+        });
+        // The others of the component go on.
+        assert!(stop.for_port("other").check(Wait::FOREVER).is_ok());
+    }
+}
