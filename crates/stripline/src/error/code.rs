@@ -2,9 +2,9 @@
 
 use std::fmt;
 
-/// Declares the codes in one place: number, variant, word and what it stands for.
+/// Declares the codes in one place: number, variant, word, what it stands for, and the remedy.
 macro_rules! codes {
-    ($($number:literal $variant:ident $word:literal $meaning:literal)*) => {
+    ($($number:literal $variant:ident $word:literal $meaning:literal $remedy:literal)*) => {
         /// The kind of an error, with a number and a word that never change.
         ///
         /// A number is for programs in other languages, a word for logs and scripts. A later
@@ -41,48 +41,98 @@ macro_rules! codes {
                     $(Self::$variant => $word,)*
                 }
             }
+
+            /// Returns what usually mends it, in one sentence. The text of an [`Error`](crate::Error)
+            /// has the remedy of its own case.
+            ///
+            /// ```
+            /// let remedy = stripline::ErrorCode::ReplyDecode.remedy();
+            /// assert_eq!(remedy, "Compare the types of both ends.");
+            /// ```
+            pub const fn remedy(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $remedy,)*
+                }
+            }
         }
     };
 }
 
 codes! {
     1 Stopped "stopped" "The component or node was stopped."
+        "Return it: it counts as a clean end."
     2 Full "full" "A receiver's queue is full, and the send does not wait."
+        "Send again later, wait, or raise `depth`."
     3 Stalled "stalled" "A receiver had no room for as long as the send waits."
+        "Find out why it takes nothing; raise `send-timeout-ms` or `depth`, or choose another `overflow`."
     4 TooLarge "too-large" "The packet exceeds a limit."
+        "Send with `send`, which splits it; raise `buffer`; 1 GiB is the most."
     5 Ejected "ejected" "The receiver fell behind, and its policy is `eject`."
+        "Raise `depth` or choose another policy."
     6 Unsupported "unsupported" "A transport cannot keep an option."
+        "Take one of the alternatives in the text."
     7 PeerMisbehaved "peer-misbehaved" "The other end broke the protocol."
+        "Find the program at the other end; receiving goes on with the others."
     8 Refused "refused" "The other end refused the connection."
+        "Change what the reason names: type, key, policy."
     9 Port "port" "A port or topic was used in a way that it does not allow."
+        "Change the call as the text states."
     10 Decode "decode" "A message does not decode as its type."
+        "Compare the types of both ends."
     11 Handler "handler" "A handler failed or panicked."
+        "Fix the handler; the text names the packet."
     12 Unanswered "unanswered" "A receiver did not acknowledge a packet in time."
+        "Find out what it does; raise `deadline-ms` or choose a weaker scope."
     13 ReceiverGone "receiver-gone" "A receiver left before it acknowledged a packet."
+        "Send it again if another receiver needs it."
     14 PacketRefused "packet-refused" "A receiver refused a packet."
+        "Follow its reason."
     15 WindowOverflow "window-overflow" "Too many packets wait behind a missing one."
+        "Raise the window, or wait less for a missing packet."
     16 DuplicatePacket "duplicate-packet" "Two packets have the same place in the sequence."
+        "Forward one packet for each that arrives."
     17 System "system" "The operating system reported an error."
+        "Follow its text; limits are named with their remedy."
     18 Forked "forked" "A child of a fork used what its parent had made."
+        "Make a node and its ports in the child, or execute a program."
     19 InvalidProperties "invalid-properties" "A component rejects its properties."
+        "Change the property that the text names."
     20 Failed "failed" "A component's own failure."
+        "Follow its text."
     21 TooManyHeld "too-many-held" "All packets that a port may hold are in use."
+        "Drop one, hold more, or keep a copy."
     22 Interrupted "interrupted" "A waker ended the wait."
+        "Call again; after `sent`, go on with the next packet."
     100 UserError "user-error" "The operation's own error, as the reply of a call."
+        "Read the error: it is a value of the operation."
     101 NoServer "no-server" "There was no server for a call."
+        "Start a server, or raise the deadline."
     102 CallUnanswered "call-unanswered" "The reply of a call did not arrive in time."
+        "Find out what the server does, or raise the deadline."
     103 ServerGone "server-gone" "The server left with the call outstanding."
+        "Call again if a second time does no harm."
     104 CallCancelled "call-cancelled" "This side cancelled the call."
+        "None is needed."
     105 TooManyCalls "too-many-calls" "The limit of outstanding calls is reached."
+        "Wait for some, or raise `outstanding`."
     106 ReplyDecode "reply-decode" "The reply of a call has another type."
+        "Compare the types of both ends."
     110 UnknownOperation "unknown-operation" "The server does not have the operation."
+        "Compare the versions of both programs."
     111 WrongType "wrong-type" "Request, reply or error of the operation has another type."
+        "Compare the types of both ends."
     112 HandlerPanicked "handler-panicked" "The operation's handler panicked."
+        "Fix the handler."
     113 DeadlinePassed "deadline-passed" "The deadline had passed before the handler began."
+        "Raise the deadline, or give the server a pool."
     114 CancelledEarly "cancelled-early" "The client cancelled before the handler began."
+        "None is needed."
     115 Overloaded "overloaded" "Too many calls wait at the server."
+        "Raise `waiting`, give it a pool, or call less."
     116 CallCycle "call-cycle" "The server waits in this chain of calls itself."
+        "Break the cycle."
     117 ReplyFailed "reply-failed" "The server could not send its reply."
+        "Read its reason."
 }
 
 impl ErrorCode {
@@ -174,10 +224,10 @@ mod tests {
             let Ok(number) = cells[0].parse::<u16>() else { continue };
             let [_, word, meaning, remedy, side] = cells[..] else { panic!("five cells: {row}") };
             assert!(!meaning.is_empty() && !remedy.is_empty() && !side.is_empty(), "{row}");
-            documented.push((number, word.trim_matches('`').to_string()));
+            documented.push((number, word.trim_matches('`'), remedy));
         }
         let there: Vec<_> =
-            ErrorCode::ALL.iter().map(|code| (code.number(), code.word().to_string())).collect();
+            ErrorCode::ALL.iter().map(|code| (code.number(), code.word(), code.remedy())).collect();
         assert_eq!(documented, there, "left: docs/errors.md");
     }
 }

@@ -266,6 +266,48 @@ impl Error {
         }
     }
 
+    /// Returns the connection, or the other end, that it is about: a name as `from -> to`.
+    ///
+    /// ```
+    /// use stripline::Error;
+    ///
+    /// let full = Error::Full { connection: "tone@shm -> iq".into() };
+    /// assert_eq!(full.connection(), Some("tone@shm -> iq"));
+    /// assert_eq!(Error::Stopped.connection(), None);
+    /// ```
+    pub fn connection(&self) -> Option<&str> {
+        match self {
+            Self::Full { connection }
+            | Self::Stalled { connection, .. }
+            | Self::Ejected { connection, .. }
+            | Self::Handler { connection, .. }
+            | Self::Unanswered { connection, .. }
+            | Self::ReceiverGone { connection, .. }
+            | Self::PacketRefused { connection, .. }
+            | Self::WindowOverflow { connection, .. }
+            | Self::DuplicatePacket { connection, .. } => Some(connection),
+            Self::PeerMisbehaved { peer, .. } | Self::Refused { peer, .. } => Some(peer),
+            _ => None,
+        }
+    }
+
+    /// Returns the number that the operating system gave for it (`errno`).
+    ///
+    /// ```
+    /// use std::io;
+    /// use stripline::Error;
+    ///
+    /// let refused = Error::system("cannot open a socket", io::Error::from_raw_os_error(13));
+    /// assert_eq!((refused.os_code(), Error::Stopped.os_code()), (Some(13), None));
+    /// ```
+    pub fn os_code(&self) -> Option<i32> {
+        match self {
+            Self::System { source, .. } => source.raw_os_error(),
+            Self::Handler { source, .. } => source.os_code(),
+            _ => None,
+        }
+    }
+
     pub(crate) fn misbehaved(peer: impl fmt::Display, violation: impl fmt::Display) -> Self {
         Self::PeerMisbehaved { peer: peer.to_string(), violation: violation.to_string() }
     }

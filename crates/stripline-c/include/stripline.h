@@ -1,0 +1,1128 @@
+/* Stripline for C: low-loss links between radio components.
+ *
+ * Made of the source of the crate stripline-c by its tests: change it there.
+ *
+ * These rules hold for all functions:
+ *
+ * - **Pointers.** A handle or text that is NULL is refused with `STRIPLINE_INVALID_ARGUMENT`,
+ *   unless its function allows NULL. Any other pointer must be valid: of the type, not freed, and
+ *   aligned. Texts that are passed in are UTF-8 and end with NUL.
+ * - **Results.** They are written only where the function returns `STRIPLINE_OK`, unless it
+ *   documents more.
+ * - **Panics.** None leaves this library: the call returns `STRIPLINE_PANICKED`, and so does each
+ *   later call of the same handle, which can only be freed.
+ * - **Forks.** Handles belong to the process that made them. In a child, their functions return
+ *   `STRIPLINE_FORKED`.
+ * - **Structures** with `size` as the first member grow. A program sets it to `sizeof`. A program
+ *   that is older than the library gets the default of what it lacks. One that is newer is served
+ *   unless it sets what this library does not have. 0 is the default of each member.
+ */
+#ifndef STRIPLINE_H
+#define STRIPLINE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Texts across the border: UTF-8 with a length, and texts that C programs pass in ------------ */
+
+/* A text in UTF-8. It has no NUL at its end: print it with `"%.*s", (int)text.length, text.data`. */
+typedef struct stripline_text {
+    /* The first byte; never NULL. */
+    const char *data;
+    /* The number of bytes. */
+    size_t length;
+} stripline_text;
+
+/* The version of the library, beside that of the header -------------------------------------- */
+
+/* The major version of this header. */
+#define STRIPLINE_VERSION_MAJOR 0
+
+/* The minor version of this header. */
+#define STRIPLINE_VERSION_MINOR 1
+
+/* The patch level of this header. */
+#define STRIPLINE_VERSION_PATCH 0
+
+/* A timeout without end, for functions with a `timeout_ns`. */
+#define STRIPLINE_FOREVER ((int64_t)-1)
+
+/* Returns the version of the library that runs, as `0.1.0`. That of the header that a program was
+ * compiled with is in `STRIPLINE_VERSION_MAJOR`, `_MINOR` and `_PATCH`.
+ *
+ * - Ownership: the text is static.
+ * - Blocking: never.
+ * - Threads: any.
+ */
+stripline_text stripline_version(void);
+
+/* The outcomes of calls, with numbers that never change -------------------------------------- */
+
+/* The outcome of a call.
+ *
+ * 0 is success, a negative number an outcome that is no error, and a positive one an error. The
+ * numbers up to 999 are those of `docs/errors.md`. A number never gets another meaning. A later
+ * library only adds some: treat one that is not in this header as `STRIPLINE_FAILED`.
+ */
+enum stripline_status_number {
+    /* The call has done what it is for. */
+    STRIPLINE_OK = 0,
+    /* Nothing was there in the time that the call waits. */
+    STRIPLINE_EMPTY = -1,
+    /* End of stream: no packet follows. */
+    STRIPLINE_ENDED = -2,
+    /* The component or node was stopped. */
+    STRIPLINE_STOPPED = 1,
+    /* A receiver's queue is full, and the send does not wait. */
+    STRIPLINE_FULL = 2,
+    /* A receiver had no room for as long as the send waits. Nothing was sent. */
+    STRIPLINE_STALLED = 3,
+    /* The packet exceeds a limit. */
+    STRIPLINE_TOO_LARGE = 4,
+    /* The receiver fell behind, and its policy is `eject`. */
+    STRIPLINE_EJECTED = 5,
+    /* A transport cannot keep an option. */
+    STRIPLINE_UNSUPPORTED = 6,
+    /* The other end broke the protocol, and its connection was closed. */
+    STRIPLINE_PEER_MISBEHAVED = 7,
+    /* The other end refused the connection. */
+    STRIPLINE_REFUSED = 8,
+    /* A port or topic was used in a way that it does not allow. */
+    STRIPLINE_PORT = 9,
+    /* A message does not decode as its type. */
+    STRIPLINE_DECODE = 10,
+    /* A handler failed or panicked. No further packet is handled. */
+    STRIPLINE_HANDLER = 11,
+    /* A receiver did not acknowledge a packet in time. The packet stays sent. */
+    STRIPLINE_UNANSWERED = 12,
+    /* A receiver left before it acknowledged a packet. */
+    STRIPLINE_RECEIVER_GONE = 13,
+    /* A receiver refused a packet. */
+    STRIPLINE_PACKET_REFUSED = 14,
+    /* Too many packets wait behind a missing one. They count as lost. */
+    STRIPLINE_WINDOW_OVERFLOW = 15,
+    /* Two packets have the same place in the sequence. */
+    STRIPLINE_DUPLICATE_PACKET = 16,
+    /* The operating system reported an error. */
+    STRIPLINE_SYSTEM = 17,
+    /* A child of a fork used what its parent had made. */
+    STRIPLINE_FORKED = 18,
+    /* A component rejects its properties. */
+    STRIPLINE_INVALID_PROPERTIES = 19,
+    /* A component's own failure, in its own words. */
+    STRIPLINE_FAILED = 20,
+    /* All packets that a port may hold are in use. Nothing is lost. */
+    STRIPLINE_TOO_MANY_HELD = 21,
+    /* A waker ended the wait. Nothing is lost. */
+    STRIPLINE_INTERRUPTED = 22,
+    /* The operation's own error, as its reply. */
+    STRIPLINE_USER_ERROR = 100,
+    /* There was no server until the deadline. The call was not made. */
+    STRIPLINE_NO_SERVER = 101,
+    /* The reply did not arrive in time. */
+    STRIPLINE_CALL_UNANSWERED = 102,
+    /* The server left with the call outstanding, carried out or not. */
+    STRIPLINE_SERVER_GONE = 103,
+    /* This side cancelled the call. */
+    STRIPLINE_CALL_CANCELLED = 104,
+    /* The limit of outstanding calls is reached. The call was not made. */
+    STRIPLINE_TOO_MANY_CALLS = 105,
+    /* The reply has another type. */
+    STRIPLINE_REPLY_DECODE = 106,
+    /* The server does not have the operation. */
+    STRIPLINE_UNKNOWN_OPERATION = 110,
+    /* Request, reply or error of the operation has another type. */
+    STRIPLINE_WRONG_TYPE = 111,
+    /* The operation's handler panicked; the server goes on. */
+    STRIPLINE_HANDLER_PANICKED = 112,
+    /* The deadline had passed before the handler began. */
+    STRIPLINE_DEADLINE_PASSED = 113,
+    /* The client cancelled before the handler began. */
+    STRIPLINE_CANCELLED_EARLY = 114,
+    /* Too many calls wait at the server. */
+    STRIPLINE_OVERLOADED = 115,
+    /* The server waits in this chain of calls itself. */
+    STRIPLINE_CALL_CYCLE = 116,
+    /* The server could not send its reply. */
+    STRIPLINE_REPLY_FAILED = 117,
+    /* An argument is wrong: NULL, no UTF-8, out of range, or of a newer header. Nothing was done. */
+    STRIPLINE_INVALID_ARGUMENT = 1001,
+    /* This library has failed. The handle of the call can only be freed from then on. */
+    STRIPLINE_PANICKED = 1002,
+    /* The handle is in use: by a handler that runs, or by another thread. Nothing was done. */
+    STRIPLINE_IN_USE = 1003,
+};
+typedef int32_t stripline_status;
+
+/* Returns the word of an outcome in lower case, as `too-large`. It is `unknown` for a number that
+ * this library does not have.
+ *
+ * - Ownership: the text is static.
+ * - Blocking: never.
+ * - Threads: any.
+ */
+stripline_text stripline_status_word(int32_t status);
+
+/* Returns what usually mends an outcome, in one sentence. It is empty where there is nothing to
+ * mend. `stripline_error_message` has the remedy of the case at hand.
+ *
+ * - Ownership: the text is static.
+ * - Blocking: never.
+ * - Threads: any.
+ */
+stripline_text stripline_status_remedy(int32_t status);
+
+/* The error object, and how failures become one ---------------------------------------------- */
+
+/* The description of a failed call. Functions write one to `*error` when they fail, and leave
+ * `*error` alone when they do not. Pass NULL where the status is enough.
+ */
+typedef struct stripline_error stripline_error;
+
+/* Returns the status that the failed call returned; `STRIPLINE_OK` for NULL.
+ *
+ * - Ownership: the error stays the caller's.
+ * - Blocking: never.
+ * - Threads: any, several at once.
+ */
+stripline_status stripline_error_status(const stripline_error *error);
+
+/* Returns one sentence that names what failed, where, and the remedy. Never NULL.
+ *
+ * - Ownership: the text is valid until the error is freed.
+ * - Blocking: never.
+ * - Threads: any, several at once.
+ */
+const char *stripline_error_message(const stripline_error *error);
+
+/* Returns what usually mends an error of this status. Never NULL, and empty for NULL.
+ *
+ * - Ownership: the text is valid until the error is freed.
+ * - Blocking: never.
+ * - Threads: any, several at once.
+ */
+const char *stripline_error_remedy(const stripline_error *error);
+
+/* Returns the connection, or the other end, that the error is about, as `from -> to`. Never NULL,
+ * and empty where it is about none.
+ *
+ * - Ownership: the text is valid until the error is freed.
+ * - Blocking: never.
+ * - Threads: any, several at once.
+ */
+const char *stripline_error_connection(const stripline_error *error);
+
+/* Returns the number that the operating system gave (`errno`), or 0 where it gave none.
+ *
+ * - Ownership: the error stays the caller's.
+ * - Blocking: never.
+ * - Threads: any, several at once.
+ */
+int32_t stripline_error_os_code(const stripline_error *error);
+
+/* Frees an error; NULL is allowed.
+ *
+ * - Ownership: ends here, with that of its texts. A second call with the same error is undefined.
+ * - Blocking: never.
+ * - Threads: any.
+ */
+void stripline_error_free(stripline_error *error);
+
+/* The log of the library, for a function of the program -------------------------------------- */
+
+/* A function that gets the records of the log: its context, the level, the part of the library as
+ * `stripline::node`, and the text.
+ *
+ * Level 1 is an error that ends a service of this process, level 2 is about another process, and
+ * 3 to 5 are information. Both texts are valid until it returns. It is called on any thread,
+ * on several at once, and sometimes with a lock of the library held. It calls no function of this
+ * library.
+ */
+typedef void (*stripline_log_callback)(
+    void *context,
+    int32_t level,
+    stripline_text target,
+    stripline_text text);
+
+/* Sets the function that gets the records of the log, up to a level from 1 (errors) to 5 (all).
+ * There is one for the process; a second call replaces it, and NULL removes it.
+ *
+ * Errors that no call can return go to the log. Without a function, they go nowhere.
+ *
+ * Fails with `STRIPLINE_INVALID_ARGUMENT` for a level out of range, and with `STRIPLINE_IN_USE`
+ * within the function. In a Rust program with a logger of its own, it fails with
+ * `STRIPLINE_FAILED`.
+ *
+ * - Ownership: `context` stays the caller's. When this returns, the function before is not running
+ *   and not called again.
+ * - Blocking: until the function before has returned.
+ * - Threads: any.
+ */
+stripline_status stripline_log_set(
+    stripline_log_callback callback,
+    void *context,
+    int32_t level,
+    stripline_error **error);
+
+/* Nodes -------------------------------------------------------------------------------------- */
+
+/* A node: what a program's publishers and subscribers belong to. Nodes of the same domain find
+ * each other without a daemon. It may be used by several threads at once.
+ */
+typedef struct stripline_node stripline_node;
+
+/* Options of a node. Without any, it is that of the environment: the domain of `STRIPLINE_DOMAIN`
+ * (`default` if it is unset), and the topics of the file `STRIPLINE_TOPICS`.
+ */
+typedef struct stripline_node_options {
+    /* `sizeof(stripline_node_options)`. */
+    size_t size;
+    /* The domain: 1 to 64 letters, digits, `-` and `_`. NULL: that of the environment. */
+    const char *domain;
+    /* Options of topics, as the text of a topics file. NULL: those of the environment, or none if
+     * `domain` is set.
+     */
+    const char *topics;
+    /* Not 0: a domain of its own, so that nothing outside this node is connected. For tests. The
+     * other members must not be set.
+     */
+    uint32_t isolated;
+} stripline_node_options;
+
+/* Makes a node, which joins its domain.
+ *
+ * Fails with `STRIPLINE_FAILED` for a domain or topics with a mistake, which the message names,
+ * and with `STRIPLINE_SYSTEM` for a lack of descriptors or threads.
+ *
+ * - Ownership: the caller frees the node. `options` may be NULL and is not kept.
+ * - Blocking: no longer than to start a thread.
+ * - Threads: any.
+ */
+stripline_status stripline_node_new(
+    const stripline_node_options *options,
+    stripline_node **node,
+    stripline_error **error);
+
+/* Stops a node: calls of its publishers and subscribers that wait, and all later ones, return
+ * `STRIPLINE_STOPPED`. It has no effect on a node of another process.
+ *
+ * - Ownership: the node stays the caller's.
+ * - Blocking: never.
+ * - Threads: any, also while others use the node or wait in its publishers and subscribers. Not in
+ *   a signal handler.
+ */
+stripline_status stripline_node_stop(const stripline_node *node, stripline_error **error);
+
+/* Frees a node, which leaves its domain; NULL is allowed. Its publishers and subscribers stay
+ * connected, and are freed before or after it.
+ *
+ * - Ownership: ends here. A second call with the same node is undefined.
+ * - Blocking: until the node's thread has ended.
+ * - Threads: any, once no other thread uses the node.
+ */
+void stripline_node_free(stripline_node *node);
+
+/* Counters of a node's connections ----------------------------------------------------------- */
+
+/* The counters of all connections to a node's subscribers at one time, and the connections that
+ * were refused.
+ */
+typedef struct stripline_report stripline_report;
+
+/* The counters of one connection. */
+typedef struct stripline_connection_report {
+    /* `sizeof(stripline_connection_report)`, set by the caller. */
+    size_t size;
+    /* `from -> to`. */
+    stripline_text connection;
+    /* Packets that the receiver has taken. */
+    uint64_t packets;
+    /* Their payload, in bytes. */
+    uint64_t bytes;
+    /* Packets that were lost. */
+    uint64_t lost;
+    /* Samples that were lost. */
+    uint64_t lost_samples;
+    /* Gaps reported in band. */
+    uint64_t gaps;
+    /* Packets that arrived after a later one. */
+    uint64_t reordered;
+    /* How often the sender vanished without an end of stream. */
+    uint64_t peer_deaths;
+} stripline_connection_report;
+
+/* Takes the counters of every connection to the node's subscribers now, and of those that ended
+ * last.
+ *
+ * - Ownership: the caller frees the report.
+ * - Blocking: no longer than for a lock of the node.
+ * - Threads: any, several at once.
+ */
+stripline_status stripline_node_report(
+    const stripline_node *node,
+    stripline_report **report,
+    stripline_error **error);
+
+/* Returns the number of connections in a report; 0 for NULL.
+ *
+ * - Ownership: the report stays the caller's.
+ * - Blocking: never.
+ * - Threads: any, several at once.
+ */
+size_t stripline_report_connections(const stripline_report *report);
+
+/* Gives the counters of one connection of a report, by its index.
+ *
+ * Fails with `STRIPLINE_INVALID_ARGUMENT` for an index at or above the number of connections.
+ *
+ * - Ownership: the text is valid until the report is freed.
+ * - Blocking: never.
+ * - Threads: any, several at once.
+ */
+stripline_status stripline_report_connection(
+    const stripline_report *report,
+    size_t index,
+    stripline_connection_report *connection,
+    stripline_error **error);
+
+/* Returns the number of refused connections in a report; 0 for NULL.
+ *
+ * - Ownership: the report stays the caller's.
+ * - Blocking: never.
+ * - Threads: any, several at once.
+ */
+size_t stripline_report_refused_connections(const stripline_report *report);
+
+/* Gives the name of a refused connection of a report, by its index, and the reason.
+ *
+ * Fails with `STRIPLINE_INVALID_ARGUMENT` for an index at or above their number.
+ *
+ * - Ownership: the texts are valid until the report is freed.
+ * - Blocking: never.
+ * - Threads: any, several at once.
+ */
+stripline_status stripline_report_refused_connection(
+    const stripline_report *report,
+    size_t index,
+    stripline_text *connection,
+    stripline_text *reason,
+    stripline_error **error);
+
+/* Frees a report; NULL is allowed.
+ *
+ * - Ownership: ends here, with that of its texts. A second call with the same report is undefined.
+ * - Blocking: never.
+ * - Threads: any.
+ */
+void stripline_report_free(stripline_report *report);
+
+/* Sample types by value ---------------------------------------------------------------------- */
+
+/* The type of a topic's samples. Both ends of a connection compare it.
+ *
+ * `name` is a built-in type or a layout as `det{range_bin:u32,level_db:f32}` (`docs/layouts.md`).
+ * Built in are `s8` to `u64`, `f32` and `f64`, and the complex ones with a `c` in front: `cf32`.
+ * With `sample_size` 0, size and alignment are those of the name. Otherwise they must equal them:
+ * set both with `sizeof` and `alignof`, and a structure with another layout is refused at once.
+ *
+ * A name that is neither is compared alone, and needs both numbers.
+ */
+typedef struct stripline_sample_type {
+    /* `sizeof(stripline_sample_type)`. */
+    size_t size;
+    /* The name, or the layout. */
+    const char *name;
+    /* The bytes of a sample, or 0. */
+    size_t sample_size;
+    /* The alignment of a sample in bytes: 1, 2, 4, 8 or 16; 0 with `sample_size` 0. */
+    size_t sample_align;
+} stripline_sample_type;
+
+/* The description of a stream ---------------------------------------------------------------- */
+
+/* Members of a stream's description that are set, as bits. */
+enum stripline_stream_set {
+    /* `sample_rate_hz`. */
+    STRIPLINE_STREAM_SET_SAMPLE_RATE = 1,
+    /* `center_frequency_hz`. */
+    STRIPLINE_STREAM_SET_CENTER_FREQUENCY = 2,
+    /* `row_length`. */
+    STRIPLINE_STREAM_SET_ROW_LENGTH = 4,
+};
+
+/* The description of a stream, for a publisher. Receivers get it with every packet. */
+typedef struct stripline_stream_description {
+    /* `sizeof(stripline_stream_description)`. */
+    size_t size;
+    /* The members that are set: `STRIPLINE_STREAM_SET_…`, combined with `|`. Texts count as set
+     * where they are not NULL.
+     */
+    uint64_t set;
+    /* The name of the stream; NULL: no name. */
+    const char *id;
+    /* Samples a second, of all channels together. */
+    double sample_rate_hz;
+    /* The frequency that 0 Hz of the samples corresponds to. */
+    double center_frequency_hz;
+    /* Samples of a row, if the samples are rows of a table. */
+    uint32_t row_length;
+    /* A JSON object with further members as in `docs/wire.md`: `axes`, `channels`, `keywords`.
+     * NULL: none.
+     */
+    const char *more;
+} stripline_stream_description;
+
+/* The description of the stream that a packet belongs to. */
+typedef struct stripline_stream_view {
+    /* `sizeof(stripline_stream_view)`, set by the caller. */
+    size_t size;
+    /* The members that are set: `STRIPLINE_STREAM_SET_…`, combined with `|`. */
+    uint64_t set;
+    /* The name of the stream. */
+    stripline_text id;
+    /* Samples a second, of all channels together. */
+    double sample_rate_hz;
+    /* The frequency that 0 Hz of the samples corresponds to. */
+    double center_frequency_hz;
+    /* Samples of a row, if the samples are rows of a table. */
+    uint32_t row_length;
+} stripline_stream_view;
+
+/* Packets, and what comes with their samples ------------------------------------------------- */
+
+/* Samples that were received, in place, until they are released.
+ *
+ * A held packet (`hold`) may be used and released on any thread, and several may read it at once.
+ * Another one belongs to the thread of its subscriber. Both may be released after their subscriber
+ * was freed; one that is not held keeps the subscriber's connections until then.
+ */
+typedef struct stripline_packet stripline_packet;
+
+/* The cause of a gap. */
+enum stripline_gap_reason {
+    /* There is no gap. */
+    STRIPLINE_GAP_REASON_NONE = 0,
+    /* The receiver was slow and its policy drops packets. */
+    STRIPLINE_GAP_REASON_OVERFLOW = 1,
+    /* The sender or the receiver was restarted. */
+    STRIPLINE_GAP_REASON_PEER_RESTART = 2,
+    /* The transport lost them. */
+    STRIPLINE_GAP_REASON_TRANSPORT = 3,
+    /* They did not arrive in the time that a resequencing port waits. */
+    STRIPLINE_GAP_REASON_LATE = 4,
+};
+
+/* The place of a packet in its stream, and the gap before it. */
+typedef struct stripline_packet_info {
+    /* `sizeof(stripline_packet_info)`, set by the caller. */
+    size_t size;
+    /* The number of the packet among those of its sender, from 0. */
+    uint64_t sequence;
+    /* The number of its first sample within its stream. */
+    uint64_t sample_index;
+    /* When its first sample was taken, in nanoseconds since the Unix epoch; 0: unknown. */
+    int64_t time_ns;
+    /* When it should have been sent, in monotonic nanoseconds of the host; 0: its sender has no
+     * schedule.
+     */
+    uint64_t intended_ns;
+    /* When it was sent, in monotonic nanoseconds of the host; 0: it was not measured. */
+    uint64_t sent_ns;
+    /* The cause of the gap just before it: a `stripline_gap_reason`, 0 where nothing is missing. */
+    uint32_t gap_reason;
+    /* The number of the first packet that is missing. */
+    uint64_t gap_first;
+    /* How many packets are missing; 0 after a restart, where the number is unknown. */
+    uint64_t gap_packets;
+    /* How many samples are missing, as far as they can be counted. */
+    uint64_t gap_samples;
+} stripline_packet_info;
+
+/* Returns the samples of a packet, aligned for their type. It is NULL for a packet that is NULL or
+ * released, and not NULL for one without samples.
+ *
+ * - Ownership: the samples are read only, and valid until the packet is released.
+ * - Blocking: never.
+ * - Threads: that of the subscriber; of a held packet any, several at once.
+ */
+const void *stripline_packet_samples(const stripline_packet *packet);
+
+/* Returns the number of samples of a packet; 0 for a packet that is NULL or released.
+ *
+ * - Ownership: the packet stays the caller's.
+ * - Blocking: never.
+ * - Threads: that of the subscriber; of a held packet any, several at once.
+ */
+size_t stripline_packet_length(const stripline_packet *packet);
+
+/* Gives the numbers of a packet, and the gap before it.
+ *
+ * Fails with `STRIPLINE_PORT` for a packet that was released.
+ *
+ * - Ownership: nothing is kept.
+ * - Blocking: never.
+ * - Threads: that of the subscriber; of a held packet any, several at once.
+ */
+stripline_status stripline_packet_get_info(
+    const stripline_packet *packet,
+    stripline_packet_info *info,
+    stripline_error **error);
+
+/* Gives the description of a packet's stream.
+ *
+ * Fails with `STRIPLINE_PORT` for a packet that was released.
+ *
+ * - Ownership: the text is valid until the packet is released.
+ * - Blocking: never.
+ * - Threads: that of the subscriber; of a held packet any, several at once.
+ */
+stripline_status stripline_packet_get_stream(
+    const stripline_packet *packet,
+    stripline_stream_view *stream,
+    stripline_error **error);
+
+/* Writes the whole description of a packet's stream as JSON, with NUL at its end: also its axes,
+ * channels and keywords (`docs/wire.md`). `length` is set to its bytes without NUL, also when they
+ * do not fit: `buffer` may be NULL with `capacity` 0 to ask for it.
+ *
+ * Fails with `STRIPLINE_TOO_LARGE` if `capacity` is not above the length, and with
+ * `STRIPLINE_PORT` for a packet that was released.
+ *
+ * - Ownership: nothing is kept.
+ * - Blocking: never. It allocates.
+ * - Threads: that of the subscriber; of a held packet any, several at once.
+ */
+stripline_status stripline_packet_get_stream_json(
+    const stripline_packet *packet,
+    char *buffer,
+    size_t capacity,
+    size_t *length,
+    stripline_error **error);
+
+/* Returns the connection that a packet arrived on, as `from -> to`. It is empty for a packet that
+ * is NULL or released.
+ *
+ * - Ownership: the text is valid until the packet is released.
+ * - Blocking: never.
+ * - Threads: that of the subscriber; of a held packet any, several at once.
+ */
+stripline_text stripline_packet_connection(const stripline_packet *packet);
+
+/* Releases a packet: its memory goes back to the transport, and a sender that waits for it goes
+ * on. NULL is allowed.
+ *
+ * A second release is refused with `STRIPLINE_PORT`, and harmless, until the next packet is
+ * received or the subscriber is freed. That of a handler ends when the handler returns, and is
+ * refused here.
+ *
+ * - Ownership: ends here, with that of its samples.
+ * - Blocking: never.
+ * - Threads: that of the subscriber; of a held packet any.
+ */
+stripline_status stripline_packet_release(stripline_packet *packet, stripline_error **error);
+
+/* Refuses a packet with a reason of at most 256 bytes, and releases it. A sender that waits for it
+ * (scope `target`) fails with `STRIPLINE_PACKET_REFUSED`.
+ *
+ * In a handler, the packet stays until the handler returns.
+ *
+ * - Ownership: ends here, but in a handler. `reason` is not kept.
+ * - Blocking: never.
+ * - Threads: that of the subscriber; of a held packet any.
+ */
+stripline_status stripline_packet_refuse(
+    stripline_packet *packet,
+    const char *reason,
+    stripline_error **error);
+
+/* Releases a window and consumes only its first `samples` samples: the next window begins behind
+ * them. A smaller number than the window has makes windows that overlap; at least one is
+ * consumed.
+ *
+ * Fails with `STRIPLINE_PORT` for a packet that is no window, which then stays.
+ *
+ * - Ownership: ends here, with that of its samples.
+ * - Blocking: never.
+ * - Threads: that of the subscriber.
+ */
+stripline_status stripline_packet_consume(
+    stripline_packet *packet,
+    size_t samples,
+    stripline_error **error);
+
+/* Publishers and their loans ----------------------------------------------------------------- */
+
+/* A publisher, which sends packets of samples to every receiver of a topic. One thread at a time
+ * may use it.
+ */
+typedef struct stripline_publisher stripline_publisher;
+
+/* Room for the samples of one packet, to be written in place. It belongs to the thread of its
+ * publisher, which has one at a time.
+ */
+typedef struct stripline_loan stripline_loan;
+
+/* Members of `stripline_send_options` that are set, as bits. */
+enum stripline_send_set {
+    /* `sample_index`. */
+    STRIPLINE_SEND_SET_SAMPLE_INDEX = 1,
+    /* `time_ns`. */
+    STRIPLINE_SEND_SET_TIME = 2,
+    /* `intended_ns`. */
+    STRIPLINE_SEND_SET_INTENDED = 4,
+    /* `scope`. */
+    STRIPLINE_SEND_SET_SCOPE = 8,
+    /* `deadline_ns`. */
+    STRIPLINE_SEND_SET_DEADLINE = 16,
+};
+
+/* Options of one packet. */
+typedef struct stripline_send_options {
+    /* `sizeof(stripline_send_options)`. */
+    size_t size;
+    /* The members that are set: `STRIPLINE_SEND_SET_…`, combined with `|`. */
+    uint64_t set;
+    /* The number of the packet's first sample within its stream; by default it continues the
+     * packet before.
+     */
+    uint64_t sample_index;
+    /* When the first sample was taken, in nanoseconds since the Unix epoch. */
+    int64_t time_ns;
+    /* When the packet should have been sent, in monotonic nanoseconds of the host. */
+    uint64_t intended_ns;
+    /* When the send returns, instead of the connection's scope: 0 `none`, 1 `transport`, 2
+     * `server`, 3 `target` (`docs/glossary.md`).
+     */
+    uint32_t scope;
+    /* How long a receiver is waited for in the scopes `server` and `target`. */
+    uint64_t deadline_ns;
+} stripline_send_options;
+
+/* Makes a publisher of samples on a topic.
+ *
+ * Fails with `STRIPLINE_INVALID_ARGUMENT` for a type with a mistake, and with `STRIPLINE_SYSTEM`
+ * or `STRIPLINE_UNSUPPORTED` if its transport cannot be opened.
+ *
+ * - Ownership: the caller frees the publisher, before or after the node. Nothing else is kept.
+ * - Blocking: until the node's own subscribers are connected.
+ * - Threads: any.
+ */
+stripline_status stripline_publisher_new(
+    const stripline_node *node,
+    const char *topic,
+    const stripline_sample_type *type,
+    stripline_publisher **publisher,
+    stripline_error **error);
+
+/* Lends room for `samples` samples. On shared memory, they are written where the receivers read
+ * them. The initial content is unspecified.
+ *
+ * Waits while a receiver with policy `block` has no room. Fails with `STRIPLINE_PORT` while
+ * another loan is open or after the end of the stream, and with `STRIPLINE_TOO_LARGE`,
+ * `STRIPLINE_STALLED`, `STRIPLINE_STOPPED` and `STRIPLINE_SYSTEM`.
+ *
+ * - Ownership: the caller commits or cancels the loan. `memory` gets the place of the samples,
+ *   aligned for their type and valid until then.
+ * - Blocking: while a receiver has no room.
+ * - Threads: one at a time.
+ */
+stripline_status stripline_publisher_loan(
+    stripline_publisher *publisher,
+    size_t samples,
+    void **memory,
+    stripline_loan **loan,
+    stripline_error **error);
+
+/* Lends room as `stripline_publisher_loan` does, without waiting.
+ *
+ * Fails with `STRIPLINE_FULL` when a receiver with policy `block` has no room, and with
+ * `STRIPLINE_TOO_LARGE` above `stripline_publisher_samples_in_place`; otherwise as that.
+ *
+ * - Ownership: as for `stripline_publisher_loan`.
+ * - Blocking: never.
+ * - Threads: one at a time.
+ */
+stripline_status stripline_publisher_try_loan(
+    stripline_publisher *publisher,
+    size_t samples,
+    void **memory,
+    stripline_loan **loan,
+    stripline_error **error);
+
+/* Sends the samples of a loan as a packet, and closes the loan, also when it fails.
+ *
+ * Waits while a receiver with policy `block` has no room, if the loan may, and then until the
+ * scope is reached. Fails as `stripline_publisher_loan`, and with `STRIPLINE_UNSUPPORTED` for a
+ * scope that the transport cannot keep. Where the scope was not reached, the packet stays sent;
+ * that is `STRIPLINE_UNANSWERED`, `STRIPLINE_RECEIVER_GONE` or `STRIPLINE_PACKET_REFUSED`.
+ *
+ * - Ownership: that of the loan and its memory ends here. `options` may be NULL and is not kept.
+ * - Blocking: as written above.
+ * - Threads: that of the publisher.
+ */
+stripline_status stripline_loan_commit(
+    stripline_loan *loan,
+    const stripline_send_options *options,
+    stripline_error **error);
+
+/* Sends the samples of a loan as `stripline_loan_commit` does, with the stream, sample index, time
+ * and order of a packet that was received.
+ *
+ * Fails with `STRIPLINE_PORT` for a packet that was released; otherwise as that.
+ *
+ * - Ownership: that of the loan and its memory ends here. The packet stays the caller's.
+ * - Blocking: as for `stripline_loan_commit`.
+ * - Threads: that of the publisher, which has the packet.
+ */
+stripline_status stripline_loan_commit_like(
+    stripline_loan *loan,
+    const stripline_packet *packet,
+    stripline_error **error);
+
+/* Keeps only the first `samples` samples of a loan. A number above its own changes nothing.
+ *
+ * Fails with `STRIPLINE_PORT` for a loan that is closed.
+ *
+ * - Ownership: the loan stays the caller's.
+ * - Blocking: never.
+ * - Threads: that of the publisher.
+ */
+stripline_status stripline_loan_truncate(
+    stripline_loan *loan,
+    size_t samples,
+    stripline_error **error);
+
+/* Closes a loan without sending anything; NULL is allowed.
+ *
+ * - Ownership: that of the loan and its memory ends here.
+ * - Blocking: never. If its publisher was freed, that ends here: see `stripline_publisher_free`.
+ * - Threads: that of the publisher.
+ */
+stripline_status stripline_loan_cancel(stripline_loan *loan, stripline_error **error);
+
+/* Sends a copy of `count` samples as a packet.
+ *
+ * Fails as `stripline_publisher_loan` and `stripline_loan_commit`.
+ *
+ * - Ownership: nothing is kept. `samples` may be NULL if `count` is 0, `options` always.
+ * - Blocking: while a receiver with policy `block` has no room, and until the scope is reached.
+ * - Threads: one at a time.
+ */
+stripline_status stripline_publisher_send(
+    stripline_publisher *publisher,
+    const void *samples,
+    size_t count,
+    const stripline_send_options *options,
+    stripline_error **error);
+
+/* Sends as `stripline_publisher_send` does, without waiting for room: all receivers get the
+ * packet, or none.
+ *
+ * Fails as `stripline_publisher_try_loan` and `stripline_loan_commit`.
+ *
+ * - Ownership: as for `stripline_publisher_send`.
+ * - Blocking: only until the scope is reached, where that is `server` or `target`.
+ * - Threads: one at a time.
+ */
+stripline_status stripline_publisher_try_send(
+    stripline_publisher *publisher,
+    const void *samples,
+    size_t count,
+    const stripline_send_options *options,
+    stripline_error **error);
+
+/* Sets the description of the samples that follow.
+ *
+ * Fails with `STRIPLINE_INVALID_ARGUMENT` for a description with a mistake, which the message
+ * names. One that is too large makes the next send fail.
+ *
+ * - Ownership: nothing is kept.
+ * - Blocking: never. It allocates.
+ * - Threads: one at a time.
+ */
+stripline_status stripline_publisher_set_stream(
+    stripline_publisher *publisher,
+    const stripline_stream_description *stream,
+    stripline_error **error);
+
+/* Gives the number of receivers that are connected now.
+ *
+ * - Ownership: nothing is kept.
+ * - Blocking: never.
+ * - Threads: one at a time.
+ */
+stripline_status stripline_publisher_receivers(
+    stripline_publisher *publisher,
+    size_t *receivers,
+    stripline_error **error);
+
+/* Waits until at least `count` receivers are connected.
+ *
+ * Returns `STRIPLINE_OK` if they are, and `STRIPLINE_EMPTY` if not in time.
+ *
+ * - Ownership: nothing is kept.
+ * - Blocking: up to `timeout_ns`; `STRIPLINE_FOREVER` (or any negative number) is without end.
+ * - Threads: one at a time.
+ */
+stripline_status stripline_publisher_wait_for_receivers(
+    stripline_publisher *publisher,
+    size_t count,
+    int64_t timeout_ns,
+    stripline_error **error);
+
+/* Gives the number of the next packet.
+ *
+ * - Ownership: nothing is kept.
+ * - Blocking: never.
+ * - Threads: one at a time.
+ */
+stripline_status stripline_publisher_sequence(
+    stripline_publisher *publisher,
+    uint64_t *sequence,
+    stripline_error **error);
+
+/* Gives the most samples that a packet can have.
+ *
+ * - Ownership: nothing is kept.
+ * - Blocking: never.
+ * - Threads: one at a time.
+ */
+stripline_status stripline_publisher_samples_max(
+    stripline_publisher *publisher,
+    size_t *samples,
+    stripline_error **error);
+
+/* Gives the most samples of a packet that goes in one frame. Only such a packet is written in
+ * place, and can be sent without waiting.
+ *
+ * - Ownership: nothing is kept.
+ * - Blocking: never.
+ * - Threads: one at a time.
+ */
+stripline_status stripline_publisher_samples_in_place(
+    stripline_publisher *publisher,
+    size_t *samples,
+    stripline_error **error);
+
+/* Ends the stream. Later calls of the publisher fail with `STRIPLINE_PORT`; it is still freed.
+ *
+ * Fails with `STRIPLINE_FULL` when a receiver does not take the remaining packets in time. To it,
+ * the end is that of `stripline_publisher_abandon`.
+ *
+ * - Ownership: the publisher stays the caller's.
+ * - Blocking: until the remaining packets have left this process, up to `timeout_ns`;
+ *   `STRIPLINE_FOREVER` (or any negative number) is without end.
+ * - Threads: one at a time.
+ */
+stripline_status stripline_publisher_finish(
+    stripline_publisher *publisher,
+    int64_t timeout_ns,
+    stripline_error **error);
+
+/* Leaves without an end of stream, as for a stream that is not complete. Receivers get all packets
+ * that were sent, and then wait for another publisher, which comes with a gap. Later calls fail
+ * with `STRIPLINE_PORT`; the publisher is still freed.
+ *
+ * - Ownership: the publisher stays the caller's.
+ * - Blocking: never.
+ * - Threads: one at a time.
+ */
+stripline_status stripline_publisher_abandon(
+    stripline_publisher *publisher,
+    stripline_error **error);
+
+/* Frees a publisher; NULL is allowed. It ends the stream, unless that has ended before. An error
+ * of that goes to the log only (`stripline_publisher_finish` returns it).
+ *
+ * With a loan open, the loan's memory stays, and the publisher ends when the loan is closed. A
+ * commit then sends nothing and fails.
+ *
+ * - Ownership: ends here. A second call with the same publisher is undefined.
+ * - Blocking: until the remaining packets have left this process, ten seconds at most.
+ * - Threads: one at a time.
+ */
+void stripline_publisher_free(stripline_publisher *publisher);
+
+/* Subscribers -------------------------------------------------------------------------------- */
+
+/* A subscriber, which receives packets of samples from every publisher of a topic. One thread at a
+ * time may use it.
+ */
+typedef struct stripline_subscriber stripline_subscriber;
+
+/* Options of a subscriber. */
+typedef struct stripline_subscriber_options {
+    /* `sizeof(stripline_subscriber_options)`. */
+    size_t size;
+    /* Not 0: how many packets may be held at once, from 1 to 4096. They may be released in any
+     * order and on any thread, also after the subscriber was freed. 0: one at a time, which costs
+     * least.
+     */
+    uint32_t hold;
+    /* Not 0: samples are received in windows of any length (`stripline_subscriber_window`) instead
+     * of packets. Not with `hold`.
+     */
+    uint32_t windowed;
+    /* Not 0: packets that several threads of an earlier stage have forwarded are put back in
+     * sequence. So many wait behind a missing one, at most 65536.
+     */
+    uint32_t resequence_window;
+    /* How long a missing packet is waited for, in milliseconds. */
+    uint32_t resequence_skip_after_ms;
+} stripline_subscriber_options;
+
+/* Makes a subscriber to samples on a topic, which is connected to every present and future
+ * publisher of the topic.
+ *
+ * Fails with `STRIPLINE_INVALID_ARGUMENT` for a type or option with a mistake, and with
+ * `STRIPLINE_SYSTEM` or `STRIPLINE_UNSUPPORTED` if it cannot be connected. A publisher with
+ * another type is listed in the node's report.
+ *
+ * - Ownership: the caller frees the subscriber, before or after the node. Nothing else is kept.
+ * - Blocking: until the publishers that are there have answered, or for a few seconds.
+ * - Threads: any.
+ */
+stripline_status stripline_subscriber_new(
+    const stripline_node *node,
+    const char *topic,
+    const stripline_sample_type *type,
+    const stripline_subscriber_options *options,
+    stripline_subscriber **subscriber,
+    stripline_error **error);
+
+/* Receives the next packet. `timeout_ns` is how long it waits for one: 0 not at all, and
+ * `STRIPLINE_FOREVER` (or any negative number) without end.
+ *
+ * Returns `STRIPLINE_OK` with a packet, `STRIPLINE_EMPTY` if there was none in time, and
+ * `STRIPLINE_ENDED` after every publisher has ended its stream. A publisher that died is waited
+ * for. Fails with `STRIPLINE_STOPPED` when the node is stopped, and with `STRIPLINE_TOO_MANY_HELD`
+ * if no more packets may be out. Fails as well with `STRIPLINE_EJECTED`, and with
+ * `STRIPLINE_PEER_MISBEHAVED`. Receiving goes on after the latter.
+ *
+ * - Ownership: the caller releases the packet.
+ * - Blocking: up to the timeout.
+ * - Threads: one at a time.
+ */
+stripline_status stripline_subscriber_receive(
+    stripline_subscriber *subscriber,
+    int64_t timeout_ns,
+    stripline_packet **packet,
+    stripline_error **error);
+
+/* Receives the next `samples` samples of a windowed subscriber, across borders of packets, as a
+ * packet. A window has fewer samples before a gap, a new stream and the end of stream.
+ *
+ * Returns and fails as `stripline_subscriber_receive` does.
+ *
+ * - Ownership: the caller releases the packet, or consumes a part of it
+ *   (`stripline_packet_consume`).
+ * - Blocking: up to the timeout.
+ * - Threads: one at a time.
+ */
+stripline_status stripline_subscriber_window(
+    stripline_subscriber *subscriber,
+    size_t samples,
+    int64_t timeout_ns,
+    stripline_packet **window,
+    stripline_error **error);
+
+/* Gives the number of publishers that are connected now.
+ *
+ * - Ownership: nothing is kept.
+ * - Blocking: never.
+ * - Threads: one at a time.
+ */
+stripline_status stripline_subscriber_senders(
+    stripline_subscriber *subscriber,
+    size_t *senders,
+    stripline_error **error);
+
+/* Gives, after the end of stream, how many packets and samples were missing at its very end. Both
+ * are 0 where nothing was missing, and 0 at a second call.
+ *
+ * - Ownership: nothing is kept.
+ * - Blocking: never.
+ * - Threads: one at a time.
+ */
+stripline_status stripline_subscriber_gap_at_end(
+    stripline_subscriber *subscriber,
+    uint64_t *packets,
+    uint64_t *samples,
+    stripline_error **error);
+
+/* Frees a subscriber, which leaves its connections; NULL is allowed.
+ *
+ * Packets that it holds stay until they are released. One that it lends does, too: then the
+ * connections stay until its release. From its own handler, it is freed when the handler's call
+ * returns.
+ *
+ * - Ownership: ends here. A second call with the same subscriber is undefined.
+ * - Blocking: never.
+ * - Threads: one at a time.
+ */
+void stripline_subscriber_free(stripline_subscriber *subscriber);
+
+/* Handlers, and waits for several subscribers ------------------------------------------------ */
+
+/* A handler of packets: gets its context and a packet, which ends when the handler returns.
+ *
+ * It returns 0 to go on, and `STRIPLINE_STOPPED` to end the call that runs it. Any other number is
+ * its failure: a sender that waits for the packet fails, and the call ends with
+ * `STRIPLINE_HANDLER`. It must return: no `longjmp`, no exception of C++. It may use other
+ * handles. Its own subscriber it may only free, which then happens at the end of the call.
+ */
+typedef int32_t (*stripline_packet_handler)(void *context, stripline_packet *packet);
+
+/* A subscriber and the handler of its packets. */
+typedef struct stripline_served {
+    /* The subscriber, made without `hold` and `windowed`. */
+    stripline_subscriber *subscriber;
+    /* The handler. */
+    stripline_packet_handler handler;
+    /* What the handler gets; may be NULL. */
+    void *context;
+} stripline_served;
+
+/* Runs handlers for the packets of `count` subscribers on this thread, until the end of stream of
+ * each. Two of them never run at the same time. The subscribers take turns, packet by packet.
+ *
+ * Returns `STRIPLINE_ENDED` at the end. Fails with `STRIPLINE_HANDLER` if a handler fails, with
+ * `STRIPLINE_STOPPED` if the node is stopped or a handler returns it, and otherwise as
+ * `stripline_subscriber_receive`. Packets that were not taken are kept: one may serve again.
+ *
+ * - Ownership: the subscribers stay the caller's, unless their handler frees them. `ports` is not
+ *   kept.
+ * - Blocking: until the end.
+ * - Threads: one at a time for each of the subscribers. Handlers run on it.
+ */
+stripline_status stripline_serve(
+    const stripline_served *ports,
+    size_t count,
+    stripline_error **error);
+
+/* Waits until one of `count` subscribers has a packet or its end of stream. `ready`, of `count`
+ * bytes, gets 1 for each that has, and 0 for the others.
+ *
+ * Returns `STRIPLINE_OK` if one has, and `STRIPLINE_EMPTY` if none has in time. Fails as
+ * `stripline_subscriber_receive` does.
+ *
+ * - Ownership: nothing is kept. `ready` is written for `STRIPLINE_OK` and `STRIPLINE_EMPTY`.
+ * - Blocking: up to `timeout_ns`, as for `stripline_subscriber_receive`. It allocates.
+ * - Threads: one at a time for each of the subscribers.
+ */
+stripline_status stripline_wait_any(
+    stripline_subscriber *const *subscribers,
+    size_t count,
+    int64_t timeout_ns,
+    uint8_t *ready,
+    stripline_error **error);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

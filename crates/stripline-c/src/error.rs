@@ -1,0 +1,180 @@
+//! The error object, and how failures become one.
+
+use std::ffi::{CString, c_char};
+use std::ptr;
+
+use stripline::Error as LinkError;
+
+use crate::status::Status;
+
+/// The description of a failed call. Functions write one to `*error` when they fail, and leave
+/// `*error` alone when they do not. Pass NULL where the status is enough.
+pub struct Error {
+    status: Status,
+    message: CString,
+    remedy: CString,
+    connection: CString,
+    os_code: i32,
+}
+
+/// A failure on its way to the border. Small: it is part of the results of functions that rarely
+/// fail.
+#[derive(Debug)]
+pub(crate) struct Failure(Box<FailureParts>);
+
+#[derive(Debug)]
+struct FailureParts {
+    status: Status,
+    message: String,
+    connection: String,
+    os_code: i32,
+}
+
+impl Failure {
+    #[cold]
+    pub fn new(status: Status, message: impl Into<String>) -> Self {
+        let (message, connection) = (message.into(), String::new());
+        Self(Box::new(FailureParts { status, message, connection, os_code: 0 }))
+    }
+
+    #[cold]
+    pub fn argument(message: impl Into<String>) -> Self {
+        Self::new(Status::InvalidArgument, message)
+    }
+
+    #[cold]
+    pub fn null(what: &str) -> Self {
+        Self::argument(format!("`{what}` is NULL"))
+    }
+
+    /// Writes the error object, if the caller has a place for one.
+    ///
+    /// # Safety
+    /// `place` is NULL, or can be written and is aligned.
+    #[cold]
+    pub unsafe fn report(self, place: *mut *mut Error) -> Status {
+        let status = self.0.status;
+        if !place.is_null() {
+            let error = Box::into_raw(Box::new(Error::from(self)));
+            // SAFETY: not NULL; the caller keeps the rest.
+            unsafe { ptr::write(place, error) };
+        }
+        status
+    }
+}
+
+impl From<LinkError> for Failure {
+    #[cold]
+    fn from(error: LinkError) -> Self {
+        Self(Box::new(FailureParts {
+            status: Status::of(error.code()),
+            message: error.to_string(),
+            connection: error.connection().unwrap_or("").into(),
+            os_code: error.os_code().unwrap_or(0),
+        }))
+    }
+}
+
+impl From<Failure> for Error {
+    fn from(Failure(parts): Failure) -> Self {
+        let FailureParts { status, message, connection, os_code } = *parts;
+        let remedy = Status::describe(status as i32).map_or("", |(_, remedy)| remedy);
+        Self {
+            status,
+            message: terminated(message),
+            remedy: terminated(remedy.into()),
+            connection: terminated(connection),
+            os_code,
+        }
+    }
+}
+
+/// Puts a NUL at the end. Names from other processes may have NULs inside.
+fn terminated(text: String) -> CString {
+    CString::new(text.replace('\0', "\u{fffd}")).unwrap_or_default()
+}
+
+/// Returns the status that the failed call returned; `STRIPLINE_OK` for NULL.
+///
+/// - Ownership: the error stays the caller's.
+/// - Blocking: never.
+/// - Threads: any, several at once.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn stripline_error_status(error: *const Error) -> Status {
+    // SAFETY: NULL, or an error that is not freed.
+    unsafe { error.as_ref() }.map_or(Status::Ok, |error| error.status)
+}
+
+/// Returns one sentence that names what failed, where, and the remedy. Never NULL.
+///
+/// - Ownership: the text is valid until the error is freed.
+/// - Blocking: never.
+/// - Threads: any, several at once.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn stripline_error_message(error: *const Error) -> *const c_char {
+    // SAFETY: as above.
+    unsafe { error.as_ref() }.map_or(c"no error".as_ptr(), |error| error.message.as_ptr())
+}
+
+/// Returns what usually mends an error of this status. Never NULL, and empty for NULL.
+///
+/// - Ownership: the text is valid until the error is freed.
+/// - Blocking: never.
+/// - Threads: any, several at once.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn stripline_error_remedy(error: *const Error) -> *const c_char {
+    // SAFETY: as above.
+    unsafe { error.as_ref() }.map_or(c"".as_ptr(), |error| error.remedy.as_ptr())
+}
+
+/// Returns the connection, or the other end, that the error is about, as `from -> to`. Never NULL,
+/// and empty where it is about none.
+///
+/// - Ownership: the text is valid until the error is freed.
+/// - Blocking: never.
+/// - Threads: any, several at once.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn stripline_error_connection(error: *const Error) -> *const c_char {
+    // SAFETY: as above.
+    unsafe { error.as_ref() }.map_or(c"".as_ptr(), |error| error.connection.as_ptr())
+}
+
+/// Returns the number that the operating system gave (`errno`), or 0 where it gave none.
+///
+/// - Ownership: the error stays the caller's.
+/// - Blocking: never.
+/// - Threads: any, several at once.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn stripline_error_os_code(error: *const Error) -> i32 {
+    // SAFETY: as above.
+    unsafe { error.as_ref() }.map_or(0, |error| error.os_code)
+}
+
+/// Frees an error; NULL is allowed.
+///
+/// - Ownership: ends here, with that of its texts. A second call with the same error is undefined.
+/// - Blocking: never.
+/// - Threads: any.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn stripline_error_free(error: *mut Error) {
+    if !error.is_null() {
+        // SAFETY: made by `Failure::report`, and freed once.
+        drop(unsafe { Box::from_raw(error) });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_of_the_library_keeps_its_parts() {
+        let source = std::io::Error::from_raw_os_error(24);
+        let error = Error::from(Failure::from(LinkError::system("cannot open", source)));
+        assert_eq!((error.status, error.os_code), (Status::System, 24));
+        let full = LinkError::Full { connection: "a\0b -> c".into() };
+        let error = Error::from(Failure::from(full));
+        assert_eq!(error.connection.to_str(), Ok("a\u{fffd}b -> c"));
+        assert!(!error.remedy.is_empty());
+    }
+}

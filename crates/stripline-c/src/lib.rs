@@ -1,0 +1,58 @@
+//! Stripline for C: the functions and types of `include/stripline.h`.
+//!
+//! The header is made of this crate (`tests/header`), so that the documentation of a function is
+//! written once, here. It holds for all functions:
+//!
+//! - **Pointers.** A handle or text that is NULL is refused with `STRIPLINE_INVALID_ARGUMENT`,
+//!   unless its function allows NULL. Any other pointer must be valid: of the type, not freed, and
+//!   aligned. Texts that are passed in are UTF-8 and end with NUL.
+//! - **Results.** They are written only where the function returns `STRIPLINE_OK`, unless it
+//!   documents more.
+//! - **Panics.** None leaves this library: the call returns `STRIPLINE_PANICKED`, and so does each
+//!   later call of the same handle, which can only be freed.
+//! - **Forks.** Handles belong to the process that made them. In a child, their functions return
+//!   `STRIPLINE_FORKED`.
+//! - **Structures** with `size` as the first member grow. A program sets it to `sizeof`. A program
+//!   that is older than the library gets the default of what it lacks. One that is newer is served
+//!   unless it sets what this library does not have. 0 is the default of each member.
+
+#![allow(clippy::missing_safety_doc, reason = "what holds for all pointers is written above, once")]
+
+mod error;
+mod handle;
+mod library_log;
+mod node;
+mod packet;
+mod publisher;
+mod report;
+mod sample_type;
+mod serve;
+mod sized;
+mod status;
+mod stream;
+mod subscriber;
+mod text;
+mod time;
+mod version;
+
+// Tests in Rust call the functions by these paths. C links them by their names.
+pub use error::Error;
+pub use library_log::LogCallback;
+pub use node::{Node, NodeOptions, stripline_node_free, stripline_node_new};
+pub use packet::{GapReason, Packet, PacketInfo, stripline_packet_get_info, stripline_packet_release};
+pub use publisher::{
+    Loan, Publisher, SendOptions, SendSet, stripline_loan_commit, stripline_publisher_free,
+    stripline_publisher_loan, stripline_publisher_new, stripline_publisher_send,
+    stripline_publisher_wait_for_receivers,
+};
+pub use report::{ConnectionReport, Report};
+pub use sample_type::SampleType;
+pub use serve::{PacketHandler, Served};
+pub use status::Status;
+pub use stream::{StreamDescription, StreamSet, StreamView};
+pub use subscriber::{
+    Subscriber, SubscriberOptions, stripline_subscriber_free, stripline_subscriber_new,
+    stripline_subscriber_receive,
+};
+pub use text::Text;
+pub use version::{FOREVER, VERSION_MAJOR, VERSION_MINOR, VERSION_PATCH};

@@ -1,0 +1,111 @@
+//! The log of the library, for a function of the program.
+
+use std::cell::Cell;
+use std::ffi::c_void;
+use std::sync::{PoisonError, RwLock};
+
+use log::{LevelFilter, Log, Metadata, Record};
+
+use crate::error::{Error, Failure};
+use crate::handle::guard;
+use crate::status::Status;
+use crate::text::Text;
+
+/// A function that gets the records of the log: its context, the level, the part of the library as
+/// `stripline::node`, and the text.
+///
+/// Level 1 is an error that ends a service of this process, level 2 is about another process, and
+/// 3 to 5 are information. Both texts are valid until it returns. It is called on any thread,
+/// on several at once, and sometimes with a lock of the library held. It calls no function of this
+/// library.
+pub type LogCallback = unsafe extern "C" fn(context: *mut c_void, level: i32, target: Text, text: Text);
+
+struct Target {
+    callback: LogCallback,
+    context: *mut c_void,
+}
+
+// SAFETY: the program promises that its function may be called on any thread with this context.
+unsafe impl Send for Target {}
+// SAFETY: as above, on several at once.
+unsafe impl Sync for Target {}
+
+static TARGET: RwLock<Option<Target>> = RwLock::new(None);
+
+thread_local! {
+    /// Whether the function of the program runs on this thread.
+    static IS_INSIDE: Cell<bool> = const { Cell::new(false) };
+}
+
+struct Forward;
+
+impl Log for Forward {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.target().starts_with("stripline")
+    }
+
+    fn log(&self, record: &Record<'_>) {
+        if !self.enabled(record.metadata()) || IS_INSIDE.get() {
+            return;
+        }
+        let target = TARGET.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some(Target { callback, context }) = &*target {
+            let text = record.args().to_string();
+            IS_INSIDE.set(true);
+            // SAFETY: the program promises that its function may be called with this context.
+            unsafe { callback(*context, record.level() as i32, Text::of(record.target()), Text::of(&text)) };
+            IS_INSIDE.set(false);
+        }
+    }
+
+    fn flush(&self) {}
+}
+
+static FORWARD: Forward = Forward;
+
+/// Sets the function that gets the records of the log, up to a level from 1 (errors) to 5 (all).
+/// There is one for the process; a second call replaces it, and NULL removes it.
+///
+/// Errors that no call can return go to the log. Without a function, they go nowhere.
+///
+/// Fails with `STRIPLINE_INVALID_ARGUMENT` for a level out of range, and with `STRIPLINE_IN_USE`
+/// within the function. In a Rust program with a logger of its own, it fails with
+/// `STRIPLINE_FAILED`.
+///
+/// - Ownership: `context` stays the caller's. When this returns, the function before is not running
+///   and not called again.
+/// - Blocking: until the function before has returned.
+/// - Threads: any.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn stripline_log_set(
+    callback: Option<LogCallback>,
+    context: *mut c_void,
+    level: i32,
+    error: *mut *mut Error,
+) -> Status {
+    // SAFETY: the header's rule for `error`.
+    unsafe { guard(error, || set(callback, context, level)) }
+}
+
+fn set(callback: Option<LogCallback>, context: *mut c_void, level: i32) -> Result<Status, Failure> {
+    if IS_INSIDE.get() {
+        return Err(Failure::new(Status::InUse, "the function of the log cannot replace itself"));
+    }
+    let filter = match (callback, level) {
+        (None, _) => LevelFilter::Off,
+        (_, 1) => LevelFilter::Error,
+        (_, 2) => LevelFilter::Warn,
+        (_, 3) => LevelFilter::Info,
+        (_, 4) => LevelFilter::Debug,
+        (_, 5) => LevelFilter::Trace,
+        _ => return Err(Failure::argument(format!("the level is {level}; it must be from 1 to 5"))),
+    };
+    let is_ours = log::set_logger(&FORWARD).is_ok() || std::ptr::addr_eq(log::logger(), &raw const FORWARD);
+    if !is_ours {
+        return Err(Failure::new(Status::Failed, "this process has a logger of Rust's own; use that one"));
+    }
+    let mut target = TARGET.write().unwrap_or_else(PoisonError::into_inner);
+    *target = callback.map(|callback| Target { callback, context });
+    log::set_max_level(filter);
+    Ok(Status::Ok)
+}

@@ -1,0 +1,454 @@
+//! Packets, and what comes with their samples.
+
+use std::cell::UnsafeCell;
+use std::ffi::{c_char, c_void};
+use std::ptr::null;
+use std::sync::Arc;
+
+use stripline::node::{HeldPacket, Packet as RustPacket, PacketView, Window};
+use stripline::payload::Dynamic;
+use stripline::{Gap, GapReason as RustReason, StreamInfo};
+
+use crate::error::{Error, Failure};
+use crate::handle::guard;
+use crate::sized;
+use crate::status::Status;
+use crate::stream::{self, StreamView};
+use crate::subscriber::{Slots, Subscriber};
+use crate::text::{self, Text};
+
+/// The cause of a gap.
+#[repr(u32)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GapReason {
+    /// There is no gap.
+    None = 0,
+    /// The receiver was slow and its policy drops packets.
+    Overflow = 1,
+    /// The sender or the receiver was restarted.
+    PeerRestart = 2,
+    /// The transport lost them.
+    Transport = 3,
+    /// They did not arrive in the time that a resequencing port waits.
+    Late = 4,
+}
+
+/// The place of a packet in its stream, and the gap before it.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct PacketInfo {
+    /// `sizeof(stripline_packet_info)`, set by the caller.
+    pub size: usize,
+    /// The number of the packet among those of its sender, from 0.
+    pub sequence: u64,
+    /// The number of its first sample within its stream.
+    pub sample_index: u64,
+    /// When its first sample was taken, in nanoseconds since the Unix epoch; 0: unknown.
+    pub time_ns: i64,
+    /// When it should have been sent, in monotonic nanoseconds of the host; 0: its sender has no
+    /// schedule.
+    pub intended_ns: u64,
+    /// When it was sent, in monotonic nanoseconds of the host; 0: it was not measured.
+    pub sent_ns: u64,
+    /// The cause of the gap just before it: a `stripline_gap_reason`, 0 where nothing is missing.
+    pub gap_reason: u32,
+    /// The number of the first packet that is missing.
+    pub gap_first: u64,
+    /// How many packets are missing; 0 after a restart, where the number is unknown.
+    pub gap_packets: u64,
+    /// How many samples are missing, as far as they can be counted.
+    pub gap_samples: u64,
+}
+
+sized::sized!(
+    PacketInfo, "stripline_packet_info",
+    size: usize, sequence: u64, sample_index: u64, time_ns: i64, intended_ns: u64, sent_ns: u64,
+    gap_reason: u32, gap_first: u64, gap_packets: u64, gap_samples: u64,
+);
+
+/// Samples that were received, in place, until they are released.
+///
+/// A held packet (`hold`) may be used and released on any thread, and several may read it at once.
+/// Another one belongs to the thread of its subscriber. Both may be released after their subscriber
+/// was freed; one that is not held keeps the subscriber's connections until then.
+pub struct Packet {
+    pub(crate) content: UnsafeCell<Content>,
+    /// Of a packet that its subscriber lends.
+    pub(crate) owner: *const Subscriber,
+}
+
+/// The packet behind a handle, of any kind.
+pub(crate) enum Content {
+    /// A packet that was released, or none yet.
+    Free,
+    /// The one packet that a subscriber lends.
+    Lent(RustPacket<'static, Dynamic>),
+    /// One of several, with the handles of all of them.
+    Held(HeldPacket<Dynamic>, Arc<Slots>),
+    /// That of a handler, which ends when the handler returns.
+    View(PacketView<'static, Dynamic>),
+    /// Samples across borders of packets.
+    Window(Window<'static, Dynamic>),
+}
+
+/// Runs an expression with the packet, of any kind; otherwise the alternative.
+macro_rules! with {
+    ($content:expr, $packet:ident => $value:expr, $otherwise:expr) => {
+        match $content {
+            Content::Free => $otherwise,
+            Content::Lent($packet) => $value,
+            Content::Held($packet, _) => $value,
+            Content::View($packet) => $value,
+            Content::Window($packet) => $value,
+        }
+    };
+}
+
+impl Packet {
+    pub(crate) fn new(content: Content, owner: *const Subscriber) -> Self {
+        Self { content: UnsafeCell::new(content), owner }
+    }
+
+    /// Returns the content, for reading.
+    ///
+    /// # Safety
+    /// `packet` is NULL, or one that is not freed and that no thread releases during `'a`.
+    #[inline(always)]
+    pub(crate) unsafe fn get<'a>(packet: *const Self) -> Result<&'a Content, Failure> {
+        // SAFETY: the caller's promise is the same.
+        let packet = unsafe { packet.as_ref() }.ok_or_else(|| Failure::null("packet"))?;
+        // SAFETY: only a release changes it.
+        match unsafe { &*packet.content.get() } {
+            Content::Free => Err(Self::released()),
+            content => Ok(content),
+        }
+    }
+
+    #[cold]
+    pub(crate) fn released() -> Failure {
+        Failure::new(Status::Port, "the packet has been released; receive the next one")
+    }
+}
+
+/// Returns the gap as numbers: reason, first, packets and samples.
+pub(crate) fn gap_numbers(gap: Option<&Gap>) -> (u32, u64, u64, u64) {
+    let Some(gap) = gap else { return (GapReason::None as u32, 0, 0, 0) };
+    let reason = match gap.reason {
+        RustReason::Overflow => GapReason::Overflow,
+        RustReason::PeerRestart => GapReason::PeerRestart,
+        RustReason::Transport => GapReason::Transport,
+        RustReason::Late => GapReason::Late,
+    };
+    (reason as u32, gap.first, gap.packets, gap.samples)
+}
+
+impl Content {
+    fn info(&self) -> PacketInfo {
+        let (gap_reason, gap_first, gap_packets, gap_samples) =
+            gap_numbers(with!(self, packet => packet.gap(), None));
+        let intended_ns = match self {
+            Self::Lent(packet) => packet.intended_ns(),
+            Self::Held(packet, _) => packet.intended_ns(),
+            Self::View(packet) => packet.intended_ns(),
+            Self::Free | Self::Window(_) => None,
+        };
+        let sent_ns = if let Self::Lent(packet) = self { packet.sent_ns() } else { None };
+        PacketInfo {
+            size: 0,
+            sequence: with!(self, packet => packet.sequence(), 0),
+            sample_index: with!(self, packet => packet.sample_index(), 0),
+            time_ns: with!(self, packet => packet.time_ns(), 0),
+            intended_ns: intended_ns.unwrap_or(0),
+            sent_ns: sent_ns.unwrap_or(0),
+            gap_reason,
+            gap_first,
+            gap_packets,
+            gap_samples,
+        }
+    }
+
+    pub(crate) fn stream(&self) -> Option<&Arc<StreamInfo>> {
+        with!(self, packet => Some(packet.stream()), None)
+    }
+}
+
+/// Returns the samples of a packet, aligned for their type. It is NULL for a packet that is NULL or
+/// released, and not NULL for one without samples.
+///
+/// - Ownership: the samples are read only, and valid until the packet is released.
+/// - Blocking: never.
+/// - Threads: that of the subscriber; of a held packet any, several at once.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn stripline_packet_samples(packet: *const Packet) -> *const c_void {
+    // SAFETY: the header's rule for handles.
+    let content = unsafe { Packet::get(packet) };
+    content.map_or(null(), |content| with!(content, packet => packet.as_ptr().cast(), null()))
+}
+
+/// Returns the number of samples of a packet; 0 for a packet that is NULL or released.
+///
+/// - Ownership: the packet stays the caller's.
+/// - Blocking: never.
+/// - Threads: that of the subscriber; of a held packet any, several at once.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn stripline_packet_length(packet: *const Packet) -> usize {
+    // SAFETY: the header's rule for handles.
+    let content = unsafe { Packet::get(packet) };
+    content.map_or(0, |content| with!(content, packet => packet.samples(), 0))
+}
+
+/// Gives the numbers of a packet, and the gap before it.
+///
+/// Fails with `STRIPLINE_PORT` for a packet that was released.
+///
+/// - Ownership: nothing is kept.
+/// - Blocking: never.
+/// - Threads: that of the subscriber; of a held packet any, several at once.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn stripline_packet_get_info(
+    packet: *const Packet,
+    info: *mut PacketInfo,
+    error: *mut *mut Error,
+) -> Status {
+    // SAFETY: the header's rules for handles and structures.
+    let give = || unsafe {
+        sized::write(info, &Packet::get(packet)?.info())?;
+        Ok(Status::Ok)
+    };
+    // SAFETY: the header's rule for `error`.
+    unsafe { guard(error, give) }
+}
+
+/// Gives the description of a packet's stream.
+///
+/// Fails with `STRIPLINE_PORT` for a packet that was released.
+///
+/// - Ownership: the text is valid until the packet is released.
+/// - Blocking: never.
+/// - Threads: that of the subscriber; of a held packet any, several at once.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn stripline_packet_get_stream(
+    packet: *const Packet,
+    stream: *mut StreamView,
+    error: *mut *mut Error,
+) -> Status {
+    let give = || {
+        // SAFETY: the header's rule for handles.
+        let content = unsafe { Packet::get(packet) }?;
+        let description = content.stream().ok_or_else(Packet::released)?;
+        // SAFETY: the header's rule for structures.
+        unsafe { sized::write(stream, &stream::view(description)) }?;
+        Ok(Status::Ok)
+    };
+    // SAFETY: the header's rule for `error`.
+    unsafe { guard(error, give) }
+}
+
+/// Writes the whole description of a packet's stream as JSON, with NUL at its end: also its axes,
+/// channels and keywords (`docs/wire.md`). `length` is set to its bytes without NUL, also when they
+/// do not fit: `buffer` may be NULL with `capacity` 0 to ask for it.
+///
+/// Fails with `STRIPLINE_TOO_LARGE` if `capacity` is not above the length, and with
+/// `STRIPLINE_PORT` for a packet that was released.
+///
+/// - Ownership: nothing is kept.
+/// - Blocking: never. It allocates.
+/// - Threads: that of the subscriber; of a held packet any, several at once.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn stripline_packet_get_stream_json(
+    packet: *const Packet,
+    buffer: *mut c_char,
+    capacity: usize,
+    length: *mut usize,
+    error: *mut *mut Error,
+) -> Status {
+    let give = || {
+        // SAFETY: the header's rule for handles.
+        let content = unsafe { Packet::get(packet) }?;
+        let description = content.stream().ok_or_else(Packet::released)?;
+        let json = serde_json::to_string(&**description)
+            .map_err(|error| Failure::new(Status::Failed, error.to_string()))?;
+        // SAFETY: the header's rule for results.
+        unsafe { text::put(length, "length", json.len()) }?;
+        if json.len() >= capacity {
+            let need = json.len() + 1;
+            return Err(Failure::new(
+                Status::TooLarge,
+                format!("the description has {need} bytes with NUL, and `capacity` is {capacity}"),
+            ));
+        }
+        if buffer.is_null() {
+            return Err(Failure::null("buffer"));
+        }
+        // SAFETY: the caller's buffer has `capacity` bytes, which are more than these.
+        unsafe {
+            buffer.copy_from_nonoverlapping(json.as_ptr().cast(), json.len());
+            buffer.add(json.len()).write(0);
+        }
+        Ok(Status::Ok)
+    };
+    // SAFETY: the header's rule for `error`.
+    unsafe { guard(error, give) }
+}
+
+/// Returns the connection that a packet arrived on, as `from -> to`. It is empty for a packet that
+/// is NULL or released.
+///
+/// - Ownership: the text is valid until the packet is released.
+/// - Blocking: never.
+/// - Threads: that of the subscriber; of a held packet any, several at once.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn stripline_packet_connection(packet: *const Packet) -> Text {
+    // SAFETY: the header's rule for handles.
+    let content = unsafe { Packet::get(packet) };
+    content
+        .map_or(Text::of(""), |content| with!(content, packet => Text::of(packet.connection()), Text::of("")))
+}
+
+/// Releases a packet: its memory goes back to the transport, and a sender that waits for it goes
+/// on. NULL is allowed.
+///
+/// A second release is refused with `STRIPLINE_PORT`, and harmless, until the next packet is
+/// received or the subscriber is freed. That of a handler ends when the handler returns, and is
+/// refused here.
+///
+/// - Ownership: ends here, with that of its samples.
+/// - Blocking: never.
+/// - Threads: that of the subscriber; of a held packet any.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn stripline_packet_release(packet: *mut Packet, error: *mut *mut Error) -> Status {
+    if packet.is_null() {
+        return Status::Ok;
+    }
+    // SAFETY: the header's rules for handles and `error`.
+    unsafe { release(packet, error, |content| *content = Content::Free) }
+}
+
+/// Refuses a packet with a reason of at most 256 bytes, and releases it. A sender that waits for it
+/// (scope `target`) fails with `STRIPLINE_PACKET_REFUSED`.
+///
+/// In a handler, the packet stays until the handler returns.
+///
+/// - Ownership: ends here, but in a handler. `reason` is not kept.
+/// - Blocking: never.
+/// - Threads: that of the subscriber; of a held packet any.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn stripline_packet_refuse(
+    packet: *mut Packet,
+    reason: *const c_char,
+    error: *mut *mut Error,
+) -> Status {
+    // SAFETY: the header's rule for texts.
+    let reason = match unsafe { text::required(reason, "reason") } {
+        Ok(reason) => reason,
+        // SAFETY: the header's rule for `error`.
+        Err(failure) => return unsafe { failure.report(error) },
+    };
+    // SAFETY: the header's rule for handles.
+    if let Ok(Content::View(view)) = unsafe { Packet::get(packet) } {
+        let refuse = || {
+            view.refuse(reason);
+            Ok(Status::Ok)
+        };
+        // SAFETY: the header's rule for `error`.
+        return unsafe { guard(error, refuse) };
+    }
+    // SAFETY: the header's rules for handles and `error`.
+    unsafe { release(packet, error, |content| content.refuse(reason)) }
+}
+
+/// Releases a window and consumes only its first `samples` samples: the next window begins behind
+/// them. A smaller number than the window has makes windows that overlap; at least one is
+/// consumed.
+///
+/// Fails with `STRIPLINE_PORT` for a packet that is no window, which then stays.
+///
+/// - Ownership: ends here, with that of its samples.
+/// - Blocking: never.
+/// - Threads: that of the subscriber.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn stripline_packet_consume(
+    packet: *mut Packet,
+    samples: usize,
+    error: *mut *mut Error,
+) -> Status {
+    // SAFETY: the header's rule for handles.
+    let refusal = match unsafe { Packet::get(packet) } {
+        Ok(Content::Window(_)) => None,
+        Ok(_) => Some(Failure::new(Status::Port, "the packet is no window; release it")),
+        Err(failure) => Some(failure),
+    };
+    if let Some(failure) = refusal {
+        // SAFETY: the header's rule for `error`.
+        return unsafe { failure.report(error) };
+    }
+    let consume = |content: &mut Content| {
+        if let Content::Window(window) = std::mem::replace(content, Content::Free) {
+            window.consume(samples);
+        }
+    };
+    // SAFETY: the header's rules for handles and `error`.
+    unsafe { release(packet, error, consume) }
+}
+
+impl Content {
+    /// Gives the packet back with a refusal. A window has none: it is of several packets.
+    fn refuse(&mut self, reason: &str) {
+        match std::mem::replace(self, Self::Free) {
+            Self::Lent(packet) => packet.refuse(reason),
+            Self::Held(packet, _) => packet.refuse(reason),
+            content => drop(content),
+        }
+    }
+}
+
+/// Takes the packet out of its handle, and gives it back.
+///
+/// # Safety
+/// The header's rules for handles and `error`.
+#[inline(always)]
+unsafe fn release(packet: *mut Packet, error: *mut *mut Error, finish: impl FnOnce(&mut Content)) -> Status {
+    // SAFETY: the caller's promise is the same.
+    let Some(handle) = (unsafe { packet.as_ref() }) else {
+        // SAFETY: the caller's promise is the same.
+        return unsafe { Failure::null("packet").report(error) };
+    };
+    // SAFETY: nothing else uses the content: the thread rule of the header.
+    let content = unsafe { &mut *handle.content.get() };
+    match content {
+        Content::Lent(_) | Content::Window(_) => {
+            // SAFETY: a lent packet's handle is part of its subscriber.
+            let owner = unsafe { &*handle.owner };
+            let give_back = || {
+                finish(content);
+                Ok(Status::Ok)
+            };
+            // SAFETY: the caller's promise is the same.
+            let status = unsafe { owner.head().enter(error, give_back) };
+            // SAFETY: the handle is not used again.
+            unsafe { Subscriber::end_if_freed(handle.owner) };
+            status
+        }
+        Content::Held(..) => {
+            let Content::Held(taken, slots) = std::mem::replace(content, Content::Free) else {
+                unreachable!("matched above")
+            };
+            let keep = Arc::clone(&slots);
+            // SAFETY: the handle is one of those, and is not used again.
+            unsafe { slots.free(packet) };
+            let give_back = || {
+                finish(&mut Content::Held(taken, keep));
+                Ok(Status::Ok)
+            };
+            // SAFETY: the caller's promise is the same.
+            unsafe { guard(error, give_back) }
+        }
+        // SAFETY: the caller's promise is the same.
+        Content::Free => unsafe { Packet::released().report(error) },
+        Content::View(_) => {
+            let text = "the packet of a handler ends when the handler returns; do not release it";
+            // SAFETY: the caller's promise is the same.
+            unsafe { Failure::new(Status::Port, text).report(error) }
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! Handlers, and waits for several subscribers.
+
+use std::ffi::c_void;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr::null;
+
+use stripline::Error as LinkError;
+use stripline::node::{PacketView, SingleThread, Waitable, wait_any};
+use stripline::payload::Dynamic;
+
+use crate::error::{Error, Failure};
+use crate::handle::{AtEnd, panicked};
+use crate::packet::{Content, Packet};
+use crate::status::Status;
+use crate::subscriber::{Source, Subscriber};
+use crate::text;
+use crate::time::timeout;
+
+/// A handler of packets: gets its context and a packet, which ends when the handler returns.
+///
+/// It returns 0 to go on, and `STRIPLINE_STOPPED` to end the call that runs it. Any other number is
+/// its failure: a sender that waits for the packet fails, and the call ends with
+/// `STRIPLINE_HANDLER`. It must return: no `longjmp`, no exception of C++. It may use other
+/// handles. Its own subscriber it may only free, which then happens at the end of the call.
+pub type PacketHandler = unsafe extern "C" fn(context: *mut c_void, packet: *mut Packet) -> i32;
+
+/// A subscriber and the handler of its packets.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Served {
+    /// The subscriber, made without `hold` and `windowed`.
+    pub subscriber: *mut Subscriber,
+    /// The handler.
+    pub handler: Option<PacketHandler>,
+    /// What the handler gets; may be NULL.
+    pub context: *mut c_void,
+}
+
+/// The most subscribers of one call.
+const PORTS_MAX: usize = 4096;
+
+/// Runs handlers for the packets of `count` subscribers on this thread, until the end of stream of
+/// each. Two of them never run at the same time. The subscribers take turns, packet by packet.
+///
+/// Returns `STRIPLINE_ENDED` at the end. Fails with `STRIPLINE_HANDLER` if a handler fails, with
+/// `STRIPLINE_STOPPED` if the node is stopped or a handler returns it, and otherwise as
+/// `stripline_subscriber_receive`. Packets that were not taken are kept: one may serve again.
+///
+/// - Ownership: the subscribers stay the caller's, unless their handler frees them. `ports` is not
+///   kept.
+/// - Blocking: until the end.
+/// - Threads: one at a time for each of the subscribers. Handlers run on it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn stripline_serve(
+    ports: *const Served,
+    count: usize,
+    error: *mut *mut Error,
+) -> Status {
+    let mut begun = Vec::new();
+    let serve = || {
+        // SAFETY: the header's rule for pointers.
+        let ports = unsafe { list(ports, count, "ports") }?;
+        for port in ports {
+            // SAFETY: the header's rule for handles.
+            unsafe { begin(port.subscriber, &mut begun) }?;
+        }
+        let mut threads = SingleThread::new();
+        for port in ports {
+            let (Some(handler), context) = (port.handler, port.context) else {
+                return Err(Failure::null("handler"));
+            };
+            // SAFETY: begun above, so that no other call has a reference.
+            let Source::One(source) = (unsafe { (*port.subscriber).source() }) else {
+                return Err(Failure::new(
+                    Status::Port,
+                    "a subscriber with `hold` or `windowed` has no handler; make it without both",
+                ));
+            };
+            threads = threads.packets(source, move |packet| handle(packet, handler, context));
+        }
+        threads.run()?;
+        Ok(Status::Ended)
+    };
+    let outcome = catch_unwind(AssertUnwindSafe(serve));
+    end(&begun, outcome.is_err());
+    let outcome = outcome.unwrap_or_else(|panic| Err(panicked(panic)));
+    // SAFETY: the header's rule for `error`.
+    outcome.unwrap_or_else(|failure| unsafe { failure.report(error) })
+}
+
+fn handle(
+    packet: PacketView<'_, Dynamic>,
+    handler: PacketHandler,
+    context: *mut c_void,
+) -> stripline::Result<()> {
+    // SAFETY: the handle ends before this returns, as the header states.
+    let view =
+        unsafe { std::mem::transmute::<PacketView<'_, Dynamic>, PacketView<'static, Dynamic>>(packet) };
+    let mut handle = Packet::new(Content::View(view), null());
+    // SAFETY: the program promises that its handler may be called with this context.
+    match unsafe { handler(context, &mut handle) } {
+        0 => Ok(()),
+        stopped if stopped == Status::Stopped as i32 => Err(LinkError::Stopped),
+        failed => {
+            let word = Status::describe(failed).map_or("no status", |(word, _)| word);
+            Err(LinkError::failed(format!("it returned {failed} ({word})")))
+        }
+    }
+}
+
+/// Waits until one of `count` subscribers has a packet or its end of stream. `ready`, of `count`
+/// bytes, gets 1 for each that has, and 0 for the others.
+///
+/// Returns `STRIPLINE_OK` if one has, and `STRIPLINE_EMPTY` if none has in time. Fails as
+/// `stripline_subscriber_receive` does.
+///
+/// - Ownership: nothing is kept. `ready` is written for `STRIPLINE_OK` and `STRIPLINE_EMPTY`.
+/// - Blocking: up to `timeout_ns`, as for `stripline_subscriber_receive`. It allocates.
+/// - Threads: one at a time for each of the subscribers.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn stripline_wait_any(
+    subscribers: *const *mut Subscriber,
+    count: usize,
+    timeout_ns: i64,
+    ready: *mut u8,
+    error: *mut *mut Error,
+) -> Status {
+    let mut begun = Vec::new();
+    let wait = || {
+        text::check_place(ready, "ready")?;
+        // SAFETY: the header's rule for pointers.
+        let subscribers = unsafe { list(subscribers, count, "subscribers") }?;
+        let mut ports: Vec<&mut dyn Waitable> = Vec::new();
+        for subscriber in subscribers {
+            // SAFETY: the header's rule for handles.
+            unsafe { begin(*subscriber, &mut begun) }?;
+            // SAFETY: begun above, so that no other call has a reference.
+            match unsafe { (**subscriber).source() } {
+                Source::One(source) => ports.push(source),
+                Source::Holding(source) => ports.push(source),
+                Source::Windowed(_) => {
+                    return Err(Failure::new(Status::Port, "a windowed subscriber cannot be waited for"));
+                }
+            }
+        }
+        let found = wait_any(&mut ports, timeout(timeout_ns))?;
+        for index in 0..count {
+            // SAFETY: the caller's array has `count` bytes.
+            unsafe { ready.add(index).write(found.contains(&index).into()) };
+        }
+        Ok(if found.is_empty() { Status::Empty } else { Status::Ok })
+    };
+    let outcome = catch_unwind(AssertUnwindSafe(wait));
+    end(&begun, outcome.is_err());
+    let outcome = outcome.unwrap_or_else(|panic| Err(panicked(panic)));
+    // SAFETY: the header's rule for `error`.
+    outcome.unwrap_or_else(|failure| unsafe { failure.report(error) })
+}
+
+/// Returns an array that the program has passed.
+///
+/// # Safety
+/// `first` is NULL, or has `count` values that live for `'a`.
+unsafe fn list<'a, T>(first: *const T, count: usize, what: &str) -> Result<&'a [T], Failure> {
+    if count == 0 || count > PORTS_MAX {
+        return Err(Failure::argument(format!("`count` is {count}; it must be from 1 to {PORTS_MAX}")));
+    }
+    if first.is_null() {
+        return Err(Failure::null(what));
+    }
+    // SAFETY: not NULL; the caller keeps the rest.
+    Ok(unsafe { std::slice::from_raw_parts(first, count) })
+}
+
+/// Begins a call of a subscriber in which nothing is lent.
+///
+/// # Safety
+/// The header's rule for handles.
+unsafe fn begin(subscriber: *const Subscriber, begun: &mut Vec<*const Subscriber>) -> Result<(), Failure> {
+    // SAFETY: the caller's promise is the same.
+    let found = unsafe { Subscriber::get(subscriber) }?;
+    found.head().begin()?;
+    begun.push(subscriber);
+    if found.is_lent() { Err(found.still_lent()) } else { Ok(()) }
+}
+
+fn end(begun: &[*const Subscriber], has_panicked: bool) {
+    for subscriber in begun {
+        // SAFETY: begun, so that nothing has freed it.
+        if unsafe { (**subscriber).head().end(has_panicked) } == AtEnd::Free {
+            // SAFETY: its handler has given it up.
+            unsafe { Subscriber::free_at_end(*subscriber) };
+        }
+    }
+}

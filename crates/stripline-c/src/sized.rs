@@ -1,0 +1,177 @@
+//! Structures that grow: their first member is the size that the program was compiled with.
+
+use std::ptr;
+
+use crate::error::Failure;
+
+/// A structure with its size as the first member. Later versions may have more members.
+///
+/// # Safety
+/// The structure is `repr(C)`, begins with a `usize`, and zero is a value of each member. `ENDS`
+/// has the offset behind each member, in order.
+pub(crate) unsafe trait SizedStruct: Copy {
+    /// Its name in the header.
+    const NAME: &'static str;
+    /// Where each member ends.
+    const ENDS: &'static [usize];
+}
+
+/// Implements [`SizedStruct`]: all members in their order, the size first.
+macro_rules! sized {
+    ($type:ty, $name:literal, $first:ident: usize, $($member:ident: $of:ty),* $(,)?) => {
+        // SAFETY: it is `repr(C)`, and its members are numbers and pointers.
+        unsafe impl $crate::sized::SizedStruct for $type {
+            const NAME: &'static str = $name;
+            const ENDS: &'static [usize] = &[
+                std::mem::offset_of!($type, $first) + size_of::<usize>(),
+                $(std::mem::offset_of!($type, $member) + size_of::<$of>()),*
+            ];
+        }
+    };
+}
+pub(crate) use sized;
+
+/// Reads what the program has passed. Members that it does not have are zero, which is each
+/// member's default; so is all of it for NULL.
+///
+/// # Errors
+/// A size at which no version ends, or a member beyond this version that is not zero.
+///
+/// # Safety
+/// `from` is NULL, or points to a structure with its own size in its first member.
+pub(crate) unsafe fn read<T: SizedStruct>(from: *const T) -> Result<T, Failure> {
+    // SAFETY: zero is a value of each member.
+    let mut value: T = unsafe { std::mem::zeroed() };
+    if from.is_null() {
+        return Ok(value);
+    }
+    // SAFETY: not NULL, and the size is there in every version.
+    let size = unsafe { ptr::read(from.cast::<usize>()) };
+    check::<T>(size)?;
+    if size > size_of::<T>() {
+        // SAFETY: the program's structure has that size.
+        let beyond = unsafe {
+            std::slice::from_raw_parts(from.cast::<u8>().add(size_of::<T>()), size - size_of::<T>())
+        };
+        if beyond.iter().any(|byte| *byte != 0) {
+            return Err(Failure::argument(format!(
+                "`{}` sets a member that this library does not have (it ends at byte {}, not {size}); update the \
+                 library, or leave that member 0",
+                T::NAME,
+                size_of::<T>()
+            )));
+        }
+    }
+    let bytes = size.min(size_of::<T>());
+    // SAFETY: both have that many bytes, and `value` is a local one.
+    unsafe { ptr::copy_nonoverlapping(from.cast::<u8>(), ptr::from_mut(&mut value).cast::<u8>(), bytes) };
+    Ok(value)
+}
+
+/// Fills in the structure of the program, as far as it goes. What is beyond this version becomes
+/// zero.
+///
+/// # Errors
+/// NULL, or a size at which no version ends.
+///
+/// # Safety
+/// `to` is NULL, or points to a structure with its own size in its first member.
+pub(crate) unsafe fn write<T: SizedStruct>(to: *mut T, value: &T) -> Result<(), Failure> {
+    if to.is_null() {
+        return Err(Failure::null(T::NAME));
+    }
+    // SAFETY: not NULL, and the size is there in every version.
+    let size = unsafe { ptr::read(to.cast::<usize>()) };
+    check::<T>(size)?;
+    let (bytes, first) = (size.min(size_of::<T>()), size_of::<usize>());
+    // SAFETY: both have that many bytes; the program's does not overlap a local value. The rest is
+    // the program's as well.
+    unsafe {
+        let (from, to) = (ptr::from_ref(value).cast::<u8>(), to.cast::<u8>());
+        ptr::copy_nonoverlapping(from.add(first), to.add(first), bytes - first);
+        ptr::write_bytes(to.add(bytes), 0, size - bytes);
+    }
+    Ok(())
+}
+
+/// The largest size that a program may pass: more is garbage.
+const SIZE_MAX: usize = 4096;
+
+fn check<T: SizedStruct>(size: usize) -> Result<(), Failure> {
+    // The last member may have padding behind it.
+    let is_end = T::ENDS.contains(&size) || T::ENDS.iter().any(|end| end.next_multiple_of(8) == size);
+    if is_end || (size > size_of::<T>() && size <= SIZE_MAX) {
+        return Ok(());
+    }
+    Err(Failure::argument(format!(
+        "the size {size} of `{0}` is that of no version; set it to `sizeof({0})` before the call",
+        T::NAME
+    )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[repr(C)]
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    struct Options {
+        size: usize,
+        depth: u32,
+        rate: f64,
+    }
+
+    sized!(Options, "options", size: usize, depth: u32, rate: f64);
+
+    #[repr(C)]
+    struct Newer {
+        of: Options,
+        more: u64,
+    }
+
+    fn given(options: &Options) -> Result<Options, Failure> {
+        // SAFETY: a whole structure.
+        unsafe { read(options) }
+    }
+
+    #[test]
+    fn an_older_program_gets_defaults_for_what_it_lacks() {
+        let all = Options { size: 24, depth: 3, rate: 2.5 };
+        assert_eq!(given(&all).unwrap(), all);
+        assert_eq!(given(&Options { size: 16, ..all }).unwrap(), Options { size: 16, depth: 3, rate: 0.0 });
+        assert_eq!(given(&Options { size: 12, ..all }).unwrap(), Options { size: 12, depth: 3, rate: 0.0 });
+        assert_eq!(given(&Options { size: 8, ..all }).unwrap(), Options { size: 8, depth: 0, rate: 0.0 });
+        // SAFETY: NULL is allowed.
+        let defaults = unsafe { read::<Options>(ptr::null()) }.unwrap();
+        assert_eq!(defaults, Options { size: 0, depth: 0, rate: 0.0 });
+    }
+
+    #[test]
+    fn a_newer_program_is_served_unless_it_uses_what_is_new() {
+        let mut newer = Newer { of: Options { size: 32, depth: 3, rate: 2.5 }, more: 0 };
+        // SAFETY: a whole structure, of the size in it.
+        assert_eq!(unsafe { read(ptr::from_ref(&newer).cast::<Options>()) }.unwrap().depth, 3);
+        newer.more = 1;
+        // SAFETY: as before.
+        assert!(unsafe { read(ptr::from_ref(&newer).cast::<Options>()) }.is_err());
+        // SAFETY: as before.
+        unsafe { write(ptr::from_mut(&mut newer).cast(), &Options { size: 0, depth: 9, rate: 1.0 }) }
+            .unwrap();
+        assert_eq!((newer.of.size, newer.of.depth, newer.more), (32, 9, 0));
+    }
+
+    #[test]
+    fn sizes_of_no_version_are_refused() {
+        for size in [0, 1, 7, 9, 11, 13, 20, 23, SIZE_MAX + 1, usize::MAX] {
+            assert!(given(&Options { size, depth: 0, rate: 0.0 }).is_err(), "{size}");
+        }
+    }
+
+    #[test]
+    fn an_older_structure_is_filled_in_as_far_as_it_goes() {
+        let mut older = Options { size: 12, depth: 0, rate: 7.0 };
+        // SAFETY: a whole structure.
+        unsafe { write(&mut older, &Options { size: 0, depth: 9, rate: 1.0 }) }.unwrap();
+        assert_eq!(older, Options { size: 12, depth: 9, rate: 7.0 });
+    }
+}

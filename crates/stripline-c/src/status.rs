@@ -1,0 +1,209 @@
+//! The outcomes of calls, with numbers that never change.
+
+use stripline::ErrorCode;
+
+use crate::text::Text;
+
+/// The outcome of a call.
+///
+/// 0 is success, a negative number an outcome that is no error, and a positive one an error. The
+/// numbers up to 999 are those of `docs/errors.md`. A number never gets another meaning. A later
+/// library only adds some: treat one that is not in this header as `STRIPLINE_FAILED`.
+#[repr(i32)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Status {
+    /// The call has done what it is for.
+    Ok = 0,
+    /// Nothing was there in the time that the call waits.
+    Empty = -1,
+    /// End of stream: no packet follows.
+    Ended = -2,
+    /// The component or node was stopped.
+    Stopped = 1,
+    /// A receiver's queue is full, and the send does not wait.
+    Full = 2,
+    /// A receiver had no room for as long as the send waits. Nothing was sent.
+    Stalled = 3,
+    /// The packet exceeds a limit.
+    TooLarge = 4,
+    /// The receiver fell behind, and its policy is `eject`.
+    Ejected = 5,
+    /// A transport cannot keep an option.
+    Unsupported = 6,
+    /// The other end broke the protocol, and its connection was closed.
+    PeerMisbehaved = 7,
+    /// The other end refused the connection.
+    Refused = 8,
+    /// A port or topic was used in a way that it does not allow.
+    Port = 9,
+    /// A message does not decode as its type.
+    Decode = 10,
+    /// A handler failed or panicked. No further packet is handled.
+    Handler = 11,
+    /// A receiver did not acknowledge a packet in time. The packet stays sent.
+    Unanswered = 12,
+    /// A receiver left before it acknowledged a packet.
+    ReceiverGone = 13,
+    /// A receiver refused a packet.
+    PacketRefused = 14,
+    /// Too many packets wait behind a missing one. They count as lost.
+    WindowOverflow = 15,
+    /// Two packets have the same place in the sequence.
+    DuplicatePacket = 16,
+    /// The operating system reported an error.
+    System = 17,
+    /// A child of a fork used what its parent had made.
+    Forked = 18,
+    /// A component rejects its properties.
+    InvalidProperties = 19,
+    /// A component's own failure, in its own words.
+    Failed = 20,
+    /// All packets that a port may hold are in use. Nothing is lost.
+    TooManyHeld = 21,
+    /// A waker ended the wait. Nothing is lost.
+    Interrupted = 22,
+    /// The operation's own error, as its reply.
+    UserError = 100,
+    /// There was no server until the deadline. The call was not made.
+    NoServer = 101,
+    /// The reply did not arrive in time.
+    CallUnanswered = 102,
+    /// The server left with the call outstanding, carried out or not.
+    ServerGone = 103,
+    /// This side cancelled the call.
+    CallCancelled = 104,
+    /// The limit of outstanding calls is reached. The call was not made.
+    TooManyCalls = 105,
+    /// The reply has another type.
+    ReplyDecode = 106,
+    /// The server does not have the operation.
+    UnknownOperation = 110,
+    /// Request, reply or error of the operation has another type.
+    WrongType = 111,
+    /// The operation's handler panicked; the server goes on.
+    HandlerPanicked = 112,
+    /// The deadline had passed before the handler began.
+    DeadlinePassed = 113,
+    /// The client cancelled before the handler began.
+    CancelledEarly = 114,
+    /// Too many calls wait at the server.
+    Overloaded = 115,
+    /// The server waits in this chain of calls itself.
+    CallCycle = 116,
+    /// The server could not send its reply.
+    ReplyFailed = 117,
+    /// An argument is wrong: NULL, no UTF-8, out of range, or of a newer header. Nothing was done.
+    InvalidArgument = 1001,
+    /// This library has failed. The handle of the call can only be freed from then on.
+    Panicked = 1002,
+    /// The handle is in use: by a handler that runs, or by another thread. Nothing was done.
+    InUse = 1003,
+}
+
+impl Status {
+    /// All outcomes, with those that have no `ErrorCode` first.
+    pub(crate) const OWN: [(Self, &str, &str); 6] = [
+        (Self::Ok, "ok", ""),
+        (Self::Empty, "empty", ""),
+        (Self::Ended, "ended", ""),
+        (Self::InvalidArgument, "invalid-argument", "Change the argument that the text names."),
+        (Self::Panicked, "panicked", "Free the handle, and report the text as a bug of the library."),
+        (Self::InUse, "in-use", "Call from one thread at a time, and not from the handle's own handler."),
+    ];
+
+    /// Returns the outcome of an error with that code.
+    pub(crate) fn of(code: ErrorCode) -> Self {
+        match code {
+            ErrorCode::Stopped => Self::Stopped,
+            ErrorCode::Full => Self::Full,
+            ErrorCode::Stalled => Self::Stalled,
+            ErrorCode::TooLarge => Self::TooLarge,
+            ErrorCode::Ejected => Self::Ejected,
+            ErrorCode::Unsupported => Self::Unsupported,
+            ErrorCode::PeerMisbehaved => Self::PeerMisbehaved,
+            ErrorCode::Refused => Self::Refused,
+            ErrorCode::Port => Self::Port,
+            ErrorCode::Decode => Self::Decode,
+            ErrorCode::Handler => Self::Handler,
+            ErrorCode::Unanswered => Self::Unanswered,
+            ErrorCode::ReceiverGone => Self::ReceiverGone,
+            ErrorCode::PacketRefused => Self::PacketRefused,
+            ErrorCode::WindowOverflow => Self::WindowOverflow,
+            ErrorCode::DuplicatePacket => Self::DuplicatePacket,
+            ErrorCode::System => Self::System,
+            ErrorCode::Forked => Self::Forked,
+            ErrorCode::InvalidProperties => Self::InvalidProperties,
+            ErrorCode::Failed => Self::Failed,
+            ErrorCode::TooManyHeld => Self::TooManyHeld,
+            ErrorCode::Interrupted => Self::Interrupted,
+            ErrorCode::UserError => Self::UserError,
+            ErrorCode::NoServer => Self::NoServer,
+            ErrorCode::CallUnanswered => Self::CallUnanswered,
+            ErrorCode::ServerGone => Self::ServerGone,
+            ErrorCode::CallCancelled => Self::CallCancelled,
+            ErrorCode::TooManyCalls => Self::TooManyCalls,
+            ErrorCode::ReplyDecode => Self::ReplyDecode,
+            ErrorCode::UnknownOperation => Self::UnknownOperation,
+            ErrorCode::WrongType => Self::WrongType,
+            ErrorCode::HandlerPanicked => Self::HandlerPanicked,
+            ErrorCode::DeadlinePassed => Self::DeadlinePassed,
+            ErrorCode::CancelledEarly => Self::CancelledEarly,
+            ErrorCode::Overloaded => Self::Overloaded,
+            ErrorCode::CallCycle => Self::CallCycle,
+            ErrorCode::ReplyFailed => Self::ReplyFailed,
+            // Of a later version of the Rust library, which a test of this crate would find.
+            _ => Self::Failed,
+        }
+    }
+
+    /// Returns the word and the usual remedy of an outcome by its number.
+    pub(crate) fn describe(number: i32) -> Option<(&'static str, &'static str)> {
+        if let Some((_, word, remedy)) = Self::OWN.iter().find(|(own, ..)| *own as i32 == number) {
+            return Some((word, remedy));
+        }
+        let code = ErrorCode::from_number(u16::try_from(number).ok()?)?;
+        Some((code.word(), code.remedy()))
+    }
+}
+
+/// Returns the word of an outcome in lower case, as `too-large`. It is `unknown` for a number that
+/// this library does not have.
+///
+/// - Ownership: the text is static.
+/// - Blocking: never.
+/// - Threads: any.
+#[unsafe(no_mangle)]
+pub extern "C" fn stripline_status_word(status: i32) -> Text {
+    Text::of(Status::describe(status).map_or("unknown", |(word, _)| word))
+}
+
+/// Returns what usually mends an outcome, in one sentence. It is empty where there is nothing to
+/// mend. `stripline_error_message` has the remedy of the case at hand.
+///
+/// - Ownership: the text is static.
+/// - Blocking: never.
+/// - Threads: any.
+#[unsafe(no_mangle)]
+pub extern "C" fn stripline_status_remedy(status: i32) -> Text {
+    Text::of(Status::describe(status).map_or("", |(_, remedy)| remedy))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_code_of_the_library_has_a_status_with_its_number() {
+        for code in ErrorCode::ALL {
+            assert_eq!(Status::of(*code) as i32, i32::from(code.number()), "{code}");
+        }
+    }
+
+    #[test]
+    fn every_outcome_has_a_word() {
+        assert_eq!(Status::describe(Status::TooLarge as i32).map(|(word, _)| word), Some("too-large"));
+        assert_eq!(Status::describe(Status::InUse as i32).map(|(word, _)| word), Some("in-use"));
+        assert_eq!((Status::describe(-3), Status::describe(999)), (None, None));
+        assert_eq!((Status::describe(i32::MAX), Status::describe(65_536 + 1)), (None, None));
+    }
+}

@@ -1,0 +1,155 @@
+//! The description of a stream.
+
+use std::ffi::c_char;
+
+use stripline::StreamInfo;
+
+use crate::error::Failure;
+use crate::sized;
+use crate::text::{self, Text};
+
+/// Members of a stream's description that are set, as bits.
+#[repr(u64)]
+#[derive(Clone, Copy)]
+pub enum StreamSet {
+    /// `sample_rate_hz`.
+    SampleRate = 1,
+    /// `center_frequency_hz`.
+    CenterFrequency = 2,
+    /// `row_length`.
+    RowLength = 4,
+}
+
+const ALL: u64 =
+    StreamSet::SampleRate as u64 | StreamSet::CenterFrequency as u64 | StreamSet::RowLength as u64;
+
+/// The description of a stream, for a publisher. Receivers get it with every packet.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct StreamDescription {
+    /// `sizeof(stripline_stream_description)`.
+    pub size: usize,
+    /// The members that are set: `STRIPLINE_STREAM_SET_…`, combined with `|`. Texts count as set
+    /// where they are not NULL.
+    pub set: u64,
+    /// The name of the stream; NULL: no name.
+    pub id: *const c_char,
+    /// Samples a second, of all channels together.
+    pub sample_rate_hz: f64,
+    /// The frequency that 0 Hz of the samples corresponds to.
+    pub center_frequency_hz: f64,
+    /// Samples of a row, if the samples are rows of a table.
+    pub row_length: u32,
+    /// A JSON object with further members as in `docs/wire.md`: `axes`, `channels`, `keywords`.
+    /// NULL: none.
+    pub more: *const c_char,
+}
+
+sized::sized!(
+    StreamDescription, "stripline_stream_description",
+    size: usize, set: u64, id: *const c_char, sample_rate_hz: f64, center_frequency_hz: f64, row_length: u32,
+    more: *const c_char,
+);
+
+/// The description of the stream that a packet belongs to.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct StreamView {
+    /// `sizeof(stripline_stream_view)`, set by the caller.
+    pub size: usize,
+    /// The members that are set: `STRIPLINE_STREAM_SET_…`, combined with `|`.
+    pub set: u64,
+    /// The name of the stream.
+    pub id: Text,
+    /// Samples a second, of all channels together.
+    pub sample_rate_hz: f64,
+    /// The frequency that 0 Hz of the samples corresponds to.
+    pub center_frequency_hz: f64,
+    /// Samples of a row, if the samples are rows of a table.
+    pub row_length: u32,
+}
+
+sized::sized!(
+    StreamView, "stripline_stream_view",
+    size: usize, set: u64, id: Text, sample_rate_hz: f64, center_frequency_hz: f64, row_length: u32,
+);
+
+/// Reads a description that the program has passed.
+///
+/// # Safety
+/// The header's rules for structures and texts.
+pub(crate) unsafe fn read(from: *const StreamDescription) -> Result<StreamInfo, Failure> {
+    if from.is_null() {
+        return Err(Failure::null("stream"));
+    }
+    // SAFETY: the caller's promise is the same.
+    let given = unsafe { sized::read(from) }?;
+    // SAFETY: the caller's promise is the same.
+    let id = unsafe { text::optional(given.id, "stream->id") }?;
+    // SAFETY: the caller's promise is the same.
+    let more = unsafe { text::optional(given.more, "stream->more") }?;
+    if given.set & !ALL != 0 {
+        return Err(Failure::argument(format!(
+            "`stream->set` has the bits {:#x}, which this library does not have; update the library",
+            given.set & !ALL
+        )));
+    }
+    let has = |member: StreamSet| given.set & member as u64 != 0;
+    let mut stream = match more {
+        None => StreamInfo::default(),
+        Some(more) => parse(more)?,
+    };
+    if let Some(id) = id {
+        stream.id = id.into();
+    }
+    for (member, name, value, place) in [
+        (StreamSet::SampleRate, "sample_rate_hz", given.sample_rate_hz, &mut stream.sample_rate_hz),
+        (
+            StreamSet::CenterFrequency,
+            "center_frequency_hz",
+            given.center_frequency_hz,
+            &mut stream.center_frequency_hz,
+        ),
+    ] {
+        if has(member) {
+            if !value.is_finite() {
+                return Err(Failure::argument(format!("`stream->{name}` is {value}; it must be finite")));
+            }
+            *place = Some(value);
+        }
+    }
+    if has(StreamSet::RowLength) {
+        stream.row_length = Some(given.row_length);
+    }
+    stream.check().map_err(|problem| Failure::argument(format!("`stream`: {problem}")))?;
+    Ok(stream)
+}
+
+fn parse(more: &str) -> Result<StreamInfo, Failure> {
+    const MEMBERS: [&str; 3] = ["axes", "channels", "keywords"];
+    let refused = |problem: String| Failure::argument(format!("`stream->more`: {problem}"));
+    let value: serde_json::Value = serde_json::from_str(more).map_err(|error| refused(error.to_string()))?;
+    let serde_json::Value::Object(mut members) = value else {
+        return Err(refused("it is no JSON object".into()));
+    };
+    if let Some(other) = members.keys().find(|name| !MEMBERS.contains(&name.as_str())) {
+        return Err(refused(format!("`{other}` is not one of {}", MEMBERS.join(", "))));
+    }
+    members.insert("id".into(), "".into());
+    serde_json::from_value(members.into()).map_err(|error| refused(error.to_string()))
+}
+
+/// Returns the description of a packet's stream.
+pub(crate) fn view(stream: &StreamInfo) -> StreamView {
+    let bit = |is_set: bool, member: StreamSet| if is_set { member as u64 } else { 0 };
+    StreamView {
+        size: 0,
+        set: bit(stream.sample_rate_hz.is_some(), StreamSet::SampleRate)
+            | bit(stream.center_frequency_hz.is_some(), StreamSet::CenterFrequency)
+            | bit(stream.row_length.is_some(), StreamSet::RowLength),
+        id: Text::of(&stream.id),
+        sample_rate_hz: stream.sample_rate_hz.unwrap_or(0.0),
+        center_frequency_hz: stream.center_frequency_hz.unwrap_or(0.0),
+        row_length: stream.row_length.unwrap_or(0),
+    }
+}

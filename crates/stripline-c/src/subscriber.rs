@@ -1,0 +1,499 @@
+//! Subscribers.
+
+use std::cell::{Cell, UnsafeCell};
+use std::ffi::c_char;
+use std::ptr::{self, null};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use stripline::Received;
+use stripline::node::{Holding, Packet as RustPacket, Subscriber as RustSubscriber, Window, Windowed};
+use stripline::payload::Dynamic;
+
+use crate::error::{Error, Failure};
+use crate::handle::{Head, drop_quietly, guard};
+use crate::node::Node;
+use crate::packet::{Content, Packet, gap_numbers};
+use crate::sample_type::{self, SampleType};
+use crate::sized;
+use crate::status::Status;
+use crate::text;
+use crate::time::timeout;
+
+/// A subscriber, which receives packets of samples from every publisher of a topic. One thread at a
+/// time may use it.
+pub struct Subscriber {
+    head: Head,
+    source: UnsafeCell<Source>,
+    /// That of the one packet or window that it lends.
+    lent: Packet,
+    /// Those of the packets that are held.
+    slots: Option<Arc<Slots>>,
+    /// Whether the program has freed it while its packet was out.
+    is_freed: Cell<bool>,
+}
+
+pub(crate) enum Source {
+    One(RustSubscriber<Dynamic>),
+    Holding(Holding<Dynamic>),
+    Windowed(Box<Windowed<Dynamic>>),
+}
+
+/// Options of a subscriber.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct SubscriberOptions {
+    /// `sizeof(stripline_subscriber_options)`.
+    pub size: usize,
+    /// Not 0: how many packets may be held at once, from 1 to 4096. They may be released in any
+    /// order and on any thread, also after the subscriber was freed. 0: one at a time, which costs
+    /// least.
+    pub hold: u32,
+    /// Not 0: samples are received in windows of any length (`stripline_subscriber_window`) instead
+    /// of packets. Not with `hold`.
+    pub windowed: u32,
+    /// Not 0: packets that several threads of an earlier stage have forwarded are put back in
+    /// sequence. So many wait behind a missing one, at most 65536.
+    pub resequence_window: u32,
+    /// How long a missing packet is waited for, in milliseconds.
+    pub resequence_skip_after_ms: u32,
+}
+
+sized::sized!(
+    SubscriberOptions, "stripline_subscriber_options",
+    size: usize, hold: u32, windowed: u32, resequence_window: u32, resequence_skip_after_ms: u32,
+);
+
+/// The handles of held packets. They outlive the subscriber for as long as one is out.
+pub(crate) struct Slots {
+    packets: Box<[Packet]>,
+    is_free: Box<[AtomicBool]>,
+    next: Cell<usize>,
+}
+
+// SAFETY: a handle is used by the subscriber's thread while it is free, and by the thread that has
+// the packet while it is not; `is_free` hands it over. Only the subscriber's thread uses `next`.
+unsafe impl Send for Slots {}
+// SAFETY: as above.
+unsafe impl Sync for Slots {}
+
+impl Slots {
+    fn new(count: usize) -> Arc<Self> {
+        let packets = (0..count).map(|_| Packet::new(Content::Free, null())).collect();
+        let is_free = (0..count).map(|_| AtomicBool::new(true)).collect();
+        Arc::new(Self { packets, is_free, next: Cell::new(0) })
+    }
+
+    /// Gives a packet out under a free handle.
+    fn give(self: &Arc<Self>, content: impl FnOnce(Arc<Self>) -> Content) -> Option<*mut Packet> {
+        let count = self.packets.len();
+        for step in 0..count {
+            let index = (self.next.get() + step) % count;
+            // Acquire: what the thread that released the handle wrote comes before what follows.
+            if self.is_free[index].load(Ordering::Acquire) {
+                // Relaxed: the thread that gets the handle gets it from this one.
+                self.is_free[index].store(false, Ordering::Relaxed);
+                self.next.set((index + 1) % count);
+                let packet = &self.packets[index];
+                // SAFETY: the handle is free, so that no other thread uses it.
+                unsafe { *packet.content.get() = content(Arc::clone(self)) };
+                return Some(ptr::from_ref(packet).cast_mut());
+            }
+        }
+        None
+    }
+
+    /// Frees a handle. Its packet was taken out before.
+    ///
+    /// # Safety
+    /// It is a handle of these.
+    pub unsafe fn free(&self, packet: *const Packet) {
+        // SAFETY: both are in one allocation.
+        let index = unsafe { packet.offset_from(self.packets.as_ptr()) } as usize;
+        // Release: the other half of the Acquire in `give`.
+        self.is_free[index].store(true, Ordering::Release);
+    }
+}
+
+/// Makes a subscriber to samples on a topic, which is connected to every present and future
+/// publisher of the topic.
+///
+/// Fails with `STRIPLINE_INVALID_ARGUMENT` for a type or option with a mistake, and with
+/// `STRIPLINE_SYSTEM` or `STRIPLINE_UNSUPPORTED` if it cannot be connected. A publisher with
+/// another type is listed in the node's report.
+///
+/// - Ownership: the caller frees the subscriber, before or after the node. Nothing else is kept.
+/// - Blocking: until the publishers that are there have answered, or for a few seconds.
+/// - Threads: any.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn stripline_subscriber_new(
+    node: *const Node,
+    topic: *const c_char,
+    r#type: *const SampleType,
+    options: *const SubscriberOptions,
+    subscriber: *mut *mut Subscriber,
+    error: *mut *mut Error,
+) -> Status {
+    let make = || {
+        text::check_place(subscriber, "subscriber")?;
+        // SAFETY: the header's rules for handles, texts and structures.
+        let (node, topic, samples, options) = unsafe {
+            let topic = text::required(topic, "topic")?;
+            (Node::get(node)?, topic, sample_type::read(r#type)?, sized::read(options)?)
+        };
+        if options.hold != 0 && options.windowed != 0 {
+            return Err(Failure::argument("`hold` and `windowed` are both set; set one of them"));
+        }
+        let mut found = node.subscriber_of(&samples, topic)?;
+        if options.resequence_window != 0 {
+            let skip_after = Duration::from_millis(options.resequence_skip_after_ms.into());
+            found = found.resequenced(options.resequence_window as usize, skip_after)?;
+        }
+        let (source, slots) = match (options.hold as usize, options.windowed) {
+            (0, 0) => (Source::One(found), None),
+            (0, _) => (Source::Windowed(Box::new(found.windowed())), None),
+            (count, _) => (Source::Holding(found.holding(count)?), Some(Slots::new(count))),
+        };
+        let made = Box::into_raw(Box::new(Subscriber {
+            head: Head::new(),
+            source: UnsafeCell::new(source),
+            lent: Packet::new(Content::Free, null()),
+            slots,
+            is_freed: Cell::new(false),
+        }));
+        // SAFETY: just made; the packet's handle is part of it.
+        unsafe { (*made).lent.owner = made };
+        // SAFETY: the header's rule for results.
+        unsafe { text::put(subscriber, "subscriber", made) }?;
+        Ok(Status::Ok)
+    };
+    // SAFETY: the header's rule for `error`.
+    unsafe { guard(error, make) }
+}
+
+impl Subscriber {
+    pub(crate) fn head(&self) -> &Head {
+        &self.head
+    }
+
+    /// Returns the subscriber behind a handle.
+    ///
+    /// # Safety
+    /// `subscriber` is NULL, or one that is not freed for as long as `'a`.
+    #[inline(always)]
+    pub(crate) unsafe fn get<'a>(subscriber: *const Self) -> Result<&'a Self, Failure> {
+        // SAFETY: the caller's promise is the same.
+        unsafe { subscriber.as_ref() }.ok_or_else(|| Failure::null("subscriber"))
+    }
+
+    /// Frees it at the end of a call, as its handler has asked.
+    ///
+    /// # Safety
+    /// It is not used again.
+    pub(crate) unsafe fn free_at_end(subscriber: *const Self) {
+        // SAFETY: made by `stripline_subscriber_new`, and freed once.
+        drop_quietly(unsafe { Box::from_raw(subscriber.cast_mut()) });
+    }
+
+    /// Returns whether its packet or window is out.
+    #[inline(always)]
+    pub(crate) fn is_lent(&self) -> bool {
+        // SAFETY: read on the subscriber's thread, which alone changes it.
+        !matches!(unsafe { &*self.lent.content.get() }, Content::Free)
+    }
+
+    /// Returns the source, for a call of this thread.
+    ///
+    /// # Safety
+    /// The call has entered the head, so that no other has a reference to it. What was lent has
+    /// been given back.
+    #[inline(always)]
+    #[allow(clippy::mut_from_ref, reason = "the head lets one call in at a time")]
+    pub(crate) unsafe fn source(&self) -> &mut Source {
+        // SAFETY: the caller's promise is the same.
+        unsafe { &mut *self.source.get() }
+    }
+
+    #[cold]
+    pub(crate) fn still_lent(&self) -> Failure {
+        Failure::new(
+            Status::TooManyHeld,
+            "the packet before is not released; release it first, or make the subscriber with `hold`",
+        )
+    }
+
+    /// Frees a subscriber that the program has freed while its packet was out.
+    ///
+    /// # Safety
+    /// It is not used again if it was freed.
+    #[inline(always)]
+    pub(crate) unsafe fn end_if_freed(subscriber: *const Self) {
+        // SAFETY: it is there until this frees it.
+        if unsafe { (*subscriber).is_freed.get() && !(*subscriber).is_lent() } {
+            // SAFETY: the caller's promise is the same.
+            unsafe { Self::free_at_end(subscriber) };
+        }
+    }
+
+    /// Runs a call in which nothing is lent.
+    ///
+    /// # Safety
+    /// The header's rules for handles and `error`.
+    #[inline(always)]
+    pub(crate) unsafe fn call(
+        subscriber: *const Self,
+        error: *mut *mut Error,
+        call: impl FnOnce(&Self) -> Result<Status, Failure>,
+    ) -> Status {
+        // SAFETY: the caller's promise is the same.
+        match unsafe { Self::get(subscriber) } {
+            // SAFETY: the caller's promise is the same.
+            Ok(found) => unsafe {
+                found
+                    .head
+                    .enter(error, || if found.is_lent() { Err(found.still_lent()) } else { call(found) })
+            },
+            // SAFETY: the caller's promise is the same.
+            Err(failure) => unsafe { failure.report(error) },
+        }
+    }
+
+    /// Keeps what was received under the subscriber's own handle.
+    #[inline(always)]
+    fn lend(&self, content: Content) -> *mut Packet {
+        // SAFETY: on the subscriber's thread. Nothing is lent, so that there is nothing to drop.
+        unsafe { ptr::write(self.lent.content.get(), content) };
+        ptr::from_ref(&self.lent).cast_mut()
+    }
+}
+
+/// Receives the next packet. `timeout_ns` is how long it waits for one: 0 not at all, and
+/// `STRIPLINE_FOREVER` (or any negative number) without end.
+///
+/// Returns `STRIPLINE_OK` with a packet, `STRIPLINE_EMPTY` if there was none in time, and
+/// `STRIPLINE_ENDED` after every publisher has ended its stream. A publisher that died is waited
+/// for. Fails with `STRIPLINE_STOPPED` when the node is stopped, and with `STRIPLINE_TOO_MANY_HELD`
+/// if no more packets may be out. Fails as well with `STRIPLINE_EJECTED`, and with
+/// `STRIPLINE_PEER_MISBEHAVED`. Receiving goes on after the latter.
+///
+/// - Ownership: the caller releases the packet.
+/// - Blocking: up to the timeout.
+/// - Threads: one at a time.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn stripline_subscriber_receive(
+    subscriber: *mut Subscriber,
+    timeout_ns: i64,
+    packet: *mut *mut Packet,
+    error: *mut *mut Error,
+) -> Status {
+    let receive = |subscriber: &Subscriber| {
+        text::check_place(packet, "packet")?;
+        // SAFETY: the call has entered the head, and nothing is lent.
+        let given = match unsafe { subscriber.source() } {
+            Source::One(source) => match receive_one(source, timeout_ns)? {
+                Received::Packet(found) => {
+                    // SAFETY: the packet refers to the subscriber, which neither moves nor is freed
+                    // before the packet is released; `lent` keeps other calls out until then.
+                    let found = unsafe {
+                        std::mem::transmute::<RustPacket<'_, Dynamic>, RustPacket<'static, Dynamic>>(found)
+                    };
+                    subscriber.lend(Content::Lent(found))
+                }
+                Received::Empty => return Ok(Status::Empty),
+                Received::Ended => return Ok(Status::Ended),
+            },
+            Source::Holding(source) => match receive_held(source, timeout_ns)? {
+                Received::Packet(found) => {
+                    let slots = subscriber.slots.as_ref();
+                    let given = slots.and_then(|slots| slots.give(|slots| Content::Held(found, slots)));
+                    given.expect("there is a handle for each packet that may be held")
+                }
+                Received::Empty => return Ok(Status::Empty),
+                Received::Ended => return Ok(Status::Ended),
+            },
+            Source::Windowed(_) => {
+                return Err(Failure::new(
+                    Status::Port,
+                    "the subscriber is windowed: use `stripline_subscriber_window`",
+                ));
+            }
+        };
+        // SAFETY: the header's rule for results; it is not NULL.
+        unsafe { text::put(packet, "packet", given) }?;
+        Ok(Status::Ok)
+    };
+    // SAFETY: the header's rules for handles and `error`.
+    unsafe { Subscriber::call(subscriber, error, receive) }
+}
+
+#[inline(always)]
+fn receive_one(
+    source: &mut RustSubscriber<Dynamic>,
+    timeout_ns: i64,
+) -> stripline::Result<Received<RustPacket<'_, Dynamic>>> {
+    if timeout_ns < 0 {
+        return Ok(source.receive()?.map_or(Received::Ended, Received::Packet));
+    }
+    if timeout_ns == 0 {
+        return source.try_receive();
+    }
+    source.receive_timeout(Duration::from_nanos(timeout_ns.unsigned_abs()))
+}
+
+#[inline(always)]
+fn receive_held(
+    source: &mut Holding<Dynamic>,
+    timeout_ns: i64,
+) -> stripline::Result<Received<stripline::node::HeldPacket<Dynamic>>> {
+    match timeout(timeout_ns) {
+        None => Ok(source.receive()?.map_or(Received::Ended, Received::Packet)),
+        Some(Duration::ZERO) => source.try_receive(),
+        Some(time) => source.receive_timeout(time),
+    }
+}
+
+/// Receives the next `samples` samples of a windowed subscriber, across borders of packets, as a
+/// packet. A window has fewer samples before a gap, a new stream and the end of stream.
+///
+/// Returns and fails as `stripline_subscriber_receive` does.
+///
+/// - Ownership: the caller releases the packet, or consumes a part of it
+///   (`stripline_packet_consume`).
+/// - Blocking: up to the timeout.
+/// - Threads: one at a time.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn stripline_subscriber_window(
+    subscriber: *mut Subscriber,
+    samples: usize,
+    timeout_ns: i64,
+    window: *mut *mut Packet,
+    error: *mut *mut Error,
+) -> Status {
+    let receive = |subscriber: &Subscriber| {
+        text::check_place(window, "window")?;
+        // SAFETY: the call has entered the head, and nothing is lent.
+        let Source::Windowed(source) = (unsafe { subscriber.source() }) else {
+            return Err(Failure::new(
+                Status::Port,
+                "the subscriber receives packets: make it with `windowed` for windows",
+            ));
+        };
+        let found = match timeout(timeout_ns) {
+            None => source.window(samples)?.map_or(Received::Ended, Received::Packet),
+            Some(Duration::ZERO) => source.try_window(samples)?,
+            Some(time) => source.window_timeout(samples, time)?,
+        };
+        match found {
+            Received::Packet(found) => {
+                // SAFETY: as for a packet.
+                let found =
+                    unsafe { std::mem::transmute::<Window<'_, Dynamic>, Window<'static, Dynamic>>(found) };
+                // SAFETY: the header's rule for results; it is not NULL.
+                unsafe { text::put(window, "window", subscriber.lend(Content::Window(found))) }?;
+                Ok(Status::Ok)
+            }
+            Received::Empty => Ok(Status::Empty),
+            Received::Ended => Ok(Status::Ended),
+        }
+    };
+    // SAFETY: the header's rules for handles and `error`.
+    unsafe { Subscriber::call(subscriber, error, receive) }
+}
+
+/// Gives the number of publishers that are connected now.
+///
+/// - Ownership: nothing is kept.
+/// - Blocking: never.
+/// - Threads: one at a time.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn stripline_subscriber_senders(
+    subscriber: *mut Subscriber,
+    senders: *mut usize,
+    error: *mut *mut Error,
+) -> Status {
+    let count = |subscriber: &Subscriber| {
+        // SAFETY: the call has entered the head, and nothing is lent.
+        let count = match unsafe { subscriber.source() } {
+            Source::One(source) => source.senders(),
+            Source::Holding(source) => source.senders(),
+            Source::Windowed(_) => {
+                return Err(Failure::new(Status::Port, "a windowed subscriber does not count its senders"));
+            }
+        };
+        // SAFETY: the header's rule for results.
+        unsafe { text::put(senders, "senders", count) }?;
+        Ok(Status::Ok)
+    };
+    // SAFETY: the header's rules for handles and `error`.
+    unsafe { Subscriber::call(subscriber, error, count) }
+}
+
+/// Gives, after the end of stream, how many packets and samples were missing at its very end. Both
+/// are 0 where nothing was missing, and 0 at a second call.
+///
+/// - Ownership: nothing is kept.
+/// - Blocking: never.
+/// - Threads: one at a time.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn stripline_subscriber_gap_at_end(
+    subscriber: *mut Subscriber,
+    packets: *mut u64,
+    samples: *mut u64,
+    error: *mut *mut Error,
+) -> Status {
+    let give = |subscriber: &Subscriber| {
+        text::check_place(packets, "packets")?;
+        text::check_place(samples, "samples")?;
+        // SAFETY: the call has entered the head, and nothing is lent.
+        let gap = match unsafe { subscriber.source() } {
+            Source::One(source) => source.gap_at_end(),
+            Source::Holding(source) => source.gap_at_end(),
+            Source::Windowed(source) => source.gap_at_end(),
+        };
+        let (_, _, gap_packets, gap_samples) = gap_numbers(gap.as_ref());
+        // SAFETY: the header's rule for results.
+        unsafe {
+            text::put(packets, "packets", gap_packets)?;
+            text::put(samples, "samples", gap_samples)?;
+        }
+        Ok(Status::Ok)
+    };
+    // SAFETY: the header's rules for handles and `error`.
+    unsafe { Subscriber::call(subscriber, error, give) }
+}
+
+/// Frees a subscriber, which leaves its connections; NULL is allowed.
+///
+/// Packets that it holds stay until they are released. One that it lends does, too: then the
+/// connections stay until its release. From its own handler, it is freed when the handler's call
+/// returns.
+///
+/// - Ownership: ends here. A second call with the same subscriber is undefined.
+/// - Blocking: never.
+/// - Threads: one at a time.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn stripline_subscriber_free(subscriber: *mut Subscriber) {
+    // SAFETY: the header's rule for handles.
+    let Some(found) = (unsafe { subscriber.as_ref() }) else { return };
+    if !found.head.begin_free() {
+        return;
+    }
+    if found.is_lent() && !found.head.is_poisoned() {
+        found.is_freed.set(true);
+        return;
+    }
+    // SAFETY: made by `stripline_subscriber_new`, and freed once.
+    drop_quietly(unsafe { Box::from_raw(subscriber) });
+}
+
+impl Drop for Subscriber {
+    fn drop(&mut self) {
+        // A packet refers to the source. After a panic, it is not given back.
+        if self.head.is_poisoned() {
+            std::mem::forget(std::mem::replace(self.lent.content.get_mut(), Content::Free));
+        } else {
+            *self.lent.content.get_mut() = Content::Free;
+        }
+    }
+}

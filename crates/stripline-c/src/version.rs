@@ -1,0 +1,34 @@
+//! The version of the library, beside that of the header.
+
+use crate::text::Text;
+
+/// The major version of this header.
+pub const VERSION_MAJOR: u32 = 0;
+/// The minor version of this header.
+pub const VERSION_MINOR: u32 = 1;
+/// The patch level of this header.
+pub const VERSION_PATCH: u32 = 0;
+/// A timeout without end, for functions with a `timeout_ns`.
+pub const FOREVER: i64 = -1;
+
+/// Returns the version of the library that runs, as `0.1.0`. That of the header that a program was
+/// compiled with is in `STRIPLINE_VERSION_MAJOR`, `_MINOR` and `_PATCH`.
+///
+/// - Ownership: the text is static.
+/// - Blocking: never.
+/// - Threads: any.
+#[unsafe(no_mangle)]
+pub extern "C" fn stripline_version() -> Text {
+    Text::of(env!("CARGO_PKG_VERSION"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_header_has_the_version_of_the_crate() {
+        let header = format!("{VERSION_MAJOR}.{VERSION_MINOR}.{VERSION_PATCH}");
+        assert_eq!(header, env!("CARGO_PKG_VERSION"));
+    }
+}

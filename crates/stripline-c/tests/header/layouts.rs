@@ -1,0 +1,46 @@
+//! The layouts of the structures as Rust has them.
+
+use std::mem::offset_of;
+
+use stripline_c::{
+    ConnectionReport, NodeOptions, PacketInfo, SampleType, SendOptions, Served, StreamDescription,
+    StreamView, SubscriberOptions, Text,
+};
+
+/// A structure with its size, and the offset of each member.
+pub struct LayoutOf {
+    pub name: &'static str,
+    pub size: usize,
+    pub members: Vec<(&'static str, usize)>,
+}
+
+macro_rules! layouts {
+    ($($type:ident { $($member:ident),* })*) => {
+        vec![$(LayoutOf {
+            name: stringify!($type),
+            size: size_of::<$type>(),
+            members: vec![$((stringify!($member), offset_of!($type, $member))),*],
+        }),*]
+    };
+}
+
+/// Returns that of every structure in the header.
+pub fn all() -> Vec<LayoutOf> {
+    layouts! {
+        Text { data, length }
+        NodeOptions { size, domain, topics, isolated }
+        ConnectionReport {
+            size, connection, packets, bytes, lost, lost_samples, gaps, reordered, peer_deaths
+        }
+        SampleType { size, name, sample_size, sample_align }
+        StreamDescription { size, set, id, sample_rate_hz, center_frequency_hz, row_length, more }
+        StreamView { size, set, id, sample_rate_hz, center_frequency_hz, row_length }
+        PacketInfo {
+            size, sequence, sample_index, time_ns, intended_ns, sent_ns, gap_reason, gap_first, gap_packets,
+            gap_samples
+        }
+        SubscriberOptions { size, hold, windowed, resequence_window, resequence_skip_after_ms }
+        Served { subscriber, handler, context }
+        SendOptions { size, set, sample_index, time_ns, intended_ns, scope, deadline_ns }
+    }
+}

@@ -1,0 +1,146 @@
+//! C programs against the installed library, as processes.
+
+#![allow(clippy::unwrap_used, reason = "a panic is the failure of the test")]
+
+mod build;
+mod links;
+mod page;
+
+use std::process::Command;
+
+use build::{Kind, has_sanitizers, installed, package, program, repository, run};
+
+/// Returns a domain of this test's own.
+fn domain(of: &str) -> String {
+    format!("c-{of}-{}", std::process::id())
+}
+
+/// Builds and runs a program that checks by itself.
+#[track_caller]
+fn check(name: &str, kind: Kind) {
+    let path = program(&format!("tests/c/{name}.c"), kind);
+    assert_eq!(run(Command::new(path).arg(domain(name))), format!("{name}: done\n"));
+}
+
+#[test]
+fn the_functions_do_what_the_header_has() {
+    check("api", Kind::Plain);
+}
+
+#[test]
+fn the_static_library_does_the_same() {
+    check("api", Kind::Static);
+}
+
+#[test]
+fn bad_input_is_a_status_and_a_message() {
+    check("bad_input", Kind::Plain);
+}
+
+#[test]
+fn packets_and_loans_outlive_what_they_came_from() {
+    check("lifetimes", Kind::Plain);
+}
+
+/// Runs them with the instrumented `malloc`, which the library uses, too. It finds a use after free
+/// by the program, a second free and a leak.
+#[test]
+fn programs_run_under_sanitizers() {
+    if has_sanitizers() {
+        ["api", "bad_input", "lifetimes"].iter().for_each(|name| check(name, Kind::Sanitized));
+    }
+}
+
+/// Runs random calls against a model: loans, sends, ends, packets, windows and frees. A failure
+/// prints the command, with its seed.
+#[test]
+fn random_calls_return_what_the_model_has() {
+    let kind = if has_sanitizers() { Kind::Sanitized } else { Kind::Plain };
+    let path = program("tests/c/sequences.c", kind);
+    for (transport, seed) in [("inproc", "16"), ("shm", "68"), ("inproc", "1000003"), ("shm", "424242")] {
+        let domain = domain(&format!("sequences-{transport}-{seed}"));
+        let output = run(Command::new(&path).args([&domain, transport, seed, "100"]));
+        assert_eq!(output, "sequences: done\n");
+    }
+}
+
+#[test]
+fn a_program_in_cpp_links_and_runs() {
+    if Command::new("c++").arg("--version").output().is_err() {
+        eprintln!("NOT RUN: a program in C++: c++ is missing (Debian: g++)");
+        return;
+    }
+    let path = program("tests/c/loopback.cpp", Kind::Plain);
+    assert_eq!(run(&mut Command::new(path)), "loopback: done\n");
+}
+
+/// Checks that every function of the header is called by a program.
+#[test]
+fn every_function_is_called_by_a_test() {
+    let folder = package().join("tests/c");
+    let sources: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let text: String = sources.iter().map(|path| std::fs::read_to_string(path).unwrap()).collect();
+    let script = std::fs::read_to_string(package().join("include/stripline.map")).unwrap();
+    let functions = script.lines().filter_map(|line| line.trim().strip_suffix(';'));
+    for function in functions.filter(|name| name.starts_with("stripline_")) {
+        assert!(text.contains(&format!("{function}(")), "no program calls `{function}`");
+    }
+}
+
+#[test]
+fn the_installed_library_has_a_soname_and_versioned_symbols() {
+    let library = installed().join("lib/libstripline.so.0");
+    if Command::new("readelf").arg("--version").output().is_err() {
+        eprintln!("NOT RUN: names in the library: readelf is missing (Debian: binutils)");
+        return;
+    }
+    let dynamic = run(Command::new("readelf").arg("-d").arg(&library));
+    assert!(dynamic.contains("soname: [libstripline.so.0]"), "{dynamic}");
+    let symbols =
+        run(Command::new("nm").args(["-D", "--defined-only", "--with-symbol-versions"]).arg(&library));
+    let exported: Vec<&str> = symbols.lines().filter_map(|line| line.split_whitespace().nth(2)).collect();
+    let script = std::fs::read_to_string(package().join("include/stripline.map")).unwrap();
+    let mut expected: Vec<String> = script
+        .lines()
+        .filter_map(|line| line.trim().strip_suffix(';'))
+        .filter(|name| name.starts_with("stripline_"))
+        .map(|name| format!("{name}@@STRIPLINE_0"))
+        .collect();
+    expected.push("STRIPLINE_0".into());
+    expected.sort();
+    let mut exported: Vec<String> = exported.iter().map(|name| name.to_string()).collect();
+    exported.sort();
+    assert_eq!(exported, expected);
+}
+
+#[test]
+fn the_install_script_refuses_what_it_cannot_use() {
+    let script = repository().join("packaging/c-install");
+    let failure = |arguments: &[&str]| {
+        let output = Command::new(&script).args(arguments).output().unwrap();
+        assert!(!output.status.success(), "{arguments:?}");
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    assert!(failure(&[]).contains("usage"));
+    assert!(failure(&["--help"]).contains("usage"));
+    assert!(failure(&["a", "b"]).contains("usage"));
+    assert!(failure(&["--archive", "/no/such/folder/file.a", "x"]).contains("no archive"));
+}
+
+#[test]
+fn pkg_config_finds_the_installed_library() {
+    let mut query = Command::new("pkg-config");
+    query.env("PKG_CONFIG_PATH", installed().join("lib/pkgconfig")).args(["--cflags", "--libs", "stripline"]);
+    if Command::new("pkg-config").arg("--version").output().is_err() {
+        eprintln!("NOT RUN: pkg-config is missing (Debian: pkgconf)");
+        return;
+    }
+    let flags = run(&mut query);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("program");
+    let source = package().join("tests/c/lifetimes.c");
+    let mut compiler = Command::new("cc");
+    compiler.arg(source).arg("-o").arg(&path).args(flags.split_whitespace());
+    run(&mut compiler);
+    run(Command::new(path).env("LD_LIBRARY_PATH", installed().join("lib")));
+}
