@@ -635,17 +635,22 @@ impl Outgoing {
         }
         let ack_wait = AckWait::new(sequence, scope, deadline);
         fail_point!("await");
-        // All outlets are awaited; the first error is returned.
+        let outcome = self.wait_acks(ack_wait);
+        fail_point!("await-answered");
+        outcome
+    }
+
+    /// Waits for the acknowledgements of the packet sent last at all outlets, and returns the first
+    /// error. After an interrupt, the others only expect theirs.
+    pub(super) fn wait_acks(&mut self, mut ack_wait: AckWait) -> Result<()> {
         let mut outcome = Ok(());
         for outlet in &mut *self.outlets {
             let its = outlet.wait_acks(&ack_wait);
-            let is_over = matches!(its, Err(Error::Interrupted { .. }));
-            outcome = outcome.and(its);
-            if is_over {
-                break;
+            if matches!(its, Err(Error::Interrupted { .. })) {
+                ack_wait.until = Instant::now();
             }
+            outcome = outcome.and(its);
         }
-        fail_point!("await-answered");
         outcome
     }
 

@@ -2,11 +2,14 @@
 //! two of them sends the rest with its next call, so that the packet stays whole.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::Outgoing;
 use crate::error::{Error, Result};
+use crate::flow::AckWait;
 use crate::link::fragmentation::{Fragment, fragments};
 use crate::packet::{Header, StreamInfo};
+use crate::terms::Scope;
 use crate::transport::Wait;
 
 /// A packet in the port's own buffer, with some of its fragments sent.
@@ -65,9 +68,18 @@ impl Outgoing {
     #[cold]
     pub(super) fn send_remaining(&mut self, wait: Wait) -> Result<()> {
         let Some(packet) = self.rest.take() else { return Ok(()) };
+        let Header { sequence, flags, .. } = packet.header;
         self.send_fragments(packet, wait).map_err(|(error, _)| match error {
             Error::Interrupted { port, .. } => Error::Interrupted { port, sent: false },
             error => error,
-        })
+        })?;
+        let scope = match flags & (Header::SERVER | Header::TARGET) {
+            0 => return Ok(()),
+            Header::SERVER => Scope::Server,
+            _ => Scope::Target,
+        };
+        // Its send has returned, but acknowledgements will come.
+        let _ = self.wait_acks(AckWait::new(sequence, scope, Duration::ZERO));
+        Ok(())
     }
 }
