@@ -51,6 +51,10 @@ fn misfits(schema: &Value, value: &Value, place: &str) -> Vec<String> {
             "maximum" => {
                 require(value.as_f64().is_none_or(|number| number <= wanted.as_f64().unwrap()), "maximum");
             }
+            "minLength" => {
+                let is_long = |text: &str| text.chars().count() as u64 >= wanted.as_u64().unwrap();
+                require(value.as_str().is_none_or(is_long), "minLength");
+            }
             "minItems" => require(value.as_array().is_none_or(|list| !list.is_empty()), "minItems"),
             "minProperties" => {
                 require(value.as_object().is_none_or(|table| !table.is_empty()), "minProperties")

@@ -637,7 +637,8 @@ mod tests {
         let options = LinkOptions { depth: 2, ..LinkOptions::default() };
         let mut run = harness().options(options).start().unwrap();
         let mut input = run.input::<u32>("in").unwrap();
-        // The component has no room for what it makes of the third. Behind that is room for the end.
+        // The component has no room for what it makes of the third. Behind that is room for the
+        // end.
         (0..3).for_each(|number| input.send(&[number]).unwrap());
         input.finish().unwrap();
         assert_eq!(run.finish().unwrap()["packets"], 3.into());

@@ -15,9 +15,9 @@ use super::{Holding, MessagePublisher, MessageSubscriber, Publisher, Subscriber,
 ///
 /// [`Waker::wake`] makes one call that may wait return
 /// [`Error::Interrupted`](crate::Error::Interrupted). That is the one that waits now, or the next
-/// one, also where it would not have to wait. So a thread that always finds a packet or room is woken as
-/// well. Several wakes before that call are one. Calls that never wait (`try_receive`, `try_send`,
-/// `try_loan`) leave the wake to the next one that may.
+/// one, also where it would not have to wait. So a thread that always finds a packet or room is
+/// woken as well. Several wakes before that call are one. Calls that never wait (`try_receive`,
+/// `try_send`, `try_loan`) leave the wake to the next one that may.
 ///
 /// Nothing is lost: packets stay in their queue, a send is made or not made
 /// ([`Error::Interrupted`](crate::Error::Interrupted) has which), and the call can be repeated.
