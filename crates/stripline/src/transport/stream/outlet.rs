@@ -376,15 +376,21 @@ impl StreamOutlet {
         }
         self.kept = 0;
         let continued = outline.flags & Header::CONTINUED != 0;
-        self.write_to_all(end, continued, !continued && outline.kind == Kind::Data as u8, wait)
+        self.write_gathered(end, continued, !continued && outline.kind == Kind::Data as u8, wait)
     }
 
     #[cold]
     fn send_kept(&mut self, wait: Wait) -> Result<()> {
         match std::mem::take(&mut self.kept) {
             0 => Ok(()),
-            kept => self.write_to_all(kept, false, true, wait),
+            kept => self.write_gathered(kept, false, true, wait),
         }
+    }
+
+    /// Writes what was gathered. Apart, so that a frame that is kept is not charged for it.
+    #[inline(never)]
+    fn write_gathered(&mut self, end: usize, continued: bool, is_packet: bool, wait: Wait) -> Result<()> {
+        self.write_to_all(end, continued, is_packet, wait)
     }
 
     /// Writes the first `end` bytes to every receiver: a frame, or several packets.
