@@ -48,6 +48,8 @@ pub(in crate::transport) struct SessionSource {
     /// The token of the ticket, which probes have.
     token: u64,
     is_of_group: bool,
+    /// The number that a group's sender has named, to be acknowledged once all below it is here.
+    ack_at: Option<u64>,
     session: SessionReceiver,
     reader: RecordReader,
     /// That of the datagrams; `None` until the sender of a group has named it.
@@ -115,6 +117,7 @@ impl SessionSource {
             reader: RecordReader::new(true, payload_max),
             token,
             is_of_group,
+            ack_at: None,
             data_token: (!is_of_group).then_some(token),
             room,
             more: Vec::new(),
@@ -303,7 +306,8 @@ impl SessionSource {
 
     /// Counts bytes as taken, and acknowledges from time to time.
     fn count(&mut self, bytes: usize) {
-        if self.session.counts_ack(bytes) {
+        if self.session.counts_ack(bytes) || self.ack_at.is_some_and(|number| number <= self.session.next()) {
+            self.ack_at = None;
             self.send_ack();
         }
     }
@@ -358,6 +362,8 @@ impl SessionSource {
                 // Another member's charges may have used up the window before this one's did.
                 if self.is_of_group && number <= self.session.next() {
                     self.send_ack();
+                } else if self.is_of_group {
+                    self.ack_at = Some(number);
                 }
             }
             SessionRecord::Lost { number, count } => {
