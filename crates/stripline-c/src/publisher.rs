@@ -213,6 +213,25 @@ impl Publisher {
         unsafe { found.head.enter(error, inside) }
     }
 
+    /// Gives a number of the link in the named place, as [`Publisher::call`].
+    ///
+    /// # Safety
+    /// The header's rules for handles, results and `error`.
+    unsafe fn give<N>(
+        publisher: *const Self,
+        (place, name): (*mut N, &'static str),
+        error: *mut *mut Error,
+        number: impl FnOnce(&mut RustPublisher<Dynamic>) -> N,
+    ) -> Status {
+        let give = |link: &mut RustPublisher<Dynamic>, _: &Loan| {
+            // SAFETY: the caller's promise is the same.
+            unsafe { text::put(place, name, number(link)) }?;
+            Ok(Status::Ok)
+        };
+        // SAFETY: the caller's promise is the same.
+        unsafe { Self::call(publisher, error, give) }
+    }
+
     /// Ends the stream by a call that takes the link.
     ///
     /// # Safety
@@ -573,13 +592,8 @@ pub unsafe extern "C" fn stripline_publisher_receivers(
     receivers: *mut usize,
     error: *mut *mut Error,
 ) -> Status {
-    let count = |link: &mut RustPublisher<Dynamic>, _: &Loan| {
-        // SAFETY: the header's rule for results.
-        unsafe { text::put(receivers, "receivers", link.receivers()) }?;
-        Ok(Status::Ok)
-    };
-    // SAFETY: the header's rules for handles and `error`.
-    unsafe { Publisher::call(publisher, error, count) }
+    // SAFETY: the header's rules for handles, results and `error`.
+    unsafe { Publisher::give(publisher, (receivers, "receivers"), error, |link| link.receivers()) }
 }
 
 /// Waits until at least `count` receivers are connected.
@@ -615,13 +629,8 @@ pub unsafe extern "C" fn stripline_publisher_sequence(
     sequence: *mut u64,
     error: *mut *mut Error,
 ) -> Status {
-    let give = |link: &mut RustPublisher<Dynamic>, _: &Loan| {
-        // SAFETY: the header's rule for results.
-        unsafe { text::put(sequence, "sequence", link.sequence()) }?;
-        Ok(Status::Ok)
-    };
-    // SAFETY: the header's rules for handles and `error`.
-    unsafe { Publisher::call(publisher, error, give) }
+    // SAFETY: the header's rules for handles, results and `error`.
+    unsafe { Publisher::give(publisher, (sequence, "sequence"), error, |link| link.sequence()) }
 }
 
 /// Gives the most samples that a packet can have.
@@ -635,13 +644,8 @@ pub unsafe extern "C" fn stripline_publisher_samples_max(
     samples: *mut usize,
     error: *mut *mut Error,
 ) -> Status {
-    let give = |link: &mut RustPublisher<Dynamic>, _: &Loan| {
-        // SAFETY: the header's rule for results.
-        unsafe { text::put(samples, "samples", link.samples_max()) }?;
-        Ok(Status::Ok)
-    };
-    // SAFETY: the header's rules for handles and `error`.
-    unsafe { Publisher::call(publisher, error, give) }
+    // SAFETY: the header's rules for handles, results and `error`.
+    unsafe { Publisher::give(publisher, (samples, "samples"), error, |link| link.samples_max()) }
 }
 
 /// Gives the most samples of a packet that goes in one frame. Only such a packet is written in
@@ -656,13 +660,8 @@ pub unsafe extern "C" fn stripline_publisher_samples_in_place(
     samples: *mut usize,
     error: *mut *mut Error,
 ) -> Status {
-    let give = |link: &mut RustPublisher<Dynamic>, _: &Loan| {
-        // SAFETY: the header's rule for results.
-        unsafe { text::put(samples, "samples", link.in_place_samples_max()) }?;
-        Ok(Status::Ok)
-    };
-    // SAFETY: the header's rules for handles and `error`.
-    unsafe { Publisher::call(publisher, error, give) }
+    // SAFETY: the header's rules for handles, results and `error`.
+    unsafe { Publisher::give(publisher, (samples, "samples"), error, |link| link.in_place_samples_max()) }
 }
 
 /// Ends the stream. Later calls of the publisher fail with `STRIPLINE_PORT`; it is still freed.
