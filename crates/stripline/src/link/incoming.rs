@@ -1,6 +1,8 @@
 //! The receiving port: takes frames from its connections in turn, detects missing packets, and ends
 //! when all its senders have ended.
 
+mod arm;
+mod call_slots;
 mod drain;
 mod events;
 mod hold;
@@ -62,6 +64,8 @@ pub(crate) struct Incoming {
     says_goodbye_on_drop: bool,
     /// Set if the port puts packets back in sequence.
     pub(super) resequencer: Option<Box<Resequencer>>,
+    /// For connections over a middleware that calls back.
+    callbacks: call_slots::Callbacks,
     /// Called when a request for the component arrives.
     hook: Option<Box<dyn FnMut() + Send>>,
     /// Whether a request ends the current receive, and whether one has arrived.
@@ -154,6 +158,7 @@ impl Incoming {
             sample_size: SampleSize::new(sample_bytes),
             says_goodbye_on_drop: false,
             resequencer: None,
+            callbacks: call_slots::Callbacks::default(),
             hook: None,
             wakes_on_request: false,
             request_handler: false,

@@ -1,6 +1,7 @@
 //! The link: what every connection guarantees, on every transport. Sequence numbers, streams, gap
 //! reports, end of stream, and statistics are implemented only here.
 
+mod called;
 mod connection;
 mod fragmentation;
 mod frame_ref;
@@ -23,6 +24,7 @@ mod sampler;
 pub(crate) mod stats;
 mod tap;
 
+pub(crate) use called::{Called, run_called};
 pub(crate) use connection::ConnectionOptions;
 pub(crate) use frame_ref::{FrameMut, FrameRef};
 pub(crate) use held_slots::{GivenPacket, HeldSlot, HeldSlots};

@@ -10,7 +10,7 @@ use crate::link::FrameRef;
 use crate::packet::payload::Element;
 use crate::transport::Wait;
 
-use super::{PacketView, Received, Subscriber, pool};
+use super::{PacketView, Received, Subscriber, direct, pool};
 
 /// The threads that run a handler ([`Subscriber::serve`]).
 ///
@@ -30,7 +30,8 @@ pub enum Dispatch {
     /// The component's own thread takes packets from the port's queue.
     #[default]
     Queue,
-    /// The thread that receives, which is the component's own: no other thread runs its code.
+    /// The thread that receives. That is the component's own, or one of a middleware that calls
+    /// back. Never two run its code at once.
     Direct,
     /// Several threads at once.
     Pool {
@@ -163,12 +164,13 @@ impl<T: Element> Subscriber<T> {
     /// has returned. A handler should return soon. It sends its results itself, or passes them on:
     /// see [`Subscriber::serve_then`].
     ///
-    /// With [`Dispatch::Queue`] and [`Dispatch::Direct`] it runs on this thread, packet by packet
-    /// and in place. With a pool it runs on several threads at once, each with a copy of its
-    /// packet, in reused memory. A busy pool takes no more than these copies. So the port's queue
-    /// fills up behind it, and its policy applies. An idle pool sleeps, whichever wait strategy the
-    /// port has. A packet sent like one of a pool carries its order, for a
-    /// [`Subscriber::resequenced`] downstream.
+    /// With [`Dispatch::Queue`] it runs on this thread, packet by packet and in place. So it does
+    /// with [`Dispatch::Direct`], but where a middleware calls back, it runs on that thread.
+    ///
+    /// With a pool it runs on several threads at once, each with a copy of its packet, in reused
+    /// memory. A busy pool takes no more than these copies. So the port's queue fills up behind it,
+    /// and its policy applies. An idle pool sleeps, whichever wait strategy the port has. A packet
+    /// sent like one of a pool carries its order, for a [`Subscriber::resequenced`] downstream.
     ///
     /// # Errors
     /// [`Error::Handler`] when a handler fails or panics: it names the first that failed. Handlers
@@ -241,11 +243,13 @@ impl<T: Element> Subscriber<T> {
         dispatch.check().map_err(Error::failed)?;
         match dispatch {
             Dispatch::Queue | Dispatch::Direct => {
-                while serve_one(self, Wait::FOREVER, &mut |packet| hand_on(packet, work(packet)?))?
-                    .packet()
-                    .is_some()
-                {}
-                Ok(())
+                let mut handler = |packet: PacketView<'_, T>| hand_on(packet, work(packet)?);
+                while !(dispatch == Dispatch::Direct && self.incoming.is_called_back()) {
+                    if serve_one(self, Wait::FOREVER, &mut handler)?.packet().is_none() {
+                        return Ok(());
+                    }
+                }
+                direct::run(self, handler)
             }
             Dispatch::Pool { threads, order } => pool::run(self, threads, order, &work, hand_on),
         }

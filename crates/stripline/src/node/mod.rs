@@ -33,6 +33,7 @@
 
 mod by_value;
 mod connection_log;
+mod direct;
 mod dispatch;
 mod holding;
 mod message;

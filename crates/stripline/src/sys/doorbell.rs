@@ -110,27 +110,41 @@ impl AsFd for Doorbell {
 #[derive(Default)]
 pub struct PollSet<'a> {
     fds: Vec<PollFd<'a>>,
+    /// What each of them is waited for, where that is to be read back.
+    interests: Option<Vec<PollFlags>>,
 }
 
 impl<'a> PollSet<'a> {
+    /// Returns an empty set for a [`ReadySet`](super::ready_set::ReadySet).
+    pub(crate) fn for_ready_set() -> Self {
+        Self { fds: Vec::new(), interests: Some(Vec::new()) }
+    }
+
+    fn add(&mut self, fd: BorrowedFd<'a>, interest: PollFlags) {
+        self.fds.push(PollFd::from_borrowed_fd(fd, interest));
+        if let Some(interests) = &mut self.interests {
+            interests.push(interest);
+        }
+    }
+
     /// Adds a descriptor to wait for until it can be read or is hung up.
     pub fn readable(&mut self, fd: BorrowedFd<'a>) {
-        self.fds.push(PollFd::from_borrowed_fd(fd, PollFlags::IN));
+        self.add(fd, PollFlags::IN);
     }
 
     /// Adds a descriptor to wait for until it can be written.
     pub fn writable(&mut self, fd: BorrowedFd<'a>) {
-        self.fds.push(PollFd::from_borrowed_fd(fd, PollFlags::OUT));
+        self.add(fd, PollFlags::OUT);
     }
 
     /// Adds a descriptor to wait for until it can be read or written, or is hung up.
     pub(crate) fn readable_or_writable(&mut self, fd: BorrowedFd<'a>) {
-        self.fds.push(PollFd::from_borrowed_fd(fd, PollFlags::IN | PollFlags::OUT));
+        self.add(fd, PollFlags::IN | PollFlags::OUT);
     }
 
     /// Adds a socket to wait for until it is hung up.
     pub fn hung_up(&mut self, fd: BorrowedFd<'a>) {
-        self.fds.push(PollFd::from_borrowed_fd(fd, PollFlags::RDHUP));
+        self.add(fd, PollFlags::RDHUP);
     }
 
     /// Waits until one of them is ready or the deadline passes; true: one is ready.
@@ -144,6 +158,12 @@ impl<'a> PollSet<'a> {
                 Err(e) => return Err(Error::system("cannot wait for descriptors", e)),
             }
         }
+    }
+
+    /// Returns the descriptors of [`PollSet::for_ready_set`], and what each is waited for.
+    pub(super) fn interests(&self) -> impl Iterator<Item = (BorrowedFd<'_>, PollFlags)> {
+        let interests = self.interests.as_deref().unwrap_or_default();
+        self.fds.iter().map(AsFd::as_fd).zip(interests.iter().copied())
     }
 
     /// Returns whether, after [`PollSet::wait`], the descriptor added as the `index`th is ready.

@@ -20,7 +20,7 @@ use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
 use super::mutex::lock;
@@ -200,9 +200,27 @@ impl<F: AsFd> Descriptor<F> {
     }
 
     fn listed(fd: F, table: &mut Table) -> Self {
-        table.set_descriptor(fd.as_fd().as_raw_fd(), true);
+        table.descriptors.set(fd.as_fd().as_raw_fd(), true);
         Self(ManuallyDrop::new(fd))
     }
+}
+
+/// How many watched descriptors have been closed.
+static CLOSED_WATCHED: AtomicU64 = AtomicU64::new(0);
+
+/// Makes the drops of descriptors with these numbers change [`closed_watched`], once each.
+pub(crate) fn watch(numbers: impl Iterator<Item = RawFd>) {
+    let mut table = table();
+    for number in numbers {
+        table.watched.set(number, true);
+    }
+}
+
+/// Returns a count that grows when a descriptor of [`watch`] is closed. While it stays, such a
+/// number stands for the same descriptor.
+pub(crate) fn closed_watched() -> u64 {
+    // Relaxed: see the drop of a descriptor.
+    CLOSED_WATCHED.load(Ordering::Relaxed)
 }
 
 /// Makes descriptors, so that no fork comes between that and their entry in the table. `make` must
@@ -227,7 +245,13 @@ impl<F: AsFd> Drop for Descriptor<F> {
     fn drop(&mut self) {
         // Closed with the table locked: a fork in between would leave a copy in the child.
         let mut table = table();
-        table.set_descriptor(self.0.as_fd().as_raw_fd(), false);
+        let number = self.0.as_fd().as_raw_fd();
+        table.descriptors.set(number, false);
+        if table.watched.set(number, false) {
+            // Relaxed: a thread that finds another descriptor of this number has got it by a lock,
+            // or something like it.
+            CLOSED_WATCHED.fetch_add(1, Ordering::Relaxed);
+        }
         // SAFETY: it is dropped here only, and `self` is not used again.
         unsafe { ManuallyDrop::drop(&mut self.0) };
     }
@@ -281,32 +305,39 @@ impl Drop for SharedPages {
 struct Table {
     /// Address and bytes.
     pages: Vec<(usize, usize)>,
-    /// A bit for each number.
-    descriptors: Vec<u64>,
+    descriptors: Numbers,
+    /// Those of [`watch`].
+    watched: Numbers,
 }
 
-impl Table {
-    fn set_descriptor(&mut self, descriptor: RawFd, is_there: bool) {
+/// A set of descriptors' numbers: a bit for each.
+struct Numbers(Vec<u64>);
+
+impl Numbers {
+    /// Puts it in or takes it out; returns whether it was there.
+    fn set(&mut self, number: RawFd, is_there: bool) -> bool {
         // An open descriptor is not negative.
-        let (word, bit) = (descriptor as usize / 64, 1 << (descriptor as usize % 64));
-        if self.descriptors.len() <= word {
-            self.descriptors.resize(word + 1, 0);
+        let (word, bit) = (number as usize / 64, 1 << (number as usize % 64));
+        if self.0.len() <= word {
+            self.0.resize(word + 1, 0);
         }
+        let was_there = self.0[word] & bit != 0;
         if is_there {
-            self.descriptors[word] |= bit;
+            self.0[word] |= bit;
         } else {
-            self.descriptors[word] &= !bit;
+            self.0[word] &= !bit;
         }
+        was_there
     }
 
-    fn descriptors(&self) -> impl Iterator<Item = RawFd> {
-        let bits = self.descriptors.len() * 64;
-        let set = (0..bits).filter(|bit| self.descriptors[bit / 64] & 1 << (bit % 64) != 0);
+    fn iter(&self) -> impl Iterator<Item = RawFd> {
+        let set = (0..self.0.len() * 64).filter(|bit| self.0[bit / 64] & 1 << (bit % 64) != 0);
         set.map(|bit| bit as RawFd)
     }
 }
 
-static TABLE: Mutex<Table> = Mutex::new(Table { pages: Vec::new(), descriptors: Vec::new() });
+static TABLE: Mutex<Table> =
+    Mutex::new(Table { pages: Vec::new(), descriptors: Numbers(Vec::new()), watched: Numbers(Vec::new()) });
 
 fn table() -> MutexGuard<'static, Table> {
     // Every change of it is one call: it is whole also after a panic.
@@ -371,7 +402,7 @@ fn replace_pages(start: usize, bytes: usize) {
 }
 
 fn replace_descriptors(table: &Table) {
-    if table.descriptors().next().is_none() {
+    if table.descriptors.iter().next().is_none() {
         return;
     }
     let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
@@ -385,7 +416,7 @@ fn replace_descriptors(table: &Table) {
     // SAFETY: system calls with numbers only, on descriptors that are this library's.
     unsafe {
         libc::fcntl(inert, libc::F_ADD_SEALS, seals);
-        for descriptor in table.descriptors() {
+        for descriptor in table.descriptors.iter() {
             libc::dup3(inert, descriptor, libc::O_CLOEXEC);
         }
         libc::close(inert);

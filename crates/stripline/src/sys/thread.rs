@@ -17,6 +17,11 @@ impl JoinedThread {
         let thread = Builder::new().name(name.into()).spawn(run);
         thread.map(|thread| Self(Some(thread))).map_err(|e| Error::system("cannot start a thread", e))
     }
+
+    /// Leaves the thread to itself: the drop does not wait for it.
+    pub(crate) fn detach(&mut self) {
+        self.0 = None;
+    }
 }
 
 impl Drop for JoinedThread {

@@ -7,6 +7,8 @@ mod accept;
 #[cfg(test)]
 mod ack_model;
 mod build_rule;
+#[cfg(feature = "test-transports")]
+mod callback;
 pub(crate) mod carrier;
 pub(crate) mod duplex;
 mod endpoint;

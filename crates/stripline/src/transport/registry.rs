@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::{Transport, inproc, mqueue, shm, tcp, udp, uds};
 #[cfg(feature = "test-transports")]
-use super::{faulty, lossy, multicast, pipe};
+use super::{callback, faulty, lossy, multicast, pipe};
 use crate::error::{Error, Result};
 use crate::terms::{Flow, LinkOptions, Overflow, Scope};
 
@@ -24,6 +24,8 @@ static TRANSPORTS: &[&dyn Transport] = &[
     &lossy::LOSSY,
     #[cfg(feature = "test-transports")]
     &multicast::MULTICAST,
+    #[cfg(feature = "test-transports")]
+    &callback::CALLBACK,
 ];
 
 /// The word in place of a name that leaves the choice to a rule.

@@ -14,6 +14,7 @@ use crate::inspect::SendingPort;
 use crate::packet::payload::TypeName;
 use crate::sys::doorbell::PollSet;
 use crate::sys::futex::ParkWaker;
+use crate::sys::scoped_call::CallSlot;
 use crate::terms::{Flow, LinkOptions, Scope, SenderOptions};
 
 /// A kind of link.
@@ -312,6 +313,8 @@ pub(crate) struct InletParts {
     pub flow: Option<flow::Receiver>,
     /// The waker that ends parking for other reasons. Without it, parking is short.
     pub waker: Option<Arc<dyn ParkWaker>>,
+    /// The place for what the thread of a middleware calls once there is a frame.
+    pub call_slot: Option<Arc<CallSlot>>,
     /// The probe of its queue in this process, for inspection.
     pub queue_probe: Option<Weak<dyn QueueProbe>>,
     /// When the frame returned last arrived, in monotonic nanoseconds. `None`: when it was

@@ -356,13 +356,13 @@ macro_rules! transports {
 transports!(inproc, shm, uds, tcp, mqueue, udp);
 
 #[cfg(feature = "test-transports")]
-transports!(pipe, faulty, lossy, multicast);
+transports!(pipe, faulty, lossy, multicast, callback);
 
 #[test]
 fn every_transport_is_covered() {
     let mut covered = vec!["inproc", "shm", "uds", "tcp", "mqueue", "udp"];
     if cfg!(feature = "test-transports") {
-        covered.extend(["pipe", "faulty", "lossy", "multicast"]);
+        covered.extend(["pipe", "faulty", "lossy", "multicast", "callback"]);
     }
     let there: Vec<_> = stripline::transport::all().map(|transport| transport.name).collect();
     assert_eq!(there, covered, "add the transport to the lists in this file");

@@ -304,6 +304,8 @@ pub fn packets_leave_together_where_each_takes_a_system_call(transport: &'static
             .unwrap();
         match (leave_together, fits) {
             (true, true) => assert_eq!(taken, 0),
+            // Its thread may not have read the last of them.
+            (true, false) if transport == "callback" => assert!(taken <= 96, "{taken}"),
             (true, false) => assert_eq!(taken, 96),
             (false, _) => assert_eq!(taken, 99),
         }

@@ -31,7 +31,7 @@ pub enum Refusal {
 }
 
 /// The refusals of each transport.
-const TABLE: [(&str, &[Refusal]); 10] = [
+const TABLE: [(&str, &[Refusal]); 11] = [
     ("inproc", &[OtherProcesses, FramesOnTheSocket, SharedMemory, OwnListener]),
     ("shm", &[FramesOnTheSocket]),
     ("uds", &[MemoryOptions, StrongerScope, ExactSuccessor, SharedMemory]),
@@ -41,6 +41,7 @@ const TABLE: [(&str, &[Refusal]); 10] = [
     ("pipe", CARRIER),
     ("faulty", CARRIER),
     ("multicast", CARRIER),
+    ("callback", CARRIER),
     (
         "lossy",
         &[MemoryOptions, StrongerScope, ExactSuccessor, FramesOnTheSocket, SharedMemory, OwnListener, Repair],

@@ -192,10 +192,21 @@ pub fn expect_nothing<T: Element>(subscriber: &mut Subscriber<T>) {
 /// Sends until a receiver is full; returns the number of packets taken, and the full connection.
 pub fn fill<T: Sample>(publisher: &mut Publisher<T>, samples: &[T]) -> (u64, String) {
     let before = publisher.sequence();
+    let mut is_settled = false;
     loop {
         match publisher.try_send(samples) {
-            Ok(()) => assert!(publisher.sequence() - before < 1_000_000, "never full"),
-            Err(Error::Full { connection }) => return (publisher.sequence() - before, connection),
+            Ok(()) => {
+                is_settled = false;
+                assert!(publisher.sequence() - before < 1_000_000, "never full");
+            }
+            Err(Error::Full { connection }) if is_settled => {
+                return (publisher.sequence() - before, connection);
+            }
+            // A thread at the receiver may still take some.
+            Err(Error::Full { .. }) => {
+                await_pumps_asleep();
+                is_settled = true;
+            }
             Err(error) => panic!("{error}"),
         }
     }
@@ -211,13 +222,19 @@ pub fn await_asleep(process: u32, thread: i32) {
     });
 }
 
+/// The thread that fills a receive queue, and that of the transport `callback`.
+const PUMPS: [&str; 2] = ["stripline-pump", "callback-thread"];
+
 /// Waits until no thread of this process that fills a receive queue has anything to do.
 pub fn await_pumps_asleep() {
     let threads = std::fs::read_dir("/proc/self/task").unwrap();
     for task in threads.map(|task| task.unwrap().path()) {
-        if std::fs::read_to_string(task.join("comm")).is_ok_and(|name| name.trim() == "stripline-pump") {
-            let thread = task.file_name().unwrap().to_str().unwrap().parse().unwrap();
-            await_asleep(std::process::id(), thread);
+        if std::fs::read_to_string(task.join("comm")).is_ok_and(|name| PUMPS.contains(&name.trim())) {
+            let mut looks = 0;
+            await_that("a thread sleeps or has ended", || {
+                looks = if matches!(state(&task.join("stat")), Some('S') | None) { looks + 1 } else { 0 };
+                looks >= 3
+            });
         }
     }
 }

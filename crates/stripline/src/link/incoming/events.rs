@@ -105,12 +105,13 @@ impl Incoming {
         }
     }
 
-    /// Makes events and a stop end the parking at an inlet.
+    /// Makes events and a stop end the parking at an inlet, and lets a middleware call back.
     fn wake_by(&mut self, inlet: &mut AnyInlet) {
         if let Some(waker) = inlet.parts().waker {
             self.events.wakers().add(&waker);
             self.stop.wakers().add(&waker);
         }
+        self.add_call_slot(inlet);
     }
 
     /// Returns the connection that a new one replaces, because its sender is gone. This is for

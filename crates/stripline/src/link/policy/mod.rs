@@ -3,6 +3,7 @@
 //!
 //! Connections are made here and nowhere else, so that no transport can leave a policy out.
 
+mod pump;
 mod receive_queue;
 mod send_queue;
 

@@ -1,4 +1,4 @@
-//! A receive queue in front of the component, filled by a thread. `drop-oldest`, `drop-newest` and
+//! A receive queue in front of the component, filled by a pump. `drop-oldest`, `drop-newest` and
 //! `eject` need it where the transport itself would block the sender. `block` needs it where the
 //! sender waits for acknowledgements from the port's queue.
 
@@ -6,18 +6,20 @@ use std::collections::VecDeque;
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::thread::ThreadId;
 
+use super::pump::{Pump, ReceiveProgress};
 use crate::error::{Error, Result};
 use crate::fail_point::fail_point;
 use crate::flow;
 use crate::flow::Ack;
 use crate::flow::AckSender;
-use crate::link::{Reassembler, Reassembly};
 use crate::packet::{Header, Kind};
 use crate::sys::clock::now_ns;
 use crate::sys::doorbell::{Doorbell, PollSet};
 use crate::sys::fork::OwnerProcess;
 use crate::sys::mutex::lock;
+use crate::sys::scoped_call::CallSlot;
 use crate::sys::thread::JoinedThread;
 use crate::terms::{Flow, Overflow};
 use crate::transport::{AnyInlet, ConnectRequest, Inlet, InletParts, Next, QueueProbe, StartPosition};
@@ -33,23 +35,15 @@ pub(crate) fn with_policy(mut inlet: AnyInlet, request: &ConnectRequest) -> Resu
 
 /// The reason sent for a packet that is dropped.
 const DROPPED: &str = "its queue was full, and its policy dropped it";
-/// The reason for a packet larger than the ring, with parts overwritten before they were taken.
-const OVERTAKEN: &str =
-    "it was overtaken in the middle of the packet, and its policy dropped it; raise `buffer`";
 
 struct ReceiveQueue {
-    _thread: JoinedThread,
+    thread: JoinedThread,
     shared: Arc<ReceiveShared>,
     shutdown: Doorbell,
     current: Option<QueuedFrame>,
     /// When that one arrived, if it is measured.
     arrival_ns: Arc<AtomicU64>,
     process: OwnerProcess,
-}
-
-/// Returns the number of a packet that its sender waits for.
-fn ack_awaited(header: Header) -> Option<u64> {
-    (header.flags & (Header::SERVER | Header::TARGET) != 0).then_some(header.sequence)
 }
 
 /// A frame in the queue.
@@ -62,35 +56,30 @@ struct QueuedFrame {
     ack_awaited: Option<u64>,
 }
 
-struct ReceiveShared {
+pub(super) struct ReceiveShared {
     queue: Mutex<FrameQueue>,
     /// Set before the first frame is queued.
-    start_position: OnceLock<StartPosition>,
+    pub(super) start_position: OnceLock<StartPosition>,
     doorbell: Doorbell,
     /// Under `block`: rung when there is room again.
-    space: Option<Doorbell>,
+    pub(super) space: Option<Doorbell>,
     acks: Option<Arc<dyn AckSender>>,
     /// Whether the sender's stamps were of another clock.
     is_other_clock: bool,
-    over: AtomicBool,
+    /// Where a middleware's thread fills the queue: the place for what it calls then.
+    call_slot: Option<Arc<CallSlot>>,
+    /// The thread that fills the queue by such a call now.
+    pub(super) caller: Mutex<Option<ThreadId>>,
+    pub(super) over: AtomicBool,
     /// Whether to send a goodbye at its end.
-    says_goodbye: AtomicBool,
-    connection: String,
-    overflow: Overflow,
+    pub(super) says_goodbye: AtomicBool,
+    pub(super) connection: String,
+    pub(super) overflow: Overflow,
     depth: usize,
     /// Under `block`, packets at which no more is taken from the transport, and at which taking
     /// resumes.
     limit: usize,
     low: usize,
-}
-
-/// The thread's memory of earlier frames.
-#[derive(Default)]
-struct ReceiveProgress {
-    /// The stream that was described last.
-    stream: Option<u16>,
-    /// The sequence number that comes next, once set.
-    next: Option<u64>,
 }
 
 #[derive(Default)]
@@ -126,6 +115,8 @@ impl ReceiveQueue {
             space: if blocks { Some(Doorbell::new()?) } else { None },
             acks: parts.acks,
             is_other_clock: parts.is_other_clock,
+            call_slot: parts.call_slot.is_some().then(Arc::default),
+            caller: Mutex::new(None),
             over: AtomicBool::new(false),
             says_goodbye: AtomicBool::new(false),
             connection: request.connection.clone(),
@@ -133,10 +124,10 @@ impl ReceiveQueue {
             depth: request.options.depth as usize,
         });
         let shutdown = Doorbell::new()?;
-        let (its, doorbell) = (Arc::clone(&shared), shutdown.clone());
-        let thread = JoinedThread::spawn("stripline-pump", move || its.run(inlet, &doorbell))?;
+        let pump = Pump::new(Arc::clone(&shared), inlet, shutdown.clone());
+        let thread = JoinedThread::spawn("stripline-pump", move || pump.run(parts.call_slot.as_deref()))?;
         let (arrival_ns, process) = (Arc::default(), OwnerProcess::current());
-        Ok(Self { shared, shutdown, _thread: thread, current: None, arrival_ns, process })
+        Ok(Self { shared, shutdown, thread, current: None, arrival_ns, process })
     }
 }
 
@@ -147,6 +138,7 @@ impl Inlet for ReceiveQueue {
             acks: self.shared.acks.clone(),
             queue_probe: Some(probe),
             arrival_ns: Some(Arc::clone(&self.arrival_ns)),
+            call_slot: self.shared.call_slot.clone(),
             is_other_clock: self.shared.is_other_clock,
             start: self.shared.start_position.get().copied().unwrap_or_default(),
             ..InletParts::default()
@@ -216,6 +208,10 @@ impl QueueProbe for ReceiveShared {
 
 impl Drop for ReceiveQueue {
     fn drop(&mut self) {
+        if *lock(&self.shared.caller) == Some(std::thread::current().id()) {
+            // The thread waits for the end of this very call, and then ends by itself.
+            self.thread.detach();
+        }
         // Release: it also publishes whether to send a goodbye.
         self.shared.over.store(true, Ordering::Release);
         self.shutdown.notify();
@@ -223,95 +219,21 @@ impl Drop for ReceiveQueue {
 }
 
 impl ReceiveShared {
-    fn run(&self, mut inlet: AnyInlet, shutdown: &Doorbell) {
-        let mut progress = ReceiveProgress::default();
-        let mut reassembler = Reassembler::new(self.overflow != Overflow::Block);
-        let end = loop {
-            // Acquire: see `drop`. A late read costs one more frame; the doorbell wakes a sleeping
-            // thread.
-            if self.over.load(Ordering::Acquire) {
-                break Ok(());
-            }
-            match self.wait_for_space(shutdown) {
-                Ok(true) => {}
-                Ok(false) => break Ok(()),
-                Err(error) => break Err(error),
-            }
-            match inlet.try_next() {
-                Ok(Next::Frame(frame)) => {
-                    let header = Header::read(frame);
-                    // The middle of a packet gives no start position.
-                    let starts = header.is_none_or(|header| !header.is_continued());
-                    if starts && self.start_position.get().is_none() {
-                        let first = header.map(|header| (header.sequence, header.sample_index));
-                        let mut start_position = inlet.parts().start;
-                        start_position.first_sent = start_position.first_sent.or(first);
-                        progress.next = start_position.first_sent.map(|first| first.0);
-                        // Only this thread sets it, once. The same frame comes again.
-                        let _ = self.start_position.set(start_position);
-                        continue;
-                    }
-                    let outcome = match reassembler.add_frame(frame) {
-                        Ok(Reassembly::Unfragmented) => self.accept(frame, &mut progress),
-                        Ok(Reassembly::Complete) => self.accept(reassembler.frame(), &mut progress),
-                        Ok(Reassembly::Partial) => Ok(()),
-                        Ok(Reassembly::Lost) => {
-                            self.ack(header.and_then(ack_awaited), Ack::Refused(OVERTAKEN));
-                            Ok(())
-                        }
-                        Err(violation) => Err(Error::misbehaved(&self.connection, violation)),
-                    };
-                    inlet.release();
-                    if let Err(error) = outcome {
-                        break Err(error);
-                    }
-                }
-                Ok(Next::Empty) => {
-                    let mut poll_set = PollSet::default();
-                    poll_set.readable(shutdown.as_fd());
-                    if inlet.prepare_sleep(&mut poll_set) {
-                        let slept = poll_set.wait(None);
-                        let over = poll_set.is_ready(0);
-                        inlet.cancel_sleep();
-                        if over || slept.is_err() {
-                            break slept.map(|_| ());
-                        }
-                    }
-                }
-                Ok(Next::Closed) => break Ok(()),
-                Err(error) => break Err(error),
-            }
-        };
-        // Relaxed: a thread that ends this one by its doorbell has stored it before.
-        if self.says_goodbye.load(Ordering::Relaxed) {
-            inlet.say_goodbye();
+    /// Returns whether there is room for a packet. Once full, it stays full until the low
+    /// watermark, and the doorbell of `space` rings then.
+    pub(super) fn has_space(&self) -> bool {
+        if self.space.is_none() {
+            return true;
         }
-        // The link is closed first: the port then finds it closed when it reads the end.
-        drop(inlet);
-        lock(&self.queue).end = Some(end);
-        self.doorbell.notify();
+        let mut queue = lock(&self.queue);
+        queue.is_full |= queue.packets >= self.limit;
+        !queue.is_full
     }
 
-    /// Waits, under `block`, until there is room for a packet; false: the queue is over.
-    fn wait_for_space(&self, shutdown: &Doorbell) -> Result<bool> {
-        let Some(room) = &self.space else { return Ok(true) };
-        loop {
-            let mut queue = lock(&self.queue);
-            // Once full, it stays full until the low watermark.
-            queue.is_full |= queue.packets >= self.limit;
-            if !queue.is_full {
-                return Ok(true);
-            }
-            drop(queue);
-            let mut poll_set = PollSet::default();
-            poll_set.readable(shutdown.as_fd());
-            poll_set.readable(room.as_fd());
-            poll_set.wait(None)?;
-            if poll_set.is_ready(0) {
-                return Ok(false);
-            }
-            room.drain();
-        }
+    /// Ends the queue behind the frames that are in it.
+    pub(super) fn end(&self, end: Result<()>) {
+        lock(&self.queue).end = Some(end);
+        self.doorbell.notify();
     }
 
     /// Sends flow control. Called with the queue locked, so that messages keep their order.
@@ -322,14 +244,18 @@ impl ReceiveShared {
     }
 
     /// Acknowledges a packet, if its sender waits for it.
-    fn ack(&self, packet: Option<u64>, ack: Ack<'_>) {
+    pub(super) fn ack(&self, packet: Option<u64>, ack: Ack<'_>) {
         if let (Some(acks), Some(packet)) = (&self.acks, packet) {
             acks.send(packet, ack);
         }
     }
 
-    /// Queues a copy of the frame, or drops one according to the policy.
-    fn accept(&self, frame: &[u8], progress: &mut ReceiveProgress) -> Result<()> {
+    /// Queues a copy of the frame, or drops one according to the policy. Any thread may call it,
+    /// one at a time.
+    ///
+    /// # Errors
+    /// A violation of the sender, or that the receiver is ejected.
+    pub(super) fn accept(&self, frame: &[u8], progress: &mut ReceiveProgress) -> Result<()> {
         let header = Header::read(frame);
         let kind = header.and_then(|header| Kind::parse(header.kind));
         let measured = header.is_some_and(|header| header.sent_ns != 0);
@@ -380,12 +306,17 @@ impl ReceiveShared {
         self.send_flow(say);
         queue.frames.push_back(QueuedFrame { bytes, received_ns, kind, ack_awaited: target });
         drop(queue);
-        self.doorbell.notify();
+        if self.call_slot.is_none() {
+            self.doorbell.notify();
+        }
         self.ack(dropped, Ack::Refused(DROPPED));
         if server.is_some() {
             fail_point!("queue");
             self.ack(server, Ack::Accepted);
             fail_point!("queue-accepted");
+        }
+        if self.call_slot.as_ref().is_some_and(|slot| !slot.call()) {
+            self.doorbell.notify();
         }
         Ok(())
     }

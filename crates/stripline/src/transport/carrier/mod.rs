@@ -14,6 +14,9 @@
 //! What a carrier must keep: bytes arrive once and in order, as long as both processes live. Bytes
 //! that were written before the sender's end can still be read. A carrier may cut them anywhere.
 
+#[cfg(feature = "test-transports")]
+mod callback_source;
+
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::io;
@@ -25,7 +28,11 @@ use super::Endpoint;
 use crate::error::Result;
 use crate::sys::aligned_buffer::AlignedBuffer;
 use crate::sys::doorbell::PollSet;
+use crate::sys::scoped_call::CallSlot;
 use crate::terms::{Flow, LinkOptions, Overflow, Repair, SenderOptions, TransportOptions, Watermarks};
+
+#[cfg(feature = "test-transports")]
+pub(super) use callback_source::CallbackSource;
 
 /// The longest that an end waits in its own call, which takes one system call instead of three.
 /// Nothing interrupts that, the peer's death included, so it is short; a longer wait uses `poll`.
@@ -246,14 +253,24 @@ pub(crate) trait PathSource: Send {
     }
 
     /// Waits, after the sender has hung up, until no more can arrive: a short time at most. Bytes
-    /// that are at hand then can still be read.
-    fn await_end(&mut self) {}
+    /// that are at hand then can still be read. False: not on this thread, on which the rest would
+    /// arrive.
+    fn await_end(&mut self) -> bool {
+        true
+    }
 
     /// Returns the room that a read needs, in bytes.
     fn room_needed(&self) -> usize {
         1
     }
 
-    /// Returns the descriptor that can be read once there are bytes.
+    /// Returns the descriptor that can be read once there are bytes, unless a call has been set in
+    /// [`PathSource::call_slot`].
     fn bytes(&self) -> BorrowedFd<'_>;
+
+    /// Returns the place for what a thread of the middleware calls, after it has brought bytes or
+    /// the end. `None`: the middleware does not call back.
+    fn call_slot(&self) -> Option<&Arc<CallSlot>> {
+        None
+    }
 }

@@ -453,13 +453,13 @@ impl PathSource for SessionSource {
         self.receive(into, true)
     }
 
-    fn await_end(&mut self) {
+    fn await_end(&mut self) -> bool {
         let is_remote = matches!(self.control, Socket::Tcp(_));
         let until = Instant::now() + if is_remote { REMOTE_END_TIME } else { END_TIME };
         while !self.is_over {
             // A fault shows at the next read.
             if self.read_control().is_err() {
-                return;
+                return true;
             }
             let mut poll_set = PollSet::default();
             poll_set.readable(self.control.as_fd());
@@ -467,6 +467,7 @@ impl PathSource for SessionSource {
                 self.is_over = true;
             }
         }
+        true
     }
 
     fn room_needed(&self) -> usize {

@@ -246,10 +246,9 @@ impl StreamInlet {
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock && !has_ended => {
                     has_ended = (self.was_empty || self.is_of_pair) && self.socket.has_hung_up();
                     self.was_empty = true;
-                    if !has_ended {
+                    if !has_ended || !source.await_end() {
                         return false;
                     }
-                    source.await_end();
                 }
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => return false,
                 Err(_) => {
@@ -292,6 +291,7 @@ impl Inlet for StreamInlet {
             acks,
             flow: self.flow.take(),
             is_other_clock: self.is_other_clock,
+            call_slot: self.source.as_ref().and_then(|source| source.call_slot().cloned()),
             start: StartPosition { resume_from: self.resume_from, first_sent: None },
             ..InletParts::default()
         }

@@ -1,0 +1,40 @@
+//! A receiving port that is waited for elsewhere: in a program's own loop, or beside the thread of
+//! a middleware.
+
+use std::sync::Arc;
+
+use super::Incoming;
+use crate::error::Result;
+use crate::sys::doorbell::PollSet;
+use crate::sys::ready_set::ReadySet;
+use crate::transport::Wait;
+
+impl Incoming {
+    /// Makes the set ready once there may be a packet, the end, or an error; false: there is one
+    /// already. It stays ready until this is called again.
+    ///
+    /// # Errors
+    /// What ends a wait: [`Error::Stopped`](crate::Error::Stopped) and
+    /// [`Error::Interrupted`](crate::Error::Interrupted). A lack of descriptors;
+    /// [`Error::Forked`](crate::Error::Forked).
+    pub(crate) fn arm(&mut self, ready: &ReadySet) -> Result<bool> {
+        self.check_own()?;
+        self.cancel_sleep();
+        self.stop.check(Wait::FOREVER)?;
+        if self.is_ready()? {
+            return Ok(false);
+        }
+        // A resequencing port gives up missing packets when their time is over, without any
+        // arrival.
+        let until = self.recheck_at();
+        let view = Arc::clone(&self.view);
+        let mut poll_set = PollSet::for_ready_set();
+        let is_quiet = self.prepare_sleep(Wait::FOREVER, &mut poll_set);
+        // The thread that waits may do something else.
+        view.set_sleeping(false);
+        if is_quiet {
+            ready.set(&poll_set, until)?;
+        }
+        Ok(is_quiet)
+    }
+}

@@ -1,0 +1,60 @@
+//! Handlers on the thread that receives, where that is one of a middleware.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::error::{Error, Result};
+use crate::link::{Called, run_called};
+use crate::packet::payload::Element;
+use crate::sys::ready_set::ReadySet;
+use crate::sys::scoped_call::ScopedCall;
+use crate::transport::Wait;
+
+use super::dispatch::serve_one;
+use super::{PacketView, Received, Subscriber};
+
+/// Runs the handler for all packets: on the middleware's threads, one at a time, and on this one
+/// for all else that wakes the port. Returns as [`Subscriber::serve`].
+pub(super) fn run<T: Element>(
+    subscriber: &mut Subscriber<T>,
+    handler: impl FnMut(PacketView<'_, T>) -> Result<()> + Send,
+) -> Result<()> {
+    let work = Mutex::new(DirectWork { subscriber, handler, outcome: None });
+    run_called(&work)?;
+    work.into_inner().unwrap_or_else(PoisonError::into_inner).outcome.unwrap_or(Ok(()))
+}
+
+struct DirectWork<'a, T: Element, H> {
+    subscriber: &'a mut Subscriber<T>,
+    handler: H,
+    outcome: Option<Result<()>>,
+}
+
+impl<T: Element, H: FnMut(PacketView<'_, T>) -> Result<()> + Send> Called for DirectWork<'_, T, H> {
+    fn work(&mut self) -> bool {
+        while self.outcome.is_none() {
+            if let Err(error) = self.subscriber.incoming.stop().check(Wait::FOREVER) {
+                self.outcome = Some(Err(error));
+                break;
+            }
+            self.outcome = match serve_one(self.subscriber, Wait::Never, &mut self.handler) {
+                Ok(Received::Packet(_)) => None,
+                Ok(Received::Empty) => return true,
+                Ok(Received::Ended) => Some(Ok(())),
+                Err(error) => Some(Err(error)),
+            };
+        }
+        false
+    }
+
+    fn set_call(&mut self, call: Option<&Arc<ScopedCall>>) {
+        self.subscriber.incoming.set_call(call);
+    }
+
+    fn arm(&mut self, ready: &ReadySet) -> Result<bool> {
+        self.subscriber.incoming.arm(ready)
+    }
+
+    fn fail(&mut self, error: Error) {
+        self.outcome = Some(Err(error));
+    }
+}

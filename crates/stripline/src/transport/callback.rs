@@ -1,0 +1,97 @@
+//! `callback`: pipes that a thread reads and calls back from, as a middleware does. For tests of
+//! what runs on the thread of a middleware.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+
+use super::Capabilities;
+use super::carrier::{CallbackSource, Carrier, PathRequest, PathSink, PathSource, Ticket};
+use super::pipe::{PIPE, Pipes};
+use super::stream::StreamTransport;
+use super::uds;
+use crate::error::{Error, Result};
+use crate::sys::doorbell::{Doorbell, PollSet};
+use crate::sys::scoped_call::CallSlot;
+
+/// The transport.
+pub(super) static CALLBACK: StreamTransport = StreamTransport {
+    capabilities: Capabilities {
+        name: "callback",
+        summary: "a pipe with a thread that calls back, for tests",
+        ..PIPE.capabilities
+    },
+    listen: |request| uds::listen("callback", request),
+    connect: PIPE.connect,
+    carrier: Some(&CallbackPipes),
+};
+
+/// Bytes of a callback, at most.
+const CHUNK: usize = 16 * 1024;
+
+struct CallbackPipes;
+
+impl Carrier for CallbackPipes {
+    fn source(&self, request: &PathRequest<'_>) -> Result<(Box<dyn PathSource>, Ticket)> {
+        let (mut pipe, ticket) = Pipes.source(request)?;
+        let (mut feed, source) = CallbackSource::new()?;
+        let shutdown = Doorbell::new()?;
+        let its = shutdown.clone();
+        let run = move || {
+            let mut chunk = vec![0; CHUNK];
+            loop {
+                match pipe.read(&mut chunk) {
+                    Ok(read) if read > 0 && feed.push(&chunk[..read]) => continue,
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                    _ => return,
+                }
+                let mut poll_set = PollSet::default();
+                poll_set.readable(its.as_fd());
+                poll_set.readable(pipe.bytes());
+                if poll_set.wait(None).is_err() || poll_set.is_ready(0) {
+                    return;
+                }
+            }
+        };
+        // It is not joined: the source may be dropped in a callback, by that thread.
+        std::thread::Builder::new()
+            .name("callback-thread".into())
+            .spawn(run)
+            .map_err(|e| Error::system("cannot start a thread", e))?;
+        Ok((Box::new(CallbackPipe { source, shutdown }), ticket))
+    }
+
+    fn sink(&self, ticket: Ticket) -> Result<Arc<dyn PathSink>, String> {
+        Pipes.sink(ticket)
+    }
+}
+
+/// The receiving end. Its drop ends the thread.
+struct CallbackPipe {
+    source: CallbackSource,
+    shutdown: Doorbell,
+}
+
+impl PathSource for CallbackPipe {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        self.source.read(into)
+    }
+
+    fn await_end(&mut self) -> bool {
+        self.source.await_end()
+    }
+
+    fn bytes(&self) -> BorrowedFd<'_> {
+        self.source.bytes()
+    }
+
+    fn call_slot(&self) -> Option<&Arc<CallSlot>> {
+        self.source.call_slot()
+    }
+}
+
+impl Drop for CallbackPipe {
+    fn drop(&mut self) {
+        self.shutdown.notify();
+    }
+}
