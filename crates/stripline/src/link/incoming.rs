@@ -17,6 +17,7 @@ use crate::packet::{Gap, Header, Order, SampleSize, StreamInfo};
 use crate::sys::aligned_buffer::AlignedBuffer;
 use crate::sys::clock::now_ns;
 use crate::sys::fork::Local;
+use crate::sys::ready_set::ReadySet;
 use crate::transport::{AnyInlet, StopToken, Wait};
 
 use super::connection::{ConnectionCounts, IncomingConnection, OptionsFor};
@@ -66,6 +67,8 @@ pub(crate) struct Incoming {
     pub(super) resequencer: Option<Box<Resequencer>>,
     /// For connections over a middleware that calls back.
     callbacks: call_slots::Callbacks,
+    /// For a program's own loop.
+    ready_set: Option<Arc<ReadySet>>,
     /// Called when a request for the component arrives.
     hook: Option<Box<dyn FnMut() + Send>>,
     /// Whether a request ends the current receive, and whether one has arrived.
@@ -159,6 +162,7 @@ impl Incoming {
             says_goodbye_on_drop: false,
             resequencer: None,
             callbacks: call_slots::Callbacks::default(),
+            ready_set: None,
             hook: None,
             wakes_on_request: false,
             request_handler: false,

@@ -8,7 +8,8 @@ use crate::packet::payload::Element;
 use crate::sys::doorbell::{Doorbell, PollSet};
 use crate::transport::Wait;
 
-use super::{Holding, Subscriber};
+use self::sealed::IncomingAccess;
+use super::{Holding, ReadyDescriptor, Subscriber};
 
 /// A receiver of packets: every [`Subscriber`], [`Holding`] and
 /// [`MessageSubscriber`](super::MessageSubscriber), of any type.
@@ -24,7 +25,64 @@ use super::{Holding, Subscriber};
 /// assert!(wait_any(&mut all, Some(Duration::from_millis(1)))?.is_empty());
 /// # Ok::<(), stripline::Error>(())
 /// ```
-pub trait Waitable: sealed::Sealed {}
+pub trait Waitable: sealed::Sealed {
+    /// Returns a descriptor for `poll`, epoll or a toolkit. It is the same each time, and readable
+    /// when the receiver has to be asked, once [`Waitable::arm`] has returned true.
+    ///
+    /// # Errors
+    /// [`Error::System`] when the process has no descriptors left: it takes four.
+    /// [`Error::Forked`].
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// use rustix::event::{PollFd, PollFlags, poll};
+    /// use stripline::node::{Node, Received, Waitable};
+    ///
+    /// let node = Node::isolated()?;
+    /// let mut levels = node.subscriber::<f32>("levels")?;
+    /// let descriptor = levels.ready_descriptor()?;
+    /// # let mut publisher = node.publisher::<f32>("levels")?;
+    /// # publisher.wait_for_receivers(1, Duration::from_secs(5))?;
+    /// # (0..3).try_for_each(|level| publisher.send(&[level as f32]))?;
+    /// # publisher.finish()?;
+    /// let mut packets = 0;
+    /// loop {
+    ///     let is_empty = match levels.try_receive()? {
+    ///         Received::Ended => break,
+    ///         Received::Empty => true,
+    ///         Received::Packet(_) => {
+    ///             packets += 1;
+    ///             false
+    ///         }
+    ///     };
+    ///     if is_empty && levels.arm()? {
+    ///         // Beside the other descriptors of the loop.
+    ///         poll(&mut [PollFd::new(&descriptor, PollFlags::IN)], None).expect("it waits");
+    ///     }
+    /// }
+    /// assert_eq!(packets, 3);
+    /// # Ok::<(), stripline::Error>(())
+    /// ```
+    fn ready_descriptor(&mut self) -> Result<ReadyDescriptor> {
+        self.incoming().0.ready_set().map(ReadyDescriptor::new)
+    }
+
+    /// Makes the descriptor readable once there may be a packet, the end of stream or an error.
+    /// False: there is something already, so ask for it first. Call this each time before the loop
+    /// waits, when the last `try_receive` was empty. The descriptor stays readable until the next
+    /// call of this. Any other call of the receiver may end what this has prepared. It does not
+    /// block.
+    ///
+    /// # Errors
+    /// What ends a wait: [`Error::Stopped`] when the component is stopped, and
+    /// [`Error::Interrupted`] by a [`Waker`](super::Waker). A wake and a stop make the descriptor
+    /// readable. Otherwise as [`Waitable::ready_descriptor`].
+    fn arm(&mut self) -> Result<bool> {
+        let IncomingAccess(incoming) = self.incoming();
+        let set = incoming.ready_set()?;
+        incoming.arm(&set)
+    }
+}
 
 impl<T: Element> Waitable for Subscriber<T> {}
 

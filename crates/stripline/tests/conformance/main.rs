@@ -7,6 +7,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a panic fails the test")]
 
+mod arm;
 mod builds;
 mod by_value;
 mod dispatch;
@@ -115,6 +116,11 @@ macro_rules! rules_of {
             ends here: [
                 an_abandoned_stream_is_a_death,
                 an_end_is_waited_for_no_longer_than_it_may_take,
+            ]
+            arm here: [
+                a_loop_of_its_own_gets_every_packet_and_the_end,
+                what_ends_a_wait_ends_one_in_a_loop,
+                a_sender_in_place_of_a_dead_one_wakes_a_loop,
             ]
             wakes here: [
                 a_wake_ends_one_wait_of_a_receiver,

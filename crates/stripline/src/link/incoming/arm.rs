@@ -10,6 +10,20 @@ use crate::sys::ready_set::ReadySet;
 use crate::transport::Wait;
 
 impl Incoming {
+    /// Returns the port's own set for [`Incoming::arm`].
+    ///
+    /// # Errors
+    /// A lack of descriptors; [`Error::Forked`](crate::Error::Forked).
+    pub(crate) fn ready_set(&mut self) -> Result<Arc<ReadySet>> {
+        self.check_own()?;
+        if let Some(set) = &self.ready_set {
+            return Ok(Arc::clone(set));
+        }
+        let set = Arc::new(ReadySet::new()?);
+        self.ready_set = Some(Arc::clone(&set));
+        Ok(set)
+    }
+
     /// Makes the set ready once there may be a packet, the end, or an error; false: there is one
     /// already. It stays ready until this is called again.
     ///

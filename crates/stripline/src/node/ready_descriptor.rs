@@ -1,0 +1,44 @@
+//! A port in a program's own loop: one descriptor for `poll`, epoll or a toolkit.
+
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::sync::Arc;
+
+use crate::sys::ready_set::ReadySet;
+
+/// A descriptor that is readable when a receiver of packets has to be asked
+/// ([`Waitable::arm`](super::Waitable::arm)). It is level-triggered, and stays the same however the
+/// connections of the receiver change. Nothing is ever read from it.
+///
+/// Any number of loops on any threads may wait for it. It may be kept longer than its receiver;
+/// then it has no meaning. In the child of a fork it is an empty file.
+///
+/// ```
+/// use std::os::fd::AsRawFd;
+/// use stripline::node::{Node, Waitable};
+///
+/// let node = Node::isolated()?;
+/// let mut levels = node.subscriber::<f32>("levels")?;
+/// let descriptor = levels.ready_descriptor()?;
+/// assert_eq!(descriptor.as_raw_fd(), levels.ready_descriptor()?.as_raw_fd());
+/// # Ok::<(), stripline::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct ReadyDescriptor(Arc<ReadySet>);
+
+impl ReadyDescriptor {
+    pub(super) fn new(set: Arc<ReadySet>) -> Self {
+        Self(set)
+    }
+}
+
+impl AsFd for ReadyDescriptor {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+impl AsRawFd for ReadyDescriptor {
+    fn as_raw_fd(&self) -> RawFd {
+        self.as_fd().as_raw_fd()
+    }
+}
