@@ -1,0 +1,284 @@
+/// @file
+/// Nodes, and the counters of their connections.
+#ifndef STRIPLINE_NODE_HPP
+#define STRIPLINE_NODE_HPP
+
+#include "publisher.hpp"
+#include "subscriber.hpp"
+
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace stripline {
+inline namespace STRIPLINE_VARIANT {
+
+/// Options of a node. Without any, it is that of the environment (`STRIPLINE_DOMAIN`,
+/// `STRIPLINE_TOPICS`).
+struct node_options {
+    /// The domain: 1 to 64 letters, digits, `-` and `_`. Not set: that of the environment.
+    std::optional<std::string> domain;
+    /// Options of topics, as the text of a topics file. Not set: those of the environment, or none
+    /// if `domain` is set.
+    std::optional<std::string> topics;
+    /// A domain of its own, so that nothing outside this node is connected. For tests. The other
+    /// members must not be set.
+    bool isolated = false;
+};
+
+/// The counters of one connection.
+struct connection_report {
+    /// `from -> to`.
+    std::string connection;
+    /// Packets that the receiver has taken, and their payload.
+    std::uint64_t packets;
+    std::uint64_t bytes;
+    /// Packets and samples that were lost.
+    std::uint64_t lost;
+    std::uint64_t lost_samples;
+    /// Gaps reported in band.
+    std::uint64_t gaps;
+    /// Packets that arrived after a later one.
+    std::uint64_t reordered;
+    /// How often the sender vanished without an end of stream.
+    std::uint64_t peer_deaths;
+};
+
+/// A connection that was refused, and why.
+struct refused_connection {
+    std::string connection;
+    std::string reason;
+};
+
+/// The counters of all connections to a node's subscribers at one time.
+struct report {
+    std::vector<connection_report> connections;
+    std::vector<refused_connection> refused;
+};
+
+/// @cond
+namespace detail {
+
+/// Checks that the library that runs is not older than the headers, and has their major version.
+inline std::optional<failure> check_version() {
+    const std::string_view found = library_version();
+    unsigned part[3] = {0, 0, 0};
+    unsigned index = 0;
+    for (const char symbol : found) {
+        if (symbol == '.' && index < 2) {
+            index += 1;
+        } else if (symbol >= '0' && symbol <= '9') {
+            part[index] = part[index] * 10 + static_cast<unsigned>(symbol - '0');
+        } else {
+            break;
+        }
+    }
+    constexpr unsigned major = STRIPLINE_VERSION_MAJOR, minor = STRIPLINE_VERSION_MINOR;
+    constexpr unsigned patch = STRIPLINE_VERSION_PATCH;
+    const bool is_older = part[1] != minor ? part[1] < minor : part[2] < patch;
+    if (part[0] == major && !is_older) {
+        return std::nullopt;
+    }
+    return failure(
+        status::unsupported, "the library that runs has version " + std::string(found) +
+                                 ", and the headers have " + std::to_string(major) + '.' +
+                                 std::to_string(minor) + '.' + std::to_string(patch) +
+                                 "; install the library of the headers, or compile with those of the library");
+}
+
+}  // namespace detail
+/// @endcond
+
+/// A node: what a program's publishers and subscribers belong to. Nodes of the same domain find
+/// each other without a daemon. Move-only; several threads may use it at once.
+///
+/// Its end waits for the node's thread. Its publishers and subscribers stay connected, and end
+/// before or after it.
+class node {
+public:
+    /// Makes a node, which joins its domain.
+    ///
+    /// Fails for a domain or topics with a mistake, with status::system for a lack of descriptors
+    /// or threads, and with unsupported for a library that is older than the headers.
+    static result<node> make(const node_options &options, const std::nothrow_t &) {
+        if (auto failed = detail::check_version()) {
+            return std::move(*failed);
+        }
+        for (const auto *text : {&options.domain, &options.topics}) {
+            if (*text) {
+                if (auto failed = detail::check_text(**text, "an option of the node")) {
+                    return std::move(*failed);
+                }
+            }
+        }
+        stripline_node_options from{};
+        from.size = sizeof from;
+        from.domain = options.domain ? options.domain->c_str() : nullptr;
+        from.topics = options.topics ? options.topics->c_str() : nullptr;
+        from.isolated = options.isolated ? 1 : 0;
+        stripline_node *made = nullptr;
+        if (auto failed = detail::call(&from, [&](auto error) {
+                return stripline_node_new(&from, &made, error);
+            })) {
+            return std::move(*failed);
+        }
+        return node(made);
+    }
+    static result<node> make(const std::nothrow_t &) { return make(node_options(), std::nothrow); }
+
+    node(node &&from) noexcept : handle_(std::exchange(from.handle_, nullptr)) {}
+    node &operator=(node &&from) noexcept {
+        if (this != &from) {
+            stripline_node_free(handle_);
+            handle_ = std::exchange(from.handle_, nullptr);
+        }
+        return *this;
+    }
+    ~node() { stripline_node_free(handle_); }
+
+    /// Whether there is a node: it was not moved from.
+    explicit operator bool() const noexcept { return handle_ != nullptr; }
+
+    /// Stops the node: calls of its publishers and subscribers that wait, and all later ones, fail
+    /// with status::stopped. Never blocks. From any thread, but not in a signal handler.
+    result<void> stop(const std::nothrow_t &) const {
+        return detail::outcome(handle_, [&](auto error) { return stripline_node_stop(handle_, error); });
+    }
+
+    /// Makes a publisher of samples of type T on a topic. Blocks until the node's own subscribers
+    /// are connected. Fails with status::system or unsupported if its transport cannot be opened.
+    template <class T>
+    result<stripline::publisher<T>> publisher(const std::string &topic, const std::nothrow_t &) const {
+        const stripline_sample_type type = detail::type_of<T>();
+        if (auto failed = detail::check_text(topic, "the topic")) {
+            return std::move(*failed);
+        }
+        stripline_publisher *made = nullptr;
+        if (auto failed = detail::call(handle_, [&](auto error) {
+                return stripline_publisher_new(handle_, topic.c_str(), &type, &made, error);
+            })) {
+            return std::move(*failed);
+        }
+        return stripline::publisher<T>(made);
+    }
+
+    /// Makes a subscriber to samples of type T on a topic. Blocks until the publishers that are
+    /// there have answered, or for a few seconds.
+    ///
+    /// Fails with status::invalid_argument for an option with a mistake, and with system or
+    /// unsupported if it cannot be connected. A publisher of another type is in the report.
+    template <class T>
+    result<stripline::subscriber<T>> subscriber(
+        const std::string &topic, const subscriber_options &options, const std::nothrow_t &) const {
+        return subscribe<T, stripline::subscriber<T>>(topic, options, false);
+    }
+    template <class T>
+    result<stripline::subscriber<T>> subscriber(const std::string &topic, const std::nothrow_t &) const {
+        return subscriber<T>(topic, subscriber_options(), std::nothrow);
+    }
+
+    /// Makes a subscriber that receives windows of any length; otherwise as `subscriber`.
+    template <class T>
+    result<stripline::windowed_subscriber<T>> windowed_subscriber(
+        const std::string &topic, const std::nothrow_t &) const {
+        return subscribe<T, stripline::windowed_subscriber<T>>(topic, subscriber_options(), true);
+    }
+
+    /// Takes the counters of every connection to the node's subscribers now, and of those that
+    /// ended last. Blocks no longer than for a lock.
+    result<stripline::report> report(const std::nothrow_t &) const {
+        struct taken {
+            stripline_report *handle = nullptr;
+            ~taken() { stripline_report_free(handle); }
+        } from;
+        if (auto failed = detail::call(handle_, [&](auto error) {
+                return stripline_node_report(handle_, &from.handle, error);
+            })) {
+            return std::move(*failed);
+        }
+        stripline::report report;
+        for (std::size_t index = 0; index < stripline_report_connections(from.handle); index++) {
+            stripline_connection_report found{};
+            found.size = sizeof found;
+            if (auto failed = detail::call(from.handle, [&](auto error) {
+                    return stripline_report_connection(from.handle, index, &found, error);
+                })) {
+                return std::move(*failed);
+            }
+            report.connections.push_back(
+                {std::string(detail::view(found.connection)), found.packets, found.bytes, found.lost,
+                 found.lost_samples, found.gaps, found.reordered, found.peer_deaths});
+        }
+        for (std::size_t index = 0; index < stripline_report_refused_connections(from.handle); index++) {
+            stripline_text connection{}, reason{};
+            if (auto failed = detail::call(from.handle, [&](auto error) {
+                    return stripline_report_refused_connection(from.handle, index, &connection, &reason, error);
+                })) {
+                return std::move(*failed);
+            }
+            report.refused.push_back({std::string(detail::view(connection)), std::string(detail::view(reason))});
+        }
+        return report;
+    }
+
+#if STRIPLINE_EXCEPTIONS
+    node() : node(node_options()) {}
+    explicit node(const node_options &options) : node(make(options, std::nothrow).value()) {}
+    void stop() const { stop(std::nothrow).value(); }
+    template <class T>
+    stripline::publisher<T> publisher(const std::string &topic) const {
+        return publisher<T>(topic, std::nothrow).value();
+    }
+    template <class T>
+    stripline::subscriber<T> subscriber(
+        const std::string &topic, const subscriber_options &options = subscriber_options()) const {
+        return subscriber<T>(topic, options, std::nothrow).value();
+    }
+    template <class T>
+    stripline::windowed_subscriber<T> windowed_subscriber(const std::string &topic) const {
+        return windowed_subscriber<T>(topic, std::nothrow).value();
+    }
+    stripline::report report() const { return report(std::nothrow).value(); }
+#endif
+
+    /// The handle of the C functions. It stays the node's.
+    stripline_node *c_handle() const noexcept { return handle_; }
+
+private:
+    explicit node(stripline_node *handle) noexcept : handle_(handle) {}
+
+    template <class T, class Subscriber>
+    result<Subscriber> subscribe(const std::string &topic, const subscriber_options &options, bool windowed) const {
+        const stripline_sample_type type = detail::type_of<T>();
+        if (auto failed = detail::check_text(topic, "the topic")) {
+            return std::move(*failed);
+        }
+        const auto skip_after_ms = options.resequence_skip_after.count();
+        if (skip_after_ms < 0 || skip_after_ms > std::numeric_limits<std::uint32_t>::max()) {
+            return failure(
+                status::invalid_argument, "`resequence_skip_after` is out of range; it must be from 0 to 49 days");
+        }
+        stripline_subscriber_options from{};
+        from.size = sizeof from;
+        from.hold = options.hold;
+        from.windowed = windowed ? 1 : 0;
+        from.resequence_window = options.resequence_window;
+        from.resequence_skip_after_ms = static_cast<std::uint32_t>(skip_after_ms);
+        stripline_subscriber *made = nullptr;
+        if (auto failed = detail::call(handle_, [&](auto error) {
+                return stripline_subscriber_new(handle_, topic.c_str(), &type, &from, &made, error);
+            })) {
+            return std::move(*failed);
+        }
+        return Subscriber(made);
+    }
+
+    stripline_node *handle_;
+};
+
+}  // namespace STRIPLINE_VARIANT
+}  // namespace stripline
+
+#endif

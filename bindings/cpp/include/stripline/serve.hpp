@@ -1,0 +1,239 @@
+/// @file
+/// Handlers of packets, and waits for several subscribers.
+#ifndef STRIPLINE_SERVE_HPP
+#define STRIPLINE_SERVE_HPP
+
+#include "subscriber.hpp"
+
+#include <array>
+#include <chrono>
+#include <memory>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace stripline {
+inline namespace STRIPLINE_VARIANT {
+
+/// What a handler returns to go on, or to end the call of `serve` that runs it.
+enum class next { go_on, stop };
+
+/// How a call of `serve` ended: with the streams, or because a handler returned next::stop.
+enum class served { ended, stopped };
+
+/// A subscriber and the handler of its packets, made by `on`. Move-only.
+class served_port {
+public:
+    /// @cond
+    struct outcome {
+        bool is_stopped = false;
+        failure reason;
+    };
+    struct state {
+        // Of the call of `serve` that runs the handler; null: none does.
+        outcome *into = nullptr;
+    };
+    served_port(stripline_subscriber *from, stripline_packet_handler handler, std::shared_ptr<state> made) noexcept
+        : subscriber(from), run(handler), with(std::move(made)) {}
+    served_port(served_port &&) noexcept = default;
+    served_port &operator=(served_port &&) noexcept = default;
+
+    stripline_subscriber *subscriber;
+    stripline_packet_handler run;
+    std::shared_ptr<state> with;
+    /// @endcond
+};
+
+/// @cond
+namespace detail {
+
+template <class T, class Handler>
+struct handler_state : served_port::state {
+    explicit handler_state(Handler from) : handler(std::move(from)) {}
+    Handler handler;
+
+    int32_t call(const packet_view<T> &packet) {
+        using value = std::invoke_result_t<Handler &, const packet_view<T> &>;
+        if constexpr (std::is_void_v<value>) {
+            handler(packet);
+        } else if constexpr (std::is_same_v<value, next>) {
+            if (handler(packet) == next::stop) {
+                into->is_stopped = true;
+                return STRIPLINE_STOPPED;
+            }
+        } else {
+            static_assert(
+                std::is_same_v<value, result<void>>,
+                "stripline: a handler returns nothing, stripline::next, or stripline::result<void>");
+            const result<void> done = handler(packet);
+            if (!done) {
+                into->reason = done.error();
+                return STRIPLINE_FAILED;
+            }
+        }
+        return STRIPLINE_OK;
+    }
+
+    // C calls it: no exception may leave it.
+    static int32_t run(void *context, stripline_packet *handle) noexcept {
+        auto &self = *static_cast<handler_state *>(static_cast<served_port::state *>(context));
+        const packet_view<T> packet(handle);
+#if STRIPLINE_EXCEPTIONS
+        try {
+            return self.call(packet);
+        } catch (const std::exception &thrown) {
+            self.into->reason = failure_maker::of(
+                status::handler, std::string("a handler threw: ") + thrown.what(), std::current_exception());
+        } catch (...) {
+            self.into->reason = failure_maker::of(
+                status::handler, "a handler threw what is no std::exception", std::current_exception());
+        }
+        return STRIPLINE_FAILED;
+#else
+        return self.call(packet);
+#endif
+    }
+};
+
+/// The handlers of a call of `serve`. It owns them: one may destroy the object it is in.
+class handlers_at_work {
+public:
+    handlers_at_work() = default;
+    handlers_at_work(const handlers_at_work &) = delete;
+    handlers_at_work &operator=(const handlers_at_work &) = delete;
+    ~handlers_at_work() {
+        for (const auto &one : begun_) {
+            one->into = nullptr;
+        }
+    }
+
+    std::optional<failure> begin(const served_port &port) {
+        if (port.subscriber == nullptr || port.with == nullptr) {
+            return empty_object();
+        }
+        if (port.with->into != nullptr) {
+            return failure(status::in_use, "the handler is in a call of `serve` already; give each call its own");
+        }
+        begun_.push_back(port.with);
+        port.with->into = &outcome;
+        c_ports.push_back(stripline_served{port.subscriber, port.run, port.with.get()});
+        return std::nullopt;
+    }
+
+    served_port::outcome outcome;
+    std::vector<stripline_served> c_ports;
+
+private:
+    std::vector<std::shared_ptr<served_port::state>> begun_;
+};
+
+inline result<served> serve(const served_port *ports, std::size_t count) {
+    handlers_at_work work;
+    for (std::size_t index = 0; index < count; index++) {
+        if (auto refused = work.begin(ports[index])) {
+            return std::move(*refused);
+        }
+    }
+    auto failed = call(&work, [&](auto error) { return stripline_serve(work.c_ports.data(), count, error); });
+    if (work.outcome.reason.code() != status::ok) {
+        return std::move(work.outcome.reason);
+    }
+    if (work.outcome.is_stopped) {
+        return served::stopped;
+    }
+    if (failed) {
+        return std::move(*failed);
+    }
+    return served::ended;
+}
+
+inline result<std::vector<bool>> wait_any(
+    const std::vector<stripline_subscriber *> &subscribers, std::int64_t timeout_ns) {
+    std::vector<std::uint8_t> ready(subscribers.size() + 1);
+    for (const stripline_subscriber *subscriber : subscribers) {
+        if (subscriber == nullptr) {
+            return empty_object();
+        }
+    }
+    if (auto failed = call(&ready, [&](auto error) {
+            return stripline_wait_any(subscribers.data(), subscribers.size(), timeout_ns, ready.data(), error);
+        })) {
+        return std::move(*failed);
+    }
+    return std::vector<bool>(ready.begin(), ready.end() - 1);
+}
+
+}  // namespace detail
+/// @endcond
+
+/// Gives a subscriber a handler, for `serve`. The subscriber is made without `hold`, and must be
+/// there when `serve` begins; it may be moved before.
+///
+/// The handler gets a `const packet_view<T> &`. It returns nothing to go on, or a stripline::next,
+/// or a result<void>. If it throws or fails, a sender that waits for the packet fails. Its own
+/// subscriber it may only destroy, which then happens at the end of `serve`.
+template <class T, class Handler>
+served_port on(subscriber<T> &from, Handler handler) {
+    using state = detail::handler_state<T, Handler>;
+    // As the base class, which is what the context is converted back from.
+    std::shared_ptr<served_port::state> made = std::make_shared<state>(std::move(handler));
+    return served_port(from.c_handle(), &state::run, std::move(made));
+}
+
+/// Runs handlers for the packets of subscribers on this thread, until the end of stream of each, or
+/// until one returns next::stop. Two of them never run at the same time.
+///
+/// An exception of a handler ends the call: the form with exceptions throws it again, the other
+/// returns status::handler and has it in failure::thrown. A failure of a handler is returned.
+/// Fails as subscriber::receive. Packets that were not taken are kept: one may serve again.
+inline result<served> serve(const std::vector<served_port> &ports, const std::nothrow_t &) {
+    return detail::serve(ports.data(), ports.size());
+}
+template <std::size_t Count>
+result<served> serve(const std::array<served_port, Count> &ports, const std::nothrow_t &) {
+    return detail::serve(ports.data(), Count);
+}
+
+/// Waits until one of several subscribers has a packet or its end of stream. Each value is true
+/// for the subscriber at its place that has; all are false if none has in time. It allocates.
+///
+/// Fails as subscriber::receive. Windowed subscribers cannot be waited for.
+template <class Rep, class Period, class... T>
+result<std::vector<bool>> wait_any(
+    std::chrono::duration<Rep, Period> timeout, const std::nothrow_t &, subscriber<T> &...subscribers) {
+    return detail::wait_any({subscribers.c_handle()...}, detail::timeout_ns(timeout));
+}
+
+/// The same for any number of subscribers of one type.
+template <class Rep, class Period, class T>
+result<std::vector<bool>> wait_any(
+    std::chrono::duration<Rep, Period> timeout, const std::nothrow_t &, std::vector<subscriber<T>> &subscribers) {
+    std::vector<stripline_subscriber *> handles;
+    for (const auto &subscriber : subscribers) {
+        handles.push_back(subscriber.c_handle());
+    }
+    return detail::wait_any(handles, detail::timeout_ns(timeout));
+}
+
+#if STRIPLINE_EXCEPTIONS
+inline served serve(const std::vector<served_port> &ports) { return serve(ports, std::nothrow).value(); }
+template <class... Port, class = std::enable_if_t<(std::is_same_v<Port, served_port> && ...)>>
+served serve(served_port first, Port... more) {
+    const std::array<served_port, 1 + sizeof...(more)> ports{std::move(first), std::move(more)...};
+    return serve(ports, std::nothrow).value();
+}
+template <class Rep, class Period, class T, class... More>
+std::vector<bool> wait_any(
+    std::chrono::duration<Rep, Period> timeout, subscriber<T> &first, subscriber<More> &...more) {
+    return wait_any(timeout, std::nothrow, first, more...).value();
+}
+template <class Rep, class Period, class T>
+std::vector<bool> wait_any(std::chrono::duration<Rep, Period> timeout, std::vector<subscriber<T>> &subscribers) {
+    return wait_any(timeout, std::nothrow, subscribers).value();
+}
+#endif
+
+}  // namespace STRIPLINE_VARIANT
+}  // namespace stripline
+
+#endif

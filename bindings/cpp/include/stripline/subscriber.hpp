@@ -1,0 +1,324 @@
+/// @file
+/// Subscribers to packets and to windows.
+#ifndef STRIPLINE_SUBSCRIBER_HPP
+#define STRIPLINE_SUBSCRIBER_HPP
+
+#include "packet.hpp"
+
+#include <chrono>
+#include <cstdint>
+#include <iterator>
+#include <optional>
+#include <utility>
+
+namespace stripline {
+inline namespace STRIPLINE_VARIANT {
+
+/// Options of a subscriber.
+struct subscriber_options {
+    /// How many packets may be held at once, from 1 to 4096, and be released in any order and on
+    /// any thread. 0: one at a time, which costs least.
+    std::uint32_t hold = 0;
+    /// Not 0: packets that several threads of an earlier stage have forwarded are put back in
+    /// sequence. So many wait behind a missing one, at most 65536.
+    std::uint32_t resequence_window = 0;
+    /// How long a missing packet is waited for.
+    std::chrono::milliseconds resequence_skip_after{0};
+};
+
+/// What was missing at the very end of a stream.
+struct end_gap {
+    std::uint64_t packets;
+    std::uint64_t samples;
+};
+
+/// The outcome of a receive: a packet (or window), nothing in time, or the end of the stream.
+///
+/// It is true with a packet. A packet that is not there is never given out, as of a result.
+template <class Packet>
+class [[nodiscard]] received {
+public:
+    explicit operator bool() const noexcept { return packet_.has_value(); }
+    /// Whether there was nothing in time.
+    bool empty() const noexcept { return code_ == STRIPLINE_EMPTY; }
+    /// Whether every publisher has ended its stream: no packet follows.
+    bool ended() const noexcept { return code_ == STRIPLINE_ENDED; }
+
+    Packet &operator*() & { return check(), *packet_; }
+    Packet operator*() && { return check(), std::move(*packet_); }
+    Packet *operator->() { return check(), &*packet_; }
+
+    /// @cond
+    explicit received(stripline_status code) noexcept : code_(code) {}
+    explicit received(Packet packet) noexcept : packet_(std::move(packet)) {}
+    /// @endcond
+
+private:
+    void check() const {
+        if (!packet_.has_value()) {
+            detail::raise(failure(status::port, "there is no packet: check the outcome of the receive first"));
+        }
+    }
+
+    std::optional<Packet> packet_;
+    stripline_status code_ = STRIPLINE_OK;
+};
+
+/// @cond
+namespace detail {
+
+/// What both kinds of subscribers have in common.
+class subscriber_base {
+public:
+    subscriber_base(subscriber_base &&from) noexcept : handle_(std::exchange(from.handle_, nullptr)) {}
+    subscriber_base &operator=(subscriber_base &&from) noexcept {
+        if (this != &from) {
+            stripline_subscriber_free(handle_);
+            handle_ = std::exchange(from.handle_, nullptr);
+        }
+        return *this;
+    }
+
+    /// Whether there is a subscriber: it was not moved from.
+    explicit operator bool() const noexcept { return handle_ != nullptr; }
+
+    /// The number of publishers that are connected now.
+    result<std::size_t> senders(const std::nothrow_t &) {
+        return number<std::size_t>(
+            handle_, [&](auto found, auto error) { return stripline_subscriber_senders(handle_, found, error); });
+    }
+
+    /// After the end of the stream: what was missing at its very end. 0 at a second call.
+    result<end_gap> gap_at_end(const std::nothrow_t &) {
+        end_gap gap{};
+        if (auto failed = call(handle_, [&](auto error) {
+                return stripline_subscriber_gap_at_end(handle_, &gap.packets, &gap.samples, error);
+            })) {
+            return std::move(*failed);
+        }
+        return gap;
+    }
+
+#if STRIPLINE_EXCEPTIONS
+    std::size_t senders() { return senders(std::nothrow).value(); }
+    end_gap gap_at_end() { return gap_at_end(std::nothrow).value(); }
+#endif
+
+    /// The handle of the C functions. It stays the subscriber's.
+    stripline_subscriber *c_handle() const noexcept { return handle_; }
+
+protected:
+    explicit subscriber_base(stripline_subscriber *handle) noexcept : handle_(handle) {}
+    ~subscriber_base() { stripline_subscriber_free(handle_); }
+
+    stripline_subscriber *handle_;
+};
+
+}  // namespace detail
+/// @endcond
+
+template <class T>
+class subscriber;
+
+/// The place of a range-for in the packets of a subscriber. It has the packet at hand, which is
+/// released before the next is received, unless the loop has moved it out. Move-only.
+template <class T>
+class packet_iterator {
+public:
+    /// The end of the stream.
+    struct sentinel {};
+
+    using iterator_category = std::input_iterator_tag;
+    using value_type = packet<T>;
+    using difference_type = std::ptrdiff_t;
+    using pointer = packet<T> *;
+    using reference = packet<T> &;
+
+    packet<T> &operator*() const noexcept { return *packet_; }
+    packet<T> *operator->() const noexcept { return &*packet_; }
+    packet_iterator &operator++() {
+        packet_.reset();
+        receive();
+        return *this;
+    }
+    void operator++(int) { ++*this; }
+    friend bool operator==(const packet_iterator &at, sentinel) noexcept { return !at.packet_.has_value(); }
+    friend bool operator!=(const packet_iterator &at, sentinel) noexcept { return at.packet_.has_value(); }
+
+private:
+    packet_iterator(subscriber<T> &from, result<void> *outcome) : from_(&from), outcome_(outcome) {
+        receive();
+    }
+    void receive();
+
+    subscriber<T> *from_;
+    // Where a failure goes; null: it is thrown.
+    result<void> *outcome_;
+    mutable std::optional<packet<T>> packet_;
+    friend class subscriber<T>;
+    template <class>
+    friend class packet_range;
+};
+
+/// The packets of a subscriber for a range-for, with a place for the failure that ends it.
+template <class T>
+class packet_range {
+public:
+    /// Receives the first packet.
+    packet_iterator<T> begin() { return packet_iterator<T>(*from_, outcome_); }
+    typename packet_iterator<T>::sentinel end() const noexcept { return {}; }
+
+private:
+    packet_range(subscriber<T> &from, result<void> &outcome) noexcept : from_(&from), outcome_(&outcome) {}
+
+    subscriber<T> *from_;
+    result<void> *outcome_;
+    friend class subscriber<T>;
+};
+
+/// A subscriber, which receives packets of samples from every publisher of a topic. Made by
+/// node::subscriber. Move-only; one thread at a time may use it. Its end never blocks.
+template <class T>
+class subscriber : public detail::subscriber_base {
+public:
+    using received_packet = received<packet<T>>;
+
+    /// Receives the next packet, and blocks until there is one or the stream ends.
+    ///
+    /// Fails with status::stopped when the node is stopped, and with too_many_held if no more
+    /// packets may be out. Fails as well with ejected, and with peer_misbehaved, after which
+    /// receiving may go on.
+    result<received_packet> receive(const std::nothrow_t &) { return receive_ns(STRIPLINE_FOREVER); }
+
+    /// Receives as `receive`, and waits for a packet no longer than the timeout.
+    template <class Rep, class Period>
+    result<received_packet> receive_for(std::chrono::duration<Rep, Period> timeout, const std::nothrow_t &) {
+        return receive_ns(detail::timeout_ns(timeout));
+    }
+
+    /// Receives as `receive`, and waits for a packet no longer than up to a time.
+    template <class Clock, class Duration>
+    result<received_packet> receive_until(
+        std::chrono::time_point<Clock, Duration> deadline, const std::nothrow_t &) {
+        return receive_ns(detail::timeout_ns(deadline));
+    }
+
+    /// Receives as `receive`, without waiting.
+    result<received_packet> try_receive(const std::nothrow_t &) { return receive_ns(0); }
+
+    /// The packets up to the end of the stream, for a range-for. A failure ends the loop, and is
+    /// in `outcome` then.
+    packet_range<T> packets(result<void> &outcome) noexcept { return packet_range<T>(*this, outcome); }
+
+#if STRIPLINE_EXCEPTIONS
+    received_packet receive() { return require_ns(STRIPLINE_FOREVER); }
+    template <class Rep, class Period>
+    received_packet receive_for(std::chrono::duration<Rep, Period> timeout) {
+        return require_ns(detail::timeout_ns(timeout));
+    }
+    template <class Clock, class Duration>
+    received_packet receive_until(std::chrono::time_point<Clock, Duration> deadline) {
+        return require_ns(detail::timeout_ns(deadline));
+    }
+    received_packet try_receive() { return require_ns(0); }
+
+    /// Begins a range-for over the packets, up to the end of the stream. A failure is thrown out
+    /// of the loop.
+    packet_iterator<T> begin() { return packet_iterator<T>(*this, nullptr); }
+    typename packet_iterator<T>::sentinel end() const noexcept { return {}; }
+#endif
+
+private:
+    explicit subscriber(stripline_subscriber *handle) noexcept : subscriber_base(handle) {}
+
+#if STRIPLINE_EXCEPTIONS
+    received_packet require_ns(std::int64_t timeout_ns) {
+        stripline_packet *found = nullptr;
+        const stripline_status code = detail::require(handle_, [&](auto error) {
+            return stripline_subscriber_receive(handle_, timeout_ns, &found, error);
+        });
+        return code == STRIPLINE_OK ? received_packet(packet<T>(found)) : received_packet(code);
+    }
+#endif
+
+    result<received_packet> receive_ns(std::int64_t timeout_ns) {
+        stripline_packet *found = nullptr;
+        stripline_status code = STRIPLINE_OK;
+        if (auto failed = detail::call(handle_, [&](auto error) {
+                return code = stripline_subscriber_receive(handle_, timeout_ns, &found, error);
+            })) {
+            return std::move(*failed);
+        }
+        return code == STRIPLINE_OK ? received_packet(packet<T>(found)) : received_packet(code);
+    }
+
+    friend class node;
+};
+
+/// @cond
+template <class T>
+void packet_iterator<T>::receive() {
+    auto found = from_->receive(std::nothrow);
+    if (found.has_value()) {
+        if (*found) {
+            packet_.emplace(std::move(**found));
+        }
+    } else if (outcome_ != nullptr) {
+        *outcome_ = found.error();
+    } else {
+        detail::raise(found.error());
+    }
+}
+/// @endcond
+
+/// A subscriber that receives samples in windows of any length. Made by node::windowed_subscriber.
+/// Move-only; one thread at a time may use it. Its end never blocks.
+template <class T>
+class windowed_subscriber : public detail::subscriber_base {
+public:
+    using received_window = received<window<T>>;
+
+    /// Receives the next `samples` samples, across borders of packets. Blocks until they are there
+    /// or the stream ends. A window is shorter before a gap, a new stream and the end.
+    ///
+    /// Fails as subscriber::receive.
+    result<received_window> receive(std::size_t samples, const std::nothrow_t &) {
+        return receive_ns(samples, STRIPLINE_FOREVER);
+    }
+
+    /// Receives as `receive`, and waits no longer than the timeout.
+    template <class Rep, class Period>
+    result<received_window> receive_for(
+        std::size_t samples, std::chrono::duration<Rep, Period> timeout, const std::nothrow_t &) {
+        return receive_ns(samples, detail::timeout_ns(timeout));
+    }
+
+#if STRIPLINE_EXCEPTIONS
+    received_window receive(std::size_t samples) { return receive(samples, std::nothrow).value(); }
+    template <class Rep, class Period>
+    received_window receive_for(std::size_t samples, std::chrono::duration<Rep, Period> timeout) {
+        return receive_for(samples, timeout, std::nothrow).value();
+    }
+#endif
+
+private:
+    explicit windowed_subscriber(stripline_subscriber *handle) noexcept : subscriber_base(handle) {}
+
+    result<received_window> receive_ns(std::size_t samples, std::int64_t timeout_ns) {
+        stripline_packet *found = nullptr;
+        stripline_status code = STRIPLINE_OK;
+        if (auto failed = detail::call(handle_, [&](auto error) {
+                return code = stripline_subscriber_window(handle_, samples, timeout_ns, &found, error);
+            })) {
+            return std::move(*failed);
+        }
+        return code == STRIPLINE_OK ? received_window(window<T>(found)) : received_window(code);
+    }
+
+    friend class node;
+};
+
+}  // namespace STRIPLINE_VARIANT
+}  // namespace stripline
+
+#endif

@@ -1,0 +1,302 @@
+// What the forms without exceptions do: this is compiled with and without them.
+#include <array>
+#include <atomic>
+#include <complex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "check.hpp"
+
+struct detection {
+    std::uint32_t range_bin;
+    std::int32_t doppler_bin;
+    float level_db;
+};
+STRIPLINE_SAMPLE(detection, "det", range_bin, doppler_bin, level_db)
+
+namespace radar {
+struct point {
+    float x, y;
+};
+struct track {
+    std::uint32_t id;
+    point at[2];
+};
+struct map {
+    float gain[2][2];
+    std::array<std::array<std::uint8_t, 4>, 2> flags;
+    std::complex<float> first;
+    std::uint64_t at;
+};
+struct handle {
+    std::uint16_t a, b;
+};
+}  // namespace radar
+STRIPLINE_SAMPLE(radar::point, "point", x, y)
+STRIPLINE_SAMPLE(radar::track, "track", id, at)
+STRIPLINE_SAMPLE(radar::map, "map", gain, flags, first, at)
+STRIPLINE_SAMPLE_NAMED(radar::handle, "handle")
+
+using stripline::node;
+using stripline::status;
+constexpr auto nt = std::nothrow;
+
+static void types() {
+    const auto is = [](const char *found, const char *expected) {
+        if (std::strcmp(found, expected) != 0) {
+            std::fprintf(stderr, "layout %s, expected %s\n", found, expected);
+            std::exit(1);
+        }
+    };
+    is(stripline::sample<float>::name(), "f32");
+    is(stripline::sample<std::int8_t>::name(), "s8");
+    is(stripline::sample<unsigned long long>::name(), "u64");
+    is(stripline::sample<std::complex<std::int16_t>>::name(), "cs16");
+    is(stripline::sample<std::complex<double>>::name(), "cf64");
+    is(stripline::sample<detection>::name(), "det{range_bin:u32,doppler_bin:s32,level_db:f32}");
+    is(stripline::sample<radar::track>::name(), "track{id:u32,at:point{x:f32,y:f32}[2]}");
+    is(stripline::sample<radar::map>::name(), "map{gain:f32[2][2],flags:u8[2][4],first:cf32,at:u64}");
+    is(stripline::sample<radar::handle>::name(), "handle");
+    // The library makes the same sizes of the texts: it accepts each.
+    const node of = isolated_node();
+    TAKE(of.publisher<detection>("a", nt));
+    TAKE(of.publisher<radar::track>("b", nt));
+    TAKE(of.publisher<radar::map>("c", nt));
+    TAKE(of.publisher<radar::handle>("d", nt));
+    TAKE(of.publisher<std::complex<std::int16_t>>("e", nt));
+}
+
+static void packets() {
+    const node of = isolated_node();
+    auto out = TAKE(of.publisher<std::uint32_t>("x", nt));
+    auto in = TAKE(of.subscriber<std::uint32_t>("x", nt));
+    CHECK(TAKE(out.wait_for_receivers(1, patience, nt)));
+    CHECK(TAKE(out.receivers(nt)) == 1 && TAKE(in.senders(nt)) == 1);
+    CHECK(TAKE(out.samples_max(nt)) >= TAKE(out.samples_in_place(nt)));
+    CHECK(TAKE(in.try_receive(nt)).empty());
+    CHECK(TAKE(in.receive_for(std::chrono::nanoseconds(1), nt)).empty());
+    CHECK(TAKE(in.receive_for(std::chrono::hours(-1), nt)).empty());
+    CHECK(TAKE(in.receive_until(std::chrono::steady_clock::now(), nt)).empty());
+    CHECK(TAKE(in.receive_until(std::chrono::system_clock::time_point::min(), nt)).empty());
+
+    stripline::stream_description stream;
+    stream.id = "tone";
+    stream.sample_rate_hz = 1e6;
+    stream.center_frequency_hz = 433e6;
+    stream.row_length = 3;
+    stream.more = R"({"keywords":{"antenna":")" + std::string(600, 'x') + R"("}})";
+    TAKE(out.set_stream(stream, nt));
+
+    auto loan = TAKE(out.loan(4, nt));
+    CHECK(loan && loan.size() == 4 && loan.samples().size() == 4 && !loan.empty());
+    std::uint32_t value = 7;
+    for (auto &sample : loan) {
+        sample = value++;
+    }
+    TAKE(loan.truncate(3, nt));
+    TAKE(loan.truncate(9, nt));
+    CHECK(loan.size() == 3);
+    stripline::send_options options;
+    options.sample_index = 100;
+    options.time = stripline::time_point(std::chrono::seconds(5));
+    options.intended = stripline::monotonic_point(std::chrono::seconds(6));
+    TAKE(loan.send(options, nt));
+    CHECK(!loan && loan.empty() && loan.samples().empty());
+
+    auto found = TAKE(in.receive(nt));
+    CHECK(found && !found.ended() && !found.empty());
+    auto packet = *std::move(found);
+    CHECK(packet.size() == 3 && packet[0] == 7 && packet.samples()[2] == 9 && !packet.empty());
+    std::uint32_t sum = 0;
+    for (const std::uint32_t sample : packet) {
+        sum += sample;
+    }
+    CHECK(sum == 24);
+    const auto info = TAKE(packet.info(nt));
+    CHECK(info.sequence == 0 && info.sample_index == 100 && !info.gap);
+    CHECK(info.time == options.time && info.intended == options.intended);
+    const auto view = TAKE(packet.stream(nt));
+    CHECK(view.id == "tone" && view.sample_rate_hz == 1e6 && view.center_frequency_hz == 433e6);
+    CHECK(view.row_length == 3U);
+    const std::string json = TAKE(packet.stream_json(nt));
+    CHECK(json.find(std::string(600, 'x')) != std::string::npos && json.back() == '}');
+    CHECK(packet.connection().find("->") != std::string_view::npos);
+
+    // What was received goes on with its place in the stream.
+    auto forward = TAKE(of.publisher<std::uint32_t>("y", nt));
+    auto further = TAKE(of.subscriber<std::uint32_t>("y", nt));
+    auto copy = TAKE(forward.loan(1, nt));
+    copy[0] = packet[1];
+    TAKE(copy.send_like(packet, nt));
+    auto forwarded = *TAKE(further.receive(nt));
+    CHECK(forwarded[0] == 8 && TAKE(forwarded.info(nt)).sample_index == 100);
+    CHECK(TAKE(forwarded.stream(nt)).id == "tone");
+    forwarded.release();
+    packet.release();
+    packet.release();
+    CHECK(!packet && packet.samples().empty() && packet.begin() == packet.end());
+
+    // A vector, an array, part of either; nothing.
+    const std::vector<std::uint32_t> vector{1, 2, 3};
+    const std::array<std::uint32_t, 2> array{4, 5};
+    const std::uint32_t plain[] = {6};
+    TAKE(out.send(vector, nt));
+    TAKE(out.try_send(array, nt));
+    TAKE(out.send(plain, stripline::send_options(), nt));
+    TAKE(out.try_send(stripline::span<const std::uint32_t>(vector).subspan(1, 1), stripline::send_options(), nt));
+    TAKE(out.send({}, nt));
+    CHECK(TAKE(out.sequence(nt)) == 6);
+    {
+        auto unsent = TAKE(out.try_loan(1, nt));
+        auto moved = std::move(unsent);
+        moved[0] = 1;
+    }
+    TAKE(out.finish(patience, nt));
+    std::size_t count = 0, samples = 0;
+    stripline::result<void> outcome;
+    for (auto &each : in.packets(outcome)) {
+        count += 1;
+        samples += each.size();
+    }
+    TAKE(outcome);
+    CHECK(count == 5 && samples == 7);
+    CHECK(TAKE(in.receive(nt)).ended());
+    const auto gap = TAKE(in.gap_at_end(nt));
+    CHECK(gap.packets == 0 && gap.samples == 0);
+
+    const auto report = TAKE(of.report(nt));
+    CHECK(report.connections.size() == 2 && report.refused.empty());
+    CHECK(report.connections[0].packets + report.connections[1].packets == 7);
+    CHECK(report.connections[0].lost == 0 && report.connections[0].connection.find("->") != std::string::npos);
+}
+
+static void held_packets() {
+    const node of = isolated_node();
+    auto out = TAKE(of.publisher<std::uint32_t>("x", nt));
+    stripline::subscriber_options options;
+    options.hold = 4;
+    auto in = TAKE(of.subscriber<std::uint32_t>("x", options, nt));
+    CHECK(TAKE(out.wait_for_receivers(1, patience, nt)));
+    for (int round = 0; round < 100; round++) {
+        std::vector<stripline::packet<std::uint32_t>> held;
+        for (std::uint32_t number = 0; number < 4; number++) {
+            TAKE(out.send(std::array<std::uint32_t, 1>{number}, nt));
+            held.push_back(*TAKE(in.receive(nt)));
+        }
+        FAILS(too_many_held, "", in.receive(nt));
+        for (std::uint32_t number = 0; number < 4; number++) {
+            CHECK(held[number][0] == number);
+        }
+        // In any order, and on another thread.
+        held.erase(held.begin() + 2);
+        std::thread([last = std::move(held.back())]() mutable { last.release(); }).join();
+        held.pop_back();
+        std::swap(held[0], held[1]);
+        held.pop_back();
+    }
+}
+
+static void windows() {
+    const node of = isolated_node();
+    auto out = TAKE(of.publisher<float>("x", nt));
+    auto in = TAKE(of.windowed_subscriber<float>("x", nt));
+    CHECK(TAKE(out.wait_for_receivers(1, patience, nt)));
+    TAKE(out.send(std::array<float, 3>{0, 1, 2}, nt));
+    TAKE(out.send(std::array<float, 3>{3, 4, 5}, nt));
+    auto first = *TAKE(in.receive(4, nt));
+    CHECK(first.size() == 4 && first[3] == 3.0F && TAKE(first.info(nt)).sample_index == 0);
+    TAKE(first.consume(2, nt));
+    CHECK(!first);
+    auto second = *TAKE(in.receive_for(4, patience, nt));
+    CHECK(second[0] == 2.0F && second[3] == 5.0F);
+    second.release();
+    CHECK(TAKE(in.receive_for(1, std::chrono::seconds(0), nt)).empty());
+    TAKE(out.finish(nt));
+    CHECK(TAKE(in.receive(4, nt)).ended());
+}
+
+static void handlers() {
+    const node of = isolated_node();
+    auto first = TAKE(of.publisher<std::uint32_t>("a", nt));
+    auto second = TAKE(of.publisher<detection>("b", nt));
+    auto from_first = TAKE(of.subscriber<std::uint32_t>("a", nt));
+    auto from_second = TAKE(of.subscriber<detection>("b", nt));
+    TAKE(first.send(std::array<std::uint32_t, 1>{1}, nt));
+    TAKE(second.send(std::array<detection, 1>{{{1, 2, 3.0F}}}, nt));
+    const auto ready = TAKE(stripline::wait_any(patience, nt, from_first, from_second));
+    CHECK(ready.size() == 2 && (ready[0] || ready[1]));
+
+    int seen = 0, stops = 0;
+    std::vector<stripline::served_port> ports;
+    ports.push_back(stripline::on(from_first, [&](const stripline::packet_view<std::uint32_t> &packet) {
+        seen += static_cast<int>(packet[0]);
+        return seen == 100 ? stripline::next::stop : stripline::next::go_on;
+    }));
+    ports.push_back(stripline::on(from_second, [&](const stripline::packet_view<detection> &packet) {
+        stops += packet.samples()[0].doppler_bin;
+    }));
+    TAKE(first.send(std::array<std::uint32_t, 1>{99}, nt));
+    CHECK(TAKE(stripline::serve(ports, nt)) == stripline::served::stopped);
+    CHECK(seen == 100);
+    TAKE(first.finish(nt));
+    TAKE(second.finish(nt));
+    CHECK(TAKE(stripline::serve(ports, nt)) == stripline::served::ended);
+    CHECK(stops == 2);
+
+    // A handler that fails in its own words.
+    auto out = TAKE(of.publisher<float>("c", nt));
+    auto in = TAKE(of.subscriber<float>("c", nt));
+    TAKE(out.send(std::array<float, 1>{1}, nt));
+    std::array<stripline::served_port, 1> failing{
+        stripline::on(in, [](const stripline::packet_view<float> &packet) -> stripline::result<void> {
+            CHECK(packet.refuse("not today", nt).has_value());
+            return stripline::failure(status::failed, "the filter has no taps");
+        })};
+    FAILS(failed, "no taps", stripline::serve(failing, nt));
+    std::vector<stripline::subscriber<float>> several;
+    several.push_back(std::move(in));
+    TAKE(out.finish(nt));
+    CHECK(TAKE(stripline::wait_any(patience, nt, several)).at(0));
+}
+
+static void ends() {
+    const node of = isolated_node();
+    std::atomic<int> records{0};
+    TAKE(stripline::set_log(
+        stripline::log_level::trace,
+        [&](stripline::log_level, std::string_view target, std::string_view) {
+            FAILS(in_use, "outside", stripline::set_log(stripline::log_level::info, nullptr, nt));
+            records += target.empty() ? 0 : 1;
+        },
+        nt));
+    auto other = TAKE(of.publisher<float>("other", nt));
+    auto mistyped = TAKE(of.subscriber<double>("other", nt));
+    wait_until([&] { return records > 0 && !TAKE(of.report(nt)).refused.empty(); });
+    const auto refused = TAKE(of.report(nt)).refused[0];
+    CHECK(!refused.connection.empty() && refused.reason.find("f64") != std::string::npos);
+    auto out = TAKE(of.publisher<std::uint8_t>("x", nt));
+    auto in = TAKE(of.subscriber<std::uint8_t>("x", nt));
+    TAKE(out.send(std::vector<std::uint8_t>{1}, nt));
+    TAKE(out.abandon(nt));
+    CHECK(TAKE(in.receive(nt)));
+    // Abandoned: no end of stream.
+    CHECK(TAKE(in.receive_for(std::chrono::milliseconds(20), nt)).empty());
+    TAKE(stripline::set_log(stripline::log_level::info, nullptr, nt));
+    FAILS(invalid_argument, "from 1 to 5", stripline::set_log(stripline::log_level(9), [](auto, auto, auto) {}, nt));
+    std::thread stopping([&] { TAKE(of.stop(nt)); });
+    FAILS(stopped, "", in.receive(nt));
+    stopping.join();
+    CHECK(stripline::word(status::too_large) == "too-large" && !stripline::remedy(status::too_large).empty());
+    CHECK(stripline::library_version().find('.') != std::string_view::npos);
+}
+
+int main() {
+    types();
+    packets();
+    held_packets();
+    windows();
+    handlers();
+    ends();
+    std::puts("api: done");
+}
