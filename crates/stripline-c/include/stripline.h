@@ -224,6 +224,15 @@ const char *stripline_error_connection(const stripline_error *error);
  */
 int32_t stripline_error_os_code(const stripline_error *error);
 
+/* Returns 1 if the packet or the call of a wait that was interrupted has been sent, and must not
+ * be sent again; otherwise 0.
+ *
+ * - Ownership: the error stays the caller's.
+ * - Blocking: never.
+ * - Threads: any, several at once.
+ */
+int32_t stripline_error_is_sent(const stripline_error *error);
+
 /* Frees an error; NULL is allowed.
  *
  * - Ownership: ends here, with that of its texts. A second call with the same error is undefined.
@@ -267,6 +276,36 @@ stripline_status stripline_log_set(
     void *context,
     int32_t level,
     stripline_error **error);
+
+/* Wakers, which end waits -------------------------------------------------------------------- */
+
+/* Ends waits of one publisher, subscriber, client or server: of the thread that waits now, or of
+ * the next call that may wait. That call returns `STRIPLINE_INTERRUPTED`, and can be repeated:
+ * nothing is lost. Several wakes before it are one.
+ */
+typedef struct stripline_waker stripline_waker;
+
+/* Ends one wait: the one under way, or else the next. Calls that never wait, as those with a
+ * timeout of 0 and `try` in their name, leave it to the next one that may.
+ *
+ * After a send, `stripline_error_is_sent` is 1 if its packet was sent, for a wait for
+ * acknowledgements. Where the owner of the waker was freed, and in a child of a fork, this does
+ * nothing. Fails only for NULL.
+ *
+ * - Ownership: the waker stays the caller's.
+ * - Blocking: never.
+ * - Threads: any, several at once, and signal handlers: for a waker that is not NULL, it is
+ *   async-signal-safe, and leaves `errno` alone.
+ */
+stripline_status stripline_waker_wake(const stripline_waker *waker, stripline_error **error);
+
+/* Frees a waker; NULL is allowed. A wake that has not ended a wait yet still does.
+ *
+ * - Ownership: ends here. A second call with the same waker is undefined.
+ * - Blocking: never.
+ * - Threads: any, once no thread or signal handler uses it. Not in a signal handler.
+ */
+void stripline_waker_free(stripline_waker *waker);
 
 /* Nodes -------------------------------------------------------------------------------------- */
 
@@ -654,17 +693,7 @@ stripline_status stripline_packet_consume(
     size_t samples,
     stripline_error **error);
 
-/* Publishers and their loans ----------------------------------------------------------------- */
-
-/* A publisher, which sends packets of samples to every receiver of a topic. One thread at a time
- * may use it.
- */
-typedef struct stripline_publisher stripline_publisher;
-
-/* Room for the samples of one packet, to be written in place. It belongs to the thread of its
- * publisher, which has one at a time.
- */
-typedef struct stripline_loan stripline_loan;
+/* Options of one packet that is sent --------------------------------------------------------- */
 
 /* Members of `stripline_send_options` that are set, as bits. */
 enum stripline_send_set {
@@ -702,6 +731,13 @@ typedef struct stripline_send_options {
     uint64_t deadline_ns;
 } stripline_send_options;
 
+/* Publishers --------------------------------------------------------------------------------- */
+
+/* A publisher, which sends packets of samples to every receiver of a topic. One thread at a time
+ * may use it.
+ */
+typedef struct stripline_publisher stripline_publisher;
+
 /* Makes a publisher of samples on a topic.
  *
  * Fails with `STRIPLINE_INVALID_ARGUMENT` for a type with a mistake, and with `STRIPLINE_SYSTEM`
@@ -717,6 +753,160 @@ stripline_status stripline_publisher_new(
     const stripline_sample_type *type,
     stripline_publisher **publisher,
     stripline_error **error);
+
+/* Makes a publisher of messages on a topic. Each packet is one message in CBOR (RFC 8949), and its
+ * samples are bytes. They are not checked.
+ *
+ * `type` is `message/` and a name, or `message/` and a schema as `tune{hz:f64}`
+ * (`docs/layouts.md`); NULL is `message/cbor`, the type of any message. A subscriber with another
+ * schema is refused. One end without a schema is connected to the other one with `message/cbor`.
+ *
+ * Fails as `stripline_publisher_new`.
+ *
+ * - Ownership: the caller frees the publisher, before or after the node. Nothing else is kept.
+ * - Blocking: until the node's own subscribers are connected.
+ * - Threads: any.
+ */
+stripline_status stripline_message_publisher_new(
+    const stripline_node *node,
+    const char *topic,
+    const char *type,
+    stripline_publisher **publisher,
+    stripline_error **error);
+
+/* Sets the description of the samples that follow.
+ *
+ * Fails with `STRIPLINE_INVALID_ARGUMENT` for a description with a mistake, which the message
+ * names. One that is too large makes the next send fail.
+ *
+ * - Ownership: nothing is kept.
+ * - Blocking: never. It allocates.
+ * - Threads: one at a time.
+ */
+stripline_status stripline_publisher_set_stream(
+    stripline_publisher *publisher,
+    const stripline_stream_description *stream,
+    stripline_error **error);
+
+/* Gives the number of receivers that are connected now.
+ *
+ * - Ownership: nothing is kept.
+ * - Blocking: never.
+ * - Threads: one at a time.
+ */
+stripline_status stripline_publisher_receivers(
+    stripline_publisher *publisher,
+    size_t *receivers,
+    stripline_error **error);
+
+/* Waits until at least `count` receivers are connected.
+ *
+ * Returns `STRIPLINE_OK` if they are, and `STRIPLINE_EMPTY` if not in time.
+ *
+ * - Ownership: nothing is kept.
+ * - Blocking: up to `timeout_ns`; `STRIPLINE_FOREVER` (or any negative number) is without end.
+ * - Threads: one at a time.
+ */
+stripline_status stripline_publisher_wait_for_receivers(
+    stripline_publisher *publisher,
+    size_t count,
+    int64_t timeout_ns,
+    stripline_error **error);
+
+/* Makes a waker, which ends waits of the publisher: in a loan, a send or a commit, in
+ * `stripline_publisher_wait_for_receivers` and in `stripline_publisher_finish`.
+ *
+ * Fails with `STRIPLINE_SYSTEM` if the process has no descriptor left.
+ *
+ * - Ownership: the caller frees the waker, before or after the publisher.
+ * - Blocking: never.
+ * - Threads: one at a time.
+ */
+stripline_status stripline_publisher_waker(
+    stripline_publisher *publisher,
+    stripline_waker **waker,
+    stripline_error **error);
+
+/* Gives the number of the next packet.
+ *
+ * - Ownership: nothing is kept.
+ * - Blocking: never.
+ * - Threads: one at a time.
+ */
+stripline_status stripline_publisher_sequence(
+    stripline_publisher *publisher,
+    uint64_t *sequence,
+    stripline_error **error);
+
+/* Gives the most samples that a packet can have.
+ *
+ * - Ownership: nothing is kept.
+ * - Blocking: never.
+ * - Threads: one at a time.
+ */
+stripline_status stripline_publisher_samples_max(
+    stripline_publisher *publisher,
+    size_t *samples,
+    stripline_error **error);
+
+/* Gives the most samples of a packet that goes in one frame. Only such a packet is written in
+ * place, and can be sent without waiting.
+ *
+ * - Ownership: nothing is kept.
+ * - Blocking: never.
+ * - Threads: one at a time.
+ */
+stripline_status stripline_publisher_samples_in_place(
+    stripline_publisher *publisher,
+    size_t *samples,
+    stripline_error **error);
+
+/* Ends the stream. Later calls of the publisher fail with `STRIPLINE_PORT`; it is still freed.
+ *
+ * Fails with `STRIPLINE_FULL` when a receiver does not take the remaining packets in time. To it,
+ * the end is that of `stripline_publisher_abandon`. After `STRIPLINE_INTERRUPTED`, another call
+ * goes on with the end.
+ *
+ * - Ownership: the publisher stays the caller's.
+ * - Blocking: until the remaining packets have left this process, up to `timeout_ns`;
+ *   `STRIPLINE_FOREVER` (or any negative number) is without end.
+ * - Threads: one at a time.
+ */
+stripline_status stripline_publisher_finish(
+    stripline_publisher *publisher,
+    int64_t timeout_ns,
+    stripline_error **error);
+
+/* Leaves without an end of stream, as for a stream that is not complete. Receivers get all packets
+ * that were sent, and then wait for another publisher, which comes with a gap. Later calls fail
+ * with `STRIPLINE_PORT`; the publisher is still freed.
+ *
+ * - Ownership: the publisher stays the caller's.
+ * - Blocking: never.
+ * - Threads: one at a time.
+ */
+stripline_status stripline_publisher_abandon(
+    stripline_publisher *publisher,
+    stripline_error **error);
+
+/* Frees a publisher; NULL is allowed. It ends the stream, unless that has ended before. An error
+ * of that goes to the log only (`stripline_publisher_finish` returns it).
+ *
+ * With a loan open, the loan's memory stays, and the publisher ends when the loan is closed. A
+ * commit then sends nothing and fails.
+ *
+ * - Ownership: ends here. A second call with the same publisher is undefined.
+ * - Blocking: until the remaining packets have left this process, ten seconds at most.
+ * - Threads: one at a time.
+ */
+void stripline_publisher_free(stripline_publisher *publisher);
+
+/* Loans: room for a packet, written in place ------------------------------------------------- */
+
+/* Room for the samples of one packet, to be written in place. It belongs to the thread of its
+ * publisher, which has one at a time.
+ */
+typedef struct stripline_loan stripline_loan;
 
 /* Lends room for `samples` samples. On shared memory, they are written where the receivers read
  * them. The initial content is unspecified.
@@ -804,6 +994,8 @@ stripline_status stripline_loan_truncate(
  */
 stripline_status stripline_loan_cancel(stripline_loan *loan, stripline_error **error);
 
+/* Samples that are sent by one call ---------------------------------------------------------- */
+
 /* Sends a copy of `count` samples as a packet.
  *
  * Fails as `stripline_publisher_loan` and `stripline_loan_commit`.
@@ -834,118 +1026,6 @@ stripline_status stripline_publisher_try_send(
     size_t count,
     const stripline_send_options *options,
     stripline_error **error);
-
-/* Sets the description of the samples that follow.
- *
- * Fails with `STRIPLINE_INVALID_ARGUMENT` for a description with a mistake, which the message
- * names. One that is too large makes the next send fail.
- *
- * - Ownership: nothing is kept.
- * - Blocking: never. It allocates.
- * - Threads: one at a time.
- */
-stripline_status stripline_publisher_set_stream(
-    stripline_publisher *publisher,
-    const stripline_stream_description *stream,
-    stripline_error **error);
-
-/* Gives the number of receivers that are connected now.
- *
- * - Ownership: nothing is kept.
- * - Blocking: never.
- * - Threads: one at a time.
- */
-stripline_status stripline_publisher_receivers(
-    stripline_publisher *publisher,
-    size_t *receivers,
-    stripline_error **error);
-
-/* Waits until at least `count` receivers are connected.
- *
- * Returns `STRIPLINE_OK` if they are, and `STRIPLINE_EMPTY` if not in time.
- *
- * - Ownership: nothing is kept.
- * - Blocking: up to `timeout_ns`; `STRIPLINE_FOREVER` (or any negative number) is without end.
- * - Threads: one at a time.
- */
-stripline_status stripline_publisher_wait_for_receivers(
-    stripline_publisher *publisher,
-    size_t count,
-    int64_t timeout_ns,
-    stripline_error **error);
-
-/* Gives the number of the next packet.
- *
- * - Ownership: nothing is kept.
- * - Blocking: never.
- * - Threads: one at a time.
- */
-stripline_status stripline_publisher_sequence(
-    stripline_publisher *publisher,
-    uint64_t *sequence,
-    stripline_error **error);
-
-/* Gives the most samples that a packet can have.
- *
- * - Ownership: nothing is kept.
- * - Blocking: never.
- * - Threads: one at a time.
- */
-stripline_status stripline_publisher_samples_max(
-    stripline_publisher *publisher,
-    size_t *samples,
-    stripline_error **error);
-
-/* Gives the most samples of a packet that goes in one frame. Only such a packet is written in
- * place, and can be sent without waiting.
- *
- * - Ownership: nothing is kept.
- * - Blocking: never.
- * - Threads: one at a time.
- */
-stripline_status stripline_publisher_samples_in_place(
-    stripline_publisher *publisher,
-    size_t *samples,
-    stripline_error **error);
-
-/* Ends the stream. Later calls of the publisher fail with `STRIPLINE_PORT`; it is still freed.
- *
- * Fails with `STRIPLINE_FULL` when a receiver does not take the remaining packets in time. To it,
- * the end is that of `stripline_publisher_abandon`.
- *
- * - Ownership: the publisher stays the caller's.
- * - Blocking: until the remaining packets have left this process, up to `timeout_ns`;
- *   `STRIPLINE_FOREVER` (or any negative number) is without end.
- * - Threads: one at a time.
- */
-stripline_status stripline_publisher_finish(
-    stripline_publisher *publisher,
-    int64_t timeout_ns,
-    stripline_error **error);
-
-/* Leaves without an end of stream, as for a stream that is not complete. Receivers get all packets
- * that were sent, and then wait for another publisher, which comes with a gap. Later calls fail
- * with `STRIPLINE_PORT`; the publisher is still freed.
- *
- * - Ownership: the publisher stays the caller's.
- * - Blocking: never.
- * - Threads: one at a time.
- */
-stripline_status stripline_publisher_abandon(
-    stripline_publisher *publisher,
-    stripline_error **error);
-
-/* Frees a publisher; NULL is allowed. It ends the stream, unless that has ended before. An error
- * of that goes to the log only (`stripline_publisher_finish` returns it).
- *
- * With a loan open, the loan's memory stays, and the publisher ends when the loan is closed. A
- * commit then sends nothing and fails.
- *
- * - Ownership: ends here. A second call with the same publisher is undefined.
- * - Blocking: until the remaining packets have left this process, ten seconds at most.
- * - Threads: one at a time.
- */
-void stripline_publisher_free(stripline_publisher *publisher);
 
 /* Subscribers -------------------------------------------------------------------------------- */
 
@@ -994,6 +1074,27 @@ stripline_status stripline_subscriber_new(
     stripline_subscriber **subscriber,
     stripline_error **error);
 
+/* Makes a subscriber to messages on a topic. Each packet is one message in CBOR (RFC 8949), and
+ * its samples are bytes. They are not checked: a message that does not decode can be refused
+ * (`stripline_packet_refuse`).
+ *
+ * `type` is that of `stripline_message_publisher_new`. A publisher with another schema is refused,
+ * and is listed in the node's report.
+ *
+ * Fails as `stripline_subscriber_new`, and for `windowed`, because a message is whole.
+ *
+ * - Ownership: the caller frees the subscriber, before or after the node. Nothing else is kept.
+ * - Blocking: until the publishers that are there have answered, or for a few seconds.
+ * - Threads: any.
+ */
+stripline_status stripline_message_subscriber_new(
+    const stripline_node *node,
+    const char *topic,
+    const char *type,
+    const stripline_subscriber_options *options,
+    stripline_subscriber **subscriber,
+    stripline_error **error);
+
 /* Receives the next packet. `timeout_ns` is how long it waits for one: 0 not at all, and
  * `STRIPLINE_FOREVER` (or any negative number) without end.
  *
@@ -1028,6 +1129,20 @@ stripline_status stripline_subscriber_window(
     size_t samples,
     int64_t timeout_ns,
     stripline_packet **window,
+    stripline_error **error);
+
+/* Makes a waker, which ends waits of the subscriber, also in `stripline_serve` and
+ * `stripline_wait_any`. Packets stay in their queue.
+ *
+ * Fails with `STRIPLINE_SYSTEM` if the process has no descriptor left.
+ *
+ * - Ownership: the caller frees the waker, before or after the subscriber.
+ * - Blocking: never.
+ * - Threads: one at a time.
+ */
+stripline_status stripline_subscriber_waker(
+    stripline_subscriber *subscriber,
+    stripline_waker **waker,
     stripline_error **error);
 
 /* Gives the number of publishers that are connected now.

@@ -21,6 +21,7 @@
 mod error;
 mod handle;
 mod library_log;
+mod message_type;
 mod node;
 mod packet;
 mod publisher;
@@ -34,6 +35,7 @@ mod subscriber;
 mod text;
 mod time;
 mod version;
+mod waker;
 
 // Tests in Rust call the functions by these paths. C links them by their names.
 pub use error::Error;
@@ -56,3 +58,4 @@ pub use subscriber::{
 };
 pub use text::Text;
 pub use version::{FOREVER, VERSION_MAJOR, VERSION_MINOR, VERSION_PATCH};
+pub use waker::Waker;

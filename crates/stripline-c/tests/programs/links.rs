@@ -145,3 +145,30 @@ fn a_sender_in_c_that_is_killed_with_a_loan_leaves_a_gap_and_no_packet() {
         second.end();
     }
 }
+
+#[derive(serde::Serialize, serde::Deserialize, stripline::Message, Clone, Debug, PartialEq)]
+struct Tune {
+    hz: f64,
+}
+
+#[test]
+fn messages_of_rust_come_back_from_c() {
+    let echo = program("tests/c/messages.c", Kind::Plain);
+    for transport in TRANSPORTS {
+        let domain = domain(&format!("messages-{transport}"));
+        let node = join(&domain, transport);
+        let mut commands = node.typed_message_publisher::<Tune>("commands").unwrap();
+        let mut status = node.typed_message_subscriber::<Tune>("status").unwrap();
+        let mut running = Running::start(&echo, &[&domain, &topics(transport)]);
+        assert!(commands.wait_for_receivers(1, PATIENCE).unwrap());
+        for hz in [0.0, 433.92e6, -1.5] {
+            commands.send(&Tune { hz }).unwrap();
+            let message = status.receive_timeout(PATIENCE).unwrap().packet().unwrap();
+            assert_eq!(message.value, Tune { hz }, "{transport}");
+        }
+        commands.finish().unwrap();
+        assert!(status.receive().unwrap().is_none(), "{transport}: the end of stream");
+        assert_eq!(running.line(), "messages: done\n");
+        running.end();
+    }
+}
