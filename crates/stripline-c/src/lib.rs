@@ -18,6 +18,7 @@
 
 #![allow(clippy::missing_safety_doc, reason = "what holds for all pointers is written above, once")]
 
+mod call;
 mod error;
 mod handle;
 mod library_log;
@@ -38,6 +39,10 @@ mod version;
 mod waker;
 
 // Tests in Rust call the functions by these paths. C links them by their names.
+pub use call::{
+    CallHandler, CallOptions, Client, ClientOptions, Operation, OperationType, Pending, Reply, Responder,
+    Server, ServerCounts, ServerOptions, Service,
+};
 pub use error::Error;
 pub use library_log::LogCallback;
 pub use node::{Node, NodeOptions, stripline_node_free, stripline_node_new};

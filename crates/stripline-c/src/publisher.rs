@@ -421,6 +421,7 @@ impl Drop for Publisher {
 mod tests {
     use std::ptr::null_mut;
 
+    use super::loan::stripline_loan_cancel;
     use super::*;
     use crate::node::{NodeOptions, stripline_node_free, stripline_node_new};
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use syn::{Expr, ExprLit, Fields, FnArg, Item, Lit, Meta, Pat, ReturnType, Type, Visibility};
 
 /// The modules in the order of the header: each uses only types of those before it.
-const MODULES: [&str; 17] = [
+const MODULES: [&str; 23] = [
     "text",
     "version",
     "status",
@@ -23,6 +23,12 @@ const MODULES: [&str; 17] = [
     "publisher/send",
     "subscriber",
     "serve",
+    "call",
+    "call/pending",
+    "call/client",
+    "call/responder",
+    "call/service",
+    "call/server",
 ];
 
 /// Everything that the header has.

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use stripline::call::{CallError, ClientOptions, Operation, ServerOptions};
 use stripline::node::{Node, Publisher, Topics};
 use stripline::{GapReason, StreamInfo};
 
@@ -169,6 +170,34 @@ fn messages_of_rust_come_back_from_c() {
         commands.finish().unwrap();
         assert!(status.receive().unwrap().is_none(), "{transport}: the end of stream");
         assert_eq!(running.line(), "messages: done\n");
+        running.end();
+    }
+}
+
+#[test]
+fn rust_and_c_call_each_other() {
+    let program = program("tests/c/calls.c", Kind::Plain);
+    for transport in TRANSPORTS {
+        let domain = domain(&format!("calls-{transport}"));
+        let node = join(&domain, transport);
+        let double = |x: u32| Ok::<u32, String>(2 * x);
+        let mut server = node.server("double", double, ServerOptions::default()).unwrap();
+        let mut running = Running::start(&program, &[&domain, &topics(transport)]);
+        assert!(server.serve_one(PATIENCE).unwrap(), "{transport}");
+        let client = node.service_client("text", ClientOptions::default()).unwrap();
+        assert!(client.wait_for_servers(1, PATIENCE).unwrap());
+        let documented = |operation: &Operation| operation.doc == "What it does.";
+        assert!(client.servers()[0].operations.iter().all(documented), "{transport}");
+        let echo = client.operation::<String, String, String>("echo").unwrap();
+        assert_eq!(echo.call(&"from Rust".into()).unwrap(), "from Rust");
+        let fail = client.operation::<String, String, String>("fail").unwrap();
+        let error = fail.call(&"out of range".into()).unwrap_err();
+        assert!(matches!(&error, CallError::User(text) if text == "out of range"), "{error}");
+        let refuse = client.operation::<String, String, String>("refuse").unwrap();
+        let error = refuse.call(&String::new()).unwrap_err().to_string();
+        assert!(error.contains("the antenna is not plugged in"), "{error}");
+        drop(running.0.stdin.take());
+        assert_eq!(running.line(), "calls: done\n");
         running.end();
     }
 }

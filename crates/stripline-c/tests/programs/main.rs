@@ -52,6 +52,11 @@ fn messages_travel_as_bytes_and_types_are_compared() {
     check("messages", Kind::Plain);
 }
 
+#[test]
+fn calls_have_their_outcomes_in_any_order_of_frees() {
+    check("calls", Kind::Plain);
+}
+
 /// Runs them with the instrumented `malloc`, which the library uses, too. It finds a use after free
 /// by the program, a second free and a leak.
 #[test]
