@@ -224,6 +224,15 @@ const char *stripline_error_connection(const stripline_error *error);
  */
 int32_t stripline_error_os_code(const stripline_error *error);
 
+/* Returns 1 if the packet or the call of a wait that was interrupted has been sent, and must not
+ * be sent again; otherwise 0.
+ *
+ * - Ownership: the error stays the caller's.
+ * - Blocking: never.
+ * - Threads: any, several at once.
+ */
+int32_t stripline_error_is_sent(const stripline_error *error);
+
 /* Frees an error; NULL is allowed.
  *
  * - Ownership: ends here, with that of its texts. A second call with the same error is undefined.
@@ -267,6 +276,36 @@ stripline_status stripline_log_set(
     void *context,
     int32_t level,
     stripline_error **error);
+
+/* Wakers, which end waits -------------------------------------------------------------------- */
+
+/* Ends waits of one publisher, subscriber, client or server: of the thread that waits now, or of
+ * the next call that may wait. That call returns `STRIPLINE_INTERRUPTED`, and can be repeated:
+ * nothing is lost. Several wakes before it are one.
+ */
+typedef struct stripline_waker stripline_waker;
+
+/* Ends one wait: the one under way, or else the next. Calls that never wait, as those with a
+ * timeout of 0 and `try` in their name, leave it to the next one that may.
+ *
+ * After a send, `stripline_error_is_sent` is 1 if its packet was sent, for a wait for
+ * acknowledgements. Where the owner of the waker was freed, and in a child of a fork, this does
+ * nothing. Fails only for NULL.
+ *
+ * - Ownership: the waker stays the caller's.
+ * - Blocking: never.
+ * - Threads: any, several at once, and signal handlers: for a waker that is not NULL, it is
+ *   async-signal-safe, and leaves `errno` alone.
+ */
+stripline_status stripline_waker_wake(const stripline_waker *waker, stripline_error **error);
+
+/* Frees a waker; NULL is allowed. A wake that has not ended a wait yet still does.
+ *
+ * - Ownership: ends here. A second call with the same waker is undefined.
+ * - Blocking: never.
+ * - Threads: any, once no thread or signal handler uses it. Not in a signal handler.
+ */
+void stripline_waker_free(stripline_waker *waker);
 
 /* Nodes -------------------------------------------------------------------------------------- */
 
@@ -654,17 +693,7 @@ stripline_status stripline_packet_consume(
     size_t samples,
     stripline_error **error);
 
-/* Publishers and their loans ----------------------------------------------------------------- */
-
-/* A publisher, which sends packets of samples to every receiver of a topic. One thread at a time
- * may use it.
- */
-typedef struct stripline_publisher stripline_publisher;
-
-/* Room for the samples of one packet, to be written in place. It belongs to the thread of its
- * publisher, which has one at a time.
- */
-typedef struct stripline_loan stripline_loan;
+/* Options of one packet that is sent --------------------------------------------------------- */
 
 /* Members of `stripline_send_options` that are set, as bits. */
 enum stripline_send_set {
@@ -702,6 +731,13 @@ typedef struct stripline_send_options {
     uint64_t deadline_ns;
 } stripline_send_options;
 
+/* Publishers --------------------------------------------------------------------------------- */
+
+/* A publisher, which sends packets of samples to every receiver of a topic. One thread at a time
+ * may use it.
+ */
+typedef struct stripline_publisher stripline_publisher;
+
 /* Makes a publisher of samples on a topic.
  *
  * Fails with `STRIPLINE_INVALID_ARGUMENT` for a type with a mistake, and with `STRIPLINE_SYSTEM`
@@ -717,6 +753,160 @@ stripline_status stripline_publisher_new(
     const stripline_sample_type *type,
     stripline_publisher **publisher,
     stripline_error **error);
+
+/* Makes a publisher of messages on a topic. Each packet is one message in CBOR (RFC 8949), and its
+ * samples are bytes. They are not checked.
+ *
+ * `type` is `message/` and a name, or `message/` and a schema as `tune{hz:f64}`
+ * (`docs/layouts.md`); NULL is `message/cbor`, the type of any message. A subscriber with another
+ * schema is refused. One end without a schema is connected to the other one with `message/cbor`.
+ *
+ * Fails as `stripline_publisher_new`.
+ *
+ * - Ownership: the caller frees the publisher, before or after the node. Nothing else is kept.
+ * - Blocking: until the node's own subscribers are connected.
+ * - Threads: any.
+ */
+stripline_status stripline_message_publisher_new(
+    const stripline_node *node,
+    const char *topic,
+    const char *type,
+    stripline_publisher **publisher,
+    stripline_error **error);
+
+/* Sets the description of the samples that follow.
+ *
+ * Fails with `STRIPLINE_INVALID_ARGUMENT` for a description with a mistake, which the message
+ * names. One that is too large makes the next send fail.
+ *
+ * - Ownership: nothing is kept.
+ * - Blocking: never. It allocates.
+ * - Threads: one at a time.
+ */
+stripline_status stripline_publisher_set_stream(
+    stripline_publisher *publisher,
+    const stripline_stream_description *stream,
+    stripline_error **error);
+
+/* Gives the number of receivers that are connected now.
+ *
+ * - Ownership: nothing is kept.
+ * - Blocking: never.
+ * - Threads: one at a time.
+ */
+stripline_status stripline_publisher_receivers(
+    stripline_publisher *publisher,
+    size_t *receivers,
+    stripline_error **error);
+
+/* Waits until at least `count` receivers are connected.
+ *
+ * Returns `STRIPLINE_OK` if they are, and `STRIPLINE_EMPTY` if not in time.
+ *
+ * - Ownership: nothing is kept.
+ * - Blocking: up to `timeout_ns`; `STRIPLINE_FOREVER` (or any negative number) is without end.
+ * - Threads: one at a time.
+ */
+stripline_status stripline_publisher_wait_for_receivers(
+    stripline_publisher *publisher,
+    size_t count,
+    int64_t timeout_ns,
+    stripline_error **error);
+
+/* Makes a waker, which ends waits of the publisher: in a loan, a send or a commit, in
+ * `stripline_publisher_wait_for_receivers` and in `stripline_publisher_finish`.
+ *
+ * Fails with `STRIPLINE_SYSTEM` if the process has no descriptor left.
+ *
+ * - Ownership: the caller frees the waker, before or after the publisher.
+ * - Blocking: never.
+ * - Threads: one at a time.
+ */
+stripline_status stripline_publisher_waker(
+    stripline_publisher *publisher,
+    stripline_waker **waker,
+    stripline_error **error);
+
+/* Gives the number of the next packet.
+ *
+ * - Ownership: nothing is kept.
+ * - Blocking: never.
+ * - Threads: one at a time.
+ */
+stripline_status stripline_publisher_sequence(
+    stripline_publisher *publisher,
+    uint64_t *sequence,
+    stripline_error **error);
+
+/* Gives the most samples that a packet can have.
+ *
+ * - Ownership: nothing is kept.
+ * - Blocking: never.
+ * - Threads: one at a time.
+ */
+stripline_status stripline_publisher_samples_max(
+    stripline_publisher *publisher,
+    size_t *samples,
+    stripline_error **error);
+
+/* Gives the most samples of a packet that goes in one frame. Only such a packet is written in
+ * place, and can be sent without waiting.
+ *
+ * - Ownership: nothing is kept.
+ * - Blocking: never.
+ * - Threads: one at a time.
+ */
+stripline_status stripline_publisher_samples_in_place(
+    stripline_publisher *publisher,
+    size_t *samples,
+    stripline_error **error);
+
+/* Ends the stream. Later calls of the publisher fail with `STRIPLINE_PORT`; it is still freed.
+ *
+ * Fails with `STRIPLINE_FULL` when a receiver does not take the remaining packets in time. To it,
+ * the end is that of `stripline_publisher_abandon`. After `STRIPLINE_INTERRUPTED`, another call
+ * goes on with the end.
+ *
+ * - Ownership: the publisher stays the caller's.
+ * - Blocking: until the remaining packets have left this process, up to `timeout_ns`;
+ *   `STRIPLINE_FOREVER` (or any negative number) is without end.
+ * - Threads: one at a time.
+ */
+stripline_status stripline_publisher_finish(
+    stripline_publisher *publisher,
+    int64_t timeout_ns,
+    stripline_error **error);
+
+/* Leaves without an end of stream, as for a stream that is not complete. Receivers get all packets
+ * that were sent, and then wait for another publisher, which comes with a gap. Later calls fail
+ * with `STRIPLINE_PORT`; the publisher is still freed.
+ *
+ * - Ownership: the publisher stays the caller's.
+ * - Blocking: never.
+ * - Threads: one at a time.
+ */
+stripline_status stripline_publisher_abandon(
+    stripline_publisher *publisher,
+    stripline_error **error);
+
+/* Frees a publisher; NULL is allowed. It ends the stream, unless that has ended before. An error
+ * of that goes to the log only (`stripline_publisher_finish` returns it).
+ *
+ * With a loan open, the loan's memory stays, and the publisher ends when the loan is closed. A
+ * commit then sends nothing and fails.
+ *
+ * - Ownership: ends here. A second call with the same publisher is undefined.
+ * - Blocking: until the remaining packets have left this process, ten seconds at most.
+ * - Threads: one at a time.
+ */
+void stripline_publisher_free(stripline_publisher *publisher);
+
+/* Loans: room for a packet, written in place ------------------------------------------------- */
+
+/* Room for the samples of one packet, to be written in place. It belongs to the thread of its
+ * publisher, which has one at a time.
+ */
+typedef struct stripline_loan stripline_loan;
 
 /* Lends room for `samples` samples. On shared memory, they are written where the receivers read
  * them. The initial content is unspecified.
@@ -804,6 +994,8 @@ stripline_status stripline_loan_truncate(
  */
 stripline_status stripline_loan_cancel(stripline_loan *loan, stripline_error **error);
 
+/* Samples that are sent by one call ---------------------------------------------------------- */
+
 /* Sends a copy of `count` samples as a packet.
  *
  * Fails as `stripline_publisher_loan` and `stripline_loan_commit`.
@@ -834,118 +1026,6 @@ stripline_status stripline_publisher_try_send(
     size_t count,
     const stripline_send_options *options,
     stripline_error **error);
-
-/* Sets the description of the samples that follow.
- *
- * Fails with `STRIPLINE_INVALID_ARGUMENT` for a description with a mistake, which the message
- * names. One that is too large makes the next send fail.
- *
- * - Ownership: nothing is kept.
- * - Blocking: never. It allocates.
- * - Threads: one at a time.
- */
-stripline_status stripline_publisher_set_stream(
-    stripline_publisher *publisher,
-    const stripline_stream_description *stream,
-    stripline_error **error);
-
-/* Gives the number of receivers that are connected now.
- *
- * - Ownership: nothing is kept.
- * - Blocking: never.
- * - Threads: one at a time.
- */
-stripline_status stripline_publisher_receivers(
-    stripline_publisher *publisher,
-    size_t *receivers,
-    stripline_error **error);
-
-/* Waits until at least `count` receivers are connected.
- *
- * Returns `STRIPLINE_OK` if they are, and `STRIPLINE_EMPTY` if not in time.
- *
- * - Ownership: nothing is kept.
- * - Blocking: up to `timeout_ns`; `STRIPLINE_FOREVER` (or any negative number) is without end.
- * - Threads: one at a time.
- */
-stripline_status stripline_publisher_wait_for_receivers(
-    stripline_publisher *publisher,
-    size_t count,
-    int64_t timeout_ns,
-    stripline_error **error);
-
-/* Gives the number of the next packet.
- *
- * - Ownership: nothing is kept.
- * - Blocking: never.
- * - Threads: one at a time.
- */
-stripline_status stripline_publisher_sequence(
-    stripline_publisher *publisher,
-    uint64_t *sequence,
-    stripline_error **error);
-
-/* Gives the most samples that a packet can have.
- *
- * - Ownership: nothing is kept.
- * - Blocking: never.
- * - Threads: one at a time.
- */
-stripline_status stripline_publisher_samples_max(
-    stripline_publisher *publisher,
-    size_t *samples,
-    stripline_error **error);
-
-/* Gives the most samples of a packet that goes in one frame. Only such a packet is written in
- * place, and can be sent without waiting.
- *
- * - Ownership: nothing is kept.
- * - Blocking: never.
- * - Threads: one at a time.
- */
-stripline_status stripline_publisher_samples_in_place(
-    stripline_publisher *publisher,
-    size_t *samples,
-    stripline_error **error);
-
-/* Ends the stream. Later calls of the publisher fail with `STRIPLINE_PORT`; it is still freed.
- *
- * Fails with `STRIPLINE_FULL` when a receiver does not take the remaining packets in time. To it,
- * the end is that of `stripline_publisher_abandon`.
- *
- * - Ownership: the publisher stays the caller's.
- * - Blocking: until the remaining packets have left this process, up to `timeout_ns`;
- *   `STRIPLINE_FOREVER` (or any negative number) is without end.
- * - Threads: one at a time.
- */
-stripline_status stripline_publisher_finish(
-    stripline_publisher *publisher,
-    int64_t timeout_ns,
-    stripline_error **error);
-
-/* Leaves without an end of stream, as for a stream that is not complete. Receivers get all packets
- * that were sent, and then wait for another publisher, which comes with a gap. Later calls fail
- * with `STRIPLINE_PORT`; the publisher is still freed.
- *
- * - Ownership: the publisher stays the caller's.
- * - Blocking: never.
- * - Threads: one at a time.
- */
-stripline_status stripline_publisher_abandon(
-    stripline_publisher *publisher,
-    stripline_error **error);
-
-/* Frees a publisher; NULL is allowed. It ends the stream, unless that has ended before. An error
- * of that goes to the log only (`stripline_publisher_finish` returns it).
- *
- * With a loan open, the loan's memory stays, and the publisher ends when the loan is closed. A
- * commit then sends nothing and fails.
- *
- * - Ownership: ends here. A second call with the same publisher is undefined.
- * - Blocking: until the remaining packets have left this process, ten seconds at most.
- * - Threads: one at a time.
- */
-void stripline_publisher_free(stripline_publisher *publisher);
 
 /* Subscribers -------------------------------------------------------------------------------- */
 
@@ -994,6 +1074,27 @@ stripline_status stripline_subscriber_new(
     stripline_subscriber **subscriber,
     stripline_error **error);
 
+/* Makes a subscriber to messages on a topic. Each packet is one message in CBOR (RFC 8949), and
+ * its samples are bytes. They are not checked: a message that does not decode can be refused
+ * (`stripline_packet_refuse`).
+ *
+ * `type` is that of `stripline_message_publisher_new`. A publisher with another schema is refused,
+ * and is listed in the node's report.
+ *
+ * Fails as `stripline_subscriber_new`, and for `windowed`, because a message is whole.
+ *
+ * - Ownership: the caller frees the subscriber, before or after the node. Nothing else is kept.
+ * - Blocking: until the publishers that are there have answered, or for a few seconds.
+ * - Threads: any.
+ */
+stripline_status stripline_message_subscriber_new(
+    const stripline_node *node,
+    const char *topic,
+    const char *type,
+    const stripline_subscriber_options *options,
+    stripline_subscriber **subscriber,
+    stripline_error **error);
+
 /* Receives the next packet. `timeout_ns` is how long it waits for one: 0 not at all, and
  * `STRIPLINE_FOREVER` (or any negative number) without end.
  *
@@ -1028,6 +1129,20 @@ stripline_status stripline_subscriber_window(
     size_t samples,
     int64_t timeout_ns,
     stripline_packet **window,
+    stripline_error **error);
+
+/* Makes a waker, which ends waits of the subscriber, also in `stripline_serve` and
+ * `stripline_wait_any`. Packets stay in their queue.
+ *
+ * Fails with `STRIPLINE_SYSTEM` if the process has no descriptor left.
+ *
+ * - Ownership: the caller frees the waker, before or after the subscriber.
+ * - Blocking: never.
+ * - Threads: one at a time.
+ */
+stripline_status stripline_subscriber_waker(
+    stripline_subscriber *subscriber,
+    stripline_waker **waker,
     stripline_error **error);
 
 /* Gives the number of publishers that are connected now.
@@ -1120,6 +1235,472 @@ stripline_status stripline_wait_any(
     int64_t timeout_ns,
     uint8_t *ready,
     stripline_error **error);
+
+/* What clients and servers of calls share: operations with types by value -------------------- */
+
+/* An operation of a service: its name, and the types that client and server compare.
+ *
+ * A type is `message/cbor` for any value in CBOR, which is that of NULL, or `message/` and a
+ * schema. It may also be a type of samples: then the bytes are samples as plain memory.
+ */
+typedef struct stripline_operation_type {
+    /* `sizeof(stripline_operation_type)`. */
+    size_t size;
+    /* Its name: 1 to 64 letters, digits, `-`, `_`, `.`. */
+    const char *name;
+    /* The type of its requests. */
+    const char *request;
+    /* The type of its replies. */
+    const char *reply;
+    /* The type of its own errors. */
+    const char *error;
+} stripline_operation_type;
+
+/* Calls under way, and replies --------------------------------------------------------------- */
+
+/* A call that was made. One thread at a time may use it. */
+typedef struct stripline_pending stripline_pending;
+
+/* The bytes of a reply, or of an operation's own error. */
+typedef struct stripline_reply stripline_reply;
+
+/* Waits for the reply of a call.
+ *
+ * Returns `STRIPLINE_EMPTY` if it has not arrived in time: the call then stays outstanding, as it
+ * does after `STRIPLINE_INTERRUPTED`. Otherwise it returns and fails as
+ * `stripline_operation_call`, and later calls fail with `STRIPLINE_PORT`.
+ *
+ * - Ownership: the caller frees the reply, and still frees the pending call.
+ * - Blocking: up to `timeout_ns` (0: not at all), and up to the deadline of the call.
+ * - Threads: one at a time.
+ */
+stripline_status stripline_pending_wait(
+    stripline_pending *pending,
+    int64_t timeout_ns,
+    stripline_reply **reply,
+    stripline_error **error);
+
+/* Frees a pending call; NULL is allowed. One that is outstanding is cancelled: a server that has
+ * not begun with it does not begin.
+ *
+ * - Ownership: ends here. A second call with the same pending call is undefined.
+ * - Blocking: never.
+ * - Threads: one at a time.
+ */
+void stripline_pending_free(stripline_pending *pending);
+
+/* Returns the bytes of a reply; NULL for NULL.
+ *
+ * - Ownership: the bytes are read only, and valid until the reply is freed.
+ * - Blocking: never.
+ * - Threads: any, several at once.
+ */
+const void *stripline_reply_data(const stripline_reply *reply);
+
+/* Returns the number of bytes of a reply; 0 for NULL.
+ *
+ * - Ownership: the reply stays the caller's.
+ * - Blocking: never.
+ * - Threads: any, several at once.
+ */
+size_t stripline_reply_length(const stripline_reply *reply);
+
+/* Frees a reply; NULL is allowed.
+ *
+ * - Ownership: ends here. A second call with the same reply is undefined.
+ * - Blocking: never.
+ * - Threads: any.
+ */
+void stripline_reply_free(stripline_reply *reply);
+
+/* Clients of calls --------------------------------------------------------------------------- */
+
+/* A client of a service, which calls all servers of it in turn. Several threads may use it at
+ * once.
+ */
+typedef struct stripline_client stripline_client;
+
+/* An operation of a client's service, to be called. Several threads may call at once. */
+typedef struct stripline_operation stripline_operation;
+
+/* Options of a client. */
+typedef struct stripline_client_options {
+    /* `sizeof(stripline_client_options)`. */
+    size_t size;
+    /* How long a call may take, with the wait for a server: at most an hour; 0: five seconds. */
+    uint64_t deadline_ns;
+    /* Calls that may be outstanding at each server: 1 to 16384; 0: 1024. */
+    uint32_t outstanding;
+    /* Bytes of the buffer for requests; 0: 256 KiB. Larger requests go in fragments. */
+    uint32_t buffer;
+} stripline_client_options;
+
+/* Options of one call. */
+typedef struct stripline_call_options {
+    /* `sizeof(stripline_call_options)`. */
+    size_t size;
+    /* How long the call may take: at most an hour; 0: that of the client. */
+    uint64_t deadline_ns;
+    /* Not 0: `key` selects the server, the same one each time. 0: the servers take turns. */
+    uint32_t has_key;
+    /* The key. */
+    uint64_t key;
+} stripline_call_options;
+
+/* Makes a client of a service, which is connected to every present and future server of it.
+ *
+ * Fails with `STRIPLINE_FAILED` for a name or an option with a mistake, which the message names.
+ *
+ * - Ownership: the caller frees the client, before or after the node. `options` may be NULL.
+ * - Blocking: until the servers that are there have answered, or for a few seconds.
+ * - Threads: any.
+ */
+stripline_status stripline_client_new(
+    const stripline_node *node,
+    const char *service,
+    const stripline_client_options *options,
+    stripline_client **client,
+    stripline_error **error);
+
+/* Waits until at least `count` servers of the service are connected.
+ *
+ * Returns `STRIPLINE_OK` if they are, and `STRIPLINE_EMPTY` if not in time.
+ *
+ * - Ownership: nothing is kept.
+ * - Blocking: up to `timeout_ns`, and at most an hour, also for `STRIPLINE_FOREVER`.
+ * - Threads: any, several at once.
+ */
+stripline_status stripline_client_wait_for_servers(
+    const stripline_client *client,
+    size_t count,
+    int64_t timeout_ns,
+    stripline_error **error);
+
+/* Makes a waker, which ends waits of the client: calls, pending calls of it, and
+ * `stripline_client_wait_for_servers`. One wake ends one wait, though several threads may wait.
+ *
+ * An interrupted `stripline_operation_call` is cancelled: `stripline_error_is_sent` is 1 if it was
+ * made. An interrupted `stripline_pending_wait` can be repeated.
+ *
+ * - Ownership: the caller frees the waker, before or after the client.
+ * - Blocking: never.
+ * - Threads: any, several at once.
+ */
+stripline_status stripline_client_waker(
+    const stripline_client *client,
+    stripline_waker **waker,
+    stripline_error **error);
+
+/* Makes a handle for an operation of the service. The first call checks that the server has it
+ * with these types.
+ *
+ * Fails with `STRIPLINE_INVALID_ARGUMENT` for a name or a type with a mistake.
+ *
+ * - Ownership: the caller frees the operation, before or after the client. Nothing else is kept.
+ * - Blocking: never.
+ * - Threads: any, several at once.
+ */
+stripline_status stripline_client_operation(
+    const stripline_client *client,
+    const stripline_operation_type *type,
+    stripline_operation **operation,
+    stripline_error **error);
+
+/* Calls an operation, and waits for its reply. `request` has `bytes` bytes of the operation's type
+ * of request, and may be NULL if `bytes` is 0.
+ *
+ * Returns `STRIPLINE_OK` with the reply. For `STRIPLINE_USER_ERROR`, `reply` is written as well:
+ * it has the operation's own error. All other failures have no reply: `STRIPLINE_NO_SERVER` and
+ * the statuses that follow it.
+ *
+ * - Ownership: the caller frees the reply. Nothing else is kept.
+ * - Blocking: until the reply, up to the deadline.
+ * - Threads: any, several at once.
+ */
+stripline_status stripline_operation_call(
+    const stripline_operation *operation,
+    const void *request,
+    size_t bytes,
+    const stripline_call_options *options,
+    stripline_reply **reply,
+    stripline_error **error);
+
+/* Makes a call without waiting for its reply. `request` is that of `stripline_operation_call`.
+ *
+ * Fails as that does before the call is made.
+ *
+ * - Ownership: the caller frees the pending call, which cancels it if it is outstanding. Nothing
+ *   else is kept.
+ * - Blocking: while there is no server or no room, up to the deadline.
+ * - Threads: any, several at once.
+ */
+stripline_status stripline_operation_start(
+    const stripline_operation *operation,
+    const void *request,
+    size_t bytes,
+    const stripline_call_options *options,
+    stripline_pending **pending,
+    stripline_error **error);
+
+/* Frees an operation; NULL is allowed. Pending calls of it go on.
+ *
+ * - Ownership: ends here. A second call with the same operation is undefined.
+ * - Blocking: never.
+ * - Threads: any, once no other thread uses it.
+ */
+void stripline_operation_free(stripline_operation *operation);
+
+/* Frees a client; NULL is allowed. Its connections end with the last of its operations and pending
+ * calls.
+ *
+ * - Ownership: ends here. A second call with the same client is undefined.
+ * - Blocking: never.
+ * - Threads: any, once no other thread uses it.
+ */
+void stripline_client_free(stripline_client *client);
+
+/* The answer to one call, given at once or later --------------------------------------------- */
+
+/* The right and the duty to answer one call, on any thread and at any time, also after its handler
+ * has returned. An answer never blocks. It has no effect once the client has gone, or the server
+ * was freed.
+ */
+typedef struct stripline_responder stripline_responder;
+
+/* A handler of calls: gets its context, the bytes of the request, and what answers the call.
+ *
+ * The request ends when the handler returns. The responder is the program's: it frees it, in the
+ * handler or later. It must return: no `longjmp`, no exception of C++. It may use other handles.
+ * Its own server it may only free, which then happens at the end of the call that serves.
+ */
+typedef void (*stripline_call_handler)(
+    void *context,
+    const void *request,
+    size_t bytes,
+    stripline_responder *responder);
+
+/* Sends the reply of a call: `bytes` bytes of the operation's type of reply.
+ *
+ * Fails with `STRIPLINE_PORT` for a call that was answered before.
+ *
+ * - Ownership: nothing is kept; the responder is still freed.
+ * - Blocking: never.
+ * - Threads: any.
+ */
+stripline_status stripline_responder_reply(
+    stripline_responder *responder,
+    const void *reply,
+    size_t bytes,
+    stripline_error **error);
+
+/* Sends the operation's own error, which is `STRIPLINE_USER_ERROR` at the client: `bytes` bytes of
+ * the operation's type of error.
+ *
+ * Fails as `stripline_responder_reply`.
+ *
+ * - Ownership: nothing is kept; the responder is still freed.
+ * - Blocking: never.
+ * - Threads: any.
+ */
+stripline_status stripline_responder_fail(
+    stripline_responder *responder,
+    const void *failed,
+    size_t bytes,
+    stripline_error **error);
+
+/* Refuses a call with a reason in words, which is `STRIPLINE_REPLY_FAILED` at the client.
+ *
+ * Fails as `stripline_responder_reply`.
+ *
+ * - Ownership: nothing is kept; the responder is still freed.
+ * - Blocking: never.
+ * - Threads: any.
+ */
+stripline_status stripline_responder_refuse(
+    stripline_responder *responder,
+    const char *reason,
+    stripline_error **error);
+
+/* Returns how long the client waits for the reply, in nanoseconds counted from the call; 0 for
+ * NULL, and after the answer.
+ *
+ * - Ownership: the responder stays the program's.
+ * - Blocking: never.
+ * - Threads: any.
+ */
+uint64_t stripline_responder_deadline_ns(const stripline_responder *responder);
+
+/* Frees a responder; NULL is allowed. A call without an answer is refused, so that its client does
+ * not wait for nothing.
+ *
+ * - Ownership: ends here. A second call with the same responder is undefined.
+ * - Blocking: never.
+ * - Threads: any.
+ */
+void stripline_responder_free(stripline_responder *responder);
+
+/* Services: operations that are named at run time, and their handlers ------------------------ */
+
+/* A service: its name, its operations and their handlers. Any number of servers are made of it. */
+typedef struct stripline_service stripline_service;
+
+/* Makes a service without operations. Clients find it by its name: 1 to 64 letters, digits, `-`,
+ * `_`, `.`.
+ *
+ * - Ownership: the caller frees the service, before or after its servers. `name` is not kept.
+ * - Blocking: never.
+ * - Threads: any.
+ */
+stripline_status stripline_service_new(
+    const char *name,
+    stripline_service **service,
+    stripline_error **error);
+
+/* Adds an operation and its handler, for servers that are made of the service later. `doc` is what
+ * clients can show of it, or NULL.
+ *
+ * Fails with `STRIPLINE_INVALID_ARGUMENT` for a name or a type with a mistake, a second operation
+ * of that name, and one beyond 128.
+ *
+ * - Ownership: `context` stays the program's, and must be valid until the servers of the service
+ *   are freed. It may be NULL. Nothing else is kept.
+ * - Blocking: never.
+ * - Threads: any. The handler runs on the threads that serve.
+ */
+stripline_status stripline_service_add(
+    stripline_service *service,
+    const stripline_operation_type *operation,
+    stripline_call_handler handler,
+    void *context,
+    const char *doc,
+    stripline_error **error);
+
+/* Frees a service; NULL is allowed. Its servers go on.
+ *
+ * - Ownership: ends here. A second call with the same service is undefined.
+ * - Blocking: never.
+ * - Threads: any, once no other thread uses it.
+ */
+void stripline_service_free(stripline_service *service);
+
+/* Servers of calls --------------------------------------------------------------------------- */
+
+/* A server, which answers the calls of any number of clients. One thread at a time may use it. */
+typedef struct stripline_server stripline_server;
+
+/* Options of a server. */
+typedef struct stripline_server_options {
+    /* `sizeof(stripline_server_options)`. */
+    size_t size;
+    /* The transport's name. NULL: as the domain's topics have it for the name of the service. */
+    const char *transport;
+    /* The server's own name, 1 to 64 bytes. NULL: a unique one. */
+    const char *name;
+    /* Bytes of the buffer for the replies to each client; 0: 256 KiB. */
+    uint32_t buffer;
+    /* Clients at a time: 1 to 4096; 0: 256. */
+    uint32_t clients;
+    /* Calls that may wait behind the next one, at most 4096; others are refused with
+     * `STRIPLINE_OVERLOADED`. 0: all wait.
+     */
+    uint32_t waiting;
+} stripline_server_options;
+
+/* The counters of a server. */
+typedef struct stripline_server_counts {
+    /* `sizeof(stripline_server_counts)`, set by the caller. */
+    size_t size;
+    /* Calls for which a handler was run. */
+    uint64_t calls;
+    /* Calls that were answered without running a handler. */
+    uint64_t refused;
+    /* Calls that their clients cancelled, in time or not. */
+    uint64_t cancelled;
+    /* Clients that were disconnected because they broke the protocol. */
+    uint64_t evicted;
+    /* Replies that a client did not take in time, or that had no client any more. */
+    uint64_t replies_dropped;
+    /* Clients connected now. */
+    uint64_t clients;
+} stripline_server_counts;
+
+/* Makes a server of a service. Clients find it from now on; their calls wait until it serves.
+ *
+ * Fails with `STRIPLINE_FAILED` for an option out of range, and with `STRIPLINE_SYSTEM` or
+ * `STRIPLINE_UNSUPPORTED` if its transport cannot be opened.
+ *
+ * - Ownership: the caller frees the server, before or after the node and the service. `options`
+ *   may be NULL and is not kept.
+ * - Blocking: until the node's own clients are connected.
+ * - Threads: any.
+ */
+stripline_status stripline_server_new(
+    const stripline_node *node,
+    const stripline_service *service,
+    const stripline_server_options *options,
+    stripline_server **server,
+    stripline_error **error);
+
+/* Answers calls until the node is stopped. `threads` is how many run handlers at once, at most 64;
+ * 0 runs them on this thread, one by one.
+ *
+ * Returns `STRIPLINE_STOPPED` when the node is stopped, and `STRIPLINE_INTERRUPTED` when a waker
+ * ends it. Calls that wait then are kept for the next one.
+ *
+ * - Ownership: the server stays the caller's, unless a handler frees it.
+ * - Blocking: until then.
+ * - Threads: one at a time. Handlers run on it, or on threads of the library.
+ */
+stripline_status stripline_server_serve(
+    stripline_server *server,
+    size_t threads,
+    stripline_error **error);
+
+/* Answers one call on this thread.
+ *
+ * Returns `STRIPLINE_EMPTY` if none arrives in time. Fails as `stripline_server_serve`.
+ *
+ * - Ownership: as for `stripline_server_serve`.
+ * - Blocking: up to `timeout_ns`; `STRIPLINE_FOREVER` (or any negative number) is without end.
+ *   Then until the handler returns.
+ * - Threads: one at a time. The handler runs on it.
+ */
+stripline_status stripline_server_serve_one(
+    stripline_server *server,
+    int64_t timeout_ns,
+    stripline_error **error);
+
+/* Makes a waker, which ends waits of the server. Handlers that have begun finish first.
+ *
+ * - Ownership: the caller frees the waker, before or after the server.
+ * - Blocking: never.
+ * - Threads: one at a time.
+ */
+stripline_status stripline_server_waker(
+    stripline_server *server,
+    stripline_waker **waker,
+    stripline_error **error);
+
+/* Gives the counters of a server.
+ *
+ * - Ownership: nothing is kept.
+ * - Blocking: no longer than for a lock of the server.
+ * - Threads: one at a time.
+ */
+stripline_status stripline_server_get_counts(
+    stripline_server *server,
+    stripline_server_counts *counts,
+    stripline_error **error);
+
+/* Frees a server; NULL is allowed. Its clients get `STRIPLINE_SERVER_GONE` for calls without an
+ * answer. From its own handler, it is freed when the call that serves returns.
+ *
+ * - Ownership: ends here. A second call with the same server is undefined. Responders are still
+ *   freed; their answers have no effect.
+ * - Blocking: no longer than for the replies that are being sent.
+ * - Threads: one at a time.
+ */
+void stripline_server_free(stripline_server *server);
 
 #ifdef __cplusplus
 }

@@ -15,6 +15,7 @@ pub struct Error {
     remedy: CString,
     connection: CString,
     os_code: i32,
+    is_sent: bool,
 }
 
 /// A failure on its way to the border. Small: it is part of the results of functions that rarely
@@ -28,13 +29,14 @@ struct FailureParts {
     message: String,
     connection: String,
     os_code: i32,
+    is_sent: bool,
 }
 
 impl Failure {
     #[cold]
     pub fn new(status: Status, message: impl Into<String>) -> Self {
         let (message, connection) = (message.into(), String::new());
-        Self(Box::new(FailureParts { status, message, connection, os_code: 0 }))
+        Self(Box::new(FailureParts { status, message, connection, os_code: 0, is_sent: false }))
     }
 
     #[cold]
@@ -71,13 +73,14 @@ impl From<LinkError> for Failure {
             message: error.to_string(),
             connection: error.connection().unwrap_or("").into(),
             os_code: error.os_code().unwrap_or(0),
+            is_sent: matches!(error, LinkError::Interrupted { sent: true, .. }),
         }))
     }
 }
 
 impl From<Failure> for Error {
     fn from(Failure(parts): Failure) -> Self {
-        let FailureParts { status, message, connection, os_code } = *parts;
+        let FailureParts { status, message, connection, os_code, is_sent } = *parts;
         let remedy = Status::describe(status as i32).map_or("", |(_, remedy)| remedy);
         Self {
             status,
@@ -85,6 +88,7 @@ impl From<Failure> for Error {
             remedy: terminated(remedy.into()),
             connection: terminated(connection),
             os_code,
+            is_sent,
         }
     }
 }
@@ -148,6 +152,18 @@ pub unsafe extern "C" fn stripline_error_connection(error: *const Error) -> *con
 pub unsafe extern "C" fn stripline_error_os_code(error: *const Error) -> i32 {
     // SAFETY: as above.
     unsafe { error.as_ref() }.map_or(0, |error| error.os_code)
+}
+
+/// Returns 1 if the packet or the call of a wait that was interrupted has been sent, and must not
+/// be sent again; otherwise 0.
+///
+/// - Ownership: the error stays the caller's.
+/// - Blocking: never.
+/// - Threads: any, several at once.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn stripline_error_is_sent(error: *const Error) -> i32 {
+    // SAFETY: as above.
+    unsafe { error.as_ref() }.map_or(0, |error| error.is_sent.into())
 }
 
 /// Frees an error; NULL is allowed.

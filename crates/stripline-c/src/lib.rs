@@ -18,9 +18,11 @@
 
 #![allow(clippy::missing_safety_doc, reason = "what holds for all pointers is written above, once")]
 
+mod call;
 mod error;
 mod handle;
 mod library_log;
+mod message_type;
 mod node;
 mod packet;
 mod publisher;
@@ -34,8 +36,13 @@ mod subscriber;
 mod text;
 mod time;
 mod version;
+mod waker;
 
 // Tests in Rust call the functions by these paths. C links them by their names.
+pub use call::{
+    CallHandler, CallOptions, Client, ClientOptions, Operation, OperationType, Pending, Reply, Responder,
+    Server, ServerCounts, ServerOptions, Service,
+};
 pub use error::Error;
 pub use library_log::LogCallback;
 pub use node::{Node, NodeOptions, stripline_node_free, stripline_node_new};
@@ -56,3 +63,4 @@ pub use subscriber::{
 };
 pub use text::Text;
 pub use version::{FOREVER, VERSION_MAJOR, VERSION_MINOR, VERSION_PATCH};
+pub use waker::Waker;

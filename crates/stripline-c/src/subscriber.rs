@@ -13,6 +13,7 @@ use stripline::payload::Dynamic;
 
 use crate::error::{Error, Failure};
 use crate::handle::{Head, drop_quietly, guard};
+use crate::message_type;
 use crate::node::Node;
 use crate::packet::{Content, Packet, gap_numbers};
 use crate::sample_type::{self, SampleType};
@@ -20,6 +21,7 @@ use crate::sized;
 use crate::status::Status;
 use crate::text;
 use crate::time::timeout;
+use crate::waker::Waker;
 
 /// A subscriber, which receives packets of samples from every publisher of a topic. One thread at a
 /// time may use it.
@@ -136,16 +138,70 @@ pub unsafe extern "C" fn stripline_subscriber_new(
     error: *mut *mut Error,
 ) -> Status {
     let make = || {
-        text::check_place(subscriber, "subscriber")?;
         // SAFETY: the header's rules for handles, texts and structures.
-        let (node, topic, samples, options) = unsafe {
+        let (node, topic, samples) =
+            unsafe { (Node::get(node)?, text::required(topic, "topic")?, sample_type::read(r#type)?) };
+        // SAFETY: as above, and for results.
+        unsafe { Subscriber::give(subscriber, options, || node.subscriber_of(&samples, topic)) }
+    };
+    // SAFETY: the header's rule for `error`.
+    unsafe { guard(error, make) }
+}
+
+/// Makes a subscriber to messages on a topic. Each packet is one message in CBOR (RFC 8949), and
+/// its samples are bytes. They are not checked: a message that does not decode can be refused
+/// (`stripline_packet_refuse`).
+///
+/// `type` is that of `stripline_message_publisher_new`. A publisher with another schema is refused,
+/// and is listed in the node's report.
+///
+/// Fails as `stripline_subscriber_new`, and for `windowed`, because a message is whole.
+///
+/// - Ownership: the caller frees the subscriber, before or after the node. Nothing else is kept.
+/// - Blocking: until the publishers that are there have answered, or for a few seconds.
+/// - Threads: any.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn stripline_message_subscriber_new(
+    node: *const Node,
+    topic: *const c_char,
+    r#type: *const c_char,
+    options: *const SubscriberOptions,
+    subscriber: *mut *mut Subscriber,
+    error: *mut *mut Error,
+) -> Status {
+    let make = || {
+        // SAFETY: the header's rules for handles, texts and structures.
+        let (node, topic, messages, given) = unsafe {
             let topic = text::required(topic, "topic")?;
-            (Node::get(node)?, topic, sample_type::read(r#type)?, sized::read(options)?)
+            (Node::get(node)?, topic, message_type::read(r#type)?, sized::read(options)?)
         };
+        if given.windowed != 0 {
+            return Err(Failure::argument("`windowed` is set, but a message is received whole; leave it 0"));
+        }
+        // SAFETY: as above, and for results.
+        unsafe { Subscriber::give(subscriber, options, || node.message_subscriber_of(&messages, topic)) }
+    };
+    // SAFETY: the header's rule for `error`.
+    unsafe { guard(error, make) }
+}
+
+impl Subscriber {
+    /// Gives the handle of a link with these options.
+    ///
+    /// # Safety
+    /// The header's rules for structures and results.
+    pub(crate) unsafe fn give(
+        place: *mut *mut Self,
+        options: *const SubscriberOptions,
+        make: impl FnOnce() -> stripline::Result<RustSubscriber<Dynamic>>,
+    ) -> Result<Status, Failure> {
+        text::check_place(place, "subscriber")?;
+        // SAFETY: the caller's promise is the same.
+        let options = unsafe { sized::read(options) }?;
         if options.hold != 0 && options.windowed != 0 {
             return Err(Failure::argument("`hold` and `windowed` are both set; set one of them"));
         }
-        let mut found = node.subscriber_of(&samples, topic)?;
+        let mut found = make()?;
         if options.resequence_window != 0 {
             let skip_after = Duration::from_millis(options.resequence_skip_after_ms.into());
             found = found.resequenced(options.resequence_window as usize, skip_after)?;
@@ -155,7 +211,7 @@ pub unsafe extern "C" fn stripline_subscriber_new(
             (0, _) => (Source::Windowed(Box::new(found.windowed())), None),
             (count, _) => (Source::Holding(found.holding(count)?), Some(Slots::new(count))),
         };
-        let made = Box::into_raw(Box::new(Subscriber {
+        let made = Box::into_raw(Box::new(Self {
             head: Head::new(),
             source: UnsafeCell::new(source),
             lent: Packet::new(Content::Free, null()),
@@ -164,15 +220,11 @@ pub unsafe extern "C" fn stripline_subscriber_new(
         }));
         // SAFETY: just made; the packet's handle is part of it.
         unsafe { (*made).lent.owner = made };
-        // SAFETY: the header's rule for results.
-        unsafe { text::put(subscriber, "subscriber", made) }?;
+        // SAFETY: the caller's promise is the same.
+        unsafe { text::put(place, "subscriber", made) }?;
         Ok(Status::Ok)
-    };
-    // SAFETY: the header's rule for `error`.
-    unsafe { guard(error, make) }
-}
+    }
 
-impl Subscriber {
     pub(crate) fn head(&self) -> &Head {
         &self.head
     }
@@ -399,6 +451,34 @@ pub unsafe extern "C" fn stripline_subscriber_window(
     };
     // SAFETY: the header's rules for handles and `error`.
     unsafe { Subscriber::call(subscriber, error, receive) }
+}
+
+/// Makes a waker, which ends waits of the subscriber, also in `stripline_serve` and
+/// `stripline_wait_any`. Packets stay in their queue.
+///
+/// Fails with `STRIPLINE_SYSTEM` if the process has no descriptor left.
+///
+/// - Ownership: the caller frees the waker, before or after the subscriber.
+/// - Blocking: never.
+/// - Threads: one at a time.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn stripline_subscriber_waker(
+    subscriber: *mut Subscriber,
+    waker: *mut *mut Waker,
+    error: *mut *mut Error,
+) -> Status {
+    let make = |subscriber: &Subscriber| {
+        // SAFETY: the call has entered the head, and nothing is lent. The rule for results.
+        unsafe {
+            Waker::give(waker, || match subscriber.source() {
+                Source::One(source) => source.waker(),
+                Source::Holding(source) => source.waker(),
+                Source::Windowed(source) => source.waker(),
+            })
+        }
+    };
+    // SAFETY: the header's rules for handles and `error`.
+    unsafe { Subscriber::call(subscriber, error, make) }
 }
 
 /// Gives the number of publishers that are connected now.

@@ -19,7 +19,8 @@ struct subscriber {
     stripline_subscriber *handle;
     stripline_packet *packets[HELD_MAX]; /* NULL: not out */
     stripline_packet *released;          /* one that may be released again: it is refused */
-    int kind;
+    stripline_waker *waker;              /* it outlives the subscriber */
+    int kind, is_woken;
 };
 
 static uint64_t state;
@@ -155,7 +156,34 @@ static void step_subscriber(stripline_node *node, struct subscriber *it) {
         free_place = it->packets[place] == NULL ? place : free_place;
     }
     int place = (int)below((uint32_t)places);
-    switch (below(7)) {
+    switch (below(10)) {
+    case 7:
+        if (it->waker != NULL) {
+            IS(STRIPLINE_OK, stripline_waker_wake(it->waker, &error));
+            it->is_woken = it->handle != NULL;
+        } else if (it->handle == NULL || (places == 1 && free_place < 0)) {
+            IS(it->handle == NULL ? STRIPLINE_INVALID_ARGUMENT : STRIPLINE_TOO_MANY_HELD,
+               stripline_subscriber_waker(it->handle, &it->waker, &error));
+        } else {
+            IS(STRIPLINE_OK, stripline_subscriber_waker(it->handle, &it->waker, &error));
+        }
+        break;
+    case 8:
+        if (it->is_woken && free_place >= 0) {
+            /* A call that may wait takes the wake, and nothing else. */
+            it->released = NULL;
+            IS(STRIPLINE_INTERRUPTED,
+               it->kind == 2 ? stripline_subscriber_window(it->handle, 2, STRIPLINE_FOREVER, &packet, &error)
+                             : stripline_subscriber_receive(it->handle, STRIPLINE_FOREVER, &packet, &error));
+            it->is_woken = 0;
+        }
+        break;
+    case 9:
+        if (it->handle == NULL || below(4) == 0) {
+            stripline_waker_free(it->waker);
+            it->waker = NULL;
+        }
+        break;
     case 0:
     case 1:
     case 2:
@@ -195,13 +223,15 @@ static void step_subscriber(stripline_node *node, struct subscriber *it) {
         break;
     default:
         if (it->handle == NULL) {
-            if (free_place >= 0 && (places == 1 || (it->packets[0] == NULL && it->packets[1] == NULL))) {
+            /* A waker of the one before stays with that one. */
+            if (it->waker == NULL && free_place >= 0 && (places == 1 || (it->packets[0] == NULL && it->packets[1] == NULL))) {
                 it->handle = subscriber_of_kind(node, it->kind);
             }
         } else if (below(4) == 0) {
             stripline_subscriber_free(it->handle);
             it->handle = NULL;
             it->released = NULL;
+            it->is_woken = 0;
         }
     }
 }
@@ -236,6 +266,7 @@ int main(int count, char **arguments) {
         }
         for (int index = 0; index < SUBSCRIBERS; index++) {
             stripline_subscriber_free(subscribers[index].handle);
+            stripline_waker_free(subscribers[index].waker);
             for (int place = 0; place < HELD_MAX; place++) {
                 IS(STRIPLINE_OK, stripline_packet_release(subscribers[index].packets[place], &error));
             }

@@ -3,8 +3,8 @@
 use std::mem::offset_of;
 
 use stripline_c::{
-    ConnectionReport, NodeOptions, PacketInfo, SampleType, SendOptions, Served, StreamDescription,
-    StreamView, SubscriberOptions, Text,
+    CallOptions, ClientOptions, ConnectionReport, NodeOptions, OperationType, PacketInfo, SampleType,
+    SendOptions, Served, ServerCounts, ServerOptions, StreamDescription, StreamView, SubscriberOptions, Text,
 };
 
 /// A structure with its size, and the offset of each member.
@@ -41,6 +41,11 @@ pub fn all() -> Vec<LayoutOf> {
         }
         SubscriberOptions { size, hold, windowed, resequence_window, resequence_skip_after_ms }
         Served { subscriber, handler, context }
+        OperationType { size, name, request, reply, error }
+        ClientOptions { size, deadline_ns, outstanding, buffer }
+        CallOptions { size, deadline_ns, has_key, key }
+        ServerOptions { size, transport, name, buffer, clients, waiting }
+        ServerCounts { size, calls, refused, cancelled, evicted, replies_dropped, clients }
         SendOptions { size, set, sample_index, time_ns, intended_ns, scope, deadline_ns }
     }
 }

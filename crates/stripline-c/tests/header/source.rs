@@ -5,20 +5,30 @@ use std::path::Path;
 use syn::{Expr, ExprLit, Fields, FnArg, Item, Lit, Meta, Pat, ReturnType, Type, Visibility};
 
 /// The modules in the order of the header: each uses only types of those before it.
-const MODULES: [&str; 13] = [
+const MODULES: [&str; 23] = [
     "text",
     "version",
     "status",
     "error",
     "library_log",
+    "waker",
     "node",
     "report",
     "sample_type",
     "stream",
     "packet",
+    "publisher/send_options",
     "publisher",
+    "publisher/loan",
+    "publisher/send",
     "subscriber",
     "serve",
+    "call",
+    "call/pending",
+    "call/client",
+    "call/responder",
+    "call/service",
+    "call/server",
 ];
 
 /// Everything that the header has.

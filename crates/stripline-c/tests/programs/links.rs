@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use stripline::call::{CallError, ClientOptions, Operation, ServerOptions};
 use stripline::node::{Node, Publisher, Topics};
 use stripline::{GapReason, StreamInfo};
 
@@ -143,5 +144,60 @@ fn a_sender_in_c_that_is_killed_with_a_loan_leaves_a_gap_and_no_packet() {
         assert_eq!((take(0), take(1)), (Some(GapReason::PeerRestart), None), "{transport}");
         assert!(subscriber.receive().unwrap().is_none(), "{transport}: the end of stream");
         second.end();
+    }
+}
+
+#[derive(serde::Serialize, serde::Deserialize, stripline::Message, Clone, Debug, PartialEq)]
+struct Tune {
+    hz: f64,
+}
+
+#[test]
+fn messages_of_rust_come_back_from_c() {
+    let echo = program("tests/c/messages.c", Kind::Plain);
+    for transport in TRANSPORTS {
+        let domain = domain(&format!("messages-{transport}"));
+        let node = join(&domain, transport);
+        let mut commands = node.typed_message_publisher::<Tune>("commands").unwrap();
+        let mut status = node.typed_message_subscriber::<Tune>("status").unwrap();
+        let mut running = Running::start(&echo, &[&domain, &topics(transport)]);
+        assert!(commands.wait_for_receivers(1, PATIENCE).unwrap());
+        for hz in [0.0, 433.92e6, -1.5] {
+            commands.send(&Tune { hz }).unwrap();
+            let message = status.receive_timeout(PATIENCE).unwrap().packet().unwrap();
+            assert_eq!(message.value, Tune { hz }, "{transport}");
+        }
+        commands.finish().unwrap();
+        assert!(status.receive().unwrap().is_none(), "{transport}: the end of stream");
+        assert_eq!(running.line(), "messages: done\n");
+        running.end();
+    }
+}
+
+#[test]
+fn rust_and_c_call_each_other() {
+    let program = program("tests/c/calls.c", Kind::Plain);
+    for transport in TRANSPORTS {
+        let domain = domain(&format!("calls-{transport}"));
+        let node = join(&domain, transport);
+        let double = |x: u32| Ok::<u32, String>(2 * x);
+        let mut server = node.server("double", double, ServerOptions::default()).unwrap();
+        let mut running = Running::start(&program, &[&domain, &topics(transport)]);
+        assert!(server.serve_one(PATIENCE).unwrap(), "{transport}");
+        let client = node.service_client("text", ClientOptions::default()).unwrap();
+        assert!(client.wait_for_servers(1, PATIENCE).unwrap());
+        let documented = |operation: &Operation| operation.doc == "What it does.";
+        assert!(client.servers()[0].operations.iter().all(documented), "{transport}");
+        let echo = client.operation::<String, String, String>("echo").unwrap();
+        assert_eq!(echo.call(&"from Rust".into()).unwrap(), "from Rust");
+        let fail = client.operation::<String, String, String>("fail").unwrap();
+        let error = fail.call(&"out of range".into()).unwrap_err();
+        assert!(matches!(&error, CallError::User(text) if text == "out of range"), "{error}");
+        let refuse = client.operation::<String, String, String>("refuse").unwrap();
+        let error = refuse.call(&String::new()).unwrap_err().to_string();
+        assert!(error.contains("the antenna is not plugged in"), "{error}");
+        drop(running.0.stdin.take());
+        assert_eq!(running.line(), "calls: done\n");
+        running.end();
     }
 }

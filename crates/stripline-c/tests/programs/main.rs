@@ -42,12 +42,29 @@ fn packets_and_loans_outlive_what_they_came_from() {
     check("lifetimes", Kind::Plain);
 }
 
+#[test]
+fn a_waker_ends_each_wait_and_loses_nothing() {
+    check("wakers", Kind::Plain);
+}
+
+#[test]
+fn messages_travel_as_bytes_and_types_are_compared() {
+    check("messages", Kind::Plain);
+}
+
+#[test]
+fn calls_have_their_outcomes_in_any_order_of_frees() {
+    check("calls", Kind::Plain);
+}
+
 /// Runs them with the instrumented `malloc`, which the library uses, too. It finds a use after free
 /// by the program, a second free and a leak.
 #[test]
 fn programs_run_under_sanitizers() {
     if has_sanitizers() {
-        ["api", "bad_input", "lifetimes"].iter().for_each(|name| check(name, Kind::Sanitized));
+        ["api", "bad_input", "lifetimes", "wakers", "messages"]
+            .iter()
+            .for_each(|name| check(name, Kind::Sanitized));
     }
 }
 

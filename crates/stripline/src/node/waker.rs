@@ -172,8 +172,8 @@ impl<T: Element> Holding<T> {
 }
 
 impl<T: Element> Windowed<T> {
-    /// Returns a handle with which other threads end a wait for a window. The samples that were
-    /// collected for it stay.
+    /// Returns a handle with which other threads end a wait for a window, also where the samples of
+    /// the next window are there. They stay.
     ///
     /// # Errors
     /// As [`Publisher::waker`].
@@ -181,8 +181,13 @@ impl<T: Element> Windowed<T> {
     /// ```
     /// let node = stripline::node::Node::isolated()?;
     /// let mut levels = node.subscriber::<f32>("levels")?.windowed();
+    /// # let mut publisher = node.publisher::<f32>("levels")?;
+    /// # publisher.wait_for_receivers(1, std::time::Duration::from_secs(5))?;
+    /// publisher.send(&[1.0, 2.0])?;
+    /// assert_eq!(*levels.window(1)?.expect("a sample"), [1.0]);
     /// levels.waker()?.wake();
-    /// assert!(levels.window(16).is_err());
+    /// assert!(levels.window(1).is_err());
+    /// assert_eq!(*levels.window(1)?.expect("a sample"), [2.0]);
     /// # Ok::<(), stripline::Error>(())
     /// ```
     pub fn waker(&mut self) -> Result<Waker> {

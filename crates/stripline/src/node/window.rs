@@ -212,6 +212,10 @@ impl<T: Element> Windowed<T> {
 
     fn window_within(&mut self, samples: usize, wait: Wait) -> Result<Received<Window<'_, T>>> {
         self.check_length(samples)?;
+        if wait.is_interruptible() {
+            // The samples of one packet may be enough for many windows.
+            self.incoming().stop().interrupt().take(false)?;
+        }
         Ok(match self.find(samples, |subscriber| subscriber.take(|| wait))? {
             Found::Nothing => Received::Empty,
             Found::End => Received::Ended,

@@ -171,6 +171,11 @@ impl DynamicForm {
         let count = SampleSize::new(Some(of.size()));
         Self { size: of.size(), align: of.align(), count }
     }
+
+    /// Returns that of messages: their samples are bytes.
+    pub(crate) fn bytes() -> Self {
+        Self { size: 1, align: 1, count: SampleSize::new(Some(1)) }
+    }
 }
 
 impl SampleForm for DynamicForm {

@@ -479,6 +479,18 @@ impl TypeName {
         self.layout.is_none() && !self.has_schema()
     }
 
+    /// Returns whether these are messages, with a schema or without.
+    ///
+    /// ```
+    /// use stripline::payload::TypeName;
+    ///
+    /// let is_message = |text| TypeName::parse(text).is_ok_and(|name| name.is_message());
+    /// assert!(is_message("message/cbor") && is_message("message/tune{hz:f64}") && !is_message("f32"));
+    /// ```
+    pub fn is_message(&self) -> bool {
+        self.text.len() > Self::MESSAGE.len() && self.text.starts_with(Self::MESSAGE)
+    }
+
     fn has_schema(&self) -> bool {
         self.text.starts_with(Self::MESSAGE) && self.text.contains(Self::BRACKETS)
     }

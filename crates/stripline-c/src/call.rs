@@ -1,0 +1,121 @@
+//! What clients and servers of calls share: operations with types by value.
+
+mod client;
+mod pending;
+mod responder;
+mod server;
+mod service;
+
+use std::ffi::{c_char, c_void};
+
+use stripline::call::{CallError, Operation as RustOperation, RawBytes};
+use stripline::payload::TypeName;
+
+use crate::error::Failure;
+use crate::sized;
+use crate::status::Status;
+use crate::text;
+
+pub use client::{CallOptions, Client, ClientOptions, Operation};
+pub use pending::{Pending, Reply};
+pub use responder::{CallHandler, Responder};
+pub use server::{Server, ServerCounts, ServerOptions};
+pub use service::Service;
+
+/// An operation of a service: its name, and the types that client and server compare.
+///
+/// A type is `message/cbor` for any value in CBOR, which is that of NULL, or `message/` and a
+/// schema. It may also be a type of samples: then the bytes are samples as plain memory.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct OperationType {
+    /// `sizeof(stripline_operation_type)`.
+    pub size: usize,
+    /// Its name: 1 to 64 letters, digits, `-`, `_`, `.`.
+    pub name: *const c_char,
+    /// The type of its requests.
+    pub request: *const c_char,
+    /// The type of its replies.
+    pub reply: *const c_char,
+    /// The type of its own errors.
+    pub error: *const c_char,
+}
+
+sized::sized!(
+    OperationType, "stripline_operation_type",
+    size: usize, name: *const c_char, request: *const c_char, reply: *const c_char, error: *const c_char,
+);
+
+/// Reads an operation that the program has passed.
+///
+/// # Safety
+/// The header's rules for structures and texts.
+unsafe fn operation(from: *const OperationType) -> Result<RustOperation, Failure> {
+    if from.is_null() {
+        return Err(Failure::null("operation"));
+    }
+    // SAFETY: the caller's promise is the same.
+    let given = unsafe { sized::read(from) }?;
+    let of = |place: *const c_char, what: &str| {
+        // SAFETY: the caller's promise is the same.
+        let text = unsafe { text::optional(place, what) }?.unwrap_or("message/cbor");
+        TypeName::parse(text).map_err(|error| Failure::argument(format!("`{what}`: {error}")))
+    };
+    // SAFETY: the caller's promise is the same.
+    let name = unsafe { text::required(given.name, "operation->name") }?;
+    let request = of(given.request, "operation->request")?;
+    let (reply, error) = (of(given.reply, "operation->reply")?, of(given.error, "operation->error")?);
+    RustOperation::new(name, request, reply, error).map_err(|error| Failure::argument(error.to_string()))
+}
+
+/// Returns bytes that the program has passed.
+///
+/// # Safety
+/// `data` is NULL, or has `bytes` bytes that live for `'a`.
+unsafe fn slice<'a>(data: *const c_void, bytes: usize, what: &str) -> Result<&'a [u8], Failure> {
+    match (data.is_null(), bytes) {
+        (_, 0) => Ok(&[]),
+        (true, _) => Err(Failure::null(what)),
+        // SAFETY: not NULL; the caller keeps the rest.
+        (false, _) => Ok(unsafe { std::slice::from_raw_parts(data.cast(), bytes) }),
+    }
+}
+
+/// Returns the failure of a call that has no bytes as its outcome.
+fn failure(error: CallError<RawBytes>) -> Failure {
+    let code = Status::of(error.code());
+    match error {
+        CallError::Link(error) => error.into(),
+        CallError::User(_) => Failure::new(code, "the operation has failed with its own error"),
+        other => Failure::new(code, words(&other)),
+    }
+}
+
+/// Returns the text of an error that has no bytes.
+fn words(error: &CallError<RawBytes>) -> String {
+    // Each kind but the operation's own error has the same text for any type of that error.
+    error_as_text(error).map_or_else(String::new, |error| error.to_string())
+}
+
+fn error_as_text(error: &CallError<RawBytes>) -> Option<CallError<String>> {
+    Some(match error {
+        CallError::NoServer { service, waited } => {
+            CallError::NoServer { service: service.clone(), waited: *waited }
+        }
+        CallError::Unanswered { call, deadline } => {
+            CallError::Unanswered { call: call.clone(), deadline: *deadline }
+        }
+        CallError::ServerGone { call } => CallError::ServerGone { call: call.clone() },
+        CallError::Cancelled => CallError::Cancelled,
+        CallError::Refused { call, refusal, reason } => {
+            CallError::Refused { call: call.clone(), refusal: *refusal, reason: reason.clone() }
+        }
+        CallError::TooMany { service, outstanding_max } => {
+            CallError::TooMany { service: service.clone(), outstanding_max: *outstanding_max }
+        }
+        CallError::Decode { call, reason } => {
+            CallError::Decode { call: call.clone(), reason: reason.clone() }
+        }
+        _ => return None,
+    })
+}

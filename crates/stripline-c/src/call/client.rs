@@ -1,0 +1,294 @@
+//! Clients of calls.
+
+use std::ffi::{c_char, c_void};
+use std::time::Duration;
+
+use stripline::call::{
+    CallOptions as RustOptions, Client as RustOperation, ClientOptions as RustClientOptions, RawBytes,
+    ServiceClient,
+};
+
+use crate::error::{Error, Failure};
+use crate::handle::{drop_quietly, guard};
+use crate::node::Node;
+use crate::sized;
+use crate::status::Status;
+use crate::text;
+use crate::time::timeout;
+use crate::waker::Waker;
+
+use super::{OperationType, Pending, Reply, slice};
+
+/// A client of a service, which calls all servers of it in turn. Several threads may use it at
+/// once.
+pub struct Client(ServiceClient);
+
+/// An operation of a client's service, to be called. Several threads may call at once.
+pub struct Operation(RustOperation<RawBytes, RawBytes, RawBytes>);
+
+/// Options of a client.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct ClientOptions {
+    /// `sizeof(stripline_client_options)`.
+    pub size: usize,
+    /// How long a call may take, with the wait for a server: at most an hour; 0: five seconds.
+    pub deadline_ns: u64,
+    /// Calls that may be outstanding at each server: 1 to 16384; 0: 1024.
+    pub outstanding: u32,
+    /// Bytes of the buffer for requests; 0: 256 KiB. Larger requests go in fragments.
+    pub buffer: u32,
+}
+
+sized::sized!(
+    ClientOptions, "stripline_client_options",
+    size: usize, deadline_ns: u64, outstanding: u32, buffer: u32,
+);
+
+/// Options of one call.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct CallOptions {
+    /// `sizeof(stripline_call_options)`.
+    pub size: usize,
+    /// How long the call may take: at most an hour; 0: that of the client.
+    pub deadline_ns: u64,
+    /// Not 0: `key` selects the server, the same one each time. 0: the servers take turns.
+    pub has_key: u32,
+    /// The key.
+    pub key: u64,
+}
+
+sized::sized!(
+    CallOptions, "stripline_call_options",
+    size: usize, deadline_ns: u64, has_key: u32, key: u64,
+);
+
+impl CallOptions {
+    /// Reads what the program has passed.
+    ///
+    /// # Safety
+    /// The header's rule for structures.
+    unsafe fn read(from: *const Self) -> Result<RustOptions, Failure> {
+        // SAFETY: the caller's promise is the same.
+        let given = unsafe { sized::read(from) }?;
+        Ok(RustOptions {
+            key: (given.has_key != 0).then_some(given.key),
+            deadline: (given.deadline_ns != 0).then(|| Duration::from_nanos(given.deadline_ns)),
+        })
+    }
+}
+
+/// Makes a client of a service, which is connected to every present and future server of it.
+///
+/// Fails with `STRIPLINE_FAILED` for a name or an option with a mistake, which the message names.
+///
+/// - Ownership: the caller frees the client, before or after the node. `options` may be NULL.
+/// - Blocking: until the servers that are there have answered, or for a few seconds.
+/// - Threads: any.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn stripline_client_new(
+    node: *const Node,
+    service: *const c_char,
+    options: *const ClientOptions,
+    client: *mut *mut Client,
+    error: *mut *mut Error,
+) -> Status {
+    let make = || {
+        text::check_place(client, "client")?;
+        // SAFETY: the header's rules for handles, texts and structures.
+        let (node, service, given) =
+            unsafe { (Node::get(node)?, text::required(service, "service")?, sized::read(options)?) };
+        let mut options = RustClientOptions::default();
+        if given.deadline_ns != 0 {
+            options.deadline = Duration::from_nanos(given.deadline_ns);
+        }
+        if given.outstanding != 0 {
+            options.outstanding = given.outstanding;
+        }
+        if given.buffer != 0 {
+            options.buffer = given.buffer;
+        }
+        let made = Box::new(Client(node.service_client(service, options)?));
+        // SAFETY: the header's rule for results.
+        unsafe { text::put(client, "client", Box::into_raw(made)) }?;
+        Ok(Status::Ok)
+    };
+    // SAFETY: the header's rule for `error`.
+    unsafe { guard(error, make) }
+}
+
+/// Waits until at least `count` servers of the service are connected.
+///
+/// Returns `STRIPLINE_OK` if they are, and `STRIPLINE_EMPTY` if not in time.
+///
+/// - Ownership: nothing is kept.
+/// - Blocking: up to `timeout_ns`, and at most an hour, also for `STRIPLINE_FOREVER`.
+/// - Threads: any, several at once.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn stripline_client_wait_for_servers(
+    client: *const Client,
+    count: usize,
+    timeout_ns: i64,
+    error: *mut *mut Error,
+) -> Status {
+    let wait = || {
+        // SAFETY: the header's rule for handles.
+        let Client(client) = unsafe { client.as_ref() }.ok_or_else(|| Failure::null("client"))?;
+        let longest = RustClientOptions::DEADLINE_MAX;
+        let time = timeout(timeout_ns).map_or(longest, |time| time.min(longest));
+        Ok(if client.wait_for_servers(count, time)? { Status::Ok } else { Status::Empty })
+    };
+    // SAFETY: the header's rule for `error`.
+    unsafe { guard(error, wait) }
+}
+
+/// Makes a waker, which ends waits of the client: calls, pending calls of it, and
+/// `stripline_client_wait_for_servers`. One wake ends one wait, though several threads may wait.
+///
+/// An interrupted `stripline_operation_call` is cancelled: `stripline_error_is_sent` is 1 if it was
+/// made. An interrupted `stripline_pending_wait` can be repeated.
+///
+/// - Ownership: the caller frees the waker, before or after the client.
+/// - Blocking: never.
+/// - Threads: any, several at once.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn stripline_client_waker(
+    client: *const Client,
+    waker: *mut *mut Waker,
+    error: *mut *mut Error,
+) -> Status {
+    let make = || {
+        // SAFETY: the header's rules for handles and results.
+        unsafe {
+            let Client(client) = client.as_ref().ok_or_else(|| Failure::null("client"))?;
+            Waker::give(waker, || client.waker())
+        }
+    };
+    // SAFETY: the header's rule for `error`.
+    unsafe { guard(error, make) }
+}
+
+/// Makes a handle for an operation of the service. The first call checks that the server has it
+/// with these types.
+///
+/// Fails with `STRIPLINE_INVALID_ARGUMENT` for a name or a type with a mistake.
+///
+/// - Ownership: the caller frees the operation, before or after the client. Nothing else is kept.
+/// - Blocking: never.
+/// - Threads: any, several at once.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn stripline_client_operation(
+    client: *const Client,
+    r#type: *const OperationType,
+    operation: *mut *mut Operation,
+    error: *mut *mut Error,
+) -> Status {
+    let make = || {
+        text::check_place(operation, "operation")?;
+        // SAFETY: the header's rules for handles and structures.
+        let (client, of) = unsafe { (client.as_ref(), super::operation(r#type)?) };
+        let Client(client) = client.ok_or_else(|| Failure::null("client"))?;
+        let made = Box::new(Operation(client.operation_of(&of)?));
+        // SAFETY: the header's rule for results.
+        unsafe { text::put(operation, "operation", Box::into_raw(made)) }?;
+        Ok(Status::Ok)
+    };
+    // SAFETY: the header's rule for `error`.
+    unsafe { guard(error, make) }
+}
+
+/// Calls an operation, and waits for its reply. `request` has `bytes` bytes of the operation's type
+/// of request, and may be NULL if `bytes` is 0.
+///
+/// Returns `STRIPLINE_OK` with the reply. For `STRIPLINE_USER_ERROR`, `reply` is written as well:
+/// it has the operation's own error. All other failures have no reply: `STRIPLINE_NO_SERVER` and
+/// the statuses that follow it.
+///
+/// - Ownership: the caller frees the reply. Nothing else is kept.
+/// - Blocking: until the reply, up to the deadline.
+/// - Threads: any, several at once.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn stripline_operation_call(
+    operation: *const Operation,
+    request: *const c_void,
+    bytes: usize,
+    options: *const CallOptions,
+    reply: *mut *mut Reply,
+    error: *mut *mut Error,
+) -> Status {
+    let call = || {
+        text::check_place(reply, "reply")?;
+        // SAFETY: the header's rules for handles, structures and pointers.
+        let (found, options, request) = unsafe {
+            let found = operation.as_ref().ok_or_else(|| Failure::null("operation"))?;
+            (found, CallOptions::read(options)?, slice(request, bytes, "request")?)
+        };
+        let outcome = found.0.with(options).call(&request.to_vec().into());
+        // SAFETY: the header's rule for results.
+        unsafe { Reply::give(outcome, reply) }
+    };
+    // SAFETY: the header's rule for `error`.
+    unsafe { guard(error, call) }
+}
+
+/// Makes a call without waiting for its reply. `request` is that of `stripline_operation_call`.
+///
+/// Fails as that does before the call is made.
+///
+/// - Ownership: the caller frees the pending call, which cancels it if it is outstanding. Nothing
+///   else is kept.
+/// - Blocking: while there is no server or no room, up to the deadline.
+/// - Threads: any, several at once.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn stripline_operation_start(
+    operation: *const Operation,
+    request: *const c_void,
+    bytes: usize,
+    options: *const CallOptions,
+    pending: *mut *mut Pending,
+    error: *mut *mut Error,
+) -> Status {
+    let start = || {
+        text::check_place(pending, "pending")?;
+        // SAFETY: the header's rules for handles, structures and pointers.
+        let (found, options, request) = unsafe {
+            let found = operation.as_ref().ok_or_else(|| Failure::null("operation"))?;
+            (found, CallOptions::read(options)?, slice(request, bytes, "request")?)
+        };
+        let request = request.to_vec().into();
+        let started = found.0.with(options).start(&request).map_err(super::failure)?;
+        // SAFETY: the header's rule for results.
+        unsafe { text::put(pending, "pending", Pending::new(started.into_owned())) }?;
+        Ok(Status::Ok)
+    };
+    // SAFETY: the header's rule for `error`.
+    unsafe { guard(error, start) }
+}
+
+/// Frees an operation; NULL is allowed. Pending calls of it go on.
+///
+/// - Ownership: ends here. A second call with the same operation is undefined.
+/// - Blocking: never.
+/// - Threads: any, once no other thread uses it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn stripline_operation_free(operation: *mut Operation) {
+    if !operation.is_null() {
+        // SAFETY: made by `stripline_client_operation`, and freed once.
+        drop_quietly(unsafe { Box::from_raw(operation) });
+    }
+}
+
+/// Frees a client; NULL is allowed. Its connections end with the last of its operations and pending
+/// calls.
+///
+/// - Ownership: ends here. A second call with the same client is undefined.
+/// - Blocking: never.
+/// - Threads: any, once no other thread uses it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn stripline_client_free(client: *mut Client) {
+    if !client.is_null() {
+        // SAFETY: made by `stripline_client_new`, and freed once.
+        drop_quietly(unsafe { Box::from_raw(client) });
+    }
+}

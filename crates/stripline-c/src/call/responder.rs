@@ -1,0 +1,172 @@
+//! The answer to one call, given at once or later.
+
+use std::ffi::{c_char, c_void};
+use std::sync::{Mutex, PoisonError};
+
+use stripline::call::Responder as RustResponder;
+
+use crate::error::{Error, Failure};
+use crate::handle::{drop_quietly, guard};
+use crate::status::Status;
+use crate::text;
+
+use super::slice;
+
+/// The right and the duty to answer one call, on any thread and at any time, also after its handler
+/// has returned. An answer never blocks. It has no effect once the client has gone, or the server
+/// was freed.
+pub struct Responder {
+    /// Absent once the call is answered.
+    answer: Mutex<Option<RustResponder>>,
+}
+
+/// A handler of calls: gets its context, the bytes of the request, and what answers the call.
+///
+/// The request ends when the handler returns. The responder is the program's: it frees it, in the
+/// handler or later. It must return: no `longjmp`, no exception of C++. It may use other handles.
+/// Its own server it may only free, which then happens at the end of the call that serves.
+pub type CallHandler = unsafe extern "C" fn(
+    context: *mut c_void,
+    request: *const c_void,
+    bytes: usize,
+    responder: *mut Responder,
+);
+
+impl Responder {
+    pub(super) fn new(answer: RustResponder) -> *mut Self {
+        Box::into_raw(Box::new(Self { answer: Mutex::new(Some(answer)) }))
+    }
+
+    /// Gives the one answer of the call.
+    ///
+    /// # Safety
+    /// The header's rules for handles and `error`.
+    unsafe fn answer(
+        responder: *const Self,
+        error: *mut *mut Error,
+        give: impl FnOnce(RustResponder) -> Result<(), Failure>,
+    ) -> Status {
+        let answer = || {
+            // SAFETY: the caller's promise is the same.
+            let found = unsafe { responder.as_ref() }.ok_or_else(|| Failure::null("responder"))?;
+            let answer = found.answer.lock().unwrap_or_else(PoisonError::into_inner).take();
+            give(answer.ok_or_else(|| Failure::new(Status::Port, "the call was answered before"))?)?;
+            Ok(Status::Ok)
+        };
+        // SAFETY: the caller's promise is the same.
+        unsafe { guard(error, answer) }
+    }
+}
+
+/// Sends the reply of a call: `bytes` bytes of the operation's type of reply.
+///
+/// Fails with `STRIPLINE_PORT` for a call that was answered before.
+///
+/// - Ownership: nothing is kept; the responder is still freed.
+/// - Blocking: never.
+/// - Threads: any.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn stripline_responder_reply(
+    responder: *mut Responder,
+    reply: *const c_void,
+    bytes: usize,
+    error: *mut *mut Error,
+) -> Status {
+    // SAFETY: the header's rule for pointers.
+    let reply = unsafe { slice(reply, bytes, "reply") };
+    let reply = match reply {
+        Ok(reply) => reply,
+        // SAFETY: the header's rule for `error`.
+        Err(failure) => return unsafe { failure.report(error) },
+    };
+    let give = |answer: RustResponder| {
+        answer.reply(reply);
+        Ok(())
+    };
+    // SAFETY: the header's rules for handles and `error`.
+    unsafe { Responder::answer(responder, error, give) }
+}
+
+/// Sends the operation's own error, which is `STRIPLINE_USER_ERROR` at the client: `bytes` bytes of
+/// the operation's type of error.
+///
+/// Fails as `stripline_responder_reply`.
+///
+/// - Ownership: nothing is kept; the responder is still freed.
+/// - Blocking: never.
+/// - Threads: any.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn stripline_responder_fail(
+    responder: *mut Responder,
+    failed: *const c_void,
+    bytes: usize,
+    error: *mut *mut Error,
+) -> Status {
+    // SAFETY: the header's rule for pointers.
+    let failed = match unsafe { slice(failed, bytes, "failed") } {
+        Ok(failed) => failed,
+        // SAFETY: the header's rule for `error`.
+        Err(failure) => return unsafe { failure.report(error) },
+    };
+    let give = |answer: RustResponder| {
+        answer.fail(failed);
+        Ok(())
+    };
+    // SAFETY: the header's rules for handles and `error`.
+    unsafe { Responder::answer(responder, error, give) }
+}
+
+/// Refuses a call with a reason in words, which is `STRIPLINE_REPLY_FAILED` at the client.
+///
+/// Fails as `stripline_responder_reply`.
+///
+/// - Ownership: nothing is kept; the responder is still freed.
+/// - Blocking: never.
+/// - Threads: any.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn stripline_responder_refuse(
+    responder: *mut Responder,
+    reason: *const c_char,
+    error: *mut *mut Error,
+) -> Status {
+    // SAFETY: the header's rule for texts.
+    let reason = match unsafe { text::required(reason, "reason") } {
+        Ok(reason) => reason,
+        // SAFETY: the header's rule for `error`.
+        Err(failure) => return unsafe { failure.report(error) },
+    };
+    let give = |answer: RustResponder| {
+        answer.refuse(reason);
+        Ok(())
+    };
+    // SAFETY: the header's rules for handles and `error`.
+    unsafe { Responder::answer(responder, error, give) }
+}
+
+/// Returns how long the client waits for the reply, in nanoseconds counted from the call; 0 for
+/// NULL, and after the answer.
+///
+/// - Ownership: the responder stays the program's.
+/// - Blocking: never.
+/// - Threads: any.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn stripline_responder_deadline_ns(responder: *const Responder) -> u64 {
+    // SAFETY: the header's rule for handles.
+    let Some(found) = (unsafe { responder.as_ref() }) else { return 0 };
+    let answer = found.answer.lock().unwrap_or_else(PoisonError::into_inner);
+    answer.as_ref().map_or(0, |answer| answer.deadline().as_nanos() as u64)
+}
+
+/// Frees a responder; NULL is allowed. A call without an answer is refused, so that its client does
+/// not wait for nothing.
+///
+/// - Ownership: ends here. A second call with the same responder is undefined.
+/// - Blocking: never.
+/// - Threads: any.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn stripline_responder_free(responder: *mut Responder) {
+    if !responder.is_null() {
+        // SAFETY: made for a handler, and freed once.
+        drop_quietly(unsafe { Box::from_raw(responder) });
+    }
+}

@@ -1,0 +1,146 @@
+//! Services: operations that are named at run time, and their handlers.
+
+use std::ffi::{c_char, c_void};
+use std::sync::{Mutex, PoisonError};
+
+use stripline::call::{Operation as RustOperation, Responder as RustResponder, Service as RustService};
+
+use crate::error::{Error, Failure};
+use crate::handle::{drop_quietly, guard};
+use crate::status::Status;
+use crate::text;
+
+use super::{CallHandler, OperationType, Responder};
+
+/// A service: its name, its operations and their handlers. Any number of servers are made of it.
+pub struct Service {
+    name: String,
+    operations: Mutex<Vec<HandledOperation>>,
+}
+
+/// An operation and its handler.
+#[derive(Clone)]
+struct HandledOperation {
+    operation: RustOperation,
+    doc: String,
+    target: HandlerTarget,
+}
+
+#[derive(Clone, Copy)]
+struct HandlerTarget {
+    handler: CallHandler,
+    context: *mut c_void,
+}
+
+// SAFETY: the program promises that its handler may be called with this context on the threads that
+// serve.
+unsafe impl Send for HandlerTarget {}
+// SAFETY: as above, on several at once with a pool of them.
+unsafe impl Sync for HandlerTarget {}
+
+impl HandlerTarget {
+    fn run(&self, request: &[u8], responder: RustResponder) {
+        let responder = Responder::new(responder);
+        // SAFETY: the program promises that its handler may be called with this context.
+        unsafe { (self.handler)(self.context, request.as_ptr().cast(), request.len(), responder) };
+    }
+}
+
+impl Service {
+    /// Returns the service for a server.
+    ///
+    /// # Safety
+    /// The header's rule for handles.
+    pub(super) unsafe fn make(service: *const Self) -> Result<RustService<'static>, Failure> {
+        // SAFETY: the caller's promise is the same.
+        let found = unsafe { service.as_ref() }.ok_or_else(|| Failure::null("service"))?;
+        let mut made = RustService::new(&found.name)?;
+        let operations = found.operations.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        for HandledOperation { operation, doc, target } in operations {
+            made = made.operation_of(operation, move |request, responder| target.run(request, responder))?;
+            made = made.doc(&doc);
+        }
+        Ok(made)
+    }
+}
+
+/// Makes a service without operations. Clients find it by its name: 1 to 64 letters, digits, `-`,
+/// `_`, `.`.
+///
+/// - Ownership: the caller frees the service, before or after its servers. `name` is not kept.
+/// - Blocking: never.
+/// - Threads: any.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn stripline_service_new(
+    name: *const c_char,
+    service: *mut *mut Service,
+    error: *mut *mut Error,
+) -> Status {
+    let make = || {
+        text::check_place(service, "service")?;
+        // SAFETY: the header's rule for texts.
+        let name = unsafe { text::required(name, "name") }?;
+        RustService::new(name).map_err(|error| Failure::argument(error.to_string()))?;
+        let made = Box::new(Service { name: name.into(), operations: Mutex::default() });
+        // SAFETY: the header's rule for results.
+        unsafe { text::put(service, "service", Box::into_raw(made)) }?;
+        Ok(Status::Ok)
+    };
+    // SAFETY: the header's rule for `error`.
+    unsafe { guard(error, make) }
+}
+
+/// Adds an operation and its handler, for servers that are made of the service later. `doc` is what
+/// clients can show of it, or NULL.
+///
+/// Fails with `STRIPLINE_INVALID_ARGUMENT` for a name or a type with a mistake, a second operation
+/// of that name, and one beyond 128.
+///
+/// - Ownership: `context` stays the program's, and must be valid until the servers of the service
+///   are freed. It may be NULL. Nothing else is kept.
+/// - Blocking: never.
+/// - Threads: any. The handler runs on the threads that serve.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn stripline_service_add(
+    service: *mut Service,
+    operation: *const OperationType,
+    handler: Option<CallHandler>,
+    context: *mut c_void,
+    doc: *const c_char,
+    error: *mut *mut Error,
+) -> Status {
+    let add = || {
+        // SAFETY: the header's rules for handles, structures and texts.
+        let (found, operation, doc) =
+            unsafe { (service.as_ref(), super::operation(operation)?, text::optional(doc, "doc")?) };
+        let found = found.ok_or_else(|| Failure::null("service"))?;
+        let handler = handler.ok_or_else(|| Failure::null("handler"))?;
+        let mut operations = found.operations.lock().unwrap_or_else(PoisonError::into_inner);
+        if operations.iter().any(|served| served.operation.name == operation.name) {
+            let (service, name) = (&found.name, &operation.name);
+            return Err(Failure::argument(format!("service `{service}` has an operation `{name}` already")));
+        }
+        if operations.len() >= RustService::OPERATIONS_MAX {
+            let most = RustService::OPERATIONS_MAX;
+            return Err(Failure::argument(format!("a service has at most {most} operations")));
+        }
+        let doc = doc.unwrap_or("").into();
+        operations.push(HandledOperation { operation, doc, target: HandlerTarget { handler, context } });
+        Ok(Status::Ok)
+    };
+    // SAFETY: the header's rule for `error`.
+    unsafe { guard(error, add) }
+}
+
+/// Frees a service; NULL is allowed. Its servers go on.
+///
+/// - Ownership: ends here. A second call with the same service is undefined.
+/// - Blocking: never.
+/// - Threads: any, once no other thread uses it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn stripline_service_free(service: *mut Service) {
+    if !service.is_null() {
+        // SAFETY: made by `stripline_service_new`, and freed once.
+        drop_quietly(unsafe { Box::from_raw(service) });
+    }
+}

@@ -1,0 +1,249 @@
+//! Loans: room for a packet, written in place.
+
+use std::cell::UnsafeCell;
+use std::ffi::c_void;
+use std::ptr;
+
+use stripline::node::Loan as RustLoan;
+use stripline::payload::Dynamic;
+
+use crate::error::{Error, Failure};
+use crate::handle::{drop_quietly, guard};
+use crate::packet::{Content, Packet};
+use crate::status::Status;
+use crate::text;
+
+use super::{Publisher, SendOptions};
+
+/// Room for the samples of one packet, to be written in place. It belongs to the thread of its
+/// publisher, which has one at a time.
+pub struct Loan {
+    pub(super) content: UnsafeCell<Option<RustLoan<'static, Dynamic>>>,
+    pub(super) owner: *const Publisher,
+}
+
+/// Lends room for `samples` samples. On shared memory, they are written where the receivers read
+/// them. The initial content is unspecified.
+///
+/// Waits while a receiver with policy `block` has no room. Fails with `STRIPLINE_PORT` while
+/// another loan is open or after the end of the stream, and with `STRIPLINE_TOO_LARGE`,
+/// `STRIPLINE_STALLED`, `STRIPLINE_STOPPED` and `STRIPLINE_SYSTEM`.
+///
+/// - Ownership: the caller commits or cancels the loan. `memory` gets the place of the samples,
+///   aligned for their type and valid until then.
+/// - Blocking: while a receiver has no room.
+/// - Threads: one at a time.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn stripline_publisher_loan(
+    publisher: *mut Publisher,
+    samples: usize,
+    memory: *mut *mut c_void,
+    loan: *mut *mut Loan,
+    error: *mut *mut Error,
+) -> Status {
+    // SAFETY: the header's rules for handles, results and `error`.
+    unsafe {
+        Publisher::call(publisher, error, |link, handle| lend(link.loan(samples)?, handle, memory, loan))
+    }
+}
+
+/// Lends room as `stripline_publisher_loan` does, without waiting.
+///
+/// Fails with `STRIPLINE_FULL` when a receiver with policy `block` has no room, and with
+/// `STRIPLINE_TOO_LARGE` above `stripline_publisher_samples_in_place`; otherwise as that.
+///
+/// - Ownership: as for `stripline_publisher_loan`.
+/// - Blocking: never.
+/// - Threads: one at a time.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn stripline_publisher_try_loan(
+    publisher: *mut Publisher,
+    samples: usize,
+    memory: *mut *mut c_void,
+    loan: *mut *mut Loan,
+    error: *mut *mut Error,
+) -> Status {
+    // SAFETY: the header's rules for handles, results and `error`.
+    unsafe {
+        Publisher::call(publisher, error, |link, handle| lend(link.try_loan(samples)?, handle, memory, loan))
+    }
+}
+
+/// Keeps a loan under the publisher's handle of it.
+#[inline(always)]
+fn lend(
+    mut lent: RustLoan<'_, Dynamic>,
+    handle: &Loan,
+    memory: *mut *mut c_void,
+    loan: *mut *mut Loan,
+) -> Result<Status, Failure> {
+    // Before the loan is kept: it is cancelled if there is no place for it.
+    text::check_place(loan, "loan")?;
+    let place = lent.as_mut_ptr().cast();
+    // SAFETY: the header's rule for results.
+    unsafe { text::put(memory, "memory", place) }?;
+    // SAFETY: the loan refers to the publisher, which neither moves nor is freed before the loan is
+    // closed. An open loan keeps other calls out until then.
+    let lent = unsafe { std::mem::transmute::<RustLoan<'_, Dynamic>, RustLoan<'static, Dynamic>>(lent) };
+    // SAFETY: on the publisher's thread. No loan is open, so that there is nothing to drop.
+    unsafe { ptr::write(handle.content.get(), Some(lent)) };
+    // SAFETY: the header's rule for results; it is not NULL.
+    unsafe { text::put(loan, "loan", ptr::from_ref(handle).cast_mut()) }?;
+    Ok(Status::Ok)
+}
+
+impl Loan {
+    /// Takes the loan out of its handle, for a call that closes it.
+    ///
+    /// # Safety
+    /// The header's rules for handles and `error`.
+    #[inline(always)]
+    unsafe fn close(
+        loan: *mut Self,
+        error: *mut *mut Error,
+        close: impl FnOnce(RustLoan<'static, Dynamic>, bool) -> Result<Status, Failure>,
+    ) -> Status {
+        // SAFETY: the caller's promise is the same.
+        let Some(found) = (unsafe { loan.as_ref() }) else {
+            // SAFETY: the caller's promise is the same.
+            return unsafe { Failure::null("loan").report(error) };
+        };
+        // SAFETY: the loan's handle is part of its publisher.
+        let owner = unsafe { &*found.owner };
+        let inside = || {
+            // SAFETY: on the publisher's thread: the thread rule of the header.
+            let lent = unsafe { &mut *found.content.get() }.take();
+            let lent = lent.ok_or_else(|| {
+                Failure::new(Status::Port, "the loan is closed: it was committed or cancelled before")
+            })?;
+            close(lent, owner.is_freed.get())
+        };
+        // SAFETY: the caller's promise is the same.
+        let status = unsafe { owner.head.enter(error, inside) };
+        if owner.is_freed.get() && (!owner.is_loan_open() || owner.head.is_poisoned()) {
+            // SAFETY: made by `stripline_publisher_new`, and freed once: here.
+            drop_quietly(unsafe { Box::from_raw(found.owner.cast_mut()) });
+        }
+        status
+    }
+
+    #[cold]
+    fn without_publisher() -> Failure {
+        Failure::new(Status::Port, "the publisher was freed before its loan was committed: nothing was sent")
+    }
+}
+
+/// Sends the samples of a loan as a packet, and closes the loan, also when it fails.
+///
+/// Waits while a receiver with policy `block` has no room, if the loan may, and then until the
+/// scope is reached. Fails as `stripline_publisher_loan`, and with `STRIPLINE_UNSUPPORTED` for a
+/// scope that the transport cannot keep. Where the scope was not reached, the packet stays sent;
+/// that is `STRIPLINE_UNANSWERED`, `STRIPLINE_RECEIVER_GONE` or `STRIPLINE_PACKET_REFUSED`.
+///
+/// - Ownership: that of the loan and its memory ends here. `options` may be NULL and is not kept.
+/// - Blocking: as written above.
+/// - Threads: that of the publisher.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn stripline_loan_commit(
+    loan: *mut Loan,
+    options: *const SendOptions,
+    error: *mut *mut Error,
+) -> Status {
+    let commit = |lent: RustLoan<'static, Dynamic>, is_freed| {
+        if is_freed {
+            return Err(Loan::without_publisher());
+        }
+        if options.is_null() {
+            lent.send()?;
+        } else {
+            // SAFETY: the header's rule for structures.
+            let options = unsafe { SendOptions::read(options) }?;
+            options.apply(lent).send()?;
+        }
+        Ok(Status::Ok)
+    };
+    // SAFETY: the header's rules for handles and `error`.
+    unsafe { Loan::close(loan, error, commit) }
+}
+
+/// Sends the samples of a loan as `stripline_loan_commit` does, with the stream, sample index, time
+/// and order of a packet that was received.
+///
+/// Fails with `STRIPLINE_PORT` for a packet that was released; otherwise as that.
+///
+/// - Ownership: that of the loan and its memory ends here. The packet stays the caller's.
+/// - Blocking: as for `stripline_loan_commit`.
+/// - Threads: that of the publisher, which has the packet.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn stripline_loan_commit_like(
+    loan: *mut Loan,
+    packet: *const Packet,
+    error: *mut *mut Error,
+) -> Status {
+    let commit = |lent: RustLoan<'static, Dynamic>, is_freed| {
+        if is_freed {
+            return Err(Loan::without_publisher());
+        }
+        // SAFETY: the header's rule for handles.
+        match unsafe { Packet::get(packet) }? {
+            Content::Free => return Err(Packet::released()),
+            Content::Lent(packet) => lent.send_like(packet)?,
+            Content::Held(packet, _) => lent.send_like(packet)?,
+            Content::View(packet) => lent.send_like(packet)?,
+            Content::Window(packet) => lent.send_like(packet)?,
+        }
+        Ok(Status::Ok)
+    };
+    // SAFETY: the header's rules for handles and `error`.
+    unsafe { Loan::close(loan, error, commit) }
+}
+
+/// Keeps only the first `samples` samples of a loan. A number above its own changes nothing.
+///
+/// Fails with `STRIPLINE_PORT` for a loan that is closed.
+///
+/// - Ownership: the loan stays the caller's.
+/// - Blocking: never.
+/// - Threads: that of the publisher.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn stripline_loan_truncate(
+    loan: *mut Loan,
+    samples: usize,
+    error: *mut *mut Error,
+) -> Status {
+    let truncate = || {
+        // SAFETY: the header's rule for handles.
+        let found = unsafe { loan.as_ref() }.ok_or_else(|| Failure::null("loan"))?;
+        // SAFETY: on the publisher's thread: the thread rule of the header.
+        match unsafe { &mut *found.content.get() } {
+            Some(lent) => lent.truncate(samples),
+            None => {
+                return Err(Failure::new(
+                    Status::Port,
+                    "the loan is closed: it was committed or cancelled before",
+                ));
+            }
+        }
+        Ok(Status::Ok)
+    };
+    // SAFETY: the header's rule for `error`.
+    unsafe { guard(error, truncate) }
+}
+
+/// Closes a loan without sending anything; NULL is allowed.
+///
+/// - Ownership: that of the loan and its memory ends here.
+/// - Blocking: never. If its publisher was freed, that ends here: see `stripline_publisher_free`.
+/// - Threads: that of the publisher.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn stripline_loan_cancel(loan: *mut Loan, error: *mut *mut Error) -> Status {
+    if loan.is_null() {
+        return Status::Ok;
+    }
+    let cancel = |lent, _| {
+        drop(lent);
+        Ok(Status::Ok)
+    };
+    // SAFETY: the header's rules for handles and `error`.
+    unsafe { Loan::close(loan, error, cancel) }
+}
