@@ -126,6 +126,7 @@ static void packets() {
     // What was received goes on with its place in the stream.
     auto forward = TAKE(of.publisher<std::uint32_t>("y", nt));
     auto further = TAKE(of.subscriber<std::uint32_t>("y", nt));
+    CHECK(TAKE(forward.wait_for_receivers(1, patience, nt)));
     auto copy = TAKE(forward.loan(1, nt));
     copy[0] = packet[1];
     TAKE(copy.send_like(packet, nt));
@@ -222,6 +223,8 @@ static void handlers() {
     auto second = TAKE(of.publisher<detection>("b", nt));
     auto from_first = TAKE(of.subscriber<std::uint32_t>("a", nt));
     auto from_second = TAKE(of.subscriber<detection>("b", nt));
+    CHECK(TAKE(first.wait_for_receivers(1, patience, nt)));
+    CHECK(TAKE(second.wait_for_receivers(1, patience, nt)));
     TAKE(first.send(std::array<std::uint32_t, 1>{1}, nt));
     TAKE(second.send(std::array<detection, 1>{{{1, 2, 3.0F}}}, nt));
     const auto ready = TAKE(stripline::wait_any(patience, nt, from_first, from_second));
@@ -247,6 +250,7 @@ static void handlers() {
     // A handler that fails in its own words.
     auto out = TAKE(of.publisher<float>("c", nt));
     auto in = TAKE(of.subscriber<float>("c", nt));
+    CHECK(TAKE(out.wait_for_receivers(1, patience, nt)));
     TAKE(out.send(std::array<float, 1>{1}, nt));
     std::array<stripline::served_port, 1> failing{
         stripline::on(in, [](const stripline::packet_view<float> &packet) -> stripline::result<void> {
@@ -277,6 +281,7 @@ static void ends() {
     CHECK(!refused.connection.empty() && refused.reason.find("f64") != std::string::npos);
     auto out = TAKE(of.publisher<std::uint8_t>("x", nt));
     auto in = TAKE(of.subscriber<std::uint8_t>("x", nt));
+    CHECK(TAKE(out.wait_for_receivers(1, patience, nt)));
     TAKE(out.send(std::vector<std::uint8_t>{1}, nt));
     TAKE(out.abandon(nt));
     CHECK(TAKE(in.receive(nt)));

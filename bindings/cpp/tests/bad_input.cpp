@@ -17,6 +17,7 @@ static void moved_from_objects() {
     auto out = TAKE(of.publisher<std::uint8_t>("x", nt));
     auto in = TAKE(of.subscriber<std::uint8_t>("x", nt));
     auto windowed = TAKE(of.windowed_subscriber<std::uint8_t>("x", nt));
+    CHECK(TAKE(out.wait_for_receivers(2, patience, nt)));
     TAKE(out.send(bytes{1}, nt));
     auto packet = *TAKE(in.receive(nt));
     auto window = *TAKE(windowed.receive(1, nt));
@@ -92,6 +93,7 @@ static void packets_outlive_what_they_came_from() {
         options.hold = hold;
         std::optional<stripline::subscriber<std::uint8_t>> in(
             TAKE(of->subscriber<std::uint8_t>("x", options, nt)));
+        CHECK(TAKE(out->wait_for_receivers(1, patience, nt)));
         TAKE(out->send(bytes{42}, nt));
         auto packet = *TAKE(in->receive(nt));
         in.reset();
@@ -194,6 +196,7 @@ static void arguments() {
     FAILS(invalid_argument, "", out.set_stream(stream, nt));
 
     auto in = TAKE(of.subscriber<float>("x", nt));
+    CHECK(TAKE(out.wait_for_receivers(1, patience, nt)));
     TAKE(out.send(std::array<float, 1>{1}, nt));
     auto packet = *TAKE(in.receive(nt));
     FAILS(invalid_argument, "UTF-8", packet.refuse(no_utf8, nt));
@@ -221,6 +224,7 @@ static void handlers_and_their_own_subscriber() {
     const node of = isolated_node();
     auto out = TAKE(of.publisher<std::uint8_t>("x", nt));
     std::optional<stripline::subscriber<std::uint8_t>> in(TAKE(of.subscriber<std::uint8_t>("x", nt)));
+    CHECK(TAKE(out.wait_for_receivers(1, patience, nt)));
     TAKE(out.send(bytes{1}, nt));
     TAKE(out.send(bytes{2}, nt));
     TAKE(out.finish(nt));
@@ -243,6 +247,7 @@ static void handlers_and_their_own_subscriber() {
     // A handler that destroys itself: it lives until the call ends.
     auto other = TAKE(of.publisher<std::uint8_t>("y", nt));
     auto from_other = TAKE(of.subscriber<std::uint8_t>("y", nt));
+    CHECK(TAKE(other.wait_for_receivers(1, patience, nt)));
     TAKE(other.send(bytes{1}, nt));
     TAKE(other.finish(nt));
     std::vector<stripline::served_port> gone;

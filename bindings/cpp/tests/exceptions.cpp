@@ -66,6 +66,7 @@ static void loops() {
     stripline::subscriber_options options;
     options.hold = 4;
     auto in = of.subscriber<std::uint8_t>("x", options);
+    CHECK(out.wait_for_receivers(1, patience));
     for (std::uint8_t number = 0; number < 3; number++) {
         out.send(bytes{number});
     }
@@ -85,6 +86,7 @@ static void handlers_that_throw() {
     const node of = isolated();
     auto out = of.publisher<std::uint8_t>("x");
     auto in = of.subscriber<std::uint8_t>("x");
+    CHECK(out.wait_for_receivers(1, patience));
     for (std::uint8_t number = 0; number < 5; number++) {
         out.send(bytes{number});
     }
@@ -120,6 +122,7 @@ static void handlers_that_throw() {
     // It throws after it has destroyed its own subscriber.
     auto second = of.publisher<std::uint8_t>("y");
     std::optional<stripline::subscriber<std::uint8_t>> own(of.subscriber<std::uint8_t>("y"));
+    CHECK(second.wait_for_receivers(1, patience));
     second.send(bytes{1});
     is_thrown = false;
     try {
