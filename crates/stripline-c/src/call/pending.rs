@@ -81,20 +81,11 @@ pub unsafe extern "C" fn stripline_pending_wait(
             Failure::new(Status::Port, "the outcome of the call was returned before: make another call")
         })?;
         let outcome = match timeout(timeout_ns) {
-            // Its deadline ends it.
-            None => match call.wait_timeout(ClientOptions::DEADLINE_MAX) {
-                Some(outcome) => outcome,
-                None => slot.take().map_or(Err(CallError::Cancelled), OwnedPending::wait),
-            },
-            Some(time) if time.is_zero() => match call.try_take() {
-                Some(outcome) => outcome,
-                None => return Ok(Status::Empty),
-            },
-            Some(time) => match call.wait_timeout(time) {
-                Some(outcome) => outcome,
-                None => return Ok(Status::Empty),
-            },
+            Some(time) if time.is_zero() => call.try_take(),
+            // Without a limit, its own deadline ends it, which is no longer than that.
+            limit => call.wait_timeout(limit.unwrap_or(ClientOptions::DEADLINE_MAX)),
         };
+        let Some(outcome) = outcome else { return Ok(Status::Empty) };
         if !matches!(outcome, Err(CallError::Link(stripline::Error::Interrupted { .. }))) {
             *slot = None;
         }

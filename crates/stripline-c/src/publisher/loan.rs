@@ -113,10 +113,7 @@ impl Loan {
         let inside = || {
             // SAFETY: on the publisher's thread: the thread rule of the header.
             let lent = unsafe { &mut *found.content.get() }.take();
-            let lent = lent.ok_or_else(|| {
-                Failure::new(Status::Port, "the loan is closed: it was committed or cancelled before")
-            })?;
-            close(lent, owner.is_freed.get())
+            close(lent.ok_or_else(Self::closed)?, owner.is_freed.get())
         };
         // SAFETY: the caller's promise is the same.
         let status = unsafe { owner.head.enter(error, inside) };
@@ -125,6 +122,11 @@ impl Loan {
             drop_quietly(unsafe { Box::from_raw(found.owner.cast_mut()) });
         }
         status
+    }
+
+    #[cold]
+    fn closed() -> Failure {
+        Failure::new(Status::Port, "the loan is closed: it was committed or cancelled before")
     }
 
     #[cold]
@@ -215,15 +217,8 @@ pub unsafe extern "C" fn stripline_loan_truncate(
         // SAFETY: the header's rule for handles.
         let found = unsafe { loan.as_ref() }.ok_or_else(|| Failure::null("loan"))?;
         // SAFETY: on the publisher's thread: the thread rule of the header.
-        match unsafe { &mut *found.content.get() } {
-            Some(lent) => lent.truncate(samples),
-            None => {
-                return Err(Failure::new(
-                    Status::Port,
-                    "the loan is closed: it was committed or cancelled before",
-                ));
-            }
-        }
+        let lent = unsafe { &mut *found.content.get() }.as_mut().ok_or_else(Loan::closed)?;
+        lent.truncate(samples);
         Ok(Status::Ok)
     };
     // SAFETY: the header's rule for `error`.

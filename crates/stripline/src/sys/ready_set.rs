@@ -53,9 +53,9 @@ impl ReadySet {
     /// descriptors costs no system call.
     ///
     /// # Errors
-    /// A lack of descriptors or memory. Then the set is as before.
+    /// A lack of descriptors or memory. Then the members are as before.
     pub(crate) fn set(&self, poll_set: &PollSet<'_>, until: Option<Instant>) -> Result<()> {
-        // A time is never too early: a timer that was late would add to a deadline.
+        // The clock of `Instant` is the same, but its reading cannot be taken out.
         let at_ns = until.map(|until| {
             let left = until.saturating_duration_since(Instant::now());
             now_ns().saturating_add(u64::try_from(left.as_nanos()).unwrap_or(u64::MAX))

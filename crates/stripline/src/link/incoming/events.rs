@@ -8,7 +8,7 @@ use crate::link::PortEvent;
 use crate::link::PortEvents;
 use crate::link::connection::Successor;
 use crate::terms::WaitStrategy;
-use crate::transport::{AnyInlet, Attention, Interrupt, StopToken, Wait};
+use crate::transport::{AnyInlet, Attention, InletParts, Interrupt, StopToken, Wait};
 
 impl Incoming {
     /// Sets a function to call, on the thread that waits here, when a request for the component
@@ -107,11 +107,14 @@ impl Incoming {
 
     /// Makes events and a stop end the parking at an inlet, and lets a middleware call back.
     fn wake_by(&mut self, inlet: &mut AnyInlet) {
-        if let Some(waker) = inlet.parts().waker {
+        let InletParts { waker, call_slot, .. } = inlet.parts();
+        if let Some(waker) = waker {
             self.events.wakers().add(&waker);
             self.stop.wakers().add(&waker);
         }
-        self.add_call_slot(inlet);
+        if let Some(slot) = call_slot {
+            self.callbacks.add(slot);
+        }
     }
 
     /// Returns the connection that a new one replaces, because its sender is gone. This is for
