@@ -188,6 +188,10 @@ static void signal_handlers(stripline_node *node) {
         CHECK(thrd_create(&thread, raise_to_process, NULL) == thrd_success);
         IS(STRIPLINE_INTERRUPTED, stripline_subscriber_receive(subscriber, STRIPLINE_FOREVER, &packet, &error));
         CHECK(thrd_join(thread, NULL) == thrd_success);
+        /* The handler may run on any thread, and still be at its end. */
+        while (atomic_load(&wakes) == (int)round) {
+            thrd_yield();
+        }
         CHECK(atomic_load(&wakes) == (int)round + 1);
         send_u32(publisher, round, 1);
         packet = receive(subscriber);
