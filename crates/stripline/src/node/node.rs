@@ -710,7 +710,12 @@ impl OfferSink for NodeOffers {
     }
 
     fn learn(&mut self, offer: Offer) {
-        self.0.learn(offer, Timing::Background);
+        // `Node::offer` and `Node::subscribe` connect the node's own ends before they return. If
+        // this thread began with that, they would return too early.
+        let is_own = lock(&self.0.state).own.iter().any(|own| own.endpoint == offer.endpoint);
+        if !is_own {
+            self.0.learn(offer, Timing::Background);
+        }
     }
 
     fn forget(&mut self, address: &str) {

@@ -211,7 +211,6 @@ impl RendezvousHost {
             return;
         }
         let before = std::mem::replace(&mut self.own, offers);
-        self.own.iter().for_each(|offer| sink.learn(offer.clone()));
         let broken = self.unreachable(None, |peer| peer.send_changes(&before, &self.own));
         self.remove(broken, sink);
     }

@@ -255,6 +255,7 @@ macro_rules! rules_of {
                 many_to_one,
                 many_to_many,
                 a_late_joiner_starts_at_the_current_packet,
+                ends_of_a_node_are_connected_when_they_are_made,
                 receive_timeout_and_try_receive_report_their_outcome,
                 wait_any_names_those_that_are_ready,
                 wait_any_ends_with_its_time,

@@ -1,6 +1,7 @@
 //! Section 4 and related rules: several senders and receivers, and waiting for them.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::time::Duration;
 
@@ -86,6 +87,34 @@ pub fn a_late_joiner_starts_at_the_current_packet(transport: &'static str) {
     (0..=10).for_each(|sequence| drop(take_number(&mut early, sequence)));
     expect_end(&mut early);
     assert!(node.connections().iter().all(|report| (report.lost, report.gaps) == (0, 0)));
+}
+
+/// Checks that a send right after is received: the ends of one node are connected when both exist.
+pub fn ends_of_a_node_are_connected_when_they_are_made(transport: &'static str) {
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        // The node's own thread shall be late, which a busy machine makes it.
+        for _ in 0..4 {
+            scope.spawn(|| {
+                while !is_over.load(Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+            });
+        }
+        let outcome = std::panic::catch_unwind(|| {
+            for round in 0..60 {
+                let node = node(transport, "");
+                let first = (round % 2 == 0).then(|| node.subscriber::<u64>("ends").unwrap());
+                let mut publisher = node.publisher::<u64>("ends").unwrap();
+                let mut subscriber = first.unwrap_or_else(|| node.subscriber::<u64>("ends").unwrap());
+                assert_eq!((publisher.receivers(), subscriber.senders()), (1, 1), "round {round}");
+                publisher.send(&[round]).unwrap();
+                take_number(&mut subscriber, 0);
+            }
+        });
+        is_over.store(true, Ordering::Relaxed);
+        outcome.unwrap();
+    });
 }
 
 pub fn receive_timeout_and_try_receive_report_their_outcome(transport: &'static str) {
