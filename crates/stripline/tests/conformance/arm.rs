@@ -145,3 +145,33 @@ pub fn a_sender_in_place_of_a_dead_one_wakes_a_loop(transport: &'static str) {
         sender.join().unwrap();
     }
 }
+
+pub fn windows_come_in_a_loop_of_its_own(transport: &'static str) {
+    const PACKETS: u64 = 31;
+    // Of ten samples.
+    const SAMPLES: u64 = 10 * PACKETS;
+    let node = node(transport, "");
+    let (publisher, subscriber) = pair::<u64>(&node, "looped");
+    let mut windows = subscriber.windowed();
+    let descriptor = windows.ready_descriptor().unwrap();
+    let sender = std::thread::spawn(move || send_numbers(publisher, PACKETS));
+    let mut next = 0;
+    loop {
+        if windows.arm(4).unwrap() {
+            assert!(is_ready(&descriptor, DEADLINE), "not woken for {next}");
+            continue;
+        }
+        match windows.try_window(4).unwrap() {
+            Received::Packet(window) => {
+                assert_eq!(window.is_whole(), next + 4 <= SAMPLES);
+                assert!(window.iter().copied().eq((next..(next + 4).min(SAMPLES)).map(|index| index / 10)));
+                next += 4;
+            }
+            Received::Empty => panic!("`arm` has found a window"),
+            Received::Ended => break,
+        }
+    }
+    assert!(next >= SAMPLES);
+    sender.join().unwrap();
+    assert!(matches!(windows.arm(0), Err(Error::Port { .. })));
+}

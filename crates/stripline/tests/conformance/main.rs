@@ -121,6 +121,7 @@ macro_rules! rules_of {
                 a_loop_of_its_own_gets_every_packet_and_the_end,
                 what_ends_a_wait_ends_one_in_a_loop,
                 a_sender_in_place_of_a_dead_one_wakes_a_loop,
+                windows_come_in_a_loop_of_its_own,
             ]
             wakes here: [
                 a_wake_ends_one_wait_of_a_receiver,

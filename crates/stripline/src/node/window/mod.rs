@@ -1,7 +1,8 @@
 //! Windows of samples in the length that the receiver wants, independent of packet boundaries.
 
+mod lent;
+
 use std::collections::VecDeque;
-use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,8 +15,9 @@ use crate::sys::aligned_buffer::AlignedBuffer;
 use crate::terms::LinkOptions;
 use crate::transport::Wait;
 
-use super::view::{Stamped, sealed};
-use super::{Received, Subscriber};
+use super::{ReadyDescriptor, Received, Subscriber};
+
+pub use lent::Window;
 
 /// A [`Subscriber`] that gives its samples in windows of any length, which may overlap, as filters
 /// and transforms of a fixed size need.
@@ -202,6 +204,66 @@ impl<T: Element> Windowed<T> {
     /// As [`Windowed::window`].
     pub fn window_timeout(&mut self, samples: usize, timeout: Duration) -> Result<Received<Window<'_, T>>> {
         self.window_within(samples, Wait::within(timeout))
+    }
+
+    /// Returns a descriptor for `poll`, epoll or a toolkit, as
+    /// [`Waitable::ready_descriptor`](super::Waitable::ready_descriptor) does.
+    ///
+    /// # Errors
+    /// As [`Waitable::ready_descriptor`](super::Waitable::ready_descriptor).
+    pub fn ready_descriptor(&mut self) -> Result<ReadyDescriptor> {
+        self.source.subscriber.incoming.ready_set().map(ReadyDescriptor::new)
+    }
+
+    /// Makes the descriptor readable once a packet has come that may complete a window of `samples`
+    /// samples, or the end of stream, or an error. False: such a window is there already. Then
+    /// [`Windowed::try_window`] returns it. Call this each time before the loop waits. It does not
+    /// block.
+    ///
+    /// ```
+    /// use rustix::event::{PollFd, PollFlags, poll};
+    /// use stripline::node::{Node, Received};
+    ///
+    /// let node = Node::isolated()?;
+    /// let mut levels = node.subscriber::<f32>("levels")?.windowed();
+    /// let descriptor = levels.ready_descriptor()?;
+    /// # let mut publisher = node.publisher::<f32>("levels")?;
+    /// # publisher.wait_for_receivers(1, std::time::Duration::from_secs(5))?;
+    /// # (0..6).try_for_each(|level| publisher.send(&[level as f32]))?;
+    /// # publisher.finish()?;
+    /// let mut windows = 0;
+    /// loop {
+    ///     if levels.arm(2)? {
+    ///         // Beside the other descriptors of the loop.
+    ///         poll(&mut [PollFd::new(&descriptor, PollFlags::IN)], None).expect("it waits");
+    ///     }
+    ///     match levels.try_window(2)? {
+    ///         Received::Packet(_) => windows += 1,
+    ///         Received::Empty => {}
+    ///         Received::Ended => break,
+    ///     }
+    /// }
+    /// assert_eq!(windows, 3);
+    /// # Ok::<(), stripline::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Waitable::arm`](super::Waitable::arm), and those of [`Windowed::window`].
+    pub fn arm(&mut self, samples: usize) -> Result<bool> {
+        self.check_length(samples)?;
+        match self.find(samples, |subscriber| subscriber.take(|| Wait::Never))? {
+            Found::Samples { .. } => Ok(false),
+            Found::End => {
+                self.ended = true;
+                Ok(false)
+            }
+            // Then no packet is held, and the link may be asked.
+            Found::Nothing => {
+                let incoming = &mut self.source.subscriber.incoming;
+                let set = incoming.ready_set()?;
+                incoming.arm(&set)
+            }
+        }
     }
 
     /// Returns the gap at the end, as [`Subscriber::gap_at_end`].
@@ -446,150 +508,6 @@ impl<T: Element> Carried<T> {
     fn clear(&mut self) {
         (self.start, self.end) = (0, 0);
         self.parts.clear();
-    }
-}
-
-/// Contiguous samples, consumed when dropped.
-///
-/// ```
-/// # let node = stripline::node::Node::isolated()?;
-/// # let mut publisher = node.publisher::<i16>("audio")?;
-/// # let mut audio = node.subscriber::<i16>("audio")?.windowed();
-/// # publisher.wait_for_receivers(1, std::time::Duration::from_secs(5))?;
-/// publisher.set_stream(stripline::StreamInfo::new("left").sample_rate_hz(48e3));
-/// let mut loan = publisher.loan(100)?;
-/// loan.fill(7);
-/// loan.at_sample(500).at_time_ns(1_000_000_000).send()?;
-/// publisher.finish()?;
-///
-/// audio.window(48)?.expect("some samples").consume(24);
-/// let window = audio.window(48)?.expect("some samples");
-/// assert_eq!((window.len(), window.is_whole(), window[47]), (48, true, 7));
-/// assert_eq!((window.sequence(), window.sample_index(), window.time_ns()), (0, 524, 1_000_500_000));
-/// assert_eq!((&*window.stream().id, window.gap()), ("left", None));
-/// assert!(window.connection().ends_with("-> audio"));
-/// drop(window);
-///
-/// let rest = audio.window(48)?.expect("some samples");
-/// assert_eq!((rest.len(), rest.is_whole()), (28, false));
-/// # Ok::<(), stripline::Error>(())
-/// ```
-pub struct Window<'a, T: Element> {
-    of: &'a mut Windowed<T>,
-    samples: usize,
-    done: usize,
-    is_whole: bool,
-    gap: Option<Gap>,
-}
-
-impl<T: Element> Window<'_, T> {
-    /// Returns the number of samples: the slice's length, unless they are
-    /// [`Dynamic`](crate::payload::Dynamic).
-    pub fn samples(&self) -> usize {
-        self.samples
-    }
-
-    /// Returns whether it has all the samples that were requested. If not, a boundary or the end of
-    /// stream follows, and the next window starts behind it.
-    pub fn is_whole(&self) -> bool {
-        self.is_whole
-    }
-
-    /// Consumes only the first `samples` samples, at most all: the next window starts behind them.
-    /// With 0, the next window starts at the same sample again.
-    ///
-    /// A window that is not whole ([`Window::is_whole`]) is consumed completely, for any `samples`.
-    /// It cannot become longer, because a boundary follows. To overlap windows up to the boundary,
-    /// use its samples before this call.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # let node = stripline::node::Node::isolated()?;
-    /// # let mut publisher = node.publisher::<u8>("bytes")?;
-    /// # let mut bytes = node.subscriber::<u8>("bytes")?.windowed();
-    /// # publisher.wait_for_receivers(1, Duration::from_secs(5))?;
-    /// publisher.send(b"abcdef")?;
-    /// publisher.finish()?;
-    /// let mut windows = Vec::new();
-    /// while let Some(window) = bytes.window(4)? {
-    ///     windows.push(window.to_vec());
-    ///     window.consume(1);
-    /// }
-    /// // `def` is shorter than requested: it is the last window, with all its samples.
-    /// assert_eq!(windows, [&b"abcd"[..], b"bcde", b"cdef", b"def"]);
-    /// # Ok::<(), stripline::Error>(())
-    /// ```
-    pub fn consume(mut self, samples: usize) {
-        if self.is_whole {
-            self.done = samples.min(self.samples);
-        }
-    }
-
-    /// Returns the number of the packet that the first sample came with.
-    pub fn sequence(&self) -> u64 {
-        self.of.part().map_or(0, |part| part.header.sequence)
-    }
-
-    /// Returns the number of the first sample within its stream, counted on from its packet's first
-    /// sample.
-    pub fn sample_index(&self) -> u64 {
-        self.of.part().map_or(0, |part| part.header.sample_index.wrapping_add(part.before as u64))
-    }
-
-    /// Returns when the first sample was taken, in nanoseconds since the Unix epoch; 0: unknown. If
-    /// the stream's description has no sample rate, this is the time of its packet's first sample.
-    pub fn time_ns(&self) -> i64 {
-        let Some(part) = self.of.part().filter(|part| part.header.time_ns != 0) else { return 0 };
-        let rate = self.stream().sample_rate_hz.filter(|rate| *rate > 0.0);
-        // Casts saturate: a sender may claim any time and any rate.
-        let later = rate.map_or(0, |rate| (part.before as f64 * 1e9 / rate).round() as i64);
-        part.header.time_ns.saturating_add(later)
-    }
-
-    /// Returns the gap just before the first sample.
-    pub fn gap(&self) -> Option<&Gap> {
-        self.gap.as_ref()
-    }
-
-    /// Returns the stream that all its samples belong to.
-    pub fn stream(&self) -> &Arc<StreamInfo> {
-        let carried = &self.of.carried;
-        self.of.source.stream().filter(|_| carried.len() == 0).unwrap_or(&carried.stream)
-    }
-
-    /// Returns the connection that all its samples arrived on, as `from -> to`.
-    pub fn connection(&self) -> &str {
-        let Windowed { carried, source, .. } = &*self.of;
-        if carried.len() > 0 { &carried.connection } else { source.connection() }
-    }
-}
-
-impl<T: Element> Stamped for Window<'_, T> {}
-
-impl<T: Element> sealed::Sealed for Window<'_, T> {
-    fn stamps(&self) -> sealed::Stamps<'_> {
-        // An order counts packets, and a window is not one of them.
-        let (sample_index, time_ns) = (self.sample_index(), self.time_ns());
-        sealed::Stamps { sample_index, time_ns, order: None, stream: self.stream() }
-    }
-}
-
-impl<T: Element> Deref for Window<'_, T> {
-    type Target = [T::Item];
-    fn deref(&self) -> &[T::Item] {
-        &self.of.samples()[..self.of.carried.form.items(self.samples)]
-    }
-}
-
-impl<T: Element> Drop for Window<'_, T> {
-    fn drop(&mut self) {
-        self.of.consume(self.done);
-    }
-}
-
-impl<T: Element<Item: std::fmt::Debug>> std::fmt::Debug for Window<'_, T> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Window").field("is_whole", &self.is_whole).field("samples", &&**self).finish()
     }
 }
 
