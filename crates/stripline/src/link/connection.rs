@@ -429,12 +429,17 @@ impl IncomingConnection {
         is_due
     }
 
-    /// Takes the next packet if it is already there and has the expected number.
-    pub(super) fn try_take_fast(&mut self, sample_size: SampleSize, taken: &mut LentPacket) -> bool {
-        let Some(inlet) = &mut self.inlet else { return false };
-        let Some(frame) = inlet.try_next_fast() else { return false };
+    /// Takes the next packet if it is already there and has the expected number; with `reads`, also
+    /// after a read that does not wait. False: that found nothing. `None`: there may be something.
+    pub(super) fn try_take_fast(
+        &mut self,
+        reads: bool,
+        sample_size: SampleSize,
+        taken: &mut LentPacket,
+    ) -> Option<bool> {
+        let Next::Frame(frame) = self.inlet.as_mut()?.try_next_fast(reads)? else { return Some(false) };
         // Written directly to its final place: see `Header::write_words`.
-        let Some(payload) = taken.header.split(frame, self.next_sample) else { return false };
+        let payload = taken.header.split(frame, self.next_sample)?;
         let header = &taken.header;
         let is_due = self.is_steady
             && self.expected.is_next(header.sequence)
@@ -445,7 +450,7 @@ impl IncomingConnection {
             taken.gap = None;
             self.complete(sample_size, taken);
         }
-        is_due
+        is_due.then_some(true)
     }
 
     /// Takes the next packet, if there is one. Other frames are handled meanwhile.

@@ -290,7 +290,7 @@ impl Incoming {
         let (index, count) = (self.next_index, self.connections.len());
         let Some(connection) = self.connections.get_mut(index) else { return false };
         let is_taken = connection.try_take_steady(self.sample_size, &mut self.taken)
-            || connection.try_take_fast(self.sample_size, &mut self.taken);
+            || connection.try_take_fast(false, self.sample_size, &mut self.taken) == Some(true);
         if is_taken {
             self.next_index = if index + 1 < count { index + 1 } else { 0 };
             self.taken.connection = index;
@@ -308,21 +308,55 @@ impl Incoming {
         }
         match self.resequencer {
             Some(_) => self.receive_in_sequence(wait),
-            None => self.receive_as_it_comes(wait, looks_max),
+            None => {
+                self.stop.check(wait)?;
+                let found = self.try_take_read();
+                if found == Some(true) {
+                    self.spinner.succeeded();
+                    return Ok(Polled::Packet);
+                }
+                self.receive_as_it_comes(wait, looks_max, found.is_some())
+            }
         }
     }
 
+    /// Takes the next packet of the only connection after a read, if only packets have to be
+    /// checked. Most packets over sockets come this way. False: it has none. `None`: it may have.
+    #[inline(always)]
+    fn try_take_read(&mut self) -> Option<bool> {
+        if !self.is_fast_path() {
+            return None;
+        }
+        let [only] = &mut **self.connections else { return None };
+        let is_taken = only.try_take_fast(true, self.sample_size, &mut self.taken)?;
+        if is_taken {
+            self.taken.connection = 0;
+            self.is_lent = true;
+        }
+        Some(is_taken)
+    }
+
     /// Receives like [`Incoming::receive_slow`], in the order of arrival, with at most
-    /// `looks_max` empty polls.
-    pub(super) fn receive_as_it_comes(&mut self, wait: Wait, looks_max: u32) -> Result<Polled> {
+    /// `looks_max` empty polls. `has_polled`: the first poll has just been, and was empty.
+    pub(super) fn receive_as_it_comes(
+        &mut self,
+        wait: Wait,
+        looks_max: u32,
+        mut has_polled: bool,
+    ) -> Result<Polled> {
         let mut spins = 0u32;
         loop {
             // Checked before each poll: a receiver with busy senders always finds a packet. One
             // poll precedes every sleep, even where it is a system call: a core that goes idle just
             // before a reply takes long to wake.
             self.stop.check(wait)?;
-            let found =
-                if spins.is_multiple_of(POLLS_PER_FULL_POLL) { self.poll_all()? } else { self.poll_ready() };
+            let found = if std::mem::take(&mut has_polled) {
+                Polled::Empty
+            } else if spins.is_multiple_of(POLLS_PER_FULL_POLL) {
+                self.poll_all()?
+            } else {
+                self.poll_ready()
+            };
             if !matches!(found, Polled::Empty) {
                 if spins > 0 {
                     self.arrived_while = ArrivedWhile::Spinning;

@@ -142,7 +142,7 @@ impl Resequencer {
                 }
                 _ => wait,
             };
-            match link.receive_as_it_comes(patience, u32::MAX)? {
+            match link.receive_as_it_comes(patience, u32::MAX, false)? {
                 Polled::Packet if self.place(link) => return Ok(Polled::Packet),
                 Polled::Packet => {}
                 Polled::Ended => {

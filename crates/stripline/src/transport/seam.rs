@@ -208,9 +208,10 @@ pub(crate) trait Inlet: Send {
     /// Returns the next frame; the same one until it is released.
     fn try_next(&mut self) -> Result<Next<'_>>;
 
-    /// Takes on the fast path of [`Inlet::try_next`]: a frame that is already buffered. After
-    /// `None`, call `try_next`.
-    fn try_next_fast(&mut self) -> Option<&[u8]> {
+    /// Takes on the fast path of [`Inlet::try_next`]: a frame that is already buffered. With
+    /// `reads`, it is read first where nothing is buffered, without waiting; `Empty` is the outcome
+    /// of such a read. After `None`, call `try_next`.
+    fn try_next_fast(&mut self, _reads: bool) -> Option<Next<'_>> {
         None
     }
 

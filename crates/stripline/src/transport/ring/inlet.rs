@@ -335,11 +335,11 @@ impl Inlet for RingInlet {
         Ok(if self.poll()? { self.current_frame() } else { Next::Closed })
     }
 
-    fn try_next_fast(&mut self) -> Option<&[u8]> {
+    fn try_next_fast(&mut self, _reads: bool) -> Option<Next<'_>> {
         if self.copy.is_some() {
             return None;
         }
-        self.reader.try_next().unwrap_or(None)
+        self.reader.try_next().unwrap_or(None).map(Next::Frame)
     }
 
     fn release(&mut self) {

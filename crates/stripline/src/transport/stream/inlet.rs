@@ -316,8 +316,18 @@ impl Inlet for StreamInlet {
         Ok(self.lend().map_or(Next::Empty, Next::Frame))
     }
 
-    fn try_next_fast(&mut self) -> Option<&[u8]> {
-        self.lend()
+    fn try_next_fast(&mut self, reads: bool) -> Option<Next<'_>> {
+        if reads {
+            if let Some(acks) = &self.acks {
+                acks.retry();
+            }
+            let wanted = self.wanted().ok()?;
+            let is_missing = wanted > self.end - self.start && !self.closed;
+            if is_missing && !self.read(wanted, false) {
+                return Some(Next::Empty);
+            }
+        }
+        self.lend().map(Next::Frame)
     }
 
     fn release(&mut self) {
