@@ -7,7 +7,8 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use rustix::net::{
-    AddressFamily, SendAncillaryBuffer, SendFlags, SocketFlags, SocketType, sendmsg, socket_with, sockopt,
+    AddressFamily, SendAncillaryBuffer, SendFlags, SocketFlags, SocketType, send, sendmsg, socket_with,
+    sockopt,
 };
 
 use super::fork::{self, Descriptor};
@@ -15,6 +16,10 @@ use super::fork::{self, Descriptor};
 /// The receive buffer that a receiver asks for; the kernel counts twice as much. The system may
 /// allow less (`/proc/sys/net/core/rmem_max`). With more, more packets wait under overload.
 const RECEIVE_BUFFER: usize = 512 << 10;
+
+/// The most bytes of a datagram that are copied together first: `send` takes 100 to 150 ns less
+/// than `sendmsg`, which first reads where the parts are.
+const JOINED_MAX: usize = 1536;
 
 /// Bytes of the header of UDP.
 const UDP_HEADER: usize = 8;
@@ -181,8 +186,16 @@ impl UdpEnd {
     /// # Errors
     /// `WouldBlock` if the socket is full. Other errors are of datagrams before.
     pub(crate) fn send(&self, header: &[u8], payload: &[u8]) -> io::Result<()> {
-        let parts = [IoSlice::new(header), IoSlice::new(payload)];
         let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+        let bytes = header.len() + payload.len();
+        if bytes <= JOINED_MAX {
+            let mut joined = [0; JOINED_MAX];
+            joined[..header.len()].copy_from_slice(header);
+            joined[header.len()..bytes].copy_from_slice(payload);
+            send(&*self.socket, &joined[..bytes], flags)?;
+            return Ok(());
+        }
+        let parts = [IoSlice::new(header), IoSlice::new(payload)];
         sendmsg(&*self.socket, &parts, &mut SendAncillaryBuffer::default(), flags)?;
         Ok(())
     }
