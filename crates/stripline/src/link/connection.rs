@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
 
 use crate::error::{Error, Result};
 use crate::fail_point::fail_point;
@@ -44,6 +44,8 @@ pub(crate) type OptionsFor = Arc<dyn Fn(&str) -> ConnectionOptions + Send + Sync
 pub(super) struct ConnectionCounts {
     opened: AtomicU16,
     ended: AtomicU16,
+    /// Changes of a connection's name or of its streams.
+    described: AtomicU64,
 }
 
 impl ConnectionCounts {
@@ -67,6 +69,8 @@ pub(super) struct IncomingConnection {
     counts: Arc<ConnectionCounts>,
     /// The number of this connection among those of the port.
     connection: u16,
+    /// A number of the port for this name and these streams.
+    description: u64,
     /// The latest order among the packets taken.
     furthest: Option<Order>,
     pub streams: BTreeMap<u16, Arc<StreamInfo>>,
@@ -151,6 +155,7 @@ impl IncomingConnection {
             options_for,
             counts,
             connection: 0,
+            description: 0,
             furthest: None,
             streams: BTreeMap::new(),
             expected: Expected::default(),
@@ -207,6 +212,7 @@ impl IncomingConnection {
         self.expected = Expected::default();
         self.furthest = None;
         self.streams.clear();
+        self.number_description();
         self.reassembler.forget();
         self.parts = inlet.parts();
         self.options.stats.set_other_clock(self.parts.is_other_clock);
@@ -215,6 +221,16 @@ impl IncomingConnection {
 
     pub(super) fn connection(&self) -> u16 {
         self.connection
+    }
+
+    /// Returns a number of the port that changes with the name and the streams; 0: it has had none.
+    pub(super) fn description(&self) -> u64 {
+        self.description
+    }
+
+    fn number_description(&mut self) {
+        // Relaxed: the numbers need only differ.
+        self.description = 1 + self.counts.described.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Returns whether a packet of the expected number needs no other check.
@@ -612,6 +628,7 @@ impl IncomingConnection {
             self.streams.pop_first();
         }
         self.streams.insert(stream, Arc::new(info));
+        self.number_description();
         Ok(())
     }
 }

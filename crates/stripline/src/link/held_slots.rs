@@ -72,6 +72,8 @@ pub(crate) struct HeldSlots {
     slots: Vec<SlotEntry>,
     next: usize,
     last: Option<LastGiven>,
+    /// Whether a packet may still be in the memory of its transport, apart from the last.
+    keeps: bool,
 }
 
 struct SlotEntry {
@@ -85,6 +87,7 @@ struct LastGiven {
     index: usize,
     /// Whether the port has lent it: its memory is that of the transport.
     is_lent: bool,
+    is_awaited: bool,
     /// When it was taken, and the statistics that its end belongs to, if it is measured and no
     /// longer lent.
     measured: Option<(Arc<ConnectionStats>, u64)>,
@@ -96,7 +99,7 @@ impl HeldSlots {
 
     pub(crate) fn new(packets: usize) -> Self {
         let slots = (0..packets).map(|_| SlotEntry { slot: Arc::default(), generation: 0 }).collect();
-        Self { slots, next: 0, last: None }
+        Self { slots, next: 0, last: None, keeps: false }
     }
 
     /// Finishes the packet given last, in the sense of scope `target`. Its memory stays, if it is
@@ -109,21 +112,29 @@ impl HeldSlots {
         if last.is_lent {
             let is_measured = incoming.taken().header.sent_ns != 0;
             let token = (!entry.is_free()).then(|| entry.token(last.index));
+            self.keeps |= token.is_some();
             incoming.end_loan(token, if is_measured { finished_ns() } else { 0 });
         } else if let Some((stats, taken_ns)) = last.measured {
             stats.finished(finished_ns().saturating_sub(taken_ns));
         }
-        // After the release, so that a sender that gets the acknowledgement finds the room free.
-        drop(lock(&entry.slot.receipt).take());
+        if last.is_awaited {
+            // After the release, so that a sender that gets the acknowledgement finds the room
+            // free.
+            drop(lock(&entry.slot.receipt).take());
+        }
     }
 
     /// Gives the memory of packets that are over back to their transports.
     pub(crate) fn settle(&mut self, incoming: &mut Incoming) -> Result<()> {
+        if !self.keeps {
+            return Ok(());
+        }
         let slots = &self.slots;
-        incoming.settle(&mut |token| {
+        self.keeps = incoming.settle(&mut |token| {
             let entry = &slots[(token % Self::MAX as u64) as usize];
             entry.generation != token / Self::MAX as u64 || entry.is_free()
-        })
+        })?;
+        Ok(())
     }
 
     /// Returns a free place.
@@ -132,9 +143,11 @@ impl HeldSlots {
     /// [`Error::TooManyHeld`] with the packets that are held.
     pub(crate) fn free(&mut self, port: &str) -> Result<usize> {
         let count = self.slots.len();
-        let free = (0..count).map(|step| (self.next + step) % count).find(|at| self.slots[*at].is_free());
-        let Some(index) = free else { return Err(self.too_many(port)) };
-        self.next = (index + 1) % count;
+        let order = (self.next..count).chain(0..self.next);
+        let Some(index) = order.into_iter().find(|at| self.slots[*at].is_free()) else {
+            return Err(self.too_many(port));
+        };
+        self.next = if index + 1 < count { index + 1 } else { 0 };
         Ok(index)
     }
 
@@ -153,7 +166,7 @@ impl HeldSlots {
         let content = unsafe { &mut *entry.slot.content.get() };
         let taken = incoming.taken();
         let is_measured = taken.taken_ns != 0 && taken.header.sent_ns != 0;
-        let mut last = LastGiven { index, is_lent: true, measured: None };
+        let mut last = LastGiven { index, is_lent: true, is_awaited: false, measured: None };
         let memory = incoming.keepable(packets);
         let receipt;
         let payload = match memory {
@@ -177,6 +190,7 @@ impl HeldSlots {
             }
         };
         let is_awaited = receipt.is_some() || is_measured;
+        last.is_awaited = is_awaited;
         if is_awaited {
             entry.slot.finished_ns.store(0, Ordering::Relaxed);
             *lock(&entry.slot.receipt) = receipt;

@@ -469,6 +469,13 @@ impl Incoming {
         (self.taken.connection, self.connections[self.taken.connection].connection())
     }
 
+    /// Returns a number for what describes the packet's stream and connection: that of its
+    /// connection, and of the stream there. `None` for a packet that was put in sequence.
+    pub(super) fn description(&self) -> Option<(u64, u16)> {
+        let connection = &self.connections[self.taken.connection];
+        self.held().is_none().then(|| (connection.description(), self.taken.header.stream))
+    }
+
     /// Returns the statistics of the packet's connection.
     pub(crate) fn stats(&self) -> &Arc<ConnectionStats> {
         &self.options().stats

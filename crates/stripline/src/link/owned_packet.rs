@@ -19,6 +19,8 @@ pub(crate) struct OwnedPacket {
     pub is_ordered: bool,
     stream: Arc<StreamInfo>,
     connection: String,
+    /// The port's number for those two, if it has one.
+    description: Option<(u64, u16)>,
     /// The index of its connection among those of the port.
     pub(super) index: usize,
 }
@@ -41,7 +43,16 @@ impl OwnedPacket {
         self.meta = Some((taken.header, link.order()));
         self.gap = taken.gap;
         self.is_ordered = taken.header.order().is_some();
+        self.index = link.connection_index().0;
         // Most packets are of the stream of the one before.
+        let description = link.description();
+        if description.is_none() || description != self.description {
+            self.describe_stream(link);
+            self.description = description;
+        }
+    }
+
+    fn describe_stream(&mut self, link: &Incoming) {
         if !Arc::ptr_eq(&self.stream, link.stream()) {
             self.stream = Arc::clone(link.stream());
         }
@@ -49,7 +60,6 @@ impl OwnedPacket {
             self.connection.clear();
             self.connection.push_str(link.connection());
         }
-        self.index = link.connection_index().0;
     }
 
     /// Returns its payload.

@@ -32,13 +32,16 @@ impl Incoming {
         }
     }
 
-    /// Gives back the memory of packets that are over, from the oldest on.
-    pub(in crate::link) fn settle(&mut self, is_over: &mut dyn FnMut(u64) -> bool) -> Result<()> {
+    /// Gives back the memory of packets that are over, from the oldest on. Returns whether there
+    /// are others.
+    pub(in crate::link) fn settle(&mut self, is_over: &mut dyn FnMut(u64) -> bool) -> Result<bool> {
+        let mut keeps = false;
         for connection in &mut *self.connections {
             if let Some(AnyInlet::Ring(ring)) = &mut connection.inlet {
                 ring.settle(is_over)?;
+                keeps |= ring.keeps_frames();
             }
         }
-        Ok(())
+        Ok(keeps)
     }
 }

@@ -183,13 +183,18 @@ impl RingInlet {
             && self.memory.keeps_frames
             && frame.as_ptr_range().contains(&payload)
             && frames as u64 <= self.low
-            && frame_stride(frame.len()) <= self.memory.capacity / 2 / frames;
+            && frame_stride(frame.len()).saturating_mul(frames) <= self.memory.capacity / 2;
         may_keep.then_some(&self.memory)
     }
 
     /// Goes on behind the current frame, which stays in use under that number.
     pub(crate) fn keep(&mut self, token: u64) {
         self.reader.keep(token);
+    }
+
+    /// Returns whether frames before the current one are in use.
+    pub(crate) fn keeps_frames(&self) -> bool {
+        self.reader.keeps_frames()
     }
 
     /// Gives back the frames before the oldest one that is still in use.
