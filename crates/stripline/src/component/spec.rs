@@ -135,10 +135,7 @@ impl ComponentSpec {
     ///
     /// [`Component::new`]: super::Component::new
     #[must_use]
-    pub fn validated(
-        mut self,
-        check: impl Fn(&Properties) -> Result<()> + Send + Sync + 'static,
-    ) -> Self {
+    pub fn validated(mut self, check: impl Fn(&Properties) -> Result<()> + Send + Sync + 'static) -> Self {
         (self.validates, self.validation) = (true, Validation(Some(Arc::new(check))));
         self
     }
