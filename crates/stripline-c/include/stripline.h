@@ -1702,6 +1702,897 @@ stripline_status stripline_server_get_counts(
  */
 void stripline_server_free(stripline_server *server);
 
+/* The words of a component's function that fails --------------------------------------------- */
+
+/* The place for the words of a function of a component, for its user to read. It is valid until
+ * the function returns.
+ */
+typedef struct stripline_reason stripline_reason;
+
+/* Sets the words of a function that fails, or those of a self-test. They replace the words before.
+ * Bytes that are no UTF-8 are replaced. NULL for either has no effect.
+ *
+ * Returns `STRIPLINE_FAILED`, for the function to return.
+ *
+ * - Ownership: `text` is not kept.
+ * - Blocking: never.
+ * - Threads: that of the function.
+ */
+stripline_status stripline_reason_set(stripline_reason *reason, const char *text);
+
+/* Sets the words to the message of an error, and frees the error.
+ *
+ * Returns the error's status, for the function to return: `STRIPLINE_OK` for NULL. A function that
+ * returns `STRIPLINE_STOPPED` has ended as its component should.
+ *
+ * - Ownership: that of the error ends here.
+ * - Blocking: never.
+ * - Threads: that of the function.
+ */
+stripline_status stripline_reason_take(stripline_reason *reason, stripline_error *error);
+
+/* The values of a component's properties ----------------------------------------------------- */
+
+/* The values of all properties of a component. They fit the specification. They are valid until
+ * the function that gets them returns.
+ */
+typedef struct stripline_properties stripline_properties;
+
+/* Gives the value of a real number.
+ *
+ * Fails with `STRIPLINE_INVALID_ARGUMENT` for a property that is not declared, or with another
+ * kind.
+ *
+ * - Ownership: nothing is kept.
+ * - Blocking: never.
+ * - Threads: that of the function that got the properties.
+ */
+stripline_status stripline_properties_float(
+    const stripline_properties *properties,
+    const char *name,
+    double *value,
+    stripline_error **error);
+
+/* Gives the value of a whole number, as `stripline_properties_float`.
+ *
+ * - Ownership: nothing is kept.
+ * - Blocking: never.
+ * - Threads: that of the function that got the properties.
+ */
+stripline_status stripline_properties_integer(
+    const stripline_properties *properties,
+    const char *name,
+    int64_t *value,
+    stripline_error **error);
+
+/* Gives the value of a boolean, 0 or 1, as `stripline_properties_float`.
+ *
+ * - Ownership: nothing is kept.
+ * - Blocking: never.
+ * - Threads: that of the function that got the properties.
+ */
+stripline_status stripline_properties_boolean(
+    const stripline_properties *properties,
+    const char *name,
+    int32_t *value,
+    stripline_error **error);
+
+/* Gives the value of a text, a choice or a path, as `stripline_properties_float`. It has a NUL
+ * behind its last byte. A path that is empty names no file.
+ *
+ * - Ownership: the text is valid until the function that got the properties returns.
+ * - Blocking: never.
+ * - Threads: that of the function that got the properties.
+ */
+stripline_status stripline_properties_text(
+    const stripline_properties *properties,
+    const char *name,
+    stripline_text *value,
+    stripline_error **error);
+
+/* Gives 1 if a change at run time names the property, even with its old value, and otherwise 0.
+ *
+ * Fails as `stripline_properties_float`.
+ *
+ * - Ownership: nothing is kept.
+ * - Blocking: never.
+ * - Threads: that of the function that got the properties.
+ */
+stripline_status stripline_properties_is_changed(
+    const stripline_properties *properties,
+    const char *name,
+    int32_t *is_changed,
+    stripline_error **error);
+
+/* Read-only properties, which a component sets while it runs --------------------------------- */
+
+/* A read-only property of a component, for the component to set: `stripline get` prints its last
+ * value. A number costs one store. A value out of the property's range is shown as unknown.
+ */
+typedef struct stripline_readout stripline_readout;
+
+/* Sets a real number.
+ *
+ * Fails with `STRIPLINE_INVALID_ARGUMENT` for a property of another kind.
+ *
+ * - Ownership: nothing is kept.
+ * - Blocking: never.
+ * - Threads: any, several at once, until the component's function returns.
+ */
+stripline_status stripline_readout_set_float(
+    const stripline_readout *readout,
+    double value,
+    stripline_error **error);
+
+/* Sets a whole number, as `stripline_readout_set_float`.
+ *
+ * - Ownership: nothing is kept.
+ * - Blocking: never.
+ * - Threads: any, several at once, until the component's function returns.
+ */
+stripline_status stripline_readout_set_integer(
+    const stripline_readout *readout,
+    int64_t value,
+    stripline_error **error);
+
+/* Adds to a whole number, as `stripline_readout_set_float`.
+ *
+ * - Ownership: nothing is kept.
+ * - Blocking: never.
+ * - Threads: any, several at once, until the component's function returns.
+ */
+stripline_status stripline_readout_add(
+    const stripline_readout *readout,
+    uint64_t count,
+    stripline_error **error);
+
+/* Sets a boolean, as `stripline_readout_set_float`: 0 is false, any other number true.
+ *
+ * - Ownership: nothing is kept.
+ * - Blocking: never.
+ * - Threads: any, several at once, until the component's function returns.
+ */
+stripline_status stripline_readout_set_boolean(
+    const stripline_readout *readout,
+    int32_t value,
+    stripline_error **error);
+
+/* Sets a text of at most 4096 bytes, as `stripline_readout_set_float`. A longer one is cut.
+ *
+ * - Ownership: nothing is kept.
+ * - Blocking: no longer than for a lock. It allocates.
+ * - Threads: any, several at once, until the component's function returns.
+ */
+stripline_status stripline_readout_set_text(
+    const stripline_readout *readout,
+    const char *value,
+    stripline_error **error);
+
+/* The ports of a component that runs --------------------------------------------------------- */
+
+/* The ports of a component, already connected, and what else it has of its waveform. They are
+ * valid until the function that gets them returns.
+ *
+ * Publishers, subscribers and readouts that they give end then, too, with an open loan and a
+ * packet that is out. The program may free publishers and subscribers before.
+ */
+typedef struct stripline_ports stripline_ports;
+
+/* Returns the component's name in the waveform. It is empty for NULL.
+ *
+ * - Ownership: the text is valid as long as the ports.
+ * - Blocking: never.
+ * - Threads: that of the ports.
+ */
+stripline_text stripline_ports_component(const stripline_ports *ports);
+
+/* Returns 1 if the user wants warnings and errors only (`stripline run --quiet`), and otherwise 0.
+ * A component prints nothing on the terminal then.
+ *
+ * - Ownership: nothing is kept.
+ * - Blocking: never.
+ * - Threads: that of the ports.
+ */
+int32_t stripline_ports_is_quiet(const stripline_ports *ports);
+
+/* Gives the type of a port in this waveform, with its layout or schema. It is empty for a port
+ * that is not connected, or not there.
+ *
+ * - Ownership: the text is valid as long as the ports.
+ * - Blocking: never.
+ * - Threads: that of the ports.
+ */
+stripline_status stripline_ports_type(
+    const stripline_ports *ports,
+    const char *port,
+    stripline_text *type,
+    stripline_error **error);
+
+/* Takes an input. `type` is that of its samples. NULL is the type that the waveform gives it, or
+ * else the one that the component declares; also one of messages. An input that is not connected
+ * is at its end of stream.
+ *
+ * Fails with `STRIPLINE_PORT` if there is no such input, if it was taken before, or if the
+ * waveform gives it another type. Fails with `STRIPLINE_INVALID_ARGUMENT` for a type or option
+ * with a mistake. A mistake in the options takes the input nevertheless.
+ *
+ * - Ownership: the subscriber is the ports'. `type` and `options` may be NULL and are not kept.
+ * - Blocking: never.
+ * - Threads: that of the ports.
+ */
+stripline_status stripline_ports_input(
+    stripline_ports *ports,
+    const char *port,
+    const stripline_sample_type *type,
+    const stripline_subscriber_options *options,
+    stripline_subscriber **subscriber,
+    stripline_error **error);
+
+/* Takes an output, as `stripline_ports_input` takes an input. Packets that are sent to an output
+ * that is not connected are discarded.
+ *
+ * When the component's function returns 0, the stream ends. After a failure it does not, because
+ * the component may be started again.
+ *
+ * - Ownership: the publisher is the ports'. `type` may be NULL and is not kept.
+ * - Blocking: never.
+ * - Threads: that of the ports.
+ */
+stripline_status stripline_ports_output(
+    stripline_ports *ports,
+    const char *port,
+    const stripline_sample_type *type,
+    stripline_publisher **publisher,
+    stripline_error **error);
+
+/* Takes an input of messages, as bytes of CBOR. `type` is that of
+ * `stripline_message_subscriber_new`.
+ *
+ * Fails as `stripline_ports_input`, and for `windowed`.
+ *
+ * - Ownership: the subscriber is the ports'. `type` and `options` may be NULL and are not kept.
+ * - Blocking: never.
+ * - Threads: that of the ports.
+ */
+stripline_status stripline_ports_message_input(
+    stripline_ports *ports,
+    const char *port,
+    const char *type,
+    const stripline_subscriber_options *options,
+    stripline_subscriber **subscriber,
+    stripline_error **error);
+
+/* Takes an output of messages, as bytes of CBOR. `type` is that of
+ * `stripline_message_publisher_new`. Fails as `stripline_ports_output`.
+ *
+ * - Ownership: the publisher is the ports'. `type` may be NULL and is not kept.
+ * - Blocking: never.
+ * - Threads: that of the ports.
+ */
+stripline_status stripline_ports_message_output(
+    stripline_ports *ports,
+    const char *port,
+    const char *type,
+    stripline_publisher **publisher,
+    stripline_error **error);
+
+/* Gives a property that the component declares as read-only, for the component to set. Two of the
+ * same property set the same value.
+ *
+ * Fails with `STRIPLINE_FAILED` for a property that is not declared so.
+ *
+ * - Ownership: the readout is the ports'.
+ * - Blocking: never.
+ * - Threads: that of the ports.
+ */
+stripline_status stripline_ports_readout(
+    stripline_ports *ports,
+    const char *property,
+    const stripline_readout **readout,
+    stripline_error **error);
+
+/* Receives the next packet of an input, as `stripline_subscriber_receive` does without a timeout.
+ * Meanwhile it runs the component's functions for changes and self-tests: before the packet, and
+ * at once when a request arrives while none is there.
+ *
+ * - Ownership: the caller releases the packet.
+ * - Blocking: until a packet or the end of stream.
+ * - Threads: that of the ports. The functions run on it.
+ */
+stripline_status stripline_ports_receive(
+    stripline_ports *ports,
+    stripline_subscriber *subscriber,
+    stripline_packet **packet,
+    stripline_error **error);
+
+/* Receives the next window of a windowed input, as `stripline_subscriber_window` does without a
+ * timeout, and serves requests as `stripline_ports_receive`.
+ *
+ * - Ownership: the caller releases the packet, or consumes a part of it.
+ * - Blocking: until the samples, a gap or the end of stream are there.
+ * - Threads: that of the ports. The functions run on it.
+ */
+stripline_status stripline_ports_window(
+    stripline_ports *ports,
+    stripline_subscriber *subscriber,
+    size_t samples,
+    stripline_packet **window,
+    stripline_error **error);
+
+/* Runs the component's functions for the requests that wait. For components that do not wait in
+ * `stripline_ports_receive`, between their packets.
+ *
+ * Fails with `STRIPLINE_STOPPED` when the component must stop.
+ *
+ * - Ownership: nothing is kept.
+ * - Blocking: until the functions return.
+ * - Threads: that of the ports. The functions run on it.
+ */
+stripline_status stripline_ports_poll(stripline_ports *ports, stripline_error **error);
+
+/* Sleeps. Fails at once with `STRIPLINE_STOPPED` when the component must stop. Requests wait until
+ * `stripline_ports_poll`.
+ *
+ * - Ownership: nothing is kept.
+ * - Blocking: for `time_ns`; `STRIPLINE_FOREVER` (or any negative number) is without end.
+ * - Threads: any, until the component's function returns.
+ */
+stripline_status stripline_ports_sleep(
+    const stripline_ports *ports,
+    int64_t time_ns,
+    stripline_error **error);
+
+/* Components that are handlers: the waveform selects the threads that run them --------------- */
+
+/* The packet that a handler makes. It is empty at first, and valid until the handler returns. */
+typedef struct stripline_made stripline_made;
+
+/* Sets the number of samples of the packet that a handler makes, and gives their place. Those that
+ * were there before stay. The content of new ones is unspecified.
+ *
+ * Fails with `STRIPLINE_TOO_LARGE` if there is no memory for them. A packet above the output's
+ * largest fails when it is sent.
+ *
+ * - Ownership: the memory is valid until the next call, and until the handler returns.
+ * - Blocking: never. It allocates where no packet before had as many.
+ * - Threads: that of the handler.
+ */
+stripline_status stripline_made_resize(
+    stripline_made *made,
+    size_t samples,
+    void **memory,
+    stripline_error **error);
+
+/* Components: their specification, and the functions that make and run them ------------------ */
+
+/* A component type: its name, ports, properties, self-tests and functions. Programs run it by
+ * `stripline_main` and `stripline_harness_new`.
+ */
+typedef struct stripline_component stripline_component;
+
+/* A function that creates a component of checked properties. It gets the context of the functions,
+ * and gives its result in `instance`, which the other functions get.
+ *
+ * It returns 0, or `STRIPLINE_FAILED` and its words in `reason`. Failures that can be found before
+ * the first packet belong here.
+ */
+typedef int32_t (*stripline_component_create)(
+    void *context,
+    const stripline_properties *properties,
+    void **instance,
+    stripline_reason *reason);
+
+/* A function that runs a component until the end of its input or of its own work.
+ *
+ * It returns 0 at its end, which then is the end of its streams. `STRIPLINE_STOPPED` is a clean
+ * end as well: it returns what its ports return when it must stop. Any other positive number is
+ * its failure, with its words in `reason` (`stripline_reason_take`).
+ */
+typedef int32_t (*stripline_component_run)(
+    void *instance,
+    stripline_ports *ports,
+    stripline_reason *reason);
+
+/* A function that makes one packet of each received packet. What it makes is sent with the stream,
+ * sample index and time of `packet`; also an empty packet. Without an output, `made` is NULL.
+ *
+ * The waveform selects the threads that run it. With a pool, it runs on several at once. It
+ * returns as a `stripline_packet_handler` does, with its words in `reason`.
+ */
+typedef int32_t (*stripline_component_handler)(
+    void *instance,
+    stripline_packet *packet,
+    stripline_made *made,
+    stripline_reason *reason);
+
+/* A function that takes new values of changeable properties. It gets all properties, the changed
+ * ones with their new values, which fit their ranges.
+ *
+ * It returns 0, or `STRIPLINE_FAILED` and the reason against them. Then the old values stay.
+ */
+typedef int32_t (*stripline_component_change)(
+    void *instance,
+    const stripline_properties *properties,
+    stripline_reason *reason);
+
+/* A function that runs the self-test of that name.
+ *
+ * It returns 0 if the test passed, and otherwise `STRIPLINE_FAILED`. `reason` is a remark for the
+ * user in both cases. It may set `value` to what it has measured, a finite number.
+ */
+typedef int32_t (*stripline_component_test)(
+    void *instance,
+    const char *test,
+    double *value,
+    stripline_reason *reason);
+
+/* A function that checks properties which are valid one by one, before any part of a waveform
+ * starts. It may read files, and changes nothing. It returns 0, or `STRIPLINE_FAILED` and the
+ * problem.
+ */
+typedef int32_t (*stripline_component_validate)(
+    void *context,
+    const stripline_properties *properties,
+    stripline_reason *reason);
+
+/* A function that destroys a component, after all its other functions have returned. */
+typedef void (*stripline_component_destroy)(void *instance);
+
+/* The functions of a component type. One of `run` and `handle` is set, and the others may be NULL.
+ *
+ * They are called on threads of the library. Of one component, `change` and `test` run on the
+ * thread that runs it; with a pool, beside `handle`. They must return: no `longjmp`, no exception
+ * of C++.
+ */
+typedef struct stripline_component_functions {
+    /* `sizeof(stripline_component_functions)`. */
+    size_t size;
+    /* What `create` and `validate` get. Without `create`, also the instance. */
+    void *context;
+    /* Creates a component. */
+    stripline_component_create create;
+    /* Runs it. */
+    stripline_component_run run;
+    /* Makes one packet of each; the type has one input and at most one output. */
+    stripline_component_handler handle;
+    /* Takes new values; needed for properties that are changeable. */
+    stripline_component_change change;
+    /* Runs self-tests; needed where some are declared. */
+    stripline_component_test test;
+    /* Checks the properties together. */
+    stripline_component_validate validate;
+    /* Destroys what `create` has created. */
+    stripline_component_destroy destroy;
+} stripline_component_functions;
+
+/* Makes a component type without ports, properties and functions. `name` is that in waveform
+ * files: 1 to 64 letters, digits, `-` and `_`. `summary` is one sentence for users.
+ *
+ * - Ownership: the caller frees the component. Nothing else is kept.
+ * - Blocking: never.
+ * - Threads: any.
+ */
+stripline_status stripline_component_new(
+    const char *name,
+    const char *summary,
+    stripline_component **component,
+    stripline_error **error);
+
+/* Sets the functions of a component type, in place of those before.
+ *
+ * Fails with `STRIPLINE_INVALID_ARGUMENT` for NULL and for members that this library does not
+ * have. What is declared without a function is found by `stripline_main` and
+ * `stripline_harness_start`.
+ *
+ * - Ownership: the context stays the program's. It is valid until all components of the type are
+ *   destroyed.
+ * - Blocking: never.
+ * - Threads: any.
+ */
+stripline_status stripline_component_set_functions(
+    stripline_component *component,
+    const stripline_component_functions *functions,
+    stripline_error **error);
+
+/* Frees a component type; NULL is allowed. Components of it go on.
+ *
+ * - Ownership: ends here. A second call with the same component is undefined.
+ * - Blocking: never.
+ * - Threads: any, once no other thread uses it.
+ */
+void stripline_component_free(stripline_component *component);
+
+/* Ports, properties and self-tests of a component type --------------------------------------- */
+
+/* The direction of packets through a port. */
+enum stripline_port_direction {
+    /* The component receives. */
+    STRIPLINE_PORT_DIRECTION_INPUT = 0,
+    /* The component sends. */
+    STRIPLINE_PORT_DIRECTION_OUTPUT = 1,
+};
+
+/* The kind of a property's values. */
+enum stripline_property_kind {
+    /* A finite real number: `float_default`, and with `has_range` `float_min` and `float_max`. */
+    STRIPLINE_PROPERTY_KIND_FLOAT = 1,
+    /* A whole number: `integer_default`, and with `has_range` `integer_min` and `integer_max`. */
+    STRIPLINE_PROPERTY_KIND_INTEGER = 2,
+    /* A boolean: `integer_default`, where any number but 0 is true. */
+    STRIPLINE_PROPERTY_KIND_BOOLEAN = 3,
+    /* A text: `text_default`. */
+    STRIPLINE_PROPERTY_KIND_TEXT = 4,
+    /* One of `choices`: `text_default`, or the first of them where that is NULL. */
+    STRIPLINE_PROPERTY_KIND_CHOICE = 5,
+    /* A path, relative to the waveform file. By default it is empty, which names no file. */
+    STRIPLINE_PROPERTY_KIND_PATH = 6,
+};
+
+/* The source of a property's value, and its time. */
+enum stripline_property_access {
+    /* By the waveform, before the start. */
+    STRIPLINE_PROPERTY_ACCESS_FIXED = 0,
+    /* Also by users while the component runs. */
+    STRIPLINE_PROPERTY_ACCESS_CHANGEABLE = 1,
+    /* By the component alone, while it runs (`stripline_ports_readout`). */
+    STRIPLINE_PROPERTY_ACCESS_READ_ONLY = 2,
+};
+
+/* A port of a component type. Of `types`, `same_as` and `type_property`, at most one is set. With
+ * none, the port takes any type.
+ */
+typedef struct stripline_port {
+    /* `sizeof(stripline_port)`. */
+    size_t size;
+    /* Its name: 1 to 64 letters, digits, `-` and `_`. */
+    const char *name;
+    /* The direction of its packets: a `stripline_port_direction`. */
+    uint32_t direction;
+    /* Not 0: a waveform need not connect it. */
+    uint32_t optional;
+    /* Not 0: an input takes packets of any number of senders. */
+    uint32_t many_writers;
+    /* The types that it takes, with `|` between them: `cf32` or `cf32 | cs16`. Each is a built-in
+     * type, a layout, a name, or one of messages as `message/tune{hz:f64}`.
+     */
+    const char *types;
+    /* The input of the component that has the same type. */
+    const char *same_as;
+    /* The text or choice property that names its type. */
+    const char *type_property;
+    /* One line for users; may be NULL. */
+    const char *summary;
+} stripline_port;
+
+/* A property of a component type. */
+typedef struct stripline_property {
+    /* `sizeof(stripline_property)`. */
+    size_t size;
+    /* Its name: 1 to 64 letters, digits, `-` and `_`. */
+    const char *name;
+    /* The kind of its values: a `stripline_property_kind`. */
+    uint32_t kind;
+    /* When it gets its value: a `stripline_property_access`. */
+    uint32_t access;
+    /* Not 0: the waveform must set it, and the default is not used. */
+    uint32_t required;
+    /* Not 0: the smallest and the largest number are set. Both belong to the range. */
+    uint32_t has_range;
+    /* The default of a float. */
+    double float_default;
+    /* The smallest float. */
+    double float_min;
+    /* The largest float. */
+    double float_max;
+    /* The default of an integer or a boolean. */
+    int64_t integer_default;
+    /* The smallest integer. */
+    int64_t integer_min;
+    /* The largest integer. */
+    int64_t integer_max;
+    /* The default of a text or a choice; NULL is the empty text. */
+    const char *text_default;
+    /* The words of a choice, with `|` between them. */
+    const char *choices;
+    /* The unit for users, as `Hz`; may be NULL. */
+    const char *unit;
+    /* One line for users; may be NULL. */
+    const char *summary;
+} stripline_property;
+
+/* Adds a port to a component type.
+ *
+ * Fails with `STRIPLINE_INVALID_ARGUMENT` for a mistake, which the message names, and for a second
+ * port of that name.
+ *
+ * - Ownership: nothing is kept.
+ * - Blocking: never.
+ * - Threads: any.
+ */
+stripline_status stripline_component_add_port(
+    stripline_component *component,
+    const stripline_port *port,
+    stripline_error **error);
+
+/* Adds a property to a component type.
+ *
+ * Fails with `STRIPLINE_INVALID_ARGUMENT` for a mistake, which the message names, as a default out
+ * of its range, and for a second property of that name.
+ *
+ * - Ownership: nothing is kept.
+ * - Blocking: never.
+ * - Threads: any.
+ */
+stripline_status stripline_component_add_property(
+    stripline_component *component,
+    const stripline_property *property,
+    stripline_error **error);
+
+/* Adds a self-test to a component type, which users run by `stripline test`. `summary` is one line
+ * for them, and may be NULL.
+ *
+ * Fails with `STRIPLINE_INVALID_ARGUMENT` for a name with a mistake, and for a second test of that
+ * name.
+ *
+ * - Ownership: nothing is kept.
+ * - Blocking: never.
+ * - Threads: any.
+ */
+stripline_status stripline_component_add_test(
+    stripline_component *component,
+    const char *name,
+    const char *summary,
+    stripline_error **error);
+
+/* The `main` of a program with components ---------------------------------------------------- */
+
+/* Runs `count` component types as the `main` of a program, which a waveform file names by `exec`.
+ * It follows a launcher, prints the specifications (`--describe`), checks properties (`--check`),
+ * or prints the usage. To be called before the program starts threads.
+ *
+ * `argc` and `argv` are those of `main`, with the program's own name first. A program with
+ * arguments of its own leaves those out.
+ *
+ * Returns the exit code for `main`: 0, 1 for a failure, 2 for wrong arguments. Failures are
+ * printed on standard error, and so is the log, unless `stripline_log_set` was called before.
+ *
+ * - Ownership: the components stay the caller's.
+ * - Blocking: until the launcher has ended the program.
+ * - Threads: one, once in a process.
+ */
+int32_t stripline_main(
+    int32_t argc,
+    char **argv,
+    stripline_component *const *components,
+    size_t count);
+
+/* One component in this process, with ports that a test feeds and reads ---------------------- */
+
+/* A harness, which runs one component in this process: a test feeds its inputs, reads its outputs,
+ * and changes its properties. Its connections are over `inproc`. One thread at a time may use it.
+ */
+typedef struct stripline_harness stripline_harness;
+
+/* The result of a self-test. */
+typedef struct stripline_test_outcome {
+    /* `sizeof(stripline_test_outcome)`, set by the caller. */
+    size_t size;
+    /* 1 if the test passed, and otherwise 0. */
+    uint32_t passed;
+    /* 1 if it has measured `value`. */
+    uint32_t has_value;
+    /* The measured value. */
+    double value;
+    /* One line for users, valid until the next test and the free of the harness. */
+    stripline_text text;
+} stripline_test_outcome;
+
+/* Makes a harness of a component type.
+ *
+ * Fails with `STRIPLINE_INVALID_ARGUMENT` for a type that declares what it has no function for.
+ *
+ * - Ownership: the caller frees the harness, before or after the component.
+ * - Blocking: never.
+ * - Threads: any.
+ */
+stripline_status stripline_harness_new(
+    const stripline_component *component,
+    stripline_harness **harness,
+    stripline_error **error);
+
+/* Sets a property to the value in a text, as `stripline set` takes it. Before the start, that is
+ * its value; the others have their defaults. Later it changes the property of the component that
+ * runs.
+ *
+ * Fails with `STRIPLINE_INVALID_ARGUMENT` for a property that is not there, and for a value that
+ * does not fit it. Fails with `STRIPLINE_FAILED` if the component refuses it: the message has its
+ * reason.
+ *
+ * - Ownership: nothing is kept.
+ * - Blocking: until the component has taken or refused it, ten seconds at most.
+ * - Threads: one at a time.
+ */
+stripline_status stripline_harness_set(
+    stripline_harness *harness,
+    const char *property,
+    const char *value,
+    stripline_error **error);
+
+/* Sets the type of a port, for one that takes several. `type` is as one of `stripline_port.types`.
+ * Before the start.
+ *
+ * - Ownership: nothing is kept.
+ * - Blocking: never.
+ * - Threads: one at a time.
+ */
+stripline_status stripline_harness_set_type(
+    stripline_harness *harness,
+    const char *port,
+    const char *type,
+    stripline_error **error);
+
+/* Leaves an optional port unconnected. All others are connected. Before the start.
+ *
+ * - Ownership: nothing is kept.
+ * - Blocking: never.
+ * - Threads: one at a time.
+ */
+stripline_status stripline_harness_leave_unconnected(
+    stripline_harness *harness,
+    const char *port,
+    stripline_error **error);
+
+/* Sets the options of all connections, and the threads of a handler. The text is that of a topics
+ * file with its table `[default]`: `depth = 2`, `dispatch = "pool(4)"` (`docs/waveform-file.md`).
+ * Before the start.
+ *
+ * Fails with `STRIPLINE_FAILED` for a text with a mistake.
+ *
+ * - Ownership: nothing is kept.
+ * - Blocking: never.
+ * - Threads: one at a time.
+ */
+stripline_status stripline_harness_set_options(
+    stripline_harness *harness,
+    const char *topics,
+    stripline_error **error);
+
+/* Creates the component, connects its ports, and runs it on a thread of its own.
+ *
+ * Fails with `STRIPLINE_FAILED` if the specification or the component refuses its properties.
+ * Fails with `STRIPLINE_PORT` for a port that has no type, and for one that must be connected.
+ *
+ * - Ownership: the harness stays the caller's.
+ * - Blocking: until the component is created.
+ * - Threads: one at a time.
+ */
+stripline_status stripline_harness_start(stripline_harness *harness, stripline_error **error);
+
+/* Takes the sending end of an input, once. NULL as the type is the type of the port, samples or
+ * messages.
+ *
+ * Fails with `STRIPLINE_PORT` if there is no such input, if it was taken before, or if it has
+ * another type.
+ *
+ * - Ownership: the caller frees the publisher, which ends the input's stream. It does so before
+ *   `stripline_harness_finish`. `type` is not kept.
+ * - Blocking: never.
+ * - Threads: one at a time.
+ */
+stripline_status stripline_harness_input(
+    stripline_harness *harness,
+    const char *port,
+    const stripline_sample_type *type,
+    stripline_publisher **publisher,
+    stripline_error **error);
+
+/* Takes the receiving end of an output, once, as `stripline_harness_input` does of an input. The
+ * packets of an output that is not taken wait, and may hold the component up.
+ *
+ * - Ownership: the caller frees the subscriber. `type` and `options` are not kept; `options` may
+ *   be NULL.
+ * - Blocking: never.
+ * - Threads: one at a time.
+ */
+stripline_status stripline_harness_output(
+    stripline_harness *harness,
+    const char *port,
+    const stripline_sample_type *type,
+    const stripline_subscriber_options *options,
+    stripline_subscriber **subscriber,
+    stripline_error **error);
+
+/* Takes the sending end of an input of messages, as `stripline_harness_input`. `type` is that of
+ * `stripline_message_publisher_new`.
+ *
+ * - Ownership: as for `stripline_harness_input`. `type` may be NULL.
+ * - Blocking: never.
+ * - Threads: one at a time.
+ */
+stripline_status stripline_harness_message_input(
+    stripline_harness *harness,
+    const char *port,
+    const char *type,
+    stripline_publisher **publisher,
+    stripline_error **error);
+
+/* Takes the receiving end of an output of messages, as `stripline_harness_output`. `type` is that
+ * of `stripline_message_subscriber_new`.
+ *
+ * - Ownership: the caller frees the subscriber. `type` and `options` may be NULL.
+ * - Blocking: never.
+ * - Threads: one at a time.
+ */
+stripline_status stripline_harness_message_output(
+    stripline_harness *harness,
+    const char *port,
+    const char *type,
+    const stripline_subscriber_options *options,
+    stripline_subscriber **subscriber,
+    stripline_error **error);
+
+/* Runs a self-test of the component. A test that fails is an outcome, and no error.
+ *
+ * Fails with `STRIPLINE_FAILED` for a test that is not there, and if the component has ended or
+ * takes no requests.
+ *
+ * - Ownership: the text of the outcome is the harness's.
+ * - Blocking: until the test has ended, ten seconds at most.
+ * - Threads: one at a time.
+ */
+stripline_status stripline_harness_test(
+    stripline_harness *harness,
+    const char *test,
+    stripline_test_outcome *outcome,
+    stripline_error **error);
+
+/* Gives the value of a read-only property as a text, as `stripline get` prints it: that of now,
+ * and after the end the last one.
+ *
+ * Fails with `STRIPLINE_INVALID_ARGUMENT` for a property that is not read-only, and with
+ * `STRIPLINE_FAILED` for a value out of the property's range.
+ *
+ * - Ownership: the text is valid until the next call of this, and the free of the harness.
+ * - Blocking: never.
+ * - Threads: one at a time.
+ */
+stripline_status stripline_harness_get(
+    stripline_harness *harness,
+    const char *property,
+    stripline_text *value,
+    stripline_error **error);
+
+/* Stops the component: its ports return `STRIPLINE_STOPPED` from now on.
+ *
+ * - Ownership: the harness stays the caller's.
+ * - Blocking: never.
+ * - Threads: one at a time.
+ */
+stripline_status stripline_harness_stop(stripline_harness *harness, stripline_error **error);
+
+/* Ends the ports that were not taken, and waits for the end of the component. The program ends the
+ * inputs that it took before.
+ *
+ * Fails with the failure of the component. Fails with `STRIPLINE_FAILED` if it has not ended in
+ * time; it is stopped then.
+ *
+ * - Ownership: the harness stays the caller's.
+ * - Blocking: up to `timeout_ns`; 0 (or any negative number) is a minute.
+ * - Threads: one at a time.
+ */
+stripline_status stripline_harness_finish(
+    stripline_harness *harness,
+    int64_t timeout_ns,
+    stripline_error **error);
+
+/* Frees a harness; NULL is allowed. A component that runs is stopped, and ends later.
+ *
+ * - Ownership: ends here. A second call with the same harness is undefined.
+ * - Blocking: never.
+ * - Threads: one at a time.
+ */
+void stripline_harness_free(stripline_harness *harness);
+
 #ifdef __cplusplus
 }
 #endif

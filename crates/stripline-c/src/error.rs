@@ -49,6 +49,17 @@ impl Failure {
         Self::argument(format!("`{what}` is NULL"))
     }
 
+    /// Returns what failed, in one sentence.
+    pub fn message(&self) -> &str {
+        &self.0.message
+    }
+
+    /// Returns the failure as one of a component.
+    #[cold]
+    pub fn into_failed(self) -> LinkError {
+        LinkError::failed(self.0.message)
+    }
+
     /// Writes the error object, if the caller has a place for one.
     ///
     /// # Safety

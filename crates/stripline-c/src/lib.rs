@@ -19,6 +19,7 @@
 #![allow(clippy::missing_safety_doc, reason = "what holds for all pointers is written above, once")]
 
 mod call;
+mod component;
 mod error;
 mod handle;
 mod library_log;
@@ -42,6 +43,11 @@ mod waker;
 pub use call::{
     CallHandler, CallOptions, Client, ClientOptions, Operation, OperationType, Pending, Reply, Responder,
     Server, ServerCounts, ServerOptions, Service,
+};
+pub use component::{
+    Component, ComponentChange, ComponentCreate, ComponentDestroy, ComponentFunctions, ComponentHandler,
+    ComponentRun, ComponentTest, ComponentValidate, Harness, Made, Port, PortDirection, Ports, Properties,
+    Property, PropertyAccess, PropertyKind, Readout, Reason, TestOutcome,
 };
 pub use error::Error;
 pub use library_log::LogCallback;

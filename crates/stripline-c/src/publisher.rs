@@ -7,11 +7,13 @@ mod send_options;
 use std::cell::{Cell, UnsafeCell};
 use std::ffi::c_char;
 use std::ptr::null;
+use std::sync::Arc;
 use std::time::Duration;
 
 use stripline::node::Publisher as RustPublisher;
 use stripline::payload::Dynamic;
 
+use crate::component::Given;
 use crate::error::{Error, Failure};
 use crate::handle::{Head, drop_quietly, guard};
 use crate::message_type;
@@ -36,6 +38,8 @@ pub struct Publisher {
     loan: Loan,
     /// Whether the program has freed it while its loan was open.
     is_freed: Cell<bool>,
+    /// Those of the ports that gave it, if a component's did.
+    given: Option<Arc<Given>>,
 }
 
 /// Makes a publisher of samples on a topic.
@@ -105,15 +109,35 @@ pub unsafe extern "C" fn stripline_message_publisher_new(
 impl Publisher {
     /// Returns the handle of a link.
     pub(crate) fn new(link: RustPublisher<Dynamic>) -> *mut Self {
+        Self::given(link, None)
+    }
+
+    /// Returns the handle of a link that a component's ports give.
+    pub(crate) fn given(link: RustPublisher<Dynamic>, given: Option<&Arc<Given>>) -> *mut Self {
         let made = Box::into_raw(Box::new(Self {
             head: Head::new(),
             link: UnsafeCell::new(Some(link)),
             loan: Loan { content: UnsafeCell::new(None), owner: null() },
             is_freed: Cell::new(false),
+            given: given.cloned(),
         }));
         // SAFETY: just made; the loan's handle is part of it.
         unsafe { (*made).loan.owner = made };
+        given.iter().for_each(|given| given.add_publisher(made));
         made
+    }
+
+    /// Frees a publisher, and cancels the loan that it has open.
+    ///
+    /// # Safety
+    /// It is not used again, nor is its loan.
+    pub(crate) unsafe fn free_with_loan(publisher: *const Self) {
+        // SAFETY: made by `Publisher::given`, and freed once.
+        let mut found = unsafe { Box::from_raw(publisher.cast_mut()) };
+        if !found.head.is_poisoned() {
+            drop_quietly(found.loan.content.get_mut().take());
+        }
+        drop_quietly(found);
     }
 
     #[inline(always)]
@@ -407,6 +431,9 @@ pub unsafe extern "C" fn stripline_publisher_free(publisher: *mut Publisher) {
 
 impl Drop for Publisher {
     fn drop(&mut self) {
+        if let Some(given) = self.given.take() {
+            given.remove_publisher(self);
+        }
         if self.head.is_poisoned() {
             // What the panic left is not given back, and an end of stream would not be true.
             std::mem::forget(self.loan.content.get_mut().take());

@@ -8,9 +8,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use stripline::Received;
-use stripline::node::{Holding, Packet as RustPacket, Subscriber as RustSubscriber, Window, Windowed};
+use stripline::node::{
+    HeldPacket, Holding, Packet as RustPacket, Subscriber as RustSubscriber, Window, Windowed,
+};
 use stripline::payload::Dynamic;
 
+use crate::component::Given;
 use crate::error::{Error, Failure};
 use crate::handle::{Head, drop_quietly, guard};
 use crate::message_type;
@@ -34,6 +37,8 @@ pub struct Subscriber {
     slots: Option<Arc<Slots>>,
     /// Whether the program has freed it while its packet was out.
     is_freed: Cell<bool>,
+    /// Those of the ports that gave it, if a component's did.
+    given: Option<Arc<Given>>,
 }
 
 pub(crate) enum Source {
@@ -142,7 +147,7 @@ pub unsafe extern "C" fn stripline_subscriber_new(
         let (node, topic, samples) =
             unsafe { (Node::get(node)?, text::required(topic, "topic")?, sample_type::read(r#type)?) };
         // SAFETY: as above, and for results.
-        unsafe { Subscriber::give(subscriber, options, || node.subscriber_of(&samples, topic)) }
+        unsafe { Subscriber::give(subscriber, options, None, || node.subscriber_of(&samples, topic)) }
     };
     // SAFETY: the header's rule for `error`.
     unsafe { guard(error, make) }
@@ -179,20 +184,23 @@ pub unsafe extern "C" fn stripline_message_subscriber_new(
             return Err(Failure::argument("`windowed` is set, but a message is received whole; leave it 0"));
         }
         // SAFETY: as above, and for results.
-        unsafe { Subscriber::give(subscriber, options, || node.message_subscriber_of(&messages, topic)) }
+        unsafe {
+            Subscriber::give(subscriber, options, None, || node.message_subscriber_of(&messages, topic))
+        }
     };
     // SAFETY: the header's rule for `error`.
     unsafe { guard(error, make) }
 }
 
 impl Subscriber {
-    /// Gives the handle of a link with these options.
+    /// Gives the handle of a link with these options, maybe on behalf of a component's ports.
     ///
     /// # Safety
     /// The header's rules for structures and results.
     pub(crate) unsafe fn give(
         place: *mut *mut Self,
         options: *const SubscriberOptions,
+        given: Option<&Arc<Given>>,
         make: impl FnOnce() -> stripline::Result<RustSubscriber<Dynamic>>,
     ) -> Result<Status, Failure> {
         text::check_place(place, "subscriber")?;
@@ -217,9 +225,11 @@ impl Subscriber {
             lent: Packet::new(Content::Free, null()),
             slots,
             is_freed: Cell::new(false),
+            given: given.cloned(),
         }));
         // SAFETY: just made; the packet's handle is part of it.
         unsafe { (*made).lent.owner = made };
+        given.iter().for_each(|given| given.add_subscriber(made));
         // SAFETY: the caller's promise is the same.
         unsafe { text::put(place, "subscriber", made) }?;
         Ok(Status::Ok)
@@ -311,6 +321,99 @@ impl Subscriber {
         }
     }
 
+    /// Gives the packet that was received under the subscriber's own handle.
+    ///
+    /// # Safety
+    /// The call has entered the head, and nothing is lent. The header's rule for results.
+    #[inline(always)]
+    pub(crate) unsafe fn lend_packet(
+        &self,
+        found: Received<RustPacket<'_, Dynamic>>,
+        place: *mut *mut Packet,
+    ) -> Result<Status, Failure> {
+        let found = match found {
+            Received::Packet(found) => found,
+            Received::Empty => return Ok(Status::Empty),
+            Received::Ended => return Ok(Status::Ended),
+        };
+        // SAFETY: the packet refers to the subscriber, which neither moves nor is freed before the
+        // packet is released; `lent` keeps other calls out until then.
+        let found =
+            unsafe { std::mem::transmute::<RustPacket<'_, Dynamic>, RustPacket<'static, Dynamic>>(found) };
+        // SAFETY: the caller's promise is the same.
+        unsafe { text::put(place, "packet", self.lend(Content::Lent(found))) }?;
+        Ok(Status::Ok)
+    }
+
+    /// Gives the packet that was received under one of the handles of held packets.
+    ///
+    /// # Safety
+    /// As [`Subscriber::lend_packet`].
+    #[inline(always)]
+    pub(crate) unsafe fn lend_held(
+        &self,
+        found: Received<HeldPacket<Dynamic>>,
+        place: *mut *mut Packet,
+    ) -> Result<Status, Failure> {
+        let found = match found {
+            Received::Packet(found) => found,
+            Received::Empty => return Ok(Status::Empty),
+            Received::Ended => return Ok(Status::Ended),
+        };
+        let slots = self.slots.as_ref();
+        let given = slots.and_then(|slots| slots.give(|slots| Content::Held(found, slots)));
+        let given = given.expect("there is a handle for each packet that may be held");
+        // SAFETY: the caller's promise is the same.
+        unsafe { text::put(place, "packet", given) }?;
+        Ok(Status::Ok)
+    }
+
+    /// Gives the window that was received under the subscriber's own handle.
+    ///
+    /// # Safety
+    /// As [`Subscriber::lend_packet`].
+    pub(crate) unsafe fn lend_window(
+        &self,
+        found: Received<Window<'_, Dynamic>>,
+        place: *mut *mut Packet,
+    ) -> Result<Status, Failure> {
+        let found = match found {
+            Received::Packet(found) => found,
+            Received::Empty => return Ok(Status::Empty),
+            Received::Ended => return Ok(Status::Ended),
+        };
+        // SAFETY: as for a packet.
+        let found = unsafe { std::mem::transmute::<Window<'_, Dynamic>, Window<'static, Dynamic>>(found) };
+        // SAFETY: the caller's promise is the same.
+        unsafe { text::put(place, "window", self.lend(Content::Window(found))) }?;
+        Ok(Status::Ok)
+    }
+
+    #[cold]
+    pub(crate) fn is_windowed() -> Failure {
+        Failure::new(Status::Port, "the subscriber is windowed: use a function for windows")
+    }
+
+    #[cold]
+    pub(crate) fn is_not_windowed() -> Failure {
+        Failure::new(Status::Port, "the subscriber receives packets: make it with `windowed` for windows")
+    }
+
+    /// Frees it after a call in which the program has freed it. A packet that it lends stays.
+    ///
+    /// # Safety
+    /// It is not used again.
+    pub(crate) unsafe fn free_after_call(subscriber: *const Self) {
+        // SAFETY: the call that is over kept it.
+        let found = unsafe { &*subscriber };
+        if found.is_lent() && !found.head.is_poisoned() {
+            found.is_freed.set(true);
+            return;
+        }
+        // SAFETY: the caller's promise is the same.
+        unsafe { Self::free_at_end(subscriber) };
+    }
+
     /// Keeps what was received under the subscriber's own handle.
     #[inline(always)]
     fn lend(&self, content: Content) -> *mut Packet {
@@ -342,38 +445,17 @@ pub unsafe extern "C" fn stripline_subscriber_receive(
     let receive = |subscriber: &Subscriber| {
         text::check_place(packet, "packet")?;
         // SAFETY: the call has entered the head, and nothing is lent.
-        let given = match unsafe { subscriber.source() } {
-            Source::One(source) => match receive_one(source, timeout_ns)? {
-                Received::Packet(found) => {
-                    // SAFETY: the packet refers to the subscriber, which neither moves nor is freed
-                    // before the packet is released; `lent` keeps other calls out until then.
-                    let found = unsafe {
-                        std::mem::transmute::<RustPacket<'_, Dynamic>, RustPacket<'static, Dynamic>>(found)
-                    };
-                    subscriber.lend(Content::Lent(found))
-                }
-                Received::Empty => return Ok(Status::Empty),
-                Received::Ended => return Ok(Status::Ended),
+        match unsafe { subscriber.source() } {
+            // SAFETY: as above; the header's rule for results.
+            Source::One(source) => unsafe {
+                subscriber.lend_packet(receive_one(source, timeout_ns)?, packet)
             },
-            Source::Holding(source) => match receive_held(source, timeout_ns)? {
-                Received::Packet(found) => {
-                    let slots = subscriber.slots.as_ref();
-                    let given = slots.and_then(|slots| slots.give(|slots| Content::Held(found, slots)));
-                    given.expect("there is a handle for each packet that may be held")
-                }
-                Received::Empty => return Ok(Status::Empty),
-                Received::Ended => return Ok(Status::Ended),
+            // SAFETY: as above.
+            Source::Holding(source) => unsafe {
+                subscriber.lend_held(receive_held(source, timeout_ns)?, packet)
             },
-            Source::Windowed(_) => {
-                return Err(Failure::new(
-                    Status::Port,
-                    "the subscriber is windowed: use `stripline_subscriber_window`",
-                ));
-            }
-        };
-        // SAFETY: the header's rule for results; it is not NULL.
-        unsafe { text::put(packet, "packet", given) }?;
-        Ok(Status::Ok)
+            Source::Windowed(_) => Err(Subscriber::is_windowed()),
+        }
     };
     // SAFETY: the header's rules for handles and `error`.
     unsafe { Subscriber::call(subscriber, error, receive) }
@@ -397,7 +479,7 @@ fn receive_one(
 fn receive_held(
     source: &mut Holding<Dynamic>,
     timeout_ns: i64,
-) -> stripline::Result<Received<stripline::node::HeldPacket<Dynamic>>> {
+) -> stripline::Result<Received<HeldPacket<Dynamic>>> {
     match timeout(timeout_ns) {
         None => Ok(source.receive()?.map_or(Received::Ended, Received::Packet)),
         Some(Duration::ZERO) => source.try_receive(),
@@ -426,28 +508,15 @@ pub unsafe extern "C" fn stripline_subscriber_window(
         text::check_place(window, "window")?;
         // SAFETY: the call has entered the head, and nothing is lent.
         let Source::Windowed(source) = (unsafe { subscriber.source() }) else {
-            return Err(Failure::new(
-                Status::Port,
-                "the subscriber receives packets: make it with `windowed` for windows",
-            ));
+            return Err(Subscriber::is_not_windowed());
         };
         let found = match timeout(timeout_ns) {
             None => source.window(samples)?.map_or(Received::Ended, Received::Packet),
             Some(Duration::ZERO) => source.try_window(samples)?,
             Some(time) => source.window_timeout(samples, time)?,
         };
-        match found {
-            Received::Packet(found) => {
-                // SAFETY: as for a packet.
-                let found =
-                    unsafe { std::mem::transmute::<Window<'_, Dynamic>, Window<'static, Dynamic>>(found) };
-                // SAFETY: the header's rule for results; it is not NULL.
-                unsafe { text::put(window, "window", subscriber.lend(Content::Window(found))) }?;
-                Ok(Status::Ok)
-            }
-            Received::Empty => Ok(Status::Empty),
-            Received::Ended => Ok(Status::Ended),
-        }
+        // SAFETY: as above; the header's rule for results.
+        unsafe { subscriber.lend_window(found, window) }
     };
     // SAFETY: the header's rules for handles and `error`.
     unsafe { Subscriber::call(subscriber, error, receive) }
@@ -569,6 +638,9 @@ pub unsafe extern "C" fn stripline_subscriber_free(subscriber: *mut Subscriber) 
 
 impl Drop for Subscriber {
     fn drop(&mut self) {
+        if let Some(given) = self.given.take() {
+            given.remove_subscriber(self);
+        }
         // A packet refers to the source. After a panic, it is not given back.
         if self.head.is_poisoned() {
             std::mem::forget(std::mem::replace(self.lent.content.get_mut(), Content::Free));

@@ -3,8 +3,9 @@
 use std::mem::offset_of;
 
 use stripline_c::{
-    CallOptions, ClientOptions, ConnectionReport, NodeOptions, OperationType, PacketInfo, SampleType,
-    SendOptions, Served, ServerCounts, ServerOptions, StreamDescription, StreamView, SubscriberOptions, Text,
+    CallOptions, ClientOptions, ComponentFunctions, ConnectionReport, NodeOptions, OperationType, PacketInfo,
+    Port, Property, SampleType, SendOptions, Served, ServerCounts, ServerOptions, StreamDescription,
+    StreamView, SubscriberOptions, TestOutcome, Text,
 };
 
 /// A structure with its size, and the offset of each member.
@@ -46,6 +47,13 @@ pub fn all() -> Vec<LayoutOf> {
         CallOptions { size, deadline_ns, has_key, key }
         ServerOptions { size, transport, name, buffer, clients, waiting }
         ServerCounts { size, calls, refused, cancelled, evicted, replies_dropped, clients }
+        ComponentFunctions { size, context, create, run, handle, change, test, validate, destroy }
+        Port { size, name, direction, optional, many_writers, types, same_as, type_property, summary }
+        Property {
+            size, name, kind, access, required, has_range, float_default, float_min, float_max, integer_default,
+            integer_min, integer_max, text_default, choices, unit, summary
+        }
+        TestOutcome { size, passed, has_value, value, text }
         SendOptions { size, set, sample_index, time_ns, intended_ns, scope, deadline_ns }
     }
 }

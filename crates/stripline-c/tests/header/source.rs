@@ -5,7 +5,7 @@ use std::path::Path;
 use syn::{Expr, ExprLit, Fields, FnArg, Item, Lit, Meta, Pat, ReturnType, Type, Visibility};
 
 /// The modules in the order of the header: each uses only types of those before it.
-const MODULES: [&str; 23] = [
+const MODULES: [&str; 32] = [
     "text",
     "version",
     "status",
@@ -29,6 +29,15 @@ const MODULES: [&str; 23] = [
     "call/responder",
     "call/service",
     "call/server",
+    "component/reason",
+    "component/properties",
+    "component/readout",
+    "component/ports",
+    "component/handler",
+    "component",
+    "component/declare",
+    "component/main",
+    "component/harness",
 ];
 
 /// Everything that the header has.

@@ -57,12 +57,22 @@ fn calls_have_their_outcomes_in_any_order_of_frees() {
     check("calls", Kind::Plain);
 }
 
+#[test]
+fn components_run_in_a_harness_with_changes_and_self_tests() {
+    check("components", Kind::Plain);
+}
+
+#[test]
+fn bad_components_are_named() {
+    check("bad_components", Kind::Plain);
+}
+
 /// Runs them with the instrumented `malloc`, which the library uses, too. It finds a use after free
 /// by the program, a second free and a leak.
 #[test]
 fn programs_run_under_sanitizers() {
     if has_sanitizers() {
-        ["api", "bad_input", "lifetimes", "wakers", "messages"]
+        ["api", "bad_input", "lifetimes", "wakers", "messages", "components", "bad_components"]
             .iter()
             .for_each(|name| check(name, Kind::Sanitized));
     }

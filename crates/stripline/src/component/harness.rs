@@ -425,6 +425,22 @@ impl HarnessRun {
         self.of_test.typed_message_input(port)
     }
 
+    /// Takes the sending end of an input of messages, with their type by value.
+    ///
+    /// # Errors
+    /// As [`Ports::message_input_of`].
+    pub fn message_input_of(&mut self, messages: &TypeName, port: &str) -> Result<Publisher<Dynamic>> {
+        self.of_test.message_output_of(messages, port)
+    }
+
+    /// Takes the receiving end of an output of messages, with their type by value.
+    ///
+    /// # Errors
+    /// As [`Ports::message_output_of`].
+    pub fn message_output_of(&mut self, messages: &TypeName, port: &str) -> Result<Subscriber<Dynamic>> {
+        self.of_test.message_input_of(messages, port)
+    }
+
     /// Sets a property while the component runs. Blocks until it has taken or refused the value,
     /// ten seconds at most.
     ///

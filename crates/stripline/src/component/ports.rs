@@ -14,7 +14,10 @@ use super::requests::PendingRequests;
 use super::{ControlRequests, Direction, PortTypes, Status, StatusValue};
 use crate::error::{Error, Result};
 use crate::link::{Incoming, Outgoing};
-use crate::node::{Dispatch, Input, MessagePublisher, MessageSubscriber, Output, Publisher, Subscriber};
+use crate::node::{
+    Dispatch, Input, MessagePublisher, MessageSubscriber, Output, Publisher, Subscriber, check_messages,
+};
+use crate::packet::element::DynamicForm;
 use crate::packet::payload::{Dynamic, Layout, MessageSchema, Sample, SampleType, TypeName};
 use crate::sys::doorbell::PollSet;
 use crate::sys::fork::{Local, OwnerProcess};
@@ -266,6 +269,45 @@ impl Ports {
     pub fn message_output<M: Serialize>(&mut self, port: &str) -> Result<MessagePublisher<M>> {
         self.check_no_schema(port, "typed_message_output")?;
         Ok(MessagePublisher::new(self.raw_output(port)?))
+    }
+
+    /// Takes an input of messages of that type, as bytes of CBOR that the program decodes. Its own
+    /// schema is compared with that of the waveform; `message/cbor` fits any.
+    ///
+    /// # Errors
+    /// As [`Ports::input_of`]; a type that is not of messages.
+    ///
+    /// ```no_run
+    /// # fn example(mut ports: stripline::component::Ports) -> Result<(), Box<dyn std::error::Error>> {
+    /// use stripline::payload::TypeName;
+    ///
+    /// // Forwards messages of any type.
+    /// let any = TypeName::parse("message/cbor")?;
+    /// let mut input = ports.message_input_of(&any, "in")?;
+    /// let mut output = ports.message_output_of(&any, "out")?;
+    /// while let Some(message) = input.receive()? {
+    ///     output.send(&message)?;
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn message_input_of(&mut self, messages: &TypeName, port: &str) -> Result<Input<Dynamic>> {
+        check_messages(messages, port)?;
+        self.check_type(port, messages)?;
+        let incoming = self.take_input(port, None)?;
+        Ok(Subscriber::of(incoming, DynamicForm::bytes()).with_dispatch(self.dispatch))
+    }
+
+    /// Takes an output of messages of that type, as bytes of CBOR that the program encodes. They
+    /// are not checked.
+    ///
+    /// # Errors
+    /// As [`Ports::message_input_of`].
+    pub fn message_output_of(&mut self, messages: &TypeName, port: &str) -> Result<Output<Dynamic>> {
+        check_messages(messages, port)?;
+        self.check_type(port, messages)?;
+        let outgoing = self.take_output(port)?;
+        Ok(Publisher::of(outgoing, self.return_to(), DynamicForm::bytes()))
     }
 
     /// Checks that the specification states no schema, which an untyped port would not compare.

@@ -2,6 +2,7 @@
 //! check a waveform, for `stripline components`, and for a designer to read.
 
 use std::fmt;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -134,8 +135,8 @@ impl ComponentSpec {
     ///
     /// [`Component::new`]: super::Component::new
     #[must_use]
-    pub fn validated(mut self, check: fn(&Properties) -> Result<()>) -> Self {
-        (self.validates, self.validation) = (true, Validation(Some(check)));
+    pub fn validated(mut self, check: impl Fn(&Properties) -> Result<()> + Send + Sync + 'static) -> Self {
+        (self.validates, self.validation) = (true, Validation(Some(Arc::new(check))));
         self
     }
 

@@ -1,19 +1,23 @@
 //! What a component finds out from its properties before it runs: problems, and facts.
 
 use std::fmt;
+use std::sync::Arc;
 
 use super::Properties;
 use crate::error::{InvalidProperties, Result, catch_panic};
 use crate::packet::payload::TypeName;
 
+/// A function that checks a set of properties.
+type Check = Arc<dyn Fn(&Properties) -> Result<()> + Send + Sync>;
+
 /// The function that checks a set of properties. It stays in its program: `--describe` only reports
 /// that it exists.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Validation(pub Option<fn(&Properties) -> Result<()>>);
+#[derive(Clone, Default)]
+pub(super) struct Validation(pub Option<Check>);
 
 impl Validation {
-    pub(super) fn of(self, properties: &Properties) -> Result<(), InvalidProperties> {
-        self.0.map_or(Ok(()), |check| Ok(catch_panic(|| check(properties))?))
+    pub(super) fn of(&self, properties: &Properties) -> Result<(), InvalidProperties> {
+        self.0.as_ref().map_or(Ok(()), |check| Ok(catch_panic(|| check(properties))?))
     }
 }
 

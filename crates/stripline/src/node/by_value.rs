@@ -107,7 +107,7 @@ impl Node {
 }
 
 /// Checks that a type is one of messages.
-fn check_messages(messages: &TypeName, topic: &str) -> Result<()> {
+pub(crate) fn check_messages(messages: &TypeName, topic: &str) -> Result<()> {
     if messages.is_message() {
         return Ok(());
     }

@@ -52,6 +52,7 @@ mod wait;
 mod waker;
 mod window;
 
+pub(crate) use by_value::check_messages;
 pub use dispatch::{Completion, Dispatch};
 pub use holding::{HeldPacket, Holding};
 pub use message::{Message, MessagePublisher, MessageSubscriber};

@@ -166,8 +166,20 @@ impl<T: Element> Subscriber<T> {
         }
     }
 
-    /// Sets a function that the thread waiting for packets here calls when a request arrives.
-    pub(crate) fn on_request(&mut self, hook: impl FnMut() + Send + 'static) {
+    /// Sets a function that the thread waiting for packets here calls when a request to its
+    /// component arrives. For handlers, which run in [`Subscriber::serve`]. A loop has
+    /// [`Subscriber::receive_with`].
+    ///
+    /// ```no_run
+    /// # fn example(mut ports: stripline::component::Ports) -> stripline::Result<()> {
+    /// let requests = ports.requests();
+    /// let mut input = ports.input::<f32>("in")?;
+    /// let also_waiting = requests.clone();
+    /// input.on_request(move || also_waiting.apply_changes(|_| Ok(())));
+    /// input.serve(input.dispatch(), move |_| Ok(requests.apply_changes(|_| Ok(()))))
+    /// # }
+    /// ```
+    pub fn on_request(&mut self, hook: impl FnMut() + Send + 'static) {
         self.incoming.on_request(Box::new(hook));
     }
 

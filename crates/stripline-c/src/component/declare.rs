@@ -1,0 +1,368 @@
+//! Ports, properties and self-tests of a component type.
+
+use std::ffi::c_char;
+use std::fmt::Display;
+
+use stripline::component::{
+    Access, ComponentSpec, Direction, PortSpec, PortTypes, PropertyKind as RustKind, PropertySpec, Value,
+};
+use stripline::payload::TypeName;
+
+use crate::error::{Error, Failure};
+use crate::sized;
+use crate::status::Status;
+use crate::text;
+
+use super::Component;
+
+/// The direction of packets through a port.
+#[repr(u32)]
+#[derive(Clone, Copy)]
+pub enum PortDirection {
+    /// The component receives.
+    Input = 0,
+    /// The component sends.
+    Output = 1,
+}
+
+/// A port of a component type. Of `types`, `same_as` and `type_property`, at most one is set. With
+/// none, the port takes any type.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Port {
+    /// `sizeof(stripline_port)`.
+    pub size: usize,
+    /// Its name: 1 to 64 letters, digits, `-` and `_`.
+    pub name: *const c_char,
+    /// The direction of its packets: a `stripline_port_direction`.
+    pub direction: u32,
+    /// Not 0: a waveform need not connect it.
+    pub optional: u32,
+    /// Not 0: an input takes packets of any number of senders.
+    pub many_writers: u32,
+    /// The types that it takes, with `|` between them: `cf32` or `cf32 | cs16`. Each is a built-in
+    /// type, a layout, a name, or one of messages as `message/tune{hz:f64}`.
+    pub types: *const c_char,
+    /// The input of the component that has the same type.
+    pub same_as: *const c_char,
+    /// The text or choice property that names its type.
+    pub type_property: *const c_char,
+    /// One line for users; may be NULL.
+    pub summary: *const c_char,
+}
+
+sized::sized!(
+    Port, "stripline_port",
+    size: usize, name: *const c_char, direction: u32, optional: u32, many_writers: u32,
+    types: *const c_char, same_as: *const c_char, type_property: *const c_char, summary: *const c_char,
+);
+
+/// The kind of a property's values.
+#[repr(u32)]
+#[derive(Clone, Copy)]
+pub enum PropertyKind {
+    /// A finite real number: `float_default`, and with `has_range` `float_min` and `float_max`.
+    Float = 1,
+    /// A whole number: `integer_default`, and with `has_range` `integer_min` and `integer_max`.
+    Integer = 2,
+    /// A boolean: `integer_default`, where any number but 0 is true.
+    Boolean = 3,
+    /// A text: `text_default`.
+    Text = 4,
+    /// One of `choices`: `text_default`, or the first of them where that is NULL.
+    Choice = 5,
+    /// A path, relative to the waveform file. By default it is empty, which names no file.
+    Path = 6,
+}
+
+/// The source of a property's value, and its time.
+#[repr(u32)]
+#[derive(Clone, Copy)]
+pub enum PropertyAccess {
+    /// By the waveform, before the start.
+    Fixed = 0,
+    /// Also by users while the component runs.
+    Changeable = 1,
+    /// By the component alone, while it runs (`stripline_ports_readout`).
+    ReadOnly = 2,
+}
+
+/// A property of a component type.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Property {
+    /// `sizeof(stripline_property)`.
+    pub size: usize,
+    /// Its name: 1 to 64 letters, digits, `-` and `_`.
+    pub name: *const c_char,
+    /// The kind of its values: a `stripline_property_kind`.
+    pub kind: u32,
+    /// When it gets its value: a `stripline_property_access`.
+    pub access: u32,
+    /// Not 0: the waveform must set it, and the default is not used.
+    pub required: u32,
+    /// Not 0: the smallest and the largest number are set. Both belong to the range.
+    pub has_range: u32,
+    /// The default of a float.
+    pub float_default: f64,
+    /// The smallest float.
+    pub float_min: f64,
+    /// The largest float.
+    pub float_max: f64,
+    /// The default of an integer or a boolean.
+    pub integer_default: i64,
+    /// The smallest integer.
+    pub integer_min: i64,
+    /// The largest integer.
+    pub integer_max: i64,
+    /// The default of a text or a choice; NULL is the empty text.
+    pub text_default: *const c_char,
+    /// The words of a choice, with `|` between them.
+    pub choices: *const c_char,
+    /// The unit for users, as `Hz`; may be NULL.
+    pub unit: *const c_char,
+    /// One line for users; may be NULL.
+    pub summary: *const c_char,
+}
+
+sized::sized!(
+    Property, "stripline_property",
+    size: usize, name: *const c_char, kind: u32, access: u32, required: u32, has_range: u32,
+    float_default: f64, float_min: f64, float_max: f64, integer_default: i64, integer_min: i64,
+    integer_max: i64, text_default: *const c_char, choices: *const c_char, unit: *const c_char,
+    summary: *const c_char,
+);
+
+/// The most bytes of a name.
+const NAME_MAX: usize = 64;
+
+pub(super) fn check_name(what: &str, name: &str) -> Result<(), Failure> {
+    let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
+    if (1..=NAME_MAX).contains(&name.len()) && name.bytes().all(is_letter) {
+        return Ok(());
+    }
+    Err(Failure::argument(format!(
+        "`{name}` is no name of a {what}: use 1 to {NAME_MAX} letters, digits, `-` and `_`"
+    )))
+}
+
+fn second(spec: &ComponentSpec, what: &str, name: &str) -> Failure {
+    let component = &spec.name;
+    Failure::argument(format!("component type `{component}` has a {what} `{name}` already"))
+}
+
+fn out_of_range(member: &str, value: impl Display, max: u32) -> Failure {
+    Failure::argument(format!("`{member}` is {value}; it must be at most {max}"))
+}
+
+/// Adds a port to a component type.
+///
+/// Fails with `STRIPLINE_INVALID_ARGUMENT` for a mistake, which the message names, and for a second
+/// port of that name.
+///
+/// - Ownership: nothing is kept.
+/// - Blocking: never.
+/// - Threads: any.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn stripline_component_add_port(
+    component: *mut Component,
+    port: *const Port,
+    error: *mut *mut Error,
+) -> Status {
+    let add = |spec: &mut ComponentSpec| {
+        // SAFETY: the header's rules for structures and texts.
+        let port = unsafe { read_port(port) }?;
+        if spec.find_port(&port.name).is_some() {
+            return Err(second(spec, "port", &port.name));
+        }
+        spec.ports.push(port);
+        Ok(())
+    };
+    // SAFETY: the header's rules for handles and `error`.
+    unsafe { Component::declare(component, error, add) }
+}
+
+/// Reads a port that the program has passed.
+///
+/// # Safety
+/// The header's rules for structures and texts.
+unsafe fn read_port(from: *const Port) -> Result<PortSpec, Failure> {
+    if from.is_null() {
+        return Err(Failure::null("port"));
+    }
+    // SAFETY: the caller's promise is the same.
+    let given = unsafe { sized::read(from) }?;
+    // SAFETY: as above, for all of them.
+    let (name, types, same_as, property, summary) = unsafe {
+        (
+            text::required(given.name, "port->name")?,
+            text::optional(given.types, "port->types")?,
+            text::optional(given.same_as, "port->same_as")?,
+            text::optional(given.type_property, "port->type_property")?,
+            text::optional(given.summary, "port->summary")?,
+        )
+    };
+    check_name("port", name)?;
+    let types = match (types, same_as, property) {
+        (None, None, None) => PortTypes::Any,
+        (Some(types), None, None) => {
+            let names: Result<Vec<TypeName>, _> =
+                types.split('|').map(|name| TypeName::parse(name.trim())).collect();
+            let refused = |error| Failure::argument(format!("`port->types`: {error}"));
+            PortTypes::OneOf(names.map_err(refused)?)
+        }
+        (None, Some(input), None) => PortTypes::SameAs(input.into()),
+        (None, None, Some(property)) => PortTypes::Property(property.into()),
+        _ => {
+            return Err(Failure::argument(
+                "two of `port->types`, `port->same_as` and `port->type_property` are set; set one of them",
+            ));
+        }
+    };
+    let direction = match given.direction {
+        0 => Direction::Input,
+        1 => Direction::Output,
+        other => return Err(out_of_range("port->direction", other, 1)),
+    };
+    let mut port = PortSpec::new(name, direction, types, summary.unwrap_or(""));
+    port.mandatory = given.optional == 0;
+    port.many_writers = given.many_writers != 0;
+    if port.many_writers && direction == Direction::Output {
+        return Err(Failure::argument("`port->many_writers` is set for an output; it is for inputs"));
+    }
+    Ok(port)
+}
+
+/// Adds a property to a component type.
+///
+/// Fails with `STRIPLINE_INVALID_ARGUMENT` for a mistake, which the message names, as a default out
+/// of its range, and for a second property of that name.
+///
+/// - Ownership: nothing is kept.
+/// - Blocking: never.
+/// - Threads: any.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn stripline_component_add_property(
+    component: *mut Component,
+    property: *const Property,
+    error: *mut *mut Error,
+) -> Status {
+    let add = |spec: &mut ComponentSpec| {
+        // SAFETY: the header's rules for structures and texts.
+        let property = unsafe { read_property(property) }?;
+        if spec.find_property(&property.name).is_some() {
+            return Err(second(spec, "property", &property.name));
+        }
+        spec.properties.push(property);
+        Ok(())
+    };
+    // SAFETY: the header's rules for handles and `error`.
+    unsafe { Component::declare(component, error, add) }
+}
+
+/// Reads a property that the program has passed.
+///
+/// # Safety
+/// The header's rules for structures and texts.
+unsafe fn read_property(from: *const Property) -> Result<PropertySpec, Failure> {
+    if from.is_null() {
+        return Err(Failure::null("property"));
+    }
+    // SAFETY: the caller's promise is the same.
+    let given = unsafe { sized::read(from) }?;
+    // SAFETY: as above, for all of them.
+    let (name, text, choices, unit, summary) = unsafe {
+        (
+            text::required(given.name, "property->name")?,
+            text::optional(given.text_default, "property->text_default")?,
+            text::optional(given.choices, "property->choices")?,
+            text::optional(given.unit, "property->unit")?,
+            text::optional(given.summary, "property->summary")?,
+        )
+    };
+    check_name("property", name)?;
+    let summary = summary.unwrap_or("");
+    let has_range = given.has_range != 0;
+    let mut property = match given.kind {
+        1 => {
+            let made = PropertySpec::float(name, given.float_default, summary);
+            if has_range { made.range(given.float_min, given.float_max) } else { made }
+        }
+        2 => {
+            let (min, max) =
+                if has_range { (given.integer_min, given.integer_max) } else { (i64::MIN, i64::MAX) };
+            PropertySpec::integer(name, given.integer_default, min, max, summary)
+        }
+        3 => PropertySpec::boolean(name, given.integer_default != 0, summary),
+        4 => PropertySpec::text(name, text.unwrap_or(""), summary),
+        5 => {
+            let words: Vec<&str> = choices.unwrap_or("").split('|').map(str::trim).collect();
+            if words.iter().any(|word| word.is_empty()) {
+                return Err(Failure::argument(format!(
+                    "`property->choices` of `{name}` has an empty word; write its words as `low | high`"
+                )));
+            }
+            PropertySpec::choice(name, &words, text.unwrap_or(words[0]), summary)
+        }
+        6 => PropertySpec::path(name, summary),
+        other => {
+            return Err(Failure::argument(format!("`property->kind` is {other}; it must be from 1 to 6")));
+        }
+    };
+    property.access = match given.access {
+        0 => Access::Fixed,
+        1 => Access::Changeable,
+        2 => Access::ReadOnly,
+        other => return Err(out_of_range("property->access", other, 2)),
+    };
+    property.unit = unit.unwrap_or("").into();
+    let is_ordered = match property.kind {
+        RustKind::Float { min, max } => min.is_finite() && max.is_finite() && min <= max,
+        RustKind::Integer { min, max } => min <= max,
+        _ => true,
+    };
+    if !is_ordered {
+        return Err(Failure::argument(format!("the range of property `{name}` has no number in it")));
+    }
+    if given.required == 0 {
+        let default = property.default.clone().unwrap_or(Value::Boolean(false));
+        property.check(&default).map_err(|problem| Failure::argument(format!("the default of {problem}")))?;
+    } else if property.access == Access::ReadOnly {
+        return Err(Failure::argument(format!(
+            "property `{name}` is read-only and required: a waveform does not set it"
+        )));
+    } else {
+        property.default = None;
+    }
+    Ok(property)
+}
+
+/// Adds a self-test to a component type, which users run by `stripline test`. `summary` is one line
+/// for them, and may be NULL.
+///
+/// Fails with `STRIPLINE_INVALID_ARGUMENT` for a name with a mistake, and for a second test of that
+/// name.
+///
+/// - Ownership: nothing is kept.
+/// - Blocking: never.
+/// - Threads: any.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn stripline_component_add_test(
+    component: *mut Component,
+    name: *const c_char,
+    summary: *const c_char,
+    error: *mut *mut Error,
+) -> Status {
+    let add = |spec: &mut ComponentSpec| {
+        // SAFETY: the header's rule for texts.
+        let (name, summary) = unsafe { (text::required(name, "name")?, text::optional(summary, "summary")?) };
+        check_name("self-test", name)?;
+        if spec.find_test(name).is_some() {
+            return Err(second(spec, "self-test", name));
+        }
+        *spec = spec.clone().test(name, summary.unwrap_or(""));
+        Ok(())
+    };
+    // SAFETY: the header's rules for handles and `error`.
+    unsafe { Component::declare(component, error, add) }
+}

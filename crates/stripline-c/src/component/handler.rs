@@ -1,0 +1,150 @@
+//! Components that are handlers: the waveform selects the threads that run them.
+
+use std::ffi::c_void;
+use std::ptr::{from_mut, null, null_mut};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use stripline::component::{Direction, Ports as RustPorts};
+use stripline::node::PacketView;
+use stripline::payload::Dynamic;
+
+use crate::error::{Error, Failure};
+use crate::handle::guard;
+use crate::packet::{Content, Packet};
+use crate::status::Status;
+use crate::text;
+
+use super::instance::Instance;
+use super::open;
+use super::{ComponentHandler, Reason};
+
+/// The packet that a handler makes. It is empty at first, and valid until the handler returns.
+pub struct Made {
+    /// Aligned for every sample type.
+    memory: Vec<u128>,
+    bytes: usize,
+    sample_bytes: usize,
+}
+
+/// The most bytes of a packet that a handler makes.
+const BYTES_MAX: usize = isize::MAX as usize / 2;
+
+impl Made {
+    fn new(sample_bytes: usize) -> Self {
+        Self { memory: Vec::new(), bytes: 0, sample_bytes }
+    }
+
+    fn as_bytes(&self) -> &[u8] {
+        // SAFETY: as many bytes are within the memory, and all of them are set.
+        unsafe { std::slice::from_raw_parts(self.memory.as_ptr().cast(), self.bytes) }
+    }
+
+    fn resize(&mut self, samples: usize) -> Option<*mut c_void> {
+        let bytes = samples.checked_mul(self.sample_bytes).filter(|bytes| *bytes <= BYTES_MAX)?;
+        let words = bytes.div_ceil(size_of::<u128>());
+        self.memory.try_reserve(words.saturating_sub(self.memory.len())).ok()?;
+        if words > self.memory.len() {
+            self.memory.resize(words, 0);
+        }
+        self.bytes = bytes;
+        Some(self.memory.as_mut_ptr().cast())
+    }
+}
+
+/// Sets the number of samples of the packet that a handler makes, and gives their place. Those that
+/// were there before stay. The content of new ones is unspecified.
+///
+/// Fails with `STRIPLINE_TOO_LARGE` if there is no memory for them. A packet above the output's
+/// largest fails when it is sent.
+///
+/// - Ownership: the memory is valid until the next call, and until the handler returns.
+/// - Blocking: never. It allocates where no packet before had as many.
+/// - Threads: that of the handler.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn stripline_made_resize(
+    made: *mut Made,
+    samples: usize,
+    memory: *mut *mut c_void,
+    error: *mut *mut Error,
+) -> Status {
+    let resize = || {
+        text::check_place(memory, "memory")?;
+        // SAFETY: the header's rule for handles; on the handler's thread.
+        let found = unsafe { made.as_mut() }.ok_or_else(|| Failure::null("made"))?;
+        let place = found.resize(samples).ok_or_else(|| {
+            Failure::new(Status::TooLarge, format!("there is no memory for {samples} samples"))
+        })?;
+        // SAFETY: the header's rule for results.
+        unsafe { text::put(memory, "memory", place) }?;
+        Ok(Status::Ok)
+    };
+    // SAFETY: the header's rule for `error`.
+    unsafe { guard(error, resize) }
+}
+
+/// Runs the handler for each packet, on the threads that the waveform selects.
+pub(super) fn run(
+    instance: &Arc<Instance>,
+    handle: ComponentHandler,
+    mut ports: RustPorts,
+) -> stripline::Result<()> {
+    let name_of = |direction| {
+        let mut ports = instance.spec.ports.iter().filter(move |port| port.direction == direction);
+        ports.next().map(|port| port.name.clone())
+    };
+    // That there is one input was checked before.
+    let input = name_of(Direction::Input).unwrap_or_default();
+    let type_of = |ports: &RustPorts, port: &str| {
+        open::resolved(&instance.spec, ports, port, None).map_err(Failure::into_failed)
+    };
+    let requests = instance.takes_requests().then(|| ports.requests());
+    let mut input = type_of(&ports, &input)?.input(&mut ports, &input)?;
+    let mut output = match name_of(Direction::Output) {
+        Some(output) => Some(type_of(&ports, &output)?.output(&mut ports, &output)?),
+        None => None,
+    };
+    if let Some(requests) = requests.clone() {
+        // Also called while there is no packet.
+        let waiting = Arc::clone(instance);
+        input.on_request(move || waiting.serve(&requests));
+    }
+    let sample_bytes = output.as_ref().map(|output| output.sample_bytes());
+    let spare = Mutex::new(Vec::new());
+    let spares = || spare.lock().unwrap_or_else(PoisonError::into_inner);
+    input.serve_then(
+        input.dispatch(),
+        |packet| {
+            requests.iter().for_each(|requests| instance.serve(requests));
+            let mut made = sample_bytes.map(|bytes| spares().pop().unwrap_or_else(|| Made::new(bytes)));
+            handle_one(instance, handle, packet, made.as_mut())?;
+            Ok(made)
+        },
+        |packet, made| {
+            if let (Some(output), Some(mut made)) = (&mut output, made) {
+                let bytes = made.as_bytes();
+                let mut loan = output.loan(bytes.len() / output.sample_bytes().max(1))?;
+                loan.copy_from_slice(bytes);
+                loan.send_like(&packet)?;
+                made.bytes = 0;
+                spares().push(made);
+            }
+            Ok(())
+        },
+    )
+}
+
+fn handle_one(
+    instance: &Instance,
+    handle: ComponentHandler,
+    packet: PacketView<'_, Dynamic>,
+    made: Option<&mut Made>,
+) -> stripline::Result<()> {
+    // SAFETY: the handle ends before this returns, as the header states.
+    let view =
+        unsafe { std::mem::transmute::<PacketView<'_, Dynamic>, PacketView<'static, Dynamic>>(packet) };
+    let (mut packet, mut reason) = (Packet::new(Content::View(view), null()), Reason::new());
+    let made = made.map_or(null_mut(), from_mut);
+    // SAFETY: the program promises that its handler may be called with this instance.
+    let returned = unsafe { handle(instance.pointer, &raw mut packet, made, &raw mut reason) };
+    reason.outcome(returned)
+}

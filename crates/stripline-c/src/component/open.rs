@@ -1,0 +1,75 @@
+//! Ports by the type that the program, the waveform or the component names.
+
+use stripline::component::{ComponentSpec, PortTypes, Ports as RustPorts};
+use stripline::node::{Publisher, Subscriber};
+use stripline::payload::{Dynamic, SampleType, TypeName};
+
+use crate::error::Failure;
+use crate::sized;
+use crate::subscriber::SubscriberOptions;
+
+/// The type of a port's packets.
+pub(super) enum PortType {
+    /// Samples.
+    Samples(SampleType),
+    /// Messages as bytes.
+    Messages(TypeName),
+}
+
+/// Returns the type that the program gives, or that of the waveform, or the declared one.
+pub(super) fn resolved(
+    spec: &ComponentSpec,
+    ports: &RustPorts,
+    port: &str,
+    given: Option<PortType>,
+) -> Result<PortType, Failure> {
+    if let Some(given) = given {
+        return Ok(given);
+    }
+    let declared = match spec.find_port(port).map(|port| &port.types) {
+        Some(PortTypes::OneOf(types)) if types.len() == 1 => types.first(),
+        _ => None,
+    };
+    match ports.payload(port).or(declared) {
+        Some(name) => PortType::of(name),
+        // Nothing travels through it: any type does.
+        None => PortType::of(&TypeName::of::<u8>()),
+    }
+}
+
+impl PortType {
+    pub fn of(name: &TypeName) -> Result<Self, Failure> {
+        if name.is_message() {
+            return Ok(Self::Messages(name.clone()));
+        }
+        let samples = SampleType::try_from(name.clone());
+        samples.map(Self::Samples).map_err(|error| Failure::argument(format!("`type` is NULL: {error}")))
+    }
+
+    /// Checks that the options are ones for this type.
+    ///
+    /// # Safety
+    /// The header's rule for structures.
+    pub unsafe fn check_options(&self, options: *const SubscriberOptions) -> Result<(), Failure> {
+        // SAFETY: the caller's promise is the same.
+        let is_windowed = unsafe { sized::read(options) }?.windowed != 0;
+        if is_windowed && matches!(self, Self::Messages(_)) {
+            return Err(Failure::argument("`windowed` is set, but a message is received whole; leave it 0"));
+        }
+        Ok(())
+    }
+
+    pub fn input(&self, ports: &mut RustPorts, port: &str) -> stripline::Result<Subscriber<Dynamic>> {
+        match self {
+            Self::Samples(samples) => ports.input_of(samples, port),
+            Self::Messages(messages) => ports.message_input_of(messages, port),
+        }
+    }
+
+    pub fn output(&self, ports: &mut RustPorts, port: &str) -> stripline::Result<Publisher<Dynamic>> {
+        match self {
+            Self::Samples(samples) => ports.output_of(samples, port),
+            Self::Messages(messages) => ports.message_output_of(messages, port),
+        }
+    }
+}
