@@ -1,4 +1,5 @@
 #include "sink_impl.hpp"
+#include "carried_tags.hpp"
 
 #include <gnuradio/io_signature.h>
 
@@ -11,6 +12,12 @@ namespace {
 
 /// How long the end of the stream waits for room, where the flowgraph ends by itself.
 constexpr std::chrono::seconds finish_patience{10};
+
+/// Whether a tag has a meaning for the description of the stream.
+bool is_description(const ::gr::tag_t &tag) {
+    const tag_keys &keys = tag_keys::get();
+    return pmt::eq(tag.key, keys.time) || pmt::eq(tag.key, keys.rate) || pmt::eq(tag.key, keys.frequency);
+}
 
 /// How long it waits where the flowgraph is being stopped.
 constexpr std::chrono::milliseconds stop_patience{20};
@@ -159,20 +166,15 @@ int sink_impl::work(int items, gr_vector_const_void_star &inputs, gr_vector_void
     get_tags_in_range(tags_, 0, first, first + count);
     std::stable_sort(tags_.begin(), tags_.end(), ::gr::tag_t::offset_compare);
     std::size_t sent = 0;
-    auto tag = tags_.begin();
+    carried_.clear();
+    auto tag = tags_.cbegin();
     while (sent < count) {
-        for (; tag != tags_.end() && tag->offset <= first + sent; ++tag) {
-            take_tag(*tag);
-        }
-        // A packet ends before the next tag.
-        std::size_t part = std::min(count - sent, packet_items_);
-        if (tag != tags_.end()) {
-            part = std::min<std::size_t>(part, tag->offset - first - sent);
-        }
+        const std::size_t part = take_tags(tag, first + sent, std::min(count - sent, packet_items_));
         if (!describe() || !send(samples + sent * item_bytes_, part, first + sent)) {
             break;
         }
         sent += part;
+        carried_.clear();
     }
     if (!failure_.empty() && sent == 0) {
         return WORK_DONE;
@@ -197,6 +199,49 @@ bool sink_impl::wait_for_receivers() {
     return true;
 }
 
+std::size_t sink_impl::take_tags(
+    std::vector<::gr::tag_t>::const_iterator &next, std::uint64_t first, std::size_t items) {
+    std::size_t bytes = 0;
+    while (next != tags_.cend() && next->offset < first + items) {
+        // Those of one item go together.
+        const auto begin = next;
+        auto end = begin;
+        bool describes = false;
+        std::vector<pmt::pmt_t> together;
+        std::size_t size = 0;
+        for (; end != tags_.cend() && end->offset == begin->offset; ++end) {
+            describes |= is_description(*end);
+            const pmt::pmt_t carried = carried_tag(*end, with_.vlen);
+            const std::size_t one = carried_bytes(carried).value_or(carried_bytes_max + 1);
+            if (size + one > carried_bytes_max) {
+                note_tag(*end);
+            } else {
+                size += one;
+                together.push_back(carried);
+            }
+        }
+        // The rate, frequency and time of a packet are those of its first sample.
+        if (begin->offset > first && (describes || bytes + size > carried_bytes_max)) {
+            return static_cast<std::size_t>(begin->offset - first);
+        }
+        for (; next != end; ++next) {
+            take_tag(*next);
+        }
+        bytes += size;
+        carried_.insert(carried_.end(), together.begin(), together.end());
+        is_described_ = false;
+    }
+    return items;
+}
+
+void sink_impl::note_tag(const ::gr::tag_t &tag) {
+    if (!std::exchange(has_noted_tag_, true)) {
+        d_logger->warn(
+            "{}: tag `{}` at item {} cannot be carried: it is too large, or has no serialized form", where_,
+            pmt::write_string(tag.key), tag.offset);
+    }
+}
+
 void sink_impl::take_tag(const ::gr::tag_t &tag) {
     const tag_keys &keys = tag_keys::get();
     if (pmt::eq(tag.key, keys.time)) {
@@ -206,15 +251,34 @@ void sink_impl::take_tag(const ::gr::tag_t &tag) {
         }
         return;
     }
-    std::optional<double> &place = pmt::eq(tag.key, keys.rate) ? rate_ : frequency_;
-    if (!pmt::eq(tag.key, keys.rate) && !pmt::eq(tag.key, keys.frequency)) {
+    const auto number = number_of_tag(tag.value);
+    if (!number || !is_description(tag)) {
         return;
     }
-    const auto number = number_of_tag(tag.value);
-    if (number && number != place) {
-        place = number;
-        is_described_ = false;
+    if (pmt::eq(tag.key, keys.frequency)) {
+        frequency_ = number;
+        return;
     }
+    // Up to here, the rate before holds. Without one, the time is not known any more.
+    if (number == rate_ || *number <= 0) {
+        return;
+    }
+    if (time_ns_ && time_item_ != tag.offset) {
+        time_ns_ = time_of_item(tag.offset);
+        time_item_ = tag.offset;
+    }
+    rate_ = number;
+}
+
+std::optional<std::int64_t> sink_impl::time_of_item(std::uint64_t item) const {
+    if (!time_ns_ || item == time_item_) {
+        return time_ns_;
+    }
+    if (!rate_) {
+        return std::nullopt;
+    }
+    const double passed = static_cast<double>((item - time_item_) * with_.vlen) / *rate_;
+    return *time_ns_ + std::llround(passed * 1e9);
 }
 
 bool sink_impl::describe() {
@@ -236,6 +300,11 @@ bool sink_impl::describe() {
         stream.set |= STRIPLINE_STREAM_SET_ROW_LENGTH;
         stream.row_length = static_cast<std::uint32_t>(with_.vlen);
     }
+    std::string more;
+    if (!carried_.empty()) {
+        more = carried_json(carried_);
+        stream.more = more.c_str();
+    }
     detail::c_error failed;
     const stripline_status code = stripline_publisher_set_stream(publisher_.get(), &stream, failed.place());
     if (code != STRIPLINE_OK) {
@@ -252,13 +321,9 @@ bool sink_impl::send(const char *samples, std::size_t items, std::uint64_t first
     options.size = sizeof options;
     options.set = STRIPLINE_SEND_SET_SAMPLE_INDEX;
     options.sample_index = first_item * with_.vlen;
-    if (time_ns_ && (first_item == time_item_ || rate_)) {
+    if (const auto time_ns = time_of_item(first_item)) {
         options.set |= STRIPLINE_SEND_SET_TIME;
-        options.time_ns = *time_ns_;
-        if (first_item != time_item_) {
-            const double passed = static_cast<double>((first_item - time_item_) * with_.vlen) / *rate_;
-            options.time_ns += std::llround(passed * 1e9);
-        }
+        options.time_ns = *time_ns;
     }
     while (!is_over()) {
         void *memory = nullptr;

@@ -35,7 +35,10 @@ private:
     bool describe();
     bool send(const char *samples, std::size_t items, std::uint64_t first_item);
     bool is_over() const { return is_stopping_ || !failure_.empty() || is_being_stopped(); }
+    std::size_t take_tags(std::vector<::gr::tag_t>::const_iterator &next, std::uint64_t first, std::size_t items);
     void take_tag(const ::gr::tag_t &tag);
+    void note_tag(const ::gr::tag_t &tag);
+    std::optional<std::int64_t> time_of_item(std::uint64_t item) const;
     void fail(const std::string &message);
 
     const std::string where_;
@@ -60,6 +63,9 @@ private:
     std::uint64_t time_item_ = 0;
     std::string failure_;
     std::vector<::gr::tag_t> tags_;
+    // Those of the packet at hand.
+    std::vector<pmt::pmt_t> carried_;
+    bool has_noted_tag_ = false;
 
     std::atomic<bool> is_stopping_{false};
     std::atomic<bool> abandons_{false};

@@ -53,6 +53,7 @@ void source_impl::join() {
 bool source_impl::start() {
     const std::lock_guard<std::mutex> guard(mutex_);
     is_stopping_ = false;
+    failure_.clear();
     if (!subscriber_) {
         join();
     }
@@ -169,14 +170,31 @@ void source_impl::begin_packet(std::size_t &made) {
         lost_packets_ += info.gap_packets;
         lost_samples_ += info.gap_samples;
     }
-    tags_.begin_packet(info, stream, left_ / kind_.bytes, found_);
+    if (!tags_.begin_packet(info, stream, stream_json(), left_ / kind_.bytes, found_)) {
+        d_logger->warn("{}: the tags of the sender do not decode, and are left out", where_);
+    }
     const std::size_t samples_before = made / kind_.bytes;
     const std::size_t samples_of_item = item_bytes_ / kind_.bytes;
     for (const new_tag &tag : found_) {
-        add_item_tag(0, nitems_written(0) + (samples_before + tag.sample) / samples_of_item, tag.key, tag.value);
+        add_item_tag(0, nitems_written(0) + (samples_before + tag.sample) / samples_of_item, tag.key, tag.value, tag.source);
     }
     if (left_ == 0) {
         packet_.reset();
+    }
+}
+
+std::string_view source_impl::stream_json() {
+    std::size_t length = 0;
+    while (true) {
+        const stripline_status code = stripline_packet_get_stream_json(
+            packet_.get(), json_.data(), json_.size(), &length, nullptr);
+        if (code == STRIPLINE_OK) {
+            return std::string_view(json_.data(), length);
+        }
+        if (code != STRIPLINE_TOO_LARGE) {
+            return std::string_view();
+        }
+        json_.resize(length + 1);
     }
 }
 

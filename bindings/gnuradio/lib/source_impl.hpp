@@ -10,6 +10,7 @@
 
 #include <atomic>
 #include <mutex>
+#include <string_view>
 
 namespace stripline::gr {
 
@@ -32,6 +33,7 @@ private:
     void join();
     next receive(bool waits);
     void begin_packet(std::size_t &made);
+    std::string_view stream_json();
     void end_stream();
     void fail(const std::string &message);
     void note_refused();
@@ -56,6 +58,7 @@ private:
     std::string failure_;
     tag_maker tags_;
     std::vector<new_tag> found_;
+    std::vector<char> json_ = std::vector<char>(512);
 
     std::atomic<bool> is_stopping_{false};
     std::atomic<std::uint64_t> lost_packets_{0};

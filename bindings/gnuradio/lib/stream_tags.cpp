@@ -1,5 +1,7 @@
 #include "stream_tags.hpp"
+#include "carried_tags.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 namespace stripline::gr {
@@ -67,9 +69,9 @@ std::optional<double> number_of_tag(const pmt::pmt_t &value) {
     return std::isfinite(number) ? std::optional<double>(number) : std::nullopt;
 }
 
-void tag_maker::begin_packet(
-    const stripline_packet_info &info, const stripline_stream_view &stream, std::size_t samples,
-    std::vector<new_tag> &found) {
+bool tag_maker::begin_packet(
+    const stripline_packet_info &info, const stripline_stream_view &stream, std::string_view json,
+    std::size_t samples, std::vector<new_tag> &found) {
     found.clear();
     const tag_keys &keys = tag_keys::get();
     const bool has_gap = info.gap_reason != STRIPLINE_GAP_REASON_NONE;
@@ -83,30 +85,78 @@ void tag_maker::begin_packet(
                                ? std::optional<double>(stream.center_frequency_hz)
                                : std::nullopt;
     const bool begins = is_first_ || has_gap;
+    bool decodes = true;
     if (rate && (begins || rate != rate_)) {
         found.push_back({0, keys.rate, pmt::from_double(*rate)});
     }
     if (frequency && (begins || frequency != frequency_)) {
         found.push_back({0, keys.frequency, pmt::from_double(*frequency)});
     }
-    if (info.time_ns != 0) {
-        // A time that continues is known: up to half a sample, which rounding takes.
-        bool continues = !begins && time_ns_ != 0 && rate && rate == rate_ && *rate > 0;
-        if (continues) {
-            const double passed = static_cast<double>(info.sample_index - sample_index_) / *rate * 1e9;
-            const double apart = static_cast<double>(info.time_ns - time_ns_) - passed;
-            continues = std::abs(apart) <= 0.5e9 / *rate;
-        }
-        if (!continues) {
-            found.push_back({0, keys.time, time_tag(info.time_ns)});
-            time_ns_ = info.time_ns;
-            sample_index_ = info.sample_index;
-        }
+    if (json != json_) {
+        json_ = json;
+        auto carried = tags_of_json(json);
+        decodes = carried.has_value();
+        carried_ = decodes ? std::move(*carried) : std::vector<::gr::tag_t>();
     }
+    make_time(time_of(info), info.sample_index, rate, begins, found);
+    add_carried(info, samples, found);
     rate_ = rate;
     frequency_ = frequency;
     is_first_ = false;
-    (void)samples;
+    return decodes;
+}
+
+std::optional<std::int64_t> tag_maker::time_of(const stripline_packet_info &info) const {
+    // A time of 0 is unknown to Stripline, but not to GNU Radio.
+    for (const ::gr::tag_t &tag : carried_) {
+        if (tag.offset == info.sample_index && pmt::eq(tag.key, tag_keys::get().time)) {
+            return time_of_tag(tag.value);
+        }
+    }
+    return info.time_ns != 0 ? std::optional<std::int64_t>(info.time_ns) : std::nullopt;
+}
+
+void tag_maker::make_time(
+    std::optional<std::int64_t> time_ns, std::uint64_t index, std::optional<double> rate, bool begins,
+    std::vector<new_tag> &found) {
+    if (!time_ns) {
+        if (rate != rate_) {
+            time_ns_.reset();
+        }
+        return;
+    }
+    // Up to here, the rate before holds. Half a sample is left to rounding.
+    bool continues = false;
+    if (!begins && time_ns_ && rate_ && index >= time_index_) {
+        const double passed_ns = static_cast<double>(index - time_index_) / *rate_ * 1e9;
+        continues = std::abs(static_cast<double>(*time_ns - *time_ns_) - passed_ns) <= 0.5e9 / *rate_;
+    }
+    if (!continues) {
+        found.push_back({0, tag_keys::get().time, time_tag(*time_ns)});
+    }
+    if (!continues || rate != rate_) {
+        time_ns_ = time_ns;
+        time_index_ = index;
+    }
+}
+
+void tag_maker::add_carried(const stripline_packet_info &info, std::size_t samples, std::vector<new_tag> &found) {
+    for (const ::gr::tag_t &tag : carried_) {
+        if (tag.offset < info.sample_index || tag.offset - info.sample_index >= samples) {
+            continue;
+        }
+        const auto sample = static_cast<std::size_t>(tag.offset - info.sample_index);
+        // As it was, in place of the same one made of the description.
+        const auto same = std::find_if(found.begin(), found.end(), [&](const new_tag &made) {
+            return made.sample == sample && pmt::eq(made.key, tag.key) && made.is_made;
+        });
+        const new_tag carried{sample, tag.key, tag.value, tag.srcid, false};
+        if (same != found.end() && !pmt::eq(tag.key, tag_keys::get().gap)) {
+            *same = carried;
+        } else {
+            found.push_back(carried);
+        }
+    }
 }
 
 }  // namespace stripline::gr
