@@ -1,0 +1,47 @@
+/// @file
+/// What the blocks for GNU Radio have in common: their options, and which symbols are public.
+#ifndef STRIPLINE_GR_API_HPP
+#define STRIPLINE_GR_API_HPP
+
+#include <gnuradio/attributes.h>
+
+#include <cstddef>
+#include <string>
+
+#ifdef gnuradio_stripline_EXPORTS
+#define STRIPLINE_GR_API __GR_ATTR_EXPORT
+#else
+#define STRIPLINE_GR_API __GR_ATTR_IMPORT
+#endif
+
+namespace stripline::gr {
+
+/// Options that a source and a sink have in common.
+struct STRIPLINE_GR_API options {
+    /// Samples of an item: more than 1 for a port of vectors.
+    std::size_t vlen = 1;
+    /// Options of the topic, as keys of a topics file: `overflow = "block", depth = 8`, or one a
+    /// line. Empty: those of the environment.
+    std::string policy;
+    /// The domain. Empty: that of the environment.
+    std::string domain;
+};
+
+/// Options of a sink.
+struct STRIPLINE_GR_API sink_options : options {
+    /// How many receivers the first packet waits for.
+    std::size_t receivers = 0;
+    /// The most items of a packet. 0: as many as GNU Radio passes on at once.
+    std::size_t packet_items = 0;
+    /// The name of the stream. Empty: the topic.
+    std::string stream;
+    /// Samples a second, until a tag `rx_rate` gives another number. 0: unknown.
+    double sample_rate_hz = 0;
+    /// The frequency that 0 Hz of the samples corresponds to, until a tag `rx_freq` gives another.
+    /// Not a number: unknown.
+    double center_frequency_hz = __builtin_nan("");
+};
+
+}  // namespace stripline::gr
+
+#endif

@@ -1,0 +1,68 @@
+/// @file
+/// What source and sink have in common: a node with the options of a block, its sample type, and
+/// handles of the C functions that end by themselves.
+#ifndef STRIPLINE_GR_LINK_HPP
+#define STRIPLINE_GR_LINK_HPP
+
+#include <stripline/gr/api.hpp>
+
+#include <stripline.hpp>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace stripline::gr {
+
+/// How long a block waits before it checks whether the flowgraph is being stopped: GNU Radio does
+/// not wake a block that waits outside its own functions.
+constexpr std::chrono::milliseconds wait_slice{10};
+constexpr std::int64_t wait_slice_ns = std::chrono::nanoseconds(wait_slice).count();
+
+/// The type of a block's samples.
+struct sample_kind {
+    /// The name that Stripline has for it, as `cf32`.
+    std::string name;
+    /// The bytes of one sample.
+    std::size_t bytes;
+
+    /// Finds the type that a block was made with. Throws std::invalid_argument.
+    static sample_kind of(const std::string &type);
+
+    stripline_sample_type c_type() const noexcept;
+};
+
+/// Returns the bytes of an item. Throws std::invalid_argument for a vector of no or too many samples.
+std::size_t item_bytes_of(const sample_kind &kind, const options &with);
+
+/// Throws the failure of a C function: std::invalid_argument for what the user can mend.
+[[noreturn]] void raise(stripline_status code, const detail::c_error &error, const std::string &where);
+
+/// Returns the message of an error, or the word of the status where there is none.
+std::string message_of(stripline_status code, const detail::c_error &error);
+
+/// Makes the node of a block. `where` names the block in messages. Throws std::invalid_argument
+/// and std::runtime_error.
+node make_node(const std::string &where, const std::string &topic, const options &with);
+
+/// Returns whether GNU Radio is stopping the thread that calls.
+bool is_being_stopped();
+
+/// Returns the publishers that a node has refused, with the reasons.
+std::vector<std::string> refused_by(const node &at);
+
+struct handle_end {
+    void operator()(stripline_publisher *handle) const noexcept { stripline_publisher_free(handle); }
+    void operator()(stripline_subscriber *handle) const noexcept { stripline_subscriber_free(handle); }
+    void operator()(stripline_packet *handle) const noexcept { stripline_packet_release(handle, nullptr); }
+    void operator()(stripline_waker *handle) const noexcept { stripline_waker_free(handle); }
+};
+template <class T>
+using owned = std::unique_ptr<T, handle_end>;
+
+}  // namespace stripline::gr
+
+#endif

@@ -1,0 +1,368 @@
+#include "sink_impl.hpp"
+#include "carried_tags.hpp"
+
+#include <gnuradio/io_signature.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+namespace stripline::gr {
+namespace {
+
+/// How long the end of the stream waits for room, where the flowgraph ends by itself.
+constexpr std::chrono::seconds finish_patience{10};
+
+/// Whether a tag has a meaning for the description of the stream.
+bool is_description(const ::gr::tag_t &tag) {
+    const tag_keys &keys = tag_keys::get();
+    return pmt::eq(tag.key, keys.time) || pmt::eq(tag.key, keys.rate) || pmt::eq(tag.key, keys.frequency);
+}
+
+/// How long it waits where the flowgraph is being stopped.
+constexpr std::chrono::milliseconds stop_patience{20};
+
+}  // namespace
+
+sink::sptr sink::make(const std::string &type, const std::string &topic, const sink_options &with) {
+    return gnuradio::make_block_sptr<sink_impl>(type, topic, with);
+}
+
+sink_impl::sink_impl(const std::string &type, const std::string &topic, const sink_options &with)
+    : ::gr::sync_block(
+          "stripline_sink",
+          ::gr::io_signature::make(1, 1, static_cast<int>(item_bytes_of(sample_kind::of(type), with))),
+          ::gr::io_signature::make(0, 0, 0)),
+      where_("stripline sink of `" + topic + "`"),
+      topic_(topic),
+      kind_(sample_kind::of(type)),
+      with_(with),
+      item_bytes_(item_bytes_of(kind_, with)),
+      node_(make_node(where_, topic, with)) {
+    open();
+}
+
+sink_impl::~sink_impl() {
+    // Without a stop(), what was sent is not the whole stream.
+    if (publisher_) {
+        stripline_publisher_abandon(publisher_.get(), nullptr);
+    }
+}
+
+void sink_impl::open() {
+    const stripline_sample_type type = kind_.c_type();
+    stripline_publisher *publisher = nullptr;
+    detail::c_error failed;
+    stripline_status code =
+        stripline_publisher_new(node_.c_handle(), topic_.c_str(), &type, &publisher, failed.place());
+    if (code != STRIPLINE_OK) {
+        raise(code, failed, where_);
+    }
+    owned<stripline_publisher> opened(publisher);
+    std::size_t in_place = 0, most = 0;
+    stripline_waker *waker = nullptr;
+    if ((code = stripline_publisher_samples_in_place(publisher, &in_place, failed.place())) != STRIPLINE_OK ||
+        (code = stripline_publisher_samples_max(publisher, &most, failed.place())) != STRIPLINE_OK ||
+        (code = stripline_publisher_waker(publisher, &waker, failed.place())) != STRIPLINE_OK) {
+        raise(code, failed, where_);
+    }
+    owned<stripline_waker> made(waker);
+    const std::size_t samples_of_item = with_.vlen;
+    if (samples_of_item > most) {
+        throw std::invalid_argument(
+            where_ + ": a vector of " + std::to_string(samples_of_item) + " samples is larger than a packet, which has " +
+            std::to_string(most) + " at most; use shorter vectors, or a larger `buffer`");
+    }
+    // Packets beyond that are copied once more, so only a single item is.
+    packet_items_ = std::max<std::size_t>(1, in_place / samples_of_item);
+    if (with_.packet_items != 0) {
+        packet_items_ = std::min(packet_items_, with_.packet_items);
+    }
+    has_receivers_ = with_.receivers == 0;
+    is_described_ = false;
+    rate_ = with_.sample_rate_hz > 0 ? std::optional<double>(with_.sample_rate_hz) : std::nullopt;
+    frequency_ =
+        std::isfinite(with_.center_frequency_hz) ? std::optional<double>(with_.center_frequency_hz) : std::nullopt;
+    time_ns_.reset();
+    publisher_ = std::move(opened);
+    if (!describe()) {
+        const std::string message = std::exchange(failure_, std::string());
+        publisher_.reset();
+        throw std::invalid_argument(where_ + ": " + message);
+    }
+    const std::lock_guard<std::mutex> guard(watchdog_mutex_);
+    watchdog_ = std::make_unique<watchdog>(std::move(made));
+}
+
+bool sink_impl::start() {
+    const std::lock_guard<std::mutex> guard(mutex_);
+    is_stopping_ = false;
+    abandons_ = false;
+    failure_.clear();
+    if (!publisher_) {
+        open();
+    }
+    return true;
+}
+
+bool sink_impl::stop() {
+    is_stopping_ = true;
+    {
+        const std::lock_guard<std::mutex> guard(watchdog_mutex_);
+        if (watchdog_) {
+            watchdog_->wake();
+        }
+    }
+    const std::lock_guard<std::mutex> guard(mutex_);
+    if (!publisher_) {
+        return true;
+    }
+    // An exception of another part of this thread unwinds, but for that of a stop.
+    if (abandons_ || !failure_.empty()) {
+        stripline_publisher_abandon(publisher_.get(), nullptr);
+    } else {
+        using clock = std::chrono::steady_clock;
+        const auto begin = clock::now();
+        stripline_status code;
+        detail::c_error failed;
+        do {
+            const bool hurries = is_being_stopped() || std::uncaught_exceptions() > 0;
+            const auto patience = hurries ? std::chrono::nanoseconds(stop_patience)
+                                          : std::chrono::nanoseconds(finish_patience);
+            const auto left = std::max(patience - (clock::now() - begin), std::chrono::nanoseconds(0));
+            detail::c_error none;
+            code = watchdog_->guard([&] {
+                return stripline_publisher_finish(publisher_.get(), left.count(), none.place());
+            });
+        } while (code == STRIPLINE_INTERRUPTED);
+        if (code != STRIPLINE_OK) {
+            d_logger->warn("{}: a receiver has not taken all packets; the stream has no end", where_);
+        }
+    }
+    {
+        const std::lock_guard<std::mutex> watchdog_guard(watchdog_mutex_);
+        watchdog_.reset();
+    }
+    publisher_.reset();
+    return true;
+}
+
+std::string sink_impl::failure() const {
+    const std::lock_guard<std::mutex> guard(mutex_);
+    return failure_;
+}
+
+int sink_impl::work(int items, gr_vector_const_void_star &inputs, gr_vector_void_star &) {
+    const std::lock_guard<std::mutex> guard(mutex_);
+    if (!publisher_ || !failure_.empty()) {
+        return WORK_DONE;
+    }
+    if (!wait_for_receivers()) {
+        return failure_.empty() ? 0 : WORK_DONE;
+    }
+    const char *const samples = static_cast<const char *>(inputs[0]);
+    const auto count = static_cast<std::size_t>(items);
+    const std::uint64_t first = nitems_read(0);
+    get_tags_in_range(tags_, 0, first, first + count);
+    std::stable_sort(tags_.begin(), tags_.end(), ::gr::tag_t::offset_compare);
+    std::size_t sent = 0;
+    carried_.clear();
+    auto tag = tags_.cbegin();
+    while (sent < count) {
+        const std::size_t part = take_tags(tag, first + sent, std::min(count - sent, packet_items_));
+        if (!describe() || !send(samples + sent * item_bytes_, part, first + sent)) {
+            break;
+        }
+        sent += part;
+        carried_.clear();
+    }
+    if (!failure_.empty() && sent == 0) {
+        return WORK_DONE;
+    }
+    return static_cast<int>(sent);
+}
+
+bool sink_impl::wait_for_receivers() {
+    while (!has_receivers_) {
+        if (is_over()) {
+            return false;
+        }
+        detail::c_error failed;
+        const stripline_status code = stripline_publisher_wait_for_receivers(
+            publisher_.get(), with_.receivers, wait_slice_ns, failed.place());
+        if (code == STRIPLINE_OK) {
+            has_receivers_ = true;
+        } else if (code != STRIPLINE_EMPTY && code != STRIPLINE_INTERRUPTED) {
+            fail(message_of(code, failed));
+        }
+    }
+    return true;
+}
+
+std::size_t sink_impl::take_tags(
+    std::vector<::gr::tag_t>::const_iterator &next, std::uint64_t first, std::size_t items) {
+    std::size_t bytes = 0;
+    while (next != tags_.cend() && next->offset < first + items) {
+        // Those of one item go together.
+        const auto begin = next;
+        auto end = begin;
+        bool describes = false;
+        std::vector<pmt::pmt_t> together;
+        std::size_t size = 0;
+        for (; end != tags_.cend() && end->offset == begin->offset; ++end) {
+            describes |= is_description(*end);
+            const pmt::pmt_t carried = carried_tag(*end, with_.vlen);
+            const std::size_t one = carried_bytes(carried).value_or(carried_bytes_max + 1);
+            if (size + one > carried_bytes_max) {
+                note_tag(*end);
+            } else {
+                size += one;
+                together.push_back(carried);
+            }
+        }
+        // The rate, frequency and time of a packet are those of its first sample.
+        if (begin->offset > first && (describes || bytes + size > carried_bytes_max)) {
+            return static_cast<std::size_t>(begin->offset - first);
+        }
+        for (; next != end; ++next) {
+            take_tag(*next);
+        }
+        bytes += size;
+        carried_.insert(carried_.end(), together.begin(), together.end());
+        is_described_ = false;
+    }
+    return items;
+}
+
+void sink_impl::note_tag(const ::gr::tag_t &tag) {
+    if (!std::exchange(has_noted_tag_, true)) {
+        d_logger->warn(
+            "{}: tag `{}` at item {} cannot be carried: it is too large, or has no serialized form", where_,
+            pmt::write_string(tag.key), tag.offset);
+    }
+}
+
+void sink_impl::take_tag(const ::gr::tag_t &tag) {
+    const tag_keys &keys = tag_keys::get();
+    if (pmt::eq(tag.key, keys.time)) {
+        if (const auto time_ns = time_of_tag(tag.value)) {
+            time_ns_ = time_ns;
+            time_item_ = tag.offset;
+        }
+        return;
+    }
+    const auto number = number_of_tag(tag.value);
+    if (!number || !is_description(tag)) {
+        return;
+    }
+    if (pmt::eq(tag.key, keys.frequency)) {
+        frequency_ = number;
+        return;
+    }
+    // Up to here, the rate before holds. Without one, the time is not known any more.
+    if (number == rate_ || *number <= 0) {
+        return;
+    }
+    if (time_ns_ && time_item_ != tag.offset) {
+        time_ns_ = time_of_item(tag.offset);
+        time_item_ = tag.offset;
+    }
+    rate_ = number;
+}
+
+std::optional<std::int64_t> sink_impl::time_of_item(std::uint64_t item) const {
+    if (!time_ns_ || item == time_item_) {
+        return time_ns_;
+    }
+    if (!rate_) {
+        return std::nullopt;
+    }
+    const double passed = static_cast<double>((item - time_item_) * with_.vlen) / *rate_;
+    return *time_ns_ + std::llround(passed * 1e9);
+}
+
+bool sink_impl::describe() {
+    if (is_described_) {
+        return true;
+    }
+    stripline_stream_description stream{};
+    stream.size = sizeof stream;
+    stream.id = with_.stream.empty() ? topic_.c_str() : with_.stream.c_str();
+    if (rate_) {
+        stream.set |= STRIPLINE_STREAM_SET_SAMPLE_RATE;
+        stream.sample_rate_hz = *rate_;
+    }
+    if (frequency_) {
+        stream.set |= STRIPLINE_STREAM_SET_CENTER_FREQUENCY;
+        stream.center_frequency_hz = *frequency_;
+    }
+    if (with_.vlen > 1) {
+        stream.set |= STRIPLINE_STREAM_SET_ROW_LENGTH;
+        stream.row_length = static_cast<std::uint32_t>(with_.vlen);
+    }
+    std::string more;
+    if (!carried_.empty()) {
+        more = carried_json(carried_);
+        stream.more = more.c_str();
+    }
+    detail::c_error failed;
+    const stripline_status code = stripline_publisher_set_stream(publisher_.get(), &stream, failed.place());
+    if (code != STRIPLINE_OK) {
+        fail(message_of(code, failed));
+        return false;
+    }
+    is_described_ = true;
+    return true;
+}
+
+bool sink_impl::send(const char *samples, std::size_t items, std::uint64_t first_item) {
+    const std::size_t count = items * with_.vlen;
+    stripline_send_options options{};
+    options.size = sizeof options;
+    options.set = STRIPLINE_SEND_SET_SAMPLE_INDEX;
+    options.sample_index = first_item * with_.vlen;
+    if (const auto time_ns = time_of_item(first_item)) {
+        options.set |= STRIPLINE_SEND_SET_TIME;
+        options.time_ns = *time_ns;
+    }
+    while (!is_over()) {
+        void *memory = nullptr;
+        stripline_loan *loan = nullptr;
+        detail::c_error failed;
+        stripline_status code = watchdog_->guard([&] {
+            return stripline_publisher_loan(publisher_.get(), count, &memory, &loan, failed.place());
+        });
+        if (code == STRIPLINE_OK) {
+            std::memcpy(memory, samples, count * kind_.bytes);
+            code = watchdog_->guard([&] { return stripline_loan_commit(loan, &options, failed.place()); });
+        }
+        switch (code) {
+            case STRIPLINE_UNANSWERED:
+            case STRIPLINE_RECEIVER_GONE:
+            case STRIPLINE_PACKET_REFUSED:
+                // The packet stays sent: the other receivers have it.
+                d_logger->warn("{}: {}", where_, message_of(code, failed));
+                break;
+            case STRIPLINE_OK:
+                break;
+            case STRIPLINE_INTERRUPTED:
+                if (stripline_error_is_sent(failed.get()) == 0) {
+                    continue;
+                }
+                break;
+            default:
+                fail(message_of(code, failed));
+                return false;
+        }
+        packets_ += 1;
+        return true;
+    }
+    return false;
+}
+
+void sink_impl::fail(const std::string &message) {
+    failure_ = message;
+    d_logger->error("{}: {}", where_, message);
+}
+
+}  // namespace stripline::gr

@@ -1,0 +1,13 @@
+"""Stripline for GNU Radio: topics as sources and sinks of a flowgraph."""
+
+try:
+    from .stripline_python import sink, source
+except ImportError as failed:
+    raise ImportError(
+        f"the blocks of Stripline cannot be loaded: {failed}. Install the library with packaging/cpp-install,"
+        " and put its folder `lib` into LD_LIBRARY_PATH if it was moved since",
+        name=failed.name,
+        path=failed.path,
+    ) from failed
+
+__all__ = ["sink", "source"]
