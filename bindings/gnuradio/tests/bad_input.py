@@ -90,7 +90,7 @@ class BadInput(unittest.TestCase):
         self.assertEqual(sink.receivers(), 0)
 
     def test_a_missing_library_is_named_with_the_remedy(self):
-        library = INSTALLED.parent / "stripline" / "lib" / "libstripline.so.0"
+        library = INSTALLED / "lib" / "libstripline.so.0"
         away = library.with_suffix(".away")
         library.rename(away)
         self.addCleanup(away.rename, library)
