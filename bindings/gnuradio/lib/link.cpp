@@ -116,7 +116,30 @@ void raise(stripline_status code, const detail::c_error &error, const std::strin
     raise_message(code, where + ": " + message_of(code, error));
 }
 
+std::string block_name(const char *kind, const std::string &topic) {
+    std::string shown = topic.substr(0, topic.find('\0'));
+    for (char &symbol : shown) {
+        // The library checks the text itself; a message must not have what is no text.
+        if (static_cast<unsigned char>(symbol) >= 0x80) {
+            symbol = '?';
+        }
+    }
+    return std::string("stripline ") + kind + " of `" + shown + "`";
+}
+
+void check_text(const std::string &where, const char *option, const std::string &text) {
+    if (text.find('\0') != std::string::npos) {
+        throw std::invalid_argument(where + ": `" + option + "` has a NUL within; leave it out");
+    }
+}
+
 node make_node(const std::string &where, const std::string &topic, const options &with) {
+    check_text(where, "topic", topic);
+    check_text(where, "policy", with.policy);
+    check_text(where, "domain", with.domain);
+    if (topic.empty()) {
+        throw std::invalid_argument(where + ": the topic is empty; give it a name, as `iq`");
+    }
     node_options from;
     if (!with.domain.empty()) {
         from.domain = with.domain;

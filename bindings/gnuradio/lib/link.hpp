@@ -44,6 +44,12 @@ std::size_t item_bytes_of(const sample_kind &kind, const options &with);
 /// Returns the message of an error, or the word of the status where there is none.
 std::string message_of(stripline_status code, const detail::c_error &error);
 
+/// Returns the name of a block for messages, in ASCII.
+std::string block_name(const char *kind, const std::string &topic);
+
+/// Throws std::invalid_argument for a text that C cannot take.
+void check_text(const std::string &where, const char *option, const std::string &text);
+
 /// Makes the node of a block. `where` names the block in messages. Throws std::invalid_argument
 /// and std::runtime_error.
 node make_node(const std::string &where, const std::string &topic, const options &with);

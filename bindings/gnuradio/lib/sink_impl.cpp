@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <stdexcept>
 
 namespace stripline::gr {
 namespace {
@@ -33,12 +34,19 @@ sink_impl::sink_impl(const std::string &type, const std::string &topic, const si
           "stripline_sink",
           ::gr::io_signature::make(1, 1, static_cast<int>(item_bytes_of(sample_kind::of(type), with))),
           ::gr::io_signature::make(0, 0, 0)),
-      where_("stripline sink of `" + topic + "`"),
+      where_(block_name("sink", topic)),
       topic_(topic),
       kind_(sample_kind::of(type)),
       with_(with),
       item_bytes_(item_bytes_of(kind_, with)),
       node_(make_node(where_, topic, with)) {
+    check_text(where_, "stream", with.stream);
+    if (with.sample_rate_hz && !(std::isfinite(*with.sample_rate_hz) && *with.sample_rate_hz > 0)) {
+        throw std::invalid_argument(where_ + ": `sample_rate` is no number of samples a second; it must be above 0");
+    }
+    if (with.center_frequency_hz && !std::isfinite(*with.center_frequency_hz)) {
+        throw std::invalid_argument(where_ + ": `center_freq` is no number of Hz; leave it out where it is unknown");
+    }
     open();
 }
 
@@ -80,9 +88,8 @@ void sink_impl::open() {
     }
     has_receivers_ = with_.receivers == 0;
     is_described_ = false;
-    rate_ = with_.sample_rate_hz > 0 ? std::optional<double>(with_.sample_rate_hz) : std::nullopt;
-    frequency_ =
-        std::isfinite(with_.center_frequency_hz) ? std::optional<double>(with_.center_frequency_hz) : std::nullopt;
+    rate_ = with_.sample_rate_hz;
+    frequency_ = with_.center_frequency_hz;
     time_ns_.reset();
     publisher_ = std::move(opened);
     if (!describe()) {

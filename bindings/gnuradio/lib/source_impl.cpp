@@ -21,7 +21,7 @@ source_impl::source_impl(const std::string &type, const std::string &topic, cons
     : ::gr::sync_block(
           "stripline_source", ::gr::io_signature::make(0, 0, 0),
           ::gr::io_signature::make(1, 1, static_cast<int>(item_bytes_of(sample_kind::of(type), with)))),
-      where_("stripline source of `" + topic + "`"),
+      where_(block_name("source", topic)),
       topic_(topic),
       kind_(sample_kind::of(type)),
       item_bytes_(item_bytes_of(kind_, with)),

@@ -5,7 +5,6 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
-#include <limits>
 #include <optional>
 
 namespace py = pybind11;
@@ -71,8 +70,8 @@ PYBIND11_MODULE(stripline_python, module) {
                 with.receivers = receivers;
                 with.packet_items = packet_items;
                 with.stream = stream;
-                with.sample_rate_hz = sample_rate.value_or(0);
-                with.center_frequency_hz = center_freq.value_or(std::numeric_limits<double>::quiet_NaN());
+                with.sample_rate_hz = sample_rate;
+                with.center_frequency_hz = center_freq;
                 const py::gil_scoped_release released;
                 return gr::sink::make(type, topic, with);
             }),

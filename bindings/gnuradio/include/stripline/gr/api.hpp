@@ -6,6 +6,7 @@
 #include <gnuradio/attributes.h>
 
 #include <cstddef>
+#include <optional>
 #include <string>
 
 #ifdef gnuradio_stripline_EXPORTS
@@ -35,11 +36,10 @@ struct STRIPLINE_GR_API sink_options : options {
     std::size_t packet_items = 0;
     /// The name of the stream. Empty: the topic.
     std::string stream;
-    /// Samples a second, until a tag `rx_rate` gives another number. 0: unknown.
-    double sample_rate_hz = 0;
+    /// Samples a second, until a tag `rx_rate` gives another number. Not set: unknown.
+    std::optional<double> sample_rate_hz;
     /// The frequency that 0 Hz of the samples corresponds to, until a tag `rx_freq` gives another.
-    /// Not a number: unknown.
-    double center_frequency_hz = __builtin_nan("");
+    std::optional<double> center_frequency_hz;
 };
 
 }  // namespace stripline::gr

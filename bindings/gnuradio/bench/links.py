@@ -1,0 +1,163 @@
+#!/usr/bin/env python3
+"""Measures a link between the flowgraphs of two processes beside gr-zeromq, and how long a stop takes.
+
+Usage: /usr/bin/python3 links.py [--samples N] [--rounds N]
+
+The kinds of link take turns within each round. The null is this project's link over itself, measured
+twice a round. Each figure is the median of the rounds; a ratio is the median of the ratios in a round.
+The rate is that at the receiver, from its first item to its last. Processor time is that of both
+processes, from the start of their flowgraphs. The payload is written by a block of vectors and read
+by one that squares. gr-zeromq pushes and pulls over a Unix socket, so that nothing is lost.
+"""
+
+import argparse
+import json
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import time
+
+from gnuradio import blocks, gr, stripline, zeromq
+
+PACKET = [complex(number % 251, 1) for number in range(100_000)]
+KINDS = ("stripline", "zeromq", "stripline-again", "one-process")
+
+
+def processor_s():
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
+
+
+def sink_of(kind, address):
+    if kind == "zeromq":
+        return zeromq.push_sink(gr.sizeof_gr_complex, 1, f"ipc:///tmp/{address}")
+    return stripline.sink("complex", "iq", domain=address, receivers=1)
+
+
+def source_of(kind, address):
+    if kind == "zeromq":
+        return zeromq.pull_source(gr.sizeof_gr_complex, 1, f"ipc:///tmp/{address}")
+    return stripline.source("complex", "iq", domain=address)
+
+
+def run(graph, samples, last):
+    """Runs a flowgraph, and returns its rate at a block and its processor time."""
+    before = processor_s()
+    graph.start()
+    while last.nitems_read(0) == 0:
+        time.sleep(0.0005)
+    first, begin = last.nitems_read(0), time.monotonic()
+    gr.top_block_wait_unlocked(graph._impl)
+    seconds = time.monotonic() - begin
+    return {"rate": (samples - first) / seconds, "processor_s": processor_s() - before}
+
+
+def receiver(kind, address, samples):
+    graph = gr.top_block()
+    square, last = blocks.complex_to_mag_squared(), blocks.null_sink(gr.sizeof_float)
+    head = blocks.head(gr.sizeof_gr_complex, samples)
+    if kind == "one-process":
+        graph.connect(blocks.vector_source_c(PACKET, True), head, square, last)
+    else:
+        graph.connect(source_of(kind, address), head, square, last)
+        print("ready", flush=True)
+    print(json.dumps(run(graph, samples, last)), flush=True)
+
+
+def sender(kind, address):
+    graph = gr.top_block()
+    graph.connect(blocks.vector_source_c(PACKET, True), sink_of(kind, address))
+    before = processor_s()
+    graph.start()
+    # It sends until the receiver has all.
+    sys.stdin.readline()
+    graph.stop()
+    gr.top_block_wait_unlocked(graph._impl)
+    print(json.dumps({"processor_s": processor_s() - before}), flush=True)
+
+
+def process(*arguments):
+    return subprocess.Popen(
+        [sys.executable, __file__, *map(str, arguments)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+def measure(kind, number, samples):
+    """Runs one link, and returns its rate and its processor time a sample."""
+    address = f"gr-bench-{os.getpid()}-{number}-{kind}"
+    receives = process("receiver", kind, address, samples)
+    parts = [receives]
+    if kind != "one-process":
+        receives.stdout.readline()
+        parts.append(process("sender", kind, address))
+    found = json.loads(receives.stdout.readline())
+    used = found["processor_s"]
+    for part in parts[1:]:
+        part.stdin.write("done\n")
+        part.stdin.flush()
+        used += json.loads(part.stdout.readline())["processor_s"]
+    for part in parts:
+        part.wait()
+        part.stdin.close()
+        part.stdout.close()
+    return {"rate": found["rate"], "processor_ns": used / samples * 1e9}
+
+
+def stops(waits_for, times=100):
+    """Milliseconds from stop() to the end of all blocks, of a flowgraph that waits."""
+    found = []
+    for number in range(times):
+        graph, place = gr.top_block(), f"gr-stop-{os.getpid()}-{waits_for}-{number}"
+        kept = None
+        if waits_for == "sender":
+            graph.connect(stripline.source("complex", "iq", domain=place), blocks.null_sink(gr.sizeof_gr_complex))
+        else:
+            sink = stripline.sink("complex", "iq", domain=place, receivers=1)
+            graph.connect(blocks.null_source(gr.sizeof_gr_complex), sink)
+            if waits_for == "room":
+                kept = stripline.source("complex", "iq", policy='overflow = "block", depth = 2', domain=place)
+        graph.start()
+        time.sleep(0.03 + 0.0003 * number)
+        begin = time.monotonic()
+        graph.stop()
+        gr.top_block_wait_unlocked(graph._impl)
+        found.append((time.monotonic() - begin) * 1e3)
+        del kept
+    return found
+
+
+def main():
+    options = argparse.ArgumentParser()
+    options.add_argument("--samples", type=int, default=50_000_000)
+    options.add_argument("--rounds", type=int, default=11)
+    chosen = options.parse_args()
+    rounds = [
+        {kind: measure(kind, number, chosen.samples) for kind in KINDS} for number in range(chosen.rounds)]
+
+    def median(key, kind):
+        return statistics.median(one[kind][key] for one in rounds)
+
+    def ratio(key, above, below):
+        found = sorted(one[above][key] / one[below][key] for one in rounds)
+        return f"{statistics.median(found):.2f} (from {found[0]:.2f} to {found[-1]:.2f})"
+
+    for kind in KINDS:
+        print(f"{kind}: {median('rate', kind) / 1e6:.0f} Msample/s, {median('processor_ns', kind):.2f} ns a sample")
+    print("rate over gr-zeromq:", ratio("rate", "stripline", "zeromq"))
+    print("processor time over gr-zeromq:", ratio("processor_ns", "stripline", "zeromq"))
+    print("rate over one process:", ratio("rate", "stripline", "one-process"))
+    print("null, rate:", ratio("rate", "stripline-again", "stripline"))
+    print("null, processor time:", ratio("processor_ns", "stripline-again", "stripline"))
+    for waits_for in ("sender", "receiver", "room"):
+        found = sorted(stops(waits_for))
+        print(f"stop while waiting for a {waits_for}: median {statistics.median(found):.1f} ms, most {found[-1]:.1f} ms")
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["receiver"]:
+        receiver(sys.argv[2], sys.argv[3], int(sys.argv[4]))
+    elif sys.argv[1:2] == ["sender"]:
+        sender(sys.argv[2], sys.argv[3])
+    else:
+        main()

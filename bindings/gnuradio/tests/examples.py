@@ -1,0 +1,54 @@
+"""The examples beside the programs of the guide in C, and the page that shows what they print."""
+
+import os
+import signal
+import sys
+import unittest
+from pathlib import Path
+
+from support import domain, started
+
+ROOT = Path(__file__).resolve().parents[3]
+EXAMPLES = ROOT / "bindings/gnuradio/examples"
+# Where `check` has compiled publisher.c and subscriber.c.
+PROGRAMS = Path(os.environ["STRIPLINE_INSTALLED"]).parent / "programs"
+PAGE = (ROOT / "docs/gnuradio.md").read_text()
+
+
+def line(process, words):
+    """The next line with these words, which the page has as well."""
+    assert words in PAGE, f"docs/gnuradio.md does not have `{words}`"
+    for found in process.stdout:
+        if words in found:
+            return found
+    raise AssertionError(f"no line with `{words}`")
+
+
+class Examples(unittest.TestCase):
+    def test_a_flowgraph_receives_what_the_publisher_sends(self):
+        environment = dict(os.environ, STRIPLINE_DOMAIN=domain("power"))
+        with started(sys.executable, EXAMPLES / "power.py", env=environment) as graph, \
+                started(PROGRAMS / "publisher", env=environment) as publisher:
+            line(graph, "waiting for `iq`; Ctrl-C ends it")
+            line(publisher, "publishing `iq`; Ctrl-C ends it")
+            line(graph, "power 1.000 after ")
+            publisher.send_signal(signal.SIGINT)
+            line(publisher, "published ")
+            line(graph, "samples, lost 0")
+            self.assertEqual(graph.wait(60), 0)
+
+    def test_the_subscriber_receives_what_a_flowgraph_sends(self):
+        environment = dict(os.environ, STRIPLINE_DOMAIN=domain("tone"))
+        with started(PROGRAMS / "subscriber", env=environment) as subscriber, \
+                started(sys.executable, EXAMPLES / "tone.py", env=environment) as graph:
+            line(subscriber, "waiting for `iq`; Ctrl-C ends it")
+            line(graph, "publishing `iq`; Ctrl-C ends it")
+            line(subscriber, "of `tone`: 1000 samples, power 1.000")
+            graph.send_signal(signal.SIGINT)
+            line(subscriber, "end of the stream")
+            line(subscriber, "packets, lost 0")
+            self.assertEqual(graph.wait(60), 0)
+
+
+if __name__ == "__main__":
+    unittest.main()
