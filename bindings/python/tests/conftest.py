@@ -48,15 +48,29 @@ def run_python(code: str, *arguments: str, **options: object) -> subprocess.Comp
     )
 
 
-def start_python(code: str, *arguments: str) -> subprocess.Popen[str]:
+_started: list[subprocess.Popen[str]] = []
+
+
+@pytest.fixture(autouse=True)
+def _end_programs() -> Iterator[None]:
+    """Ends what a test has started."""
+    yield
+    while _started:
+        with _started.pop() as process:
+            process.kill()
+
+
+def start(*command: str) -> subprocess.Popen[str]:
     """Starts a program whose lines the test reads."""
-    return subprocess.Popen(
-        [sys.executable, "-u", "-W", "error", "-c", code, *arguments],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
+    pipe = subprocess.PIPE
+    process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=subprocess.STDOUT, text=True)
+    _started.append(process)
+    return process
+
+
+def start_python(code: str, *arguments: str) -> subprocess.Popen[str]:
+    """Starts a program in Python."""
+    return start(sys.executable, "-u", "-W", "error", "-c", code, *arguments)
 
 
 def line(process: subprocess.Popen[str]) -> str:

@@ -45,8 +45,8 @@ WAITS = {
 def test_ctrl_c_ends_each_wait(wait: str) -> None:
     # The signal comes from a process of its own, so that any thread may get it.
     code = BEGIN + f"""
-print("waits", flush=True)
 try:
+    print("waits", flush=True)
     {WAITS[wait]}
 except KeyboardInterrupt:
     print("interrupted", flush=True)
@@ -71,8 +71,8 @@ node = stripline.Node(f"py-ack-{os.getpid()}", topics=topics)
 in_ = node.subscriber("topic", np.float32)
 asked = node.publisher("topic", np.float32)
 asked.wait_for_receivers(1)
-print("waits", flush=True)
 try:
+    print("waits", flush=True)
     asked.send(one)
 except KeyboardInterrupt:
     print("interrupted", flush=True)
@@ -127,8 +127,8 @@ read_end, write_end = os.pipe()
 os.set_blocking(write_end, False)
 signal.set_wakeup_fd(write_end)
 signal.signal(signal.SIGUSR1, lambda *_: sys.stdout.write("handled\\n") and sys.stdout.flush())
-print("waits", flush=True)
 try:
+    print("waits", flush=True)
     quiet.receive()
 except KeyboardInterrupt:
     pass
@@ -176,9 +176,10 @@ print(received == list(range(300)), handled > 0)
 
 def test_a_hundred_interrupts() -> None:
     code = BEGIN + """
-print("waits", flush=True)
 for number in range(100):
     try:
+        if number == 0:
+            print("waits", flush=True)
         quiet.receive()
     except KeyboardInterrupt:
         # The next one comes when this line is out.
@@ -193,3 +194,30 @@ print("done", flush=True)
         program.send_signal(signal.SIGINT)
         assert line(program) == str(number)
     assert line(program) == "done" and program.wait() == 0
+
+
+def test_ctrl_c_ends_a_finish() -> None:
+    code = BEGIN + """
+node = stripline.Node(f"py-finish-{os.getpid()}", topics={"default": {"send-timeout-ms": 1}})
+in_ = node.subscriber("topic", np.float32)
+full = node.publisher("topic", np.float32)
+full.wait_for_receivers(1)
+try:
+    while True:
+        full.send(one)
+except stripline.NoRoomError as error:
+    print(error.code, flush=True)
+try:
+    print("waits", flush=True)
+    full.finish(None)
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+full.abandon()
+out.abandon()
+lonely.abandon()
+"""
+    program = start_python(code)
+    assert [line(program), line(program)] == ["stalled", "waits"]
+    program.send_signal(signal.SIGINT)
+    assert line(program) == "interrupted"
+    assert program.wait() == 0

@@ -12,11 +12,6 @@ the sender wrote them:
 """
 
 try:
-    import numpy as _numpy  # noqa: F401
-except ImportError as error:
-    raise ImportError("stripline needs the package `numpy`; install it: pip install numpy") from error
-
-try:
     from ._stripline import Loan, Node, Packet, Publisher, Subscriber, __version__
 except ImportError as error:
     # Python's own refusal, and that of PyO3, do not name the package.
@@ -25,6 +20,11 @@ except ImportError as error:
             "stripline does not work in a subinterpreter; import it in the main interpreter, or start a process"
         ) from error
     raise
+
+try:
+    import numpy as _numpy  # noqa: F401
+except ImportError as error:
+    raise ImportError("stripline needs the package `numpy`; install it: pip install numpy") from error
 
 from ._errors import (
     EjectedError,
