@@ -1,0 +1,69 @@
+"""Low-loss links between radio components, for numpy.
+
+A node joins a domain. Its publishers send arrays on topics, and its subscribers receive them where
+the sender wrote them:
+
+    import numpy as np
+    import stripline
+
+    with stripline.Node() as node:
+        for packet in node.subscriber("iq", np.complex64):
+            print(packet.sequence, np.mean(np.abs(packet.samples) ** 2))
+"""
+
+try:
+    from ._stripline import Loan, Node, Packet, Publisher, Subscriber, __version__
+except ImportError as error:
+    # Python's own refusal, and that of PyO3, do not name the package.
+    if "subinterpreter" in str(error) and "stripline does not" not in str(error):
+        raise ImportError(
+            "stripline does not work in a subinterpreter; import it in the main interpreter, or start a process"
+        ) from error
+    raise
+
+try:
+    import numpy as _numpy  # noqa: F401
+except ImportError as error:
+    raise ImportError("stripline needs the package `numpy`; install it: pip install numpy") from error
+
+from ._errors import (
+    EjectedError,
+    EndOfStream,
+    Error,
+    ForkedError,
+    NoRoomError,
+    NotAcknowledgedError,
+    OperatingSystemError,
+    PeerError,
+    StoppedError,
+    TooManyHeldError,
+    UsageError,
+    WaitInterrupted,
+)
+from ._types import Axis, Connection, Gap, SampleType, StreamInfo
+
+__all__ = [
+    "Axis",
+    "Connection",
+    "EjectedError",
+    "EndOfStream",
+    "Error",
+    "ForkedError",
+    "Gap",
+    "Loan",
+    "NoRoomError",
+    "Node",
+    "NotAcknowledgedError",
+    "OperatingSystemError",
+    "Packet",
+    "PeerError",
+    "Publisher",
+    "SampleType",
+    "StoppedError",
+    "StreamInfo",
+    "Subscriber",
+    "TooManyHeldError",
+    "UsageError",
+    "WaitInterrupted",
+    "__version__",
+]

@@ -1,0 +1,110 @@
+"""The exceptions of the package."""
+
+from __future__ import annotations
+
+
+class Error(Exception):
+    """An error of the library: the base of all others.
+
+    `code` is a word that never changes, as `"stalled"` (docs/errors.md). `remedy` usually mends it.
+    `connection` is the connection or peer that it is about, `os_code` the number of the operating
+    system; each is None where there is none. `sent` is true if the packet was sent all the same.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: str = "failed",
+        remedy: str = "",
+        connection: str | None = None,
+        os_code: int | None = None,
+        sent: bool = False,
+    ) -> None:
+        super().__init__(message)
+        self.code = code
+        self.remedy = remedy
+        self.connection = connection
+        self.os_code = os_code
+        self.sent = sent
+
+    def __reduce__(self) -> tuple[object, ...]:
+        parts = (self.code, str(self), self.remedy, self.connection, self.os_code, self.sent)
+        return (_make, parts)
+
+
+class StoppedError(Error):
+    """The node was stopped."""
+
+
+class EndOfStream(Error, EOFError):
+    """Every sender has ended its stream: no packet follows."""
+
+
+class NoRoomError(Error):
+    """A receiver had no room, and nothing was sent."""
+
+
+class NotAcknowledgedError(Error):
+    """A receiver did not acknowledge the packet, which stays sent."""
+
+
+class TooManyHeldError(Error, BufferError):
+    """All packets that a subscriber may hold are in use. The text names them."""
+
+
+class EjectedError(Error):
+    """The receiver was too slow, and its policy ends the connection."""
+
+
+class PeerError(Error):
+    """The other end broke the protocol, or refused. Receiving may go on."""
+
+
+class UsageError(Error, ValueError):
+    """An argument, or a use, that the program must change."""
+
+
+class OperatingSystemError(Error):
+    """The operating system reported an error."""
+
+
+class ForkedError(Error):
+    """A child of a fork used what its parent had made."""
+
+
+class WaitInterrupted(Error):
+    """A signal ended the wait for an acknowledgement of a packet that was sent."""
+
+
+_CLASSES: dict[str, type[Error]] = {
+    "stopped": StoppedError,
+    "end-of-stream": EndOfStream,
+    "full": NoRoomError,
+    "stalled": NoRoomError,
+    "unanswered": NotAcknowledgedError,
+    "receiver-gone": NotAcknowledgedError,
+    "packet-refused": NotAcknowledgedError,
+    "too-many-held": TooManyHeldError,
+    "ejected": EjectedError,
+    "peer-misbehaved": PeerError,
+    "refused": PeerError,
+    "port": UsageError,
+    "too-large": UsageError,
+    "unsupported": UsageError,
+    "in-use": UsageError,
+    "invalid-argument": UsageError,
+    "system": OperatingSystemError,
+    "forked": ForkedError,
+    "interrupted": WaitInterrupted,
+}
+
+
+def _make(
+    code: str, message: str, remedy: str, connection: str | None, os_code: int | None, sent: bool
+) -> Error:
+    """Returns the exception of a code."""
+    kind = _CLASSES.get(code, Error)
+    return kind(
+        message, code=code, remedy=remedy, connection=connection, os_code=os_code, sent=sent
+    )

@@ -1,0 +1,285 @@
+"""Sample types, descriptions of streams, gaps, and options of topics."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from ._errors import UsageError
+from ._stripline import _check_layout
+
+_NAMES = {
+    "u1": "u8", "u2": "u16", "u4": "u32", "u8": "u64",
+    "i1": "s8", "i2": "s16", "i4": "s32", "i8": "s64",
+    "f4": "f32", "f8": "f64", "c8": "cf32", "c16": "cf64",
+}  # fmt: skip
+_DTYPES = {name: dtype for dtype, name in _NAMES.items()}
+_METADATA = "stripline"
+
+
+class SampleType:
+    """The type of a topic's samples, with the name that both ends compare.
+
+    `SampleType("cs16")` is a built-in type, and `SampleType("det{range_bin:u32,level_db:f32}")` one
+    of a layout (docs/layouts.md). `SampleType("det", dtype)` gives a structured dtype its name.
+    Padding, pointers, Python objects and text are refused. A dtype of plain numbers needs none.
+    """
+
+    __slots__ = ("dtype", "layout")
+
+    layout: str
+    """The text that both ends compare."""
+    dtype: np.dtype[Any]
+    """The type for numpy. A pair of whole numbers has the fields `re` and `im`."""
+
+    def __init__(self, name: str, dtype: npt.DTypeLike | None = None) -> None:
+        if dtype is None:
+            # The check is the library's; what passes it, the reader below reads.
+            _check_layout(name)
+            self.layout, self.dtype = name, _Reader(name).read()
+            return
+        found = np.dtype(dtype)
+        if found.names is None:
+            raise _refused(f"`{found}` has no fields; pass it without a name")
+        layout = f"{name}{_fields(found, name)}"
+        size, _ = _check_layout(layout)
+        if size != found.itemsize:
+            raise _refused(f"a sample of `{layout}` has {size} bytes, but {found.itemsize} in numpy")
+        self.layout = layout
+        self.dtype = np.dtype(found, metadata={_METADATA: layout})
+
+    def __repr__(self) -> str:
+        return f"stripline.SampleType({self.layout!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, SampleType) and self.layout == other.layout
+
+    def __hash__(self) -> int:
+        return hash(self.layout)
+
+
+def _refused(problem: str) -> UsageError:
+    remedy = "Change the argument that the text names."
+    return UsageError(problem, code="invalid-argument", remedy=remedy)
+
+
+def _resolve(given: Any) -> tuple[str, np.dtype[Any]]:
+    """Returns the layout and the dtype of what a program gives as the type of samples."""
+    if isinstance(given, SampleType):
+        return given.layout, given.dtype
+    try:
+        dtype = np.dtype(given)
+    except TypeError as error:
+        raise _refused(f"{given!r} is neither a dtype nor a `SampleType`: {error}") from None
+    return _text(dtype, str(dtype)), dtype
+
+
+def _text(dtype: np.dtype[Any], where: str) -> str:
+    """Returns the layout of a dtype."""
+    if dtype.metadata is not None and _METADATA in dtype.metadata:
+        return str(dtype.metadata[_METADATA])
+    if dtype.subdtype is not None:
+        base, shape = dtype.subdtype
+        return _text(base, where) + "".join(f"[{length}]" for length in shape)
+    if dtype.hasobject:
+        raise _refused(f"`{where}` has Python objects, which cannot leave their process")
+    if dtype.names is not None:
+        raise _refused(
+            f"`{where}` is a structure without a name; give it one: stripline.SampleType(\"name\", dtype)"
+        )
+    if not dtype.isnative:
+        raise _refused(f"`{where}` has swapped bytes; use dtype.newbyteorder(\"=\")")
+    name = _NAMES.get(f"{dtype.kind}{dtype.itemsize}")
+    if name is None:
+        known = ", ".join(str(np.dtype(known)) for known in _NAMES)
+        raise _refused(f"`{where}` of {dtype} is no type of samples; use one of {known}, or fields of them")
+    return name
+
+
+def _fields(dtype: np.dtype[Any], where: str) -> str:
+    """Returns the fields of a structure as in a layout. They lie one behind the other."""
+    parts, end = [], 0
+    assert dtype.names is not None and dtype.fields is not None
+    for name in dtype.names:
+        kind, offset = dtype.fields[name][:2]
+        if offset != end:
+            raise _refused(
+                f"`{where}` has padding before the field `{name}`, or fields over each other; "
+                "add a field for it, or order the fields by their size"
+            )
+        end = offset + kind.itemsize
+        text = _text(kind, f"{where}.{name}")
+        # Lengths of arrays stand behind the base type.
+        parts.append(f"{name}:{text}")
+    if end != dtype.itemsize:
+        raise _refused(f"`{where}` has padding at its end; add a field for it")
+    return "{" + ",".join(parts) + "}"
+
+
+class _Reader:
+    """Reads a layout that the library has checked."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._at = 0
+
+    def read(self) -> np.dtype[Any]:
+        start = self._at
+        found = re.compile(r"[a-z0-9/.-]+").match(self._text, start)
+        assert found is not None
+        self._at = found.end()
+        if self._next() != "{":
+            return self._built_in(found.group())
+        fields: list[Any] = []
+        while self._next() in "{,":
+            self._at += 1
+            end = self._text.index(":", self._at)
+            name, self._at = self._text[self._at : end], end + 1
+            kind = self.read()
+            shape = []
+            while self._next() == "[":
+                end = self._text.index("]", self._at)
+                shape.append(int(self._text[self._at + 1 : end]))
+                self._at = end + 1
+            fields.append((name, kind, tuple(shape)) if shape else (name, kind))
+        self._at += 1
+        return np.dtype(np.dtype(fields), metadata={_METADATA: self._text[start : self._at]})
+
+    def _next(self) -> str:
+        return self._text[self._at : self._at + 1] or "end"
+
+    @staticmethod
+    def _built_in(name: str) -> np.dtype[Any]:
+        if name in _DTYPES:
+            return np.dtype(_DTYPES[name])
+        part = _DTYPES[name[1:]]
+        return np.dtype(np.dtype([("re", part), ("im", part)]), metadata={_METADATA: name})
+
+
+@dataclass(frozen=True)
+class Axis:
+    """What the place of a sample stands for: `start` and a `step` for each place, in `unit`."""
+
+    start: float
+    step: float
+    unit: str = ""
+
+
+@dataclass(frozen=True)
+class StreamInfo:
+    """The description of a stream (docs/wire.md)."""
+
+    id: str = ""
+    """The name of the stream."""
+    sample_rate_hz: float | None = None
+    """Samples a second, of all channels together."""
+    center_frequency_hz: float | None = None
+    """The frequency that 0 Hz of the samples corresponds to."""
+    row_length: int | None = None
+    """Samples of a row, if the samples are rows of a table."""
+    axes: tuple[Axis, ...] = ()
+    """That along a row, and that from row to row."""
+    channels: tuple[str, ...] = ()
+    """The names of the channels, which take turns."""
+    keywords: Mapping[str, Any] = field(default_factory=dict)
+    """Everything else, as values of JSON."""
+
+
+_OPTIONAL = ("sample_rate_hz", "center_frequency_hz", "row_length")
+
+
+def _stream_to_json(stream: StreamInfo) -> str:
+    if not isinstance(stream, StreamInfo):
+        raise _refused(f"a stream is described by a `StreamInfo`, not by {type(stream).__name__}")
+    members: dict[str, Any] = {"id": stream.id, "keywords": dict(stream.keywords)}
+    members |= {name: getattr(stream, name) for name in _OPTIONAL if getattr(stream, name) is not None}
+    members["axes"] = [{"start": it.start, "step": it.step, "unit": it.unit} for it in stream.axes]
+    members["channels"] = list(stream.channels)
+    try:
+        return json.dumps(members, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise _refused(f"the description of the stream has a value that is not one of JSON: {error}") from None
+
+
+def _stream_from_json(text: str) -> StreamInfo:
+    members = json.loads(text)
+    return StreamInfo(
+        id=members["id"],
+        axes=tuple(Axis(**axis) for axis in members.get("axes", ())),
+        channels=tuple(members.get("channels", ())),
+        keywords=members.get("keywords", {}),
+        **{name: members.get(name) for name in _OPTIONAL},
+    )
+
+
+@dataclass(frozen=True)
+class Gap:
+    """Packets that are missing."""
+
+    reason: Literal["overflow", "peer-restart", "transport", "late"]
+    """Why they are: the receiver was slow, an end was restarted, or the transport lost them."""
+    first: int
+    """The number of the first that is missing."""
+    packets: int
+    """How many are missing; 0 after a restart, where the number is unknown."""
+    samples: int
+    """How many samples are missing, as far as they can be counted."""
+
+
+@dataclass(frozen=True)
+class Connection:
+    """The counts of a connection to a subscriber."""
+
+    connection: str
+    """The connection, as `from -> to`."""
+    packets: int
+    """Packets that were taken."""
+    bytes: int
+    """Bytes of their samples."""
+    lost: int
+    """Packets that were lost."""
+    lost_samples: int
+    """Samples that were lost, as far as they can be counted."""
+    gaps: int
+    """Losses, of one or more packets each."""
+    reordered: int
+    """Packets that came out of order."""
+    peer_deaths: int
+    """Deaths of the sender."""
+
+
+def _topics_text(topics: Any) -> str | os.PathLike[str]:
+    """Returns a topics file as its text, or the path of one."""
+    if isinstance(topics, (str, os.PathLike)):
+        return topics
+    if not isinstance(topics, Mapping):
+        kind = type(topics).__name__
+        raise _refused(f"`topics` is a mapping, the text of a topics file, or its path, not {kind}")
+    return "\n".join(f"{_key(name)} = {_value(value, str(name))}" for name, value in topics.items())
+
+
+def _key(name: Any) -> str:
+    if not isinstance(name, str):
+        raise _refused(f"{name!r} is no key of `topics`; keys are text")
+    return json.dumps(name)
+
+
+def _value(value: Any, where: str) -> str:
+    if isinstance(value, Mapping):
+        parts = (f"{_key(name)} = {_value(part, f'{where}.{name}')}" for name, part in value.items())
+        return "{" + ", ".join(parts) + "}"
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(_value(part, where) for part in value) + "]"
+    if isinstance(value, (bool, int, str)):
+        # The same text in JSON and TOML.
+        return json.dumps(value)
+    if isinstance(value, float):
+        return repr(value)
+    raise _refused(f"`{where}` of `topics` is {value!r}; it must be text, a number, a bool, or a table")

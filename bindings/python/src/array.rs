@@ -1,0 +1,190 @@
+//! Arrays of numpy over memory of the library, and arrays of the program that it sends.
+
+use std::ffi::{c_int, c_void};
+use std::ptr;
+
+use numpy::npyffi::{
+    NPY_ARRAY_CARRAY_RO, NPY_ARRAY_WRITEABLE, NpyTypes, PY_ARRAY_API, PyArrayObject, get_type_object,
+    npy_intp,
+};
+use numpy::{PyArrayDescr, PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods};
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use stripline::payload::SampleType;
+
+use crate::error;
+
+/// The samples of a port: their type for the library, and for numpy.
+pub struct ArrayType {
+    pub samples: SampleType,
+    dtype: Py<PyArrayDescr>,
+}
+
+impl ArrayType {
+    /// Reads what a program gives as the type of samples.
+    pub fn resolve(given: &Bound<'_, PyAny>) -> PyResult<Self> {
+        static RESOLVE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+        let py = given.py();
+        let found = RESOLVE.import(py, "stripline._types", "_resolve")?.call1((given,))?;
+        let (text, dtype): (String, Bound<'_, PyArrayDescr>) = found.extract()?;
+        let samples = SampleType::parse(&text).map_err(|error| error::argument(error.to_string()))?;
+        if samples.size() != dtype.itemsize() {
+            return Err(error::argument(format!(
+                "a sample of `{text}` has {} bytes, but one of {dtype} has {}",
+                samples.size(),
+                dtype.itemsize()
+            )));
+        }
+        Ok(Self { samples, dtype: dtype.unbind() })
+    }
+
+    /// Returns numpy's name of the type.
+    pub fn dtype<'py>(&self, py: Python<'py>) -> Bound<'py, PyArrayDescr> {
+        self.dtype.bind(py).clone()
+    }
+
+    pub fn clone_ref(&self, py: Python<'_>) -> Self {
+        Self { samples: self.samples.clone(), dtype: self.dtype.clone_ref(py) }
+    }
+
+    /// Returns a read-only array over samples that `base` keeps.
+    ///
+    /// # Safety
+    /// `data` has that many samples, aligned for them. They stay, and do not change, for as long as
+    /// `base` lives.
+    pub unsafe fn view<'py>(
+        &self,
+        data: *const u8,
+        samples: usize,
+        base: Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let py = base.py();
+        let data = data.cast_mut().cast::<c_void>();
+        // Without the flag for writing. Numpy does not set it later: `base` has no writable buffer.
+        let array = self.make(py, samples, data, NPY_ARRAY_CARRAY_RO)?;
+        // SAFETY: an array without a base yet; the reference to `base` is given away.
+        let done = unsafe { PY_ARRAY_API.PyArray_SetBaseObject(py, array.as_ptr().cast(), base.into_ptr()) };
+        if done != 0 { Err(PyErr::fetch(py)) } else { Ok(array) }
+    }
+
+    /// Returns a new array of the program's own, with unspecified content.
+    pub fn empty<'py>(&self, py: Python<'py>, samples: usize) -> PyResult<Bound<'py, PyAny>> {
+        self.make(py, samples, ptr::null_mut(), 0)
+    }
+
+    fn make<'py>(
+        &self,
+        py: Python<'py>,
+        samples: usize,
+        data: *mut c_void,
+        flags: c_int,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let Ok(mut samples) = npy_intp::try_from(samples) else {
+            return Err(error::argument(format!("{samples} samples are too many")));
+        };
+        let dtype = self.dtype.clone_ref(py).into_ptr();
+        // SAFETY: one dimension and no strides; the reference to `dtype` is given away. The result
+        // is a new reference, or null with an exception.
+        unsafe {
+            let array = PY_ARRAY_API.PyArray_NewFromDescr(
+                py,
+                get_type_object(py, NpyTypes::PyArray_Type),
+                dtype.cast(),
+                1,
+                &mut samples,
+                ptr::null_mut(),
+                data,
+                flags,
+                ptr::null_mut(),
+            );
+            Bound::from_owned_ptr_or_err(py, array)
+        }
+    }
+
+    /// Returns the bytes and the number of samples of an array that can be sent.
+    pub fn bytes_of(&self, given: &Bound<'_, PyAny>, topic: &str) -> PyResult<Bytes> {
+        let Ok(array) = given.cast::<PyUntypedArray>() else {
+            let kind = given.get_type();
+            let kind = kind.name()?;
+            return Err(error::argument(format!(
+                "port `{topic}` sends arrays of numpy, not {kind}; use numpy.asarray with the port's dtype"
+            )));
+        };
+        let py = given.py();
+        let (own, other) = (self.dtype.bind(py), array.dtype());
+        if !other.is(own) && !other.is_equiv_to(own) {
+            let native = other.call_method1("newbyteorder", ("=",))?;
+            let is_swapped = native.cast::<PyArrayDescr>().is_ok_and(|native| native.is_equiv_to(own));
+            let remedy = match is_swapped {
+                true => "its bytes are swapped; use `array.astype(port.dtype)`",
+                false => "use `array.astype(port.dtype)`, or a port of that type",
+            };
+            return Err(error::argument(format!("port `{topic}` sends {own}, and the array has {other}; {remedy}")));
+        }
+        if array.ndim() != 1 {
+            return Err(error::argument(format!(
+                "port `{topic}` sends arrays of one dimension, and this one has {}; use `array.reshape(-1)`",
+                array.ndim()
+            )));
+        }
+        if !array.is_c_contiguous() {
+            return Err(error::argument(format!(
+                "the array for port `{topic}` is not contiguous; use `numpy.ascontiguousarray(array)`"
+            )));
+        }
+        let samples = array.len();
+        Ok(Bytes { start: data_of(array), length: samples * self.samples.size(), samples })
+    }
+}
+
+/// The memory of an array.
+#[derive(Clone, Copy)]
+pub struct Bytes {
+    pub start: *mut u8,
+    pub length: usize,
+    pub samples: usize,
+}
+
+// SAFETY: a user keeps the array, which keeps its memory.
+unsafe impl Send for Bytes {}
+// SAFETY: as above; it is only read.
+unsafe impl Sync for Bytes {}
+
+impl Bytes {
+    /// Copies the bytes. The program may write them at the same time, on another thread: then the
+    /// copy has some of both.
+    ///
+    /// # Safety
+    /// The array lives, and has not been resized. `place` is other memory.
+    pub unsafe fn copy_to(self, place: &mut [u8]) {
+        let length = self.length.min(place.len());
+        // SAFETY: both have that length; the rest is the caller's.
+        unsafe { ptr::copy_nonoverlapping(self.start, place.as_mut_ptr(), length) };
+    }
+}
+
+/// Returns the first byte of an array.
+fn data_of(array: &Bound<'_, PyUntypedArray>) -> *mut u8 {
+    // SAFETY: an array of numpy, whose first members are the same in all versions.
+    unsafe { (*array.as_ptr().cast::<PyArrayObject>()).fields.data.cast() }
+}
+
+/// Returns the memory of an array that this module has made with [`ArrayType::empty`].
+pub fn place_of(array: &Bound<'_, PyAny>) -> PyResult<*mut u8> {
+    Ok(data_of(array.cast::<PyUntypedArray>()?))
+}
+
+/// Makes an array read-only.
+pub fn make_read_only(array: &Bound<'_, PyAny>) -> PyResult<()> {
+    let array = array.cast::<PyUntypedArray>()?;
+    // SAFETY: as in `data_of`; numpy's own function does the same.
+    unsafe { (*array.as_ptr().cast::<PyArrayObject>()).fields.flags &= !NPY_ARRAY_WRITEABLE };
+    Ok(())
+}
+
+/// Returns the bytes and the alignment of a sample with that layout.
+#[pyfunction(name = "_check_layout")]
+pub fn check_layout(text: &str) -> PyResult<(usize, usize)> {
+    let found = SampleType::parse(text).map_err(|error| error::argument(error.to_string()))?;
+    Ok((found.size(), found.align()))
+}

@@ -1,0 +1,44 @@
+//! Forks: a child does not use what its parent has made.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use pyo3::prelude::*;
+use stripline::Error;
+
+use crate::{error, library_log, waits};
+
+/// How many forks lie between the process that imported the module and this one.
+static GENERATION: AtomicU32 = AtomicU32::new(0);
+
+/// The process that made an object. It is checked before the object's mutex, which another thread
+/// of the parent may have held at the fork.
+#[derive(Clone, Copy)]
+pub struct Owner(u32);
+
+impl Owner {
+    pub fn current() -> Self {
+        Self(GENERATION.load(Ordering::Relaxed))
+    }
+
+    /// Returns whether it is this process.
+    pub fn is_current(self) -> bool {
+        // Relaxed: only a new child writes it, before it has a second thread.
+        self.0 == GENERATION.load(Ordering::Relaxed)
+    }
+
+    /// Checks that it is this process.
+    pub fn check(self, what: impl FnOnce() -> String) -> PyResult<()> {
+        if self.is_current() {
+            return Ok(());
+        }
+        Err(error::raised(Error::Forked { what: what() }))
+    }
+}
+
+/// Python calls this in the child of each fork.
+#[pyfunction(name = "_after_fork")]
+pub fn after_fork() {
+    GENERATION.fetch_add(1, Ordering::Relaxed);
+    waits::after_fork();
+    library_log::after_fork();
+}

@@ -1,0 +1,56 @@
+//! The extension module `stripline._stripline`: nodes, publishers, subscribers and packets for
+//! Python.
+//!
+//! Every class is frozen and has its state in a mutex that is only tried: a second thread gets an
+//! error, and never waits with the interpreter's lock. A wait releases that lock (`waits`).
+
+mod array;
+mod at_exit;
+mod error;
+mod forks;
+mod library_log;
+mod loan;
+mod node;
+mod packet;
+mod publisher;
+mod stream;
+mod subscriber;
+mod waits;
+
+use pyo3::exceptions::PyImportError;
+use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::types::IntoPyDict;
+
+#[pymodule]
+fn _stripline(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    refuse_subinterpreters()?;
+    let py = module.py();
+    module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add_class::<node::Node>()?;
+    module.add_class::<publisher::Publisher>()?;
+    module.add_class::<loan::Loan>()?;
+    module.add_class::<subscriber::Subscriber>()?;
+    module.add_class::<packet::Packet>()?;
+    module.add_function(wrap_pyfunction!(array::check_layout, module)?)?;
+    let after_fork = wrap_pyfunction!(forks::after_fork, module)?;
+    py.import("os")?
+        .call_method("register_at_fork", (), Some(&[("after_in_child", after_fork)].into_py_dict(py)?))?;
+    let at_exit = wrap_pyfunction!(at_exit::at_exit, module)?;
+    py.import("atexit")?.call_method1("register", (at_exit,))?;
+    library_log::install();
+    Ok(())
+}
+
+/// Refuses all interpreters of a process but the first: the classes are shared by all of them.
+fn refuse_subinterpreters() -> PyResult<()> {
+    // SAFETY: this thread is attached to an interpreter.
+    let number = unsafe { ffi::PyInterpreterState_GetID(ffi::PyInterpreterState_Get()) };
+    if number == 0 {
+        return Ok(());
+    }
+    Err(PyImportError::new_err(format!(
+        "stripline does not work in a subinterpreter (this is number {number}); import it in the main interpreter, or \
+         start a process"
+    )))
+}

@@ -1,0 +1,181 @@
+//! Nodes.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use stripline::node::{Node as RustNode, Topics};
+use stripline::terms::{Scope, WaitStrategy};
+
+use crate::array::ArrayType;
+use crate::error;
+use crate::forks::Owner;
+use crate::library_log;
+use crate::packet::Shared;
+use crate::publisher::Publisher;
+use crate::stream;
+use crate::subscriber::Subscriber;
+
+/// A node of the library, with the options of its topics. Its ports share it.
+pub struct NodeHandle {
+    node: RustNode,
+    topics: Topics,
+}
+
+/// Joins a domain, and makes publishers and subscribers of its topics.
+///
+/// Nodes with the same domain find each other. Without arguments, domain and topics are those of
+/// the environment: `STRIPLINE_DOMAIN` and `STRIPLINE_TOPICS`. `topics` is a mapping with the tables
+/// of a topics file, its text, or its path.
+///
+/// Ports keep their node. `close`, as the end of a `with` block, stops it: waits in its ports
+/// raise `StoppedError`. Any thread may use a node.
+#[pyclass(frozen, module = "stripline")]
+pub struct Node {
+    owner: Owner,
+    node: Mutex<Option<Arc<NodeHandle>>>,
+}
+
+impl Node {
+    fn made(node: RustNode, topics: Topics) -> Self {
+        library_log::start();
+        Self { owner: Owner::current(), node: Mutex::new(Some(Arc::new(NodeHandle { node, topics }))) }
+    }
+
+    fn lock(&self) -> PyResult<MutexGuard<'_, Option<Arc<NodeHandle>>>> {
+        self.owner.check(|| "the node".into())?;
+        // It is held for some instructions, with the interpreter's lock.
+        Ok(self.node.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn handle(&self) -> PyResult<Arc<NodeHandle>> {
+        self.lock()?.clone().ok_or_else(|| error::closed("the", "node"))
+    }
+}
+
+#[pymethods]
+impl Node {
+    #[new]
+    #[pyo3(signature = (domain=None, *, topics=None))]
+    fn new(py: Python<'_>, domain: Option<String>, topics: Option<&Bound<'_, PyAny>>) -> PyResult<Self> {
+        let variable = |name| std::env::var_os(name);
+        let topics = match (topics, variable("STRIPLINE_TOPICS")) {
+            (Some(topics), _) => read_topics(topics)?,
+            // A domain of the program's own has the program's own topics.
+            (None, Some(path)) if domain.is_none() => Topics::load(path.as_ref()).map_err(error::raised)?,
+            (None, _) => Topics::default(),
+        };
+        let environment = variable("STRIPLINE_DOMAIN").map(|value| value.to_string_lossy().into_owned());
+        let domain = domain.or(environment).unwrap_or_else(|| "default".into());
+        let joined = py.detach(|| RustNode::join(&domain, topics.clone()));
+        Ok(Self::made(joined.map_err(error::raised)?, topics))
+    }
+
+    /// Returns a node in a domain of its own: nothing outside of it is connected. For tests.
+    #[staticmethod]
+    fn isolated(py: Python<'_>) -> PyResult<Self> {
+        let node = py.detach(RustNode::isolated).map_err(error::raised)?;
+        Ok(Self::made(node, Topics::default()))
+    }
+
+    /// Returns a publisher of samples on a topic.
+    ///
+    /// `samples` is a dtype of numpy with numbers, or a `SampleType`. `stream` describes the stream.
+    #[pyo3(signature = (topic, samples, *, stream=None))]
+    fn publisher(
+        &self,
+        py: Python<'_>,
+        topic: String,
+        samples: &Bound<'_, PyAny>,
+        stream: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Publisher> {
+        let stream = stream.map(stream::from_object).transpose()?;
+        let array = ArrayType::resolve(samples)?;
+        let handle = self.handle()?;
+        let made = py.detach(|| handle.node.publisher_of(&array.samples, &topic));
+        let mut publisher = made.map_err(error::raised)?;
+        if let Some(stream) = stream {
+            publisher.set_stream(stream);
+        }
+        let is_acknowledged = handle.topics.of(&topic).link.scope > Scope::Transport;
+        Ok(Publisher::new(publisher, topic, array, handle, is_acknowledged))
+    }
+
+    /// Returns a subscriber to a topic.
+    ///
+    /// Up to `hold` packets are in use at once, where the sender wrote them. A loop needs two, and
+    /// one more for each that it keeps. With `copy`, each packet is copied to an array of the
+    /// program's own, and its memory is given back at once.
+    #[pyo3(signature = (topic, samples, *, hold=4, copy=false))]
+    fn subscriber(
+        &self,
+        py: Python<'_>,
+        topic: String,
+        samples: &Bound<'_, PyAny>,
+        hold: usize,
+        copy: bool,
+    ) -> PyResult<Subscriber> {
+        let array = ArrayType::resolve(samples)?;
+        let handle = self.handle()?;
+        let made = py.detach(|| handle.node.subscriber_of(&array.samples, &topic)?.holding(hold));
+        let is_spinning = handle.topics.of(&topic).link.wait == WaitStrategy::Spin;
+        let shared = Shared { topic, array, streams: Default::default() };
+        Ok(Subscriber::new(made.map_err(error::raised)?, shared, handle, copy, is_spinning))
+    }
+
+    /// Returns a `Connection` with its counts for each connection of the node's subscribers.
+    fn connections<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyAny>>> {
+        static CONNECTION: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+        let connection = CONNECTION.import(py, "stripline._types", "Connection")?;
+        let reports = self.handle()?.node.connections();
+        let made = reports.into_iter().map(|it| {
+            connection.call1((
+                it.connection,
+                it.packets,
+                it.bytes,
+                it.lost,
+                it.lost_samples,
+                it.gaps,
+                it.reordered,
+                it.peer_deaths,
+            ))
+        });
+        made.collect()
+    }
+
+    /// Stops the node: waits in its ports, and all later ones, raise `StoppedError`.
+    fn stop(&self) -> PyResult<()> {
+        self.handle()?.node.stop();
+        Ok(())
+    }
+
+    /// Stops the node, and leaves the domain when its ports are gone. A second call does nothing.
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        let handle = self.lock()?.take();
+        if let Some(handle) = handle {
+            handle.node.stop();
+            py.detach(|| drop(handle));
+        }
+        Ok(())
+    }
+
+    fn __enter__<'py>(slf: &Bound<'py, Self>) -> Bound<'py, Self> {
+        slf.clone()
+    }
+
+    #[pyo3(signature = (*_exception))]
+    fn __exit__(&self, py: Python<'_>, _exception: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.close(py)
+    }
+}
+
+fn read_topics(given: &Bound<'_, PyAny>) -> PyResult<Topics> {
+    static TEXT: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    let text = TEXT.import(given.py(), "stripline._types", "_topics_text")?.call1((given,))?;
+    let read = match text.extract::<String>() {
+        Ok(text) => Topics::parse(&text),
+        Err(_) => Topics::load(&text.extract::<PathBuf>()?),
+    };
+    read.map_err(error::raised)
+}

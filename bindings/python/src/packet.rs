@@ -1,0 +1,249 @@
+//! Packets that were received.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use pyo3::prelude::*;
+use stripline::node::HeldPacket;
+use stripline::payload::Dynamic;
+use stripline::{Gap, StreamInfo};
+
+use crate::array::{self, ArrayType};
+use crate::error;
+use crate::forks::Owner;
+use crate::stream::{self, StreamCache};
+
+/// What packets of a subscriber share.
+pub struct Shared {
+    pub topic: String,
+    pub array: ArrayType,
+    pub streams: StreamCache,
+}
+
+/// Keeps the memory of a packet for its arrays: the object that is their `base`.
+#[pyclass(frozen, module = "stripline._stripline", name = "_Samples")]
+struct Samples {
+    _held: Arc<HeldPacket<Dynamic>>,
+}
+
+/// Received samples, and what came with them.
+///
+/// `samples` is a read-only array over the memory that the sender wrote. The memory is given back
+/// when the packet and all arrays over it are gone, or at `release` when there are no such arrays.
+#[pyclass(frozen, module = "stripline")]
+pub struct Packet {
+    shared: Arc<Shared>,
+    owner: Owner,
+    state: Mutex<State>,
+}
+
+enum State {
+    /// The samples are where they arrived.
+    Held { held: Arc<HeldPacket<Dynamic>>, samples: Option<Py<PyAny>> },
+    /// The samples are an array of the program's own.
+    Copied { info: Box<Info>, samples: Py<PyAny> },
+    Released,
+}
+
+/// What a copied packet keeps beside its samples.
+struct Info {
+    sequence: u64,
+    sample_index: u64,
+    time_ns: i64,
+    intended_ns: Option<u64>,
+    gap: Option<Gap>,
+    stream: Arc<StreamInfo>,
+    connection: String,
+    length: usize,
+}
+
+/// Reads one member of a packet, wherever it is.
+macro_rules! read {
+    ($packet:ident, $from:ident => $held:expr, $copied:expr) => {
+        match &*$packet.state()? {
+            State::Held { held: $from, .. } => Ok($held),
+            State::Copied { info: $from, .. } => Ok($copied),
+            State::Released => Err($packet.released()),
+        }
+    };
+}
+
+impl Packet {
+    pub fn held(shared: Arc<Shared>, owner: Owner, held: HeldPacket<Dynamic>) -> Self {
+        let state = State::Held { held: Arc::new(held), samples: None };
+        Self { shared, owner, state: Mutex::new(state) }
+    }
+
+    /// Copies a packet, and gives its memory back.
+    pub fn copied(
+        py: Python<'_>,
+        shared: Arc<Shared>,
+        owner: Owner,
+        held: &HeldPacket<Dynamic>,
+    ) -> PyResult<Self> {
+        let samples = shared.array.empty(py, held.samples())?;
+        let place = array::place_of(&samples)?;
+        // SAFETY: a new array with room for as many samples.
+        unsafe { place.copy_from_nonoverlapping(held.as_ptr(), held.len()) };
+        let info = Box::new(Info {
+            sequence: held.sequence(),
+            sample_index: held.sample_index(),
+            time_ns: held.time_ns(),
+            intended_ns: held.intended_ns(),
+            gap: held.gap().cloned(),
+            stream: Arc::clone(held.stream()),
+            connection: held.connection().into(),
+            length: held.samples(),
+        });
+        Ok(Self { shared, owner, state: Mutex::new(State::Copied { info, samples: samples.unbind() }) })
+    }
+
+    /// Returns the packet in place, for a send with its stamps.
+    pub fn held_packet(&self) -> PyResult<Arc<HeldPacket<Dynamic>>> {
+        match &*self.state()? {
+            State::Held { held, .. } => Ok(Arc::clone(held)),
+            State::Copied { .. } => Err(error::argument(format!(
+                "a packet of `{}` is a copy, whose stamps a send cannot take; receive without `copy`",
+                self.shared.topic
+            ))),
+            State::Released => Err(self.released()),
+        }
+    }
+
+    fn state(&self) -> PyResult<MutexGuard<'_, State>> {
+        self.owner.check(|| format!("a packet of `{}`", self.shared.topic))?;
+        // It is held for some instructions, with the interpreter's lock.
+        Ok(self.state.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    #[cold]
+    fn released(&self) -> PyErr {
+        error::closed("the packet of", &self.shared.topic)
+    }
+}
+
+#[pymethods]
+impl Packet {
+    /// The samples, as an array of one dimension. It is read-only, unless the subscriber copies.
+    #[getter]
+    fn samples<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let held = match &*self.state()? {
+            State::Held { samples: Some(samples), .. } | State::Copied { samples, .. } => {
+                return Ok(samples.bind(py).clone());
+            }
+            State::Held { held, samples: None } => Arc::clone(held),
+            State::Released => return Err(self.released()),
+        };
+        let (data, length) = (held.as_ptr(), held.samples());
+        let base = Bound::new(py, Samples { _held: held })?.into_any();
+        // SAFETY: the packet in `base` keeps its samples, and nothing writes them.
+        let array = unsafe { self.shared.array.view(data, length, base) }?;
+        if let State::Held { samples, .. } = &mut *self.state()? {
+            *samples = Some(array.clone().unbind());
+        }
+        Ok(array)
+    }
+
+    /// The number of the packet among those of its sender, from 0.
+    #[getter]
+    fn sequence(&self) -> PyResult<u64> {
+        read!(self, from => from.sequence(), from.sequence)
+    }
+
+    /// The number of the first sample within its stream.
+    #[getter]
+    fn sample_index(&self) -> PyResult<u64> {
+        read!(self, from => from.sample_index(), from.sample_index)
+    }
+
+    /// When the first sample was taken, in nanoseconds since the Unix epoch; 0: unknown.
+    #[getter]
+    fn time_ns(&self) -> PyResult<i64> {
+        read!(self, from => from.time_ns(), from.time_ns)
+    }
+
+    /// When it should have been sent, in monotonic nanoseconds of the host; None without a schedule.
+    #[getter]
+    fn intended_ns(&self) -> PyResult<Option<u64>> {
+        read!(self, from => from.intended_ns(), from.intended_ns)
+    }
+
+    /// What is missing just before this packet; None where nothing is.
+    #[getter]
+    fn gap<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let gap = read!(self, from => from.gap().cloned(), from.gap)?;
+        stream::gap_object(py, gap.as_ref())
+    }
+
+    /// The description of the stream that the packet belongs to.
+    #[getter]
+    fn stream<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let stream = read!(self, from => Arc::clone(from.stream()), Arc::clone(&from.stream))?;
+        self.shared.streams.object(py, &stream)
+    }
+
+    /// The connection that it arrived on, as `from -> to`.
+    #[getter]
+    fn connection(&self) -> PyResult<String> {
+        read!(self, from => from.connection().into(), from.connection.clone())
+    }
+
+    fn __len__(&self) -> PyResult<usize> {
+        read!(self, from => from.samples(), from.length)
+    }
+
+    /// Gives the packet back before it is garbage. Arrays over it that are still there stay valid,
+    /// and keep its memory. A second call does nothing.
+    fn release(&self) -> PyResult<()> {
+        let before = std::mem::replace(&mut *self.state()?, State::Released);
+        // Here, without the lock: this may run code of the program.
+        drop(before);
+        Ok(())
+    }
+
+    /// Refuses the packet, and gives it back. A sender that waits for it (scope `target`) gets the
+    /// reason. It has no effect once the next packet was asked for.
+    fn refuse(&self, reason: &str) -> PyResult<()> {
+        let before = std::mem::replace(&mut *self.state()?, State::Released);
+        match before {
+            State::Released => Err(self.released()),
+            State::Copied { info, samples } => {
+                *self.state()? = State::Copied { info, samples };
+                Err(error::argument("a copied packet was given back, and cannot be refused".into()))
+            }
+            State::Held { held, samples } => {
+                drop(samples);
+                match Arc::try_unwrap(held) {
+                    Ok(held) => {
+                        held.refuse(reason);
+                        Ok(())
+                    }
+                    Err(held) => {
+                        *self.state()? = State::Held { held, samples: None };
+                        Err(error::argument(
+                            "the packet cannot be refused while arrays over its samples are used; delete them".into(),
+                        ))
+                    }
+                }
+            }
+        }
+    }
+
+    fn __enter__<'py>(slf: &Bound<'py, Self>) -> Bound<'py, Self> {
+        slf.clone()
+    }
+
+    #[pyo3(signature = (*_exception))]
+    fn __exit__(&self, _exception: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.release()
+    }
+
+    fn __repr__(&self) -> String {
+        let numbers = self.sequence().and_then(|sequence| Ok((sequence, self.__len__()?)));
+        match numbers {
+            Ok((sequence, length)) => {
+                format!("<stripline.Packet {sequence} of `{}`: {length} samples>", self.shared.topic)
+            }
+            Err(_) => format!("<stripline.Packet of `{}`: released>", self.shared.topic),
+        }
+    }
+}

@@ -1,0 +1,376 @@
+//! Publishers.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::time::Instant;
+
+use pyo3::exceptions::{PyResourceWarning, PyTimeoutError};
+use pyo3::ffi;
+use pyo3::prelude::*;
+use stripline::Error;
+use stripline::node::{self, HeldPacket, Waker};
+use stripline::payload::Dynamic;
+
+use crate::array::{ArrayType, Bytes};
+use crate::error;
+use crate::forks::Owner;
+use crate::loan::Loan;
+use crate::node::NodeHandle;
+use crate::packet::Packet;
+use crate::stream;
+use crate::waits;
+
+/// Larger packets are copied without the interpreter's lock.
+const COPIED_WITH_LOCK_MAX: usize = 256 << 10;
+/// Buffers of loans that a publisher keeps: that of the loop's last turn, and that of this one.
+const BUFFERS_MAX: usize = 2;
+
+/// Sends packets of samples on a topic.
+///
+/// `finish` ends the stream, as the end of a `with` block does. A publisher that is dropped without
+/// it abandons its stream, with a `ResourceWarning`. One thread at a time uses a publisher.
+#[pyclass(frozen, module = "stripline")]
+pub struct Publisher {
+    owner: Owner,
+    topic: String,
+    array: ArrayType,
+    /// Whether each send waits for its receivers: then none is made with the interpreter's lock.
+    is_acknowledged: bool,
+    port: Mutex<Option<Port>>,
+}
+
+struct Port {
+    publisher: node::Publisher<Dynamic>,
+    waker: Option<Waker>,
+    /// Arrays of the program's own, whose memory loans use by turns.
+    buffers: Vec<Py<PyAny>>,
+    /// New receivers are connected for as long as the node is there.
+    _node: Arc<NodeHandle>,
+}
+
+/// The numbers of a packet that its sender sets.
+#[derive(Clone, Default)]
+pub struct Stamps {
+    time_ns: Option<i64>,
+    sample_index: Option<u64>,
+    intended_ns: Option<u64>,
+    like: Option<Arc<HeldPacket<Dynamic>>>,
+}
+
+impl Stamps {
+    fn new(
+        time_ns: Option<i64>,
+        sample_index: Option<u64>,
+        intended_ns: Option<u64>,
+        like: Option<&Packet>,
+    ) -> PyResult<Self> {
+        if like.is_some() && (time_ns.is_some() || sample_index.is_some()) {
+            return Err(error::argument("`like` sets time and index; leave out either it or them".into()));
+        }
+        let like = like.map(Packet::held_packet).transpose()?;
+        Ok(Self { time_ns, sample_index, intended_ns, like })
+    }
+
+    fn send(&self, mut loan: node::Loan<'_, Dynamic>) -> Result<(), Error> {
+        if let Some(time_ns) = self.time_ns {
+            loan = loan.at_time_ns(time_ns);
+        }
+        if let Some(index) = self.sample_index {
+            loan = loan.at_sample(index);
+        }
+        if let Some(intended_ns) = self.intended_ns {
+            loan = loan.intended_ns(intended_ns);
+        }
+        match &self.like {
+            None => loan.send(),
+            Some(packet) => loan.send_like(&**packet),
+        }
+    }
+}
+
+impl Publisher {
+    pub fn new(
+        publisher: node::Publisher<Dynamic>,
+        topic: String,
+        array: ArrayType,
+        node: Arc<NodeHandle>,
+        is_acknowledged: bool,
+    ) -> Self {
+        let port = Port { publisher, waker: None, buffers: Vec::new(), _node: node };
+        Self { owner: Owner::current(), topic, array, is_acknowledged, port: Mutex::new(Some(port)) }
+    }
+
+    pub fn array(&self) -> &ArrayType {
+        &self.array
+    }
+
+    fn lock(&self) -> PyResult<MutexGuard<'_, Option<Port>>> {
+        self.owner.check(|| format!("publisher `{}`", self.topic))?;
+        match self.port.try_lock() {
+            Ok(port) => Ok(port),
+            Err(TryLockError::Poisoned(error)) => Ok(PoisonError::into_inner(error)),
+            Err(TryLockError::WouldBlock) => Err(error::in_use("publisher", &self.topic)),
+        }
+    }
+
+    fn with<R>(&self, use_it: impl FnOnce(&mut Port) -> PyResult<R>) -> PyResult<R> {
+        let mut port = self.lock()?;
+        let Some(port) = &mut *port else { return Err(error::closed("publisher", &self.topic)) };
+        use_it(port)
+    }
+
+    /// Sends the bytes of an array that the caller keeps.
+    pub fn transmit(&self, py: Python<'_>, bytes: Bytes, stamps: &Stamps) -> PyResult<()> {
+        self.with(|port| {
+            if !self.is_acknowledged && bytes.length <= COPIED_WITH_LOCK_MAX {
+                match port.publisher.try_loan(bytes.samples) {
+                    Ok(mut loan) => {
+                        // SAFETY: the caller keeps the array, and a loan is other memory.
+                        unsafe { bytes.copy_to(&mut loan) };
+                        return stamps.send(loan).map_err(error::raised);
+                    }
+                    // The next may wait, and send in fragments.
+                    Err(Error::Full { .. } | Error::TooLarge { .. }) => {}
+                    Err(error) => return Err(error::raised(error)),
+                }
+            }
+            port.wait(py, |publisher| {
+                let mut loan = publisher.loan(bytes.samples)?;
+                // SAFETY: as above.
+                unsafe { bytes.copy_to(&mut loan) };
+                stamps.send(loan)
+            })
+        })
+    }
+
+    /// Returns an array of the program's own with room for that many samples, which no other array
+    /// shares.
+    pub fn buffer(&self, py: Python<'_>, samples: usize) -> PyResult<Py<PyAny>> {
+        self.with(|port| {
+            let most = port.publisher.samples_max();
+            if samples > most {
+                return Err(error::argument(format!(
+                    "a packet of {samples} samples is too large for port `{}`: one has at most {most}",
+                    self.topic
+                )));
+            }
+            let is_free = |buffer: &Py<PyAny>| {
+                // Arrays over a buffer have it as their base. Without the interpreter's lock, the
+                // count is not one number.
+                // SAFETY: a reference that is there.
+                let is_alone = !cfg!(Py_GIL_DISABLED) && unsafe { ffi::Py_REFCNT(buffer.as_ptr()) } == 1;
+                is_alone && buffer.bind(py).len().is_ok_and(|length| length >= samples)
+            };
+            match port.buffers.iter().position(is_free) {
+                Some(index) => Ok(port.buffers.swap_remove(index)),
+                None => Ok(self.array.empty(py, samples)?.unbind()),
+            }
+        })
+    }
+
+    /// Takes a buffer back, for a later loan.
+    pub fn take_back(&self, buffer: Py<PyAny>) {
+        let Ok(mut port) = self.lock() else { return };
+        let Some(port) = &mut *port else { return };
+        // The oldest goes: it is the likeliest to be kept by the program.
+        let oldest = (port.buffers.len() >= BUFFERS_MAX).then(|| port.buffers.remove(0));
+        port.buffers.push(buffer);
+        drop(oldest);
+    }
+
+    fn end(&self, py: Python<'_>, deadline: Option<Instant>) -> PyResult<()> {
+        let mut port = self.lock()?;
+        if let Some(open) = &mut *port {
+            open.wait(py, |publisher| publisher.end(waits::time_left(deadline)))?;
+        }
+        *port = None;
+        Ok(())
+    }
+
+    fn give_up(&self) -> PyResult<()> {
+        let port = self.lock()?.take();
+        if let Some(port) = port {
+            port.publisher.abandon();
+        }
+        Ok(())
+    }
+}
+
+impl Port {
+    fn wait<R: Send>(
+        &mut self,
+        py: Python<'_>,
+        mut once: impl FnMut(&mut node::Publisher<Dynamic>) -> Result<R, Error> + Send,
+    ) -> PyResult<R> {
+        let Self { publisher, waker, .. } = self;
+        let waker = match waker {
+            Some(waker) => &*waker,
+            None => &*waker.insert(publisher.waker().map_err(error::raised)?),
+        };
+        waits::run(py, waker, || once(publisher))?.map_err(error::raised)
+    }
+}
+
+#[pymethods]
+impl Publisher {
+    /// The topic.
+    #[getter]
+    fn topic(&self) -> &str {
+        &self.topic
+    }
+
+    /// The type of the samples for numpy.
+    #[getter]
+    fn dtype<'py>(&self, py: Python<'py>) -> Bound<'py, PyAny> {
+        self.array.dtype(py).into_any()
+    }
+
+    /// The number of the next packet, from 0.
+    #[getter]
+    fn sequence(&self) -> PyResult<u64> {
+        self.with(|port| Ok(port.publisher.sequence()))
+    }
+
+    /// The number of receivers that are connected now.
+    #[getter]
+    fn receivers(&self) -> PyResult<usize> {
+        self.with(|port| Ok(port.publisher.receivers()))
+    }
+
+    /// The most samples of a packet.
+    #[getter]
+    fn samples_max(&self) -> PyResult<usize> {
+        self.with(|port| Ok(port.publisher.samples_max()))
+    }
+
+    /// Describes the stream of the packets that follow.
+    fn set_stream(&self, stream: &Bound<'_, PyAny>) -> PyResult<()> {
+        let stream = stream::from_object(stream)?;
+        self.with(|port| {
+            port.publisher.set_stream(stream);
+            Ok(())
+        })
+    }
+
+    /// Waits until so many receivers are connected. Raises `TimeoutError` if they are not within
+    /// `timeout` seconds; None waits without a limit.
+    #[pyo3(signature = (count=1, timeout=None))]
+    fn wait_for_receivers(&self, py: Python<'_>, count: usize, timeout: Option<f64>) -> PyResult<()> {
+        let deadline = waits::deadline(timeout)?;
+        let is_met = self.with(|port| {
+            port.wait(py, |publisher| publisher.wait_for_receivers(count, waits::time_left(deadline)))
+        })?;
+        if is_met {
+            return Ok(());
+        }
+        let seconds = timeout.unwrap_or(f64::INFINITY);
+        let port = &self.topic;
+        Err(PyTimeoutError::new_err(format!("port `{port}`: {count} receivers did not come within {seconds} s")))
+    }
+
+    /// Sends a copy of an array of one dimension and of the port's dtype. Waits while a receiver
+    /// has no room, unless its policy drops packets.
+    ///
+    /// `time_ns` is when its first sample was taken, in nanoseconds since the Unix epoch;
+    /// `sample_index` the number of that sample, by default the next. `like` takes both, and the
+    /// stream, from a received packet.
+    #[pyo3(signature = (samples, *, time_ns=None, sample_index=None, intended_ns=None, like=None))]
+    fn send(
+        &self,
+        py: Python<'_>,
+        samples: &Bound<'_, PyAny>,
+        time_ns: Option<i64>,
+        sample_index: Option<u64>,
+        intended_ns: Option<u64>,
+        like: Option<&Bound<'_, Packet>>,
+    ) -> PyResult<()> {
+        let stamps = Stamps::new(time_ns, sample_index, intended_ns, like.map(Bound::get))?;
+        let bytes = self.array.bytes_of(samples, &self.topic)?;
+        self.transmit(py, bytes, &stamps)
+    }
+
+    /// Lends an array of so many samples for a `with` block, which writes it. The end of the block
+    /// sends it and makes it read-only; an exception cancels it.
+    ///
+    /// Its memory is the program's own, and is copied once. The other arguments are those of
+    /// `send`.
+    #[pyo3(signature = (samples, *, time_ns=None, sample_index=None, intended_ns=None, like=None))]
+    fn loan(
+        slf: &Bound<'_, Self>,
+        samples: usize,
+        time_ns: Option<i64>,
+        sample_index: Option<u64>,
+        intended_ns: Option<u64>,
+        like: Option<&Bound<'_, Packet>>,
+    ) -> PyResult<Loan> {
+        // A publisher that has ended is refused here, and not after the work in the block.
+        slf.get().with(|_| Ok(()))?;
+        let stamps = Stamps::new(time_ns, sample_index, intended_ns, like.map(Bound::get))?;
+        Ok(Loan::new(slf.clone().unbind(), samples, stamps))
+    }
+
+    /// Ends the stream: its receivers get the end behind the last packet. Waits until they have
+    /// room for it, `timeout` seconds at most. A second call does nothing.
+    #[pyo3(signature = (timeout=10.0))]
+    fn finish(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
+        self.end(py, waits::deadline(timeout)?)
+    }
+
+    /// Leaves the stream without an end: its receivers wait for another publisher.
+    fn abandon(&self) -> PyResult<()> {
+        self.give_up()
+    }
+
+    fn __enter__<'py>(slf: &Bound<'py, Self>) -> Bound<'py, Self> {
+        slf.clone()
+    }
+
+    #[pyo3(signature = (kind=None, *_exception))]
+    fn __exit__(
+        &self,
+        py: Python<'_>,
+        kind: Option<&Bound<'_, PyAny>>,
+        _exception: &Bound<'_, PyAny>,
+    ) -> PyResult<()> {
+        match kind {
+            None => self.finish(py, Some(10.0)),
+            // What was sent is not complete.
+            Some(_) => self.give_up(),
+        }
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<stripline.Publisher `{}` of {}>", self.topic, self.array.samples)
+    }
+}
+
+impl Drop for Publisher {
+    fn drop(&mut self) {
+        // The parent's stream goes on.
+        if !self.owner.is_current() {
+            return;
+        }
+        let port = self.port.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(port) = port else { return };
+        port.publisher.abandon();
+        if waits::is_ending() {
+            return;
+        }
+        let message = format!(
+            "publisher `{}` was dropped without `finish`, so its stream has no end; use a `with` block",
+            self.topic
+        );
+        Python::attach(|py| {
+            // An exception may be on its way.
+            let raised = PyErr::take(py);
+            let warned = std::ffi::CString::new(message).map(|message| {
+                PyErr::warn(py, &py.get_type::<PyResourceWarning>(), &message, 1)
+            });
+            if let Ok(Err(error)) = warned {
+                error.write_unraisable(py, None);
+            }
+            if let Some(raised) = raised {
+                raised.restore(py);
+            }
+        });
+    }
+}

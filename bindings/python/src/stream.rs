@@ -1,0 +1,65 @@
+//! Descriptions of streams, as objects of `stripline.StreamInfo`.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use stripline::{Gap, StreamInfo};
+
+use crate::error;
+
+/// The description of the packet before, which most packets share.
+#[derive(Default)]
+pub struct StreamCache(Mutex<Option<(Arc<StreamInfo>, Py<PyAny>)>>);
+
+impl StreamCache {
+    /// Returns the object of a description.
+    pub fn object<'py>(&self, py: Python<'py>, stream: &Arc<StreamInfo>) -> PyResult<Bound<'py, PyAny>> {
+        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((its, object)) = &*last
+            && Arc::ptr_eq(its, stream)
+        {
+            return Ok(object.bind(py).clone());
+        }
+        // Python code below could switch threads with the lock held.
+        let before = last.take();
+        drop(last);
+        drop(before);
+        let object = to_object(py, stream)?;
+        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = last.replace((Arc::clone(stream), object.clone().unbind()));
+        drop(last);
+        drop(before);
+        Ok(object)
+    }
+}
+
+fn to_object<'py>(py: Python<'py>, stream: &StreamInfo) -> PyResult<Bound<'py, PyAny>> {
+    static FROM_JSON: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    let json = serde_json::to_string(stream).map_err(|error| error::argument(error.to_string()))?;
+    FROM_JSON.import(py, "stripline._types", "_stream_from_json")?.call1((json,))
+}
+
+/// Reads an object of `stripline.StreamInfo`.
+pub fn from_object(given: &Bound<'_, PyAny>) -> PyResult<StreamInfo> {
+    static TO_JSON: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    let json: String = TO_JSON.import(given.py(), "stripline._types", "_stream_to_json")?.call1((given,))?.extract()?;
+    let refused = |problem: String| error::argument(format!("the description of the stream: {problem}"));
+    let stream: StreamInfo = serde_json::from_str(&json).map_err(|error| refused(error.to_string()))?;
+    stream.check().map_err(refused)?;
+    Ok(stream)
+}
+
+/// Returns a gap as an object of `stripline.Gap`.
+pub fn gap_object<'py>(py: Python<'py>, gap: Option<&Gap>) -> PyResult<Option<Bound<'py, PyAny>>> {
+    static GAP: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    let Some(gap) = gap else { return Ok(None) };
+    let reason = match gap.reason {
+        stripline::GapReason::Overflow => "overflow",
+        stripline::GapReason::PeerRestart => "peer-restart",
+        stripline::GapReason::Transport => "transport",
+        stripline::GapReason::Late => "late",
+    };
+    let make = GAP.import(py, "stripline._types", "Gap")?;
+    make.call1((reason, gap.first, gap.packets, gap.samples)).map(Some)
+}

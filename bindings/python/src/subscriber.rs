@@ -1,0 +1,273 @@
+//! Subscribers.
+
+use std::os::fd::AsRawFd;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::time::{Duration, Instant};
+
+use pyo3::exceptions::PyTimeoutError;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use stripline::node::{HeldPacket, Holding, ReadyDescriptor, Waitable, Waker};
+use stripline::payload::Dynamic;
+use stripline::{Error, Received};
+
+use crate::error;
+use crate::forks::Owner;
+use crate::node::NodeHandle;
+use crate::packet::{Packet, Shared};
+use crate::stream;
+use crate::waits;
+
+/// How long a subscriber that spins does so before it looks for signals.
+const SPIN_TIME: Duration = Duration::from_millis(2);
+
+/// Receives the packets of a topic, from every publisher of it.
+///
+/// `for packet in subscriber` ends with the stream, and so does `async for`. One thread at a time
+/// uses a subscriber; its packets may go to any.
+#[pyclass(frozen, module = "stripline")]
+pub struct Subscriber {
+    owner: Owner,
+    shared: Arc<Shared>,
+    is_copying: bool,
+    is_spinning: bool,
+    port: Mutex<Option<Port>>,
+}
+
+struct Port {
+    holding: Holding<Dynamic>,
+    waker: Option<Waker>,
+    descriptor: Option<ReadyDescriptor>,
+    /// Found senders are connected for as long as the node is there.
+    _node: Arc<NodeHandle>,
+}
+
+impl Subscriber {
+    pub fn new(
+        holding: Holding<Dynamic>,
+        shared: Shared,
+        node: Arc<NodeHandle>,
+        is_copying: bool,
+        is_spinning: bool,
+    ) -> Self {
+        let port = Port { holding, waker: None, descriptor: None, _node: node };
+        Self {
+            owner: Owner::current(),
+            shared: Arc::new(shared),
+            is_copying,
+            is_spinning,
+            port: Mutex::new(Some(port)),
+        }
+    }
+
+    fn lock(&self) -> PyResult<MutexGuard<'_, Option<Port>>> {
+        self.owner.check(|| format!("subscriber `{}`", self.shared.topic))?;
+        match self.port.try_lock() {
+            Ok(port) => Ok(port),
+            Err(TryLockError::Poisoned(error)) => Ok(PoisonError::into_inner(error)),
+            Err(TryLockError::WouldBlock) => Err(error::in_use("subscriber", &self.shared.topic)),
+        }
+    }
+
+    fn with<R>(&self, use_it: impl FnOnce(&mut Port) -> PyResult<R>) -> PyResult<R> {
+        let mut port = self.lock()?;
+        let Some(port) = &mut *port else {
+            return Err(error::closed("subscriber", &self.shared.topic));
+        };
+        use_it(port)
+    }
+
+    fn packet(&self, py: Python<'_>, held: HeldPacket<Dynamic>) -> PyResult<Packet> {
+        let shared = Arc::clone(&self.shared);
+        match self.is_copying {
+            true => Packet::copied(py, shared, self.owner, &held),
+            false => Ok(Packet::held(shared, self.owner, held)),
+        }
+    }
+
+    /// Returns the next packet, at the latest at the deadline.
+    fn next(&self, py: Python<'_>, deadline: Option<Instant>) -> PyResult<Received<Packet>> {
+        let found = self.with(|port| {
+            // A packet that is there costs no release of the interpreter's lock.
+            match port.holding.try_receive() {
+                Ok(Received::Empty) => {}
+                found => return found.map_err(error::raised),
+            }
+            match self.is_spinning {
+                true => port.spin(py, deadline),
+                false => port.wait(py, deadline),
+            }
+        })?;
+        Ok(match found {
+            Received::Packet(held) => Received::Packet(self.packet(py, held)?),
+            Received::Empty => Received::Empty,
+            Received::Ended => Received::Ended,
+        })
+    }
+}
+
+impl Port {
+    fn wait(&mut self, py: Python<'_>, deadline: Option<Instant>) -> PyResult<Received<HeldPacket<Dynamic>>> {
+        if deadline.is_some_and(|deadline| deadline <= Instant::now()) {
+            return Ok(Received::Empty);
+        }
+        let Self { holding, waker, .. } = self;
+        let waker = match waker {
+            Some(waker) => &*waker,
+            None => &*waker.insert(holding.waker().map_err(error::raised)?),
+        };
+        let found = waits::run(py, waker, || match deadline {
+            // Without a limit: a timeout reads the clock.
+            None => Ok(holding.receive()?.map_or(Received::Ended, Received::Packet)),
+            Some(_) => holding.receive_timeout(waits::time_left(deadline)),
+        })?;
+        found.map_err(error::raised)
+    }
+
+    /// Waits without sleeping, and gives Python a chance to run handlers of signals now and then.
+    fn spin(&mut self, py: Python<'_>, deadline: Option<Instant>) -> PyResult<Received<HeldPacket<Dynamic>>> {
+        loop {
+            let now = Instant::now();
+            if deadline.is_some_and(|deadline| deadline <= now) {
+                return Ok(Received::Empty);
+            }
+            let pause = now + SPIN_TIME;
+            let until = deadline.map_or(pause, |deadline| deadline.min(pause));
+            let holding = &mut self.holding;
+            let found = py.detach(|| {
+                loop {
+                    // The clock costs more than a poll.
+                    for _ in 0..64 {
+                        match holding.try_receive() {
+                            Ok(Received::Empty) => std::hint::spin_loop(),
+                            found => return found,
+                        }
+                    }
+                    if Instant::now() >= until {
+                        return Ok(Received::Empty);
+                    }
+                }
+            });
+            match found {
+                Ok(Received::Empty) => py.check_signals()?,
+                found => return found.map_err(error::raised),
+            }
+        }
+    }
+}
+
+#[pymethods]
+impl Subscriber {
+    /// The topic.
+    #[getter]
+    fn topic(&self) -> &str {
+        &self.shared.topic
+    }
+
+    /// The type of the samples for numpy.
+    #[getter]
+    fn dtype<'py>(&self, py: Python<'py>) -> Bound<'py, PyAny> {
+        self.shared.array.dtype(py).into_any()
+    }
+
+    /// The number of senders that are connected now.
+    #[getter]
+    fn senders(&self) -> PyResult<usize> {
+        self.with(|port| Ok(port.holding.senders()))
+    }
+
+    /// The number of packets in use now.
+    #[getter]
+    fn held(&self) -> PyResult<usize> {
+        self.with(|port| Ok(port.holding.held()))
+    }
+
+    /// Waits for the next packet and returns it, within `timeout` seconds, or without a limit.
+    ///
+    /// Raises `TimeoutError` after the timeout, `EndOfStream` after every sender has ended, and
+    /// `TooManyHeldError` if `hold` packets are in use.
+    #[pyo3(signature = (timeout=None))]
+    fn receive(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Packet> {
+        match self.next(py, waits::deadline(timeout)?)? {
+            Received::Packet(packet) => Ok(packet),
+            Received::Ended => Err(error::end_of_stream(&self.shared.topic)),
+            Received::Empty => Err(PyTimeoutError::new_err(format!(
+                "port `{}`: no packet came within {} s",
+                self.shared.topic,
+                timeout.unwrap_or(f64::INFINITY)
+            ))),
+        }
+    }
+
+    /// Returns the next packet if there is one, otherwise None. Raises as `receive`.
+    fn try_receive(&self, py: Python<'_>) -> PyResult<Option<Packet>> {
+        let found = self.with(|port| port.holding.try_receive().map_err(error::raised))?;
+        match found {
+            Received::Packet(held) => self.packet(py, held).map(Some),
+            Received::Empty => Ok(None),
+            Received::Ended => Err(error::end_of_stream(&self.shared.topic)),
+        }
+    }
+
+    /// What was missing at the very end of the stream; None where nothing was.
+    fn gap_at_end<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let gap = self.with(|port| Ok(port.holding.gap_at_end()))?;
+        stream::gap_object(py, gap.as_ref())
+    }
+
+    /// Returns a descriptor for `select`, `poll` or a toolkit. It is readable when the subscriber
+    /// has to be asked, once `arm` has returned True.
+    fn fileno(&self) -> PyResult<i32> {
+        self.with(|port| {
+            let Port { holding, descriptor, .. } = port;
+            let descriptor = match descriptor {
+                Some(descriptor) => &*descriptor,
+                None => &*descriptor.insert(holding.ready_descriptor().map_err(error::raised)?),
+            };
+            Ok(descriptor.as_raw_fd())
+        })
+    }
+
+    /// Makes the descriptor readable once there may be a packet. False: there is something already,
+    /// so call `try_receive` first. Call it each time before the loop waits.
+    fn arm(&self) -> PyResult<bool> {
+        self.with(|port| match port.holding.arm() {
+            // A signal woke a wait that had ended just before.
+            Err(Error::Interrupted { .. }) => Ok(false),
+            found => found.map_err(error::raised),
+        })
+    }
+
+    /// Ends the subscriber. Packets that are in use stay valid. A second call does nothing.
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        let port = self.lock()?.take();
+        py.detach(|| drop(port));
+        Ok(())
+    }
+
+    fn __iter__<'py>(slf: &Bound<'py, Self>) -> Bound<'py, Self> {
+        slf.clone()
+    }
+
+    fn __next__(&self, py: Python<'_>) -> PyResult<Option<Packet>> {
+        Ok(self.next(py, None)?.packet())
+    }
+
+    fn __aiter__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        static PACKETS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+        PACKETS.import(slf.py(), "stripline._aio", "AsyncPackets")?.call1((slf,))
+    }
+
+    fn __enter__<'py>(slf: &Bound<'py, Self>) -> Bound<'py, Self> {
+        slf.clone()
+    }
+
+    #[pyo3(signature = (*_exception))]
+    fn __exit__(&self, py: Python<'_>, _exception: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.close(py)
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<stripline.Subscriber `{}` of {}>", self.shared.topic, self.shared.array.samples)
+    }
+}

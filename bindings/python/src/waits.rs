@@ -1,0 +1,262 @@
+//! Waits without the interpreter's lock, which a signal ends at once.
+//!
+//! The main thread waits in the library, as a Rust program does. For that time, Python's C handler
+//! of signals writes to a pipe (`signal.set_wakeup_fd`), on whichever thread it runs. A thread of
+//! this module reads the pipe and wakes the wait. Then the main thread runs the Python handlers,
+//! and waits on unless one of them raises. A descriptor that the program had set is put back after
+//! each wait, and gets the bytes that came in between.
+
+use std::collections::BTreeMap;
+use std::ffi::c_int;
+use std::mem;
+use std::ptr;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use pyo3::exceptions::{PyOSError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use stripline::Error;
+use stripline::node::Waker;
+
+/// How long the end of the interpreter waits for threads that were woken.
+const END_TIME: Duration = Duration::from_secs(1);
+
+/// The watcher of this process. It is never freed: its thread uses it.
+static WATCHER: AtomicPtr<Watcher> = AtomicPtr::new(ptr::null_mut());
+/// Whether the interpreter ends.
+static IS_ENDING: AtomicBool = AtomicBool::new(false);
+/// The number of threads, other than the main one, that are outside of the interpreter.
+static OUTSIDE: AtomicUsize = AtomicUsize::new(0);
+/// The wakers of the waits of those threads. It is locked with the interpreter's lock held only, so
+/// that no fork finds it locked.
+static WAKERS: Mutex<BTreeMap<u64, Waker>> = Mutex::new(BTreeMap::new());
+static NEXT: AtomicU64 = AtomicU64::new(0);
+
+/// Runs a wait until it returns something else than [`Error::Interrupted`], or a handler of a
+/// signal raises. `once` is called again after each signal.
+pub fn run<T: Send>(
+    py: Python<'_>,
+    waker: &Waker,
+    mut once: impl FnMut() -> Result<T, Error> + Send,
+) -> PyResult<Result<T, Error>> {
+    loop {
+        let found = match is_main_thread() {
+            true => on_main_thread(py, waker, &mut once)?,
+            false => on_other_thread(py, waker, &mut once),
+        };
+        match found {
+            Err(Error::Interrupted { sent: false, .. }) => py.check_signals()?,
+            Err(Error::Interrupted { sent: true, .. }) => {
+                py.check_signals()?;
+                return Ok(found);
+            }
+            // What was received is not lost to a handler that raises: the interpreter runs it soon.
+            found => return Ok(found),
+        }
+    }
+}
+
+/// Returns the time that a timeout in seconds ends; `None` is no limit.
+pub fn deadline(timeout: Option<f64>) -> PyResult<Option<Instant>> {
+    let Some(seconds) = timeout else { return Ok(None) };
+    if seconds.is_nan() || seconds < 0.0 {
+        return Err(PyValueError::new_err(format!("the timeout is {seconds}; give seconds from 0, or None")));
+    }
+    // Beyond the clock's range there is no limit.
+    Ok(Duration::try_from_secs_f64(seconds).ok().and_then(|time| Instant::now().checked_add(time)))
+}
+
+/// Returns the time left of a wait without a limit, or until then.
+pub fn time_left(deadline: Option<Instant>) -> Duration {
+    deadline.map_or(Duration::MAX, |deadline| deadline.saturating_duration_since(Instant::now()))
+}
+
+/// Whether this is the thread that runs Python's handlers: the process's first, also after a fork.
+fn is_main_thread() -> bool {
+    // SAFETY: both only return a number.
+    unsafe { libc::gettid() == libc::getpid() }
+}
+
+fn on_main_thread<T: Send>(
+    py: Python<'_>,
+    waker: &Waker,
+    once: &mut (impl FnMut() -> Result<T, Error> + Send),
+) -> PyResult<Result<T, Error>> {
+    let watch = Watch::begin(py, waker)?;
+    // A signal from before has left no byte.
+    let found = py.check_signals().map(|()| py.detach(once));
+    let ended = watch.end(py);
+    let found = found?;
+    match (&found, ended) {
+        // Nothing is lost by this error.
+        (Err(_), Err(error)) => Err(error),
+        _ => Ok(found),
+    }
+}
+
+fn on_other_thread<T: Send>(
+    py: Python<'_>,
+    waker: &Waker,
+    once: &mut (impl FnMut() -> Result<T, Error> + Send),
+) -> Result<T, Error> {
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    lock(&WAKERS).insert(number, waker.clone());
+    OUTSIDE.fetch_add(1, Ordering::SeqCst);
+    let found = py.detach(|| {
+        let found = if is_ending() { None } else { Some(once()) };
+        match found {
+            Some(found) if !is_ending() => found,
+            _ => {
+                OUTSIDE.fetch_sub(1, Ordering::SeqCst);
+                // A thread must not come back to an interpreter that ends.
+                loop {
+                    std::thread::park();
+                }
+            }
+        }
+    });
+    OUTSIDE.fetch_sub(1, Ordering::SeqCst);
+    lock(&WAKERS).remove(&number);
+    found
+}
+
+/// Returns whether the interpreter ends.
+pub fn is_ending() -> bool {
+    IS_ENDING.load(Ordering::SeqCst)
+}
+
+/// Ends the waits of all threads but this one, at the end of the interpreter. They stay outside.
+pub fn end_all(py: Python<'_>) {
+    IS_ENDING.store(true, Ordering::SeqCst);
+    lock(&WAKERS).values().for_each(Waker::wake);
+    py.detach(|| {
+        let until = Instant::now() + END_TIME;
+        while OUTSIDE.load(Ordering::SeqCst) > 0 && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    });
+}
+
+/// Forgets the threads of the parent.
+pub fn after_fork() {
+    WATCHER.store(ptr::null_mut(), Ordering::SeqCst);
+    OUTSIDE.store(0, Ordering::SeqCst);
+    // The parent's wakers do nothing here, and are not dropped.
+    mem::forget(mem::take(&mut *lock(&WAKERS)));
+}
+
+/// What the pipe of signals and its thread share with the main thread.
+struct Watcher {
+    read_end: c_int,
+    write_end: c_int,
+    current: Mutex<Current>,
+}
+
+#[derive(Default)]
+struct Current {
+    waker: Option<Waker>,
+    /// The numbers of the signals that came during this wait.
+    signals: Vec<u8>,
+}
+
+impl Watcher {
+    /// Returns that of this process, which is made by its first wait.
+    fn get() -> PyResult<&'static Self> {
+        // SAFETY: null, or a watcher that is never freed.
+        if let Some(watcher) = unsafe { WATCHER.load(Ordering::SeqCst).as_ref() } {
+            return Ok(watcher);
+        }
+        let watcher: &'static Self = Box::leak(Box::new(Self::new()?));
+        let started = without_signals(|| {
+            std::thread::Builder::new().name("stripline-signals".into()).spawn(|| watcher.watch())
+        });
+        started.map_err(|error| PyOSError::new_err(format!("cannot start a thread for signals: {error}")))?;
+        WATCHER.store(ptr::from_ref(watcher).cast_mut(), Ordering::SeqCst);
+        Ok(watcher)
+    }
+
+    fn new() -> PyResult<Self> {
+        let mut ends = [0; 2];
+        let failed = || {
+            let error = std::io::Error::last_os_error();
+            PyOSError::new_err(format!("cannot make a pipe for signals: {error}"))
+        };
+        // SAFETY: the array has room for both ends.
+        if unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) } != 0 {
+            return Err(failed());
+        }
+        // Python requires it: its handler of signals must not block.
+        // SAFETY: a descriptor of ours, and flags that it may have.
+        if unsafe { libc::fcntl(ends[1], libc::F_SETFL, libc::O_NONBLOCK) } != 0 {
+            return Err(failed());
+        }
+        Ok(Self { read_end: ends[0], write_end: ends[1], current: Mutex::default() })
+    }
+
+    fn watch(&self) {
+        let mut bytes = [0_u8; 64];
+        loop {
+            // SAFETY: a descriptor that stays open, and memory of that length.
+            let count = unsafe { libc::read(self.read_end, bytes.as_mut_ptr().cast(), bytes.len()) };
+            let Ok(count @ 1..) = usize::try_from(count) else { continue };
+            let mut current = lock(&self.current);
+            let Current { waker, signals } = &mut *current;
+            if let Some(waker) = waker {
+                signals.extend_from_slice(&bytes[..count]);
+                waker.wake();
+            }
+        }
+    }
+}
+
+/// A wait of the main thread that signals end.
+struct Watch {
+    watcher: &'static Watcher,
+    /// The descriptor that the program has set, or -1.
+    before: c_int,
+}
+
+impl Watch {
+    fn begin(py: Python<'_>, waker: &Waker) -> PyResult<Self> {
+        let watcher = Watcher::get()?;
+        *lock(&watcher.current) = Current { waker: Some(waker.clone()), signals: Vec::new() };
+        let before = set_wakeup_fd(py, watcher.write_end)?;
+        Ok(Self { watcher, before })
+    }
+
+    fn end(self, py: Python<'_>) -> PyResult<()> {
+        let Self { watcher, before } = self;
+        let restored = set_wakeup_fd(py, before);
+        let Current { signals, .. } = mem::take(&mut *lock(&watcher.current));
+        if before != -1 && !signals.is_empty() {
+            // As Python's own handler, this does not wait for room.
+            // SAFETY: memory of that length; the program's descriptor, which does not block.
+            unsafe { libc::write(before, signals.as_ptr().cast(), signals.len()) };
+        }
+        restored.map(drop)
+    }
+}
+
+fn set_wakeup_fd(py: Python<'_>, descriptor: c_int) -> PyResult<c_int> {
+    static SET: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    SET.import(py, "signal", "set_wakeup_fd")?.call1((descriptor,))?.extract()
+}
+
+/// Starts a thread that gets no signals.
+pub fn without_signals<T>(start: impl FnOnce() -> T) -> T {
+    // SAFETY: both sets are filled before they are used; the mask of this thread is put back.
+    unsafe {
+        let (mut all, mut before) = (mem::zeroed(), mem::zeroed());
+        libc::sigfillset(&mut all);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut before);
+        let started = start();
+        libc::pthread_sigmask(libc::SIG_SETMASK, &before, ptr::null_mut());
+        started
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,177 @@
+"""Arrays and types that do not fit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from conftest import PATIENCE_S, linked
+
+import stripline
+
+PAIR = [("re", "i2"), ("im", "i2")]
+
+
+@pytest.mark.parametrize(
+    "dtype", ["i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f4", "f8", "c8", "c16", float, np.uint16]
+)
+def test_numbers(node: stripline.Node, dtype: Any) -> None:
+    out, in_ = linked(node, dtype)
+    sent = np.arange(5).astype(dtype)
+    out.send(sent)
+    found = in_.receive(PATIENCE_S).samples
+    assert found.dtype == sent.dtype and (found == sent).all()
+    out.finish()
+
+
+@pytest.mark.parametrize("name", ["cs8", "cs16", "cs32", "cs64", "cu8", "cu16", "cu32", "cu64", "cf32", "s16"])
+def test_types_by_their_names(node: stripline.Node, name: str) -> None:
+    kind = stripline.SampleType(name)
+    out, in_ = linked(node, kind)
+    with out.loan(2) as y:
+        y[:] = np.array([(1, 2), (3, 4)], kind.dtype) if kind.dtype.names else 7
+    found = in_.receive(PATIENCE_S).samples
+    assert found.dtype == kind.dtype and len(found) == 2
+    if kind.dtype.names:
+        assert found["im"].tolist() == [2, 4]
+    assert kind.layout == name and kind == stripline.SampleType(name) and hash(kind) == hash(stripline.SampleType(name))
+    out.finish()
+
+
+def test_structures(node: stripline.Node) -> None:
+    fields = [("range_bin", "u4"), ("doppler_bin", "i4"), ("level_db", "f4")]
+    det = stripline.SampleType("det", fields)
+    assert det.layout == "det{range_bin:u32,doppler_bin:s32,level_db:f32}"
+    assert stripline.SampleType(det.layout).dtype == np.dtype(fields)
+    out, in_ = linked(node, det)
+    sent = np.array([(1, -2, 3.5), (4, 5, 6)], fields)
+    out.send(sent)
+    found = in_.receive(PATIENCE_S).samples
+    assert (found == sent).all() and found["doppler_bin"].tolist() == [-2, 5]
+    # Its dtype has the name with it.
+    assert stripline.SampleType("all", [("one", det.dtype), ("more", det.dtype, (2,))]).layout == (
+        f"all{{one:{det.layout},more:{det.layout}[2]}}"
+    )
+    nested = stripline.SampleType("track{id:u32,at:point{x:f32,y:f32}[2],m:f32[2][3]}")
+    assert nested.dtype["at"].shape == (2,) and nested.dtype["m"].shape == (2, 3)
+    assert stripline.SampleType("track", nested.dtype) == nested
+    out.finish()
+
+
+@pytest.mark.parametrize(
+    ("dtype", "problem"),
+    [
+        (object, "has Python objects"),
+        (bool, "is no type of samples"),
+        ("f2", "is no type of samples"),
+        ("U4", "is no type of samples"),
+        ("S4", "is no type of samples"),
+        ("V0", "is no type of samples"),
+        ("M8[ns]", "is no type of samples"),
+        (np.longdouble, "is no type of samples"),
+        (">f4", "has swapped bytes"),
+        (PAIR, "without a name"),
+        ("no such type", "is neither a dtype"),
+    ],
+)
+def test_types_that_are_refused(node: stripline.Node, dtype: Any, problem: str) -> None:
+    for make in (node.publisher, node.subscriber):
+        with pytest.raises(stripline.UsageError, match=problem) as refused:
+            make("topic", dtype)
+        assert refused.value.code == "invalid-argument"
+
+
+@pytest.mark.parametrize(
+    ("fields", "problem"),
+    [
+        (np.dtype([("a", "u1"), ("b", "u4")], align=True), "padding before the field `b`"),
+        ([("a", "u1"), ("b", "u4")], "padding would be before it"),
+        (np.dtype([("a", "u4"), ("b", "u1")], align=True), "padding at its end"),
+        ({"names": ["a", "b"], "formats": ["u4", "u2"], "offsets": [0, 0]}, "over each other"),
+        ([("a", "O")], "has Python objects"),
+        ([("a", "?")], "is no type of samples"),
+        ([("a", ">u4")], "swapped bytes"),
+        ([("a", PAIR)], "without a name"),
+        ([("a b", "u4")], "a field"),
+        ([], "a field"),
+        ("f4", "has no fields"),
+    ],
+)
+def test_structures_that_are_refused(fields: Any, problem: str) -> None:
+    with pytest.raises(stripline.UsageError, match=problem):
+        stripline.SampleType("det", fields)
+
+
+@pytest.mark.parametrize("layout", ["det", "det{", "det{a:x}", "message/a{a:u8}", "", "f33", "u8[2]"])
+def test_layouts_that_are_refused(layout: str) -> None:
+    with pytest.raises(stripline.UsageError):
+        stripline.SampleType(layout)
+
+
+def test_arrays_that_do_not_fit(node: stripline.Node) -> None:
+    out, in_ = linked(node)
+    good = np.arange(6, dtype=np.float32)
+    for array, problem in (
+        (good.astype(np.float64), "sends float32, and the array has float64; use `array.astype"),
+        (good.astype(">f4"), "bytes are swapped"),
+        (good[::2], "not contiguous"),
+        (good[::-1], "not contiguous"),
+        (good.reshape(2, 3), "of one dimension, and this one has 2"),
+        (np.array(3, np.float32), "of one dimension, and this one has 0"),
+        (np.zeros(3, object), "and the array has object"),
+        (np.zeros(3, PAIR), "and the array has"),
+        ([1.0, 2.0], "arrays of numpy, not list"),
+        (b"1234", "arrays of numpy, not bytes"),
+        (None, "arrays of numpy, not NoneType"),
+        (np.float32(3), "arrays of numpy, not float32"),
+    ):
+        with pytest.raises(stripline.UsageError, match=problem) as refused:
+            out.send(array)  # type: ignore[arg-type]
+        assert refused.value.code == "invalid-argument"
+    # Nothing of it was sent, and what is read-only, empty or not aligned may be.
+    good.flags.writeable = False
+    out.send(good)
+    out.send(good[:0])
+    shifted = np.zeros(9, np.uint8)[1:].view(np.float32)
+    out.send(shifted)
+    assert [in_.receive(PATIENCE_S).sequence for _ in range(3)] == [0, 1, 2]
+    out.finish()
+
+
+def test_too_large(node: stripline.Node) -> None:
+    out, in_ = linked(node, np.uint8)
+    # It takes no memory before it is written.
+    huge = np.zeros(2**31, np.uint8)
+    with pytest.raises(stripline.UsageError, match="too large") as refused:
+        out.send(huge)
+    assert refused.value.code == "too-large"
+    with pytest.raises(stripline.UsageError, match="too large"):
+        with out.loan(2**31):
+            pass
+    with pytest.raises(stripline.UsageError, match="too large"):
+        with out.loan(2**63):
+            pass
+    with pytest.raises(OverflowError):
+        out.loan(-1)
+    assert out.samples_max < 2**31
+    assert in_.try_receive() is None and out.sequence == 0
+    out.finish()
+
+
+def test_names_and_numbers_that_are_refused(node: stripline.Node) -> None:
+    for hold in (0, 5000):
+        with pytest.raises(stripline.UsageError, match="from 1 to 4096"):
+            node.subscriber("topic", "f4", hold=hold)
+    out = node.publisher("topic", "f4")
+    for stream, problem in (
+        ("tone", "described by a `StreamInfo`"),
+        (stripline.StreamInfo("a", float("inf")), "not one of JSON"),
+        (stripline.StreamInfo("a", row_length=0), "rows have no samples"),
+        (stripline.StreamInfo("a", channels=("x", "x")), "two channels"),
+        (stripline.StreamInfo("a", keywords={"k": object()}), "not one of JSON"),
+        (stripline.StreamInfo("a", row_length=-1), "description of the stream"),
+    ):
+        with pytest.raises(stripline.UsageError, match=problem):
+            out.set_stream(stream)  # type: ignore[arg-type]
+    out.finish()

@@ -1,0 +1,223 @@
+"""Ctrl-C, and a program's own handlers, in every wait."""
+
+from __future__ import annotations
+
+import signal
+
+import pytest
+from conftest import line, run_python, start_python
+
+BEGIN = """
+import os, signal, sys, threading
+import numpy as np
+import stripline
+
+node = stripline.Node.isolated()
+in_ = node.subscriber("topic", np.float32)
+quiet = node.subscriber("quiet", np.float32)
+out = node.publisher("topic", np.float32)
+out.wait_for_receivers(1)
+lonely = node.publisher("lonely", np.float32)
+one = np.ones(1, np.float32)
+
+def fill():
+    while True:
+        out.send(one)
+
+def fill_with_loans():
+    while True:
+        with out.loan(1) as y:
+            y[:] = 1
+"""
+
+WAITS = {
+    "receive": "quiet.receive()",
+    "receive with a timeout": "quiet.receive(1000)",
+    "a loop": "for packet in quiet: pass",
+    "send": "fill()",
+    "loan": "fill_with_loans()",
+    "send of fragments": "out.send(np.ones(40_000_000, np.float32))",
+    "wait_for_receivers": "lonely.wait_for_receivers()",
+}
+
+
+@pytest.mark.parametrize("wait", WAITS)
+def test_ctrl_c_ends_each_wait(wait: str) -> None:
+    # The signal comes from a process of its own, so that any thread may get it.
+    code = BEGIN + f"""
+try:
+    print("waits", flush=True)
+    {WAITS[wait]}
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+# All of it works as before.
+assert quiet.try_receive() is None
+out.abandon()
+lonely.abandon()
+print("done", flush=True)
+"""
+    program = start_python(code)
+    assert line(program) == "waits"
+    program.send_signal(signal.SIGINT)
+    assert [line(program), line(program)] == ["interrupted", "done"]
+    assert program.wait() == 0
+
+
+def test_ctrl_c_ends_a_wait_for_an_acknowledgement() -> None:
+    code = BEGIN + """
+node = stripline.Node.isolated()
+topics = {"default": {"scope": "target", "deadline-ms": 3600000}}
+node = stripline.Node(f"py-ack-{os.getpid()}", topics=topics)
+in_ = node.subscriber("topic", np.float32)
+asked = node.publisher("topic", np.float32)
+asked.wait_for_receivers(1)
+try:
+    print("waits", flush=True)
+    asked.send(one)
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+# The packet was sent.
+assert in_.receive(60).samples.tolist() == [1]
+asked.abandon()
+out.abandon()
+lonely.abandon()
+"""
+    program = start_python(code)
+    assert line(program) == "waits"
+    program.send_signal(signal.SIGINT)
+    assert line(program) == "interrupted"
+    assert program.wait() == 0
+
+
+def test_a_programs_handler_runs_and_the_wait_goes_on() -> None:
+    code = BEGIN + """
+count = 0
+def handler(number, frame):
+    global count
+    count += 1
+    print("handled", count, flush=True)
+    try:
+        quiet.receive()
+    except stripline.UsageError as error:
+        print(error.code, flush=True)
+    if count == 3:
+        sender = node.publisher("quiet", np.float32)
+        sender.wait_for_receivers(1)
+        sender.send(one)
+        sender.finish()
+signal.signal(signal.SIGUSR1, handler)
+print("waits", flush=True)
+print(quiet.receive().samples.tolist(), flush=True)
+assert signal.getsignal(signal.SIGUSR1) is handler and signal.set_wakeup_fd(-1) == -1
+out.abandon()
+lonely.abandon()
+"""
+    program = start_python(code)
+    assert line(program) == "waits"
+    for number in (1, 2, 3):
+        program.send_signal(signal.SIGUSR1)
+        assert [line(program), line(program)] == [f"handled {number}", "in-use"]
+    assert line(program) == "[1.0]"
+    assert program.wait() == 0
+
+
+def test_a_programs_wakeup_descriptor_gets_its_bytes() -> None:
+    code = BEGIN + """
+read_end, write_end = os.pipe()
+os.set_blocking(write_end, False)
+signal.set_wakeup_fd(write_end)
+signal.signal(signal.SIGUSR1, lambda *_: sys.stdout.write("handled\\n") and sys.stdout.flush())
+try:
+    print("waits", flush=True)
+    quiet.receive()
+except KeyboardInterrupt:
+    pass
+got = os.read(read_end, 100)
+print(sorted(got) == sorted([signal.SIGUSR1, signal.SIGINT]), signal.set_wakeup_fd(-1) == write_end, flush=True)
+out.abandon()
+lonely.abandon()
+"""
+    program = start_python(code)
+    assert line(program) == "waits"
+    program.send_signal(signal.SIGUSR1)
+    assert line(program) == "handled"
+    program.send_signal(signal.SIGINT)
+    assert line(program) == "True True"
+    assert program.wait() == 0
+
+
+def test_signals_at_random_moments_lose_no_packet() -> None:
+    code = BEGIN + """
+import random
+handled = 0
+def handler(number, frame):
+    global handled
+    handled += 1
+signal.signal(signal.SIGUSR1, handler)
+main = os.getpid()
+sent = 0
+def send():
+    global sent
+    for number in range(300):
+        out.send(np.full(1, number, np.float32))
+        os.kill(main, signal.SIGUSR1)
+        sent += 1
+    out.finish()
+thread = threading.Thread(target=send)
+thread.start()
+received = [packet.samples[0] for packet in in_]
+thread.join()
+lonely.abandon()
+print(received == list(range(300)), handled > 0)
+"""
+    ended = run_python(code)
+    assert (ended.stdout, ended.stderr, ended.returncode) == ("True True\n", "", 0)
+
+
+def test_a_hundred_interrupts() -> None:
+    code = BEGIN + """
+for number in range(100):
+    try:
+        if number == 0:
+            print("waits", flush=True)
+        quiet.receive()
+    except KeyboardInterrupt:
+        # The next one comes when this line is out.
+        print(number, flush=True)
+out.abandon()
+lonely.abandon()
+print("done", flush=True)
+"""
+    program = start_python(code)
+    assert line(program) == "waits"
+    for number in range(100):
+        program.send_signal(signal.SIGINT)
+        assert line(program) == str(number)
+    assert line(program) == "done" and program.wait() == 0
+
+
+def test_ctrl_c_ends_a_finish() -> None:
+    code = BEGIN + """
+node = stripline.Node(f"py-finish-{os.getpid()}", topics={"default": {"send-timeout-ms": 1}})
+in_ = node.subscriber("topic", np.float32)
+full = node.publisher("topic", np.float32)
+full.wait_for_receivers(1)
+try:
+    while True:
+        full.send(one)
+except stripline.NoRoomError as error:
+    print(error.code, flush=True)
+try:
+    print("waits", flush=True)
+    full.finish(None)
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+full.abandon()
+out.abandon()
+lonely.abandon()
+"""
+    program = start_python(code)
+    assert [line(program), line(program)] == ["stalled", "waits"]
+    program.send_signal(signal.SIGINT)
+    assert line(program) == "interrupted"
+    assert program.wait() == 0
