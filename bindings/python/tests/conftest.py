@@ -37,15 +37,10 @@ def linked(
     return publisher, subscriber
 
 
-def run_python(code: str, *arguments: str, **options: object) -> subprocess.CompletedProcess[str]:
+def run_python(code: str) -> subprocess.CompletedProcess[str]:
     """Runs a program, and returns what it has printed."""
-    return subprocess.run(
-        [sys.executable, "-W", "error", "-c", code, *arguments],
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        **options,  # type: ignore[call-overload]
-    )
+    command = [sys.executable, "-W", "error", "-c", code]
+    return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S)
 
 
 _started: list[subprocess.Popen[str]] = []

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import textwrap
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -132,14 +133,15 @@ def test_a_killed_receiver(domain: str, transport: str) -> None:
 
 def _child(out: Any, in_: Any, node: Any, results: Any) -> None:
     outcomes = []
-    for use in (
+    uses: list[Callable[[], object]] = [
         lambda: out.send(np.ones(1, np.float32)),
         lambda: out.loan(1),
         lambda: out.finish(),
         lambda: in_.receive(),
         lambda: in_.try_receive(),
         lambda: node.publisher("other", np.float32),
-    ):
+    ]
+    for use in uses:
         try:
             use()
             outcomes.append("no error")
@@ -182,7 +184,7 @@ def _send_number(domain: str) -> None:
 
 @pytest.mark.parametrize("method", ["spawn", "forkserver"])
 def test_new_processes(domain: str, method: str) -> None:
-    context = multiprocessing.get_context(method)
+    context: Any = multiprocessing.get_context(method)
     with stripline.Node(domain) as node:
         in_ = node.subscriber("topic", np.float32)
         child = context.Process(target=_send_number, args=(domain,))

@@ -13,18 +13,18 @@ the sender wrote them:
 
 try:
     from ._stripline import Loan, Node, Packet, Publisher, Subscriber, __version__
-except ImportError as error:
+except ImportError as _error:
     # Python's own refusal, and that of PyO3, do not name the package.
-    if "subinterpreter" in str(error) and "stripline does not" not in str(error):
+    if "subinterpreter" in str(_error) and "stripline does not" not in str(_error):
         raise ImportError(
             "stripline does not work in a subinterpreter; import it in the main interpreter, or start a process"
-        ) from error
+        ) from _error
     raise
 
 try:
     import numpy as _numpy  # noqa: F401
-except ImportError as error:
-    raise ImportError("stripline needs the package `numpy`; install it: pip install numpy") from error
+except ImportError as _error:
+    raise ImportError("stripline needs the package `numpy`; install it: pip install numpy") from _error
 
 from ._errors import (
     EjectedError,

@@ -9,7 +9,7 @@ from typing_extensions import Self
 from ._aio import AsyncPackets
 from ._types import Connection, Gap, SampleType, StreamInfo
 
-__all__: list[str]
+__all__ = ["Loan", "Node", "Packet", "Publisher", "Subscriber", "__version__", "_check_layout"]
 __version__: str
 
 def _check_layout(text: str) -> tuple[int, int]: ...
