@@ -1,20 +1,26 @@
 /// @file
-/// Stripline for C++17 and later: low-loss links between radio components. Includes all headers.
+/// Stripline for C++17 and later: low-loss links between radio components. Includes all headers
+/// but `stripline/json.hpp`, which needs nlohmann-json.
 ///
 /// They need only `stripline.h` and its library. docs/cpp.md has two programs and the rules.
 #ifndef STRIPLINE_HPP
 #define STRIPLINE_HPP
 
+#include "stripline/call.hpp"
+#include "stripline/component.hpp"
 #include "stripline/config.hpp"
 #include "stripline/error.hpp"
+#include "stripline/harness.hpp"
 #include "stripline/log.hpp"
 #include "stripline/node.hpp"
 #include "stripline/packet.hpp"
+#include "stripline/ports.hpp"
 #include "stripline/publisher.hpp"
 #include "stripline/sample.hpp"
 #include "stripline/serve.hpp"
 #include "stripline/span.hpp"
 #include "stripline/subscriber.hpp"
 #include "stripline/time.hpp"
+#include "stripline/waker.hpp"
 
 #endif

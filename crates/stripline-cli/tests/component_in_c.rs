@@ -1,4 +1,5 @@
-//! A component in C beside stock components: `crates/stripline-c/examples/gain.c`.
+//! Components in C and in C++ beside stock components: `crates/stripline-c/examples/gain.c` and
+//! `bindings/cpp/examples/gain.cpp`.
 
 #![allow(clippy::unwrap_used, reason = "test code outside of test functions")]
 
@@ -11,23 +12,39 @@ use common::waveform::File;
 use common::{repository, run, wait_until};
 use rustix::process::Signal;
 
-/// Builds the example with the static library of this build.
-fn gain(folder: &Path) -> PathBuf {
+/// The component of each language: its source, its compiler, and the compiler's options.
+const LANGUAGES: [(&str, &str, &[&str]); 2] = [
+    ("crates/stripline-c/examples/gain.c", "cc", &["-std=c11"]),
+    ("bindings/cpp/examples/gain.cpp", "c++", &["-std=c++17"]),
+];
+
+/// Builds each example with the static library of this build.
+fn gains(folder: &Path) -> Vec<PathBuf> {
     let archive = std::env::current_exe().unwrap().with_file_name("libstripline_c.a");
-    let program = folder.join("gain");
-    let mut compiler = Command::new("cc");
-    compiler.args(["-std=c11", "-Wall", "-Wextra", "-Werror", "-O2", "-I"]);
-    compiler.arg(repository("crates/stripline-c/include"));
-    compiler.arg(repository("crates/stripline-c/examples/gain.c")).arg(archive).arg("-o").arg(&program);
-    let output = compiler.args(["-lpthread", "-lm", "-ldl"]).output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    program
+    let mut programs = Vec::new();
+    for (source, compiler, options) in LANGUAGES {
+        if Command::new(compiler).arg("--version").output().is_err() {
+            eprintln!("NOT RUN: {source}: {compiler} is missing (Debian: gcc g++)");
+            continue;
+        }
+        let program = folder.join(compiler);
+        let mut command = Command::new(compiler);
+        command.args(options).args(["-Wall", "-Wextra", "-Werror", "-O2"]);
+        for include in ["crates/stripline-c/include", "bindings/cpp/include"] {
+            command.arg("-I").arg(repository(include));
+        }
+        command.arg(repository(source)).arg(&archive).arg("-o").arg(&program);
+        let output = command.args(["-lpthread", "-lm", "-ldl"]).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        programs.push(program);
+    }
+    assert!(!programs.is_empty(), "a C compiler is part of every build");
+    programs
 }
 
 #[test]
-fn a_component_in_c_gives_the_samples_of_the_one_in_rust() {
+fn components_in_c_and_cpp_give_the_samples_of_the_one_in_rust() {
     let folder = tempfile::tempdir().unwrap();
-    let program = gain(folder.path());
     let samples = |exec: &Path, name: &str| {
         let (path, out) = (folder.path().join(name), folder.path().join(format!("{name}.cf32")));
         let text = format!(
@@ -45,14 +62,20 @@ fn a_component_in_c_gives_the_samples_of_the_one_in_rust() {
         run(&["run", path.to_str().unwrap(), "--quiet"]).says(0, &[]);
         std::fs::read(out).unwrap()
     };
-    let (of_c, of_rust) = (samples(&program, "c.toml"), samples(&common::gain_example(), "rust.toml"));
-    assert_eq!(of_c.len(), 8 * 20_000);
-    assert!(of_c == of_rust, "the samples differ");
+    let expected = samples(&common::gain_example(), "rust.toml");
+    assert_eq!(expected.len(), 8 * 20_000);
+    for program in gains(folder.path()) {
+        assert!(samples(&program, "other.toml") == expected, "{} gives other samples", program.display());
+    }
 }
 
 #[test]
-fn a_component_in_c_is_read_changed_tested_and_killed_while_it_runs() {
+fn components_in_c_and_cpp_are_read_changed_tested_and_killed_while_they_run() {
     let folder = tempfile::tempdir().unwrap();
+    gains(folder.path()).iter().for_each(|program| is_controlled(program));
+}
+
+fn is_controlled(program: &Path) {
     let file = File::new(&format!(
         r#"
         [component.source]
@@ -70,7 +93,7 @@ fn a_component_in_c_is_read_changed_tested_and_killed_while_it_runs() {
         from = "gain.out"
         to = "end.in"
         "#,
-        gain(folder.path()).display()
+        program.display()
     ));
     let running = file.start(&[], 3);
     assert!(run(&["ls", &file.name]).stdout.contains("gain"));

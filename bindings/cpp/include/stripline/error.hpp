@@ -4,6 +4,7 @@
 #define STRIPLINE_ERROR_HPP
 
 #include "config.hpp"
+#include "span.hpp"
 
 #include <cstdint>
 #include <cstdio>
@@ -15,6 +16,7 @@
 #include <string>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 namespace stripline {
 inline namespace STRIPLINE_VARIANT {
@@ -105,6 +107,17 @@ public:
     /// The number that the operating system gave (`errno`), or 0.
     int os_code() const noexcept { return about_ == nullptr ? 0 : about_->os_code; }
 
+    /// Whether the packet or the call of an interrupted wait was sent.
+    bool is_sent() const noexcept { return about_ != nullptr && about_->is_sent; }
+
+    /// The bytes of an operation's own error (status::user_error); otherwise empty.
+    span<const std::uint8_t> user_error() const noexcept {
+        if (about_ == nullptr) {
+            return {};
+        }
+        return span<const std::uint8_t>(about_->user_error.data(), about_->user_error.size());
+    }
+
 #if STRIPLINE_EXCEPTIONS
     /// The exception of a handler that ended the call, or null.
     std::exception_ptr thrown() const noexcept { return about_ == nullptr ? nullptr : about_->thrown; }
@@ -115,6 +128,8 @@ private:
         std::string message;
         std::string connection;
         int os_code = 0;
+        bool is_sent = false;
+        std::vector<std::uint8_t> user_error;
 #if STRIPLINE_EXCEPTIONS
         std::exception_ptr thrown;
 #endif
@@ -175,6 +190,18 @@ class peer_error : public error {
 class usage_error : public error {
     using error::error;
 };
+/// A waker ended the wait (status::interrupted). Nothing is lost, and the call can be repeated.
+class interrupted_error : public error {
+    using error::error;
+};
+/// An operation has failed with its own error (status::user_error). Its bytes are in `reason`.
+class user_error : public error {
+    using error::error;
+};
+/// A call was not carried out, or its reply did not arrive (status::no_server up to reply_failed).
+class call_error : public error {
+    using error::error;
+};
 /// The operating system reported an error (status::system); `os_code` has its number.
 class system_error : public error {
     using error::error;
@@ -203,10 +230,15 @@ struct failure_maker {
             about.message = stripline_error_message(from.get());
             about.connection = stripline_error_connection(from.get());
             about.os_code = stripline_error_os_code(from.get());
+            about.is_sent = stripline_error_is_sent(from.get()) != 0;
         } else {
             about.message = word(made.code_);
         }
         return made;
+    }
+    /// Adds the bytes of an operation's own error.
+    static void put_user_error(failure &into, const std::uint8_t *bytes, std::size_t count) {
+        into.about_->user_error.assign(bytes, bytes + count);
     }
     /// The same, and frees the error.
     [[gnu::cold, gnu::noinline]] static failure taking(
@@ -247,6 +279,22 @@ namespace detail {
         case status::too_large:
         case status::unsupported: throw usage_error(reason);
         case status::system: throw system_error(reason);
+        case status::interrupted: throw interrupted_error(reason);
+        case status::user_error: throw user_error(reason);
+        case status::no_server:
+        case status::call_unanswered:
+        case status::server_gone:
+        case status::call_cancelled:
+        case status::too_many_calls:
+        case status::reply_decode:
+        case status::unknown_operation:
+        case status::wrong_type:
+        case status::handler_panicked:
+        case status::deadline_passed:
+        case status::cancelled_early:
+        case status::overloaded:
+        case status::call_cycle:
+        case status::reply_failed: throw call_error(reason);
         default: throw error(reason);
     }
 }

@@ -7,7 +7,6 @@
 #include "subscriber.hpp"
 
 #include <cstdint>
-#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
@@ -186,6 +185,53 @@ public:
         return subscribe<T, stripline::windowed_subscriber<T>>(topic, subscriber_options(), true);
     }
 
+    /// Makes a publisher of messages on a topic. Each packet is one message, as bytes of CBOR. The
+    /// type is `message/cbor`, or one with a schema, as `message/tune{hz:f64}`; both ends compare
+    /// it. Otherwise as `publisher`.
+    result<stripline::publisher<std::uint8_t>> message_publisher(
+        const std::string &topic, const std::string &type, const std::nothrow_t &) const {
+        for (const std::string *text : {&topic, &type}) {
+            if (auto failed = detail::check_text(*text, "the topic or type")) {
+                return std::move(*failed);
+            }
+        }
+        stripline_publisher *made = nullptr;
+        if (auto failed = detail::call(handle_, [&](auto error) {
+                return stripline_message_publisher_new(handle_, topic.c_str(), type.c_str(), &made, error);
+            })) {
+            return std::move(*failed);
+        }
+        return stripline::publisher<std::uint8_t>(made);
+    }
+
+    /// Makes a subscriber to messages on a topic, each as the bytes of one packet. Otherwise as
+    /// `subscriber`.
+    result<stripline::subscriber<std::uint8_t>> message_subscriber(
+        const std::string &topic, const std::string &type, const subscriber_options &options,
+        const std::nothrow_t &) const {
+        for (const std::string *text : {&topic, &type}) {
+            if (auto failed = detail::check_text(*text, "the topic or type")) {
+                return std::move(*failed);
+            }
+        }
+        const auto from = detail::c_options(options, false);
+        if (!from) {
+            return from.error();
+        }
+        stripline_subscriber *made = nullptr;
+        if (auto failed = detail::call(handle_, [&](auto error) {
+                return stripline_message_subscriber_new(
+                    handle_, topic.c_str(), type.c_str(), &*from, &made, error);
+            })) {
+            return std::move(*failed);
+        }
+        return stripline::subscriber<std::uint8_t>(made);
+    }
+    result<stripline::subscriber<std::uint8_t>> message_subscriber(
+        const std::string &topic, const std::string &type, const std::nothrow_t &) const {
+        return message_subscriber(topic, type, subscriber_options(), std::nothrow);
+    }
+
     /// Takes the counters of every connection to the node's subscribers now, and of those that
     /// ended last. Blocks no longer than for a lock.
     result<stripline::report> report(const std::nothrow_t &) const {
@@ -240,6 +286,15 @@ public:
     stripline::windowed_subscriber<T> windowed_subscriber(const std::string &topic) const {
         return windowed_subscriber<T>(topic, std::nothrow).value();
     }
+    stripline::publisher<std::uint8_t> message_publisher(
+        const std::string &topic, const std::string &type = "message/cbor") const {
+        return message_publisher(topic, type, std::nothrow).value();
+    }
+    stripline::subscriber<std::uint8_t> message_subscriber(
+        const std::string &topic, const std::string &type = "message/cbor",
+        const subscriber_options &options = subscriber_options()) const {
+        return message_subscriber(topic, type, options, std::nothrow).value();
+    }
     stripline::report report() const { return report(std::nothrow).value(); }
 #endif
 
@@ -255,20 +310,13 @@ private:
         if (auto failed = detail::check_text(topic, "the topic")) {
             return std::move(*failed);
         }
-        const auto skip_after_ms = options.resequence_skip_after.count();
-        if (skip_after_ms < 0 || skip_after_ms > std::numeric_limits<std::uint32_t>::max()) {
-            return failure(
-                status::invalid_argument, "`resequence_skip_after` is out of range; it must be from 0 to 49 days");
+        const auto from = detail::c_options(options, windowed);
+        if (!from) {
+            return from.error();
         }
-        stripline_subscriber_options from{};
-        from.size = sizeof from;
-        from.hold = options.hold;
-        from.windowed = windowed ? 1 : 0;
-        from.resequence_window = options.resequence_window;
-        from.resequence_skip_after_ms = static_cast<std::uint32_t>(skip_after_ms);
         stripline_subscriber *made = nullptr;
         if (auto failed = detail::call(handle_, [&](auto error) {
-                return stripline_subscriber_new(handle_, topic.c_str(), &type, &from, &made, error);
+                return stripline_subscriber_new(handle_, topic.c_str(), &type, &*from, &made, error);
             })) {
             return std::move(*failed);
         }

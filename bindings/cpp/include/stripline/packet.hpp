@@ -17,6 +17,12 @@
 namespace stripline {
 inline namespace STRIPLINE_VARIANT {
 
+/// @cond
+namespace detail {
+struct access;
+}
+/// @endcond
+
 /// The cause of a gap.
 enum class gap_reason : std::uint32_t {
     /// The receiver was slow, and its policy drops packets.
@@ -233,6 +239,7 @@ private:
     explicit packet(stripline_packet *handle) noexcept : packet_base<T>(handle) {}
     template <class>
     friend class subscriber;
+    friend struct detail::access;
 };
 
 /// Samples across borders of packets, which are released with the object. Move-only; belongs to
@@ -277,6 +284,7 @@ private:
     explicit window(stripline_packet *handle) noexcept : packet_base<T>(handle) {}
     template <class>
     friend class windowed_subscriber;
+    friend struct detail::access;
 };
 
 /// The packet of a handler, which ends when the handler returns. Cannot be copied or moved.

@@ -4,6 +4,7 @@
 #define STRIPLINE_PUBLISHER_HPP
 
 #include "packet.hpp"
+#include "waker.hpp"
 
 #include <chrono>
 #include <cstdint>
@@ -288,6 +289,11 @@ public:
         return wait(count, detail::timeout_ns(timeout));
     }
 
+    /// Makes a waker, which ends waits for room, for receivers and for acknowledgements.
+    result<stripline::waker> waker(const std::nothrow_t &) {
+        return stripline::waker::of(handle_, stripline_publisher_waker);
+    }
+
     /// The number of the next packet.
     result<std::uint64_t> sequence(const std::nothrow_t &) {
         return number<std::uint64_t>(stripline_publisher_sequence);
@@ -338,6 +344,7 @@ public:
     bool wait_for_receivers(std::size_t count, std::chrono::duration<Rep, Period> timeout) {
         return wait_for_receivers(count, timeout, std::nothrow).value();
     }
+    stripline::waker waker() { return waker(std::nothrow).value(); }
     std::uint64_t sequence() { return sequence(std::nothrow).value(); }
     std::size_t samples_max() { return samples_max(std::nothrow).value(); }
     std::size_t samples_in_place() { return samples_in_place(std::nothrow).value(); }
@@ -423,6 +430,7 @@ private:
     int exceptions_ = std::uncaught_exceptions();
 #endif
     friend class node;
+    friend struct detail::access;
 };
 
 }  // namespace STRIPLINE_VARIANT

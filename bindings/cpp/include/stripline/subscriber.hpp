@@ -4,10 +4,12 @@
 #define STRIPLINE_SUBSCRIBER_HPP
 
 #include "packet.hpp"
+#include "waker.hpp"
 
 #include <chrono>
 #include <cstdint>
 #include <iterator>
+#include <limits>
 #include <optional>
 #include <utility>
 
@@ -67,6 +69,22 @@ private:
 /// @cond
 namespace detail {
 
+/// The structure of C for these options.
+inline result<stripline_subscriber_options> c_options(const subscriber_options &options, bool windowed) {
+    const auto skip_after_ms = options.resequence_skip_after.count();
+    if (skip_after_ms < 0 || skip_after_ms > std::numeric_limits<std::uint32_t>::max()) {
+        return failure(
+            status::invalid_argument, "`resequence_skip_after` is out of range; it must be from 0 to 49 days");
+    }
+    stripline_subscriber_options from{};
+    from.size = sizeof from;
+    from.hold = options.hold;
+    from.windowed = windowed ? 1 : 0;
+    from.resequence_window = options.resequence_window;
+    from.resequence_skip_after_ms = static_cast<std::uint32_t>(skip_after_ms);
+    return from;
+}
+
 /// What both kinds of subscribers have in common.
 class subscriber_base {
 public:
@@ -99,7 +117,13 @@ public:
         return gap;
     }
 
+    /// Makes a waker, which ends waits of the subscriber, also in `serve` and `wait_any`.
+    result<stripline::waker> waker(const std::nothrow_t &) {
+        return stripline::waker::of(handle_, stripline_subscriber_waker);
+    }
+
 #if STRIPLINE_EXCEPTIONS
+    stripline::waker waker() { return waker(std::nothrow).value(); }
     std::size_t senders() { return senders(std::nothrow).value(); }
     end_gap gap_at_end() { return gap_at_end(std::nothrow).value(); }
 #endif
@@ -253,6 +277,7 @@ private:
     }
 
     friend class node;
+    friend struct detail::access;
 };
 
 /// @cond
@@ -316,7 +341,22 @@ private:
     }
 
     friend class node;
+    friend struct detail::access;
 };
+
+/// @cond
+namespace detail {
+
+/// Makes objects of handles, for the parts of these headers that get some.
+struct access {
+    template <class Object, class Handle>
+    static Object make(Handle *handle) noexcept {
+        return Object(handle);
+    }
+};
+
+}  // namespace detail
+/// @endcond
 
 }  // namespace STRIPLINE_VARIANT
 }  // namespace stripline

@@ -91,6 +91,16 @@ fn random_calls_return_what_the_model_has() {
     }
 }
 
+/// Runs random calls of components, calls and messages against a model, as above.
+#[test]
+fn random_calls_of_components_and_calls_return_what_the_model_has() {
+    let kind = if has_sanitizers() { Kind::Sanitized } else { Kind::Plain };
+    let path = program("tests/c/more_sequences.c", kind);
+    for seed in ["16", "68", "1000003"] {
+        assert_eq!(run(Command::new(&path).args([seed, "60"])), "more_sequences: done\n");
+    }
+}
+
 #[test]
 fn a_program_in_cpp_links_and_runs() {
     if Command::new("c++").arg("--version").output().is_err() {
