@@ -119,7 +119,9 @@ impl ArrayType {
                 true => "its bytes are swapped; use `array.astype(port.dtype)`",
                 false => "use `array.astype(port.dtype)`, or a port of that type",
             };
-            return Err(error::argument(format!("port `{topic}` sends {own}, and the array has {other}; {remedy}")));
+            return Err(error::argument(format!(
+                "port `{topic}` sends {own}, and the array has {other}; {remedy}"
+            )));
         }
         if array.ndim() != 1 {
             return Err(error::argument(format!(

@@ -34,8 +34,11 @@ fn _stripline(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<packet::Packet>()?;
     module.add_function(wrap_pyfunction!(array::check_layout, module)?)?;
     let after_fork = wrap_pyfunction!(forks::after_fork, module)?;
-    py.import("os")?
-        .call_method("register_at_fork", (), Some(&[("after_in_child", after_fork)].into_py_dict(py)?))?;
+    py.import("os")?.call_method(
+        "register_at_fork",
+        (),
+        Some(&[("after_in_child", after_fork)].into_py_dict(py)?),
+    )?;
     let at_exit = wrap_pyfunction!(at_exit::at_exit, module)?;
     py.import("atexit")?.call_method1("register", (at_exit,))?;
     library_log::install();

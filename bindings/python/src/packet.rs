@@ -38,9 +38,15 @@ pub struct Packet {
 
 enum State {
     /// The samples are where they arrived.
-    Held { held: Arc<HeldPacket<Dynamic>>, samples: Option<Py<PyAny>> },
+    Held {
+        held: Arc<HeldPacket<Dynamic>>,
+        samples: Option<Py<PyAny>>,
+    },
     /// The samples are an array of the program's own.
-    Copied { info: Box<Info>, samples: Py<PyAny> },
+    Copied {
+        info: Box<Info>,
+        samples: Py<PyAny>,
+    },
     Released,
 }
 

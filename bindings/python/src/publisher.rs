@@ -264,7 +264,9 @@ impl Publisher {
         }
         let seconds = timeout.unwrap_or(f64::INFINITY);
         let port = &self.topic;
-        Err(PyTimeoutError::new_err(format!("port `{port}`: {count} receivers did not come within {seconds} s")))
+        Err(PyTimeoutError::new_err(format!(
+            "port `{port}`: {count} receivers did not come within {seconds} s"
+        )))
     }
 
     /// Sends a copy of an array of one dimension and of the port's dtype. Waits while a receiver
@@ -362,9 +364,8 @@ impl Drop for Publisher {
         Python::attach(|py| {
             // An exception may be on its way.
             let raised = PyErr::take(py);
-            let warned = std::ffi::CString::new(message).map(|message| {
-                PyErr::warn(py, &py.get_type::<PyResourceWarning>(), &message, 1)
-            });
+            let warned = std::ffi::CString::new(message)
+                .map(|message| PyErr::warn(py, &py.get_type::<PyResourceWarning>(), &message, 1));
             if let Ok(Err(error)) = warned {
                 error.write_unraisable(py, None);
             }
