@@ -167,7 +167,7 @@ impl Bytes {
 
 /// Returns the first byte of an array.
 fn data_of(array: &Bound<'_, PyUntypedArray>) -> *mut u8 {
-    // SAFETY: an array of numpy, whose first members are the same in all versions.
+    // SAFETY: an array of numpy. Its first members are the same in all versions.
     unsafe { (*array.as_ptr().cast::<PyArrayObject>()).fields.data.cast() }
 }
 

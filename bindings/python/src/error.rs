@@ -4,7 +4,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use stripline::Error;
 
-/// What an exception is made of.
+/// The parts of an exception.
 struct Parts<'a> {
     code: &'a str,
     message: String,

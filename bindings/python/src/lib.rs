@@ -1,8 +1,8 @@
 //! The extension module `stripline._stripline`: nodes, publishers, subscribers and packets for
 //! Python.
 //!
-//! Every class is frozen and has its state in a mutex that is only tried: a second thread gets an
-//! error, and never waits with the interpreter's lock. A wait releases that lock (`waits`).
+//! Every class is frozen and has its state in a mutex, which is only tried. So a second thread gets
+//! an error, and never waits with the interpreter's lock. A wait releases that lock (`waits`).
 
 mod array;
 mod at_exit;
