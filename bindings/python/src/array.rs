@@ -119,7 +119,9 @@ impl ArrayType {
                 true => "its bytes are swapped; use `array.astype(port.dtype)`",
                 false => "use `array.astype(port.dtype)`, or a port of that type",
             };
-            return Err(error::argument(format!("port `{topic}` sends {own}, and the array has {other}; {remedy}")));
+            return Err(error::argument(format!(
+                "port `{topic}` sends {own}, and the array has {other}; {remedy}"
+            )));
         }
         if array.ndim() != 1 {
             return Err(error::argument(format!(
@@ -165,7 +167,7 @@ impl Bytes {
 
 /// Returns the first byte of an array.
 fn data_of(array: &Bound<'_, PyUntypedArray>) -> *mut u8 {
-    // SAFETY: an array of numpy, whose first members are the same in all versions.
+    // SAFETY: an array of numpy. Its first members are the same in all versions.
     unsafe { (*array.as_ptr().cast::<PyArrayObject>()).fields.data.cast() }
 }
 

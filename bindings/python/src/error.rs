@@ -4,7 +4,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use stripline::Error;
 
-/// What an exception is made of.
+/// The parts of an exception.
 struct Parts<'a> {
     code: &'a str,
     message: String,
@@ -70,14 +70,7 @@ fn named(code: &str, message: String, remedy: &str) -> PyErr {
 fn make(py: Python<'_>, parts: Parts<'_>) -> PyErr {
     static MAKE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let made = MAKE.import(py, "stripline._errors", "_make").and_then(|make| {
-        make.call1((
-            parts.code,
-            parts.message,
-            parts.remedy,
-            parts.connection,
-            parts.os_code,
-            parts.is_sent,
-        ))
+        make.call1((parts.code, parts.message, parts.remedy, parts.connection, parts.os_code, parts.is_sent))
     });
     match made {
         Ok(exception) => PyErr::from_value(exception),

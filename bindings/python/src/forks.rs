@@ -35,7 +35,7 @@ impl Owner {
     }
 }
 
-/// Python calls this in the child of each fork.
+/// Forgets what belongs to the parent. Python calls this in the child of each fork.
 #[pyfunction(name = "_after_fork")]
 pub fn after_fork() {
     GENERATION.fetch_add(1, Ordering::Relaxed);

@@ -1,8 +1,8 @@
 //! The extension module `stripline._stripline`: nodes, publishers, subscribers and packets for
 //! Python.
 //!
-//! Every class is frozen and has its state in a mutex that is only tried: a second thread gets an
-//! error, and never waits with the interpreter's lock. A wait releases that lock (`waits`).
+//! Every class is frozen and has its state in a mutex, which is only tried. So a second thread gets
+//! an error, and never waits with the interpreter's lock. A wait releases that lock (`waits`).
 
 mod array;
 mod at_exit;
@@ -34,8 +34,11 @@ fn _stripline(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<packet::Packet>()?;
     module.add_function(wrap_pyfunction!(array::check_layout, module)?)?;
     let after_fork = wrap_pyfunction!(forks::after_fork, module)?;
-    py.import("os")?
-        .call_method("register_at_fork", (), Some(&[("after_in_child", after_fork)].into_py_dict(py)?))?;
+    py.import("os")?.call_method(
+        "register_at_fork",
+        (),
+        Some(&[("after_in_child", after_fork)].into_py_dict(py)?),
+    )?;
     let at_exit = wrap_pyfunction!(at_exit::at_exit, module)?;
     py.import("atexit")?.call_method1("register", (at_exit,))?;
     library_log::install();

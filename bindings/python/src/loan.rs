@@ -25,7 +25,10 @@ struct State {
 enum Stage {
     New,
     /// The array of the program, and the one that has its memory.
-    Open { array: Py<PyAny>, buffer: Py<PyAny> },
+    Open {
+        array: Py<PyAny>,
+        buffer: Py<PyAny>,
+    },
     Done,
 }
 

@@ -23,11 +23,11 @@ pub struct NodeHandle {
     topics: Topics,
 }
 
-/// Joins a domain, and makes publishers and subscribers of its topics.
+/// A member of a domain, which makes publishers and subscribers of its topics.
 ///
 /// Nodes with the same domain find each other. Without arguments, domain and topics are those of
-/// the environment: `STRIPLINE_DOMAIN` and `STRIPLINE_TOPICS`. `topics` is a mapping with the tables
-/// of a topics file, its text, or its path.
+/// the environment: `STRIPLINE_DOMAIN` and `STRIPLINE_TOPICS`. `topics` is a mapping with the
+/// tables of a topics file, its text, or its path.
 ///
 /// Ports keep their node. `close`, as the end of a `with` block, stops it: waits in its ports
 /// raise `StoppedError`. Any thread may use a node.
@@ -81,7 +81,7 @@ impl Node {
 
     /// Returns a publisher of samples on a topic.
     ///
-    /// `samples` is a dtype of numpy with numbers, or a `SampleType`. `stream` describes the stream.
+    /// `samples` is a dtype of numpy with numbers, or a `SampleType`. `stream` is a `StreamInfo`.
     #[pyo3(signature = (topic, samples, *, stream=None))]
     fn publisher(
         &self,

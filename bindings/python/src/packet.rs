@@ -12,14 +12,14 @@ use crate::error;
 use crate::forks::Owner;
 use crate::stream::{self, StreamCache};
 
-/// What packets of a subscriber share.
+/// Data that the packets of a subscriber share.
 pub struct Shared {
     pub topic: String,
     pub array: ArrayType,
     pub streams: StreamCache,
 }
 
-/// Keeps the memory of a packet for its arrays: the object that is their `base`.
+/// The object that keeps the memory of a packet for its arrays: their `base`.
 #[pyclass(frozen, module = "stripline._stripline", name = "_Samples")]
 struct Samples {
     _held: Arc<HeldPacket<Dynamic>>,
@@ -38,13 +38,19 @@ pub struct Packet {
 
 enum State {
     /// The samples are where they arrived.
-    Held { held: Arc<HeldPacket<Dynamic>>, samples: Option<Py<PyAny>> },
+    Held {
+        held: Arc<HeldPacket<Dynamic>>,
+        samples: Option<Py<PyAny>>,
+    },
     /// The samples are an array of the program's own.
-    Copied { info: Box<Info>, samples: Py<PyAny> },
+    Copied {
+        info: Box<Info>,
+        samples: Py<PyAny>,
+    },
     Released,
 }
 
-/// What a copied packet keeps beside its samples.
+/// The numbers that a copied packet keeps beside its samples.
 struct Info {
     sequence: u64,
     sample_index: u64,
@@ -123,7 +129,8 @@ impl Packet {
 
 #[pymethods]
 impl Packet {
-    /// The samples, as an array of one dimension. It is read-only, unless the subscriber copies.
+    /// Returns the samples, as an array of one dimension. It is read-only, unless the subscriber
+    /// copies.
     #[getter]
     fn samples<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let held = match &*self.state()? {
@@ -143,45 +150,46 @@ impl Packet {
         Ok(array)
     }
 
-    /// The number of the packet among those of its sender, from 0.
+    /// Returns the number of the packet among those of its sender, from 0.
     #[getter]
     fn sequence(&self) -> PyResult<u64> {
         read!(self, from => from.sequence(), from.sequence)
     }
 
-    /// The number of the first sample within its stream.
+    /// Returns the number of the first sample within its stream.
     #[getter]
     fn sample_index(&self) -> PyResult<u64> {
         read!(self, from => from.sample_index(), from.sample_index)
     }
 
-    /// When the first sample was taken, in nanoseconds since the Unix epoch; 0: unknown.
+    /// Returns when the first sample was taken, in nanoseconds since the Unix epoch; 0: unknown.
     #[getter]
     fn time_ns(&self) -> PyResult<i64> {
         read!(self, from => from.time_ns(), from.time_ns)
     }
 
-    /// When it should have been sent, in monotonic nanoseconds of the host; None without a schedule.
+    /// Returns when it should have been sent, in monotonic nanoseconds of the host; None without a
+    /// schedule.
     #[getter]
     fn intended_ns(&self) -> PyResult<Option<u64>> {
         read!(self, from => from.intended_ns(), from.intended_ns)
     }
 
-    /// What is missing just before this packet; None where nothing is.
+    /// Returns what is missing just before this packet; None where nothing is.
     #[getter]
     fn gap<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let gap = read!(self, from => from.gap().cloned(), from.gap)?;
         stream::gap_object(py, gap.as_ref())
     }
 
-    /// The description of the stream that the packet belongs to.
+    /// Returns the description of the stream that the packet belongs to.
     #[getter]
     fn stream<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let stream = read!(self, from => Arc::clone(from.stream()), Arc::clone(&from.stream))?;
         self.shared.streams.object(py, &stream)
     }
 
-    /// The connection that it arrived on, as `from -> to`.
+    /// Returns the connection that it arrived on, as `from -> to`.
     #[getter]
     fn connection(&self) -> PyResult<String> {
         read!(self, from => from.connection().into(), from.connection.clone())

@@ -24,7 +24,7 @@ const COPIED_WITH_LOCK_MAX: usize = 256 << 10;
 /// Buffers of loans that a publisher keeps: that of the loop's last turn, and that of this one.
 const BUFFERS_MAX: usize = 2;
 
-/// Sends packets of samples on a topic.
+/// The sender of packets of samples on a topic.
 ///
 /// `finish` ends the stream, as the end of a `with` block does. A publisher that is dropped without
 /// it abandons its stream, with a `ResourceWarning`. One thread at a time uses a publisher.
@@ -41,7 +41,7 @@ pub struct Publisher {
 struct Port {
     publisher: node::Publisher<Dynamic>,
     waker: Option<Waker>,
-    /// Arrays of the program's own, whose memory loans use by turns.
+    /// Arrays of the program's own. Loans use their memory by turns.
     buffers: Vec<Py<PyAny>>,
     /// New receivers are connected for as long as the node is there.
     _node: Arc<NodeHandle>,
@@ -212,31 +212,31 @@ impl Port {
 
 #[pymethods]
 impl Publisher {
-    /// The topic.
+    /// Returns the topic.
     #[getter]
     fn topic(&self) -> &str {
         &self.topic
     }
 
-    /// The type of the samples for numpy.
+    /// Returns the type of the samples for numpy.
     #[getter]
     fn dtype<'py>(&self, py: Python<'py>) -> Bound<'py, PyAny> {
         self.array.dtype(py).into_any()
     }
 
-    /// The number of the next packet, from 0.
+    /// Returns the number of the next packet, from 0.
     #[getter]
     fn sequence(&self) -> PyResult<u64> {
         self.with(|port| Ok(port.publisher.sequence()))
     }
 
-    /// The number of receivers that are connected now.
+    /// Returns the number of receivers that are connected now.
     #[getter]
     fn receivers(&self) -> PyResult<usize> {
         self.with(|port| Ok(port.publisher.receivers()))
     }
 
-    /// The most samples of a packet.
+    /// Returns the most samples of a packet.
     #[getter]
     fn samples_max(&self) -> PyResult<usize> {
         self.with(|port| Ok(port.publisher.samples_max()))
@@ -264,7 +264,9 @@ impl Publisher {
         }
         let seconds = timeout.unwrap_or(f64::INFINITY);
         let port = &self.topic;
-        Err(PyTimeoutError::new_err(format!("port `{port}`: {count} receivers did not come within {seconds} s")))
+        Err(PyTimeoutError::new_err(format!(
+            "port `{port}`: {count} receivers did not come within {seconds} s"
+        )))
     }
 
     /// Sends a copy of an array of one dimension and of the port's dtype. Waits while a receiver
@@ -362,9 +364,8 @@ impl Drop for Publisher {
         Python::attach(|py| {
             // An exception may be on its way.
             let raised = PyErr::take(py);
-            let warned = std::ffi::CString::new(message).map(|message| {
-                PyErr::warn(py, &py.get_type::<PyResourceWarning>(), &message, 1)
-            });
+            let warned = std::ffi::CString::new(message)
+                .map(|message| PyErr::warn(py, &py.get_type::<PyResourceWarning>(), &message, 1));
             if let Ok(Err(error)) = warned {
                 error.write_unraisable(py, None);
             }

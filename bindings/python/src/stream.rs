@@ -43,7 +43,8 @@ fn to_object<'py>(py: Python<'py>, stream: &StreamInfo) -> PyResult<Bound<'py, P
 /// Reads an object of `stripline.StreamInfo`.
 pub fn from_object(given: &Bound<'_, PyAny>) -> PyResult<StreamInfo> {
     static TO_JSON: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-    let json: String = TO_JSON.import(given.py(), "stripline._types", "_stream_to_json")?.call1((given,))?.extract()?;
+    let json: String =
+        TO_JSON.import(given.py(), "stripline._types", "_stream_to_json")?.call1((given,))?.extract()?;
     let refused = |problem: String| error::argument(format!("the description of the stream: {problem}"));
     let stream: StreamInfo = serde_json::from_str(&json).map_err(|error| refused(error.to_string()))?;
     stream.check().map_err(refused)?;

@@ -18,10 +18,10 @@ use crate::packet::{Packet, Shared};
 use crate::stream;
 use crate::waits;
 
-/// How long a subscriber that spins does so before it looks for signals.
+/// How long a subscriber that spins does so before it checks for signals.
 const SPIN_TIME: Duration = Duration::from_millis(2);
 
-/// Receives the packets of a topic, from every publisher of it.
+/// The receiver of the packets of a topic, from every publisher of it.
 ///
 /// `for packet in subscriber` ends with the stream, and so does `async for`. One thread at a time
 /// uses a subscriber; its packets may go to any.
@@ -158,25 +158,25 @@ impl Port {
 
 #[pymethods]
 impl Subscriber {
-    /// The topic.
+    /// Returns the topic.
     #[getter]
     fn topic(&self) -> &str {
         &self.shared.topic
     }
 
-    /// The type of the samples for numpy.
+    /// Returns the type of the samples for numpy.
     #[getter]
     fn dtype<'py>(&self, py: Python<'py>) -> Bound<'py, PyAny> {
         self.shared.array.dtype(py).into_any()
     }
 
-    /// The number of senders that are connected now.
+    /// Returns the number of senders that are connected now.
     #[getter]
     fn senders(&self) -> PyResult<usize> {
         self.with(|port| Ok(port.holding.senders()))
     }
 
-    /// The number of packets in use now.
+    /// Returns the number of packets in use now.
     #[getter]
     fn held(&self) -> PyResult<usize> {
         self.with(|port| Ok(port.holding.held()))
@@ -209,7 +209,7 @@ impl Subscriber {
         }
     }
 
-    /// What was missing at the very end of the stream; None where nothing was.
+    /// Returns what was missing at the very end of the stream; None where nothing was.
     fn gap_at_end<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let gap = self.with(|port| Ok(port.holding.gap_at_end()))?;
         stream::gap_object(py, gap.as_ref())

@@ -73,7 +73,7 @@ pub fn time_left(deadline: Option<Instant>) -> Duration {
     deadline.map_or(Duration::MAX, |deadline| deadline.saturating_duration_since(Instant::now()))
 }
 
-/// Whether this is the thread that runs Python's handlers: the process's first, also after a fork.
+/// Returns whether this thread runs Python's handlers: the process's first, also after a fork.
 fn is_main_thread() -> bool {
     // SAFETY: both only return a number.
     unsafe { libc::gettid() == libc::getpid() }
@@ -147,7 +147,7 @@ pub fn after_fork() {
     mem::forget(mem::take(&mut *lock(&WAKERS)));
 }
 
-/// What the pipe of signals and its thread share with the main thread.
+/// Data that the pipe of signals and its thread share with the main thread.
 struct Watcher {
     read_end: c_int,
     write_end: c_int,

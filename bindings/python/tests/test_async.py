@@ -57,6 +57,21 @@ def test_a_cancelled_task_loses_no_packet(node: stripline.Node) -> None:
     asyncio.run(main())
 
 
+def test_a_subscriber_closed_between_two_packets(node: stripline.Node) -> None:
+    out, in_ = linked(node)
+
+    async def main() -> None:
+        packets = aiter(in_)
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(anext(packets), 0.001)
+        in_.close()
+        with pytest.raises(stripline.UsageError, match="is closed"):
+            await anext(packets)
+
+    asyncio.run(main())
+    out.finish()
+
+
 def test_two_subscribers_in_one_loop(node: stripline.Node) -> None:
     ends = []
     for topic in ("left", "right"):

@@ -71,13 +71,20 @@ node = stripline.Node(f"py-ack-{os.getpid()}", topics=topics)
 in_ = node.subscriber("topic", np.float32)
 asked = node.publisher("topic", np.float32)
 asked.wait_for_receivers(1)
-try:
+packets = []
+def take():
+    # It is not finished while it is kept.
+    packets.append(in_.receive(60))
     print("waits", flush=True)
+thread = threading.Thread(target=take)
+thread.start()
+try:
     asked.send(one)
 except KeyboardInterrupt:
     print("interrupted", flush=True)
 # The packet was sent.
-assert in_.receive(60).samples.tolist() == [1]
+thread.join()
+assert packets[0].samples.tolist() == [1]
 asked.abandon()
 out.abandon()
 lonely.abandon()

@@ -16,6 +16,8 @@ class AsyncPackets:
 
     def __init__(self, subscriber: Subscriber) -> None:
         self._subscriber = subscriber
+        # It stays the same, and is needed after a `close` of the subscriber as well.
+        self._descriptor = subscriber.fileno()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._ready: asyncio.Future[None] | None = None
 
@@ -43,7 +45,7 @@ class AsyncPackets:
         loop = asyncio.get_running_loop()
         if self._loop is not loop:
             self._leave()
-            loop.add_reader(self._subscriber.fileno(), self._on_ready)
+            loop.add_reader(self._descriptor, self._on_ready)
             self._loop = loop
         self._ready = loop.create_future()
         try:
@@ -65,7 +67,9 @@ class AsyncPackets:
     def _leave(self) -> None:
         loop, self._loop = self._loop, None
         if loop is not None and not loop.is_closed():
-            loop.remove_reader(self._subscriber.fileno())
+            loop.remove_reader(self._descriptor)
 
     def __del__(self) -> None:
-        self._leave()
+        # Not there if the subscriber was closed already.
+        if hasattr(self, "_loop"):
+            self._leave()
