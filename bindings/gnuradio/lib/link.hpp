@@ -22,6 +22,9 @@ namespace stripline::gr {
 constexpr std::chrono::milliseconds wait_slice{10};
 constexpr std::int64_t wait_slice_ns = std::chrono::nanoseconds(wait_slice).count();
 
+/// The same for calls without a timeout of their own, which a watchdog ends after one or two.
+constexpr std::chrono::milliseconds watchdog_slice{5};
+
 /// The type of a block's samples.
 struct sample_kind {
     /// The name that Stripline has for it, as `cf32`.

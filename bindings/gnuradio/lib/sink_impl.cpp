@@ -21,7 +21,7 @@ bool is_description(const ::gr::tag_t &tag) {
 }
 
 /// How long it waits where the flowgraph is being stopped.
-constexpr std::chrono::milliseconds stop_patience{20};
+constexpr std::chrono::milliseconds stop_patience{10};
 
 }  // namespace
 

@@ -1,5 +1,7 @@
 #include "source_impl.hpp"
 
+#include <gnuradio/block_detail.h>
+#include <gnuradio/buffer.h>
 #include <gnuradio/io_signature.h>
 
 #include <algorithm>
@@ -115,7 +117,21 @@ int source_impl::work(int items, gr_vector_const_void_star &, gr_vector_void_sta
         end_stream();
         return WORK_DONE;
     }
+    if (whole == 0) {
+        // GNU Radio checks that only where its buffer is full.
+        if (has_no_reader()) {
+            return WORK_DONE;
+        }
+        // Without this, GNU Radio waits a quarter of a second before it calls again.
+        detail()->d_tpb.notify_msg();
+    }
     return static_cast<int>(whole);
+}
+
+bool source_impl::has_no_reader() {
+    const auto buffer = detail()->output(0);
+    const ::gr::thread::scoped_lock guard(*buffer->mutex());
+    return buffer->done();
 }
 
 source_impl::next source_impl::receive(bool waits) {

@@ -31,6 +31,7 @@ private:
     enum class next { packet, nothing, end };
 
     void join();
+    bool has_no_reader();
     next receive(bool waits);
     void begin_packet(std::size_t &made);
     std::string_view stream_json();

@@ -48,7 +48,7 @@ private:
     void run() {
         std::uint64_t before = 0;
         std::unique_lock<std::mutex> lock(mutex_);
-        while (!over_.wait_for(lock, wait_slice, [this] { return is_over_; })) {
+        while (!over_.wait_for(lock, watchdog_slice, [this] { return is_over_; })) {
             const std::uint64_t now = calls_.load(std::memory_order_relaxed);
             if (now % 2 == 1 && now == before) {
                 wake();

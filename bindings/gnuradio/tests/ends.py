@@ -54,6 +54,16 @@ class Numbers(gr.sync_block):
         return part
 
 
+class Refusing(gr.sync_block):
+    """Ends at its first item."""
+
+    def __init__(self):
+        gr.sync_block.__init__(self, "refusing", [numpy.int32], None)
+
+    def work(self, inputs, outputs):
+        return -1
+
+
 class Ends(unittest.TestCase):
     def test_a_program_in_rust_sends_to_a_flowgraph(self):
         for transport in ("shm", "uds", "tcp"):
@@ -179,6 +189,21 @@ class Ends(unittest.TestCase):
             self.assertTrue(ended(graph))
             self.assertEqual(process.wait(PATIENCE_S), 0)
         self.assertEqual(found.data(), list(range(1000)))
+
+    def test_the_end_downstream_ends_a_source_that_waits(self):
+        place, never = domain("waits"), threading.Event()
+        back, out = gr.top_block(), gr.top_block()
+        connect(back, stripline.source("u32", "numbers", domain=place), Refusing())
+        back.start()
+        numbers = Numbers(10**9, 1000, never)
+        connect(out, numbers, stripline.sink("u32", "numbers", domain=place, receivers=1))
+        out.start()
+        # Nothing follows the items that end the block downstream, and no end of stream.
+        self.assertTrue(ended(back))
+        out.stop()
+        numbers.count = 0
+        never.set()
+        self.assertTrue(ended(out))
 
     def test_what_a_slow_flowgraph_loses_is_a_tag_with_the_right_counts(self):
         place, go = domain("slow"), threading.Event()
