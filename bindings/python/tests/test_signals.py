@@ -113,8 +113,25 @@ def handler(number, frame):
         sender.send(one)
         sender.finish()
 signal.signal(signal.SIGUSR1, handler)
-print("waits", flush=True)
-print(quiet.receive().samples.tolist(), flush=True)
+def watch():
+    # The main thread waits once its subscriber is in use.
+    while True:
+        try:
+            quiet.receive(0)
+        except TimeoutError:
+            continue
+        except stripline.UsageError:
+            break
+    print("waits", flush=True)
+threading.Thread(target=watch).start()
+while True:
+    try:
+        packet = quiet.receive()
+        break
+    except stripline.UsageError:
+        # The other thread was in its call.
+        continue
+print(packet.samples.tolist(), flush=True)
 assert signal.getsignal(signal.SIGUSR1) is handler and signal.set_wakeup_fd(-1) == -1
 out.abandon()
 lonely.abandon()
