@@ -104,7 +104,7 @@ def measure(kind, number, samples):
     return {"rate": found["rate"], "processor_ns": used / samples * 1e9}
 
 
-def stops(waits_for, times=100):
+def stops(waits_for, times=50):
     """Milliseconds from stop() to the end of all blocks, of a flowgraph that waits."""
     found = []
     for number in range(times):
