@@ -235,7 +235,7 @@ fn until(longest: Duration) -> libc::timespec {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
     let ns = now.tv_nsec as u64 + u64::from(longest.subsec_nanos());
     libc::timespec {
-        tv_sec: now.tv_sec + (longest.as_secs() + ns / 1_000_000_000) as libc::time_t,
+        tv_sec: now.tv_sec + (longest.as_secs() + ns / 1_000_000_000) as i64,
         tv_nsec: (ns % 1_000_000_000) as libc::c_long,
     }
 }
