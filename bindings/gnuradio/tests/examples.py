@@ -8,6 +8,9 @@ from pathlib import Path
 
 from support import domain, started
 
+# A shell starts its background jobs with Ctrl-C ignored. Programs of the tests would inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
 ROOT = Path(__file__).resolve().parents[3]
 EXAMPLES = ROOT / "bindings/gnuradio/examples"
 # Where `check` has compiled publisher.c and subscriber.c.

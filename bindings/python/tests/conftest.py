@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,6 +15,9 @@ import stripline
 
 # A limit that only ends a hang.
 PATIENCE_S = 60.0
+
+# A shell starts its background jobs with Ctrl-C ignored. Programs of the tests would inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture
