@@ -61,7 +61,7 @@ impl Loan {
         };
         let publisher = self.publisher.get();
         let buffer = publisher.buffer(py, samples)?;
-        // By the number, and not as a view of it: numpy gives no slice its base's flags.
+        // A slice has flags of its own: it can become read-only, and the buffer stays writable.
         let array = buffer.bind(py).get_item(pyo3::types::PySlice::new(py, 0, samples as isize, 1))?;
         let array = array.cast_into::<PyUntypedArray>()?.into_any();
         self.state().stage = Stage::Open { array: array.clone().unbind(), buffer };

@@ -2468,8 +2468,7 @@ stripline_status stripline_harness_set_options(
  */
 stripline_status stripline_harness_start(stripline_harness *harness, stripline_error **error);
 
-/* Takes the sending end of an input, once. NULL as the type is the type of the port, samples or
- * messages.
+/* Takes the sending end of an input, once. `type` is that of its samples.
  *
  * Fails with `STRIPLINE_PORT` if there is no such input, if it was taken before, or if it has
  * another type.

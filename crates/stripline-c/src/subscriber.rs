@@ -176,13 +176,10 @@ pub unsafe extern "C" fn stripline_message_subscriber_new(
 ) -> Status {
     let make = || {
         // SAFETY: the header's rules for handles, texts and structures.
-        let (node, topic, messages, given) = unsafe {
-            let topic = text::required(topic, "topic")?;
-            (Node::get(node)?, topic, message_type::read(r#type)?, sized::read(options)?)
+        let (node, topic, messages) = unsafe {
+            SubscriberOptions::check_for_messages(options)?;
+            (Node::get(node)?, text::required(topic, "topic")?, message_type::read(r#type)?)
         };
-        if given.windowed != 0 {
-            return Err(Failure::argument("`windowed` is set, but a message is received whole; leave it 0"));
-        }
         // SAFETY: as above, and for results.
         unsafe {
             Subscriber::give(subscriber, options, None, || node.message_subscriber_of(&messages, topic))
@@ -190,6 +187,20 @@ pub unsafe extern "C" fn stripline_message_subscriber_new(
     };
     // SAFETY: the header's rule for `error`.
     unsafe { guard(error, make) }
+}
+
+impl SubscriberOptions {
+    /// Checks that the options are ones for messages.
+    ///
+    /// # Safety
+    /// The header's rule for structures.
+    pub(crate) unsafe fn check_for_messages(options: *const Self) -> Result<(), Failure> {
+        // SAFETY: the caller's promise is the same.
+        match unsafe { sized::read(options) }?.windowed {
+            0 => Ok(()),
+            _ => Err(Failure::argument("`windowed` is set, but a message is received whole; leave it 0")),
+        }
+    }
 }
 
 impl Subscriber {

@@ -277,8 +277,7 @@ pub unsafe extern "C" fn stripline_harness_start(harness: *mut Harness, error: *
     unsafe { Harness::call(harness, error, start) }
 }
 
-/// Takes the sending end of an input, once. NULL as the type is the type of the port, samples or
-/// messages.
+/// Takes the sending end of an input, once. `type` is that of its samples.
 ///
 /// Fails with `STRIPLINE_PORT` if there is no such input, if it was taken before, or if it has
 /// another type.
@@ -379,11 +378,10 @@ pub unsafe extern "C" fn stripline_harness_message_output(
 ) -> Status {
     let take = |inside: &mut Inside| {
         // SAFETY: the header's rules for structures and texts.
-        let (port, messages, given) =
-            unsafe { (text::required(port, "port")?, message_type::read(r#type)?, sized::read(options)?) };
-        if given.windowed != 0 {
-            return Err(Failure::argument("`windowed` is set, but a message is received whole; leave it 0"));
-        }
+        let (port, messages) = unsafe {
+            SubscriberOptions::check_for_messages(options)?;
+            (text::required(port, "port")?, message_type::read(r#type)?)
+        };
         let run = inside.run()?;
         // SAFETY: as above, and for results.
         unsafe { Subscriber::give(subscriber, options, None, || run.message_output_of(&messages, port)) }

@@ -5,7 +5,6 @@ use stripline::node::{Publisher, Subscriber};
 use stripline::payload::{Dynamic, SampleType, TypeName};
 
 use crate::error::Failure;
-use crate::sized;
 use crate::subscriber::SubscriberOptions;
 
 /// The type of a port's packets.
@@ -51,12 +50,11 @@ impl PortType {
     /// # Safety
     /// The header's rule for structures.
     pub unsafe fn check_options(&self, options: *const SubscriberOptions) -> Result<(), Failure> {
-        // SAFETY: the caller's promise is the same.
-        let is_windowed = unsafe { sized::read(options) }?.windowed != 0;
-        if is_windowed && matches!(self, Self::Messages(_)) {
-            return Err(Failure::argument("`windowed` is set, but a message is received whole; leave it 0"));
+        match self {
+            Self::Samples(_) => Ok(()),
+            // SAFETY: the caller's promise is the same.
+            Self::Messages(_) => unsafe { SubscriberOptions::check_for_messages(options) },
         }
-        Ok(())
     }
 
     pub fn input(&self, ports: &mut RustPorts, port: &str) -> stripline::Result<Subscriber<Dynamic>> {
