@@ -181,12 +181,17 @@ impl UdpEnd {
         self.socket.set_read_timeout(Some(longest))
     }
 
-    /// Sends a datagram in two parts to the end that this one is bound to. Never blocks.
+    /// Sends a datagram in two parts to the end that this one is bound to. Never blocks. One in a
+    /// single part is not copied on the way.
     ///
     /// # Errors
     /// `WouldBlock` if the socket is full. Other errors are of datagrams before.
     pub(crate) fn send(&self, header: &[u8], payload: &[u8]) -> io::Result<()> {
         let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+        if payload.is_empty() {
+            send(&*self.socket, header, flags)?;
+            return Ok(());
+        }
         let bytes = header.len() + payload.len();
         if bytes <= JOINED_MAX {
             let mut joined = [0; JOINED_MAX];

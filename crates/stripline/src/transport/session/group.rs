@@ -21,7 +21,7 @@ use crate::flow::session::{
     payload_max,
 };
 use crate::sys::doorbell::{Doorbell, PollSet};
-use crate::sys::mutex::lock;
+use crate::sys::mutex::{lock, try_lock};
 use crate::sys::poller::{Interest, Poller};
 use crate::sys::socket::Socket;
 use crate::transport::carrier::{PathProbe, PathSink, PortGroups};
@@ -528,8 +528,9 @@ impl ServedSession for MemberLink {
         &self.is_watched
     }
 
-    fn has_backlog(&self) -> bool {
-        self.state().members.get(&self.id).is_some_and(|member| !member.backlog.is_empty())
+    fn has_backlog(&self) -> Option<bool> {
+        let state = try_lock(&self.group.state)?;
+        Some(state.members.get(&self.id).is_some_and(|member| !member.backlog.is_empty()))
     }
 
     fn serve(&self) -> bool {
@@ -542,7 +543,7 @@ impl ServedSession for MemberLink {
     }
 
     fn announce(&self) -> bool {
-        let mut state = self.state();
+        let Some(mut state) = try_lock(&self.group.state) else { return true };
         let GroupState { session, members, .. } = &mut *state;
         let Some(record) = session.announce(self.id) else { return false };
         if let Some(member) = members.get_mut(&self.id) {

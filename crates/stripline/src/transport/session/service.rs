@@ -20,14 +20,16 @@ pub(super) trait ServedSession: Send + Sync {
     /// Returns the control socket.
     fn control(&self) -> BorrowedFd<'_>;
 
-    /// Returns whether records wait for room in the control socket.
-    fn has_backlog(&self) -> bool;
+    /// Returns whether records wait for room in the control socket; `None`: a sender is at work.
+    /// It is not made to wait, as that would cost it two switches to this thread for each datagram.
+    fn has_backlog(&self) -> Option<bool>;
 
     /// Serves what the receiver has sent on the control socket; false: it is gone, or not served
     /// any more.
     fn serve(&self) -> bool;
 
-    /// Sends the last number, if that is news; false: nothing was sent since the last time.
+    /// Sends the last number, if that is news and no sender is at work; false: nothing was sent
+    /// since the last time.
     fn announce(&self) -> bool;
 
     /// Returns whether the thread checks this session from time to time.
@@ -119,8 +121,13 @@ fn run(doorbell: &Doorbell) {
         poll_set.readable(doorbell.as_fd());
         for session in &sessions {
             match session.has_backlog() {
-                true => poll_set.readable_or_writable(session.control()),
-                false => poll_set.readable(session.control()),
+                Some(true) => poll_set.readable_or_writable(session.control()),
+                Some(false) => poll_set.readable(session.control()),
+                None => {
+                    poll_set.readable(session.control());
+                    // It is asked again, 5 ms later. Relaxed: read by this thread.
+                    session.is_watched().store(true, Ordering::Relaxed);
+                }
             }
         }
         // Relaxed: a sender that sets it rings the doorbell afterwards.

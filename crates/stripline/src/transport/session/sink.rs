@@ -16,14 +16,16 @@ use super::service::{self, ServedSession};
 use super::{DatagramSink, SessionTicket};
 use crate::fail_point::fail_point;
 use crate::flow::session::{
-    RecordReader, SessionAcks, SessionProbe, SessionRecord, SessionSender, Span, payload_max,
+    DatagramHeader, RecordReader, SessionAcks, SessionProbe, SessionRecord, SessionSender, Span, payload_max,
 };
 use crate::sys::aligned_buffer::AlignedBuffer;
 use crate::sys::doorbell::PollSet;
-use crate::sys::mutex::lock;
+use crate::sys::mutex::{lock, try_lock};
 use crate::sys::socket::Socket;
 use crate::transport::carrier::{PathProbe, PathSink};
 
+/// The bytes from which on a frame that may be repaired keeps its buffer. Shorter ones are copied.
+const LONG: usize = 8 * 1024;
 /// How long the end of a sender waits until the control socket takes what is in transit.
 const FINISH_TIME: Duration = Duration::from_secs(1);
 /// How long it waits until another host has that. TCP sends again what is lost, later each time.
@@ -146,13 +148,18 @@ impl PathSink for SessionSink {
         let shared = &*self.shared;
         let mut state = lock(&shared.state);
         let part = state.cutter.next(&buffer.bytes()[..bytes], shared.payload_max);
-        if part.bytes < bytes || !shared.is_repaired {
+        if part.bytes < bytes || shared.is_record(&part) {
             drop(state);
             return self.write(&buffer.bytes()[..bytes]);
         }
-        shared.send_datagram(&mut state, &part, &buffer.bytes()[..bytes])?;
-        let number = state.session.sent_and_kept(bytes);
-        state.kept.keep(number, part.span, buffer, bytes);
+        let header = shared.next_header(&mut state, &part)?.encode();
+        shared.send_datagram(&mut state, buffer.behind(&header, bytes), &[])?;
+        if shared.is_repaired && bytes >= LONG {
+            let number = state.session.sent_and_kept(bytes);
+            state.kept.keep(number, part.span, buffer, bytes);
+        } else {
+            state.session.sent(part.span, &buffer.bytes()[..bytes]);
+        }
         state.cutter.take(&part);
         drop(state);
         shared.watch();
@@ -325,24 +332,30 @@ impl Sending {
                 .encode_to(&mut state.backlog);
             self.send_backlog(state);
         } else {
-            self.send_datagram(state, part, payload)?;
+            let header = self.next_header(state, part)?.encode();
+            self.send_datagram(state, &header, payload)?;
             state.session.sent(part.span, payload);
         }
         state.cutter.take(part);
         Ok(part.bytes)
     }
 
-    /// Sends the next datagram, which is to be counted as sent then.
+    /// Returns the header of the next datagram, once there is room for it.
     #[inline]
-    fn send_datagram(&self, state: &mut SendingState, part: &DatagramPart, payload: &[u8]) -> io::Result<()> {
+    fn next_header(&self, state: &mut SendingState, part: &DatagramPart) -> io::Result<DatagramHeader> {
         if !state.session.has_room(part.bytes) || state.session.is_time_to_look() {
             self.read_acks(state)?;
             if !state.session.has_room(part.bytes) {
                 return Err(io::ErrorKind::WouldBlock.into());
             }
         }
-        let header = state.session.header(part.span);
-        let sent = self.path.send(&header.encode(), payload);
+        Ok(state.session.header(part.span))
+    }
+
+    /// Sends the next datagram, in two parts. It is to be counted as sent then.
+    #[inline]
+    fn send_datagram(&self, state: &mut SendingState, first: &[u8], rest: &[u8]) -> io::Result<()> {
+        let sent = self.path.send(first, rest);
         state.is_path_full = sent.as_ref().is_err_and(|e| e.kind() == io::ErrorKind::WouldBlock);
         // What counts as sent, and is lost, is repaired or reported like any other.
         if state.is_path_full { sent } else { Ok(()) }
@@ -425,8 +438,8 @@ impl ServedSession for Sending {
         &self.is_watched
     }
 
-    fn has_backlog(&self) -> bool {
-        !lock(&self.state).backlog.is_empty()
+    fn has_backlog(&self) -> Option<bool> {
+        try_lock(&self.state).map(|state| !state.backlog.is_empty())
     }
 
     fn serve(&self) -> bool {
@@ -454,7 +467,7 @@ impl ServedSession for Sending {
     }
 
     fn announce(&self) -> bool {
-        let mut state = lock(&self.state);
+        let Some(mut state) = try_lock(&self.state) else { return true };
         let is_news = state.session.announce();
         if is_news {
             SessionRecord::Sent { number: state.session.in_transit().end }.encode_to(&mut state.backlog);

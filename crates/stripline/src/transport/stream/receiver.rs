@@ -14,9 +14,6 @@ use crate::sys::socket::Socket;
 use crate::transport::carrier::PathSink;
 use crate::transport::signalling::RemoteReceiver;
 
-/// The bytes from which on frames are worth a buffer of their own.
-const LONG: usize = 8 * 1024;
-
 /// The way of the frames to a receiver.
 #[derive(Clone)]
 pub(super) struct DataPath {
@@ -107,7 +104,7 @@ impl DataPath {
         is_only: bool,
     ) -> io::Result<usize> {
         self.check_receiver(carrier)?;
-        if is_only && bytes >= LONG {
+        if is_only {
             carrier.sink.write_buffer(buffer, bytes)
         } else {
             carrier.sink.write(&buffer.bytes()[..bytes])
