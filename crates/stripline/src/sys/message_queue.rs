@@ -2,12 +2,17 @@
 //!
 //! Messages go by the system calls themselves. Those of the C library are points where a thread can
 //! be cancelled, which costs 70 instructions each.
+//!
+//! Each end has the queue open twice: for calls that wait, and for calls that do not. A time limit
+//! costs the kernel 25 ns a call, so the second kind goes without.
 
 use std::ffi::{CStr, CString};
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::time::Duration;
+
+use rustix::fs::{Mode, OFlags};
 
 use super::fork::{self, Descriptor};
 
@@ -25,6 +30,9 @@ const NAME_TRIES: usize = 1000;
 #[derive(Debug)]
 pub(crate) struct MessageQueue {
     fd: Descriptor<OwnedFd>,
+    /// The same queue, opened by this process alone and never to wait, so that no peer can change
+    /// that. `None`: the system did not let it open.
+    at_once: Option<Descriptor<OwnedFd>>,
     message_max: usize,
 }
 
@@ -44,7 +52,10 @@ impl MessageQueue {
             Ok(receiving)
         });
         match (fd, sending) {
-            (Ok(fd), Some(sending)) => Ok((Self { fd, message_max }, sending)),
+            (Ok(fd), Some(sending)) => {
+                let at_once = at_once(&fd, OFlags::RDONLY);
+                Ok((Self { fd, at_once, message_max }, sending))
+            }
             (fd, _) => Err(explain(fd.err().unwrap_or(io::ErrorKind::Other.into()), messages, message_max)),
         }
     }
@@ -59,7 +70,8 @@ impl MessageQueue {
         if message_max == 0 {
             return Err(io::ErrorKind::InvalidData.into());
         }
-        Ok(Self { fd: Descriptor::new(fd), message_max: message_max.min(MESSAGE_MAX) })
+        let at_once = at_once(&fd, OFlags::WRONLY);
+        Ok(Self { fd: Descriptor::new(fd), at_once, message_max: message_max.min(MESSAGE_MAX) })
     }
 
     /// Returns the most bytes of a message.
@@ -73,17 +85,17 @@ impl MessageQueue {
     /// # Errors
     /// `WouldBlock` if the queue is full.
     pub(crate) fn send(&self, message: &[u8], longest: Duration) -> io::Result<()> {
-        let until = until(longest);
+        let limit = Limit::of(longest, self);
         // SAFETY: the descriptor is open as long as the borrow, and the message and the time are
         // read only during the call. A `libc::timespec` is the kernel's on 64-bit machines.
         let sent = unsafe {
             libc::syscall(
                 libc::SYS_mq_timedsend,
-                self.fd.as_fd().as_raw_fd(),
+                limit.fd.as_raw_fd(),
                 message.as_ptr(),
                 message.len(),
                 0_u32,
-                &raw const until,
+                limit.until(),
             )
         };
         if sent == 0 { Ok(()) } else { Err(no_wait(io::Error::last_os_error())) }
@@ -95,17 +107,17 @@ impl MessageQueue {
     /// # Errors
     /// `WouldBlock` if the queue is empty.
     pub(crate) fn receive(&self, into: &mut [u8], longest: Duration) -> io::Result<usize> {
-        let until = until(longest);
+        let limit = Limit::of(longest, self);
         // SAFETY: the descriptor is open as long as the borrow, and the call writes at most the
         // length of the buffer. The time is read only during the call, as above.
         let received = unsafe {
             libc::syscall(
                 libc::SYS_mq_timedreceive,
-                self.fd.as_fd().as_raw_fd(),
+                limit.fd.as_raw_fd(),
                 into.as_mut_ptr(),
                 into.len(),
                 std::ptr::null_mut::<u32>(),
-                &raw const until,
+                limit.until(),
             )
         };
         usize::try_from(received).map_err(|_| no_wait(io::Error::last_os_error()))
@@ -226,6 +238,33 @@ fn explain(error: io::Error, messages: usize, message_max: usize) -> io::Error {
     io::Error::new(error.kind(), format!("{error}; {remedy}"))
 }
 
+/// The descriptor of a call, and how long it waits.
+struct Limit<'a> {
+    fd: BorrowedFd<'a>,
+    until: Option<libc::timespec>,
+}
+
+impl<'a> Limit<'a> {
+    #[inline]
+    fn of(longest: Duration, queue: &'a MessageQueue) -> Self {
+        match &queue.at_once {
+            Some(fd) if longest.is_zero() => Self { fd: fd.as_fd(), until: None },
+            _ => Self { fd: queue.fd.as_fd(), until: Some(until(longest)) },
+        }
+    }
+
+    fn until(&self) -> *const libc::timespec {
+        self.until.as_ref().map_or(std::ptr::null(), std::ptr::from_ref)
+    }
+}
+
+/// Opens a queue again, for calls that do not wait; `None`: the system refuses that.
+fn at_once(fd: &OwnedFd, access: OFlags) -> Option<Descriptor<OwnedFd>> {
+    let path = format!("/proc/self/fd/{}", fd.as_raw_fd());
+    let flags = access | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    fork::open_one(|| rustix::fs::open(path, flags, Mode::empty())).ok()
+}
+
 /// Returns the end of a wait by the clock of the calls, which can be set. The end of a wait of zero
 /// is over by any clock.
 fn until(longest: Duration) -> libc::timespec {
@@ -278,6 +317,21 @@ mod tests {
         sending.send(&largest, Duration::ZERO).unwrap();
         assert_eq!(receiving.receive(&mut bytes, Duration::ZERO).unwrap(), largest.len());
         assert!(sending.send(&vec![0; largest.len() + 1], Duration::ZERO).is_err());
+    }
+
+    #[test]
+    fn without_a_second_descriptor_a_time_limit_of_zero_does_the_same() {
+        let (mut receiving, mut sending) = queue(1);
+        assert!(receiving.at_once.is_some() && sending.at_once.is_some());
+        (receiving.at_once, sending.at_once) = (None, None);
+        let mut bytes = [0; MESSAGE_MAX];
+        for _ in 0..2 {
+            sending.send(&[1], Duration::ZERO).unwrap();
+            assert_eq!(sending.send(&[2], Duration::ZERO).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+            assert_eq!(receiving.receive(&mut bytes, Duration::ZERO).unwrap(), 1);
+            let empty = receiving.receive(&mut bytes, Duration::ZERO).unwrap_err();
+            assert_eq!(empty.kind(), io::ErrorKind::WouldBlock);
+        }
     }
 
     #[test]
