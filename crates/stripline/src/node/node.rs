@@ -25,6 +25,7 @@ use crate::transport::{self, ConnectRequest, Endpoint, StopToken};
 
 use super::connection_log::ConnectionLog;
 use super::rendezvous::{self, Offer, OfferSink};
+use super::topics::check_topic;
 use super::{MessagePublisher, MessageSubscriber, Publisher, Subscriber, Topics};
 
 /// The interval between two attempts to connect to a publisher that does not answer.
@@ -308,7 +309,8 @@ impl Node {
     /// Creates a publisher of samples on a topic.
     ///
     /// # Errors
-    /// A missing transport, or a lack of memory or descriptors.
+    /// A name that is empty, has more than 255 bytes or control characters; a missing transport; a
+    /// lack of memory or descriptors.
     pub fn publisher<T: Sample>(&self, topic: &str) -> Result<Publisher<T>> {
         Publisher::new(self.outgoing(topic, TypeName::of::<T>())?, None)
     }
@@ -461,6 +463,7 @@ impl Node {
 
     pub(super) fn outgoing(&self, topic: &str, payload: TypeName) -> Result<Outgoing> {
         self.check_own()?;
+        check_topic(topic)?;
         let options = self.shared.topics.of(topic);
         let any_build = options.allows(&payload);
         let rules = SenderOptions { any_build, ..SenderOptions::from(&options.link) };
@@ -526,6 +529,7 @@ impl Node {
         sample_bytes: Option<usize>,
     ) -> Result<Incoming> {
         self.check_own()?;
+        check_topic(topic)?;
         let events = Arc::new(PortEvents::new()?);
         let its = Arc::downgrade(&events);
         let port = SubscribedPort { shared: Arc::downgrade(&self.shared), payload, events: its };

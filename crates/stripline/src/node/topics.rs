@@ -20,6 +20,9 @@ use crate::transport;
 
 use super::Dispatch;
 
+/// The most bytes of a topic's name.
+const TOPIC_MAX: usize = 255;
+
 /// The options of topics, from a TOML text.
 ///
 /// ```
@@ -260,6 +263,19 @@ impl Topics {
     }
 }
 
+/// Checks the name of a topic: 1 to 255 bytes without control characters.
+///
+/// # Errors
+/// [`Error::Port`].
+pub(super) fn check_topic(topic: &str) -> Result<()> {
+    if (1..=TOPIC_MAX).contains(&topic.len()) && !topic.contains(char::is_control) {
+        return Ok(());
+    }
+    let shown: String = topic.escape_debug().take(80).collect();
+    let problem = format!("is no name of a topic: use 1 to {TOPIC_MAX} bytes without control characters");
+    Err(Error::port(shown, problem))
+}
+
 /// Parses the keys and values of a topics file.
 ///
 /// # Errors
@@ -367,6 +383,17 @@ impl TopicEntry {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn a_topic_has_a_name() {
+        for topic in ["", "a\nb", &"x".repeat(TOPIC_MAX + 1)] {
+            let error = check_topic(topic).unwrap_err();
+            assert!(matches!(error, Error::Port { .. }) && error.to_string().contains("1 to 255"), "{error}");
+        }
+        for topic in ["a", "two senders", "Antenne öst/1", &"x".repeat(TOPIC_MAX)] {
+            check_topic(topic).unwrap();
+        }
+    }
 
     #[test]
     fn mistakes_are_named() {
