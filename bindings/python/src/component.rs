@@ -10,7 +10,6 @@ use std::process::ExitCode;
 use std::sync::{Arc, mpsc};
 
 use pyo3::prelude::*;
-use pyo3::sync::PyOnceLock;
 use pyo3::types::PyDict;
 use stripline::Error;
 use stripline::component::{
@@ -27,7 +26,7 @@ const USAGE: u8 = 2;
 /// Returns a function of the package's module of components.
 macro_rules! function {
     ($py:expr, $name:literal) => {{
-        static FUNCTION: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+        static FUNCTION: pyo3::sync::PyOnceLock<pyo3::Py<pyo3::PyAny>> = pyo3::sync::PyOnceLock::new();
         FUNCTION.import($py, "stripline._components", $name)
     }};
 }
@@ -143,10 +142,7 @@ pub fn value_of(given: &Bound<'_, PyAny>) -> PyResult<Value> {
 }
 
 /// Returns values of properties by name.
-pub fn values_object<'py>(
-    py: Python<'py>,
-    values: &BTreeMap<String, Value>,
-) -> PyResult<Bound<'py, PyDict>> {
+pub fn values_object<'py>(py: Python<'py>, values: &BTreeMap<String, Value>) -> PyResult<Bound<'py, PyDict>> {
     let found = PyDict::new(py);
     for (name, value) in values {
         found.set_item(name, value_object(py, value)?)?;

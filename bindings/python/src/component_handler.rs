@@ -31,11 +31,7 @@ struct Output {
 }
 
 /// Runs the handler for each packet, on the threads that the waveform selects.
-pub fn run(
-    instance: &Arc<Instance>,
-    ports: RustPorts,
-    requests: Option<Arc<Requests>>,
-) -> Result<(), Error> {
+pub fn run(instance: &Arc<Instance>, ports: RustPorts, requests: Option<Arc<Requests>>) -> Result<(), Error> {
     let name_of = |direction| {
         let mut ports = instance.class.spec.ports.iter().filter(move |port| port.direction == direction);
         ports.next().map(|port| port.name.clone())

@@ -61,8 +61,7 @@ impl Ports {
     ) -> Self {
         let (component, is_quiet, stop) =
             (ports.component().to_string(), ports.is_quiet(), ports.stop_signal());
-        let inside =
-            Inside { ports: Some(ports), subscribers: Vec::new(), publishers: Vec::new(), outcome };
+        let inside = Inside { ports: Some(ports), subscribers: Vec::new(), publishers: Vec::new(), outcome };
         Self { owner: Owner::current(), component, is_quiet, stop, requests, inside: Mutex::new(inside) }
     }
 

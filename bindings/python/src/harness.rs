@@ -10,7 +10,6 @@ use pyo3::types::PyDict;
 use stripline::component::Registry;
 use stripline::component::harness::{Harness as RustHarness, HarnessRun};
 use stripline::node::Topics;
-use stripline::payload::TypeName;
 
 use crate::array::ArrayType;
 use crate::component::{ComponentClass, value_of, values_object};
@@ -55,7 +54,9 @@ impl Harness {
         let mut state = self.lock()?;
         let State::Prepared(harness) = &mut *state else {
             let name = &self.name;
-            return Err(error::argument(format!("component `{name}` was started before; make another harness")));
+            return Err(error::argument(format!(
+                "component `{name}` was started before; make another harness"
+            )));
         };
         let unused = RustHarness::of_type(&Registry::new(), "");
         **harness = change(std::mem::replace(harness, unused));
@@ -125,8 +126,7 @@ impl Harness {
 
     fn input(&self, port: &str, samples: &Bound<'_, PyAny>) -> PyResult<Publisher> {
         let array = ArrayType::resolve(samples)?;
-        let publisher =
-            self.run(|run| run.input_of(&array.samples, port).map_err(error::raised))?;
+        let publisher = self.run(|run| run.input_of(&array.samples, port).map_err(error::raised))?;
         Ok(Publisher::of_harness(publisher, port.into(), array))
     }
 

@@ -102,7 +102,9 @@ impl Publisher {
 
     /// Returns the output of a component.
     pub fn of_component(publisher: node::Publisher<Dynamic>, port: String, array: ArrayType) -> Self {
-        Self { is_of_component: true, ..Self::made(publisher, port, array, None) }
+        let mut made = Self::made(publisher, port, array, None);
+        made.is_of_component = true;
+        made
     }
 
     /// Returns the sending end of an input, for a test.
