@@ -18,7 +18,7 @@ use stripline::component::{
 
 use crate::component_ports::Ports;
 use crate::component_requests::Requests;
-use crate::{component_handler, error, library_log};
+use crate::{component_handler, error, library_log, waits};
 
 /// The exit code of a program that was called with wrong arguments.
 const USAGE: u8 = 2;
@@ -69,7 +69,7 @@ impl ComponentClass {
     }
 
     fn validate(&self, values: &Properties) -> Result<(), Error> {
-        Python::attach(|py| {
+        waits::enter(|py| {
             let check = || -> PyResult<Option<String>> {
                 let values = self.values(py, values)?;
                 function!(py, "_validate")?.call1((&self.class, values))?.extract()
@@ -158,7 +158,7 @@ pub struct Instance {
 
 impl Instance {
     fn create(class: Arc<ComponentClass>, values: &Properties) -> Result<Self, Error> {
-        Python::attach(|py| {
+        waits::enter(|py| {
             let create = || {
                 let values = class.values(py, values)?;
                 function!(py, "_create")?.call1((&class.class, values))
@@ -183,7 +183,7 @@ impl Instance {
             return component_handler::run(&self, ports, requests);
         }
         let (outcome, ended) = mpsc::channel();
-        let started = Python::attach(|py| {
+        let started = waits::enter(|py| {
             let begin = || -> PyResult<()> {
                 let ports = Bound::new(py, Ports::new(ports, requests, outcome))?;
                 function!(py, "_start")?.call1((&self.object, ports, &self.class.record))?;

@@ -15,6 +15,7 @@ use crate::component_requests::Requests;
 use crate::error;
 use crate::forks::Owner;
 use crate::packet::{Packet, Shared};
+use crate::waits;
 
 /// An array that a handler has returned.
 struct Made {
@@ -38,7 +39,7 @@ pub fn run(instance: &Arc<Instance>, ports: RustPorts, requests: Option<Arc<Requ
     };
     // The package has checked that there is one input.
     let input = name_of(Direction::Input).unwrap_or_default();
-    let opened = Python::attach(|py| {
+    let opened = waits::enter(|py| {
         let open = || -> PyResult<_> {
             let given = Bound::new(py, Ports::of_handler(ports, requests.clone()))?;
             let types = function!(py, "_open_handler")?.call1((&instance.object, &given))?;
@@ -92,7 +93,7 @@ fn handle(
     view: &PacketView<'_, Dynamic>,
     output: Option<&Output>,
 ) -> Result<Option<Made>, Error> {
-    Python::attach(|py| {
+    waits::enter(|py| {
         let call = || -> PyResult<Option<Made>> {
             let packet = Packet::of_handler(py, Arc::clone(shared), Owner::current(), view)?;
             let found = instance.object.bind(py).call_method1("handle", (packet,))?;

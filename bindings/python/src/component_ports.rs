@@ -163,7 +163,7 @@ impl Ports {
 
     /// Ends what the ports have given, and reports the outcome of `run`: the words of its failure.
     #[pyo3(name = "_end")]
-    fn end(&self, failure: Option<String>) -> PyResult<()> {
+    fn end(&self, py: Python<'_>, failure: Option<String>) -> PyResult<()> {
         let (ports, subscribers, publishers, outcome) = {
             let mut inside = self.lock()?;
             let Inside { ports, subscribers, publishers, outcome } = &mut *inside;
@@ -179,7 +179,9 @@ impl Ports {
         // The one that runs the component waits for it.
         let _ = outcome.send(match (failure, in_use) {
             (Some(words), _) => Err(Error::failed(words)),
-            (None, Some(error)) => Err(Error::failed(format!("its `run` has returned, but {error}"))),
+            (None, Some(error)) => {
+                Err(Error::failed(format!("its `run` has returned, but {}", error.value(py))))
+            }
             (None, None) => Ok(()),
         });
         Ok(())

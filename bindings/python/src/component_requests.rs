@@ -22,11 +22,11 @@ impl Requests {
     /// Answers the requests that wait. Without any, it costs one load.
     pub fn serve(&self) {
         while let Some(request) = self.waiting.request() {
-            // The request is refused where it is dropped.
+            // This thread may have the interpreter's lock. The request is refused where it is dropped.
             if waits::is_ending() {
                 return;
             }
-            Python::attach(|py| match request {
+            waits::enter(|py| match request {
                 Request::Change(change) => self.change(py, change),
                 Request::Test(test) => self.test(py, test),
             });

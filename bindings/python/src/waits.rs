@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::ffi::c_int;
 use std::mem;
 use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicIsize, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -29,6 +29,8 @@ static WATCHER: AtomicPtr<Watcher> = AtomicPtr::new(ptr::null_mut());
 static IS_ENDING: AtomicBool = AtomicBool::new(false);
 /// The number of threads, other than the main one, that are outside of the interpreter.
 static OUTSIDE: AtomicUsize = AtomicUsize::new(0);
+/// The number of calls of [`enter`]. A child of a fork in one of them counts from -1.
+static INSIDE: AtomicIsize = AtomicIsize::new(0);
 /// The wakers of the waits of those threads. It is locked with the interpreter's lock held only, so
 /// that no fork finds it locked.
 static WAKERS: Mutex<BTreeMap<u64, Waker>> = Mutex::new(BTreeMap::new());
@@ -127,13 +129,29 @@ pub fn is_ending() -> bool {
     IS_ENDING.load(Ordering::SeqCst)
 }
 
+/// Runs code of the program on a thread of the library. Once the interpreter ends, the thread stays
+/// outside for good: it could not come back from code that waits.
+pub fn enter<R>(work: impl FnOnce(Python<'_>) -> R) -> R {
+    INSIDE.fetch_add(1, Ordering::SeqCst);
+    if is_ending() {
+        INSIDE.fetch_sub(1, Ordering::SeqCst);
+        loop {
+            std::thread::park();
+        }
+    }
+    let result = Python::attach(work);
+    INSIDE.fetch_sub(1, Ordering::SeqCst);
+    result
+}
+
 /// Ends the waits of all threads but this one, at the end of the interpreter. They stay outside.
 pub fn end_all(py: Python<'_>) {
     IS_ENDING.store(true, Ordering::SeqCst);
     lock(&WAKERS).values().for_each(Waker::wake);
     py.detach(|| {
         let until = Instant::now() + END_TIME;
-        while OUTSIDE.load(Ordering::SeqCst) > 0 && Instant::now() < until {
+        let is_busy = || OUTSIDE.load(Ordering::SeqCst) > 0 || INSIDE.load(Ordering::SeqCst) > 0;
+        while is_busy() && Instant::now() < until {
             std::thread::sleep(Duration::from_millis(1));
         }
     });
@@ -143,6 +161,7 @@ pub fn end_all(py: Python<'_>) {
 pub fn after_fork() {
     WATCHER.store(ptr::null_mut(), Ordering::SeqCst);
     OUTSIDE.store(0, Ordering::SeqCst);
+    INSIDE.store(0, Ordering::SeqCst);
     // The parent's wakers do nothing here, and are not dropped.
     mem::forget(mem::take(&mut *lock(&WAKERS)));
 }

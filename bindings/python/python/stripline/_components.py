@@ -31,7 +31,7 @@ from ._types import _refused
 # What the launcher tells its process: not for the programs that a component starts.
 _VARIABLES = ("STRIPLINE_CONTROL_FD", "STRIPLINE_LAUNCHER_PID")
 # Errors that are meant for users: their words are enough.
-_PLAIN = (Error, ValueError, RuntimeError, OSError)
+_PLAIN = (Error, ValueError, RuntimeError, OSError, AssertionError)
 # Attributes of every component.
 _OWN = ("ports", "run", "handle", "change", "validate")
 
@@ -300,7 +300,7 @@ def _words(error: BaseException) -> str:
 
 
 def _refusal(error: BaseException) -> str:
-    if not isinstance(error, (*_PLAIN, AssertionError, SystemExit)):
+    if not isinstance(error, (*_PLAIN, SystemExit)):
         # A mistake of the program.
         traceback.print_exception(error)
         sys.stderr.flush()

@@ -210,32 +210,38 @@ def run(
     """
     fed = {name: _packets(packets) for name, packets in (inputs or {}).items()}
     first = {name: packets[0].samples.dtype for name, packets in fed.items() if packets}
+    _spec(component)
     declared = {it.name: it for it in _declared(component).values() if isinstance(it, InputPort)}
+    for name in fed:
+        if name not in declared:
+            raise _refused(f"component `{component.__name__}` has no input `{name}`")
     found = {name: first[name] for name, port in declared.items() if len(port.types) != 1 and name in first}
     given = {**found, **(types or {})}
     harness = Harness(component, properties, types=given, unconnected=unconnected, options=options)
     has_ended = threading.Event()
-    feeders = [_Feeder(harness, name, packets) for name, packets in fed.items()]
-    takers = [
-        _Taker(harness.output(name, copy=True), name, has_ended)
-        for name, port in harness._ports.items()
-        if isinstance(port, OutputPort) and name not in unconnected
-    ]
-    for thread in (*takers, *feeders):
-        thread.start()
+    takers: list[_Taker] = []
+    feeders: list[_Feeder] = []
     try:
+        for name, port in harness._ports.items():
+            if isinstance(port, OutputPort) and name not in unconnected:
+                takers.append(_Taker(harness.output(name, copy=True), name, has_ended))
+        for name, packets in fed.items():
+            feeders.append(_Feeder(harness, name, packets))
+        for thread in (*takers, *feeders):
+            thread.start()
         values = harness.finish(timeout)
     except BaseException:
         harness.stop()
         has_ended.set()
+        for feeder in feeders:
+            if feeder.ident is None:
+                feeder.publisher.abandon()
         raise
     _join(takers)
     _join(feeders)
-    packets = {taker.port: taker.packets for taker in takers}
-    empty = {taker.port: np.empty(0, taker.source.dtype) for taker in takers}
     return Result(
-        outputs={port: _joined(its, empty[port]) for port, its in packets.items()},
-        packets=packets,
+        outputs={taker.port: taker.samples() for taker in takers},
+        packets={taker.port: taker.packets for taker in takers},
         gaps={taker.port: taker.gaps() for taker in takers},
         properties=values,
     )
@@ -245,10 +251,6 @@ def _packets(given: Any) -> list[Feed]:
     if isinstance(given, np.ndarray):
         given = [given]
     return [it if isinstance(it, Feed) else Feed(np.asarray(it)) for it in given]
-
-
-def _joined(packets: list[Packet], empty: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    return np.concatenate([packet.samples for packet in packets]) if packets else empty
 
 
 def _join(threads: Sequence[_Thread]) -> None:
@@ -314,6 +316,11 @@ class _Taker(_Thread):
                 # A component that has failed leaves its streams without an end.
                 if self.has_ended.is_set():
                     return
+
+    def samples(self) -> npt.NDArray[Any]:
+        # The one without any makes it an array where there is no packet.
+        nothing = np.empty(0, self.source.dtype)
+        return np.concatenate([nothing, *(packet.samples for packet in self.packets)])
 
     def gaps(self) -> list[Gap]:
         at_end = self.source.gap_at_end()
