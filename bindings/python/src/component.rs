@@ -69,10 +69,10 @@ impl ComponentClass {
     }
 
     fn validate(&self, values: &Properties) -> Result<(), Error> {
-        waits::enter(|py| {
+        Python::attach(|py| {
             let check = || -> PyResult<Option<String>> {
                 let values = self.values(py, values)?;
-                function!(py, "_validate")?.call1((&self.class, values))?.extract()
+                waits::call(function!(py, "_validate")?, (&self.class, values))?.extract()
             };
             match check() {
                 Ok(None) => Ok(()),
@@ -96,7 +96,7 @@ impl ComponentClass {
     /// Returns the outcome of a function of the class that has raised.
     pub fn failed(&self, py: Python<'_>, raised: PyErr) -> Error {
         let words = || -> PyResult<Option<String>> {
-            function!(py, "_failed")?.call1((raised.value(py), &self.record))?.extract()
+            waits::call(function!(py, "_failed")?, (raised.value(py), &self.record))?.extract()
         };
         match words() {
             Ok(None) => Error::Stopped,
@@ -158,10 +158,10 @@ pub struct Instance {
 
 impl Instance {
     fn create(class: Arc<ComponentClass>, values: &Properties) -> Result<Self, Error> {
-        waits::enter(|py| {
+        Python::attach(|py| {
             let create = || {
                 let values = class.values(py, values)?;
-                function!(py, "_create")?.call1((&class.class, values))
+                waits::call(function!(py, "_create")?, (&class.class, values))
             };
             match create() {
                 Ok(object) => {
@@ -183,10 +183,10 @@ impl Instance {
             return component_handler::run(&self, ports, requests);
         }
         let (outcome, ended) = mpsc::channel();
-        let started = waits::enter(|py| {
+        let started = Python::attach(|py| {
             let begin = || -> PyResult<()> {
                 let ports = Bound::new(py, Ports::new(ports, requests, outcome))?;
-                function!(py, "_start")?.call1((&self.object, ports, &self.class.record))?;
+                waits::call(function!(py, "_start")?, (&self.object, ports, &self.class.record))?;
                 Ok(())
             };
             begin().map_err(|raised| self.class.failed(py, raised))

@@ -39,10 +39,10 @@ pub fn run(instance: &Arc<Instance>, ports: RustPorts, requests: Option<Arc<Requ
     };
     // The package has checked that there is one input.
     let input = name_of(Direction::Input).unwrap_or_default();
-    let opened = waits::enter(|py| {
+    let opened = Python::attach(|py| {
         let open = || -> PyResult<_> {
             let given = Bound::new(py, Ports::of_handler(ports, requests.clone()))?;
-            let types = function!(py, "_open_handler")?.call1((&instance.object, &given))?;
+            let types = waits::call(function!(py, "_open_handler")?, (&instance.object, &given))?;
             let (of_input, of_output): (Bound<'_, PyAny>, Option<Bound<'_, PyAny>>) = types.extract()?;
             let of_input = ArrayType::resolve(&of_input)?;
             let output = match (name_of(Direction::Output), of_output) {
@@ -93,10 +93,10 @@ fn handle(
     view: &PacketView<'_, Dynamic>,
     output: Option<&Output>,
 ) -> Result<Option<Made>, Error> {
-    waits::enter(|py| {
+    Python::attach(|py| {
         let call = || -> PyResult<Option<Made>> {
             let packet = Packet::of_handler(py, Arc::clone(shared), Owner::current(), view)?;
-            let found = instance.object.bind(py).call_method1("handle", (packet,))?;
+            let found = waits::call(&instance.object.bind(py).getattr("handle")?, (packet,))?;
             match output {
                 _ if found.is_none() => Ok(None),
                 None => Err(error::argument("`handle` has returned an array, but there is no output".into())),

@@ -26,7 +26,7 @@ impl Requests {
             if waits::is_ending() {
                 return;
             }
-            waits::enter(|py| match request {
+            Python::attach(|py| match request {
                 Request::Change(change) => self.change(py, change),
                 Request::Test(test) => self.test(py, test),
             });
@@ -37,7 +37,7 @@ impl Requests {
         let apply = || -> PyResult<Option<String>> {
             let names: Vec<&str> = change.names().collect();
             let values = self.instance.class.values(py, change.properties())?;
-            function!(py, "_change")?.call1((&self.instance.object, values, names))?.extract()
+            waits::call(function!(py, "_change")?, (&self.instance.object, values, names))?.extract()
         };
         match apply() {
             Ok(None) => change.accept(),
@@ -48,7 +48,7 @@ impl Requests {
 
     fn test(&self, py: Python<'_>, test: Test) {
         let run = || -> PyResult<(bool, String, Option<f64>)> {
-            function!(py, "_test")?.call1((&self.instance.object, test.name()))?.extract()
+            waits::call(function!(py, "_test")?, (&self.instance.object, test.name()))?.extract()
         };
         let result = match run() {
             Ok((true, text, value)) => TestResult::pass(text).value(value.unwrap_or(f64::NAN)),

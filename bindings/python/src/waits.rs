@@ -10,13 +10,15 @@ use std::collections::BTreeMap;
 use std::ffi::c_int;
 use std::mem;
 use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicIsize, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use pyo3::exceptions::{PyOSError, PyValueError};
+use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
+use pyo3::types::PyTuple;
 use stripline::Error;
 use stripline::node::Waker;
 
@@ -29,8 +31,6 @@ static WATCHER: AtomicPtr<Watcher> = AtomicPtr::new(ptr::null_mut());
 static IS_ENDING: AtomicBool = AtomicBool::new(false);
 /// The number of threads, other than the main one, that are outside of the interpreter.
 static OUTSIDE: AtomicUsize = AtomicUsize::new(0);
-/// The number of calls of [`enter`]. A child of a fork in one of them counts from -1.
-static INSIDE: AtomicIsize = AtomicIsize::new(0);
 /// The wakers of the waits of those threads. It is locked with the interpreter's lock held only, so
 /// that no fork finds it locked.
 static WAKERS: Mutex<BTreeMap<u64, Waker>> = Mutex::new(BTreeMap::new());
@@ -129,19 +129,40 @@ pub fn is_ending() -> bool {
     IS_ENDING.load(Ordering::SeqCst)
 }
 
-/// Runs code of the program on a thread of the library. Once the interpreter ends, the thread stays
-/// outside for good: it could not come back from code that waits.
-pub fn enter<R>(work: impl FnOnce(Python<'_>) -> R) -> R {
-    INSIDE.fetch_add(1, Ordering::SeqCst);
-    if is_ending() {
-        INSIDE.fetch_sub(1, Ordering::SeqCst);
-        loop {
-            std::thread::park();
+/// Calls code of the program from a thread of the library.
+///
+/// Where the interpreter ends meanwhile, versions before 3.14 unwind a thread that comes back to
+/// it. That must not pass through this library: the thread stays here for good.
+pub fn call<'py>(
+    function: &Bound<'py, PyAny>,
+    arguments: impl IntoPyObject<'py, Target = PyTuple, Output = Bound<'py, PyTuple>, Error = PyErr>,
+) -> PyResult<Bound<'py, PyAny>> {
+    unsafe extern "C-unwind" {
+        /// As in `pyo3::ffi`, where it must not unwind.
+        fn PyObject_Call(
+            function: *mut ffi::PyObject,
+            arguments: *mut ffi::PyObject,
+            keywords: *mut ffi::PyObject,
+        ) -> *mut ffi::PyObject;
+    }
+    /// It stops the thread that drops it.
+    struct Stay;
+    impl Drop for Stay {
+        fn drop(&mut self) {
+            loop {
+                std::thread::park();
+            }
         }
     }
-    let result = Python::attach(work);
-    INSIDE.fetch_sub(1, Ordering::SeqCst);
-    result
+    let py = function.py();
+    let arguments = arguments.into_pyobject(py)?;
+    let stay = Stay;
+    // SAFETY: a callable and a tuple, which are there; the result is a new reference, or null with
+    // an exception.
+    let found = unsafe { PyObject_Call(function.as_ptr(), arguments.as_ptr(), ptr::null_mut()) };
+    mem::forget(stay);
+    // SAFETY: as above.
+    unsafe { Bound::from_owned_ptr_or_err(py, found) }
 }
 
 /// Ends the waits of all threads but this one, at the end of the interpreter. They stay outside.
@@ -150,8 +171,7 @@ pub fn end_all(py: Python<'_>) {
     lock(&WAKERS).values().for_each(Waker::wake);
     py.detach(|| {
         let until = Instant::now() + END_TIME;
-        let is_busy = || OUTSIDE.load(Ordering::SeqCst) > 0 || INSIDE.load(Ordering::SeqCst) > 0;
-        while is_busy() && Instant::now() < until {
+        while OUTSIDE.load(Ordering::SeqCst) > 0 && Instant::now() < until {
             std::thread::sleep(Duration::from_millis(1));
         }
     });
@@ -161,7 +181,6 @@ pub fn end_all(py: Python<'_>) {
 pub fn after_fork() {
     WATCHER.store(ptr::null_mut(), Ordering::SeqCst);
     OUTSIDE.store(0, Ordering::SeqCst);
-    INSIDE.store(0, Ordering::SeqCst);
     // The parent's wakers do nothing here, and are not dropped.
     mem::forget(mem::take(&mut *lock(&WAKERS)));
 }
