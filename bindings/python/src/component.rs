@@ -203,12 +203,7 @@ pub fn main(py: Python<'_>, classes: Vec<(Py<PyAny>, String)>, arguments: Vec<Os
     let mut registry = Registry::new();
     for (class, spec) in classes {
         let class = ComponentClass::new(class, &spec, py.None())?;
-        let types = registry.specs().len();
-        let name = class.spec.name.clone();
         registry = class.add_to(registry);
-        if registry.specs().len() == types {
-            return Err(error::argument(format!("two components are named `{name}`")));
-        }
     }
     library_log::start();
     let code = py.detach(|| main_with_args(&registry, arguments));

@@ -491,32 +491,86 @@ def test_mistakes_in_a_class_are_refused_by_name() -> None:
             wrong()
 
 
-def test_interpreter_ends_with_a_component_that_still_runs() -> None:
-    code = """
+BEGIN = """
 import time
+import numpy as np
 import stripline
 from stripline import testing
 
-class Endless(stripline.Component):
+class Begun(stripline.Component):
     state = stripline.text_property("", "state", read_only=True)
+
+def wait_for(harness):
+    while harness.properties["state"] != "runs":
+        time.sleep(0.001)
+"""
+
+STILL_RUNS = {
+    "in a loop": """
+class Endless(Begun):
     def run(self):
         self.state = "runs"
         while True:
             pass
-
-class Waits(stripline.Component):
+harness = testing.Harness(Endless)
+wait_for(harness)
+""",
+    "in a handler": """
+class Handler(Begun):
+    in_ = stripline.input_port("f4")
+    def handle(self, packet):
+        self.state = "runs"
+        while True:
+            time.sleep(0)
+harness = testing.Harness(Handler)
+with harness.input("in") as in_:
+    in_.send(np.ones(1, "f4"))
+wait_for(harness)
+""",
+    "in a setter": """
+class Setter(Begun):
+    in_ = stripline.input_port("f4")
+    factor = stripline.float_property(1, "", changeable=True)
+    def run(self):
+        for _ in self.in_:
+            pass
+    @factor.setter
+    def set_factor(self, factor):
+        begun.set()
+        while True:
+            pass
+import threading
+begun = threading.Event()
+harness = testing.Harness(Setter)
+in_ = harness.input("in")
+threading.Thread(target=harness.set, args=("factor", 2), daemon=True).start()
+begun.wait()
+in_.abandon()
+""",
+    "asleep": """
+class Sleeps(Begun):
+    def run(self):
+        self.state = "runs"
+        self.ports.sleep(3600)
+harness = testing.Harness(Sleeps)
+wait_for(harness)
+""",
+    "in a wait, or before it": """
+class Waits(Begun):
     in_ = stripline.input_port("f4")
     def run(self):
-        for _ in self.in_: pass
-
-endless, waits = testing.Harness(Endless), testing.Harness(Waits)
-in_ = waits.input("in")
-while endless.properties["state"] != "runs":
-    time.sleep(0.001)
+        for _ in self.in_:
+            pass
+harness = testing.Harness(Waits)
+in_ = harness.input("in")
 in_.abandon()
-print("end")
-"""
-    done = run_python(code)
+""",
+}
+
+
+@pytest.mark.parametrize("where", STILL_RUNS)
+def test_the_interpreter_ends_while_a_component_still_runs(where: str) -> None:
+    done = run_python(BEGIN + STILL_RUNS[where] + "print('end')\n")
     assert (done.returncode, done.stdout, done.stderr) == (0, "end\n", "")
 
 

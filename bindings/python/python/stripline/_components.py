@@ -32,6 +32,8 @@ from ._types import _refused
 _VARIABLES = ("STRIPLINE_CONTROL_FD", "STRIPLINE_LAUNCHER_PID")
 # Errors that are meant for users: their words are enough.
 _PLAIN = (Error, ValueError, RuntimeError, OSError, AssertionError)
+# Those of them that are mistakes of the program.
+_MISTAKES = (RecursionError, NotImplementedError)
 # Attributes of every component.
 _OWN = ("ports", "run", "handle", "change", "validate")
 
@@ -179,6 +181,13 @@ def _check_functions(cls: type[Component], name: str, declared: Sequence[_Declar
                 raise refused("has setters and `change`, which takes all values at once; use one of them")
 
 
+def _check_names(described: Sequence[tuple[Any, str]]) -> None:
+    names = [_name(cls) for cls, _ in described]
+    for name in names:
+        if names.count(name) > 1:
+            raise _refused(f"two components are named `{name}`; give one another `name`")
+
+
 def main(*components: type[Component], args: Sequence[str] | None = None) -> NoReturn:
     """Runs component classes as the `main` of a script, which a waveform names by `exec`.
 
@@ -193,7 +202,12 @@ def main(*components: type[Component], args: Sequence[str] | None = None) -> NoR
     """
     if not components:
         raise _refused("`main` needs a class of a component")
-    described = [(cls, _spec(cls)) for cls in components]
+    try:
+        described = [(cls, _spec(cls)) for cls in components]
+        _check_names(described)
+    except UsageError as error:
+        # The launcher shows the last line.
+        sys.exit(f"error: {error}")
     on_main_thread = threading.current_thread() is threading.main_thread()
     if on_main_thread and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         # Python's own handler would wait for the end of the waveform.
@@ -294,13 +308,17 @@ def _words(error: BaseException) -> str:
         code = error.code
         return code if isinstance(code, str) else f"it has called `sys.exit({'' if code is None else code})`"
     text = str(error)
-    if isinstance(error, _PLAIN) and text:
+    if _is_plain(error) and text:
         return text
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
+def _is_plain(error: BaseException) -> bool:
+    return isinstance(error, _PLAIN) and not isinstance(error, _MISTAKES)
+
+
 def _refusal(error: BaseException) -> str:
-    if not isinstance(error, (*_PLAIN, SystemExit)):
+    if not _is_plain(error) and not isinstance(error, SystemExit):
         # A mistake of the program.
         traceback.print_exception(error)
         sys.stderr.flush()
