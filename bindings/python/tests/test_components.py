@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +60,7 @@ class Mixed(stripline.Component):
         self.is_busy = True
         for packet in self.in_:
             self.packets += 1
-            self.level = np.float32(packet.samples.sum())
+            self.level = np.float32(packet.samples.sum())  # type: ignore[assignment]
             self.out.send(packet.samples, like=packet)
             match self.mode:
                 case "fail":
@@ -274,7 +274,7 @@ def test_ends_that_are_no_failure() -> None:
 
 
 def test_what_cannot_begin_is_refused() -> None:
-    for properties, words in [
+    cases: list[tuple[dict[str, Any], str]] = [
         ({"title": "unable"}, "^it is unable to begin$"),
         ({"title": "exit"}, r"sys.exit\(3\)"),
         ({"factor": 11}, "from 0 to 10"),
@@ -282,7 +282,8 @@ def test_what_cannot_begin_is_refused() -> None:
         ({"packets": 1}, "read-only"),
         ({"mode": "other"}, "one of forward"),
         ({"is_on": 5}, "true or false"),
-    ]:
+    ]
+    for properties, words in cases:
         with pytest.raises((stripline.Error, ValueError), match=words):
             testing.Harness(Mixed, properties, types=F32, unconnected=["more-in"])
     with pytest.raises(stripline.UsageError, match="property is text, a number or a bool, not list"):
@@ -296,7 +297,7 @@ def test_what_cannot_begin_is_refused() -> None:
     with pytest.raises(stripline.UsageError, match="no input `out`"):
         testing.run(Mixed, {"out": ONE})
     with pytest.raises(stripline.UsageError, match="no class of a component"):
-        testing.run(int)  # type: ignore[type-var]
+        testing.run(int)  # type: ignore[arg-type]
 
 
 def test_a_mistake_in_what_is_fed_ends_the_run() -> None:
@@ -323,7 +324,7 @@ class Square(stripline.Component):
     def __init__(self) -> None:
         self.lock = threading.Lock()
 
-    def handle(self, packet: stripline.Packet) -> npt.NDArray[np.float32] | None:
+    def handle(self, packet: stripline.Packet) -> npt.NDArray[Any] | None:
         assert self.ports.component == "component"
         with self.lock:
             self.packets += 1
@@ -378,7 +379,7 @@ def test_what_the_ports_gave_ends_with_the_run() -> None:
 
         def run(self) -> None:
             with pytest.raises(AttributeError, match="is a port, and cannot be set"):
-                self.in_ = self.in_  # type: ignore[misc, assignment]
+                self.in_ = self.in_
             packet = self.in_.receive(PATIENCE_S)
             kept.extend([self, self.in_, self.out, self.ports, packet, packet.samples])
 
@@ -475,7 +476,7 @@ def test_mistakes_in_a_class_are_refused_by_name() -> None:
     refused("setter `a` that hides its property; name it `set_a`", run=run, a=hidden.setter(lambda *_: None))
     both = stripline.float_property(1, "", changeable=True)
     refused("has setters and `change`", run=run, change=run, a=both, b=both.setter(lambda *_: None))
-    for wrong, words in [
+    mistakes: list[tuple[Callable[[], object], str]] = [
         (lambda: stripline.input_port(f32, same_as="in"), "two of `types`"),
         (lambda: stripline.input_port([]), "list of a port's types is empty"),
         (lambda: stripline.input_port("text"), "neither a dtype nor"),
@@ -486,7 +487,8 @@ def test_mistakes_in_a_class_are_refused_by_name() -> None:
         (lambda: stripline.choice_property([], ""), "the choices are words"),
         (lambda: stripline.float_property(1, "", changeable=True, read_only=True), "`changeable` or `read_only`"),
         (lambda: stripline.float_property(None, "", read_only=True), "needs a default"),
-    ]:
+    ]
+    for wrong, words in mistakes:
         with pytest.raises(stripline.UsageError, match=words):
             wrong()
 

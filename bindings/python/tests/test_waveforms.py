@@ -320,6 +320,39 @@ def test_a_program_of_a_component_inherits_nothing_of_the_launcher(
     assert "found []" in stripline("run", str(it.path), code=1)
 
 
+def test_a_scripts_own_handler_of_a_signal_runs(
+    waveform: Callable[..., Waveform], script: Callable[[str], Path]
+) -> None:
+    body = """
+    def run(self):
+        self.forward()
+
+def handle(number, frame):
+    open(sys.argv[0] + ".handled", "w").close()
+
+signal.signal(signal.SIGINT, handle)
+"""
+    path = script(body)
+    it = waveform(path)
+    it.start()
+    it.counts()
+    pid = it.pid()
+    assert pid is not None
+    os.kill(pid, signal.SIGINT)
+    wait_until(Path(f"{path}.handled").exists)
+    assert it.pid() == pid
+    it.stop()
+
+
+def test_processors_are_those_of_the_waveform(
+    waveform: Callable[..., Waveform], script: Callable[[str], Path]
+) -> None:
+    cpu = max(os.sched_getaffinity(0))
+    body = "    def run(self):\n        sys.exit(f'runs on {os.sched_getaffinity(0)}')\n"
+    it = waveform(script(body), keys=f"cpu = {cpu}")
+    assert f"runs on {{{cpu}}}" in stripline("run", str(it.path), code=1)
+
+
 def test_several_types_of_one_script(waveform: Callable[..., Waveform], script: Callable[[str], Path]) -> None:
     path = script("""
     def run(self):

@@ -198,7 +198,7 @@ def main(*components: type[Component], args: Sequence[str] | None = None) -> NoR
 
     It ends the program with the exit code 0, 1 for a failure, or 2 for wrong arguments. Ctrl-C
     reaches the launcher, which stops its components in order. A signal to the script alone ends it
-    at once, unless the script has a handler of its own.
+    at once, unless the script has a handler of its own, which runs on the main thread.
     """
     if not components:
         raise _refused("`main` needs a class of a component")
@@ -213,8 +213,19 @@ def main(*components: type[Component], args: Sequence[str] | None = None) -> NoR
         # Python's own handler would wait for the end of the waveform.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     sys.stdout.flush()
-    code = _stripline._main(described, list(sys.argv[1:] if args is None else args))
-    raise SystemExit(code)
+    arguments = list(sys.argv[1:] if args is None else args)
+    code, has_ended = [1], threading.Event()
+
+    def host() -> None:
+        try:
+            code[0] = _stripline._main(described, arguments)
+        finally:
+            has_ended.set()
+
+    threading.Thread(target=host, name="stripline-host", daemon=True).start()
+    # The program's own handlers of signals run on this thread.
+    has_ended.wait()
+    raise SystemExit(code[0])
 
 
 # The functions below are called by the library.
