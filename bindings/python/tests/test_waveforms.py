@@ -91,7 +91,9 @@ class Waveform:
 
     def pid(self) -> int | None:
         """Returns the process of the gain; None while there is none."""
-        (found,) = json.loads(stripline("ls", self.name, "--json"))["waveforms"]
+        command = [COMMAND, "ls", self.name, "--json"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S)
+        (found,) = json.loads(done.stdout)["waveforms"]
         (pid,) = [it["pid"] for it in found["components"] if it["name"] == "gain"]
         assert pid is None or isinstance(pid, int)
         return pid
@@ -342,6 +344,20 @@ signal.signal(signal.SIGINT, handle)
     wait_until(Path(f"{path}.handled").exists)
     assert it.pid() == pid
     it.stop()
+
+
+def test_the_log_reaches_the_launcher(waveform: Callable[..., Waveform], script: Callable[[str], Path]) -> None:
+    body = """
+    def run(self):
+        import logging
+        logging.getLogger("stripline.node").warning("an %s thing", "odd")
+        logging.getLogger("stripline.node").debug("hidden")
+        print("printed", file=sys.stderr)
+"""
+    it = waveform(script(body), source="duration_s = 0.01, sample_rate = 1e5")
+    text = stripline("run", str(it.path))
+    assert "[gain] stripline: an odd thing\n" in text and "[gain] printed\n" in text, text
+    assert "hidden" not in text
 
 
 def test_processors_are_those_of_the_waveform(

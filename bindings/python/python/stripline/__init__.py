@@ -57,6 +57,7 @@ from ._errors import (
     WaitInterrupted,
 )
 from ._types import Axis, Connection, Gap, SampleType, StreamInfo
+from ._windows import Window
 
 __all__ = [
     "Axis",
@@ -87,6 +88,7 @@ __all__ = [
     "TooManyHeldError",
     "UsageError",
     "WaitInterrupted",
+    "Window",
     "__version__",
     "boolean_property",
     "choice_property",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import re
 import signal
@@ -212,6 +213,7 @@ def main(*components: type[Component], args: Sequence[str] | None = None) -> NoR
     if on_main_thread and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         # Python's own handler would wait for the end of the waveform.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
+    _log_to_launcher()
     sys.stdout.flush()
     arguments = list(sys.argv[1:] if args is None else args)
     code, has_ended = [1], threading.Event()
@@ -226,6 +228,30 @@ def main(*components: type[Component], args: Sequence[str] | None = None) -> NoR
     # The program's own handlers of signals run on this thread.
     has_ended.wait()
     raise SystemExit(code[0])
+
+
+class _LineForLauncher(logging.Formatter):
+    """The form of a record on standard error that the launcher reads."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        level = "warn" if record.levelno == logging.WARNING else record.levelname.lower()
+        return f"stripline[{level} {record.name.replace('.', '::')}]: {record.getMessage()}"
+
+
+def _log_to_launcher() -> None:
+    """Passes the library's log to the launcher, unless the script has a handler of its own."""
+    logger = logging.getLogger("stripline")
+    if _VARIABLES[0] not in os.environ or logger.hasHandlers():
+        return
+    handler = logging.StreamHandler()
+    handler.setFormatter(_LineForLauncher())
+    logger.addHandler(handler)
+    levels = {"error": logging.ERROR, "warn": logging.WARNING, "info": logging.INFO, "off": logging.CRITICAL}
+    for item in filter(None, os.environ.get("STRIPLINE_LOG", "").split(",")):
+        target, _, level = item.rpartition("=")
+        name = target.strip().replace("::", ".") or "stripline"
+        # The launcher has checked them.
+        logging.getLogger(name).setLevel(levels.get(level.strip(), logging.DEBUG))
 
 
 # The functions below are called by the library.
