@@ -22,7 +22,8 @@ impl Requests {
     /// Answers the requests that wait. Without any, it costs one load.
     pub fn serve(&self) {
         while let Some(request) = self.waiting.request() {
-            // This thread may have the interpreter's lock. The request is refused where it is dropped.
+            // This thread may have the interpreter's lock. The request is refused where it is
+            // dropped.
             if waits::is_ending() {
                 return;
             }

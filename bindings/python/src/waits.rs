@@ -138,7 +138,7 @@ pub fn call<'py>(
     arguments: impl IntoPyObject<'py, Target = PyTuple, Output = Bound<'py, PyTuple>, Error = PyErr>,
 ) -> PyResult<Bound<'py, PyAny>> {
     unsafe extern "C-unwind" {
-        /// As in `pyo3::ffi`, where it must not unwind.
+        // As in `pyo3::ffi`, where it must not unwind.
         fn PyObject_Call(
             function: *mut ffi::PyObject,
             arguments: *mut ffi::PyObject,

@@ -311,6 +311,8 @@ def integer_property(
     if not -_INTEGER_MAX - 1 <= lowest <= highest <= _INTEGER_MAX:
         raise _refused(f"the range from {lowest} to {highest} has no number of 64 bits in it")
     kind = {"integer": {"min": lowest, "max": highest}}
+    if isinstance(default, np.integer):
+        default = int(default)
     return Property(kind, default, summary, name, unit, changeable, read_only)
 
 
