@@ -467,9 +467,11 @@ def test_mistakes_in_a_class_are_refused_by_name() -> None:
     refused("0 inputs and 1 outputs", handle=run, out=stripline.output_port(f32))
     refused("`Bad.ports` is of every component", run=run, ports=stripline.input_port(f32))
     refused("the default of `a` is 5", run=run, a=stripline.float_property(5, "", range=(0, 1)))
-    refused("the default of `a` takes a whole number", run=run, a=stripline.integer_property("x", ""))  # type: ignore[arg-type]
+    text: Any = "x"
+    refused("the default of `a` takes a whole number", run=run, a=stripline.integer_property(text, ""))
     refused("the default of `a` is `z`", run=run, a=stripline.choice_property(["x", "y"], "", default="z"))
-    refused("is no value of a property", run=run, a=stripline.text_property(b"x", ""))  # type: ignore[arg-type]
+    octets: Any = b"x"
+    refused("is no value of a property", run=run, a=stripline.text_property(octets, ""))
     fixed = stripline.float_property(1, "")
     refused("a setter for `a`, which is not", run=run, a=fixed, set_a=fixed.setter(lambda *_: None))
     hidden = stripline.float_property(1, "", changeable=True)
