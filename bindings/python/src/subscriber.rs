@@ -275,23 +275,6 @@ impl Subscriber {
         })
     }
 
-    /// Returns the samples in windows of `length` each, for `for` and `async for`: a `Window` for
-    /// every `hop` samples, or without a hop for every `length`.
-    ///
-    /// A window within one packet is used in place, and one across the border of two is a copy. It
-    /// never crosses a gap, or a change of stream or connection: there it is shorter, and the next
-    /// one starts behind.
-    #[pyo3(signature = (length, hop=None))]
-    fn windows<'py>(
-        slf: &Bound<'py, Self>,
-        length: usize,
-        hop: Option<usize>,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        static WINDOWS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-        let make = WINDOWS.import(slf.py(), "stripline._windows", "Windows")?;
-        make.call1((slf, length, hop.unwrap_or(length)))
-    }
-
     /// Ends the subscriber. Packets that are in use stay valid. A second call does nothing.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         let port = self.lock()?.take();

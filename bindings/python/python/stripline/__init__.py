@@ -57,7 +57,6 @@ from ._errors import (
     WaitInterrupted,
 )
 from ._types import Axis, Connection, Gap, SampleType, StreamInfo
-from ._windows import Window
 
 __all__ = [
     "Axis",
@@ -88,7 +87,6 @@ __all__ = [
     "TooManyHeldError",
     "UsageError",
     "WaitInterrupted",
-    "Window",
     "__version__",
     "boolean_property",
     "choice_property",
