@@ -382,6 +382,21 @@ def test_processors_are_those_of_the_waveform(
     assert f"runs on {{{cpu}}}" in stripline("run", str(it.path), code=1)
 
 
+def test_the_script_by_hand() -> None:
+    def gain(*arguments: str, given: str = "") -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, str(EXAMPLES / "gain.py"), *arguments]
+        return subprocess.run(command, input=given, capture_output=True, text=True, timeout=PATIENCE_S)
+
+    (described,) = json.loads(gain("--describe").stdout)
+    assert (described["name"], described["summary"]) == ("gain", "Multiplies every sample by a factor.")
+    assert gain("--check", given='{"factor": 2}').stdout == "null\n"
+    assert "must be from 0 to" in gain("--check", given='{"factor": -2}').stdout
+    for arguments in ([], ["--help"]):
+        usage = gain(*arguments)
+        assert usage.returncode == 2 and usage.stdout == ""
+        assert f'[component.gain]\n    exec = ["python3", "{EXAMPLES / "gain.py"}"]\n' in usage.stderr
+
+
 def test_several_types_of_one_script(waveform: Callable[..., Waveform], script: Callable[[str], Path]) -> None:
     path = script("""
     def run(self):

@@ -213,9 +213,12 @@ def main(*components: type[Component], args: Sequence[str] | None = None) -> NoR
     if on_main_thread and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         # Python's own handler would wait for the end of the waveform.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
+    arguments = list(sys.argv[1:] if args is None else args)
+    if _VARIABLES[0] not in os.environ and arguments[:1] not in (["--describe"], ["--check"]):
+        print(_usage(components), file=sys.stderr)
+        raise SystemExit(2)
     _log_to_launcher()
     sys.stdout.flush()
-    arguments = list(sys.argv[1:] if args is None else args)
     code, has_ended = [1], threading.Event()
 
     def host() -> None:
@@ -228,6 +231,18 @@ def main(*components: type[Component], args: Sequence[str] | None = None) -> NoR
     # The program's own handlers of signals run on this thread.
     has_ended.wait()
     raise SystemExit(code[0])
+
+
+def _usage(components: Sequence[type[Component]]) -> str:
+    name = _name(components[0])
+    kind = "" if len(components) == 1 else f'    type = "{name}"\n'
+    names = ", ".join(f"`{_name(cls)}`" for cls in components)
+    return (
+        f"This script has the components of a waveform: {names}. `stripline run FILE` starts it, with this in "
+        f'FILE:\n\n    [component.{name}]\n    exec = ["python3", "{sys.argv[0]}"]\n{kind}\n'
+        "`--describe` prints ports and properties as JSON; `--check` reads properties as JSON and prints what is "
+        "wrong with them."
+    )
 
 
 class _LineForLauncher(logging.Formatter):
