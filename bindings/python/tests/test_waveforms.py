@@ -397,6 +397,29 @@ def test_the_script_by_hand() -> None:
         assert f'[component.gain]\n    exec = ["python3", "{EXAMPLES / "gain.py"}"]\n' in usage.stderr
 
 
+@pytest.mark.parametrize("scope", ["transport", "target"])
+@pytest.mark.parametrize("placement", ["threads", "processes"])
+def test_two_of_one_script(waveform: Callable[..., Waveform], scope: str, placement: str) -> None:
+    # In one process, a sender that waits for the receiver must not keep the interpreter's lock.
+    more = f"""
+[component.second]
+exec = ["{sys.executable}", "{EXAMPLES / "gain.py"}"]
+[[connection]]
+from = "gain.out"
+to = "second.in"
+scope = "{scope}"
+"""
+    it = waveform(source="duration_s = 0.1, sample_rate = 1e6")
+    text = it.path.read_text().replace('from = "gain.out"', 'from = "second.out"')
+    it.path.write_text(text + more)
+    json_file = it.path.with_suffix(".json")
+    stripline("run", str(it.path), "--quiet", "--placement", placement, "--json", str(json_file))
+    connections = json.loads(json_file.read_text())["connections"]
+    assert len({connection["packets"] for connection in connections}) == 1
+    transports = {connection["to"]: connection["transport"] for connection in connections}
+    assert transports["second.in"] == ("inproc" if placement == "threads" else "shm")
+
+
 def test_several_types_of_one_script(waveform: Callable[..., Waveform], script: Callable[[str], Path]) -> None:
     path = script("""
     def run(self):
