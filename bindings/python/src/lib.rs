@@ -6,8 +6,13 @@
 
 mod array;
 mod at_exit;
+mod component;
+mod component_handler;
+mod component_ports;
+mod component_requests;
 mod error;
 mod forks;
+mod harness;
 mod library_log;
 mod loan;
 mod node;
@@ -32,7 +37,11 @@ fn _stripline(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<loan::Loan>()?;
     module.add_class::<subscriber::Subscriber>()?;
     module.add_class::<packet::Packet>()?;
+    module.add_class::<component_ports::Ports>()?;
+    module.add_class::<component_ports::Readout>()?;
+    module.add_class::<harness::Harness>()?;
     module.add_function(wrap_pyfunction!(array::check_layout, module)?)?;
+    module.add_function(wrap_pyfunction!(component::main, module)?)?;
     let after_fork = wrap_pyfunction!(forks::after_fork, module)?;
     py.import("os")?.call_method(
         "register_at_fork",

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use stripline::node::{Node as RustNode, Topics};
-use stripline::terms::{Scope, WaitStrategy};
+use stripline::terms::WaitStrategy;
 
 use crate::array::ArrayType;
 use crate::error;
@@ -98,8 +98,7 @@ impl Node {
         if let Some(stream) = stream {
             publisher.set_stream(stream);
         }
-        let is_acknowledged = handle.topics.of(&topic).link.scope > Scope::Transport;
-        Ok(Publisher::new(publisher, topic, array, handle, is_acknowledged))
+        Ok(Publisher::new(publisher, topic, array, handle))
     }
 
     /// Returns a subscriber to a topic.

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pyo3::prelude::*;
-use stripline::node::HeldPacket;
+use stripline::node::{HeldPacket, PacketView};
 use stripline::payload::Dynamic;
 use stripline::{Gap, StreamInfo};
 
@@ -73,6 +73,22 @@ macro_rules! read {
     };
 }
 
+/// Returns the numbers of a packet.
+macro_rules! info {
+    ($packet:expr) => {
+        Box::new(Info {
+            sequence: $packet.sequence(),
+            sample_index: $packet.sample_index(),
+            time_ns: $packet.time_ns(),
+            intended_ns: $packet.intended_ns(),
+            gap: $packet.gap().cloned(),
+            stream: Arc::clone($packet.stream()),
+            connection: $packet.connection().into(),
+            length: $packet.samples(),
+        })
+    };
+}
+
 impl Packet {
     pub fn held(shared: Arc<Shared>, owner: Owner, held: HeldPacket<Dynamic>) -> Self {
         let state = State::Held { held: Arc::new(held), samples: None };
@@ -86,20 +102,30 @@ impl Packet {
         owner: Owner,
         held: &HeldPacket<Dynamic>,
     ) -> PyResult<Self> {
-        let samples = shared.array.empty(py, held.samples())?;
+        Self::copy(py, shared, owner, held, info!(held))
+    }
+
+    /// Copies the packet of a handler.
+    pub fn of_handler(
+        py: Python<'_>,
+        shared: Arc<Shared>,
+        owner: Owner,
+        view: &PacketView<'_, Dynamic>,
+    ) -> PyResult<Self> {
+        Self::copy(py, shared, owner, view, info!(view))
+    }
+
+    fn copy(
+        py: Python<'_>,
+        shared: Arc<Shared>,
+        owner: Owner,
+        bytes: &[u8],
+        info: Box<Info>,
+    ) -> PyResult<Self> {
+        let samples = shared.array.empty(py, info.length)?;
         let place = array::place_of(&samples)?;
         // SAFETY: a new array with room for as many samples.
-        unsafe { place.copy_from_nonoverlapping(held.as_ptr(), held.len()) };
-        let info = Box::new(Info {
-            sequence: held.sequence(),
-            sample_index: held.sample_index(),
-            time_ns: held.time_ns(),
-            intended_ns: held.intended_ns(),
-            gap: held.gap().cloned(),
-            stream: Arc::clone(held.stream()),
-            connection: held.connection().into(),
-            length: held.samples(),
-        });
+        unsafe { place.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
         Ok(Self { shared, owner, state: Mutex::new(State::Copied { info, samples: samples.unbind() }) })
     }
 

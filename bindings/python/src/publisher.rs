@@ -9,6 +9,7 @@ use pyo3::prelude::*;
 use stripline::Error;
 use stripline::node::{self, HeldPacket, Waker};
 use stripline::payload::Dynamic;
+use stripline::terms::Scope;
 
 use crate::array::{ArrayType, Bytes};
 use crate::error;
@@ -35,6 +36,8 @@ pub struct Publisher {
     array: ArrayType,
     /// Whether each send waits for its receivers: then none is made with the interpreter's lock.
     is_acknowledged: bool,
+    /// Whether a component has it. The library ends its stream then.
+    is_of_component: bool,
     port: Mutex<Option<Port>>,
 }
 
@@ -44,7 +47,7 @@ struct Port {
     /// Arrays of the program's own. Loans use their memory by turns.
     buffers: Vec<Py<PyAny>>,
     /// New receivers are connected for as long as the node is there.
-    _node: Arc<NodeHandle>,
+    _node: Option<Arc<NodeHandle>>,
 }
 
 /// The numbers of a packet that its sender sets.
@@ -93,10 +96,44 @@ impl Publisher {
         topic: String,
         array: ArrayType,
         node: Arc<NodeHandle>,
-        is_acknowledged: bool,
     ) -> Self {
+        Self::made(publisher, topic, array, Some(node))
+    }
+
+    /// Returns the output of a component.
+    pub fn of_component(publisher: node::Publisher<Dynamic>, port: String, array: ArrayType) -> Self {
+        let mut made = Self::made(publisher, port, array, None);
+        made.is_of_component = true;
+        made
+    }
+
+    /// Returns the sending end of an input, for a test.
+    pub fn of_harness(publisher: node::Publisher<Dynamic>, port: String, array: ArrayType) -> Self {
+        Self::made(publisher, port, array, None)
+    }
+
+    fn made(
+        publisher: node::Publisher<Dynamic>,
+        topic: String,
+        array: ArrayType,
+        node: Option<Arc<NodeHandle>>,
+    ) -> Self {
+        let is_acknowledged = publisher.scope() > Scope::Transport;
         let port = Port { publisher, waker: None, buffers: Vec::new(), _node: node };
-        Self { owner: Owner::current(), topic, array, is_acknowledged, port: Mutex::new(Some(port)) }
+        Self {
+            owner: Owner::current(),
+            topic,
+            array,
+            is_acknowledged,
+            is_of_component: false,
+            port: Mutex::new(Some(port)),
+        }
+    }
+
+    /// Gives the output of a component back to the library, which ends its stream.
+    pub fn give_back(&self) -> PyResult<()> {
+        self.lock()?.take();
+        Ok(())
     }
 
     pub fn array(&self) -> &ArrayType {
@@ -352,7 +389,7 @@ impl Drop for Publisher {
             return;
         }
         let port = self.port.get_mut().unwrap_or_else(PoisonError::into_inner).take();
-        let Some(port) = port else { return };
+        let Some(port) = port.filter(|_| !self.is_of_component) else { return };
         port.publisher.abandon();
         if waits::is_ending() {
             return;

@@ -11,6 +11,7 @@ use stripline::node::{HeldPacket, Holding, ReadyDescriptor, Waitable, Waker};
 use stripline::payload::Dynamic;
 use stripline::{Error, Received};
 
+use crate::component_requests::Requests;
 use crate::error;
 use crate::forks::Owner;
 use crate::node::NodeHandle;
@@ -38,8 +39,10 @@ struct Port {
     holding: Holding<Dynamic>,
     waker: Option<Waker>,
     descriptor: Option<ReadyDescriptor>,
+    /// The requests to the component that has it.
+    requests: Option<Arc<Requests>>,
     /// Found senders are connected for as long as the node is there.
-    _node: Arc<NodeHandle>,
+    _node: Option<Arc<NodeHandle>>,
 }
 
 impl Subscriber {
@@ -50,7 +53,22 @@ impl Subscriber {
         is_copying: bool,
         is_spinning: bool,
     ) -> Self {
-        let port = Port { holding, waker: None, descriptor: None, _node: node };
+        let port = Port { holding, waker: None, descriptor: None, requests: None, _node: Some(node) };
+        Self::made(port, shared, is_copying, is_spinning)
+    }
+
+    /// Returns the input of a component, which answers its requests in each receive.
+    pub fn of_component(
+        holding: Holding<Dynamic>,
+        shared: Shared,
+        requests: Option<Arc<Requests>>,
+        is_copying: bool,
+    ) -> Self {
+        let port = Port { holding, waker: None, descriptor: None, requests, _node: None };
+        Self::made(port, shared, is_copying, false)
+    }
+
+    fn made(port: Port, shared: Shared, is_copying: bool, is_spinning: bool) -> Self {
         Self {
             owner: Owner::current(),
             shared: Arc::new(shared),
@@ -58,6 +76,12 @@ impl Subscriber {
             is_spinning,
             port: Mutex::new(Some(port)),
         }
+    }
+
+    /// Ends the input of a component.
+    pub fn give_back(&self) -> PyResult<()> {
+        self.lock()?.take();
+        Ok(())
     }
 
     fn lock(&self) -> PyResult<MutexGuard<'_, Option<Port>>> {
@@ -88,6 +112,7 @@ impl Subscriber {
     /// Returns the next packet, at the latest at the deadline.
     fn next(&self, py: Python<'_>, deadline: Option<Instant>) -> PyResult<Received<Packet>> {
         let found = self.with(|port| {
+            port.serve();
             // A packet that is there costs no release of the interpreter's lock.
             match port.holding.try_receive() {
                 Ok(Received::Empty) => {}
@@ -107,19 +132,28 @@ impl Subscriber {
 }
 
 impl Port {
+    /// Answers the requests to the component.
+    fn serve(&self) {
+        self.requests.iter().for_each(|requests| requests.serve());
+    }
+
     fn wait(&mut self, py: Python<'_>, deadline: Option<Instant>) -> PyResult<Received<HeldPacket<Dynamic>>> {
         if deadline.is_some_and(|deadline| deadline <= Instant::now()) {
             return Ok(Received::Empty);
         }
-        let Self { holding, waker, .. } = self;
+        let Self { holding, waker, requests, .. } = self;
         let waker = match waker {
             Some(waker) => &*waker,
             None => &*waker.insert(holding.waker().map_err(error::raised)?),
         };
-        let found = waits::run(py, waker, || match deadline {
+        let found = waits::run(py, waker, || match (deadline, &*requests) {
             // Without a limit: a timeout reads the clock.
-            None => Ok(holding.receive()?.map_or(Received::Ended, Received::Packet)),
-            Some(_) => holding.receive_timeout(waits::time_left(deadline)),
+            (None, None) => Ok(holding.receive()?.map_or(Received::Ended, Received::Packet)),
+            (None, Some(requests)) => {
+                let found = holding.receive_with(|| requests.serve())?;
+                Ok(found.map_or(Received::Ended, Received::Packet))
+            }
+            (Some(_), _) => holding.receive_timeout(waits::time_left(deadline)),
         })?;
         found.map_err(error::raised)
     }
@@ -201,7 +235,10 @@ impl Subscriber {
 
     /// Returns the next packet if there is one, otherwise None. Raises as `receive`.
     fn try_receive(&self, py: Python<'_>) -> PyResult<Option<Packet>> {
-        let found = self.with(|port| port.holding.try_receive().map_err(error::raised))?;
+        let found = self.with(|port| {
+            port.serve();
+            port.holding.try_receive().map_err(error::raised)
+        })?;
         match found {
             Received::Packet(held) => self.packet(py, held).map(Some),
             Received::Empty => Ok(None),

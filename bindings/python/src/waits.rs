@@ -15,8 +15,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use pyo3::exceptions::{PyOSError, PyValueError};
+use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
+use pyo3::types::PyTuple;
 use stripline::Error;
 use stripline::node::Waker;
 
@@ -125,6 +127,42 @@ fn on_other_thread<T: Send>(
 /// Returns whether the interpreter ends.
 pub fn is_ending() -> bool {
     IS_ENDING.load(Ordering::SeqCst)
+}
+
+/// Calls code of the program from a thread of the library.
+///
+/// Where the interpreter ends meanwhile, versions before 3.14 unwind a thread that comes back to
+/// it. That must not pass through this library: the thread stays here for good.
+pub fn call<'py>(
+    function: &Bound<'py, PyAny>,
+    arguments: impl IntoPyObject<'py, Target = PyTuple, Output = Bound<'py, PyTuple>, Error = PyErr>,
+) -> PyResult<Bound<'py, PyAny>> {
+    unsafe extern "C-unwind" {
+        // As in `pyo3::ffi`, where it must not unwind.
+        fn PyObject_Call(
+            function: *mut ffi::PyObject,
+            arguments: *mut ffi::PyObject,
+            keywords: *mut ffi::PyObject,
+        ) -> *mut ffi::PyObject;
+    }
+    /// It stops the thread that drops it.
+    struct Stay;
+    impl Drop for Stay {
+        fn drop(&mut self) {
+            loop {
+                std::thread::park();
+            }
+        }
+    }
+    let py = function.py();
+    let arguments = arguments.into_pyobject(py)?;
+    let stay = Stay;
+    // SAFETY: a callable and a tuple, which are there; the result is a new reference, or null with
+    // an exception.
+    let found = unsafe { PyObject_Call(function.as_ptr(), arguments.as_ptr(), ptr::null_mut()) };
+    mem::forget(stay);
+    // SAFETY: as above.
+    unsafe { Bound::from_owned_ptr_or_err(py, found) }
 }
 
 /// Ends the waits of all threads but this one, at the end of the interpreter. They stay outside.

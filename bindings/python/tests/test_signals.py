@@ -63,6 +63,31 @@ print("done", flush=True)
     assert program.wait() == 0
 
 
+def test_ctrl_c_ends_a_run_of_a_component() -> None:
+    code = """
+import numpy as np
+import stripline
+from stripline import testing
+
+class Endless(stripline.Component):
+    in_ = stripline.input_port(np.float32)
+    def run(self):
+        print("runs", flush=True)
+        while True:
+            self.ports.sleep(3600)
+
+try:
+    testing.run(Endless, {"in": np.ones(5, np.float32)}, timeout=None)
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+"""
+    program = start_python(code)
+    assert line(program) == "runs"
+    program.send_signal(signal.SIGINT)
+    assert line(program) == "interrupted"
+    assert program.wait() == 0
+
+
 def test_ctrl_c_ends_a_wait_for_an_acknowledgement() -> None:
     code = BEGIN + """
 node = stripline.Node.isolated()

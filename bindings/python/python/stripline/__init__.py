@@ -12,7 +12,7 @@ the sender wrote them:
 """
 
 try:
-    from ._stripline import Loan, Node, Packet, Publisher, Subscriber, __version__
+    from ._stripline import Loan, Node, Packet, Ports, Publisher, Subscriber, __version__
 except ImportError as _error:
     # Python's own refusal, and that of PyO3, do not name the package.
     if "subinterpreter" in str(_error) and "stripline does not" not in str(_error):
@@ -26,6 +26,22 @@ try:
 except ImportError as _error:
     raise ImportError("stripline needs the package `numpy`; install it: pip install numpy") from _error
 
+from ._components import Component, main
+from ._declare import (
+    InputPort,
+    OutputPort,
+    Property,
+    TestResult,
+    boolean_property,
+    choice_property,
+    float_property,
+    input_port,
+    integer_property,
+    output_port,
+    path_property,
+    self_test,
+    text_property,
+)
 from ._errors import (
     EjectedError,
     EndOfStream,
@@ -44,26 +60,42 @@ from ._types import Axis, Connection, Gap, SampleType, StreamInfo
 
 __all__ = [
     "Axis",
+    "Component",
     "Connection",
     "EjectedError",
     "EndOfStream",
     "Error",
     "ForkedError",
     "Gap",
+    "InputPort",
     "Loan",
     "NoRoomError",
     "Node",
     "NotAcknowledgedError",
     "OperatingSystemError",
+    "OutputPort",
     "Packet",
     "PeerError",
+    "Ports",
+    "Property",
     "Publisher",
     "SampleType",
     "StoppedError",
     "StreamInfo",
     "Subscriber",
+    "TestResult",
     "TooManyHeldError",
     "UsageError",
     "WaitInterrupted",
     "__version__",
+    "boolean_property",
+    "choice_property",
+    "float_property",
+    "input_port",
+    "integer_property",
+    "main",
+    "output_port",
+    "path_property",
+    "self_test",
+    "text_property",
 ]

@@ -495,17 +495,41 @@ impl HarnessRun {
     /// # Errors
     /// As [`HarnessRun::finish`].
     pub fn finish_within(mut self, timeout: Duration) -> Result<BTreeMap<String, Value>> {
+        let values = self.wait_for_end(timeout)?;
+        values.ok_or_else(|| {
+            let seconds = timeout.as_secs_f64();
+            Error::failed(format!(
+                "the component has not ended within {seconds} s: end its inputs, and take the packets of its \
+                 outputs"
+            ))
+        })
+    }
+
+    /// Waits as [`HarnessRun::finish_within`] does, and keeps the run. `None`: the component has
+    /// not ended yet, and another call waits on. For a program that does something else meanwhile.
+    ///
+    /// # Errors
+    /// That of the component, once.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use stripline::component::harness::Harness;
+    /// use stripline::component::{ComponentSpec, Ports, Properties, Registry};
+    ///
+    /// let idle = ComponentSpec::new("idle", "Does nothing.");
+    /// let registry = Registry::new().with_value(idle, |_: &Properties| Ok(|_: Ports| Ok(())));
+    /// let mut run = Harness::of_type(&registry, "idle").start()?;
+    /// while run.wait_for_end(Duration::from_millis(20))?.is_none() {
+    ///     println!("it still runs");
+    /// }
+    /// # Ok::<(), stripline::Error>(())
+    /// ```
+    pub fn wait_for_end(&mut self, timeout: Duration) -> Result<Option<BTreeMap<String, Value>>> {
         self.of_test.end_untaken();
         self.of_test.inputs.clear();
         match self.ended.recv_timeout(timeout) {
-            Ok(outcome) => outcome.map(|()| self.values()),
-            Err(_) => {
-                let seconds = timeout.as_secs_f64();
-                Err(Error::failed(format!(
-                    "the component has not ended within {seconds} s: end its inputs, and take the packets of its \
-                     outputs"
-                )))
-            }
+            Ok(outcome) => outcome.map(|()| Some(self.values())),
+            Err(_) => Ok(None),
         }
     }
 

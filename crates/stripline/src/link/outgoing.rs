@@ -174,6 +174,11 @@ impl Outgoing {
         self.remind();
     }
 
+    /// Returns the scope of the port's sends.
+    pub(crate) fn scope(&self) -> Scope {
+        self.scope
+    }
+
     /// Sets the scope of the port's sends, their deadline, and how long they wait for room.
     pub(crate) fn set_rules(&mut self, options: &SenderOptions) {
         self.scope = options.scope;

@@ -97,6 +97,18 @@ impl<T: Element> Publisher<T> {
         self.form.size()
     }
 
+    /// Returns the scope of its sends: the strongest of its connections.
+    ///
+    /// ```
+    /// let node = stripline::node::Node::isolated()?;
+    /// let publisher = node.publisher::<f32>("levels")?;
+    /// assert_eq!(publisher.scope(), stripline::terms::Scope::Transport);
+    /// # Ok::<(), stripline::Error>(())
+    /// ```
+    pub fn scope(&self) -> Scope {
+        self.outgoing.as_ref().map_or(Scope::Transport, Outgoing::scope)
+    }
+
     /// Returns the number of receivers connected now.
     pub fn receivers(&mut self) -> usize {
         let link = self.link();

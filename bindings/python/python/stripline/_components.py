@@ -1,0 +1,435 @@
+"""Components: classes that run in waveforms."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import re
+import signal
+import sys
+import threading
+import traceback
+from collections.abc import Mapping, Sequence
+from typing import Any, NoReturn
+
+from . import _stripline
+from ._declare import (
+    _SETTER,
+    _STATE,
+    _TEST,
+    InputPort,
+    OutputPort,
+    Property,
+    TestResult,
+    _check_name,
+    _Declaration,
+    _Port,
+)
+from ._errors import Error, StoppedError, UsageError
+from ._types import _refused
+
+# What the launcher tells its process: not for the programs that a component starts.
+_VARIABLES = ("STRIPLINE_CONTROL_FD", "STRIPLINE_LAUNCHER_PID")
+# Errors that are meant for users: their words are enough.
+_PLAIN = (Error, ValueError, RuntimeError, OSError, AssertionError)
+# Those of them that are mistakes of the program.
+_MISTAKES = (RecursionError, NotImplementedError)
+# Attributes of every component.
+_OWN = ("ports", "run", "handle", "change", "validate")
+
+
+class Component:
+    """A component: a class with ports, properties and self-tests as its attributes.
+
+    Its name in waveform files is that of the class in small letters, `FmRadio` as `fm-radio`, unless
+    `class FmRadio(Component, name=...)` has another. The first line of its docstring describes it.
+
+    It has `run(self)`, which returns at the end of its input or of its own work; this is the end of
+    its streams. An exception is its failure, without such an end. `StoppedError` is a clean end: its
+    ports raise it when the component must stop. Or it has `handle(self, packet)`, which returns an
+    array for each packet, or None; the waveform selects the threads that run it.
+
+    Properties have their values in `__init__` already, which takes no arguments. Setters and
+    self-tests run on the thread of `run`, in its receives. A class with `change(self, properties)`
+    takes all new values at once, in place of setters. A static `validate(properties)` checks them
+    together, before any part of a waveform starts. Both get all values by name, and what they raise
+    refuses them.
+    """
+
+    _stripline_name: str | None = None
+
+    def __init_subclass__(cls, *, name: str | None = None, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        cls._stripline_name = name
+        for attribute in vars(cls):
+            if attribute in _OWN and isinstance(vars(cls)[attribute], _Declaration):
+                raise _refused(
+                    f"`{cls.__name__}.{attribute}` is of every component; give the attribute another name, "
+                    "and its own as `name`"
+                )
+
+    @property
+    def ports(self) -> _stripline.Ports:
+        """What the component has of its waveform, in `run` and in `handle`."""
+        state = self.__dict__.get(_STATE)
+        if state is None or state.link is None:
+            raise AttributeError("`ports` is there in `run`, from its beginning to its end")
+        found: _stripline.Ports = state.link
+        return found
+
+
+class _State:
+    """What an instance has of the library."""
+
+    def __init__(self, values: dict[str, Any]) -> None:
+        self.values = values
+        self.link: _stripline.Ports | None = None
+        self.ports: dict[str, Any] = {}
+        self.readouts: dict[str, _stripline._Readout] = {}
+
+
+def _declared(cls: type[Component]) -> dict[str, _Declaration]:
+    """Returns ports and properties by attribute, those of base classes first."""
+    found: dict[str, Any] = {}
+    for base in reversed(cls.__mro__):
+        found |= vars(base)
+    return {key: it for key, it in found.items() if isinstance(it, _Declaration)}
+
+
+def _properties(cls: type[Component]) -> dict[str, Property[Any]]:
+    return {it.name: it for it in _declared(cls).values() if isinstance(it, Property)}
+
+
+def _tests(cls: type[Component]) -> dict[str, tuple[str, str]]:
+    """Returns the self-tests by name: their summaries and methods."""
+    found: dict[str, tuple[str, str]] = {}
+    for base in reversed(cls.__mro__):
+        for attribute, function in vars(base).items():
+            if declared := getattr(function, _TEST, None):
+                found[declared[0]] = (declared[1], attribute)
+    return found
+
+
+def _name(cls: type[Component]) -> str:
+    if cls._stripline_name is not None:
+        return cls._stripline_name
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", cls.__name__).lower()
+
+
+def _spec(cls: Any) -> str:
+    """Returns the specification of a class as JSON, and checks it."""
+    if not (isinstance(cls, type) and issubclass(cls, Component)):
+        raise _refused(f"{cls!r} is no class of a component; derive one from `stripline.Component`")
+    name = _name(cls)
+    _check_name("component", name)
+    declared = list(_declared(cls).values())
+    tests = _tests(cls)
+    for what, names in [
+        ("port", [it.name for it in declared if isinstance(it, _Port)]),
+        ("property", [it.name for it in declared if isinstance(it, Property)]),
+        ("self-test", list(tests)),
+    ]:
+        for one in names:
+            _check_name(what, one)
+            if names.count(one) > 1:
+                raise _refused(f"component `{name}` has two of the name `{one}`; give one another `name`")
+    _check_functions(cls, name, declared)
+    summary = (cls.__doc__ or "").strip().split("\n\n")[0]
+    handles = hasattr(cls, "handle")
+    spec = {
+        "name": name,
+        "summary": " ".join(summary.split()),
+        "ports": [it._spec() for it in declared if isinstance(it, _Port)],
+        "properties": [it._spec() for it in declared if isinstance(it, Property)],
+        "tests": [{"name": one, "summary": test[0]} for one, test in tests.items()],
+        "any_dispatch": handles,
+        "validates": hasattr(cls, "validate"),
+    }
+    try:
+        return json.dumps(spec, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise _refused(f"component `{name}` has a default that is no value of a property: {error}") from None
+
+
+def _check_functions(cls: type[Component], name: str, declared: Sequence[_Declaration]) -> None:
+    """Checks that all that is declared has its function."""
+
+    def refused(problem: str) -> UsageError:
+        return _refused(f"component `{name}` {problem}")
+
+    runs, handles = hasattr(cls, "run"), hasattr(cls, "handle")
+    if not runs and not handles:
+        raise refused("has no method that runs it: give it `run` or `handle`")
+    if runs and handles:
+        raise refused("has both `run` and `handle`; give it one of them")
+    inputs = sum(isinstance(it, InputPort) for it in declared)
+    outputs = sum(isinstance(it, OutputPort) for it in declared)
+    if handles and (inputs != 1 or outputs > 1):
+        raise refused(
+            f"has {inputs} inputs and {outputs} outputs; with `handle` it has one input and at most one output"
+        )
+    for base in cls.__mro__:
+        for attribute, function in vars(base).items():
+            its = getattr(function, _SETTER, None)
+            if its is None:
+                continue
+            if its not in declared:
+                raise refused(f"has a setter `{attribute}` that hides its property; name it `set_{attribute}`")
+            if its.access != "changeable":
+                raise refused(f"has a setter for `{its.name}`, which is not `changeable`")
+            if hasattr(cls, "change"):
+                raise refused("has setters and `change`, which takes all values at once; use one of them")
+
+
+def _check_names(described: Sequence[tuple[Any, str]]) -> None:
+    names = [_name(cls) for cls, _ in described]
+    for name in names:
+        if names.count(name) > 1:
+            raise _refused(f"two components are named `{name}`; give one another `name`")
+
+
+def main(*components: type[Component], args: Sequence[str] | None = None) -> NoReturn:
+    """Runs component classes as the `main` of a script, which a waveform names by `exec`.
+
+    It follows a launcher, prints the specifications (`--describe`), checks properties (`--check`),
+    or prints the usage. `args` are the arguments behind the script's name; by default those of the
+    program. Call it on the main thread, behind `if __name__ == "__main__"`. What the script prints
+    before belongs on standard error.
+
+    It ends the program with the exit code 0, 1 for a failure, or 2 for wrong arguments. Ctrl-C
+    reaches the launcher, which stops its components in order. A signal to the script alone ends it
+    at once, unless the script has a handler of its own, which runs on the main thread.
+    """
+    if not components:
+        raise _refused("`main` needs a class of a component")
+    try:
+        described = [(cls, _spec(cls)) for cls in components]
+        _check_names(described)
+    except UsageError as error:
+        # The launcher shows the last line.
+        sys.exit(f"error: {error}")
+    on_main_thread = threading.current_thread() is threading.main_thread()
+    if on_main_thread and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        # Python's own handler would wait for the end of the waveform.
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    arguments = list(sys.argv[1:] if args is None else args)
+    if _VARIABLES[0] not in os.environ and arguments[:1] not in (["--describe"], ["--check"]):
+        print(_usage(components), file=sys.stderr)
+        raise SystemExit(2)
+    _log_to_launcher()
+    sys.stdout.flush()
+    code, has_ended = [1], threading.Event()
+
+    def host() -> None:
+        try:
+            code[0] = _stripline._main(described, arguments)
+        finally:
+            has_ended.set()
+
+    threading.Thread(target=host, name="stripline-host", daemon=True).start()
+    # The program's own handlers of signals run on this thread.
+    has_ended.wait()
+    raise SystemExit(code[0])
+
+
+def _usage(components: Sequence[type[Component]]) -> str:
+    name = _name(components[0])
+    kind = "" if len(components) == 1 else f'    type = "{name}"\n'
+    names = ", ".join(f"`{_name(cls)}`" for cls in components)
+    return (
+        f"This script has the components of a waveform: {names}. `stripline run FILE` starts it, with this in "
+        f'FILE:\n\n    [component.{name}]\n    exec = ["python3", "{sys.argv[0]}"]\n{kind}\n'
+        "`--describe` prints ports and properties as JSON; `--check` reads properties as JSON and prints what is "
+        "wrong with them."
+    )
+
+
+class _LineForLauncher(logging.Formatter):
+    """The form of a record on standard error that the launcher reads."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        level = "warn" if record.levelno == logging.WARNING else record.levelname.lower()
+        return f"stripline[{level} {record.name.replace('.', '::')}]: {record.getMessage()}"
+
+
+def _log_to_launcher() -> None:
+    """Passes the library's log to the launcher, unless the script has a handler of its own."""
+    logger = logging.getLogger("stripline")
+    if _VARIABLES[0] not in os.environ or logger.hasHandlers():
+        return
+    handler = logging.StreamHandler()
+    handler.setFormatter(_LineForLauncher())
+    logger.addHandler(handler)
+    levels = {"error": logging.ERROR, "warn": logging.WARNING, "info": logging.INFO, "off": logging.CRITICAL}
+    for item in filter(None, os.environ.get("STRIPLINE_LOG", "").split(",")):
+        target, _, level = item.rpartition("=")
+        name = target.strip().replace("::", ".") or "stripline"
+        # The launcher has checked them.
+        logging.getLogger(name).setLevel(levels.get(level.strip(), logging.DEBUG))
+
+
+# The functions below are called by the library.
+
+
+def _create(cls: type[Component], values: dict[str, Any]) -> Component:
+    """Creates an instance with these values, which fit."""
+    for variable in _VARIABLES:
+        os.environ.pop(variable, None)
+    properties = _properties(cls)
+    given = {name: properties[name]._value(value) for name, value in values.items()}
+    read_only = {it.name: it.default for it in properties.values() if it.access == "read-only"}
+    instance = cls.__new__(cls)
+    instance.__dict__[_STATE] = _State(given | read_only)
+    # As Python's own call of a class: with what a class of its own may have.
+    type(instance).__init__(instance)
+    return instance
+
+
+def _open(instance: Component, link: _stripline.Ports) -> _State:
+    """Gives an instance its waveform and its read-only properties."""
+    state: _State = instance.__dict__[_STATE]
+    for it in _properties(type(instance)).values():
+        if it.access == "read-only":
+            kind = it.kind if isinstance(it.kind, str) else next(iter(it.kind))
+            state.readouts[it.name] = link._readout(it.name, kind)
+            # `__init__` may have set it.
+            setattr(instance, it._attribute, state.values[it.name])
+    state.link = link
+    return state
+
+
+def _ports(cls: type[Component]) -> list[_Port]:
+    return [it for it in _declared(cls).values() if isinstance(it, _Port)]
+
+
+def _open_handler(instance: Component, link: _stripline.Ports) -> tuple[Any, Any]:
+    """Opens a handler. Returns the types of its input and output."""
+    found: dict[str, Any] = {it._direction: it._samples(link.type(it.name)) for it in _ports(type(instance))}
+    _open(instance, link)
+    return found["input"], found.get("output")
+
+
+def _start(instance: Component, link: _stripline.Ports, record: list[BaseException] | None) -> None:
+    """Runs an instance on a thread of its own."""
+    thread = threading.Thread(target=_run, args=(instance, link, record), name=link.component, daemon=True)
+    thread.start()
+
+
+def _run(instance: Any, link: _stripline.Ports, record: list[BaseException] | None) -> None:
+    process, words = os.getpid(), None
+    state: _State = instance.__dict__[_STATE]
+    try:
+        for it in _ports(type(instance)):
+            samples = it._samples(link.type(it.name))
+            if isinstance(it, InputPort):
+                state.ports[it.name] = link._input(it.name, samples, it.hold, it.copy)
+            else:
+                state.ports[it.name] = link._output(it.name, samples)
+        _open(instance, link)
+        instance.run()
+    except BaseException as error:
+        words = _failed(error, record)
+    if os.getpid() != process:
+        # A child that the component has forked has returned from it. The component goes on.
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(0 if words is None else 1)
+    state.ports, state.link = {}, None
+    state.readouts.clear()
+    link._end(words)
+
+
+def _failed(error: BaseException, record: list[BaseException] | None) -> str | None:
+    """Returns the words of a component that has raised; None is a clean end."""
+    if isinstance(error, StoppedError):
+        return None
+    if isinstance(error, SystemExit):
+        return None if error.code in (None, 0) else _words(error)
+    if record is not None:
+        record.append(error)
+    else:
+        traceback.print_exception(error)
+        sys.stderr.flush()
+    return _words(error)
+
+
+def _words(error: BaseException) -> str:
+    """Returns an error in its own words, or with the name of its class."""
+    if isinstance(error, SystemExit):
+        code = error.code
+        return code if isinstance(code, str) else f"it has called `sys.exit({'' if code is None else code})`"
+    text = str(error)
+    if _is_plain(error) and text:
+        return text
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def _is_plain(error: BaseException) -> bool:
+    return isinstance(error, _PLAIN) and not isinstance(error, _MISTAKES)
+
+
+def _refusal(error: BaseException) -> str:
+    if not _is_plain(error) and not isinstance(error, SystemExit):
+        # A mistake of the program.
+        traceback.print_exception(error)
+        sys.stderr.flush()
+    return _words(error)
+
+
+def _typed(cls: type[Component], values: dict[str, Any]) -> dict[str, Any]:
+    properties = _properties(cls)
+    return {name: properties[name]._value(value) for name, value in values.items()}
+
+
+def _validate(cls: Any, values: dict[str, Any]) -> str | None:
+    try:
+        cls.validate(_typed(cls, values))
+    except BaseException as error:
+        return _refusal(error)
+    return None
+
+
+def _change(instance: Any, values: dict[str, Any], names: list[str]) -> str | None:
+    """Gives an instance new values. Returns the words of a refusal."""
+    state: _State = instance.__dict__[_STATE]
+    properties = _properties(type(instance))
+    new = _typed(type(instance), values)
+    done: list[tuple[Any, Any]] = []
+    try:
+        if hasattr(instance, "change"):
+            instance.change(new)
+        else:
+            for name in names:
+                setter = properties[name]._setter
+                if setter is not None:
+                    setter(instance, new[name])
+                    done.append((setter, state.values[name]))
+    except BaseException as error:
+        words = _refusal(error)
+        # All of them or none: what was taken is taken back.
+        for setter, old in reversed(done):
+            try:
+                setter(instance, old)
+            except BaseException as second:
+                words += f"; and its old value is refused: {_words(second)}"
+        return words
+    state.values.update((name, new[name]) for name in names)
+    return None
+
+
+def _test(instance: Any, name: str) -> tuple[bool, str, float | None]:
+    summary, method = _tests(type(instance))[name]
+    try:
+        result = getattr(instance, method)()
+    except BaseException as error:
+        return False, _refusal(error), None
+    if result is None:
+        return True, summary, None
+    if not isinstance(result, TestResult):
+        return False, f"the self-test has returned {result!r}, which is no `TestResult`", None
+    value = None if result.value is None else float(result.value)
+    return bool(result.passed), result.text or summary, value
+
+
+Properties = Mapping[str, Any]

@@ -1,0 +1,396 @@
+"""Ports, properties and self-tests of a component class, as attributes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
+
+import numpy as np
+import numpy.typing as npt
+
+from ._types import SampleType, _refused, _resolve
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from ._stripline import Publisher, Subscriber
+
+T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
+
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_FLOAT_MAX = float(np.finfo(np.float64).max)
+_INTEGER_MAX = 2**63 - 1
+_STATE = "_stripline_state"
+_SETTER = "_stripline_setter"
+_TEST = "_stripline_test"
+
+
+def _check_name(what: str, name: str) -> None:
+    if not _NAME.fullmatch(name):
+        raise _refused(f"`{name}` is no name of a {what}: use 1 to 64 letters, digits, `-` and `_`")
+
+
+def _missing(attribute: str, when: str) -> AttributeError:
+    return AttributeError(f"`{attribute}` is there {when}")
+
+
+class _Declaration:
+    """What has a name of its own, by default that of its attribute."""
+
+    _what = "part"
+
+    def __init__(self, name: str | None, summary: str) -> None:
+        self.name = name or ""
+        self.summary = summary
+        self._attribute = ""
+
+    def __set_name__(self, owner: type, attribute: str) -> None:
+        self._attribute = self._attribute or attribute
+        # As `in_`, which would be a keyword.
+        self.name = self.name or attribute.rstrip("_")
+
+
+class _Port(_Declaration):
+    _what = "port"
+    _direction = ""
+
+    def __init__(
+        self,
+        types: npt.DTypeLike | SampleType | Sequence[npt.DTypeLike | SampleType] | None,
+        summary: str,
+        name: str | None,
+        same_as: str | None,
+        type_property: str | None,
+        optional: bool,
+    ) -> None:
+        super().__init__(name, summary)
+        if sum(it is not None for it in (types, same_as, type_property)) > 1:
+            raise _refused("two of `types`, `same_as` and `type_property` are set; set one of them")
+        given: Sequence[Any] = types if isinstance(types, list) else [] if types is None else [types]
+        if isinstance(types, list) and not types:
+            raise _refused("the list of a port's types is empty; leave it out for any type")
+        # By the text that both ends compare: the program's own dtype is that of the samples.
+        self.types: dict[str, Any] = {}
+        for one in given:
+            layout, dtype = _resolve(one)
+            self.types[layout] = one if isinstance(one, SampleType) else dtype
+        self.same_as = same_as
+        self.type_property = type_property
+        self.optional = optional
+        self.many_writers = False
+
+    def _spec(self) -> dict[str, Any]:
+        types: Any = "any"
+        if self.types:
+            types = {"one-of": list(self.types)}
+        elif self.same_as is not None:
+            types = {"same-as": self.same_as}
+        elif self.type_property is not None:
+            types = {"property": self.type_property}
+        return {
+            "name": self.name,
+            "direction": self._direction,
+            "types": types,
+            "mandatory": not self.optional,
+            "many_writers": self.many_writers,
+            "summary": self.summary,
+        }
+
+    def _samples(self, text: str | None) -> Any:
+        """Returns the type of the samples in a waveform, which gives its text."""
+        if text is None:
+            # It is not connected. Nothing travels through it: any type does.
+            return next(iter(self.types.values()), np.uint8)
+        if text.startswith("message/"):
+            raise _refused(f"port `{self.name}` has messages, `{text}`, and this version takes samples only")
+        return self.types[text] if text in self.types else SampleType(text)
+
+    def _get(self, instance: Any) -> Any:
+        state = instance.__dict__.get(_STATE)
+        found = None if state is None else state.ports.get(self.name)
+        if found is None:
+            raise _missing(self._attribute, "in `run`, from its beginning to its end")
+        return found
+
+    def __set__(self, instance: Any, value: Any) -> None:
+        raise AttributeError(f"`{self._attribute}` is a port, and cannot be set")
+
+
+class InputPort(_Port):
+    """An input of a component, made by `input_port`: its `Subscriber` in `run`."""
+
+    _direction = "input"
+    hold = 4
+    copy = False
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> Self: ...
+    @overload
+    def __get__(self, instance: Any, owner: type) -> Subscriber: ...
+    def __get__(self, instance: Any, owner: type) -> Self | Subscriber:
+        return self if instance is None else self._get(instance)
+
+
+class OutputPort(_Port):
+    """An output of a component, made by `output_port`: its `Publisher` in `run`."""
+
+    _direction = "output"
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> Self: ...
+    @overload
+    def __get__(self, instance: Any, owner: type) -> Publisher: ...
+    def __get__(self, instance: Any, owner: type) -> Self | Publisher:
+        return self if instance is None else self._get(instance)
+
+
+def input_port(
+    types: npt.DTypeLike | SampleType | list[Any] | None = None,
+    summary: str = "",
+    *,
+    name: str | None = None,
+    same_as: str | None = None,
+    type_property: str | None = None,
+    optional: bool = False,
+    many_writers: bool = False,
+    hold: int = 4,
+    copy: bool = False,
+) -> InputPort:
+    """Declares an input of a component class.
+
+    `types` is a dtype, a `SampleType`, or a list of them; without it, any type that has a layout.
+    `same_as` names another input, and `type_property` a text or choice property, that has the type.
+    Its name is that of the attribute without `_` at the end. A waveform need not connect an
+    `optional` one. With `many_writers` it takes packets of any number of senders. `hold` and `copy`
+    are those of `Node.subscriber`.
+
+    In `run`, the attribute is a `Subscriber`. An input that is not connected is at its end.
+    """
+    port = InputPort(types, summary, name, same_as, type_property, optional)
+    port.many_writers, port.hold, port.copy = many_writers, hold, copy
+    return port
+
+
+def output_port(
+    types: npt.DTypeLike | SampleType | list[Any] | None = None,
+    summary: str = "",
+    *,
+    name: str | None = None,
+    same_as: str | None = None,
+    type_property: str | None = None,
+    optional: bool = False,
+) -> OutputPort:
+    """Declares an output of a component class, as `input_port` does an input.
+
+    In `run`, the attribute is a `Publisher`. Its stream ends when `run` returns, unless that fails.
+    What is sent to one that is not connected is discarded.
+    """
+    return OutputPort(types, summary, name, same_as, type_property, optional)
+
+
+class Property(_Declaration, Generic[T]):
+    """A property of a component, made by `float_property` and its like: the value in effect."""
+
+    _what = "property"
+
+    def __init__(
+        self,
+        kind: dict[str, Any] | str,
+        default: Any,
+        summary: str,
+        name: str | None,
+        unit: str,
+        changeable: bool,
+        read_only: bool,
+    ) -> None:
+        super().__init__(name, summary)
+        self.kind = kind
+        self.default = default
+        self.unit = unit
+        if changeable and read_only:
+            raise _refused("a property is set by users or by its component: `changeable` or `read_only`")
+        if read_only and default is None:
+            raise _refused("a property that is read-only needs a default, which it has until it is set")
+        self.access = "changeable" if changeable else "read-only" if read_only else "fixed"
+        self._setter: Callable[[Any, T], object] | None = None
+
+    def setter(self, function: F) -> F:
+        """Makes a method the one that takes new values while the component runs.
+
+        It gets a value that fits the declaration, and returns once it is in effect. What it raises
+        refuses the value, in its words. The attribute has the old value until it returns. The
+        method has a name of its own, as `set_factor`. It is not called for the first value.
+        """
+        self._setter = function
+        setattr(function, _SETTER, self)
+        return function
+
+    def _spec(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "kind": self.kind,
+            "default": self.default,
+            "unit": self.unit,
+            "summary": self.summary,
+            "access": self.access,
+        }
+
+    def _value(self, value: Any) -> Any:
+        """Returns a value as the class has it."""
+        if self.kind == "path":
+            return Path(value) if value else None
+        return value
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> Self: ...
+    @overload
+    def __get__(self, instance: Any, owner: type) -> T: ...
+    def __get__(self, instance: Any, owner: type) -> Self | T:
+        if instance is None:
+            return self
+        state = instance.__dict__.get(_STATE)
+        if state is None or self.name not in state.values:
+            raise _missing(self._attribute, "in a component that a waveform or a harness has made")
+        found: T = state.values[self.name]
+        return found
+
+    def __set__(self, instance: Any, value: T) -> None:
+        if self.access != "read-only":
+            raise AttributeError(
+                f"`{self._attribute}` is set by the waveform and its users; declare it `read_only` to set it"
+            )
+        state = instance.__dict__.get(_STATE)
+        if state is None:
+            raise _missing(self._attribute, "in a component that a waveform or a harness has made")
+        readout = state.readouts.get(self.name)
+        if readout is not None:
+            readout.set(value)
+        state.values[self.name] = value
+
+
+def float_property(
+    default: float | None,
+    summary: str,
+    *,
+    range: tuple[float, float] | None = None,
+    unit: str = "",
+    changeable: bool = False,
+    read_only: bool = False,
+    name: str | None = None,
+) -> Property[float]:
+    """Declares a real number as a property of a component class.
+
+    A `default` of None: the waveform must set it. Both ends of `range` belong to it. Users may
+    change a `changeable` one while the component runs. The component alone sets one that is
+    `read_only`, by its attribute; a value out of its range is shown as unknown. `unit` is for users.
+    """
+    lowest, highest = (-_FLOAT_MAX, _FLOAT_MAX) if range is None else (float(range[0]), float(range[1]))
+    if not -_FLOAT_MAX <= lowest <= highest <= _FLOAT_MAX:
+        raise _refused(f"the range from {lowest} to {highest} has no number in it")
+    kind = {"float": {"min": lowest, "max": highest}}
+    value = None if default is None else float(default)
+    return Property(kind, value, summary, name, unit, changeable, read_only)
+
+
+def integer_property(
+    default: int | None,
+    summary: str,
+    *,
+    range: tuple[int, int] | None = None,
+    unit: str = "",
+    changeable: bool = False,
+    read_only: bool = False,
+    name: str | None = None,
+) -> Property[int]:
+    """Declares a whole number, as `float_property`."""
+    lowest, highest = (-_INTEGER_MAX - 1, _INTEGER_MAX) if range is None else (int(range[0]), int(range[1]))
+    if not -_INTEGER_MAX - 1 <= lowest <= highest <= _INTEGER_MAX:
+        raise _refused(f"the range from {lowest} to {highest} has no number of 64 bits in it")
+    kind = {"integer": {"min": lowest, "max": highest}}
+    if isinstance(default, np.integer):
+        default = int(default)
+    return Property(kind, default, summary, name, unit, changeable, read_only)
+
+
+def boolean_property(
+    default: bool | None,
+    summary: str,
+    *,
+    changeable: bool = False,
+    read_only: bool = False,
+    name: str | None = None,
+) -> Property[bool]:
+    """Declares a boolean, as `float_property`."""
+    return Property("boolean", default, summary, name, "", changeable, read_only)
+
+
+def text_property(
+    default: str | None,
+    summary: str,
+    *,
+    changeable: bool = False,
+    read_only: bool = False,
+    name: str | None = None,
+) -> Property[str]:
+    """Declares a text, as `float_property`."""
+    return Property("text", default, summary, name, "", changeable, read_only)
+
+
+def choice_property(
+    choices: Sequence[str],
+    summary: str,
+    *,
+    default: str | None = None,
+    required: bool = False,
+    changeable: bool = False,
+    read_only: bool = False,
+    name: str | None = None,
+) -> Property[str]:
+    """Declares one of several words, the first of them by default, as `float_property`.
+
+    With `required`, the waveform must set it.
+    """
+    words = [choices] if isinstance(choices, str) else list(choices)
+    if not words or not all(isinstance(word, str) and word for word in words):
+        raise _refused("the choices are words: a sequence of texts that are not empty")
+    value = None if required else words[0] if default is None else default
+    return Property({"choice": {"choices": words}}, value, summary, name, "", changeable, read_only)
+
+
+def path_property(
+    summary: str, *, required: bool = False, changeable: bool = False, name: str | None = None
+) -> Property[Path | None]:
+    """Declares a path, relative to the waveform file; None names no file. As `choice_property`."""
+    return Property("path", None if required else "", summary, name, "", changeable, False)
+
+
+@dataclass(frozen=True)
+class TestResult:
+    """The result of a self-test."""
+
+    __test__ = False
+    """It is none of pytest's."""
+
+    passed: bool
+    """Whether the test passed."""
+    text: str = ""
+    """One line for users."""
+    value: float | None = None
+    """What was measured."""
+
+
+def self_test(summary: str, *, name: str | None = None) -> Callable[[F], F]:
+    """Makes a method a self-test, which users run by `stripline test` while the component runs.
+
+    The method returns a `TestResult`, or None: it passed. What it raises is a failure, in its words.
+    """
+
+    def declare(function: F) -> F:
+        setattr(function, _TEST, (name or function.__name__, summary))
+        return function
+
+    return declare

@@ -1,0 +1,328 @@
+"""Tests of one component: it runs in this process, with inputs that the test feeds.
+
+    import numpy as np
+    from stripline import testing
+    from gain import Gain
+
+    def test_gain() -> None:
+        result = testing.run(Gain, {"in": np.ones(4, np.complex64)}, properties={"factor": 2.0})
+        assert result.outputs["out"].tolist() == [2, 2, 2, 2]
+
+`Harness` is for tests that change its properties while it runs.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+import numpy.typing as npt
+
+from . import _stripline
+from ._components import Component, _declared, _properties, _spec
+from ._declare import InputPort, OutputPort, TestResult, _Port
+from ._errors import Error
+from ._types import Gap, SampleType, StreamInfo, _refused, _topics_text
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from ._stripline import Packet, Publisher, Subscriber
+
+__all__ = ["Feed", "Harness", "Result", "run"]
+
+# How often a thread that takes packets checks that the component still runs.
+_CHECK_S = 0.05
+
+
+@dataclass(frozen=True)
+class Feed:
+    """A packet for an input, with what `Publisher.send` takes beside its samples."""
+
+    samples: npt.NDArray[Any]
+    """Its samples."""
+    time_ns: int | None = None
+    """When the first was taken, in nanoseconds since the Unix epoch."""
+    sample_index: int | None = None
+    """The number of the first; by default the next."""
+    stream: StreamInfo | None = None
+    """The description of its stream; by default that of the packet before."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a component has made of its inputs."""
+
+    outputs: dict[str, npt.NDArray[Any]]
+    """The samples of each output, those of all its packets one behind the other."""
+    packets: dict[str, list[Packet]]
+    """The packets of each output."""
+    gaps: dict[str, list[Gap]]
+    """What is missing in each output."""
+    properties: dict[str, Any]
+    """The read-only properties at the end."""
+
+
+class Harness:
+    """Runs one component in this process. It ends the component at the end of a `with` block.
+
+    `properties` are values by name; the others have their defaults. `types` gives the type of a port
+    that takes several. Ports in `unconnected` are not connected. `options` are those of each
+    connection, as in `Node(topics={"default": options})`, with the `dispatch` of a handler.
+
+    Raises what the component's `__init__` raises, and `stripline.Error` for properties that the
+    declaration or `validate` refuses.
+    """
+
+    def __init__(
+        self,
+        component: type[Component],
+        properties: Mapping[str, Any] | None = None,
+        *,
+        types: Mapping[str, npt.DTypeLike | SampleType] | None = None,
+        unconnected: Sequence[str] = (),
+        options: Mapping[str, Any] | None = None,
+    ) -> None:
+        self._component = component
+        self._raised: list[BaseException] = []
+        self._has_ended = False
+        self._harness = _stripline._Harness(component, _spec(component), self._raised)
+        self._ports = {it.name: it for it in _declared(component).values() if isinstance(it, _Port)}
+        self._types = dict(types or {})
+        for name in self._types:
+            self._port(name, _Port)
+            self._harness.set_type(name, self._types[name])
+        for name in unconnected:
+            self._harness.leave_unconnected(name)
+        if options is not None:
+            text = _topics_text({"default": options})
+            self._harness.set_options(str(text))
+        for name, value in (properties or {}).items():
+            self._harness.set(name, _plain(value))
+        try:
+            self._harness.start()
+        except Error as error:
+            self._raise(error)
+
+    def input(self, port: str) -> Publisher:
+        """Takes the sending end of an input, once. Its `finish` ends the input's stream."""
+        return self._harness.input(port, self._samples(self._port(port, InputPort)))
+
+    def output(self, port: str, *, hold: int = 4, copy: bool = False) -> Subscriber:
+        """Takes the receiving end of an output, once. One that is not taken may hold it up."""
+        return self._harness.output(port, self._samples(self._port(port, OutputPort)), hold, copy)
+
+    def set(self, property: str, value: Any) -> None:
+        """Changes a property, as `stripline set` does. Raises `stripline.Error` with the reason if
+        the component refuses the value, and after ten seconds if it does not take it."""
+        self._harness.set(property, _plain(value))
+
+    def test(self, name: str) -> TestResult:
+        """Runs a self-test, as `stripline test` does. Waits as `set`."""
+        return TestResult(*self._harness.test(name))
+
+    @property
+    def properties(self) -> dict[str, Any]:
+        """The read-only properties now."""
+        return self._typed(self._harness.values())
+
+    def stop(self) -> None:
+        """Stops the component: its ports raise `StoppedError`."""
+        self._harness.stop()
+
+    def finish(self, timeout: float | None = 60.0) -> dict[str, Any]:
+        """Ends the inputs that were not taken, waits for the end of the component, and returns its
+        read-only properties.
+
+        Raises what the component has raised. Raises `TimeoutError` if it does not end in time; it
+        is stopped then.
+        """
+        try:
+            values = self._harness.finish(timeout)
+        except Error as error:
+            self._has_ended = True
+            self._raise(error)
+        except TimeoutError:
+            self._has_ended = True
+            raise
+        self._has_ended = True
+        return self._typed(values)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None = None, *_exception: object) -> None:
+        self._harness.stop()
+        if kind is None and not self._has_ended:
+            self.finish()
+
+    def _port(self, name: str, kind: type[_Port]) -> _Port:
+        found = self._ports.get(name)
+        if not isinstance(found, kind):
+            what = {InputPort: "input", OutputPort: "output"}.get(kind, "port")
+            raise _refused(f"component `{self._component.__name__}` has no {what} `{name}`")
+        return found
+
+    def _samples(self, port: _Port) -> Any:
+        """Returns the type of a port, as the library chooses it."""
+        if port.name in self._types:
+            return self._types[port.name]
+        if port.same_as is not None:
+            return self._samples(self._port(port.same_as, InputPort))
+        if len(port.types) == 1:
+            return next(iter(port.types.values()))
+        raise _refused(f"port `{port.name}` takes several types; name one in `types`")
+
+    def _typed(self, values: dict[str, Any]) -> dict[str, Any]:
+        properties = _properties(self._component)
+        return {name: properties[name]._value(value) for name, value in values.items()}
+
+    def _raise(self, error: Error) -> NoReturn:
+        """Raises what the component has raised, with its traceback."""
+        if self._raised:
+            raise self._raised[-1] from error
+        raise error
+
+
+def _plain(value: Any) -> Any:
+    return str(value) if isinstance(value, Path) else value
+
+
+def run(
+    component: type[Component],
+    inputs: Mapping[str, npt.NDArray[Any] | Iterable[npt.NDArray[Any] | Feed]] | None = None,
+    *,
+    properties: Mapping[str, Any] | None = None,
+    types: Mapping[str, npt.DTypeLike | SampleType] | None = None,
+    unconnected: Sequence[str] = (),
+    options: Mapping[str, Any] | None = None,
+    timeout: float | None = 60.0,
+) -> Result:
+    """Runs a component from the begin of its inputs to their end, and returns what it has made.
+
+    `inputs` has an array for each input, or its packets: arrays, or `Feed` with their times. An
+    input without one is at its end. A port that takes several types has that of its array. The
+    other arguments are those of `Harness`. Raises what the component raises, and `TimeoutError`.
+    """
+    fed = {name: _packets(packets) for name, packets in (inputs or {}).items()}
+    first = {name: packets[0].samples.dtype for name, packets in fed.items() if packets}
+    _spec(component)
+    declared = {it.name: it for it in _declared(component).values() if isinstance(it, InputPort)}
+    for name in fed:
+        if name not in declared:
+            raise _refused(f"component `{component.__name__}` has no input `{name}`")
+    found = {name: first[name] for name, port in declared.items() if len(port.types) != 1 and name in first}
+    given = {**found, **(types or {})}
+    harness = Harness(component, properties, types=given, unconnected=unconnected, options=options)
+    has_ended = threading.Event()
+    takers: list[_Taker] = []
+    feeders: list[_Feeder] = []
+    try:
+        for name, port in harness._ports.items():
+            if isinstance(port, OutputPort) and name not in unconnected:
+                takers.append(_Taker(harness.output(name, copy=True), name, has_ended))
+        for name, packets in fed.items():
+            feeders.append(_Feeder(harness, name, packets))
+        for thread in (*takers, *feeders):
+            thread.start()
+        values = harness.finish(timeout)
+    except BaseException:
+        harness.stop()
+        has_ended.set()
+        for feeder in feeders:
+            if feeder.ident is None:
+                feeder.publisher.abandon()
+        raise
+    _join(takers)
+    _join(feeders)
+    return Result(
+        outputs={taker.port: taker.samples() for taker in takers},
+        packets={taker.port: taker.packets for taker in takers},
+        gaps={taker.port: taker.gaps() for taker in takers},
+        properties=values,
+    )
+
+
+def _packets(given: Any) -> list[Feed]:
+    if isinstance(given, np.ndarray):
+        given = [given]
+    return [it if isinstance(it, Feed) else Feed(np.asarray(it)) for it in given]
+
+
+def _join(threads: Sequence[_Thread]) -> None:
+    for thread in threads:
+        thread.join()
+        if thread.raised is not None:
+            raise thread.raised
+
+
+class _Thread(threading.Thread):
+    def __init__(self) -> None:
+        super().__init__(daemon=True)
+        self.raised: BaseException | None = None
+
+    def run(self) -> None:
+        try:
+            self.work()
+        except BaseException as error:
+            self.raised = error
+
+    def work(self) -> None:
+        raise NotImplementedError
+
+
+class _Feeder(_Thread):
+    """Sends the packets of an input."""
+
+    def __init__(self, harness: Harness, port: str, packets: list[Feed]) -> None:
+        super().__init__()
+        self.harness = harness
+        self.publisher = harness.input(port)
+        self.packets = packets
+
+    def work(self) -> None:
+        try:
+            for packet in self.packets:
+                if packet.stream is not None:
+                    self.publisher.set_stream(packet.stream)
+                samples = packet.samples
+                self.publisher.send(samples, time_ns=packet.time_ns, sample_index=packet.sample_index)
+            self.publisher.finish(None)
+        except BaseException:
+            self.publisher.abandon()
+            self.harness.stop()
+            raise
+
+
+class _Taker(_Thread):
+    """Takes the packets of an output until its end."""
+
+    def __init__(self, source: Subscriber, port: str, has_ended: threading.Event) -> None:
+        super().__init__()
+        self.source, self.port, self.has_ended = source, port, has_ended
+        self.packets: list[Packet] = []
+
+    def work(self) -> None:
+        while True:
+            try:
+                self.packets.append(self.source.receive(_CHECK_S))
+            except EOFError:
+                return
+            except TimeoutError:
+                # A component that has failed leaves its streams without an end.
+                if self.has_ended.is_set():
+                    return
+
+    def samples(self) -> npt.NDArray[Any]:
+        # The one without any makes it an array where there is no packet.
+        nothing = np.empty(0, self.source.dtype)
+        return np.concatenate([nothing, *(packet.samples for packet in self.packets)])
+
+    def gaps(self) -> list[Gap]:
+        at_end = self.source.gap_at_end()
+        found = [packet.gap for packet in self.packets if packet.gap is not None]
+        return found if at_end is None else [*found, at_end]

@@ -1,0 +1,111 @@
+//! Components that are handlers: the waveform selects the threads that run them.
+
+use std::sync::Arc;
+
+use pyo3::prelude::*;
+use stripline::Error;
+use stripline::component::{Direction, Ports as RustPorts};
+use stripline::node::PacketView;
+use stripline::payload::Dynamic;
+
+use crate::array::{ArrayType, Bytes};
+use crate::component::{Instance, function};
+use crate::component_ports::Ports;
+use crate::component_requests::Requests;
+use crate::error;
+use crate::forks::Owner;
+use crate::packet::{Packet, Shared};
+use crate::waits;
+
+/// An array that a handler has returned.
+struct Made {
+    /// It keeps the bytes. It is dropped without the interpreter's lock, and thus freed by the next
+    /// that has it.
+    _array: Py<PyAny>,
+    bytes: Bytes,
+}
+
+/// The output of a handler.
+struct Output {
+    port: String,
+    array: ArrayType,
+}
+
+/// Runs the handler for each packet, on the threads that the waveform selects.
+pub fn run(instance: &Arc<Instance>, ports: RustPorts, requests: Option<Arc<Requests>>) -> Result<(), Error> {
+    let name_of = |direction| {
+        let mut ports = instance.class.spec.ports.iter().filter(move |port| port.direction == direction);
+        ports.next().map(|port| port.name.clone())
+    };
+    // The package has checked that there is one input.
+    let input = name_of(Direction::Input).unwrap_or_default();
+    let opened = Python::attach(|py| {
+        let open = || -> PyResult<_> {
+            let given = Bound::new(py, Ports::of_handler(ports, requests.clone()))?;
+            let types = waits::call(function!(py, "_open_handler")?, (&instance.object, &given))?;
+            let (of_input, of_output): (Bound<'_, PyAny>, Option<Bound<'_, PyAny>>) = types.extract()?;
+            let of_input = ArrayType::resolve(&of_input)?;
+            let output = match (name_of(Direction::Output), of_output) {
+                (Some(port), Some(of)) => Some(Output { port, array: ArrayType::resolve(&of)? }),
+                _ => None,
+            };
+            let ports = given.get().take().ok_or_else(|| error::closed("the ports of", &input))?;
+            Ok((ports, of_input, output))
+        };
+        open().map_err(|raised| instance.class.failed(py, raised))
+    });
+    let (mut ports, array, made) = opened?;
+    let mut source = ports.input_of(&array.samples, &input)?;
+    let mut output = match &made {
+        Some(made) => Some(ports.output_of(&made.array.samples, &made.port)?),
+        None => None,
+    };
+    let shared = Arc::new(Shared { topic: input, array, streams: Default::default() });
+    if let Some(requests) = requests.clone() {
+        // Also called while there is no packet.
+        source.on_request(move || requests.serve());
+    }
+    source.serve_then(
+        source.dispatch(),
+        |packet| {
+            requests.iter().for_each(|requests| requests.serve());
+            handle(instance, &shared, &packet, made.as_ref())
+        },
+        |packet, made| {
+            if let Some(output) = &mut output {
+                let samples = made.as_ref().map_or(0, |made| made.bytes.samples);
+                let mut loan = output.loan(samples)?;
+                if let Some(made) = &made {
+                    // SAFETY: the array is there, and a loan is other memory.
+                    unsafe { made.bytes.copy_to(&mut loan) };
+                }
+                loan.send_like(&packet)?;
+            }
+            Ok(())
+        },
+    )
+}
+
+/// Returns what the handler makes of a packet; `None`: an empty packet.
+fn handle(
+    instance: &Instance,
+    shared: &Arc<Shared>,
+    view: &PacketView<'_, Dynamic>,
+    output: Option<&Output>,
+) -> Result<Option<Made>, Error> {
+    Python::attach(|py| {
+        let call = || -> PyResult<Option<Made>> {
+            let packet = Packet::of_handler(py, Arc::clone(shared), Owner::current(), view)?;
+            let found = waits::call(&instance.object.bind(py).getattr("handle")?, (packet,))?;
+            match output {
+                _ if found.is_none() => Ok(None),
+                None => Err(error::argument("`handle` has returned an array, but there is no output".into())),
+                Some(output) => {
+                    let bytes = output.array.bytes_of(&found, &output.port)?;
+                    Ok(Some(Made { _array: found.unbind(), bytes }))
+                }
+            }
+        };
+        call().map_err(|raised| instance.class.failed(py, raised))
+    })
+}

@@ -1,0 +1,227 @@
+//! The ports of a component that runs.
+
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use pyo3::prelude::*;
+use stripline::Error;
+use stripline::component::{Ports as RustPorts, Status, StopSignal, Value};
+
+use crate::array::ArrayType;
+use crate::component::value_of;
+use crate::component_requests::Requests;
+use crate::error;
+use crate::forks::Owner;
+use crate::packet::Shared;
+use crate::publisher::Publisher;
+use crate::subscriber::Subscriber;
+use crate::waits;
+
+/// The ports of a component that runs, and what else it has of its waveform.
+///
+/// It is `self.ports`, from the beginning of `run` to its end.
+#[pyclass(frozen, module = "stripline")]
+pub struct Ports {
+    owner: Owner,
+    component: String,
+    is_quiet: bool,
+    stop: StopSignal,
+    requests: Option<Arc<Requests>>,
+    inside: Mutex<Inside>,
+}
+
+struct Inside {
+    ports: Option<RustPorts>,
+    /// What was taken from the ports. It ends with them.
+    subscribers: Vec<Py<Subscriber>>,
+    publishers: Vec<Py<Publisher>>,
+    /// Where the outcome of `run` goes.
+    outcome: Option<Sender<Result<(), Error>>>,
+}
+
+impl Ports {
+    pub fn new(
+        ports: RustPorts,
+        requests: Option<Arc<Requests>>,
+        outcome: Sender<Result<(), Error>>,
+    ) -> Self {
+        Self::made(ports, requests, Some(outcome))
+    }
+
+    /// Returns those of a handler, which gives the ports to the library.
+    pub fn of_handler(ports: RustPorts, requests: Option<Arc<Requests>>) -> Self {
+        Self::made(ports, requests, None)
+    }
+
+    fn made(
+        ports: RustPorts,
+        requests: Option<Arc<Requests>>,
+        outcome: Option<Sender<Result<(), Error>>>,
+    ) -> Self {
+        let (component, is_quiet, stop) =
+            (ports.component().to_string(), ports.is_quiet(), ports.stop_signal());
+        let inside = Inside { ports: Some(ports), subscribers: Vec::new(), publishers: Vec::new(), outcome };
+        Self { owner: Owner::current(), component, is_quiet, stop, requests, inside: Mutex::new(inside) }
+    }
+
+    /// Gives the ports of a handler to the library.
+    pub fn take(&self) -> Option<RustPorts> {
+        self.inside.lock().unwrap_or_else(PoisonError::into_inner).ports.take()
+    }
+
+    fn lock(&self) -> PyResult<MutexGuard<'_, Inside>> {
+        self.owner.check(|| format!("component `{}`", self.component))?;
+        // It is held for some instructions, with the interpreter's lock.
+        Ok(self.inside.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn with<R>(&self, use_it: impl FnOnce(&mut RustPorts) -> Result<R, Error>) -> PyResult<R> {
+        let mut inside = self.lock()?;
+        let ports = inside.ports.as_mut();
+        let ports = ports.ok_or_else(|| error::closed("the ports of component", &self.component))?;
+        use_it(ports).map_err(error::raised)
+    }
+}
+
+#[pymethods]
+impl Ports {
+    /// Returns the component's name in the waveform.
+    #[getter]
+    fn component(&self) -> &str {
+        &self.component
+    }
+
+    /// Returns whether the user wants warnings and errors only (`stripline run --quiet`). A
+    /// component prints nothing then.
+    #[getter]
+    fn is_quiet(&self) -> bool {
+        self.is_quiet
+    }
+
+    /// Answers the requests that wait: setters and self-tests run in here. For a component that
+    /// does not receive. Raises `StoppedError` when the component must stop.
+    fn poll(&self) -> PyResult<()> {
+        self.owner.check(|| format!("component `{}`", self.component))?;
+        self.requests.iter().for_each(|requests| requests.serve());
+        if self.stop.is_stopped() { Err(error::raised(Error::Stopped)) } else { Ok(()) }
+    }
+
+    /// Sleeps. Raises `StoppedError`, at once, when the component must stop. Requests wait until
+    /// `poll`.
+    fn sleep(&self, py: Python<'_>, seconds: f64) -> PyResult<()> {
+        let until = waits::deadline(Some(seconds))?;
+        let time = until.map_or(Duration::MAX, |_| waits::time_left(until));
+        py.detach(|| self.stop.sleep(time)).map_err(error::raised)
+    }
+
+    /// Returns the type of a port in this waveform, as the text of its layout; None: it is not
+    /// connected.
+    #[pyo3(name = "type")]
+    fn type_of(&self, port: &str) -> PyResult<Option<String>> {
+        self.with(|ports| Ok(ports.payload(port).map(|name| name.full_text().into())))
+    }
+
+    #[pyo3(name = "_input")]
+    fn input(
+        &self,
+        py: Python<'_>,
+        port: &str,
+        samples: &Bound<'_, PyAny>,
+        hold: usize,
+        copy: bool,
+    ) -> PyResult<Py<Subscriber>> {
+        let array = ArrayType::resolve(samples)?;
+        let holding = self.with(|ports| ports.input_of(&array.samples, port)?.holding(hold))?;
+        let shared = Shared { topic: port.into(), array, streams: Default::default() };
+        let made = Py::new(py, Subscriber::of_component(holding, shared, self.requests.clone(), copy))?;
+        self.lock()?.subscribers.push(made.clone_ref(py));
+        Ok(made)
+    }
+
+    #[pyo3(name = "_output")]
+    fn output(&self, py: Python<'_>, port: &str, samples: &Bound<'_, PyAny>) -> PyResult<Py<Publisher>> {
+        let array = ArrayType::resolve(samples)?;
+        let publisher = self.with(|ports| ports.output_of(&array.samples, port))?;
+        let made = Py::new(py, Publisher::of_component(publisher, port.into(), array))?;
+        self.lock()?.publishers.push(made.clone_ref(py));
+        Ok(made)
+    }
+
+    #[pyo3(name = "_readout")]
+    fn readout(&self, property: &str, kind: &str) -> PyResult<Readout> {
+        let place = self.with(|ports| {
+            Ok(match kind {
+                "boolean" => Place::Boolean(ports.status(property)?),
+                "integer" => Place::Integer(ports.status(property)?),
+                "float" => Place::Float(ports.status(property)?),
+                _ => Place::Text(ports.status(property)?),
+            })
+        })?;
+        Ok(Readout { property: property.into(), place })
+    }
+
+    /// Ends what the ports have given, and reports the outcome of `run`: the words of its failure.
+    #[pyo3(name = "_end")]
+    fn end(&self, py: Python<'_>, failure: Option<String>) -> PyResult<()> {
+        let (ports, subscribers, publishers, outcome) = {
+            let mut inside = self.lock()?;
+            let Inside { ports, subscribers, publishers, outcome } = &mut *inside;
+            let taken = (std::mem::take(subscribers), std::mem::take(publishers));
+            (ports.take(), taken.0, taken.1, outcome.take())
+        };
+        // Inputs first, so that no sender waits for one.
+        let inputs = subscribers.iter().filter_map(|it| it.get().give_back().err());
+        let outputs = publishers.iter().filter_map(|it| it.get().give_back().err());
+        let in_use = inputs.chain(outputs).last();
+        drop(ports);
+        let Some(outcome) = outcome else { return Ok(()) };
+        // The one that runs the component waits for it.
+        let _ = outcome.send(match (failure, in_use) {
+            (Some(words), _) => Err(Error::failed(words)),
+            (None, Some(error)) => {
+                Err(Error::failed(format!("its `run` has returned, but {}", error.value(py))))
+            }
+            (None, None) => Ok(()),
+        });
+        Ok(())
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<stripline.Ports of `{}`>", self.component)
+    }
+}
+
+/// A read-only property of a component, for the component to set.
+#[pyclass(frozen, module = "stripline._stripline", name = "_Readout")]
+pub struct Readout {
+    property: String,
+    place: Place,
+}
+
+enum Place {
+    Boolean(Status<bool>),
+    Integer(Status<i64>),
+    Float(Status<f64>),
+    Text(Status<String>),
+}
+
+#[pymethods]
+impl Readout {
+    fn set(&self, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        match (&self.place, value_of(value)?) {
+            (Place::Boolean(status), Value::Boolean(value)) => status.set(value),
+            (Place::Integer(status), Value::Integer(value)) => status.set(value),
+            (Place::Float(status), Value::Float(value)) => status.set(value),
+            (Place::Float(status), Value::Integer(value)) => status.set(value as f64),
+            (Place::Text(status), Value::Text(value)) => status.set(value),
+            (_, value) => {
+                let (name, noun) = (&self.property, value.noun());
+                return Err(error::argument(format!(
+                    "property `{name}` was declared with another type than {noun}"
+                )));
+            }
+        }
+        Ok(())
+    }
+}
