@@ -242,6 +242,14 @@ impl Incoming {
         self.receive_next()
     }
 
+    /// Takes like [`Incoming::receive_fast`], inlined, and only the next packet of a steady stream
+    /// of the only connection. False: nothing is taken.
+    #[inline(always)]
+    pub(crate) fn receive_inlined(&mut self) -> bool {
+        self.arrived_while = ArrivedWhile::Idle;
+        self.is_fast_path() && self.try_take_steady()
+    }
+
     /// Takes like [`Incoming::receive_fast`], in the caller's loop.
     #[inline(always)]
     pub(crate) fn receive_next(&mut self) -> bool {
@@ -274,6 +282,12 @@ impl Incoming {
     /// Takes the next packet of the connection that is due, if it is there and needs nothing else.
     #[inline(always)]
     fn try_take(&mut self) -> bool {
+        self.try_take_steady() || self.try_take_any()
+    }
+
+    /// Takes the next packet of a steady stream of the only connection.
+    #[inline(always)]
+    fn try_take_steady(&mut self) -> bool {
         if let [only] = &mut **self.connections
             && only.try_take_steady(self.sample_size, &mut self.taken)
         {
@@ -281,7 +295,7 @@ impl Incoming {
             self.is_lent = true;
             return true;
         }
-        self.try_take_any()
+        false
     }
 
     /// Takes a packet of one of several connections, or one that is not of a steady stream.
@@ -575,8 +589,8 @@ impl Incoming {
     }
 
     /// Releases the packet lent.
-    #[inline]
-    pub(crate) fn release(&mut self) {
+    #[inline(always)]
+    pub(crate) fn release_inlined(&mut self) {
         self.is_lent = false;
         if self.taken.taken_ns != 0 {
             return self.finish();
@@ -589,6 +603,12 @@ impl Incoming {
                 }
             }
         }
+    }
+
+    /// Releases the packet lent.
+    #[inline]
+    pub(crate) fn release(&mut self) {
+        self.release_inlined();
     }
 
     /// Releases a packet that is measured, held or has a receipt.
