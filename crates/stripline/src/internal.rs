@@ -1,6 +1,6 @@
-//! What the launcher, the command and the bindings use of this crate beyond its public interface:
-//! the control protocol of component processes, doorbells, names of sockets, the shortest paths of
-//! a packet.
+//! What the launcher, the command and the bindings use of this crate beyond its public interface.
+//! That is the control protocol of component processes, doorbells, names of sockets, and the
+//! shortest paths of a packet.
 //!
 //! Not public API: any release may change or remove it.
 

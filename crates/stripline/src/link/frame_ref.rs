@@ -35,6 +35,12 @@ impl FrameRef {
         form.fits(self.start.as_ptr(), self.bytes)
     }
 
+    /// Returns whether it is so many samples, at an address aligned for them.
+    #[inline(always)]
+    pub(crate) fn is_of(self, form: impl SampleForm, samples: u64) -> bool {
+        samples.wrapping_mul(form.size() as u64) == self.bytes as u64 && form.is_aligned(self.start.as_ptr())
+    }
+
     /// Returns whether it is a whole number of `T` at an address aligned for `T`.
     fn is_slice_of<T: Pod>(self) -> bool {
         self.bytes.is_multiple_of(size_of::<T>()) && self.start.cast::<T>().is_aligned()

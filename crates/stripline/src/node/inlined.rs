@@ -1,9 +1,9 @@
 //! The shortest paths of a packet, inlined into their caller.
 //!
-//! A loop in Rust has the functions of a loan, a send and a receive around it, and calls those of
-//! the link. Where such a function stands alone, as in the C library, a second call beneath it costs
-//! a quarter of the packet. So these do without: they serve the next packet of a steady stream, over
-//! one ring, and leave all else to the functions of [`Publisher`] and [`Subscriber`].
+//! A loop in Rust has a loan, a send and a receive within it, and calls the functions of the link
+//! for them. A function of the C library stands alone, and a second call beneath it costs a quarter
+//! of the packet. So these do without. They serve the next packet of a steady stream, over one ring.
+//! All else is left to the functions of [`Publisher`] and [`Subscriber`].
 
 use std::mem::ManuallyDrop;
 
@@ -21,8 +21,8 @@ pub fn loan<T: Element>(publisher: &mut Publisher<T>, samples: usize) -> Option<
     Some(Loan::of(publisher, start, samples))
 }
 
-/// Sends a loan as [`Loan::send`]; false: nothing was sent. Once it is sent, it must be forgotten: its
-/// drop would reset the options of the next packet.
+/// Sends a loan as [`Loan::send`]; false: nothing was sent. Once it is sent, it must be forgotten:
+/// its drop would reset the options of the next packet.
 #[inline(always)]
 pub fn send<T: Element>(loan: &mut Loan<'_, T>) -> bool {
     loan.send_inlined()
@@ -34,7 +34,8 @@ pub fn send<T: Element>(loan: &mut Loan<'_, T>) -> bool {
 /// As [`Subscriber::receive`], for a packet that is no whole samples.
 #[inline(always)]
 pub fn receive<T: Element>(subscriber: &mut Subscriber<T>) -> Option<Result<Packet<'_, T>>> {
-    if subscriber.incoming.receive_inlined() { Some(subscriber.lent()) } else { None }
+    let samples = subscriber.incoming.receive_inlined()?;
+    Some(subscriber.lent(samples))
 }
 
 /// Releases a packet as its drop does.

@@ -427,11 +427,14 @@ impl<T: Element> Subscriber<T> {
         })
     }
 
-    /// Returns the packet that was taken.
+    /// Returns the packet that was taken. So many samples of it were counted.
     #[inline(always)]
-    pub(super) fn lent(&mut self) -> Result<Packet<'_, T>> {
-        let taken = self.incoming.taken().payload;
-        let payload = if taken.fits(self.form) { taken } else { self.refit()? };
+    pub(super) fn lent(&mut self, samples: u64) -> Result<Packet<'_, T>> {
+        let mut payload = self.incoming.taken().payload;
+        // The packets of messages are counted, and not their bytes.
+        if !payload.is_of(self.form, samples) && !payload.fits(self.form) {
+            payload = self.refit()?;
+        }
         Ok(Packet { subscriber: self, payload })
     }
 
