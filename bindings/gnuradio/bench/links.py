@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures a link between the flowgraphs of two processes beside gr-zeromq, and how long a stop takes.
 
-Usage: /usr/bin/python3 links.py [--samples N] [--rounds N]
+Usage: /usr/bin/python3 links.py [--samples N] [--rounds N] [--json]
 
 The kinds of link take turns within each round. The null is this project's link over itself, measured
 twice a round. Each figure is the median of the rounds; a ratio is the median of the ratios in a round.
@@ -19,7 +19,14 @@ import subprocess
 import sys
 import time
 
-from gnuradio import blocks, gr, stripline, zeromq
+try:
+    from gnuradio import blocks, gr, zeromq
+except ImportError as error:
+    raise SystemExit(f"GNU Radio is missing: {error} (Debian: gnuradio; --gnuradio-python FILE names its Python)")
+try:
+    from gnuradio import stripline
+except ImportError as error:
+    raise SystemExit(f"its blocks are missing: {error} (packaging/gnuradio-install DIR, and PYTHONPATH as it prints)")
 
 PACKET = [complex(number % 251, 1) for number in range(100_000)]
 KINDS = ("stripline", "zeromq", "stripline-again", "one-process")
@@ -131,6 +138,7 @@ def main():
     options = argparse.ArgumentParser()
     options.add_argument("--samples", type=int, default=50_000_000)
     options.add_argument("--rounds", type=int, default=11)
+    options.add_argument("--json", action="store_true", help="print the ratios of each round, and no stops")
     chosen = options.parse_args()
     rounds = [
         {kind: measure(kind, number, chosen.samples) for kind in KINDS} for number in range(chosen.rounds)]
@@ -138,10 +146,22 @@ def main():
     def median(key, kind):
         return statistics.median(one[kind][key] for one in rounds)
 
+    def ratios(key, above, below):
+        return [one[above][key] / one[below][key] for one in rounds]
+
     def ratio(key, above, below):
-        found = sorted(one[above][key] / one[below][key] for one in rounds)
+        found = sorted(ratios(key, above, below))
         return f"{statistics.median(found):.2f} (from {found[0]:.2f} to {found[-1]:.2f})"
 
+    if chosen.json:
+        print(json.dumps({
+            "rate": ratios("rate", "stripline", "zeromq"),
+            "processor_time": ratios("processor_ns", "stripline", "zeromq"),
+            "one_process": ratios("rate", "stripline", "one-process"),
+            "null_rate": ratios("rate", "stripline-again", "stripline"),
+            "null_processor_time": ratios("processor_ns", "stripline-again", "stripline"),
+        }))
+        return
     for kind in KINDS:
         print(f"{kind}: {median('rate', kind) / 1e6:.0f} Msample/s, {median('processor_ns', kind):.2f} ns a sample")
     print("rate over gr-zeromq:", ratio("rate", "stripline", "zeromq"))

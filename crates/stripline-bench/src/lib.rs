@@ -2,9 +2,10 @@
 //!
 //! A [ladder] is one interleaved run from the machine's limits up. An [experiment] runs pipelines
 //! of components from a file, each compared with its ideal. The [instructions] of a packet are
-//! counted. A [calibration] has the costs of a packet over each transport. Everything is measured
-//! in new processes. The measuring program starts them from its own executable: its `main` begins
-//! with [`child_if_launched`].
+//! counted. A [calibration] has the costs of a packet over each transport. The [bindings] to other
+//! languages stand beside Rust and beside other libraries. Everything is measured in new processes.
+//! The measuring program starts them from its own executable: its `main` begins with
+//! [`child_if_launched`].
 //!
 //! ```no_run
 //! use stripline_bench::ladder::{Settings, run};
@@ -25,6 +26,7 @@
 //! That needs Rust 1.89 and a C++ compiler: libzmq is built from its sources, and no system package
 //! is needed.
 
+pub mod bindings;
 pub mod calibration;
 pub mod experiment;
 pub mod instructions;
@@ -53,4 +55,5 @@ pub fn child_if_launched() -> Option<ExitCode> {
     ladder::child::child_if_launched()
         .or_else(experiment::child_if_launched)
         .or_else(instructions::child_if_launched)
+        .or_else(bindings::child_if_launched)
 }

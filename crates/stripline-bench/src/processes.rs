@@ -49,6 +49,14 @@ pub(crate) fn report<O: Serialize>(outcome: &O) -> bool {
         .is_ok()
 }
 
+/// Makes this process end with its parent. For use between `fork` and `exec`: it makes system calls
+/// only.
+pub(crate) fn end_with_parent(parent: Option<Pid>) -> std::io::Result<()> {
+    set_parent_process_death_signal(Some(Signal::KILL))?;
+    // The parent may have died just before.
+    if getppid() == parent { Ok(()) } else { Err(std::io::ErrorKind::NotFound.into()) }
+}
+
 /// Child processes that end with this one.
 #[derive(Default)]
 pub(crate) struct ChildProcesses(Vec<Member>);
@@ -73,11 +81,7 @@ impl ChildProcesses {
         command.env(variable, text).stdin(Stdio::null()).stdout(Stdio::piped());
         let parent = Pid::from_raw(std::process::id().cast_signed());
         let prepare = move || {
-            set_parent_process_death_signal(Some(Signal::KILL))?;
-            // The parent may have died just before.
-            if getppid() != parent {
-                return Err(std::io::ErrorKind::NotFound.into());
-            }
+            end_with_parent(parent)?;
             for descriptor in &inherited {
                 // SAFETY: the parent holds them open until this process has started.
                 fcntl_setfd(unsafe { BorrowedFd::borrow_raw(*descriptor) }, FdFlags::empty())?;

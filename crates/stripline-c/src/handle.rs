@@ -63,12 +63,34 @@ impl Head {
                     Err(failure) => unsafe { failure.report(error) },
                 }
             }
-            Err(panic) => {
-                self.0.store(POISONED, Ordering::Relaxed);
-                // SAFETY: the caller's promise is the same.
-                unsafe { panicked(panic).report(error) }
-            }
+            // SAFETY: the caller's promise is the same.
+            Err(panic) => unsafe { self.poison(panic, error) },
         }
+    }
+
+    /// Runs the short part of a call, in which nothing of the program runs. False: it has done
+    /// nothing. `None`: the long part is to run, by [`Head::enter`].
+    ///
+    /// # Safety
+    /// As for [`Head::enter`].
+    #[inline(always)]
+    pub unsafe fn enter_fast(&self, error: *mut *mut Error, call: impl FnOnce() -> bool) -> Option<Status> {
+        if self.0.load(Ordering::Relaxed) != IDLE {
+            return None;
+        }
+        match catch_unwind(AssertUnwindSafe(call)) {
+            Ok(true) => Some(Status::Ok),
+            Ok(false) => None,
+            // SAFETY: the caller's promise is the same.
+            Err(panic) => Some(unsafe { self.poison(panic, error) }),
+        }
+    }
+
+    #[cold]
+    unsafe fn poison(&self, panic: Box<dyn Any + Send>, error: *mut *mut Error) -> Status {
+        self.0.store(POISONED, Ordering::Relaxed);
+        // SAFETY: the caller's promise is the same.
+        unsafe { panicked(panic).report(error) }
     }
 
     /// Begins a call in which handlers of the program run, and which ends with [`Head::end`].

@@ -1,10 +1,11 @@
 //! Packets, and what comes with their samples.
 
-use std::cell::UnsafeCell;
+use std::cell::{Cell, UnsafeCell};
 use std::ffi::{c_char, c_void};
 use std::ptr::null;
 use std::sync::Arc;
 
+use stripline::internal::inlined;
 use stripline::node::{HeldPacket, Packet as RustPacket, PacketView, Window};
 use stripline::payload::Dynamic;
 use stripline::{Gap, GapReason as RustReason, StreamInfo};
@@ -72,12 +73,16 @@ sized::sized!(
 /// Another one belongs to the thread of its subscriber. Both may be released after their subscriber
 /// was freed; one that is not held keeps the subscriber's connections until then.
 pub struct Packet {
-    pub(crate) content: UnsafeCell<Content>,
+    /// The first sample, of any kind of content; NULL without content.
+    samples: Cell<*const c_void>,
+    content: UnsafeCell<Content>,
     /// Of a packet that its subscriber lends.
     pub(crate) owner: *const Subscriber,
 }
 
-/// The packet behind a handle, of any kind.
+/// The packet behind a handle, of any kind. Its kind is a byte of its own, which costs less to read
+/// than one between the values of a member.
+#[repr(u8)]
 pub(crate) enum Content {
     /// A packet that was released, or none yet.
     Free,
@@ -106,7 +111,39 @@ macro_rules! with {
 
 impl Packet {
     pub(crate) fn new(content: Content, owner: *const Subscriber) -> Self {
-        Self { content: UnsafeCell::new(content), owner }
+        Self { samples: Cell::new(content.samples()), content: UnsafeCell::new(content), owner }
+    }
+
+    /// Returns whether it has no content.
+    ///
+    /// # Safety
+    /// Its thread calls, which alone changes that.
+    #[inline(always)]
+    pub(crate) unsafe fn is_free(&self) -> bool {
+        // SAFETY: the caller's promise is the same.
+        matches!(unsafe { &*self.content.get() }, Content::Free)
+    }
+
+    /// Gives it content, in the place of none.
+    ///
+    /// # Safety
+    /// Its thread calls, it is free, and nothing refers to it.
+    #[inline(always)]
+    pub(crate) unsafe fn fill(&self, content: Content) {
+        self.samples.set(content.samples());
+        // SAFETY: the caller's promise is the same: there is nothing to drop.
+        unsafe { self.content.get().write(content) };
+    }
+
+    /// Takes its content, for a call that ends it.
+    ///
+    /// # Safety
+    /// Its thread calls, and nothing refers to it.
+    #[inline(always)]
+    pub(crate) unsafe fn take(&self) -> Content {
+        self.samples.set(null());
+        // SAFETY: the caller's promise is the same.
+        std::mem::replace(unsafe { &mut *self.content.get() }, Content::Free)
     }
 
     /// Returns the content, for reading.
@@ -143,6 +180,11 @@ pub(crate) fn gap_numbers(gap: Option<&Gap>) -> (u32, u64, u64, u64) {
 }
 
 impl Content {
+    #[inline(always)]
+    fn samples(&self) -> *const c_void {
+        with!(self, packet => packet.as_ptr().cast(), null())
+    }
+
     fn info(&self) -> PacketInfo {
         let (gap_reason, gap_first, gap_packets, gap_samples) =
             gap_numbers(with!(self, packet => packet.gap(), None));
@@ -181,8 +223,7 @@ impl Content {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn stripline_packet_samples(packet: *const Packet) -> *const c_void {
     // SAFETY: the header's rule for handles.
-    let content = unsafe { Packet::get(packet) };
-    content.map_or(null(), |content| with!(content, packet => packet.as_ptr().cast(), null()))
+    unsafe { packet.as_ref() }.map_or(null(), |packet| packet.samples.get())
 }
 
 /// Returns the number of samples of a packet; 0 for a packet that is NULL or released.
@@ -193,8 +234,13 @@ pub unsafe extern "C" fn stripline_packet_samples(packet: *const Packet) -> *con
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn stripline_packet_length(packet: *const Packet) -> usize {
     // SAFETY: the header's rule for handles.
-    let content = unsafe { Packet::get(packet) };
-    content.map_or(0, |content| with!(content, packet => packet.samples(), 0))
+    let Some(packet) = (unsafe { packet.as_ref() }) else { return 0 };
+    // SAFETY: only a release changes it.
+    match unsafe { &*packet.content.get() } {
+        // First, because most are of this kind.
+        Content::Lent(packet) => packet.samples(),
+        content => with!(content, packet => packet.samples(), 0),
+    }
 }
 
 /// Gives the numbers of a packet, and the gap before it.
@@ -321,7 +367,11 @@ pub unsafe extern "C" fn stripline_packet_release(packet: *mut Packet, error: *m
         return Status::Ok;
     }
     // SAFETY: the header's rules for handles and `error`.
-    unsafe { release(packet, error, |content| *content = Content::Free) }
+    match unsafe { release_fast(packet, error) } {
+        Some(status) => status,
+        // SAFETY: as above.
+        None => unsafe { release_slow(packet, error) },
+    }
 }
 
 /// Refuses a packet with a reason of at most 256 bytes, and releases it. A sender that waits for it
@@ -382,8 +432,8 @@ pub unsafe extern "C" fn stripline_packet_consume(
         // SAFETY: the header's rule for `error`.
         return unsafe { failure.report(error) };
     }
-    let consume = |content: &mut Content| {
-        if let Content::Window(window) = std::mem::replace(content, Content::Free) {
+    let consume = |content| {
+        if let Content::Window(window) = content {
             window.consume(samples);
         }
     };
@@ -393,8 +443,8 @@ pub unsafe extern "C" fn stripline_packet_consume(
 
 impl Content {
     /// Gives the packet back with a refusal. A window has none: it is of several packets.
-    fn refuse(&mut self, reason: &str) {
-        match std::mem::replace(self, Self::Free) {
+    fn refuse(self, reason: &str) {
+        match self {
             Self::Lent(packet) => packet.refuse(reason),
             Self::Held(packet, _) => packet.refuse(reason),
             content => drop(content),
@@ -402,25 +452,60 @@ impl Content {
     }
 }
 
+/// Releases a packet that its subscriber lends. `None`: nothing was done.
+///
+/// # Safety
+/// The header's rules for handles and `error`; `packet` is not NULL.
+#[inline(always)]
+unsafe fn release_fast(packet: *mut Packet, error: *mut *mut Error) -> Option<Status> {
+    // SAFETY: the caller's promise is the same.
+    let handle = unsafe { &*packet };
+    // SAFETY: nothing else uses the content: the thread rule of the header.
+    let content = unsafe { &mut *handle.content.get() };
+    let Content::Lent(lent) = content else { return None };
+    // SAFETY: a lent packet's handle is part of its subscriber.
+    let owner = unsafe { &*handle.owner };
+    if owner.is_freed() {
+        return None;
+    }
+    let give_back = || {
+        // SAFETY: the content is replaced at once, and not dropped.
+        let lent = unsafe { std::ptr::read(lent) };
+        handle.samples.set(null());
+        // SAFETY: as above.
+        unsafe { handle.content.get().write(Content::Free) };
+        inlined::release(lent);
+        true
+    };
+    // SAFETY: the caller's promise is the same.
+    unsafe { owner.head().enter_fast(error, give_back) }
+}
+
+#[inline(never)]
+unsafe fn release_slow(packet: *mut Packet, error: *mut *mut Error) -> Status {
+    // SAFETY: the caller's promise is the same.
+    unsafe { release(packet, error, drop) }
+}
+
 /// Takes the packet out of its handle, and gives it back.
 ///
 /// # Safety
 /// The header's rules for handles and `error`.
 #[inline(always)]
-unsafe fn release(packet: *mut Packet, error: *mut *mut Error, finish: impl FnOnce(&mut Content)) -> Status {
+unsafe fn release(packet: *mut Packet, error: *mut *mut Error, finish: impl FnOnce(Content)) -> Status {
     // SAFETY: the caller's promise is the same.
     let Some(handle) = (unsafe { packet.as_ref() }) else {
         // SAFETY: the caller's promise is the same.
         return unsafe { Failure::null("packet").report(error) };
     };
     // SAFETY: nothing else uses the content: the thread rule of the header.
-    let content = unsafe { &mut *handle.content.get() };
-    match content {
+    match unsafe { &*handle.content.get() } {
         Content::Lent(_) | Content::Window(_) => {
             // SAFETY: a lent packet's handle is part of its subscriber.
             let owner = unsafe { &*handle.owner };
             let give_back = || {
-                finish(content);
+                // SAFETY: as above.
+                finish(unsafe { handle.take() });
                 Ok(Status::Ok)
             };
             // SAFETY: the caller's promise is the same.
@@ -430,14 +515,14 @@ unsafe fn release(packet: *mut Packet, error: *mut *mut Error, finish: impl FnOn
             status
         }
         Content::Held(..) => {
-            let Content::Held(taken, slots) = std::mem::replace(content, Content::Free) else {
-                unreachable!("matched above")
-            };
-            let keep = Arc::clone(&slots);
+            // SAFETY: as above.
+            let taken = unsafe { handle.take() };
+            let Content::Held(_, slots) = &taken else { unreachable!("matched above") };
+            let slots = Arc::clone(slots);
             // SAFETY: the handle is one of those, and is not used again.
             unsafe { slots.free(packet) };
             let give_back = || {
-                finish(&mut Content::Held(taken, keep));
+                finish(taken);
                 Ok(Status::Ok)
             };
             // SAFETY: the caller's promise is the same.

@@ -185,6 +185,29 @@ impl Publisher {
         unsafe { found.head.enter(error, inside) }
     }
 
+    /// Runs the short part of a call, as [`Publisher::call`] and [`Head::enter_fast`].
+    ///
+    /// # Safety
+    /// The header's rules for handles and `error`.
+    #[inline(always)]
+    unsafe fn call_fast(
+        publisher: *const Self,
+        error: *mut *mut Error,
+        call: impl FnOnce(&mut RustPublisher<Dynamic>, &Loan) -> bool,
+    ) -> Option<Status> {
+        // SAFETY: the caller's promise is the same.
+        let found = unsafe { publisher.as_ref() }?;
+        let inside = || {
+            if found.is_loan_open() {
+                return false;
+            }
+            // SAFETY: the head is idle, and no loan refers to the link.
+            unsafe { &mut *found.link.get() }.as_mut().is_some_and(|link| call(link, &found.loan))
+        };
+        // SAFETY: the caller's promise is the same.
+        unsafe { found.head.enter_fast(error, inside) }
+    }
+
     /// Gives a number of the link in the named place, as [`Publisher::call`].
     ///
     /// # Safety

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use stripline::Received;
+use stripline::internal::inlined;
 use stripline::node::{
     HeldPacket, Holding, Packet as RustPacket, Subscriber as RustSubscriber, Window, Windowed,
 };
@@ -41,6 +42,8 @@ pub struct Subscriber {
     given: Option<Arc<Given>>,
 }
 
+/// Its kind is a byte of its own, as that of [`Content`].
+#[repr(u8)]
 pub(crate) enum Source {
     One(RustSubscriber<Dynamic>),
     Holding(Holding<Dynamic>),
@@ -104,7 +107,7 @@ impl Slots {
                 self.next.set((index + 1) % count);
                 let packet = &self.packets[index];
                 // SAFETY: the handle is free, so that no other thread uses it.
-                unsafe { *packet.content.get() = content(Arc::clone(self)) };
+                unsafe { packet.fill(content(Arc::clone(self))) };
                 return Some(ptr::from_ref(packet).cast_mut());
             }
         }
@@ -246,6 +249,12 @@ impl Subscriber {
         Ok(Status::Ok)
     }
 
+    #[inline(always)]
+    pub(crate) fn is_freed(&self) -> bool {
+        self.is_freed.get()
+    }
+
+    #[inline(always)]
     pub(crate) fn head(&self) -> &Head {
         &self.head
     }
@@ -272,8 +281,8 @@ impl Subscriber {
     /// Returns whether its packet or window is out.
     #[inline(always)]
     pub(crate) fn is_lent(&self) -> bool {
-        // SAFETY: read on the subscriber's thread, which alone changes it.
-        !matches!(unsafe { &*self.lent.content.get() }, Content::Free)
+        // SAFETY: on the subscriber's thread.
+        !unsafe { self.lent.is_free() }
     }
 
     /// Returns the source, for a call of this thread.
@@ -329,6 +338,44 @@ impl Subscriber {
             },
             // SAFETY: the caller's promise is the same.
             Err(failure) => unsafe { failure.report(error) },
+        }
+    }
+
+    /// Receives the next packet of a steady stream, if it is there. `None`: nothing was done.
+    ///
+    /// # Safety
+    /// The header's rules for handles, results and `error`.
+    #[inline(always)]
+    unsafe fn receive_fast(
+        subscriber: *const Self,
+        place: *mut *mut Packet,
+        error: *mut *mut Error,
+    ) -> Option<Status> {
+        // SAFETY: the caller's promise is the same.
+        let found = unsafe { subscriber.as_ref() }?;
+        if place.is_null() || found.is_lent() {
+            return None;
+        }
+        let mut failure = None;
+        let receive = || {
+            // SAFETY: the head is idle, and nothing is lent.
+            let Source::One(source) = (unsafe { found.source() }) else { return false };
+            match inlined::receive(source) {
+                // SAFETY: as above; the header's rule for results.
+                Some(Ok(packet)) => unsafe { found.lend_packet(Received::Packet(packet), place) }.is_ok(),
+                Some(Err(problem)) => {
+                    failure = Some(Failure::from(problem));
+                    true
+                }
+                None => false,
+            }
+        };
+        // SAFETY: the caller's promise is the same.
+        let status = unsafe { found.head.enter_fast(error, receive) };
+        match failure {
+            None => status,
+            // SAFETY: the caller's promise is the same.
+            Some(failure) => Some(unsafe { failure.report(error) }),
         }
     }
 
@@ -428,8 +475,8 @@ impl Subscriber {
     /// Keeps what was received under the subscriber's own handle.
     #[inline(always)]
     fn lend(&self, content: Content) -> *mut Packet {
-        // SAFETY: on the subscriber's thread. Nothing is lent, so that there is nothing to drop.
-        unsafe { ptr::write(self.lent.content.get(), content) };
+        // SAFETY: on the subscriber's thread. Nothing is lent.
+        unsafe { self.lent.fill(content) };
         ptr::from_ref(&self.lent).cast_mut()
     }
 }
@@ -448,6 +495,21 @@ impl Subscriber {
 /// - Threads: one at a time.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn stripline_subscriber_receive(
+    subscriber: *mut Subscriber,
+    timeout_ns: i64,
+    packet: *mut *mut Packet,
+    error: *mut *mut Error,
+) -> Status {
+    // SAFETY: the header's rules for handles, results and `error`.
+    match unsafe { Subscriber::receive_fast(subscriber, packet, error) } {
+        Some(status) => status,
+        // SAFETY: as above.
+        None => unsafe { receive_slow(subscriber, timeout_ns, packet, error) },
+    }
+}
+
+#[inline(never)]
+unsafe fn receive_slow(
     subscriber: *mut Subscriber,
     timeout_ns: i64,
     packet: *mut *mut Packet,
@@ -652,11 +714,11 @@ impl Drop for Subscriber {
         if let Some(given) = self.given.take() {
             given.remove_subscriber(self);
         }
+        // SAFETY: nothing else has the subscriber.
+        let lent = unsafe { self.lent.take() };
         // A packet refers to the source. After a panic, it is not given back.
         if self.head.is_poisoned() {
-            std::mem::forget(std::mem::replace(self.lent.content.get_mut(), Content::Free));
-        } else {
-            *self.lent.content.get_mut() = Content::Free;
+            std::mem::forget(lent);
         }
     }
 }

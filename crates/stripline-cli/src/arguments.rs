@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use stripline_waveform::control::Setting;
 
+use crate::bench_bindings::arguments::BindingsArguments;
 use crate::calibrate::arguments::CalibrateArguments;
 use crate::check::arguments::CheckArguments;
 use crate::data::arguments::{EchoArguments, HzArguments, RecordArguments, ReplayArguments};
@@ -309,6 +310,9 @@ pub(crate) enum BenchCommand {
 
     /// Count the instructions that a packet takes, the same on every machine
     Instructions(InstructionsArguments),
+
+    /// Measure what a packet costs in C, C++, Python and GNU Radio
+    Bindings(BindingsArguments),
 }
 
 #[derive(Args, Debug)]

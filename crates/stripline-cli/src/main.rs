@@ -10,6 +10,7 @@ macro_rules! complain {
 
 mod arguments;
 mod bench;
+mod bench_bindings;
 mod builtin;
 mod calibrate;
 mod call;
@@ -80,6 +81,9 @@ fn main() -> ExitCode {
         }
         Command::Bench(BenchArguments { command: Some(BenchCommand::Instructions(arguments)), .. }) => {
             bench::instructions(&arguments)
+        }
+        Command::Bench(BenchArguments { command: Some(BenchCommand::Bindings(arguments)), .. }) => {
+            bench_bindings::bindings(&arguments)
         }
         Command::Bench(BenchArguments { experiment: arguments, .. }) => experiment::experiment(&arguments),
         Command::Calibrate(arguments) => calibrate::calibrate(&arguments),

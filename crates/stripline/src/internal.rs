@@ -1,5 +1,6 @@
-//! What the launcher and the command use of this crate beyond its public interface: the control
-//! protocol of component processes, doorbells, names of sockets.
+//! What the launcher, the command and the bindings use of this crate beyond its public interface.
+//! That is the control protocol of component processes, doorbells, names of sockets, and the
+//! shortest paths of a packet.
 //!
 //! Not public API: any release may change or remove it.
 
@@ -114,6 +115,11 @@ pub mod control {
         send,
     };
     pub use crate::sys::messages::framed;
+}
+
+/// The shortest paths of a packet, for functions of other languages.
+pub mod inlined {
+    pub use crate::node::inlined::{loan, receive, release, send};
 }
 
 /// Processes and threads.

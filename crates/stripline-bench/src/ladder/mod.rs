@@ -24,7 +24,7 @@ mod machine;
 pub(crate) mod measure;
 mod plan;
 mod plot;
-mod ratios;
+pub(crate) mod ratios;
 mod report;
 pub(crate) mod statistics;
 mod turns;

@@ -217,28 +217,58 @@ fn ratio(comparison: Comparison, results: &[GroupRuns]) -> Ratio {
         far: found.and_then(|m| m.far),
         null: found.map(|m| Null { value: m.null.value, low: m.null.low, high: m.null.high }),
         target: text,
-        decision: found.map(|m| decide(m, target)),
+        decision: found.map(|m| decide_ratio(m, target)),
         others_share: found.and_then(|m| m.others_share),
         missing,
     }
 }
 
+/// Returns whether the target of a ratio is met. Ratios are compared as ratios: 0.5 is as far from
+/// 1 as 2 is.
+fn decide_ratio(measured: &Measured, target: Target) -> Decision {
+    let Measured { ratio, null, runs, others_share, .. } = measured;
+    let (limit, is_at_most) = match target {
+        Target::AtMost(most) => (most, true),
+        Target::AtLeast(least) => (least, false),
+    };
+    decide(&Evidence {
+        value: ratio.value.ln(),
+        low: ratio.low.ln(),
+        high: ratio.high.ln(),
+        null: (null.low.ln(), null.high.ln()),
+        limit: limit.ln(),
+        is_at_most,
+        runs: *runs,
+        others_share: *others_share,
+    })
+}
+
+/// A figure, its null comparison and its target, on a scale where equal steps are equally far and
+/// the null is 0.
+pub(crate) struct Evidence {
+    pub value: f64,
+    pub low: f64,
+    pub high: f64,
+    /// The interval of the null comparison.
+    pub null: (f64, f64),
+    pub limit: f64,
+    /// Whether the limit is the most, and not the least.
+    pub is_at_most: bool,
+    pub runs: usize,
+    pub others_share: Option<f64>,
+}
+
 /// Returns whether a target is met. A figure decides nothing in three cases. It is nearer to the
 /// target than its null comparison is wide. The target is in its interval. There are too few runs.
 /// On a busy machine, a missed target is not judged.
-fn decide(measured: &Measured, target: Target) -> Decision {
-    let Measured { ratio, null, runs, others_share, .. } = measured;
-    let (limit, is_met) = match target {
-        Target::AtMost(most) => (most, ratio.value <= most),
-        Target::AtLeast(least) => (least, ratio.value >= least),
-    };
-    // Ratios are compared as ratios: 0.5 is as far from 1 as 2 is. A null comparison beside 1 is as
-    // wide as if it reached 1.
-    let distance = (ratio.value / limit).ln().abs();
-    let null_width = (null.high.max(1.0) / null.low.min(1.0)).ln();
-    let holds_target = ratio.low < limit && limit < ratio.high;
+pub(crate) fn decide(evidence: &Evidence) -> Decision {
+    let Evidence { value, low, high, null, limit, is_at_most, runs, others_share } = *evidence;
+    let is_met = if is_at_most { value <= limit } else { value >= limit };
+    // A null comparison beside 0 is as wide as if it reached 0.
+    let null_width = null.1.max(0.0) - null.0.min(0.0);
+    let holds_target = low < limit && limit < high;
     match is_met {
-        _ if *runs < RUNS_MIN || holds_target || null_width > distance => Decision::NotDecided,
+        _ if runs < RUNS_MIN || holds_target || null_width > (value - limit).abs() => Decision::NotDecided,
         true => Decision::Met,
         false if others_share.is_some_and(|share| share > OTHERS_SHARE_MAX) => Decision::NotJudged,
         false => Decision::Missed,

@@ -4,6 +4,7 @@ use std::cell::UnsafeCell;
 use std::ffi::c_void;
 use std::ptr;
 
+use stripline::internal::inlined;
 use stripline::node::Loan as RustLoan;
 use stripline::payload::Dynamic;
 
@@ -35,6 +36,28 @@ pub struct Loan {
 /// - Threads: one at a time.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn stripline_publisher_loan(
+    publisher: *mut Publisher,
+    samples: usize,
+    memory: *mut *mut c_void,
+    loan: *mut *mut Loan,
+    error: *mut *mut Error,
+) -> Status {
+    // SAFETY: the header's rules for handles, results and `error`.
+    unsafe {
+        let fast = |link: &mut _, handle: &_| {
+            // Before the loan: a place that is missing is found without one.
+            let has_places = !memory.is_null() && !loan.is_null();
+            has_places && inlined::loan(link, samples).is_some_and(|l| lend(l, handle, memory, loan).is_ok())
+        };
+        match Publisher::call_fast(publisher, error, fast) {
+            Some(status) => status,
+            None => lend_slow(publisher, samples, memory, loan, error),
+        }
+    }
+}
+
+#[inline(never)]
+unsafe fn lend_slow(
     publisher: *mut Publisher,
     samples: usize,
     memory: *mut *mut c_void,
@@ -93,6 +116,32 @@ fn lend(
 }
 
 impl Loan {
+    /// Sends it, if that is the next packet of a steady stream. `None`: nothing was done.
+    ///
+    /// # Safety
+    /// The header's rules for handles and `error`.
+    #[inline(always)]
+    unsafe fn send_fast(loan: *mut Self, error: *mut *mut Error) -> Option<Status> {
+        // SAFETY: the caller's promise is the same.
+        let found = unsafe { loan.as_ref() }?;
+        // SAFETY: the loan's handle is part of its publisher.
+        let owner = unsafe { &*found.owner };
+        if owner.is_freed.get() {
+            return None;
+        }
+        let send = || {
+            // SAFETY: on the publisher's thread: the thread rule of the header.
+            let content = unsafe { &mut *found.content.get() };
+            let is_sent = content.as_mut().is_some_and(inlined::send);
+            if is_sent {
+                std::mem::forget(content.take());
+            }
+            is_sent
+        };
+        // SAFETY: the caller's promise is the same.
+        unsafe { owner.head.enter_fast(error, send) }
+    }
+
     /// Takes the loan out of its handle, for a call that closes it.
     ///
     /// # Safety
@@ -151,6 +200,18 @@ pub unsafe extern "C" fn stripline_loan_commit(
     options: *const SendOptions,
     error: *mut *mut Error,
 ) -> Status {
+    if options.is_null() {
+        // SAFETY: the header's rules for handles and `error`.
+        if let Some(status) = unsafe { Loan::send_fast(loan, error) } {
+            return status;
+        }
+    }
+    // SAFETY: the header's rules for handles, structures and `error`.
+    unsafe { commit_slow(loan, options, error) }
+}
+
+#[inline(never)]
+unsafe fn commit_slow(loan: *mut Loan, options: *const SendOptions, error: *mut *mut Error) -> Status {
     let commit = |lent: RustLoan<'static, Dynamic>, is_freed| {
         if is_freed {
             return Err(Loan::without_publisher());

@@ -427,22 +427,21 @@ impl IncomingConnection {
     }
 
     /// Takes the next packet if it is in a ring with a short header, and has the expected number.
+    /// Returns its samples.
     #[inline(always)]
-    pub(super) fn try_take_steady(&mut self, sample_size: SampleSize, taken: &mut LentPacket) -> bool {
-        let Some(AnyInlet::Ring(ring)) = &mut self.inlet else { return false };
+    pub(super) fn try_take_steady(&mut self, sample_size: SampleSize, taken: &mut LentPacket) -> Option<u64> {
+        let Some(AnyInlet::Ring(ring)) = &mut self.inlet else { return None };
         if !self.is_steady {
-            return false;
+            return None;
         }
-        let Some(frame) = ring.try_next_new() else { return false };
         // Written directly to its final place: see `Header::write_words`.
-        let Some(payload) = taken.header.split_short(frame, self.next_sample) else { return false };
-        let is_due = self.expected.is_next(taken.header.sequence);
-        if is_due {
-            taken.payload = FrameRef::new(payload);
-            taken.gap = None;
-            self.complete(sample_size, taken);
+        let payload = taken.header.split_short(ring.try_next_new()?, self.next_sample)?;
+        if !self.expected.is_next(taken.header.sequence) {
+            return None;
         }
-        is_due
+        taken.payload = FrameRef::new(payload);
+        taken.gap = None;
+        Some(self.complete(sample_size, taken))
     }
 
     /// Takes the next packet if it is already there and has the expected number; with `reads`, also
@@ -548,7 +547,7 @@ impl IncomingConnection {
 
     /// Completes the values returned with a packet.
     #[inline(always)]
-    fn complete(&mut self, sample_size: SampleSize, taken: &mut LentPacket) {
+    fn complete(&mut self, sample_size: SampleSize, taken: &mut LentPacket) -> u64 {
         fail_point!("receive");
         let LentPacket { header, payload, .. } = taken;
         let bytes = payload.bytes();
@@ -557,6 +556,7 @@ impl IncomingConnection {
         self.expected.advance(header.sequence, self.next_sample);
         self.options.stats.packet(bytes);
         taken.taken_ns = if header.sent_ns != 0 { now_ns() } else { 0 };
+        samples
     }
 
     /// Records the arrival of a measured packet before its release, off the path that the component

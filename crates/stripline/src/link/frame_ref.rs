@@ -35,6 +35,12 @@ impl FrameRef {
         form.fits(self.start.as_ptr(), self.bytes)
     }
 
+    /// Returns whether it is so many samples, at an address aligned for them.
+    #[inline(always)]
+    pub(crate) fn is_of(self, form: impl SampleForm, samples: u64) -> bool {
+        samples.wrapping_mul(form.size() as u64) == self.bytes as u64 && form.is_aligned(self.start.as_ptr())
+    }
+
     /// Returns whether it is a whole number of `T` at an address aligned for `T`.
     fn is_slice_of<T: Pod>(self) -> bool {
         self.bytes.is_multiple_of(size_of::<T>()) && self.start.cast::<T>().is_aligned()
@@ -73,25 +79,22 @@ impl FrameMut {
         Self(FrameRef { bytes: bytes.len(), start: NonNull::from(bytes).cast() })
     }
 
-    /// Returns the same bytes, checked for samples of that form.
+    /// Returns the same bytes, whole samples of that form, with their address checked.
     ///
     /// # Panics
-    /// Panics if the bytes are not whole samples at an address aligned for them. Transports place
-    /// payloads on 16-byte boundaries, and ports refuse types that need more.
-    #[inline]
+    /// Panics if the address is not aligned for the samples. Transports place payloads on 16-byte
+    /// boundaries, and ports refuse types that need more.
+    #[inline(always)]
     pub(crate) fn of(self, form: impl SampleForm) -> Self {
-        assert!(self.0.fits(form));
+        debug_assert!(self.0.fits(form), "{} bytes", self.0.bytes);
+        assert!(form.is_aligned(self.0.start.as_ptr()));
         self
     }
 
-    /// Returns the elements.
-    ///
-    /// # Safety
-    /// As for [`FrameRef::get`].
-    #[inline]
-    pub(crate) unsafe fn get<'a, T: Pod>(self) -> &'a [T] {
-        // SAFETY: the caller guarantees the lifetime; `of` has checked size and alignment.
-        unsafe { self.0.get() }
+    /// Returns where the bytes begin.
+    #[inline(always)]
+    pub(crate) fn start(self) -> FrameStart {
+        FrameStart(self.0.start)
     }
 
     /// Returns the elements for writing.
@@ -100,9 +103,39 @@ impl FrameMut {
     /// As for [`FrameRef::get`], and no other reference to the bytes may exist during `'a`.
     #[inline]
     pub(crate) unsafe fn get_mut<'a, T: Pod>(self) -> &'a mut [T] {
-        let Self(FrameRef { start, bytes }) = self;
-        // SAFETY: the caller guarantees lifetime and exclusive access; `of` has checked size and
+        // SAFETY: the caller's promise is the same; all of the bytes.
+        unsafe { self.start().get_mut(self.0.bytes / size_of::<T>()) }
+    }
+}
+
+/// The beginning of bytes that a transport lends for writing, by [`FrameMut::start`].
+#[derive(Clone, Copy)]
+pub(crate) struct FrameStart(NonNull<u8>);
+
+// SAFETY: an address. Each use of it is `unsafe` and argued below.
+unsafe impl Send for FrameStart {}
+// SAFETY: as above.
+unsafe impl Sync for FrameStart {}
+
+impl FrameStart {
+    /// Returns the first elements.
+    ///
+    /// # Safety
+    /// As for [`FrameRef::get`], and the bytes have so many elements.
+    #[inline(always)]
+    pub(crate) unsafe fn get<'a, T: Pod>(self, count: usize) -> &'a [T] {
+        // SAFETY: the caller guarantees lifetime and number; `of` has checked the alignment.
+        unsafe { std::slice::from_raw_parts(self.0.cast::<T>().as_ptr(), count) }
+    }
+
+    /// Returns the first elements for writing.
+    ///
+    /// # Safety
+    /// As for [`FrameStart::get`], and no other reference to the bytes may exist during `'a`.
+    #[inline(always)]
+    pub(crate) unsafe fn get_mut<'a, T: Pod>(self, count: usize) -> &'a mut [T] {
+        // SAFETY: the caller guarantees lifetime, number and exclusive access; `of` has checked the
         // alignment.
-        unsafe { std::slice::from_raw_parts_mut(start.cast::<T>().as_ptr(), bytes / size_of::<T>()) }
+        unsafe { std::slice::from_raw_parts_mut(self.0.cast::<T>().as_ptr(), count) }
     }
 }

@@ -242,6 +242,14 @@ impl Incoming {
         self.receive_next()
     }
 
+    /// Takes like [`Incoming::receive_fast`], inlined, and only the next packet of a steady stream
+    /// of the only connection. Returns its samples; `None`: nothing is taken.
+    #[inline(always)]
+    pub(crate) fn receive_inlined(&mut self) -> Option<u64> {
+        self.arrived_while = ArrivedWhile::Idle;
+        if self.is_fast_path() { self.try_take_steady() } else { None }
+    }
+
     /// Takes like [`Incoming::receive_fast`], in the caller's loop.
     #[inline(always)]
     pub(crate) fn receive_next(&mut self) -> bool {
@@ -274,14 +282,17 @@ impl Incoming {
     /// Takes the next packet of the connection that is due, if it is there and needs nothing else.
     #[inline(always)]
     fn try_take(&mut self) -> bool {
-        if let [only] = &mut **self.connections
-            && only.try_take_steady(self.sample_size, &mut self.taken)
-        {
-            self.taken.connection = 0;
-            self.is_lent = true;
-            return true;
-        }
-        self.try_take_any()
+        self.try_take_steady().is_some() || self.try_take_any()
+    }
+
+    /// Takes the next packet of a steady stream of the only connection. Returns its samples.
+    #[inline(always)]
+    fn try_take_steady(&mut self) -> Option<u64> {
+        let [only] = &mut **self.connections else { return None };
+        let samples = only.try_take_steady(self.sample_size, &mut self.taken)?;
+        self.taken.connection = 0;
+        self.is_lent = true;
+        Some(samples)
     }
 
     /// Takes a packet of one of several connections, or one that is not of a steady stream.
@@ -289,7 +300,7 @@ impl Incoming {
     fn try_take_any(&mut self) -> bool {
         let (index, count) = (self.next_index, self.connections.len());
         let Some(connection) = self.connections.get_mut(index) else { return false };
-        let is_taken = connection.try_take_steady(self.sample_size, &mut self.taken)
+        let is_taken = connection.try_take_steady(self.sample_size, &mut self.taken).is_some()
             || connection.try_take_fast(false, self.sample_size, &mut self.taken) == Some(true);
         if is_taken {
             self.next_index = if index + 1 < count { index + 1 } else { 0 };
@@ -575,8 +586,8 @@ impl Incoming {
     }
 
     /// Releases the packet lent.
-    #[inline]
-    pub(crate) fn release(&mut self) {
+    #[inline(always)]
+    pub(crate) fn release_inlined(&mut self) {
         self.is_lent = false;
         if self.taken.taken_ns != 0 {
             return self.finish();
@@ -589,6 +600,12 @@ impl Incoming {
                 }
             }
         }
+    }
+
+    /// Releases the packet lent.
+    #[inline]
+    pub(crate) fn release(&mut self) {
+        self.release_inlined();
     }
 
     /// Releases a packet that is measured, held or has a receipt.

@@ -369,10 +369,23 @@ impl Outgoing {
         }
     }
 
-    /// Reserves for a packet of a steady stream, behind a short header in the port's only ring. A
-    /// packet that will carry its time needs the full header.
+    /// Reserves as [`Outgoing::reserve`] with `waits`, if that is the next packet of a steady
+    /// stream. `None`: nothing is reserved.
+    #[inline(always)]
+    pub(crate) fn reserve_inlined(&mut self, payload: usize) -> Option<FrameMut> {
+        self.waits = true;
+        if self.is_steady { self.try_reserve_steady(payload) } else { None }
+    }
+
     #[inline(never)]
     fn reserve_steady(&mut self, payload: usize) -> Option<FrameMut> {
+        self.try_reserve_steady(payload)
+    }
+
+    /// Reserves for a packet of a steady stream, behind a short header in the port's only ring. A
+    /// packet that will carry its time needs the full header.
+    #[inline(always)]
+    fn try_reserve_steady(&mut self, payload: usize) -> Option<FrameMut> {
         if self.sampler.is_due()
             || payload > Header::SHORT_PAYLOAD_MAX
             || !self.is_own()
@@ -517,6 +530,13 @@ impl Outgoing {
             return Ok(());
         }
         self.send_full(payload, samples)
+    }
+
+    /// Sends as [`Outgoing::send`], if that is the next packet of a steady stream. False: nothing
+    /// is sent.
+    #[inline(always)]
+    pub(crate) fn send_inlined(&mut self, payload: usize, samples: u64) -> bool {
+        self.is_short && self.is_steady && self.publish_steady(payload, samples, false)
     }
 
     /// Sends a packet of a steady stream, behind a short header; false: it cannot be sent so.

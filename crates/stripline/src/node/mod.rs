@@ -36,6 +36,7 @@ mod connection_log;
 mod direct;
 mod dispatch;
 mod holding;
+pub(crate) mod inlined;
 mod message;
 #[allow(clippy::module_inception, reason = "the layer is named after its main type")]
 mod node;

@@ -7,7 +7,7 @@ use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
-use crate::link::{FrameMut, Outgoing};
+use crate::link::{FrameStart, Outgoing};
 use crate::packet::StreamInfo;
 use crate::packet::element::{SampleForm, StaticForm};
 use crate::packet::payload::{Element, Sample};
@@ -375,9 +375,8 @@ impl<T: Element> Publisher<T> {
             return Err(Error::TooLarge { bytes: usize::MAX, bytes_max: LinkOptions::PACKET_MAX });
         };
         let form = self.form;
-        let link = self.link();
-        let place = link.reserve(bytes, waits)?.of(form);
-        Ok(Loan { link, place, samples, form })
+        let start = self.link().reserve(bytes, waits)?.of(form).start();
+        Ok(Loan::of(self, start, samples))
     }
 
     /// Returns the number of samples in so many items.
@@ -394,7 +393,12 @@ impl<T: Element> Publisher<T> {
         Error::port(self.name(), problem)
     }
 
-    #[inline]
+    #[inline(always)]
+    pub(super) fn form(&self) -> T::Form {
+        self.form
+    }
+
+    #[inline(always)]
     pub(super) fn link(&mut self) -> &mut Outgoing {
         // Only `finish` and `drop` take it, and both consume the publisher.
         self.outgoing.as_mut().expect("a publisher has its link until it is dropped")
@@ -450,10 +454,26 @@ impl<T: Element> Drop for Publisher<T> {
 /// # Ok::<(), stripline::Error>(())
 /// ```
 pub struct Loan<'a, T: Element> {
-    link: &'a mut Outgoing,
-    place: FrameMut,
+    /// What else there is of the loan lies there: a loan is moved often, and each word counts.
+    publisher: &'a mut Publisher<T>,
+    /// Of room for that many samples at least.
+    start: FrameStart,
     samples: usize,
-    form: T::Form,
+}
+
+impl<'a, T: Element> Loan<'a, T> {
+    /// Makes a loan of the room that the publisher's link has reserved.
+    #[inline(always)]
+    pub(super) fn of(publisher: &'a mut Publisher<T>, start: FrameStart, samples: usize) -> Self {
+        Self { publisher, start, samples }
+    }
+
+    /// Sends by [`Outgoing::send_inlined`].
+    #[inline(always)]
+    pub(super) fn send_inlined(&mut self) -> bool {
+        let bytes = self.samples * self.publisher.form.size();
+        self.publisher.link().send_inlined(bytes, self.samples as u64)
+    }
 }
 
 impl<T: Element> Loan<'_, T> {
@@ -472,7 +492,7 @@ impl<T: Element> Loan<'_, T> {
     /// before.
     #[must_use]
     pub fn at_sample(self, index: u64) -> Self {
-        self.link.stamp().sample_index = index;
+        self.publisher.link().stamp().sample_index = index;
         self
     }
 
@@ -494,7 +514,7 @@ impl<T: Element> Loan<'_, T> {
     /// ```
     #[must_use]
     pub fn at_time_ns(self, time_ns: i64) -> Self {
-        self.link.stamp().time_ns = time_ns;
+        self.publisher.link().stamp().time_ns = time_ns;
         self
     }
 
@@ -503,7 +523,7 @@ impl<T: Element> Loan<'_, T> {
     /// carries that order instead.
     #[must_use]
     pub fn intended_ns(self, intended_ns: u64) -> Self {
-        self.link.stamp().intended_ns = intended_ns;
+        self.publisher.link().stamp().intended_ns = intended_ns;
         self
     }
 
@@ -532,7 +552,7 @@ impl<T: Element> Loan<'_, T> {
     /// ```
     #[must_use]
     pub fn scope(self, scope: Scope) -> Self {
-        self.link.set_own_scope(scope);
+        self.publisher.link().set_own_scope(scope);
         self
     }
 
@@ -540,7 +560,7 @@ impl<T: Element> Loan<'_, T> {
     /// send. It replaces the connection's `deadline-ms`; at most [`LinkOptions::DEADLINE_MS_MAX`].
     #[must_use]
     pub fn deadline(self, deadline: Duration) -> Self {
-        self.link.set_own_deadline(deadline);
+        self.publisher.link().set_own_deadline(deadline);
         self
     }
 
@@ -564,8 +584,8 @@ impl<T: Element> Loan<'_, T> {
         // A sent packet must not be cancelled.
         let mut loan = ManuallyDrop::new(self);
         let samples = loan.samples;
-        let bytes = samples * loan.form.size();
-        loan.link.send(bytes, samples as u64)
+        let bytes = samples * loan.publisher.form.size();
+        loan.publisher.link().send(bytes, samples as u64)
     }
 
     /// Sends the packet with the stream, sample index and time of a received one, or of a
@@ -628,13 +648,13 @@ impl<T: Element> Loan<'_, T> {
     pub fn send_like_at_rate<P: Stamped + ?Sized>(self, packet: &P, up: u32, down: u32) -> Result<()> {
         if up == 0 || down == 0 {
             let problem = format!("cannot send at {up}/{down} of a rate: both numbers must be at least 1");
-            return Err(Error::port(self.link.port(), problem));
+            return Err(Error::port(self.publisher.link().port(), problem));
         }
         let Stamps { sample_index, time_ns, order, stream } = packet.stamps();
         let scaled = u128::from(sample_index) * u128::from(up) / u128::from(down);
         let sample_index = u64::try_from(scaled).unwrap_or(u64::MAX);
         let rate = stream.sample_rate_hz.map(|rate| rate * f64::from(up) / f64::from(down));
-        let current = self.link.stream();
+        let current = self.publisher.link().stream();
         let is_current = current.sample_rate_hz == rate
             && current.id == stream.id
             && current.center_frequency_hz == stream.center_frequency_hz
@@ -649,23 +669,24 @@ impl<T: Element> Loan<'_, T> {
 
     fn send_stamped(self, stamps: Stamps<'_>) -> Result<()> {
         let Stamps { sample_index, time_ns, order, stream } = stamps;
-        let stamp = self.link.stamp();
+        let link = self.publisher.link();
+        let stamp = link.stamp();
         (stamp.sample_index, stamp.time_ns) = (sample_index, time_ns);
         if let Some(order) = order {
             stamp.set_order(order);
         }
-        if self.link.holds_large() {
+        if self.publisher.link().holds_large() {
             // The transports have no part of the packet yet: its description is sent before it.
-            self.link.set_stream(stream);
-        } else if !self.link.follows(stream) {
+            self.publisher.link().set_stream(stream);
+        } else if !self.publisher.link().follows(stream) {
             // The description goes before the packet, in the memory that this loan holds.
-            let bytes = self.samples * self.form.size();
+            let bytes = self.samples * self.publisher.form.size();
             let payload: Vec<u8> = bytemuck::cast_slice(&self[..]).to_vec();
-            let (overrides, waits) = (self.link.overrides(), self.link.waits());
-            self.link.cancel();
-            self.link.set_stream(stream);
-            let place = self.link.reserve(bytes, waits)?;
-            self.link.set_overrides(overrides);
+            let (overrides, waits) = (self.publisher.link().overrides(), self.publisher.link().waits());
+            self.publisher.link().cancel();
+            self.publisher.link().set_stream(stream);
+            let place = self.publisher.link().reserve(bytes, waits)?;
+            self.publisher.link().set_overrides(overrides);
             // SAFETY: just lent, and the link has not been called since.
             unsafe { place.get_mut::<u8>() }.copy_from_slice(&payload);
         }
@@ -677,20 +698,20 @@ impl<T: Element> Deref for Loan<'_, T> {
     type Target = [T::Item];
     fn deref(&self) -> &[T::Item] {
         // SAFETY: the loan holds the link exclusively and does not call it until it sends or
-        // cancels.
-        unsafe { &self.place.get::<T::Item>()[..self.form.items(self.samples)] }
+        // cancels. The room is for so many samples, or more.
+        unsafe { self.start.get(self.publisher.form.items(self.samples)) }
     }
 }
 
 impl<T: Element> DerefMut for Loan<'_, T> {
     fn deref_mut(&mut self) -> &mut [T::Item] {
         // SAFETY: as above; `&mut self` makes it the only reference.
-        unsafe { &mut self.place.get_mut::<T::Item>()[..self.form.items(self.samples)] }
+        unsafe { self.start.get_mut(self.publisher.form.items(self.samples)) }
     }
 }
 
 impl<T: Element> Drop for Loan<'_, T> {
     fn drop(&mut self) {
-        self.link.cancel();
+        self.publisher.link().cancel();
     }
 }

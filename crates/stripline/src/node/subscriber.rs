@@ -160,7 +160,7 @@ impl<T: Element> Subscriber<T> {
                 Received::Empty => {}
                 Received::Ended => return Ok(None),
                 Received::Packet(payload) => {
-                    return Ok(Some(Packet { incoming: &mut self.incoming, payload, form: self.form }));
+                    return Ok(Some(Packet { subscriber: self, payload }));
                 }
             }
         }
@@ -423,10 +423,19 @@ impl<T: Element> Subscriber<T> {
         Ok(match self.take(wait)? {
             Received::Empty => Received::Empty,
             Received::Ended => Received::Ended,
-            Received::Packet(payload) => {
-                Received::Packet(Packet { incoming: &mut self.incoming, payload, form: self.form })
-            }
+            Received::Packet(payload) => Received::Packet(Packet { subscriber: self, payload }),
         })
+    }
+
+    /// Returns the packet that was taken. So many samples of it were counted.
+    #[inline(always)]
+    pub(super) fn lent(&mut self, samples: u64) -> Result<Packet<'_, T>> {
+        let mut payload = self.incoming.taken().payload;
+        // The packets of messages are counted, and not their bytes.
+        if !payload.is_of(self.form, samples) && !payload.fits(self.form) {
+            payload = self.refit()?;
+        }
+        Ok(Packet { subscriber: self, payload })
     }
 
     /// Returns a view of the packet that was taken and not released.
@@ -461,18 +470,22 @@ impl<T: Element> Subscriber<T> {
             Polled::Ended => Ok(Received::Ended),
             Polled::Packet => {
                 let payload = self.incoming.taken().payload;
-                if payload.fits(self.form) { Ok(Received::Packet(payload)) } else { self.refit() }
+                if payload.fits(self.form) {
+                    Ok(Received::Packet(payload))
+                } else {
+                    self.refit().map(Received::Packet)
+                }
             }
         }
     }
 
     /// Handles a payload that does not fit `T` as it is.
     #[cold]
-    fn refit(&mut self) -> Result<Received<FrameRef>> {
+    fn refit(&mut self) -> Result<FrameRef> {
         let bytes = self.incoming.taken().payload.bytes();
         let size = self.form.size();
         if bytes.is_multiple_of(size) {
-            return Ok(Received::Packet(self.incoming.realign()));
+            return Ok(self.incoming.realign());
         }
         let connection = self.incoming.connection().to_string();
         self.incoming.reject();
@@ -517,61 +530,60 @@ pub(super) fn check_type<T>(port: &str) -> Result<()> {
 /// # Ok::<(), stripline::Error>(())
 /// ```
 pub struct Packet<'a, T: Element> {
-    incoming: &'a mut Incoming,
+    subscriber: &'a mut Subscriber<T>,
     payload: FrameRef,
-    form: T::Form,
 }
 
 impl<T: Element> Packet<'_, T> {
     /// Returns the number of samples: the slice's length, unless they are
     /// [`Dynamic`](crate::payload::Dynamic).
     pub fn samples(&self) -> usize {
-        self.form.samples(self.len())
+        self.subscriber.form.samples(self.len())
     }
 
     /// Returns the packet's number among those of its sender, from 0.
     pub fn sequence(&self) -> u64 {
-        self.incoming.taken().header.sequence
+        self.subscriber.incoming.taken().header.sequence
     }
 
     /// Returns the number of the first sample within its stream.
     pub fn sample_index(&self) -> u64 {
-        self.incoming.taken().header.sample_index
+        self.subscriber.incoming.taken().header.sample_index
     }
 
     /// Returns when the first sample was taken, in nanoseconds since the Unix epoch; 0: unknown.
     pub fn time_ns(&self) -> i64 {
-        self.incoming.taken().header.time_ns
+        self.subscriber.incoming.taken().header.time_ns
     }
 
     /// Returns when it was sent, in monotonic nanoseconds of the host; `None`: it was not measured.
     pub fn sent_ns(&self) -> Option<u64> {
-        Some(self.incoming.taken().header.sent_ns).filter(|ns| *ns != 0)
+        Some(self.subscriber.incoming.taken().header.sent_ns).filter(|ns| *ns != 0)
     }
 
     /// Returns when it should have been sent, if its sender keeps a schedule.
     pub fn intended_ns(&self) -> Option<u64> {
-        self.incoming.taken().header.intended()
+        self.subscriber.incoming.taken().header.intended()
     }
 
     /// Returns the packet's order: its sequence number, unless one of several threads forwarded it.
     pub fn order(&self) -> Order {
-        self.incoming.order()
+        self.subscriber.incoming.order()
     }
 
     /// Returns the gap just before this packet.
     pub fn gap(&self) -> Option<&Gap> {
-        self.incoming.taken().gap.as_ref()
+        self.subscriber.incoming.taken().gap.as_ref()
     }
 
     /// Returns the stream it belongs to.
     pub fn stream(&self) -> &Arc<StreamInfo> {
-        self.incoming.stream()
+        self.subscriber.incoming.stream()
     }
 
     /// Returns the connection it arrived on, as `from -> to`.
     pub fn connection(&self) -> &str {
-        self.incoming.connection()
+        self.subscriber.incoming.connection()
     }
 
     /// Refuses the packet with a reason, of at most 256 bytes. A sender that waits for it
@@ -594,13 +606,19 @@ impl<T: Element> Packet<'_, T> {
     /// # Ok::<(), stripline::Error>(())
     /// ```
     pub fn refuse(self, reason: impl std::fmt::Display) {
-        self.incoming.refuse(|| reason.to_string());
+        self.subscriber.incoming.refuse(|| reason.to_string());
     }
 }
 
 impl<T: Element> Packet<'_, T> {
+    /// Releases it by [`Incoming::release_inlined`], in place of the drop.
+    #[inline(always)]
+    pub(super) fn release_inlined(&mut self) {
+        self.subscriber.incoming.release_inlined();
+    }
+
     pub(super) fn view(&self) -> PacketView<'_, T> {
-        PacketView::new(self, self.form, PacketMeta::lent(self.incoming))
+        PacketView::new(self, self.subscriber.form, PacketMeta::lent(&self.subscriber.incoming))
     }
 }
 
@@ -608,9 +626,9 @@ impl<T: Element> Stamped for Packet<'_, T> {}
 
 impl<T: Element> sealed::Sealed for Packet<'_, T> {
     fn stamps(&self) -> sealed::Stamps<'_> {
-        let Header { sample_index, time_ns, .. } = self.incoming.taken().header;
-        let order = self.incoming.taken().header.order().map(|_| self.incoming.order());
-        sealed::Stamps { sample_index, time_ns, order, stream: self.incoming.stream() }
+        let Header { sample_index, time_ns, .. } = self.subscriber.incoming.taken().header;
+        let order = self.subscriber.incoming.taken().header.order().map(|_| self.subscriber.incoming.order());
+        sealed::Stamps { sample_index, time_ns, order, stream: self.subscriber.incoming.stream() }
     }
 }
 
@@ -625,14 +643,14 @@ impl<T: Element> Deref for Packet<'_, T> {
 
 impl<T: Element> Drop for Packet<'_, T> {
     fn drop(&mut self) {
-        self.incoming.release();
+        self.subscriber.incoming.release();
     }
 }
 
 impl<T: Element<Item: std::fmt::Debug>> std::fmt::Debug for Packet<'_, T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Packet")
-            .field("header", &self.incoming.taken().header)
+            .field("header", &self.subscriber.incoming.taken().header)
             .field("samples", &&**self)
             .finish()
     }

@@ -101,6 +101,9 @@ pub trait SampleForm: Copy + Send + Sync + 'static {
     /// Returns the bytes of a sample.
     fn size(self) -> usize;
 
+    /// Returns whether an address is aligned for samples.
+    fn is_aligned(self, start: *const u8) -> bool;
+
     /// Returns whether bytes are whole samples, and aligned for them.
     fn fits(self, start: *const u8, bytes: usize) -> bool;
 
@@ -138,8 +141,13 @@ impl<T: Sample> SampleForm for StaticForm<T> {
     }
 
     #[inline(always)]
+    fn is_aligned(self, start: *const u8) -> bool {
+        start.cast::<T>().is_aligned()
+    }
+
+    #[inline(always)]
     fn fits(self, start: *const u8, bytes: usize) -> bool {
-        bytes.is_multiple_of(size_of::<T>()) && start.cast::<T>().is_aligned()
+        bytes.is_multiple_of(size_of::<T>()) && self.is_aligned(start)
     }
 
     #[inline(always)]
@@ -185,8 +193,13 @@ impl SampleForm for DynamicForm {
     }
 
     #[inline(always)]
+    fn is_aligned(self, start: *const u8) -> bool {
+        start.addr() & (self.align - 1) == 0
+    }
+
+    #[inline(always)]
     fn fits(self, start: *const u8, bytes: usize) -> bool {
-        self.whole(bytes).is_some() && start.addr() & (self.align - 1) == 0
+        self.whole(bytes).is_some() && self.is_aligned(start)
     }
 
     #[inline(always)]

@@ -1,0 +1,120 @@
+//! What is compared, and its aims.
+
+use super::figure::Aim;
+use super::gnuradio;
+
+/// The language of an end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Language {
+    Rust,
+    C,
+    Cpp,
+    Python,
+}
+
+/// A kind of link. Its ends are processes of one language.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct LinkEnds {
+    pub language: Language,
+    /// Its name in the programs.
+    pub kind: &'static str,
+    /// The roles of its processes.
+    pub roles: &'static [&'static str],
+    /// The process that has the time.
+    pub timed: usize,
+}
+
+/// Two subjects: the time of the first over that of the second, which is the reference.
+#[derive(Clone, Debug)]
+pub(super) struct Compared {
+    pub name: String,
+    pub over: LinkEnds,
+    pub under: LinkEnds,
+    /// Bytes of a packet.
+    pub size: usize,
+    pub aim: Aim,
+    /// Whether each process has a processor of its own. A library with a thread for its sockets is
+    /// left to the system, and so is its reference.
+    pub is_pinned: bool,
+}
+
+const fn one_thread(language: Language, kind: &'static str) -> LinkEnds {
+    LinkEnds { language, kind, roles: &["one-thread"], timed: 0 }
+}
+
+const fn round_trip(language: Language, kind: &'static str) -> LinkEnds {
+    LinkEnds { language, kind, roles: &["ping", "pong"], timed: 0 }
+}
+
+/// Returns a stream. Its time is that of the receiver, from its first packet to its last.
+const fn one_way(language: Language, kind: &'static str) -> LinkEnds {
+    LinkEnds { language, kind, roles: &["sender", "receiver"], timed: 1 }
+}
+
+/// Returns the comparisons, in the order of the table. The time of one over that of another is also
+/// the rate of the other over that of the one.
+pub(super) fn comparisons() -> Vec<Compared> {
+    use Aim::{AtLeast, AtMost, MoreAtMost};
+    use Language::{C, Cpp, Python, Rust};
+    let new = |name: &str, over, under, size, aim| Compared {
+        name: name.into(),
+        over,
+        under,
+        size,
+        aim,
+        is_pinned: true,
+    };
+    let free = |comparison: Compared| Compared { is_pinned: false, ..comparison };
+    let rust = one_thread(Rust, "plain");
+    let (spins, waits) = (round_trip(Rust, "spin"), round_trip(Python, "block"));
+    let python = |kind| round_trip(Python, kind);
+    let rust_stream = one_way(Rust, "stream");
+    vec![
+        new("c_64_over_rust", one_thread(C, "plain"), rust, 64, MoreAtMost(7.0)),
+        new("c_64k_over_rust", one_thread(C, "plain"), rust, 65_536, AtMost(1.01)),
+        new("cpp_64_over_rust", round_trip(Cpp, "spin"), spins, 64, AtMost(1.05)),
+        new("cpp_8k_over_rust", round_trip(Cpp, "spin"), spins, 8192, AtMost(1.02)),
+        new("cpp_64k_over_rust", round_trip(Cpp, "spin"), spins, 65_536, AtMost(1.02)),
+        new("rust_held_64_over_one", round_trip(Rust, "held"), spins, 64, AtMost(1.05)),
+        new("python_iceoryx2_64_over_ours", python("iceoryx2"), python("spin"), 64, AtLeast(3.0)),
+        new("python_iceoryx2_64k_over_ours", python("iceoryx2"), python("spin"), 65_536, AtLeast(2.0)),
+        free(new("python_pyzmq_64_over_ours", python("zmq"), waits, 64, AtLeast(3.0))),
+        free(new("python_pyzmq_64k_over_ours", python("zmq"), waits, 65_536, AtLeast(2.0))),
+        new("python_send_64k_rate_over_rust", rust_stream, one_way(Python, "send"), 65_536, AtLeast(0.75)),
+        new("python_loan_64k_rate_over_rust", rust_stream, one_way(Python, "loan"), 65_536, AtLeast(0.7)),
+        free(new(
+            "python_64_rate_over_pyzmq",
+            one_way(Python, "zmq-push"),
+            one_way(Python, "send"),
+            64,
+            AtLeast(2.0),
+        )),
+        new("python_async_64_over_plain", python("async"), waits, 64, AtMost(1.5)),
+    ]
+}
+
+/// Returns the names of all figures.
+pub(super) fn names() -> Vec<String> {
+    comparisons()
+        .into_iter()
+        .map(|comparison| comparison.name)
+        .chain(gnuradio::names().map(Into::into))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_differ_and_both_ends_of_a_comparison_do_the_same() {
+        let all = comparisons();
+        let mut names = names();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), all.len() + gnuradio::names().count());
+        for Compared { name, over, under, .. } in all {
+            assert_eq!((over.roles, over.timed), (under.roles, under.timed), "{name}");
+        }
+    }
+}

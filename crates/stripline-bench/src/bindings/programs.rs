@@ -1,0 +1,210 @@
+//! The programs of the ends: found, or built from their sources, which are part of this one.
+
+use std::cell::OnceCell;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::BindingSettings;
+use super::plan::{Language, LinkEnds};
+use super::rust_end::JOB_VARIABLE;
+use crate::ladder::{Problem, printable};
+
+const C_SOURCE: &str = include_str!("../../../stripline-c/bench/ends.c");
+const CPP_SOURCE: &str = include_str!("../../../../bindings/cpp/bench/ends.cpp");
+const PYTHON_SOURCE: &str = include_str!("../../../../bindings/python/bench/ends.py");
+const GNURADIO_SOURCE: &str = include_str!("../../../../bindings/gnuradio/bench/links.py");
+
+/// The programs of all languages.
+pub(super) struct Programs {
+    folder: Folder,
+    rust: PathBuf,
+    prefix: Result<PathBuf, Problem>,
+    python: PathBuf,
+    gnuradio_python: PathBuf,
+    c: OnceCell<Result<PathBuf, Problem>>,
+    cpp: OnceCell<Result<PathBuf, Problem>>,
+}
+
+impl Programs {
+    pub(super) fn new(settings: &BindingSettings, rust: PathBuf) -> Result<Self, Problem> {
+        let path = |given: &Option<PathBuf>, default: &str| given.clone().unwrap_or_else(|| default.into());
+        Ok(Self {
+            folder: Folder::new()?,
+            rust,
+            prefix: settings.prefix.clone().map_or_else(installed, Ok),
+            python: path(&settings.python, "python3"),
+            gnuradio_python: path(&settings.gnuradio_python, "/usr/bin/python3"),
+            c: OnceCell::new(),
+            cpp: OnceCell::new(),
+        })
+    }
+
+    /// Returns what starts an end.
+    pub(super) fn command(
+        &self,
+        subject: &LinkEnds,
+        role: &str,
+        size: usize,
+        name: &str,
+    ) -> Result<Command, Problem> {
+        let size = size.to_string();
+        let mut command = match subject.language {
+            Language::Rust => {
+                let mut command = Command::new(&self.rust);
+                command.env(JOB_VARIABLE, format!("{} {role} {size} {name}", subject.kind));
+                return Ok(command);
+            }
+            Language::C => Command::new(self.c.get_or_init(|| self.build_c()).clone()?),
+            Language::Cpp => Command::new(self.cpp.get_or_init(|| self.build_cpp()).clone()?),
+            Language::Python => {
+                let mut command = self.script(&self.python, "ends.py", PYTHON_SOURCE)?;
+                command.arg(subject.kind);
+                command
+            }
+        };
+        command.args([role, &size, name]);
+        Ok(command)
+    }
+
+    /// Returns what measures GNU Radio, without its options.
+    pub(super) fn gnuradio(&self) -> Result<Command, Problem> {
+        self.script(&self.gnuradio_python, "links.py", GNURADIO_SOURCE)
+    }
+
+    fn script(&self, python: &Path, name: &str, source: &str) -> Result<Command, Problem> {
+        let mut command = Command::new(python);
+        command.arg("-c").arg("");
+        let is_there = command.output().is_ok_and(|output| output.status.success());
+        if !is_there {
+            return Err(format!(
+                "Python is missing: `{}` does not run (Debian: python3 python3-venv)",
+                python.display()
+            ));
+        }
+        let mut command = Command::new(python);
+        command.arg(self.folder.write(name, source)?);
+        Ok(command)
+    }
+
+    fn build_c(&self) -> Result<PathBuf, Problem> {
+        self.build(
+            "ends.c",
+            C_SOURCE,
+            &Compiler { variable: "CC", name: "cc", package: "gcc", header: "stripline.h" },
+            &[],
+        )
+    }
+
+    fn build_cpp(&self) -> Result<PathBuf, Problem> {
+        let compiler = Compiler { variable: "CXX", name: "c++", package: "g++", header: "stripline.hpp" };
+        self.build("ends.cpp", CPP_SOURCE, &compiler, &["-std=c++17"])
+    }
+
+    /// Compiles a program as documented, with the shared library.
+    fn build(
+        &self,
+        file: &str,
+        source: &str,
+        compiler: &Compiler,
+        flags: &[&str],
+    ) -> Result<PathBuf, Problem> {
+        let prefix = self.prefix.as_ref().map_err(Clone::clone)?;
+        let header = prefix.join("include").join(compiler.header);
+        if !header.is_file() {
+            return Err(format!(
+                "there is no {}; install it: packaging/cpp-install {}",
+                header.display(),
+                prefix.display()
+            ));
+        }
+        let name = std::env::var(compiler.variable).unwrap_or_else(|_| compiler.name.into());
+        let program = self.folder.0.join(file.replace('.', "-"));
+        let lib = prefix.join("lib");
+        let mut command = Command::new(&name);
+        command.args(flags).arg("-O2").arg("-o").arg(&program).arg(self.folder.write(file, source)?);
+        command.arg("-I").arg(prefix.join("include")).arg("-L").arg(&lib).arg("-lstripline");
+        command.arg(format!("-Wl,-rpath,{}", lib.display()));
+        let output = command.output().map_err(|error| {
+            format!("the compiler `{name}` is missing (Debian: {}): {error}", compiler.package)
+        })?;
+        if output.status.success() {
+            return Ok(program);
+        }
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        let line = text.lines().find(|line| line.contains("error")).or_else(|| text.lines().next_back());
+        Err(format!("`{name}` does not compile {file}: {}", printable(line.unwrap_or_default())))
+    }
+}
+
+/// A compiler, and the header without which it has nothing to compile.
+struct Compiler {
+    variable: &'static str,
+    name: &'static str,
+    package: &'static str,
+    header: &'static str,
+}
+
+/// Returns the folder that Stripline for C is installed below, by `pkg-config`.
+fn installed() -> Result<PathBuf, Problem> {
+    let found = Command::new("pkg-config").args(["--variable=prefix", "stripline"]).output();
+    let text =
+        found.ok().filter(|output| output.status.success()).map(|output| output.stdout).unwrap_or_default();
+    match String::from_utf8_lossy(&text).trim() {
+        "" => {
+            Err("libstripline is missing: `packaging/cpp-install DIR` installs it; then use --prefix DIR"
+                .into())
+        }
+        prefix => Ok(prefix.into()),
+    }
+}
+
+/// A folder of this process, which is removed at its end.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> Result<Self, Problem> {
+        let path = std::env::temp_dir().join(format!("stripline-bindings-{}", std::process::id()));
+        std::fs::create_dir(&path)
+            .map_err(|error| format!("cannot make the folder {}: {error}", path.display()))?;
+        Ok(Self(path))
+    }
+
+    fn write(&self, name: &str, text: &str) -> Result<PathBuf, Problem> {
+        let path = self.0.join(name);
+        std::fs::write(&path, text).map_err(|error| format!("cannot write {}: {error}", path.display()))?;
+        Ok(path)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_missing_is_named_with_its_remedy() {
+        let settings = BindingSettings {
+            prefix: Some("/nowhere".into()),
+            python: Some("/no/python".into()),
+            ..BindingSettings::default()
+        };
+        let programs = Programs::new(&settings, "stripline".into()).unwrap();
+        let subject = |language| LinkEnds { language, kind: "spin", roles: &["ping"], timed: 0 };
+        for (language, words) in [
+            (Language::C, ["/nowhere/include/stripline.h", "packaging/cpp-install"]),
+            (Language::Cpp, ["/nowhere/include/stripline.hpp", "packaging/cpp-install"]),
+            (Language::Python, ["/no/python", "python3-venv"]),
+        ] {
+            let problem = programs.command(&subject(language), "ping", 64, "x").unwrap_err();
+            assert!(words.iter().all(|word| problem.contains(word)), "{problem}");
+        }
+        let folder = programs.folder.0.clone();
+        drop(programs);
+        assert!(!folder.exists());
+    }
+}

@@ -1,0 +1,51 @@
+//! The arguments of `stripline bench bindings`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::arguments::JsonArguments;
+
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  \
+    stripline bench bindings --quick                             what can be measured here, in about a minute\n  \
+    stripline bench bindings --only c_ --prefix ~/.local         C, against the library below a folder\n  \
+    stripline bench bindings --only python --python v/bin/python with the packages of an environment\n  \
+    stripline bench bindings --json figures.json                 all, and a file for a script\n\n\
+    What it needs: for C and C++, a compiler and `packaging/cpp-install DIR`; for Python, an environment with the \
+    wheel of bindings/python and `pip install iceoryx2 pyzmq`; for GNU Radio, its package and \
+    `packaging/gnuradio-install DIR`. A figure without its language, package or peer is listed with what to install. \
+    Build everything as it is released: ratios of unoptimised code mean nothing.\n\n\
+    What is compared takes turns in blocks of a few milliseconds on the same two processors. Each figure stands beside \
+    its null comparison, the reference over itself, and is met, missed or not decided. How the one-packet path was \
+    before held packets cannot be measured here: two versions are compared by `bench instructions`.\n\n\
+    Exit codes: 0 measured (whether or not the aims are met), 1 failure or Ctrl-C (the results up to then are \
+    reported), 2 wrong usage.")]
+pub(crate) struct BindingsArguments {
+    /// Measure only the figures that begin with this; repeatable
+    #[arg(long, value_name = "PART")]
+    pub only: Vec<String>,
+
+    /// Run fewer rounds, fewer times: about a minute
+    #[arg(long)]
+    pub quick: bool,
+
+    /// Number of runs of each figure, 1 to 1000; 6 by default, or 3 with --quick
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub runs: Option<u32>,
+
+    /// The folder that `packaging/cpp-install` was given; by default, what pkg-config finds
+    #[arg(long, value_name = "DIR")]
+    pub prefix: Option<PathBuf>,
+
+    /// The Python that has `stripline` and its peers; by default, `python3`
+    #[arg(long, value_name = "FILE")]
+    pub python: Option<PathBuf>,
+
+    /// The Python that has GNU Radio; by default, `/usr/bin/python3`
+    #[arg(long, value_name = "FILE")]
+    pub gnuradio_python: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub json: JsonArguments,
+}
