@@ -6,16 +6,22 @@
 
 mod array;
 mod at_exit;
+mod calls;
 mod error;
 mod forks;
+mod form;
 mod library_log;
 mod loan;
+mod messages;
 mod node;
 mod packet;
 mod publisher;
+mod service;
 mod stream;
 mod subscriber;
+mod value;
 mod waits;
+mod windows;
 
 use pyo3::exceptions::PyImportError;
 use pyo3::ffi;
@@ -32,6 +38,14 @@ fn _stripline(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<loan::Loan>()?;
     module.add_class::<subscriber::Subscriber>()?;
     module.add_class::<packet::Packet>()?;
+    module.add_class::<windows::WindowedSubscriber>()?;
+    module.add_class::<windows::Window>()?;
+    module.add_class::<messages::MessagePublisher>()?;
+    module.add_class::<messages::MessageSubscriber>()?;
+    module.add_class::<calls::ClientCore>()?;
+    module.add_class::<calls::Pending>()?;
+    module.add_class::<service::ServerCore>()?;
+    module.add_class::<service::Responder>()?;
     module.add_function(wrap_pyfunction!(array::check_layout, module)?)?;
     let after_fork = wrap_pyfunction!(forks::after_fork, module)?;
     py.import("os")?.call_method(

@@ -81,7 +81,7 @@ impl ClientCore {
                 Some(None) => {}
                 Some(Some(incoming)) => {
                     incoming.cancel_sleep();
-                    // An error is that of this connection: who receives takes it.
+                    // An error is that of this connection, and ends it below.
                     if incoming.is_ready().unwrap_or(true) || !incoming.prepare_arm(&mut poll_set) {
                         found = Some(index);
                         break;

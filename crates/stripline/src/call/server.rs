@@ -215,8 +215,8 @@ impl<'h> Server<'h> {
         }
     }
 
-    /// Blocks until there is a call to answer, or the timeout passes; false: there is none. For a
-    /// program that prepares each call, as one that has to take a lock: then
+    /// Blocks until there is a call to answer, or the timeout passes; false: the timeout
+    /// passed. For a program that prepares each call, as one that has to take a lock. Then
     /// [`Server::serve_one`] answers it without a wait.
     ///
     /// # Errors
