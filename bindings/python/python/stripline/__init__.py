@@ -12,7 +12,20 @@ the sender wrote them:
 """
 
 try:
-    from ._stripline import Loan, Node, Packet, Ports, Publisher, Subscriber, __version__
+    from ._stripline import (
+        Loan,
+        MessagePublisher,
+        MessageSubscriber,
+        Node,
+        Packet,
+        Pending,
+        Ports,
+        Publisher,
+        Subscriber,
+        Window,
+        WindowedSubscriber,
+        __version__,
+    )
 except ImportError as _error:
     # Python's own refusal, and that of PyO3, do not name the package.
     if "subinterpreter" in str(_error) and "stripline does not" not in str(_error):
@@ -26,6 +39,15 @@ try:
 except ImportError as _error:
     raise ImportError("stripline needs the package `numpy`; install it: pip install numpy") from _error
 
+from ._calls import (
+    AsyncClient,
+    AsyncOperation,
+    Client,
+    Operation,
+    OperationInfo,
+    ServerDescription,
+    ServerReport,
+)
 from ._components import Component, main
 from ._declare import (
     InputPort,
@@ -43,25 +65,40 @@ from ._declare import (
     text_property,
 )
 from ._errors import (
+    CallError,
+    CallRefusedError,
+    DecodeError,
     EjectedError,
     EndOfStream,
     Error,
     ForkedError,
     NoRoomError,
+    NoServerError,
     NotAcknowledgedError,
     OperatingSystemError,
+    OperationError,
     PeerError,
+    ServerGoneError,
     StoppedError,
     TooManyHeldError,
+    UnansweredError,
     UsageError,
     WaitInterrupted,
 )
-from ._types import Axis, Connection, Gap, SampleType, StreamInfo
+from ._messages import Message
+from ._services import Server, ServerCounts, operation, service
+from ._types import Axis, Connection, Gap, Refusal, SampleType, StreamInfo
 
 __all__ = [
+    "AsyncClient",
+    "AsyncOperation",
     "Axis",
+    "CallError",
+    "CallRefusedError",
+    "Client",
     "Component",
     "Connection",
+    "DecodeError",
     "EjectedError",
     "EndOfStream",
     "Error",
@@ -69,24 +106,43 @@ __all__ = [
     "Gap",
     "InputPort",
     "Loan",
+    "Message",
+    "MessagePublisher",
+    "MessageSubscriber",
     "NoRoomError",
+    "NoServerError",
     "Node",
     "NotAcknowledgedError",
     "OperatingSystemError",
+    "Operation",
+    "OperationError",
+    "OperationInfo",
     "OutputPort",
     "Packet",
     "PeerError",
+    "Pending",
     "Ports",
     "Property",
     "Publisher",
+    "Refusal",
     "SampleType",
+    "Server",
+    "ServerCounts",
+    "ServerDescription",
+    "ServerGoneError",
+    "ServerReport",
     "StoppedError",
     "StreamInfo",
     "Subscriber",
     "TestResult",
     "TooManyHeldError",
+    "UnansweredError",
     "UsageError",
     "WaitInterrupted",
+    "Window",
+    "WindowedSubscriber",
+    "operation",
+    "service",
     "__version__",
     "boolean_property",
     "choice_property",
