@@ -202,6 +202,8 @@ def main() -> None:
         start = time.perf_counter_ns()
         work(count)
         print(time.perf_counter_ns() - start, flush=True)
+    # Read where a process ends before its partner.
+    print("its input ended", file=sys.stderr)
 
 
 if __name__ == "__main__":

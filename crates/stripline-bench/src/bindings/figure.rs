@@ -128,6 +128,7 @@ impl BindingFigure {
             decision,
             others_share: found.and(others_share),
             missing,
+            failed_run: None,
         }
     }
 }

@@ -159,6 +159,8 @@ pub struct BindingFigure {
     pub others_share: Option<f64>,
     /// Why there is no value, and what to install.
     pub missing: Option<String>,
+    /// Why a run failed, if one did that others do not share: its value is of those.
+    pub failed_run: Option<String>,
 }
 
 /// Measures what the settings name. Ctrl-C ends it early, with the results up to then.
@@ -192,10 +194,8 @@ pub fn run(settings: &BindingSettings, observer: &mut dyn FnMut(&Progress)) -> R
             let one = &mut measured[index];
             observer(&Progress { done, total, doing: one.comparison.name.clone() });
             done += 1;
-            if one.missing.is_none() {
-                let name = format!("bindings-{}-{run}-{index}", std::process::id());
-                one.run(&programs, &name, settings.rounds(), &interruption.flag);
-            }
+            let name = format!("bindings-{}-{run}-{index}", std::process::id());
+            one.run(&programs, &name, settings.rounds(), &interruption.flag);
         }
     }
     let mut figures: Vec<BindingFigure> = measured.iter().map(|one| one.figure()).collect();
@@ -213,12 +213,13 @@ struct ComparedRuns {
     comparison: Compared,
     samples: Samples,
     others: OthersTime,
-    missing: Option<Problem>,
+    /// Why the last run that failed did.
+    failed: Option<Problem>,
 }
 
 impl ComparedRuns {
     fn new(comparison: Compared) -> Self {
-        Self { comparison, samples: Samples::default(), others: OthersTime::default(), missing: None }
+        Self { comparison, samples: Samples::default(), others: OthersTime::default(), failed: None }
     }
 
     /// Runs it once, in new processes. All of them have ended when it returns.
@@ -233,7 +234,7 @@ impl ComparedRuns {
                 self.samples.add_run(self.comparison.aim, &over, &under, &again);
                 others.stop().into_iter().for_each(|time| self.others.add(time));
             }
-            Err(problem) => self.missing = Some(problem),
+            Err(problem) => self.failed = Some(problem),
         }
     }
 
@@ -269,9 +270,12 @@ impl ComparedRuns {
     fn figure(&self) -> BindingFigure {
         let Compared { name, aim, .. } = &self.comparison;
         let share = self.others.share(allowed_cpus().len());
-        let missing = self.missing.clone().or_else(|| {
-            self.samples.is_empty().then(|| String::from("interrupted before anything was measured"))
-        });
-        BindingFigure::new(name, *aim, &self.samples, share, missing)
+        let interrupted = || String::from("interrupted before anything was measured");
+        if self.samples.is_empty() {
+            let missing = Some(self.failed.clone().unwrap_or_else(interrupted));
+            return BindingFigure::new(name, *aim, &self.samples, share, missing);
+        }
+        let figure = BindingFigure::new(name, *aim, &self.samples, share, None);
+        BindingFigure { failed_run: self.failed.clone(), ..figure }
     }
 }

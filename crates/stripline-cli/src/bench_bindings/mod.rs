@@ -69,6 +69,9 @@ fn table(report: &BindingReport) -> String {
         if let Some(missing) = &figure.missing {
             text += &format!("{}: not measured: {missing}\n", figure.name);
         }
+        if let Some(problem) = &figure.failed_run {
+            text += &format!("{}: a run failed: {problem}\n", figure.name);
+        }
     }
     let busy = report.figures.iter().filter_map(|figure| figure.others_share).fold(0.0, f64::max);
     if busy > stripline_bench::OTHERS_SHARE_MAX {
