@@ -133,12 +133,21 @@ void check_text(const std::string &where, const char *option, const std::string 
     }
 }
 
-node make_node(const std::string &where, const std::string &topic, const options &with) {
+std::optional<node> make_node(const std::string &where, const std::string &topic, const options &with) {
     check_text(where, "topic", topic);
     check_text(where, "policy", with.policy);
     check_text(where, "domain", with.domain);
     if (topic.empty()) {
         throw std::invalid_argument(where + ": the topic is empty; give it a name, as `iq`");
+    }
+    if (with.is_port) {
+        const auto is_set = [](const std::string &text) { return text.find_first_not_of(" \t\n") != std::string::npos; };
+        if (is_set(with.policy) || is_set(with.domain)) {
+            throw std::invalid_argument(
+                where + ": `policy` and `domain` are those of a topic, and this is a port; set the options of its" +
+                " connection in the waveform file");
+        }
+        return std::nullopt;
     }
     node_options from;
     if (!with.domain.empty()) {
@@ -154,11 +163,27 @@ node make_node(const std::string &where, const std::string &topic, const options
     }
 }
 
+void check_port(const std::string &where, const options &with, bool is_joined) {
+    if (!with.is_port) {
+        throw std::invalid_argument(where + ": it is a block of a topic; make it as one of a port");
+    }
+    if (is_joined) {
+        throw std::invalid_argument(where + ": it has its port already; attach it once");
+    }
+}
+
+void raise_apart(const std::string &where) {
+    throw std::runtime_error(where + ": its port is not there; a waveform runs the flowgraph by `stripline.main`");
+}
+
 bool is_being_stopped() { return boost::this_thread::interruption_requested(); }
 
-std::vector<std::string> refused_by(const node &at) {
+std::vector<std::string> refused_by(const std::optional<node> &at) {
     std::vector<std::string> found;
-    const auto report = at.report(std::nothrow);
+    if (!at) {
+        return found;
+    }
+    const auto report = at->report(std::nothrow);
     if (report.has_value()) {
         for (const auto &one : (*report).refused) {
             found.push_back(one.connection + ": " + one.reason);

@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -53,15 +54,21 @@ std::string block_name(const char *kind, const std::string &topic);
 /// Throws std::invalid_argument for a text that C cannot take.
 void check_text(const std::string &where, const char *option, const std::string &text);
 
-/// Makes the node of a block. `where` names the block in messages. Throws std::invalid_argument
-/// and std::runtime_error.
-node make_node(const std::string &where, const std::string &topic, const options &with);
+/// Makes the node of a block; none for a port. `where` names the block in messages. Throws
+/// std::invalid_argument and std::runtime_error.
+std::optional<node> make_node(const std::string &where, const std::string &topic, const options &with);
+
+/// Checks that a block may be joined to the ports of a component. Throws std::invalid_argument.
+void check_port(const std::string &where, const options &with, bool is_joined);
+
+/// Throws std::runtime_error for a block whose port is not there.
+[[noreturn]] void raise_apart(const std::string &where);
 
 /// Returns whether GNU Radio is stopping the thread that calls.
 bool is_being_stopped();
 
-/// Returns the publishers that a node has refused, with the reasons.
-std::vector<std::string> refused_by(const node &at);
+/// Returns the publishers that a node has refused, with the reasons. A port has none.
+std::vector<std::string> refused_by(const std::optional<node> &at);
 
 struct handle_end {
     void operator()(stripline_publisher *handle) const noexcept { stripline_publisher_free(handle); }

@@ -47,7 +47,9 @@ sink_impl::sink_impl(const std::string &type, const std::string &topic, const si
     if (with.center_frequency_hz && !std::isfinite(*with.center_frequency_hz)) {
         throw std::invalid_argument(where_ + ": `center_freq` is no number of Hz; leave it out where it is unknown");
     }
-    open();
+    if (node_) {
+        open();
+    }
 }
 
 sink_impl::~sink_impl() {
@@ -61,12 +63,36 @@ void sink_impl::open() {
     const stripline_sample_type type = kind_.c_type();
     stripline_publisher *publisher = nullptr;
     detail::c_error failed;
-    stripline_status code =
-        stripline_publisher_new(node_.c_handle(), topic_.c_str(), &type, &publisher, failed.place());
+    const stripline_status code =
+        stripline_publisher_new(node_->c_handle(), topic_.c_str(), &type, &publisher, failed.place());
     if (code != STRIPLINE_OK) {
         raise(code, failed, where_);
     }
+    take(publisher);
+}
+
+void sink_impl::attach(stripline_ports *ports) {
+    const std::lock_guard<std::mutex> guard(mutex_);
+    check_port(where_, with_, publisher_ != nullptr);
+    const stripline_sample_type type = kind_.c_type();
+    stripline_publisher *publisher = nullptr;
+    detail::c_error failed;
+    const stripline_status code = stripline_ports_output(ports, topic_.c_str(), &type, &publisher, failed.place());
+    if (code != STRIPLINE_OK) {
+        raise(code, failed, where_);
+    }
+    take(publisher);
+}
+
+void sink_impl::detach() {
+    const std::lock_guard<std::mutex> guard(mutex_);
+    leave();
+}
+
+void sink_impl::take(stripline_publisher *publisher) {
     owned<stripline_publisher> opened(publisher);
+    detail::c_error failed;
+    stripline_status code;
     std::size_t in_place = 0, most = 0;
     stripline_waker *waker = nullptr;
     if ((code = stripline_publisher_samples_in_place(publisher, &in_place, failed.place())) != STRIPLINE_OK ||
@@ -107,6 +133,9 @@ bool sink_impl::start() {
     abandons_ = false;
     failure_.clear();
     if (!publisher_) {
+        if (!node_) {
+            raise_apart(where_);
+        }
         open();
     }
     return true;
@@ -121,7 +150,8 @@ bool sink_impl::stop() {
         }
     }
     const std::lock_guard<std::mutex> guard(mutex_);
-    if (!publisher_) {
+    // The component's end is that of a port's stream.
+    if (!publisher_ || (with_.is_port && !abandons_)) {
         return true;
     }
     // An exception of another part of this thread unwinds, but for that of a stop.
@@ -146,12 +176,16 @@ bool sink_impl::stop() {
             d_logger->warn("{}: a receiver has not taken all packets; the stream has no end", where_);
         }
     }
+    leave();
+    return true;
+}
+
+void sink_impl::leave() {
     {
-        const std::lock_guard<std::mutex> watchdog_guard(watchdog_mutex_);
+        const std::lock_guard<std::mutex> guard(watchdog_mutex_);
         watchdog_.reset();
     }
     publisher_.reset();
-    return true;
 }
 
 std::string sink_impl::failure() const {
@@ -161,11 +195,11 @@ std::string sink_impl::failure() const {
 
 int sink_impl::work(int items, gr_vector_const_void_star &inputs, gr_vector_void_star &) {
     const std::lock_guard<std::mutex> guard(mutex_);
-    if (!publisher_ || !failure_.empty()) {
+    if (!publisher_ || has_ended_ || !failure_.empty()) {
         return WORK_DONE;
     }
     if (!wait_for_receivers()) {
-        return failure_.empty() ? 0 : WORK_DONE;
+        return failure_.empty() && !has_ended_ ? 0 : WORK_DONE;
     }
     const char *const samples = static_cast<const char *>(inputs[0]);
     const auto count = static_cast<std::size_t>(items);
@@ -183,7 +217,7 @@ int sink_impl::work(int items, gr_vector_const_void_star &inputs, gr_vector_void
         sent += part;
         carried_.clear();
     }
-    if (!failure_.empty() && sent == 0) {
+    if ((has_ended_ || !failure_.empty()) && sent == 0) {
         return WORK_DONE;
     }
     return static_cast<int>(sent);
@@ -199,6 +233,8 @@ bool sink_impl::wait_for_receivers() {
             publisher_.get(), with_.receivers, wait_slice_ns, failed.place());
         if (code == STRIPLINE_OK) {
             has_receivers_ = true;
+        } else if (code == STRIPLINE_STOPPED && with_.is_port) {
+            has_ended_ = true;
         } else if (code != STRIPLINE_EMPTY && code != STRIPLINE_INTERRUPTED) {
             fail(message_of(code, failed));
         }
@@ -357,6 +393,12 @@ bool sink_impl::send(const char *samples, std::size_t items, std::uint64_t first
                     continue;
                 }
                 break;
+            case STRIPLINE_STOPPED:
+                if (with_.is_port) {
+                    has_ended_ = true;
+                    return false;
+                }
+                [[fallthrough]];
             default:
                 fail(message_of(code, failed));
                 return false;

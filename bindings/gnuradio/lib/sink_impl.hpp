@@ -24,6 +24,9 @@ public:
     std::size_t receivers() const override { return receivers_; }
     std::uint64_t packets() const override { return packets_; }
     std::string failure() const override;
+    std::string sample_type() const override { return kind_.name; }
+    void attach(stripline_ports *ports) override;
+    void detach() override;
 
     bool start() override;
     bool stop() override;
@@ -31,10 +34,12 @@ public:
 
 private:
     void open();
+    void take(stripline_publisher *publisher);
+    void leave();
     bool wait_for_receivers();
     bool describe();
     bool send(const char *samples, std::size_t items, std::uint64_t first_item);
-    bool is_over() const { return is_stopping_ || !failure_.empty() || is_being_stopped(); }
+    bool is_over() const { return is_stopping_ || has_ended_ || !failure_.empty() || is_being_stopped(); }
     std::size_t take_tags(std::vector<::gr::tag_t>::const_iterator &next, std::uint64_t first, std::size_t items);
     void take_tag(const ::gr::tag_t &tag);
     void note_tag(const ::gr::tag_t &tag);
@@ -46,7 +51,8 @@ private:
     const sample_kind kind_;
     const sink_options with_;
     const std::size_t item_bytes_;
-    node node_;
+    // None for a port.
+    std::optional<node> node_;
 
     // One thread at a time uses the publisher; stop() wakes the one in work() first.
     mutable std::mutex mutex_;
@@ -55,6 +61,8 @@ private:
     std::unique_ptr<watchdog> watchdog_;
     std::size_t packet_items_ = 0;
     bool has_receivers_ = false;
+    // The component is being stopped.
+    bool has_ended_ = false;
     bool is_described_ = false;
     std::optional<double> rate_;
     std::optional<double> frequency_;

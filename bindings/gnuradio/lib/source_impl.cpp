@@ -25,10 +25,13 @@ source_impl::source_impl(const std::string &type, const std::string &topic, cons
           ::gr::io_signature::make(1, 1, static_cast<int>(item_bytes_of(sample_kind::of(type), with)))),
       where_(block_name("source", topic)),
       topic_(topic),
+      with_(with),
       kind_(sample_kind::of(type)),
       item_bytes_(item_bytes_of(kind_, with)),
       node_(make_node(where_, topic, with)) {
-    join();
+    if (node_) {
+        join();
+    }
 }
 
 void source_impl::join() {
@@ -37,14 +40,19 @@ void source_impl::join() {
     options.size = sizeof options;
     stripline_subscriber *subscriber = nullptr;
     detail::c_error failed;
-    stripline_status code =
-        stripline_subscriber_new(node_.c_handle(), topic_.c_str(), &type, &options, &subscriber, failed.place());
+    const stripline_status code =
+        stripline_subscriber_new(node_->c_handle(), topic_.c_str(), &type, &options, &subscriber, failed.place());
     if (code != STRIPLINE_OK) {
         raise(code, failed, where_);
     }
+    take(subscriber);
+}
+
+void source_impl::take(stripline_subscriber *subscriber) {
     subscriber_.reset(subscriber);
     stripline_waker *waker = nullptr;
-    code = stripline_subscriber_waker(subscriber, &waker, failed.place());
+    detail::c_error failed;
+    const stripline_status code = stripline_subscriber_waker(subscriber, &waker, failed.place());
     if (code != STRIPLINE_OK) {
         raise(code, failed, where_);
     }
@@ -52,11 +60,33 @@ void source_impl::join() {
     waker_.reset(waker);
 }
 
+void source_impl::attach(stripline_ports *ports) {
+    const std::lock_guard<std::mutex> guard(mutex_);
+    check_port(where_, with_, subscriber_ != nullptr);
+    const stripline_sample_type type = kind_.c_type();
+    stripline_subscriber *subscriber = nullptr;
+    detail::c_error failed;
+    const stripline_status code =
+        stripline_ports_input(ports, topic_.c_str(), &type, nullptr, &subscriber, failed.place());
+    if (code != STRIPLINE_OK) {
+        raise(code, failed, where_);
+    }
+    take(subscriber);
+}
+
+void source_impl::detach() {
+    const std::lock_guard<std::mutex> guard(mutex_);
+    leave();
+}
+
 bool source_impl::start() {
     const std::lock_guard<std::mutex> guard(mutex_);
     is_stopping_ = false;
     failure_.clear();
     if (!subscriber_) {
+        if (!node_) {
+            raise_apart(where_);
+        }
         join();
     }
     return true;
@@ -71,6 +101,14 @@ bool source_impl::stop() {
         }
     }
     const std::lock_guard<std::mutex> guard(mutex_);
+    // A port is there once: a flowgraph that is started again goes on with it.
+    if (node_) {
+        leave();
+    }
+    return true;
+}
+
+void source_impl::leave() {
     packet_.reset();
     left_ = 0;
     partial_.clear();
@@ -79,7 +117,6 @@ bool source_impl::stop() {
     subscriber_.reset();
     const std::lock_guard<std::mutex> waker_guard(waker_mutex_);
     waker_.reset();
-    return true;
 }
 
 std::string source_impl::failure() const {

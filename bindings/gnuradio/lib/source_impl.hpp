@@ -10,6 +10,7 @@
 
 #include <atomic>
 #include <mutex>
+#include <optional>
 #include <string_view>
 
 namespace stripline::gr {
@@ -22,6 +23,9 @@ public:
     std::uint64_t lost_samples() const override { return lost_samples_; }
     std::vector<std::string> refused() const override { return refused_by(node_); }
     std::string failure() const override;
+    std::string sample_type() const override { return kind_.name; }
+    void attach(stripline_ports *ports) override;
+    void detach() override;
 
     bool start() override;
     bool stop() override;
@@ -31,6 +35,8 @@ private:
     enum class next { packet, nothing, end };
 
     void join();
+    void take(stripline_subscriber *subscriber);
+    void leave();
     bool has_no_reader();
     next receive(bool waits);
     void begin_packet(std::size_t &made);
@@ -41,9 +47,11 @@ private:
 
     const std::string where_;
     const std::string topic_;
+    const options with_;
     const sample_kind kind_;
     const std::size_t item_bytes_;
-    node node_;
+    // None for a port.
+    std::optional<node> node_;
 
     // One thread at a time uses the subscriber; stop() wakes the one in work() first.
     mutable std::mutex mutex_;

@@ -1,6 +1,7 @@
-"""Stripline for GNU Radio: topics as sources and sinks of a flowgraph."""
+"""Stripline for GNU Radio: topics as sources and sinks of a flowgraph, which may be a component."""
 
 try:
+    from .component import main
     from .stripline_python import sink, source
 except ImportError as failed:
     raise ImportError(
@@ -10,4 +11,4 @@ except ImportError as failed:
         path=failed.path,
     ) from failed
 
-__all__ = ["sink", "source"]
+__all__ = ["main", "sink", "source"]

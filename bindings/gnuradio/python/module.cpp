@@ -1,6 +1,5 @@
 // The blocks in Python: `from gnuradio import stripline`.
-#include <stripline/gr/sink.hpp>
-#include <stripline/gr/source.hpp>
+#include "component.hpp"
 
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
@@ -31,6 +30,26 @@ constexpr const char *sink_doc =
     "center_freq:  the frequency in Hz until a tag rx_freq; None: unknown\n\n"
     "Raises ValueError for a type, topic or option with a mistake.";
 
+void join(const std::string &topic, const stripline::gr::source::sptr &block) {
+    stripline::gr::made_ports()->push_back({topic, block, nullptr});
+}
+void join(const std::string &topic, const stripline::gr::sink::sptr &block) {
+    stripline::gr::made_ports()->push_back({topic, nullptr, block});
+}
+
+/// Makes a block without the interpreter's lock, and notes it where it is a port of a component.
+template <class Make>
+auto joined(const std::string &topic, Make make) {
+    auto made = [&] {
+        const py::gil_scoped_release released;
+        return make();
+    }();
+    if (stripline::gr::made_ports() != nullptr) {
+        join(topic, made);
+    }
+    return made;
+}
+
 }  // namespace
 
 PYBIND11_MODULE(stripline_python, module) {
@@ -48,8 +67,8 @@ PYBIND11_MODULE(stripline_python, module) {
                 with.vlen = vlen;
                 with.policy = policy;
                 with.domain = domain;
-                const py::gil_scoped_release released;
-                return gr::source::make(type, topic, with);
+                with.is_port = gr::made_ports() != nullptr;
+                return joined(topic, [&] { return gr::source::make(type, topic, with); });
             }),
             "type"_a, "topic"_a, "vlen"_a = 1, "policy"_a = "", "domain"_a = "", source_doc)
         .def("lost_packets", &gr::source::lost_packets, "Packets that were lost so far.")
@@ -67,13 +86,13 @@ PYBIND11_MODULE(stripline_python, module) {
                 with.vlen = vlen;
                 with.policy = policy;
                 with.domain = domain;
+                with.is_port = gr::made_ports() != nullptr;
                 with.receivers = receivers;
                 with.packet_items = packet_items;
                 with.stream = stream;
                 with.sample_rate_hz = sample_rate;
                 with.center_frequency_hz = center_freq;
-                const py::gil_scoped_release released;
-                return gr::sink::make(type, topic, with);
+                return joined(topic, [&] { return gr::sink::make(type, topic, with); });
             }),
             "type"_a, "topic"_a, "vlen"_a = 1, "policy"_a = "", "domain"_a = "", "receivers"_a = 0,
             "packet_items"_a = 0, "stream"_a = "", "sample_rate"_a = py::none(), "center_freq"_a = py::none(), sink_doc)
@@ -81,4 +100,5 @@ PYBIND11_MODULE(stripline_python, module) {
         .def("receivers", &gr::sink::receivers, "Receivers that were connected when the last packet was sent.")
         .def("packets", &gr::sink::packets, "Packets that were sent.")
         .def("failure", &gr::sink::failure, release(), "Why the block has ended early; empty: it has not.");
+    gr::add_component(module);
 }

@@ -9,6 +9,9 @@
 #include <optional>
 #include <string>
 
+/// The ports of a component, as the C functions have them.
+struct stripline_ports;
+
 #ifdef gnuradio_stripline_EXPORTS
 #define STRIPLINE_GR_API __GR_ATTR_EXPORT
 #else
@@ -26,6 +29,9 @@ struct STRIPLINE_GR_API options {
     std::string policy;
     /// The domain. Empty: that of the environment.
     std::string domain;
+    /// The topic is the name of a port. The flowgraph is a component: its waveform connects the
+    /// port, and has the options of the connection. attach() joins the block to it.
+    bool is_port = false;
 };
 
 /// Options of a sink.

@@ -37,6 +37,17 @@ public:
 
     /// Why the block has ended the flowgraph before the end of the stream; empty: it has not.
     virtual std::string failure() const = 0;
+
+    /// The type of the samples, as `cf32`.
+    virtual std::string sample_type() const = 0;
+
+    /// Joins a block whose topic is a port to the ports of its component, on the thread of the
+    /// ports and before the flowgraph starts. Throws std::invalid_argument, also for a block of a
+    /// topic.
+    virtual void attach(stripline_ports *ports) = 0;
+
+    /// Gives the port back, once the flowgraph has ended and before the ports do.
+    virtual void detach() = 0;
 };
 
 }  // namespace stripline::gr

@@ -1,0 +1,33 @@
+/// @file
+/// A flowgraph as a component, for the Python module.
+#ifndef STRIPLINE_GR_PYTHON_COMPONENT_HPP
+#define STRIPLINE_GR_PYTHON_COMPONENT_HPP
+
+#include <stripline/gr/sink.hpp>
+#include <stripline/gr/source.hpp>
+
+#include <pybind11/pybind11.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace stripline::gr {
+
+/// A block whose topic is a port: one of the two is set.
+struct port_block {
+    std::string topic;
+    std::shared_ptr<stripline::gr::source> source;
+    std::shared_ptr<stripline::gr::sink> sink;
+};
+
+/// The blocks that are made as ports, while a component makes its flowgraph; otherwise nullptr. It
+/// is used with the interpreter's lock.
+std::vector<port_block> *&made_ports();
+
+/// Adds what `component.py` runs a flowgraph by.
+void add_component(pybind11::module &module);
+
+}  // namespace stripline::gr
+
+#endif
