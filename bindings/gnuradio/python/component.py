@@ -159,6 +159,8 @@ def _variables(graph):
         if getter is None or not inspect.isfunction(getter):
             continue
         value = getattr(graph, f"get_{name}")()
+        if type(value) is int and not -2**63 <= value < 2**63:
+            raise ValueError(f"variable `{name}` is {value}, which has more than 64 bits; make it a float")
         if type(value) in _KINDS:
             yield name, value
 

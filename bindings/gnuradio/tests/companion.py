@@ -29,10 +29,10 @@ metadata: {{file_format: 1}}
 """
 
 
-def write(folder, name, first, second):
-    """Writes a flowgraph of two blocks, each a name, an identifier and its parameters."""
+def write(folder, name, first, second, *variables):
+    """Writes a flowgraph of two blocks and variables, each a name, an identifier and its parameters."""
     text = HEAD.format(name=name)
-    for block, identifier, parameters in (first, second):
+    for block, identifier, parameters in (first, second, *variables):
         text += BLOCK.format(name=block, id=identifier, parameters=parameters)
     text += TAIL.format(first=first[0], second=second[0])
     (folder / f"{name}.grc").write_text(text)

@@ -1,0 +1,260 @@
+"""Flowgraphs as components of waveforms, beside stock components, by the `stripline` command."""
+
+import itertools
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+from array import array
+from pathlib import Path
+
+from companion import compile_all, write
+
+COMMAND = os.environ["STRIPLINE_COMMAND"]
+EXAMPLE = Path(__file__).resolve().parents[1] / "examples/gain.py"
+PATIENCE_S = 60
+WAVEFORM = """
+[waveform]
+name = "{name}"
+[component.source]
+type = "signal-generator"
+properties = {{ waveform = "constant", rate = 48e3, packet = 480, duration_s = {seconds} }}
+[component.gain]
+exec = ["{python}", "{script}"]
+{keys}
+[component.end]
+type = "file-sink"
+properties = {{ path = "{name}.items" }}
+[[connection]]
+from = "source.out"
+to = "gain.in"
+[[connection]]
+from = "gain.out"
+to = "end.in"
+"""
+# The gain of the example, with more than one variable and another beginning or end.
+SCRIPT = """
+from gnuradio import blocks, gr, stripline
+
+class Gain(gr.top_block):
+    def __init__(self):
+        gr.top_block.__init__(self, "gain")
+        self.first, self.second, self.name, self.is_on, self.taps = 1, 2.5, "none", True, [1, 2]
+        {begin}
+        self.connect(stripline.source("complex", "in"), stripline.sink("complex", "out"))
+    def get_first(self): return self.first
+    def set_first(self, value): self.first = value
+    def get_second(self): return self.second
+    def set_second(self, value):
+        if value > 10: raise ValueError(f"{{value}} is too much while first is {{self.first}}")
+        if value < 0: {raised}
+        self.second = value
+    def get_name(self): return self.name
+    def set_name(self, value): self.name = value
+    def get_is_on(self): return self.is_on
+    def set_is_on(self, value): self.is_on = value
+    def get_taps(self): return self.taps
+    def set_taps(self, value): self.taps = value
+
+if __name__ == "__main__":
+    stripline.main(Gain)
+"""
+_numbers = itertools.count()
+
+
+def stripline(*arguments):
+    """Runs the command to its end. Returns the exit code, and all that it has printed."""
+    done = subprocess.run([COMMAND, *arguments], capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
+def describe(script):
+    done = subprocess.run(
+        [sys.executable, script, "--describe"], stdout=subprocess.PIPE, timeout=PATIENCE_S, check=True)
+    (found,) = json.loads(done.stdout)
+    return found
+
+
+class Components(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+        self.name = f"gr-{os.getpid()}-{next(_numbers)}"
+        self.path = self.folder / f"{self.name}.toml"
+
+    def script(self, begin="pass", raised="raise KeyError(value)"):
+        path = self.folder / "script.py"
+        path.write_text(SCRIPT.format(begin=begin, raised=raised))
+        return path
+
+    def write(self, script=EXAMPLE, keys="", seconds=0):
+        self.path.write_text(WAVEFORM.format(
+            name=self.name, python=sys.executable, script=script, keys=keys, seconds=seconds))
+
+    def start(self):
+        process = subprocess.Popen(
+            [COMMAND, "run", self.path], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        self.addCleanup(process.stdout.close)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        for line in process.stdout:
+            if "is running" in line:
+                return process
+        raise AssertionError("it does not run")
+
+    def end(self, process, code=0):
+        text, _ = process.communicate(timeout=PATIENCE_S)
+        self.assertEqual(process.returncode, code, text)
+        return text
+
+    def stop(self, process):
+        self.assertEqual(stripline("stop", self.name)[0], 0)
+        return self.end(process)
+
+    def set(self, *values, code=0):
+        found, text = stripline("set", self.name, *values)
+        self.assertEqual(found, code, text)
+        return text
+
+    def get(self, name):
+        code, text = stripline("get", self.name, name, "--json")
+        return json.loads(text)[0]["value"] if code == 0 else None
+
+    def levels(self):
+        """The samples at the end, without those that are equal to the one before."""
+        found = array("f", (self.folder / f"{self.name}.items").read_bytes())
+        self.assertEqual(set(found[1::2]), {0})
+        return [level for level, _ in itertools.groupby(found[::2])], len(found) // 2
+
+    def wait_for_samples(self):
+        """Waits until the file at the end has grown by more than what is under way."""
+        path = self.folder / f"{self.name}.items"
+        size = lambda: path.stat().st_size if path.exists() else 0
+        before = size()
+        self.wait_until(lambda: size() > before + 80_000)
+
+    def wait_until(self, is_met):
+        until = time.monotonic() + PATIENCE_S
+        while not is_met():
+            self.assertLess(time.monotonic(), until)
+            time.sleep(0.01)
+
+    def process_of_gain(self):
+        """The process and the restarts of the gain."""
+        (found,) = json.loads(stripline("ls", self.name, "--json")[1])["waveforms"]
+        (gain,) = [it for it in found["components"] if it["name"] == "gain"]
+        return gain
+
+    def test_set_changes_a_variable_while_it_runs(self):
+        self.write(keys="properties = { factor = 2.0 }")
+        process = self.start()
+        self.wait_for_samples()
+        self.assertIn("gain.factor = 3.5 (was 2)", self.set("gain.factor=3.5"))
+        self.wait_for_samples()
+        self.assertIn("a factor of 0 would hide the signal", self.set("gain.factor=0", code=1))
+        self.assertEqual(self.get("gain.factor"), 3.5)
+        self.wait_for_samples()
+        self.stop(process)
+        self.assertEqual(self.levels()[0], [2, 3.5])
+
+    def test_the_end_of_the_stream_ends_it(self):
+        self.write(seconds=0.5)
+        self.end(self.start())
+        self.assertEqual(self.levels(), ([1], 24000))
+
+    def test_a_killed_one_is_started_again_with_the_value_that_was_set(self):
+        self.write(keys='restart = "on-failure"')
+        process = self.start()
+        self.wait_for_samples()
+        self.set("gain.factor=4")
+        self.wait_for_samples()
+        before = self.process_of_gain()["pid"]
+        os.kill(before, signal.SIGKILL)
+        self.wait_until(lambda: self.process_of_gain()["pid"] not in (None, before))
+        self.wait_for_samples()
+        self.assertEqual(self.get("gain.factor"), 4)
+        self.stop(process)
+        self.assertEqual(self.levels()[0], [1, 4])
+
+    def test_variables_have_the_types_of_their_values(self):
+        self.write(self.script(), 'properties = { first = 7, name = "a", is_on = false }')
+        process = self.start()
+        self.assertEqual(
+            [self.get(f"gain.{name}") for name in ("first", "second", "name", "is_on")], [7, 2.5, "a", False])
+        self.set("gain.second=3", "gain.name=b", "gain.is_on=true")
+        self.assertEqual([self.get(f"gain.{name}") for name in ("second", "name", "is_on")], [3, "b", True])
+        self.set("gain.first=1.5", code=2)
+        self.assertIsNone(self.get("gain.taps"))
+        self.stop(process)
+
+    def test_of_two_values_both_are_taken_or_none(self):
+        self.write(self.script())
+        process = self.start()
+        self.assertIn("11.0 is too much while first is 9", self.set("gain.first=9", "gain.second=11", code=1))
+        # The first one was taken back.
+        self.assertIn("11.0 is too much while first is 1", self.set("gain.second=11", code=1))
+        self.assertIn("KeyError: -1.0", self.set("gain.second=-1", code=1))
+        self.assertEqual((self.get("gain.first"), self.get("gain.second")), (1, 2.5))
+        self.stop(process)
+
+    def test_sys_exit_in_a_setter_only_refuses(self):
+        self.write(self.script(raised='sys.exit("no")', begin="global sys; import sys"))
+        process = self.start()
+        self.assertIn("no", self.set("gain.second=-1", code=1))
+        self.wait_for_samples()
+        self.stop(process)
+
+    def test_a_value_of_the_file_that_is_refused_is_the_failure(self):
+        self.write(keys="properties = { factor = 0.0 }")
+        code, text = stripline("run", str(self.path))
+        self.assertEqual(code, 1, text)
+        self.assertIn("component gain failed: a factor of 0 would hide the signal", text)
+
+    def test_mistakes_are_found_by_the_check(self):
+        source = 'stripline.source("complex", "in"'
+        for begin, words in {
+            'raise RuntimeError("no receiver is plugged in")': "no receiver is plugged in",
+            f'{source}, policy="depth = 8")': "`policy` and `domain` are t",
+            f'{source}, domain="there")': "`policy` and `domain` are t",
+            f"{source})": "`in`",
+            'stripline.source("complex", "a b")': "a b",
+            "self.first = 2**63": "`first` is 9223372036854775808",
+            'self.second = float("nan")': "second",
+        }.items():
+            with self.subTest(begin=begin):
+                self.write(self.script(begin=begin))
+                code, text = stripline("check", str(self.path))
+                self.assertEqual(code, 2, text)
+                self.assertIn(words, text)
+        path = self.script()
+        path.write_text(path.read_text().replace("main(Gain)", "main(dict)"))
+        self.assertIn("`main` takes a top block", stripline("check", str(self.path))[1])
+
+    def test_what_a_flowgraph_prints_is_not_in_its_description(self):
+        found = describe(self.script(begin='import os; print("hello"); os.system("echo world")'))
+        self.assertEqual([(port["name"], port["direction"]) for port in found["ports"]], [("in", "input"), ("out", "output")])
+
+    def test_a_flowgraph_of_the_companion(self):
+        write(
+            self.folder, "radio", ("source", "stripline_source", {"type": "float", "topic": "in"}),
+            ("sink", "stripline_sink", {"type": "float", "topic": "out"}),
+            ("gain", "variable", {"value": "20.5"}), ("samp_rate", "variable", {"value": "32000"}),
+            ("antenna", "variable", {"value": "'TX/RX'"}))
+        compile_all(self.folder)
+        path = self.folder / "component.py"
+        path.write_text("from gnuradio import stripline\nfrom radio import radio\n\nstripline.main(radio)\n")
+        found = describe(path)
+        self.assertEqual(found["name"], "radio")
+        self.assertEqual(
+            {it["name"]: (it["default"], it["access"]) for it in found["properties"]},
+            {"gain": (20.5, "changeable"), "samp_rate": (32000, "changeable"), "antenna": ("TX/RX", "changeable")})
+        self.assertEqual([port["types"] for port in found["ports"]], [{"one-of": ["f32"]}] * 2)
+
+
+if __name__ == "__main__":
+    unittest.main()

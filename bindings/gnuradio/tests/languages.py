@@ -1,0 +1,114 @@
+"""The waveform in four languages of `examples/languages`: each component is listed, read, changed, tested and killed."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[3]
+COMMAND = os.environ["STRIPLINE_COMMAND"]
+PATIENCE_S = 60
+# Those that are not built in, with a property that can be changed.
+OWN = {"gain": "factor", "detector": "threshold", "sink": "alpha"}
+
+
+class Languages(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+        self.name = f"languages-{os.getpid()}"
+        for name in ("detector.py", "meter.py"):
+            shutil.copy(ROOT / "examples/languages" / name, self.folder)
+        shutil.copy(os.environ["STRIPLINE_GAIN_CPP"], self.folder / "gain")
+        text = (ROOT / "examples/languages/waveform.toml").read_text()
+        self.path = self.folder / "waveform.toml"
+        self.path.write_text(text.replace('name = "languages"', f'name = "{self.name}"'))
+        # The Python that has the package comes first.
+        path = f"{os.environ['STRIPLINE_VENV']}/bin:{os.environ['PATH']}"
+        self.environment = dict(os.environ, PATH=path)
+        self.result = self.folder / "result.json"
+
+    def stripline(self, verb, *arguments, code=0):
+        done = subprocess.run([COMMAND, verb, self.name, *arguments], capture_output=True, text=True,
+                              timeout=PATIENCE_S, check=False)
+        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+        return done.stdout + done.stderr
+
+    def value(self, place):
+        return float(self.stripline("get", place))
+
+    def wait_until(self, what, is_so):
+        end = time.monotonic() + PATIENCE_S
+        while not is_so():
+            self.assertLess(time.monotonic(), end, f"waited for {what}")
+            time.sleep(0.02)
+
+    def process_of(self, component):
+        """The number of a component's process; None: there is none."""
+        children = Path(f"/proc/{self.launcher.pid}/task/{self.launcher.pid}/children")
+        threads = children.parents[1].glob("*/children")
+        for number in " ".join(path.read_text() for path in threads).split():
+            try:
+                words = Path(f"/proc/{number}/cmdline").read_bytes().split(b"\0")
+            except OSError:
+                continue
+            if b"component" in words and component.encode() in words:
+                return int(number)
+        return None
+
+    def grows(self, place):
+        before = self.value(place)
+        self.wait_until(f"{place} to grow", lambda: self.value(place) > before)
+
+    def test_each_component_is_controlled_and_started_again(self):
+        self.launcher = subprocess.Popen([COMMAND, "run", self.path, "--json", "--output", self.result],
+                                    env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        self.addCleanup(self.launcher.stdout.close)
+        self.addCleanup(self.launcher.wait)
+        self.addCleanup(self.launcher.kill)
+        self.wait_until("the sink", lambda: self.process_of("sink") is not None or self.launcher.poll() is not None)
+        listed = self.stripline("ls")
+        for component in ("source", *OWN):
+            self.assertIn(component, listed)
+        self.wait_until("the first detection", lambda: self.value("detector.detections") > 0)
+        for component, name in OWN.items():
+            place = f"{component}.{name}"
+            self.stripline("set", f"{place}=0.5")
+            self.assertEqual(self.value(place), 0.5)
+        self.assertIn("is no share of the newest sample", self.stripline("set", "sink.alpha=2", code=1))
+        # A factor of 0.5 leaves a power of 0.25, which the threshold of 0.5 does not pass.
+        self.stripline("set", "gain.factor=2")
+        self.grows("detector.detections")
+        tested = self.stripline("test")
+        self.assertIn("a packet of ones has a mean power of one", tested)
+        self.assertIn("a one becomes the factor", tested)
+        for component in OWN:
+            before = self.process_of(component)
+            os.kill(before, signal.SIGKILL)
+            self.wait_until(f"{component} to be started again",
+                            lambda: self.process_of(component) not in (None, before))
+            self.wait_until("its answers", lambda: self.answers(component))
+            self.grows("detector.detections")
+        self.stripline("stop")
+        text, _ = self.launcher.communicate(timeout=PATIENCE_S)
+        self.assertEqual(self.launcher.returncode, 0, text)
+        connections = json.loads(self.result.read_text())["connections"]
+        self.assertEqual(len(connections), 3)
+        for connection in connections:
+            self.assertGreater(connection["packets"], 0, connection)
+            self.assertGreater(connection["latency_ns"]["samples"], 0, connection)
+
+    def answers(self, component):
+        done = subprocess.run([COMMAND, "get", self.name, f"{component}.{OWN[component]}"], capture_output=True,
+                              timeout=PATIENCE_S, check=False)
+        return done.returncode == 0
+
+
+if __name__ == "__main__":
+    unittest.main()

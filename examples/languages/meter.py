@@ -1,0 +1,27 @@
+#!/usr/bin/env python3
+"""A component in GNU Radio: the mean power of a signal, over a time that can be changed."""
+
+from gnuradio import blocks, gr, stripline
+
+
+class Meter(gr.top_block):
+    """Measures the mean power of a signal."""
+
+    def __init__(self):
+        gr.top_block.__init__(self, "meter")
+        self.alpha = 1e-3
+        self.probe = blocks.probe_avg_mag_sqrd_c(-100, self.alpha)
+        self.connect(stripline.source("complex", "in"), self.probe)
+
+    def get_alpha(self):
+        return self.alpha
+
+    def set_alpha(self, alpha):
+        if not 0 < alpha <= 1:
+            raise ValueError(f"{alpha} is no share of the newest sample; it is from 0 to 1")
+        self.alpha = alpha
+        self.probe.set_alpha(alpha)
+
+
+if __name__ == "__main__":
+    stripline.main(Meter)
