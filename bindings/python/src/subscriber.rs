@@ -55,7 +55,14 @@ impl Subscriber {
         is_copying: bool,
         is_spinning: bool,
     ) -> Self {
-        let port = Port { holding, waker: None, descriptor: None, requests: None, deferred: None, _node: Some(node) };
+        let port = Port {
+            holding,
+            waker: None,
+            descriptor: None,
+            requests: None,
+            deferred: None,
+            _node: Some(node),
+        };
         Self::made(port, shared, is_copying, is_spinning)
     }
 
