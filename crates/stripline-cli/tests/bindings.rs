@@ -31,8 +31,10 @@ fn figures(folder: &Path, arguments: &[&str]) -> (Vec<Value>, String) {
         assert_ne!(figure["value"].is_null(), figure["missing"].is_null(), "{figure}");
         assert!(text.contains(figure["name"].as_str().unwrap()), "{text}");
     }
-    let left = std::fs::read_dir(folder).unwrap().flatten().map(|entry| entry.file_name());
-    assert!(!left.clone().any(|name| name.to_string_lossy().starts_with("stripline-bindings-")), "{left:?}");
+    let entries = std::fs::read_dir(folder).unwrap().flatten();
+    let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    let left: Vec<String> = names.filter(|name| name.starts_with("stripline-bindings-")).collect();
+    assert!(left.is_empty(), "{left:?}");
     (figures, text.into())
 }
 
