@@ -86,7 +86,7 @@ impl Link {
         if let Some(known) = lock().get(name) {
             return Ok(Some(Arc::clone(known)));
         }
-        let servers = py.detach(|| self.client.servers());
+        let servers = waits::detached(py, || self.client.servers());
         let mut connected = servers.iter().filter(|server| server.connected).peekable();
         if connected.peek().is_none() {
             return Ok(None);
@@ -106,7 +106,7 @@ impl Link {
     }
 
     fn make(&self, py: Python<'_>, service: &str, operation: &Operation) -> PyResult<Arc<KnownOperation>> {
-        let handle = py.detach(|| self.client.operation_of(operation)).map_err(error::raised)?;
+        let handle = waits::detached(py, || self.client.operation_of(operation)).map_err(error::raised)?;
         Ok(Arc::new(KnownOperation {
             handle,
             what: format!("`{service}.{}`", operation.name),
@@ -312,7 +312,7 @@ impl ClientCore {
         Self::begin(slf, operation, request, key, deadline, |known, options, bytes| {
             let start = || known.handle.with(options).try_start(bytes).map(|made| made.into_owned());
             loop {
-                match interrupted(slf.py().detach(start)) {
+                match interrupted(waits::detached(slf.py(), start)) {
                     Ok(started) => return Ok(started),
                     // A signal woke a wait that had ended just before.
                     Err(_) => slf.py().check_signals()?,
@@ -347,7 +347,7 @@ impl ClientCore {
         static REPORT: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
         let report = REPORT.import(py, "stripline._calls", "_server_report")?;
         let link = self.link()?;
-        let servers = py.detach(|| link.client.servers());
+        let servers = waits::detached(py, || link.client.servers());
         let made = servers.into_iter().map(|it| {
             let operations = operation_parts(&it.operations);
             report.call1((it.server, it.connected, it.outstanding, it.late, operations))
@@ -372,7 +372,7 @@ impl ClientCore {
 
     fn arm(&self, py: Python<'_>) -> PyResult<bool> {
         let link = self.link()?;
-        match py.detach(|| link.client.arm()) {
+        match waits::detached(py, || link.client.arm()) {
             Err(Error::Interrupted { .. }) => {
                 waits::pass_on(py, &link.waker);
                 Ok(false)
@@ -383,7 +383,7 @@ impl ClientCore {
 
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         let link = self.lock()?.take();
-        py.detach(|| drop(link));
+        waits::detached(py, || drop(link));
         Ok(())
     }
 }
@@ -524,7 +524,7 @@ impl Pending {
         let waited = match is_polled {
             // Also at its deadline, where the wait below ends it at once.
             true if Instant::now() < self.until => {
-                let taken = py.detach(|| open.as_mut().and_then(OwnedPending::try_take));
+                let taken = waits::detached(py, || open.as_mut().and_then(OwnedPending::try_take));
                 if taken.is_some() {
                     open = None;
                 }
@@ -579,7 +579,7 @@ impl Pending {
                 Call::Done(done) => *call = Call::Done(done),
                 Call::Open(_) | Call::Taken => {
                     *call = Call::Done(Err(raised(CallError::Cancelled)));
-                    py.detach(|| drop(before));
+                    waits::detached(py, || drop(before));
                 }
             }
             Ok(())

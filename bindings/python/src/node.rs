@@ -218,10 +218,10 @@ impl Node {
     fn servers<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyAny>>> {
         let describe = of_module(py, "stripline._calls", "_server_description")?;
         let handle = self.handle()?;
-        let offers = py.detach(|| handle.node.known_servers()).map_err(error::raised)?;
+        let offers = waits::detached(py, || handle.node.known_servers()).map_err(error::raised)?;
         let mut made = Vec::new();
         for offer in offers {
-            if let Ok(its) = py.detach(|| handle.node.describe(&offer)) {
+            if let Ok(its) = waits::detached(py, || handle.node.describe(&offer)) {
                 let operations = operation_parts(&its.operations);
                 made.push(describe.call1((offer.service, its.server, offer.address, operations))?);
             }
@@ -260,7 +260,7 @@ impl Node {
         let handle = self.lock()?.take();
         if let Some(handle) = handle {
             handle.node.stop();
-            py.detach(|| drop(handle));
+            waits::detached(py, || drop(handle));
         }
         Ok(())
     }

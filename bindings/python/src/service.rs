@@ -248,7 +248,7 @@ impl ServerCore {
             state.is_serving = false;
             if state.is_closing { state.server.take() } else { None }
         };
-        py.detach(|| drop(closed));
+        waits::detached(py, || drop(closed));
         Ok(())
     }
 
@@ -302,7 +302,7 @@ impl ServerCore {
             state.waker.wake();
             if state.is_serving { None } else { state.server.take() }
         };
-        py.detach(|| drop(server));
+        waits::detached(py, || drop(server));
         Ok(())
     }
 }

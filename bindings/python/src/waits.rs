@@ -131,17 +131,8 @@ fn on_other_thread<T: Send>(
     lock(&WAKERS).insert(number, waker.clone());
     OUTSIDE.fetch_add(1, Ordering::SeqCst);
     let found = py.detach(|| {
-        let found = if is_ending() { None } else { Some(once()) };
-        match found {
-            Some(found) if !is_ending() => found,
-            _ => {
-                OUTSIDE.fetch_sub(1, Ordering::SeqCst);
-                // A thread must not come back to an interpreter that ends.
-                loop {
-                    std::thread::park();
-                }
-            }
-        }
+        stay_if_ending(());
+        stay_if_ending(once())
     });
     OUTSIDE.fetch_sub(1, Ordering::SeqCst);
     lock(&WAKERS).remove(&number);
@@ -312,7 +303,31 @@ fn set_wakeup_fd(py: Python<'_>, descriptor: c_int) -> PyResult<c_int> {
 /// Runs a call that may start threads of the library, without the interpreter's lock. They get no
 /// signals: Python notices one at once only if the main thread gets it.
 pub fn quietly<T: Send>(py: Python<'_>, call: impl FnOnce() -> T + Send) -> T {
-    py.detach(|| without_signals(call))
+    detached(py, || without_signals(call))
+}
+
+/// Runs a call without the interpreter's lock. A thread that comes back once the interpreter ends
+/// stays outside: it could not enter.
+pub fn detached<T: Send>(py: Python<'_>, call: impl FnOnce() -> T + Send) -> T {
+    if is_main_thread() {
+        return py.detach(call);
+    }
+    OUTSIDE.fetch_add(1, Ordering::SeqCst);
+    let found = py.detach(|| stay_if_ending(call()));
+    OUTSIDE.fetch_sub(1, Ordering::SeqCst);
+    found
+}
+
+/// Returns the outcome of a wait, unless the interpreter ends.
+fn stay_if_ending<T>(found: T) -> T {
+    if !is_ending() {
+        return found;
+    }
+    OUTSIDE.fetch_sub(1, Ordering::SeqCst);
+    // A thread must not come back to an interpreter that ends.
+    loop {
+        std::thread::park();
+    }
 }
 
 /// Starts a thread that gets no signals.

@@ -433,7 +433,7 @@ impl WindowedSubscriber {
     /// Ends the subscriber. Windows that are in use stay valid. A second call does nothing.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         let port = self.lock()?.take();
-        py.detach(|| drop(port));
+        waits::detached(py, || drop(port));
         Ok(())
     }
 

@@ -225,6 +225,7 @@ class Server:
         called = own if service is None else service
         self._tasks: set[asyncio.Task[None]] = set()
         self._thread: threading.Thread | None = None
+        self._has_ended = threading.Event()
         self._has_async = False
         operations = [self._described(called, serves, method) for method in _methods(type(serves))]
         self._core = _ServerCore(node, called, operations, name, transport, clients, waiting)
@@ -315,8 +316,9 @@ class Server:
         if self._thread is not None:
             raise _refused(f"the server of `{self.service}` has a thread already")
         name = f"stripline-{self.service}"
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
-        self._thread.start()
+        thread = threading.Thread(target=self._run, name=name, daemon=True)
+        thread.start()
+        self._thread = thread
 
     def _run(self) -> None:
         try:
@@ -331,6 +333,7 @@ class Server:
         finally:
             # Its clients do not wait for a server that has ended.
             self._core.close()
+            self._has_ended.set()
 
     def close(self, timeout: float | None = 10.0) -> None:
         """Ends the server. From its own handler, that is behind the handler.
@@ -342,8 +345,8 @@ class Server:
         thread = self._thread
         if thread is None or thread is threading.current_thread():
             return
-        thread.join(timeout)
-        if thread.is_alive():
+        # A join that Ctrl-C interrupts takes the thread for ended.
+        if not self._has_ended.wait(timeout):
             raise TimeoutError(f"a handler of `{self.service}` did not return within {timeout} s")
 
     def __enter__(self) -> Server:
