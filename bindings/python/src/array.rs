@@ -101,8 +101,17 @@ impl ArrayType {
         }
     }
 
-    /// Returns the bytes and the number of samples of an array that can be sent.
+    /// Returns the memory of an array that can be sent.
     pub fn bytes_of(&self, given: &Bound<'_, PyAny>, topic: &str) -> PyResult<Bytes> {
+        Ok(self.checked(given, topic, 1)?.0)
+    }
+
+    /// Returns the memory of an array with packets as its rows, and their number.
+    pub fn rows_of(&self, given: &Bound<'_, PyAny>, topic: &str) -> PyResult<(Bytes, usize)> {
+        self.checked(given, topic, 2)
+    }
+
+    fn checked(&self, given: &Bound<'_, PyAny>, topic: &str, dimensions: usize) -> PyResult<(Bytes, usize)> {
         let Ok(array) = given.cast::<PyUntypedArray>() else {
             let kind = given.get_type();
             let kind = kind.name()?;
@@ -123,9 +132,13 @@ impl ArrayType {
                 "port `{topic}` sends {own}, and the array has {other}; {remedy}"
             )));
         }
-        if array.ndim() != 1 {
+        if array.ndim() != dimensions {
+            let (needed, remedy) = match dimensions {
+                1 => ("one dimension", "array.reshape(-1)"),
+                _ => ("two dimensions, a row for each packet", "array.reshape(packets, samples)"),
+            };
             return Err(error::argument(format!(
-                "port `{topic}` sends arrays of one dimension, and this one has {}; use `array.reshape(-1)`",
+                "port `{topic}` sends arrays of {needed}, and this one has {}; use `{remedy}`",
                 array.ndim()
             )));
         }
@@ -135,7 +148,8 @@ impl ArrayType {
             )));
         }
         let samples = array.len();
-        Ok(Bytes { start: data_of(array), length: samples * self.samples.size(), samples })
+        let bytes = Bytes { start: data_of(array), length: samples * self.samples.size(), samples };
+        Ok((bytes, array.shape()[0]))
     }
 }
 
@@ -153,6 +167,14 @@ unsafe impl Send for Bytes {}
 unsafe impl Sync for Bytes {}
 
 impl Bytes {
+    /// Returns the memory of the part with that index, of parts of that length.
+    pub fn part(self, index: usize, length: usize) -> Self {
+        let start = (index * length).min(self.length);
+        // SAFETY: it stays within the memory, or is its end.
+        let place = unsafe { self.start.add(start) };
+        Self { start: place, length: length.min(self.length - start), samples: 0 }
+    }
+
     /// Copies the bytes. The program may write them at the same time, on another thread: then the
     /// copy has some of both.
     ///

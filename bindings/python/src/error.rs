@@ -2,7 +2,7 @@
 
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use stripline::Error;
+use stripline::{Error, ErrorCode};
 
 /// The parts of an exception.
 struct Parts<'a> {
@@ -31,6 +31,12 @@ pub fn raised(error: Error) -> PyErr {
             },
         )
     })
+}
+
+/// Returns the exception of that code.
+#[cold]
+pub fn of_code(code: ErrorCode, message: String) -> PyErr {
+    named(code.word(), message, code.remedy())
 }
 
 /// Returns the exception for an argument that the caller must change.

@@ -6,21 +6,27 @@
 
 mod array;
 mod at_exit;
+mod calls;
 mod component;
 mod component_handler;
 mod component_ports;
 mod component_requests;
 mod error;
 mod forks;
+mod form;
 mod harness;
 mod library_log;
 mod loan;
+mod messages;
 mod node;
 mod packet;
 mod publisher;
+mod service;
 mod stream;
 mod subscriber;
+mod value;
 mod waits;
+mod windows;
 
 use pyo3::exceptions::PyImportError;
 use pyo3::ffi;
@@ -40,6 +46,14 @@ fn _stripline(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<component_ports::Ports>()?;
     module.add_class::<component_ports::Readout>()?;
     module.add_class::<harness::Harness>()?;
+    module.add_class::<windows::WindowedSubscriber>()?;
+    module.add_class::<windows::Window>()?;
+    module.add_class::<messages::MessagePublisher>()?;
+    module.add_class::<messages::MessageSubscriber>()?;
+    module.add_class::<calls::ClientCore>()?;
+    module.add_class::<calls::Pending>()?;
+    module.add_class::<service::ServerCore>()?;
+    module.add_class::<service::Responder>()?;
     module.add_function(wrap_pyfunction!(array::check_layout, module)?)?;
     module.add_function(wrap_pyfunction!(component::main, module)?)?;
     let after_fork = wrap_pyfunction!(forks::after_fork, module)?;

@@ -90,7 +90,7 @@ impl Loan {
             None => {
                 let length = samples * publisher.array().samples.size();
                 let start = array::place_of(buffer.bind(py))?;
-                publisher.transmit(py, Bytes { start, length, samples }, &self.stamps)
+                publisher.transmit(py, Bytes { start, length, samples }, &self.stamps, true)
             }
         };
         publisher.take_back(buffer);

@@ -9,18 +9,27 @@ use stripline::node::{Node as RustNode, Topics};
 use stripline::terms::WaitStrategy;
 
 use crate::array::ArrayType;
+use crate::calls::operation_parts;
 use crate::error;
 use crate::forks::Owner;
 use crate::library_log;
+use crate::messages::{MessagePublisher, MessageSubscriber};
 use crate::packet::Shared;
 use crate::publisher::Publisher;
 use crate::stream;
 use crate::subscriber::Subscriber;
+use crate::windows::WindowedSubscriber;
 
 /// A node of the library, with the options of its topics. Its ports share it.
 pub struct NodeHandle {
     node: RustNode,
     topics: Topics,
+}
+
+impl NodeHandle {
+    pub fn node(&self) -> &RustNode {
+        &self.node
+    }
 }
 
 /// A member of a domain, which makes publishers and subscribers of its topics.
@@ -49,7 +58,7 @@ impl Node {
         Ok(self.node.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn handle(&self) -> PyResult<Arc<NodeHandle>> {
+    pub fn handle(&self) -> PyResult<Arc<NodeHandle>> {
         self.lock()?.clone().ok_or_else(|| error::closed("the", "node"))
     }
 }
@@ -123,6 +132,103 @@ impl Node {
         Ok(Subscriber::new(made.map_err(error::raised)?, shared, handle, copy, is_spinning))
     }
 
+    /// Returns a subscriber to a topic that gives its samples in windows of any length, which may
+    /// overlap. Up to `hold` packets are in use by windows at once.
+    #[pyo3(signature = (topic, samples, *, hold=4))]
+    fn windowed_subscriber(
+        &self,
+        py: Python<'_>,
+        topic: String,
+        samples: &Bound<'_, PyAny>,
+        hold: usize,
+    ) -> PyResult<WindowedSubscriber> {
+        WindowedSubscriber::make(py, self.handle()?, topic, ArrayType::resolve(samples)?, hold)
+    }
+
+    /// Returns a publisher of messages on a topic.
+    ///
+    /// `messages` is their type: `"message/cbor"` of any, or `"message/"` and a schema, as
+    /// `"message/tune{hz:f64}"` (docs/layouts.md). Both ends compare it.
+    #[pyo3(signature = (topic, messages="message/cbor"))]
+    fn message_publisher(&self, py: Python<'_>, topic: String, messages: &str) -> PyResult<MessagePublisher> {
+        let handle = self.handle()?;
+        MessagePublisher::make(py, handle, topic, messages)
+    }
+
+    /// Returns a subscriber to messages on a topic. `messages` is that of `message_publisher`.
+    #[pyo3(signature = (topic, messages="message/cbor"))]
+    fn message_subscriber(
+        &self,
+        py: Python<'_>,
+        topic: String,
+        messages: &str,
+    ) -> PyResult<MessageSubscriber> {
+        let handle = self.handle()?;
+        let is_spinning = handle.topics.of(&topic).link.wait == WaitStrategy::Spin;
+        MessageSubscriber::make(py, handle, topic, messages, is_spinning)
+    }
+
+    /// Returns a client of a service, which calls all its servers in turn: see `Client`.
+    ///
+    /// `deadline` is how many seconds a call may take, with the wait for a server: an hour at most.
+    /// `outstanding` is how many calls may be without a reply at each server.
+    #[pyo3(signature = (service, *, deadline=5.0, outstanding=1024))]
+    fn client<'py>(
+        slf: &Bound<'py, Self>,
+        service: &str,
+        deadline: f64,
+        outstanding: u32,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        of_module(slf.py(), "stripline._calls", "Client")?.call1((slf, service, deadline, outstanding))
+    }
+
+    /// Returns a client as `client` does, with calls that are awaited: see `AsyncClient`.
+    #[pyo3(signature = (service, *, deadline=5.0, outstanding=1024))]
+    fn async_client<'py>(
+        slf: &Bound<'py, Self>,
+        service: &str,
+        deadline: f64,
+        outstanding: u32,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        of_module(slf.py(), "stripline._calls", "AsyncClient")?.call1((slf, service, deadline, outstanding))
+    }
+
+    /// Returns a server of an object of a class with `@service`. Clients find it from now on; their
+    /// calls wait until it serves: see `Server`.
+    ///
+    /// `service` serves it under another name than its class has. `name` is the server's own, by
+    /// which calls with a key find it. `transport` is that of its calls. Up to `clients` are
+    /// connected at a time. Others than `waiting` calls that wait are refused; with None, none are.
+    #[pyo3(signature = (serves, *, service=None, name=None, transport=None, clients=256, waiting=None))]
+    fn server<'py>(
+        slf: &Bound<'py, Self>,
+        serves: &Bound<'py, PyAny>,
+        service: Option<&str>,
+        name: Option<&str>,
+        transport: Option<&str>,
+        clients: u32,
+        waiting: Option<u32>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let make = of_module(slf.py(), "stripline._services", "Server")?;
+        make.call1((slf, serves, service, name, transport, clients, waiting))
+    }
+
+    /// Returns a `ServerDescription` for each server of the domain, as `stripline services` lists
+    /// them. One that does not answer is left out.
+    fn servers<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyAny>>> {
+        let describe = of_module(py, "stripline._calls", "_server_description")?;
+        let handle = self.handle()?;
+        let offers = py.detach(|| handle.node.known_servers()).map_err(error::raised)?;
+        let mut made = Vec::new();
+        for offer in offers {
+            if let Ok(its) = py.detach(|| handle.node.describe(&offer)) {
+                let operations = operation_parts(&its.operations);
+                made.push(describe.call1((offer.service, its.server, offer.address, operations))?);
+            }
+        }
+        Ok(made)
+    }
+
     /// Returns a `Connection` with its counts for each connection of the node's subscribers.
     fn connections<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyAny>>> {
         static CONNECTION: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
@@ -167,6 +273,11 @@ impl Node {
     fn __exit__(&self, py: Python<'_>, _exception: &Bound<'_, PyAny>) -> PyResult<()> {
         self.close(py)
     }
+}
+
+/// Returns a class or a function of the package's own in Python.
+fn of_module<'py>(py: Python<'py>, module: &str, name: &str) -> PyResult<Bound<'py, PyAny>> {
+    py.import(module)?.getattr(name)
 }
 
 fn read_topics(given: &Bound<'_, PyAny>) -> PyResult<Topics> {

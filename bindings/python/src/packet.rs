@@ -25,6 +25,21 @@ struct Samples {
     _held: Arc<HeldPacket<Dynamic>>,
 }
 
+/// Returns a read-only array over some samples of a packet, which keeps their memory.
+pub fn part_of<'py>(
+    py: Python<'py>,
+    array: &ArrayType,
+    held: &Arc<HeldPacket<Dynamic>>,
+    first: usize,
+    samples: usize,
+) -> PyResult<Bound<'py, PyAny>> {
+    let part = &held[first * array.samples.size()..][..samples * array.samples.size()];
+    let base = Bound::new(py, Samples { _held: Arc::clone(held) })?.into_any();
+    // SAFETY: the packet in `base` keeps its samples, and nothing writes them. They are aligned, as
+    // the first sample is.
+    unsafe { array.view(part.as_ptr(), samples, base) }
+}
+
 /// Received samples, and what came with them.
 ///
 /// `samples` is a read-only array over the memory that the sender wrote. The memory is given back
@@ -166,10 +181,7 @@ impl Packet {
             State::Held { held, samples: None } => Arc::clone(held),
             State::Released => return Err(self.released()),
         };
-        let (data, length) = (held.as_ptr(), held.samples());
-        let base = Bound::new(py, Samples { _held: held })?.into_any();
-        // SAFETY: the packet in `base` keeps its samples, and nothing writes them.
-        let array = unsafe { self.shared.array.view(data, length, base) }?;
+        let array = part_of(py, &self.shared.array, &held, 0, held.samples())?;
         if let State::Held { samples, .. } = &mut *self.state()? {
             *samples = Some(array.clone().unbind());
         }
@@ -236,7 +248,7 @@ impl Packet {
 
     /// Refuses the packet, and gives it back. A sender that waits for it (scope `target`) gets the
     /// reason. It has no effect once the next packet was asked for.
-    fn refuse(&self, reason: &str) -> PyResult<()> {
+    pub fn refuse(&self, reason: &str) -> PyResult<()> {
         let before = std::mem::replace(&mut *self.state()?, State::Released);
         match before {
             State::Released => Err(self.released()),

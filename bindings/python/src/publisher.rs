@@ -1,7 +1,7 @@
 //! Publishers.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use pyo3::exceptions::{PyResourceWarning, PyTimeoutError};
 use pyo3::ffi;
@@ -57,6 +57,8 @@ pub struct Stamps {
     sample_index: Option<u64>,
     intended_ns: Option<u64>,
     like: Option<Arc<HeldPacket<Dynamic>>>,
+    scope: Option<Scope>,
+    deadline: Option<Duration>,
 }
 
 impl Stamps {
@@ -70,7 +72,18 @@ impl Stamps {
             return Err(error::argument("`like` sets time and index; leave out either it or them".into()));
         }
         let like = like.map(Packet::held_packet).transpose()?;
-        Ok(Self { time_ns, sample_index, intended_ns, like })
+        Ok(Self { time_ns, sample_index, intended_ns, like, ..Self::default() })
+    }
+
+    /// Returns the same stamps with a scope and a deadline in seconds of the packet's own.
+    pub fn acknowledged(mut self, scope: Option<&str>, deadline: Option<f64>) -> PyResult<Self> {
+        self.scope = scope.map(str::parse).transpose().map_err(error::argument)?;
+        self.deadline = deadline.map(waits::duration).transpose()?;
+        Ok(self)
+    }
+
+    fn is_acknowledged(&self) -> bool {
+        self.scope.is_some_and(|scope| scope > Scope::Transport)
     }
 
     fn send(&self, mut loan: node::Loan<'_, Dynamic>) -> Result<(), Error> {
@@ -82,6 +95,12 @@ impl Stamps {
         }
         if let Some(intended_ns) = self.intended_ns {
             loan = loan.intended_ns(intended_ns);
+        }
+        if let Some(scope) = self.scope {
+            loan = loan.scope(scope);
+        }
+        if let Some(deadline) = self.deadline {
+            loan = loan.deadline(deadline);
         }
         match &self.like {
             None => loan.send(),
@@ -155,10 +174,12 @@ impl Publisher {
         use_it(port)
     }
 
-    /// Sends the bytes of an array that the caller keeps.
-    pub fn transmit(&self, py: Python<'_>, bytes: Bytes, stamps: &Stamps) -> PyResult<()> {
+    /// Sends the bytes of an array that the caller keeps. Without `may_wait`, it does not wait for
+    /// room.
+    pub fn transmit(&self, py: Python<'_>, bytes: Bytes, stamps: &Stamps, may_wait: bool) -> PyResult<()> {
         self.with(|port| {
-            if !self.is_acknowledged && bytes.length <= COPIED_WITH_LOCK_MAX {
+            let is_acknowledged = self.is_acknowledged || stamps.is_acknowledged();
+            if !is_acknowledged && bytes.length <= COPIED_WITH_LOCK_MAX {
                 match port.publisher.try_loan(bytes.samples) {
                     Ok(mut loan) => {
                         // SAFETY: the caller keeps the array, and a loan is other memory.
@@ -166,12 +187,15 @@ impl Publisher {
                         return stamps.send(loan).map_err(error::raised);
                     }
                     // The next may wait, and send in fragments.
-                    Err(Error::Full { .. } | Error::TooLarge { .. }) => {}
+                    Err(Error::Full { .. } | Error::TooLarge { .. }) if may_wait => {}
                     Err(error) => return Err(error::raised(error)),
                 }
             }
             port.wait(py, |publisher| {
-                let mut loan = publisher.loan(bytes.samples)?;
+                let mut loan = match may_wait {
+                    true => publisher.loan(bytes.samples)?,
+                    false => publisher.try_loan(bytes.samples)?,
+                };
                 // SAFETY: as above.
                 unsafe { bytes.copy_to(&mut loan) };
                 stamps.send(loan)
@@ -223,6 +247,12 @@ impl Publisher {
         Ok(())
     }
 
+    /// Ends the stream at the end of a `with` block.
+    pub fn leave(&self, py: Python<'_>, is_failed: bool) -> PyResult<()> {
+        // What was sent before an exception is not complete.
+        if is_failed { self.give_up() } else { self.finish(py, Some(10.0)) }
+    }
+
     fn give_up(&self) -> PyResult<()> {
         let port = self.lock()?.take();
         if let Some(port) = port {
@@ -251,7 +281,7 @@ impl Port {
 impl Publisher {
     /// Returns the topic.
     #[getter]
-    fn topic(&self) -> &str {
+    pub fn topic(&self) -> &str {
         &self.topic
     }
 
@@ -263,13 +293,13 @@ impl Publisher {
 
     /// Returns the number of the next packet, from 0.
     #[getter]
-    fn sequence(&self) -> PyResult<u64> {
+    pub fn sequence(&self) -> PyResult<u64> {
         self.with(|port| Ok(port.publisher.sequence()))
     }
 
     /// Returns the number of receivers that are connected now.
     #[getter]
-    fn receivers(&self) -> PyResult<usize> {
+    pub fn receivers(&self) -> PyResult<usize> {
         self.with(|port| Ok(port.publisher.receivers()))
     }
 
@@ -291,7 +321,7 @@ impl Publisher {
     /// Waits until so many receivers are connected. Raises `TimeoutError` if they are not within
     /// `timeout` seconds; None waits without a limit.
     #[pyo3(signature = (count=1, timeout=None))]
-    fn wait_for_receivers(&self, py: Python<'_>, count: usize, timeout: Option<f64>) -> PyResult<()> {
+    pub fn wait_for_receivers(&self, py: Python<'_>, count: usize, timeout: Option<f64>) -> PyResult<()> {
         let deadline = waits::deadline(timeout)?;
         let is_met = self.with(|port| {
             port.wait(py, |publisher| publisher.wait_for_receivers(count, waits::time_left(deadline)))
@@ -311,9 +341,32 @@ impl Publisher {
     ///
     /// `time_ns` is when its first sample was taken, in nanoseconds since the Unix epoch;
     /// `sample_index` the number of that sample, by default the next. `like` takes both, and the
-    /// stream, from a received packet.
-    #[pyo3(signature = (samples, *, time_ns=None, sample_index=None, intended_ns=None, like=None))]
+    /// stream, from a received packet. `scope` is when this send returns, instead of the topic's:
+    /// `"none"`, `"transport"`, `"server"` or `"target"`. `deadline` is how many seconds the last
+    /// two are waited for.
+    #[pyo3(signature = (samples, *, time_ns=None, sample_index=None, intended_ns=None, like=None, scope=None, deadline=None))]
+    #[expect(clippy::too_many_arguments, reason = "a function with named arguments in Python")]
     fn send(
+        &self,
+        py: Python<'_>,
+        samples: &Bound<'_, PyAny>,
+        time_ns: Option<i64>,
+        sample_index: Option<u64>,
+        intended_ns: Option<u64>,
+        like: Option<&Bound<'_, Packet>>,
+        scope: Option<&str>,
+        deadline: Option<f64>,
+    ) -> PyResult<()> {
+        let stamps = Stamps::new(time_ns, sample_index, intended_ns, like.map(Bound::get))?;
+        let stamps = stamps.acknowledged(scope, deadline)?;
+        let bytes = self.array.bytes_of(samples, &self.topic)?;
+        self.transmit(py, bytes, &stamps, true)
+    }
+
+    /// Sends as `send`, without waiting for room: all receivers get the packet, or none. Raises
+    /// `NoRoomError` if one has no room, and `UsageError` for a packet that takes several frames.
+    #[pyo3(signature = (samples, *, time_ns=None, sample_index=None, intended_ns=None, like=None))]
+    fn try_send(
         &self,
         py: Python<'_>,
         samples: &Bound<'_, PyAny>,
@@ -324,7 +377,28 @@ impl Publisher {
     ) -> PyResult<()> {
         let stamps = Stamps::new(time_ns, sample_index, intended_ns, like.map(Bound::get))?;
         let bytes = self.array.bytes_of(samples, &self.topic)?;
-        self.transmit(py, bytes, &stamps)
+        self.transmit(py, bytes, &stamps, false)
+    }
+
+    /// Sends each row of an array of two dimensions as a packet. It costs less for each than
+    /// `send`: a receiver that sleeps is woken once, and a socket gets many packets at once.
+    ///
+    /// Waits as `send`, for each packet. An exception leaves the packets before it sent: the
+    /// increase of `sequence` is their number.
+    fn send_many(&self, py: Python<'_>, packets: &Bound<'_, PyAny>) -> PyResult<()> {
+        let (bytes, rows) = self.array.rows_of(packets, &self.topic)?;
+        let samples = bytes.samples.checked_div(rows).unwrap_or(0);
+        self.with(|port| {
+            let first = port.publisher.sequence();
+            port.wait(py, |publisher| {
+                // Those before a signal are sent.
+                let sent = usize::try_from(publisher.sequence() - first).unwrap_or(rows);
+                publisher.send_many(rows.saturating_sub(sent), samples, |index, place| {
+                    // SAFETY: the caller keeps the array, and the place is other memory.
+                    unsafe { bytes.part(sent + index, place.len()).copy_to(place) };
+                })
+            })
+        })
     }
 
     /// Lends an array of so many samples for a `with` block, which writes it. The end of the block
@@ -332,7 +406,8 @@ impl Publisher {
     ///
     /// Its memory is the program's own, and is copied once. The other arguments are those of
     /// `send`.
-    #[pyo3(signature = (samples, *, time_ns=None, sample_index=None, intended_ns=None, like=None))]
+    #[pyo3(signature = (samples, *, time_ns=None, sample_index=None, intended_ns=None, like=None, scope=None, deadline=None))]
+    #[expect(clippy::too_many_arguments, reason = "a function with named arguments in Python")]
     fn loan(
         slf: &Bound<'_, Self>,
         samples: usize,
@@ -340,22 +415,24 @@ impl Publisher {
         sample_index: Option<u64>,
         intended_ns: Option<u64>,
         like: Option<&Bound<'_, Packet>>,
+        scope: Option<&str>,
+        deadline: Option<f64>,
     ) -> PyResult<Loan> {
         // A publisher that has ended is refused here, and not after the work in the block.
         slf.get().with(|_| Ok(()))?;
         let stamps = Stamps::new(time_ns, sample_index, intended_ns, like.map(Bound::get))?;
-        Ok(Loan::new(slf.clone().unbind(), samples, stamps))
+        Ok(Loan::new(slf.clone().unbind(), samples, stamps.acknowledged(scope, deadline)?))
     }
 
     /// Ends the stream: its receivers get the end behind the last packet. Waits until they have
     /// room for it, `timeout` seconds at most. A second call does nothing.
     #[pyo3(signature = (timeout=10.0))]
-    fn finish(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
+    pub fn finish(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
         self.end(py, waits::deadline(timeout)?)
     }
 
     /// Leaves the stream without an end: its receivers wait for another publisher.
-    fn abandon(&self) -> PyResult<()> {
+    pub fn abandon(&self) -> PyResult<()> {
         self.give_up()
     }
 
@@ -370,11 +447,7 @@ impl Publisher {
         kind: Option<&Bound<'_, PyAny>>,
         _exception: &Bound<'_, PyAny>,
     ) -> PyResult<()> {
-        match kind {
-            None => self.finish(py, Some(10.0)),
-            // What was sent is not complete.
-            Some(_) => self.give_up(),
-        }
+        self.leave(py, kind.is_some())
     }
 
     fn __repr__(&self) -> String {

@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
+use stripline::inspect::RefusedSender;
 use stripline::{Gap, StreamInfo};
 
 use crate::error;
@@ -63,4 +64,12 @@ pub fn gap_object<'py>(py: Python<'py>, gap: Option<&Gap>) -> PyResult<Option<Bo
     };
     let make = GAP.import(py, "stripline._types", "Gap")?;
     make.call1((reason, gap.first, gap.packets, gap.samples)).map(Some)
+}
+
+/// Returns senders that cannot be connected as objects of `stripline.Refusal`.
+pub fn refusal_objects(py: Python<'_>, refused: Vec<RefusedSender>) -> PyResult<Vec<Bound<'_, PyAny>>> {
+    static REFUSAL: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    let refusal = REFUSAL.import(py, "stripline._types", "Refusal")?;
+    let made = refused.into_iter().map(|it| refusal.call1((it.connection, it.sends, it.takes, it.reason)));
+    made.collect()
 }

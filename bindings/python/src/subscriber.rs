@@ -41,6 +41,8 @@ struct Port {
     descriptor: Option<ReadyDescriptor>,
     /// The requests to the component that has it.
     requests: Option<Arc<Requests>>,
+    /// An error behind the packets that were returned together.
+    deferred: Option<Error>,
     /// Found senders are connected for as long as the node is there.
     _node: Option<Arc<NodeHandle>>,
 }
@@ -53,7 +55,14 @@ impl Subscriber {
         is_copying: bool,
         is_spinning: bool,
     ) -> Self {
-        let port = Port { holding, waker: None, descriptor: None, requests: None, _node: Some(node) };
+        let port = Port {
+            holding,
+            waker: None,
+            descriptor: None,
+            deferred: None,
+            requests: None,
+            _node: Some(node),
+        };
         Self::made(port, shared, is_copying, is_spinning)
     }
 
@@ -64,7 +73,7 @@ impl Subscriber {
         requests: Option<Arc<Requests>>,
         is_copying: bool,
     ) -> Self {
-        let port = Port { holding, waker: None, descriptor: None, requests, _node: None };
+        let port = Port { holding, waker: None, descriptor: None, deferred: None, requests, _node: None };
         Self::made(port, shared, is_copying, false)
     }
 
@@ -109,12 +118,18 @@ impl Subscriber {
         }
     }
 
+    /// Returns what iterates over a receiver with `async for`.
+    pub fn aiter_of<'py>(receiver: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        static PACKETS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+        PACKETS.import(receiver.py(), "stripline._aio", "AsyncPackets")?.call1((receiver,))
+    }
+
     /// Returns the next packet, at the latest at the deadline.
-    fn next(&self, py: Python<'_>, deadline: Option<Instant>) -> PyResult<Received<Packet>> {
+    pub fn next(&self, py: Python<'_>, deadline: Option<Instant>) -> PyResult<Received<Packet>> {
         let found = self.with(|port| {
             port.serve();
             // A packet that is there costs no release of the interpreter's lock.
-            match port.holding.try_receive() {
+            match port.try_receive() {
                 Ok(Received::Empty) => {}
                 found => return found.map_err(error::raised),
             }
@@ -135,6 +150,10 @@ impl Port {
     /// Answers the requests to the component.
     fn serve(&self) {
         self.requests.iter().for_each(|requests| requests.serve());
+    }
+
+    fn try_receive(&mut self) -> Result<Received<HeldPacket<Dynamic>>, Error> {
+        self.deferred.take().map_or_else(|| self.holding.try_receive(), Err)
     }
 
     fn wait(&mut self, py: Python<'_>, deadline: Option<Instant>) -> PyResult<Received<HeldPacket<Dynamic>>> {
@@ -194,7 +213,7 @@ impl Port {
 impl Subscriber {
     /// Returns the topic.
     #[getter]
-    fn topic(&self) -> &str {
+    pub fn topic(&self) -> &str {
         &self.shared.topic
     }
 
@@ -206,7 +225,7 @@ impl Subscriber {
 
     /// Returns the number of senders that are connected now.
     #[getter]
-    fn senders(&self) -> PyResult<usize> {
+    pub fn senders(&self) -> PyResult<usize> {
         self.with(|port| Ok(port.holding.senders()))
     }
 
@@ -234,10 +253,10 @@ impl Subscriber {
     }
 
     /// Returns the next packet if there is one, otherwise None. Raises as `receive`.
-    fn try_receive(&self, py: Python<'_>) -> PyResult<Option<Packet>> {
+    pub fn try_receive(&self, py: Python<'_>) -> PyResult<Option<Packet>> {
         let found = self.with(|port| {
             port.serve();
-            port.holding.try_receive().map_err(error::raised)
+            port.try_receive().map_err(error::raised)
         })?;
         match found {
             Received::Packet(held) => self.packet(py, held).map(Some),
@@ -246,15 +265,49 @@ impl Subscriber {
         }
     }
 
+    /// Waits for a packet, and returns it with all that are there, `limit` at most. An empty list
+    /// is the end of the stream.
+    ///
+    /// Without `copy`, no more are returned than `hold` allows. An error behind the first packet is
+    /// raised by the next call that receives.
+    fn drain(&self, py: Python<'_>, limit: usize) -> PyResult<Vec<Packet>> {
+        if limit == 0 {
+            return Err(error::argument("the limit of packets is 0; it must be at least 1".into()));
+        }
+        let mut packets: Vec<Packet> = self.next(py, None)?.packet().into_iter().collect();
+        while !packets.is_empty() && packets.len() < limit {
+            let found = self.with(|port| Ok(port.holding.try_receive()));
+            match found? {
+                Ok(Received::Packet(held)) => packets.push(self.packet(py, held)?),
+                Ok(Received::Empty | Received::Ended) | Err(Error::TooManyHeld { .. }) => break,
+                Err(problem) => {
+                    self.with(|port| {
+                        port.deferred = Some(problem);
+                        Ok(())
+                    })?;
+                    break;
+                }
+            }
+        }
+        Ok(packets)
+    }
+
+    /// Returns a `Refusal` for each sender of the topic that cannot be connected, as one of another
+    /// type. A sender is listed for as long as it is there.
+    pub fn refusals<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyAny>>> {
+        let refused = self.with(|port| Ok(port.holding.refusals()))?;
+        stream::refusal_objects(py, refused)
+    }
+
     /// Returns what was missing at the very end of the stream; None where nothing was.
-    fn gap_at_end<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+    pub fn gap_at_end<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let gap = self.with(|port| Ok(port.holding.gap_at_end()))?;
         stream::gap_object(py, gap.as_ref())
     }
 
     /// Returns a descriptor for `select`, `poll` or a toolkit. It is readable when the subscriber
     /// has to be asked, once `arm` has returned True.
-    fn fileno(&self) -> PyResult<i32> {
+    pub fn fileno(&self) -> PyResult<i32> {
         self.with(|port| {
             let Port { holding, descriptor, .. } = port;
             let descriptor = match descriptor {
@@ -267,8 +320,9 @@ impl Subscriber {
 
     /// Makes the descriptor readable once there may be a packet. False: there is something already,
     /// so call `try_receive` first. Call it each time before the loop waits.
-    fn arm(&self) -> PyResult<bool> {
+    pub fn arm(&self) -> PyResult<bool> {
         self.with(|port| match port.holding.arm() {
+            Ok(_) if port.deferred.is_some() => Ok(false),
             // A signal woke a wait that had ended just before.
             Err(Error::Interrupted { .. }) => Ok(false),
             found => found.map_err(error::raised),
@@ -276,7 +330,7 @@ impl Subscriber {
     }
 
     /// Ends the subscriber. Packets that are in use stay valid. A second call does nothing.
-    fn close(&self, py: Python<'_>) -> PyResult<()> {
+    pub fn close(&self, py: Python<'_>) -> PyResult<()> {
         let port = self.lock()?.take();
         py.detach(|| drop(port));
         Ok(())
@@ -291,8 +345,7 @@ impl Subscriber {
     }
 
     fn __aiter__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        static PACKETS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-        PACKETS.import(slf.py(), "stripline._aio", "AsyncPackets")?.call1((slf,))
+        Self::aiter_of(slf.as_any())
     }
 
     fn __enter__<'py>(slf: &Bound<'py, Self>) -> Bound<'py, Self> {

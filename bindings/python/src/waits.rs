@@ -25,6 +25,9 @@ use stripline::node::Waker;
 /// How long the end of the interpreter waits for threads that were woken.
 const END_TIME: Duration = Duration::from_secs(1);
 
+/// How long a thread leaves a wake to another one.
+const PASS_TIME: Duration = Duration::from_millis(1);
+
 /// The watcher of this process. It is never freed: its thread uses it.
 static WATCHER: AtomicPtr<Watcher> = AtomicPtr::new(ptr::null_mut());
 /// Whether the interpreter ends.
@@ -49,7 +52,10 @@ pub fn run<T: Send>(
             false => on_other_thread(py, waker, &mut once),
         };
         match found {
-            Err(Error::Interrupted { sent: false, .. }) => py.check_signals()?,
+            Err(Error::Interrupted { sent: false, .. }) => {
+                pass_on(py, waker);
+                py.check_signals()?;
+            }
             Err(Error::Interrupted { sent: true, .. }) => {
                 py.check_signals()?;
                 return Ok(found);
@@ -57,6 +63,18 @@ pub fn run<T: Send>(
             // What was received is not lost to a handler that raises: the interpreter runs it soon.
             found => return Ok(found),
         }
+    }
+}
+
+/// Gives a wake back that was for the main thread, where both threads wait with one waker.
+pub fn pass_on(py: Python<'_>, waker: &Waker) {
+    // SAFETY: null, or a watcher that is never freed.
+    let watcher = unsafe { WATCHER.load(Ordering::SeqCst).as_ref() };
+    let is_for_main_thread = watcher.is_some_and(|watcher| lock(&watcher.current).is_woken);
+    if is_for_main_thread && !is_main_thread() {
+        waker.wake();
+        // The main thread takes it in this time, and this one again if it does not.
+        py.detach(|| std::thread::sleep(PASS_TIME));
     }
 }
 
@@ -68,6 +86,12 @@ pub fn deadline(timeout: Option<f64>) -> PyResult<Option<Instant>> {
     }
     // Beyond the clock's range there is no limit.
     Ok(Duration::try_from_secs_f64(seconds).ok().and_then(|time| Instant::now().checked_add(time)))
+}
+
+/// Reads a time in seconds, which is not without a limit.
+pub fn duration(seconds: f64) -> PyResult<Duration> {
+    Duration::try_from_secs_f64(seconds)
+        .map_err(|_| PyValueError::new_err(format!("the deadline is {seconds}; give seconds from 0")))
 }
 
 /// Returns the time left of a wait without a limit, or until then.
@@ -197,6 +221,8 @@ struct Current {
     waker: Option<Waker>,
     /// The numbers of the signals that came during this wait.
     signals: Vec<u8>,
+    /// Whether it was woken for them.
+    is_woken: bool,
 }
 
 impl Watcher {
@@ -240,8 +266,9 @@ impl Watcher {
             let count = unsafe { libc::read(self.read_end, bytes.as_mut_ptr().cast(), bytes.len()) };
             let Ok(count @ 1..) = usize::try_from(count) else { continue };
             let mut current = lock(&self.current);
-            let Current { waker, signals } = &mut *current;
+            let Current { waker, signals, is_woken } = &mut *current;
             if let Some(waker) = waker {
+                *is_woken = true;
                 signals.extend_from_slice(&bytes[..count]);
                 waker.wake();
             }
@@ -259,7 +286,7 @@ struct Watch {
 impl Watch {
     fn begin(py: Python<'_>, waker: &Waker) -> PyResult<Self> {
         let watcher = Watcher::get()?;
-        *lock(&watcher.current) = Current { waker: Some(waker.clone()), signals: Vec::new() };
+        *lock(&watcher.current) = Current { waker: Some(waker.clone()), ..Current::default() };
         let before = set_wakeup_fd(py, watcher.write_end)?;
         Ok(Self { watcher, before })
     }

@@ -86,36 +86,6 @@ fn failure(error: CallError<RawBytes>) -> Failure {
     let code = Status::of(error.code());
     match error {
         CallError::Link(error) => error.into(),
-        CallError::User(_) => Failure::new(code, "the operation has failed with its own error"),
-        other => Failure::new(code, words(&other)),
+        other => Failure::new(code, other.to_string()),
     }
-}
-
-/// Returns the text of an error that has no bytes.
-fn words(error: &CallError<RawBytes>) -> String {
-    // Each kind but the operation's own error has the same text for any type of that error.
-    error_as_text(error).map_or_else(String::new, |error| error.to_string())
-}
-
-fn error_as_text(error: &CallError<RawBytes>) -> Option<CallError<String>> {
-    Some(match error {
-        CallError::NoServer { service, waited } => {
-            CallError::NoServer { service: service.clone(), waited: *waited }
-        }
-        CallError::Unanswered { call, deadline } => {
-            CallError::Unanswered { call: call.clone(), deadline: *deadline }
-        }
-        CallError::ServerGone { call } => CallError::ServerGone { call: call.clone() },
-        CallError::Cancelled => CallError::Cancelled,
-        CallError::Refused { call, refusal, reason } => {
-            CallError::Refused { call: call.clone(), refusal: *refusal, reason: reason.clone() }
-        }
-        CallError::TooMany { service, outstanding_max } => {
-            CallError::TooMany { service: service.clone(), outstanding_max: *outstanding_max }
-        }
-        CallError::Decode { call, reason } => {
-            CallError::Decode { call: call.clone(), reason: reason.clone() }
-        }
-        _ => return None,
-    })
 }

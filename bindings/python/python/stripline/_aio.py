@@ -1,57 +1,45 @@
-"""`async for` over a subscriber, in the event loop's own thread."""
+"""`async for` over receivers, and descriptors in the event loop's own thread."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from ._errors import EndOfStream
 
 if TYPE_CHECKING:
-    from ._stripline import Packet, Subscriber
+    from ._stripline import Window, WindowedSubscriber
+
+_P_co = TypeVar("_P_co", covariant=True)
+_P = TypeVar("_P")
 
 
-class AsyncPackets:
-    """The packets of a subscriber, for `async for`. A task that is cancelled loses none."""
+class _Receiver(Protocol[_P_co]):
+    def try_receive(self) -> _P_co | None: ...
+    def arm(self) -> bool: ...
+    def fileno(self) -> int: ...
 
-    def __init__(self, subscriber: Subscriber) -> None:
-        self._subscriber = subscriber
-        # It stays the same, and is needed after a `close` of the subscriber as well.
-        self._descriptor = subscriber.fileno()
+
+class Descriptor:
+    """A descriptor that one task waits for, until it is readable."""
+
+    def __init__(self, number: int) -> None:
+        # It stays the same, and is needed after a `close` of its owner as well.
+        self._number = number
         self._loop: asyncio.AbstractEventLoop | None = None
         self._ready: asyncio.Future[None] | None = None
 
-    def __aiter__(self) -> AsyncPackets:
-        return self
-
-    async def __anext__(self) -> Packet:
-        subscriber = self._subscriber
-        while True:
-            try:
-                packet = subscriber.try_receive()
-                if packet is not None:
-                    return packet
-                is_armed = subscriber.arm()
-            except EndOfStream:
-                self._leave()
-                raise StopAsyncIteration from None
-            except BaseException:
-                self._leave()
-                raise
-            if is_armed:
-                await self._wait()
-
-    async def _wait(self) -> None:
+    async def wait(self) -> None:
         loop = asyncio.get_running_loop()
         if self._loop is not loop:
-            self._leave()
-            loop.add_reader(self._descriptor, self._on_ready)
+            self.leave()
+            loop.add_reader(self._number, self._on_ready)
             self._loop = loop
         self._ready = loop.create_future()
         try:
             await self._ready
         except BaseException:
-            self._leave()
+            self.leave()
             raise
         finally:
             self._ready = None
@@ -60,16 +48,74 @@ class AsyncPackets:
         ready = self._ready
         if ready is None:
             # The descriptor stays readable until the next `arm`, and no task waits for it now.
-            self._leave()
+            self.leave()
         elif not ready.done():
             ready.set_result(None)
 
-    def _leave(self) -> None:
+    def leave(self) -> None:
         loop, self._loop = self._loop, None
         if loop is not None and not loop.is_closed():
-            loop.remove_reader(self._descriptor)
+            loop.remove_reader(self._number)
+
+
+class AsyncPackets(Generic[_P]):
+    """What a receiver takes, for `async for`. A task that is cancelled loses nothing."""
+
+    def __init__(self, receiver: _Receiver[_P]) -> None:
+        self._receiver = receiver
+        self._descriptor = Descriptor(receiver.fileno())
+
+    def __aiter__(self) -> AsyncPackets[_P]:
+        return self
+
+    async def __anext__(self) -> _P:
+        receiver = self._receiver
+        while True:
+            try:
+                packet = receiver.try_receive()
+                if packet is not None:
+                    return packet
+                is_armed = receiver.arm()
+            except EndOfStream:
+                self._descriptor.leave()
+                raise StopAsyncIteration from None
+            except BaseException:
+                self._descriptor.leave()
+                raise
+            if is_armed:
+                await self._descriptor.wait()
 
     def __del__(self) -> None:
-        # Not there if the subscriber was closed already.
-        if hasattr(self, "_loop"):
-            self._leave()
+        # Not there if the receiver was closed already.
+        if hasattr(self, "_descriptor"):
+            self._descriptor.leave()
+
+
+class Windows:
+    """The windows of a subscriber, for `for` and `async for`."""
+
+    def __init__(self, subscriber: WindowedSubscriber, samples: int, hop: int) -> None:
+        self._subscriber = subscriber
+        self._samples = samples
+        self._hop = hop
+
+    def __iter__(self) -> Windows:
+        return self
+
+    def __next__(self) -> Window:
+        try:
+            return self._subscriber.window(self._samples, hop=self._hop)
+        except EndOfStream:
+            raise StopIteration from None
+
+    def __aiter__(self) -> AsyncPackets[Window]:
+        return AsyncPackets(self)
+
+    def try_receive(self) -> Window | None:
+        return self._subscriber.try_window(self._samples, hop=self._hop)
+
+    def arm(self) -> bool:
+        return self._subscriber.arm()
+
+    def fileno(self) -> int:
+        return self._subscriber.fileno()

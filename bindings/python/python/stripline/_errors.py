@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 
 class Error(Exception):
     """An error of the library: the base of all others.
@@ -77,6 +79,52 @@ class WaitInterrupted(Error):
     """A signal ended the wait for an acknowledgement of a packet that was sent."""
 
 
+class DecodeError(Error):
+    """A message that was received has no value: receiving goes on with the next."""
+
+
+class CallError(Error):
+    """A call has no reply."""
+
+
+class OperationError(CallError):
+    """The operation's own error.
+
+    A handler raises it with a `value`, which has the form of a message. The client's call raises it
+    with the same value.
+    """
+
+    value: Any
+    """The error, as the operation gives it."""
+
+    def __init__(self, value: Any = None, message: str | None = None, **parts: Any) -> None:
+        text = f"the operation's own error: {value!r}" if message is None else message
+        super().__init__(text, **({"code": "user-error", "remedy": _OWN_REMEDY} | parts))
+        self.value = value
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (OperationError, (self.value, str(self)))
+
+
+_OWN_REMEDY = "Read the error: it is a value of the operation."
+
+
+class NoServerError(CallError):
+    """There was no server until the deadline. The call was not made."""
+
+
+class UnansweredError(CallError, TimeoutError):
+    """The reply did not arrive in time."""
+
+
+class ServerGoneError(CallError):
+    """The server left with the call outstanding, carried out or not."""
+
+
+class CallRefusedError(CallError):
+    """The server did not carry the call out, or not completely: `code` has the reason."""
+
+
 _CLASSES: dict[str, type[Error]] = {
     "stopped": StoppedError,
     "end-of-stream": EndOfStream,
@@ -97,6 +145,21 @@ _CLASSES: dict[str, type[Error]] = {
     "system": OperatingSystemError,
     "forked": ForkedError,
     "interrupted": WaitInterrupted,
+    "decode": DecodeError,
+    "no-server": NoServerError,
+    "call-unanswered": UnansweredError,
+    "server-gone": ServerGoneError,
+    "call-cancelled": CallError,
+    "too-many-calls": CallError,
+    "reply-decode": CallError,
+    "unknown-operation": CallRefusedError,
+    "wrong-type": CallRefusedError,
+    "handler-panicked": CallRefusedError,
+    "deadline-passed": CallRefusedError,
+    "cancelled-early": CallRefusedError,
+    "overloaded": CallRefusedError,
+    "call-cycle": CallRefusedError,
+    "reply-failed": CallRefusedError,
 }
 
 
@@ -108,3 +171,8 @@ def _make(
     return kind(
         message, code=code, remedy=remedy, connection=connection, os_code=os_code, sent=sent
     )
+
+
+def _own_error(operation: str, value: object) -> OperationError:
+    """Returns the exception of an operation's own error."""
+    return OperationError(value, f"{operation}: {value!r}")

@@ -234,6 +234,20 @@ class Gap:
 
 
 @dataclass(frozen=True)
+class Refusal:
+    """A sender that a subscriber cannot be connected to."""
+
+    connection: str
+    """The connection that was not made, as `from -> to`."""
+    sends: str
+    """The type of the sender."""
+    takes: str
+    """The type of the subscriber."""
+    reason: str
+    """The whole reason."""
+
+
+@dataclass(frozen=True)
 class Connection:
     """The counts of a connection to a subscriber."""
 

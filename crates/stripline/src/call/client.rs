@@ -236,6 +236,30 @@ impl<Req: Payload, Rep: Payload, E: Payload> Client<Req, Rep, E> {
         self.with(CallOptions::default()).start(request)
     }
 
+    /// Sends a call without waiting for a server, for room or for the reply, for a program's own
+    /// loop ([`ServiceClient::arm`]).
+    ///
+    /// # Errors
+    /// The reason why the call could not be made: [`CallError::NoServer`] if none is connected;
+    /// [`Error::Full`](crate::Error::Full) in a [`CallError::Link`] if there is no room. A request of several fragments
+    /// may have been sent in part then, which its server drops.
+    ///
+    /// ```
+    /// use stripline::call::{CallError, ClientOptions, ServerOptions};
+    ///
+    /// let node = stripline::node::Node::isolated()?;
+    /// let double = node.client::<f64, f64, String>("double", ClientOptions::default())?;
+    /// assert!(matches!(double.try_start(&2.0), Err(CallError::NoServer { .. })));
+    /// let mut server = node.server("double", |x: f64| Ok::<f64, String>(2.0 * x), ServerOptions::default())?;
+    /// let pending = double.try_start(&2.0).expect("a server is there");
+    /// server.serve_one(std::time::Duration::from_secs(5))?;
+    /// assert_eq!(pending.wait().expect("it was served"), 4.0);
+    /// # Ok::<(), stripline::Error>(())
+    /// ```
+    pub fn try_start(&self, request: &Req) -> Result<Pending<'_, Req, Rep, E>, CallError<E>> {
+        self.with(CallOptions::default()).try_start(request)
+    }
+
     /// Returns a view of the client that calls with these options.
     ///
     /// ```
@@ -346,6 +370,25 @@ impl<'c, Req: Payload, Rep: Payload, E: Payload> ClientView<'c, Req, Rep, E> {
     pub fn start(&self, request: &Req) -> Result<Pending<'c, Req, Rep, E>, CallError<E>> {
         let mut deadline = CallDeadline::starting_now(self.deadline());
         let (connection, number) = self.begin(request, &mut deadline)?;
+        Ok(Pending { client: self.client, connection, number, deadline, is_over: false })
+    }
+
+    /// Starts a call like [`Client::try_start`], with the view's options.
+    ///
+    /// # Errors
+    /// As [`Client::try_start`].
+    pub fn try_start(&self, request: &Req) -> Result<Pending<'c, Req, Rep, E>, CallError<E>> {
+        let deadline = CallDeadline::starting_now(self.deadline());
+        let (connection, number) =
+            self.begin(request, &mut deadline.expired()).map_err(|error| match error {
+                CallError::NoServer { service, .. } => {
+                    CallError::NoServer { service, waited: Duration::ZERO }
+                }
+                CallError::Unanswered { call, .. } => {
+                    CallError::Link(crate::Error::Full { connection: call })
+                }
+                error => error,
+            })?;
         Ok(Pending { client: self.client, connection, number, deadline, is_over: false })
     }
 

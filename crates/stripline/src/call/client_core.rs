@@ -2,7 +2,7 @@
 //! of one.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
@@ -16,6 +16,7 @@ use super::client::ServerReport;
 use super::clients::ServerInfo;
 use super::deadline::CallDeadline;
 use super::error::Refusal;
+use super::ready::ClientReady;
 use super::server_connection::{ReconnectOnDrop, RequestSender, SendError, ServerConnection};
 use super::service::Operation;
 
@@ -39,6 +40,7 @@ pub(crate) struct ClientCore {
     pub(super) changed: Condvar,
     pub(super) calls: AtomicU64,
     pub(super) failures: AtomicU64,
+    pub(super) ready: Arc<ClientReady>,
 }
 
 /// The reason why a call was not made.
@@ -53,12 +55,14 @@ impl ClientCore {
     pub(crate) fn new(service: &str, options: ClientOptions, stop: StopToken) -> Result<Self> {
         super::service::check_name("service", service)?;
         options.check().map_err(|problem| Error::failed(format!("client of `{service}`: {problem}")))?;
+        let ready: Arc<ClientReady> = Arc::default();
+        let connection = |_| ServerConnection::new(Arc::clone(&ready));
         Ok(Self {
             service: service.into(),
             process: OwnerProcess::current(),
             options,
             stop,
-            connections: (0..ClientOptions::SERVERS_MAX).map(|_| ServerConnection::default()).collect(),
+            connections: (0..ClientOptions::SERVERS_MAX).map(connection).collect(),
             used: AtomicUsize::new(0),
             next_server: AtomicUsize::new(0),
             operations: Mutex::default(),
@@ -66,6 +70,7 @@ impl ClientCore {
             changed: Condvar::new(),
             calls: AtomicU64::new(0),
             failures: AtomicU64::new(0),
+            ready,
         })
     }
 
@@ -106,6 +111,7 @@ impl ClientCore {
                 self.used.fetch_max(index + 1, Ordering::Release);
                 *lock(&self.server_changes) += 1;
                 self.changed.notify_all();
+                self.ready.notify();
                 return Ok(());
             }
         }

@@ -34,6 +34,12 @@ impl CallDeadline {
         *self.until.get_or_insert_with(|| Instant::now() + deadline)
     }
 
+    /// Returns the same deadline for a call that may not wait.
+    pub(super) fn expired(mut self) -> Self {
+        self.until = Some(Instant::now());
+        self
+    }
+
     /// Returns the deadline, limited to `timeout` from now.
     pub(super) fn capped(mut self, timeout: Duration) -> Self {
         let until = self.until();

@@ -61,6 +61,7 @@ mod options;
 mod owned_pending;
 mod payload;
 mod pending;
+mod ready;
 mod replies;
 mod request_queue;
 mod request_receiver;

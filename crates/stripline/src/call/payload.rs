@@ -1,12 +1,13 @@
 //! The types of requests, replies and errors.
 
+use std::fmt;
 use std::ops::{Deref, DerefMut};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::error::{Error, Result};
-use crate::packet::payload::{Sample, TypeName, from_cbor};
+use crate::packet::payload::{Sample, TypeName, decode_message};
 
 /// A type of request, reply or error. Every type that serialises is one, as CBOR (RFC 8949). So are
 /// samples as plain memory, in [`Plain`] and [`Samples`].
@@ -57,9 +58,7 @@ impl<T: Serialize + DeserializeOwned> Payload for T {
     }
 
     fn decode(bytes: &[u8]) -> Result<Self, String> {
-        let mut rest = bytes;
-        let value = from_cbor(&mut rest)?;
-        if rest.is_empty() { Ok(value) } else { Err(format!("{} bytes follow the message", rest.len())) }
+        decode_message(bytes)
     }
 }
 
@@ -122,6 +121,13 @@ pub struct RawBytes(pub Vec<u8>);
 impl From<Vec<u8>> for RawBytes {
     fn from(bytes: Vec<u8>) -> Self {
         Self(bytes)
+    }
+}
+
+/// The number of bytes: what they stand for is the program's.
+impl fmt::Display for RawBytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the operation's own error, of {} bytes", self.0.len())
     }
 }
 

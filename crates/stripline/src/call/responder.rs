@@ -74,6 +74,12 @@ impl Responder {
         self.send(ReplyStatus::Refused(Refusal::Failed), reason.to_string().as_bytes());
     }
 
+    /// Refuses the call with a refusal of another kind than [`Responder::refuse`]. For programs
+    /// that decode requests themselves, and for handlers in languages with exceptions.
+    pub fn refuse_as(self, refusal: Refusal, reason: impl fmt::Display) {
+        self.send(ReplyStatus::Refused(refusal), reason.to_string().as_bytes());
+    }
+
     /// Returns the right to answer, for a handler that panics.
     pub(super) fn claim(&self) -> ReplyClaim {
         self.claim.clone()

@@ -215,6 +215,42 @@ impl<'h> Server<'h> {
         }
     }
 
+    /// Blocks until there is a call to answer, or the timeout passes; false: the timeout
+    /// passed. For a program that prepares each call, as one that has to take a lock. Then
+    /// [`Server::serve_one`] answers it without a wait.
+    ///
+    /// # Errors
+    /// As [`Server::serve_one`].
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use stripline::call::{ClientOptions, ServerOptions};
+    ///
+    /// let node = stripline::node::Node::isolated()?;
+    /// let mut server = node.server("double", |x: f64| Ok::<f64, String>(2.0 * x), ServerOptions::default())?;
+    /// let double = node.client::<f64, f64, String>("double", ClientOptions::default())?;
+    /// assert!(!server.wait_for_call(Duration::from_millis(1))?);
+    /// let pending = double.start(&2.0).expect("a server is there");
+    /// assert!(server.wait_for_call(Duration::from_secs(5))?);
+    /// assert!(server.serve_one(Duration::ZERO)?);
+    /// assert_eq!(pending.wait().expect("it was served"), 4.0);
+    /// # Ok::<(), stripline::Error>(())
+    /// ```
+    pub fn wait_for_call(&mut self, timeout: Duration) -> Result<bool> {
+        let Self { handlers, requests, .. } = self;
+        handlers.check_own()?;
+        requests.incoming.stop().interrupt().take(false)?;
+        let wait = Wait::within(timeout);
+        while requests.queue.is_empty() {
+            if requests.receive(wait)? {
+                requests.enqueue(&[]);
+            } else if wait.is_expired() {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
     /// Returns the counters.
     pub fn counts(&self) -> ServerCounts {
         // Relaxed throughout: each counter is exact by itself.

@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
@@ -20,11 +20,12 @@ use super::client::ServerReport;
 use super::deadline::CallDeadline;
 use super::error::Refusal;
 use super::pending::{PendingCalls, ReplyOutcome, WaitOutcome};
+use super::ready::ClientReady;
 use super::wire::{CHAIN_MAX, HEAD_BYTES, WireReply, call_words, cancel, put_head, put_message};
 
 /// How often a follower checks that its wake-up was not missed. It can be missed because the
 /// receiver role is handed over without a fence.
-const RECHECK_INTERVAL: Duration = Duration::from_millis(10);
+pub(super) const RECHECK_INTERVAL: Duration = Duration::from_millis(10);
 /// A number that belongs to no call.
 const NO_CALL: u64 = u64::MAX;
 /// How often a thread checks for replies to abandoned calls, while another thread receives.
@@ -48,6 +49,7 @@ pub(super) struct ServerConnection {
     queue: Mutex<VecDeque<u64>>,
     /// The server's name for display.
     label: Mutex<Arc<str>>,
+    ready: Arc<ClientReady>,
 }
 
 /// The state of the thread that sends.
@@ -90,6 +92,11 @@ pub(super) enum SendError {
 }
 
 impl ServerConnection {
+    /// Returns one without a server, of the client with that descriptor.
+    pub(super) fn new(ready: Arc<ClientReady>) -> Self {
+        Self { ready, ..Self::default() }
+    }
+
     /// Returns whether there is a server, as far as has been detected.
     pub(super) fn is_alive(&self) -> bool {
         // Relaxed: a thread that reads it late finds the sender gone, under the lock.
@@ -293,6 +300,7 @@ impl ServerConnection {
         let outcome = self.lead(&mut receiver, mine, call_deadline, read);
         drop(receiver);
         self.promote_follower();
+        self.ready.notify();
         Some(outcome)
     }
 
@@ -358,7 +366,11 @@ impl ServerConnection {
                     ReplyOutcome::Late if mine == NO_CALL && pending.abandoned() == 0 => {
                         return WaitOutcome::TimedOut;
                     }
-                    ReplyOutcome::Stored | ReplyOutcome::Late => None,
+                    ReplyOutcome::Stored => {
+                        self.ready.notify();
+                        None
+                    }
+                    ReplyOutcome::Late => None,
                     ReplyOutcome::Unsolicited => {
                         Some(format!("sent a reply to call {:#x}, which is not outstanding", reply.number))
                     }
@@ -398,6 +410,11 @@ impl ServerConnection {
             }
         }
         Ok(())
+    }
+
+    /// Returns the receiver, unless another thread has it.
+    pub(super) fn try_receiver(&self) -> Option<MutexGuard<'_, Option<Incoming>>> {
+        try_lock(&self.receiver)
     }
 
     /// Handles what has already arrived, without waiting, and detects whether the server is gone.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::error::{Error, Result};
+use crate::inspect::RefusedSender;
 use crate::link::{FrameRef, GivenPacket, HeldSlot, HeldSlots, PacketSource};
 use crate::packet::element::SampleForm;
 use crate::packet::payload::Element;
@@ -102,6 +103,20 @@ impl<T: Element> Holding<T> {
     pub fn senders(&mut self) -> usize {
         self.slots.finish_last(&mut self.subscriber.incoming);
         self.subscriber.senders()
+    }
+
+    /// Returns the senders of its topic that it cannot be connected to: see
+    /// [`Subscriber::refusals`].
+    ///
+    /// ```
+    /// let node = stripline::node::Node::isolated()?;
+    /// let _publisher = node.publisher::<i16>("levels")?;
+    /// let levels = node.subscriber::<f32>("levels")?.holding(4)?;
+    /// assert_eq!(levels.refusals()[0].sends, "s16");
+    /// # Ok::<(), stripline::Error>(())
+    /// ```
+    pub fn refusals(&self) -> Vec<RefusedSender> {
+        self.subscriber.refusals()
     }
 
     /// Blocks until the next packet, as [`Subscriber::receive`] does; `None` is the end of stream.

@@ -26,7 +26,7 @@ use crate::sys::ready_set::ReadySet;
 pub struct ReadyDescriptor(Arc<ReadySet>);
 
 impl ReadyDescriptor {
-    pub(super) fn new(set: Arc<ReadySet>) -> Self {
+    pub(crate) fn new(set: Arc<ReadySet>) -> Self {
         Self(set)
     }
 }

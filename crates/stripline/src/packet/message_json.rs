@@ -3,7 +3,7 @@
 use ciborium::Value as Cbor;
 use serde_json::{Map, Number, Value};
 
-use super::payload::from_cbor;
+use super::payload::decode_message;
 
 /// Returns a message (CBOR, RFC 8949) as JSON.
 ///
@@ -19,12 +19,11 @@ use super::payload::from_cbor;
 /// assert_eq!(message_json(&[0x82, 0x01, 0x61, b'a']).map(|json| json.to_string()), Ok("[1,\"a\"]".into()));
 /// assert!(message_json(&[0x82, 0x01]).is_err());
 /// ```
-pub fn message_json(mut bytes: &[u8]) -> Result<Value, String> {
-    let value = from_cbor::<Cbor>(&mut bytes)?;
-    if bytes.is_empty() { Ok(json(value)) } else { Err(format!("{} bytes follow it", bytes.len())) }
+pub fn message_json(bytes: &[u8]) -> Result<Value, String> {
+    decode_message(bytes).map(json)
 }
 
-/// Returns a value as JSON. Its nesting is limited by [`from_cbor`].
+/// Returns a value as JSON. Its nesting is limited by [`decode_message`].
 fn json(value: Cbor) -> Value {
     match value {
         Cbor::Integer(number) => {

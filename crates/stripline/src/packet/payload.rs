@@ -615,6 +615,25 @@ impl std::error::Error for BadTypeName {}
 /// The nesting limit of a message: more is refused before the stack runs out.
 const NESTING_MAX: usize = 128;
 
+/// Decodes a message (CBOR, RFC 8949) as a value of any type that serde has. For programs with raw
+/// messages and calls.
+///
+/// # Errors
+/// A description of what is wrong with it, also if it is nested more than 128 deep or has bytes
+/// behind it.
+///
+/// ```
+/// use stripline::payload::decode_message;
+///
+/// assert_eq!(decode_message(&[0x82, 0x01, 0x02]), Ok((1, 2)));
+/// assert!(decode_message::<u32>(&[0x01, 0x02]).unwrap_err().contains("1 bytes follow"));
+/// ```
+pub fn decode_message<M: DeserializeOwned>(bytes: &[u8]) -> Result<M, String> {
+    let mut rest = bytes;
+    let value = from_cbor(&mut rest)?;
+    if rest.is_empty() { Ok(value) } else { Err(format!("{} bytes follow the message", rest.len())) }
+}
+
 /// Takes the first value of some CBOR off the bytes.
 ///
 /// # Errors

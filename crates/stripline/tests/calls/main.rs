@@ -7,6 +7,7 @@ mod faults;
 mod peers;
 mod puppet;
 mod raw;
+mod ready;
 mod rules;
 mod support;
 #[path = "../common/test_process.rs"]
@@ -70,6 +71,13 @@ rules! {
     ]
     peers: [
         calls_are_distributed_in_turn_or_by_key,
+    ]
+    ready: [
+        one_thread_serves_and_calls,
+        servers_that_come_and_go_are_noticed,
+        threads_call_beside_a_loop,
+        a_start_without_room_does_not_wait,
+        a_server_waits_for_a_call_and_keeps_it,
     ]
     raw: [
         a_reply_may_be_given_later_and_in_any_order,

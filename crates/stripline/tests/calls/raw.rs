@@ -68,6 +68,7 @@ pub fn each_call_gets_one_answer(transport: &str) {
         Service::new("odd").unwrap().operation_of(bytes("odd"), move |request, responder| match request {
             b"fail" => responder.fail(b"its own error"),
             b"refuse" => responder.refuse("not today"),
+            b"refuse as" => responder.refuse_as(Refusal::Panicked, "ValueError"),
             b"panic" => panic!("before the reply"),
             b"keep and panic" => {
                 keep.send(responder).unwrap();
@@ -98,6 +99,7 @@ pub fn each_call_gets_one_answer(transport: &str) {
         };
         assert!(matches!(call("fail"), Err(CallError::User(RawBytes(words))) if words == b"its own error"));
         refused("refuse", Refusal::Failed, "not today");
+        refused("refuse as", Refusal::Panicked, "ValueError");
         refused("drop", Refusal::Failed, "dropped the request without a reply");
         refused("panic", Refusal::Panicked, "panicked");
         refused("thread panics", Refusal::Panicked, "panicked");

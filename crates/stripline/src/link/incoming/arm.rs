@@ -41,14 +41,21 @@ impl Incoming {
         // A resequencing port gives up missing packets when their time is over, without any
         // arrival.
         let until = self.recheck_at();
-        let view = Arc::clone(&self.view);
         let mut poll_set = PollSet::for_ready_set();
-        let is_quiet = self.prepare_sleep(Wait::FOREVER, &mut poll_set);
-        // The thread that waits may do something else.
-        view.set_sleeping(false);
+        let is_quiet = self.prepare_arm(&mut poll_set);
         if is_quiet {
             ready.set(&poll_set, until)?;
         }
         Ok(is_quiet)
+    }
+
+    /// Adds the descriptors that are ready once there may be a packet; false: there may be one
+    /// already.
+    pub(crate) fn prepare_arm<'a>(&'a mut self, poll_set: &mut PollSet<'a>) -> bool {
+        let view = Arc::clone(&self.view);
+        let is_quiet = self.prepare_sleep(Wait::FOREVER, poll_set);
+        // The thread that waits may do something else.
+        view.set_sleeping(false);
+        is_quiet
     }
 }

@@ -1,0 +1,352 @@
+"""Services: classes with operations, and their servers."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import re
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar, overload
+
+from ._aio import Descriptor
+from ._calls import OperationInfo
+from ._errors import Error, OperationError, StoppedError, UsageError
+from ._stripline import Node, _Responder, _ServerCore
+
+_C = TypeVar("_C", bound=type[Any])
+_F = TypeVar("_F", bound=Callable[..., Any])
+_SERVICE = "__stripline_service__"
+_OPERATION = "__stripline_operation__"
+_BOUND = (staticmethod, classmethod)
+# Calls that are answered before other tasks of the loop run.
+_CALLS_IN_A_ROW = 64
+
+
+def _refused(problem: str) -> UsageError:
+    remedy = "Change the argument that the text names."
+    return UsageError(problem, code="invalid-argument", remedy=remedy)
+
+
+@dataclass(frozen=True)
+class _Types:
+    """What `operation` has set for a method."""
+
+    name: str | None
+    request: Any
+    reply: Any
+    error: Any
+
+
+@overload
+def service(made: _C) -> _C: ...
+@overload
+def service(made: None = None, *, name: str | None = None) -> Callable[[_C], _C]: ...
+def service(made: Any = None, *, name: str | None = None) -> Any:
+    """Makes a class a service: its public methods are its operations.
+
+        @stripline.service
+        class Tuner:
+            def tune(self, frequency_hz: float) -> float:
+                "Tunes, and returns the frequency reached."
+                ...
+
+    The service is called as the class, in lower case with `-` between words, or `name`. A method may
+    be `async def`. Its parameters are the request: one is the request itself, several are a list or
+    a dict of them. What it returns is the reply. It raises `OperationError` for an error of its own.
+    Its docstring is what clients can show.
+    """
+
+    def mark(kind: Any) -> Any:
+        if not isinstance(kind, type):
+            raise _refused(f"`service` is for classes, not for {type(kind).__name__}")
+        if not _methods(kind):
+            raise _refused(f"the class `{kind.__name__}` has no public method, which would be an operation")
+        setattr(kind, _SERVICE, _kebab(kind.__name__) if name is None else name)
+        return kind
+
+    return mark if made is None else mark(made)
+
+
+def operation(*, name: str | None = None, request: Any = None, reply: Any = None, error: Any = None) -> Callable[[_F], _F]:
+    """Sets the name of an operation, and types of samples for what it takes and gives.
+
+    `request`, `reply` and `error` are dtypes of numbers or `SampleType`s, for arrays of one
+    dimension, which travel as plain memory. None is a value of any kind.
+    """
+
+    def mark(method: _F) -> _F:
+        setattr(method, _OPERATION, _Types(name, request, reply, error))
+        return method
+
+    return mark
+
+
+def _kebab(name: str) -> str:
+    """Returns a name as the traits of Rust have it: `SignalTuner` is `signal-tuner`."""
+    parts = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "-", name.replace("_", "-"))
+    return re.sub("-+", "-", parts).strip("-").lower()
+
+
+def _methods(kind: type[Any]) -> list[str]:
+    """Returns the names of a class's public methods, as they are defined."""
+    names: dict[str, None] = {}
+    for part in reversed(kind.__mro__[:-1]):
+        for name, value in vars(part).items():
+            if not name.startswith("_") and (isinstance(value, _BOUND) or inspect.isfunction(value)):
+                names[name] = None
+    return list(names)
+
+
+class _WrongRequest(Exception):
+    """A request that does not fit the parameters."""
+
+
+class _Handler:
+    """One operation: what takes a request to a method, and its outcome to the client."""
+
+    def __init__(self, service: str, name: str, method: Callable[..., Any]) -> None:
+        self._what = f"{service}.{name}"
+        self._method = method
+        self.is_async = inspect.iscoroutinefunction(method)
+        self._signature = inspect.signature(method)
+        parameters = self._signature.parameters.values()
+        listed = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+        self._listed = sum(it.kind in listed for it in parameters)
+        self._takes_more = any(it.kind is inspect.Parameter.VAR_POSITIONAL for it in parameters)
+        self._named = {it.name for it in parameters if it.kind in (*listed[1:], inspect.Parameter.KEYWORD_ONLY)}
+        self._takes_any = any(it.kind is inspect.Parameter.VAR_KEYWORD for it in parameters)
+
+    def _bind(self, request: Any) -> inspect.BoundArguments:
+        """Returns the arguments of a request."""
+        args: tuple[Any, ...] = ()
+        kwargs: dict[str, Any] = {}
+        is_map = isinstance(request, dict) and all(isinstance(key, str) for key in request)
+        if is_map and (self._takes_any or set(request) <= self._named) and (request or self._listed != 1):
+            kwargs = request
+        elif isinstance(request, list) and (self._listed > 1 or self._takes_more):
+            args = tuple(request)
+        elif request is not None or self._required():
+            args = (request,)
+        try:
+            return self._signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise _WrongRequest(f"{self._what}: {error}") from None
+
+    def _required(self) -> bool:
+        kinds = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+        parameters = self._signature.parameters.values()
+        return any(it.default is inspect.Parameter.empty and it.kind not in kinds for it in parameters)
+
+    def run(self, request: Any, responder: _Responder) -> None:
+        """Answers a call. What it raises ends the server."""
+        try:
+            bound = self._bind(request)
+            responder.reply(self._method(*bound.args, **bound.kwargs))
+        except Exception as error:
+            _refuse(responder, error)
+        except BaseException as error:
+            responder.refuse("panicked", f"the handler ended its server: {_words(error)}")
+            raise
+
+    async def run_later(self, request: Any, responder: _Responder) -> None:
+        """Answers a call in a task."""
+        try:
+            bound = self._bind(request)
+            responder.reply(await self._method(*bound.args, **bound.kwargs))
+        except Exception as error:
+            _refuse(responder, error)
+        except BaseException as error:
+            responder.refuse("panicked", f"the handler was ended: {_words(error)}")
+            raise
+
+
+def _words(error: BaseException) -> str:
+    text = str(error)
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def _refuse(responder: _Responder, error: Exception) -> None:
+    """Answers a call with what its handler has raised."""
+    if isinstance(error, OperationError):
+        try:
+            return responder.fail(error.value)
+        except Error as unsendable:
+            error = unsendable
+    kind = "wrong-type" if isinstance(error, _WrongRequest) else "panicked"
+    responder.refuse(kind, str(error) if kind == "wrong-type" else _words(error))
+
+
+@dataclass(frozen=True)
+class ServerCounts:
+    """The counters of a server."""
+
+    calls: int
+    """Calls for which a handler was run."""
+    refused: int
+    """Calls that were answered without a handler."""
+    cancelled: int
+    """Calls that their clients cancelled, in time or not."""
+    evicted: int
+    """Clients that were disconnected because they broke the protocol."""
+    replies_dropped: int
+    """Replies that a client did not take in time, or that had no client any more."""
+    clients: int
+    """Clients connected now."""
+
+
+class Server:
+    """A server of an object with operations. Made by `Node.server`.
+
+    `serve` answers calls on this thread, `serve_async` in an event loop, and `start` on a thread of
+    its own. `close`, as the end of a `with` block, ends it: its clients get `ServerGoneError` for
+    calls without a reply.
+
+    A handler runs for one call at a time, unless it is `async def`. An exception in it refuses its
+    call with the exception's words (code `handler-panicked`). `KeyboardInterrupt` and `SystemExit`
+    do so too, and end the serving.
+    """
+
+    def __init__(
+        self,
+        node: Node,
+        serves: object,
+        service: str | None = None,
+        name: str | None = None,
+        transport: str | None = None,
+        clients: int = 256,
+        waiting: int | None = None,
+    ) -> None:
+        own = getattr(type(serves), _SERVICE, None)
+        if own is None:
+            given = f"the class `{serves.__name__}`" if isinstance(serves, type) else repr(serves)
+            raise _refused(f"{given} is no service; pass an object of a class with `@stripline.service`")
+        called = own if service is None else service
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._thread: threading.Thread | None = None
+        self._has_async = False
+        operations = [self._described(called, serves, method) for method in _methods(type(serves))]
+        self._core = _ServerCore(node, called, operations, name, transport, clients, waiting)
+
+    def _described(
+        self, service: str, serves: object, name: str
+    ) -> tuple[str, Any, Any, Any, str, Callable[[Any, _Responder], None]]:
+        method = getattr(serves, name)
+        types: _Types = getattr(method, _OPERATION, _Types(None, None, None, None))
+        called = types.name or name
+        handler = _Handler(service, called, method)
+        self._has_async |= handler.is_async
+        run = self._task_of(handler) if handler.is_async else handler.run
+        doc = inspect.getdoc(method) or ""
+        return (called, types.request, types.reply, types.error, doc, run)
+
+    def _task_of(self, handler: _Handler) -> Callable[[Any, _Responder], None]:
+        def run(request: Any, responder: _Responder) -> None:
+            task = asyncio.get_running_loop().create_task(handler.run_later(request, responder))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+        return run
+
+    @property
+    def service(self) -> str:
+        """The name by which clients find it."""
+        return self._core.service
+
+    @property
+    def address(self) -> str:
+        """Where clients connect: its transport and address."""
+        return self._core.address
+
+    def operations(self) -> list[OperationInfo]:
+        """Returns its operations."""
+        return [OperationInfo(*parts) for parts in self._core.operations()]
+
+    def counts(self) -> ServerCounts:
+        """Returns its counters. While it serves, they are those behind the last call."""
+        return ServerCounts(*self._core.counts())
+
+    def serve(self) -> None:
+        """Answers calls on this thread until the node is stopped, or the server is closed. With
+        handlers that are `async def`, it runs an event loop."""
+        if self._has_async:
+            asyncio.run(self.serve_async())
+            return
+        try:
+            self._core.serve()
+        except StoppedError:
+            return
+
+    def serve_one(self, timeout: float | None = None) -> bool:
+        """Answers one call on this thread. Returns whether one came within `timeout` seconds.
+
+        Raises `StoppedError` once the node is stopped, and `UsageError` for a service with handlers
+        that are `async def`.
+        """
+        if self._has_async:
+            raise _refused(f"`{self.service}` has handlers with `async def`; use `serve` or `serve_async`")
+        return self._core.serve_one(timeout)
+
+    async def serve_async(self) -> None:
+        """Answers calls in the running event loop, until the node is stopped, the server is closed,
+        or the task is cancelled. Handlers that are not finished then are cancelled."""
+        core = self._core
+        descriptor = Descriptor(core.fileno())
+        core.begin()
+        try:
+            while not core.is_closed:
+                while core.serve_ready(_CALLS_IN_A_ROW) == _CALLS_IN_A_ROW:
+                    await asyncio.sleep(0)
+                if not core.is_closed and core.arm():
+                    await descriptor.wait()
+        except StoppedError:
+            return
+        finally:
+            descriptor.leave()
+            tasks = list(self._tasks)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            core.end()
+
+    def start(self) -> None:
+        """Serves on a thread of its own, until `close`. The thread ends with the program."""
+        if self._thread is not None:
+            raise _refused(f"the server of `{self.service}` has a thread already")
+        name = f"stripline-{self.service}"
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            self.serve()
+        except SystemExit:
+            # As in any thread.
+            pass
+        finally:
+            # Its clients do not wait for a server that has ended.
+            self._core.close()
+
+    def close(self, timeout: float | None = 10.0) -> None:
+        """Ends the server. From its own handler, that is behind the handler.
+
+        Waits for the handler that runs on the thread of `start`, and raises `TimeoutError` if it
+        does not return within `timeout` seconds. Then the server ends behind it.
+        """
+        self._core.close()
+        thread = self._thread
+        if thread is None or thread is threading.current_thread():
+            return
+        thread.join(timeout)
+        if thread.is_alive():
+            raise TimeoutError(f"a handler of `{self.service}` did not return within {timeout} s")
+
+    def __enter__(self) -> Server:
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<stripline.Server of `{self.service}` at {self.address}>"

@@ -1,0 +1,318 @@
+//! Publishers of and subscribers to messages, as values of Python.
+
+use std::sync::Arc;
+
+use pyo3::exceptions::PyTimeoutError;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use stripline::node::{Holding, Publisher as RustPublisher};
+use stripline::payload::{Dynamic, TypeName};
+use stripline::{Error, Received};
+
+use crate::array::{ArrayType, Bytes};
+use crate::component_requests::Requests;
+use crate::error;
+use crate::node::NodeHandle;
+use crate::packet::{Packet, Shared};
+use crate::publisher::{Publisher, Stamps};
+use crate::stream;
+use crate::subscriber::Subscriber;
+use crate::value;
+use crate::waits;
+
+/// Reads a type of messages.
+pub fn message_type(text: &str) -> PyResult<TypeName> {
+    TypeName::parse(text).map_err(|problem| error::argument(problem.to_string()))
+}
+
+/// Returns the type of the bytes of messages.
+fn bytes_type(py: Python<'_>) -> PyResult<ArrayType> {
+    static BYTES: PyOnceLock<ArrayType> = PyOnceLock::new();
+    let made = BYTES.get_or_try_init(py, || ArrayType::resolve(pyo3::intern!(py, "u1").as_any()));
+    made.map(|made| made.clone_ref(py))
+}
+
+/// The sender of messages on a topic: of values that `stripline` has a form for.
+///
+/// Made by `Node.message_publisher`. A message is a dict, list, tuple, str, int, float, bool, None,
+/// bytes, complex, a dataclass, an array of numbers, or these within each other. What cannot be
+/// sent is a `UsageError` that names the place, and nothing is sent.
+///
+/// `finish` ends the stream, as the end of a `with` block does. One thread at a time uses it.
+#[pyclass(frozen, module = "stripline")]
+pub struct MessagePublisher {
+    port: Publisher,
+    what: String,
+}
+
+impl MessagePublisher {
+    pub fn make(py: Python<'_>, node: Arc<NodeHandle>, topic: String, messages: &str) -> PyResult<Self> {
+        let messages = message_type(messages)?;
+        let array = bytes_type(py)?;
+        let made = py.detach(|| node.node().message_publisher_of(&messages, &topic));
+        let what = format!("the message for port `{topic}`");
+        let port = Publisher::new(made.map_err(error::raised)?, topic, array, node);
+        Ok(Self { port, what })
+    }
+
+    /// Returns the output of a component.
+    pub fn of_component(py: Python<'_>, publisher: RustPublisher<Dynamic>, port: &str) -> PyResult<Self> {
+        let what = format!("the message for port `{port}`");
+        Ok(Self { port: Publisher::of_component(publisher, port.into(), bytes_type(py)?), what })
+    }
+
+    /// Returns the sending end of an input, for a test.
+    pub fn of_harness(py: Python<'_>, publisher: RustPublisher<Dynamic>, port: &str) -> PyResult<Self> {
+        let what = format!("the message for port `{port}`");
+        Ok(Self { port: Publisher::of_harness(publisher, port.into(), bytes_type(py)?), what })
+    }
+
+    /// Gives the output of a component back to the library, which ends its stream.
+    pub fn give_back(&self) -> PyResult<()> {
+        self.port.give_back()
+    }
+
+    fn transmit(
+        &self,
+        py: Python<'_>,
+        value: &Bound<'_, PyAny>,
+        stamps: &Stamps,
+        may_wait: bool,
+    ) -> PyResult<()> {
+        let mut message = value::encode(value, &self.what)?;
+        let length = message.len();
+        let bytes = Bytes { start: message.as_mut_ptr(), length, samples: length };
+        self.port.transmit(py, bytes, stamps, may_wait)
+    }
+}
+
+#[pymethods]
+impl MessagePublisher {
+    /// Returns the topic.
+    #[getter]
+    fn topic(&self) -> &str {
+        self.port.topic()
+    }
+
+    /// Returns the number of the next message, from 0.
+    #[getter]
+    fn sequence(&self) -> PyResult<u64> {
+        self.port.sequence()
+    }
+
+    /// Returns the number of receivers that are connected now.
+    #[getter]
+    fn receivers(&self) -> PyResult<usize> {
+        self.port.receivers()
+    }
+
+    /// Waits until so many receivers are connected. Raises `TimeoutError` if they are not within
+    /// `timeout` seconds; None waits without a limit.
+    #[pyo3(signature = (count=1, timeout=None))]
+    fn wait_for_receivers(&self, py: Python<'_>, count: usize, timeout: Option<f64>) -> PyResult<()> {
+        self.port.wait_for_receivers(py, count, timeout)
+    }
+
+    /// Sends a value. Waits while a receiver has no room, unless its policy drops messages.
+    ///
+    /// `scope` and `deadline` are those of `Publisher.send`.
+    #[pyo3(signature = (value, *, scope=None, deadline=None))]
+    fn send(
+        &self,
+        py: Python<'_>,
+        value: &Bound<'_, PyAny>,
+        scope: Option<&str>,
+        deadline: Option<f64>,
+    ) -> PyResult<()> {
+        self.transmit(py, value, &Stamps::default().acknowledged(scope, deadline)?, true)
+    }
+
+    /// Sends a value without waiting for room: all receivers get it, or none. Raises `NoRoomError`
+    /// if one has no room.
+    fn try_send(&self, py: Python<'_>, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.transmit(py, value, &Stamps::default(), false)
+    }
+
+    /// Ends the stream: its receivers get the end behind the last message. Waits until they have
+    /// room for it, `timeout` seconds at most. A second call does nothing.
+    #[pyo3(signature = (timeout=10.0))]
+    fn finish(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
+        self.port.finish(py, timeout)
+    }
+
+    /// Leaves the stream without an end: its receivers wait for another publisher.
+    fn abandon(&self) -> PyResult<()> {
+        self.port.abandon()
+    }
+
+    fn __enter__<'py>(slf: &Bound<'py, Self>) -> Bound<'py, Self> {
+        slf.clone()
+    }
+
+    #[pyo3(signature = (kind=None, *_exception))]
+    fn __exit__(
+        &self,
+        py: Python<'_>,
+        kind: Option<&Bound<'_, PyAny>>,
+        _exception: &Bound<'_, PyAny>,
+    ) -> PyResult<()> {
+        self.port.leave(py, kind.is_some())
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<stripline.MessagePublisher `{}`>", self.port.topic())
+    }
+}
+
+/// The receiver of the messages of a topic, from every publisher of it. Made by
+/// `Node.message_subscriber`.
+///
+/// `for message in subscriber` ends with the stream, and so does `async for`. Each is a `Message`.
+/// One that cannot be read is a `DecodeError`, and receiving goes on with the next. A sender that
+/// waits for it gets the reason. One thread at a time uses a subscriber.
+#[pyclass(frozen, module = "stripline")]
+pub struct MessageSubscriber {
+    port: Subscriber,
+}
+
+impl MessageSubscriber {
+    pub fn make(
+        py: Python<'_>,
+        node: Arc<NodeHandle>,
+        topic: String,
+        messages: &str,
+        is_spinning: bool,
+    ) -> PyResult<Self> {
+        let messages = message_type(messages)?;
+        let array = bytes_type(py)?;
+        // Each is read and given back before the next is asked for.
+        let made = py.detach(|| node.node().message_subscriber_of(&messages, &topic)?.holding(1));
+        let shared = Shared { topic, array, streams: Default::default() };
+        let port = Subscriber::new(made.map_err(error::raised)?, shared, node, false, is_spinning);
+        Ok(Self { port })
+    }
+
+    /// Returns the input of a component.
+    pub fn of_component(
+        py: Python<'_>,
+        holding: Holding<Dynamic>,
+        port: &str,
+        requests: Option<Arc<Requests>>,
+    ) -> PyResult<Self> {
+        let shared = Shared { topic: port.into(), array: bytes_type(py)?, streams: Default::default() };
+        Ok(Self { port: Subscriber::of_component(holding, shared, requests, false) })
+    }
+
+    /// Ends the input of a component.
+    pub fn give_back(&self) -> PyResult<()> {
+        self.port.give_back()
+    }
+}
+
+/// Returns the message of a packet, and gives its memory back.
+fn message<'py>(py: Python<'py>, packet: &Packet) -> PyResult<Bound<'py, PyAny>> {
+    static MESSAGE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    let held = packet.held_packet()?;
+    match value::decode(py, &held)? {
+        Ok(value) => {
+            let gap = stream::gap_object(py, held.gap())?;
+            let parts = (value, held.sequence(), gap, held.connection());
+            MESSAGE.import(py, "stripline._messages", "Message")?.call1(parts)
+        }
+        Err(reason) => {
+            let problem = Error::Decode { what: held.connection().into(), reason };
+            drop(held);
+            packet.refuse(&problem.to_string())?;
+            Err(error::raised(problem))
+        }
+    }
+}
+
+#[pymethods]
+impl MessageSubscriber {
+    /// Returns the topic.
+    #[getter]
+    fn topic(&self) -> &str {
+        self.port.topic()
+    }
+
+    /// Returns the number of senders that are connected now.
+    #[getter]
+    fn senders(&self) -> PyResult<usize> {
+        self.port.senders()
+    }
+
+    /// Waits for the next message and returns it, within `timeout` seconds, or without a limit.
+    ///
+    /// Raises `TimeoutError` after the timeout, and `EndOfStream` after every sender has ended.
+    #[pyo3(signature = (timeout=None))]
+    fn receive<'py>(&self, py: Python<'py>, timeout: Option<f64>) -> PyResult<Bound<'py, PyAny>> {
+        match self.port.next(py, waits::deadline(timeout)?)? {
+            Received::Packet(packet) => message(py, &packet),
+            Received::Ended => Err(error::end_of_stream(self.port.topic())),
+            Received::Empty => Err(PyTimeoutError::new_err(format!(
+                "port `{}`: no message came within {} s",
+                self.port.topic(),
+                timeout.unwrap_or(f64::INFINITY)
+            ))),
+        }
+    }
+
+    /// Returns the next message if there is one, otherwise None. Raises as `receive`.
+    fn try_receive<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let packet = self.port.try_receive(py)?;
+        packet.map(|packet| message(py, &packet)).transpose()
+    }
+
+    /// Returns a `Refusal` for each sender of the topic that cannot be connected, as one of another
+    /// schema.
+    fn refusals<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyAny>>> {
+        self.port.refusals(py)
+    }
+
+    /// Returns what was missing at the very end of the stream; None where nothing was.
+    fn gap_at_end<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        self.port.gap_at_end(py)
+    }
+
+    /// Returns a descriptor for `select`, `poll` or a toolkit, as `Subscriber.fileno`.
+    fn fileno(&self) -> PyResult<i32> {
+        self.port.fileno()
+    }
+
+    /// Makes the descriptor readable once there may be a message, as `Subscriber.arm`.
+    fn arm(&self) -> PyResult<bool> {
+        self.port.arm()
+    }
+
+    /// Ends the subscriber. A second call does nothing.
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        self.port.close(py)
+    }
+
+    fn __iter__<'py>(slf: &Bound<'py, Self>) -> Bound<'py, Self> {
+        slf.clone()
+    }
+
+    fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let packet = self.port.next(py, None)?.packet();
+        packet.map(|packet| message(py, &packet)).transpose()
+    }
+
+    fn __aiter__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        Subscriber::aiter_of(slf.as_any())
+    }
+
+    fn __enter__<'py>(slf: &Bound<'py, Self>) -> Bound<'py, Self> {
+        slf.clone()
+    }
+
+    #[pyo3(signature = (*_exception))]
+    fn __exit__(&self, py: Python<'_>, _exception: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.port.close(py)
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<stripline.MessageSubscriber `{}`>", self.port.topic())
+    }
+}

@@ -1,0 +1,567 @@
+//! Windows of samples in the length that the receiver wants, independent of packet boundaries.
+
+use std::collections::VecDeque;
+use std::os::fd::AsRawFd;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::time::Instant;
+
+use pyo3::exceptions::PyTimeoutError;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use stripline::node::{HeldPacket, Holding, ReadyDescriptor, Waitable, Waker};
+use stripline::payload::Dynamic;
+use stripline::terms::LinkOptions;
+use stripline::{Error, Gap, Received, StreamInfo};
+
+use crate::array::{self, ArrayType};
+use crate::component_requests::Requests;
+use crate::error;
+use crate::forks::Owner;
+use crate::node::NodeHandle;
+use crate::packet::{self, Shared};
+use crate::stream;
+use crate::waits;
+
+/// The receiver of the samples of a topic in windows of any length, which may overlap. Made by
+/// `Node.windowed_subscriber`.
+///
+/// A window within one packet is a read-only array where the sender wrote it. One that crosses the
+/// boundary of two packets is copied. It never crosses a gap, or a change of stream or sender.
+/// There it is shorter, and `is_whole` is false. The next one starts behind the boundary.
+///
+/// Memory is given back when the windows and all arrays over it are gone. Windows of up to `hold`
+/// packets are in use at once; more is a `TooManyHeldError`. One thread at a time uses it.
+#[pyclass(frozen, module = "stripline")]
+pub struct WindowedSubscriber {
+    owner: Owner,
+    shared: Arc<Shared>,
+    port: Mutex<Option<Port>>,
+}
+
+struct Port {
+    holding: Holding<Dynamic>,
+    waker: Option<Waker>,
+    descriptor: Option<ReadyDescriptor>,
+    /// Samples of one stream of one connection, in their order.
+    parts: VecDeque<Part>,
+    /// How many samples they have.
+    there: usize,
+    /// The packet behind the next boundary.
+    behind: Option<Part>,
+    /// What is missing before the next window.
+    gap: Option<Gap>,
+    has_ended: bool,
+    /// The requests to the component that has it.
+    requests: Option<Arc<Requests>>,
+    _node: Option<Arc<NodeHandle>>,
+}
+
+/// A packet, or what is left of it.
+struct Part {
+    samples: Samples,
+    /// How many of its samples were used.
+    used: usize,
+    length: usize,
+    info: Arc<Info>,
+    gap: Option<Gap>,
+}
+
+enum Samples {
+    /// Where they arrived.
+    Held(Arc<HeldPacket<Dynamic>>),
+    /// Copied from the sample on that was the next one then.
+    Copied { bytes: Vec<u8>, first: usize },
+}
+
+/// The numbers of a packet.
+struct Info {
+    sequence: u64,
+    sample_index: u64,
+    time_ns: i64,
+    stream: Arc<StreamInfo>,
+    connection: String,
+}
+
+impl Part {
+    fn new(held: HeldPacket<Dynamic>) -> Self {
+        let info = Arc::new(Info {
+            sequence: held.sequence(),
+            sample_index: held.sample_index(),
+            time_ns: held.time_ns(),
+            stream: Arc::clone(held.stream()),
+            connection: held.connection().into(),
+        });
+        let (length, gap) = (held.samples(), held.gap().copied());
+        Self { samples: Samples::Held(Arc::new(held)), used: 0, length, info, gap }
+    }
+
+    fn left(&self) -> usize {
+        self.length - self.used
+    }
+
+    /// Returns whether both have samples of one stream of one connection.
+    fn joins(&self, next: &Self) -> bool {
+        let (own, other) = (&self.info, &next.info);
+        next.gap.is_none()
+            && own.connection == other.connection
+            && (Arc::ptr_eq(&own.stream, &other.stream) || own.stream == other.stream)
+    }
+
+    /// Returns the bytes of the samples that are left.
+    fn bytes(&self, size: usize) -> &[u8] {
+        match &self.samples {
+            Samples::Held(held) => &held[self.used * size..],
+            Samples::Copied { bytes, first } => &bytes[(self.used - first) * size..],
+        }
+    }
+
+    /// Copies what is left, and gives the packet back.
+    fn copy(&mut self, size: usize) {
+        if let Samples::Held(_) = &self.samples {
+            let bytes = self.bytes(size).to_vec();
+            self.samples = Samples::Copied { bytes, first: self.used };
+        }
+    }
+}
+
+/// The outcome of a search for a window.
+enum Found {
+    Window(Window),
+    Nothing,
+    End,
+}
+
+impl Port {
+    /// Returns the next window, if there is one without a wait.
+    fn take(&mut self, py: Python<'_>, shared: &Arc<Shared>, samples: usize, hop: usize) -> PyResult<Found> {
+        self.requests.iter().for_each(|requests| requests.serve());
+        loop {
+            if self.there >= samples {
+                return self.cut(py, shared, samples, hop, true).map(Found::Window);
+            }
+            if self.there > 0 && (self.behind.is_some() || self.has_ended) {
+                let rest = self.there;
+                return self.cut(py, shared, rest, rest, false).map(Found::Window);
+            }
+            if let Some(part) = self.behind.take() {
+                self.add(part);
+                continue;
+            }
+            if self.has_ended {
+                return Ok(Found::End);
+            }
+            // A window across the boundary needs a copy of what is there, and holds no packet.
+            self.parts.iter_mut().for_each(|before| before.copy(shared.array.samples.size()));
+            match self.holding.try_receive().map_err(error::raised)? {
+                Received::Packet(held) => self.add(Part::new(held)),
+                Received::Ended => self.has_ended = true,
+                Received::Empty => return Ok(Found::Nothing),
+            }
+        }
+    }
+
+    /// Adds a packet to the samples that are there, or keeps it behind a boundary.
+    fn add(&mut self, mut part: Part) {
+        // An empty packet has nothing for a window but the gap before it.
+        let is_joined = match self.parts.back() {
+            Some(last) => last.joins(&part),
+            None => {
+                self.gap = joined(self.gap, part.gap.take());
+                true
+            }
+        };
+        if !is_joined {
+            self.behind = Some(part);
+        } else if part.length > 0 {
+            self.there += part.length;
+            self.parts.push_back(part);
+        }
+    }
+
+    /// Returns the first samples as a window, and uses up so many of them.
+    fn cut(
+        &mut self,
+        py: Python<'_>,
+        shared: &Arc<Shared>,
+        samples: usize,
+        hop: usize,
+        is_whole: bool,
+    ) -> PyResult<Window> {
+        let array = &shared.array;
+        let Some(first) = self.parts.front() else { unreachable!("there are samples") };
+        let (info, before) = (Arc::clone(&first.info), first.used);
+        let made = match &first.samples {
+            Samples::Held(held) if first.left() >= samples => {
+                packet::part_of(py, array, held, first.used, samples)?
+            }
+            _ => self.gather(py, array, samples)?,
+        };
+        let gap = self.gap.take();
+        self.consume(hop);
+        let shared = Arc::clone(shared);
+        Ok(Window { samples: made.unbind(), length: samples, before, is_whole, gap, info, shared })
+    }
+
+    /// Copies the first samples to an array of the program's own, which is read-only as others.
+    fn gather<'py>(&self, py: Python<'py>, array: &ArrayType, samples: usize) -> PyResult<Bound<'py, PyAny>> {
+        let made = array.empty(py, samples)?;
+        let (mut place, mut left) = (array::place_of(&made)?, samples * array.samples.size());
+        for part in &self.parts {
+            let bytes = part.bytes(array.samples.size());
+            let length = bytes.len().min(left);
+            // SAFETY: a new array, with room for what is left.
+            unsafe {
+                place.copy_from_nonoverlapping(bytes.as_ptr(), length);
+                place = place.add(length);
+            }
+            left -= length;
+        }
+        array::make_read_only(&made)?;
+        Ok(made)
+    }
+
+    fn consume(&mut self, mut samples: usize) {
+        self.there -= samples;
+        while samples > 0 {
+            let Some(first) = self.parts.front_mut() else { return };
+            let used = first.left().min(samples);
+            first.used += used;
+            samples -= used;
+            if first.left() == 0 {
+                self.parts.pop_front();
+            }
+        }
+    }
+
+    /// Waits for the next packet; false: the deadline has passed.
+    fn wait(&mut self, py: Python<'_>, deadline: Option<Instant>) -> PyResult<bool> {
+        if deadline.is_some_and(|deadline| deadline <= Instant::now()) {
+            return Ok(false);
+        }
+        let Self { holding, waker, requests, .. } = self;
+        let waker = match waker {
+            Some(waker) => &*waker,
+            None => &*waker.insert(holding.waker().map_err(error::raised)?),
+        };
+        let found = waits::run(py, waker, || match (deadline, &*requests) {
+            (None, None) => Ok(holding.receive()?.map_or(Received::Ended, Received::Packet)),
+            (None, Some(requests)) => {
+                let found = holding.receive_with(|| requests.serve())?;
+                Ok(found.map_or(Received::Ended, Received::Packet))
+            }
+            (Some(_), _) => holding.receive_timeout(waits::time_left(deadline)),
+        })?;
+        match found.map_err(error::raised)? {
+            Received::Packet(held) => self.add(Part::new(held)),
+            Received::Ended => self.has_ended = true,
+            Received::Empty => return Ok(false),
+        }
+        Ok(true)
+    }
+}
+
+/// Returns what is missing at one place, from two reports.
+fn joined(first: Option<Gap>, second: Option<Gap>) -> Option<Gap> {
+    let (Some(first), Some(second)) = (first, second) else { return first.or(second) };
+    let packets = first.packets.saturating_add(second.packets);
+    let samples = first.samples.saturating_add(second.samples);
+    Some(Gap { packets, samples, ..first })
+}
+
+impl WindowedSubscriber {
+    pub fn make(
+        py: Python<'_>,
+        node: Arc<NodeHandle>,
+        topic: String,
+        array: ArrayType,
+        hold: usize,
+    ) -> PyResult<Self> {
+        let made = py.detach(|| node.node().subscriber_of(&array.samples, &topic)?.holding(hold));
+        Ok(Self::made(made.map_err(error::raised)?, topic, array, None, Some(node)))
+    }
+
+    /// Returns the input of a component.
+    pub fn of_component(
+        holding: Holding<Dynamic>,
+        port: String,
+        array: ArrayType,
+        requests: Option<Arc<Requests>>,
+    ) -> Self {
+        Self::made(holding, port, array, requests, None)
+    }
+
+    fn made(
+        holding: Holding<Dynamic>,
+        topic: String,
+        array: ArrayType,
+        requests: Option<Arc<Requests>>,
+        node: Option<Arc<NodeHandle>>,
+    ) -> Self {
+        let port = Port {
+            holding,
+            waker: None,
+            descriptor: None,
+            parts: VecDeque::new(),
+            there: 0,
+            behind: None,
+            gap: None,
+            has_ended: false,
+            requests,
+            _node: node,
+        };
+        let shared = Arc::new(Shared { topic, array, streams: Default::default() });
+        Self { owner: Owner::current(), shared, port: Mutex::new(Some(port)) }
+    }
+
+    /// Ends the input of a component.
+    pub fn give_back(&self) -> PyResult<()> {
+        self.lock()?.take();
+        Ok(())
+    }
+
+    fn lock(&self) -> PyResult<MutexGuard<'_, Option<Port>>> {
+        self.owner.check(|| format!("subscriber `{}`", self.shared.topic))?;
+        match self.port.try_lock() {
+            Ok(port) => Ok(port),
+            Err(TryLockError::Poisoned(error)) => Ok(PoisonError::into_inner(error)),
+            Err(TryLockError::WouldBlock) => Err(error::in_use("subscriber", &self.shared.topic)),
+        }
+    }
+
+    fn with<R>(&self, use_it: impl FnOnce(&mut Port) -> PyResult<R>) -> PyResult<R> {
+        let mut port = self.lock()?;
+        let Some(port) = &mut *port else {
+            return Err(error::closed("subscriber", &self.shared.topic));
+        };
+        use_it(port)
+    }
+
+    fn check(&self, samples: usize, hop: Option<usize>) -> PyResult<usize> {
+        let most = LinkOptions::PACKET_MAX / self.shared.array.samples.size();
+        if !(1..=most).contains(&samples) {
+            return Err(error::argument(format!(
+                "a window of {samples} samples of port `{}`; it has from 1 to {most}",
+                self.shared.topic
+            )));
+        }
+        let hop = hop.unwrap_or(samples);
+        if !(1..=samples).contains(&hop) {
+            return Err(error::argument(format!(
+                "a hop of {hop} samples for windows of {samples}; it is from 1 to their length"
+            )));
+        }
+        Ok(hop)
+    }
+}
+
+#[pymethods]
+impl WindowedSubscriber {
+    /// Returns the topic.
+    #[getter]
+    fn topic(&self) -> &str {
+        &self.shared.topic
+    }
+
+    /// Returns the type of the samples for numpy.
+    #[getter]
+    fn dtype<'py>(&self, py: Python<'py>) -> Bound<'py, PyAny> {
+        self.shared.array.dtype(py).into_any()
+    }
+
+    /// Returns the number of senders that are connected now.
+    #[getter]
+    fn senders(&self) -> PyResult<usize> {
+        self.with(|port| Ok(port.holding.senders()))
+    }
+
+    /// Waits for so many samples in a row, or fewer before a boundary, and returns them.
+    ///
+    /// The next window starts `hop` samples behind the start of this one; by default behind its
+    /// end. Behind a window that is not whole, it starts at the boundary. Raises `TimeoutError`
+    /// after `timeout` seconds, and `EndOfStream` behind the last sample; samples that have arrived
+    /// are kept.
+    #[pyo3(signature = (samples, *, hop=None, timeout=None))]
+    fn window(
+        &self,
+        py: Python<'_>,
+        samples: usize,
+        hop: Option<usize>,
+        timeout: Option<f64>,
+    ) -> PyResult<Window> {
+        let hop = self.check(samples, hop)?;
+        let deadline = waits::deadline(timeout)?;
+        let topic = &self.shared.topic;
+        self.with(|port| {
+            loop {
+                match port.take(py, &self.shared, samples, hop)? {
+                    Found::Window(window) => return Ok(window),
+                    Found::End => return Err(error::end_of_stream(topic)),
+                    Found::Nothing if port.wait(py, deadline)? => {}
+                    Found::Nothing => {
+                        return Err(PyTimeoutError::new_err(format!(
+                            "port `{topic}`: {samples} samples did not come within {} s",
+                            timeout.unwrap_or(f64::INFINITY)
+                        )));
+                    }
+                }
+            }
+        })
+    }
+
+    /// Returns the next window if its samples are there, otherwise None. Raises as `window`.
+    #[pyo3(signature = (samples, *, hop=None))]
+    fn try_window(&self, py: Python<'_>, samples: usize, hop: Option<usize>) -> PyResult<Option<Window>> {
+        let hop = self.check(samples, hop)?;
+        match self.with(|port| port.take(py, &self.shared, samples, hop))? {
+            Found::Window(window) => Ok(Some(window)),
+            Found::Nothing => Ok(None),
+            Found::End => Err(error::end_of_stream(&self.shared.topic)),
+        }
+    }
+
+    /// Returns what iterates over windows of that length, with `for` and with `async for`. The
+    /// arguments are those of `window`.
+    #[pyo3(signature = (samples, *, hop=None))]
+    fn windows<'py>(
+        slf: &Bound<'py, Self>,
+        samples: usize,
+        hop: Option<usize>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        static WINDOWS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+        let hop = slf.get().check(samples, hop)?;
+        WINDOWS.import(slf.py(), "stripline._aio", "Windows")?.call1((slf, samples, hop))
+    }
+
+    /// Returns a `Refusal` for each sender of the topic that cannot be connected.
+    fn refusals<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyAny>>> {
+        let refused = self.with(|port| Ok(port.holding.refusals()))?;
+        stream::refusal_objects(py, refused)
+    }
+
+    /// Returns what was missing at the very end of the stream; None where nothing was.
+    fn gap_at_end<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let gap = self.with(|port| Ok(joined(port.gap, port.holding.gap_at_end())))?;
+        stream::gap_object(py, gap.as_ref())
+    }
+
+    /// Returns a descriptor for `select`, `poll` or a toolkit, as `Subscriber.fileno`.
+    fn fileno(&self) -> PyResult<i32> {
+        self.with(|port| {
+            let Port { holding, descriptor, .. } = port;
+            let descriptor = match descriptor {
+                Some(descriptor) => &*descriptor,
+                None => &*descriptor.insert(holding.ready_descriptor().map_err(error::raised)?),
+            };
+            Ok(descriptor.as_raw_fd())
+        })
+    }
+
+    /// Makes the descriptor readable once there may be a packet, as `Subscriber.arm`. Call it when
+    /// `try_window` has returned None.
+    fn arm(&self) -> PyResult<bool> {
+        self.with(|port| match port.holding.arm() {
+            Err(Error::Interrupted { .. }) => Ok(false),
+            found => found.map_err(error::raised),
+        })
+    }
+
+    /// Ends the subscriber. Windows that are in use stay valid. A second call does nothing.
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        let port = self.lock()?.take();
+        py.detach(|| drop(port));
+        Ok(())
+    }
+
+    fn __enter__<'py>(slf: &Bound<'py, Self>) -> Bound<'py, Self> {
+        slf.clone()
+    }
+
+    #[pyo3(signature = (*_exception))]
+    fn __exit__(&self, py: Python<'_>, _exception: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.close(py)
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<stripline.WindowedSubscriber `{}` of {}>", self.shared.topic, self.shared.array.samples)
+    }
+}
+
+/// Samples in a row, and what came with the first of them.
+#[pyclass(frozen, module = "stripline")]
+pub struct Window {
+    samples: Py<PyAny>,
+    length: usize,
+    /// How many samples of its packet come before the first.
+    before: usize,
+    is_whole: bool,
+    gap: Option<Gap>,
+    info: Arc<Info>,
+    shared: Arc<Shared>,
+}
+
+#[pymethods]
+impl Window {
+    /// Returns the samples, as a read-only array of one dimension.
+    #[getter]
+    fn samples<'py>(&self, py: Python<'py>) -> Bound<'py, PyAny> {
+        self.samples.bind(py).clone()
+    }
+
+    /// Returns whether it has all the samples that were asked for. If not, a boundary follows.
+    #[getter]
+    fn is_whole(&self) -> bool {
+        self.is_whole
+    }
+
+    /// Returns the number of the packet that the first sample came with.
+    #[getter]
+    fn sequence(&self) -> u64 {
+        self.info.sequence
+    }
+
+    /// Returns the number of the first sample within its stream.
+    #[getter]
+    fn sample_index(&self) -> u64 {
+        self.info.sample_index.wrapping_add(self.before as u64)
+    }
+
+    /// Returns when the first sample was taken, in nanoseconds since the Unix epoch; 0: unknown.
+    /// Without a sample rate in the stream, it is the time of the packet's first sample.
+    #[getter]
+    fn time_ns(&self) -> i64 {
+        if self.info.time_ns == 0 {
+            return 0;
+        }
+        let rate = self.info.stream.sample_rate_hz.filter(|rate| *rate > 0.0);
+        // Casts saturate: a sender may claim any time and any rate.
+        let later = rate.map_or(0, |rate| (self.before as f64 * 1e9 / rate).round() as i64);
+        self.info.time_ns.saturating_add(later)
+    }
+
+    /// Returns what is missing just before the first sample; None where nothing is.
+    #[getter]
+    fn gap<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        stream::gap_object(py, self.gap.as_ref())
+    }
+
+    /// Returns the description of the stream that all its samples belong to.
+    #[getter]
+    fn stream<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.shared.streams.object(py, &self.info.stream)
+    }
+
+    /// Returns the connection that all its samples arrived on, as `from -> to`.
+    #[getter]
+    fn connection(&self) -> &str {
+        &self.info.connection
+    }
+
+    fn __len__(&self) -> usize {
+        self.length
+    }
+
+    fn __repr__(&self) -> String {
+        let (index, length) = (self.sample_index(), self.length);
+        format!("<stripline.Window of `{}`: {length} samples from {index}>", self.shared.topic)
+    }
+}

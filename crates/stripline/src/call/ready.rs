@@ -1,0 +1,203 @@
+//! Clients and servers in a program's own loop: one descriptor each for `poll`, epoll or a toolkit.
+
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Instant;
+
+use crate::error::Result;
+use crate::node::ReadyDescriptor;
+use crate::sys::doorbell::{Doorbell, PollSet};
+use crate::sys::ready_set::ReadySet;
+use crate::transport::Wait;
+
+use super::client_core::ClientCore;
+use super::server_connection::{RECHECK_INTERVAL, ServerConnection};
+use super::{Server, ServiceClient};
+
+/// The descriptor of a client, which all its connections share.
+#[derive(Default)]
+pub(super) struct ClientReady {
+    /// Whether a loop waits for it.
+    is_armed: AtomicBool,
+    /// Made when it is first asked for.
+    parts: OnceLock<ReadyParts>,
+}
+
+struct ReadyParts {
+    set: Arc<ReadySet>,
+    /// Rings for what another thread has received, and for a server that came.
+    doorbell: Doorbell,
+}
+
+impl ClientReady {
+    fn parts(&self) -> Result<&ReadyParts> {
+        if self.parts.get().is_none() {
+            // Another thread may have been first, with one that is as good.
+            let (set, doorbell) = (Arc::new(ReadySet::new()?), Doorbell::new()?);
+            let _ = self.parts.set(ReadyParts { set, doorbell });
+        }
+        let Some(parts) = self.parts.get() else { unreachable!("just set") };
+        Ok(parts)
+    }
+
+    /// Makes the descriptor readable, if a loop waits for it.
+    #[inline]
+    pub(super) fn notify(&self) {
+        // Relaxed: it was set under the lock of a receiver that this thread has had since.
+        // Otherwise the loop checks again, after `RECHECK_INTERVAL`.
+        if self.is_armed.load(Ordering::Relaxed) {
+            self.ring();
+        }
+    }
+
+    #[cold]
+    fn ring(&self) {
+        if self.is_armed.swap(false, Ordering::AcqRel)
+            && let Some(parts) = self.parts.get()
+        {
+            parts.doorbell.notify();
+        }
+    }
+}
+
+impl ClientCore {
+    fn arm(&self) -> Result<bool> {
+        self.check_own()?;
+        let ReadyParts { set, doorbell } = self.ready.parts()?;
+        self.stop.check(Wait::FOREVER)?;
+        doorbell.drain();
+        self.ready.is_armed.store(true, Ordering::SeqCst);
+        let connections = self.used_connections();
+        let mut receivers: Vec<_> = connections.iter().map(ServerConnection::try_receiver).collect();
+        let mut poll_set = PollSet::for_ready_set();
+        poll_set.readable(doorbell.as_fd());
+        self.stop.add_to(&mut poll_set, Wait::FOREVER);
+        let (mut until, mut found) = (None, None);
+        for (index, receiver) in receivers.iter_mut().enumerate() {
+            match receiver.as_deref_mut() {
+                // Another thread receives. It rings for what comes, and when it has ended.
+                None => until = Some(Instant::now() + RECHECK_INTERVAL),
+                Some(None) => {}
+                Some(Some(incoming)) => {
+                    incoming.cancel_sleep();
+                    // An error is that of this connection, and ends it below.
+                    if incoming.is_ready().unwrap_or(true) || !incoming.prepare_arm(&mut poll_set) {
+                        found = Some(index);
+                        break;
+                    }
+                }
+            }
+        }
+        if found.is_none() {
+            set.set(&poll_set, until)?;
+        }
+        drop(poll_set);
+        drop(receivers);
+        let Some(index) = found else { return Ok(true) };
+        // Replies go to their calls, and the end of a server to all of its calls.
+        connections[index].drain_late();
+        Ok(false)
+    }
+}
+
+impl ServiceClient {
+    /// Returns a descriptor for `poll`, epoll or a toolkit. It is the same each time, and readable
+    /// when pending calls have to be asked ([`Pending::try_take`](super::Pending::try_take)), once
+    /// [`ServiceClient::arm`] has returned true.
+    ///
+    /// # Errors
+    /// As [`Waitable::ready_descriptor`](crate::node::Waitable::ready_descriptor).
+    ///
+    /// ```
+    /// use rustix::event::{PollFd, PollFlags, poll};
+    /// use stripline::call::{ClientOptions, ServerOptions, Service};
+    /// use stripline::node::{Dispatch, Node};
+    ///
+    /// let node = Node::isolated()?;
+    /// let service = Service::new("double")?.operation("double", |x: f64| Ok::<f64, String>(2.0 * x))?;
+    /// let mut server = node.service_server(service, ServerOptions::default())?;
+    /// let client = node.service_client("double", ClientOptions::default())?;
+    /// let double = client.operation::<f64, f64, String>("double")?;
+    /// let descriptor = client.ready_descriptor()?;
+    /// std::thread::scope(|scope| {
+    ///     scope.spawn(|| server.serve(Dispatch::Queue));
+    ///     let mut pending = double.start(&2.0).expect("a server is there");
+    ///     let reply = loop {
+    ///         match pending.try_take() {
+    ///             Some(reply) => break reply,
+    ///             None if !client.arm().expect("it is not stopped") => {}
+    ///             // Beside the other descriptors of the loop.
+    ///             None => drop(poll(&mut [PollFd::new(&descriptor, PollFlags::IN)], None)),
+    ///         }
+    ///     };
+    ///     assert_eq!(reply.expect("it is served"), 4.0);
+    ///     node.stop();
+    /// });
+    /// # Ok::<(), stripline::Error>(())
+    /// ```
+    pub fn ready_descriptor(&self) -> Result<ReadyDescriptor> {
+        self.core.check_own()?;
+        Ok(ReadyDescriptor::new(Arc::clone(&self.core.ready.parts()?.set)))
+    }
+
+    /// Makes the descriptor readable once a reply may have arrived, or a server has come or gone.
+    /// False: something has come already, so ask the pending calls first. Call this each time
+    /// before the loop waits, and after each call that was started. It does not block. Other
+    /// threads may call meanwhile.
+    ///
+    /// Deadlines do not make it readable: the loop has a timer for them.
+    ///
+    /// # Errors
+    /// As [`Waitable::arm`](crate::node::Waitable::arm).
+    pub fn arm(&self) -> Result<bool> {
+        self.core.arm()
+    }
+}
+
+impl Server<'_> {
+    /// Returns a descriptor for `poll`, epoll or a toolkit. It is the same each time, and readable
+    /// when [`Server::serve_one`] has something to do, once [`Server::arm`] has returned true.
+    ///
+    /// # Errors
+    /// As [`Waitable::ready_descriptor`](crate::node::Waitable::ready_descriptor).
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use rustix::event::{PollFd, PollFlags, poll};
+    /// use stripline::call::{ClientOptions, ServerOptions};
+    ///
+    /// let node = stripline::node::Node::isolated()?;
+    /// let mut server = node.server("double", |x: f64| Ok::<f64, String>(2.0 * x), ServerOptions::default())?;
+    /// let double = node.client::<f64, f64, String>("double", ClientOptions::default())?;
+    /// let descriptor = server.ready_descriptor()?;
+    /// let pending = double.start(&2.0).expect("a server is there");
+    /// while !server.serve_one(Duration::ZERO)? {
+    ///     if server.arm()? {
+    ///         // Beside the other descriptors of the loop.
+    ///         poll(&mut [PollFd::new(&descriptor, PollFlags::IN)], None).expect("it waits");
+    ///     }
+    /// }
+    /// assert_eq!(pending.wait().expect("it was served"), 4.0);
+    /// # Ok::<(), stripline::Error>(())
+    /// ```
+    pub fn ready_descriptor(&mut self) -> Result<ReadyDescriptor> {
+        self.handlers.check_own()?;
+        self.requests.incoming.ready_set().map(ReadyDescriptor::new)
+    }
+
+    /// Makes the descriptor readable once there may be a call. False: there is something already,
+    /// so serve it first. Call this each time before the loop waits. It does not block.
+    ///
+    /// # Errors
+    /// As [`Waitable::arm`](crate::node::Waitable::arm).
+    pub fn arm(&mut self) -> Result<bool> {
+        self.handlers.check_own()?;
+        if !self.requests.queue.is_empty() {
+            return Ok(false);
+        }
+        let incoming = &mut self.requests.incoming;
+        let set = incoming.ready_set()?;
+        incoming.arm(&set)
+    }
+}
