@@ -222,8 +222,9 @@ def run(
     """Runs a component from the begin of its inputs to their end, and returns what it has made.
 
     `inputs` has an array for each input, or its packets: arrays, or `Feed` with their times. For an
-    input of messages, it has their values. An input without one is at its end. A port that takes several types has that of its array. The
-    other arguments are those of `Harness`. Raises what the component raises, and `TimeoutError`.
+    input of messages, it has their values. An input without one is at its end. A port that takes
+    several types has that of its array. The other arguments are those of `Harness`. Raises what the
+    component raises, and `TimeoutError`.
     """
     _spec(component)
     ports = [it for it in _declared(component).values() if isinstance(it, _Port)]
