@@ -223,7 +223,7 @@ impl ClientCore {
         let deadline = options.deadline;
         options.check().map_err(error::argument)?;
         let node = node.get().handle()?;
-        let made = py.detach(|| node.node().service_client(&service, options));
+        let made = waits::quietly(py, || node.node().service_client(&service, options));
         let client = made.map_err(error::raised)?;
         let waker = client.waker().map_err(error::raised)?;
         let (descriptor, operations) = Default::default();

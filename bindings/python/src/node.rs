@@ -18,6 +18,7 @@ use crate::packet::Shared;
 use crate::publisher::Publisher;
 use crate::stream;
 use crate::subscriber::Subscriber;
+use crate::waits;
 use crate::windows::WindowedSubscriber;
 
 /// A node of the library, with the options of its topics. Its ports share it.
@@ -77,14 +78,14 @@ impl Node {
         };
         let environment = variable("STRIPLINE_DOMAIN").map(|value| value.to_string_lossy().into_owned());
         let domain = domain.or(environment).unwrap_or_else(|| "default".into());
-        let joined = py.detach(|| RustNode::join(&domain, topics.clone()));
+        let joined = waits::quietly(py, || RustNode::join(&domain, topics.clone()));
         Ok(Self::made(joined.map_err(error::raised)?, topics))
     }
 
     /// Returns a node in a domain of its own: nothing outside of it is connected. For tests.
     #[staticmethod]
     fn isolated(py: Python<'_>) -> PyResult<Self> {
-        let node = py.detach(RustNode::isolated).map_err(error::raised)?;
+        let node = waits::quietly(py, RustNode::isolated).map_err(error::raised)?;
         Ok(Self::made(node, Topics::default()))
     }
 
@@ -102,7 +103,7 @@ impl Node {
         let stream = stream.map(stream::from_object).transpose()?;
         let array = ArrayType::resolve(samples)?;
         let handle = self.handle()?;
-        let made = py.detach(|| handle.node.publisher_of(&array.samples, &topic));
+        let made = waits::quietly(py, || handle.node.publisher_of(&array.samples, &topic));
         let mut publisher = made.map_err(error::raised)?;
         if let Some(stream) = stream {
             publisher.set_stream(stream);
@@ -126,7 +127,7 @@ impl Node {
     ) -> PyResult<Subscriber> {
         let array = ArrayType::resolve(samples)?;
         let handle = self.handle()?;
-        let made = py.detach(|| handle.node.subscriber_of(&array.samples, &topic)?.holding(hold));
+        let made = waits::quietly(py, || handle.node.subscriber_of(&array.samples, &topic)?.holding(hold));
         let is_spinning = handle.topics.of(&topic).link.wait == WaitStrategy::Spin;
         let shared = Shared { topic, array, streams: Default::default() };
         Ok(Subscriber::new(made.map_err(error::raised)?, shared, handle, copy, is_spinning))

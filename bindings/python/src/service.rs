@@ -188,7 +188,7 @@ impl ServerCore {
         let options = ServerOptions { transport, name, clients, waiting, ..ServerOptions::default() };
         options.check().map_err(error::argument)?;
         let node = node.get().handle()?;
-        let opened = py.detach(|| {
+        let opened = waits::quietly(py, || {
             let mut server = node.node().service_server(made, options)?;
             let waker = server.waker()?;
             Ok((server, waker))

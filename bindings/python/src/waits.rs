@@ -309,6 +309,12 @@ fn set_wakeup_fd(py: Python<'_>, descriptor: c_int) -> PyResult<c_int> {
     SET.import(py, "signal", "set_wakeup_fd")?.call1((descriptor,))?.extract()
 }
 
+/// Runs a call that may start threads of the library, without the interpreter's lock. They get no
+/// signals: Python notices one at once only if the main thread gets it.
+pub fn quietly<T: Send>(py: Python<'_>, call: impl FnOnce() -> T + Send) -> T {
+    py.detach(|| without_signals(call))
+}
+
 /// Starts a thread that gets no signals.
 pub fn without_signals<T>(start: impl FnOnce() -> T) -> T {
     // SAFETY: both sets are filled before they are used; the mask of this thread is put back.

@@ -276,7 +276,7 @@ impl WindowedSubscriber {
         array: ArrayType,
         hold: usize,
     ) -> PyResult<Self> {
-        let made = py.detach(|| node.node().subscriber_of(&array.samples, &topic)?.holding(hold));
+        let made = waits::quietly(py, || node.node().subscriber_of(&array.samples, &topic)?.holding(hold));
         Ok(Self::made(made.map_err(error::raised)?, topic, array, None, Some(node)))
     }
 

@@ -300,7 +300,7 @@ class Odd:
     def __init__(self, node: stripline.Node) -> None:
         self.client = node.client("odd", deadline=PATIENCE_S)
         self.server: stripline.Server | None = None
-        self.gate = threading.Event()
+        self.gate, self.began = threading.Event(), threading.Event()
 
     def echo(self, value: Any) -> Any:
         return value
@@ -321,6 +321,7 @@ class Odd:
         return "closed"
 
     def wait(self) -> str:
+        self.began.set()
         self.gate.wait(PATIENCE_S)
         return "late"
 
@@ -392,12 +393,16 @@ def test_a_handler_that_closes_its_server(odd: tuple[stripline.Server, stripline
 def test_a_handler_that_does_not_return(odd: tuple[stripline.Server, stripline.Client, Odd]) -> None:
     server, client, serves = odd
     server.start()
+    call = client.wait.start()
+    assert serves.began.wait(PATIENCE_S)
     with pytest.raises(stripline.UnansweredError):
-        client.with_options(deadline=0.01).wait()
+        client.with_options(deadline=0.01).echo(1)
     with pytest.raises(TimeoutError, match="a handler of `odd` did not return within 0.001 s"):
         server.close(0.001)
     serves.gate.set()
     server.close()
+    # It was answered before the server ended.
+    assert call.wait() == "late"
 
 
 def test_one_thread_serves_at_a_time(odd: tuple[stripline.Server, stripline.Client, Odd]) -> None:
@@ -611,6 +616,7 @@ node = stripline.Node.isolated()
 @stripline.service
 class Slow:
     def wait(self, value):
+        began.set()
         gate.wait()
         return value
     def loop(self):
@@ -619,7 +625,7 @@ class Slow:
             pass
     def echo(self, value):
         return value
-gate = threading.Event()
+gate, began = threading.Event(), threading.Event()
 server = node.server(Slow())
 client = node.client("slow", deadline=3600)
 client.wait_for_servers(1)
@@ -637,7 +643,7 @@ WAITS = {
     "serve_one": "server.serve_one()",
     "asyncio": "asyncio.run(asyncio.wait_for(node.async_client('slow', deadline=3600).wait(1), 3600))",
     "serve_async": "asyncio.run(server.serve_async())",
-    "close": "server.start(); pending = client.wait.start(1); server.close(3600)",
+    "close": "server.start(); pending = client.wait.start(1); began.wait(); server.close(3600)",
 }
 
 

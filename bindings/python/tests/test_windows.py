@@ -65,15 +65,15 @@ def test_a_window_within_a_packet_is_in_place_and_stays(node: stripline.Node) ->
         first.samples[0] = 1
     with pytest.raises(ValueError):
         first.samples.flags.writeable = True
-    # It crosses a boundary, and is a copy.
-    in_.window(4)
-    crossing = in_.window(4, hop=4)
-    assert crossing.samples.tolist() == [8, 9, 10, 11]
-    kept = [first, in_.window(8).samples[1:]]
+    # Those that cross a boundary are copies, and hold nothing.
+    crossing = [in_.window(6), in_.window(8)]
+    assert [window.samples[0] for window in crossing] == [4, 10]
+    kept = [in_.window(6).samples[1:]]
     with pytest.raises(stripline.TooManyHeldError):
         in_.window(16)
+    assert kept[0].tolist() == [19, 20, 21, 22, 23]
     kept.clear()
-    del first, second, crossing
+    del first, second
     gc.collect()
     last = in_.window(16)
     in_.close()
@@ -81,7 +81,8 @@ def test_a_window_within_a_packet_is_in_place_and_stays(node: stripline.Node) ->
     node.close()
     out.abandon()
     gc.collect()
-    assert last.samples.tolist() == list(range(20, 36))
+    assert last.samples.tolist() == list(range(24, 40))
+    assert crossing[1].samples.tolist() == list(range(10, 18))
 
 
 def test_boundaries(domain: str) -> None:

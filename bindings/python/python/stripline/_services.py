@@ -324,6 +324,10 @@ class Server:
         except SystemExit:
             # As in any thread.
             pass
+        except UsageError:
+            # It may be closed before the thread begins.
+            if not self._core.is_closed:
+                raise
         finally:
             # Its clients do not wait for a server that has ended.
             self._core.close()
