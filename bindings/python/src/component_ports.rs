@@ -13,10 +13,12 @@ use crate::component::value_of;
 use crate::component_requests::Requests;
 use crate::error;
 use crate::forks::Owner;
+use crate::messages::{MessagePublisher, MessageSubscriber, message_type};
 use crate::packet::Shared;
 use crate::publisher::Publisher;
 use crate::subscriber::Subscriber;
 use crate::waits;
+use crate::windows::WindowedSubscriber;
 
 /// The ports of a component that runs, and what else it has of its waveform.
 ///
@@ -34,10 +36,40 @@ pub struct Ports {
 struct Inside {
     ports: Option<RustPorts>,
     /// What was taken from the ports. It ends with them.
-    subscribers: Vec<Py<Subscriber>>,
-    publishers: Vec<Py<Publisher>>,
+    inputs: Vec<Input>,
+    outputs: Vec<Output>,
     /// Where the outcome of `run` goes.
     outcome: Option<Sender<Result<(), Error>>>,
+}
+
+enum Input {
+    Samples(Py<Subscriber>),
+    Windows(Py<WindowedSubscriber>),
+    Messages(Py<MessageSubscriber>),
+}
+
+impl Input {
+    fn end(&self) -> PyResult<()> {
+        match self {
+            Self::Samples(port) => port.get().give_back(),
+            Self::Windows(port) => port.get().give_back(),
+            Self::Messages(port) => port.get().give_back(),
+        }
+    }
+}
+
+enum Output {
+    Samples(Py<Publisher>),
+    Messages(Py<MessagePublisher>),
+}
+
+impl Output {
+    fn end(&self) -> PyResult<()> {
+        match self {
+            Self::Samples(port) => port.get().give_back(),
+            Self::Messages(port) => port.get().give_back(),
+        }
+    }
 }
 
 impl Ports {
@@ -61,7 +93,7 @@ impl Ports {
     ) -> Self {
         let (component, is_quiet, stop) =
             (ports.component().to_string(), ports.is_quiet(), ports.stop_signal());
-        let inside = Inside { ports: Some(ports), subscribers: Vec::new(), publishers: Vec::new(), outcome };
+        let inside = Inside { ports: Some(ports), inputs: Vec::new(), outputs: Vec::new(), outcome };
         Self { owner: Owner::current(), component, is_quiet, stop, requests, inside: Mutex::new(inside) }
     }
 
@@ -135,7 +167,42 @@ impl Ports {
         let holding = self.with(|ports| ports.input_of(&array.samples, port)?.holding(hold))?;
         let shared = Shared { topic: port.into(), array, streams: Default::default() };
         let made = Py::new(py, Subscriber::of_component(holding, shared, self.requests.clone(), copy))?;
-        self.lock()?.subscribers.push(made.clone_ref(py));
+        self.lock()?.inputs.push(Input::Samples(made.clone_ref(py)));
+        Ok(made)
+    }
+
+    #[pyo3(name = "_windowed_input")]
+    fn windowed_input(
+        &self,
+        py: Python<'_>,
+        port: &str,
+        samples: &Bound<'_, PyAny>,
+        hold: usize,
+    ) -> PyResult<Py<WindowedSubscriber>> {
+        let array = ArrayType::resolve(samples)?;
+        let holding = self.with(|ports| ports.input_of(&array.samples, port)?.holding(hold))?;
+        let made = WindowedSubscriber::of_component(holding, port.into(), array, self.requests.clone());
+        let made = Py::new(py, made)?;
+        self.lock()?.inputs.push(Input::Windows(made.clone_ref(py)));
+        Ok(made)
+    }
+
+    #[pyo3(name = "_message_input")]
+    fn message_input(&self, py: Python<'_>, port: &str, messages: &str) -> PyResult<Py<MessageSubscriber>> {
+        let messages = message_type(messages)?;
+        let holding = self.with(|ports| ports.message_input_of(&messages, port)?.holding(1))?;
+        let made = MessageSubscriber::of_component(py, holding, port, self.requests.clone())?;
+        let made = Py::new(py, made)?;
+        self.lock()?.inputs.push(Input::Messages(made.clone_ref(py)));
+        Ok(made)
+    }
+
+    #[pyo3(name = "_message_output")]
+    fn message_output(&self, py: Python<'_>, port: &str, messages: &str) -> PyResult<Py<MessagePublisher>> {
+        let messages = message_type(messages)?;
+        let publisher = self.with(|ports| ports.message_output_of(&messages, port))?;
+        let made = Py::new(py, MessagePublisher::of_component(py, publisher, port)?)?;
+        self.lock()?.outputs.push(Output::Messages(made.clone_ref(py)));
         Ok(made)
     }
 
@@ -144,7 +211,7 @@ impl Ports {
         let array = ArrayType::resolve(samples)?;
         let publisher = self.with(|ports| ports.output_of(&array.samples, port))?;
         let made = Py::new(py, Publisher::of_component(publisher, port.into(), array))?;
-        self.lock()?.publishers.push(made.clone_ref(py));
+        self.lock()?.outputs.push(Output::Samples(made.clone_ref(py)));
         Ok(made)
     }
 
@@ -164,16 +231,16 @@ impl Ports {
     /// Ends what the ports have given, and reports the outcome of `run`: the words of its failure.
     #[pyo3(name = "_end")]
     fn end(&self, py: Python<'_>, failure: Option<String>) -> PyResult<()> {
-        let (ports, subscribers, publishers, outcome) = {
+        let (ports, inputs, outputs, outcome) = {
             let mut inside = self.lock()?;
-            let Inside { ports, subscribers, publishers, outcome } = &mut *inside;
-            let taken = (std::mem::take(subscribers), std::mem::take(publishers));
+            let Inside { ports, inputs, outputs, outcome } = &mut *inside;
+            let taken = (std::mem::take(inputs), std::mem::take(outputs));
             (ports.take(), taken.0, taken.1, outcome.take())
         };
         // Inputs first, so that no sender waits for one.
-        let inputs = subscribers.iter().filter_map(|it| it.get().give_back().err());
-        let outputs = publishers.iter().filter_map(|it| it.get().give_back().err());
-        let in_use = inputs.chain(outputs).last();
+        let of_inputs = inputs.iter().filter_map(|input| input.end().err());
+        let of_outputs = outputs.iter().filter_map(|output| output.end().err());
+        let in_use = of_inputs.chain(of_outputs).last();
         drop(ports);
         let Some(outcome) = outcome else { return Ok(()) };
         // The one that runs the component waits for it.

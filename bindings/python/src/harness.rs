@@ -15,6 +15,7 @@ use crate::array::ArrayType;
 use crate::component::{ComponentClass, value_of, values_object};
 use crate::error;
 use crate::forks::Owner;
+use crate::messages::{MessagePublisher, MessageSubscriber, message_type};
 use crate::packet::Shared;
 use crate::publisher::Publisher;
 use crate::subscriber::Subscriber;
@@ -143,6 +144,20 @@ impl Harness {
         })?;
         let shared = Shared { topic: port.into(), array, streams: Default::default() };
         Ok(Subscriber::of_component(found, shared, None, copy))
+    }
+
+    fn message_input(&self, py: Python<'_>, port: &str, messages: &str) -> PyResult<MessagePublisher> {
+        let messages = message_type(messages)?;
+        let made = self.run(|run| run.message_input_of(&messages, port).map_err(error::raised))?;
+        MessagePublisher::of_harness(py, made, port)
+    }
+
+    fn message_output(&self, py: Python<'_>, port: &str, messages: &str) -> PyResult<MessageSubscriber> {
+        let messages = message_type(messages)?;
+        let found = self.run(|run| {
+            run.message_output_of(&messages, port).and_then(|made| made.holding(1)).map_err(error::raised)
+        })?;
+        MessageSubscriber::of_component(py, found, port, None)
     }
 
     /// Runs a self-test: whether it passed, its text and its value.

@@ -5,10 +5,12 @@ use std::sync::Arc;
 use pyo3::exceptions::PyTimeoutError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use stripline::payload::TypeName;
+use stripline::node::{Holding, Publisher as RustPublisher};
+use stripline::payload::{Dynamic, TypeName};
 use stripline::{Error, Received};
 
 use crate::array::{ArrayType, Bytes};
+use crate::component_requests::Requests;
 use crate::error;
 use crate::node::NodeHandle;
 use crate::packet::{Packet, Shared};
@@ -19,7 +21,7 @@ use crate::value;
 use crate::waits;
 
 /// Reads a type of messages.
-fn message_type(text: &str) -> PyResult<TypeName> {
+pub fn message_type(text: &str) -> PyResult<TypeName> {
     TypeName::parse(text).map_err(|problem| error::argument(problem.to_string()))
 }
 
@@ -51,6 +53,23 @@ impl MessagePublisher {
         let what = format!("the message for port `{topic}`");
         let port = Publisher::new(made.map_err(error::raised)?, topic, array, node);
         Ok(Self { port, what })
+    }
+
+    /// Returns the output of a component.
+    pub fn of_component(py: Python<'_>, publisher: RustPublisher<Dynamic>, port: &str) -> PyResult<Self> {
+        let what = format!("the message for port `{port}`");
+        Ok(Self { port: Publisher::of_component(publisher, port.into(), bytes_type(py)?), what })
+    }
+
+    /// Returns the sending end of an input, for a test.
+    pub fn of_harness(py: Python<'_>, publisher: RustPublisher<Dynamic>, port: &str) -> PyResult<Self> {
+        let what = format!("the message for port `{port}`");
+        Ok(Self { port: Publisher::of_harness(publisher, port.into(), bytes_type(py)?), what })
+    }
+
+    /// Gives the output of a component back to the library, which ends its stream.
+    pub fn give_back(&self) -> PyResult<()> {
+        self.port.give_back()
     }
 
     fn transmit(
@@ -171,6 +190,22 @@ impl MessageSubscriber {
         let shared = Shared { topic, array, streams: Default::default() };
         let port = Subscriber::new(made.map_err(error::raised)?, shared, node, false, is_spinning);
         Ok(Self { port })
+    }
+
+    /// Returns the input of a component.
+    pub fn of_component(
+        py: Python<'_>,
+        holding: Holding<Dynamic>,
+        port: &str,
+        requests: Option<Arc<Requests>>,
+    ) -> PyResult<Self> {
+        let shared = Shared { topic: port.into(), array: bytes_type(py)?, streams: Default::default() };
+        Ok(Self { port: Subscriber::of_component(holding, shared, requests, false) })
+    }
+
+    /// Ends the input of a component.
+    pub fn give_back(&self) -> PyResult<()> {
+        self.port.give_back()
     }
 }
 

@@ -14,6 +14,7 @@ use stripline::terms::LinkOptions;
 use stripline::{Error, Gap, Received, StreamInfo};
 
 use crate::array::{self, ArrayType};
+use crate::component_requests::Requests;
 use crate::error;
 use crate::forks::Owner;
 use crate::node::NodeHandle;
@@ -50,7 +51,9 @@ struct Port {
     /// What is missing before the next window.
     gap: Option<Gap>,
     has_ended: bool,
-    _node: Arc<NodeHandle>,
+    /// The requests to the component that has it.
+    requests: Option<Arc<Requests>>,
+    _node: Option<Arc<NodeHandle>>,
 }
 
 /// A packet, or what is left of it.
@@ -131,6 +134,7 @@ enum Found {
 impl Port {
     /// Returns the next window, if there is one without a wait.
     fn take(&mut self, py: Python<'_>, shared: &Arc<Shared>, samples: usize, hop: usize) -> PyResult<Found> {
+        self.requests.iter().for_each(|requests| requests.serve());
         loop {
             if self.there >= samples {
                 return self.cut(py, shared, samples, hop, true).map(Found::Window);
@@ -234,14 +238,18 @@ impl Port {
         if deadline.is_some_and(|deadline| deadline <= Instant::now()) {
             return Ok(false);
         }
-        let Self { holding, waker, .. } = self;
+        let Self { holding, waker, requests, .. } = self;
         let waker = match waker {
             Some(waker) => &*waker,
             None => &*waker.insert(holding.waker().map_err(error::raised)?),
         };
-        let found = waits::run(py, waker, || match deadline {
-            None => Ok(holding.receive()?.map_or(Received::Ended, Received::Packet)),
-            Some(_) => holding.receive_timeout(waits::time_left(deadline)),
+        let found = waits::run(py, waker, || match (deadline, &*requests) {
+            (None, None) => Ok(holding.receive()?.map_or(Received::Ended, Received::Packet)),
+            (None, Some(requests)) => {
+                let found = holding.receive_with(|| requests.serve())?;
+                Ok(found.map_or(Received::Ended, Received::Packet))
+            }
+            (Some(_), _) => holding.receive_timeout(waits::time_left(deadline)),
         })?;
         match found.map_err(error::raised)? {
             Received::Packet(held) => self.add(Part::new(held)),
@@ -269,8 +277,28 @@ impl WindowedSubscriber {
         hold: usize,
     ) -> PyResult<Self> {
         let made = waits::quietly(py, || node.node().subscriber_of(&array.samples, &topic)?.holding(hold));
+        Ok(Self::made(made.map_err(error::raised)?, topic, array, None, Some(node)))
+    }
+
+    /// Returns the input of a component.
+    pub fn of_component(
+        holding: Holding<Dynamic>,
+        port: String,
+        array: ArrayType,
+        requests: Option<Arc<Requests>>,
+    ) -> Self {
+        Self::made(holding, port, array, requests, None)
+    }
+
+    fn made(
+        holding: Holding<Dynamic>,
+        topic: String,
+        array: ArrayType,
+        requests: Option<Arc<Requests>>,
+        node: Option<Arc<NodeHandle>>,
+    ) -> Self {
         let port = Port {
-            holding: made.map_err(error::raised)?,
+            holding,
             waker: None,
             descriptor: None,
             parts: VecDeque::new(),
@@ -278,10 +306,17 @@ impl WindowedSubscriber {
             behind: None,
             gap: None,
             has_ended: false,
+            requests,
             _node: node,
         };
         let shared = Arc::new(Shared { topic, array, streams: Default::default() });
-        Ok(Self { owner: Owner::current(), shared, port: Mutex::new(Some(port)) })
+        Self { owner: Owner::current(), shared, port: Mutex::new(Some(port)) }
+    }
+
+    /// Ends the input of a component.
+    pub fn give_back(&self) -> PyResult<()> {
+        self.lock()?.take();
+        Ok(())
     }
 
     fn lock(&self) -> PyResult<MutexGuard<'_, Option<Port>>> {

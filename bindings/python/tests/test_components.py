@@ -611,3 +611,45 @@ def test_the_example_in_a_harness() -> None:
     result = testing.run(Gain, {"in": np.arange(4, dtype=np.complex64)}, properties={"factor": 2.5})
     assert result.outputs["out"].tolist() == [0, 2.5, 5, 7.5]
     assert result.properties == {"packets": 1}
+
+
+class Commanded(stripline.Component):
+    """Means of windows, by command."""
+
+    commands = stripline.message_input_port("message/cbor", "what to do", optional=True)
+    in_ = stripline.windowed_input_port(np.float32, "samples")
+    means = stripline.message_output_port("message/mean{of:u64,value:f64}", "means of four, two apart")
+    bias = stripline.float_property(0, "is added", changeable=True)
+
+    def run(self) -> None:
+        bias = sum(message.value["bias"] for message in self.commands)
+        for window in self.in_.windows(4, hop=2):
+            if window.is_whole:
+                self.means.send({"of": window.sample_index, "value": float(np.mean(window.samples)) + bias + self.bias})
+
+
+def test_ports_of_messages_and_of_windows() -> None:
+    packets = [np.array(part, np.float32) for part in ([1, 2, 3], [4, 5, 6])]
+    result = testing.run(Commanded, {"in": packets, "commands": [{"bias": 1}, {"bias": 2.0}]})
+    assert result.messages == {"means": [{"of": 0, "value": 5.5}, {"of": 2, "value": 7.5}]}
+    assert (result.outputs, result.packets, result.gaps) == ({}, {}, {"means": []})
+    with testing.Harness(Commanded, unconnected=["commands"]) as it:
+        in_, means = it.input("in"), it.message_output("means")
+        it.set("bias", 3)
+        in_.send(np.ones(4, np.float32))
+        assert means.receive(PATIENCE_S).value == {"of": 0, "value": 4.0}
+        with pytest.raises(stripline.UsageError, match="has samples; take it by"):
+            it.message_input("in")
+        with pytest.raises(stripline.UsageError, match="has messages; take it by `message_input`"):
+            it.input("commands")
+        in_.finish()
+        it.finish()
+    ports = {port["name"]: port["types"] for port in spec(Commanded)["ports"]}
+    assert ports["means"] == {"one-of": ["message/mean{of:u64,value:f64}"]}
+    refused(
+        "which only `run` can use",
+        handle=lambda _: None,
+        in_=stripline.message_input_port("message/cbor"),
+    )
+    with pytest.raises(stripline.UsageError, match="`tune` is no type of messages"):
+        stripline.message_input_port("tune")

@@ -35,6 +35,8 @@ _VARIABLES = ("STRIPLINE_CONTROL_FD", "STRIPLINE_LAUNCHER_PID")
 _PLAIN = (Error, ValueError, RuntimeError, OSError, AssertionError)
 # Those of them that are mistakes of the program.
 _MISTAKES = (RecursionError, NotImplementedError)
+# The ports of a handler.
+_HANDLED = (InputPort, OutputPort)
 # Attributes of every component.
 _OWN = ("ports", "run", "handle", "change", "validate")
 
@@ -163,8 +165,10 @@ def _check_functions(cls: type[Component], name: str, declared: Sequence[_Declar
         raise refused("has no method that runs it: give it `run` or `handle`")
     if runs and handles:
         raise refused("has both `run` and `handle`; give it one of them")
-    inputs = sum(isinstance(it, InputPort) for it in declared)
-    outputs = sum(isinstance(it, OutputPort) for it in declared)
+    inputs = sum(isinstance(it, _Port) and it._direction == "input" for it in declared)
+    outputs = sum(isinstance(it, _Port) and it._direction == "output" for it in declared)
+    if handles and any(isinstance(it, _Port) and not isinstance(it, _HANDLED) for it in declared):
+        raise refused("has a port of messages or windows, which only `run` can use, not `handle`")
     if handles and (inputs != 1 or outputs > 1):
         raise refused(
             f"has {inputs} inputs and {outputs} outputs; with `handle` it has one input and at most one output"
@@ -321,11 +325,7 @@ def _run(instance: Any, link: _stripline.Ports, record: list[BaseException] | No
     state: _State = instance.__dict__[_STATE]
     try:
         for it in _ports(type(instance)):
-            samples = it._samples(link.type(it.name))
-            if isinstance(it, InputPort):
-                state.ports[it.name] = link._input(it.name, samples, it.hold, it.copy)
-            else:
-                state.ports[it.name] = link._output(it.name, samples)
+            state.ports[it.name] = it._open(link)
         _open(instance, link)
         instance.run()
     except BaseException as error:

@@ -16,7 +16,14 @@ from ._types import SampleType, _refused, _resolve
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-    from ._stripline import Publisher, Subscriber
+    from ._stripline import (
+        MessagePublisher,
+        MessageSubscriber,
+        Ports,
+        Publisher,
+        Subscriber,
+        WindowedSubscriber,
+    )
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
@@ -106,8 +113,12 @@ class _Port(_Declaration):
             # It is not connected. Nothing travels through it: any type does.
             return next(iter(self.types.values()), np.uint8)
         if text.startswith("message/"):
-            raise _refused(f"port `{self.name}` has messages, `{text}`, and this version takes samples only")
+            raise _refused(f"port `{self.name}` has messages, `{text}`: declare it by `message_input_port`")
         return self.types[text] if text in self.types else SampleType(text)
+
+    def _open(self, link: Ports) -> object:
+        """Takes the port of a component that begins to run."""
+        raise NotImplementedError
 
     def _get(self, instance: Any) -> Any:
         state = instance.__dict__.get(_STATE)
@@ -127,6 +138,9 @@ class InputPort(_Port):
     hold = 4
     copy = False
 
+    def _open(self, link: Ports) -> object:
+        return link._input(self.name, self._samples(link.type(self.name)), self.hold, self.copy)
+
     @overload
     def __get__(self, instance: None, owner: type) -> Self: ...
     @overload
@@ -140,12 +154,118 @@ class OutputPort(_Port):
 
     _direction = "output"
 
+    def _open(self, link: Ports) -> object:
+        return link._output(self.name, self._samples(link.type(self.name)))
+
     @overload
     def __get__(self, instance: None, owner: type) -> Self: ...
     @overload
     def __get__(self, instance: Any, owner: type) -> Publisher: ...
     def __get__(self, instance: Any, owner: type) -> Self | Publisher:
         return self if instance is None else self._get(instance)
+
+
+class WindowedInputPort(_Port):
+    """An input of a component, made by `windowed_input_port`: its `WindowedSubscriber` in `run`."""
+
+    _direction = "input"
+    hold = 4
+
+    def _open(self, link: Ports) -> object:
+        return link._windowed_input(self.name, self._samples(link.type(self.name)), self.hold)
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> Self: ...
+    @overload
+    def __get__(self, instance: Any, owner: type) -> WindowedSubscriber: ...
+    def __get__(self, instance: Any, owner: type) -> Self | WindowedSubscriber:
+        return self if instance is None else self._get(instance)
+
+
+class _MessagePort(_Port):
+    def __init__(self, messages: str, summary: str, name: str | None, optional: bool) -> None:
+        super().__init__(None, summary, name, None, None, optional)
+        if not messages.startswith("message/"):
+            raise _refused(f"`{messages}` is no type of messages; write it as `message/tune{{hz:f64}}`")
+        self.messages = messages
+        self.types = {messages: messages}
+
+
+class MessageInputPort(_MessagePort):
+    """An input of a component, made by `message_input_port`: its `MessageSubscriber` in `run`."""
+
+    _direction = "input"
+
+    def _open(self, link: Ports) -> object:
+        return link._message_input(self.name, self.messages)
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> Self: ...
+    @overload
+    def __get__(self, instance: Any, owner: type) -> MessageSubscriber: ...
+    def __get__(self, instance: Any, owner: type) -> Self | MessageSubscriber:
+        return self if instance is None else self._get(instance)
+
+
+class MessageOutputPort(_MessagePort):
+    """An output of a component, made by `message_output_port`: its `MessagePublisher` in `run`."""
+
+    _direction = "output"
+
+    def _open(self, link: Ports) -> object:
+        return link._message_output(self.name, self.messages)
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> Self: ...
+    @overload
+    def __get__(self, instance: Any, owner: type) -> MessagePublisher: ...
+    def __get__(self, instance: Any, owner: type) -> Self | MessagePublisher:
+        return self if instance is None else self._get(instance)
+
+
+def message_input_port(
+    messages: str = "message/cbor",
+    summary: str = "",
+    *,
+    name: str | None = None,
+    optional: bool = False,
+    many_writers: bool = False,
+) -> MessageInputPort:
+    """Declares an input of messages, as `input_port` does one of samples.
+
+    `messages` is the type of `Node.message_subscriber`. In `run`, the attribute is a
+    `MessageSubscriber`.
+    """
+    port = MessageInputPort(messages, summary, name, optional)
+    port.many_writers = many_writers
+    return port
+
+
+def message_output_port(
+    messages: str = "message/cbor", summary: str = "", *, name: str | None = None, optional: bool = False
+) -> MessageOutputPort:
+    """Declares an output of messages, as `message_input_port`: in `run`, a `MessagePublisher`."""
+    return MessageOutputPort(messages, summary, name, optional)
+
+
+def windowed_input_port(
+    types: npt.DTypeLike | SampleType | list[Any] | None = None,
+    summary: str = "",
+    *,
+    name: str | None = None,
+    same_as: str | None = None,
+    type_property: str | None = None,
+    optional: bool = False,
+    many_writers: bool = False,
+    hold: int = 4,
+) -> WindowedInputPort:
+    """Declares an input that is received in windows of any length, as `input_port`.
+
+    In `run`, the attribute is a `WindowedSubscriber`.
+    """
+    port = WindowedInputPort(types, summary, name, same_as, type_property, optional)
+    port.many_writers, port.hold = many_writers, hold
+    return port
 
 
 def input_port(

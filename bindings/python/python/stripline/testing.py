@@ -24,14 +24,14 @@ import numpy.typing as npt
 
 from . import _stripline
 from ._components import Component, _declared, _properties, _spec
-from ._declare import InputPort, OutputPort, TestResult, _Port
+from ._declare import MessageInputPort, MessageOutputPort, TestResult, _MessagePort, _Port
 from ._errors import Error
 from ._types import Gap, SampleType, StreamInfo, _refused, _topics_text
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-    from ._stripline import Packet, Publisher, Subscriber
+    from ._stripline import MessagePublisher, MessageSubscriber, Packet, Publisher, Subscriber
 
 __all__ = ["Feed", "Harness", "Result", "run"]
 
@@ -61,6 +61,8 @@ class Result:
     """The samples of each output, those of all its packets one behind the other."""
     packets: dict[str, list[Packet]]
     """The packets of each output."""
+    messages: dict[str, list[Any]]
+    """The values of each output of messages."""
     gaps: dict[str, list[Gap]]
     """What is missing in each output."""
     properties: dict[str, Any]
@@ -94,7 +96,7 @@ class Harness:
         self._ports = {it.name: it for it in _declared(component).values() if isinstance(it, _Port)}
         self._types = dict(types or {})
         for name in self._types:
-            self._port(name, _Port)
+            self._port(name)
             self._harness.set_type(name, self._types[name])
         for name in unconnected:
             self._harness.leave_unconnected(name)
@@ -110,11 +112,19 @@ class Harness:
 
     def input(self, port: str) -> Publisher:
         """Takes the sending end of an input, once. Its `finish` ends the input's stream."""
-        return self._harness.input(port, self._samples(self._port(port, InputPort)))
+        return self._harness.input(port, self._samples(self._port(port, "input")))
 
     def output(self, port: str, *, hold: int = 4, copy: bool = False) -> Subscriber:
         """Takes the receiving end of an output, once. One that is not taken may hold it up."""
-        return self._harness.output(port, self._samples(self._port(port, OutputPort)), hold, copy)
+        return self._harness.output(port, self._samples(self._port(port, "output")), hold, copy)
+
+    def message_input(self, port: str) -> MessagePublisher:
+        """Takes the sending end of an input of messages, as `input`."""
+        return self._harness.message_input(port, self._messages(self._port(port, "input")))
+
+    def message_output(self, port: str) -> MessageSubscriber:
+        """Takes the receiving end of an output of messages, as `output`."""
+        return self._harness.message_output(port, self._messages(self._port(port, "output")))
 
     def set(self, property: str, value: Any) -> None:
         """Changes a property, as `stripline set` does. Raises `stripline.Error` with the reason if
@@ -160,19 +170,26 @@ class Harness:
         if kind is None and not self._has_ended:
             self.finish()
 
-    def _port(self, name: str, kind: type[_Port]) -> _Port:
+    def _port(self, name: str, direction: str | None = None) -> _Port:
         found = self._ports.get(name)
-        if not isinstance(found, kind):
-            what = {InputPort: "input", OutputPort: "output"}.get(kind, "port")
-            raise _refused(f"component `{self._component.__name__}` has no {what} `{name}`")
+        if found is None or direction not in (None, found._direction):
+            raise _refused(f"component `{self._component.__name__}` has no {direction or 'port'} `{name}`")
         return found
+
+    @staticmethod
+    def _messages(port: _Port) -> str:
+        if not isinstance(port, _MessagePort):
+            raise _refused(f"port `{port.name}` has samples; take it by `input` or `output`")
+        return port.messages
 
     def _samples(self, port: _Port) -> Any:
         """Returns the type of a port, as the library chooses it."""
+        if isinstance(port, _MessagePort):
+            raise _refused(f"port `{port.name}` has messages; take it by `message_{port._direction}`")
         if port.name in self._types:
             return self._types[port.name]
         if port.same_as is not None:
-            return self._samples(self._port(port.same_as, InputPort))
+            return self._samples(self._port(port.same_as, "input"))
         if len(port.types) == 1:
             return next(iter(port.types.values()))
         raise _refused(f"port `{port.name}` takes several types; name one in `types`")
@@ -194,7 +211,7 @@ def _plain(value: Any) -> Any:
 
 def run(
     component: type[Component],
-    inputs: Mapping[str, npt.NDArray[Any] | Iterable[npt.NDArray[Any] | Feed]] | None = None,
+    inputs: Mapping[str, npt.NDArray[Any] | Iterable[Any]] | None = None,
     *,
     properties: Mapping[str, Any] | None = None,
     types: Mapping[str, npt.DTypeLike | SampleType] | None = None,
@@ -204,29 +221,45 @@ def run(
 ) -> Result:
     """Runs a component from the begin of its inputs to their end, and returns what it has made.
 
-    `inputs` has an array for each input, or its packets: arrays, or `Feed` with their times. An
-    input without one is at its end. A port that takes several types has that of its array. The
-    other arguments are those of `Harness`. Raises what the component raises, and `TimeoutError`.
+    `inputs` has an array for each input, or its packets: arrays, or `Feed` with their times. For an
+    input of messages, it has their values. An input without one is at its end. A port that takes
+    several types has that of its array. The other arguments are those of `Harness`. Raises what the
+    component raises, and `TimeoutError`.
     """
-    fed = {name: _packets(packets) for name, packets in (inputs or {}).items()}
-    first = {name: packets[0].samples.dtype for name, packets in fed.items() if packets}
     _spec(component)
-    declared = {it.name: it for it in _declared(component).values() if isinstance(it, InputPort)}
-    for name in fed:
-        if name not in declared:
+    ports = [it for it in _declared(component).values() if isinstance(it, _Port)]
+    declared = {it.name: it for it in ports if it._direction == "input"}
+    fed: dict[str, list[Any]] = {}
+    found: dict[str, Any] = {}
+    for name, packets in (inputs or {}).items():
+        port = declared.get(name)
+        if port is None:
             raise _refused(f"component `{component.__name__}` has no input `{name}`")
-    found = {name: first[name] for name, port in declared.items() if len(port.types) != 1 and name in first}
+        if isinstance(port, MessageInputPort):
+            fed[name] = list(packets)
+            continue
+        fed[name] = _packets(packets)
+        if len(port.types) != 1 and fed[name]:
+            found[name] = fed[name][0].samples.dtype
     given = {**found, **(types or {})}
     harness = Harness(component, properties, types=given, unconnected=unconnected, options=options)
     has_ended = threading.Event()
     takers: list[_Taker] = []
     feeders: list[_Feeder] = []
     try:
-        for name, port in harness._ports.items():
-            if isinstance(port, OutputPort) and name not in unconnected:
-                takers.append(_Taker(harness.output(name, copy=True), name, has_ended))
+        for port in ports:
+            if port._direction == "output" and port.name not in unconnected:
+                is_of_messages = isinstance(port, MessageOutputPort)
+                source: Any = (
+                    harness.message_output(port.name)
+                    if is_of_messages
+                    else harness.output(port.name, copy=True)
+                )
+                takers.append(_Taker(source, port.name, has_ended, is_of_messages))
         for name, packets in fed.items():
-            feeders.append(_Feeder(harness, name, packets))
+            is_of_messages = isinstance(declared[name], MessageInputPort)
+            publisher: Any = harness.message_input(name) if is_of_messages else harness.input(name)
+            feeders.append(_Feeder(harness, publisher, packets))
         for thread in (*takers, *feeders):
             thread.start()
         values = harness.finish(timeout)
@@ -240,8 +273,9 @@ def run(
     _join(takers)
     _join(feeders)
     return Result(
-        outputs={taker.port: taker.samples() for taker in takers},
-        packets={taker.port: taker.packets for taker in takers},
+        outputs={taker.port: taker.samples() for taker in takers if not taker.is_of_messages},
+        packets={taker.port: taker.packets for taker in takers if not taker.is_of_messages},
+        messages={taker.port: [it.value for it in taker.packets] for taker in takers if taker.is_of_messages},
         gaps={taker.port: taker.gaps() for taker in takers},
         properties=values,
     )
@@ -278,15 +312,18 @@ class _Thread(threading.Thread):
 class _Feeder(_Thread):
     """Sends the packets of an input."""
 
-    def __init__(self, harness: Harness, port: str, packets: list[Feed]) -> None:
+    def __init__(self, harness: Harness, publisher: Any, packets: list[Any]) -> None:
         super().__init__()
         self.harness = harness
-        self.publisher = harness.input(port)
+        self.publisher = publisher
         self.packets = packets
 
     def work(self) -> None:
         try:
             for packet in self.packets:
+                if not isinstance(packet, Feed):
+                    self.publisher.send(packet)
+                    continue
                 if packet.stream is not None:
                     self.publisher.set_stream(packet.stream)
                 samples = packet.samples
@@ -301,10 +338,13 @@ class _Feeder(_Thread):
 class _Taker(_Thread):
     """Takes the packets of an output until its end."""
 
-    def __init__(self, source: Subscriber, port: str, has_ended: threading.Event) -> None:
+    def __init__(
+        self, source: Any, port: str, has_ended: threading.Event, is_of_messages: bool
+    ) -> None:
         super().__init__()
         self.source, self.port, self.has_ended = source, port, has_ended
-        self.packets: list[Packet] = []
+        self.is_of_messages = is_of_messages
+        self.packets: list[Any] = []
 
     def work(self) -> None:
         while True:
