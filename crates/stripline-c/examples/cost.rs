@@ -5,9 +5,9 @@
 //! ```
 //!
 //! With `by-value`, the ports have their type at run time, as those of C. Prints the nanoseconds of
-//! a packet, from loan to release, on one thread over `inproc`. Statistics are off: a packet between
-//! two samples. To count instructions, run it under callgrind with two numbers of packets: the
-//! difference is that of as many packets.
+//! a packet, from loan to release, on one thread over `inproc`. Statistics are off: a packet
+//! between two samples. To count instructions, run it under callgrind with two numbers of packets.
+//! The difference is that of as many packets.
 
 use std::time::Instant;
 

@@ -78,7 +78,7 @@ fn a_program_in_c_is_built_and_measured() {
         Command::new(repository("packaging/c-install")).arg("--archive").arg(archive).arg(&prefix).output();
     let installed = installed.unwrap();
     assert!(installed.status.success(), "{}", String::from_utf8_lossy(&installed.stderr));
-    let (found, text) = figures(folder.path(), &["--only", "c_64", "--prefix", prefix.to_str().unwrap()]);
+    let (found, text) = figures(folder.path(), &["--only", "c_64_", "--prefix", prefix.to_str().unwrap()]);
     assert_eq!(found.len(), 1);
     measured(&found[0]);
     assert_eq!(found[0]["unit"], "ns");

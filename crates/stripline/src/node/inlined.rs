@@ -2,8 +2,8 @@
 //!
 //! A loop in Rust has a loan, a send and a receive within it, and calls the functions of the link
 //! for them. A function of the C library stands alone, and a second call beneath it costs a quarter
-//! of the packet. So these do without. They serve the next packet of a steady stream, over one ring.
-//! All else is left to the functions of [`Publisher`] and [`Subscriber`].
+//! of the packet. So these do without. They serve the next packet of a steady stream, over one
+//! ring. All else is left to the functions of [`Publisher`] and [`Subscriber`].
 
 use std::mem::ManuallyDrop;
 
