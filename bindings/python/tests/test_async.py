@@ -57,6 +57,29 @@ def test_a_cancelled_task_loses_no_packet(node: stripline.Node) -> None:
     asyncio.run(main())
 
 
+def test_a_second_iterator_takes_the_place_of_one_that_was_left(node: stripline.Node) -> None:
+    out, in_ = linked(node)
+
+    async def main() -> None:
+        first = aiter(in_)
+        waiting = asyncio.ensure_future(anext(first))
+        await asyncio.sleep(0)
+        # While one waits, another task gets an error.
+        with pytest.raises(stripline.UsageError, match="another task"):
+            await anext(aiter(in_))
+        out.send(np.zeros(1, np.float32))
+        assert (await asyncio.wait_for(waiting, PATIENCE_S)).sequence == 0
+        second = aiter(in_)
+        waiting = asyncio.ensure_future(anext(second))
+        await asyncio.sleep(0)
+        # Its end does not take the reader away from the second.
+        del first
+        out.send(np.zeros(1, np.float32))
+        assert (await asyncio.wait_for(waiting, PATIENCE_S)).sequence == 1
+
+    asyncio.run(main())
+
+
 def test_a_subscriber_closed_between_two_packets(node: stripline.Node) -> None:
     out, in_ = linked(node)
 

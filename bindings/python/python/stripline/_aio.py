@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from weakref import WeakKeyDictionary
 
-from ._errors import EndOfStream
+from ._errors import EndOfStream, UsageError
 
 if TYPE_CHECKING:
     from ._stripline import Window, WindowedSubscriber
@@ -20,6 +21,10 @@ class _Receiver(Protocol[_P_co]):
     def fileno(self) -> int: ...
 
 
+# The descriptors that each loop watches, by their numbers: a loop keeps one reader for a number.
+_watched: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[int, Descriptor]] = WeakKeyDictionary()
+
+
 class Descriptor:
     """A descriptor that one task waits for, until it is readable."""
 
@@ -31,9 +36,16 @@ class Descriptor:
 
     async def wait(self) -> None:
         loop = asyncio.get_running_loop()
-        if self._loop is not loop:
+        watched = _watched.setdefault(loop, {})
+        other = watched.get(self._number)
+        if other is not self:
+            if other is not None and other._ready is not None and not other._ready.done():
+                problem = "another task waits for this receiver or client"
+                raise UsageError(problem, code="in-use", remedy="Wait in one task at a time.")
             self.leave()
+            # An iterator that was left in the middle may be there still: this one takes its place.
             loop.add_reader(self._number, self._on_ready)
+            watched[self._number] = self
             self._loop = loop
         self._ready = loop.create_future()
         try:
@@ -54,7 +66,10 @@ class Descriptor:
 
     def leave(self) -> None:
         loop, self._loop = self._loop, None
-        if loop is not None and not loop.is_closed():
+        if loop is None or _watched.get(loop, {}).get(self._number) is not self:
+            return
+        del _watched[loop][self._number]
+        if not loop.is_closed():
             loop.remove_reader(self._number)
 
 
