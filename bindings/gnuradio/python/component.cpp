@@ -164,7 +164,8 @@ void check(const result<void> &done) {
 }
 
 int run_component(
-    const std::string &name, const std::string &summary, const std::vector<port_block> &ports, const std::vector<variable> &variables, py::object create_it, py::object run_it, py::object change_it,
+    const std::string &name, const std::string &summary, const std::vector<port_block> &ports,
+    const std::vector<variable> &variables, py::object create_it, py::object run_it, py::object change_it,
     std::vector<std::string> arguments) {
     stripline_component *handle = nullptr;
     const int here = 0;

@@ -237,7 +237,8 @@ class Components(unittest.TestCase):
 
     def test_what_a_flowgraph_prints_is_not_in_its_description(self):
         found = describe(self.script(begin='import os; print("hello"); os.system("echo world")'))
-        self.assertEqual([(port["name"], port["direction"]) for port in found["ports"]], [("in", "input"), ("out", "output")])
+        ports = [(port["name"], port["direction"]) for port in found["ports"]]
+        self.assertEqual(ports, [("in", "input"), ("out", "output")])
 
     def test_a_flowgraph_of_the_companion(self):
         write(

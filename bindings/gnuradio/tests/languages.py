@@ -1,4 +1,4 @@
-"""The waveform in four languages of `examples/languages`: each component is listed, read, changed, tested and killed."""
+"""The waveform in four languages of `examples/languages`. Each component is listed, read, changed, tested and killed."""
 
 import json
 import os
