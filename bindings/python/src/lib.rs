@@ -19,6 +19,7 @@ mod library_log;
 mod loan;
 mod messages;
 mod node;
+mod one_user;
 mod packet;
 mod publisher;
 mod service;

@@ -1,6 +1,6 @@
 //! Publishers.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Arc, MutexGuard};
 use std::time::{Duration, Instant};
 
 use pyo3::exceptions::{PyResourceWarning, PyTimeoutError};
@@ -13,9 +13,9 @@ use stripline::terms::Scope;
 
 use crate::array::{ArrayType, Bytes};
 use crate::error;
-use crate::forks::Owner;
 use crate::loan::Loan;
 use crate::node::NodeHandle;
+use crate::one_user::OneUser;
 use crate::packet::Packet;
 use crate::stream;
 use crate::waits;
@@ -31,14 +31,13 @@ const BUFFERS_MAX: usize = 2;
 /// it abandons its stream, with a `ResourceWarning`. One thread at a time uses a publisher.
 #[pyclass(frozen, module = "stripline")]
 pub struct Publisher {
-    owner: Owner,
     topic: String,
     array: ArrayType,
     /// Whether each send waits for its receivers: then none is made with the interpreter's lock.
     is_acknowledged: bool,
     /// Whether a component has it. The library ends its stream then.
     is_of_component: bool,
-    port: Mutex<Option<Port>>,
+    port: OneUser<Port>,
 }
 
 struct Port {
@@ -139,14 +138,7 @@ impl Publisher {
     ) -> Self {
         let is_acknowledged = publisher.scope() > Scope::Transport;
         let port = Port { publisher, waker: None, buffers: Vec::new(), _node: node };
-        Self {
-            owner: Owner::current(),
-            topic,
-            array,
-            is_acknowledged,
-            is_of_component: false,
-            port: Mutex::new(Some(port)),
-        }
+        Self { topic, array, is_acknowledged, is_of_component: false, port: OneUser::new("publisher", port) }
     }
 
     /// Gives the output of a component back to the library, which ends its stream.
@@ -160,18 +152,11 @@ impl Publisher {
     }
 
     fn lock(&self) -> PyResult<MutexGuard<'_, Option<Port>>> {
-        self.owner.check(|| format!("publisher `{}`", self.topic))?;
-        match self.port.try_lock() {
-            Ok(port) => Ok(port),
-            Err(TryLockError::Poisoned(error)) => Ok(PoisonError::into_inner(error)),
-            Err(TryLockError::WouldBlock) => Err(error::in_use("publisher", &self.topic)),
-        }
+        self.port.lock(&self.topic)
     }
 
     fn with<R>(&self, use_it: impl FnOnce(&mut Port) -> PyResult<R>) -> PyResult<R> {
-        let mut port = self.lock()?;
-        let Some(port) = &mut *port else { return Err(error::closed("publisher", &self.topic)) };
-        use_it(port)
+        self.port.with(&self.topic, use_it)
     }
 
     /// Sends the bytes of an array that the caller keeps. Without `may_wait`, it does not wait for
@@ -458,10 +443,10 @@ impl Publisher {
 impl Drop for Publisher {
     fn drop(&mut self) {
         // The parent's stream goes on.
-        if !self.owner.is_current() {
+        if !self.port.owner().is_current() {
             return;
         }
-        let port = self.port.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        let port = self.port.take();
         let Some(port) = port.filter(|_| !self.is_of_component) else { return };
         port.publisher.abandon();
         if waits::is_ending() {

@@ -1,7 +1,7 @@
 //! Subscribers.
 
 use std::os::fd::AsRawFd;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Arc, MutexGuard};
 use std::time::{Duration, Instant};
 
 use pyo3::exceptions::PyTimeoutError;
@@ -13,8 +13,8 @@ use stripline::{Error, Received};
 
 use crate::component_requests::Requests;
 use crate::error;
-use crate::forks::Owner;
 use crate::node::NodeHandle;
+use crate::one_user::OneUser;
 use crate::packet::{Packet, Shared};
 use crate::stream;
 use crate::waits;
@@ -28,11 +28,10 @@ const SPIN_TIME: Duration = Duration::from_millis(2);
 /// uses a subscriber; its packets may go to any.
 #[pyclass(frozen, module = "stripline")]
 pub struct Subscriber {
-    owner: Owner,
     shared: Arc<Shared>,
     is_copying: bool,
     is_spinning: bool,
-    port: Mutex<Option<Port>>,
+    port: OneUser<Port>,
 }
 
 struct Port {
@@ -78,13 +77,7 @@ impl Subscriber {
     }
 
     fn made(port: Port, shared: Shared, is_copying: bool, is_spinning: bool) -> Self {
-        Self {
-            owner: Owner::current(),
-            shared: Arc::new(shared),
-            is_copying,
-            is_spinning,
-            port: Mutex::new(Some(port)),
-        }
+        Self { shared: Arc::new(shared), is_copying, is_spinning, port: OneUser::new("subscriber", port) }
     }
 
     /// Ends the input of a component.
@@ -94,27 +87,18 @@ impl Subscriber {
     }
 
     fn lock(&self) -> PyResult<MutexGuard<'_, Option<Port>>> {
-        self.owner.check(|| format!("subscriber `{}`", self.shared.topic))?;
-        match self.port.try_lock() {
-            Ok(port) => Ok(port),
-            Err(TryLockError::Poisoned(error)) => Ok(PoisonError::into_inner(error)),
-            Err(TryLockError::WouldBlock) => Err(error::in_use("subscriber", &self.shared.topic)),
-        }
+        self.port.lock(&self.shared.topic)
     }
 
     fn with<R>(&self, use_it: impl FnOnce(&mut Port) -> PyResult<R>) -> PyResult<R> {
-        let mut port = self.lock()?;
-        let Some(port) = &mut *port else {
-            return Err(error::closed("subscriber", &self.shared.topic));
-        };
-        use_it(port)
+        self.port.with(&self.shared.topic, use_it)
     }
 
     fn packet(&self, py: Python<'_>, held: HeldPacket<Dynamic>) -> PyResult<Packet> {
         let shared = Arc::clone(&self.shared);
         match self.is_copying {
-            true => Packet::copied(py, shared, self.owner, &held),
-            false => Ok(Packet::held(shared, self.owner, held)),
+            true => Packet::copied(py, shared, self.port.owner(), &held),
+            false => Ok(Packet::held(shared, self.port.owner(), held)),
         }
     }
 

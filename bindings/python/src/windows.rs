@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::os::fd::AsRawFd;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Arc, MutexGuard};
 use std::time::Instant;
 
 use pyo3::exceptions::PyTimeoutError;
@@ -16,8 +16,8 @@ use stripline::{Error, Gap, Received, StreamInfo};
 use crate::array::{self, ArrayType};
 use crate::component_requests::Requests;
 use crate::error;
-use crate::forks::Owner;
 use crate::node::NodeHandle;
+use crate::one_user::OneUser;
 use crate::packet::{self, Shared};
 use crate::stream;
 use crate::waits;
@@ -33,9 +33,8 @@ use crate::waits;
 /// packets are in use at once; more is a `TooManyHeldError`. One thread at a time uses it.
 #[pyclass(frozen, module = "stripline")]
 pub struct WindowedSubscriber {
-    owner: Owner,
     shared: Arc<Shared>,
-    port: Mutex<Option<Port>>,
+    port: OneUser<Port>,
 }
 
 struct Port {
@@ -310,7 +309,7 @@ impl WindowedSubscriber {
             _node: node,
         };
         let shared = Arc::new(Shared { topic, array, streams: Default::default() });
-        Self { owner: Owner::current(), shared, port: Mutex::new(Some(port)) }
+        Self { shared, port: OneUser::new("subscriber", port) }
     }
 
     /// Ends the input of a component.
@@ -320,20 +319,11 @@ impl WindowedSubscriber {
     }
 
     fn lock(&self) -> PyResult<MutexGuard<'_, Option<Port>>> {
-        self.owner.check(|| format!("subscriber `{}`", self.shared.topic))?;
-        match self.port.try_lock() {
-            Ok(port) => Ok(port),
-            Err(TryLockError::Poisoned(error)) => Ok(PoisonError::into_inner(error)),
-            Err(TryLockError::WouldBlock) => Err(error::in_use("subscriber", &self.shared.topic)),
-        }
+        self.port.lock(&self.shared.topic)
     }
 
     fn with<R>(&self, use_it: impl FnOnce(&mut Port) -> PyResult<R>) -> PyResult<R> {
-        let mut port = self.lock()?;
-        let Some(port) = &mut *port else {
-            return Err(error::closed("subscriber", &self.shared.topic));
-        };
-        use_it(port)
+        self.port.with(&self.shared.topic, use_it)
     }
 
     fn check(&self, samples: usize, hop: Option<usize>) -> PyResult<usize> {
