@@ -76,6 +76,7 @@ def test_a_second_iterator_takes_the_place_of_one_that_was_left(node: stripline.
         del first
         out.send(np.zeros(1, np.float32))
         assert (await asyncio.wait_for(waiting, PATIENCE_S)).sequence == 1
+        out.finish()
 
     asyncio.run(main())
 
