@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A component in GNU Radio: the mean power of a signal, over a time that can be changed."""
 
-from gnuradio import blocks, gr, stripline
+from gnuradio import analog, gr, stripline
 
 
 class Meter(gr.top_block):
@@ -10,7 +10,7 @@ class Meter(gr.top_block):
     def __init__(self):
         gr.top_block.__init__(self, "meter")
         self.alpha = 1e-3
-        self.probe = blocks.probe_avg_mag_sqrd_c(-100, self.alpha)
+        self.probe = analog.probe_avg_mag_sqrd_c(-100, self.alpha)
         self.connect(stripline.source("complex", "in"), self.probe)
 
     def get_alpha(self):

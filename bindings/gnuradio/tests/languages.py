@@ -62,9 +62,15 @@ class Languages(unittest.TestCase):
                 return int(number)
         return None
 
-    def grows(self, place):
-        before = self.value(place)
-        self.wait_until(f"{place} to grow", lambda: self.value(place) > before)
+    def value_there(self, place):
+        """The value, or -1 while the component is not there."""
+        done = subprocess.run([COMMAND, "get", self.name, place], capture_output=True, text=True,
+                              timeout=PATIENCE_S, check=False)
+        return float(done.stdout) if done.returncode == 0 else -1
+
+    def grows(self, place, by=1):
+        before = self.value_there(place)
+        self.wait_until(f"{place} to grow", lambda: self.value_there(place) >= before + by)
 
     def test_each_component_is_controlled_and_started_again(self):
         self.launcher = subprocess.Popen([COMMAND, "run", self.path, "--json", "--output", self.result],
@@ -72,11 +78,12 @@ class Languages(unittest.TestCase):
         self.addCleanup(self.launcher.stdout.close)
         self.addCleanup(self.launcher.wait)
         self.addCleanup(self.launcher.kill)
-        self.wait_until("the sink", lambda: self.process_of("sink") is not None or self.launcher.poll() is not None)
+        for component in OWN:
+            self.wait_until(component, lambda: self.value_there(f"{component}.{OWN[component]}") >= 0 or self.launcher.poll() is not None)
         listed = self.stripline("ls")
         for component in ("source", *OWN):
             self.assertIn(component, listed)
-        self.wait_until("the first detection", lambda: self.value("detector.detections") > 0)
+        self.wait_until("the first detection", lambda: self.value_there("detector.detections") > 0)
         for component, name in OWN.items():
             place = f"{component}.{name}"
             self.stripline("set", f"{place}=0.5")
@@ -85,16 +92,19 @@ class Languages(unittest.TestCase):
         # A factor of 0.5 leaves a power of 0.25, which the threshold of 0.5 does not pass.
         self.stripline("set", "gain.factor=2")
         self.grows("detector.detections")
-        tested = self.stripline("test")
-        self.assertIn("a packet of ones has a mean power of one", tested)
-        self.assertIn("a one becomes the factor", tested)
+        self.assertIn("a one becomes the factor", self.stripline("test", "gain"))
+        self.assertIn("a packet of ones has a mean power of one", self.stripline("test", "detector"))
+        # A flowgraph has no self-tests.
+        self.assertIn("declares none", self.stripline("test", "sink", code=2))
         for component in OWN:
             before = self.process_of(component)
             os.kill(before, signal.SIGKILL)
             self.wait_until(f"{component} to be started again",
                             lambda: self.process_of(component) not in (None, before))
-            self.wait_until("its answers", lambda: self.answers(component))
+            self.wait_until("its answers", lambda: self.value_there(f"{component}.{OWN[component]}") >= 0)
             self.grows("detector.detections")
+        # A receiver that was started again begins its figures anew, and measures some of its packets.
+        self.grows("detector.detections", by=300)
         self.stripline("stop")
         text, _ = self.launcher.communicate(timeout=PATIENCE_S)
         self.assertEqual(self.launcher.returncode, 0, text)
@@ -103,11 +113,6 @@ class Languages(unittest.TestCase):
         for connection in connections:
             self.assertGreater(connection["packets"], 0, connection)
             self.assertGreater(connection["latency_ns"]["samples"], 0, connection)
-
-    def answers(self, component):
-        done = subprocess.run([COMMAND, "get", self.name, f"{component}.{OWN[component]}"], capture_output=True,
-                              timeout=PATIENCE_S, check=False)
-        return done.returncode == 0
 
 
 if __name__ == "__main__":
