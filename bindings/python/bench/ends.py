@@ -173,6 +173,7 @@ def work_of(ends: Any, kind: str, role: str) -> Callable[[int], None]:
             await ends.receive_async(count, ends.send)
 
         return lambda count: loop.run_until_complete((ping if role == "ping" else pong)(count))
+    steps: tuple[Callable[[], None], ...]
     if role == "sender":
         steps = (ends.send,)
     elif role == "receiver":
