@@ -26,13 +26,20 @@ struct ends {
         loan.send();
     }
 
-    // Reads one byte of each cache line.
+    // Reads one byte of each cache line. Four at a time, as the compiler of the end in Rust does by itself. The sum is
+    // local: a byte may be any object's, so the compiler would store a member after each.
     void receive() {
         const auto packet = *in.receive();
         const auto samples = packet.samples();
-        for (std::size_t at = 0; at < samples.size(); at += 64) {
-            sum += samples[at];
+        unsigned read = 0;
+        std::size_t at = 0;
+        for (; at + 256 <= samples.size(); at += 256) {
+            read += samples[at] + samples[at + 64] + samples[at + 128] + samples[at + 192];
         }
+        for (; at < samples.size(); at += 64) {
+            read += samples[at];
+        }
+        sum += read;
     }
 
     void pass(bool is_first) {

@@ -19,10 +19,14 @@ static void check(stripline_status status, stripline_error *error) {
     }
 }
 
-/* Reads one byte of each cache line. */
+/* Reads one byte of each cache line. Four at a time, as the compiler of the end in Rust does by itself. */
 static unsigned read_lines(const unsigned char *samples, size_t bytes) {
     unsigned sum = 0;
-    for (size_t at = 0; at < bytes; at += line_bytes) {
+    size_t at = 0;
+    for (; at + 4 * line_bytes <= bytes; at += 4 * line_bytes) {
+        sum += samples[at] + samples[at + line_bytes] + samples[at + 2 * line_bytes] + samples[at + 3 * line_bytes];
+    }
+    for (; at < bytes; at += line_bytes) {
         sum += samples[at];
     }
     return sum;

@@ -169,8 +169,12 @@ impl Folder {
         Ok(Self(path))
     }
 
+    /// Writes a file, unless it is there: an interpreter that was just started may still read it.
     fn write(&self, name: &str, text: &str) -> Result<PathBuf, Problem> {
         let path = self.0.join(name);
+        if path.exists() {
+            return Ok(path);
+        }
         std::fs::write(&path, text).map_err(|error| format!("cannot write {}: {error}", path.display()))?;
         Ok(path)
     }
