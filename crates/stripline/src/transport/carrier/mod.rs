@@ -164,13 +164,13 @@ pub(crate) trait PathSink: Send + Sync {
         self.write(bytes)
     }
 
-    /// Writes as [`PathSink::write`], from the start of a buffer. The path may write to the line in
-    /// front of it. One that takes all of it may keep the buffer, and leave another one.
+    /// Writes as [`PathSink::write`], from the start of the frame in a buffer. The path may write to
+    /// the line in front of it. One that takes all of it may keep the buffer, and leave another one.
     ///
     /// # Errors
     /// As [`PathSink::write`].
     fn write_buffer(&self, buffer: &mut AlignedBuffer, bytes: usize) -> io::Result<usize> {
-        self.write(&buffer.bytes()[..bytes])
+        self.write(&buffer.frame()[..bytes])
     }
 
     /// Adds the descriptors that become ready once there is room again.

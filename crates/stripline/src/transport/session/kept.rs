@@ -41,7 +41,7 @@ impl KeptBuffers {
     pub(super) fn payload(&self, number: u64) -> Option<(Span, &[u8])> {
         let index = self.in_transit.binary_search_by_key(&number, |kept| kept.number).ok()?;
         let kept = self.in_transit.get(index)?;
-        Some((kept.span, &kept.buffer.bytes()[..kept.bytes]))
+        Some((kept.span, &kept.buffer.frame()[..kept.bytes]))
     }
 }
 
@@ -53,8 +53,8 @@ mod tests {
     fn a_buffer_is_kept_until_it_is_released_and_then_used_again() {
         let (mut kept, mut buffer) = (KeptBuffers::default(), AlignedBuffer::default());
         for number in [3, 5, 6] {
-            buffer.grow(64);
-            buffer.bytes_mut()[0] = number as u8;
+            buffer.grow(AlignedBuffer::FRONT + 64);
+            buffer.bytes_mut()[AlignedBuffer::FRONT] = number as u8;
             kept.keep(number, Span::WHOLE, &mut buffer, 1);
         }
         kept.release(5);
@@ -64,7 +64,7 @@ mod tests {
             [None, None, Some(vec![5]), Some(vec![6])]
         );
         kept.keep(7, Span::WHOLE, &mut buffer, 0);
-        assert_eq!(buffer.bytes()[0], 3);
+        assert_eq!(buffer.frame()[0], 3);
         kept.release(100);
         assert_eq!((kept.in_transit.len(), kept.spare.len()), (0, 3));
     }

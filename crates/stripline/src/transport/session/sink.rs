@@ -147,10 +147,10 @@ impl PathSink for SessionSink {
     fn write_buffer(&self, buffer: &mut AlignedBuffer, bytes: usize) -> io::Result<usize> {
         let shared = &*self.shared;
         let mut state = lock(&shared.state);
-        let part = state.cutter.next(&buffer.bytes()[..bytes], shared.payload_max);
+        let part = state.cutter.next(&buffer.frame()[..bytes], shared.payload_max);
         if part.bytes < bytes || shared.is_record(&part) {
             drop(state);
-            return self.write(&buffer.bytes()[..bytes]);
+            return self.write(&buffer.frame()[..bytes]);
         }
         let header = shared.next_header(&mut state, &part)?.encode();
         shared.send_datagram(&mut state, buffer.behind(&header, bytes), &[])?;
@@ -158,7 +158,7 @@ impl PathSink for SessionSink {
             let number = state.session.sent_and_kept(bytes);
             state.kept.keep(number, part.span, buffer, bytes);
         } else {
-            state.session.sent(part.span, &buffer.bytes()[..bytes]);
+            state.session.sent(part.span, &buffer.frame()[..bytes]);
         }
         state.cutter.take(&part);
         drop(state);

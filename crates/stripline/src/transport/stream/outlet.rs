@@ -233,7 +233,7 @@ impl StreamOutlet {
 
     /// Passes the rest of the current frame to the writer thread.
     fn defer_from(&mut self, index: usize, sent: usize, bytes: usize) -> Result<()> {
-        self.defer_rest(index, self.frame.bytes()[sent..bytes].to_vec())
+        self.defer_rest(index, self.frame.frame()[sent..bytes].to_vec())
     }
 
     /// Sends the next fragment of a packet to a non-blocking receiver. If it got the beginning, it
@@ -246,7 +246,7 @@ impl StreamOutlet {
         }
         let mut sent = 0;
         while sent < bytes && receiver.settle() {
-            match receiver.path.write(&self.frame.bytes()[sent..bytes]) {
+            match receiver.path.write(&self.frame.frame()[sent..bytes]) {
                 Ok(written) => sent += written,
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
@@ -267,7 +267,7 @@ impl StreamOutlet {
     /// at most.
     fn write_rest(&self, index: usize, part: Range<usize>, wait: Wait) -> io::Result<usize> {
         let receiver = &self.receivers[index];
-        let bytes = &self.frame.bytes()[part];
+        let bytes = &self.frame.frame()[part];
         if !receiver.path.has_carrier() {
             return receiver.path.write(bytes);
         }
@@ -298,7 +298,7 @@ impl StreamOutlet {
                     if !receiver.remote.blocks {
                         // All or nothing: the receiver counts the loss by the sequence numbers.
                         return if sent == 0 {
-                            receiver.postpone(&self.frame.bytes()[..bytes]);
+                            receiver.postpone(&self.frame.frame()[..bytes]);
                             Ok(())
                         } else {
                             self.defer_from(index, sent, bytes)
@@ -330,7 +330,7 @@ impl StreamOutlet {
                 }
                 // Broken pipe or reset: the receiver died, with the packets it had.
                 Err(_) => {
-                    let first = Header::read(self.frame.bytes()).filter(|_| sent == 0);
+                    let first = Header::read(self.frame.frame()).filter(|_| sent == 0);
                     if let Some(first) = first.filter(|first| first.flags & Header::CONTINUED == 0) {
                         // Relaxed: a hint for its successor, which misses this packet as well.
                         receiver.remote.next_sequence.store(first.sequence, Ordering::Relaxed);
@@ -350,8 +350,9 @@ impl StreamOutlet {
     /// Returns the room for a frame of that many bytes, behind those kept.
     #[inline(always)]
     fn place(&mut self, bytes: usize) -> &mut [u8] {
-        self.frame.grow(self.kept + bytes.next_multiple_of(16));
-        &mut self.frame.bytes_mut()[self.kept..][..bytes]
+        let start = AlignedBuffer::FRONT + self.kept;
+        self.frame.grow(start + bytes.next_multiple_of(16));
+        &mut self.frame.bytes_mut()[start..][..bytes]
     }
 
     /// Returns whether the frame published last, with those kept up to `end`, may wait for more. A
@@ -414,7 +415,7 @@ impl StreamOutlet {
             if !receiver.is_free() {
                 has_left_path = true;
                 if !self.settle(index) {
-                    self.receivers[index].postpone(&self.frame.bytes()[..end]);
+                    self.receivers[index].postpone(&self.frame.frame()[..end]);
                     continue;
                 }
                 receiver = &mut self.receivers[index];
@@ -525,7 +526,7 @@ impl Outlet for StreamOutlet {
     }
 
     fn reserved(&mut self) -> &mut [u8] {
-        &mut self.frame.bytes_mut()[self.kept..]
+        &mut self.frame.bytes_mut()[AlignedBuffer::FRONT + self.kept..]
     }
 
     fn gather(&mut self, gathers: bool, wait: Wait) -> Result<()> {
@@ -570,7 +571,7 @@ impl Outlet for StreamOutlet {
 impl Drop for StreamOutlet {
     fn drop(&mut self) {
         self.accept_thread = None;
-        let end = Header::read(self.frame.bytes()).filter(|header| header.kind == Kind::End as u8);
+        let end = Header::read(self.frame.frame()).filter(|header| header.kind == Kind::End as u8);
         self.partial_writer = None;
         self.receivers.clear();
         if self.attach_accepted()

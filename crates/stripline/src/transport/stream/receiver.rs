@@ -89,7 +89,7 @@ impl DataPath {
         is_only: bool,
     ) -> io::Result<usize> {
         match &self.carrier {
-            None => (&mut &*self.socket).write(&buffer.bytes()[..bytes]),
+            None => (&mut &*self.socket).write(&buffer.frame()[..bytes]),
             Some(carrier) => self.write_frame_to(carrier, buffer, bytes, is_only),
         }
     }
@@ -107,7 +107,7 @@ impl DataPath {
         if is_only {
             carrier.sink.write_buffer(buffer, bytes)
         } else {
-            carrier.sink.write(&buffer.bytes()[..bytes])
+            carrier.sink.write(&buffer.frame()[..bytes])
         }
     }
 
