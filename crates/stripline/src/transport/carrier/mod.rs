@@ -164,8 +164,9 @@ pub(crate) trait PathSink: Send + Sync {
         self.write(bytes)
     }
 
-    /// Writes as [`PathSink::write`], from the start of the frame in a buffer. The path may write to
-    /// the line in front of it. One that takes all of it may keep the buffer, and leave another one.
+    /// Writes as [`PathSink::write`], from the start of the frame in a buffer. The path may write
+    /// to the line in front of it. One that takes all of it may keep the buffer, and leave another
+    /// one.
     ///
     /// # Errors
     /// As [`PathSink::write`].
