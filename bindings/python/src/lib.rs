@@ -15,6 +15,7 @@ mod error;
 mod forks;
 mod form;
 mod harness;
+mod input;
 mod library_log;
 mod loan;
 mod messages;

@@ -1,18 +1,18 @@
 //! Subscribers.
 
-use std::os::fd::AsRawFd;
 use std::sync::{Arc, MutexGuard};
 use std::time::{Duration, Instant};
 
 use pyo3::exceptions::PyTimeoutError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use stripline::node::{HeldPacket, Holding, ReadyDescriptor, Waitable, Waker};
+use stripline::node::{HeldPacket, Holding};
 use stripline::payload::Dynamic;
 use stripline::{Error, Received};
 
 use crate::component_requests::Requests;
 use crate::error;
+use crate::input::Input;
 use crate::node::NodeHandle;
 use crate::one_user::OneUser;
 use crate::packet::{Packet, Shared};
@@ -35,11 +35,7 @@ pub struct Subscriber {
 }
 
 struct Port {
-    holding: Holding<Dynamic>,
-    waker: Option<Waker>,
-    descriptor: Option<ReadyDescriptor>,
-    /// The requests to the component that has it.
-    requests: Option<Arc<Requests>>,
+    input: Input,
     /// An error behind the packets that were returned together.
     deferred: Option<Error>,
     /// Found senders are connected for as long as the node is there.
@@ -54,14 +50,7 @@ impl Subscriber {
         is_copying: bool,
         is_spinning: bool,
     ) -> Self {
-        let port = Port {
-            holding,
-            waker: None,
-            descriptor: None,
-            requests: None,
-            deferred: None,
-            _node: Some(node),
-        };
+        let port = Port { input: Input::new(holding, None), deferred: None, _node: Some(node) };
         Self::made(port, shared, is_copying, is_spinning)
     }
 
@@ -72,7 +61,7 @@ impl Subscriber {
         requests: Option<Arc<Requests>>,
         is_copying: bool,
     ) -> Self {
-        let port = Port { holding, waker: None, descriptor: None, requests, deferred: None, _node: None };
+        let port = Port { input: Input::new(holding, requests), deferred: None, _node: None };
         Self::made(port, shared, is_copying, false)
     }
 
@@ -111,7 +100,7 @@ impl Subscriber {
     /// Returns the next packet, at the latest at the deadline.
     pub fn next(&self, py: Python<'_>, deadline: Option<Instant>) -> PyResult<Received<Packet>> {
         let found = self.with(|port| {
-            port.serve();
+            port.input.serve();
             // A packet that is there costs no release of the interpreter's lock.
             match port.try_receive() {
                 Ok(Received::Empty) => {}
@@ -119,7 +108,7 @@ impl Subscriber {
             }
             match self.is_spinning {
                 true => port.spin(py, deadline),
-                false => port.wait(py, deadline),
+                false => port.input.wait(py, deadline),
             }
         })?;
         Ok(match found {
@@ -131,34 +120,8 @@ impl Subscriber {
 }
 
 impl Port {
-    /// Answers the requests to the component.
-    fn serve(&self) {
-        self.requests.iter().for_each(|requests| requests.serve());
-    }
-
     fn try_receive(&mut self) -> Result<Received<HeldPacket<Dynamic>>, Error> {
-        self.deferred.take().map_or_else(|| self.holding.try_receive(), Err)
-    }
-
-    fn wait(&mut self, py: Python<'_>, deadline: Option<Instant>) -> PyResult<Received<HeldPacket<Dynamic>>> {
-        if deadline.is_some_and(|deadline| deadline <= Instant::now()) {
-            return Ok(Received::Empty);
-        }
-        let Self { holding, waker, requests, .. } = self;
-        let waker = match waker {
-            Some(waker) => &*waker,
-            None => &*waker.insert(holding.waker().map_err(error::raised)?),
-        };
-        let found = waits::run(py, waker, || match (deadline, &*requests) {
-            // Without a limit: a timeout reads the clock.
-            (None, None) => Ok(holding.receive()?.map_or(Received::Ended, Received::Packet)),
-            (None, Some(requests)) => {
-                let found = holding.receive_with(|| requests.serve())?;
-                Ok(found.map_or(Received::Ended, Received::Packet))
-            }
-            (Some(_), _) => holding.receive_timeout(waits::time_left(deadline)),
-        })?;
-        found.map_err(error::raised)
+        self.deferred.take().map_or_else(|| self.input.holding.try_receive(), Err)
     }
 
     /// Waits without sleeping, and gives Python a chance to run handlers of signals now and then.
@@ -170,8 +133,8 @@ impl Port {
             }
             let pause = now + SPIN_TIME;
             let until = deadline.map_or(pause, |deadline| deadline.min(pause));
-            let holding = &mut self.holding;
-            let found = py.detach(|| {
+            let holding = &mut self.input.holding;
+            let found = waits::detached(py, || {
                 loop {
                     // The clock costs more than a poll.
                     for _ in 0..64 {
@@ -210,13 +173,13 @@ impl Subscriber {
     /// Returns the number of senders that are connected now.
     #[getter]
     pub fn senders(&self) -> PyResult<usize> {
-        self.with(|port| Ok(port.holding.senders()))
+        self.with(|port| Ok(port.input.holding.senders()))
     }
 
     /// Returns the number of packets in use now.
     #[getter]
     fn held(&self) -> PyResult<usize> {
-        self.with(|port| Ok(port.holding.held()))
+        self.with(|port| Ok(port.input.holding.held()))
     }
 
     /// Waits for the next packet and returns it, within `timeout` seconds, or without a limit.
@@ -239,7 +202,7 @@ impl Subscriber {
     /// Returns the next packet if there is one, otherwise None. Raises as `receive`.
     pub fn try_receive(&self, py: Python<'_>) -> PyResult<Option<Packet>> {
         let found = self.with(|port| {
-            port.serve();
+            port.input.serve();
             port.try_receive().map_err(error::raised)
         })?;
         match found {
@@ -260,7 +223,7 @@ impl Subscriber {
         }
         let mut packets: Vec<Packet> = self.next(py, None)?.packet().into_iter().collect();
         while !packets.is_empty() && packets.len() < limit {
-            let found = self.with(|port| Ok(port.holding.try_receive()));
+            let found = self.with(|port| Ok(port.input.holding.try_receive()));
             match found? {
                 Ok(Received::Packet(held)) => packets.push(self.packet(py, held)?),
                 Ok(Received::Empty | Received::Ended) | Err(Error::TooManyHeld { .. }) => break,
@@ -279,44 +242,32 @@ impl Subscriber {
     /// Returns a `Refusal` for each sender of the topic that cannot be connected, as one of another
     /// type. A sender is listed for as long as it is there.
     pub fn refusals<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyAny>>> {
-        let refused = self.with(|port| Ok(port.holding.refusals()))?;
+        let refused = self.with(|port| Ok(port.input.holding.refusals()))?;
         stream::refusal_objects(py, refused)
     }
 
     /// Returns what was missing at the very end of the stream; None where nothing was.
     pub fn gap_at_end<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let gap = self.with(|port| Ok(port.holding.gap_at_end()))?;
+        let gap = self.with(|port| Ok(port.input.holding.gap_at_end()))?;
         stream::gap_object(py, gap.as_ref())
     }
 
     /// Returns a descriptor for `select`, `poll` or a toolkit. It is readable when the subscriber
     /// has to be asked, once `arm` has returned True.
     pub fn fileno(&self) -> PyResult<i32> {
-        self.with(|port| {
-            let Port { holding, descriptor, .. } = port;
-            let descriptor = match descriptor {
-                Some(descriptor) => &*descriptor,
-                None => &*descriptor.insert(holding.ready_descriptor().map_err(error::raised)?),
-            };
-            Ok(descriptor.as_raw_fd())
-        })
+        self.with(|port| port.input.fileno())
     }
 
     /// Makes the descriptor readable once there may be a packet. False: there is something already,
     /// so call `try_receive` first. Call it each time before the loop waits.
     pub fn arm(&self) -> PyResult<bool> {
-        self.with(|port| match port.holding.arm() {
-            Ok(_) if port.deferred.is_some() => Ok(false),
-            // A signal woke a wait that had ended just before.
-            Err(Error::Interrupted { .. }) => Ok(false),
-            found => found.map_err(error::raised),
-        })
+        self.with(|port| Ok(port.input.arm()? && port.deferred.is_none()))
     }
 
     /// Ends the subscriber. Packets that are in use stay valid. A second call does nothing.
     pub fn close(&self, py: Python<'_>) -> PyResult<()> {
         let port = self.lock()?.take();
-        py.detach(|| drop(port));
+        waits::detached(py, || drop(port));
         Ok(())
     }
 

@@ -1,21 +1,21 @@
 //! Windows of samples in the length that the receiver wants, independent of packet boundaries.
 
 use std::collections::VecDeque;
-use std::os::fd::AsRawFd;
 use std::sync::{Arc, MutexGuard};
 use std::time::Instant;
 
 use pyo3::exceptions::PyTimeoutError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use stripline::node::{HeldPacket, Holding, ReadyDescriptor, Waitable, Waker};
+use stripline::node::{HeldPacket, Holding};
 use stripline::payload::Dynamic;
 use stripline::terms::LinkOptions;
-use stripline::{Error, Gap, Received, StreamInfo};
+use stripline::{Gap, Received, StreamInfo};
 
 use crate::array::{self, ArrayType};
 use crate::component_requests::Requests;
 use crate::error;
+use crate::input::Input;
 use crate::node::NodeHandle;
 use crate::one_user::OneUser;
 use crate::packet::{self, Shared};
@@ -38,9 +38,7 @@ pub struct WindowedSubscriber {
 }
 
 struct Port {
-    holding: Holding<Dynamic>,
-    waker: Option<Waker>,
-    descriptor: Option<ReadyDescriptor>,
+    input: Input,
     /// Samples of one stream of one connection, in their order.
     parts: VecDeque<Part>,
     /// How many samples they have.
@@ -50,8 +48,6 @@ struct Port {
     /// What is missing before the next window.
     gap: Option<Gap>,
     has_ended: bool,
-    /// The requests to the component that has it.
-    requests: Option<Arc<Requests>>,
     _node: Option<Arc<NodeHandle>>,
 }
 
@@ -133,7 +129,7 @@ enum Found {
 impl Port {
     /// Returns the next window, if there is one without a wait.
     fn take(&mut self, py: Python<'_>, shared: &Arc<Shared>, samples: usize, hop: usize) -> PyResult<Found> {
-        self.requests.iter().for_each(|requests| requests.serve());
+        self.input.serve();
         loop {
             if self.there >= samples {
                 return self.cut(py, shared, samples, hop, true).map(Found::Window);
@@ -151,7 +147,7 @@ impl Port {
             }
             // A window across the boundary needs a copy of what is there, and holds no packet.
             self.parts.iter_mut().for_each(|before| before.copy(shared.array.samples.size()));
-            match self.holding.try_receive().map_err(error::raised)? {
+            match self.input.holding.try_receive().map_err(error::raised)? {
                 Received::Packet(held) => self.add(Part::new(held)),
                 Received::Ended => self.has_ended = true,
                 Received::Empty => return Ok(Found::Nothing),
@@ -234,23 +230,7 @@ impl Port {
 
     /// Waits for the next packet; false: the deadline has passed.
     fn wait(&mut self, py: Python<'_>, deadline: Option<Instant>) -> PyResult<bool> {
-        if deadline.is_some_and(|deadline| deadline <= Instant::now()) {
-            return Ok(false);
-        }
-        let Self { holding, waker, requests, .. } = self;
-        let waker = match waker {
-            Some(waker) => &*waker,
-            None => &*waker.insert(holding.waker().map_err(error::raised)?),
-        };
-        let found = waits::run(py, waker, || match (deadline, &*requests) {
-            (None, None) => Ok(holding.receive()?.map_or(Received::Ended, Received::Packet)),
-            (None, Some(requests)) => {
-                let found = holding.receive_with(|| requests.serve())?;
-                Ok(found.map_or(Received::Ended, Received::Packet))
-            }
-            (Some(_), _) => holding.receive_timeout(waits::time_left(deadline)),
-        })?;
-        match found.map_err(error::raised)? {
+        match self.input.wait(py, deadline)? {
             Received::Packet(held) => self.add(Part::new(held)),
             Received::Ended => self.has_ended = true,
             Received::Empty => return Ok(false),
@@ -297,15 +277,12 @@ impl WindowedSubscriber {
         node: Option<Arc<NodeHandle>>,
     ) -> Self {
         let port = Port {
-            holding,
-            waker: None,
-            descriptor: None,
+            input: Input::new(holding, requests),
             parts: VecDeque::new(),
             there: 0,
             behind: None,
             gap: None,
             has_ended: false,
-            requests,
             _node: node,
         };
         let shared = Arc::new(Shared { topic, array, streams: Default::default() });
@@ -361,7 +338,7 @@ impl WindowedSubscriber {
     /// Returns the number of senders that are connected now.
     #[getter]
     fn senders(&self) -> PyResult<usize> {
-        self.with(|port| Ok(port.holding.senders()))
+        self.with(|port| Ok(port.input.holding.senders()))
     }
 
     /// Waits for so many samples in a row, or fewer before a boundary, and returns them.
@@ -424,35 +401,25 @@ impl WindowedSubscriber {
 
     /// Returns a `Refusal` for each sender of the topic that cannot be connected.
     fn refusals<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyAny>>> {
-        let refused = self.with(|port| Ok(port.holding.refusals()))?;
+        let refused = self.with(|port| Ok(port.input.holding.refusals()))?;
         stream::refusal_objects(py, refused)
     }
 
     /// Returns what was missing at the very end of the stream; None where nothing was.
     fn gap_at_end<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let gap = self.with(|port| Ok(joined(port.gap, port.holding.gap_at_end())))?;
+        let gap = self.with(|port| Ok(joined(port.gap, port.input.holding.gap_at_end())))?;
         stream::gap_object(py, gap.as_ref())
     }
 
     /// Returns a descriptor for `select`, `poll` or a toolkit, as `Subscriber.fileno`.
     fn fileno(&self) -> PyResult<i32> {
-        self.with(|port| {
-            let Port { holding, descriptor, .. } = port;
-            let descriptor = match descriptor {
-                Some(descriptor) => &*descriptor,
-                None => &*descriptor.insert(holding.ready_descriptor().map_err(error::raised)?),
-            };
-            Ok(descriptor.as_raw_fd())
-        })
+        self.with(|port| port.input.fileno())
     }
 
     /// Makes the descriptor readable once there may be a packet, as `Subscriber.arm`. Call it when
     /// `try_window` has returned None.
     fn arm(&self) -> PyResult<bool> {
-        self.with(|port| match port.holding.arm() {
-            Err(Error::Interrupted { .. }) => Ok(false),
-            found => found.map_err(error::raised),
-        })
+        self.with(|port| port.input.arm())
     }
 
     /// Ends the subscriber. Windows that are in use stay valid. A second call does nothing.

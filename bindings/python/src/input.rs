@@ -1,0 +1,78 @@
+//! What receiving ends share: the packets that they hold, their waits and their descriptor.
+
+use std::os::fd::AsRawFd;
+use std::sync::Arc;
+use std::time::Instant;
+
+use pyo3::prelude::*;
+use stripline::node::{HeldPacket, Holding, ReadyDescriptor, Waitable, Waker};
+use stripline::payload::Dynamic;
+use stripline::{Error, Received};
+
+use crate::component_requests::Requests;
+use crate::{error, waits};
+
+/// The packets of a port, and what wakes a thread or a loop that waits for them.
+pub struct Input {
+    pub holding: Holding<Dynamic>,
+    waker: Option<Waker>,
+    descriptor: Option<ReadyDescriptor>,
+    /// The requests to the component that has it.
+    requests: Option<Arc<Requests>>,
+}
+
+impl Input {
+    pub fn new(holding: Holding<Dynamic>, requests: Option<Arc<Requests>>) -> Self {
+        Self { holding, waker: None, descriptor: None, requests }
+    }
+
+    /// Answers the requests to the component.
+    pub fn serve(&self) {
+        self.requests.iter().for_each(|requests| requests.serve());
+    }
+
+    /// Waits for a packet, at the latest until the deadline.
+    pub fn wait(
+        &mut self,
+        py: Python<'_>,
+        deadline: Option<Instant>,
+    ) -> PyResult<Received<HeldPacket<Dynamic>>> {
+        if deadline.is_some_and(|deadline| deadline <= Instant::now()) {
+            return Ok(Received::Empty);
+        }
+        let Self { holding, waker, requests, .. } = self;
+        let waker = match waker {
+            Some(waker) => &*waker,
+            None => &*waker.insert(holding.waker().map_err(error::raised)?),
+        };
+        let found = waits::run(py, waker, || match (deadline, &*requests) {
+            // Without a limit: a timeout reads the clock.
+            (None, None) => Ok(holding.receive()?.map_or(Received::Ended, Received::Packet)),
+            (None, Some(requests)) => {
+                let found = holding.receive_with(|| requests.serve())?;
+                Ok(found.map_or(Received::Ended, Received::Packet))
+            }
+            (Some(_), _) => holding.receive_timeout(waits::time_left(deadline)),
+        })?;
+        found.map_err(error::raised)
+    }
+
+    /// Returns the descriptor.
+    pub fn fileno(&mut self) -> PyResult<i32> {
+        let Self { holding, descriptor, .. } = self;
+        let descriptor = match descriptor {
+            Some(descriptor) => &*descriptor,
+            None => &*descriptor.insert(holding.ready_descriptor().map_err(error::raised)?),
+        };
+        Ok(descriptor.as_raw_fd())
+    }
+
+    /// Makes the descriptor readable once there may be a packet; false: there may be one already.
+    pub fn arm(&mut self) -> PyResult<bool> {
+        match self.holding.arm() {
+            // A signal woke a wait that had ended just before.
+            Err(Error::Interrupted { .. }) => Ok(false),
+            found => found.map_err(error::raised),
+        }
+    }
+}
