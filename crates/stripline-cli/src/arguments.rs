@@ -504,6 +504,12 @@ pub(crate) struct JsonArguments {
 }
 
 impl JsonArguments {
+    /// Returns the destination of the JSON of a command without a file of its own. What follows
+    /// `--json` is the older form's.
+    pub(crate) fn resolve_alone(&self) -> Result<Option<PathBuf>, String> {
+        self.resolve(Some(Path::new(""))).map(|(_, json)| json)
+    }
+
     /// Returns the command's own file, and the destination of the JSON if it is wanted; `-` is
     /// standard output. The parser takes `run --json x.toml` for the older form without its file.
     pub(crate) fn resolve(&self, file: Option<&Path>) -> Result<(Option<PathBuf>, Option<PathBuf>), String> {

@@ -34,9 +34,8 @@ pub(crate) fn ladder(arguments: &LadderArguments) -> Exit {
         complain!("error: {error}");
         return Exit::Usage;
     }
-    // The ladder has no file of its own: what follows `--json` is the older form's.
-    let json = match arguments.json.resolve(Some(Path::new(""))) {
-        Ok((_, json)) => json,
+    let json = match arguments.json.resolve_alone() {
+        Ok(json) => json,
         Err(problem) => {
             complain!("error: {problem}");
             return Exit::Usage;

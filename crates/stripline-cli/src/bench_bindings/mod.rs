@@ -2,7 +2,6 @@
 
 pub(crate) mod arguments;
 
-use std::path::Path;
 
 use stripline_bench::bindings::{self, BindingFigure, BindingReport, BindingSettings};
 
@@ -25,9 +24,8 @@ pub(crate) fn bindings(arguments: &BindingsArguments) -> Exit {
         complain!("error: {problem}");
         return Exit::Usage;
     }
-    // It has no file of its own: what follows `--json` is the older form's.
-    let json = match arguments.json.resolve(Some(Path::new(""))) {
-        Ok((_, json)) => json,
+    let json = match arguments.json.resolve_alone() {
+        Ok(json) => json,
         Err(problem) => {
             complain!("error: {problem}");
             return Exit::Usage;

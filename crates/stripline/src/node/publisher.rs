@@ -675,18 +675,18 @@ impl<T: Element> Loan<'_, T> {
         if let Some(order) = order {
             stamp.set_order(order);
         }
-        if self.publisher.link().holds_large() {
+        if link.holds_large() {
             // The transports have no part of the packet yet: its description is sent before it.
-            self.publisher.link().set_stream(stream);
-        } else if !self.publisher.link().follows(stream) {
+            link.set_stream(stream);
+        } else if !link.follows(stream) {
             // The description goes before the packet, in the memory that this loan holds.
-            let bytes = self.samples * self.publisher.form.size();
+            let (overrides, waits) = (link.overrides(), link.waits());
             let payload: Vec<u8> = bytemuck::cast_slice(&self[..]).to_vec();
-            let (overrides, waits) = (self.publisher.link().overrides(), self.publisher.link().waits());
-            self.publisher.link().cancel();
-            self.publisher.link().set_stream(stream);
-            let place = self.publisher.link().reserve(bytes, waits)?;
-            self.publisher.link().set_overrides(overrides);
+            let link = self.publisher.link();
+            link.cancel();
+            link.set_stream(stream);
+            let place = link.reserve(payload.len(), waits)?;
+            link.set_overrides(overrides);
             // SAFETY: just lent, and the link has not been called since.
             unsafe { place.get_mut::<u8>() }.copy_from_slice(&payload);
         }
