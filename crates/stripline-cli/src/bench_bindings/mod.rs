@@ -2,7 +2,6 @@
 
 pub(crate) mod arguments;
 
-
 use stripline_bench::bindings::{self, BindingFigure, BindingReport, BindingSettings};
 
 use crate::Exit;

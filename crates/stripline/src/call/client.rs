@@ -241,8 +241,8 @@ impl<Req: Payload, Rep: Payload, E: Payload> Client<Req, Rep, E> {
     ///
     /// # Errors
     /// The reason why the call could not be made: [`CallError::NoServer`] if none is connected;
-    /// [`Error::Full`](crate::Error::Full) in a [`CallError::Link`] if there is no room. A request of several fragments
-    /// may have been sent in part then, which its server drops.
+    /// [`Error::Full`](crate::Error::Full) in a [`CallError::Link`] if there is no room. A request
+    /// of several fragments may have been sent in part then, which its server drops.
     ///
     /// ```
     /// use stripline::call::{CallError, ClientOptions, ServerOptions};
