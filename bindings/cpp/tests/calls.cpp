@@ -56,7 +56,8 @@ static void wakers() {
     CHECK(moved && !of_in);
     of_in.wake();
     moved = TAKE(in.waker(nt));
-    in = std::move(in);
+    auto &same = in;
+    in = std::move(same);
     {
         const auto gone = std::move(in);
     }
