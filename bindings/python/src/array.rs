@@ -57,7 +57,7 @@ impl ArrayType {
         data: *const u8,
         samples: usize,
         base: Bound<'py, PyAny>,
-    ) -> PyResult<Bound<'py, PyAny>> {
+    ) -> PyResult<Bound<'py, PyUntypedArray>> {
         let py = base.py();
         let data = data.cast_mut().cast::<c_void>();
         // Without the flag for writing. Numpy does not set it later: `base` has no writable buffer.
@@ -67,8 +67,21 @@ impl ArrayType {
         if done != 0 { Err(PyErr::fetch(py)) } else { Ok(array) }
     }
 
+    /// Returns a writable array over the first samples of an array of this type.
+    pub fn first<'py>(
+        &self,
+        array: &Bound<'py, PyUntypedArray>,
+        samples: usize,
+    ) -> PyResult<Bound<'py, PyUntypedArray>> {
+        let samples = samples.min(array.len());
+        // SAFETY: the array has as many, and the part keeps it. The program may write them.
+        let part = unsafe { self.view(data_of(array), samples, array.clone().into_any())? };
+        set_writable(&part, true);
+        Ok(part)
+    }
+
     /// Returns a new array of the program's own, with unspecified content.
-    pub fn empty<'py>(&self, py: Python<'py>, samples: usize) -> PyResult<Bound<'py, PyAny>> {
+    pub fn empty<'py>(&self, py: Python<'py>, samples: usize) -> PyResult<Bound<'py, PyUntypedArray>> {
         self.make(py, samples, ptr::null_mut(), 0)
     }
 
@@ -78,7 +91,7 @@ impl ArrayType {
         samples: usize,
         data: *mut c_void,
         flags: c_int,
-    ) -> PyResult<Bound<'py, PyAny>> {
+    ) -> PyResult<Bound<'py, PyUntypedArray>> {
         let Ok(mut samples) = npy_intp::try_from(samples) else {
             return Err(error::argument(format!("{samples} samples are too many")));
         };
@@ -97,8 +110,14 @@ impl ArrayType {
                 flags,
                 ptr::null_mut(),
             );
-            Bound::from_owned_ptr_or_err(py, array)
+            Ok(Bound::from_owned_ptr_or_err(py, array)?.cast_into_unchecked())
         }
+    }
+
+    /// Returns whether an array is as [`ArrayType::empty`] has made it, with room for so many
+    /// samples. A program may have given it another shape, or other memory.
+    pub fn has_room(&self, array: &Bound<'_, PyUntypedArray>, samples: usize) -> bool {
+        array.ndim() == 1 && array.len() >= samples && array.dtype().is(self.dtype.bind(array.py()))
     }
 
     /// Returns the memory of an array that can be sent.
@@ -194,16 +213,19 @@ fn data_of(array: &Bound<'_, PyUntypedArray>) -> *mut u8 {
 }
 
 /// Returns the memory of an array that this module has made with [`ArrayType::empty`].
-pub fn place_of(array: &Bound<'_, PyAny>) -> PyResult<*mut u8> {
-    Ok(data_of(array.cast::<PyUntypedArray>()?))
+pub fn place_of(array: &Bound<'_, PyUntypedArray>) -> *mut u8 {
+    data_of(array)
 }
 
-/// Makes an array read-only.
-pub fn make_read_only(array: &Bound<'_, PyAny>) -> PyResult<()> {
-    let array = array.cast::<PyUntypedArray>()?;
+/// Makes an array read-only, or writable again: one that this module has made, and that has its own
+/// memory or a part of such a one's.
+pub fn set_writable(array: &Bound<'_, PyUntypedArray>, is_writable: bool) {
     // SAFETY: as in `data_of`; numpy's own function does the same.
-    unsafe { (*array.as_ptr().cast::<PyArrayObject>()).fields.flags &= !NPY_ARRAY_WRITEABLE };
-    Ok(())
+    let flags = unsafe { &mut (*array.as_ptr().cast::<PyArrayObject>()).fields.flags };
+    match is_writable {
+        true => *flags |= NPY_ARRAY_WRITEABLE,
+        false => *flags &= !NPY_ARRAY_WRITEABLE,
+    }
 }
 
 /// Returns the bytes and the alignment of a sample with that layout.

@@ -12,7 +12,7 @@ static GENERATION: AtomicU32 = AtomicU32::new(0);
 
 /// The process that made an object. It is checked before the object's mutex, which another thread
 /// of the parent may have held at the fork.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Owner(u32);
 
 impl Owner {

@@ -56,9 +56,9 @@ impl Form {
             return Ok(Err(problem));
         }
         let made = array.empty(py, bytes.len() / size)?;
-        let place = array::place_of(&made)?;
+        let place = array::place_of(&made);
         // SAFETY: a new array with room for as many bytes.
         unsafe { place.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
-        Ok(Ok(made))
+        Ok(Ok(made.into_any()))
     }
 }

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use pyo3::exceptions::PyTimeoutError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use stripline::Error;
 use stripline::component::Registry;
 use stripline::component::harness::{Harness as RustHarness, HarnessRun};
 use stripline::node::Topics;
@@ -73,6 +74,33 @@ impl Harness {
             State::Ended => Err(error::closed("the harness of", &self.name)),
         }
     }
+
+    /// Makes a request to the component. A handler of a signal that raises ends the wait for its
+    /// answer.
+    fn ask<R: Send>(
+        &self,
+        py: Python<'_>,
+        timeout: Option<f64>,
+        request: impl FnOnce(&mut HarnessRun, Duration, &mut (dyn FnMut() -> bool + Send)) -> Result<R, Error>
+        + Send,
+    ) -> PyResult<R> {
+        let time = waits::time_left(waits::deadline(timeout)?);
+        self.run(|run| {
+            let mut raised = None;
+            let mut goes_on = || {
+                // Handlers of signals run on the main thread. Others must not enter an interpreter that ends.
+                if waits::is_main_thread() {
+                    raised = Python::attach(|py| py.check_signals()).err();
+                }
+                raised.is_none() && !waits::is_ending()
+            };
+            let outcome = waits::detached(py, || request(run, time, &mut goes_on));
+            match raised {
+                Some(raised) => Err(raised),
+                None => outcome.map_err(error::raised),
+            }
+        })
+    }
 }
 
 #[pymethods]
@@ -89,12 +117,18 @@ impl Harness {
     }
 
     /// Sets a property: before the start, or while the component runs.
-    fn set(&self, py: Python<'_>, property: &str, value: &Bound<'_, PyAny>) -> PyResult<()> {
+    fn set(
+        &self,
+        py: Python<'_>,
+        property: &str,
+        value: &Bound<'_, PyAny>,
+        timeout: Option<f64>,
+    ) -> PyResult<()> {
         let value = value_of(value)?;
         if matches!(&*self.lock()?, State::Prepared(_)) {
             return self.prepare(|harness| harness.property(property, value));
         }
-        self.run(|run| py.detach(|| run.set(property, value)).map_err(error::raised))
+        self.ask(py, timeout, |run, time, goes_on| run.set_while(property, value, time, goes_on))
     }
 
     fn set_type(&self, port: &str, samples: &Bound<'_, PyAny>) -> PyResult<()> {
@@ -161,8 +195,13 @@ impl Harness {
     }
 
     /// Runs a self-test: whether it passed, its text and its value.
-    fn test(&self, py: Python<'_>, name: &str) -> PyResult<(bool, String, Option<f64>)> {
-        let result = self.run(|run| py.detach(|| run.test(name)).map_err(error::raised))?;
+    fn test(
+        &self,
+        py: Python<'_>,
+        name: &str,
+        timeout: Option<f64>,
+    ) -> PyResult<(bool, String, Option<f64>)> {
+        let result = self.ask(py, timeout, |run, time, goes_on| run.test_while(name, time, goes_on))?;
         let value = match result.value {
             Some(stripline::component::Value::Float(value)) => Some(value),
             _ => None,

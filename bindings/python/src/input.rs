@@ -7,10 +7,12 @@ use std::time::Instant;
 use pyo3::prelude::*;
 use stripline::node::{HeldPacket, Holding, ReadyDescriptor, Waitable, Waker};
 use stripline::payload::Dynamic;
+use stripline::terms::WaitStrategy;
 use stripline::{Error, Received};
 
 use crate::component_requests::Requests;
-use crate::{error, waits};
+use crate::error;
+use crate::waits::{self, Polls};
 
 /// The packets of a port, and what wakes a thread or a loop that waits for them.
 pub struct Input {
@@ -19,11 +21,12 @@ pub struct Input {
     descriptor: Option<ReadyDescriptor>,
     /// The requests to the component that has it.
     requests: Option<Arc<Requests>>,
+    polls: Polls,
 }
 
 impl Input {
     pub fn new(holding: Holding<Dynamic>, requests: Option<Arc<Requests>>) -> Self {
-        Self { holding, waker: None, descriptor: None, requests }
+        Self { holding, waker: None, descriptor: None, requests, polls: Polls::new() }
     }
 
     /// Answers the requests to the component.
@@ -40,7 +43,16 @@ impl Input {
         if deadline.is_some_and(|deadline| deadline <= Instant::now()) {
             return Ok(Received::Empty);
         }
-        let Self { holding, waker, requests, .. } = self;
+        let Self { holding, waker, requests, polls, .. } = self;
+        if holding.wait_strategy() == WaitStrategy::Adaptive {
+            let found = polls.run(py, || match holding.try_receive() {
+                Ok(Received::Empty) => None,
+                found => Some(found),
+            });
+            if let Some(found) = found {
+                return found.map_err(error::raised);
+            }
+        }
         let waker = match waker {
             Some(waker) => &*waker,
             None => &*waker.insert(holding.waker().map_err(error::raised)?),

@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use numpy::PyUntypedArray;
+use numpy::{PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 
 use crate::array::{self, Bytes};
@@ -24,10 +24,12 @@ struct State {
 
 enum Stage {
     New,
-    /// The array of the program, and the one that has its memory.
+    /// The array of the program, whose length was `samples` then, and the one that has its memory:
+    /// the same, or a longer one.
     Open {
-        array: Py<PyAny>,
-        buffer: Py<PyAny>,
+        array: Py<PyUntypedArray>,
+        buffer: Py<PyUntypedArray>,
+        samples: usize,
     },
     Done,
 }
@@ -51,49 +53,53 @@ impl Loan {
         state.samples = state.samples.min(samples);
     }
 
-    fn __enter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let samples = {
-            let state = self.state();
-            if !matches!(state.stage, Stage::New) {
-                return Err(error::argument("the loan was used before; take another for each packet".into()));
-            }
-            state.samples
-        };
+    fn __enter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyUntypedArray>> {
+        let mut state = self.state();
+        if !matches!(state.stage, Stage::New) {
+            return Err(error::argument("the loan was used before; take another for each packet".into()));
+        }
+        let samples = state.samples;
         let publisher = self.publisher.get();
-        let buffer = publisher.buffer(py, samples)?;
-        // A slice has flags of its own: it can become read-only, and the buffer stays writable.
-        let array = buffer.bind(py).get_item(pyo3::types::PySlice::new(py, 0, samples as isize, 1))?;
-        let array = array.cast_into::<PyUntypedArray>()?.into_any();
-        self.state().stage = Stage::Open { array: array.clone().unbind(), buffer };
+        let buffer = publisher.buffer(py, samples)?.into_bound(py);
+        let array = match buffer.len() == samples {
+            true => buffer.clone(),
+            false => publisher.array().first(&buffer, samples)?,
+        };
+        state.stage = Stage::Open { array: array.clone().unbind(), buffer: buffer.unbind(), samples };
         Ok(array)
     }
 
-    #[pyo3(signature = (kind=None, *_exception))]
+    #[pyo3(signature = (kind=None, value=None, traceback=None))]
+    #[expect(unused_variables, reason = "the interpreter passes all three")]
     fn __exit__(
         &self,
         py: Python<'_>,
         kind: Option<&Bound<'_, PyAny>>,
-        _exception: &Bound<'_, PyAny>,
+        value: Option<&Bound<'_, PyAny>>,
+        traceback: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
         let (stage, samples) = {
             let mut state = self.state();
             (std::mem::replace(&mut state.stage, Stage::Done), state.samples)
         };
-        let Stage::Open { array, buffer } = stage else {
+        let Stage::Open { array, buffer, samples: most } = stage else {
             return Err(error::argument("the loan is not open".into()));
         };
-        let array = array.bind(py);
-        array::make_read_only(array)?;
         let publisher = self.publisher.get();
-        let outcome = match kind {
-            Some(_) => Ok(()),
-            None => {
-                let length = samples * publisher.array().samples.size();
-                let start = array::place_of(buffer.bind(py))?;
-                publisher.transmit(py, Bytes { start, length, samples }, &self.stamps, true)
+        let array = array.bind(py);
+        array::set_writable(array, false);
+        if kind.is_none() {
+            if !publisher.array().has_room(array, most) {
+                return Err(error::argument(
+                    "the array of the loan has another shape or dtype than it was lent with; write into it in place"
+                        .into(),
+                ));
             }
-        };
+            let length = samples * publisher.array().samples.size();
+            let bytes = Bytes { start: array::place_of(array), length, samples };
+            publisher.transmit(py, bytes, &self.stamps, true)?;
+        }
         publisher.take_back(buffer);
-        outcome
+        Ok(())
     }
 }

@@ -37,7 +37,7 @@ pub fn part_of<'py>(
     let base = Bound::new(py, Samples { _held: Arc::clone(held) })?.into_any();
     // SAFETY: the packet in `base` keeps its samples, and nothing writes them. They are aligned, as
     // the first sample is.
-    unsafe { array.view(part.as_ptr(), samples, base) }
+    Ok(unsafe { array.view(part.as_ptr(), samples, base)? }.into_any())
 }
 
 /// Received samples, and what came with them.
@@ -138,10 +138,14 @@ impl Packet {
         info: Box<Info>,
     ) -> PyResult<Self> {
         let samples = shared.array.empty(py, info.length)?;
-        let place = array::place_of(&samples)?;
+        let place = array::place_of(&samples);
         // SAFETY: a new array with room for as many samples.
         unsafe { place.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
-        Ok(Self { shared, owner, state: Mutex::new(State::Copied { info, samples: samples.unbind() }) })
+        Ok(Self {
+            shared,
+            owner,
+            state: Mutex::new(State::Copied { info, samples: samples.into_any().unbind() }),
+        })
     }
 
     /// Returns the packet in place, for a send with its stamps.

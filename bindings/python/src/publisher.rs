@@ -3,6 +3,7 @@
 use std::sync::{Arc, MutexGuard};
 use std::time::{Duration, Instant};
 
+use numpy::PyUntypedArray;
 use pyo3::exceptions::{PyResourceWarning, PyTimeoutError};
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -11,7 +12,7 @@ use stripline::node::{self, HeldPacket, Waker};
 use stripline::payload::Dynamic;
 use stripline::terms::Scope;
 
-use crate::array::{ArrayType, Bytes};
+use crate::array::{self, ArrayType, Bytes};
 use crate::error;
 use crate::loan::Loan;
 use crate::node::NodeHandle;
@@ -44,7 +45,7 @@ struct Port {
     publisher: node::Publisher<Dynamic>,
     waker: Option<Waker>,
     /// Arrays of the program's own. Loans use their memory by turns.
-    buffers: Vec<Py<PyAny>>,
+    buffers: Vec<Py<PyUntypedArray>>,
     /// New receivers are connected for as long as the node is there.
     _node: Option<Arc<NodeHandle>>,
 }
@@ -188,10 +189,22 @@ impl Publisher {
         })
     }
 
-    /// Returns an array of the program's own with room for that many samples, which no other array
-    /// shares.
-    pub fn buffer(&self, py: Python<'_>, samples: usize) -> PyResult<Py<PyAny>> {
+    /// Returns a writable array of the program's own with room for so many samples, which no other
+    /// array shares.
+    pub fn buffer(&self, py: Python<'_>, samples: usize) -> PyResult<Py<PyUntypedArray>> {
         self.with(|port| {
+            let is_free = |buffer: &Py<PyUntypedArray>| {
+                // Arrays over a buffer have it as their base. Without the interpreter's lock, the
+                // count is not one number.
+                // SAFETY: a reference that is there.
+                let is_alone = !cfg!(Py_GIL_DISABLED) && unsafe { ffi::Py_REFCNT(buffer.as_ptr()) } == 1;
+                is_alone && self.array.has_room(buffer.bind(py), samples)
+            };
+            if let Some(index) = port.buffers.iter().position(is_free) {
+                let buffer = port.buffers.swap_remove(index);
+                array::set_writable(buffer.bind(py), true);
+                return Ok(buffer);
+            }
             let most = port.publisher.samples_max();
             if samples > most {
                 return Err(error::argument(format!(
@@ -199,22 +212,12 @@ impl Publisher {
                     self.topic
                 )));
             }
-            let is_free = |buffer: &Py<PyAny>| {
-                // Arrays over a buffer have it as their base. Without the interpreter's lock, the
-                // count is not one number.
-                // SAFETY: a reference that is there.
-                let is_alone = !cfg!(Py_GIL_DISABLED) && unsafe { ffi::Py_REFCNT(buffer.as_ptr()) } == 1;
-                is_alone && buffer.bind(py).len().is_ok_and(|length| length >= samples)
-            };
-            match port.buffers.iter().position(is_free) {
-                Some(index) => Ok(port.buffers.swap_remove(index)),
-                None => Ok(self.array.empty(py, samples)?.unbind()),
-            }
+            Ok(self.array.empty(py, samples)?.unbind())
         })
     }
 
     /// Takes a buffer back, for a later loan.
-    pub fn take_back(&self, buffer: Py<PyAny>) {
+    pub fn take_back(&self, buffer: Py<PyUntypedArray>) {
         let Ok(mut port) = self.lock() else { return };
         let Some(port) = &mut *port else { return };
         // The oldest goes: it is the likeliest to be kept by the program.

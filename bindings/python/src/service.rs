@@ -9,7 +9,7 @@ use stripline::Error;
 use stripline::call::{
     Operation, Refusal, Responder as RustResponder, Server, ServerCounts, ServerOptions, Service,
 };
-use stripline::node::{ReadyDescriptor, Waker};
+use stripline::node::{Dispatch, ReadyDescriptor, Waker};
 
 use crate::calls::{OperationParts, operation_parts};
 use crate::error;
@@ -25,12 +25,39 @@ pub struct ServerCore {
     service: String,
     address: String,
     operations: Vec<OperationParts>,
-    /// What a handler has raised that ends the server.
-    raised: Raised,
+    counter: Box<dyn Fn() -> ServerCounts + Send + Sync>,
+    ending: Arc<Ending>,
     state: Mutex<State>,
 }
 
-type Raised = Arc<Mutex<Option<PyErr>>>;
+/// What a handler has raised that ends the serving.
+#[derive(Default)]
+struct Ending {
+    raised: Mutex<Option<PyErr>>,
+    /// What ends a pool of threads; absent while there is none.
+    pool: Mutex<Option<Waker>>,
+}
+
+impl Ending {
+    fn raise(&self, error: PyErr) {
+        self.raised.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+        if let Some(waker) = &*self.pool.lock().unwrap_or_else(PoisonError::into_inner) {
+            waker.wake();
+        }
+    }
+
+    fn is_raised(&self) -> bool {
+        self.raised.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+    }
+
+    fn take(&self) -> Option<PyErr> {
+        self.raised.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    fn set_pool(&self, waker: Option<Waker>) {
+        *self.pool.lock().unwrap_or_else(PoisonError::into_inner) = waker;
+    }
+}
 
 struct State {
     /// Absent while a call uses it, and once it is closed.
@@ -39,8 +66,6 @@ struct State {
     /// Whether a thread or an event loop serves. It closes the server then.
     is_serving: bool,
     is_closing: bool,
-    /// The counters as a call has left them.
-    counts: ServerCounts,
 }
 
 struct Port {
@@ -59,7 +84,7 @@ struct Handler {
     request: Form,
     answers: Arc<Answers>,
     handler: Py<PyAny>,
-    raised: Raised,
+    ending: Arc<Ending>,
 }
 
 /// The forms of the answers to a call.
@@ -86,9 +111,8 @@ impl Handler {
             let owner = Owner::current();
             let responder = Responder { owner, answers, responder: Mutex::new(Some(responder)) };
             // It answers all exceptions that do not end the server.
-            if let Err(raised) = self.handler.bind(py).call1((request, responder)) {
-                let mut first = self.raised.lock().unwrap_or_else(PoisonError::into_inner);
-                first.get_or_insert(raised);
+            if let Err(raised) = waits::call(self.handler.bind(py), (request, responder)) {
+                self.ending.raise(raised);
             }
         });
     }
@@ -117,7 +141,6 @@ impl ServerCore {
         // In the child of a fork that a handler made, this fails, and leaves the server alone.
         match self.lock() {
             Ok(mut state) => {
-                state.counts = port.server.counts();
                 state.server = Some(port);
                 outcome
             }
@@ -141,7 +164,7 @@ impl ServerCore {
         let mut answered = 0;
         while answered < most {
             let found = port.server.serve_one(Duration::ZERO);
-            if let Some(raised) = self.raised.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            if let Some(raised) = self.ending.take() {
                 return Err(raised);
             }
             match found {
@@ -172,7 +195,7 @@ impl ServerCore {
         waiting: Option<u32>,
     ) -> PyResult<Self> {
         let invalid = |problem: Error| error::argument(problem.to_string());
-        let raised = Raised::default();
+        let ending = Arc::<Ending>::default();
         let mut made = Service::new(&service).map_err(invalid)?;
         for (operation, request, reply, error, doc, handler) in operations {
             let what = format!("`{service}.{operation}`");
@@ -181,7 +204,7 @@ impl ServerCore {
             let (error_name, error) = Form::named(&error)?;
             let types = Operation::new(&operation, request_name, reply_name, error_name).map_err(invalid)?;
             let answers = Arc::new(Answers { what, reply, error });
-            let handler = Handler { request, answers, handler, raised: Arc::clone(&raised) };
+            let handler = Handler { request, answers, handler, ending: Arc::clone(&ending) };
             let run = move |request: &[u8], responder: RustResponder| handler.run(request, responder);
             made = made.operation_of(types, run).map_err(invalid)?.doc(&doc);
         }
@@ -196,9 +219,9 @@ impl ServerCore {
         let (server, waker) = opened.map_err(error::raised)?;
         let (address, operations) = (server.address(), operation_parts(server.operations()));
         let port = Box::new(Port { server, descriptor: None, _node: node });
-        let (is_serving, is_closing, counts) = Default::default();
-        let state = Mutex::new(State { server: Some(port), waker, is_serving, is_closing, counts });
-        Ok(Self { owner: Owner::current(), service, address, operations, raised, state })
+        let counter = Box::new(port.server.counter());
+        let state = Mutex::new(State { server: Some(port), waker, is_serving: false, is_closing: false });
+        Ok(Self { owner: Owner::current(), service, address, operations, counter, ending, state })
     }
 
     #[getter]
@@ -211,11 +234,19 @@ impl ServerCore {
         &self.address
     }
 
-    /// Answers calls on this thread until the node is stopped, or the server is closed.
-    fn serve(&self, py: Python<'_>) -> PyResult<()> {
+    /// Answers calls on this thread, or on so many of the library, until the node is stopped, or
+    /// the server is closed.
+    fn serve(&self, py: Python<'_>, threads: usize) -> PyResult<()> {
+        let pool = match threads {
+            1 => None,
+            _ => Some(Dispatch::pool(threads).map_err(error::raised)?),
+        };
         self.session(py, || {
             while !self.is_closed()? {
-                self.serve_until(py, None)?;
+                match pool {
+                    None => drop(self.serve_until(py, None)?),
+                    Some(pool) => self.serve_pool(py, pool)?,
+                }
             }
             Ok(())
         })
@@ -288,9 +319,8 @@ impl ServerCore {
     /// Returns the counters of calls, refusals, cancellations, evictions, dropped replies and
     /// clients.
     fn counts(&self) -> PyResult<(u64, u64, u64, u64, u64, u64)> {
-        let state = self.lock()?;
-        let now = state.server.as_ref().map_or_else(|| state.counts.clone(), |port| port.server.counts());
-        let ServerCounts { calls, refused, cancelled, evicted, replies_dropped, clients, .. } = now;
+        let ServerCounts { calls, refused, cancelled, evicted, replies_dropped, clients, .. } =
+            (self.counter)();
         Ok((calls, refused, cancelled, evicted, replies_dropped, clients))
     }
 
@@ -329,6 +359,24 @@ impl ServerCore {
                 if self.is_closed()? {
                     return Ok(false);
                 }
+            }
+        })
+    }
+
+    /// Answers calls on threads of the library until one of them, or another thread, ends that.
+    fn serve_pool(&self, py: Python<'_>, pool: Dispatch) -> PyResult<()> {
+        self.with(|port, waker| {
+            self.ending.set_pool(Some(waker.clone()));
+            let served = waits::run(py, waker, || match port.server.serve(pool) {
+                Err(Error::Interrupted { .. }) if self.is_closing_now() || self.ending.is_raised() => Ok(()),
+                // The node was stopped.
+                Ok(()) => Err(Error::Stopped),
+                failed => failed,
+            });
+            self.ending.set_pool(None);
+            match self.ending.take() {
+                Some(raised) => Err(raised),
+                None => served?.map_err(error::raised),
             }
         })
     }

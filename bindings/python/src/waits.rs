@@ -6,6 +6,7 @@
 //! and waits on unless one of them raises. A descriptor that the program had set is put back after
 //! each wait, and gets the bytes that came in between.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::ffi::c_int;
 use std::mem;
@@ -22,11 +23,20 @@ use pyo3::types::PyTuple;
 use stripline::Error;
 use stripline::node::Waker;
 
+use crate::forks::Owner;
+
 /// How long the end of the interpreter waits for threads that were woken.
 const END_TIME: Duration = Duration::from_secs(1);
 
 /// How long a thread leaves a wake to another one.
 const PASS_TIME: Duration = Duration::from_millis(1);
+
+/// The polls of a wait at most: about as long as the wake of a sleeper takes.
+const POLLS_MAX: u32 = 64;
+/// The processor's pauses before each.
+const PAUSES: u32 = 8;
+/// A port that does not poll tries it again after this many waits.
+const SKIPPED_MAX: u32 = 32;
 
 /// The watcher of this process. It is never freed: its thread uses it.
 static WATCHER: AtomicPtr<Watcher> = AtomicPtr::new(ptr::null_mut());
@@ -100,9 +110,58 @@ pub fn time_left(deadline: Option<Instant>) -> Duration {
 }
 
 /// Returns whether this thread runs Python's handlers: the process's first, also after a fork.
-fn is_main_thread() -> bool {
-    // SAFETY: both only return a number.
-    unsafe { libc::gettid() == libc::getpid() }
+pub fn is_main_thread() -> bool {
+    thread_local! {
+        // It costs two system calls, and changes with a fork.
+        static FOUND: Cell<Option<(Owner, bool)>> = const { Cell::new(None) };
+    }
+    let owner = Owner::current();
+    match FOUND.get() {
+        Some((of, is_main)) if of == owner => is_main,
+        _ => {
+            // SAFETY: both only return a number.
+            let is_main = unsafe { libc::gettid() == libc::getpid() };
+            FOUND.set(Some((owner, is_main)));
+            is_main
+        }
+    }
+}
+
+/// How long a port polls, without the interpreter's lock, before it prepares a sleep. That takes
+/// system calls on the main thread. A success doubles the time, and a failure halves it.
+pub struct Polls {
+    count: u32,
+    /// Waits without any.
+    skipped: u32,
+}
+
+impl Polls {
+    pub fn new() -> Self {
+        Self { count: POLLS_MAX, skipped: 0 }
+    }
+
+    /// Polls until something is there; `None`: sleep.
+    pub fn run<T: Send>(&mut self, py: Python<'_>, mut poll: impl FnMut() -> Option<T> + Send) -> Option<T> {
+        if self.count == 0 {
+            self.skipped += 1;
+            if self.skipped < SKIPPED_MAX {
+                return None;
+            }
+            (self.count, self.skipped) = (POLLS_MAX / 8, 0);
+        }
+        let count = self.count;
+        let found = detached(py, || {
+            (0..count).find_map(|_| {
+                (0..PAUSES).for_each(|_| std::hint::spin_loop());
+                poll()
+            })
+        });
+        self.count = match found {
+            Some(_) => (count * 2).min(POLLS_MAX),
+            None => count / 2,
+        };
+        found
+    }
 }
 
 fn on_main_thread<T: Send>(
@@ -152,14 +211,11 @@ pub fn call<'py>(
     function: &Bound<'py, PyAny>,
     arguments: impl IntoPyObject<'py, Target = PyTuple, Output = Bound<'py, PyTuple>, Error = PyErr>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    unsafe extern "C-unwind" {
-        // As in `pyo3::ffi`, where it must not unwind.
-        fn PyObject_Call(
-            function: *mut ffi::PyObject,
-            arguments: *mut ffi::PyObject,
-            keywords: *mut ffi::PyObject,
-        ) -> *mut ffi::PyObject;
-    }
+    type Call = unsafe extern "C-unwind" fn(
+        *mut ffi::PyObject,
+        *mut ffi::PyObject,
+        *mut ffi::PyObject,
+    ) -> *mut ffi::PyObject;
     /// It stops the thread that drops it.
     struct Stay;
     impl Drop for Stay {
@@ -171,10 +227,15 @@ pub fn call<'py>(
     }
     let py = function.py();
     let arguments = arguments.into_pyobject(py)?;
+    // In `pyo3::ffi` it must not unwind, and the compiler would leave `stay` out. So it must not
+    // know which function this is.
+    // SAFETY: the same function, which may unwind.
+    let call: Call =
+        std::hint::black_box(unsafe { mem::transmute::<*const (), Call>(ffi::PyObject_Call as *const ()) });
     let stay = Stay;
     // SAFETY: a callable and a tuple, which are there; the result is a new reference, or null with
     // an exception.
-    let found = unsafe { PyObject_Call(function.as_ptr(), arguments.as_ptr(), ptr::null_mut()) };
+    let found = unsafe { call(function.as_ptr(), arguments.as_ptr(), ptr::null_mut()) };
     mem::forget(stay);
     // SAFETY: as above.
     unsafe { Bound::from_owned_ptr_or_err(py, found) }

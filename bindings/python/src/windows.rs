@@ -200,7 +200,7 @@ impl Port {
     /// Copies the first samples to an array of the program's own, which is read-only as others.
     fn gather<'py>(&self, py: Python<'py>, array: &ArrayType, samples: usize) -> PyResult<Bound<'py, PyAny>> {
         let made = array.empty(py, samples)?;
-        let (mut place, mut left) = (array::place_of(&made)?, samples * array.samples.size());
+        let (mut place, mut left) = (array::place_of(&made), samples * array.samples.size());
         for part in &self.parts {
             let bytes = part.bytes(array.samples.size());
             let length = bytes.len().min(left);
@@ -211,8 +211,8 @@ impl Port {
             }
             left -= length;
         }
-        array::make_read_only(&made)?;
-        Ok(made)
+        array::set_writable(&made, false);
+        Ok(made.into_any())
     }
 
     fn consume(&mut self, mut samples: usize) {

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
 import os
 from collections.abc import Iterator
 
-_library = ctypes.CDLL(os.environ["STRIPLINE_C_LIBRARY"])
+
+@functools.cache
+def _library() -> ctypes.CDLL:
+    return ctypes.CDLL(os.environ["STRIPLINE_C_LIBRARY"])
 
 
 class _Handle(ctypes.Structure):
@@ -27,18 +31,18 @@ class CPublisher:
 
     def send(self, message: bytes) -> None:
         """Sends bytes as a message."""
-        _check(_library.stripline_publisher_send(self._handle, message, ctypes.c_size_t(len(message)), None, None))
+        _check(_library().stripline_publisher_send(self._handle, message, ctypes.c_size_t(len(message)), None, None))
 
 
 @contextlib.contextmanager
 def c_publisher(topic: str) -> Iterator[CPublisher]:
     """Makes one in a node of its own, of the domain in the environment."""
     node, publisher = _Pointer(), _Pointer()
-    _check(_library.stripline_node_new(None, ctypes.byref(node), None))
-    make = _library.stripline_message_publisher_new
+    _check(_library().stripline_node_new(None, ctypes.byref(node), None))
+    make = _library().stripline_message_publisher_new
     _check(make(node, topic.encode(), None, ctypes.byref(publisher), None))
     try:
         yield CPublisher(publisher)
     finally:
-        _library.stripline_publisher_free(publisher)
-        _library.stripline_node_free(node)
+        _library().stripline_publisher_free(publisher)
+        _library().stripline_node_free(node)

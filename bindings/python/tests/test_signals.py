@@ -88,6 +88,46 @@ except KeyboardInterrupt:
     assert program.wait() == 0
 
 
+@pytest.mark.parametrize("request_of", ["set('factor', 2, timeout=None)", "test('self_test', timeout=None)"])
+def test_ctrl_c_ends_a_request_that_a_component_does_not_take(request_of: str) -> None:
+    code = f"""
+import threading
+import stripline
+from stripline import testing
+
+has_begun, may_end = threading.Event(), threading.Event()
+
+class Busy(stripline.Component):
+    factor = stripline.float_property(1, "", changeable=True)
+    def run(self):
+        has_begun.set()
+        may_end.wait()
+    @stripline.self_test("never run")
+    def self_test(self):
+        pass
+
+with testing.Harness(Busy) as busy:
+    has_begun.wait()
+    try:
+        print("waits", flush=True)
+        busy.{request_of}
+    except KeyboardInterrupt:
+        print("interrupted", flush=True)
+    # Nothing of it is left for later, and a time ends the wait as well.
+    try:
+        busy.set("factor", 3, timeout=0)
+    except stripline.Error as error:
+        print("no request within 0 s" in str(error), flush=True)
+    may_end.set()
+    busy.finish()
+"""
+    program = start_python(code)
+    assert line(program) == "waits"
+    program.send_signal(signal.SIGINT)
+    assert [line(program), line(program)] == ["interrupted", "True"]
+    assert program.wait() == 0
+
+
 def test_ctrl_c_ends_a_wait_for_an_acknowledgement() -> None:
     code = BEGIN + """
 node = stripline.Node.isolated()

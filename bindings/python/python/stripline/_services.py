@@ -196,6 +196,22 @@ class ServerCounts:
     """Clients connected now."""
 
 
+def _noted(
+    run: Callable[[Any, _Responder], None], inside: set[int]
+) -> Callable[[Any, _Responder], None]:
+    """Returns the same function, which has its thread in `inside` while it runs."""
+
+    def noted(request: Any, responder: _Responder) -> None:
+        thread = threading.get_ident()
+        inside.add(thread)
+        try:
+            run(request, responder)
+        finally:
+            inside.discard(thread)
+
+    return noted
+
+
 class Server:
     """A server of an object with operations. Made by `Node.server`.
 
@@ -203,9 +219,13 @@ class Server:
     its own. `close`, as the end of a `with` block, ends it: its clients get `ServerGoneError` for
     calls without a reply.
 
-    A handler runs for one call at a time, unless it is `async def`. An exception in it refuses its
-    call with the exception's words (code `handler-panicked`). `KeyboardInterrupt` and `SystemExit`
-    do so too, and end the serving.
+    A handler runs for one call at a time, unless it is `async def`, or `serve` and `start` are given
+    `threads`. An exception in it refuses its call with the exception's words (code
+    `handler-panicked`). `KeyboardInterrupt` and `SystemExit` do so too, and end the serving.
+
+    With `threads`, so many calls run at once, each on a thread of its own. They begin in the order
+    of arrival, and are answered as they are finished; more calls wait. The object is used by several
+    threads then, with the interpreter's lock. `threading.local` is empty at the begin of each call.
     """
 
     def __init__(
@@ -227,6 +247,7 @@ class Server:
         self._thread: threading.Thread | None = None
         self._has_ended = threading.Event()
         self._has_async = False
+        self._inside: set[int] = set()
         operations = [self._described(called, serves, method) for method in _methods(type(serves))]
         self._core = _ServerCore(node, called, operations, name, transport, clients, waiting)
 
@@ -238,7 +259,7 @@ class Server:
         called = types.name or name
         handler = _Handler(service, called, method)
         self._has_async |= handler.is_async
-        run = self._task_of(handler) if handler.is_async else handler.run
+        run = self._task_of(handler) if handler.is_async else _noted(handler.run, self._inside)
         doc = inspect.getdoc(method) or ""
         return (called, types.request, types.reply, types.error, doc, run)
 
@@ -265,17 +286,19 @@ class Server:
         return [OperationInfo(*parts) for parts in self._core.operations()]
 
     def counts(self) -> ServerCounts:
-        """Returns its counters. While it serves, they are those behind the last call."""
+        """Returns its counters."""
         return ServerCounts(*self._core.counts())
 
-    def serve(self) -> None:
+    def serve(self, threads: int = 1) -> None:
         """Answers calls on this thread until the node is stopped, or the server is closed. With
-        handlers that are `async def`, it runs an event loop."""
+        handlers that are `async def`, it runs an event loop. With more `threads` than 1, it waits
+        while they answer."""
+        self._check(threads)
         if self._has_async:
             asyncio.run(self.serve_async())
             return
         try:
-            self._core.serve()
+            self._core.serve(threads)
         except StoppedError:
             return
 
@@ -311,18 +334,23 @@ class Server:
             await asyncio.gather(*tasks, return_exceptions=True)
             core.end()
 
-    def start(self) -> None:
-        """Serves on a thread of its own, until `close`. The thread ends with the program."""
+    def _check(self, threads: int) -> None:
+        if threads != 1 and self._has_async:
+            raise _refused(f"`{self.service}` has handlers with `async def`, which run at once; leave out `threads`")
+
+    def start(self, threads: int = 1) -> None:
+        """Serves on a thread of its own, or on so many, until `close`. They end with the program."""
+        self._check(threads)
         if self._thread is not None:
             raise _refused(f"the server of `{self.service}` has a thread already")
         name = f"stripline-{self.service}"
-        thread = threading.Thread(target=self._run, name=name, daemon=True)
+        thread = threading.Thread(target=self._run, args=(threads,), name=name, daemon=True)
         thread.start()
         self._thread = thread
 
-    def _run(self) -> None:
+    def _run(self, threads: int) -> None:
         try:
-            self.serve()
+            self.serve(threads)
         except SystemExit:
             # As in any thread.
             pass
@@ -338,12 +366,12 @@ class Server:
     def close(self, timeout: float | None = 10.0) -> None:
         """Ends the server. From its own handler, that is behind the handler.
 
-        Waits for the handler that runs on the thread of `start`, and raises `TimeoutError` if it
+        Waits for the handlers that run on threads of `start`, and raises `TimeoutError` if it
         does not return within `timeout` seconds. Then the server ends behind it.
         """
         self._core.close()
         thread = self._thread
-        if thread is None or thread is threading.current_thread():
+        if thread is None or threading.get_ident() in self._inside:
             return
         # A join that Ctrl-C interrupts takes the thread for ended.
         if not self._has_ended.wait(timeout):

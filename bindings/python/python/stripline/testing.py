@@ -104,7 +104,7 @@ class Harness:
             text = _topics_text({"default": options})
             self._harness.set_options(str(text))
         for name, value in (properties or {}).items():
-            self._harness.set(name, _plain(value))
+            self._harness.set(name, _plain(value), None)
         try:
             self._harness.start()
         except Error as error:
@@ -126,14 +126,14 @@ class Harness:
         """Takes the receiving end of an output of messages, as `output`."""
         return self._harness.message_output(port, self._messages(self._port(port, "output")))
 
-    def set(self, property: str, value: Any) -> None:
+    def set(self, property: str, value: Any, timeout: float | None = 10.0) -> None:
         """Changes a property, as `stripline set` does. Raises `stripline.Error` with the reason if
-        the component refuses the value, and after ten seconds if it does not take it."""
-        self._harness.set(property, _plain(value))
+        the component refuses the value, or does not take it within `timeout` seconds."""
+        self._harness.set(property, _plain(value), timeout)
 
-    def test(self, name: str) -> TestResult:
+    def test(self, name: str, timeout: float | None = 10.0) -> TestResult:
         """Runs a self-test, as `stripline test` does. Waits as `set`."""
-        return TestResult(*self._harness.test(name))
+        return TestResult(*self._harness.test(name, timeout))
 
     @property
     def properties(self) -> dict[str, Any]:

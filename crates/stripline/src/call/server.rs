@@ -253,17 +253,35 @@ impl<'h> Server<'h> {
 
     /// Returns the counters.
     pub fn counts(&self) -> ServerCounts {
-        // Relaxed throughout: each counter is exact by itself.
-        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let counts = &self.handlers.counts;
-        ServerCounts {
-            calls: read(&counts.calls),
-            refused: read(&counts.refused),
-            panicked: read(&counts.panicked),
-            cancelled: read(&counts.cancelled),
-            evicted: read(&counts.evicted),
-            replies_dropped: read(&counts.replies_dropped),
-            clients: if self.listener.is_current() { self.handlers.clients.count() as u64 } else { 0 },
+        self.counter()()
+    }
+
+    /// Returns a function that returns the counters, for any thread and also while this one serves.
+    ///
+    /// ```
+    /// use stripline::call::ServerOptions;
+    ///
+    /// let node = stripline::node::Node::isolated()?;
+    /// let server = node.server("double", |x: f64| Ok::<f64, String>(2.0 * x), ServerOptions::default())?;
+    /// let counter = server.counter();
+    /// assert_eq!(counter(), server.counts());
+    /// # Ok::<(), stripline::Error>(())
+    /// ```
+    pub fn counter(&self) -> impl Fn() -> ServerCounts + Send + Sync + use<> {
+        let Handlers { counts, clients, process, .. } = &self.handlers;
+        let (counts, clients, process) = (Arc::clone(counts), Arc::clone(clients), *process);
+        move || {
+            // Relaxed throughout: each counter is exact by itself.
+            let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+            ServerCounts {
+                calls: read(&counts.calls),
+                refused: read(&counts.refused),
+                panicked: read(&counts.panicked),
+                cancelled: read(&counts.cancelled),
+                evicted: read(&counts.evicted),
+                replies_dropped: read(&counts.replies_dropped),
+                clients: if process.is_current() { clients.count() as u64 } else { 0 },
+            }
         }
     }
 

@@ -31,6 +31,8 @@ const TEST: &str = "test";
 const END_TIME: Duration = Duration::from_secs(60);
 /// The longest wait for the answer of a component to a request.
 const ANSWER_TIME: Duration = Duration::from_secs(10);
+/// How long a wait for an answer lasts before the program is asked whether it goes on.
+const PAUSE_TIME: Duration = Duration::from_millis(20);
 
 /// A harness, which runs one component without a launcher: a test feeds its inputs, reads its
 /// outputs, and changes its properties.
@@ -447,8 +449,39 @@ impl HarnessRun {
     /// # Errors
     /// The reason of a refusal; a component that has ended, or that takes no requests.
     pub fn set(&mut self, property: &str, value: impl Into<Value>) -> Result<()> {
+        self.set_while(property, value, ANSWER_TIME, || true)
+    }
+
+    /// Sets as [`HarnessRun::set`], within `timeout`. It calls `goes_on` at least every 20 ms,
+    /// and gives the request up once that returns false. For a program that checks for signals.
+    ///
+    /// # Errors
+    /// As [`HarnessRun::set`]. [`Error::Interrupted`] for a request that was given up.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use stripline::Error;
+    /// # use stripline::component::harness::Harness;
+    /// # use stripline::component::{ComponentSpec, Ports, Properties, PropertySpec, Registry};
+    /// let spec = ComponentSpec::new("deaf", "Takes no requests.")
+    ///     .property(PropertySpec::float("gain", 1.0, "linear gain").changeable());
+    /// let registry = Registry::new().with_value(spec, |_: &Properties| {
+    ///     Ok(|ports: Ports| ports.stop_signal().sleep(Duration::from_secs(60)))
+    /// });
+    /// let mut run = Harness::of_type(&registry, "deaf").start()?;
+    /// let outcome = run.set_while("gain", 2.0, Duration::MAX, || false);
+    /// assert!(matches!(outcome, Err(Error::Interrupted { .. })));
+    /// # Ok::<(), stripline::Error>(())
+    /// ```
+    pub fn set_while(
+        &mut self,
+        property: &str,
+        value: impl Into<Value>,
+        timeout: Duration,
+        goes_on: impl FnMut() -> bool,
+    ) -> Result<()> {
         let values = BTreeMap::from([(property.to_string(), value.into())]);
-        match self.ask(Ask::Configure(values))? {
+        match self.ask(Ask::Configure(values), timeout, goes_on)? {
             RequestAnswer::Configured(outcome) => outcome.map_err(Error::failed),
             other => Err(refused(&other)),
         }
@@ -459,11 +492,24 @@ impl HarnessRun {
     /// # Errors
     /// A test that is not there; otherwise as [`HarnessRun::set`]. A test that fails is a result.
     pub fn test(&mut self, name: &str) -> Result<TestResult> {
+        self.test_while(name, ANSWER_TIME, || true)
+    }
+
+    /// Runs a self-test as [`HarnessRun::test`], and waits as [`HarnessRun::set_while`].
+    ///
+    /// # Errors
+    /// As both.
+    pub fn test_while(
+        &mut self,
+        name: &str,
+        timeout: Duration,
+        goes_on: impl FnMut() -> bool,
+    ) -> Result<TestResult> {
         let spec = &self.pending.spec;
         if spec.find_test(name).is_none() {
             return Err(Error::failed(format!("component type `{}` has no self-test `{name}`", spec.name)));
         }
-        match self.ask(Ask::Test(name.into()))? {
+        match self.ask(Ask::Test(name.into()), timeout, goes_on)? {
             RequestAnswer::Tested(result) => Ok(result),
             other => Err(refused(&other)),
         }
@@ -533,26 +579,38 @@ impl HarnessRun {
         }
     }
 
-    fn ask(&mut self, ask: Ask) -> Result<RequestAnswer> {
+    fn ask(
+        &mut self,
+        ask: Ask,
+        timeout: Duration,
+        mut goes_on: impl FnMut() -> bool,
+    ) -> Result<RequestAnswer> {
         self.last += 1;
         self.pending.push(self.last, ask);
         self.events.iter().for_each(|events| events.notify_request());
-        let until = Instant::now() + ANSWER_TIME;
+        // Beyond the clock's range there is no limit.
+        let until = Instant::now().checked_add(timeout);
         loop {
-            match self.answers.recv_timeout(until.saturating_duration_since(Instant::now())) {
+            let left = until.map_or(PAUSE_TIME, |until| until.saturating_duration_since(Instant::now()));
+            match self.answers.recv_timeout(left.min(PAUSE_TIME)) {
                 Ok((number, answer)) if number == self.last => match answer {
                     RequestAnswer::Waiting { .. } => {}
                     answer => return Ok(answer),
                 },
                 // The late answer to a request that was given up.
                 Ok(_) => {}
-                Err(_) => {
+                Err(_) if left.is_zero() => {
                     self.pending.withdraw(self.last);
-                    let seconds = ANSWER_TIME.as_secs();
+                    let seconds = timeout.as_secs_f64();
                     return Err(Error::failed(format!(
                         "the component has taken no request within {seconds} s: it must poll `Ports::requests`"
                     )));
                 }
+                Err(_) => {}
+            }
+            if !goes_on() {
+                self.pending.withdraw(self.last);
+                return Err(Error::Interrupted { port: COMPONENT.into(), sent: false });
             }
         }
     }

@@ -465,6 +465,11 @@ impl Incoming {
         }
     }
 
+    /// Returns the wait strategy of its connections: that of the one that spins most.
+    pub(crate) fn wait_strategy(&self) -> WaitStrategy {
+        self.spinner.strategy()
+    }
+
     /// Returns the name of the connection that the packet arrived on.
     pub(crate) fn connection(&self) -> &str {
         self.source().connection()

@@ -11,6 +11,7 @@ use crate::link::{FrameRef, GivenPacket, HeldSlot, HeldSlots, PacketSource};
 use crate::packet::element::SampleForm;
 use crate::packet::payload::Element;
 use crate::packet::{Gap, Order, StreamInfo};
+use crate::terms::WaitStrategy;
 use crate::transport::Wait;
 
 use super::view::{PacketMeta, Stamped, sealed};
@@ -97,6 +98,21 @@ impl<T: Element> Holding<T> {
     /// ```
     pub fn held(&self) -> usize {
         self.slots.held()
+    }
+
+    /// Returns the wait strategy of its connections, of several the one that spins most. It is
+    /// [`WaitStrategy::Block`] without any. For a program that polls before it waits.
+    ///
+    /// ```
+    /// use stripline::terms::WaitStrategy;
+    ///
+    /// let node = stripline::node::Node::isolated()?;
+    /// let levels = node.subscriber::<f32>("levels")?.holding(4)?;
+    /// assert_eq!(levels.wait_strategy(), WaitStrategy::Block);
+    /// # Ok::<(), stripline::Error>(())
+    /// ```
+    pub fn wait_strategy(&self) -> WaitStrategy {
+        self.subscriber.incoming.wait_strategy()
     }
 
     /// Returns the number of senders connected now.

@@ -43,6 +43,10 @@ impl AdaptiveSpin {
         self.strategy = strategy;
     }
 
+    pub(crate) fn strategy(&self) -> WaitStrategy {
+        self.strategy
+    }
+
     /// Returns whether the strategy never sleeps.
     pub(crate) fn spins_always(&self) -> bool {
         self.strategy == WaitStrategy::Spin

@@ -329,7 +329,7 @@ impl RingOutlet {
     /// Sleeps until a reader has made space, a reader came or went, or the wait is over.
     fn sleep(&mut self, slowest: ReaderId, wait: Wait) -> Result<()> {
         // Before each sleep: a reader can make its doorbell ring all the time.
-        if matches!(wait, Wait::Never) || wait.is_expired() {
+        if wait.is_expired() {
             return Err(Error::Full { connection: self.connection_of(slowest) });
         }
         let mut poll_set = PollSet::default();
@@ -441,12 +441,14 @@ impl RingOutlet {
                     self.evict(reader, &violation.to_string())
                 }
                 Err(ReserveError::Full { slowest }) => {
+                    // Without an announcement: it costs a barrier on all processors, and a ring of
+                    // the reader's.
+                    if matches!(wait, Wait::Never) {
+                        return Err(Error::Full { connection: self.connection_of(slowest) });
+                    }
                     // Relaxed: information for inspection only.
-                    self.shared.room_awaited.store(!matches!(wait, Wait::Never), Ordering::Relaxed);
-                    if !matches!(wait, Wait::Never)
-                        && !waiting
-                        && self.spin_for_space(slowest, wait, has_changed)
-                    {
+                    self.shared.room_awaited.store(true, Ordering::Relaxed);
+                    if !waiting && self.spin_for_space(slowest, wait, has_changed) {
                         if wait.is_expired() {
                             break Err(Error::Full { connection: self.connection_of(slowest) });
                         }
