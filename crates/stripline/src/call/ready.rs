@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use crate::error::Result;
-use crate::node::ReadyDescriptor;
+use crate::node::{ReadyDescriptor, WaitMember};
 use crate::sys::doorbell::{Doorbell, PollSet};
 use crate::sys::ready_set::ReadySet;
 use crate::transport::Wait;
@@ -199,5 +199,25 @@ impl Server<'_> {
         let incoming = &mut self.requests.incoming;
         let set = incoming.ready_set()?;
         incoming.arm(&set)
+    }
+}
+
+impl WaitMember for Server<'_> {
+    fn ready_descriptor(&mut self) -> Result<ReadyDescriptor> {
+        Server::ready_descriptor(self)
+    }
+
+    fn arm(&mut self) -> Result<bool> {
+        Server::arm(self)
+    }
+}
+
+impl WaitMember for &ServiceClient {
+    fn ready_descriptor(&mut self) -> Result<ReadyDescriptor> {
+        ServiceClient::ready_descriptor(self)
+    }
+
+    fn arm(&mut self) -> Result<bool> {
+        ServiceClient::arm(self)
     }
 }

@@ -2,8 +2,9 @@
 
 use crate::error::Result;
 use crate::sys::aligned_buffer::AlignedBuffer;
+use crate::sys::doorbell::PollSet;
 use crate::terms::LinkOptions;
-use crate::transport::{Admitted, Endpoint, Outlet, OutletTraits, Wait};
+use crate::transport::{Admitted, Awaited, Endpoint, Outlet, OutletTraits, Prepared, Wait};
 
 /// An outlet without receivers.
 #[derive(Default)]
@@ -41,6 +42,13 @@ impl Outlet for NullOutlet {
 
     fn publish(&mut self, _: usize, _: Wait) -> Result<()> {
         Ok(())
+    }
+
+    fn prepare_wait<'a>(&'a mut self, awaited: Awaited, _: &mut PollSet<'a>) -> Result<Prepared> {
+        Ok(match awaited {
+            Awaited::Room(_) => Prepared::There,
+            Awaited::Receivers => Prepared::Until(None),
+        })
     }
 
     fn flush(&mut self, _: Wait) -> Result<()> {

@@ -1,5 +1,6 @@
 //! The sending port: numbers packets, describes streams, and passes frames to its transports.
 
+mod arm;
 mod ending;
 mod many;
 mod moving;
@@ -15,6 +16,7 @@ use crate::flow::AckWait;
 use crate::packet::{HEADER_BYTES, Header, Kind, Order, StreamInfo};
 use crate::sys::clock::now_ns;
 use crate::sys::fork::Local;
+use crate::sys::ready_set::ReadySet;
 use crate::transport::{AnyOutlet, OutletTraits, StopToken, Wait};
 
 use self::ending::Ending;
@@ -112,6 +114,8 @@ pub(crate) struct Outgoing {
     attention: Arc<PortAttention>,
     /// Withdrawn when the port is dropped.
     offer: Local<Option<Box<dyn Send>>>,
+    /// That of its waits elsewhere, once there has been one.
+    ready_set: Option<Arc<ReadySet>>,
 }
 
 impl Outgoing {
@@ -158,6 +162,7 @@ impl Outgoing {
             moves: Local::new(PortMoves::default()),
             attention: Arc::default(),
             offer: Local::new(None),
+            ready_set: None,
         };
         this.read_traits();
         this

@@ -18,6 +18,8 @@
 //! | the same, and send the results one at a time | [`Subscriber::serve_then`] | |
 //! | let the waveform choose the threads of a handler | [`component::Handler`](crate::component::Handler) | `handler` |
 //! | wait for several inputs at once, then receive | [`wait_any`] | `monitor` |
+//! | wait for ports, clients, servers and descriptors at once | [`WaitSet`] | |
+//! | wait in a loop of your own, as one of a toolkit | [`Waitable::arm`], [`Publisher::arm`] | |
 //! | end a wait from another thread | [`Subscriber::waker`], [`Publisher::waker`], [`Waker`] | |
 //! | run handlers of several inputs in turn, with shared state | [`SingleThread`] | |
 //! | restore the sequence behind a pool | [`Subscriber::resequenced`] | |
@@ -44,12 +46,14 @@ mod pool;
 mod publisher;
 mod ready_descriptor;
 pub(crate) mod rendezvous;
+mod room;
 mod single_thread;
 mod subscriber;
 mod tapped;
 pub(crate) mod topics;
 mod view;
 mod wait;
+mod wait_set;
 mod waker;
 mod window;
 
@@ -67,5 +71,6 @@ pub(crate) use tapped::connect_tap;
 pub use topics::{TopicOptions, Topics};
 pub use view::{PacketView, Stamped};
 pub use wait::{Waitable, wait_any};
+pub use wait_set::{AddedReady, Interest, WaitMember, WaitReady, WaitSet};
 pub use waker::Waker;
 pub use window::{Window, Windowed};

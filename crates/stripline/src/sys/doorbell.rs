@@ -114,6 +114,15 @@ pub struct PollSet<'a> {
     interests: Option<Vec<PollFlags>>,
 }
 
+/// How a descriptor is ready. Its end makes it ready for both, so that the operation reports it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct FoundReady {
+    pub reads: bool,
+    pub writes: bool,
+    /// Whether there is no open file of that number.
+    pub is_closed: bool,
+}
+
 impl<'a> PollSet<'a> {
     /// Returns an empty set for a [`ReadySet`](super::ready_set::ReadySet).
     pub(crate) fn for_ready_set() -> Self {
@@ -164,6 +173,23 @@ impl<'a> PollSet<'a> {
     pub(super) fn interests(&self) -> impl Iterator<Item = (BorrowedFd<'_>, PollFlags)> {
         let interests = self.interests.as_deref().unwrap_or_default();
         self.fds.iter().map(AsFd::as_fd).zip(interests.iter().copied())
+    }
+
+    /// Adds a descriptor to wait for in those ways, besides its end.
+    pub(crate) fn add_for(&mut self, fd: BorrowedFd<'a>, reads: bool, writes: bool) {
+        let flags = [(reads, PollFlags::IN), (writes, PollFlags::OUT)];
+        self.add(fd, flags.into_iter().filter(|(is_set, _)| *is_set).map(|(_, flag)| flag).collect());
+    }
+
+    /// Returns, after [`PollSet::wait`], how the descriptor added as the `index`th is ready.
+    pub(crate) fn found(&self, index: usize) -> FoundReady {
+        let flags = self.fds.get(index).map_or(PollFlags::empty(), PollFd::revents);
+        let ends = PollFlags::HUP | PollFlags::ERR;
+        FoundReady {
+            reads: flags.intersects(PollFlags::IN | PollFlags::RDHUP | ends),
+            writes: flags.intersects(PollFlags::OUT | ends),
+            is_closed: flags.contains(PollFlags::NVAL),
+        }
     }
 
     /// Returns whether, after [`PollSet::wait`], the descriptor added as the `index`th is ready.

@@ -20,7 +20,7 @@ pub(crate) struct Interrupt {
 
 impl Interrupt {
     /// Returns that of a port.
-    pub(super) fn new(port: &str) -> Self {
+    pub(crate) fn new(port: &str) -> Self {
         Self { port: port.into(), ..Self::default() }
     }
 
@@ -80,7 +80,7 @@ impl Interrupt {
     }
 
     /// Returns the doorbell that a request rings; `None`: there is no waker.
-    pub(super) fn doorbell(&self) -> Option<&Doorbell> {
+    pub(crate) fn doorbell(&self) -> Option<&Doorbell> {
         self.doorbell.get()
     }
 

@@ -45,7 +45,7 @@ pub use registry::{AUTO, AbsentTransport, Capabilities, Reach, absent, all, chec
 pub(crate) use registry::{find, of_topic};
 pub(crate) use ring::RingMemory;
 pub(crate) use seam::{
-    Admitted, AnyInlet, AnyOutlet, Attention, BindRequest, ConnectRequest, Inlet, InletParts, Next, Outlet,
-    OutletTraits, Parked, QueueProbe, StartPosition, Transport,
+    Admitted, AnyInlet, AnyOutlet, Attention, Awaited, BindRequest, ConnectRequest, Inlet, InletParts, Next,
+    Outlet, OutletTraits, Parked, Prepared, QueueProbe, StartPosition, Transport,
 };
 pub(crate) use stop::{StopToken, Wait};

@@ -127,6 +127,13 @@ pub(crate) trait Outlet: Send {
         None
     }
 
+    /// Prepares a wait elsewhere for what `awaited` names, by the descriptors that it adds. A request
+    /// for attention, or any other call that changes the outlet, may end what it has prepared.
+    ///
+    /// # Errors
+    /// Those of [`Outlet::reserve`], apart from [`Error::Full`](crate::Error::Full).
+    fn prepare_wait<'a>(&'a mut self, awaited: Awaited, poll_set: &mut PollSet<'a>) -> Result<Prepared>;
+
     /// Waits until everything published has left this process.
     fn flush(&mut self, wait: Wait) -> Result<()>;
 }
@@ -182,6 +189,24 @@ pub(crate) struct OutletTraits {
     pub scope_max: Option<Scope>,
     /// Ends its fast path once. `None` where it has none.
     pub attention: Option<Arc<dyn Attention>>,
+}
+
+/// What a sending port waits for elsewhere: in a program's own loop, or in a wait set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Awaited {
+    /// Room for a frame of up to so many bytes at every blocking receiver.
+    Room(usize),
+    /// Receivers that come.
+    Receivers,
+}
+
+/// The result of preparing a wait elsewhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Prepared {
+    /// It may be there already.
+    There,
+    /// It may be there once a descriptor is ready, or at that time.
+    Until(Option<Instant>),
 }
 
 /// A request of another thread that the next packet is reserved by [`Outlet::reserve`], after the

@@ -10,7 +10,7 @@ use stripline::node::{ReadyDescriptor, Received, Subscriber, Waitable};
 use crate::dispatch::send_numbers;
 use crate::support::{DEADLINE, await_receivers, expect_nothing, node, pair, take_number};
 
-fn is_ready(descriptor: &ReadyDescriptor, within: Duration) -> bool {
+pub fn is_ready(descriptor: &ReadyDescriptor, within: Duration) -> bool {
     let until = Instant::now() + within;
     loop {
         let left = until.saturating_duration_since(Instant::now());

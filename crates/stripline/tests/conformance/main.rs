@@ -8,6 +8,7 @@
 #![allow(clippy::unwrap_used, reason = "a panic fails the test")]
 
 mod arm;
+mod arm_senders;
 mod builds;
 mod by_value;
 mod dispatch;
@@ -116,6 +117,14 @@ macro_rules! rules_of {
             ends here: [
                 an_abandoned_stream_is_a_death,
                 an_end_is_waited_for_no_longer_than_it_may_take,
+            ]
+            arm_senders here: [
+                a_sender_in_a_loop_sends_every_packet,
+                what_ends_a_wait_of_a_sender_ends_one_in_a_loop,
+                receivers_that_come_wake_a_sender_in_a_loop,
+                a_wait_set_waits_for_ports_and_descriptors,
+                a_wait_set_waits_for_calls,
+                a_wait_set_survives_what_is_done_to_it,
             ]
             arm here: [
                 a_loop_of_its_own_gets_every_packet_and_the_end,

@@ -7,7 +7,7 @@ const SEAM: &str = "crates/stripline/src/transport/seam.rs";
 #[test]
 fn the_traits_of_a_transport_stay_small() {
     let seam = tree::read(SEAM);
-    for (name, methods_max) in [("Outlet", 11), ("Inlet", 10)] {
+    for (name, methods_max) in [("Outlet", 12), ("Inlet", 10)] {
         let methods = methods_of(&seam, name);
         assert!(
             methods.len() <= methods_max,

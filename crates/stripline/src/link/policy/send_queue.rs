@@ -3,21 +3,27 @@
 
 use std::collections::VecDeque;
 use std::mem::offset_of;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::os::fd::AsFd;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
 use crate::packet::{HEADER_BYTES, Header, Kind};
 use crate::sys::aligned_buffer::AlignedBuffer;
+use crate::sys::doorbell::{Doorbell, PollSet};
 use crate::sys::mutex::lock;
 use crate::sys::thread::JoinedThread;
 use crate::terms::{Scope, Watermarks};
 use crate::transport::{
-    Admitted, AnyOutlet, BindRequest, Endpoint, Outlet, OutletTraits, StopToken, Transport, Wait,
+    Admitted, AnyOutlet, Awaited, BindRequest, Endpoint, Outlet, OutletTraits, Prepared, StopToken,
+    Transport, Wait,
 };
 
 /// The interval at which a full queue checks for a stop of its component, and for a wake.
 const STOP_POLL: Duration = Duration::from_millis(20);
+/// The interval at which a wait elsewhere asks the thread for the number of receivers. The doorbell
+/// of receivers that come is the thread's own.
+const RECEIVERS_POLL: Duration = Duration::from_millis(5);
 /// The most bytes of frames that leave together. A larger frame leaves alone.
 const BATCH_BYTES: usize = 64 * 1024;
 
@@ -51,6 +57,8 @@ struct SendShared {
     work: Condvar,
     /// Wakes the sender.
     room: Condvar,
+    /// Rung with that, once the sender has waited elsewhere.
+    doorbell: OnceLock<Doorbell>,
     watermarks: Watermarks,
     port: String,
 }
@@ -94,6 +102,7 @@ impl SendQueue {
             queue: Mutex::default(),
             work: Condvar::new(),
             room: Condvar::new(),
+            doorbell: OnceLock::new(),
             watermarks,
             port: endpoint.to_string(),
         });
@@ -221,6 +230,31 @@ impl Outlet for SendQueue {
         Ok(())
     }
 
+    fn prepare_wait<'a>(&'a mut self, awaited: Awaited, poll_set: &mut PollSet<'a>) -> Result<Prepared> {
+        let shared = &*self.shared;
+        if awaited == Awaited::Receivers {
+            let mut queue = lock(&shared.queue);
+            queue.refresh_receivers = true;
+            shared.wake_thread(&mut queue);
+            return Ok(Prepared::Until(Some(Instant::now() + RECEIVERS_POLL)));
+        }
+        let doorbell = match shared.doorbell.get() {
+            Some(doorbell) => doorbell,
+            None => {
+                let made = Doorbell::new()?;
+                shared.doorbell.get_or_init(|| made)
+            }
+        };
+        doorbell.drain();
+        let mut queue = lock(&shared.queue);
+        if queue.failed.is_some() || queue.has_space(shared.watermarks) {
+            return Ok(Prepared::There);
+        }
+        queue.is_awaited = true;
+        poll_set.readable(doorbell.as_fd());
+        Ok(Prepared::Until(None))
+    }
+
     fn flush(&mut self, wait: Wait) -> Result<()> {
         self.wait_for(wait, |queue| queue.batches.is_empty() && !queue.is_sending).map(drop)
     }
@@ -248,6 +282,7 @@ impl SendShared {
     fn wake_sender(&self, queue: &mut PendingFrames) {
         if std::mem::take(&mut queue.is_awaited) {
             self.room.notify_one();
+            self.doorbell.get().into_iter().for_each(Doorbell::notify);
         }
     }
 
@@ -406,6 +441,10 @@ mod tests {
         fn gather(&mut self, gathers: bool, _: Wait) -> Result<()> {
             self.events.send(Event::Gather(gathers)).unwrap();
             Ok(())
+        }
+
+        fn prepare_wait<'a>(&'a mut self, _: Awaited, _: &mut PollSet<'a>) -> Result<Prepared> {
+            Ok(Prepared::There)
         }
 
         fn flush(&mut self, _: Wait) -> Result<()> {

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use stripline_ring::{ReaderId, ReserveError, Writer};
 
 use super::inspect::RingPortView;
-use super::{DEPARTED_MAX, PendingReader, RingMemory, RingShared};
+use super::{Attention, DEPARTED_MAX, PendingReader, RingMemory, RingShared};
 use crate::error::{Error, Result};
 use crate::fail_point::fail_point;
 use crate::flow::{AckState, AckWait};
@@ -22,7 +22,8 @@ use crate::sys::membarrier;
 use crate::sys::memory::SharedMemory;
 use crate::terms::{Flow, Overflow, Scope};
 use crate::transport::{
-    Admitted, BindRequest, Capabilities, Endpoint, Outlet, OutletTraits, Reach, StopToken, Wait,
+    Admitted, Awaited, BindRequest, Capabilities, Endpoint, Outlet, OutletTraits, Prepared, Reach, StopToken,
+    Wait,
 };
 
 /// The interval at which a writer that waits for room polls its readers even without a doorbell. A
@@ -50,6 +51,8 @@ pub(crate) struct RingOutlet {
     port: String,
     /// Whether the doorbell for space is broken.
     pub(super) doorbell_broken: bool,
+    /// Whether the readers were asked to ring for space, for a wait elsewhere.
+    is_armed: bool,
     /// The first error of the wait for acknowledgements.
     pub(super) problem: Option<Error>,
     /// Held for inspection.
@@ -150,6 +153,7 @@ impl RingOutlet {
             spinner: AdaptiveSpin::new(request.options.wait),
             port: request.port,
             doorbell_broken: false,
+            is_armed: false,
             problem: None,
             _view: view,
         })
@@ -382,6 +386,7 @@ impl RingOutlet {
             return false;
         }
         self.shared.changed.swap(false, Ordering::Acquire);
+        self.disarm();
         // Departed readers first: a new one may take the place of one of them.
         self.detach_departed();
         let added = std::mem::take(&mut self.shared.changes().added);
@@ -416,6 +421,42 @@ impl RingOutlet {
         self.writer.set_fence(membarrier::publish_fence(self.readers.iter().all(|reader| reader.membarrier)));
         self.wake_sleepers();
         arrived
+    }
+
+    /// Asks the readers to ring for space, as a writer that sleeps does, and returns whether there
+    /// is none so far. The next packet is not reserved on the fast path, which ends this.
+    fn arm_for_space(&mut self, bytes: usize) -> Result<bool> {
+        let membarrier = self.shared.membarrier;
+        self.is_armed = true;
+        self.writer.wait_for_space_begin_with(|| membarrier::fence_before_sleep(membarrier));
+        loop {
+            match self.writer.try_reserve(bytes).map(|_| ()) {
+                Ok(()) => break,
+                Err(ReserveError::Full { .. }) => {
+                    self.shared.request_attention();
+                    return Ok(true);
+                }
+                Err(ReserveError::TooLarge { max }) => {
+                    self.disarm();
+                    return Err(Error::TooLarge { bytes, bytes_max: max });
+                }
+                Err(ReserveError::Misbehaved { reader, violation }) => {
+                    self.evict(reader, &violation.to_string());
+                }
+                Err(error) => {
+                    self.disarm();
+                    return Err(Error::failed(error));
+                }
+            }
+        }
+        self.disarm();
+        Ok(false)
+    }
+
+    fn disarm(&mut self) {
+        if std::mem::take(&mut self.is_armed) {
+            self.writer.wait_for_space_end();
+        }
     }
 
     /// Waits for room and returns it.
@@ -522,6 +563,26 @@ impl Outlet for RingOutlet {
 
     fn wait_acks(&mut self, ack_wait: &AckWait) -> Result<()> {
         self.wait_acks(ack_wait)
+    }
+
+    fn prepare_wait<'a>(&'a mut self, awaited: Awaited, poll_set: &mut PollSet<'a>) -> Result<Prepared> {
+        // Before the checks: a ring that comes later is seen by those that wait.
+        self.drain_doorbell();
+        // Relaxed: the lock that `admit` takes orders the rest.
+        if self.shared.changed.load(Ordering::Relaxed) {
+            return Ok(Prepared::There);
+        }
+        if let Awaited::Room(bytes) = awaited
+            && !self.arm_for_space(bytes)?
+        {
+            return Ok(Prepared::There);
+        }
+        // As in `sleep`: a reader may not ring, and the doorbell may be broken.
+        if !self.doorbell_broken {
+            poll_set.readable(self.shared.space_wait.as_fd());
+        }
+        let polls = self.doorbell_broken || matches!(awaited, Awaited::Room(_));
+        Ok(Prepared::Until(polls.then(|| Instant::now() + RECHECK_INTERVAL)))
     }
 
     fn flush(&mut self, _: Wait) -> Result<()> {

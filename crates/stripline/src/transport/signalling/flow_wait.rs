@@ -35,7 +35,7 @@ where
 
 impl RemoteReceiver {
     /// Returns whether it stalls the next packet.
-    fn is_stalled(&self) -> bool {
+    pub(in crate::transport) fn is_stalled(&self) -> bool {
         self.acks.flow_sender.as_ref().is_some_and(|flow_sender| !flow_sender.may_send())
     }
 

@@ -29,7 +29,9 @@ use crate::transport::signalling::{
     AcceptQueue, AckReader, ReceiverFactory, RemoteReceiver, SignallingAcceptor, remove_dead, wait_acks,
     wait_for_permission,
 };
-use crate::transport::{Admitted, BindRequest, Endpoint, Outlet, OutletTraits, StopToken, Wait};
+use crate::transport::{
+    Admitted, Awaited, BindRequest, Endpoint, Outlet, OutletTraits, Prepared, StopToken, Wait,
+};
 
 /// The most bytes of frames that are kept, to be sent together.
 const KEPT_MAX: usize = 64 * 1024;
@@ -218,6 +220,16 @@ impl StreamOutlet {
             remove_dead(&mut self.receivers);
         }
         Ok(())
+    }
+
+    /// Removes receivers that have hung up, where a path that is shared waits for them.
+    fn remove_gone_from_shared(&mut self) {
+        if self.shared_units.is_some() {
+            for receiver in &mut self.receivers {
+                receiver.remote.dead |= receiver.path.is_receiver_gone();
+            }
+            remove_dead(&mut self.receivers);
+        }
     }
 
     /// Passes the rest of a frame to the writer thread.
@@ -560,6 +572,34 @@ impl Outlet for StreamOutlet {
         let flow_sender = receiver.remote.acks.flow_sender.as_ref()?;
         let since_ns = now_ns().saturating_sub(flow_sender.stalled_since()?);
         Some((flow_sender.flow(), Duration::from_nanos(since_ns)))
+    }
+
+    fn prepare_wait<'a>(&'a mut self, awaited: Awaited, poll_set: &mut PollSet<'a>) -> Result<Prepared> {
+        // Before the checks: a ring that comes later is seen by those that wait.
+        self.accept_queue.doorbell.drain();
+        if self.accept_queue.has_accepted() {
+            return Ok(Prepared::There);
+        }
+        if let Awaited::Room(bytes) = awaited {
+            self.remove_gone_from_shared();
+            match self.reserve(bytes, Wait::Never).map(|_| ()) {
+                Ok(()) => return Ok(Prepared::There),
+                Err(Error::Full { .. }) => {}
+                Err(error) => return Err(error),
+            }
+            let bytes = self.kept + bytes.next_multiple_of(16);
+            for receiver in &self.receivers {
+                if receiver.remote.is_stalled() {
+                    // Also readable once the receiver has hung up.
+                    poll_set.readable(receiver.remote.socket.as_fd());
+                }
+                if receiver.remote.blocks && !receiver.path.has_room(bytes) {
+                    receiver.path.poll_room(poll_set);
+                }
+            }
+        }
+        poll_set.readable(self.accept_queue.doorbell.as_fd());
+        Ok(Prepared::Until(None))
     }
 
     fn flush(&mut self, wait: Wait) -> Result<()> {

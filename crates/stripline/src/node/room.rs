@@ -1,0 +1,136 @@
+//! Publishers in a program's own loop.
+
+use super::{MessagePublisher, Publisher, ReadyDescriptor};
+use crate::error::Result;
+use crate::packet::element::SampleForm;
+use crate::packet::payload::Element;
+
+impl<T: Element> Publisher<T> {
+    /// Returns a descriptor for `poll`, epoll or a toolkit. It is the same each time, and readable
+    /// when the publisher has to be asked, once [`Publisher::arm`] or
+    /// [`Publisher::arm_for_receivers`] has returned true.
+    ///
+    /// # Errors
+    /// [`Error::System`](crate::Error::System) when the process has no descriptors left: it takes
+    /// four. [`Error::Forked`](crate::Error::Forked).
+    pub fn ready_descriptor(&mut self) -> Result<ReadyDescriptor> {
+        self.link().ready_set().map(ReadyDescriptor::new)
+    }
+
+    /// Makes the descriptor readable once there may be room for a packet of `samples` samples, or an
+    /// error. False: there is one of them already, so call [`Publisher::try_loan`] or
+    /// [`Publisher::try_send`] first. Call this each time before the loop waits, when the last of
+    /// those was [`Error::Full`](crate::Error::Full).
+    ///
+    /// The descriptor stays readable until the next call of this. Any other call of the publisher
+    /// may end what this has prepared. It does not block. A receiver that was full has room again
+    /// at its low watermark.
+    ///
+    /// # Errors
+    /// What ends a wait: [`Error::Stopped`](crate::Error::Stopped) when the component is stopped,
+    /// and [`Error::Interrupted`](crate::Error::Interrupted) by a [`Waker`](super::Waker). A wake
+    /// and a stop make the descriptor readable. [`Error::TooLarge`](crate::Error::TooLarge) above
+    /// [`Publisher::in_place_samples_max`], and [`Error::Port`](crate::Error::Port) after the end of
+    /// stream. Otherwise as [`Publisher::ready_descriptor`].
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use rustix::event::{PollFd, PollFlags, poll};
+    /// use stripline::Error;
+    /// use stripline::node::Node;
+    ///
+    /// let node = Node::isolated()?;
+    /// let mut publisher = node.publisher::<f32>("levels")?;
+    /// let mut subscriber = node.subscriber::<f32>("levels")?;
+    /// publisher.wait_for_receivers(1, Duration::from_secs(5))?;
+    /// let descriptor = publisher.ready_descriptor()?;
+    /// let receiver = std::thread::spawn(move || {
+    ///     while subscriber.receive()?.is_some() {}
+    ///     Ok::<(), stripline::Error>(())
+    /// });
+    /// let mut sent = 0;
+    /// while sent < 1000 {
+    ///     match publisher.try_send(&[0.5; 100]) {
+    ///         Ok(()) => sent += 1,
+    ///         Err(Error::Full { .. }) => {
+    ///             if publisher.arm(100)? {
+    ///                 // Beside the other descriptors of the loop.
+    ///                 poll(&mut [PollFd::new(&descriptor, PollFlags::IN)], None).expect("it waits");
+    ///             }
+    ///         }
+    ///         Err(error) => return Err(error),
+    ///     }
+    /// }
+    /// publisher.finish()?;
+    /// receiver.join().expect("no panic")?;
+    /// # Ok::<(), stripline::Error>(())
+    /// ```
+    pub fn arm(&mut self, samples: usize) -> Result<bool> {
+        let bytes = samples.saturating_mul(self.form().size());
+        self.link().arm_for_room(bytes)
+    }
+
+    /// Makes the descriptor readable once at least `count` receivers may be connected; false: they
+    /// are. It is [`Publisher::wait_for_receivers`] for a loop of your own, and takes the place of
+    /// what [`Publisher::arm`] has prepared. It does not block.
+    ///
+    /// # Errors
+    /// As [`Publisher::arm`], apart from those of a packet.
+    ///
+    /// ```
+    /// use rustix::event::{PollFd, PollFlags, poll};
+    /// use stripline::node::Node;
+    ///
+    /// let node = Node::isolated()?;
+    /// let mut publisher = node.publisher::<f32>("levels")?;
+    /// let descriptor = publisher.ready_descriptor()?;
+    /// let _subscriber = node.subscriber::<f32>("levels")?;
+    /// while publisher.arm_for_receivers(1)? {
+    ///     // Beside the other descriptors of the loop.
+    ///     poll(&mut [PollFd::new(&descriptor, PollFlags::IN)], None).expect("it waits");
+    /// }
+    /// assert_eq!(publisher.receivers(), 1);
+    /// # Ok::<(), stripline::Error>(())
+    /// ```
+    pub fn arm_for_receivers(&mut self, count: usize) -> Result<bool> {
+        self.link().arm_for_receivers(count)
+    }
+}
+
+impl<M> MessagePublisher<M> {
+    /// Returns a descriptor for `poll`, epoll or a toolkit, as [`Publisher::ready_descriptor`]
+    /// does.
+    ///
+    /// # Errors
+    /// As [`Publisher::ready_descriptor`].
+    pub fn ready_descriptor(&mut self) -> Result<ReadyDescriptor> {
+        self.publisher.ready_descriptor()
+    }
+
+    /// Makes the descriptor readable once there may be room for a message of so many bytes, as
+    /// [`Publisher::arm`] does.
+    ///
+    /// # Errors
+    /// As [`Publisher::arm`].
+    ///
+    /// ```
+    /// let node = stripline::node::Node::isolated()?;
+    /// let mut commands = node.message_publisher::<String>("commands")?;
+    /// // Nothing receives, so that there is always room.
+    /// assert!(!commands.arm(1000)?);
+    /// assert!(commands.arm_for_receivers(1)?);
+    /// # Ok::<(), stripline::Error>(())
+    /// ```
+    pub fn arm(&mut self, bytes: usize) -> Result<bool> {
+        self.publisher.arm(bytes)
+    }
+
+    /// Makes the descriptor readable once so many receivers may be connected, as
+    /// [`Publisher::arm_for_receivers`] does.
+    ///
+    /// # Errors
+    /// As [`Publisher::arm_for_receivers`].
+    pub fn arm_for_receivers(&mut self, count: usize) -> Result<bool> {
+        self.publisher.arm_for_receivers(count)
+    }
+}
