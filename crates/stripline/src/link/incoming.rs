@@ -722,10 +722,10 @@ impl Drop for Incoming {
         if is_own && self.says_goodbye_on_drop && !std::thread::panicking() && !crate::fail_point::is_silent()
         {
             crate::fail_point::fail_point!("goodbye");
-            self.connections
-                .iter_mut()
-                .filter_map(|o| o.inlet.as_mut())
-                .for_each(|inlet| inlet.say_goodbye());
+            // Also to senders that no receive has taken up yet.
+            let mut fresh = self.events.drain_connected();
+            let taken_up = self.connections.iter_mut().filter_map(|o| o.inlet.as_mut());
+            taken_up.chain(&mut fresh).for_each(|inlet| inlet.say_goodbye());
             crate::fail_point::fail_point!("goodbye-sent");
         }
     }

@@ -116,6 +116,16 @@ impl PortEvents {
         std::mem::take(&mut lock(&self.queue))
     }
 
+    /// Returns the connections that were made and that no receive has taken up, at the end of the
+    /// port. All other events are dropped.
+    pub(crate) fn drain_connected(&self) -> Vec<AnyInlet> {
+        let connected = |event| match event {
+            PortEvent::Connected(_, inlet) => Some(inlet),
+            _ => None,
+        };
+        self.drain().into_iter().filter_map(connected).collect()
+    }
+
     pub(crate) fn doorbell(&self) -> &Doorbell {
         &self.doorbell
     }

@@ -23,12 +23,12 @@ impl TestProcess {
     /// Starts the test `child_entry` of this binary. Returns also its standard error, if the
     /// command has a pipe for it.
     pub fn start(command: &mut Command) -> (Self, Option<ChildStderr>) {
-        let mut child = command
-            .args(["--exact", "child_entry", "--nocapture", "--test-threads=1"])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
+        Self::start_program(command.args(["--exact", "child_entry", "--nocapture", "--test-threads=1"]))
+    }
+
+    /// Starts a program that executes commands, as [`TestProcess::start`] does.
+    pub fn start_program(command: &mut Command) -> (Self, Option<ChildStderr>) {
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let (tell, answers) = channel();
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
         std::thread::spawn(move || {

@@ -295,6 +295,7 @@ macro_rules! rules_of {
                 a_receiver_killed_before_the_first_packet_has_a_successor_with_a_gap,
                 an_unread_gap_passes_to_the_successor_of_a_receiver,
                 a_receiver_that_left_has_no_successor,
+                a_receiver_that_left_before_it_received_has_no_successor,
             ]
             peers_restart apart: [
                 no_descriptor_or_thread_is_left_behind,

@@ -293,3 +293,16 @@ pub fn a_receiver_that_left_has_no_successor(transport: &'static str) {
         assert_eq!(lost, 0, "{rules}");
     }
 }
+
+pub fn a_receiver_that_left_before_it_received_has_no_successor(transport: &'static str) {
+    let node = node(transport, "");
+    let (mut publisher, first) = pair::<u64>(&node, "visited");
+    publisher.send(&[0]).unwrap();
+    drop(first);
+    await_that("it is gone", || publisher.receivers() == 0);
+    publisher.send(&[1]).unwrap();
+    let mut second = node.subscriber::<u64>("visited").unwrap();
+    await_receivers(&mut publisher, 1);
+    publisher.send(&[2]).unwrap();
+    take_number(&mut second, 2);
+}
