@@ -21,6 +21,7 @@
 #include "stripline/span.hpp"
 #include "stripline/subscriber.hpp"
 #include "stripline/time.hpp"
+#include "stripline/wait_set.hpp"
 #include "stripline/waker.hpp"
 
 #endif

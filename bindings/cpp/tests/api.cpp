@@ -296,12 +296,53 @@ static void ends() {
     CHECK(stripline::library_version().find('.') != std::string_view::npos);
 }
 
+static void wait_sets() {
+    const node of = isolated_node();
+    auto set = TAKE(stripline::wait_set::make(nt));
+    auto out = TAKE(of.publisher<std::uint32_t>("x", nt));
+    TAKE(set.add_for_receivers(1, out, 1, nt));
+    FAILS(port, "already", set.add(2, out, 4, nt));
+    CHECK(TAKE(set.wait(std::chrono::nanoseconds(0), nt)).empty());
+    CHECK(TAKE(out.ready_descriptor(nt)) >= 0 && TAKE(out.arm_for_receivers(1, nt)));
+    auto in = TAKE(of.subscriber<std::uint32_t>("x", nt));
+    CHECK(TAKE(set.wait(patience, nt))[0].key == 1);
+    CHECK(TAKE(set.remove(1, nt)) && !TAKE(set.remove(1, nt)));
+    wait_until([&] { return !TAKE(out.arm_for_receivers(1, nt)); });
+    TAKE(set.add(3, in, nt));
+    TAKE(set.add(4, out, 2, nt));
+    const auto room = TAKE(set.wait(patience, nt));
+    CHECK(room.size() == 1 && room[0].key == 4 && room[0].readable && !room[0].closed);
+    TAKE(out.send(std::vector<std::uint32_t>{1, 2}, nt));
+    wait_until([&] { return TAKE(set.wait(patience, nt)).size() == 2; });
+    CHECK(!TAKE(in.arm(nt)) && !TAKE(out.arm(2, nt)) && TAKE(in.ready_descriptor(nt)) >= 0);
+    FAILS(invalid_argument, "windowed", in.arm(2, nt));
+    // What is in the set may be moved, and may end first.
+    auto moved = std::move(in);
+    FAILS(invalid_argument, "moved", in.arm(nt));
+    FAILS(invalid_argument, "moved", set.add(5, in, nt));
+    CHECK(TAKE(set.wait(patience, nt)).size() == 2);
+    CHECK(TAKE(moved.receive(nt)));
+    { const auto ended = std::move(moved); }
+    CHECK(TAKE(set.wait(patience, nt)).size() == 1 && TAKE(set.remove(4, nt)));
+    FAILS(invalid_argument, "descriptor", set.add_descriptor(6, -1, stripline::interest::readable, nt));
+    TAKE(set.add_descriptor(6, TAKE(out.ready_descriptor(nt)), stripline::interest::readable, nt));
+    // A wake ends a wait, and moving a set leaves it empty.
+    const auto waker = TAKE(set.waker(nt));
+    waker.wake();
+    FAILS(interrupted, "", set.wait(nt));
+    auto other = std::move(set);
+    FAILS(invalid_argument, "moved", set.wait(nt));
+    FAILS(invalid_argument, "moved", set.remove(6, nt));
+    CHECK(TAKE(other.remove(6, nt)));
+}
+
 int main() {
     types();
     packets();
     held_packets();
     windows();
     handlers();
+    wait_sets();
     ends();
     std::puts("api: done");
 }

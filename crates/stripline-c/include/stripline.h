@@ -1702,6 +1702,341 @@ stripline_status stripline_server_get_counts(
  */
 void stripline_server_free(stripline_server *server);
 
+/* Handles in a program's own loop: one descriptor each, and what makes it ready -------------- */
+
+/* Gives a subscriber's descriptor, for `poll`, epoll or a toolkit. It is the same each time. It can
+ * be read when the subscriber has to be asked, once `stripline_subscriber_arm` has returned
+ * `STRIPLINE_EMPTY`. It is level-triggered, and nothing is ever read from it.
+ *
+ * Fails with `STRIPLINE_SYSTEM` if the process has no descriptors left: it takes four.
+ *
+ * - Ownership: the descriptor is the subscriber's, and is closed with it. Do not close it.
+ * - Blocking: never.
+ * - Threads: one at a time. Any may wait for the descriptor.
+ */
+stripline_status stripline_subscriber_ready_descriptor(
+    stripline_subscriber *subscriber,
+    int32_t *descriptor,
+    stripline_error **error);
+
+/* Makes a subscriber's descriptor ready once there may be a packet, the end of stream or an error.
+ * For a windowed one, `samples` is the length of the window that is awaited; for others it is 0.
+ *
+ * Returns `STRIPLINE_EMPTY` if there is nothing so far: wait for the descriptor. Returns
+ * `STRIPLINE_OK` if there is something already: receive it first. Call this each time before the
+ * loop waits. The descriptor stays ready until the next call of this. Any other call of the
+ * subscriber may end what this has prepared.
+ *
+ * Fails with `STRIPLINE_STOPPED` when the node is stopped and with `STRIPLINE_INTERRUPTED` by a
+ * waker, which make the descriptor ready as well. Fails with `STRIPLINE_TOO_MANY_HELD` while a
+ * packet is out, of a subscriber made without `hold`.
+ *
+ * - Ownership: nothing is kept.
+ * - Blocking: never.
+ * - Threads: one at a time.
+ */
+stripline_status stripline_subscriber_arm(
+    stripline_subscriber *subscriber,
+    size_t samples,
+    stripline_error **error);
+
+/* Gives a publisher's descriptor, as `stripline_subscriber_ready_descriptor` does. It can be read
+ * when the publisher has to be asked, once `stripline_publisher_arm` or
+ * `stripline_publisher_arm_for_receivers` has returned `STRIPLINE_EMPTY`.
+ *
+ * - Ownership: the descriptor is the publisher's, and is closed with it. Do not close it.
+ * - Blocking: never.
+ * - Threads: one at a time. Any may wait for the descriptor.
+ */
+stripline_status stripline_publisher_ready_descriptor(
+    stripline_publisher *publisher,
+    int32_t *descriptor,
+    stripline_error **error);
+
+/* Makes a publisher's descriptor ready once there may be room for a packet of `samples` samples,
+ * or an error.
+ *
+ * Returns `STRIPLINE_EMPTY` if there is no room so far: wait for the descriptor. Returns
+ * `STRIPLINE_OK` if there is some already: call `stripline_publisher_try_loan` first. Call this
+ * each time before the loop waits. The descriptor stays ready until the next call of this. Any
+ * other call of the publisher may end what this has prepared. A receiver that was full has room
+ * again at its low watermark.
+ *
+ * Fails with `STRIPLINE_TOO_LARGE` above `stripline_publisher_samples_in_place`, with
+ * `STRIPLINE_PORT` while a loan is open and after the end of the stream. Fails with
+ * `STRIPLINE_STOPPED` and `STRIPLINE_INTERRUPTED` as `stripline_subscriber_arm`.
+ *
+ * - Ownership: nothing is kept.
+ * - Blocking: never.
+ * - Threads: one at a time.
+ */
+stripline_status stripline_publisher_arm(
+    stripline_publisher *publisher,
+    size_t samples,
+    stripline_error **error);
+
+/* Makes a publisher's descriptor ready once at least `count` receivers may be connected. It takes
+ * the place of what `stripline_publisher_arm` has prepared.
+ *
+ * Returns `STRIPLINE_OK` if they are connected already, and `STRIPLINE_EMPTY` if not. Otherwise as
+ * `stripline_publisher_arm`.
+ *
+ * - Ownership: nothing is kept.
+ * - Blocking: never.
+ * - Threads: one at a time.
+ */
+stripline_status stripline_publisher_arm_for_receivers(
+    stripline_publisher *publisher,
+    size_t count,
+    stripline_error **error);
+
+/* Gives a client's descriptor, as `stripline_subscriber_ready_descriptor` does. It can be read when
+ * pending calls have to be asked, once `stripline_client_arm` has returned `STRIPLINE_EMPTY`.
+ *
+ * - Ownership: the descriptor is the client's. Do not close it.
+ * - Blocking: never.
+ * - Threads: any, several at once.
+ */
+stripline_status stripline_client_ready_descriptor(
+    const stripline_client *client,
+    int32_t *descriptor,
+    stripline_error **error);
+
+/* Makes a client's descriptor ready once a reply may have arrived, or a server has come or gone.
+ *
+ * Returns `STRIPLINE_EMPTY` if nothing has come so far: wait for the descriptor. Returns
+ * `STRIPLINE_OK` if something has: ask the pending calls first. Call this each time before the loop
+ * waits, and after each call that was started. Deadlines do not make it ready.
+ *
+ * Fails with `STRIPLINE_STOPPED` and `STRIPLINE_INTERRUPTED` as `stripline_subscriber_arm`.
+ *
+ * - Ownership: nothing is kept.
+ * - Blocking: never.
+ * - Threads: any, several at once.
+ */
+stripline_status stripline_client_arm(const stripline_client *client, stripline_error **error);
+
+/* Gives a server's descriptor, as `stripline_subscriber_ready_descriptor` does. It can be read when
+ * `stripline_server_serve_one` has something to do, once `stripline_server_arm` has returned
+ * `STRIPLINE_EMPTY`.
+ *
+ * - Ownership: the descriptor is the server's, and is closed with it. Do not close it.
+ * - Blocking: never.
+ * - Threads: one at a time. Any may wait for the descriptor.
+ */
+stripline_status stripline_server_ready_descriptor(
+    stripline_server *server,
+    int32_t *descriptor,
+    stripline_error **error);
+
+/* Makes a server's descriptor ready once there may be a call.
+ *
+ * Returns `STRIPLINE_EMPTY` if there is none so far: wait for the descriptor. Returns
+ * `STRIPLINE_OK` if there is something already: serve it first. Call this each time before the
+ * loop waits.
+ *
+ * Fails with `STRIPLINE_STOPPED` and `STRIPLINE_INTERRUPTED` as `stripline_subscriber_arm`.
+ *
+ * - Ownership: nothing is kept.
+ * - Blocking: never.
+ * - Threads: one at a time.
+ */
+stripline_status stripline_server_arm(stripline_server *server, stripline_error **error);
+
+/* Wait sets: one wait for any number of handles, and for descriptors of the program ---------- */
+
+/* One wait for any number of subscribers, publishers, clients and servers, and for descriptors of
+ * the program. Each has a key. One thread waits at a time; others may add, remove and wake.
+ *
+ * A wait takes nothing: what is not asked then is ready again in the next wait.
+ */
+typedef struct stripline_wait_set stripline_wait_set;
+
+/* How something in a wait set is ready, as bits; the first two also for what a descriptor is waited
+ * for.
+ */
+enum stripline_ready {
+    /* A handle has to be asked, or a descriptor can be read or has ended. */
+    STRIPLINE_READY_READABLE = 1,
+    /* A descriptor can be written or has ended. */
+    STRIPLINE_READY_WRITABLE = 2,
+    /* A descriptor was closed without being removed. It stays so until it is removed. */
+    STRIPLINE_READY_CLOSED = 4,
+};
+
+/* What is ready in a wait set. */
+typedef struct stripline_wait_event {
+    /* The key that it was added with. */
+    uint64_t key;
+    /* How it is ready: `STRIPLINE_READY_…`, combined with `|`. */
+    uint64_t ready;
+} stripline_wait_event;
+
+/* Makes an empty wait set.
+ *
+ * Fails with `STRIPLINE_SYSTEM` if the process has no descriptors left: it takes two.
+ *
+ * - Ownership: the caller frees the wait set.
+ * - Blocking: never.
+ * - Threads: any.
+ */
+stripline_status stripline_wait_set_new(stripline_wait_set **set, stripline_error **error);
+
+/* Adds a subscriber to a wait set, under a key of the caller's choice. It is ready when
+ * `stripline_subscriber_receive` has a packet, the end of stream or an error. For a windowed one,
+ * `samples` is the length of the window that is awaited; for others it is 0.
+ *
+ * Fails with `STRIPLINE_PORT` for a key that is in use, and as
+ * `stripline_subscriber_ready_descriptor`.
+ *
+ * - Ownership: the subscriber stays the caller's. It may be freed before the set, and is then never
+ *   ready. While another thread waits with the set, remove it first.
+ * - Blocking: never.
+ * - Threads: the one of the subscriber, which from then on is the one that waits with the set.
+ */
+stripline_status stripline_wait_set_add_subscriber(
+    const stripline_wait_set *set,
+    uint64_t key,
+    stripline_subscriber *subscriber,
+    size_t samples,
+    stripline_error **error);
+
+/* Adds a publisher to a wait set. It is ready when there is room for a packet of `samples`
+ * samples, or an error.
+ *
+ * A publisher has one descriptor: add it once to a set, by this or by
+ * `stripline_wait_set_add_publisher_for_receivers`. Fails with `STRIPLINE_PORT` for a key that is
+ * in use, and as `stripline_publisher_ready_descriptor`. A wait while its loan is open is ready at
+ * once.
+ *
+ * - Ownership: as `stripline_wait_set_add_subscriber`.
+ * - Blocking: never.
+ * - Threads: as `stripline_wait_set_add_subscriber`.
+ */
+stripline_status stripline_wait_set_add_publisher(
+    const stripline_wait_set *set,
+    uint64_t key,
+    stripline_publisher *publisher,
+    size_t samples,
+    stripline_error **error);
+
+/* Adds a publisher to a wait set. It is ready when at least `count` receivers are connected.
+ *
+ * Fails as `stripline_wait_set_add_publisher`.
+ *
+ * - Ownership: as `stripline_wait_set_add_subscriber`.
+ * - Blocking: never.
+ * - Threads: as `stripline_wait_set_add_subscriber`.
+ */
+stripline_status stripline_wait_set_add_publisher_for_receivers(
+    const stripline_wait_set *set,
+    uint64_t key,
+    stripline_publisher *publisher,
+    size_t count,
+    stripline_error **error);
+
+/* Adds a client to a wait set. It is ready when pending calls have to be asked, as after
+ * `stripline_client_arm`.
+ *
+ * Fails with `STRIPLINE_PORT` for a key that is in use, and as
+ * `stripline_client_ready_descriptor`.
+ *
+ * - Ownership: as `stripline_wait_set_add_subscriber`.
+ * - Blocking: never.
+ * - Threads: any, several at once.
+ */
+stripline_status stripline_wait_set_add_client(
+    const stripline_wait_set *set,
+    uint64_t key,
+    const stripline_client *client,
+    stripline_error **error);
+
+/* Adds a server to a wait set. It is ready when `stripline_server_serve_one` has something to do.
+ *
+ * Fails with `STRIPLINE_PORT` for a key that is in use, and as
+ * `stripline_server_ready_descriptor`.
+ *
+ * - Ownership: as `stripline_wait_set_add_subscriber`.
+ * - Blocking: never.
+ * - Threads: as `stripline_wait_set_add_subscriber`.
+ */
+stripline_status stripline_wait_set_add_server(
+    const stripline_wait_set *set,
+    uint64_t key,
+    stripline_server *server,
+    stripline_error **error);
+
+/* Adds a descriptor of the program to a wait set. `interest` is what it is waited for:
+ * `STRIPLINE_READY_READABLE`, `STRIPLINE_READY_WRITABLE` or both.
+ *
+ * Fails with `STRIPLINE_PORT` for a key that is in use, and with `STRIPLINE_INVALID_ARGUMENT` for
+ * a negative descriptor or another interest.
+ *
+ * - Ownership: the descriptor stays the caller's. Remove it before it is closed. One that was
+ *   closed is reported with `STRIPLINE_READY_CLOSED`, unless its number has been used again.
+ * - Blocking: never.
+ * - Threads: any, several at once.
+ */
+stripline_status stripline_wait_set_add_descriptor(
+    const stripline_wait_set *set,
+    uint64_t key,
+    int32_t descriptor,
+    uint64_t interest,
+    stripline_error **error);
+
+/* Removes what was added with a key. When this returns, no wait uses it any more or gives its key.
+ *
+ * Returns `STRIPLINE_EMPTY` if there is nothing with that key.
+ *
+ * - Ownership: nothing is kept.
+ * - Blocking: never.
+ * - Threads: any, several at once.
+ */
+stripline_status stripline_wait_set_remove(
+    const stripline_wait_set *set,
+    uint64_t key,
+    stripline_error **error);
+
+/* Waits until something in the set is ready, and gives up to `capacity` events. `count` is set to
+ * their number. What does not fit is given first by the next wait.
+ *
+ * Returns `STRIPLINE_OK` with at least one event, and `STRIPLINE_EMPTY` if nothing was ready in
+ * time. Fails with `STRIPLINE_INTERRUPTED` by a waker of the set or of a handle in it, and with
+ * `STRIPLINE_STOPPED` when the node of one is stopped. Fails with `STRIPLINE_TOO_MANY_HELD` for a
+ * subscriber with its packet out, and with `STRIPLINE_PORT` while another thread waits. A handle
+ * with another error is ready: the call that asks it has the error. Nothing is lost.
+ *
+ * - Ownership: nothing is kept.
+ * - Blocking: up to `timeout_ns`; `STRIPLINE_FOREVER` (or any negative number) is without end.
+ * - Threads: one at a time, which uses the handles of the set meanwhile.
+ */
+stripline_status stripline_wait_set_wait(
+    const stripline_wait_set *set,
+    stripline_wait_event *events,
+    size_t capacity,
+    size_t *count,
+    int64_t timeout_ns,
+    stripline_error **error);
+
+/* Makes a waker, which ends a wait of the set.
+ *
+ * - Ownership: the caller frees the waker, before or after the set.
+ * - Blocking: never.
+ * - Threads: any, several at once.
+ */
+stripline_status stripline_wait_set_waker(
+    const stripline_wait_set *set,
+    stripline_waker **waker,
+    stripline_error **error);
+
+/* Frees a wait set; NULL is allowed. What is in it stays.
+ *
+ * - Ownership: ends here. A second call with the same set is undefined.
+ * - Blocking: never.
+ * - Threads: any, once no other thread uses it.
+ */
+void stripline_wait_set_free(stripline_wait_set *set);
+
 /* The words of a component's function that fails --------------------------------------------- */
 
 /* The place for the words of a function of a component, for its user to read. It is valid until

@@ -49,6 +49,26 @@ impl Failure {
         Self::argument(format!("`{what}` is NULL"))
     }
 
+    /// Returns the failure that an error object has, and frees it. NULL has only the status.
+    ///
+    /// # Safety
+    /// `error` is NULL, or was made by [`Failure::report`] and is not used again.
+    pub unsafe fn of_error(status: Status, error: *mut Error) -> Self {
+        if error.is_null() {
+            return Self::new(status, "a member of the wait set failed");
+        }
+        // SAFETY: the caller's promise is the same.
+        let error = unsafe { Box::from_raw(error) };
+        let text = |text: &CString| text.to_string_lossy().into_owned();
+        Self(Box::new(FailureParts {
+            status,
+            message: text(&error.message),
+            connection: text(&error.connection),
+            os_code: error.os_code,
+            is_sent: error.is_sent,
+        }))
+    }
+
     /// Returns what failed, in one sentence.
     pub fn message(&self) -> &str {
         &self.0.message

@@ -18,6 +18,7 @@
 
 #![allow(clippy::missing_safety_doc, reason = "what holds for all pointers is written above, once")]
 
+mod arm;
 mod call;
 mod component;
 mod error;
@@ -37,6 +38,7 @@ mod subscriber;
 mod text;
 mod time;
 mod version;
+mod wait_set;
 mod waker;
 
 // Tests in Rust call the functions by these paths. C links them by their names.
@@ -69,4 +71,5 @@ pub use subscriber::{
 };
 pub use text::Text;
 pub use version::{FOREVER, VERSION_MAJOR, VERSION_MINOR, VERSION_PATCH};
+pub use wait_set::{Ready, WaitEvent, WaitSet};
 pub use waker::Waker;

@@ -23,6 +23,7 @@ use crate::status::Status;
 use crate::stream::{self, StreamDescription};
 use crate::text;
 use crate::time::timeout;
+use crate::wait_set::MemberSlot;
 use crate::waker::Waker;
 
 pub use loan::{Loan, stripline_loan_commit, stripline_publisher_loan};
@@ -40,6 +41,7 @@ pub struct Publisher {
     is_freed: Cell<bool>,
     /// Those of the ports that gave it, if a component's did.
     given: Option<Arc<Given>>,
+    pub(crate) member: MemberSlot<Self>,
 }
 
 /// Makes a publisher of samples on a topic.
@@ -120,6 +122,7 @@ impl Publisher {
             loan: Loan { content: UnsafeCell::new(None), owner: null() },
             is_freed: Cell::new(false),
             given: given.cloned(),
+            member: MemberSlot::new(),
         }));
         // SAFETY: just made; the loan's handle is part of it.
         unsafe { (*made).loan.owner = made };
@@ -161,7 +164,7 @@ impl Publisher {
     /// # Safety
     /// The header's rules for handles and `error`.
     #[inline(always)]
-    unsafe fn call(
+    pub(crate) unsafe fn call(
         publisher: *const Self,
         error: *mut *mut Error,
         call: impl FnOnce(&mut RustPublisher<Dynamic>, &Loan) -> Result<Status, Failure>,
@@ -441,6 +444,7 @@ pub unsafe extern "C" fn stripline_publisher_abandon(
 pub unsafe extern "C" fn stripline_publisher_free(publisher: *mut Publisher) {
     // SAFETY: the header's rule for handles.
     let Some(found) = (unsafe { publisher.as_ref() }) else { return };
+    found.member.end();
     if !found.head.begin_free() {
         return;
     }

@@ -25,6 +25,7 @@ use crate::sized;
 use crate::status::Status;
 use crate::text;
 use crate::time::timeout;
+use crate::wait_set::MemberSlot;
 use crate::waker::Waker;
 
 /// A subscriber, which receives packets of samples from every publisher of a topic. One thread at a
@@ -40,6 +41,7 @@ pub struct Subscriber {
     is_freed: Cell<bool>,
     /// Those of the ports that gave it, if a component's did.
     given: Option<Arc<Given>>,
+    pub(crate) member: MemberSlot<Self>,
 }
 
 /// Its kind is a byte of its own, as that of [`Content`].
@@ -240,6 +242,7 @@ impl Subscriber {
             slots,
             is_freed: Cell::new(false),
             given: given.cloned(),
+            member: MemberSlot::new(),
         }));
         // SAFETY: just made; the packet's handle is part of it.
         unsafe { (*made).lent.owner = made };
@@ -698,6 +701,7 @@ pub unsafe extern "C" fn stripline_subscriber_gap_at_end(
 pub unsafe extern "C" fn stripline_subscriber_free(subscriber: *mut Subscriber) {
     // SAFETY: the header's rule for handles.
     let Some(found) = (unsafe { subscriber.as_ref() }) else { return };
+    found.member.end();
     if !found.head.begin_free() {
         return;
     }

@@ -359,7 +359,25 @@ public:
         return stripline::waker::of<const stripline_client>(handle_.get(), stripline_client_waker);
     }
 
+    /// A descriptor for `poll`, epoll or a toolkit, as that of a subscriber: for pending calls.
+    result<int> ready_descriptor(const std::nothrow_t &) const {
+        return detail::ready_descriptor<const stripline_client>(
+            handle_.get(), stripline_client_ready_descriptor);
+    }
+
+    /// Makes the descriptor ready once a reply may have arrived, or a server has come or gone.
+    /// False: something has come already. Deadlines do not make it ready.
+    result<bool> arm(const std::nothrow_t &) const {
+        return detail::arm(
+            handle_.get(), [&](auto error) { return stripline_client_arm(handle_.get(), error); });
+    }
+
+    /// The handle of the C functions. It stays the client's.
+    stripline_client *c_handle() const noexcept { return handle_.get(); }
+
 #if STRIPLINE_EXCEPTIONS
+    int ready_descriptor() const { return ready_descriptor(std::nothrow).value(); }
+    bool arm() const { return arm(std::nothrow).value(); }
     client(const node &of, const std::string &service, const client_options &options = client_options())
         : client(make(of, service, options, std::nothrow).value()) {}
     template <class Rep, class Period>
@@ -590,6 +608,20 @@ public:
         return stripline::waker::of(handle_.get(), stripline_server_waker);
     }
 
+    /// A descriptor for `poll`, epoll or a toolkit, as that of a subscriber: for `serve_one`.
+    result<int> ready_descriptor(const std::nothrow_t &) {
+        return detail::ready_descriptor(handle_.get(), stripline_server_ready_descriptor);
+    }
+
+    /// Makes the descriptor ready once there may be a call. False: there is one already.
+    result<bool> arm(const std::nothrow_t &) {
+        return detail::arm(
+            handle_.get(), [&](auto error) { return stripline_server_arm(handle_.get(), error); });
+    }
+
+    /// The handle of the C functions. It stays the server's.
+    stripline_server *c_handle() const noexcept { return handle_.get(); }
+
     /// The counters of the server.
     result<server_counts> counts(const std::nothrow_t &) {
         stripline_server_counts found{};
@@ -612,6 +644,8 @@ public:
         return serve_one(timeout, std::nothrow).value();
     }
     stripline::waker waker() { return waker(std::nothrow).value(); }
+    int ready_descriptor() { return ready_descriptor(std::nothrow).value(); }
+    bool arm() { return arm(std::nothrow).value(); }
     server_counts counts() { return counts(std::nothrow).value(); }
 #endif
 

@@ -294,6 +294,27 @@ public:
         return stripline::waker::of(handle_, stripline_publisher_waker);
     }
 
+    /// A descriptor for `poll`, epoll or a toolkit, as that of a subscriber.
+    result<int> ready_descriptor(const std::nothrow_t &) {
+        return detail::ready_descriptor(handle_, stripline_publisher_ready_descriptor);
+    }
+
+    /// Makes the descriptor ready once there may be room for a packet of `samples` samples, or an
+    /// error. False: there is room already. Call this each time before the loop waits, after a
+    /// `try_send` or `try_loan` without room. Never blocks.
+    result<bool> arm(std::size_t samples, const std::nothrow_t &) {
+        return detail::arm(
+            handle_, [&](auto error) { return stripline_publisher_arm(handle_, samples, error); });
+    }
+
+    /// Makes the descriptor ready once at least `count` receivers may be connected, in place of
+    /// what `arm` has prepared. False: they are already.
+    result<bool> arm_for_receivers(std::size_t count, const std::nothrow_t &) {
+        return detail::arm(handle_, [&](auto error) {
+            return stripline_publisher_arm_for_receivers(handle_, count, error);
+        });
+    }
+
     /// The number of the next packet.
     result<std::uint64_t> sequence(const std::nothrow_t &) {
         return number<std::uint64_t>(stripline_publisher_sequence);
@@ -345,6 +366,9 @@ public:
         return wait_for_receivers(count, timeout, std::nothrow).value();
     }
     stripline::waker waker() { return waker(std::nothrow).value(); }
+    int ready_descriptor() { return ready_descriptor(std::nothrow).value(); }
+    bool arm(std::size_t samples) { return arm(samples, std::nothrow).value(); }
+    bool arm_for_receivers(std::size_t count) { return arm_for_receivers(count, std::nothrow).value(); }
     std::uint64_t sequence() { return sequence(std::nothrow).value(); }
     std::size_t samples_max() { return samples_max(std::nothrow).value(); }
     std::size_t samples_in_place() { return samples_in_place(std::nothrow).value(); }

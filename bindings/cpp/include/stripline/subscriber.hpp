@@ -122,7 +122,25 @@ public:
         return stripline::waker::of(handle_, stripline_subscriber_waker);
     }
 
+    /// A descriptor for `poll`, epoll or a toolkit, the same each time. It can be read when the
+    /// subscriber has to be asked, once `arm` has returned true. It is the subscriber's: do not
+    /// close it.
+    result<int> ready_descriptor(const std::nothrow_t &) {
+        return detail::ready_descriptor(handle_, stripline_subscriber_ready_descriptor);
+    }
+
+    /// Makes the descriptor ready once there may be a packet, the end of stream or an error. False:
+    /// there is something already, so receive it first. Call this each time before the loop waits.
+    /// For windows, `samples` is their length; for others it is 0. Never blocks.
+    result<bool> arm(std::size_t samples, const std::nothrow_t &) {
+        return detail::arm(
+            handle_, [&](auto error) { return stripline_subscriber_arm(handle_, samples, error); });
+    }
+    result<bool> arm(const std::nothrow_t &) { return arm(0, std::nothrow); }
+
 #if STRIPLINE_EXCEPTIONS
+    int ready_descriptor() { return ready_descriptor(std::nothrow).value(); }
+    bool arm(std::size_t samples = 0) { return arm(samples, std::nothrow).value(); }
     stripline::waker waker() { return waker(std::nothrow).value(); }
     std::size_t senders() { return senders(std::nothrow).value(); }
     end_gap gap_at_end() { return gap_at_end(std::nothrow).value(); }

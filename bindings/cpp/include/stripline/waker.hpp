@@ -5,6 +5,7 @@
 
 #include "error.hpp"
 
+#include <cstdint>
 #include <utility>
 
 namespace stripline {
@@ -53,6 +54,33 @@ private:
 
     stripline_waker *handle_;
 };
+
+/// @cond
+namespace detail {
+
+/// Returns the descriptor of a handle for a loop of the program's own.
+template <class Handle>
+result<int> ready_descriptor(
+    Handle *handle, stripline_status (*find)(Handle *, std::int32_t *, stripline_error **)) {
+    std::int32_t descriptor = -1;
+    if (auto failed = call(handle, [&](auto error) { return find(handle, &descriptor, error); })) {
+        return std::move(*failed);
+    }
+    return static_cast<int>(descriptor);
+}
+
+/// Prepares that descriptor: true if it has to be waited for.
+template <class Call>
+result<bool> arm(const void *handle, Call &&prepare) {
+    stripline_status code = STRIPLINE_OK;
+    if (auto failed = call(handle, [&](auto error) { return code = prepare(error); })) {
+        return std::move(*failed);
+    }
+    return code == STRIPLINE_EMPTY;
+}
+
+}  // namespace detail
+/// @endcond
 
 }  // namespace STRIPLINE_VARIANT
 }  // namespace stripline

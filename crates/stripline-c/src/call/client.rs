@@ -15,13 +15,37 @@ use crate::sized;
 use crate::status::Status;
 use crate::text;
 use crate::time::timeout;
+use crate::wait_set::MemberSlot;
 use crate::waker::Waker;
 
 use super::{OperationType, Pending, Reply, slice};
 
 /// A client of a service, which calls all servers of it in turn. Several threads may use it at
 /// once.
-pub struct Client(ServiceClient);
+pub struct Client {
+    link: ServiceClient,
+    member: MemberSlot<Self>,
+}
+
+impl Client {
+    /// Returns the client behind a handle.
+    ///
+    /// # Safety
+    /// The header's rule for handles.
+    pub(crate) unsafe fn get<'a>(client: *const Self) -> Result<&'a ServiceClient, Failure> {
+        // SAFETY: the caller's promise is the same.
+        unsafe { client.as_ref() }.map(|found| &found.link).ok_or_else(|| Failure::null("client"))
+    }
+
+    /// Returns the way from wait sets to a handle.
+    ///
+    /// # Safety
+    /// The header's rule for handles.
+    pub(crate) unsafe fn member_of<'a>(client: *const Self) -> Result<&'a MemberSlot<Self>, Failure> {
+        // SAFETY: the caller's promise is the same.
+        unsafe { client.as_ref() }.map(|found| &found.member).ok_or_else(|| Failure::null("client"))
+    }
+}
 
 /// An operation of a client's service, to be called. Several threads may call at once.
 pub struct Operation(RustOperation<RawBytes, RawBytes, RawBytes>);
@@ -109,7 +133,8 @@ pub unsafe extern "C" fn stripline_client_new(
         if given.buffer != 0 {
             options.buffer = given.buffer;
         }
-        let made = Box::new(Client(node.service_client(service, options)?));
+        let made =
+            Box::new(Client { link: node.service_client(service, options)?, member: MemberSlot::new() });
         // SAFETY: the header's rule for results.
         unsafe { text::put(client, "client", Box::into_raw(made)) }?;
         Ok(Status::Ok)
@@ -134,7 +159,7 @@ pub unsafe extern "C" fn stripline_client_wait_for_servers(
 ) -> Status {
     let wait = || {
         // SAFETY: the header's rule for handles.
-        let Client(client) = unsafe { client.as_ref() }.ok_or_else(|| Failure::null("client"))?;
+        let client = unsafe { Client::get(client) }?;
         let longest = RustClientOptions::DEADLINE_MAX;
         let time = timeout(timeout_ns).map_or(longest, |time| time.min(longest));
         Ok(if client.wait_for_servers(count, time)? { Status::Ok } else { Status::Empty })
@@ -161,7 +186,7 @@ pub unsafe extern "C" fn stripline_client_waker(
     let make = || {
         // SAFETY: the header's rules for handles and results.
         unsafe {
-            let Client(client) = client.as_ref().ok_or_else(|| Failure::null("client"))?;
+            let client = Client::get(client)?;
             Waker::give(waker, || client.waker())
         }
     };
@@ -187,8 +212,7 @@ pub unsafe extern "C" fn stripline_client_operation(
     let make = || {
         text::check_place(operation, "operation")?;
         // SAFETY: the header's rules for handles and structures.
-        let (client, of) = unsafe { (client.as_ref(), super::operation(r#type)?) };
-        let Client(client) = client.ok_or_else(|| Failure::null("client"))?;
+        let (client, of) = unsafe { (Client::get(client)?, super::operation(r#type)?) };
         let made = Box::new(Operation(client.operation_of(&of)?));
         // SAFETY: the header's rule for results.
         unsafe { text::put(operation, "operation", Box::into_raw(made)) }?;

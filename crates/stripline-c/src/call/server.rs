@@ -14,6 +14,7 @@ use crate::sized;
 use crate::status::Status;
 use crate::text;
 use crate::time::timeout;
+use crate::wait_set::MemberSlot;
 use crate::waker::Waker;
 
 use super::Service;
@@ -22,6 +23,7 @@ use super::Service;
 pub struct Server {
     head: Head,
     server: UnsafeCell<RustServer<'static>>,
+    pub(crate) member: MemberSlot<Self>,
 }
 
 /// Options of a server.
@@ -108,7 +110,8 @@ pub unsafe extern "C" fn stripline_server_new(
         }
         options.waiting = (given.waiting != 0).then_some(given.waiting);
         let made = node.service_server(service, options)?;
-        let made = Box::new(Server { head: Head::new(), server: UnsafeCell::new(made) });
+        let made =
+            Box::new(Server { head: Head::new(), server: UnsafeCell::new(made), member: MemberSlot::new() });
         // SAFETY: the header's rule for results.
         unsafe { text::put(server, "server", Box::into_raw(made)) }?;
         Ok(Status::Ok)
@@ -122,7 +125,7 @@ impl Server {
     ///
     /// # Safety
     /// The header's rules for handles and `error`.
-    unsafe fn call(
+    pub(crate) unsafe fn call(
         server: *mut Self,
         error: *mut *mut Error,
         call: impl FnOnce(&mut RustServer<'static>) -> Result<Status, Failure>,
@@ -251,6 +254,7 @@ pub unsafe extern "C" fn stripline_server_get_counts(
 pub unsafe extern "C" fn stripline_server_free(server: *mut Server) {
     // SAFETY: the header's rule for handles.
     let Some(found) = (unsafe { server.as_ref() }) else { return };
+    found.member.end();
     if found.head.begin_free() {
         // SAFETY: made by `stripline_server_new`, and freed once.
         drop_quietly(unsafe { Box::from_raw(server) });

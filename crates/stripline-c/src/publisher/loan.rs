@@ -116,6 +116,12 @@ fn lend(
 }
 
 impl Loan {
+    /// Returns the publisher that the handle is part of.
+    pub(crate) fn owner(&self) -> &Publisher {
+        // SAFETY: the loan's handle is part of its publisher.
+        unsafe { &*self.owner }
+    }
+
     /// Sends it, if that is the next packet of a steady stream. `None`: nothing was done.
     ///
     /// # Safety

@@ -5,13 +5,14 @@ use std::mem::offset_of;
 use stripline_c::{
     CallOptions, ClientOptions, ComponentFunctions, ConnectionReport, NodeOptions, OperationType, PacketInfo,
     Port, Property, SampleType, SendOptions, Served, ServerCounts, ServerOptions, StreamDescription,
-    StreamView, SubscriberOptions, TestOutcome, Text,
+    StreamView, SubscriberOptions, TestOutcome, Text, WaitEvent,
 };
 
-/// A structure with its size, and the offset of each member.
+/// A structure with its size and alignment, and the offset of each member.
 pub struct LayoutOf {
     pub name: &'static str,
     pub size: usize,
+    pub align: usize,
     pub members: Vec<(&'static str, usize)>,
 }
 
@@ -20,6 +21,7 @@ macro_rules! layouts {
         vec![$(LayoutOf {
             name: stringify!($type),
             size: size_of::<$type>(),
+            align: align_of::<$type>(),
             members: vec![$((stringify!($member), offset_of!($type, $member))),*],
         }),*]
     };
@@ -54,6 +56,7 @@ pub fn all() -> Vec<LayoutOf> {
             integer_min, integer_max, text_default, choices, unit, summary
         }
         TestOutcome { size, passed, has_value, value, text }
+        WaitEvent { key, ready }
         SendOptions { size, set, sample_index, time_ns, intended_ns, scope, deadline_ns }
     }
 }

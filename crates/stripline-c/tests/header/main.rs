@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a panic is the failure of the test")]
 
+mod abi;
 mod emit;
 mod layouts;
 mod source;
@@ -13,6 +14,7 @@ use std::process::Command;
 
 const HEADER: &str = "include/stripline.h";
 const SCRIPT: &str = "include/stripline.map";
+const ABI: &str = "tests/abi.txt";
 
 fn package() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -137,6 +139,24 @@ fn statuses_keep_their_numbers() {
         .map(|(name, number)| format!("{name} {number}"))
         .collect();
     assert_eq!(declared, table.lines().collect::<Vec<_>>(), "left: the header; right: tests/statuses.txt");
+}
+
+/// Compares the binary interface with that of the last release. `packaging/abi-baseline` writes it,
+/// by the variable.
+#[test]
+fn what_programs_rely_on_stays() {
+    let now = abi::text(&source::read(package()), &layouts::all());
+    let file = package().join(ABI);
+    if std::env::var_os("STRIPLINE_ABI_BASELINE").is_some() {
+        std::fs::write(&file, &now).unwrap();
+    }
+    let broken = abi::broken(&std::fs::read_to_string(&file).unwrap(), &now);
+    assert!(
+        broken.is_empty(),
+        "programs built against the last release would fail:\n  {}\nTake the change back. If it must be: raise \
+         the library's number (docs/c.md, Versions), and write a new baseline (packaging/abi-baseline)",
+        broken.join("\n  ")
+    );
 }
 
 /// Compares the numbers up to 999 with those of `docs/errors.md`.

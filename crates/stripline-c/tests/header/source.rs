@@ -5,7 +5,7 @@ use std::path::Path;
 use syn::{Expr, ExprLit, Fields, FnArg, Item, Lit, Meta, Pat, ReturnType, Type, Visibility};
 
 /// The modules in the order of the header: each uses only types of those before it.
-const MODULES: [&str; 32] = [
+const MODULES: [&str; 34] = [
     "text",
     "version",
     "status",
@@ -29,6 +29,8 @@ const MODULES: [&str; 32] = [
     "call/responder",
     "call/service",
     "call/server",
+    "arm",
+    "wait_set",
     "component/reason",
     "component/properties",
     "component/readout",

@@ -48,6 +48,11 @@ fn a_waker_ends_each_wait_and_loses_nothing() {
 }
 
 #[test]
+fn a_wait_set_waits_for_handles_and_descriptors() {
+    check("wait_sets", Kind::Plain);
+}
+
+#[test]
 fn messages_travel_as_bytes_and_types_are_compared() {
     check("messages", Kind::Plain);
 }
@@ -72,7 +77,7 @@ fn bad_components_are_named() {
 #[test]
 fn programs_run_under_sanitizers() {
     if has_sanitizers() {
-        ["api", "bad_input", "lifetimes", "wakers", "messages", "components", "bad_components"]
+        ["api", "bad_input", "lifetimes", "wakers", "wait_sets", "messages", "components", "bad_components"]
             .iter()
             .for_each(|name| check(name, Kind::Sanitized));
     }
@@ -99,6 +104,38 @@ fn random_calls_of_components_and_calls_return_what_the_model_has() {
     for seed in ["16", "68", "1000003"] {
         assert_eq!(run(Command::new(&path).args([seed, "60"])), "more_sequences: done\n");
     }
+}
+
+/// Checks that the installed library has each symbol of the last release, with its version.
+#[test]
+fn the_symbols_of_the_last_release_are_there() {
+    let library = installed().join("lib/libstripline.so.0");
+    let output = match Command::new("nm")
+        .args(["-D", "--defined-only", "--with-symbol-versions"])
+        .arg(&library)
+        .output()
+    {
+        Ok(output) => output,
+        Err(error) => {
+            eprintln!("NOT RUN: the symbols of the library: nm: {error} (Debian: binutils)");
+            return;
+        }
+    };
+    assert!(output.status.success(), "nm failed: {}", String::from_utf8_lossy(&output.stderr));
+    let symbols = String::from_utf8(output.stdout).unwrap();
+    let exported: Vec<&str> = symbols.lines().filter_map(|line| line.split_whitespace().nth(2)).collect();
+    let baseline = std::fs::read_to_string(package().join("tests/abi.txt")).unwrap();
+    let functions = baseline.lines().filter_map(|line| line.strip_prefix("function "));
+    let mut count = 0;
+    for function in functions {
+        let [name, version] = [0, 1].map(|at| function.split(' ').nth(at).unwrap());
+        assert!(
+            exported.contains(&format!("{name}@@{version}").as_str()),
+            "{name} of {version} is not exported"
+        );
+        count += 1;
+    }
+    assert!(count > 50, "the baseline has {count} functions");
 }
 
 #[test]

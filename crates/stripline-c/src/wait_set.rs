@@ -1,0 +1,541 @@
+//! Wait sets: one wait for any number of handles, and for descriptors of the program.
+
+use std::os::fd::{AsFd, BorrowedFd, RawFd};
+use std::ptr;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use stripline::Error as LinkError;
+use stripline::node::{Interest, ReadyDescriptor, WaitSet as RustSet};
+
+use crate::arm;
+use crate::call::{Client, Server};
+use crate::error::{Error, Failure, stripline_error_free};
+use crate::handle::{drop_quietly, guard};
+use crate::publisher::Publisher;
+use crate::status::Status;
+use crate::subscriber::{Source, Subscriber};
+use crate::text;
+use crate::time::timeout;
+use crate::waker::Waker;
+
+/// One wait for any number of subscribers, publishers, clients and servers, and for descriptors of
+/// the program. Each has a key. One thread waits at a time; others may add, remove and wake.
+///
+/// A wait takes nothing: what is not asked then is ready again in the next wait.
+pub struct WaitSet {
+    set: RustSet,
+    /// The failure of a member, for the wait that it ends.
+    failed: Arc<FailedMember>,
+    /// The publishers in it, by their keys: each has one descriptor, for one of two waits.
+    publishers: Mutex<Vec<(u64, Arc<MemberOf<Publisher>>)>>,
+    /// The event that the next wait gives first, so that a small array serves all in turn.
+    next: AtomicUsize,
+}
+
+/// How something in a wait set is ready, as bits; the first two also for what a descriptor is waited
+/// for.
+#[repr(u64)]
+#[derive(Clone, Copy)]
+pub enum Ready {
+    /// A handle has to be asked, or a descriptor can be read or has ended.
+    Readable = 1,
+    /// A descriptor can be written or has ended.
+    Writable = 2,
+    /// A descriptor was closed without being removed. It stays so until it is removed.
+    Closed = 4,
+}
+
+/// What is ready in a wait set.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct WaitEvent {
+    /// The key that it was added with.
+    pub key: u64,
+    /// How it is ready: `STRIPLINE_READY_…`, combined with `|`.
+    pub ready: u64,
+}
+
+/// The way from wait sets to a handle, part of the handle: it ends with it.
+pub(crate) struct MemberSlot<T>(OnceLock<Arc<MemberOf<T>>>);
+
+/// A handle as wait sets see it. NULL: it was freed.
+pub(crate) struct MemberOf<T>(Mutex<*const T>);
+
+// SAFETY: the address is used by the thread that waits, under the lock, and while the handle is not
+// freed: the header's rule that this thread may use the handle then.
+unsafe impl<T> Send for MemberOf<T> {}
+// SAFETY: as above.
+unsafe impl<T> Sync for MemberOf<T> {}
+
+impl<T> MemberSlot<T> {
+    pub const fn new() -> Self {
+        Self(OnceLock::new())
+    }
+
+    fn member(&self, handle: *const T) -> Arc<MemberOf<T>> {
+        Arc::clone(self.0.get_or_init(|| Arc::new(MemberOf(Mutex::new(handle)))))
+    }
+
+    /// Takes the handle out of all wait sets: it is being freed.
+    pub fn end(&self) {
+        if let Some(member) = self.0.get() {
+            *member.lock() = ptr::null();
+        }
+    }
+}
+
+impl<T> Drop for MemberSlot<T> {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+impl<T> MemberOf<T> {
+    fn lock(&self) -> MutexGuard<'_, *const T> {
+        lock(&self.0)
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The failure of a member that ends a wait: its status and its error object.
+#[derive(Default)]
+struct FailedMember(Mutex<Option<(Status, usize)>>);
+
+impl FailedMember {
+    fn set(&self, status: Status, error: *mut Error) {
+        // The first is as good as another.
+        let before = self.replace(Some((status, error as usize)));
+        before.into_iter().for_each(|(_, error)| free_error(error));
+    }
+
+    fn replace(&self, value: Option<(Status, usize)>) -> Option<(Status, usize)> {
+        std::mem::replace(&mut *lock(&self.0), value)
+    }
+}
+
+impl Drop for FailedMember {
+    fn drop(&mut self) {
+        self.replace(None).into_iter().for_each(|(_, error)| free_error(error));
+    }
+}
+
+fn free_error(error: usize) {
+    // SAFETY: made by `Failure::report`, or NULL, and freed once.
+    unsafe { stripline_error_free(error as *mut Error) };
+}
+
+/// Makes an empty wait set.
+///
+/// Fails with `STRIPLINE_SYSTEM` if the process has no descriptors left: it takes two.
+///
+/// - Ownership: the caller frees the wait set.
+/// - Blocking: never.
+/// - Threads: any.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn stripline_wait_set_new(set: *mut *mut WaitSet, error: *mut *mut Error) -> Status {
+    let make = || {
+        text::check_place(set, "set")?;
+        let made = WaitSet {
+            set: RustSet::new()?,
+            failed: Arc::default(),
+            publishers: Mutex::default(),
+            next: AtomicUsize::new(0),
+        };
+        // SAFETY: the header's rule for results.
+        unsafe { text::put(set, "set", Box::into_raw(Box::new(made))) }?;
+        Ok(Status::Ok)
+    };
+    // SAFETY: the header's rule for `error`.
+    unsafe { guard(error, make) }
+}
+
+impl WaitSet {
+    /// Returns the wait set behind a handle.
+    ///
+    /// # Safety
+    /// The header's rule for handles.
+    unsafe fn get<'a>(set: *const Self) -> Result<&'a Self, Failure> {
+        // SAFETY: the caller's promise is the same.
+        unsafe { set.as_ref() }.ok_or_else(|| Failure::null("set"))
+    }
+
+    /// Adds a handle, with the call that prepares its descriptor.
+    fn add<T: 'static>(
+        &self,
+        key: u64,
+        descriptor: ReadyDescriptor,
+        member: Arc<MemberOf<T>>,
+        arm: impl Fn(*const T, *mut *mut Error) -> Status + Send + 'static,
+    ) -> Result<Status, Failure> {
+        let failed = Arc::clone(&self.failed);
+        let prepare = move || {
+            let handle = member.lock();
+            if handle.is_null() {
+                // It was freed, and is not ready any more.
+                return Ok(true);
+            }
+            let mut error = ptr::null_mut();
+            match arm(*handle, &mut error) {
+                Status::Empty => Ok(true),
+                Status::Ok => Ok(false),
+                status @ (Status::Stopped
+                | Status::Interrupted
+                | Status::Forked
+                | Status::InUse
+                | Status::TooManyHeld
+                | Status::Panicked) => {
+                    failed.set(status, error);
+                    Err(LinkError::Stopped)
+                }
+                // The call that asks the handle has the error as well.
+                _ => {
+                    free_error(error as usize);
+                    Ok(false)
+                }
+            }
+        };
+        self.set.add(key, (descriptor, prepare))?;
+        Ok(Status::Ok)
+    }
+}
+
+/// Adds a subscriber to a wait set, under a key of the caller's choice. It is ready when
+/// `stripline_subscriber_receive` has a packet, the end of stream or an error. For a windowed one,
+/// `samples` is the length of the window that is awaited; for others it is 0.
+///
+/// Fails with `STRIPLINE_PORT` for a key that is in use, and as
+/// `stripline_subscriber_ready_descriptor`.
+///
+/// - Ownership: the subscriber stays the caller's. It may be freed before the set, and is then never
+///   ready. While another thread waits with the set, remove it first.
+/// - Blocking: never.
+/// - Threads: the one of the subscriber, which from then on is the one that waits with the set.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn stripline_wait_set_add_subscriber(
+    set: *const WaitSet,
+    key: u64,
+    subscriber: *mut Subscriber,
+    samples: usize,
+    error: *mut *mut Error,
+) -> Status {
+    let add = |found: &Subscriber| {
+        // SAFETY: the header's rule for handles. The call has entered the head; nothing is lent.
+        let (set, descriptor) = unsafe { (WaitSet::get(set)?, arm::subscriber_descriptor(found)?) };
+        // SAFETY: the call has entered the head, and nothing is lent.
+        let is_windowed = matches!(unsafe { found.source() }, Source::Windowed(_));
+        if samples != 0 && !is_windowed {
+            return Err(Failure::argument("`samples` is of a windowed subscriber; pass 0"));
+        }
+        let its = move |handle: *const Subscriber, error| {
+            // SAFETY: not freed, and on the thread that may use it.
+            unsafe { arm::stripline_subscriber_arm(handle.cast_mut(), samples, error) }
+        };
+        set.add(key, descriptor, found.member.member(subscriber), its)
+    };
+    // SAFETY: the header's rules for handles and `error`.
+    unsafe { Subscriber::call(subscriber, error, add) }
+}
+
+/// Adds a publisher to a wait set. It is ready when there is room for a packet of `samples`
+/// samples, or an error.
+///
+/// A publisher has one descriptor: add it once to a set, by this or by
+/// `stripline_wait_set_add_publisher_for_receivers`. Fails with `STRIPLINE_PORT` for a key that is
+/// in use, and as `stripline_publisher_ready_descriptor`. A wait while its loan is open is ready at
+/// once.
+///
+/// - Ownership: as `stripline_wait_set_add_subscriber`.
+/// - Blocking: never.
+/// - Threads: as `stripline_wait_set_add_subscriber`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn stripline_wait_set_add_publisher(
+    set: *const WaitSet,
+    key: u64,
+    publisher: *mut Publisher,
+    samples: usize,
+    error: *mut *mut Error,
+) -> Status {
+    let its = move |handle: *const Publisher, error| {
+        // SAFETY: not freed, and on the thread that may use it.
+        unsafe { arm::stripline_publisher_arm(handle.cast_mut(), samples, error) }
+    };
+    // SAFETY: the header's rules for handles and `error`.
+    unsafe { add_publisher(set, key, publisher, its, error) }
+}
+
+/// Adds a publisher to a wait set. It is ready when at least `count` receivers are connected.
+///
+/// Fails as `stripline_wait_set_add_publisher`.
+///
+/// - Ownership: as `stripline_wait_set_add_subscriber`.
+/// - Blocking: never.
+/// - Threads: as `stripline_wait_set_add_subscriber`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn stripline_wait_set_add_publisher_for_receivers(
+    set: *const WaitSet,
+    key: u64,
+    publisher: *mut Publisher,
+    count: usize,
+    error: *mut *mut Error,
+) -> Status {
+    let its = move |handle: *const Publisher, error| {
+        // SAFETY: not freed, and on the thread that may use it.
+        unsafe { arm::stripline_publisher_arm_for_receivers(handle.cast_mut(), count, error) }
+    };
+    // SAFETY: the header's rules for handles and `error`.
+    unsafe { add_publisher(set, key, publisher, its, error) }
+}
+
+unsafe fn add_publisher(
+    set: *const WaitSet,
+    key: u64,
+    publisher: *mut Publisher,
+    arm: impl Fn(*const Publisher, *mut *mut Error) -> Status + Send + 'static,
+    error: *mut *mut Error,
+) -> Status {
+    // SAFETY: the caller's promise is the same.
+    unsafe {
+        Publisher::call(publisher, error, |link, loan| {
+            let (set, member) = (WaitSet::get(set)?, loan.owner().member.member(publisher));
+            let mut publishers = lock(&set.publishers);
+            if let Some((other, _)) = publishers.iter().find(|(_, other)| Arc::ptr_eq(other, &member)) {
+                let text =
+                    format!("the publisher is in the set already, with the key {other}: remove it first");
+                return Err(Failure::new(Status::Port, text));
+            }
+            let added = set.add(key, link.ready_descriptor()?, Arc::clone(&member), arm)?;
+            publishers.push((key, member));
+            Ok(added)
+        })
+    }
+}
+
+/// Adds a client to a wait set. It is ready when pending calls have to be asked, as after
+/// `stripline_client_arm`.
+///
+/// Fails with `STRIPLINE_PORT` for a key that is in use, and as
+/// `stripline_client_ready_descriptor`.
+///
+/// - Ownership: as `stripline_wait_set_add_subscriber`.
+/// - Blocking: never.
+/// - Threads: any, several at once.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn stripline_wait_set_add_client(
+    set: *const WaitSet,
+    key: u64,
+    client: *const Client,
+    error: *mut *mut Error,
+) -> Status {
+    let add = || {
+        // SAFETY: the header's rule for handles.
+        let (set, found, link) =
+            unsafe { (WaitSet::get(set)?, Client::member_of(client)?, Client::get(client)?) };
+        let its = |handle: *const Client, error| {
+            // SAFETY: not freed.
+            unsafe { arm::stripline_client_arm(handle, error) }
+        };
+        set.add(key, link.ready_descriptor()?, found.member(client), its)
+    };
+    // SAFETY: the header's rule for `error`.
+    unsafe { guard(error, add) }
+}
+
+/// Adds a server to a wait set. It is ready when `stripline_server_serve_one` has something to do.
+///
+/// Fails with `STRIPLINE_PORT` for a key that is in use, and as
+/// `stripline_server_ready_descriptor`.
+///
+/// - Ownership: as `stripline_wait_set_add_subscriber`.
+/// - Blocking: never.
+/// - Threads: as `stripline_wait_set_add_subscriber`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn stripline_wait_set_add_server(
+    set: *const WaitSet,
+    key: u64,
+    server: *mut Server,
+    error: *mut *mut Error,
+) -> Status {
+    // SAFETY: the header's rules for handles and `error`. The member is found before the call, as
+    // a part of the handle that no call changes.
+    unsafe {
+        let member = server.as_ref().map(|found| found.member.member(server));
+        Server::call(server, error, |link| {
+            let its = |handle: *const Server, error| arm::stripline_server_arm(handle.cast_mut(), error);
+            let member = member.ok_or_else(|| Failure::null("server"))?;
+            WaitSet::get(set)?.add(key, link.ready_descriptor()?, member, its)
+        })
+    }
+}
+
+/// A descriptor of the program, which stays the program's.
+struct Foreign(RawFd);
+
+impl AsFd for Foreign {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        // SAFETY: it is only passed to `poll`, which reports a number that is not open.
+        unsafe { BorrowedFd::borrow_raw(self.0) }
+    }
+}
+
+/// Adds a descriptor of the program to a wait set. `interest` is what it is waited for:
+/// `STRIPLINE_READY_READABLE`, `STRIPLINE_READY_WRITABLE` or both.
+///
+/// Fails with `STRIPLINE_PORT` for a key that is in use, and with `STRIPLINE_INVALID_ARGUMENT` for
+/// a negative descriptor or another interest.
+///
+/// - Ownership: the descriptor stays the caller's. Remove it before it is closed. One that was
+///   closed is reported with `STRIPLINE_READY_CLOSED`, unless its number has been used again.
+/// - Blocking: never.
+/// - Threads: any, several at once.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn stripline_wait_set_add_descriptor(
+    set: *const WaitSet,
+    key: u64,
+    descriptor: i32,
+    interest: u64,
+    error: *mut *mut Error,
+) -> Status {
+    let add = || {
+        // SAFETY: the header's rule for handles.
+        let set = unsafe { WaitSet::get(set) }?;
+        const READABLE: u64 = Ready::Readable as u64;
+        const WRITABLE: u64 = Ready::Writable as u64;
+        const BOTH: u64 = READABLE | WRITABLE;
+        let interest = match interest {
+            READABLE => Interest::Readable,
+            WRITABLE => Interest::Writable,
+            BOTH => Interest::Both,
+            _ => {
+                let text = format!("`interest` is {interest}; pass readable (1), writable (2) or both (3)");
+                return Err(Failure::argument(text));
+            }
+        };
+        if descriptor < 0 {
+            return Err(Failure::argument(format!("`descriptor` is {descriptor}; pass an open one")));
+        }
+        set.set.add_descriptor(key, Foreign(descriptor), interest)?;
+        Ok(Status::Ok)
+    };
+    // SAFETY: the header's rule for `error`.
+    unsafe { guard(error, add) }
+}
+
+/// Removes what was added with a key. When this returns, no wait uses it any more or gives its key.
+///
+/// Returns `STRIPLINE_EMPTY` if there is nothing with that key.
+///
+/// - Ownership: nothing is kept.
+/// - Blocking: never.
+/// - Threads: any, several at once.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn stripline_wait_set_remove(
+    set: *const WaitSet,
+    key: u64,
+    error: *mut *mut Error,
+) -> Status {
+    let remove = || {
+        // SAFETY: the header's rule for handles.
+        let set = unsafe { WaitSet::get(set) }?;
+        let is_removed = set.set.remove(key)?;
+        lock(&set.publishers).retain(|(other, _)| *other != key);
+        Ok(if is_removed { Status::Ok } else { Status::Empty })
+    };
+    // SAFETY: the header's rule for `error`.
+    unsafe { guard(error, remove) }
+}
+
+/// Waits until something in the set is ready, and gives up to `capacity` events. `count` is set to
+/// their number. What does not fit is given first by the next wait.
+///
+/// Returns `STRIPLINE_OK` with at least one event, and `STRIPLINE_EMPTY` if nothing was ready in
+/// time. Fails with `STRIPLINE_INTERRUPTED` by a waker of the set or of a handle in it, and with
+/// `STRIPLINE_STOPPED` when the node of one is stopped. Fails with `STRIPLINE_TOO_MANY_HELD` for a
+/// subscriber with its packet out, and with `STRIPLINE_PORT` while another thread waits. A handle
+/// with another error is ready: the call that asks it has the error. Nothing is lost.
+///
+/// - Ownership: nothing is kept.
+/// - Blocking: up to `timeout_ns`; `STRIPLINE_FOREVER` (or any negative number) is without end.
+/// - Threads: one at a time, which uses the handles of the set meanwhile.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn stripline_wait_set_wait(
+    set: *const WaitSet,
+    events: *mut WaitEvent,
+    capacity: usize,
+    count: *mut usize,
+    timeout_ns: i64,
+    error: *mut *mut Error,
+) -> Status {
+    let wait = || {
+        text::check_place(events, "events")?;
+        text::check_place(count, "count")?;
+        if capacity == 0 {
+            return Err(Failure::argument("`capacity` is 0; pass room for one event at least"));
+        }
+        // SAFETY: the header's rule for handles.
+        let set = unsafe { WaitSet::get(set) }?;
+        let found = match set.set.wait(&mut [], timeout(timeout_ns)) {
+            Ok(found) => found.added,
+            Err(failed) => {
+                return match set.failed.replace(None) {
+                    // SAFETY: kept for this.
+                    Some((status, object)) => Err(unsafe { Failure::of_error(status, object as *mut Error) }),
+                    None => Err(failed.into()),
+                };
+            }
+        };
+        let first = if found.is_empty() { 0 } else { set.next.load(Ordering::Relaxed) % found.len() };
+        let given = found.len().min(capacity);
+        for (index, its) in found.iter().cycle().skip(first).take(given).enumerate() {
+            let bits = [(its.readable, Ready::Readable), (its.writable, Ready::Writable)];
+            let bits = bits.into_iter().chain([(its.closed, Ready::Closed)]);
+            let ready = bits.filter(|(is_set, _)| *is_set).map(|(_, bit)| bit as u64).sum();
+            // SAFETY: the caller has room for `capacity` events.
+            unsafe { events.add(index).write(WaitEvent { key: its.key, ready }) };
+        }
+        let next = if given < found.len() { first + given } else { 0 };
+        // Relaxed: one thread waits at a time.
+        set.next.store(next, Ordering::Relaxed);
+        // SAFETY: the header's rule for results.
+        unsafe { text::put(count, "count", given) }?;
+        Ok(if given == 0 { Status::Empty } else { Status::Ok })
+    };
+    // SAFETY: the header's rule for `error`.
+    unsafe { guard(error, wait) }
+}
+
+/// Makes a waker, which ends a wait of the set.
+///
+/// - Ownership: the caller frees the waker, before or after the set.
+/// - Blocking: never.
+/// - Threads: any, several at once.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn stripline_wait_set_waker(
+    set: *const WaitSet,
+    waker: *mut *mut Waker,
+    error: *mut *mut Error,
+) -> Status {
+    // SAFETY: the header's rules for handles and results.
+    let make = || unsafe {
+        let set = WaitSet::get(set)?;
+        Waker::give(waker, || set.set.waker())
+    };
+    // SAFETY: the header's rule for `error`.
+    unsafe { guard(error, make) }
+}
+
+/// Frees a wait set; NULL is allowed. What is in it stays.
+///
+/// - Ownership: ends here. A second call with the same set is undefined.
+/// - Blocking: never.
+/// - Threads: any, once no other thread uses it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn stripline_wait_set_free(set: *mut WaitSet) {
+    if !set.is_null() {
+        // SAFETY: made by `stripline_wait_set_new`, and freed once.
+        drop_quietly(unsafe { Box::from_raw(set) });
+    }
+}
