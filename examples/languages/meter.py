@@ -22,6 +22,15 @@ class Meter(gr.top_block):
         self.alpha = alpha
         self.probe.set_alpha(alpha)
 
+    @stripline.readout("mean power of the signal")
+    def power(self):
+        return self.probe.level()
+
+    @stripline.self_test("a signal arrives")
+    def signal(self):
+        power = self.probe.level()
+        return stripline.TestResult(power > 0, f"the mean power is {power:.3f}", power)
+
 
 if __name__ == "__main__":
     stripline.main(Meter)

@@ -133,7 +133,7 @@ void check_text(const std::string &where, const char *option, const std::string 
     }
 }
 
-std::optional<node> make_node(const std::string &where, const std::string &topic, const options &with) {
+std::optional<node> make_node(const std::string &where, const std::string &topic, const topic_options &with) {
     check_text(where, "topic", topic);
     check_text(where, "policy", with.policy);
     check_text(where, "domain", with.domain);
@@ -163,7 +163,7 @@ std::optional<node> make_node(const std::string &where, const std::string &topic
     }
 }
 
-void check_port(const std::string &where, const options &with, bool is_joined) {
+void check_port(const std::string &where, const topic_options &with, bool is_joined) {
     if (!with.is_port) {
         throw std::invalid_argument(where + ": it is a block of a topic; make it as one of a port");
     }

@@ -4,11 +4,10 @@
 #ifndef STRIPLINE_GR_LINK_HPP
 #define STRIPLINE_GR_LINK_HPP
 
-#include <stripline/gr/api.hpp>
+#include <stripline/gr/link_end.hpp>
 
 #include <stripline.hpp>
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -17,14 +16,6 @@
 #include <vector>
 
 namespace stripline::gr {
-
-/// How long a block waits before it checks whether the flowgraph is being stopped: GNU Radio does
-/// not wake a block that waits outside its own functions.
-constexpr std::chrono::milliseconds wait_slice{10};
-constexpr std::int64_t wait_slice_ns = std::chrono::nanoseconds(wait_slice).count();
-
-/// The same for calls without a timeout of their own, which a watchdog ends after one or two.
-constexpr std::chrono::milliseconds watchdog_slice{5};
 
 /// The type of a block's samples.
 struct sample_kind {
@@ -56,10 +47,10 @@ void check_text(const std::string &where, const char *option, const std::string 
 
 /// Makes the node of a block; none for a port. `where` names the block in messages. Throws
 /// std::invalid_argument and std::runtime_error.
-std::optional<node> make_node(const std::string &where, const std::string &topic, const options &with);
+std::optional<node> make_node(const std::string &where, const std::string &topic, const topic_options &with);
 
 /// Checks that a block may be joined to the ports of a component. Throws std::invalid_argument.
-void check_port(const std::string &where, const options &with, bool is_joined);
+void check_port(const std::string &where, const topic_options &with, bool is_joined);
 
 /// Throws std::runtime_error for a block whose port is not there.
 [[noreturn]] void raise_apart(const std::string &where);

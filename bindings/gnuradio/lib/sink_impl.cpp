@@ -5,23 +5,16 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <stdexcept>
 
 namespace stripline::gr {
 namespace {
-
-/// How long the end of the stream waits for room, where the flowgraph ends by itself.
-constexpr std::chrono::seconds finish_patience{10};
 
 /// Whether a tag has a meaning for the description of the stream.
 bool is_description(const ::gr::tag_t &tag) {
     const tag_keys &keys = tag_keys::get();
     return pmt::eq(tag.key, keys.time) || pmt::eq(tag.key, keys.rate) || pmt::eq(tag.key, keys.frequency);
 }
-
-/// How long it waits where the flowgraph is being stopped.
-constexpr std::chrono::milliseconds stop_patience{10};
 
 }  // namespace
 
@@ -39,7 +32,8 @@ sink_impl::sink_impl(const std::string &type, const std::string &topic, const si
       kind_(sample_kind::of(type)),
       with_(with),
       item_bytes_(item_bytes_of(kind_, with)),
-      node_(make_node(where_, topic, with)) {
+      node_(make_node(where_, topic, with)),
+      end_(where_, with.is_port, d_logger) {
     check_text(where_, "stream", with.stream);
     if (with.sample_rate_hz && !(std::isfinite(*with.sample_rate_hz) && *with.sample_rate_hz > 0)) {
         throw std::invalid_argument(where_ + ": `sample_rate` is no number of samples a second; it must be above 0");
@@ -49,13 +43,6 @@ sink_impl::sink_impl(const std::string &type, const std::string &topic, const si
     }
     if (node_) {
         open();
-    }
-}
-
-sink_impl::~sink_impl() {
-    // Without a stop(), what was sent is not the whole stream.
-    if (publisher_) {
-        stripline_publisher_abandon(publisher_.get(), nullptr);
     }
 }
 
@@ -73,7 +60,7 @@ void sink_impl::open() {
 
 void sink_impl::attach(stripline_ports *ports) {
     const std::lock_guard<std::mutex> guard(mutex_);
-    check_port(where_, with_, publisher_ != nullptr);
+    check_port(where_, with_, end_.is_open());
     const stripline_sample_type type = kind_.c_type();
     stripline_publisher *publisher = nullptr;
     detail::c_error failed;
@@ -86,7 +73,7 @@ void sink_impl::attach(stripline_ports *ports) {
 
 void sink_impl::detach() {
     const std::lock_guard<std::mutex> guard(mutex_);
-    leave();
+    end_.close();
 }
 
 void sink_impl::take(stripline_publisher *publisher) {
@@ -94,13 +81,10 @@ void sink_impl::take(stripline_publisher *publisher) {
     detail::c_error failed;
     stripline_status code;
     std::size_t in_place = 0, most = 0;
-    stripline_waker *waker = nullptr;
     if ((code = stripline_publisher_samples_in_place(publisher, &in_place, failed.place())) != STRIPLINE_OK ||
-        (code = stripline_publisher_samples_max(publisher, &most, failed.place())) != STRIPLINE_OK ||
-        (code = stripline_publisher_waker(publisher, &waker, failed.place())) != STRIPLINE_OK) {
+        (code = stripline_publisher_samples_max(publisher, &most, failed.place())) != STRIPLINE_OK) {
         raise(code, failed, where_);
     }
-    owned<stripline_waker> made(waker);
     const std::size_t samples_of_item = with_.vlen;
     if (samples_of_item > most) {
         throw std::invalid_argument(
@@ -112,27 +96,21 @@ void sink_impl::take(stripline_publisher *publisher) {
     if (with_.packet_items != 0) {
         packet_items_ = std::min(packet_items_, with_.packet_items);
     }
-    has_receivers_ = with_.receivers == 0;
     is_described_ = false;
     rate_ = with_.sample_rate_hz;
     frequency_ = with_.center_frequency_hz;
     time_ns_.reset();
-    publisher_ = std::move(opened);
+    end_.open(std::move(opened), with_.receivers);
     if (!describe()) {
-        const std::string message = std::exchange(failure_, std::string());
-        publisher_.reset();
-        throw std::invalid_argument(where_ + ": " + message);
+        end_.close();
+        throw std::invalid_argument(where_ + ": " + end_.failure());
     }
-    const std::lock_guard<std::mutex> guard(watchdog_mutex_);
-    watchdog_ = std::make_unique<watchdog>(std::move(made));
 }
 
 bool sink_impl::start() {
     const std::lock_guard<std::mutex> guard(mutex_);
-    is_stopping_ = false;
-    abandons_ = false;
-    failure_.clear();
-    if (!publisher_) {
+    end_.restart();
+    if (!end_.is_open()) {
         if (!node_) {
             raise_apart(where_);
         }
@@ -142,64 +120,16 @@ bool sink_impl::start() {
 }
 
 bool sink_impl::stop() {
-    is_stopping_ = true;
-    {
-        const std::lock_guard<std::mutex> guard(watchdog_mutex_);
-        if (watchdog_) {
-            watchdog_->wake();
-        }
-    }
+    end_.stop();
     const std::lock_guard<std::mutex> guard(mutex_);
-    // The component's end is that of a port's stream.
-    if (!publisher_ || (with_.is_port && !abandons_)) {
-        return true;
-    }
-    // An exception of another part of this thread unwinds, but for that of a stop.
-    if (abandons_ || !failure_.empty()) {
-        stripline_publisher_abandon(publisher_.get(), nullptr);
-    } else {
-        using clock = std::chrono::steady_clock;
-        const auto begin = clock::now();
-        stripline_status code;
-        detail::c_error failed;
-        do {
-            const bool hurries = is_being_stopped() || std::uncaught_exceptions() > 0;
-            const auto patience = hurries ? std::chrono::nanoseconds(stop_patience)
-                                          : std::chrono::nanoseconds(finish_patience);
-            const auto left = std::max(patience - (clock::now() - begin), std::chrono::nanoseconds(0));
-            detail::c_error none;
-            code = watchdog_->guard([&] {
-                return stripline_publisher_finish(publisher_.get(), left.count(), none.place());
-            });
-        } while (code == STRIPLINE_INTERRUPTED);
-        if (code != STRIPLINE_OK) {
-            d_logger->warn("{}: a receiver has not taken all packets; the stream has no end", where_);
-        }
-    }
-    leave();
+    end_.finish();
     return true;
-}
-
-void sink_impl::leave() {
-    {
-        const std::lock_guard<std::mutex> guard(watchdog_mutex_);
-        watchdog_.reset();
-    }
-    publisher_.reset();
-}
-
-std::string sink_impl::failure() const {
-    const std::lock_guard<std::mutex> guard(mutex_);
-    return failure_;
 }
 
 int sink_impl::work(int items, gr_vector_const_void_star &inputs, gr_vector_void_star &) {
     const std::lock_guard<std::mutex> guard(mutex_);
-    if (!publisher_ || has_ended_ || !failure_.empty()) {
-        return WORK_DONE;
-    }
-    if (!wait_for_receivers()) {
-        return failure_.empty() && !has_ended_ ? 0 : WORK_DONE;
+    if (!end_.wait_for_receivers()) {
+        return end_.is_over() ? WORK_DONE : 0;
     }
     const char *const samples = static_cast<const char *>(inputs[0]);
     const auto count = static_cast<std::size_t>(items);
@@ -217,29 +147,10 @@ int sink_impl::work(int items, gr_vector_const_void_star &inputs, gr_vector_void
         sent += part;
         carried_.clear();
     }
-    if ((has_ended_ || !failure_.empty()) && sent == 0) {
+    if (sent == 0 && end_.is_over()) {
         return WORK_DONE;
     }
     return static_cast<int>(sent);
-}
-
-bool sink_impl::wait_for_receivers() {
-    while (!has_receivers_) {
-        if (is_over()) {
-            return false;
-        }
-        detail::c_error failed;
-        const stripline_status code = stripline_publisher_wait_for_receivers(
-            publisher_.get(), with_.receivers, wait_slice_ns, failed.place());
-        if (code == STRIPLINE_OK) {
-            has_receivers_ = true;
-        } else if (code == STRIPLINE_STOPPED && with_.is_port) {
-            has_ended_ = true;
-        } else if (code != STRIPLINE_EMPTY && code != STRIPLINE_INTERRUPTED) {
-            fail(message_of(code, failed));
-        }
-    }
-    return true;
 }
 
 std::size_t sink_impl::take_tags(
@@ -349,9 +260,9 @@ bool sink_impl::describe() {
         stream.more = more.c_str();
     }
     detail::c_error failed;
-    const stripline_status code = stripline_publisher_set_stream(publisher_.get(), &stream, failed.place());
+    const stripline_status code = stripline_publisher_set_stream(end_.publisher(), &stream, failed.place());
     if (code != STRIPLINE_OK) {
-        fail(message_of(code, failed));
+        end_.fail(message_of(code, failed));
         return false;
     }
     is_described_ = true;
@@ -368,50 +279,7 @@ bool sink_impl::send(const char *samples, std::size_t items, std::uint64_t first
         options.set |= STRIPLINE_SEND_SET_TIME;
         options.time_ns = *time_ns;
     }
-    while (!is_over()) {
-        void *memory = nullptr;
-        stripline_loan *loan = nullptr;
-        detail::c_error failed;
-        stripline_status code = watchdog_->guard([&] {
-            return stripline_publisher_loan(publisher_.get(), count, &memory, &loan, failed.place());
-        });
-        if (code == STRIPLINE_OK) {
-            std::memcpy(memory, samples, count * kind_.bytes);
-            code = watchdog_->guard([&] { return stripline_loan_commit(loan, &options, failed.place()); });
-        }
-        switch (code) {
-            case STRIPLINE_UNANSWERED:
-            case STRIPLINE_RECEIVER_GONE:
-            case STRIPLINE_PACKET_REFUSED:
-                // The packet stays sent: the other receivers have it.
-                d_logger->warn("{}: {}", where_, message_of(code, failed));
-                break;
-            case STRIPLINE_OK:
-                break;
-            case STRIPLINE_INTERRUPTED:
-                if (stripline_error_is_sent(failed.get()) == 0) {
-                    continue;
-                }
-                break;
-            case STRIPLINE_STOPPED:
-                if (with_.is_port) {
-                    has_ended_ = true;
-                    return false;
-                }
-                [[fallthrough]];
-            default:
-                fail(message_of(code, failed));
-                return false;
-        }
-        packets_ += 1;
-        return true;
-    }
-    return false;
-}
-
-void sink_impl::fail(const std::string &message) {
-    failure_ = message;
-    d_logger->error("{}: {}", where_, message);
+    return end_.send(samples, count, count * kind_.bytes, options);
 }
 
 }  // namespace stripline::gr

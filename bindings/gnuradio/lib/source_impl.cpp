@@ -5,18 +5,27 @@
 #include <gnuradio/io_signature.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 
 namespace stripline::gr {
 namespace {
 
-/// After so many waits without a packet, refused publishers are searched for: about a second.
-constexpr unsigned idle_slices_per_search = 100;
+/// How long a wait takes until the block checks whether it has a reader. Relaxed: a wait that reads
+/// an older one is as good.
+std::atomic<std::int64_t> reader_check_ns{20'000'000};
+
+/// After so long without a packet, refused publishers are searched for.
+constexpr std::int64_t search_ns = 1'000'000'000;
 
 }  // namespace
 
 source::sptr source::make(const std::string &type, const std::string &topic, const options &with) {
     return gnuradio::make_block_sptr<source_impl>(type, topic, with);
+}
+
+void source::set_reader_check(std::int64_t interval_ns) {
+    reader_check_ns.store(interval_ns, std::memory_order_relaxed);
 }
 
 source_impl::source_impl(const std::string &type, const std::string &topic, const options &with)
@@ -28,7 +37,8 @@ source_impl::source_impl(const std::string &type, const std::string &topic, cons
       with_(with),
       kind_(sample_kind::of(type)),
       item_bytes_(item_bytes_of(kind_, with)),
-      node_(make_node(where_, topic, with)) {
+      node_(make_node(where_, topic, with)),
+      end_(where_, "samples", d_logger) {
     if (node_) {
         join();
     }
@@ -45,24 +55,12 @@ void source_impl::join() {
     if (code != STRIPLINE_OK) {
         raise(code, failed, where_);
     }
-    take(subscriber);
-}
-
-void source_impl::take(stripline_subscriber *subscriber) {
-    subscriber_.reset(subscriber);
-    stripline_waker *waker = nullptr;
-    detail::c_error failed;
-    const stripline_status code = stripline_subscriber_waker(subscriber, &waker, failed.place());
-    if (code != STRIPLINE_OK) {
-        raise(code, failed, where_);
-    }
-    const std::lock_guard<std::mutex> guard(waker_mutex_);
-    waker_.reset(waker);
+    end_.open(subscriber);
 }
 
 void source_impl::attach(stripline_ports *ports) {
     const std::lock_guard<std::mutex> guard(mutex_);
-    check_port(where_, with_, subscriber_ != nullptr);
+    check_port(where_, with_, end_.is_open());
     const stripline_sample_type type = kind_.c_type();
     stripline_subscriber *subscriber = nullptr;
     detail::c_error failed;
@@ -71,7 +69,7 @@ void source_impl::attach(stripline_ports *ports) {
     if (code != STRIPLINE_OK) {
         raise(code, failed, where_);
     }
-    take(subscriber);
+    end_.open(subscriber);
 }
 
 void source_impl::detach() {
@@ -81,9 +79,8 @@ void source_impl::detach() {
 
 bool source_impl::start() {
     const std::lock_guard<std::mutex> guard(mutex_);
-    is_stopping_ = false;
-    failure_.clear();
-    if (!subscriber_) {
+    end_.restart();
+    if (!end_.is_open()) {
         if (!node_) {
             raise_apart(where_);
         }
@@ -93,13 +90,7 @@ bool source_impl::start() {
 }
 
 bool source_impl::stop() {
-    is_stopping_ = true;
-    {
-        const std::lock_guard<std::mutex> guard(waker_mutex_);
-        if (waker_) {
-            stripline_waker_wake(waker_.get(), nullptr);
-        }
-    }
+    end_.stop();
     const std::lock_guard<std::mutex> guard(mutex_);
     // A port is there once: a flowgraph that is started again goes on with it.
     if (node_) {
@@ -112,16 +103,9 @@ void source_impl::leave() {
     packet_.reset();
     left_ = 0;
     partial_.clear();
-    has_ended_ = false;
     tags_ = tag_maker();
-    subscriber_.reset();
-    const std::lock_guard<std::mutex> waker_guard(waker_mutex_);
-    waker_.reset();
-}
-
-std::string source_impl::failure() const {
-    const std::lock_guard<std::mutex> guard(mutex_);
-    return failure_;
+    stream_id_.reset();
+    end_.close();
 }
 
 int source_impl::work(int items, gr_vector_const_void_star &, gr_vector_void_star &outputs) {
@@ -133,8 +117,7 @@ int source_impl::work(int items, gr_vector_const_void_star &, gr_vector_void_sta
     partial_.clear();
     while (made < wanted) {
         if (left_ == 0) {
-            const next found = receive(made < item_bytes_);
-            if (found != next::packet) {
+            if (receive(made < item_bytes_) != found::packet) {
                 break;
             }
             begin_packet(made);
@@ -150,8 +133,9 @@ int source_impl::work(int items, gr_vector_const_void_star &, gr_vector_void_sta
     }
     const std::size_t whole = made / item_bytes_;
     partial_.assign(out + whole * item_bytes_, out + made);
-    if (whole == 0 && has_ended_) {
-        end_stream();
+    if (whole == 0 && end_.has_ended()) {
+        end_.count_end(partial_.size() / kind_.bytes);
+        partial_.clear();
         return WORK_DONE;
     }
     if (whole == 0) {
@@ -171,37 +155,19 @@ bool source_impl::has_no_reader() {
     return buffer->done();
 }
 
-source_impl::next source_impl::receive(bool waits) {
-    while (subscriber_ && !has_ended_ && !is_stopping_) {
-        stripline_packet *packet = nullptr;
-        detail::c_error failed;
-        const stripline_status code =
-            stripline_subscriber_receive(subscriber_.get(), waits ? wait_slice_ns : 0, &packet, failed.place());
-        switch (code) {
-            case STRIPLINE_OK:
-                packet_.reset(packet);
-                idle_slices_ = 0;
-                return next::packet;
-            case STRIPLINE_EMPTY:
-                if (waits) {
-                    note_refused();
-                }
-                return next::nothing;
-            case STRIPLINE_ENDED:
-            case STRIPLINE_STOPPED:
-                has_ended_ = true;
-                return next::end;
-            case STRIPLINE_INTERRUPTED:
-                return next::nothing;
-            case STRIPLINE_PEER_MISBEHAVED:
-                d_logger->warn("{}: {}", where_, message_of(code, failed));
-                break;
-            default:
-                fail(message_of(code, failed));
-                return next::end;
+found source_impl::receive(bool waits) {
+    const std::int64_t wait_ns = waits ? reader_check_ns.load(std::memory_order_relaxed) : 0;
+    const found one = end_.receive(wait_ns, packet_);
+    if (one == found::packet) {
+        idle_ns_ = 0;
+    } else if (one == found::nothing) {
+        idle_ns_ += wait_ns;
+        if (idle_ns_ >= search_ns) {
+            idle_ns_ = 0;
+            end_.note_refused(node_);
         }
     }
-    return next::end;
+    return one;
 }
 
 void source_impl::begin_packet(std::size_t &made) {
@@ -215,24 +181,37 @@ void source_impl::begin_packet(std::size_t &made) {
         stripline_packet_get_stream(packet_.get(), &stream, nullptr) != STRIPLINE_OK) {
         return;
     }
+    count_restart(info, detail::view(stream.id));
     if (info.gap_reason != STRIPLINE_GAP_REASON_NONE) {
         // What there is of an item before a gap belongs to what is lost.
         const std::size_t cut = made % item_bytes_;
         made -= cut;
         info.gap_samples += cut / kind_.bytes;
-        lost_packets_ += info.gap_packets;
-        lost_samples_ += info.gap_samples;
+        end_.count_lost(info.gap_packets, info.gap_samples);
     }
-    if (!tags_.begin_packet(info, stream, stream_json(), left_ / kind_.bytes, found_)) {
+    if (!tags_.begin_packet(info, stream, stream_json(), left_ / kind_.bytes, new_tags_)) {
         d_logger->warn("{}: the tags of the sender do not decode, and are left out", where_);
     }
     const std::size_t samples_before = made / kind_.bytes;
     const std::size_t samples_of_item = item_bytes_ / kind_.bytes;
-    for (const new_tag &tag : found_) {
+    for (const new_tag &tag : new_tags_) {
         add_item_tag(0, nitems_written(0) + (samples_before + tag.sample) / samples_of_item, tag.key, tag.value, tag.source);
     }
     if (left_ == 0) {
         packet_.reset();
+    }
+}
+
+/// Counts what is missing where a sender was started again and goes on with the sample indexes of its
+/// stream, as one does that forwards them.
+void source_impl::count_restart(stripline_packet_info &info, std::string_view id) {
+    const bool goes_on = id == stream_id_ && info.sample_index > next_index_;
+    if (info.gap_reason == STRIPLINE_GAP_REASON_PEER_RESTART && info.gap_samples == 0 && goes_on) {
+        info.gap_samples = info.sample_index - next_index_;
+    }
+    next_index_ = info.sample_index + left_ / kind_.bytes;
+    if (id != stream_id_) {
+        stream_id_ = id;
     }
 }
 
@@ -248,37 +227,6 @@ std::string_view source_impl::stream_json() {
             return std::string_view();
         }
         json_.resize(length + 1);
-    }
-}
-
-void source_impl::end_stream() {
-    std::uint64_t packets = 0, samples = 0;
-    if (subscriber_) {
-        stripline_subscriber_gap_at_end(subscriber_.get(), &packets, &samples, nullptr);
-    }
-    samples += partial_.size() / kind_.bytes;
-    partial_.clear();
-    if (packets != 0 || samples != 0) {
-        lost_packets_ += packets;
-        lost_samples_ += samples;
-        d_logger->warn("{}: {} packets and {} samples are missing at the end", where_, packets, samples);
-    }
-}
-
-void source_impl::fail(const std::string &message) {
-    has_ended_ = true;
-    failure_ = message;
-    d_logger->error("{}: {}", where_, message);
-}
-
-void source_impl::note_refused() {
-    idle_slices_ += 1;
-    if (idle_slices_ % idle_slices_per_search != 0) {
-        return;
-    }
-    const auto found = refused_by(node_);
-    for (; refused_noted_ < found.size(); refused_noted_++) {
-        d_logger->warn("{}: refused {}", where_, found[refused_noted_]);
     }
 }
 

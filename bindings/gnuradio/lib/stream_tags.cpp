@@ -24,14 +24,13 @@ const char *word_of(std::uint32_t reason) {
     }
 }
 
-pmt::pmt_t gap_tag(const stripline_packet_info &info) {
+}  // namespace
+
+pmt::pmt_t gap_of(const stripline_packet_info &info) {
     pmt::pmt_t value = pmt::make_dict();
     value = pmt::dict_add(value, pmt::mp("packets"), pmt::from_uint64(info.gap_packets));
-    value = pmt::dict_add(value, pmt::mp("samples"), pmt::from_uint64(info.gap_samples));
     return pmt::dict_add(value, pmt::mp("reason"), pmt::mp(word_of(info.gap_reason)));
 }
-
-}  // namespace
 
 const tag_keys &tag_keys::get() {
     static const tag_keys keys;
@@ -76,7 +75,8 @@ bool tag_maker::begin_packet(
     const tag_keys &keys = tag_keys::get();
     const bool has_gap = info.gap_reason != STRIPLINE_GAP_REASON_NONE;
     if (has_gap) {
-        found.push_back({0, keys.gap, gap_tag(info)});
+        found.push_back(
+            {0, keys.gap, pmt::dict_add(gap_of(info), pmt::mp("samples"), pmt::from_uint64(info.gap_samples))});
     }
     const auto rate = (stream.set & STRIPLINE_STREAM_SET_SAMPLE_RATE) != 0
                           ? std::optional<double>(stream.sample_rate_hz)

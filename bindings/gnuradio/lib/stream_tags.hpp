@@ -36,6 +36,9 @@ struct tag_keys {
     static const tag_keys &get();
 };
 
+/// A gap as a dictionary of its packets and its reason.
+pmt::pmt_t gap_of(const stripline_packet_info &info);
+
 /// A time as `rx_time` has it: whole seconds, and a fraction.
 pmt::pmt_t time_tag(std::int64_t time_ns);
 

@@ -3,8 +3,7 @@
 #ifndef STRIPLINE_GR_PYTHON_COMPONENT_HPP
 #define STRIPLINE_GR_PYTHON_COMPONENT_HPP
 
-#include <stripline/gr/sink.hpp>
-#include <stripline/gr/source.hpp>
+#include <stripline/gr/link_end.hpp>
 
 #include <pybind11/pybind11.h>
 
@@ -14,11 +13,10 @@
 
 namespace stripline::gr {
 
-/// A block whose topic is a port: one of the two is set.
+/// A block whose topic is a port.
 struct port_block {
     std::string topic;
-    std::shared_ptr<stripline::gr::source> source;
-    std::shared_ptr<stripline::gr::sink> sink;
+    std::shared_ptr<link_end> block;
 };
 
 /// The blocks that are made as ports, while a component makes its flowgraph; otherwise nullptr. It

@@ -2,13 +2,17 @@
 
 import atexit
 import contextlib
+import dataclasses
 import inspect
+import itertools
+import math
 import os
 import re
 import signal
 import sys
 import threading
 import traceback
+from typing import Optional
 
 from gnuradio import gr
 
@@ -16,9 +20,52 @@ from . import stripline_python as _blocks
 
 # How long a request waits at most, and the end of the flowgraph.
 _TURN_NS = 10_000_000
+# Read-only properties are set every 100 ms.
+_TURNS_PER_READOUT = 10
 # An error of these classes has words for users.
 _PLAIN = (ValueError, RuntimeError, OSError)
 _KINDS = {bool: "boolean", int: "integer", float: "float", str: "text"}
+
+
+@dataclasses.dataclass(frozen=True)
+class TestResult:
+    """The result of a self-test."""
+
+    __test__ = False
+    passed: bool
+    # One line for users; empty: the summary of the test.
+    text: str = ""
+    # What was measured.
+    value: Optional[float] = None
+
+
+def self_test(summary, *, name=None):
+    """Makes a method of a top block a self-test, which users run by `stripline test` while it runs.
+
+    The method returns a `TestResult`, or None: it passed. What it raises is a failure, in its words.
+    It has ten seconds, and no property is changed meanwhile.
+    """
+
+    def declare(function):
+        function._stripline_test = (name or function.__name__, summary)
+        return function
+
+    return declare
+
+
+def readout(summary, *, unit="", name=None):
+    """Makes a method of a top block a read-only property, which `stripline get` shows while it runs.
+
+    The method takes no arguments. It is called about ten times a second, and once of the new top
+    block for the type of the property: bool, int, float or str. While it raises, the property keeps
+    its value.
+    """
+
+    def declare(function):
+        function._stripline_readout = (name or function.__name__, summary, unit)
+        return function
+
+    return declare
 
 
 def main(flowgraph, args=None):
@@ -28,7 +75,8 @@ def main(flowgraph, args=None):
     sources and sinks of Stripline are the ports, by their topics. Each pair of methods `set_x` and
     `get_x`, as the Companion makes for a variable, is a property `x`, which may be changed while it
     runs. Its type is that of the value that the new top block has: bool, int, float or str. An
-    exception of `set_x` refuses a value, in its words.
+    exception of `set_x` refuses a value, in its words. `readout` makes a method a read-only property,
+    and `self_test` one a self-test.
 
     `args` are the arguments behind the script's name; by default those of the program. Call it on
     the main thread. It ends the program with the exit code 0, 1 for a failure, or 2 for wrong
@@ -73,6 +121,10 @@ class _Component:
         self._spare = self._make_graph()
         self._graph, self._blocks = None, []
         self.values = dict(_variables(self._spare[0]))
+        self._tests = _marked(self._spare[0], "_stripline_test")
+        self._readouts = _marked(self._spare[0], "_stripline_readout")
+        self._kinds = {name: _readout_kind(name, method) for name, (method, *_) in self._readouts.items()}
+        self._has_warned = set()
 
     def main(self, arguments):
         graph, ports = self._spare
@@ -81,8 +133,11 @@ class _Component:
         summary = " ".join((vars(cls).get("__doc__") or "").strip().split("\n\n")[0].split())
         return _blocks._run_component(
             name, summary or "A flowgraph of GNU Radio.",
-            ports, [(name, _KINDS[type(value)], value) for name, value in self.values.items()],
-            self._create, self._run, self._change, arguments)
+            ports,
+            [(name, _KINDS[type(value)], value, "variable of the flowgraph", "") for name, value in self.values.items()],
+            [(name, *self._kinds[name], summary, unit) for name, (_, summary, unit) in self._readouts.items()],
+            [(name, summary) for name, (_, summary) in self._tests.items()],
+            self._create, self._run, self._change, self._test, arguments)
 
     def _make_graph(self):
         graph, ports = _blocks._make_with_ports(self._make)
@@ -96,6 +151,8 @@ class _Component:
             self._graph, self._blocks = self._spare or self._make_graph()
             self._spare = None
             self.values = dict(_variables(self._graph))
+            self._tests = _marked(self._graph, "_stripline_test")
+            self._readouts = _marked(self._graph, "_stripline_readout")
             return self._set({name: value for name, value in values.items() if value != self.values[name]})
         except BaseException as error:
             return _failure(error)
@@ -110,10 +167,16 @@ class _Component:
             self._graph.start()
             has_ended = threading.Event()
             threading.Thread(target=lambda: (self._graph.wait(), has_ended.set()), daemon=True).start()
+            turns = itertools.count()
             while link.turn(_TURN_NS) and not has_ended.is_set():
-                pass
+                if next(turns) % _TURNS_PER_READOUT == 0:
+                    self._set_readouts(link)
+                # GNU Radio does not end the blocks before one that ends.
+                if any(block.failure() for block in attached):
+                    break
             self._graph.stop()
             has_ended.wait()
+            self._set_readouts(link)
         except BaseException as error:
             with contextlib.suppress(Exception):
                 self._graph.stop()
@@ -125,6 +188,29 @@ class _Component:
                 block.detach()
         failures = [block.failure() for block in attached if block.failure()]
         return "; ".join(failures) or None
+
+    def _set_readouts(self, link):
+        for name, (method, *_) in self._readouts.items():
+            try:
+                link.set(name, self._kinds[name][0], _plain(method()))
+            except BaseException as error:
+                # Once, and not ten times a second.
+                if name not in self._has_warned:
+                    self._has_warned.add(name)
+                    print(f"readout `{name}` keeps its value: {_failure(error)}", file=sys.stderr, flush=True)
+
+    def _test(self, name):
+        """Runs a self-test. Returns whether it passed, its words and what it has measured."""
+        method, summary = self._tests[name]
+        try:
+            found = method()
+        except BaseException as error:
+            return False, _failure(error), None
+        if found is None:
+            return True, summary, None
+        if not isinstance(found, TestResult):
+            return False, f"the self-test has returned {found!r}, which is no `TestResult`", None
+        return bool(found.passed), found.text or summary, None if found.value is None else float(found.value)
 
     def _change(self, values):
         try:
@@ -164,10 +250,44 @@ def _variables(graph):
         if getter is None or not inspect.isfunction(getter):
             continue
         value = getattr(graph, f"get_{name}")()
-        if type(value) is int and not -2**63 <= value < 2**63:
-            raise ValueError(f"variable `{name}` is {value}, which has more than 64 bits; make it a float")
+        _check_bits(f"variable `{name}`", value)
         if type(value) in _KINDS:
             yield name, value
+
+
+def _check_bits(what, value):
+    if type(value) is int and not -2**63 <= value < 2**63:
+        raise ValueError(f"{what} is {value}, which has more than 64 bits; make it a float")
+
+
+def _marked(graph, mark):
+    """Finds the methods with a mark: by its name, each method and what else the mark has."""
+    found = {}
+    for attribute in dir(type(graph)):
+        # GNU Radio has attributes that are no methods.
+        mark_of = getattr(inspect.getattr_static(type(graph), attribute, None), mark, None)
+        if mark_of is not None:
+            name, *more = mark_of
+            if name in found:
+                raise ValueError(f"two methods are marked as `{name}`; give one of them another name")
+            found[name] = (getattr(graph, attribute), *more)
+    return found
+
+
+def _plain(value):
+    """Returns a number of numpy as one of Python."""
+    return value.item() if hasattr(value, "item") and not hasattr(value, "__len__") else value
+
+
+def _readout_kind(name, method):
+    """Returns the kind of a readout, and its value until it is set."""
+    value = _plain(method())
+    if type(value) not in _KINDS:
+        raise TypeError(f"readout `{name}` is {value!r}; it must be a bool, an int, a float or a str")
+    _check_bits(f"readout `{name}`", value)
+    if type(value) is float and not math.isfinite(value):
+        value = 0.0
+    return _KINDS[type(value)], value
 
 
 def _failure(error):

@@ -1,9 +1,16 @@
 // The blocks in Python: `from gnuradio import stripline`.
 #include "component.hpp"
+#include "pmt_message.hpp"
+
+#include <stripline/gr/message_sink.hpp>
+#include <stripline/gr/message_source.hpp>
+#include <stripline/gr/sink.hpp>
+#include <stripline/gr/source.hpp>
 
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include <cmath>
 #include <optional>
 
 namespace py = pybind11;
@@ -30,12 +37,20 @@ constexpr const char *sink_doc =
     "center_freq:  the frequency in Hz until a tag rx_freq; None: unknown\n\n"
     "Raises ValueError for a type, topic or option with a mistake.";
 
-void join(const std::string &topic, const stripline::gr::source::sptr &block) {
-    stripline::gr::made_ports()->push_back({topic, block, nullptr});
-}
-void join(const std::string &topic, const stripline::gr::sink::sptr &block) {
-    stripline::gr::made_ports()->push_back({topic, nullptr, block});
-}
+constexpr const char *message_source_doc =
+    "A block that passes the messages of a topic on at its port `out`, and what is lost at `gaps`.\n\n"
+    "topic:   the topic\n"
+    "vectors: the type of the uniform vectors that arrays of numbers become, as complex; empty: vectors of values\n"
+    "pairs:   a map of one entry becomes a pair, and not a dictionary\n"
+    "type:    the type of the messages, as 'message/tune{hz:f64}'; empty: any\n"
+    "policy, domain: as for source\n\n"
+    "Raises ValueError for a topic, type or option with a mistake.";
+
+constexpr const char *message_sink_doc =
+    "A block that sends the messages of its port `in` on a topic.\n\n"
+    "topic, type, policy, domain: as for message_source\n"
+    "receivers: how many receivers the first message waits for\n\n"
+    "Raises ValueError for a topic, type or option with a mistake.";
 
 /// Makes a block without the interpreter's lock, and notes it where it is a port of a component.
 template <class Make>
@@ -45,7 +60,7 @@ auto joined(const std::string &topic, Make make) {
         return make();
     }();
     if (stripline::gr::made_ports() != nullptr) {
-        join(topic, made);
+        stripline::gr::made_ports()->push_back({topic, made});
     }
     return made;
 }
@@ -56,6 +71,7 @@ PYBIND11_MODULE(stripline_python, module) {
     namespace gr = stripline::gr;
     // The classes that the blocks are derived from.
     py::module::import("gnuradio.gr");
+    py::module::import("pmt");
     using release = py::call_guard<py::gil_scoped_release>;
 
     py::class_<gr::source, ::gr::sync_block, ::gr::block, ::gr::basic_block, std::shared_ptr<gr::source>>(
@@ -71,10 +87,12 @@ PYBIND11_MODULE(stripline_python, module) {
                 return joined(topic, [&] { return gr::source::make(type, topic, with); });
             }),
             "type"_a, "topic"_a, "vlen"_a = 1, "policy"_a = "", "domain"_a = "", source_doc)
+        .def_static(
+            "_set_reader_check", [](double seconds) { gr::source::set_reader_check(std::llround(seconds * 1e9)); }, "seconds"_a)
         .def("lost_packets", &gr::source::lost_packets, "Packets that were lost so far.")
         .def("lost_samples", &gr::source::lost_samples, "Samples that were lost so far.")
         .def("refused", &gr::source::refused, release(), "Publishers that were refused, with the reasons.")
-        .def("failure", &gr::source::failure, release(), "Why the block has ended the flowgraph early; empty: it has not.");
+        .def("failure", &gr::source::failure, "Why the block has ended the flowgraph early; empty: it has not.");
 
     py::class_<gr::sink, ::gr::sync_block, ::gr::block, ::gr::basic_block, std::shared_ptr<gr::sink>>(
         module, "sink", sink_doc)
@@ -99,6 +117,66 @@ PYBIND11_MODULE(stripline_python, module) {
         .def("abandon", &gr::sink::abandon, "Makes the next stop abandon the stream, which then has no end.")
         .def("receivers", &gr::sink::receivers, "Receivers that were connected when the last packet was sent.")
         .def("packets", &gr::sink::packets, "Packets that were sent.")
-        .def("failure", &gr::sink::failure, release(), "Why the block has ended early; empty: it has not.");
+        .def("failure", &gr::sink::failure, "Why the block has ended early; empty: it has not.");
+
+    py::class_<gr::message_source, ::gr::block, ::gr::basic_block, std::shared_ptr<gr::message_source>>(
+        module, "message_source", message_source_doc)
+        .def(
+            py::init([](const std::string &topic, const std::string &vectors, bool pairs, const std::string &type,
+                        const std::string &policy, const std::string &domain) {
+                gr::message_source_options with;
+                with.vectors = vectors;
+                with.pairs = pairs;
+                with.type = type;
+                with.policy = policy;
+                with.domain = domain;
+                with.is_port = gr::made_ports() != nullptr;
+                return joined(topic, [&] { return gr::message_source::make(topic, with); });
+            }),
+            "topic"_a, "vectors"_a = "", "pairs"_a = false, "type"_a = "", "policy"_a = "", "domain"_a = "",
+            message_source_doc)
+        .def("messages", &gr::message_source::messages, "Messages that were passed on so far.")
+        .def("lost_messages", &gr::message_source::lost_messages, "Messages that were lost so far.")
+        .def("refused_messages", &gr::message_source::refused_messages, "Messages that cannot be read, and were left out.")
+        .def("last_refusal", &gr::message_source::last_refusal, "Why the last of them cannot be read; empty: none.")
+        .def("refused", &gr::message_source::refused, release(), "Publishers that were refused, with the reasons.")
+        .def("failure", &gr::message_source::failure, "Why the block has ended early; empty: it has not.");
+
+    py::class_<gr::message_sink, ::gr::block, ::gr::basic_block, std::shared_ptr<gr::message_sink>>(
+        module, "message_sink", message_sink_doc)
+        .def(
+            py::init([](const std::string &topic, std::size_t receivers, const std::string &type,
+                        const std::string &policy, const std::string &domain) {
+                gr::message_sink_options with;
+                with.receivers = receivers;
+                with.type = type;
+                with.policy = policy;
+                with.domain = domain;
+                with.is_port = gr::made_ports() != nullptr;
+                return joined(topic, [&] { return gr::message_sink::make(topic, with); });
+            }),
+            "topic"_a, "receivers"_a = 0, "type"_a = "", "policy"_a = "", "domain"_a = "", message_sink_doc)
+        .def("abandon", &gr::message_sink::abandon, "Makes the next stop abandon the stream, which then has no end.")
+        .def("receivers", &gr::message_sink::receivers, "Receivers that were connected when the last message was sent.")
+        .def("messages", &gr::message_sink::messages, "Messages that were sent.")
+        .def("refused_messages", &gr::message_sink::refused_messages, "Messages that have no form, and were not sent.")
+        .def("last_refusal", &gr::message_sink::last_refusal, "Why the last of them was not sent; empty: none.")
+        .def("failure", &gr::message_sink::failure, "Why the block has ended early; empty: it has not.");
+    // For tests: what the blocks for messages do with one.
+    py::register_exception<gr::message_problem>(module, "_MessageProblem", PyExc_ValueError);
+    module.def("_encode_message", [](const pmt::pmt_t &value) {
+        const auto bytes = gr::encode_message(value);
+        return py::bytes(reinterpret_cast<const char *>(bytes.data()), bytes.size());
+    });
+    module.def(
+        "_decode_message",
+        [](const std::string &bytes, const std::string &vectors, bool pairs) {
+            gr::message_source_options with;
+            with.vectors = vectors;
+            with.pairs = pairs;
+            return gr::decode_message(
+                reinterpret_cast<const std::uint8_t *>(bytes.data()), bytes.size(), gr::message_form::of("test", with));
+        },
+        "bytes"_a, "vectors"_a = "", "pairs"_a = false);
     gr::add_component(module);
 }

@@ -63,6 +63,66 @@ class Gain(gr.top_block):
 if __name__ == "__main__":
     stripline.main(Gain)
 """
+# A component of messages.
+MESSAGES = """
+from gnuradio import gr, stripline
+
+class Notes(gr.top_block):
+    def __init__(self):
+        gr.top_block.__init__(self, "notes")
+        self.source, self.sink = stripline.message_source("in"), stripline.message_sink("out", type="message/note{n:s64}")
+        self.msg_connect(self.source, "out", self.sink, "in")
+
+if __name__ == "__main__":
+    stripline.main(Notes)
+"""
+# Self-tests and readouts, which a subclass adds to the gain of the script.
+REPORTS = """
+from script import Gain
+from gnuradio import stripline
+
+class Reports(Gain):
+    calls = 0
+
+    @stripline.self_test("passes in words of its own")
+    def own_words(self):
+        return stripline.TestResult(True, "measured three", 3.0)
+
+    @stripline.self_test("passes")
+    def plain(self):
+        return None
+
+    @stripline.self_test("fails", name="failing")
+    def fails(self):
+        return stripline.TestResult(False, f"first is {self.first}")
+
+    @stripline.self_test("raises")
+    def raising(self):
+        raise ValueError("the antenna is off")
+
+    @stripline.self_test("returns a number")
+    def wrong(self):
+        return 7
+
+    @stripline.readout("calls of this readout", unit="calls", name="call-count")
+    def count(self):
+        self.calls += 1
+        return self.calls
+
+    @stripline.readout("twice the first variable")
+    def twice(self): return 2.0 * self.first
+    @stripline.readout("a text")
+    def text(self): return f"<{self.name}>"
+    @stripline.readout("a switch")
+    def is_off(self): return not self.is_on
+    @stripline.readout("raises at a value of the first variable")
+    def broken(self):
+        if self.first == {bad}: {action}
+        return float(self.first)
+
+if __name__ == "__main__":
+    stripline.main(Reports)
+"""
 _numbers = itertools.count()
 
 
@@ -201,6 +261,76 @@ class Components(unittest.TestCase):
         self.assertIn("KeyError: -1.0", self.set("gain.second=-1", code=1))
         self.assertEqual((self.get("gain.first"), self.get("gain.second")), (1, 2.5))
         self.stop(process)
+
+    def reports(self, bad=5, action='raise RuntimeError("the first is 5")'):
+        self.script()
+        path = self.folder / "reports.py"
+        path.write_text(REPORTS.replace("{bad}", str(bad)).replace("{action}", action))
+        return path
+
+    def test_self_tests_of_a_flowgraph_run_while_it_runs(self):
+        self.write(self.reports())
+        process = self.start()
+        self.wait_for_samples()
+        self.set("gain.first=4")
+        code, text = stripline("test", self.name, "gain")
+        self.assertEqual(code, 1, text)
+        for words in ("measured three", "first is 4", "the antenna is off", "has returned 7, which is no `TestResult`"):
+            self.assertIn(words, text)
+        results = {it["test"]: it for it in json.loads(stripline("test", self.name, "gain", "--json")[1])}
+        self.assertEqual(
+            {name: it["result"]["passed"] for name, it in results.items()},
+            {"own_words": True, "plain": True, "failing": False, "raising": False, "wrong": False})
+        self.assertEqual((results["own_words"]["result"]["value"], results["plain"]["result"]["text"]), (3.0, "passes"))
+        # The samples go on.
+        self.wait_for_samples()
+        self.stop(process)
+
+    def test_readouts_of_a_flowgraph_are_read_only_properties(self):
+        self.write(self.reports())
+        process = self.start()
+        self.wait_until(lambda: self.get("gain.call-count") > 3)
+        self.assertEqual([self.get(f"gain.{name}") for name in ("twice", "text", "is_off")], [2.0, "<none>", False])
+        self.set("gain.first=4", "gain.name=b", "gain.is_on=false")
+        self.wait_until(
+            lambda: [self.get(f"gain.{name}") for name in ("twice", "text", "is_off")] == [8.0, "<b>", True])
+        self.assertIn("read-only", self.set("gain.twice=1", code=2))
+        # One that raises keeps its value, and the others go on.
+        self.wait_until(lambda: self.get("gain.broken") == 4.0)
+        self.set("gain.first=5")
+        self.wait_until(lambda: self.get("gain.twice") == 10.0)
+        self.assertEqual(self.get("gain.broken"), 4.0)
+        text = self.stop(process)
+        self.assertEqual(text.count("readout `broken` keeps its value: the first is 5"), 1)
+
+    def test_mistakes_of_readouts_and_self_tests_are_found_by_the_check(self):
+        for action, words in {
+            'raise RuntimeError("no probe")': "no probe", "return []": "readout `broken` is []",
+            "return 2**63": "broken"}.items():
+            with self.subTest(action=action):
+                self.write(self.reports(1, action))
+                code, text = stripline("check", str(self.path))
+                self.assertEqual(code, 2, text)
+                self.assertIn(words, text)
+
+    def test_two_with_one_name_are_refused(self):
+        path = self.reports()
+        for mark in ('name="failing"', 'name="call-count"'):
+            with self.subTest(mark=mark):
+                name = "plain" if "failing" in mark else "twice"
+                path.write_text(self.reports().read_text().replace(mark, f'name="{name}"'))
+                self.write(path)
+                code, text = stripline("check", str(self.path))
+                self.assertEqual(code, 2, text)
+                self.assertIn(f"two methods are marked as `{name}`", text)
+
+    def test_messages_are_ports_of_a_component(self):
+        path = self.folder / "script.py"
+        path.write_text(MESSAGES)
+        found = describe(path)
+        self.assertEqual(
+            {port["name"]: (port["direction"], port["types"]) for port in found["ports"]},
+            {"in": ("input", {"one-of": ["message/cbor"]}), "out": ("output", {"one-of": ["message/note{n:s64}"]})})
 
     def test_sys_exit_in_a_setter_only_refuses(self):
         self.write(self.script(raised='sys.exit("no")', begin="global sys; import sys"))

@@ -20,10 +20,8 @@ struct stripline_ports;
 
 namespace stripline::gr {
 
-/// Options that a source and a sink have in common.
-struct STRIPLINE_GR_API options {
-    /// Samples of an item: more than 1 for a port of vectors.
-    std::size_t vlen = 1;
+/// Options that all blocks have in common.
+struct STRIPLINE_GR_API topic_options {
     /// Options of the topic, as keys of a topics file: `overflow = "block", depth = 8`, or one a
     /// line. Empty: those of the environment.
     std::string policy;
@@ -32,6 +30,12 @@ struct STRIPLINE_GR_API options {
     /// The topic is the name of a port. The flowgraph is a component: its waveform connects the
     /// port, and has the options of the connection. attach() joins the block to it.
     bool is_port = false;
+};
+
+/// Options that a source and a sink have in common.
+struct STRIPLINE_GR_API options : topic_options {
+    /// Samples of an item: more than 1 for a port of vectors.
+    std::size_t vlen = 1;
 };
 
 /// Options of a sink.
@@ -46,6 +50,27 @@ struct STRIPLINE_GR_API sink_options : options {
     std::optional<double> sample_rate_hz;
     /// The frequency that 0 Hz of the samples corresponds to, until a tag `rx_freq` gives another.
     std::optional<double> center_frequency_hz;
+};
+
+/// Options that a source and a sink of messages have in common.
+struct STRIPLINE_GR_API message_options : topic_options {
+    /// The type of the messages, as `message/tune{hz:f64}`. Empty: `message/cbor`, for any.
+    std::string type;
+};
+
+/// Options of a source of messages.
+struct STRIPLINE_GR_API message_source_options : message_options {
+    /// The type of the uniform vectors that arrays of numbers become, as that of a source's samples.
+    /// Empty: they become vectors of single values.
+    std::string vectors;
+    /// A map of one entry becomes a pair, and not a dictionary.
+    bool pairs = false;
+};
+
+/// Options of a sink of messages.
+struct STRIPLINE_GR_API message_sink_options : message_options {
+    /// How many receivers the first message waits for.
+    std::size_t receivers = 0;
 };
 
 }  // namespace stripline::gr

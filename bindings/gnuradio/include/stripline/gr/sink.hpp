@@ -3,7 +3,7 @@
 #ifndef STRIPLINE_GR_SINK_HPP
 #define STRIPLINE_GR_SINK_HPP
 
-#include "api.hpp"
+#include "link_end.hpp"
 
 #include <gnuradio/sync_block.h>
 
@@ -15,7 +15,7 @@ namespace stripline::gr {
 
 /// A block that sends what it gets as packets of a topic. The end of the flowgraph is the end of
 /// the stream.
-class STRIPLINE_GR_API sink : virtual public ::gr::sync_block {
+class STRIPLINE_GR_API sink : virtual public ::gr::sync_block, public link_end {
 public:
     using sptr = std::shared_ptr<sink>;
 
@@ -34,20 +34,6 @@ public:
 
     /// The number of packets that were sent. From any thread.
     virtual std::uint64_t packets() const = 0;
-
-    /// Why the block has ended before the flowgraph; empty: it has not.
-    virtual std::string failure() const = 0;
-
-    /// The type of the samples, as `cf32`.
-    virtual std::string sample_type() const = 0;
-
-    /// Joins a block whose topic is a port to the ports of its component, on the thread of the
-    /// ports and before the flowgraph starts. Throws std::invalid_argument, also for a block of a
-    /// topic.
-    virtual void attach(stripline_ports *ports) = 0;
-
-    /// Gives the port back, once the flowgraph has ended and before the ports do.
-    virtual void detach() = 0;
 };
 
 }  // namespace stripline::gr

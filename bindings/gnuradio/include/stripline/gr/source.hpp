@@ -3,7 +3,7 @@
 #ifndef STRIPLINE_GR_SOURCE_HPP
 #define STRIPLINE_GR_SOURCE_HPP
 
-#include "api.hpp"
+#include "link_end.hpp"
 
 #include <gnuradio/sync_block.h>
 
@@ -16,7 +16,7 @@ namespace stripline::gr {
 
 /// A block that receives the packets of a topic. The end of the stream ends the flowgraph. What
 /// is lost is a tag `gap` at the item before which it is missing.
-class STRIPLINE_GR_API source : virtual public ::gr::sync_block {
+class STRIPLINE_GR_API source : virtual public ::gr::sync_block, public link_end {
 public:
     using sptr = std::shared_ptr<source>;
 
@@ -28,26 +28,17 @@ public:
     /// have answered, or for a few seconds.
     static sptr make(const std::string &type, const std::string &topic, const options &with = options());
 
+    /// Sets how often all sources that wait check whether a block still reads from them, in
+    /// nanoseconds: GNU Radio itself checks that only where a buffer is full. 20 ms until it is set.
+    /// A stop does not wait for it.
+    static void set_reader_check(std::int64_t interval_ns);
+
     /// Packets and samples that were lost so far, as far as they can be counted. From any thread.
     virtual std::uint64_t lost_packets() const = 0;
     virtual std::uint64_t lost_samples() const = 0;
 
     /// Publishers that were refused, with the reason: their samples have another type, for example.
     virtual std::vector<std::string> refused() const = 0;
-
-    /// Why the block has ended the flowgraph before the end of the stream; empty: it has not.
-    virtual std::string failure() const = 0;
-
-    /// The type of the samples, as `cf32`.
-    virtual std::string sample_type() const = 0;
-
-    /// Joins a block whose topic is a port to the ports of its component, on the thread of the
-    /// ports and before the flowgraph starts. Throws std::invalid_argument, also for a block of a
-    /// topic.
-    virtual void attach(stripline_ports *ports) = 0;
-
-    /// Gives the port back, once the flowgraph has ended and before the ports do.
-    virtual void detach() = 0;
 };
 
 }  // namespace stripline::gr

@@ -1,0 +1,45 @@
+/// @file
+/// A sink of messages of a flowgraph: what is sent on a topic.
+#ifndef STRIPLINE_GR_MESSAGE_SINK_HPP
+#define STRIPLINE_GR_MESSAGE_SINK_HPP
+
+#include "link_end.hpp"
+
+#include <gnuradio/block.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+namespace stripline::gr {
+
+/// A block that sends the messages of its port `in` on a topic. The end of the flowgraph is the end
+/// of the stream.
+class STRIPLINE_GR_API message_sink : virtual public ::gr::block, public link_end {
+public:
+    using sptr = std::shared_ptr<message_sink>;
+
+    /// Makes a sink of messages. Throws std::invalid_argument for a topic, type or option with a
+    /// mistake, and std::runtime_error for an error of the system.
+    static sptr make(const std::string &topic, const message_sink_options &with = message_sink_options());
+
+    /// Makes the next stop() abandon the stream: receivers then know that it is not complete. From
+    /// any thread, as are all functions below.
+    virtual void abandon() = 0;
+
+    /// The number of receivers that were connected when the last message was sent.
+    virtual std::size_t receivers() const = 0;
+
+    /// Messages that were sent.
+    virtual std::uint64_t messages() const = 0;
+
+    /// Messages that have no form in Stripline, and were not sent.
+    virtual std::uint64_t refused_messages() const = 0;
+
+    /// The reason of the last of them, with the way to its value; empty: there was none.
+    virtual std::string last_refusal() const = 0;
+};
+
+}  // namespace stripline::gr
+
+#endif

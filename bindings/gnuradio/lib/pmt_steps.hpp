@@ -1,0 +1,68 @@
+/// @file
+/// The way to a value within a message, for errors.
+#ifndef STRIPLINE_GR_PMT_STEPS_HPP
+#define STRIPLINE_GR_PMT_STEPS_HPP
+
+#include "pmt_message.hpp"
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace stripline::gr {
+
+/// Values within each other at most, as everywhere in Stripline.
+constexpr unsigned nesting_max = 128;
+
+/// The kinds of items in CBOR.
+enum class major : std::uint8_t { positive, negative, bytes, text, array, map, tag, simple };
+
+/// A problem on its way out of the values around it, each of which adds its step.
+struct inner_problem {
+    std::string text;
+    // From the inside out.
+    std::vector<std::string> steps;
+
+    message_problem whole() const {
+        constexpr std::size_t steps_max = 6;
+        std::string words;
+        for (std::size_t at = 0; at < steps.size() && at < steps_max; at++) {
+            words += steps[steps.size() - 1 - at];
+        }
+        words += steps.size() > steps_max ? "…: " : steps.empty() ? "" : ": ";
+        return message_problem(words + text);
+    }
+};
+
+[[noreturn]] inline void problem(std::string text) { throw inner_problem{std::move(text), {}}; }
+
+/// Runs a part of the work at a value, and adds its step to a problem.
+template <class Step, class Work>
+auto within(Step step, Work work) {
+    try {
+        return work();
+    } catch (inner_problem &found) {
+        found.steps.push_back(step());
+        throw;
+    }
+}
+
+/// Returns the step to an element.
+inline std::string step_to(std::size_t index) { return "[" + std::to_string(index) + "]"; }
+/// Returns the step to an entry.
+inline std::string step_to(std::string_view name) { return "[\"" + std::string(name.substr(0, 64)) + "\"]"; }
+
+/// Whether bytes are UTF-8, which a text in CBOR must be.
+bool is_utf8(std::string_view bytes);
+
+/// Checks that another value may be within `depth` others.
+inline void check_depth(unsigned depth) {
+    if (depth >= nesting_max) {
+        problem("it is nested more than " + std::to_string(nesting_max) + " deep");
+    }
+}
+
+}  // namespace stripline::gr
+
+#endif

@@ -1,0 +1,44 @@
+/// @file
+/// What the blocks for messages have in common.
+#ifndef STRIPLINE_GR_REFUSALS_HPP
+#define STRIPLINE_GR_REFUSALS_HPP
+
+#include "link.hpp"
+
+#include <cstdint>
+#include <mutex>
+#include <string>
+
+namespace stripline::gr {
+
+/// The messages that a block has left out. From any thread.
+class refusals {
+public:
+    void add(const std::string &reason) {
+        const std::lock_guard<std::mutex> guard(mutex_);
+        count_ += 1;
+        last_ = reason;
+    }
+    std::uint64_t count() const {
+        const std::lock_guard<std::mutex> guard(mutex_);
+        return count_;
+    }
+    std::string last() const {
+        const std::lock_guard<std::mutex> guard(mutex_);
+        return last_;
+    }
+
+private:
+    mutable std::mutex mutex_;
+    std::uint64_t count_ = 0;
+    std::string last_;
+};
+
+/// Returns the type of a block's messages.
+inline std::string message_type_of(const message_options &with) {
+    return with.type.empty() ? std::string("message/cbor") : with.type;
+}
+
+}  // namespace stripline::gr
+
+#endif
