@@ -168,7 +168,8 @@ int tune(const std::string &mhz) {
         }
         rest = view(rest.data() + 1, rest.size() - 1);
         take_text(rest, "frequency_hz");
-        std::cerr << "error: " << take_number(rest) / 1e6 << " MHz is not from 1 to 6000 MHz" << std::endl;
+        const double refused_mhz = take_number(rest) / 1e6;
+        std::cerr << "error: " << refused_mhz << " MHz is not from 1 to 6000 MHz" << std::endl;
         return 1;
     }
 }
