@@ -143,7 +143,12 @@ def test_a_handler_closes_its_server(radio: Ends) -> None:
 def test_a_handler_that_exits_ends_all_threads(radio: Ends) -> None:
     server, client, serves = radio
     held, call = client.wait.start(1), client.exit.start()
-    threading.Thread(target=lambda: serves.begun.acquire(timeout=PATIENCE_S) and serves.gate.set()).start()
+
+    def open_gate() -> None:
+        if serves.begun.acquire(timeout=PATIENCE_S):
+            serves.gate.set()
+
+    threading.Thread(target=open_gate).start()
     with pytest.raises(SystemExit, match="bye"):
         server.serve(threads=2)
     with pytest.raises(stripline.CallRefusedError, match="SystemExit: bye"):

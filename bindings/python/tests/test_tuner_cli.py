@@ -1,4 +1,4 @@
-"""The guide's tuner: Rust, C++ and Python as server and as client, and the commands over each."""
+"""The guide's tuner: Rust, C, C++ and Python as server and as client, and the commands over each."""
 
 from __future__ import annotations
 
@@ -17,12 +17,17 @@ from conftest import PATIENCE_S, line, start
 import stripline
 
 HERE = Path(__file__).parent
-PAGE = (HERE.parents[2] / "docs/python.md").read_text()
+PAGES = [(HERE.parents[2] / f"docs/{name}.md").read_text() for name in ("python", "languages")]
 RUST = os.environ["STRIPLINE_TUNER"]
-CPP = os.environ["STRIPLINE_TUNER_CPP"]
+PROGRAMS_FOLDER = Path(os.environ["STRIPLINE_PROGRAMS"])
 COMMAND = os.environ["STRIPLINE_COMMAND"]
 PYTHON = (sys.executable, str(HERE.parent / "examples/tuner.py"))
-PROGRAMS = {"rust": (RUST,), "cpp": (CPP,), "python": PYTHON}
+PROGRAMS = {
+    "rust": (RUST,),
+    "c": (str(PROGRAMS_FOLDER / "tuner-c"),),
+    "cpp": (str(PROGRAMS_FOLDER / "tuner-cpp"),),
+    "python": PYTHON,
+}
 
 
 @pytest.fixture(autouse=True)
@@ -34,7 +39,7 @@ def _domain(domain: str, monkeypatch: pytest.MonkeyPatch) -> None:
 def server(request: pytest.FixtureRequest) -> Iterator[str]:
     """Runs a server in each language."""
     program = start(*PROGRAMS[request.param], "serve")
-    # That in C++ has no function for the address.
+    # Those in C and C++ have no function for the address.
     assert re.fullmatch(r"serving `tuner`( at shm:stripline-[0-9a-f]+)?; Ctrl-C ends it", line(program))
     yield request.param
     program.send_signal(signal.SIGINT)
@@ -44,7 +49,7 @@ def server(request: pytest.FixtureRequest) -> Iterator[str]:
 
 def test_the_page_has_what_is_printed() -> None:
     for printed in ("433.9250 MHz", "433.9250 MHz, tuned 1 times", "error: 7000 MHz is not from 1 to 6000 MHz"):
-        assert printed in PAGE.splitlines()
+        assert all(printed in page.splitlines() for page in PAGES)
 
 
 def run(*command: str) -> subprocess.CompletedProcess[str]:

@@ -78,7 +78,8 @@ int main(int count, char **arguments) {
         /* The samples are written where the subscribers will read them. None need be connected. */
         stripline_loan *loan = NULL;
         void *memory = NULL;
-        stripline_status status = stripline_publisher_loan(publisher, PACKET_SAMPLES, &memory, &loan, &error);
+        stripline_status status =
+            stripline_publisher_loan(publisher, PACKET_SAMPLES, &memory, &loan, &error);
         if (status == STRIPLINE_OK) {
             float *samples = memory;
             for (size_t index = 0; index < PACKET_SAMPLES; index++) {

@@ -87,7 +87,8 @@ int main(int count, char **arguments) {
     fflush(stdout);
     for (;;) {
         stripline_packet *packet = NULL;
-        stripline_status status = stripline_subscriber_receive(subscriber, STRIPLINE_FOREVER, &packet, &error);
+        stripline_status status =
+            stripline_subscriber_receive(subscriber, STRIPLINE_FOREVER, &packet, &error);
         if (status == STRIPLINE_ENDED) {
             printf("end of the stream\n");
             break;

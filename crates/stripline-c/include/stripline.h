@@ -1246,7 +1246,7 @@ stripline_status stripline_wait_any(
 typedef struct stripline_operation_type {
     /* `sizeof(stripline_operation_type)`. */
     size_t size;
-    /* Its name: 1 to 64 letters, digits, `-`, `_`, `.`. */
+    /* Its name: 1 to 64 letters, digits, hyphens, underscores and dots. */
     const char *name;
     /* The type of its requests. */
     const char *request;

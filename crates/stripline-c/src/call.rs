@@ -31,7 +31,7 @@ pub use service::Service;
 pub struct OperationType {
     /// `sizeof(stripline_operation_type)`.
     pub size: usize,
-    /// Its name: 1 to 64 letters, digits, `-`, `_`, `.`.
+    /// Its name: 1 to 64 letters, digits, hyphens, underscores and dots.
     pub name: *const c_char,
     /// The type of its requests.
     pub request: *const c_char,

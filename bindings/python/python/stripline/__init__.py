@@ -1,7 +1,7 @@
 """Low-loss links between radio components, for numpy.
 
 A node joins a domain. Its publishers send arrays on topics, and its subscribers receive them where
-the sender wrote them:
+the sender wrote them::
 
     import numpy as np
     import stripline

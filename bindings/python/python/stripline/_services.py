@@ -44,7 +44,7 @@ def service(made: _C) -> _C: ...
 @overload
 def service(made: None = None, *, name: str | None = None) -> Callable[[_C], _C]: ...
 def service(made: Any = None, *, name: str | None = None) -> Any:
-    """Makes a class a service: its public methods are its operations.
+    """Makes a class a service: its public methods are its operations::
 
         @stripline.service
         class Tuner:
@@ -72,8 +72,8 @@ def service(made: Any = None, *, name: str | None = None) -> Any:
 def operation(*, name: str | None = None, request: Any = None, reply: Any = None, error: Any = None) -> Callable[[_F], _F]:
     """Sets the name of an operation, and types of samples for what it takes and gives.
 
-    `request`, `reply` and `error` are dtypes of numbers or `SampleType`s, for arrays of one
-    dimension, which travel as plain memory. None is a value of any kind.
+    `request`, `reply` and `error` are dtypes of numbers, or of the class `SampleType`, for arrays
+    of one dimension, which travel as plain memory. None is a value of any kind.
     """
 
     def mark(method: _F) -> _F:

@@ -1,4 +1,4 @@
-"""Tests of one component: it runs in this process, with inputs that the test feeds.
+"""Tests of one component: it runs in this process, with inputs that the test feeds::
 
     import numpy as np
     from stripline import testing

@@ -1,4 +1,11 @@
-// The tuner of the guide in C++, for tests with those in Rust and Python. It has the little CBOR that it needs itself.
+// A service of two operations, and its client: in two processes or more. docs/languages.md has it beside those in
+// other languages.
+//
+//     ./tuner serve          in one terminal: Ctrl-C ends it
+//     ./tuner tune 433.92    in another
+//     ./tuner status
+//
+// Requests and replies are CBOR. The few forms that these need are written and read here; stripline/json.hpp has all.
 #include <cmath>
 #include <csignal>
 #include <cstdint>
@@ -161,7 +168,8 @@ int tune(const std::string &mhz) {
         }
         rest = view(rest.data() + 1, rest.size() - 1);
         take_text(rest, "frequency_hz");
-        std::cerr << "error: " << take_number(rest) / 1e6 << " MHz is not from 1 to 6000 MHz" << std::endl;
+        const double refused_mhz = take_number(rest) / 1e6;
+        std::cerr << "error: " << refused_mhz << " MHz is not from 1 to 6000 MHz" << std::endl;
         return 1;
     }
 }
