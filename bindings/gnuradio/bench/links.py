@@ -1,13 +1,18 @@
 #!/usr/bin/env python3
 """Measures a link between the flowgraphs of two processes beside gr-zeromq, and how long a stop takes.
 
-Usage: /usr/bin/python3 links.py [--samples N] [--rounds N] [--json]
+Usage: /usr/bin/python3 links.py [--samples N] [--rounds N] [--bursts N] [--json | --stops]
 
 The kinds of link take turns within each round. The null is this project's link over itself, measured
 twice a round. Each figure is the median of the rounds; a ratio is the median of the ratios in a round.
 The rate is that at the receiver, from its first item to its last. Processor time is that of both
 processes, from the start of their flowgraphs. The payload is written by a block of vectors and read
 by one that squares. gr-zeromq pushes and pulls over a Unix socket, so that nothing is lost.
+
+The latency of a burst is that from the end of the block that makes it to the end of a block in the
+other process that has read its last sample; of a measurement, the median but for the first third of the
+bursts. 1000 samples come every 3 ms.
+The blocks are in C++: packaging/gnuradio-install installs the program.
 """
 
 import argparse
@@ -18,6 +23,7 @@ import statistics
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 try:
     from gnuradio import blocks, gr, zeromq
@@ -30,6 +36,10 @@ except ImportError as error:
 
 PACKET = [complex(number % 251, 1) for number in range(100_000)]
 KINDS = ("stripline", "zeromq", "stripline-again", "one-process")
+LINKS = KINDS[:3]
+BURST_SAMPLES = 1000
+# Installed beside the module: PREFIX/lib/pythonX.Y/site-packages/gnuradio/stripline.
+BURST_PROGRAM = Path(stripline.__file__).parents[5] / "libexec/stripline-gr-burst"
 
 
 def processor_s():
@@ -111,6 +121,30 @@ def measure(kind, number, samples):
     return {"rate": found["rate"], "processor_ns": used / samples * 1e9}
 
 
+def burst(kind, number, count):
+    """Runs one link with bursts, and returns the median of their latencies."""
+    address = f"gr-burst-{os.getpid()}-{number}-{kind}"
+    pipes = dict(stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    common = [kind.removesuffix("-again"), address, str(count), str(BURST_SAMPLES)]
+    with subprocess.Popen([BURST_PROGRAM, "receive", *common], **pipes) as receives:
+        if receives.stdout.readline() != "ready\n":
+            raise SystemExit("the receiver of bursts has not begun")
+        with subprocess.Popen([BURST_PROGRAM, "send", *common], **pipes) as sends:
+            found, _ = receives.communicate()
+            sends.communicate("done\n")
+    latencies = [int(line) for line in found.split()]
+    if receives.returncode != 0 or len(latencies) != count:
+        raise SystemExit(f"{len(latencies)} of {count} bursts have arrived")
+    # gr-zeromq sleeps a quarter of a second after a pause, as before the first burst.
+    return statistics.median(latencies[count // 3 :])
+
+
+def in_turn(kinds, number):
+    """The kinds of link, beginning with another one in each round."""
+    first = number % len(kinds)
+    return kinds[first:] + kinds[:first]
+
+
 def stops(waits_for, times=50):
     """Milliseconds from stop() to the end of all blocks, of a flowgraph that waits."""
     found = []
@@ -138,16 +172,28 @@ def main():
     options = argparse.ArgumentParser()
     options.add_argument("--samples", type=int, default=50_000_000)
     options.add_argument("--rounds", type=int, default=11)
-    options.add_argument("--json", action="store_true", help="print the ratios of each round, and no stops")
+    options.add_argument("--bursts", type=int, default=300)
+    options.add_argument("--json", action="store_true", help="print the ratios of each round")
+    options.add_argument("--stops", action="store_true", help="measure how long a stop takes, and nothing else")
     chosen = options.parse_args()
-    rounds = [
-        {kind: measure(kind, number, chosen.samples) for kind in KINDS} for number in range(chosen.rounds)]
+    if chosen.stops:
+        for waits_for in ("sender", "receiver", "room"):
+            found = sorted(stops(waits_for))
+            print(f"stop while waiting for a {waits_for}: median {statistics.median(found):.1f} ms, most {found[-1]:.1f} ms")
+        return
+    has_bursts = BURST_PROGRAM.exists() and chosen.bursts > 0
+    rounds = []
+    for number in range(chosen.rounds):
+        one = {kind: measure(kind, number, chosen.samples) for kind in in_turn(KINDS, number)}
+        for kind in in_turn(LINKS, number) if has_bursts else ():
+            one[kind]["burst_ns"] = burst(kind, number, chosen.bursts)
+        rounds.append(one)
 
     def median(key, kind):
         return statistics.median(one[kind][key] for one in rounds)
 
     def ratios(key, above, below):
-        return [one[above][key] / one[below][key] for one in rounds]
+        return [one[above][key] / one[below][key] for one in rounds if key in one[above]]
 
     def ratio(key, above, below):
         found = sorted(ratios(key, above, below))
@@ -160,6 +206,8 @@ def main():
             "one_process": ratios("rate", "stripline", "one-process"),
             "null_rate": ratios("rate", "stripline-again", "stripline"),
             "null_processor_time": ratios("processor_ns", "stripline-again", "stripline"),
+            "burst_latency": ratios("burst_ns", "stripline", "zeromq"),
+            "null_burst_latency": ratios("burst_ns", "stripline-again", "stripline"),
         }))
         return
     for kind in KINDS:
@@ -169,9 +217,13 @@ def main():
     print("rate over one process:", ratio("rate", "stripline", "one-process"))
     print("null, rate:", ratio("rate", "stripline-again", "stripline"))
     print("null, processor time:", ratio("processor_ns", "stripline-again", "stripline"))
-    for waits_for in ("sender", "receiver", "room"):
-        found = sorted(stops(waits_for))
-        print(f"stop while waiting for a {waits_for}: median {statistics.median(found):.1f} ms, most {found[-1]:.1f} ms")
+    if not has_bursts:
+        print(f"no bursts: {BURST_PROGRAM} is missing, or --bursts is 0")
+        return
+    for kind in LINKS:
+        print(f"{kind}: a burst takes {median('burst_ns', kind) / 1e3:.0f} µs")
+    print("latency of a burst over gr-zeromq:", ratio("burst_ns", "stripline", "zeromq"))
+    print("null, latency of a burst:", ratio("burst_ns", "stripline-again", "stripline"))
 
 
 if __name__ == "__main__":

@@ -52,6 +52,15 @@ class Examples(unittest.TestCase):
             line(subscriber, "packets, lost 0")
             self.assertEqual(graph.wait(60), 0)
 
+    def test_messages_tune_a_flowgraph(self):
+        environment = dict(os.environ, STRIPLINE_DOMAIN=domain("tuned"))
+        with started(sys.executable, EXAMPLES / "tuned_tone.py", env=environment) as graph:
+            self.assertIn("waiting for `tune`", graph.stdout.readline())
+            with started(os.environ["STRIPLINE_VENV"] + "/bin/python3", "tune_peer.py", env=environment) as peer:
+                self.assertEqual(peer.stdout.readline(), "tuned {'freq': 2000.0}\n")
+                self.assertEqual(peer.stdout.readline(), "2000 Hz\n")
+                self.assertEqual(peer.wait(60), 0)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -35,6 +35,9 @@ struct Rounds {
     one_process: Vec<f64>,
     null_rate: Vec<f64>,
     null_processor_time: Vec<f64>,
+    /// Empty where the program of the bursts is not installed.
+    burst_latency: Vec<f64>,
+    null_burst_latency: Vec<f64>,
 }
 
 /// Runs the program, and returns its figures or why there are none.
@@ -56,11 +59,18 @@ pub(super) fn figures(programs: &Programs, is_quick: bool, interrupted: &AtomicB
             missing.clone(),
         )
     };
-    let burst = Some("bindings/gnuradio/bench/links.py does not measure the latency of a burst".into());
+    let is_measured = !rounds.burst_latency.is_empty();
+    let no_burst = "libexec/stripline-gr-burst is not installed (packaging/gnuradio-install)".to_owned();
     vec![
         new(RATE, Aim::AtLeast(1.1), &rounds.rate, &rounds.null_rate),
         new(PROCESSOR, Aim::AtMost(0.65), &rounds.processor_time, &rounds.null_processor_time),
-        BindingFigure::new(BURST, Aim::AtMost(0.5), &Samples::default(), None, missing.clone().or(burst)),
+        BindingFigure::new(
+            BURST,
+            Aim::AtMost(0.5),
+            &Samples::compared(rounds.burst_latency.clone(), rounds.null_burst_latency.clone()),
+            None,
+            missing.clone().or((!is_measured).then_some(no_burst)),
+        ),
         new(ONE_PROCESS, Aim::AtLeast(0.85), &rounds.one_process, &rounds.null_rate),
     ]
 }
