@@ -1,0 +1,399 @@
+#!/usr/bin/env python3
+"""The end in Python of a link between languages: executes commands line by line (README.md)."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+import stripline
+
+# A time limit that only ends a hang.
+PATIENCE_S = 60.0
+
+
+def answer(text: str) -> None:
+    print("@@", text, flush=True)
+
+
+def failed(error: stripline.Error) -> str:
+    if isinstance(error, stripline.OperationError):
+        return f"error user-error {error.value}"
+    return f"error {error.code} {error}".replace("\n", " ")
+
+
+def seconds(ms: str) -> float:
+    return int(ms) / 1000
+
+
+def payload(first: int, count: int, seed: int) -> npt.NDArray[np.uint8]:
+    """Returns bytes, each of which is a function of its number in its stream, and of the topic."""
+    number = np.arange(first, first + count, dtype=np.uint64)
+    made = number * np.uint64(167) + (number >> np.uint64(8)) * np.uint64(13) + np.uint64(seed)
+    return made.astype(np.uint8)
+
+
+class Port:
+    """What ports of any kind have besides their handle."""
+
+    def __init__(self, topic: str, dtype: np.dtype[Any]) -> None:
+        self.seed = sum(topic.encode())
+        self.dtype = dtype
+
+    def samples(self, index: int, count: int) -> npt.NDArray[Any]:
+        size = self.dtype.itemsize
+        return payload(index * size, count * size, self.seed).view(self.dtype)
+
+    def token(self, packet: stripline.Packet | stripline.Window) -> str:
+        text = f"{packet.sequence}/{packet.sample_index}/{len(packet)}"
+        if packet.gap is not None:
+            gap = packet.gap
+            text += f"/{gap.reason}:{gap.first}:{gap.packets}:{gap.samples}"
+        expected = self.samples(packet.sample_index, len(packet))
+        return text if packet.samples.tobytes() == expected.tobytes() else text + "/bad"
+
+
+class Output(Port):
+    """A publisher, and the index of its next sample."""
+
+    def __init__(self, handle: stripline.Publisher, topic: str) -> None:
+        super().__init__(topic, handle.dtype)
+        self.handle = handle
+        self.next = 0
+
+    def send(self, samples: int, way: str, options: dict[str, Any]) -> None:
+        before = self.handle.sequence
+        index = options.get("sample_index", self.next)
+        array = self.samples(index, samples)
+        try:
+            if way == "loan":
+                with self.handle.loan(samples, **options) as place:
+                    place[:] = array
+            elif way == "try":
+                self.handle.try_send(array, **options)
+            else:
+                self.handle.send(array, **options)
+        finally:
+            # Also one without an acknowledgement is sent.
+            if self.handle.sequence > before:
+                self.next = index + samples
+
+
+class Input(Port):
+    """A subscriber to packets."""
+
+    def __init__(self, handle: stripline.Subscriber, topic: str) -> None:
+        super().__init__(topic, handle.dtype)
+        self.handle = handle
+
+
+class Windows(Port):
+    """A subscriber to windows."""
+
+    def __init__(self, handle: stripline.WindowedSubscriber, topic: str) -> None:
+        super().__init__(topic, handle.dtype)
+        self.handle = handle
+
+
+def option(word: str) -> tuple[str, Any]:
+    """Reads `KEY=VALUE` of a packet."""
+    key, value = word.split("=")
+    if key == "deadline":
+        return key, seconds(value)
+    if key == "scope":
+        return key, value
+    return {"index": "sample_index", "time": "time_ns", "intended": "intended_ns"}[key], int(value)
+
+
+def in_place_of_packet(port: Input | Windows, receive: Callable[[], str]) -> tuple[str, bool]:
+    """Returns what a function makes of a packet and true, or what came in its place."""
+    try:
+        return receive(), True
+    except TimeoutError:
+        return "empty", False
+    except stripline.EndOfStream:
+        gap = port.handle.gap_at_end()
+        return ("ended" if gap is None else f"ended/{gap.packets}:{gap.samples}"), False
+    except stripline.Error as error:
+        return failed(error), False
+
+
+def tokens(port: Input | Windows, count: int, receive: Callable[[], str]) -> str:
+    found = []
+    for _ in range(count):
+        token, is_packet = in_place_of_packet(port, receive)
+        found.append(token)
+        if not is_packet:
+            return " ".join(found)
+    return " ".join([*found, "done"])
+
+
+def description(packet: stripline.Packet) -> str:
+    stream = packet.stream
+    members = (stream.sample_rate_hz, stream.center_frequency_hz, stream.row_length)
+    numbers = " ".join("-" if member is None else repr(member) for member in members)
+    axes = [{"start": axis.start, "step": axis.step, "unit": axis.unit} for axis in stream.axes]
+    more = {"axes": axes, "channels": list(stream.channels), "keywords": dict(stream.keywords)}
+    times = f"{packet.time_ns} {packet.intended_ns or 0}"
+    return f"ok {times} {stream.id} {numbers} {json.dumps(more)}"
+
+
+@stripline.service
+class Desk:
+    """The operations of the servers."""
+
+    def double(self, number: int) -> int:
+        return 2 * number
+
+    def fail(self, number: int) -> int:
+        raise stripline.OperationError(number)
+
+    def refuse(self, number: int) -> int:
+        raise RuntimeError("the antenna is not plugged in")
+
+    def stick(self, number: int) -> int:
+        answer("stuck")
+        while True:
+            signal.pause()
+
+
+class End:
+    """The objects of this end, by their names."""
+
+    def __init__(self) -> None:
+        self.node: stripline.Node | None = None
+        self.outputs: dict[str, Output] = {}
+        self.inputs: dict[str, Input | Windows] = {}
+        self.held: dict[str, tuple[Input, stripline.Packet]] = {}
+        self.clients: dict[str, stripline.Client] = {}
+        self.servers: dict[str, stripline.Server] = {}
+
+    def perform(self, line: str) -> str:
+        command, *words = line.split(" ")
+        found = getattr(self, f"do_{command}")(*words)
+        return "ok" if found is None else str(found)
+
+    def _node(self) -> stripline.Node:
+        assert self.node is not None
+        return self.node
+
+    def _packets(self, name: str) -> Input:
+        found = self.inputs[name]
+        assert isinstance(found, Input)
+        return found
+
+    def do_node(self, domain: str, *topics: str) -> None:
+        self.node = stripline.Node(domain, topics=" ".join(topics).replace(";", "\n"))
+
+    def do_close(self) -> None:
+        for client in self.clients.values():
+            client.close()
+        for server in self.servers.values():
+            server.close()
+        for _, packet in self.held.values():
+            packet.release()
+        for name in [*self.inputs, *self.outputs]:
+            self.do_drop(name)
+        if self.node is not None:
+            self.node.close()
+        self.__init__()  # type: ignore[misc]
+
+    def do_publish(self, name: str, topic: str, samples: str) -> None:
+        handle = self._node().publisher(topic, stripline.SampleType(samples))
+        self.outputs[name] = Output(handle, topic)
+
+    def do_subscribe(self, name: str, topic: str, samples: str, hold: str) -> None:
+        handle = self._node().subscriber(topic, stripline.SampleType(samples), hold=int(hold) or 1)
+        self.inputs[name] = Input(handle, topic)
+
+    def do_windows(self, name: str, topic: str, samples: str) -> None:
+        handle = self._node().windowed_subscriber(topic, stripline.SampleType(samples))
+        self.inputs[name] = Windows(handle, topic)
+
+    def do_receivers(self, name: str, count: str) -> str:
+        try:
+            self.outputs[name].handle.wait_for_receivers(int(count), PATIENCE_S)
+        except TimeoutError:
+            return "empty"
+        return "ok"
+
+    def do_peers(self, name: str) -> str:
+        if name in self.outputs:
+            return f"ok {self.outputs[name].handle.receivers}"
+        return f"ok {self.inputs[name].handle.senders}"
+
+    def do_stream(self, name: str, id: str, rate: str, frequency: str, row: str, *more: str) -> None:
+        members = json.loads(" ".join(more))
+        stream = stripline.StreamInfo(
+            id,
+            sample_rate_hz=None if rate == "-" else float(rate),
+            center_frequency_hz=None if frequency == "-" else float(frequency),
+            row_length=None if row == "-" else int(row),
+            axes=tuple(stripline.Axis(**axis) for axis in members.get("axes", ())),
+            channels=tuple(members.get("channels", ())),
+            keywords=members.get("keywords", {}),
+        )
+        self.outputs[name].handle.set_stream(stream)
+
+    def do_send(self, name: str, count: str, sizes: str, *options: str) -> str:
+        out = self.outputs[name]
+        ways = [word.removeprefix("way=") for word in options if word.startswith("way=")]
+        given = dict(option(word) for word in options if not word.startswith("way="))
+        all_sizes = [int(size) for size in sizes.split(",")]
+        for packet in range(int(count)):
+            way = ways[0] if ways else "send" if packet % 2 else "loan"
+            out.send(all_sizes[packet % len(all_sizes)], way, given)
+        return f"ok {out.handle.sequence}"
+
+    def do_fill(self, name: str, samples: str) -> str:
+        out = self.outputs[name]
+        try:
+            while True:
+                out.send(int(samples), "try", {})
+        except stripline.NoRoomError:
+            return f"ok {out.handle.sequence}"
+
+    def do_loan(self, name: str, samples: str) -> str:
+        out = self.outputs[name]
+        with out.handle.loan(int(samples)) as place:
+            place[:] = out.samples(out.next, int(samples))
+            answer("lent")
+            sys.stdin.readline()
+        out.next += int(samples)
+        return f"ok {out.handle.sequence}"
+
+    def do_finish(self, name: str, ms: str) -> None:
+        self.outputs[name].handle.finish(seconds(ms))
+
+    def do_abandon(self, name: str) -> None:
+        self.outputs.pop(name).handle.abandon()
+
+    def do_drop(self, name: str) -> None:
+        if name in self.outputs:
+            self.outputs.pop(name).handle.finish(10.0)
+        for ends in (self.inputs, self.clients, self.servers):
+            if name in ends:
+                found: Any = ends.pop(name)
+                getattr(found, "handle", found).close()
+
+    def do_take(self, name: str, count: str, ms: str) -> str:
+        port = self._packets(name)
+
+        def receive() -> str:
+            with port.handle.receive(seconds(ms)) as packet:
+                return port.token(packet)
+
+        return tokens(port, int(count), receive)
+
+    def do_hold(self, name: str, key: str, ms: str) -> str:
+        port = self._packets(name)
+
+        def receive() -> str:
+            packet = port.handle.receive(seconds(ms))
+            self.held[key] = (port, packet)
+            return port.token(packet)
+
+        return in_place_of_packet(port, receive)[0]
+
+    def do_check(self, key: str) -> str:
+        port, packet = self.held[key]
+        return port.token(packet)
+
+    def do_release(self, key: str) -> None:
+        self.held.pop(key)[1].release()
+
+    def do_refuse(self, key: str, *reason: str) -> None:
+        self.held.pop(key)[1].refuse(" ".join(reason))
+
+    def do_window(self, name: str, count: str, samples: str, hop: str, ms: str) -> str:
+        port = self.inputs[name]
+        assert isinstance(port, Windows)
+        handle = port.handle
+
+        def receive() -> str:
+            window = handle.window(int(samples), hop=int(hop), timeout=seconds(ms))
+            return f"{port.token(window)}/{'whole' if window.is_whole else 'short'}"
+
+        return tokens(port, int(count), receive)
+
+    def do_describe(self, name: str, ms: str) -> str:
+        port = self._packets(name)
+
+        def receive() -> str:
+            with port.handle.receive(seconds(ms)) as packet:
+                return description(packet)
+
+        return in_place_of_packet(port, receive)[0]
+
+    def do_refusals(self, name: str) -> str:
+        texts = [f"{it.connection}: {it.reason}" for it in self.inputs[name].handle.refusals()]
+        return "ok " + " | ".join(texts)
+
+    def do_watch(self, name: str) -> None:
+        """Ctrl-C ends any wait."""
+
+    def do_client(self, name: str, service: str, ms: str) -> None:
+        self.clients[name] = self._node().client(service, deadline=seconds(ms))
+
+    def do_servers(self, name: str, count: str) -> str:
+        try:
+            self.clients[name].wait_for_servers(int(count), PATIENCE_S)
+        except TimeoutError:
+            return "empty"
+        return "ok"
+
+    def do_call(self, name: str, operation: str, number: str) -> str:
+        return f"ok {self.clients[name].operation(operation)(int(number))}"
+
+    def do_server(self, name: str, service: str) -> None:
+        self.servers[name] = self._node().server(Desk(), service=service)
+
+    def do_serve(self, name: str, count: str, ms: str) -> str:
+        is_served = all(self.servers[name].serve_one(seconds(ms)) for _ in range(int(count)))
+        return "ok" if is_served else "empty"
+
+
+class CtrlC:
+    """Ends the command under way, or else the next."""
+
+    def __init__(self) -> None:
+        self.is_working = self.is_pending = False
+        signal.signal(signal.SIGINT, self._handle)
+
+    def _handle(self, *_: object) -> None:
+        if self.is_working:
+            raise KeyboardInterrupt
+        self.is_pending = True
+
+    def run(self, work: Callable[[], str]) -> str:
+        try:
+            self.is_working = True
+            if self.is_pending:
+                self.is_pending = False
+                raise KeyboardInterrupt
+            return work()
+        except KeyboardInterrupt:
+            return "error interrupted by Ctrl-C"
+        except stripline.Error as error:
+            return failed(error)
+        finally:
+            self.is_working = False
+
+
+def main() -> None:
+    end, ctrl_c = End(), CtrlC()
+    answer("ready")
+    for line in sys.stdin:
+        command = line.rstrip("\n")
+        answer(ctrl_c.run(lambda: end.perform(command)))
+    end.do_close()
+
+
+if __name__ == "__main__":
+    main()

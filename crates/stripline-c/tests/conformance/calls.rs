@@ -1,0 +1,68 @@
+//! Calls: a client at the sender's place, a server at the receiver's.
+
+use crate::languages::Language;
+use crate::pair::Pair;
+use crate::support::await_that;
+
+/// Opens the nodes, and connects a client with that deadline.
+fn connect(pair: &mut Pair, deadline_ms: u32) {
+    pair.open("");
+    pair.receiver().ok("server desk radio");
+    pair.sender().ok(&format!("client radio radio {deadline_ms}"));
+    pair.sender().ok("servers radio 1");
+}
+
+pub fn calls_have_replies_errors_and_refusals(pair: &mut Pair) {
+    connect(pair, 3_600_000);
+    pair.receiver().begin("serve desk 7 60000");
+    for number in [0, 7, 200, 70_000, 5_000_000_000_u64] {
+        pair.sender().expect(&format!("call radio double {number}"), &format!("ok {}", 2 * number));
+    }
+    // The operation's own error has its value.
+    let message = pair.sender().fails("call radio fail 77", "user-error");
+    assert_eq!(message, "77");
+    // A refusal in words. Those of an exception are those of a handler that failed.
+    let code = match pair.receiver().language {
+        Language::Rust | Language::C | Language::Cpp => "reply-failed",
+        Language::Python => "handler-panicked",
+    };
+    let message = pair.sender().fails("call radio refuse 1", code);
+    assert!(message.contains("the antenna is not plugged in"), "{message}");
+    assert_eq!(pair.receiver().answer(), "ok");
+    // The server does not get it: it does not have to serve.
+    pair.receiver().begin("serve desk 1 60000");
+    let message = pair.sender().fails("call radio nothing 1", "unknown-operation");
+    assert!(message.contains("nothing"), "{message}");
+    pair.sender().expect("call radio double 4", "ok 8");
+    assert_eq!(pair.receiver().answer(), "ok");
+}
+
+pub fn a_call_without_a_server_or_a_reply_ends_in_time(pair: &mut Pair) {
+    pair.open("");
+    pair.sender().ok("client radio radio 30");
+    let message = pair.sender().fails("call radio double 1", "no-server");
+    assert!(message.contains("radio"), "{message}");
+    pair.receiver().ok("server desk radio");
+    pair.sender().ok("servers radio 1");
+    // It does not serve.
+    let message = pair.sender().fails("call radio double 1", "call-unanswered");
+    assert!(message.contains("radio"), "{message}");
+}
+
+pub fn a_killed_server_ends_its_call(pair: &mut Pair) {
+    connect(pair, 3_600_000);
+    pair.receiver().begin("serve desk 1 60000");
+    pair.sender().begin("call radio stick 1");
+    assert_eq!(pair.receiver().answer(), "stuck");
+    assert!(pair.sender().is_silent());
+    pair.kill_receiver();
+    let answer = pair.sender().answer();
+    let message = pair.sender().is_failure(&answer, "server-gone");
+    assert!(message.contains("radio"), "{message}");
+    // Another server takes the next.
+    pair.receiver().ok("server desk radio");
+    await_that("the next server", || pair.sender().order("servers radio 1") == "ok");
+    pair.receiver().begin("serve desk 1 60000");
+    pair.sender().expect("call radio double 4", "ok 8");
+    assert_eq!(pair.receiver().answer(), "ok");
+}

@@ -1,0 +1,277 @@
+//! The end in Rust: executes commands line by line. `bindings/conformance/README.md` has them.
+
+mod calls;
+mod ports;
+
+use std::collections::BTreeMap;
+use std::io::BufRead;
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use stripline::call::{Server, ServiceClient};
+use stripline::node::{Node, Topics, Waker};
+use stripline::payload::SampleType;
+use stripline::{Error, ErrorCode, StreamInfo};
+
+use crate::test_process::MARK;
+use ports::{Held, Input, Output, Sending};
+
+/// A time limit that only ends a hang.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Executes the commands of standard input, until its end.
+pub fn run() {
+    let (forward, commands) = channel();
+    let waker: Arc<Mutex<Option<Waker>>> = Arc::default();
+    let its = Arc::clone(&waker);
+    std::thread::spawn(move || {
+        for line in std::io::stdin().lock().lines().map_while(Result::ok) {
+            // Beside the command that waits.
+            if line == "wake" {
+                its.lock().unwrap().as_ref().unwrap().wake();
+            } else if forward.send(line).is_err() {
+                return;
+            }
+        }
+        // Also while a command waits: the driver has ended.
+        std::process::exit(0);
+    });
+    let mut end = End { waker, ..End::default() };
+    println!("\n{MARK} ready");
+    while let Ok(line) = commands.recv() {
+        let words: Vec<&str> = line.split(' ').collect();
+        let answer = end.perform(&words, &commands).unwrap_or_else(|failure| failure.to_string());
+        println!("{MARK} {answer}");
+    }
+}
+
+/// A failure as it is printed: the word of its code, and the message.
+#[derive(Debug)]
+pub struct Failure {
+    code: &'static str,
+    message: String,
+}
+
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "error {} {}", self.code, self.message.replace('\n', " "))
+    }
+}
+
+impl Failure {
+    fn new(code: ErrorCode, message: impl std::fmt::Display) -> Self {
+        Self { code: code.word(), message: message.to_string() }
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self::new(error.code(), &error)
+    }
+}
+
+/// The outcome of a command.
+pub type Answer = Result<String, Failure>;
+
+#[derive(Default)]
+struct End {
+    clients: BTreeMap<String, ServiceClient>,
+    servers: BTreeMap<String, Server<'static>>,
+    outputs: BTreeMap<String, Box<dyn Output>>,
+    inputs: BTreeMap<String, Box<dyn Input>>,
+    held: BTreeMap<String, Box<dyn Held>>,
+    waker: Arc<Mutex<Option<Waker>>>,
+    node: Option<Node>,
+}
+
+impl End {
+    /// Executes a command. The next line is for one that waits for it.
+    fn perform(&mut self, words: &[&str], next: &Receiver<String>) -> Answer {
+        let ok = Ok("ok".to_string());
+        match *words {
+            ["node", domain, ref topics @ ..] => {
+                let topics = Topics::parse(&topics.join(" ").replace(';', "\n"))?;
+                self.node = Some(Node::join(domain, topics)?);
+            }
+            ["close"] => self.close(),
+            ["publish", name, topic, samples] => {
+                let node = self.node();
+                let output = if samples == "u8" {
+                    ports::output(node.publisher::<u8>(topic)?, topic)
+                } else {
+                    ports::output(node.publisher_of(&sample_type(samples)?, topic)?, topic)
+                };
+                self.outputs.insert(name.into(), output);
+            }
+            ["subscribe", name, topic, samples, hold] => {
+                let node = self.node();
+                let hold = number(hold);
+                let input = if samples == "u8" {
+                    ports::input(node.subscriber::<u8>(topic)?, hold, topic)?
+                } else {
+                    ports::input(node.subscriber_of(&sample_type(samples)?, topic)?, hold, topic)?
+                };
+                self.inputs.insert(name.into(), input);
+            }
+            ["windows", name, topic, samples] => {
+                let node = self.node();
+                let input = if samples == "u8" {
+                    ports::windows(node.subscriber::<u8>(topic)?, topic)
+                } else {
+                    ports::windows(node.subscriber_of(&sample_type(samples)?, topic)?, topic)
+                };
+                self.inputs.insert(name.into(), input);
+            }
+            ["receivers", name, count] => {
+                return Ok(outcome(self.output(name).wait_for_receivers(number(count))?));
+            }
+            ["peers", name] => {
+                let peers = match self.outputs.get_mut(name) {
+                    Some(output) => output.receivers(),
+                    None => self.input(name).senders(),
+                };
+                return Ok(format!("ok {peers}"));
+            }
+            ["stream", name, id, rate, frequency, row, ref more @ ..] => {
+                let mut stream: StreamInfo = serde_json::from_str(&with_id(id, &more.join(" "))).unwrap();
+                let set = |word: &str| (word != "-").then(|| number(word));
+                (stream.sample_rate_hz, stream.center_frequency_hz) = (set(rate), set(frequency));
+                stream.row_length = (row != "-").then(|| number(row));
+                self.output(name).set_stream(stream);
+            }
+            ["send", name, count, sizes, ref options @ ..] => {
+                let sizes: Vec<usize> = sizes.split(',').map(number).collect();
+                let output = self.output(name);
+                for packet in 0..number::<usize>(count) {
+                    let sending = Sending::parse(packet, options);
+                    output.send(sizes[packet % sizes.len()], &sending)?;
+                }
+                return Ok(format!("ok {}", output.sequence()));
+            }
+            ["fill", name, samples] => {
+                let sending = Sending::parse(0, &["way=try"]);
+                let output = self.output(name);
+                loop {
+                    match output.send(number(samples), &sending) {
+                        Ok(()) => {}
+                        Err(Error::Full { .. }) => return Ok(format!("ok {}", output.sequence())),
+                        Err(error) => return Err(error.into()),
+                    }
+                }
+            }
+            ["loan", name, samples] => {
+                let output = self.output(name);
+                output.lend(number(samples), &mut || {
+                    println!("{MARK} lent");
+                    next.recv().unwrap();
+                })?;
+                return Ok(format!("ok {}", output.sequence()));
+            }
+            ["finish", name, ms] => self.output(name).end(milliseconds(ms))?,
+            ["abandon", name] => self.outputs.remove(name).unwrap().abandon(),
+            ["drop", name] => {
+                self.outputs.remove(name);
+                self.inputs.remove(name);
+                self.clients.remove(name);
+                self.servers.remove(name);
+            }
+            ["take", name, count, ms] => return Ok(self.input(name).take(number(count), milliseconds(ms))),
+            ["hold", name, key, ms] => {
+                let (token, held) = self.input(name).hold(milliseconds(ms));
+                held.into_iter().for_each(|held| drop(self.held.insert(key.into(), held)));
+                return Ok(token);
+            }
+            ["check", key] => return Ok(self.held[key].token()),
+            ["release", key] => drop(self.held.remove(key).unwrap()),
+            ["refuse", key, ref reason @ ..] => self.held.remove(key).unwrap().refuse(&reason.join(" ")),
+            ["window", name, count, samples, hop, ms] => {
+                let (samples, hop) = (number(samples), number(hop));
+                return Ok(self.input(name).windows(number(count), samples, hop, milliseconds(ms)));
+            }
+            ["describe", name, ms] => return Ok(self.input(name).describe(milliseconds(ms))),
+            ["refusals", _] => {
+                let refused = self.node().refused_connections();
+                let texts: Vec<String> = refused.iter().map(|(name, why)| format!("{name}: {why}")).collect();
+                return Ok(format!("ok {}", texts.join(" | ")));
+            }
+            ["watch", name] => {
+                let waker = match (self.outputs.get_mut(name), self.inputs.get_mut(name)) {
+                    (Some(output), _) => output.waker()?,
+                    (_, Some(input)) => input.waker()?,
+                    _ => self.clients[name].waker()?,
+                };
+                *self.waker.lock().unwrap() = Some(waker);
+            }
+            ["client", name, service, ms] => {
+                let client = calls::client(self.node(), service, milliseconds(ms))?;
+                self.clients.insert(name.into(), client);
+            }
+            ["servers", name, count] => {
+                return Ok(outcome(self.clients[name].wait_for_servers(number(count), PATIENCE)?));
+            }
+            ["call", name, operation, argument] => {
+                return calls::call(&self.clients[name], operation, number(argument));
+            }
+            ["server", name, service] => {
+                let server = calls::server(self.node(), service)?;
+                self.servers.insert(name.into(), server);
+            }
+            ["serve", name, count, ms] => {
+                let server = self.servers.get_mut(name).unwrap();
+                for _ in 0..number::<u32>(count) {
+                    if !server.serve_one(milliseconds(ms))? {
+                        return Ok(outcome(false));
+                    }
+                }
+            }
+            _ => panic!("unknown command {words:?}"),
+        }
+        ok
+    }
+
+    fn close(&mut self) {
+        self.clients.clear();
+        self.servers.clear();
+        self.held.clear();
+        self.inputs.clear();
+        self.outputs.clear();
+        *self.waker.lock().unwrap() = None;
+        self.node = None;
+    }
+
+    fn node(&self) -> &Node {
+        self.node.as_ref().unwrap()
+    }
+
+    fn output(&mut self, name: &str) -> &mut dyn Output {
+        self.outputs.get_mut(name).unwrap_or_else(|| panic!("no publisher {name}")).as_mut()
+    }
+
+    fn input(&mut self, name: &str) -> &mut dyn Input {
+        self.inputs.get_mut(name).unwrap_or_else(|| panic!("no subscriber {name}")).as_mut()
+    }
+}
+
+fn outcome(is_there: bool) -> String {
+    if is_there { "ok" } else { "empty" }.into()
+}
+
+fn number<N: std::str::FromStr>(word: &str) -> N {
+    word.parse().unwrap_or_else(|_| panic!("`{word}` is no number"))
+}
+
+fn milliseconds(word: &str) -> Duration {
+    Duration::from_millis(number(word))
+}
+
+/// Puts the name of a stream in front of the other members.
+fn with_id(id: &str, more: &str) -> String {
+    let separator = if more == "{}" { "" } else { "," };
+    format!("{{\"id\":\"{id}\"{separator}{}", &more[1..])
+}
+
+/// Reads a type. Its error has no code in Rust.
+fn sample_type(text: &str) -> Result<SampleType, Failure> {
+    SampleType::parse(text).map_err(|error| Failure { code: "-", message: error.to_string() })
+}

@@ -1,0 +1,164 @@
+//! The link contract between programs in C, C++, Python and Rust, in every combination.
+//!
+//! Each rule runs for every pair of languages over each transport; over `inproc`, for each language
+//! with both ends in one process. `bindings/conformance/README.md` has the commands of the ends.
+//! Those in C++ and Python run where `STRIPLINE_END_CPP` and `STRIPLINE_END_PYTHON` name their
+//! programs, as `bindings/conformance/check` does.
+
+#![allow(clippy::unwrap_used, reason = "a panic is the failure of the test")]
+
+#[allow(dead_code, reason = "installs the library, and builds more kinds of programs")]
+#[path = "../programs/build.rs"]
+mod build;
+mod calls;
+mod end;
+mod ends;
+mod failures;
+mod holding;
+mod killed;
+mod languages;
+#[allow(dead_code, reason = "of the tool that kills in one language")]
+#[path = "../../../stripline-torture/src/leftovers.rs"]
+mod leftovers;
+#[path = "../../../stripline/tests/common/message_queue_turn.rs"]
+mod message_queue_turn;
+mod model;
+mod overflow;
+mod pair;
+mod payload;
+mod scopes;
+mod streams;
+mod support;
+#[allow(dead_code, reason = "stops and continues processes, too")]
+#[path = "../../../stripline/tests/common/test_process.rs"]
+mod test_process;
+mod waits;
+mod windows;
+
+/// Generates one test for each rule: those that one process can keep, too, and the others.
+macro_rules! rules_of {
+    ($transport:ident, $($file:ident: [$($rule:ident),* $(,)?])*) => {
+        mod $transport {
+            $($(
+                #[test]
+                fn $rule() {
+                    crate::pair::run(stringify!($transport), crate::$file::$rule);
+                }
+            )*)*
+        }
+    };
+    ($($transport:ident),*) => {$(
+        rules_of! { $transport,
+            streams: [
+                packets_arrive_in_order_and_complete,
+                every_type_of_samples_travels,
+                stamps_and_descriptions_are_whole,
+                a_sender_without_receivers_goes_on,
+                topics_do_not_mix,
+                a_sender_reaches_receivers_in_all_languages,
+                senders_in_all_languages_reach_a_receiver,
+            ]
+            overflow: [
+                a_full_receiver_holds_its_sender_up,
+                drop_oldest_keeps_the_newest,
+                drop_newest_keeps_the_oldest,
+                eject_ends_the_connection,
+            ]
+            scopes: [
+                none_delivers_everything,
+                server_returns_when_the_packet_is_in_the_queue,
+                target_returns_when_the_packet_is_finished,
+                a_refused_packet_is_an_error_of_its_sender,
+                a_deadline_passes_and_the_packet_arrives,
+                a_killed_receiver_ends_the_wait,
+            ]
+            ends: [
+                an_abandoned_stream_resumes_with_a_gap,
+                a_killed_sender_loses_nothing_and_resumes,
+                a_loan_of_a_killed_sender_is_not_sent,
+                a_killed_receiver_frees_its_sender,
+                a_receiver_that_leaves_is_not_waited_for,
+            ]
+            holding: [
+                held_packets_are_released_in_any_order,
+                too_many_held_are_refused_and_nothing_is_lost,
+                held_packets_outlive_a_killed_sender,
+            ]
+            windows: [windows_with_a_hop_cross_packets]
+            failures: [
+                another_type_is_refused_naming_both,
+                failures_have_the_same_code,
+            ]
+            calls: [
+                calls_have_replies_errors_and_refusals,
+                a_call_without_a_server_or_a_reply_ends_in_time,
+                a_killed_server_ends_its_call,
+            ]
+            waits: [
+                a_wait_for_a_packet_is_interrupted,
+                a_wait_for_room_is_interrupted,
+                a_wait_for_a_reply_is_interrupted,
+            ]
+        }
+    )*};
+}
+
+rules_of! { shm, uds, tcp, udp, mqueue }
+
+mod killed_over_shm {
+    #[test]
+    fn a_sender_killed_at_every_step() {
+        crate::pair::run("shm", crate::killed::a_sender_killed_at_every_step);
+    }
+
+    #[test]
+    fn a_receiver_killed_at_every_step() {
+        crate::pair::run("shm", crate::killed::a_receiver_killed_at_every_step);
+    }
+}
+
+rules_of! { inproc,
+    streams: [
+        packets_arrive_in_order_and_complete,
+        every_type_of_samples_travels,
+        stamps_and_descriptions_are_whole,
+        a_sender_without_receivers_goes_on,
+        topics_do_not_mix,
+    ]
+    overflow: [
+        a_full_receiver_holds_its_sender_up,
+        drop_oldest_keeps_the_newest,
+        drop_newest_keeps_the_oldest,
+        eject_ends_the_connection,
+    ]
+    scopes: [
+        none_delivers_everything,
+        server_returns_when_the_packet_is_in_the_queue,
+        a_deadline_passes_and_the_packet_arrives,
+    ]
+    ends: [
+        an_abandoned_stream_resumes_with_a_gap,
+        a_receiver_that_leaves_is_not_waited_for,
+    ]
+    holding: [
+        held_packets_are_released_in_any_order,
+        too_many_held_are_refused_and_nothing_is_lost,
+    ]
+    windows: [windows_with_a_hop_cross_packets]
+    failures: [
+        another_type_is_refused_naming_both,
+        failures_have_the_same_code,
+    ]
+    waits: [
+        a_wait_for_a_packet_is_interrupted,
+        a_wait_for_room_is_interrupted,
+    ]
+}
+
+/// The end in Rust: this binary, started again.
+#[test]
+fn child_entry() {
+    if std::env::var_os(languages::IS_END).is_some() {
+        end::run();
+    }
+}
