@@ -1,6 +1,6 @@
 // One end of a link between two flowgraphs that passes bursts on. links.py runs it and compiles nothing.
 //
-//     stripline-gr-burst send|receive stripline|zeromq ADDRESS BURSTS SAMPLES
+//     stripline-gr-burst send|receive stripline|zeromq|spinning ADDRESS BURSTS SAMPLES
 //
 // Each burst begins with the time at which its block returned it. The receiver prints, for each, the nanoseconds
 // until a block has read its last sample. Both processes have one clock.
@@ -114,10 +114,10 @@ private:
 
 int main(int argc, char **argv) {
     if (argc != 6) {
-        std::fputs("usage: stripline-gr-burst send|receive stripline|zeromq ADDRESS BURSTS SAMPLES\n", stderr);
+        std::fputs("usage: stripline-gr-burst send|receive stripline|zeromq|spinning ADDRESS BURSTS SAMPLES\n", stderr);
         return 2;
     }
-    const bool sends = std::string(argv[1]) == "send", is_ours = std::string(argv[2]) == "stripline";
+    const bool sends = std::string(argv[1]) == "send", is_ours = std::string(argv[2]) != "zeromq";
     const std::size_t count = std::strtoul(argv[4], nullptr, 10), samples = std::strtoul(argv[5], nullptr, 10);
     const std::string address = argv[3];
     std::string endpoint = "ipc:///tmp/" + address;
@@ -139,7 +139,9 @@ int main(int argc, char **argv) {
     }
     const auto into = gnuradio::make_block_sptr<reader>(count, samples);
     if (is_ours) {
-        stripline::gr::options with;
+        stripline::gr::source_options with;
+        // Longer than the pause.
+        with.spin_us = std::string(argv[2]) == "spinning" ? 10'000 : 0;
         with.domain = address;
         graph->connect(stripline::gr::source::make("complex", "iq", with), 0, into, 0);
     } else {

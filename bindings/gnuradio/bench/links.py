@@ -36,7 +36,7 @@ except ImportError as error:
 
 PACKET = [complex(number % 251, 1) for number in range(100_000)]
 KINDS = ("stripline", "zeromq", "stripline-again", "one-process")
-LINKS = KINDS[:3]
+LINKS = (*KINDS[:3], "spinning")
 BURST_SAMPLES = 1000
 # Installed beside the module: PREFIX/lib/pythonX.Y/site-packages/gnuradio/stripline.
 BURST_PROGRAM = Path(stripline.__file__).parents[5] / "libexec/stripline-gr-burst"
@@ -186,7 +186,7 @@ def main():
     for number in range(chosen.rounds):
         one = {kind: measure(kind, number, chosen.samples) for kind in in_turn(KINDS, number)}
         for kind in in_turn(LINKS, number) if has_bursts else ():
-            one[kind]["burst_ns"] = burst(kind, number, chosen.bursts)
+            one.setdefault(kind, {})["burst_ns"] = burst(kind, number, chosen.bursts)
         rounds.append(one)
 
     def median(key, kind):
@@ -207,6 +207,7 @@ def main():
             "null_rate": ratios("rate", "stripline-again", "stripline"),
             "null_processor_time": ratios("processor_ns", "stripline-again", "stripline"),
             "burst_latency": ratios("burst_ns", "stripline", "zeromq"),
+            "spinning_burst_latency": ratios("burst_ns", "spinning", "zeromq"),
             "null_burst_latency": ratios("burst_ns", "stripline-again", "stripline"),
         }))
         return
@@ -223,6 +224,7 @@ def main():
     for kind in LINKS:
         print(f"{kind}: a burst takes {median('burst_ns', kind) / 1e3:.0f} µs")
     print("latency of a burst over gr-zeromq:", ratio("burst_ns", "stripline", "zeromq"))
+    print("the same, the source polling for it:", ratio("burst_ns", "spinning", "zeromq"))
     print("null, latency of a burst:", ratio("burst_ns", "stripline-again", "stripline"))
 
 

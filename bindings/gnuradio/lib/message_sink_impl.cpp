@@ -2,6 +2,8 @@
 
 #include <gnuradio/io_signature.h>
 
+#include <exception>
+
 namespace stripline::gr {
 namespace {
 

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstring>
 
 namespace stripline::gr {
@@ -20,7 +21,7 @@ constexpr std::int64_t search_ns = 1'000'000'000;
 
 }  // namespace
 
-source::sptr source::make(const std::string &type, const std::string &topic, const options &with) {
+source::sptr source::make(const std::string &type, const std::string &topic, const source_options &with) {
     return gnuradio::make_block_sptr<source_impl>(type, topic, with);
 }
 
@@ -28,7 +29,7 @@ void source::set_reader_check(std::int64_t interval_ns) {
     reader_check_ns.store(interval_ns, std::memory_order_relaxed);
 }
 
-source_impl::source_impl(const std::string &type, const std::string &topic, const options &with)
+source_impl::source_impl(const std::string &type, const std::string &topic, const source_options &with)
     : ::gr::sync_block(
           "stripline_source", ::gr::io_signature::make(0, 0, 0),
           ::gr::io_signature::make(1, 1, static_cast<int>(item_bytes_of(sample_kind::of(type), with)))),
@@ -157,7 +158,17 @@ bool source_impl::has_no_reader() {
 
 found source_impl::receive(bool waits) {
     const std::int64_t wait_ns = waits ? reader_check_ns.load(std::memory_order_relaxed) : 0;
-    const found one = end_.receive(wait_ns, packet_);
+    found one = end_.receive(0, packet_);
+    if (waits && with_.spin_us != 0) {
+        using clock = std::chrono::steady_clock;
+        const auto until = clock::now() + std::chrono::microseconds(with_.spin_us);
+        while (one == found::nothing && !is_being_stopped() && clock::now() < until) {
+            one = end_.receive(0, packet_);
+        }
+    }
+    if (one == found::nothing && waits) {
+        one = end_.receive(wait_ns, packet_);
+    }
     if (one == found::packet) {
         idle_ns_ = 0;
     } else if (one == found::nothing) {

@@ -16,7 +16,7 @@ namespace stripline::gr {
 
 class source_impl : public source {
 public:
-    source_impl(const std::string &type, const std::string &topic, const options &with);
+    source_impl(const std::string &type, const std::string &topic, const source_options &with);
 
     std::uint64_t lost_packets() const override { return end_.lost_packets(); }
     std::uint64_t lost_samples() const override { return end_.lost_samples(); }
@@ -42,7 +42,7 @@ private:
 
     const std::string where_;
     const std::string topic_;
-    const options with_;
+    const source_options with_;
     const sample_kind kind_;
     const std::size_t item_bytes_;
     // None for a port.

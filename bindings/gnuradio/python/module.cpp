@@ -24,7 +24,8 @@ constexpr const char *source_doc =
     "topic:  the topic\n"
     "vlen:   samples of an item\n"
     "policy: options of the topic as in a topics file, as 'overflow = \"block\", depth = 8'\n"
-    "domain: the domain; empty: that of the environment\n\n"
+    "domain: the domain; empty: that of the environment\n"
+    "spin_us: microseconds for which it polls for a packet before it sleeps\n\n"
     "Raises ValueError for a type, topic or option with a mistake.";
 
 constexpr const char *sink_doc =
@@ -78,15 +79,16 @@ PYBIND11_MODULE(stripline_python, module) {
         module, "source", source_doc)
         .def(
             py::init([](const std::string &type, const std::string &topic, std::size_t vlen, const std::string &policy,
-                        const std::string &domain) {
-                gr::options with;
+                        const std::string &domain, std::uint32_t spin_us) {
+                gr::source_options with;
+                with.spin_us = spin_us;
                 with.vlen = vlen;
                 with.policy = policy;
                 with.domain = domain;
                 with.is_port = gr::made_ports() != nullptr;
                 return joined(topic, [&] { return gr::source::make(type, topic, with); });
             }),
-            "type"_a, "topic"_a, "vlen"_a = 1, "policy"_a = "", "domain"_a = "", source_doc)
+            "type"_a, "topic"_a, "vlen"_a = 1, "policy"_a = "", "domain"_a = "", "spin_us"_a = 0, source_doc)
         .def_static(
             "_set_reader_check", [](double seconds) { gr::source::set_reader_check(std::llround(seconds * 1e9)); }, "seconds"_a)
         .def("lost_packets", &gr::source::lost_packets, "Packets that were lost so far.")

@@ -7,6 +7,9 @@ import tempfile
 import unittest
 from pathlib import Path
 
+import messages
+import pmt
+from gnuradio import gr, stripline
 from support import domain
 
 INSTALLED = Path(os.environ["STRIPLINE_INSTALLED"])
@@ -24,17 +27,17 @@ BLOCK = """
 """
 TAIL = """
 connections:
-- [{first}, '0', {second}, '0']
+- [{first}, '{out}', {second}, '{into}']
 metadata: {{file_format: 1}}
 """
 
 
-def write(folder, name, first, second, *variables):
+def write(folder, name, first, second, *variables, ports=("0", "0")):
     """Writes a flowgraph of two blocks and variables, each a name, an identifier and its parameters."""
     text = HEAD.format(name=name)
     for block, identifier, parameters in (first, second, *variables):
         text += BLOCK.format(name=block, id=identifier, parameters=parameters)
-    text += TAIL.format(first=first[0], second=second[0])
+    text += TAIL.format(first=first[0], second=second[0], out=ports[0], into=ports[1])
     (folder / f"{name}.grc").write_text(text)
 
 
@@ -77,6 +80,33 @@ class Companion(unittest.TestCase):
                 with self.subTest(kind=kind):
                     found, items = folder / f"{kind}.found", folder / f"{kind}.items"
                     self.assertEqual(found.read_bytes(), items.read_bytes())
+
+    def test_a_flowgraph_of_messages_compiles_and_runs(self):
+        place = domain("companion")
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            common = {"domain_name": place, "type": "message/cbor"}
+            write(
+                folder, "pass_on",
+                ("source", "stripline_message_source", {**common, "topic": "a", "vectors": "float", "pairs": "True"}),
+                ("sink", "stripline_message_sink", {**common, "topic": "b", "receivers": "1"}), ports=("out", "in"))
+            compile_all(folder)
+            back, out, found, items = gr.top_block(), gr.top_block(), messages.Sink(), messages.Source()
+            source = stripline.message_source("b", vectors="float", domain=place)
+            back.msg_connect(source, "out", found, "in")
+            back.start()
+            sink = stripline.message_sink("a", receivers=1, domain=place)
+            out.msg_connect(items, "out", sink, "in")
+            out.start()
+            process = subprocess.Popen([sys.executable, folder / "pass_on.py"])
+            vector = pmt.init_f32vector(2, [1.5, -2])
+            items.send(pmt.cons(pmt.intern("freq"), pmt.from_double(5)), pmt.cons(pmt.make_dict(), vector))
+            items.finish()
+            self.assertEqual(process.wait(60), 0)
+            for graph in (out, back):
+                gr.top_block_wait_unlocked(graph._impl)
+            self.assertEqual(pmt.to_python(found.found[0]), {"freq": 5.0})
+            self.assertTrue(pmt.equal(pmt.cdr(found.found[1]), vector))
 
 
 if __name__ == "__main__":

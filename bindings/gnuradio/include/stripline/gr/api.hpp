@@ -6,6 +6,7 @@
 #include <gnuradio/attributes.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -36,6 +37,13 @@ struct STRIPLINE_GR_API topic_options {
 struct STRIPLINE_GR_API options : topic_options {
     /// Samples of an item: more than 1 for a port of vectors.
     std::size_t vlen = 1;
+};
+
+/// Options of a source.
+struct STRIPLINE_GR_API source_options : options {
+    /// How long it polls for a packet before it sleeps, in microseconds. That takes a processor
+    /// meanwhile, and saves the time that the kernel takes to wake the block.
+    std::uint32_t spin_us = 0;
 };
 
 /// Options of a sink.

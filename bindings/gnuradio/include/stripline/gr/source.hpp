@@ -26,7 +26,8 @@ public:
     /// Throws std::invalid_argument for a type, topic or option with a mistake, and
     /// std::runtime_error for an error of the system. Blocks until the publishers that are there
     /// have answered, or for a few seconds.
-    static sptr make(const std::string &type, const std::string &topic, const options &with = options());
+    static sptr make(
+        const std::string &type, const std::string &topic, const source_options &with = source_options());
 
     /// Sets how often all sources that wait check whether a block still reads from them, in
     /// nanoseconds: GNU Radio itself checks that only where a buffer is full. 20 ms until it is set.
