@@ -82,6 +82,7 @@ impl Reader {
     /// assert_eq!(writer.lag(id), Some(Lag { bytes: 0, frames: 0 }));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    #[inline]
     pub fn keep(&mut self, token: u64) -> Option<KeptFrame> {
         debug_assert_eq!(self.unstored_frames, 0, "earlier releases come first: `finish_releases`");
         let len = std::mem::take(&mut self.borrowed).checked_sub(1)?;
@@ -107,6 +108,7 @@ impl Reader {
     }
 
     /// Returns the room between the oldest frame kept and the next frame to read.
+    #[inline]
     pub fn kept_lag(&self) -> Lag {
         match self.kept.frames.front() {
             Some(oldest) => Lag { bytes: self.position - oldest.position, frames: self.count - oldest.count },
@@ -130,7 +132,8 @@ impl Reader {
     /// waits for space and should be woken now. `is_over` is called with the oldest frame until it
     /// returns false. A frame for which it returns true is not read any more, by any thread.
     ///
-    /// Call it before each attempt to read while frames are kept, also if none is over.
+    /// Call it while frames are kept, also if none is over: before this side sleeps, and before
+    /// [`Reader::kept_lag`] makes the writer wait. In between, frames may be read without it.
     ///
     /// No wake-up is lost, as long as [`Reader::kept_lag`] stays below what makes the writer wait.
     /// Let this be the last call before this side sleeps, and suppose that the writer sleeps, too.

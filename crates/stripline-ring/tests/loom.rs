@@ -329,7 +329,17 @@ fn reader_count(behind: u64) -> [u8; 8] {
 /// read all others. It sleeps only with so little kept that the writer has room.
 #[test]
 fn a_writer_is_woken_by_a_reader_that_keeps_frames() {
-    model(3, || {
+    keeping_reader(true);
+}
+
+#[test]
+fn a_writer_is_woken_by_a_reader_that_gives_back_before_it_sleeps() {
+    keeping_reader(false);
+}
+
+/// `settles_each`: the reader gives back before each attempt to read, and not only at the end.
+fn keeping_reader(settles_each: bool) {
+    model(3, move || {
         let (ring, mut writer) = ring();
         let (id, mut reader) = ring.attach(&mut writer, Mode::Blocking { depth: 2 });
         writer.set_low_watermark(id, 1);
@@ -342,7 +352,7 @@ fn a_writer_is_woken_by_a_reader_that_keeps_frames() {
             assert!(reader.try_next().unwrap().is_some());
             reader.keep(0).unwrap();
             for _ in 0..2 {
-                if reader.settle(|_| false) {
+                if settles_each && reader.settle(|_| false) {
                     bell.notify();
                 }
                 if reader.try_next().unwrap().is_some() {

@@ -1,4 +1,8 @@
-/* Random sequences of calls against a model of what each must return: `sequences DOMAIN TRANSPORT SEED COUNT`. */
+/* Random sequences of calls against a model of what each must return:
+ * `sequences DOMAIN TRANSPORT SEED COUNT [EVERY]`.
+ *
+ * The handles are made anew for each EVERY sequences (1), and end as seldom in between. To make them
+ * takes a hundred times as long as the calls of a sequence, so that long runs set it. */
 #include "check.h"
 
 #define PUBLISHERS 2
@@ -24,6 +28,7 @@ struct subscriber {
 };
 
 static uint64_t state;
+static uint32_t every = 1;
 
 static uint32_t below(uint32_t limit) {
     state ^= state << 13;
@@ -101,7 +106,7 @@ static void step_publisher(stripline_node *node, struct publisher *it) {
         }
         break;
     case 6:
-        if (is_usable && below(3) == 0) {
+        if (is_usable && below(3 * every) == 0) {
             IS(STRIPLINE_OK, stripline_publisher_abandon(it->handle, &error));
             it->has_ended = 1;
         } else if (!is_usable) {
@@ -109,7 +114,7 @@ static void step_publisher(stripline_node *node, struct publisher *it) {
         }
         break;
     case 7:
-        if (is_usable && below(3) == 0) {
+        if (is_usable && below(3 * every) == 0) {
             IS(STRIPLINE_OK, stripline_publisher_finish(it->handle, PATIENCE_NS, &error));
             it->has_ended = 1;
         } else if (!is_usable) {
@@ -121,7 +126,7 @@ static void step_publisher(stripline_node *node, struct publisher *it) {
             it->handle = publisher_of(node, "t", "u32");
             it->has_ended = 0;
             it->loan = NULL;
-        } else if (it->handle != NULL && below(2) == 0) {
+        } else if (it->handle != NULL && below(2 * every) == 0) {
             stripline_publisher_free(it->handle);
             it->handle = NULL;
             it->is_freed_with_loan = it->is_open;
@@ -227,7 +232,7 @@ static void step_subscriber(stripline_node *node, struct subscriber *it) {
             if (it->waker == NULL && free_place >= 0 && (places == 1 || (it->packets[0] == NULL && it->packets[1] == NULL))) {
                 it->handle = subscriber_of_kind(node, it->kind);
             }
-        } else if (below(4) == 0) {
+        } else if (below(4 * every) == 0) {
             stripline_subscriber_free(it->handle);
             it->handle = NULL;
             it->released = NULL;
@@ -236,8 +241,36 @@ static void step_subscriber(stripline_node *node, struct subscriber *it) {
     }
 }
 
+static void begin(stripline_node *node, struct publisher *publishers, struct subscriber *subscribers) {
+    memset(publishers, 0, PUBLISHERS * sizeof *publishers);
+    memset(subscribers, 0, SUBSCRIBERS * sizeof *subscribers);
+    for (int index = 0; index < PUBLISHERS; index++) {
+        publishers[index].handle = publisher_of(node, "t", "u32");
+    }
+    for (int index = 0; index < SUBSCRIBERS; index++) {
+        subscribers[index].kind = index;
+        subscribers[index].handle = subscriber_of_kind(node, index);
+    }
+}
+
+static void end(struct publisher *publishers, struct subscriber *subscribers) {
+    for (int index = 0; index < SUBSCRIBERS; index++) {
+        stripline_subscriber_free(subscribers[index].handle);
+        stripline_waker_free(subscribers[index].waker);
+        for (int place = 0; place < HELD_MAX; place++) {
+            IS(STRIPLINE_OK, stripline_packet_release(subscribers[index].packets[place], &error));
+        }
+    }
+    for (int index = 0; index < PUBLISHERS; index++) {
+        if (publishers[index].is_open) {
+            IS(STRIPLINE_OK, stripline_loan_cancel(publishers[index].loan, &error));
+        }
+        stripline_publisher_free(publishers[index].handle);
+    }
+}
+
 int main(int count, char **arguments) {
-    CHECK(count == 5);
+    CHECK(count == 5 || count == 6);
     char topics[100];
     snprintf(topics, sizeof topics, "[default]\ntransport = '%s'\noverflow = 'drop-oldest'\ndepth = 4", arguments[2]);
     stripline_node_options options = {sizeof options, arguments[1], topics, 0};
@@ -245,17 +278,13 @@ int main(int count, char **arguments) {
     stripline_node *node = NULL;
     IS(STRIPLINE_OK, stripline_node_new(&options, &node, &error));
     long sequences = strtol(arguments[4], NULL, 10);
+    every = count == 6 ? (uint32_t)strtoul(arguments[5], NULL, 10) : 1;
+    CHECK(every > 0);
+    struct publisher publishers[PUBLISHERS];
+    struct subscriber subscribers[SUBSCRIBERS];
     for (long sequence = 0; sequence < sequences; sequence++) {
-        struct publisher publishers[PUBLISHERS];
-        struct subscriber subscribers[SUBSCRIBERS];
-        memset(publishers, 0, sizeof publishers);
-        memset(subscribers, 0, sizeof subscribers);
-        for (int index = 0; index < PUBLISHERS; index++) {
-            publishers[index].handle = publisher_of(node, "t", "u32");
-        }
-        for (int index = 0; index < SUBSCRIBERS; index++) {
-            subscribers[index].kind = index;
-            subscribers[index].handle = subscriber_of_kind(node, index);
+        if (sequence % (long)every == 0) {
+            begin(node, publishers, subscribers);
         }
         for (int call = 0; call < CALLS; call++) {
             if (below(2) == 0) {
@@ -264,18 +293,8 @@ int main(int count, char **arguments) {
                 step_subscriber(node, &subscribers[below(SUBSCRIBERS)]);
             }
         }
-        for (int index = 0; index < SUBSCRIBERS; index++) {
-            stripline_subscriber_free(subscribers[index].handle);
-            stripline_waker_free(subscribers[index].waker);
-            for (int place = 0; place < HELD_MAX; place++) {
-                IS(STRIPLINE_OK, stripline_packet_release(subscribers[index].packets[place], &error));
-            }
-        }
-        for (int index = 0; index < PUBLISHERS; index++) {
-            if (publishers[index].is_open) {
-                IS(STRIPLINE_OK, stripline_loan_cancel(publishers[index].loan, &error));
-            }
-            stripline_publisher_free(publishers[index].handle);
+        if ((sequence + 1) % (long)every == 0 || sequence + 1 == sequences) {
+            end(publishers, subscribers);
         }
     }
     stripline_node_free(node);

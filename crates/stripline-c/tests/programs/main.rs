@@ -96,6 +96,24 @@ fn random_calls_return_what_the_model_has() {
     }
 }
 
+/// Runs the same with handles that stay for a thousand sequences, so that many run in a second.
+/// `STRIPLINE_C_SEQUENCES` is their number over each transport, for a long run.
+#[test]
+fn many_random_calls_return_what_the_model_has() {
+    let kind = if has_sanitizers() { Kind::Sanitized } else { Kind::Plain };
+    let path = program("tests/c/sequences.c", kind);
+    let count = std::env::var("STRIPLINE_C_SEQUENCES").unwrap_or_else(|_| "3000".into());
+    let runs = [("inproc", "20261125"), ("shm", "104729")].map(|(transport, seed)| {
+        let domain = domain(&format!("many-{transport}"));
+        let mut command = Command::new(&path);
+        command.args([&domain, transport, seed, &count, "1000"]);
+        std::thread::spawn(move || run(&mut command))
+    });
+    for output in runs {
+        assert_eq!(output.join().unwrap(), "sequences: done\n");
+    }
+}
+
 /// Runs random calls of components, calls and messages against a model, as above.
 #[test]
 fn random_calls_of_components_and_calls_return_what_the_model_has() {

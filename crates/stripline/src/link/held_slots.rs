@@ -1,24 +1,66 @@
 //! Packets that a port has given away and that are still in use, in any thread.
 
 use std::cell::UnsafeCell;
-use std::sync::atomic::{AtomicU64, Ordering, fence};
+use std::ops::Deref;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use super::{ConnectionStats, FrameRef, Incoming, OwnedPacket, Receipt};
 use crate::error::{Error, Result};
 use crate::sys::clock::now_ns;
 use crate::sys::mutex::{lock, try_lock};
-use crate::transport::RingMemory;
+use crate::transport::{Inlet, RingMemory};
 
-/// The place of one packet that was given away. The port and the packet share it: with one
-/// reference it is free.
+/// The place of one packet that was given away. The port has it while it is free, and the packet
+/// reads it while it is in use.
 #[derive(Default)]
 pub(crate) struct HeldSlot {
+    /// [`FREE`], [`IN_USE`] or [`LEFT`].
+    state: AtomicU32,
     content: UnsafeCell<HeldContent>,
     /// Taken by the first of two: the end of the packet, or the request for the next.
     receipt: Mutex<Option<Receipt>>,
     /// When the packet ended; 0: it has not.
     finished_ns: AtomicU64,
+}
+
+/// No packet uses the place.
+const FREE: u32 = 0;
+/// A packet uses it.
+const IN_USE: u32 = 1;
+/// A packet uses it, and its port is gone: the packet frees the memory.
+const LEFT: u32 = 2;
+
+/// The part of a packet that is a place. The drop gives it back to the port.
+pub(crate) struct SlotInUse(NonNull<HeldSlot>);
+
+// SAFETY: the place can be shared by threads, and the one that comes last of port and packet frees
+// it, by one atomic operation of each.
+unsafe impl Send for SlotInUse {}
+// SAFETY: as above.
+unsafe impl Sync for SlotInUse {}
+
+impl Deref for SlotInUse {
+    type Target = HeldSlot;
+
+    #[inline(always)]
+    fn deref(&self) -> &HeldSlot {
+        // SAFETY: this frees it at the earliest.
+        unsafe { self.0.as_ref() }
+    }
+}
+
+impl Drop for SlotInUse {
+    #[inline]
+    fn drop(&mut self) {
+        // Release: all reads of the packet come before the port's next write, which follows an
+        // Acquire of this. Acquire: the drop of a port that has left comes before the free.
+        if self.state.swap(FREE, Ordering::AcqRel) == LEFT {
+            // SAFETY: the port has left it to this.
+            drop(unsafe { Box::from_raw(self.0.as_ptr()) });
+        }
+    }
 }
 
 #[derive(Default)]
@@ -28,7 +70,7 @@ struct HeldContent {
     memory: Option<Arc<RingMemory>>,
 }
 
-// SAFETY: the port writes the content only while it has the only reference. A packet only reads it.
+// SAFETY: the port writes the content only while the place is free. A packet only reads it.
 unsafe impl Sync for HeldSlot {}
 
 impl HeldSlot {
@@ -61,7 +103,7 @@ impl HeldSlot {
 
 /// A packet that the port gives away.
 pub(crate) struct GivenPacket {
-    pub slot: Arc<HeldSlot>,
+    pub slot: SlotInUse,
     pub payload: FrameRef,
     /// Whether its end is to be reported by [`HeldSlot::finish`].
     pub is_awaited: bool,
@@ -71,18 +113,42 @@ pub(crate) struct GivenPacket {
 pub(crate) struct HeldSlots {
     slots: Vec<SlotEntry>,
     next: usize,
-    last: Option<LastGiven>,
+    last: Last,
     /// Whether a packet may still be in the memory of its transport, apart from the last.
     keeps: bool,
 }
 
+/// The port's part of a place. The drop leaves it to the packet that uses it.
 struct SlotEntry {
-    slot: Arc<HeldSlot>,
+    slot: NonNull<HeldSlot>,
     /// Counts the packets that have been in it.
     generation: u64,
 }
 
+// SAFETY: as for `SlotInUse`.
+unsafe impl Send for SlotEntry {}
+// SAFETY: as above; nothing changes the place by a shared reference to this.
+unsafe impl Sync for SlotEntry {}
+
 /// The packet given away last.
+enum Last {
+    None,
+    /// One that the port has lent, neither measured nor awaited, by its place.
+    Plain(usize),
+    Other(LastGiven),
+}
+
+impl Last {
+    /// Takes the packet: there is none from now on.
+    fn take(&mut self) -> Option<LastGiven> {
+        match std::mem::replace(self, Self::None) {
+            Self::None => None,
+            Self::Plain(index) => Some(LastGiven { index, is_lent: true, is_awaited: false, measured: None }),
+            Self::Other(last) => Some(last),
+        }
+    }
+}
+
 struct LastGiven {
     index: usize,
     /// Whether the port has lent it: its memory is that of the transport.
@@ -98,8 +164,8 @@ impl HeldSlots {
     pub(crate) const MAX: usize = 4096;
 
     pub(crate) fn new(packets: usize) -> Self {
-        let slots = (0..packets).map(|_| SlotEntry { slot: Arc::default(), generation: 0 }).collect();
-        Self { slots, next: 0, last: None, keeps: false }
+        let slots = (0..packets).map(|_| SlotEntry::new()).collect();
+        Self { slots, next: 0, last: Last::None, keeps: false }
     }
 
     /// Finishes the packet given last, in the sense of scope `target`. Its memory stays, if it is
@@ -107,7 +173,7 @@ impl HeldSlots {
     pub(crate) fn finish_last(&mut self, incoming: &mut Incoming) {
         let Some(last) = self.last.take() else { return };
         let entry = &self.slots[last.index];
-        let ended_ns = entry.slot.finished_ns.load(Ordering::Relaxed);
+        let ended_ns = entry.slot().finished_ns.load(Ordering::Relaxed);
         let finished_ns = || if ended_ns == 0 { now_ns() } else { ended_ns };
         if last.is_lent {
             let is_measured = incoming.taken().header.sent_ns != 0;
@@ -120,8 +186,63 @@ impl HeldSlots {
         if last.is_awaited {
             // After the release, so that a sender that gets the acknowledgement finds the room
             // free.
-            drop(lock(&entry.slot.receipt).take());
+            drop(lock(&entry.slot().receipt).take());
         }
+    }
+
+    /// Finishes the packet before, for a port that then takes the next one of a steady stream from
+    /// its only ring. False: the port has to do more first; nothing or only that is done.
+    ///
+    /// What is over is given back later, as long as that is little. A port that finds no packet
+    /// gives it back before it waits.
+    #[inline(always)]
+    pub(crate) fn begin_steady(&mut self, incoming: &mut Incoming) -> bool {
+        let Some((ring, is_lent)) = incoming.steady_ring() else { return false };
+        if !self.slots[self.next].is_free() {
+            return false;
+        }
+        match &self.last {
+            Last::None => {}
+            Last::Plain(at) => {
+                let entry = &self.slots[*at];
+                *is_lent = false;
+                if entry.is_free() {
+                    Inlet::release(ring);
+                } else {
+                    self.keeps = true;
+                    ring.keep(entry.token(*at));
+                }
+                self.last = Last::None;
+            }
+            Last::Other(_) => return false,
+        }
+        !self.keeps || ring.may_settle_later() || self.settle(incoming).is_ok()
+    }
+
+    /// Gives the packet that the port has lent away in the next place, which is free: a packet of a
+    /// steady stream. `None`: it is not a plain one, or its memory may not be kept.
+    #[inline(always)]
+    pub(crate) fn give_steady(&mut self, incoming: &Incoming) -> Option<GivenPacket> {
+        let (index, packets) = (self.next, self.slots.len());
+        let (taken, connection, ring) = incoming.steady_packet()?;
+        if taken.taken_ns != 0 || taken.header.sent_ns != 0 {
+            return None;
+        }
+        let memory = ring.keepable(taken.payload.start(), packets)?;
+        let entry = &mut self.slots[index];
+        entry.generation += 1;
+        // SAFETY: the place is free, so that no packet reads it.
+        let content = unsafe { &mut *entry.slot().content.get() };
+        // Most packets are in the same memory as the one before.
+        if !content.memory.as_ref().is_some_and(|before| Arc::ptr_eq(before, memory)) {
+            content.memory = Some(Arc::clone(memory));
+        }
+        if !content.packet.describe_like_before(taken, connection) {
+            content.packet.describe(incoming);
+        }
+        self.next = if index + 1 < packets { index + 1 } else { 0 };
+        self.last = Last::Plain(index);
+        Some(GivenPacket { slot: entry.take(), payload: taken.payload, is_awaited: false })
     }
 
     /// Gives the memory of packets that are over back to their transports.
@@ -162,8 +283,8 @@ impl HeldSlots {
         let entry = &mut self.slots[index];
         debug_assert!(entry.is_free());
         entry.generation += 1;
-        // SAFETY: the place is free, so no packet reads it. This port has the only reference.
-        let content = unsafe { &mut *entry.slot.content.get() };
+        // SAFETY: the place is free, so that no packet reads it.
+        let content = unsafe { &mut *entry.slot().content.get() };
         let taken = incoming.taken();
         let is_measured = taken.taken_ns != 0 && taken.header.sent_ns != 0;
         let mut last = LastGiven { index, is_lent: true, is_awaited: false, measured: None };
@@ -192,18 +313,19 @@ impl HeldSlots {
         let is_awaited = receipt.is_some() || is_measured;
         last.is_awaited = is_awaited;
         if is_awaited {
-            entry.slot.finished_ns.store(0, Ordering::Relaxed);
-            *lock(&entry.slot.receipt) = receipt;
+            entry.slot().finished_ns.store(0, Ordering::Relaxed);
+            *lock(&entry.slot().receipt) = receipt;
         }
-        self.last = Some(last);
-        GivenPacket { slot: Arc::clone(&entry.slot), payload, is_awaited }
+        let is_plain = last.is_lent && !is_awaited && incoming.taken().header.sent_ns == 0;
+        self.last = if is_plain { Last::Plain(index) } else { Last::Other(last) };
+        GivenPacket { slot: entry.take(), payload, is_awaited }
     }
 
     #[cold]
     fn too_many(&self, port: &str) -> Error {
         let name = |entry: &SlotEntry| {
             // SAFETY: this is the port, and it changes no content now.
-            let packet = unsafe { entry.slot.packet() };
+            let packet = unsafe { entry.slot().packet() };
             packet.meta().map(|(header, _)| (packet.connection().to_string(), header.sequence))
         };
         let mut held: Vec<_> = self.slots.iter().filter(|entry| !entry.is_free()).filter_map(name).collect();
@@ -213,17 +335,65 @@ impl HeldSlots {
 }
 
 impl SlotEntry {
+    fn new() -> Self {
+        Self { slot: NonNull::from(Box::leak(Box::default())), generation: 0 }
+    }
+
+    #[inline(always)]
+    fn slot(&self) -> &HeldSlot {
+        // SAFETY: the port's drop leaves it at the earliest.
+        unsafe { self.slot.as_ref() }
+    }
+
     /// Returns whether no packet uses it.
+    #[inline(always)]
     fn is_free(&self) -> bool {
-        // Only the port makes further references.
-        let is_last = Arc::strong_count(&self.slot) == 1;
         // Acquire, paired with the Release of the packet's drop: all its reads have ended.
-        fence(Ordering::Acquire);
-        is_last
+        self.slot().state.load(Ordering::Acquire) == FREE
+    }
+
+    /// Gives it to a packet. It is free.
+    #[inline(always)]
+    fn take(&self) -> SlotInUse {
+        // Relaxed: the thread that gets the packet gets it from this one.
+        self.slot().state.store(IN_USE, Ordering::Relaxed);
+        SlotInUse(self.slot)
     }
 
     /// Returns the number of the packet in it.
     fn token(&self, index: usize) -> u64 {
         self.generation * HeldSlots::MAX as u64 + index as u64
+    }
+}
+
+impl Drop for SlotEntry {
+    fn drop(&mut self) {
+        // Acquire and Release as in the drop of `SlotInUse`.
+        if self.slot().state.swap(LEFT, Ordering::AcqRel) == FREE {
+            // SAFETY: no packet uses it.
+            drop(unsafe { Box::from_raw(self.slot.as_ptr()) });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whichever comes last frees the place, once: Miri and AddressSanitizer find another outcome.
+    #[test]
+    fn the_last_of_port_and_packet_frees_the_place() {
+        for _ in 0..100 {
+            let entry = SlotEntry::new();
+            assert!(entry.is_free());
+            let packet = entry.take();
+            assert!(!entry.is_free());
+            drop(packet);
+            assert!(entry.is_free());
+            let packet = entry.take();
+            let other = std::thread::spawn(move || drop(packet));
+            drop(entry);
+            other.join().unwrap();
+        }
     }
 }

@@ -27,7 +27,7 @@ mod tap;
 pub(crate) use called::{Called, run_called};
 pub(crate) use connection::ConnectionOptions;
 pub(crate) use frame_ref::{FrameMut, FrameRef, FrameStart};
-pub(crate) use held_slots::{GivenPacket, HeldSlot, HeldSlots};
+pub(crate) use held_slots::{GivenPacket, HeldSlots, SlotInUse};
 pub(crate) use histogram::Histogram;
 pub(crate) use incoming::{ArrivedWhile, EndsWhen, Incoming, LentPacket, Polled};
 pub(crate) use move_slot::{MoveSlot, PortEnd};

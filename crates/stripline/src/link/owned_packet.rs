@@ -6,7 +6,8 @@ use std::sync::Arc;
 use crate::packet::{Gap, Header, Order, StreamInfo};
 use crate::sys::aligned_buffer::AlignedBuffer;
 
-use super::{FrameRef, Incoming};
+use super::connection::IncomingConnection;
+use super::{FrameRef, Incoming, LentPacket};
 
 /// The copy of a packet. Its memory is reused for the next one.
 #[derive(Default)]
@@ -50,6 +51,28 @@ impl OwnedPacket {
             self.describe_stream(link);
             self.description = description;
         }
+    }
+
+    /// Describes a packet of the port's only connection, if its stream is that of the one before in this place.
+    /// False: it has to be described by [`OwnedPacket::describe`].
+    #[inline(always)]
+    pub(super) fn describe_like_before(
+        &mut self,
+        taken: &LentPacket,
+        connection: &IncomingConnection,
+    ) -> bool {
+        let header = &taken.header;
+        if self.description != Some((connection.description(), header.stream)) {
+            return false;
+        }
+        let order = header.order();
+        self.is_ordered = order.is_some();
+        let order = order.unwrap_or(Order::new(0, header.sequence)).over(connection.connection());
+        self.meta = Some((*header, order));
+        self.gap = taken.gap;
+        // That of a port's only connection.
+        self.index = 0;
+        true
     }
 
     fn describe_stream(&mut self, link: &Incoming) {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::error::{Error, Result};
 use crate::inspect::RefusedSender;
-use crate::link::{FrameRef, GivenPacket, HeldSlot, HeldSlots, PacketSource};
+use crate::link::{FrameRef, GivenPacket, HeldSlots, PacketSource, Polled, SlotInUse};
 use crate::packet::element::SampleForm;
 use crate::packet::payload::Element;
 use crate::packet::{Gap, Order, StreamInfo};
@@ -206,14 +206,43 @@ impl<T: Element> Holding<T> {
         self.subscriber.gap_at_end()
     }
 
-    /// Returns the subscriber for a wait, with the packet before finished.
+    /// Returns the subscriber for a wait, with the packet before finished, and what is over given
+    /// back.
     pub(super) fn for_wait(&mut self) -> &mut Subscriber<T> {
         self.slots.finish_last(&mut self.subscriber.incoming);
+        // After an error everything is as before, and the next receive reports it.
+        let _ = self.slots.settle(&mut self.subscriber.incoming);
         &mut self.subscriber
     }
 
     #[inline]
     fn receive_within(&mut self, wait: impl FnOnce() -> Wait) -> Result<Received<HeldPacket<T>>> {
+        let Self { subscriber, slots } = self;
+        if slots.begin_steady(&mut subscriber.incoming)
+            && let Some(samples) = subscriber.incoming.receive_inlined()
+        {
+            let form = subscriber.form;
+            if subscriber.incoming.taken().payload.is_of(form, samples)
+                && let Some(given) = slots.give_steady(&mut subscriber.incoming)
+            {
+                let GivenPacket { slot, payload, is_awaited } = given;
+                return Ok(Received::Packet(HeldPacket { slot, payload, is_awaited, form }));
+            }
+            return self.give_taken();
+        }
+        self.receive_slow(wait)
+    }
+
+    /// Gives the packet that was taken, which is no plain one of a steady stream.
+    #[inline(never)]
+    fn give_taken(&mut self) -> Result<Received<HeldPacket<T>>> {
+        let slot = self.slots.free(self.subscriber.name())?;
+        let found = self.subscriber.fitting(Polled::Packet)?;
+        Ok(self.give(found, slot))
+    }
+
+    #[inline(never)]
+    fn receive_slow(&mut self, wait: impl FnOnce() -> Wait) -> Result<Received<HeldPacket<T>>> {
         let slot = self.prepare()?;
         let found = self.subscriber.take(wait)?;
         Ok(self.give(found, slot))
@@ -272,7 +301,7 @@ impl<T: Element> Drop for Holding<T> {
 /// # Ok::<(), stripline::Error>(())
 /// ```
 pub struct HeldPacket<T: Element> {
-    slot: Arc<HeldSlot>,
+    slot: SlotInUse,
     payload: FrameRef,
     is_awaited: bool,
     form: T::Form,

@@ -464,7 +464,7 @@ impl<T: Element> Subscriber<T> {
 
     /// Converts the payload that was received to samples.
     #[inline(always)]
-    fn fitting(&mut self, found: Polled) -> Result<Received<FrameRef>> {
+    pub(super) fn fitting(&mut self, found: Polled) -> Result<Received<FrameRef>> {
         match found {
             Polled::Empty => Ok(Received::Empty),
             Polled::Ended => Ok(Received::Ended),

@@ -43,7 +43,7 @@ pub(crate) use endpoint::random;
 pub(crate) use interrupt::Interrupt;
 pub use registry::{AUTO, AbsentTransport, Capabilities, Reach, absent, all, check};
 pub(crate) use registry::{find, of_topic};
-pub(crate) use ring::RingMemory;
+pub(crate) use ring::{RingInlet, RingMemory};
 pub(crate) use seam::{
     Admitted, AnyInlet, AnyOutlet, Attention, Awaited, BindRequest, ConnectRequest, Inlet, InletParts, Next,
     Outlet, OutletTraits, Parked, Prepared, QueueProbe, StartPosition, Transport,

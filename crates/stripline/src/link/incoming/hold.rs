@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use super::Incoming;
+use super::{Incoming, LentPacket};
 use crate::error::Result;
-use crate::transport::{AnyInlet, RingMemory};
+use crate::link::connection::IncomingConnection;
+use crate::transport::{AnyInlet, RingInlet, RingMemory};
 
 impl Incoming {
     /// Returns the memory of the packet lent if a port that holds up to `packets` may keep it
@@ -12,6 +13,29 @@ impl Incoming {
     pub(in crate::link) fn keepable(&self, packets: usize) -> Option<&Arc<RingMemory>> {
         match &self.connections[self.taken.connection].inlet {
             Some(AnyInlet::Ring(ring)) => ring.keepable(self.taken.payload.start(), packets),
+            _ => None,
+        }
+    }
+
+    /// Returns the ring of a port that has only to take the next packet from it, and whether one is
+    /// lent.
+    #[inline(always)]
+    pub(in crate::link) fn steady_ring(&mut self) -> Option<(&mut RingInlet, &mut bool)> {
+        if !self.is_fast_path() {
+            return None;
+        }
+        match &mut **self.connections {
+            [IncomingConnection { inlet: Some(AnyInlet::Ring(ring)), .. }] => Some((ring, &mut self.is_lent)),
+            _ => None,
+        }
+    }
+
+    /// Returns the packet lent, if it is of the port's only connection, over a ring.
+    #[inline(always)]
+    pub(in crate::link) fn steady_packet(&self) -> Option<(&LentPacket, &IncomingConnection, &RingInlet)> {
+        let [connection] = &**self.connections else { return None };
+        match &connection.inlet {
+            Some(AnyInlet::Ring(ring)) if self.resequencer.is_none() => Some((&self.taken, connection, ring)),
             _ => None,
         }
     }

@@ -177,6 +177,7 @@ impl RingInlet {
 
     /// Returns the memory of the current frame if a port that keeps up to `frames` frames may keep
     /// this one. Then the payload is in place there, and small enough.
+    #[inline]
     pub(crate) fn keepable(&self, payload: *const u8, frames: usize) -> Option<&Arc<RingMemory>> {
         let frame = self.reader.current_frame();
         let may_keep = self.copy.is_none()
@@ -188,6 +189,7 @@ impl RingInlet {
     }
 
     /// Goes on behind the current frame, which stays in use under that number.
+    #[inline]
     pub(crate) fn keep(&mut self, token: u64) {
         self.reader.keep(token);
     }
@@ -195,6 +197,14 @@ impl RingInlet {
     /// Returns whether frames before the current one are in use.
     pub(crate) fn keeps_frames(&self) -> bool {
         self.reader.keeps_frames()
+    }
+
+    /// Returns whether frames that are over may be given back later: they hold up no sender. A reader
+    /// that finds no frame gives them back before it sleeps.
+    #[inline(always)]
+    pub(crate) fn may_settle_later(&self) -> bool {
+        let lag = self.reader.kept_lag();
+        lag.frames <= self.low / 4 && lag.bytes <= self.memory.capacity as u64 / 8
     }
 
     /// Gives back the frames before the oldest one that is still in use.

@@ -30,7 +30,8 @@ use stripline_ring::{Control, Cursor, Mode, Sleepers};
 
 #[cfg(test)]
 pub(super) use acks::decode_ack;
-pub(super) use inlet::{Doorbells, PeerHandle, RingInlet, RingPages};
+pub(crate) use inlet::RingInlet;
+pub(super) use inlet::{Doorbells, PeerHandle, RingPages};
 pub(super) use outlet::RingOutlet;
 
 use crate::error::Result;
