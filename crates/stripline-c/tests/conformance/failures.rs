@@ -50,8 +50,8 @@ pub fn failures_have_the_same_code(pair: &mut Pair) {
         }
     }
     pair.link("buffer = 16384;depth = 4", 0);
-    // A type that is none. In Rust, that is an error of reading the type, without a code. C++ has
-    // types that the compiler checks.
+    // A text that is no type. In Rust, that is an error of reading the type, without a code. In
+    // C++, the compiler checks types.
     for (end, command) in [(0, "publish bad numbers"), (1, "subscribe bad numbers")] {
         let end = if end == 0 { pair.sender() } else { pair.receiver() };
         let code = match end.language {

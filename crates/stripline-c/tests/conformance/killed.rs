@@ -1,5 +1,6 @@
-//! Section 5: an end that is killed at every step, while the other holds packets or a loan. What was
-//! sent arrives, the next one resumes, and nothing is left behind.
+//! Section 5: an end that is killed at every step, while the other holds packets or a loan.
+//!
+//! What was sent arrives, the next one resumes, and nothing is left behind.
 
 use std::collections::BTreeSet;
 
@@ -9,10 +10,11 @@ use crate::model::{Stream, behind, line};
 use crate::pair::Pair;
 use crate::support::await_that;
 
-/// When the end is killed: behind the answer to its last command, or right behind the command.
+/// Moments at which the end is killed: behind the answer to its last command, or right behind the
+/// command.
 const MOMENTS: [bool; 2] = [true, false];
 
-/// What a sender does, with the packets of each command. The last one leaves a loan open.
+/// The commands of a sender, with the packets of each command. The last one leaves a loan open.
 const SENDER: [(&str, usize); 6] = [
     ("publish out numbers u8", 0),
     ("receivers out 1", 0),
@@ -22,7 +24,7 @@ const SENDER: [(&str, usize); 6] = [
     ("loan out 40", 0),
 ];
 
-/// What a receiver does.
+/// The commands of a receiver.
 const RECEIVER: [&str; 6] = [
     "subscribe in numbers u8 4",
     "hold in a 60000",
@@ -144,7 +146,7 @@ pub fn a_receiver_killed_at_every_step(pair: &mut Pair) {
     }
 }
 
-/// What a process has open.
+/// The descriptors and threads of a process.
 struct Inventory {
     descriptors: usize,
     threads: usize,

@@ -155,7 +155,7 @@ rules_of! { inproc,
     ]
 }
 
-/// The end in Rust: this binary, started again.
+/// Executes commands as the end in Rust, where this binary is started for that.
 #[test]
 fn child_entry() {
     if std::env::var_os(languages::IS_END).is_some() {

@@ -139,7 +139,7 @@ impl Pair {
         });
     }
 
-    /// Waits until the thread that fills the receive queue of `in` has ended, or there is none.
+    /// Waits until the thread that fills the receive queue of `in` has ended, or is not there.
     pub fn await_pump_end(&mut self) {
         let process = self.receiver().id();
         await_that("the end of the pump", || !threads(process).iter().any(is_pump));

@@ -27,7 +27,7 @@ pub fn packets_arrive_in_order_and_complete(pair: &mut Pair) {
     assert_eq!(pair.receiver().answer(), line(&stream.send(300, &sizes), "ended"));
 }
 
-/// The structure has the same name and fields in each language.
+/// Sends numbers, complex numbers, and a structure that each language has.
 pub fn every_type_of_samples_travels(pair: &mut Pair) {
     pair.open("");
     let types = ["s16", "u64", "f32", "cf64", "cs16", "det{range_bin:u32,doppler_bin:s32,level_db:f32}"];
@@ -88,7 +88,7 @@ pub fn a_sender_without_receivers_goes_on(pair: &mut Pair) {
     }
 }
 
-/// Each topic has payload of its own: a packet of another one is a bad one.
+/// Sends on several topics. Each has payload of its own: a packet of another one is a bad one.
 pub fn topics_do_not_mix(pair: &mut Pair) {
     pair.open("");
     let topics = ["left", "right", "up"];
@@ -145,17 +145,16 @@ pub fn senders_in_all_languages_reach_a_receiver(pair: &mut Pair) {
     let answer = pair.receiver().answer();
     let mut tokens: Vec<&str> = answer.split(' ').collect();
     assert_eq!(tokens.pop(), Some("ended"), "once, behind all");
-    // The packets of each are in order: packet `n` of any comes no later than all of `n + 1`.
-    let of_one = Stream::default().send(30, &[5]);
-    for (number, token) in of_one.iter().enumerate() {
-        assert_eq!(tokens.iter().filter(|found| *found == token).count(), all, "{token} of {answer}");
-        let earlier = |count: usize| tokens.iter().take(count).filter(|found| *found == token).count();
-        let next = of_one.get(number + 1);
-        for (place, _) in tokens.iter().enumerate().filter(|(_, found)| Some(**found) == next.map(|it| &**it))
-        {
-            let begun = tokens.iter().take(place + 1).filter(|found| Some(**found) == next.map(|it| &**it));
-            assert!(earlier(place) >= begun.count(), "{token} comes late: {answer}");
-        }
+    // The packets of each are in order, so the first of a number comes before the first of the
+    // next, and so on.
+    let places = |token: &String| -> Vec<usize> {
+        let found = tokens.iter().enumerate().filter(|(_, found)| *found == token);
+        found.map(|(place, _)| place).collect()
+    };
+    for neighbours in Stream::default().send(30, &[5]).windows(2) {
+        let (before, behind) = (places(&neighbours[0]), places(&neighbours[1]));
+        assert_eq!((before.len(), behind.len()), (all, all), "{neighbours:?} of {answer}");
+        assert!(before.iter().zip(&behind).all(|(one, next)| one < next), "{neighbours:?} of {answer}");
     }
     assert_eq!(tokens.len(), 30 * all);
     others.into_iter().for_each(End::free);

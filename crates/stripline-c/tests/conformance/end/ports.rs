@@ -10,7 +10,7 @@ use stripline::{Gap, GapReason, Received, Result, StreamInfo};
 use super::{Failure, PATIENCE, number};
 use crate::payload::{fill, is_sound, seed};
 
-/// How a packet is sent.
+/// The way in which a packet is sent.
 pub struct Sending<'a> {
     pub way: &'a str,
     index: Option<u64>,
