@@ -193,7 +193,7 @@ def main():
         return statistics.median(one[kind][key] for one in rounds)
 
     def ratios(key, above, below):
-        return [one[above][key] / one[below][key] for one in rounds if key in one[above]]
+        return [one[above][key] / one[below][key] for one in rounds if key in one.get(above, {})]
 
     def ratio(key, above, below):
         found = sorted(ratios(key, above, below))

@@ -337,7 +337,7 @@ class Links(unittest.TestCase):
         self.wait(out)
         self.wait(back)
         numbers = [pmt.to_long(one) for one in found.found]
-        jumps = [after - before - 1 for before, after in zip(numbers, numbers[1:]) if after != before + 1]
+        jumps = [after - before - 1 for before, after in zip([-1, *numbers], numbers) if after != before + 1]
         lost = [pmt.to_python(one) for one in gaps.found]
         self.assertEqual([one["packets"] for one in lost], jumps)
         self.assertEqual({one["reason"] for one in lost}, {"overflow"})
