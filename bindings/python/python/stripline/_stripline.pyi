@@ -140,7 +140,8 @@ class Loan:
     def __exit__(
         self,
         kind: type[BaseException] | None = None,
-        *_exception: object,
+        value: BaseException | None = None,
+        traceback: object = None,
     ) -> None: ...
 
 @final
