@@ -33,8 +33,8 @@ pub struct WaitSet {
     next: AtomicUsize,
 }
 
-/// How something in a wait set is ready, as bits; the first two also for what a descriptor is waited
-/// for.
+/// The readiness of something in a wait set, as bits. The first two also name what a descriptor is
+/// waited for.
 #[repr(u64)]
 #[derive(Clone, Copy)]
 pub enum Ready {
@@ -46,7 +46,7 @@ pub enum Ready {
     Closed = 4,
 }
 
-/// What is ready in a wait set.
+/// A member or descriptor that is ready in a wait set.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct WaitEvent {
@@ -62,8 +62,8 @@ pub(crate) struct MemberSlot<T>(OnceLock<Arc<MemberOf<T>>>);
 /// A handle as wait sets see it. NULL: it was freed.
 pub(crate) struct MemberOf<T>(Mutex<*const T>);
 
-// SAFETY: the address is used by the thread that waits, under the lock, and while the handle is not
-// freed: the header's rule that this thread may use the handle then.
+// SAFETY: the address is used by the thread that waits, under the lock. The handle is not freed
+// then: the header's rule lets this thread use it.
 unsafe impl<T> Send for MemberOf<T> {}
 // SAFETY: as above.
 unsafe impl<T> Sync for MemberOf<T> {}
@@ -210,8 +210,8 @@ impl WaitSet {
 /// Fails with `STRIPLINE_PORT` for a key that is in use, and as
 /// `stripline_subscriber_ready_descriptor`.
 ///
-/// - Ownership: the subscriber stays the caller's. It may be freed before the set, and is then never
-///   ready. While another thread waits with the set, remove it first.
+/// - Ownership: the subscriber stays the caller's. It may be freed before the set, and is then
+///   never ready. While another thread waits with the set, remove it first.
 /// - Blocking: never.
 /// - Threads: the one of the subscriber, which from then on is the one that waits with the set.
 #[unsafe(no_mangle)]

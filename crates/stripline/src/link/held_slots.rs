@@ -35,8 +35,8 @@ const LEFT: u32 = 2;
 /// The part of a packet that is a place. The drop gives it back to the port.
 pub(crate) struct SlotInUse(NonNull<HeldSlot>);
 
-// SAFETY: the place can be shared by threads, and the one that comes last of port and packet frees
-// it, by one atomic operation of each.
+// SAFETY: the place can be shared by threads. The one that comes last of port and packet frees it.
+// An atomic operation of each decides that.
 unsafe impl Send for SlotInUse {}
 // SAFETY: as above.
 unsafe impl Sync for SlotInUse {}
@@ -139,7 +139,7 @@ enum Last {
 }
 
 impl Last {
-    /// Takes the packet: there is none from now on.
+    /// Takes the packet, which is absent from now on.
     fn take(&mut self) -> Option<LastGiven> {
         match std::mem::replace(self, Self::None) {
             Self::None => None,
@@ -380,7 +380,7 @@ impl Drop for SlotEntry {
 mod tests {
     use super::*;
 
-    /// Whichever comes last frees the place, once: Miri and AddressSanitizer find another outcome.
+    /// The last of both frees the place, once: Miri and AddressSanitizer find another outcome.
     #[test]
     fn the_last_of_port_and_packet_frees_the_place() {
         for _ in 0..100 {

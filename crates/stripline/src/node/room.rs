@@ -17,8 +17,8 @@ impl<T: Element> Publisher<T> {
         self.link().ready_set().map(ReadyDescriptor::new)
     }
 
-    /// Makes the descriptor readable once there may be room for a packet of `samples` samples, or an
-    /// error. False: there is one of them already, so call [`Publisher::try_loan`] or
+    /// Makes the descriptor readable once there may be room for a packet of `samples` samples, or
+    /// an error. False: there is one of them already, so call [`Publisher::try_loan`] or
     /// [`Publisher::try_send`] first. Call this each time before the loop waits, when the last of
     /// those was [`Error::Full`](crate::Error::Full).
     ///

@@ -8,14 +8,14 @@ use crate::error::{Error, Result};
 use crate::sys::doorbell::{Doorbell, FoundReady, PollSet};
 use crate::sys::fork::OwnerProcess;
 use crate::sys::mutex::{lock, try_lock};
-use crate::transport::{Attention, Interrupt};
+use crate::transport::{Interrupt, NoFastPath};
 
 use super::{ReadyDescriptor, Waitable, Waker};
 
 /// The name of a wait set in errors.
 const NAME: &str = "wait set";
 
-/// What a [`WaitSet`] waits for: a descriptor, and what makes it ready.
+/// A thing that a [`WaitSet`] waits for: a descriptor, and what makes it ready.
 ///
 /// Subscribers of all kinds, servers and clients of services are members as they are. For others,
 /// and for a wait with a number in it, a member is a pair of both:
@@ -70,7 +70,7 @@ impl<F: FnMut() -> Result<bool>> WaitMember for (ReadyDescriptor, F) {
     }
 }
 
-/// What a descriptor of the program is waited for.
+/// The condition that a descriptor of the program is waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Interest {
     /// Until it can be read, or is hung up.
@@ -97,7 +97,7 @@ impl WaitReady {
     }
 }
 
-/// What is ready of something that was added to a wait set.
+/// The readiness of something that was added to a wait set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AddedReady {
     /// The key that it was added with.
@@ -144,30 +144,30 @@ pub struct WaitSet {
     interrupt: Arc<Interrupt>,
     /// Rung when the entries change.
     changes: Doorbell,
-    entries: Mutex<Vec<Arc<Entry>>>,
+    entries: Mutex<Vec<Arc<AddedEntry>>>,
     /// Held by the thread that waits.
     waiting: Mutex<()>,
 }
 
-/// What was added with a key.
-struct Entry {
+/// A member or a descriptor that was added with a key.
+struct AddedEntry {
     key: u64,
-    what: EntryKind,
+    what: AddedKind,
 }
 
-enum EntryKind {
+enum AddedKind {
     Descriptor(Box<dyn AsFd + Send + Sync>, Interest),
     /// Absent once it was removed.
     Member(Mutex<Option<Box<dyn WaitMember + Send>>>, ReadyDescriptor),
 }
 
-impl std::fmt::Debug for Entry {
+impl std::fmt::Debug for AddedEntry {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Entry").field("key", &self.key).finish_non_exhaustive()
+        f.debug_struct("AddedEntry").field("key", &self.key).finish_non_exhaustive()
     }
 }
 
-impl Entry {
+impl AddedEntry {
     fn is(&self, other: &Arc<Self>) -> bool {
         std::ptr::eq(self, &**other)
     }
@@ -218,7 +218,7 @@ impl WaitSet {
     /// [`Error::Forked`].
     pub fn add(&self, key: u64, mut member: impl WaitMember + Send + 'static) -> Result<()> {
         let descriptor = member.ready_descriptor()?;
-        self.insert(key, EntryKind::Member(Mutex::new(Some(Box::new(member))), descriptor))
+        self.insert(key, AddedKind::Member(Mutex::new(Some(Box::new(member))), descriptor))
     }
 
     /// Adds a descriptor of the program for every wait.
@@ -231,16 +231,16 @@ impl WaitSet {
         descriptor: impl AsFd + Send + Sync + 'static,
         interest: Interest,
     ) -> Result<()> {
-        self.insert(key, EntryKind::Descriptor(Box::new(descriptor), interest))
+        self.insert(key, AddedKind::Descriptor(Box::new(descriptor), interest))
     }
 
-    fn insert(&self, key: u64, what: EntryKind) -> Result<()> {
+    fn insert(&self, key: u64, what: AddedKind) -> Result<()> {
         self.check_own()?;
         let mut entries = lock(&self.entries);
         if entries.iter().any(|entry| entry.key == key) {
             return Err(Error::port(NAME, format!("has something with the key {key}: remove it first")));
         }
-        entries.push(Arc::new(Entry { key, what }));
+        entries.push(Arc::new(AddedEntry { key, what }));
         drop(entries);
         self.changes.notify();
         Ok(())
@@ -259,7 +259,7 @@ impl WaitSet {
         let Some(index) = entries.iter().position(|entry| entry.key == key) else { return Ok(false) };
         let removed = entries.remove(index);
         drop(entries);
-        if let EntryKind::Member(member, _) = &removed.what {
+        if let AddedKind::Member(member, _) = &removed.what {
             let member = lock(member).take();
             drop(member);
         }
@@ -273,8 +273,8 @@ impl WaitSet {
     ///
     /// # Errors
     /// [`Error::Interrupted`] by a waker of the set or of a member, and [`Error::Stopped`] when the
-    /// node of a member is stopped. Then nothing is lost. [`Error::Port`] while another thread waits
-    /// with the set; [`Error::System`]; [`Error::Forked`].
+    /// node of a member is stopped. Then nothing is lost. [`Error::Port`] while another thread
+    /// waits with the set; [`Error::System`]; [`Error::Forked`].
     pub fn wait(&self, members: &mut [&mut dyn WaitMember], timeout: Option<Duration>) -> Result<WaitReady> {
         self.check_own()?;
         let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
@@ -288,7 +288,7 @@ impl WaitSet {
             // Before the entries are read: a change that comes later ends the wait below.
             self.changes.drain();
             let entries = lock(&self.entries).clone();
-            let mut found = Found::default();
+            let mut found = FoundMembers::default();
             for (index, member) in members.iter_mut().enumerate() {
                 if is_ready(member.arm())? {
                     found.members.push(index);
@@ -354,7 +354,7 @@ impl WaitSet {
     }
 
     /// Returns what was found and has not been removed meanwhile.
-    fn report(&self, mut found: Found) -> WaitReady {
+    fn report(&self, mut found: FoundMembers) -> WaitReady {
         found.members.sort_unstable();
         if found.added.is_empty() {
             return WaitReady { members: found.members, added: Vec::new() };
@@ -374,38 +374,38 @@ impl WaitSet {
     }
 }
 
-/// What a wait has found ready so far.
+/// The members that a wait has found ready so far.
 #[derive(Default)]
-struct Found {
+struct FoundMembers {
     members: Vec<usize>,
-    added: Vec<(Arc<Entry>, FoundReady)>,
+    added: Vec<(Arc<AddedEntry>, FoundReady)>,
 }
 
-impl Found {
+impl FoundMembers {
     fn is_empty(&self) -> bool {
         self.members.is_empty() && self.added.is_empty()
     }
 
-    fn note(&mut self, entry: &Arc<Entry>, its: FoundReady) {
+    fn note(&mut self, entry: &Arc<AddedEntry>, its: FoundReady) {
         self.added.push((Arc::clone(entry), its));
     }
 
-    fn has(&self, entry: &Arc<Entry>) -> bool {
+    fn has(&self, entry: &Arc<AddedEntry>) -> bool {
         self.added.iter().any(|(of, _)| of.is(entry))
     }
 }
 
-impl Entry {
+impl AddedEntry {
     fn is_descriptor(&self) -> bool {
-        matches!(self.what, EntryKind::Descriptor(..))
+        matches!(self.what, AddedKind::Descriptor(..))
     }
 
     /// Prepares a member, and returns whether it is ready.
     fn is_member_ready(&self) -> Result<bool> {
         match &self.what {
-            EntryKind::Descriptor(..) => Ok(false),
+            AddedKind::Descriptor(..) => Ok(false),
             // One that was removed is not.
-            EntryKind::Member(member, _) => match &mut *lock(member) {
+            AddedKind::Member(member, _) => match &mut *lock(member) {
                 Some(member) => is_ready(member.arm()),
                 None => Ok(false),
             },
@@ -414,11 +414,11 @@ impl Entry {
 
     fn add_to<'a>(&'a self, poll_set: &mut PollSet<'a>) {
         match &self.what {
-            EntryKind::Descriptor(descriptor, interest) => {
+            AddedKind::Descriptor(descriptor, interest) => {
                 let (reads, writes) = (*interest != Interest::Writable, *interest != Interest::Readable);
                 poll_set.add_for(descriptor.as_fd(), reads, writes);
             }
-            EntryKind::Member(_, descriptor) => poll_set.readable(descriptor.as_fd()),
+            AddedKind::Member(_, descriptor) => poll_set.readable(descriptor.as_fd()),
         }
     }
 }
@@ -430,11 +430,4 @@ fn is_ready(armed: Result<bool>) -> Result<bool> {
         Err(error @ (Error::Interrupted { .. } | Error::Stopped | Error::Forked { .. })) => Err(error),
         Err(_) => Ok(true),
     }
-}
-
-/// A wait set has no fast path.
-struct NoFastPath;
-
-impl Attention for NoFastPath {
-    fn request_attention(&self) {}
 }

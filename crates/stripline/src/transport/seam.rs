@@ -127,8 +127,9 @@ pub(crate) trait Outlet: Send {
         None
     }
 
-    /// Prepares a wait elsewhere for what `awaited` names, by the descriptors that it adds. A request
-    /// for attention, or any other call that changes the outlet, may end what it has prepared.
+    /// Prepares a wait elsewhere for what `awaited` names, by the descriptors that it adds. A
+    /// request for attention, or any other call that changes the outlet, may end what it has
+    /// prepared.
     ///
     /// # Errors
     /// Those of [`Outlet::reserve`], apart from [`Error::Full`](crate::Error::Full).
@@ -191,7 +192,7 @@ pub(crate) struct OutletTraits {
     pub attention: Option<Arc<dyn Attention>>,
 }
 
-/// What a sending port waits for elsewhere: in a program's own loop, or in a wait set.
+/// The condition that a sending port waits for elsewhere: in a program's own loop, or in a wait set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Awaited {
     /// Room for a frame of up to so many bytes at every blocking receiver.
@@ -213,6 +214,13 @@ pub(crate) enum Prepared {
 /// port has checked for news.
 pub(crate) trait Attention: Send + Sync {
     fn request_attention(&self);
+}
+
+/// The attention of a port without a fast path: it reads its interrupt before each wait.
+pub(crate) struct NoFastPath;
+
+impl Attention for NoFastPath {
+    fn request_attention(&self) {}
 }
 
 /// The receivers of an outlet, after those that came were accepted.

@@ -105,7 +105,7 @@ impl Outgoing {
     }
 
     /// Sends the rest of a packet that was interrupted, if there is room for it. False: there is
-    /// none.
+    /// no room.
     fn send_rest_now(&mut self) -> Result<bool> {
         if self.rest.is_none() {
             return Ok(true);
