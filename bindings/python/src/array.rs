@@ -217,8 +217,8 @@ pub fn place_of(array: &Bound<'_, PyUntypedArray>) -> *mut u8 {
     data_of(array)
 }
 
-/// Makes an array read-only, or writable again: one that this module has made, and that has its own
-/// memory or a part of such a one's.
+/// Makes an array read-only, or writable again. This module has made it, over memory that the
+/// program owns.
 pub fn set_writable(array: &Bound<'_, PyUntypedArray>, is_writable: bool) {
     // SAFETY: as in `data_of`; numpy's own function does the same.
     let flags = unsafe { &mut (*array.as_ptr().cast::<PyArrayObject>()).fields.flags };

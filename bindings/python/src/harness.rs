@@ -88,7 +88,8 @@ impl Harness {
         self.run(|run| {
             let mut raised = None;
             let mut goes_on = || {
-                // Handlers of signals run on the main thread. Others must not enter an interpreter that ends.
+                // Handlers of signals run on the main thread. Others must not enter an interpreter
+                // that ends.
                 if waits::is_main_thread() {
                     raised = Python::attach(|py| py.check_signals()).err();
                 }

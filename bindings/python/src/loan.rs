@@ -24,8 +24,8 @@ struct State {
 
 enum Stage {
     New,
-    /// The array of the program, whose length was `samples` then, and the one that has its memory:
-    /// the same, or a longer one.
+    /// The array of the program, which had `samples` then, and the one that has its memory: the
+    /// same, or a longer one.
     Open {
         array: Py<PyUntypedArray>,
         buffer: Py<PyUntypedArray>,

@@ -30,11 +30,11 @@ pub struct ServerCore {
     state: Mutex<State>,
 }
 
-/// What a handler has raised that ends the serving.
+/// The exception of a handler that ends the serving.
 #[derive(Default)]
 struct Ending {
     raised: Mutex<Option<PyErr>>,
-    /// What ends a pool of threads; absent while there is none.
+    /// The waker that ends a pool of threads, while there is one.
     pool: Mutex<Option<Waker>>,
 }
 

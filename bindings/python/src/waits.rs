@@ -127,8 +127,8 @@ pub fn is_main_thread() -> bool {
     }
 }
 
-/// How long a port polls, without the interpreter's lock, before it prepares a sleep. That takes
-/// system calls on the main thread. A success doubles the time, and a failure halves it.
+/// The polls of a port, without the interpreter's lock, before it prepares a sleep. That takes
+/// system calls on the main thread. A success doubles their number, and a failure halves it.
 pub struct Polls {
     count: u32,
     /// Waits without any.
@@ -227,8 +227,8 @@ pub fn call<'py>(
     }
     let py = function.py();
     let arguments = arguments.into_pyobject(py)?;
-    // In `pyo3::ffi` it must not unwind, and the compiler would leave `stay` out. So it must not
-    // know which function this is.
+    // In `pyo3::ffi` it must not unwind, and the compiler would leave `stay` out. So this
+    // hides which function it is.
     // SAFETY: the same function, which may unwind.
     let call: Call =
         std::hint::black_box(unsafe { mem::transmute::<*const (), Call>(ffi::PyObject_Call as *const ()) });
