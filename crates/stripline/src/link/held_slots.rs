@@ -380,7 +380,7 @@ impl Drop for SlotEntry {
 mod tests {
     use super::*;
 
-    /// The last of both frees the place, once: Miri and AddressSanitizer find another outcome.
+    /// Drops both in either order. Miri and AddressSanitizer find a place that is freed twice, or never.
     #[test]
     fn the_last_of_port_and_packet_frees_the_place() {
         for _ in 0..100 {

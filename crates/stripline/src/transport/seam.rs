@@ -192,7 +192,8 @@ pub(crate) struct OutletTraits {
     pub attention: Option<Arc<dyn Attention>>,
 }
 
-/// The condition that a sending port waits for elsewhere: in a program's own loop, or in a wait set.
+/// The condition that a sending port waits for elsewhere: in a program's own loop, or in a wait
+/// set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Awaited {
     /// Room for a frame of up to so many bytes at every blocking receiver.
