@@ -106,6 +106,20 @@ bool message_source_impl::stop() {
 }
 
 void message_source_impl::run() {
+    try {
+        receive_all();
+    } catch (const std::exception &thrown) {
+        // Of GNU Radio, for a block behind that is gone.
+        end_.fail(thrown.what());
+    }
+    if (end_.has_ended()) {
+        end_.count_end(0);
+        // The block ends, and with it those behind.
+        _post(pmt::mp("system"), pmt::cons(pmt::mp("done"), pmt::from_long(1)));
+    }
+}
+
+void message_source_impl::receive_all() {
     while (waits_for_readers()) {
         owned<stripline_packet> packet;
         const found one = end_.receive(wait_ns, packet);
@@ -114,13 +128,8 @@ void message_source_impl::run() {
         } else if (one == found::nothing) {
             end_.note_refused(node_);
         } else {
-            break;
+            return;
         }
-    }
-    if (end_.has_ended()) {
-        end_.count_end(0);
-        // The block ends, and with it those behind.
-        _post(pmt::mp("system"), pmt::cons(pmt::mp("done"), pmt::from_long(1)));
     }
 }
 

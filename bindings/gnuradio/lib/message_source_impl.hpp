@@ -36,6 +36,7 @@ public:
 private:
     void join();
     void run();
+    void receive_all();
     bool waits_for_readers();
     void pass_on(owned<stripline_packet> packet);
 
