@@ -380,7 +380,8 @@ impl Drop for SlotEntry {
 mod tests {
     use super::*;
 
-    /// Drops both in either order. Miri and AddressSanitizer find a place that is freed twice, or never.
+    /// Drops both in either order. Miri and AddressSanitizer find a place that is freed twice, or
+    /// never.
     #[test]
     fn the_last_of_port_and_packet_frees_the_place() {
         for _ in 0..100 {
