@@ -67,7 +67,7 @@ pub fn a_killed_receiver_frees_its_sender(pair: &mut Pair) {
 
 pub fn a_receiver_that_leaves_is_not_waited_for(pair: &mut Pair) {
     pair.link("depth = 4;buffer = 16384", 0);
-    // The port has its connection. One that its node still makes gets no goodbye (a known defect).
+    // The port has its connection: one that is still being made gets no goodbye (`docs/limits.md`).
     Pair::await_peers(pair.receiver(), "in", 1);
     pair.sender().order("fill out 1000");
     pair.receiver().ok("drop in");
