@@ -194,13 +194,14 @@ class Kills(unittest.TestCase):
         (self.folder / "go").touch()
 
     def check_jumps(self, numbers, gaps):
-        """What is missing before an item is the sum of its tags. Returns the number of jumps."""
+        """What is missing before an item is the sum of its tags. Returns the number of items with tags."""
         jumps = {at: numbers[at] - numbers[at - 1] - 1 for at in range(1, len(numbers)) if numbers[at] != numbers[at - 1] + 1}
         lost = {}
         for at, _, samples, _ in gaps:
             lost[at] = lost.get(at, 0) + samples
-        self.assertEqual(lost, jumps)
-        return len(jumps)
+        # A restart need not miss anything.
+        self.assertEqual({at: samples for at, samples in lost.items() if samples}, jumps)
+        return len(lost)
 
     def test_a_sink_that_is_killed_begins_with_a_tag_that_has_what_it_has_missed(self):
         self.run_waveform(FORWARDER)
