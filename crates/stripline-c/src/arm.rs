@@ -28,8 +28,8 @@ unsafe fn give(place: *mut i32, descriptor: &ReadyDescriptor) -> Result<Status, 
     Ok(Status::Ok)
 }
 
-/// Gives a subscriber's descriptor, for `poll`, epoll or a toolkit. It is the same each time. It can
-/// be read when the subscriber has to be asked, once `stripline_subscriber_arm` has returned
+/// Gives a subscriber's descriptor, for `poll`, epoll or a toolkit. It is the same each time. It
+/// can be read when the subscriber has to be asked, once `stripline_subscriber_arm` has returned
 /// `STRIPLINE_EMPTY`. It is level-triggered, and nothing is ever read from it.
 ///
 /// Fails with `STRIPLINE_SYSTEM` if the process has no descriptors left: it takes four.
@@ -161,8 +161,8 @@ pub unsafe extern "C" fn stripline_publisher_arm_for_receivers(
     unsafe { Publisher::call(publisher, error, |link, _| Ok(armed(link.arm_for_receivers(count)?))) }
 }
 
-/// Gives a client's descriptor, as `stripline_subscriber_ready_descriptor` does. It can be read when
-/// pending calls have to be asked, once `stripline_client_arm` has returned `STRIPLINE_EMPTY`.
+/// Gives a client's descriptor, as `stripline_subscriber_ready_descriptor` does. It can be read
+/// when pending calls have to be asked, once `stripline_client_arm` has returned `STRIPLINE_EMPTY`.
 ///
 /// - Ownership: the descriptor is the client's. Do not close it.
 /// - Blocking: never.
@@ -182,8 +182,8 @@ pub unsafe extern "C" fn stripline_client_ready_descriptor(
 /// Makes a client's descriptor ready once a reply may have arrived, or a server has come or gone.
 ///
 /// Returns `STRIPLINE_EMPTY` if nothing has come so far: wait for the descriptor. Returns
-/// `STRIPLINE_OK` if something has: ask the pending calls first. Call this each time before the loop
-/// waits, and after each call that was started. Deadlines do not make it ready.
+/// `STRIPLINE_OK` if something has: ask the pending calls first. Call this each time before the
+/// loop waits, and after each call that was started. Deadlines do not make it ready.
 ///
 /// Fails with `STRIPLINE_STOPPED` and `STRIPLINE_INTERRUPTED` as `stripline_subscriber_arm`.
 ///
@@ -198,8 +198,8 @@ pub unsafe extern "C" fn stripline_client_arm(client: *const Client, error: *mut
     unsafe { guard(error, arm) }
 }
 
-/// Gives a server's descriptor, as `stripline_subscriber_ready_descriptor` does. It can be read when
-/// `stripline_server_serve_one` has something to do, once `stripline_server_arm` has returned
+/// Gives a server's descriptor, as `stripline_subscriber_ready_descriptor` does. It can be read
+/// when `stripline_server_serve_one` has something to do, once `stripline_server_arm` has returned
 /// `STRIPLINE_EMPTY`.
 ///
 /// - Ownership: the descriptor is the server's, and is closed with it. Do not close it.
@@ -219,7 +219,7 @@ pub unsafe extern "C" fn stripline_server_ready_descriptor(
 
 /// Makes a server's descriptor ready once there may be a call.
 ///
-/// Returns `STRIPLINE_EMPTY` if there is none so far: wait for the descriptor. Returns
+/// Returns `STRIPLINE_EMPTY` if no call is there so far: wait for the descriptor. Returns
 /// `STRIPLINE_OK` if there is something already: serve it first. Call this each time before the
 /// loop waits.
 ///

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use stripline::Error as LinkError;
-use stripline::node::{Interest, ReadyDescriptor, WaitSet as RustSet};
+use stripline::node::{ReadyDescriptor, WaitInterest, WaitSet as RustSet};
 
 use crate::arm;
 use crate::call::{Client, Server};
@@ -33,7 +33,7 @@ pub struct WaitSet {
     next: AtomicUsize,
 }
 
-/// How something in a wait set is ready, as bits; the first two also for what a descriptor is waited
+/// The ways to be ready in a wait set, as bits. The first two are also what a descriptor is waited
 /// for.
 #[repr(u64)]
 #[derive(Clone, Copy)]
@@ -46,7 +46,7 @@ pub enum Ready {
     Closed = 4,
 }
 
-/// What is ready in a wait set.
+/// A thing that is ready in a wait set.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct WaitEvent {
@@ -62,8 +62,8 @@ pub(crate) struct MemberSlot<T>(OnceLock<Arc<MemberOf<T>>>);
 /// A handle as wait sets see it. NULL: it was freed.
 pub(crate) struct MemberOf<T>(Mutex<*const T>);
 
-// SAFETY: the address is used by the thread that waits, under the lock, and while the handle is not
-// freed: the header's rule that this thread may use the handle then.
+// SAFETY: the address is used by the thread that waits, under the lock, while the handle is not
+// freed. By the header's rule, that thread may use the handle then.
 unsafe impl<T> Send for MemberOf<T> {}
 // SAFETY: as above.
 unsafe impl<T> Sync for MemberOf<T> {}
@@ -210,8 +210,8 @@ impl WaitSet {
 /// Fails with `STRIPLINE_PORT` for a key that is in use, and as
 /// `stripline_subscriber_ready_descriptor`.
 ///
-/// - Ownership: the subscriber stays the caller's. It may be freed before the set, and is then never
-///   ready. While another thread waits with the set, remove it first.
+/// - Ownership: the subscriber stays the caller's. It may be freed before the set, and is then
+///   never ready. While another thread waits with the set, remove it first.
 /// - Blocking: never.
 /// - Threads: the one of the subscriber, which from then on is the one that waits with the set.
 #[unsafe(no_mangle)]
@@ -406,9 +406,9 @@ pub unsafe extern "C" fn stripline_wait_set_add_descriptor(
         const WRITABLE: u64 = Ready::Writable as u64;
         const BOTH: u64 = READABLE | WRITABLE;
         let interest = match interest {
-            READABLE => Interest::Readable,
-            WRITABLE => Interest::Writable,
-            BOTH => Interest::Both,
+            READABLE => WaitInterest::Readable,
+            WRITABLE => WaitInterest::Writable,
+            BOTH => WaitInterest::Both,
             _ => {
                 let text = format!("`interest` is {interest}; pass readable (1), writable (2) or both (3)");
                 return Err(Failure::argument(text));

@@ -3,19 +3,11 @@
 use std::sync::Arc;
 
 use crate::error::Result;
-use crate::node::Waker;
-use crate::transport::Attention;
+use crate::node::{NoFastPath, Waker};
 
 use super::client_core::ClientCore;
 use super::server_connection::ServerConnection;
 use super::{Client, Server, ServiceClient};
-
-/// A port that reads its interrupt before each wait.
-struct NoFastPath;
-
-impl Attention for NoFastPath {
-    fn request_attention(&self) {}
-}
 
 fn waker_of(core: &ClientCore) -> Result<Waker> {
     core.check_own()?;

@@ -53,8 +53,8 @@ impl OwnedPacket {
         }
     }
 
-    /// Describes a packet of the port's only connection, if its stream is that of the one before in this place.
-    /// False: it has to be described by [`OwnedPacket::describe`].
+    /// Describes a packet of the port's only connection, if its stream is that of the one before in
+    /// this place. False: it has to be described by [`OwnedPacket::describe`].
     #[inline(always)]
     pub(super) fn describe_like_before(
         &mut self,

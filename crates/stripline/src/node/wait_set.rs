@@ -8,14 +8,15 @@ use crate::error::{Error, Result};
 use crate::sys::doorbell::{Doorbell, FoundReady, PollSet};
 use crate::sys::fork::OwnerProcess;
 use crate::sys::mutex::{lock, try_lock};
-use crate::transport::{Attention, Interrupt};
+use crate::transport::Interrupt;
 
+use super::waker::NoFastPath;
 use super::{ReadyDescriptor, Waitable, Waker};
 
 /// The name of a wait set in errors.
 const NAME: &str = "wait set";
 
-/// What a [`WaitSet`] waits for: a descriptor, and what makes it ready.
+/// A member of a [`WaitSet`]: a descriptor, and what makes it ready.
 ///
 /// Subscribers of all kinds, servers and clients of services are members as they are. For others,
 /// and for a wait with a number in it, a member is a pair of both:
@@ -70,9 +71,9 @@ impl<F: FnMut() -> Result<bool>> WaitMember for (ReadyDescriptor, F) {
     }
 }
 
-/// What a descriptor of the program is waited for.
+/// The reason to wait for a descriptor of the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Interest {
+pub enum WaitInterest {
     /// Until it can be read, or is hung up.
     Readable,
     /// Until it can be written.
@@ -97,7 +98,7 @@ impl WaitReady {
     }
 }
 
-/// What is ready of something that was added to a wait set.
+/// The readiness of something that was added to a wait set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AddedReady {
     /// The key that it was added with.
@@ -120,7 +121,7 @@ pub struct AddedReady {
 /// ```
 /// use std::os::unix::net::UnixStream;
 /// use std::time::Duration;
-/// use stripline::node::{Interest, Node, WaitSet};
+/// use stripline::node::{WaitInterest, Node, WaitSet};
 ///
 /// let node = Node::isolated()?;
 /// let mut levels = node.subscriber::<f32>("levels")?;
@@ -129,7 +130,7 @@ pub struct AddedReady {
 /// # publisher.wait_for_receivers(1, Duration::from_secs(5))?;
 /// let (button, pressed) = UnixStream::pair().expect("two sockets");
 /// let set = WaitSet::new()?;
-/// set.add_descriptor(7, pressed, Interest::Readable)?;
+/// set.add_descriptor(7, pressed, WaitInterest::Readable)?;
 /// publisher.send(&"hello".into())?;
 /// let ready = set.wait(&mut [&mut levels, &mut texts], Some(Duration::from_secs(5)))?;
 /// assert_eq!((ready.members, ready.added.len()), (vec![1], 0));
@@ -144,30 +145,30 @@ pub struct WaitSet {
     interrupt: Arc<Interrupt>,
     /// Rung when the entries change.
     changes: Doorbell,
-    entries: Mutex<Vec<Arc<Entry>>>,
+    entries: Mutex<Vec<Arc<WaitEntry>>>,
     /// Held by the thread that waits.
     waiting: Mutex<()>,
 }
 
-/// What was added with a key.
-struct Entry {
+/// A thing that was added with a key.
+struct WaitEntry {
     key: u64,
     what: EntryKind,
 }
 
 enum EntryKind {
-    Descriptor(Box<dyn AsFd + Send + Sync>, Interest),
+    Descriptor(Box<dyn AsFd + Send + Sync>, WaitInterest),
     /// Absent once it was removed.
     Member(Mutex<Option<Box<dyn WaitMember + Send>>>, ReadyDescriptor),
 }
 
-impl std::fmt::Debug for Entry {
+impl std::fmt::Debug for WaitEntry {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Entry").field("key", &self.key).finish_non_exhaustive()
+        f.debug_struct("WaitEntry").field("key", &self.key).finish_non_exhaustive()
     }
 }
 
-impl Entry {
+impl WaitEntry {
     fn is(&self, other: &Arc<Self>) -> bool {
         std::ptr::eq(self, &**other)
     }
@@ -229,7 +230,7 @@ impl WaitSet {
         &self,
         key: u64,
         descriptor: impl AsFd + Send + Sync + 'static,
-        interest: Interest,
+        interest: WaitInterest,
     ) -> Result<()> {
         self.insert(key, EntryKind::Descriptor(Box::new(descriptor), interest))
     }
@@ -240,7 +241,7 @@ impl WaitSet {
         if entries.iter().any(|entry| entry.key == key) {
             return Err(Error::port(NAME, format!("has something with the key {key}: remove it first")));
         }
-        entries.push(Arc::new(Entry { key, what }));
+        entries.push(Arc::new(WaitEntry { key, what }));
         drop(entries);
         self.changes.notify();
         Ok(())
@@ -273,8 +274,8 @@ impl WaitSet {
     ///
     /// # Errors
     /// [`Error::Interrupted`] by a waker of the set or of a member, and [`Error::Stopped`] when the
-    /// node of a member is stopped. Then nothing is lost. [`Error::Port`] while another thread waits
-    /// with the set; [`Error::System`]; [`Error::Forked`].
+    /// node of a member is stopped. Then nothing is lost. [`Error::Port`] while another thread
+    /// waits with the set; [`Error::System`]; [`Error::Forked`].
     pub fn wait(&self, members: &mut [&mut dyn WaitMember], timeout: Option<Duration>) -> Result<WaitReady> {
         self.check_own()?;
         let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
@@ -288,7 +289,7 @@ impl WaitSet {
             // Before the entries are read: a change that comes later ends the wait below.
             self.changes.drain();
             let entries = lock(&self.entries).clone();
-            let mut found = Found::default();
+            let mut found = FoundInWait::default();
             for (index, member) in members.iter_mut().enumerate() {
                 if is_ready(member.arm())? {
                     found.members.push(index);
@@ -354,7 +355,7 @@ impl WaitSet {
     }
 
     /// Returns what was found and has not been removed meanwhile.
-    fn report(&self, mut found: Found) -> WaitReady {
+    fn report(&self, mut found: FoundInWait) -> WaitReady {
         found.members.sort_unstable();
         if found.added.is_empty() {
             return WaitReady { members: found.members, added: Vec::new() };
@@ -374,28 +375,28 @@ impl WaitSet {
     }
 }
 
-/// What a wait has found ready so far.
+/// The things that a wait has found ready so far.
 #[derive(Default)]
-struct Found {
+struct FoundInWait {
     members: Vec<usize>,
-    added: Vec<(Arc<Entry>, FoundReady)>,
+    added: Vec<(Arc<WaitEntry>, FoundReady)>,
 }
 
-impl Found {
+impl FoundInWait {
     fn is_empty(&self) -> bool {
         self.members.is_empty() && self.added.is_empty()
     }
 
-    fn note(&mut self, entry: &Arc<Entry>, its: FoundReady) {
+    fn note(&mut self, entry: &Arc<WaitEntry>, its: FoundReady) {
         self.added.push((Arc::clone(entry), its));
     }
 
-    fn has(&self, entry: &Arc<Entry>) -> bool {
+    fn has(&self, entry: &Arc<WaitEntry>) -> bool {
         self.added.iter().any(|(of, _)| of.is(entry))
     }
 }
 
-impl Entry {
+impl WaitEntry {
     fn is_descriptor(&self) -> bool {
         matches!(self.what, EntryKind::Descriptor(..))
     }
@@ -415,7 +416,8 @@ impl Entry {
     fn add_to<'a>(&'a self, poll_set: &mut PollSet<'a>) {
         match &self.what {
             EntryKind::Descriptor(descriptor, interest) => {
-                let (reads, writes) = (*interest != Interest::Writable, *interest != Interest::Readable);
+                let (reads, writes) =
+                    (*interest != WaitInterest::Writable, *interest != WaitInterest::Readable);
                 poll_set.add_for(descriptor.as_fd(), reads, writes);
             }
             EntryKind::Member(_, descriptor) => poll_set.readable(descriptor.as_fd()),
@@ -430,11 +432,4 @@ fn is_ready(armed: Result<bool>) -> Result<bool> {
         Err(error @ (Error::Interrupted { .. } | Error::Stopped | Error::Forked { .. })) => Err(error),
         Err(_) => Ok(true),
     }
-}
-
-/// A wait set has no fast path.
-struct NoFastPath;
-
-impl Attention for NoFastPath {
-    fn request_attention(&self) {}
 }

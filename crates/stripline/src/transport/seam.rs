@@ -127,8 +127,9 @@ pub(crate) trait Outlet: Send {
         None
     }
 
-    /// Prepares a wait elsewhere for what `awaited` names, by the descriptors that it adds. A request
-    /// for attention, or any other call that changes the outlet, may end what it has prepared.
+    /// Prepares a wait elsewhere for what `awaited` names, by the descriptors that it adds. A
+    /// request for attention, or any other call that changes the outlet, may end what it has
+    /// prepared.
     ///
     /// # Errors
     /// Those of [`Outlet::reserve`], apart from [`Error::Full`](crate::Error::Full).
@@ -191,7 +192,7 @@ pub(crate) struct OutletTraits {
     pub attention: Option<Arc<dyn Attention>>,
 }
 
-/// What a sending port waits for elsewhere: in a program's own loop, or in a wait set.
+/// The reason of a sending port to wait elsewhere: in a program's own loop, or in a wait set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Awaited {
     /// Room for a frame of up to so many bytes at every blocking receiver.

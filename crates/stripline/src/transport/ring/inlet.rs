@@ -199,8 +199,8 @@ impl RingInlet {
         self.reader.keeps_frames()
     }
 
-    /// Returns whether frames that are over may be given back later: they hold up no sender. A reader
-    /// that finds no frame gives them back before it sleeps.
+    /// Returns whether frames that are over may be given back later: they hold up no sender. A
+    /// reader that finds no frame gives them back before it sleeps.
     #[inline(always)]
     pub(crate) fn may_settle_later(&self) -> bool {
         let lag = self.reader.kept_lag();
