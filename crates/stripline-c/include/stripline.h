@@ -1704,8 +1704,8 @@ void stripline_server_free(stripline_server *server);
 
 /* Handles in a program's own loop: one descriptor each, and what makes it ready -------------- */
 
-/* Gives a subscriber's descriptor, for `poll`, epoll or a toolkit. It is the same each time. It can
- * be read when the subscriber has to be asked, once `stripline_subscriber_arm` has returned
+/* Gives a subscriber's descriptor, for `poll`, epoll or a toolkit. It is the same each time. It
+ * can be read when the subscriber has to be asked, once `stripline_subscriber_arm` has returned
  * `STRIPLINE_EMPTY`. It is level-triggered, and nothing is ever read from it.
  *
  * Fails with `STRIPLINE_SYSTEM` if the process has no descriptors left: it takes four.
@@ -1790,8 +1790,8 @@ stripline_status stripline_publisher_arm_for_receivers(
     size_t count,
     stripline_error **error);
 
-/* Gives a client's descriptor, as `stripline_subscriber_ready_descriptor` does. It can be read when
- * pending calls have to be asked, once `stripline_client_arm` has returned `STRIPLINE_EMPTY`.
+/* Gives a client's descriptor, as `stripline_subscriber_ready_descriptor` does. It can be read
+ * when pending calls have to be asked, once `stripline_client_arm` has returned `STRIPLINE_EMPTY`.
  *
  * - Ownership: the descriptor is the client's. Do not close it.
  * - Blocking: never.
@@ -1805,8 +1805,8 @@ stripline_status stripline_client_ready_descriptor(
 /* Makes a client's descriptor ready once a reply may have arrived, or a server has come or gone.
  *
  * Returns `STRIPLINE_EMPTY` if nothing has come so far: wait for the descriptor. Returns
- * `STRIPLINE_OK` if something has: ask the pending calls first. Call this each time before the loop
- * waits, and after each call that was started. Deadlines do not make it ready.
+ * `STRIPLINE_OK` if something has: ask the pending calls first. Call this each time before the
+ * loop waits, and after each call that was started. Deadlines do not make it ready.
  *
  * Fails with `STRIPLINE_STOPPED` and `STRIPLINE_INTERRUPTED` as `stripline_subscriber_arm`.
  *
@@ -1816,8 +1816,8 @@ stripline_status stripline_client_ready_descriptor(
  */
 stripline_status stripline_client_arm(const stripline_client *client, stripline_error **error);
 
-/* Gives a server's descriptor, as `stripline_subscriber_ready_descriptor` does. It can be read when
- * `stripline_server_serve_one` has something to do, once `stripline_server_arm` has returned
+/* Gives a server's descriptor, as `stripline_subscriber_ready_descriptor` does. It can be read
+ * when `stripline_server_serve_one` has something to do, once `stripline_server_arm` has returned
  * `STRIPLINE_EMPTY`.
  *
  * - Ownership: the descriptor is the server's, and is closed with it. Do not close it.
@@ -1831,7 +1831,7 @@ stripline_status stripline_server_ready_descriptor(
 
 /* Makes a server's descriptor ready once there may be a call.
  *
- * Returns `STRIPLINE_EMPTY` if there is none so far: wait for the descriptor. Returns
+ * Returns `STRIPLINE_EMPTY` if no call is there so far: wait for the descriptor. Returns
  * `STRIPLINE_OK` if there is something already: serve it first. Call this each time before the
  * loop waits.
  *
@@ -1852,7 +1852,7 @@ stripline_status stripline_server_arm(stripline_server *server, stripline_error 
  */
 typedef struct stripline_wait_set stripline_wait_set;
 
-/* How something in a wait set is ready, as bits; the first two also for what a descriptor is waited
+/* The ways to be ready in a wait set, as bits. The first two are also what a descriptor is waited
  * for.
  */
 enum stripline_ready {
@@ -1864,7 +1864,7 @@ enum stripline_ready {
     STRIPLINE_READY_CLOSED = 4,
 };
 
-/* What is ready in a wait set. */
+/* A thing that is ready in a wait set. */
 typedef struct stripline_wait_event {
     /* The key that it was added with. */
     uint64_t key;
@@ -1889,8 +1889,8 @@ stripline_status stripline_wait_set_new(stripline_wait_set **set, stripline_erro
  * Fails with `STRIPLINE_PORT` for a key that is in use, and as
  * `stripline_subscriber_ready_descriptor`.
  *
- * - Ownership: the subscriber stays the caller's. It may be freed before the set, and is then never
- *   ready. While another thread waits with the set, remove it first.
+ * - Ownership: the subscriber stays the caller's. It may be freed before the set, and is then
+ *   never ready. While another thread waits with the set, remove it first.
  * - Blocking: never.
  * - Threads: the one of the subscriber, which from then on is the one that waits with the set.
  */

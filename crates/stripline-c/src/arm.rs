@@ -219,7 +219,7 @@ pub unsafe extern "C" fn stripline_server_ready_descriptor(
 
 /// Makes a server's descriptor ready once there may be a call.
 ///
-/// Returns `STRIPLINE_EMPTY` if there is no call so far: wait for the descriptor. Returns
+/// Returns `STRIPLINE_EMPTY` if no call is there so far: wait for the descriptor. Returns
 /// `STRIPLINE_OK` if there is something already: serve it first. Call this each time before the
 /// loop waits.
 ///

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use stripline::Error as LinkError;
-use stripline::node::{Interest, ReadyDescriptor, WaitSet as RustSet};
+use stripline::node::{ReadyDescriptor, WaitInterest, WaitSet as RustSet};
 
 use crate::arm;
 use crate::call::{Client, Server};
@@ -33,8 +33,8 @@ pub struct WaitSet {
     next: AtomicUsize,
 }
 
-/// The readiness of something in a wait set, as bits. The first two also name what a descriptor is
-/// waited for.
+/// The ways to be ready in a wait set, as bits. The first two are also what a descriptor is waited
+/// for.
 #[repr(u64)]
 #[derive(Clone, Copy)]
 pub enum Ready {
@@ -46,7 +46,7 @@ pub enum Ready {
     Closed = 4,
 }
 
-/// A member or descriptor that is ready in a wait set.
+/// A thing that is ready in a wait set.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct WaitEvent {
@@ -62,8 +62,8 @@ pub(crate) struct MemberSlot<T>(OnceLock<Arc<MemberOf<T>>>);
 /// A handle as wait sets see it. NULL: it was freed.
 pub(crate) struct MemberOf<T>(Mutex<*const T>);
 
-// SAFETY: the address is used by the thread that waits, under the lock. The handle is not freed
-// then: the header's rule lets this thread use it.
+// SAFETY: the address is used by the thread that waits, under the lock, while the handle is not
+// freed. By the header's rule, that thread may use the handle then.
 unsafe impl<T> Send for MemberOf<T> {}
 // SAFETY: as above.
 unsafe impl<T> Sync for MemberOf<T> {}
@@ -406,9 +406,9 @@ pub unsafe extern "C" fn stripline_wait_set_add_descriptor(
         const WRITABLE: u64 = Ready::Writable as u64;
         const BOTH: u64 = READABLE | WRITABLE;
         let interest = match interest {
-            READABLE => Interest::Readable,
-            WRITABLE => Interest::Writable,
-            BOTH => Interest::Both,
+            READABLE => WaitInterest::Readable,
+            WRITABLE => WaitInterest::Writable,
+            BOTH => WaitInterest::Both,
             _ => {
                 let text = format!("`interest` is {interest}; pass readable (1), writable (2) or both (3)");
                 return Err(Failure::argument(text));

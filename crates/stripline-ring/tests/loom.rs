@@ -337,8 +337,8 @@ fn a_writer_is_woken_by_a_reader_that_gives_back_before_it_sleeps() {
     keeping_reader(false);
 }
 
-/// Models a reader that keeps frames. With `settles_each` it gives back before each attempt to
-/// read, and not only at the end.
+/// Checks that. With `settles_each`, the reader gives back before each attempt to read, and
+/// otherwise only at the end.
 fn keeping_reader(settles_each: bool) {
     model(3, move || {
         let (ring, mut writer) = ring();

@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use crate::error::Result;
-use crate::node::Waker;
-use crate::transport::NoFastPath;
+use crate::node::{NoFastPath, Waker};
 
 use super::client_core::ClientCore;
 use super::server_connection::ServerConnection;

@@ -35,8 +35,8 @@ const LEFT: u32 = 2;
 /// The part of a packet that is a place. The drop gives it back to the port.
 pub(crate) struct SlotInUse(NonNull<HeldSlot>);
 
-// SAFETY: the place can be shared by threads. The one that comes last of port and packet frees it.
-// An atomic operation of each decides that.
+// SAFETY: threads can share the place. The last of port and packet frees it, which one atomic
+// operation of each decides.
 unsafe impl Send for SlotInUse {}
 // SAFETY: as above.
 unsafe impl Sync for SlotInUse {}
@@ -139,7 +139,7 @@ enum Last {
 }
 
 impl Last {
-    /// Takes the packet, which is absent from now on.
+    /// Takes the packet, and leaves nothing.
     fn take(&mut self) -> Option<LastGiven> {
         match std::mem::replace(self, Self::None) {
             Self::None => None,
@@ -380,8 +380,7 @@ impl Drop for SlotEntry {
 mod tests {
     use super::*;
 
-    /// Drops both in either order. Miri and AddressSanitizer find a place that is freed twice, or
-    /// never.
+    /// Checks that the last of the two frees the place, once: sanitizers find another outcome.
     #[test]
     fn the_last_of_port_and_packet_frees_the_place() {
         for _ in 0..100 {

@@ -1,6 +1,6 @@
 //! The sending port: numbers packets, describes streams, and passes frames to its transports.
 
-mod arm_sender;
+mod awaited;
 mod ending;
 mod many;
 mod moving;

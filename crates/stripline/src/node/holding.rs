@@ -223,7 +223,7 @@ impl<T: Element> Holding<T> {
         {
             let form = subscriber.form;
             if subscriber.incoming.taken().payload.is_of(form, samples)
-                && let Some(given) = slots.give_steady(&mut subscriber.incoming)
+                && let Some(given) = slots.give_steady(&subscriber.incoming)
             {
                 let GivenPacket { slot, payload, is_awaited } = given;
                 return Ok(Received::Packet(HeldPacket { slot, payload, is_awaited, form }));

@@ -71,6 +71,7 @@ pub(crate) use tapped::connect_tap;
 pub use topics::{TopicOptions, Topics};
 pub use view::{PacketView, Stamped};
 pub use wait::{Waitable, wait_any};
-pub use wait_set::{AddedReady, Interest, WaitMember, WaitReady, WaitSet};
+pub use wait_set::{AddedReady, WaitInterest, WaitMember, WaitReady, WaitSet};
+pub(crate) use waker::NoFastPath;
 pub use waker::Waker;
 pub use window::{Window, Windowed};

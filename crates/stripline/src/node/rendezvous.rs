@@ -21,7 +21,7 @@ use crate::sys::doorbell::{Doorbell, PollSet};
 use crate::sys::fork::Descriptor;
 use crate::sys::messages;
 use crate::sys::pending::{Admission, PendingPeers, oldest_of_most};
-use crate::sys::poller::PollInterest;
+use crate::sys::poller::Interest;
 use crate::sys::socket::{self, Listener, Socket};
 use crate::terms::Group;
 use crate::transport::Endpoint;
@@ -151,7 +151,7 @@ fn join(mut host: RendezvousPeer, doorbell: &Doorbell, sink: &mut impl OfferSink
 /// Serves as the host until the node has ended.
 fn serve(listener: Listener, doorbell: &Doorbell, sink: &mut impl OfferSink) -> Result<bool> {
     let mut pending = PendingPeers::new(listener, message_length)?;
-    pending.poller().add(doorbell.as_fd(), DOORBELL, PollInterest::Readable)?;
+    pending.poller().add(doorbell.as_fd(), DOORBELL, Interest::Readable)?;
     let mut host = RendezvousHost::default();
     loop {
         let (offers, ended) = sink.offers();
@@ -174,7 +174,7 @@ fn serve(listener: Listener, doorbell: &Doorbell, sink: &mut impl OfferSink) -> 
                 let peer = RendezvousPeer::new(stream, process);
                 if let Some(token) = host.add(peer, sink) {
                     let added = host.peers[&token].stream.as_fd();
-                    pending.poller().add(added, token, PollInterest::Readable)?;
+                    pending.poller().add(added, token, Interest::Readable)?;
                 }
             }
         }

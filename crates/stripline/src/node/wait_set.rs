@@ -8,14 +8,15 @@ use crate::error::{Error, Result};
 use crate::sys::doorbell::{Doorbell, FoundReady, PollSet};
 use crate::sys::fork::OwnerProcess;
 use crate::sys::mutex::{lock, try_lock};
-use crate::transport::{Interrupt, NoFastPath};
+use crate::transport::Interrupt;
 
+use super::waker::NoFastPath;
 use super::{ReadyDescriptor, Waitable, Waker};
 
 /// The name of a wait set in errors.
 const NAME: &str = "wait set";
 
-/// A thing that a [`WaitSet`] waits for: a descriptor, and what makes it ready.
+/// A member of a [`WaitSet`]: a descriptor, and what makes it ready.
 ///
 /// Subscribers of all kinds, servers and clients of services are members as they are. For others,
 /// and for a wait with a number in it, a member is a pair of both:
@@ -70,9 +71,9 @@ impl<F: FnMut() -> Result<bool>> WaitMember for (ReadyDescriptor, F) {
     }
 }
 
-/// The condition that a descriptor of the program is waited for.
+/// The reason to wait for a descriptor of the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Interest {
+pub enum WaitInterest {
     /// Until it can be read, or is hung up.
     Readable,
     /// Until it can be written.
@@ -120,7 +121,7 @@ pub struct AddedReady {
 /// ```
 /// use std::os::unix::net::UnixStream;
 /// use std::time::Duration;
-/// use stripline::node::{Interest, Node, WaitSet};
+/// use stripline::node::{WaitInterest, Node, WaitSet};
 ///
 /// let node = Node::isolated()?;
 /// let mut levels = node.subscriber::<f32>("levels")?;
@@ -129,7 +130,7 @@ pub struct AddedReady {
 /// # publisher.wait_for_receivers(1, Duration::from_secs(5))?;
 /// let (button, pressed) = UnixStream::pair().expect("two sockets");
 /// let set = WaitSet::new()?;
-/// set.add_descriptor(7, pressed, Interest::Readable)?;
+/// set.add_descriptor(7, pressed, WaitInterest::Readable)?;
 /// publisher.send(&"hello".into())?;
 /// let ready = set.wait(&mut [&mut levels, &mut texts], Some(Duration::from_secs(5)))?;
 /// assert_eq!((ready.members, ready.added.len()), (vec![1], 0));
@@ -144,30 +145,30 @@ pub struct WaitSet {
     interrupt: Arc<Interrupt>,
     /// Rung when the entries change.
     changes: Doorbell,
-    entries: Mutex<Vec<Arc<AddedEntry>>>,
+    entries: Mutex<Vec<Arc<WaitEntry>>>,
     /// Held by the thread that waits.
     waiting: Mutex<()>,
 }
 
-/// A member or a descriptor that was added with a key.
-struct AddedEntry {
+/// A thing that was added with a key.
+struct WaitEntry {
     key: u64,
-    what: AddedKind,
+    what: EntryKind,
 }
 
-enum AddedKind {
-    Descriptor(Box<dyn AsFd + Send + Sync>, Interest),
+enum EntryKind {
+    Descriptor(Box<dyn AsFd + Send + Sync>, WaitInterest),
     /// Absent once it was removed.
     Member(Mutex<Option<Box<dyn WaitMember + Send>>>, ReadyDescriptor),
 }
 
-impl std::fmt::Debug for AddedEntry {
+impl std::fmt::Debug for WaitEntry {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("AddedEntry").field("key", &self.key).finish_non_exhaustive()
+        f.debug_struct("WaitEntry").field("key", &self.key).finish_non_exhaustive()
     }
 }
 
-impl AddedEntry {
+impl WaitEntry {
     fn is(&self, other: &Arc<Self>) -> bool {
         std::ptr::eq(self, &**other)
     }
@@ -218,7 +219,7 @@ impl WaitSet {
     /// [`Error::Forked`].
     pub fn add(&self, key: u64, mut member: impl WaitMember + Send + 'static) -> Result<()> {
         let descriptor = member.ready_descriptor()?;
-        self.insert(key, AddedKind::Member(Mutex::new(Some(Box::new(member))), descriptor))
+        self.insert(key, EntryKind::Member(Mutex::new(Some(Box::new(member))), descriptor))
     }
 
     /// Adds a descriptor of the program for every wait.
@@ -229,18 +230,18 @@ impl WaitSet {
         &self,
         key: u64,
         descriptor: impl AsFd + Send + Sync + 'static,
-        interest: Interest,
+        interest: WaitInterest,
     ) -> Result<()> {
-        self.insert(key, AddedKind::Descriptor(Box::new(descriptor), interest))
+        self.insert(key, EntryKind::Descriptor(Box::new(descriptor), interest))
     }
 
-    fn insert(&self, key: u64, what: AddedKind) -> Result<()> {
+    fn insert(&self, key: u64, what: EntryKind) -> Result<()> {
         self.check_own()?;
         let mut entries = lock(&self.entries);
         if entries.iter().any(|entry| entry.key == key) {
             return Err(Error::port(NAME, format!("has something with the key {key}: remove it first")));
         }
-        entries.push(Arc::new(AddedEntry { key, what }));
+        entries.push(Arc::new(WaitEntry { key, what }));
         drop(entries);
         self.changes.notify();
         Ok(())
@@ -259,7 +260,7 @@ impl WaitSet {
         let Some(index) = entries.iter().position(|entry| entry.key == key) else { return Ok(false) };
         let removed = entries.remove(index);
         drop(entries);
-        if let AddedKind::Member(member, _) = &removed.what {
+        if let EntryKind::Member(member, _) = &removed.what {
             let member = lock(member).take();
             drop(member);
         }
@@ -288,7 +289,7 @@ impl WaitSet {
             // Before the entries are read: a change that comes later ends the wait below.
             self.changes.drain();
             let entries = lock(&self.entries).clone();
-            let mut found = FoundMembers::default();
+            let mut found = FoundInWait::default();
             for (index, member) in members.iter_mut().enumerate() {
                 if is_ready(member.arm())? {
                     found.members.push(index);
@@ -354,7 +355,7 @@ impl WaitSet {
     }
 
     /// Returns what was found and has not been removed meanwhile.
-    fn report(&self, mut found: FoundMembers) -> WaitReady {
+    fn report(&self, mut found: FoundInWait) -> WaitReady {
         found.members.sort_unstable();
         if found.added.is_empty() {
             return WaitReady { members: found.members, added: Vec::new() };
@@ -374,38 +375,38 @@ impl WaitSet {
     }
 }
 
-/// The members that a wait has found ready so far.
+/// The things that a wait has found ready so far.
 #[derive(Default)]
-struct FoundMembers {
+struct FoundInWait {
     members: Vec<usize>,
-    added: Vec<(Arc<AddedEntry>, FoundReady)>,
+    added: Vec<(Arc<WaitEntry>, FoundReady)>,
 }
 
-impl FoundMembers {
+impl FoundInWait {
     fn is_empty(&self) -> bool {
         self.members.is_empty() && self.added.is_empty()
     }
 
-    fn note(&mut self, entry: &Arc<AddedEntry>, its: FoundReady) {
+    fn note(&mut self, entry: &Arc<WaitEntry>, its: FoundReady) {
         self.added.push((Arc::clone(entry), its));
     }
 
-    fn has(&self, entry: &Arc<AddedEntry>) -> bool {
+    fn has(&self, entry: &Arc<WaitEntry>) -> bool {
         self.added.iter().any(|(of, _)| of.is(entry))
     }
 }
 
-impl AddedEntry {
+impl WaitEntry {
     fn is_descriptor(&self) -> bool {
-        matches!(self.what, AddedKind::Descriptor(..))
+        matches!(self.what, EntryKind::Descriptor(..))
     }
 
     /// Prepares a member, and returns whether it is ready.
     fn is_member_ready(&self) -> Result<bool> {
         match &self.what {
-            AddedKind::Descriptor(..) => Ok(false),
+            EntryKind::Descriptor(..) => Ok(false),
             // One that was removed is not.
-            AddedKind::Member(member, _) => match &mut *lock(member) {
+            EntryKind::Member(member, _) => match &mut *lock(member) {
                 Some(member) => is_ready(member.arm()),
                 None => Ok(false),
             },
@@ -414,11 +415,12 @@ impl AddedEntry {
 
     fn add_to<'a>(&'a self, poll_set: &mut PollSet<'a>) {
         match &self.what {
-            AddedKind::Descriptor(descriptor, interest) => {
-                let (reads, writes) = (*interest != Interest::Writable, *interest != Interest::Readable);
+            EntryKind::Descriptor(descriptor, interest) => {
+                let (reads, writes) =
+                    (*interest != WaitInterest::Writable, *interest != WaitInterest::Readable);
                 poll_set.add_for(descriptor.as_fd(), reads, writes);
             }
-            AddedKind::Member(_, descriptor) => poll_set.readable(descriptor.as_fd()),
+            EntryKind::Member(_, descriptor) => poll_set.readable(descriptor.as_fd()),
         }
     }
 }

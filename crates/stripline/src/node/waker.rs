@@ -86,6 +86,13 @@ impl Waker {
     }
 }
 
+/// A port that reads its interrupt before each wait.
+pub(crate) struct NoFastPath;
+
+impl Attention for NoFastPath {
+    fn request_attention(&self) {}
+}
+
 impl fmt::Debug for Waker {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Waker").field("is_pending", &self.interrupt.is_pending()).finish_non_exhaustive()

@@ -114,8 +114,7 @@ pub struct PollSet<'a> {
     interests: Option<Vec<PollFlags>>,
 }
 
-/// The readiness of a descriptor. Its end makes it ready for both, so that the operation reports
-/// it.
+/// The readiness of a descriptor. Its end makes it ready for both, and the operation reports it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FoundReady {
     pub reads: bool,

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use rustix::net::RecvFlags;
 
-use super::poller::{PollInterest, Poller};
+use super::poller::{Interest, Poller};
 use super::socket::{Accepted, Listener, Socket, receive_with_fds};
 use crate::error::Result;
 
@@ -94,7 +94,7 @@ impl PendingPeers {
     /// When the process has no descriptor left.
     pub(crate) fn new(listener: Listener, message_length: MessageLength) -> Result<Self> {
         let poller = Poller::new()?;
-        poller.add(listener.as_fd(), LISTENER, PollInterest::Readable)?;
+        poller.add(listener.as_fd(), LISTENER, Interest::Readable)?;
         // Relaxed: a count that bounds, and orders nothing.
         LISTENERS.fetch_add(1, Ordering::Relaxed);
         let peers = VecDeque::new();
@@ -146,7 +146,7 @@ impl PendingPeers {
         }
         if self.paused.is_some_and(|until| until <= now) {
             self.paused = None;
-            self.poller.change(self.listener.as_fd(), LISTENER, PollInterest::Readable)?;
+            self.poller.change(self.listener.as_fd(), LISTENER, Interest::Readable)?;
         }
         if accept {
             self.accept(now, &mut woken.admissions)?;
@@ -174,7 +174,7 @@ impl PendingPeers {
                     break;
                 }
                 Err(_) => {
-                    self.poller.change(self.listener.as_fd(), LISTENER, PollInterest::Paused)?;
+                    self.poller.change(self.listener.as_fd(), LISTENER, Interest::Paused)?;
                     self.paused = Some(now + PAUSE);
                     break;
                 }
@@ -196,7 +196,7 @@ impl PendingPeers {
         let token = self.next_token;
         self.next_token += 1;
         // What has arrived since it was read is reported at once.
-        self.poller.add(socket.as_fd(), token, PollInterest::Arrival)?;
+        self.poller.add(socket.as_fd(), token, Interest::Arrival)?;
         self.peers.push_back(PendingPeer { token, socket, process, deadline: now + FIRST_MESSAGE_TIME });
         Ok(())
     }

@@ -17,7 +17,7 @@ pub(crate) struct Poller(Descriptor);
 
 /// The events of a descriptor that are reported.
 #[derive(Clone, Copy)]
-pub(crate) enum PollInterest {
+pub(crate) enum Interest {
     /// That it is readable or closed, for as long as it is.
     Readable,
     /// That something has arrived since the last report (edge-triggered): bytes may stay unread.
@@ -43,7 +43,7 @@ impl Poller {
     ///
     /// # Errors
     /// When the system has no memory left for it.
-    pub(crate) fn add(&self, fd: impl AsFd, token: u64, interest: PollInterest) -> Result<()> {
+    pub(crate) fn add(&self, fd: impl AsFd, token: u64, interest: Interest) -> Result<()> {
         epoll::add(&self.0, fd, EventData::new_u64(token), interest.flags())
             .map_err(|e| Error::system("cannot wait for a descriptor", e))
     }
@@ -52,7 +52,7 @@ impl Poller {
     ///
     /// # Errors
     /// When it is not in the set.
-    pub(crate) fn change(&self, fd: impl AsFd, token: u64, interest: PollInterest) -> Result<()> {
+    pub(crate) fn change(&self, fd: impl AsFd, token: u64, interest: Interest) -> Result<()> {
         epoll::modify(&self.0, fd, EventData::new_u64(token), interest.flags())
             .map_err(|e| Error::system("cannot wait for a descriptor", e))
     }
@@ -90,7 +90,7 @@ impl AsFd for Poller {
     }
 }
 
-impl PollInterest {
+impl Interest {
     fn flags(self) -> EventFlags {
         match self {
             Self::Readable => EventFlags::IN | EventFlags::RDHUP,

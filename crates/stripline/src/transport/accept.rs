@@ -13,7 +13,7 @@ use crate::error::Result;
 use crate::fail_point::fail_point;
 use crate::sys::doorbell::Doorbell;
 use crate::sys::pending::{Admission, PendingPeers, Woken};
-use crate::sys::poller::PollInterest;
+use crate::sys::poller::Interest;
 use crate::sys::socket::{Listener, Socket};
 use crate::sys::thread::JoinedThread;
 
@@ -56,8 +56,8 @@ pub(super) trait Acceptor: Send + 'static {
     fn accept(&mut self, arrival: ArrivedReceiver, socket: &Socket) -> Result<Option<u64>, String>;
 
     /// Returns what ends a receiver for which [`Acceptor::accept`] returned a token.
-    fn interest(&self) -> PollInterest {
-        PollInterest::Readable
+    fn interest(&self) -> Interest {
+        Interest::Readable
     }
 
     /// Removes a receiver that has closed its socket, where [`Acceptor::accept`] returns tokens.
@@ -92,7 +92,7 @@ impl AcceptThread {
     pub(super) fn start(listener: Listener, acceptor: impl Acceptor) -> Result<Self> {
         let shutdown = Doorbell::new()?;
         let pending = PendingPeers::new(listener, handshake::message_length)?;
-        pending.poller().add(shutdown.as_fd(), SHUTDOWN, PollInterest::Readable)?;
+        pending.poller().add(shutdown.as_fd(), SHUTDOWN, Interest::Readable)?;
         let accept_loop = AcceptLoop {
             pending,
             acceptor,
@@ -186,7 +186,7 @@ impl<A: Acceptor> AcceptLoop<A> {
         };
         self.last_probed += 1;
         let (token, now) = (self.last_probed, Instant::now());
-        if let Err(error) = self.pending.poller().add(probe.answers(), token, PollInterest::Readable) {
+        if let Err(error) = self.pending.poller().add(probe.answers(), token, Interest::Readable) {
             return refuse(&socket, &error.to_string());
         }
         if self.probed.len() >= PROBED_MAX {

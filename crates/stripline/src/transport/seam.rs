@@ -192,8 +192,7 @@ pub(crate) struct OutletTraits {
     pub attention: Option<Arc<dyn Attention>>,
 }
 
-/// The condition that a sending port waits for elsewhere: in a program's own loop, or in a wait
-/// set.
+/// The reason of a sending port to wait elsewhere: in a program's own loop, or in a wait set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Awaited {
     /// Room for a frame of up to so many bytes at every blocking receiver.
@@ -215,13 +214,6 @@ pub(crate) enum Prepared {
 /// port has checked for news.
 pub(crate) trait Attention: Send + Sync {
     fn request_attention(&self);
-}
-
-/// The attention of a port without a fast path: it reads its interrupt before each wait.
-pub(crate) struct NoFastPath;
-
-impl Attention for NoFastPath {
-    fn request_attention(&self) {}
 }
 
 /// The receivers of an outlet, after those that came were accepted.

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use stripline::call::{ClientOptions, ServerOptions, Service};
-use stripline::node::{Interest, Node, Publisher, Subscriber, WaitSet, Waitable};
+use stripline::node::{Node, Publisher, Subscriber, WaitInterest, WaitSet, Waitable};
 use stripline::{Error, Received};
 
 use crate::arm::is_ready;
@@ -167,7 +167,7 @@ pub fn a_wait_set_waits_for_ports_and_descriptors(transport: &'static str) {
     };
     let (mut ours, theirs) = UnixStream::pair().unwrap();
     let set = WaitSet::new().unwrap();
-    set.add_descriptor(40, theirs, Interest::Readable).unwrap();
+    set.add_descriptor(40, theirs, WaitInterest::Readable).unwrap();
     let time = Some(DEADLINE);
     let of_windows = windows.ready_descriptor().unwrap();
     let mut window = (of_windows.clone(), || windows.arm(4));
@@ -290,7 +290,7 @@ pub fn a_wait_set_survives_what_is_done_to_it(transport: &'static str) {
     // What is added while it waits is waited for.
     let (mut ours, theirs) = UnixStream::pair().unwrap();
     ours.write_all(b"x").unwrap();
-    set.add_descriptor(3, theirs, Interest::Both).unwrap();
+    set.add_descriptor(3, theirs, WaitInterest::Both).unwrap();
     let ready = waiter.join().unwrap();
     assert_eq!((ready.added[0].key, ready.added[0].closed), (3, false));
     assert!(ready.added[0].writable);

@@ -423,8 +423,8 @@ impl RingOutlet {
         arrived
     }
 
-    /// Asks the readers to ring for space, as a writer that sleeps does, and returns whether there
-    /// is no space so far. The next packet is not reserved on the fast path, which ends this.
+    /// Asks the readers to ring for space, as a writer that sleeps does. False: there is space
+    /// already. The next packet is not reserved on the fast path, which ends this.
     fn arm_for_space(&mut self, bytes: usize) -> Result<bool> {
         let membarrier = self.shared.membarrier;
         self.is_armed = true;

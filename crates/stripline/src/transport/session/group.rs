@@ -22,7 +22,7 @@ use crate::flow::session::{
 };
 use crate::sys::doorbell::{Doorbell, PollSet};
 use crate::sys::mutex::{lock, try_lock};
-use crate::sys::poller::{PollInterest, Poller};
+use crate::sys::poller::{Interest, Poller};
 use crate::sys::socket::Socket;
 use crate::transport::carrier::{PathProbe, PathSink, PortGroups};
 use crate::transport::random;
@@ -235,7 +235,7 @@ impl Drop for GroupSink {
 impl SharedPath {
     fn new((path, datagram_max): (Box<dyn DatagramSink>, usize)) -> crate::Result<Self> {
         let (poller, doorbell) = (Poller::new()?, Doorbell::new()?);
-        poller.add(doorbell.as_fd(), BELL, PollInterest::Readable)?;
+        poller.add(doorbell.as_fd(), BELL, Interest::Readable)?;
         let state = GroupState {
             session: GroupSender::new(random()?),
             cutter: FrameCutter::default(),
@@ -291,7 +291,7 @@ impl GroupState {
         charges.set_least(member.acks.probe().map_or(0, |(_, charge)| charge));
         self.session.join(link.id, link.terms, &charges).encode_to(&mut member.backlog);
         send_backlog(&link.control, &mut member.backlog);
-        if link.terms.holds && group.poller.add(link.acks.as_fd(), link.id, PollInterest::Readable).is_err() {
+        if link.terms.holds && group.poller.add(link.acks.as_fd(), link.id, Interest::Readable).is_err() {
             // Without memory for it, it cannot be waited for.
             return self.leave(link.id, group);
         }

@@ -17,7 +17,7 @@ use crate::flow::session::{
 };
 use crate::sys::clock::now_ns;
 use crate::sys::doorbell::PollSet;
-use crate::sys::poller::{PollInterest, Poller};
+use crate::sys::poller::{Interest, Poller};
 use crate::sys::socket::Socket;
 use crate::sys::timer::Timer;
 use crate::transport::carrier::{PathRequest, PathSource, Ticket};
@@ -105,7 +105,7 @@ impl SessionSource {
         let timer = Timer::new()?;
         let poller = Poller::new().map_err(failed)?;
         for fd in [path.arrivals(), control.as_fd(), timer.as_fd()] {
-            poller.add(fd, 0, PollInterest::Readable).map_err(failed)?;
+            poller.add(fd, 0, Interest::Readable).map_err(failed)?;
         }
         let payload_max = payload_max(datagram_max, buffer);
         let room = payload_max.max(path.room_needed());

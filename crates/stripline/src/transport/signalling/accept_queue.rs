@@ -13,7 +13,7 @@ use crate::fail_point::fail_point;
 use crate::packet::payload::TypeName;
 use crate::sys::doorbell::Doorbell;
 use crate::sys::mutex::lock;
-use crate::sys::poller::PollInterest;
+use crate::sys::poller::Interest;
 use crate::sys::socket::Socket;
 use crate::transport::Attention;
 use crate::transport::accept::{Acceptor, ArrivedReceiver};
@@ -168,9 +168,9 @@ impl<F: ReceiverFactory> Acceptor for SignallingAcceptor<F> {
         }))
     }
 
-    fn interest(&self) -> PollInterest {
+    fn interest(&self) -> Interest {
         // Its acknowledgements are read elsewhere.
-        PollInterest::HangUp
+        Interest::HangUp
     }
 
     fn closed(&mut self, token: u64) {

@@ -104,8 +104,8 @@ impl Outgoing {
         }
     }
 
-    /// Sends the rest of a packet that was interrupted, if there is room for it. False: there is
-    /// no room.
+    /// Sends the rest of a packet that was interrupted, if there is room for it. False: it has
+    /// to wait.
     fn send_rest_now(&mut self) -> Result<bool> {
         if self.rest.is_none() {
             return Ok(true);
