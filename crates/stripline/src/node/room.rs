@@ -39,15 +39,30 @@ impl<T: Element> Publisher<T> {
     /// use stripline::Error;
     /// use stripline::node::Node;
     ///
-    /// let node = Node::isolated()?; let mut publisher = node.publisher::<f32>("levels")?; let mut
-    /// subscriber = node.subscriber::<f32>("levels")?; publisher.wait_for_receivers(1,
-    /// Duration::from_secs(5))?; let descriptor = publisher.ready_descriptor()?; let receiver =
-    /// std::thread::spawn(move || { while subscriber.receive()?.is_some() {} Ok::<(),
-    /// stripline::Error>(()) }); let mut sent = 0; while sent < 1000 { match
-    /// publisher.try_send(&[0.5; 100]) { Ok(()) => sent += 1, Err(Error::Full { .. }) => { if
-    /// publisher.arm(100)? { // Beside the other descriptors of the loop. poll(&mut
-    /// [PollFd::new(&descriptor, PollFlags::IN)], None).expect("it waits"); } } Err(error) =>
-    /// return Err(error), } } publisher.finish()?; receiver.join().expect("no panic")?;
+    /// let node = Node::isolated()?;
+    /// let mut publisher = node.publisher::<f32>("levels")?;
+    /// let mut subscriber = node.subscriber::<f32>("levels")?;
+    /// publisher.wait_for_receivers(1, Duration::from_secs(5))?;
+    /// let descriptor = publisher.ready_descriptor()?;
+    /// let receiver = std::thread::spawn(move || {
+    ///     while subscriber.receive()?.is_some() {}
+    ///     Ok::<(), stripline::Error>(())
+    /// });
+    /// let mut sent = 0;
+    /// while sent < 1000 {
+    ///     match publisher.try_send(&[0.5; 100]) {
+    ///         Ok(()) => sent += 1,
+    ///         Err(Error::Full { .. }) => {
+    ///             if publisher.arm(100)? {
+    ///                 // Beside the other descriptors of the loop.
+    ///                 poll(&mut [PollFd::new(&descriptor, PollFlags::IN)], None).expect("it waits");
+    ///             }
+    ///         }
+    ///         Err(error) => return Err(error),
+    ///     }
+    /// }
+    /// publisher.finish()?;
+    /// receiver.join().expect("no panic")?;
     /// # Ok::<(), stripline::Error>(())
     /// ```
     pub fn arm(&mut self, samples: usize) -> Result<bool> {
