@@ -723,7 +723,7 @@ impl Drop for Incoming {
         {
             crate::fail_point::fail_point!("goodbye");
             // Also to senders that no receive has taken up yet.
-            let mut fresh = self.events.drain_connected();
+            let mut fresh = self.events.leave();
             let taken_up = self.connections.iter_mut().filter_map(|o| o.inlet.as_mut());
             taken_up.chain(&mut fresh).for_each(|inlet| inlet.say_goodbye());
             crate::fail_point::fail_point!("goodbye-sent");

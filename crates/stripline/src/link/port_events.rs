@@ -31,10 +31,17 @@ pub(crate) enum PortEvent {
 pub(crate) struct PortEvents {
     pending: AtomicBool,
     requested: AtomicBool,
-    queue: Mutex<Vec<PortEvent>>,
+    queue: Mutex<EventQueue>,
     refused: LocalMutex<Vec<RefusedSender>>,
     doorbell: Doorbell,
     wakers: ParkWakers,
+}
+
+#[derive(Default)]
+struct EventQueue {
+    events: Vec<PortEvent>,
+    /// Whether the port has left and said goodbye.
+    has_left: bool,
 }
 
 impl PortEvents {
@@ -49,9 +56,18 @@ impl PortEvents {
         })
     }
 
+    /// Puts an event in the queue. Of a port that has left, it says goodbye to a new connection.
     pub(crate) fn push(&self, event: PortEvent) {
-        lock(&self.queue).push(event);
-        self.notify();
+        let mut queue = lock(&self.queue);
+        if !queue.has_left {
+            queue.events.push(event);
+            drop(queue);
+            return self.notify();
+        }
+        drop(queue);
+        if let PortEvent::Connected(_, mut inlet) = event {
+            inlet.say_goodbye();
+        }
     }
 
     /// Replaces the list of the senders that the port cannot be connected to.
@@ -113,12 +129,13 @@ impl PortEvents {
     pub(crate) fn drain(&self) -> Vec<PortEvent> {
         self.pending.swap(false, Ordering::Acquire);
         self.doorbell.drain();
-        std::mem::take(&mut lock(&self.queue))
+        std::mem::take(&mut lock(&self.queue).events)
     }
 
-    /// Returns the connections that were made and that no receive has taken up, at the end of the
-    /// port. All other events are dropped.
-    pub(crate) fn drain_connected(&self) -> Vec<AnyInlet> {
+    /// Ends the queue of a port that leaves with a goodbye. Returns the connections that were made
+    /// and that no receive has taken up. All other events are dropped.
+    pub(crate) fn leave(&self) -> Vec<AnyInlet> {
+        lock(&self.queue).has_left = true;
         let connected = |event| match event {
             PortEvent::Connected(_, inlet) => Some(inlet),
             _ => None,

@@ -172,15 +172,15 @@ impl OfferConsumer for SubscribedPort {
 
     fn connect(&self, offer: &Offer, connection: &str) -> Result<()> {
         let Some(shared) = self.shared.upgrade() else { return Ok(()) };
+        // Kept meanwhile: if the port leaves, its goodbye follows with the connection.
+        let Some(events) = self.events.upgrade() else { return Ok(()) };
         let request = ConnectRequest {
             connection: connection.into(),
             payload: self.payload.clone(),
             options: shared.topics.of(&offer.topic).link_of(&self.payload),
         };
         let inlet = policy::connect(&offer.endpoint, &request)?;
-        if let Some(events) = self.events.upgrade() {
-            events.push(PortEvent::Connected(request.connection, inlet));
-        }
+        events.push(PortEvent::Connected(request.connection, inlet));
         Ok(())
     }
 }

@@ -120,12 +120,11 @@ impl OfferConsumer for TappedTopic {
     }
 
     fn connect(&self, offer: &Offer, connection: &str) -> Result<()> {
+        let Some(events) = self.events.upgrade() else { return Ok(()) };
         let (connection, payload) = (connection.to_string(), self.payload.clone());
         let request = ConnectRequest { connection, payload, options: self.options };
         let inlet = policy::connect(&offer.endpoint, &request)?;
-        if let Some(events) = self.events.upgrade() {
-            events.push(PortEvent::Connected(request.connection, inlet));
-        }
+        events.push(PortEvent::Connected(request.connection, inlet));
         Ok(())
     }
 }
