@@ -40,7 +40,7 @@ pub(crate) struct PortEvents {
 #[derive(Default)]
 struct EventQueue {
     events: Vec<PortEvent>,
-    /// Whether the port has left and said goodbye.
+    /// Whether the port has left with a goodbye.
     has_left: bool,
 }
 
@@ -56,7 +56,7 @@ impl PortEvents {
         })
     }
 
-    /// Puts an event in the queue. Of a port that has left, it says goodbye to a new connection.
+    /// Puts an event in the queue. A connection of a port that has left ends with a goodbye.
     pub(crate) fn push(&self, event: PortEvent) {
         let mut queue = lock(&self.queue);
         if !queue.has_left {
