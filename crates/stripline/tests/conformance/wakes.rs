@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc;
 use std::time::Duration;
 
-use stripline::node::{Dispatch, Publisher, SingleThread, Subscriber, Waker, wait_any};
+use stripline::node::{Dispatch, Publisher, Received, SingleThread, Subscriber, Waker, wait_any};
 use stripline::{Error, Result};
 
 use crate::scope_answered::TARGET;
