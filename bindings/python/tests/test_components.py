@@ -601,9 +601,9 @@ class Forks(stripline.Component):
 
 testing.run(Forks, {"in": np.ones(2, "f4")})
 """
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE_S, env=dict(os.environ)
-    )
+    # From Python 3.12 on, a fork of a process with threads is a warning.
+    command = [sys.executable, "-W", "ignore:This process:DeprecationWarning", "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, env=dict(os.environ))
     assert (done.returncode, done.stdout, done.stderr) == (0, "forked\nparent\n", "")
 
 
