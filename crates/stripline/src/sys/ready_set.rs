@@ -2,7 +2,7 @@
 //! an epoll instance.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use rustix::event::PollFlags;
@@ -47,6 +47,19 @@ impl ReadySet {
         add(&outer, timer.as_fd(), EventFlags::IN)?;
         let members = Members { inner: None, list: Vec::new(), closed: 0 };
         Ok(Self { outer, timer: Mutex::new(timer), members: Mutex::new(members) })
+    }
+
+    /// Returns the set of a port, which is made when it is first asked for.
+    ///
+    /// # Errors
+    /// A lack of descriptors.
+    pub(crate) fn of_port(place: &mut Option<Arc<Self>>) -> Result<Arc<Self>> {
+        if let Some(set) = place {
+            return Ok(Arc::clone(set));
+        }
+        let set = Arc::new(Self::new()?);
+        *place = Some(Arc::clone(&set));
+        Ok(set)
     }
 
     /// Replaces the set, and the time at which it is ready without any of them. A set of the same

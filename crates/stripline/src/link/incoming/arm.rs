@@ -16,12 +16,7 @@ impl Incoming {
     /// A lack of descriptors; [`Error::Forked`](crate::Error::Forked).
     pub(crate) fn ready_set(&mut self) -> Result<Arc<ReadySet>> {
         self.check_own()?;
-        if let Some(set) = &self.ready_set {
-            return Ok(Arc::clone(set));
-        }
-        let set = Arc::new(ReadySet::new()?);
-        self.ready_set = Some(Arc::clone(&set));
-        Ok(set)
+        ReadySet::of_port(&mut self.ready_set)
     }
 
     /// Makes the set ready once there may be a packet, the end, or an error; false: there is one

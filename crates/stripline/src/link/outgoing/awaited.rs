@@ -19,12 +19,7 @@ impl Outgoing {
     /// A lack of descriptors; [`Error::Forked`].
     pub(crate) fn ready_set(&mut self) -> Result<Arc<ReadySet>> {
         self.check_own()?;
-        if let Some(set) = &self.ready_set {
-            return Ok(Arc::clone(set));
-        }
-        let set = Arc::new(ReadySet::new()?);
-        self.ready_set = Some(Arc::clone(&set));
-        Ok(set)
+        ReadySet::of_port(&mut self.ready_set)
     }
 
     /// Makes the port's set ready once there may be room for a payload of that many bytes in one
