@@ -111,7 +111,7 @@ impl ClientCore {
                 self.used.fetch_max(index + 1, Ordering::Release);
                 *lock(&self.server_changes) += 1;
                 self.changed.notify_all();
-                self.ready.notify();
+                self.ready.set_changed();
                 return Ok(());
             }
         }

@@ -20,6 +20,8 @@ use super::{Server, ServiceClient};
 pub(super) struct ClientReady {
     /// Whether a loop waits for it.
     is_armed: AtomicBool,
+    /// Whether a call that is not asked got an outcome, or a server came, since the last `arm`.
+    has_changed: AtomicBool,
     /// Made when it is first asked for.
     parts: OnceLock<ReadyParts>,
 }
@@ -39,6 +41,21 @@ impl ClientReady {
         }
         let Some(parts) = self.parts.get() else { unreachable!("just set") };
         Ok(parts)
+    }
+
+    /// Makes the next `arm` return false, and the descriptor readable if a loop waits for it.
+    pub(super) fn set_changed(&self) {
+        // SeqCst, as in `arm`: this thread finds the loop armed, or the loop finds the change.
+        self.has_changed.store(true, Ordering::SeqCst);
+        if self.is_armed.load(Ordering::SeqCst) {
+            self.ring();
+        }
+    }
+
+    /// Arms for what comes from now on. Returns whether something changed before.
+    fn arm(&self) -> bool {
+        self.is_armed.store(true, Ordering::SeqCst);
+        self.has_changed.swap(false, Ordering::SeqCst)
     }
 
     /// Makes the descriptor readable, if a loop waits for it.
@@ -67,7 +84,10 @@ impl ClientCore {
         let ReadyParts { set, doorbell } = self.ready.parts()?;
         self.stop.check(Wait::FOREVER)?;
         doorbell.drain();
-        self.ready.is_armed.store(true, Ordering::SeqCst);
+        if self.ready.arm() {
+            // A call that the loop asked early may have its reply since a later one was asked.
+            return Ok(false);
+        }
         let connections = self.used_connections();
         let mut receivers: Vec<_> = connections.iter().map(ServerConnection::try_receiver).collect();
         let mut poll_set = PollSet::for_ready_set();

@@ -367,7 +367,7 @@ impl ServerConnection {
                         return WaitOutcome::TimedOut;
                     }
                     ReplyOutcome::Stored => {
-                        self.ready.notify();
+                        self.ready.set_changed();
                         None
                     }
                     ReplyOutcome::Late => None,
@@ -433,6 +433,7 @@ impl ServerConnection {
         let sender = place.take();
         drop(place);
         drop(sender);
+        self.ready.set_changed();
     }
 
     /// Makes the thread that receives, if one waits, prepare its wait anew.

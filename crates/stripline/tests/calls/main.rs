@@ -75,6 +75,7 @@ rules! {
     ready: [
         one_thread_serves_and_calls,
         servers_that_come_and_go_are_noticed,
+        outcomes_received_by_another_call_are_noticed,
         threads_call_beside_a_loop,
         a_start_without_room_does_not_wait,
         a_server_waits_for_a_call_and_keeps_it,

@@ -70,6 +70,38 @@ pub fn one_thread_serves_and_calls(transport: &str) {
     assert!(!wait(&[&of_server], Duration::ZERO) && !wait(&[&of_client], Duration::ZERO));
 }
 
+/// A loop asks its calls in turn. The last one receives for those that it has asked already.
+pub fn outcomes_received_by_another_call_are_noticed(transport: &str) {
+    let node = Node::isolated().unwrap();
+    let mut server = node.service_server(doubling(), over(transport)).unwrap();
+    let client = node.service_client("double", patient()).unwrap();
+    assert!(client.wait_for_servers(1, LONG).unwrap());
+    let double = operation::<u32, u32>(&client, "double");
+    let descriptor = client.ready_descriptor().unwrap();
+    let start =
+        || -> Vec<Call> { (0..3).map(|number| double.try_start(&number).unwrap().into_owned()).collect() };
+    let settle = |calls: &mut [Call]| {
+        let last = reply(&client, &mut calls[2]);
+        let is_armed = client.arm().unwrap();
+        assert!(!is_armed || wait(&[&descriptor], Duration::ZERO), "two outcomes are there");
+        await_that("it is quiet", || client.arm().unwrap() && !wait(&[&descriptor], Duration::ZERO));
+        last
+    };
+    let mut calls = start();
+    let mut served = 0;
+    await_that("all are served", || {
+        served += serve_all(&mut server);
+        served == 3
+    });
+    assert_eq!(settle(&mut calls).unwrap(), 4);
+    assert_eq!(calls[0].try_take().unwrap().unwrap(), 0);
+    assert_eq!(calls[1].try_take().unwrap().unwrap(), 2);
+    let mut calls = start();
+    drop(server);
+    assert!(settle(&mut calls).is_err());
+    assert!(calls[0].try_take().unwrap().is_err() && calls[1].try_take().unwrap().is_err());
+}
+
 pub fn servers_that_come_and_go_are_noticed(transport: &str) {
     let (here, there) = two_nodes();
     let client = here.service_client("double", patient()).unwrap();
