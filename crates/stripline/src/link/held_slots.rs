@@ -220,10 +220,17 @@ impl HeldSlots {
     }
 
     /// Gives the packet that the port has lent away in the next place, which is free: a packet of a
-    /// steady stream. `None`: it is not a plain one, or its memory may not be kept.
+    /// steady stream. `None`: as for [`HeldSlots::give_plain`].
     #[inline(always)]
     pub(crate) fn give_steady(&mut self, incoming: &Incoming) -> Option<GivenPacket> {
-        let (index, packets) = (self.next, self.slots.len());
+        self.give_plain(incoming, self.next)
+    }
+
+    /// Gives the packet that the port has lent away in a free place. `None`: it is not a plain one
+    /// of the port's only connection, over a ring, or its memory may not be kept.
+    #[inline(always)]
+    fn give_plain(&mut self, incoming: &Incoming, index: usize) -> Option<GivenPacket> {
+        let packets = self.slots.len();
         let (taken, connection, ring) = incoming.steady_packet()?;
         if taken.taken_ns != 0 || taken.header.sent_ns != 0 {
             return None;
@@ -279,6 +286,10 @@ impl HeldSlots {
 
     /// Gives the packet that the port has lent away, in a free place.
     pub(crate) fn give(&mut self, incoming: &mut Incoming, index: usize) -> GivenPacket {
+        // Most packets are: also one that came while the port waited for it.
+        if let Some(given) = self.give_plain(incoming, index) {
+            return given;
+        }
         let packets = self.slots.len();
         let entry = &mut self.slots[index];
         debug_assert!(entry.is_free());
