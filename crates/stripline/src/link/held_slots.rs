@@ -54,6 +54,10 @@ impl Deref for SlotInUse {
 impl Drop for SlotInUse {
     #[inline]
     fn drop(&mut self) {
+        // SAFETY: this is the packet.
+        if unsafe { &*self.content.get() }.is_awaited {
+            self.finish();
+        }
         // Release: all reads of the packet come before the port's next write, which follows an
         // Acquire of this. Acquire: the drop of a port that has left comes before the free.
         if self.state.swap(FREE, Ordering::AcqRel) == LEFT {
@@ -68,6 +72,8 @@ struct HeldContent {
     packet: OwnedPacket,
     /// What the payload is in, unless it was copied.
     memory: Option<Arc<RingMemory>>,
+    /// Whether the packet has a receipt or is measured, so that its end is reported.
+    is_awaited: bool,
 }
 
 // SAFETY: the port writes the content only while the place is free. A packet only reads it.
@@ -84,7 +90,7 @@ impl HeldSlot {
     }
 
     /// Ends a packet with a receipt, or one that is measured. A second call has no effect.
-    pub(crate) fn finish(&self) {
+    fn finish(&self) {
         // Relaxed: the port reads its own clock if it misses this one.
         self.finished_ns.store(now_ns(), Ordering::Relaxed);
         // Only the port locks it at the same time, to finish the packet itself. A child of a fork
@@ -105,8 +111,6 @@ impl HeldSlot {
 pub(crate) struct GivenPacket {
     pub slot: SlotInUse,
     pub payload: FrameRef,
-    /// Whether its end is to be reported by [`HeldSlot::finish`].
-    pub is_awaited: bool,
 }
 
 /// The places of all packets that a port may have given away at once.
@@ -249,7 +253,8 @@ impl HeldSlots {
         }
         self.next = if index + 1 < packets { index + 1 } else { 0 };
         self.last = Last::Plain(index);
-        Some(GivenPacket { slot: entry.take(), payload: taken.payload, is_awaited: false })
+        content.is_awaited = false;
+        Some(GivenPacket { slot: entry.take(), payload: taken.payload })
     }
 
     /// Gives the memory of packets that are over back to their transports.
@@ -322,14 +327,14 @@ impl HeldSlots {
             }
         };
         let is_awaited = receipt.is_some() || is_measured;
-        last.is_awaited = is_awaited;
+        (last.is_awaited, content.is_awaited) = (is_awaited, is_awaited);
         if is_awaited {
             entry.slot().finished_ns.store(0, Ordering::Relaxed);
             *lock(&entry.slot().receipt) = receipt;
         }
         let is_plain = last.is_lent && !is_awaited && incoming.taken().header.sent_ns == 0;
         self.last = if is_plain { Last::Plain(index) } else { Last::Other(last) };
-        GivenPacket { slot: entry.take(), payload, is_awaited }
+        GivenPacket { slot: entry.take(), payload }
     }
 
     #[cold]

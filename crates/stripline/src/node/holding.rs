@@ -225,8 +225,8 @@ impl<T: Element> Holding<T> {
             if subscriber.incoming.taken().payload.is_of(form, samples)
                 && let Some(given) = slots.give_steady(&subscriber.incoming)
             {
-                let GivenPacket { slot, payload, is_awaited } = given;
-                return Ok(Received::Packet(HeldPacket { slot, payload, is_awaited, form }));
+                let GivenPacket { slot, payload } = given;
+                return Ok(Received::Packet(HeldPacket { slot, payload, form }));
             }
             return self.give_taken();
         }
@@ -264,10 +264,8 @@ impl<T: Element> Holding<T> {
             Received::Empty => Received::Empty,
             Received::Ended => Received::Ended,
             Received::Packet(_) => {
-                let GivenPacket { slot, payload, is_awaited } =
-                    self.slots.give(&mut self.subscriber.incoming, slot);
-                let form = self.subscriber.form;
-                Received::Packet(HeldPacket { slot, payload, is_awaited, form })
+                let GivenPacket { slot, payload } = self.slots.give(&mut self.subscriber.incoming, slot);
+                Received::Packet(HeldPacket { slot, payload, form: self.subscriber.form })
             }
         }
     }
@@ -301,9 +299,10 @@ impl<T: Element> Drop for Holding<T> {
 /// # Ok::<(), stripline::Error>(())
 /// ```
 pub struct HeldPacket<T: Element> {
+    // No field smaller than a word: a copy of a packet would read bytes of it that were just written
+    // as others, and wait for them.
     slot: SlotInUse,
     payload: FrameRef,
-    is_awaited: bool,
     form: T::Form,
 }
 
@@ -412,14 +411,6 @@ impl<T: Element> Deref for HeldPacket<T> {
         // SAFETY: the slot holds the memory, and the port gives it back only when this is dropped.
         // Size and alignment were checked when the packet was taken.
         unsafe { self.payload.get() }
-    }
-}
-
-impl<T: Element> Drop for HeldPacket<T> {
-    fn drop(&mut self) {
-        if self.is_awaited {
-            self.slot.finish();
-        }
     }
 }
 
