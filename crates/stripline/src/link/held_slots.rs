@@ -223,18 +223,11 @@ impl HeldSlots {
         !self.keeps || ring.may_settle_later() || self.settle(incoming).is_ok()
     }
 
-    /// Gives the packet that the port has lent away in the next place, which is free: a packet of a
-    /// steady stream. `None`: as for [`HeldSlots::give_plain`].
+    /// Gives the packet that the port has lent away in the next place, which is free. `None`: it is
+    /// not a plain one of the port's only connection, over a ring, or its memory may not be kept.
     #[inline(always)]
-    pub(crate) fn give_steady(&mut self, incoming: &Incoming) -> Option<GivenPacket> {
-        self.give_plain(incoming, self.next)
-    }
-
-    /// Gives the packet that the port has lent away in a free place. `None`: it is not a plain one
-    /// of the port's only connection, over a ring, or its memory may not be kept.
-    #[inline(always)]
-    fn give_plain(&mut self, incoming: &Incoming, index: usize) -> Option<GivenPacket> {
-        let packets = self.slots.len();
+    pub(crate) fn give_plain(&mut self, incoming: &Incoming) -> Option<GivenPacket> {
+        let (index, packets) = (self.next, self.slots.len());
         let (taken, connection, ring) = incoming.steady_packet()?;
         if taken.taken_ns != 0 || taken.header.sent_ns != 0 {
             return None;
@@ -270,18 +263,18 @@ impl HeldSlots {
         Ok(())
     }
 
-    /// Returns a free place.
+    /// Finds a free place, which is the next then.
     ///
     /// # Errors
     /// [`Error::TooManyHeld`] with the packets that are held.
-    pub(crate) fn free(&mut self, port: &str) -> Result<usize> {
+    pub(crate) fn find_free(&mut self, port: &str) -> Result<()> {
         let count = self.slots.len();
         let order = (self.next..count).chain(0..self.next);
         let Some(index) = order.into_iter().find(|at| self.slots[*at].is_free()) else {
             return Err(self.too_many(port));
         };
-        self.next = if index + 1 < count { index + 1 } else { 0 };
-        Ok(index)
+        self.next = index;
+        Ok(())
     }
 
     /// Returns the number of packets that are in use.
@@ -289,13 +282,10 @@ impl HeldSlots {
         self.slots.iter().filter(|entry| !entry.is_free()).count()
     }
 
-    /// Gives the packet that the port has lent away, in a free place.
-    pub(crate) fn give(&mut self, incoming: &mut Incoming, index: usize) -> GivenPacket {
-        // Most packets are: also one that came while the port waited for it.
-        if let Some(given) = self.give_plain(incoming, index) {
-            return given;
-        }
-        let packets = self.slots.len();
+    /// Gives the packet that the port has lent away, in the next place, which is free.
+    pub(crate) fn give(&mut self, incoming: &mut Incoming) -> GivenPacket {
+        let (index, packets) = (self.next, self.slots.len());
+        self.next = if index + 1 < packets { index + 1 } else { 0 };
         let entry = &mut self.slots[index];
         debug_assert!(entry.is_free());
         entry.generation += 1;

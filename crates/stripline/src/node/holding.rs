@@ -192,9 +192,9 @@ impl<T: Element> Holding<T> {
     pub fn receive_with(&mut self, mut on_request: impl FnMut()) -> Result<Option<HeldPacket<T>>> {
         loop {
             on_request();
-            let slot = self.prepare()?;
-            let found = self.subscriber.take_or_request()?;
-            match self.give(found, slot) {
+            self.prepare()?;
+            let found = self.subscriber.incoming.receive_or_request()?;
+            match self.give(found)? {
                 Received::Empty => {}
                 found => return Ok(found.packet()),
             }
@@ -218,56 +218,56 @@ impl<T: Element> Holding<T> {
     #[inline]
     fn receive_within(&mut self, wait: impl FnOnce() -> Wait) -> Result<Received<HeldPacket<T>>> {
         let Self { subscriber, slots } = self;
-        if slots.begin_steady(&mut subscriber.incoming)
-            && let Some(samples) = subscriber.incoming.receive_inlined()
-        {
-            let form = subscriber.form;
-            if subscriber.incoming.taken().payload.is_of(form, samples)
-                && let Some(given) = slots.give_steady(&subscriber.incoming)
-            {
-                let GivenPacket { slot, payload } = given;
-                return Ok(Received::Packet(HeldPacket { slot, payload, form }));
-            }
-            return self.give_taken();
+        let steady = if slots.begin_steady(&mut subscriber.incoming) {
+            subscriber.incoming.receive_inlined()
+        } else {
+            None
+        };
+        let form = self.subscriber.form;
+        let fits = match steady {
+            Some(samples) => self.subscriber.incoming.taken().payload.is_of(form, samples),
+            None => match self.wait_for(wait)? {
+                Polled::Empty => return Ok(Received::Empty),
+                Polled::Ended => return Ok(Received::Ended),
+                Polled::Packet => self.subscriber.incoming.taken().payload.fits(form),
+            },
+        };
+        // Here, and not behind a call: its result would be copied.
+        if fits && let Some(given) = self.slots.give_plain(&self.subscriber.incoming) {
+            let GivenPacket { slot, payload } = given;
+            return Ok(Received::Packet(HeldPacket { slot, payload, form }));
         }
-        self.receive_slow(wait)
+        self.give(Polled::Packet)
     }
 
-    /// Gives the packet that was taken, which is no plain one of a steady stream.
+    /// Finishes the packet before, and waits for the next.
     #[inline(never)]
-    fn give_taken(&mut self) -> Result<Received<HeldPacket<T>>> {
-        let slot = self.slots.free(self.subscriber.name())?;
-        let found = self.subscriber.fitting(Polled::Packet)?;
-        Ok(self.give(found, slot))
-    }
-
-    #[inline(never)]
-    fn receive_slow(&mut self, wait: impl FnOnce() -> Wait) -> Result<Received<HeldPacket<T>>> {
-        let slot = self.prepare()?;
-        let found = self.subscriber.take(wait)?;
-        Ok(self.give(found, slot))
+    fn wait_for(&mut self, wait: impl FnOnce() -> Wait) -> Result<Polled> {
+        self.prepare()?;
+        self.subscriber.incoming.receive(wait)
     }
 
     /// Finishes the packet before, and finds a place for the next.
     #[inline]
-    fn prepare(&mut self) -> Result<usize> {
+    fn prepare(&mut self) -> Result<()> {
         let Self { subscriber, slots } = self;
         subscriber.incoming.check_own()?;
         slots.finish_last(&mut subscriber.incoming);
         slots.settle(&mut subscriber.incoming)?;
-        slots.free(subscriber.name())
+        slots.find_free(subscriber.name())
     }
 
-    #[inline]
-    fn give(&mut self, found: Received<FrameRef>, slot: usize) -> Received<HeldPacket<T>> {
-        match found {
+    /// Gives what was found.
+    #[inline(never)]
+    fn give(&mut self, found: Polled) -> Result<Received<HeldPacket<T>>> {
+        Ok(match self.subscriber.fitting(found)? {
             Received::Empty => Received::Empty,
             Received::Ended => Received::Ended,
             Received::Packet(_) => {
-                let GivenPacket { slot, payload } = self.slots.give(&mut self.subscriber.incoming, slot);
+                let GivenPacket { slot, payload } = self.slots.give(&mut self.subscriber.incoming);
                 Received::Packet(HeldPacket { slot, payload, form: self.subscriber.form })
             }
-        }
+        })
     }
 }
 
