@@ -28,6 +28,9 @@ use crate::time::timeout;
 use crate::wait_set::MemberSlot;
 use crate::waker::Waker;
 
+/// A wait of less, in nanoseconds, does not poll on the short path: it would take longer than asked.
+const SPIN_NS: i64 = 10_000;
+
 /// A subscriber, which receives packets of samples from every publisher of a topic. One thread at a
 /// time may use it.
 pub struct Subscriber {
@@ -351,6 +354,7 @@ impl Subscriber {
     #[inline(always)]
     unsafe fn receive_fast(
         subscriber: *const Self,
+        timeout_ns: i64,
         place: *mut *mut Packet,
         error: *mut *mut Error,
     ) -> Option<Status> {
@@ -363,7 +367,7 @@ impl Subscriber {
         let receive = || {
             // SAFETY: the head is idle, and nothing is lent.
             let Source::One(source) = (unsafe { found.source() }) else { return false };
-            match inlined::receive(source) {
+            match inlined::receive(source, !(0..SPIN_NS).contains(&timeout_ns)) {
                 // SAFETY: as above; the header's rule for results.
                 Some(Ok(packet)) => unsafe { found.lend_packet(Received::Packet(packet), place) }.is_ok(),
                 Some(Err(problem)) => {
@@ -504,7 +508,7 @@ pub unsafe extern "C" fn stripline_subscriber_receive(
     error: *mut *mut Error,
 ) -> Status {
     // SAFETY: the header's rules for handles, results and `error`.
-    match unsafe { Subscriber::receive_fast(subscriber, packet, error) } {
+    match unsafe { Subscriber::receive_fast(subscriber, timeout_ns, packet, error) } {
         Some(status) => status,
         // SAFETY: as above.
         None => unsafe { receive_slow(subscriber, timeout_ns, packet, error) },

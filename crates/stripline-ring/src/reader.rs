@@ -222,8 +222,8 @@ impl Reader {
         self.data.fetch_second_line(self.position);
     }
 
-    /// Polls up to `looks` times for a frame, with a processor pause before each. This costs less
-    /// than repeated calls of [`Reader::try_next`]. If none comes,
+    /// Polls up to `spins` times for a frame, with a processor pause before each. Returns whether
+    /// there is one. This costs less than repeated calls of [`Reader::try_next`]. If none comes,
     /// [prefetches](Reader::prefetch).
     ///
     /// ```
@@ -231,21 +231,22 @@ impl Reader {
     ///
     /// let (ring, mut writer) = HeapRing::new(4096);
     /// let (_, mut reader) = ring.attach(&mut writer, Mode::Blocking { depth: 0 });
-    /// reader.spin(8);
+    /// assert!(!reader.spin(8));
     /// writer.try_reserve(3).unwrap().copy_from_slice(b"abc");
     /// writer.publish(3);
-    /// reader.spin(u32::MAX); // Returns at once, as there is a frame.
+    /// assert!(reader.spin(u32::MAX)); // Returns at once, as there is a frame.
     /// assert_eq!(reader.try_next(), Ok(Some(&b"abc"[..])));
     /// ```
-    pub fn spin(&self, spins: u32) {
+    pub fn spin(&self, spins: u32) -> bool {
         for _ in 0..spins {
             std::hint::spin_loop();
             // Relaxed: the caller polls again with ordering before it takes the frame.
             if self.is_committed(Ordering::Relaxed) {
-                return;
+                return true;
             }
         }
         self.prefetch();
+        false
     }
 
     /// Returns the bytes of the borrowed frame; empty if no frame is borrowed.

@@ -31,7 +31,7 @@ use crate::terms::WaitStrategy;
 const POLLS_PER_FULL_POLL: u32 = 8;
 /// Every n-th empty poll reads the clock.
 const POLLS_PER_CLOCK: u32 = 4;
-/// Polls of [`Incoming::receive_spinning`].
+/// Polls of a wait that reads no clock.
 const POLLS_SPINNING: u32 = 128;
 
 pub(crate) struct Incoming {
@@ -243,11 +243,43 @@ impl Incoming {
     }
 
     /// Takes like [`Incoming::receive_fast`], inlined, and only the next packet of a steady stream
-    /// of the only connection. Returns its samples; `None`: nothing is taken.
+    /// of the only connection. With `spins`, a port that spins polls for a few microseconds at most.
+    /// Returns the packet's samples; `None`: nothing is taken.
     #[inline(always)]
-    pub(crate) fn receive_inlined(&mut self) -> Option<u64> {
+    pub(crate) fn receive_inlined(&mut self, mut spins: bool) -> Option<u64> {
         self.arrived_while = ArrivedWhile::Idle;
-        if self.is_fast_path() { self.try_take_steady() } else { None }
+        loop {
+            if self.is_fast_path()
+                && let Some(samples) = self.try_take_steady()
+            {
+                return Some(samples);
+            }
+            if !std::mem::take(&mut spins) || !self.spin_on_ring() {
+                return None;
+            }
+        }
+    }
+
+    /// Polls the only ring of a port that spins, for a few microseconds at most, and as long as only
+    /// packets have to be checked. Returns whether there is a frame.
+    #[inline(never)]
+    fn spin_on_ring(&mut self) -> bool {
+        if !self.spinner.spins_always() {
+            return false;
+        }
+        for _ in 0..POLLS_SPINNING / POLLS_PER_FULL_POLL {
+            if !self.is_fast_path() {
+                return false;
+            }
+            let [IncomingConnection { inlet: Some(AnyInlet::Ring(ring)), .. }] = &**self.connections else {
+                return false;
+            };
+            if ring.spin_for_frame(POLLS_PER_FULL_POLL) {
+                self.arrived_while = ArrivedWhile::Spinning;
+                return true;
+            }
+        }
+        false
     }
 
     /// Takes like [`Incoming::receive_fast`], in the caller's loop.
@@ -321,6 +353,10 @@ impl Incoming {
             Some(_) => self.receive_in_sequence(wait),
             None => {
                 self.stop.check(wait)?;
+                // Most packets that a port spins for come this way.
+                if !matches!(wait, Wait::Never) && self.spin_on_ring() && self.try_take_steady().is_some() {
+                    return Ok(Polled::Packet);
+                }
                 let found = self.try_take_read();
                 if found == Some(true) {
                     self.spinner.succeeded();

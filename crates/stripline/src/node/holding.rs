@@ -219,7 +219,7 @@ impl<T: Element> Holding<T> {
     fn receive_within(&mut self, wait: impl FnOnce() -> Wait) -> Result<Received<HeldPacket<T>>> {
         let Self { subscriber, slots } = self;
         let steady = if slots.begin_steady(&mut subscriber.incoming) {
-            subscriber.incoming.receive_inlined()
+            subscriber.incoming.receive_inlined(false)
         } else {
             None
         };

@@ -28,13 +28,14 @@ pub fn send<T: Element>(loan: &mut Loan<'_, T>) -> bool {
     loan.send_inlined()
 }
 
-/// Receives as [`Subscriber::try_receive`]; `None`: nothing was received.
+/// Receives as [`Subscriber::try_receive`]; `None`: nothing was received. With `spins`, a port that
+/// spins polls for a few microseconds before that.
 ///
 /// # Errors
 /// As [`Subscriber::receive`], for a packet that is no whole samples.
 #[inline(always)]
-pub fn receive<T: Element>(subscriber: &mut Subscriber<T>) -> Option<Result<Packet<'_, T>>> {
-    let samples = subscriber.incoming.receive_inlined()?;
+pub fn receive<T: Element>(subscriber: &mut Subscriber<T>, spins: bool) -> Option<Result<Packet<'_, T>>> {
+    let samples = subscriber.incoming.receive_inlined(spins)?;
     Some(subscriber.lent(samples))
 }
 

@@ -142,6 +142,12 @@ impl RingInlet {
         if self.copy.is_none() { self.reader.try_next_fast() } else { None }
     }
 
+    /// Polls so many times for a frame. Returns whether there is one.
+    #[inline]
+    pub(crate) fn spin_for_frame(&self, polls: u32) -> bool {
+        self.reader.spin(polls)
+    }
+
     /// Releases as [`Inlet::release`] does, where no frame is kept.
     #[inline(always)]
     pub(crate) fn release(&mut self) {
