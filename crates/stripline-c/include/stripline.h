@@ -577,7 +577,7 @@ typedef struct stripline_packet_info {
     uint64_t gap_first;
     /* How many packets are missing; 0 after a restart, where the number is unknown. */
     uint64_t gap_packets;
-    /* How many samples are missing, as far as they can be counted. */
+    /* How many samples are missing; 0 where that is unknown. Messages count as one each. */
     uint64_t gap_samples;
 } stripline_packet_info;
 
