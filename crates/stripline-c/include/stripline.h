@@ -1521,6 +1521,23 @@ stripline_status stripline_responder_refuse(
     const char *reason,
     stripline_error **error);
 
+/* Refuses a call with a kind of refusal and a reason in words. The client gets `kind` as its
+ * status. `STRIPLINE_WRONG_TYPE` is for a request that does not decode, and
+ * `STRIPLINE_HANDLER_PANICKED` for a handler that has failed by an exception.
+ * `STRIPLINE_REPLY_FAILED` is that of `stripline_responder_refuse`.
+ *
+ * Fails as `stripline_responder_reply`, and with `STRIPLINE_INVALID_ARGUMENT` for another kind.
+ *
+ * - Ownership: nothing is kept; the responder is still freed.
+ * - Blocking: never.
+ * - Threads: any.
+ */
+stripline_status stripline_responder_refuse_as(
+    stripline_responder *responder,
+    int32_t kind,
+    const char *reason,
+    stripline_error **error);
+
 /* Returns how long the client waits for the reply, in nanoseconds counted from the call; 0 for
  * NULL, and after the answer.
  *
