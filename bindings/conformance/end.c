@@ -489,6 +489,124 @@ static void list_refusals(void) {
     stripline_report_free(report);
 }
 
+/* The bytes of a message of a command: in hexadecimal, or `bytes:` and the length of a byte string. The caller frees. */
+static unsigned char *encoded(const char *word, size_t *bytes) {
+    const int is_large = strncmp(word, "bytes:", 6) == 0;
+    const size_t length = is_large ? strtoul(word + 6, NULL, 10) : strlen(word) / 2;
+    unsigned char *message = malloc(length + 5);
+    if (message == NULL) {
+        give_up("no memory for", "a message");
+    }
+    *bytes = is_large ? length + 5 : length;
+    if (is_large) {
+        message[0] = 0x5a;
+        for (size_t place = 0; place < 4; place++) {
+            message[1 + place] = (unsigned char)(length >> 8 * (3 - place));
+        }
+    }
+    for (size_t place = 0; place < length; place++) {
+        unsigned value = (unsigned)(place * 7 % 256);
+        if (!is_large) {
+            sscanf(word + 2 * place, "%2x", &value);
+        }
+        message[(is_large ? 5 : 0) + place] = (unsigned char)value;
+    }
+    return message;
+}
+
+static void say(char **words, int count) {
+    struct object *out = find(words[1]);
+    for (int word = 2; word < count; word++) {
+        stripline_error *error = NULL;
+        size_t bytes = 0;
+        unsigned char *message = encoded(words[word], &bytes);
+        const stripline_status status = stripline_publisher_send(out->handle, message, bytes, NULL, &error);
+        free(message);
+        if (status != STRIPLINE_OK) {
+            answer_status(status, error);
+            return;
+        }
+    }
+    answer_sequence(out);
+}
+
+/* Prints a message: in hexadecimal, or its length and the sum of its bytes. */
+static void print_message(const stripline_packet *message) {
+    stripline_packet_info info = {.size = sizeof info};
+    stripline_packet_get_info(message, &info, NULL);
+    const unsigned char *bytes = stripline_packet_samples(message);
+    const size_t length = stripline_packet_length(message);
+    uint64_t sum = 0;
+    printf("%" PRIu64 "/", info.sequence);
+    for (size_t place = 0; place < length; place++) {
+        sum += bytes[place];
+        if (length <= 64) {
+            printf("%02x", bytes[place]);
+        }
+    }
+    if (length > 64) {
+        printf("#%zu.%" PRIu64, length, sum);
+    }
+    putchar(' ');
+}
+
+static void hear(char **words) {
+    struct object *in = find(words[1]);
+    answer_begins();
+    for (unsigned long left = strtoul(words[2], NULL, 10); left > 0; left--) {
+        stripline_error *error = NULL;
+        stripline_packet *found = NULL;
+        stripline_status status = stripline_subscriber_receive(in->handle, nanoseconds(words[3]), &found, &error);
+        if (status != STRIPLINE_OK) {
+            print_outcome(in, status, error);
+            return;
+        }
+        print_message(found);
+        stripline_packet_release(found, NULL);
+    }
+    puts("done");
+    fflush(stdout);
+}
+
+static void open_messages(enum kind kind, char **words) {
+    stripline_subscriber_options options = {.size = sizeof options};
+    stripline_error *error = NULL;
+    stripline_publisher *out = NULL;
+    stripline_subscriber *in = NULL;
+    const stripline_status status =
+        kind == publisher ? stripline_message_publisher_new(node, words[2], words[3], &out, &error)
+                          : stripline_message_subscriber_new(node, words[2], words[3], &options, &in, &error);
+    if (status == STRIPLINE_OK) {
+        add(kind, words[1], kind == publisher ? (void *)out : (void *)in);
+    }
+    answer_status(status, error);
+}
+
+/* What a handler of packets prints, and at which packet it fails. */
+struct handling {
+    const struct object *in;
+    const char *fails_at;
+};
+
+static int32_t handle_packet(void *context, stripline_packet *packet) {
+    const struct handling *how = context;
+    stripline_packet_info info = {.size = sizeof info};
+    stripline_packet_get_info(packet, &info, NULL);
+    print_token(how->in, packet);
+    putchar(' ');
+    return *how->fails_at != '-' && strtoull(how->fails_at, NULL, 10) == info.sequence ? 77 : 0;
+}
+
+static void handle(char **words) {
+    struct object *in = find(words[1]);
+    struct handling how = {.in = in, .fails_at = words[2]};
+    const stripline_served port = {.subscriber = in->handle, .handler = handle_packet, .context = &how};
+    stripline_error *error = NULL;
+    answer_begins();
+    const stripline_status status = stripline_serve(&port, 1, &error);
+    print_outcome(in, status, error);
+}
+
 static void count_peers(const struct object *object) {
     size_t peers = 0;
     if (object->kind == publisher) {
@@ -539,8 +657,8 @@ static uint64_t decode(const unsigned char *bytes, size_t count) {
     return number;
 }
 
-static void call(char **words) {
-    stripline_operation_type type = {.size = sizeof type, .name = words[2]};
+static void call(char **words, int count) {
+    stripline_operation_type type = {.size = sizeof type, .name = words[2], .request = count > 4 ? words[4] : NULL};
     stripline_operation *operation = NULL;
     stripline_reply *reply = NULL;
     stripline_error *error = NULL;
@@ -581,6 +699,13 @@ static void refuse(void *context, const void *request, size_t bytes, stripline_r
     stripline_responder_free(responder);
 }
 
+/* As a program refuses that has found its own mistake. */
+static void throw_it(void *context, const void *request, size_t bytes, stripline_responder *responder) {
+    (void)context, (void)request, (void)bytes;
+    stripline_responder_refuse_as(responder, STRIPLINE_HANDLER_PANICKED, "the antenna has fallen over", NULL);
+    stripline_responder_free(responder);
+}
+
 static void stick(void *context, const void *request, size_t bytes, stripline_responder *responder) {
     (void)context, (void)request, (void)bytes, (void)responder;
     answer("stuck");
@@ -593,13 +718,15 @@ static void open_server(char **words) {
     static const struct {
         const char *name;
         stripline_call_handler handler;
-    } all[] = {{"double", double_it}, {"fail", fail}, {"refuse", refuse}, {"stick", stick}};
+        const char *request;
+    } all[] = {{"double", double_it, NULL}, {"fail", fail, NULL},   {"refuse", refuse, NULL},
+               {"throw", throw_it, NULL},   {"stick", stick, NULL}, {"typed", double_it, "message/cbor(u64)"}};
     stripline_error *error = NULL;
     stripline_service *service = NULL;
     stripline_server *made = NULL;
     stripline_status status = stripline_service_new(words[2], &service, &error);
     for (size_t place = 0; status == STRIPLINE_OK && place < sizeof all / sizeof *all; place++) {
-        stripline_operation_type type = {.size = sizeof type, .name = all[place].name};
+        stripline_operation_type type = {.size = sizeof type, .name = all[place].name, .request = all[place].request};
         status = stripline_service_add(service, &type, all[place].handler, NULL, NULL, &error);
     }
     if (status == STRIPLINE_OK) {
@@ -677,6 +804,16 @@ static void perform(char *line) {
         open_port(subscriber, words, (uint32_t)strtoul(words[4], NULL, 10));
     } else if (strcmp(command, "windows") == 0) {
         open_port(windows, words, 0);
+    } else if (strcmp(command, "publish-messages") == 0) {
+        open_messages(publisher, words);
+    } else if (strcmp(command, "subscribe-messages") == 0) {
+        open_messages(subscriber, words);
+    } else if (strcmp(command, "say") == 0) {
+        say(words, count);
+    } else if (strcmp(command, "hear") == 0) {
+        hear(words);
+    } else if (strcmp(command, "handle") == 0) {
+        handle(words);
     } else if (strcmp(command, "receivers") == 0) {
         size_t wanted = strtoul(words[2], NULL, 10);
         stripline_publisher *out = find(words[1])->handle;
@@ -728,7 +865,7 @@ static void perform(char *line) {
         stripline_client *of = find(words[1])->handle;
         ANSWER(stripline_client_wait_for_servers(of, wanted, PATIENCE_NS, &error));
     } else if (strcmp(command, "call") == 0) {
-        call(words);
+        call(words, count);
     } else if (strcmp(command, "server") == 0) {
         open_server(words);
     } else if (strcmp(command, "serve") == 0) {

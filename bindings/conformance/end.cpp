@@ -82,6 +82,42 @@ std::uint64_t seed_of(const std::string &topic) {
     return seed;
 }
 
+// The bytes of a message of a command: in hexadecimal, or `bytes:` and the length of a byte string.
+std::vector<std::uint8_t> encoded(const std::string &word) {
+    std::vector<std::uint8_t> message;
+    if (word.rfind("bytes:", 0) == 0) {
+        const std::uint64_t length = number(word.substr(6));
+        message.push_back(0x5a);
+        for (unsigned place = 4; place > 0; place--) {
+            message.push_back(static_cast<std::uint8_t>(length >> 8 * (place - 1)));
+        }
+        for (std::uint64_t place = 0; place < length; place++) {
+            message.push_back(static_cast<std::uint8_t>(place * 7 % 256));
+        }
+        return message;
+    }
+    for (std::size_t place = 0; place < word.size(); place += 2) {
+        message.push_back(static_cast<std::uint8_t>(std::stoul(word.substr(place, 2), nullptr, 16)));
+    }
+    return message;
+}
+
+// How a message is printed: in hexadecimal, or its length and the sum of its bytes.
+template <class T>
+std::string printed(stripline::span<const T> samples) {
+    const auto *bytes = reinterpret_cast<const std::uint8_t *>(samples.data());
+    const std::size_t length = samples.size() * sizeof(T);
+    std::uint64_t sum = 0;
+    std::string text;
+    for (std::size_t place = 0; place < length; place++) {
+        std::array<char, 3> digits{};
+        std::snprintf(digits.data(), digits.size(), "%02x", static_cast<unsigned>(bytes[place]));
+        text += digits.data();
+        sum += bytes[place];
+    }
+    return length > 64 ? "#" + std::to_string(length) + "." + std::to_string(sum) : text;
+}
+
 // The token of a packet, and of a window without its last part.
 template <class T>
 std::string token_of(const stripline::packet_base<T> &packet, std::uint64_t seed) {
@@ -140,6 +176,7 @@ struct output {
     virtual std::uint64_t sequence() = 0;
     virtual void set_stream(const stripline::stream_description &stream) = 0;
     virtual void send(std::size_t samples, const sending &how) = 0;
+    virtual void say(const std::vector<std::uint8_t> &message) = 0;
     // Opens a loan, and sends it after the call of a function.
     virtual void lend(std::size_t samples, const std::function<void()> &until) = 0;
     virtual void finish(milliseconds timeout) = 0;
@@ -159,6 +196,8 @@ struct input {
     virtual ~input() = default;
     virtual std::size_t senders() = 0;
     virtual stripline::waker waker() = 0;
+    virtual std::string hear(std::size_t, milliseconds) { throw std::logic_error("a subscriber of windows"); }
+    virtual std::string handle(std::optional<std::uint64_t>) { throw std::logic_error("a subscriber of windows"); }
     virtual std::string take(std::size_t, milliseconds) { throw std::logic_error("a subscriber of windows"); }
     virtual std::string hold(milliseconds, std::unique_ptr<held> &) { throw std::logic_error("it holds none"); }
     virtual std::string describe(milliseconds) { throw std::logic_error("a subscriber of windows"); }
@@ -170,8 +209,9 @@ struct input {
 template <class T>
 class output_of : public output {
 public:
-    output_of(const stripline::node &node, const std::string &topic)
-        : publisher_(node.publisher<T>(topic)), seed_(seed_of(topic)) {}
+    output_of(stripline::publisher<T> publisher, const std::string &topic)
+        : publisher_(std::move(publisher)), seed_(seed_of(topic)) {}
+    output_of(const stripline::node &node, const std::string &topic) : output_of(node.publisher<T>(topic), topic) {}
 
     bool wait_for_receivers(std::size_t count) override { return publisher_.wait_for_receivers(count, patience); }
     std::size_t receivers() override { return publisher_.receivers(); }
@@ -211,6 +251,14 @@ public:
             publisher_.send(from);
         } else {
             publisher_.send(from, how.options);
+        }
+    }
+
+    void say(const std::vector<std::uint8_t> &message) override {
+        if constexpr (std::is_same_v<T, std::uint8_t>) {
+            publisher_.send(stripline::span<const std::uint8_t>(message.data(), message.size()));
+        } else {
+            throw std::logic_error("no publisher of messages");
         }
     }
 
@@ -256,8 +304,10 @@ std::string ended(Subscriber &subscriber) {
 template <class T>
 class input_of : public input {
 public:
+    input_of(stripline::subscriber<T> subscriber, const std::string &topic)
+        : subscriber_(std::move(subscriber)), seed_(seed_of(topic)) {}
     input_of(const stripline::node &node, const std::string &topic, std::uint32_t hold)
-        : subscriber_(node.subscriber<T>(topic, options_of(hold))), seed_(seed_of(topic)) {}
+        : input_of(node.subscriber<T>(topic, options_of(hold)), topic) {}
 
     std::size_t senders() override { return subscriber_.senders(); }
     stripline::waker waker() override { return subscriber_.waker(); }
@@ -273,6 +323,32 @@ public:
             }
         }
         return tokens + "done";
+    }
+
+    std::string hear(std::size_t count, milliseconds timeout) override {
+        std::string tokens;
+        for (; count > 0; count--) {
+            const auto outcome = receive(timeout, [&](stripline::packet<T> packet) {
+                tokens += std::to_string(packet.info().sequence) + "/" + printed(packet.samples()) + " ";
+            });
+            if (outcome) {
+                return tokens + *outcome;
+            }
+        }
+        return tokens + "done";
+    }
+
+    std::string handle(std::optional<std::uint64_t> fails_at) override {
+        std::string tokens;
+        const auto each = [&](const stripline::packet_view<T> &packet) {
+            tokens += token_of(packet, seed_) + " ";
+            if (packet.info().sequence == fails_at) {
+                throw std::runtime_error("the antenna has fallen over");
+            }
+        };
+        std::array<stripline::served_port, 1> ports{stripline::on(subscriber_, each)};
+        const auto outcome = stripline::serve(ports, std::nothrow);
+        return tokens + (outcome ? ended(subscriber_) : failed(outcome.error()));
     }
 
     std::string hold(milliseconds timeout, std::unique_ptr<held> &into) override {
@@ -426,9 +502,16 @@ stripline::service service_of(const std::string &name) {
         responder.reply(view(encode(2 * decode(request))));
     });
     service.add(operation_of("fail"), [](auto request, stripline::responder &responder) { responder.fail(request); });
-    // As a program in C++ refuses: by an exception.
-    service.add(operation_of("refuse"), [](auto, stripline::responder &) {
-        throw std::runtime_error("the antenna is not plugged in");
+    service.add(operation_of("refuse"), [](auto, stripline::responder &responder) {
+        responder.refuse("the antenna is not plugged in");
+    });
+    service.add(operation_of("throw"), [](auto, stripline::responder &) {
+        throw std::runtime_error("the antenna has fallen over");
+    });
+    stripline::operation_type typed = operation_of("typed");
+    typed.request = "message/cbor(u64)";
+    service.add(typed, [](auto request, stripline::responder &responder) {
+        responder.reply(view(encode(2 * decode(request))));
     });
     service.add(operation_of("stick"), [](auto, stripline::responder &) {
         answer("stuck");
@@ -473,6 +556,22 @@ public:
             inputs_[words[1]] = with_type(words[3], [&](auto sample) -> std::unique_ptr<input> {
                 return std::make_unique<windows_of<decltype(sample)>>(*node_, words[2]);
             });
+        } else if (command == "publish-messages") {
+            auto made = node_->message_publisher(words[2], words[3]);
+            outputs_[words[1]] = std::make_unique<output_of<std::uint8_t>>(std::move(made), words[2]);
+        } else if (command == "subscribe-messages") {
+            auto made = node_->message_subscriber(words[2], words[3]);
+            inputs_[words[1]] = std::make_unique<input_of<std::uint8_t>>(std::move(made), words[2]);
+        } else if (command == "say") {
+            for (std::size_t place = 2; place < words.size(); place++) {
+                outputs_.at(words[1])->say(encoded(words[place]));
+            }
+            return "ok " + std::to_string(outputs_.at(words[1])->sequence());
+        } else if (command == "hear") {
+            return inputs_.at(words[1])->hear(number(words[2]), milliseconds(number(words[3])));
+        } else if (command == "handle") {
+            const auto fails_at = words[2] == "-" ? std::nullopt : std::optional(number(words[2]));
+            return inputs_.at(words[1])->handle(fails_at);
         } else if (command == "receivers") {
             return outputs_.at(words[1])->wait_for_receivers(number(words[2])) ? "ok" : "empty";
         } else if (command == "peers") {
@@ -640,7 +739,11 @@ private:
     }
 
     std::string call(const words_t &words) {
-        const auto operation = clients_.at(words[1]).operation(operation_of(words[2]));
+        stripline::operation_type type = operation_of(words[2]);
+        if (words.size() > 4) {
+            type.request = words[4];
+        }
+        const auto operation = clients_.at(words[1]).operation(type);
         const auto reply = operation.call(view(encode(number(words[3]))), std::nothrow);
         if (reply) {
             return "ok " + std::to_string(decode(reply->bytes()));

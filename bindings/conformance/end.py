@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import signal
+import struct
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -37,6 +38,70 @@ def payload(first: int, count: int, seed: int) -> npt.NDArray[np.uint8]:
     number = np.arange(first, first + count, dtype=np.uint64)
     made = number * np.uint64(167) + (number >> np.uint64(8)) * np.uint64(13) + np.uint64(seed)
     return made.astype(np.uint8)
+
+
+# CBOR (RFC 8949), beside that of the library: what is sent is read from bytes, what has come is printed as bytes.
+
+_WIDTHS = {24: 1, 25: 2, 26: 4, 27: 8}
+
+
+def decode(data: bytes, at: int = 0) -> tuple[Any, int]:
+    """Returns the value at a place, and the place behind it."""
+    kind, low = data[at] >> 5, data[at] & 31
+    at += 1
+    if kind == 7:
+        if low == 27:
+            return struct.unpack(">d", data[at : at + 8])[0], at + 8
+        return {20: False, 21: True, 22: None}[low], at
+    width = _WIDTHS.get(low, 0)
+    number = int.from_bytes(data[at : at + width], "big") if width else low
+    at += width
+    if kind < 2:
+        return (number if kind == 0 else -1 - number), at
+    if kind < 4:
+        text = data[at : at + number]
+        return (text if kind == 2 else text.decode()), at + number
+    parts = []
+    for _ in range(number if kind == 4 else 2 * number):
+        part, at = decode(data, at)
+        parts.append(part)
+    return (parts if kind == 4 else dict(zip(parts[::2], parts[1::2], strict=True))), at
+
+
+def encode(value: Any) -> bytes:
+    def head(kind: int, number: int) -> bytes:
+        if number < 24:
+            return bytes([kind << 5 | number])
+        low, width = next(pair for pair in _WIDTHS.items() if number < 256 ** pair[1])
+        return bytes([kind << 5 | low]) + number.to_bytes(width, "big")
+
+    if value is None or isinstance(value, bool):
+        return {False: b"\xf4", True: b"\xf5", None: b"\xf6"}[value]
+    if isinstance(value, int):
+        return head(0, value) if value >= 0 else head(1, -1 - value)
+    if isinstance(value, float):
+        return b"\xfb" + struct.pack(">d", value)
+    if isinstance(value, bytes):
+        return head(2, len(value)) + value
+    if isinstance(value, str):
+        return head(3, len(value.encode())) + value.encode()
+    if isinstance(value, dict):
+        parts = [encode(part) for pair in value.items() for part in pair]
+        return head(5, len(value)) + b"".join(parts)
+    return head(4, len(value)) + b"".join(encode(part) for part in value)
+
+
+def value_of(word: str) -> Any:
+    """Returns the message of a command: in hexadecimal, or `bytes:` and the length of a byte string."""
+    if word.startswith("bytes:"):
+        return bytes(place * 7 % 256 for place in range(int(word.removeprefix("bytes:"))))
+    return decode(bytes.fromhex(word))[0]
+
+
+def printed(value: Any) -> str:
+    """Returns how a message is printed: in hexadecimal, or its length and the sum of its bytes."""
+    encoded = encode(value)
+    return encoded.hex() if len(encoded) <= 64 else f"#{len(encoded)}.{sum(encoded)}"
 
 
 class Port:
@@ -93,6 +158,13 @@ class Input(Port):
         self.handle = handle
 
 
+class Messages:
+    """A publisher or a subscriber of messages."""
+
+    def __init__(self, handle: stripline.MessagePublisher | stripline.MessageSubscriber) -> None:
+        self.handle: Any = handle
+
+
 class Windows(Port):
     """A subscriber to windows."""
 
@@ -111,7 +183,7 @@ def option(word: str) -> tuple[str, Any]:
     return {"index": "sample_index", "time": "time_ns", "intended": "intended_ns"}[key], int(value)
 
 
-def in_place_of_packet(port: Input | Windows, receive: Callable[[], str]) -> tuple[str, bool]:
+def in_place_of_packet(port: Input | Windows | Messages, receive: Callable[[], str]) -> tuple[str, bool]:
     """Returns what a function makes of a packet and true, or what came in its place."""
     try:
         return receive(), True
@@ -124,7 +196,7 @@ def in_place_of_packet(port: Input | Windows, receive: Callable[[], str]) -> tup
         return failed(error), False
 
 
-def tokens(port: Input | Windows, count: int, receive: Callable[[], str]) -> str:
+def tokens(port: Input | Windows | Messages, count: int, receive: Callable[[], str]) -> str:
     found = []
     for _ in range(count):
         token, is_packet = in_place_of_packet(port, receive)
@@ -157,6 +229,9 @@ class Desk:
     def refuse(self, number: int) -> int:
         raise RuntimeError("the antenna is not plugged in")
 
+    def throw(self, number: int) -> int:
+        raise RuntimeError("the antenna has fallen over")
+
     def stick(self, number: int) -> int:
         answer("stuck")
         while True:
@@ -168,15 +243,15 @@ class End:
 
     def __init__(self) -> None:
         self.node: stripline.Node | None = None
-        self.outputs: dict[str, Output] = {}
-        self.inputs: dict[str, Input | Windows] = {}
+        self.outputs: dict[str, Output | Messages] = {}
+        self.inputs: dict[str, Input | Windows | Messages] = {}
         self.held: dict[str, tuple[Input, stripline.Packet]] = {}
         self.clients: dict[str, stripline.Client] = {}
         self.servers: dict[str, stripline.Server] = {}
 
     def perform(self, line: str) -> str:
         command, *words = line.split(" ")
-        found = getattr(self, f"do_{command}")(*words)
+        found = getattr(self, f"do_{command.replace('-', '_')}")(*words)
         return "ok" if found is None else str(found)
 
     def _node(self) -> stripline.Node:
@@ -186,6 +261,11 @@ class End:
     def _packets(self, name: str) -> Input:
         found = self.inputs[name]
         assert isinstance(found, Input)
+        return found
+
+    def _samples(self, name: str) -> Output:
+        found = self.outputs[name]
+        assert isinstance(found, Output)
         return found
 
     def do_node(self, domain: str, *topics: str) -> None:
@@ -216,6 +296,65 @@ class End:
         handle = self._node().windowed_subscriber(topic, stripline.SampleType(samples))
         self.inputs[name] = Windows(handle, topic)
 
+    def do_publish_messages(self, name: str, topic: str, messages: str) -> None:
+        self.outputs[name] = Messages(self._node().message_publisher(topic, messages))
+
+    def do_subscribe_messages(self, name: str, topic: str, messages: str) -> None:
+        self.inputs[name] = Messages(self._node().message_subscriber(topic, messages))
+
+    def do_say(self, name: str, *messages: str) -> str:
+        out = self.outputs[name].handle
+        for message in messages:
+            out.send(value_of(message))
+        return f"ok {out.sequence}"
+
+    def do_hear(self, name: str, count: str, ms: str) -> str:
+        port = self.inputs[name]
+        assert isinstance(port, Messages)
+
+        def receive() -> str:
+            message = port.handle.receive(seconds(ms))
+            return f"{message.sequence}/{printed(message.value)}"
+
+        return tokens(port, int(count), receive)
+
+    def do_many(self, name: str, count: str, samples: str) -> str:
+        out = self._samples(name)
+        before = out.handle.sequence
+        array = out.samples(out.next, int(count) * int(samples)).reshape(int(count), int(samples))
+        try:
+            out.handle.send_many(array)
+        finally:
+            out.next += (out.handle.sequence - before) * int(samples)
+        return f"ok {out.handle.sequence}"
+
+    def do_drain(self, name: str, limit: str) -> str:
+        port = self._packets(name)
+        found = []
+        for packet in port.handle.drain(int(limit)):
+            found.append(port.token(packet))
+            packet.release()
+        return " ".join([*found, "done"])
+
+    def do_handle(self, name: str, fails_at: str) -> str:
+        """In Python, the handler is the body of a loop. It refuses the packet that it fails at."""
+        port = self._packets(name)
+        found = []
+
+        def handle(packet: stripline.Packet) -> None:
+            found.append(port.token(packet))
+            if fails_at == str(packet.sequence):
+                raise RuntimeError("the antenna has fallen over")
+
+        for packet in port.handle:
+            try:
+                handle(packet)
+            except RuntimeError as error:
+                packet.refuse(str(error))
+                return " ".join([*found, f"error handler {error}"])
+            packet.release()
+        return " ".join([*found, "ended"])
+
     def do_receivers(self, name: str, count: str) -> str:
         try:
             self.outputs[name].handle.wait_for_receivers(int(count), PATIENCE_S)
@@ -239,10 +378,10 @@ class End:
             channels=tuple(members.get("channels", ())),
             keywords=members.get("keywords", {}),
         )
-        self.outputs[name].handle.set_stream(stream)
+        self._samples(name).handle.set_stream(stream)
 
     def do_send(self, name: str, count: str, sizes: str, *options: str) -> str:
-        out = self.outputs[name]
+        out = self._samples(name)
         ways = [word.removeprefix("way=") for word in options if word.startswith("way=")]
         given = dict(option(word) for word in options if not word.startswith("way="))
         all_sizes = [int(size) for size in sizes.split(",")]
@@ -252,7 +391,7 @@ class End:
         return f"ok {out.handle.sequence}"
 
     def do_fill(self, name: str, samples: str) -> str:
-        out = self.outputs[name]
+        out = self._samples(name)
         try:
             while True:
                 out.send(int(samples), "try", {})
@@ -260,7 +399,7 @@ class End:
             return f"ok {out.handle.sequence}"
 
     def do_loan(self, name: str, samples: str) -> str:
-        out = self.outputs[name]
+        out = self._samples(name)
         with out.handle.loan(int(samples)) as place:
             place[:] = out.samples(out.next, int(samples))
             answer("lent")

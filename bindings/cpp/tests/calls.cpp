@@ -79,6 +79,13 @@ static service service_of(std::optional<stripline::responder> &kept) {
     TAKE(made.add({"fail"}, [](view request, stripline::responder &answer) { TAKE(answer.fail(request, nt)); }, nt));
     TAKE(made.add(
         {"refuse"}, [](view, stripline::responder &answer) { TAKE(answer.refuse("not plugged in", nt)); }, nt));
+    TAKE(made.add(
+        {"refuse-as"},
+        [](view, stripline::responder &answer) {
+            FAILS(invalid_argument, "refuses no call", answer.refuse_as(status::ended, "no", nt));
+            TAKE(answer.refuse_as(status::wrong_type, "no map", nt));
+        },
+        nt));
     TAKE(made.add({"drop"}, [](view, stripline::responder &) {}, nt));
     TAKE(made.add(
         {"keep"},
@@ -115,6 +122,7 @@ static void calls(std::size_t threads) {
     const auto refused = operation_of(caller, "refuse").call(request, nt);
     CHECK(refused.code() == status::reply_failed && refused.error().user_error().empty());
     CHECK(std::strstr(refused.error().message(), "not plugged in") != nullptr);
+    FAILS(wrong_type, "no map", operation_of(caller, "refuse-as").call(request, nt));
     CHECK(operation_of(caller, "drop").call(request, nt).code() == status::reply_failed);
     FAILS(unknown_operation, "", operation_of(caller, "none").call(request, nt));
 

@@ -60,13 +60,13 @@ static void calls() {
     CHECK(failed.code() == status::user_error && stripline::user_error_of(failed.error()) == missing);
     CHECK(stripline::user_error_of(stripline::failure()).is_null());
     const std::uint8_t broken[] = {0x82, 0x01};
-    FAILS(reply_failed, "not one value", operation.call(broken, nt));
+    FAILS(wrong_type, "not one value", operation.call(broken, nt));
 #if STRIPLINE_EXCEPTIONS
     try {
         (void)stripline::call_json(caller.operation({"throw"}), json::object());
         CHECK(false);
     } catch (const stripline::call_error &error) {
-        CHECK(error.code() == status::reply_failed && std::strstr(error.what(), "none") != nullptr);
+        CHECK(error.code() == status::handler_panicked && std::strstr(error.what(), "none") != nullptr);
     }
     try {
         (void)stripline::call_json(operation, json::object());

@@ -192,16 +192,21 @@ void source_impl::begin_packet(std::size_t &made) {
         stripline_packet_get_stream(packet_.get(), &stream, nullptr) != STRIPLINE_OK) {
         return;
     }
-    count_restart(info, detail::view(stream.id));
+    const bool is_counted_here = count_restart(info, detail::view(stream.id));
     if (info.gap_reason != STRIPLINE_GAP_REASON_NONE) {
         // What there is of an item before a gap belongs to what is lost.
         const std::size_t cut = made % item_bytes_;
         made -= cut;
         info.gap_samples += cut / kind_.bytes;
-        end_.count_lost(info.gap_packets, info.gap_samples);
     }
     if (!tags_.begin_packet(info, stream, stream_json(), left_ / kind_.bytes, new_tags_)) {
         d_logger->warn("{}: the tags of the sender do not decode, and are left out", where_);
+    }
+    if (is_counted_here) {
+        leave_to_sender(info);
+    }
+    if (info.gap_reason != STRIPLINE_GAP_REASON_NONE) {
+        end_.count_lost(info.gap_packets, info.gap_samples);
     }
     const std::size_t samples_before = made / kind_.bytes;
     const std::size_t samples_of_item = item_bytes_ / kind_.bytes;
@@ -214,16 +219,35 @@ void source_impl::begin_packet(std::size_t &made) {
 }
 
 /// Counts what is missing where a sender was started again and goes on with the sample indexes of its
-/// stream, as one does that forwards them.
-void source_impl::count_restart(stripline_packet_info &info, std::string_view id) {
+/// stream, as one does that forwards them. Returns whether it was that.
+bool source_impl::count_restart(stripline_packet_info &info, std::string_view id) {
     const bool goes_on = id == stream_id_ && info.sample_index > next_index_;
-    if (info.gap_reason == STRIPLINE_GAP_REASON_PEER_RESTART && info.gap_samples == 0 && goes_on) {
+    const bool is_restart = info.gap_reason == STRIPLINE_GAP_REASON_PEER_RESTART && info.gap_samples == 0;
+    if (is_restart && goes_on) {
         info.gap_samples = info.sample_index - next_index_;
     }
+    const bool is_counted = is_restart && goes_on;
     next_index_ = info.sample_index + left_ / kind_.bytes;
     if (id != stream_id_) {
         stream_id_ = id;
     }
+    return is_counted;
+}
+
+/// Takes out of the gap before a packet what the sender has counted itself: its own tags have that.
+void source_impl::leave_to_sender(stripline_packet_info &info) {
+    const pmt::pmt_t samples = pmt::mp("samples");
+    std::uint64_t passed_on = 0;
+    // The first tag is the gap itself.
+    for (std::size_t at = 1; at < new_tags_.size(); ++at) {
+        const new_tag &tag = new_tags_[at];
+        if (tag.sample == 0 && pmt::eq(tag.key, tag_keys::get().gap) && pmt::is_dict(tag.value)) {
+            const pmt::pmt_t count = pmt::dict_ref(tag.value, samples, pmt::PMT_NIL);
+            passed_on += pmt::is_uint64(count) || pmt::is_integer(count) ? pmt::to_uint64(count) : 0;
+        }
+    }
+    info.gap_samples -= std::min(info.gap_samples, passed_on);
+    new_tags_[0].value = pmt::dict_add(new_tags_[0].value, samples, pmt::from_uint64(info.gap_samples));
 }
 
 std::string_view source_impl::stream_json() {

@@ -37,7 +37,8 @@ private:
     bool has_no_reader();
     found receive(bool waits);
     void begin_packet(std::size_t &made);
-    void count_restart(stripline_packet_info &info, std::string_view id);
+    bool count_restart(stripline_packet_info &info, std::string_view id);
+    void leave_to_sender(stripline_packet_info &info);
     std::string_view stream_json();
 
     const std::string where_;

@@ -210,8 +210,9 @@ class Kills(unittest.TestCase):
         self.wait_until(lambda: len(self.items()) == 2)
         self.end()
         first, second = self.items()
-        ((at, packets, _, reason),) = self.gaps()
+        ((at, packets, samples, reason),) = self.gaps()
         self.assertEqual((at, reason), (0, "peer-restart"))
+        self.assertEqual(samples, packets * PACKET)
         # The one that was killed may have taken more than it has written.
         self.assertEqual(list(first), list(range(len(first))))
         self.assertGreater(packets, 0)
@@ -227,11 +228,11 @@ class Kills(unittest.TestCase):
         self.end()
         first, second = self.items()
         self.assertEqual(len(first), FIRST)
-        gaps = [(at, packets * PACKET, reason) for at, packets, _, reason in self.gaps()]
+        gaps = self.gaps()
         missing = second[0] - FIRST
         # A quick restart misses nothing, and then needs no tag.
         if missing or gaps:
-            self.assertEqual(gaps, [(0, missing, "peer-restart")])
+            self.assertEqual(gaps, [(0, missing // PACKET, missing, "peer-restart")])
 
     def test_a_component_that_is_killed_in_between_is_a_tag_with_what_is_missing(self):
         self.run_waveform(FORWARDER)
@@ -255,8 +256,8 @@ class Kills(unittest.TestCase):
         # Its own restart, and the packets that it has missed meanwhile, if any.
         missing = numbers[FIRST] - FIRST
         self.assertEqual(
-            sorted((at, packets * PACKET) for at, packets, *_ in self.gaps()),
-            [(FIRST, 0)] + ([(FIRST, missing)] if missing else []))
+            sorted((at, packets * PACKET, samples) for at, packets, samples, _ in self.gaps()),
+            [(FIRST, 0, 0)] + ([(FIRST, missing, missing)] if missing else []))
 
     def test_a_sender_that_is_killed_is_a_tag_without_a_count(self):
         self.run_waveform(DIRECT)

@@ -577,7 +577,7 @@ typedef struct stripline_packet_info {
     uint64_t gap_first;
     /* How many packets are missing; 0 after a restart, where the number is unknown. */
     uint64_t gap_packets;
-    /* How many samples are missing, as far as they can be counted. */
+    /* How many samples are missing; 0 where that is unknown. Messages count as one each. */
     uint64_t gap_samples;
 } stripline_packet_info;
 
@@ -1518,6 +1518,23 @@ stripline_status stripline_responder_fail(
  */
 stripline_status stripline_responder_refuse(
     stripline_responder *responder,
+    const char *reason,
+    stripline_error **error);
+
+/* Refuses a call with a kind of refusal and a reason in words. The client gets `kind` as its
+ * status. `STRIPLINE_WRONG_TYPE` is for a request that does not decode, and
+ * `STRIPLINE_HANDLER_PANICKED` for a handler that has failed by an exception.
+ * `STRIPLINE_REPLY_FAILED` is that of `stripline_responder_refuse`.
+ *
+ * Fails as `stripline_responder_reply`, and with `STRIPLINE_INVALID_ARGUMENT` for another kind.
+ *
+ * - Ownership: nothing is kept; the responder is still freed.
+ * - Blocking: never.
+ * - Threads: any.
+ */
+stripline_status stripline_responder_refuse_as(
+    stripline_responder *responder,
+    int32_t kind,
     const char *reason,
     stripline_error **error);
 

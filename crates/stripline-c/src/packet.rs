@@ -57,7 +57,7 @@ pub struct PacketInfo {
     pub gap_first: u64,
     /// How many packets are missing; 0 after a restart, where the number is unknown.
     pub gap_packets: u64,
-    /// How many samples are missing, as far as they can be counted.
+    /// How many samples are missing; 0 where that is unknown. Messages count as one each.
     pub gap_samples: u64,
 }
 

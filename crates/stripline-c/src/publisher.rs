@@ -34,6 +34,8 @@ pub use send_options::{SendOptions, SendSet};
 /// may use it.
 pub struct Publisher {
     head: Head,
+    /// Its topic or port.
+    name: Box<str>,
     /// Absent once the stream has ended.
     link: UnsafeCell<Option<RustPublisher<Dynamic>>>,
     loan: Loan,
@@ -118,6 +120,7 @@ impl Publisher {
     pub(crate) fn given(link: RustPublisher<Dynamic>, given: Option<&Arc<Given>>) -> *mut Self {
         let made = Box::into_raw(Box::new(Self {
             head: Head::new(),
+            name: link.name().into(),
             link: UnsafeCell::new(Some(link)),
             loan: Loan { content: UnsafeCell::new(None), owner: null() },
             is_freed: Cell::new(false),
@@ -155,8 +158,8 @@ impl Publisher {
     }
 
     #[cold]
-    fn has_ended() -> Failure {
-        Failure::new(Status::Port, "the publisher's stream has ended: make another one")
+    fn has_ended(&self) -> Failure {
+        Failure::new(Status::Port, format!("{}: its stream has ended: make another publisher", self.name))
     }
 
     /// Runs a call while no loan is open and the stream has not ended.
@@ -181,7 +184,7 @@ impl Publisher {
             // SAFETY: the call has entered the head, and no loan refers to it.
             match unsafe { &mut *found.link.get() } {
                 Some(link) => call(link, &found.loan),
-                None => Err(Self::has_ended()),
+                None => Err(found.has_ended()),
             }
         };
         // SAFETY: the caller's promise is the same.
@@ -237,7 +240,7 @@ impl Publisher {
     unsafe fn end(
         publisher: *const Self,
         error: *mut *mut Error,
-        end: impl FnOnce(&mut Option<RustPublisher<Dynamic>>) -> Result<(), Failure>,
+        end: impl FnOnce(&mut Option<RustPublisher<Dynamic>>, &Self) -> Result<(), Failure>,
     ) -> Status {
         // SAFETY: the caller's promise is the same.
         let Some(found) = (unsafe { publisher.as_ref() }) else {
@@ -249,7 +252,7 @@ impl Publisher {
                 return Err(Self::loan_is_open());
             }
             // SAFETY: the call has entered the head, and no loan refers to it.
-            end(unsafe { &mut *found.link.get() })?;
+            end(unsafe { &mut *found.link.get() }, found)?;
             Ok(Status::Ok)
         };
         // SAFETY: the caller's promise is the same.
@@ -397,8 +400,8 @@ pub unsafe extern "C" fn stripline_publisher_finish(
     timeout_ns: i64,
     error: *mut *mut Error,
 ) -> Status {
-    let finish = |slot: &mut Option<RustPublisher<Dynamic>>| {
-        let link = slot.as_mut().ok_or_else(Publisher::has_ended)?;
+    let finish = |slot: &mut Option<RustPublisher<Dynamic>>, found: &Publisher| {
+        let link = slot.as_mut().ok_or_else(|| found.has_ended())?;
         let outcome = link.end(timeout(timeout_ns).unwrap_or(Duration::MAX));
         match outcome {
             Err(stripline::Error::Interrupted { .. }) => {}
@@ -423,8 +426,8 @@ pub unsafe extern "C" fn stripline_publisher_abandon(
     publisher: *mut Publisher,
     error: *mut *mut Error,
 ) -> Status {
-    let abandon = |slot: &mut Option<RustPublisher<Dynamic>>| {
-        slot.take().ok_or_else(Publisher::has_ended)?.abandon();
+    let abandon = |slot: &mut Option<RustPublisher<Dynamic>>, found: &Publisher| {
+        slot.take().ok_or_else(|| found.has_ended())?.abandon();
         Ok(())
     };
     // SAFETY: the header's rules for handles and `error`.

@@ -34,7 +34,7 @@ use crate::terms::{Flow, LinkOptions, Overflow, Scope, WaitStrategy, Watermarks}
 use crate::transport::handshake::{self, FirstHello, Hello, HelloReply, Welcome};
 use crate::transport::signalling::AckReader;
 use crate::transport::stream::StreamInlet;
-use crate::transport::{AnyInlet, ConnectRequest, Endpoint, Next, StopToken, random};
+use crate::transport::{AnyInlet, ConnectRequest, Endpoint, Next, PortPosition, StopToken, random};
 use crate::{Error, Result, Sample};
 
 /// The keys of every endpoint here.
@@ -56,6 +56,8 @@ fn connect(socket: UnixStream, connection: &str, overflow: Overflow) -> Result<A
 
 /// Returns the reply that accepts a receiver.
 pub fn welcome(ring: u32, resume_from: Option<u64>) -> Vec<u8> {
+    // With a sample index, as hostile as the number.
+    let resume_from = resume_from.map(|sequence| PortPosition { sequence, sample: Some(!sequence) });
     handshake::encode(&HelloReply::Welcome(Welcome::new(KEYS[1], resume_from, ring))).unwrap_or_default()
 }
 

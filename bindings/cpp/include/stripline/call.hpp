@@ -424,6 +424,18 @@ public:
         });
     }
 
+    /// Refuses the call with a reason in words, and what the client gets as its code:
+    /// status::wrong_type, status::handler_panicked, or status::reply_failed as of `refuse`.
+    result<void> refuse_as(status kind, const std::string &reason, const std::nothrow_t &) {
+        if (auto failed = detail::check_text(reason, "the reason")) {
+            return std::move(*failed);
+        }
+        return detail::outcome(handle_.get(), [&](auto error) {
+            const auto number = static_cast<std::int32_t>(kind);
+            return stripline_responder_refuse_as(handle_.get(), number, reason.c_str(), error);
+        });
+    }
+
     /// How long the client waits, counted from the call; 0 after the answer.
     std::chrono::nanoseconds deadline() const noexcept {
         const auto ns = stripline_responder_deadline_ns(handle_.get());
@@ -437,6 +449,7 @@ public:
     void reply(span<const std::uint8_t> bytes) { reply(bytes, std::nothrow).value(); }
     void fail(span<const std::uint8_t> bytes) { fail(bytes, std::nothrow).value(); }
     void refuse(const std::string &reason) { refuse(reason, std::nothrow).value(); }
+    void refuse_as(status kind, const std::string &reason) { refuse_as(kind, reason, std::nothrow).value(); }
 #endif
 
     /// @cond
@@ -448,7 +461,8 @@ private:
 };
 
 /// A handler of calls: gets the bytes of the request, and what answers the call. It answers there,
-/// or moves the responder out and answers later. An exception of it refuses the call in its words.
+/// or moves the responder out and answers later. An exception of it refuses the call in its words,
+/// with status::handler_panicked.
 /// It may destroy its own server, which then happens when the call that serves returns.
 using call_handler = std::function<void(span<const std::uint8_t>, responder &)>;
 
@@ -467,7 +481,7 @@ inline void handle_call(
 #if STRIPLINE_EXCEPTIONS
     const auto refuse = [&](const char *words) noexcept {
         if (answer) {
-            stripline_responder_refuse(handle, words, nullptr);
+            stripline_responder_refuse_as(handle, STRIPLINE_HANDLER_PANICKED, words, nullptr);
         }
     };
     try {

@@ -90,7 +90,8 @@ private:
 };
 
 /// Adds an operation of values to a service. The handler gets the request and returns the reply,
-/// or json_answer::error. A request that is no CBOR is refused, and so is one whose handler throws.
+/// or json_answer::error. A request that is no CBOR is refused with status::wrong_type, and one whose
+/// handler throws with status::handler_panicked.
 inline result<void> add_json(
     service &to, const operation_type &type, std::function<json_answer(const json &)> handler,
     const std::string &doc, const std::nothrow_t &) {
@@ -101,7 +102,7 @@ inline result<void> add_json(
         const auto request = from_cbor(bytes, std::nothrow);
         // What has no client any more is no failure of the handler.
         if (!request) {
-            (void)answer.refuse("the request is not one value in CBOR", std::nothrow);
+            (void)answer.refuse_as(status::wrong_type, "the request is not one value in CBOR", std::nothrow);
             return;
         }
         const json_answer made = handler(*request);

@@ -42,7 +42,7 @@ struct gap {
     std::uint64_t first;
     /// How many packets are missing; 0 after a restart, where the number is unknown.
     std::uint64_t packets;
-    /// How many samples are missing, as far as they can be counted.
+    /// How many samples are missing; 0 where that is unknown. Messages count as one each.
     std::uint64_t samples;
 };
 

@@ -230,7 +230,7 @@ class Gap:
     packets: int
     """How many are missing; 0 after a restart, where the number is unknown."""
     samples: int
-    """How many samples are missing, as far as they can be counted."""
+    """How many samples are missing; 0 where that is unknown. Messages count as one each."""
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 use std::ffi::{c_char, c_void};
 use std::sync::{Mutex, PoisonError};
 
-use stripline::call::Responder as RustResponder;
+use stripline::call::{Refusal, Responder as RustResponder};
 
 use crate::error::{Error, Failure};
 use crate::handle::{drop_quietly, guard};
@@ -141,6 +141,55 @@ pub unsafe extern "C" fn stripline_responder_refuse(
     };
     // SAFETY: the header's rules for handles and `error`.
     unsafe { Responder::answer(responder, error, give) }
+}
+
+/// Refuses a call with a kind of refusal and a reason in words. The client gets `kind` as its
+/// status. `STRIPLINE_WRONG_TYPE` is for a request that does not decode, and
+/// `STRIPLINE_HANDLER_PANICKED` for a handler that has failed by an exception.
+/// `STRIPLINE_REPLY_FAILED` is that of `stripline_responder_refuse`.
+///
+/// Fails as `stripline_responder_reply`, and with `STRIPLINE_INVALID_ARGUMENT` for another kind.
+///
+/// - Ownership: nothing is kept; the responder is still freed.
+/// - Blocking: never.
+/// - Threads: any.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn stripline_responder_refuse_as(
+    responder: *mut Responder,
+    kind: i32,
+    reason: *const c_char,
+    error: *mut *mut Error,
+) -> Status {
+    // SAFETY: the header's rule for texts.
+    let given = unsafe { text::required(reason, "reason") }.and_then(|reason| Ok((refusal(kind)?, reason)));
+    let (refusal, reason) = match given {
+        Ok(given) => given,
+        // SAFETY: the header's rule for `error`.
+        Err(failure) => return unsafe { failure.report(error) },
+    };
+    let give = |answer: RustResponder| {
+        answer.refuse_as(refusal, reason);
+        Ok(())
+    };
+    // SAFETY: the header's rules for handles and `error`.
+    unsafe { Responder::answer(responder, error, give) }
+}
+
+/// Returns the kind of refusal with that status.
+fn refusal(kind: i32) -> Result<Refusal, Failure> {
+    let all = [
+        (Status::WrongType, Refusal::WrongType),
+        (Status::HandlerPanicked, Refusal::Panicked),
+        (Status::ReplyFailed, Refusal::Failed),
+    ];
+    let found = all.into_iter().find(|(status, _)| *status as i32 == kind);
+    found.map(|(_, refusal)| refusal).ok_or_else(|| {
+        let problem = format!(
+            "`kind` is {kind}, which refuses no call: use STRIPLINE_WRONG_TYPE, STRIPLINE_HANDLER_PANICKED \
+             or STRIPLINE_REPLY_FAILED"
+        );
+        Failure::new(Status::InvalidArgument, problem)
+    })
 }
 
 /// Returns how long the client waits for the reply, in nanoseconds counted from the call; 0 for

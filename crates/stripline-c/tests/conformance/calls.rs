@@ -21,7 +21,7 @@ pub fn calls_have_replies_errors_and_refusals(pair: &mut Pair) {
     // The operation's own error has its value.
     let message = pair.sender().fails("call radio fail 77", "user-error");
     assert_eq!(message, "77");
-    // A refusal in words. Those of an exception are those of a handler that failed.
+    // A refusal in words. In Python, only an exception refuses.
     let code = match pair.receiver().language {
         Language::Rust | Language::C | Language::Cpp => "reply-failed",
         Language::Python => "handler-panicked",
@@ -46,6 +46,47 @@ pub fn a_call_without_a_server_or_a_reply_ends_in_time(pair: &mut Pair) {
     pair.sender().ok("servers radio 1");
     // It does not serve.
     let message = pair.sender().fails("call radio double 1", "call-unanswered");
+    assert!(message.contains("radio"), "{message}");
+}
+
+pub fn a_handler_that_fails_refuses_its_call_and_the_server_goes_on(pair: &mut Pair) {
+    connect(pair, 3_600_000);
+    pair.receiver().begin("serve desk 3 60000");
+    // A panic in Rust, an exception in C++ and Python, and in C what a program does that finds its
+    // own mistake.
+    for _ in 0..2 {
+        let message = pair.sender().fails("call radio throw 1", "handler-panicked");
+        assert!(message.contains("the antenna has fallen over"), "{message}");
+    }
+    pair.sender().expect("call radio double 4", "ok 8");
+    assert_eq!(pair.receiver().answer(), "ok");
+}
+
+pub fn a_call_of_another_type_is_refused(pair: &mut Pair) {
+    // In C and C++ the types are texts, which are compared before the call is made. In Rust they
+    // are types, and the server finds that the request is of another one. Python has values only.
+    let served = match (pair.sender().language, pair.receiver().language) {
+        (Language::C | Language::Cpp, Language::C | Language::Cpp) => 1,
+        (Language::Rust, Language::Rust) => 2,
+        _ => return,
+    };
+    connect(pair, 3_600_000);
+    pair.receiver().begin(&format!("serve desk {served} 60000"));
+    let message = pair.sender().fails("call radio typed 1 message/cbor(text)", "wrong-type");
+    assert!(message.contains("radio.typed"), "{message}");
+    assert!(served == 2 || message.contains("text") && message.contains("u64"), "{message}");
+    pair.sender().expect("call radio typed 4 message/cbor(u64)", "ok 8");
+    assert_eq!(pair.receiver().answer(), "ok");
+}
+
+pub fn a_server_that_leaves_ends_its_call(pair: &mut Pair) {
+    connect(pair, 3_600_000);
+    // It has the call, and does not serve.
+    pair.sender().begin("call radio double 4");
+    pair.await_sender_waits();
+    pair.receiver().ok("drop desk");
+    let answer = pair.sender().answer();
+    let message = pair.sender().is_failure(&answer, "server-gone");
     assert!(message.contains("radio"), "{message}");
 }
 

@@ -74,6 +74,7 @@ pub fn failures_have_the_same_code(pair: &mut Pair) {
         assert!(message.contains("target") && message.contains(pair.transport), "{message}");
     }
     pair.sender().ok("finish out 60000");
-    pair.sender().fails("send out 1 5", "port");
+    let message = pair.sender().fails("send out 1 5", "port");
+    assert!(message.contains("numbers"), "{message}");
     pair.receiver().expect("take in 1 60000", "ended");
 }

@@ -14,6 +14,14 @@ use crate::support::await_that;
 /// command.
 const MOMENTS: [bool; 2] = [true, false];
 
+/// Returns after which of so many steps, and at which moments, the end is killed. Over memory, that
+/// is each. Over sockets, each takes as long, and the system does what is left: there it is once,
+/// while the end holds the most.
+fn kills(pair: &Pair, steps: usize) -> Vec<(usize, bool)> {
+    let all = (1..=steps).flat_map(|step| MOMENTS.map(|moment| (step, moment)));
+    all.filter(|kill| !pair.is_stream() || *kill == (steps, true)).collect()
+}
+
 /// The commands of a sender, with the packets of each command. The last one leaves a loan open.
 const SENDER: [(&str, usize); 6] = [
     ("publish out numbers u8", 0),
@@ -47,102 +55,100 @@ fn perform<'a>(end: &mut End, commands: impl Iterator<Item = &'a str>, is_answer
 
 pub fn a_sender_killed_at_every_step(pair: &mut Pair) {
     let before = Inventory::of_warm(pair, "in");
-    for steps in 1..=SENDER.len() {
-        for is_answered in MOMENTS {
-            pair.open("");
-            pair.receiver().ok("subscribe in numbers u8 4");
-            perform(pair.sender(), SENDER[..steps].iter().map(|step| step.0), is_answered);
-            let names = pair.names();
-            pair.kill_sender();
-            let most: usize = SENDER[..steps].iter().map(|step| step.1).sum();
-            let least = if is_answered { most } else { SENDER[..steps - 1].iter().map(|step| step.1).sum() };
-            // It holds the first ones while the rest arrives.
-            let tokens = Stream::default().send(most, &[40]);
-            let mut held = Vec::new();
-            for key in ["a", "b"] {
-                // Those that were sent come at once; of one under way, perhaps none.
-                let wait = if held.len() < least { "60000" } else { "0" };
-                let token = pair.receiver().order(&format!("hold in {key} {wait}"));
-                if token == "empty" {
-                    break;
-                }
-                held.push((key, token));
+    for (steps, is_answered) in kills(pair, SENDER.len()) {
+        pair.open("");
+        pair.receiver().ok("subscribe in numbers u8 4");
+        perform(pair.sender(), SENDER[..steps].iter().map(|step| step.0), is_answered);
+        let names = pair.names();
+        pair.kill_sender();
+        let most: usize = SENDER[..steps].iter().map(|step| step.1).sum();
+        let least = if is_answered { most } else { SENDER[..steps - 1].iter().map(|step| step.1).sum() };
+        // It holds the first ones while the rest arrives.
+        let tokens = Stream::default().send(most, &[40]);
+        let mut held = Vec::new();
+        for key in ["a", "b"] {
+            // Those that were sent come at once; of one under way, perhaps none.
+            let wait = if held.len() < least { "60000" } else { "0" };
+            let token = pair.receiver().order(&format!("hold in {key} {wait}"));
+            if token == "empty" {
+                break;
             }
-            let mut found: Vec<String> = held.iter().map(|held| held.1.clone()).collect();
-            let rest = least.saturating_sub(found.len());
-            let answer = pair.receiver().order(&format!("take in {rest} 60000"));
-            found.extend(answer.split(' ').filter(|word| *word != "done").map(String::from));
-            let receiver = pair.receiver();
-            await_that("the end is noticed", || {
-                let answer = receiver.order("take in 1 0");
-                found.extend(
-                    answer.split(' ').filter(|word| !matches!(*word, "done" | "empty")).map(String::from),
-                );
-                answer == "empty" && receiver.order("peers in") == "ok 0"
-            });
-            assert!(found.len() >= least, "{steps} {is_answered}: {found:?}");
-            assert_eq!(found, tokens[..found.len()], "{steps} {is_answered}");
-            for (key, token) in &held {
-                pair.receiver().expect(&format!("check {key}"), token);
-            }
-            // The next one goes on where it has ended.
-            pair.sender().ok("publish out numbers u8");
-            pair.sender().ok("receivers out 1");
-            pair.sender().expect("send out 2 40", "ok 2");
-            pair.sender().ok("finish out 60000");
-            for (key, _) in &held {
-                pair.receiver().ok(&format!("release {key}"));
-            }
-            let plain = Stream::default().send(2, &[40]);
-            let resumed = behind(&format!("peer-restart:{}:0:0", found.len()), plain.clone());
-            let answer = pair.receiver().order("take in 3 60000");
-            // A sender that was killed early may not have been connected.
-            let is_plain = found.is_empty() && answer == line(&plain, "ended");
-            assert!(is_plain || answer == line(&resumed, "ended"), "{steps} {is_answered}: {answer}");
-            pair.close();
-            before.is_all(&names, pair.receiver());
+            held.push((key, token));
         }
+        let mut found: Vec<String> = held.iter().map(|held| held.1.clone()).collect();
+        let rest = least.saturating_sub(found.len());
+        let answer = pair.receiver().order(&format!("take in {rest} 60000"));
+        found.extend(answer.split(' ').filter(|word| *word != "done").map(String::from));
+        let receiver = pair.receiver();
+        await_that("the end is noticed", || {
+            let answer = receiver.order("take in 1 0");
+            found.extend(
+                answer.split(' ').filter(|word| !matches!(*word, "done" | "empty")).map(String::from),
+            );
+            answer == "empty" && receiver.order("peers in") == "ok 0"
+        });
+        assert!(found.len() >= least, "{steps} {is_answered}: {found:?}");
+        assert_eq!(found, tokens[..found.len()], "{steps} {is_answered}");
+        for (key, token) in &held {
+            pair.receiver().expect(&format!("check {key}"), token);
+        }
+        // The next one goes on where it has ended.
+        pair.sender().ok("publish out numbers u8");
+        pair.sender().ok("receivers out 1");
+        pair.sender().expect("send out 2 40", "ok 2");
+        pair.sender().ok("finish out 60000");
+        for (key, _) in &held {
+            pair.receiver().ok(&format!("release {key}"));
+        }
+        let plain = Stream::default().send(2, &[40]);
+        let resumed = behind(&format!("peer-restart:{}:0:0", found.len()), plain.clone());
+        let answer = pair.receiver().order("take in 3 60000");
+        // A sender that was killed early may not have been connected.
+        let is_plain = found.is_empty() && answer == line(&plain, "ended");
+        assert!(is_plain || answer == line(&resumed, "ended"), "{steps} {is_answered}: {answer}");
+        pair.close();
+        before.is_all(&names, pair.receiver());
     }
 }
 
 pub fn a_receiver_killed_at_every_step(pair: &mut Pair) {
     let before = Inventory::of_warm(pair, "out");
-    for steps in 1..=RECEIVER.len() {
-        for is_answered in MOMENTS {
-            pair.open("");
-            pair.sender().ok("publish out numbers u8");
-            let (first, rest) = RECEIVER[..steps].split_at(1);
-            perform(pair.receiver(), first.iter().copied(), is_answered || steps > 1);
-            if is_answered || steps > 1 {
-                pair.sender().ok("receivers out 1");
-            }
-            pair.sender().expect("send out 8 40", "ok 8");
-            pair.sender().expect("loan out 40", "lent");
-            perform(pair.receiver(), rest.iter().copied(), is_answered);
-            let names = pair.names();
-            pair.kill_receiver();
-            // The loan is still the sender's, and its send waits for nothing.
-            pair.sender().expect("commit", "ok 9");
-            Pair::await_peers(pair.sender(), "out", 0);
-            pair.sender().expect("send out 2000 40", "ok 2009");
-            pair.receiver().ok("subscribe in numbers u8 0");
+    for (steps, is_answered) in kills(pair, RECEIVER.len()) {
+        pair.open("");
+        pair.sender().ok("publish out numbers u8");
+        let (first, rest) = RECEIVER[..steps].split_at(1);
+        perform(pair.receiver(), first.iter().copied(), is_answered || steps > 1);
+        if is_answered || steps > 1 {
             pair.sender().ok("receivers out 1");
-            pair.sender().expect("send out 2 40", "ok 2011");
-            pair.sender().ok("finish out 60000");
-            let answer = pair.receiver().order("take in 3 60000");
-            let gap =
-                answer.strip_suffix(" 2010/80400/40 ended").and_then(|it| it.strip_prefix("2009/80360/40"));
-            let gap = gap.unwrap_or_else(|| panic!("{steps} {is_answered}: {answer}"));
-            if is_answered || steps > 1 {
-                // From the first packet that was not finished, up to the first that comes.
-                let numbers =
-                    gap.strip_prefix("/peer-restart:").unwrap_or_else(|| panic!("{steps}: {answer}"));
-                let numbers: Vec<u64> = numbers.split(':').map(|number| number.parse().unwrap()).collect();
-                assert!(numbers[0] <= 6 && numbers[0] + numbers[1] == 2009, "{steps}: {answer}");
-            }
-            pair.close();
-            before.is_all(&names, pair.sender());
         }
+        pair.sender().expect("send out 8 40", "ok 8");
+        pair.sender().expect("loan out 40", "lent");
+        perform(pair.receiver(), rest.iter().copied(), is_answered);
+        let names = pair.names();
+        pair.kill_receiver();
+        // The loan is still the sender's, and its send waits for nothing.
+        pair.sender().expect("commit", "ok 9");
+        Pair::await_peers(pair.sender(), "out", 0);
+        pair.sender().expect("send out 2000 40", "ok 2009");
+        pair.receiver().ok("subscribe in numbers u8 0");
+        pair.sender().ok("receivers out 1");
+        pair.sender().expect("send out 2 40", "ok 2011");
+        pair.sender().ok("finish out 60000");
+        let answer = pair.receiver().order("take in 3 60000");
+        let gap = answer.strip_suffix(" 2010/80400/40 ended").and_then(|it| it.strip_prefix("2009/80360/40"));
+        let gap = gap.unwrap_or_else(|| panic!("{steps} {is_answered}: {answer}"));
+        if is_answered || steps > 1 {
+            // From the first packet that was not finished, up to the first that comes.
+            let numbers = gap.strip_prefix("/peer-restart:").unwrap_or_else(|| panic!("{steps}: {answer}"));
+            let numbers: Vec<u64> = numbers.split(':').map(|number| number.parse().unwrap()).collect();
+            // What the kernel had accepted for it died with it.
+            let first_max = if pair.is_stream() { 9 } else { 6 };
+            let counts = (numbers[0] + numbers[1], numbers[2]);
+            assert!(numbers[0] <= first_max, "{steps}: {answer}");
+            assert_eq!(counts, (2009, 40 * numbers[1]), "{steps}: {answer}");
+        }
+        pair.close();
+        before.is_all(&names, pair.sender());
     }
 }
 

@@ -7,6 +7,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a panic is the failure of the test")]
 
+mod batches;
 #[allow(dead_code, reason = "installs the library, and builds more kinds of programs")]
 #[path = "../programs/build.rs"]
 mod build;
@@ -14,6 +15,7 @@ mod calls;
 mod end;
 mod ends;
 mod failures;
+mod handlers;
 mod holding;
 mod killed;
 mod languages;
@@ -22,6 +24,7 @@ mod languages;
 mod leftovers;
 #[path = "../../../stripline/tests/common/message_queue_turn.rs"]
 mod message_queue_turn;
+mod messages;
 mod model;
 mod overflow;
 mod pair;
@@ -85,6 +88,19 @@ macro_rules! rules_of {
                 held_packets_outlive_a_killed_sender,
             ]
             windows: [windows_with_a_hop_cross_packets]
+            messages: [
+                messages_of_every_kind_travel,
+                what_is_no_message_is_refused_by_those_that_read_it,
+                schemas_are_compared,
+            ]
+            handlers: [
+                a_handler_gets_every_packet_until_the_end,
+                a_failing_handler_fails_its_sender_and_loses_nothing,
+            ]
+            batches: [
+                packets_sent_together_arrive_one_by_one,
+                a_drain_takes_what_is_there_in_order,
+            ]
             failures: [
                 another_type_is_refused_naming_both,
                 failures_have_the_same_code,
@@ -92,6 +108,9 @@ macro_rules! rules_of {
             calls: [
                 calls_have_replies_errors_and_refusals,
                 a_call_without_a_server_or_a_reply_ends_in_time,
+                a_handler_that_fails_refuses_its_call_and_the_server_goes_on,
+                a_call_of_another_type_is_refused,
+                a_server_that_leaves_ends_its_call,
                 a_killed_server_ends_its_call,
             ]
             waits: [
@@ -105,16 +124,29 @@ macro_rules! rules_of {
 
 rules_of! { shm, uds, tcp, udp, mqueue }
 
-mod killed_over_shm {
-    #[test]
-    fn a_sender_killed_at_every_step() {
-        crate::pair::run("shm", crate::killed::a_sender_killed_at_every_step);
-    }
+/// Generates the rules of ends that are killed: at every step over memory, at one over sockets.
+macro_rules! kills_of {
+    ($($name:ident: $transport:literal),*) => {$(
+        mod $name {
+            #[test]
+            fn a_sender_killed_at_every_step() {
+                crate::pair::run($transport, crate::killed::a_sender_killed_at_every_step);
+            }
 
-    #[test]
-    fn a_receiver_killed_at_every_step() {
-        crate::pair::run("shm", crate::killed::a_receiver_killed_at_every_step);
-    }
+            #[test]
+            fn a_receiver_killed_at_every_step() {
+                crate::pair::run($transport, crate::killed::a_receiver_killed_at_every_step);
+            }
+        }
+    )*};
+}
+
+kills_of! {
+    killed_over_shm: "shm",
+    killed_over_uds: "uds",
+    killed_over_tcp: "tcp",
+    killed_over_udp: "udp",
+    killed_over_mqueue: "mqueue"
 }
 
 rules_of! { inproc,
@@ -145,6 +177,15 @@ rules_of! { inproc,
         too_many_held_are_refused_and_nothing_is_lost,
     ]
     windows: [windows_with_a_hop_cross_packets]
+    messages: [
+        messages_of_every_kind_travel,
+        what_is_no_message_is_refused_by_those_that_read_it,
+        schemas_are_compared,
+    ]
+    batches: [
+        packets_sent_together_arrive_one_by_one,
+        a_drain_takes_what_is_there_in_order,
+    ]
     failures: [
         another_type_is_refused_naming_both,
         failures_have_the_same_code,

@@ -67,6 +67,8 @@ pub fn drop_newest_keeps_the_oldest(pair: &mut Pair) {
 
 pub fn eject_ends_the_connection(pair: &mut Pair) {
     pair.link(&format!("overflow = 'eject';depth = {DEPTH}"), 0);
+    // The port has the connection, and with it the thread that fills its queue.
+    Pair::await_peers(pair.receiver(), "in", 1);
     let before = PACKETS / 2;
     for _ in 0..before {
         pair.sender().order(&format!("send out 1 {SAMPLES}"));

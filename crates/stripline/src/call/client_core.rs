@@ -231,7 +231,10 @@ fn find(wanted: &Operation, offered: &[Operation]) -> Result<u16, (Refusal, Stri
         ("error", &wanted.error, &offer.error),
     ] {
         if wanted != offered {
-            return Err((Refusal::WrongType, format!("its {what} is {offered}, and not {wanted}")));
+            return Err((
+                Refusal::WrongType,
+                format!("its {what} is {}, and not {}", offered.full_text(), wanted.full_text()),
+            ));
         }
     }
     u16::try_from(number).map_err(|_| (Refusal::UnknownOperation, "it has too many operations".into()))

@@ -46,9 +46,21 @@ pub(super) struct ConnectionCounts {
     ended: AtomicU16,
     /// Changes of a connection's name or of its streams.
     described: AtomicU64,
+    /// Whether the port receives messages, which are counted as one sample each.
+    has_messages: AtomicBool,
 }
 
 impl ConnectionCounts {
+    /// Returns those of a port without connections.
+    pub(super) fn of(has_messages: bool) -> Self {
+        Self { has_messages: AtomicBool::new(has_messages), ..Self::default() }
+    }
+
+    pub(super) fn set_messages(&self, has_messages: bool) {
+        // Relaxed: read by the thread of the port, which has it from the thread that stores it.
+        self.has_messages.store(has_messages, Ordering::Relaxed);
+    }
+
     pub(super) fn ended(&self) -> u16 {
         // Relaxed: counted by the thread that reads it.
         self.ended.load(Ordering::Relaxed)
@@ -122,6 +134,13 @@ impl Expected {
     fn set(&mut self, sequence: u64, sample: Option<u64>) {
         let (has_sample, sample) = (sample.is_some(), sample.unwrap_or(0));
         *self = Self { sequence, sample, has_sequence: true, has_sample };
+    }
+
+    /// Begins a stream at a description. Where packets before it are missing, the number of their
+    /// samples is unknown.
+    fn begin_stream(&mut self, header: &Header) {
+        let sample = Some(header.sample_index).filter(|_| self.sequence == header.sequence);
+        self.set(self.sequence, sample);
     }
 
     /// Returns whether a packet of that number is the next one. Both numbers must be set.
@@ -384,7 +403,9 @@ impl IncomingConnection {
         if header.kind == Kind::Stream as u8 {
             self.set_start(header);
             self.next_sample = header.sample_index;
-            self.describe(header.stream, text)?;
+            if self.describe(header.stream, text)? {
+                self.expected.begin_stream(header);
+            }
             if let Some(inlet) = &mut self.inlet {
                 inlet.release();
             }
@@ -411,12 +432,12 @@ impl IncomingConnection {
         }
         let start = self.inlet.as_mut().map(|inlet| inlet.parts().start).unwrap_or_default();
         let first_sent = start.first_sent.filter(|first| first.0 < header.sequence);
-        match start.resume_from.filter(|next| *next < header.sequence) {
+        match start.resume_from.filter(|next| next.sequence < header.sequence) {
             // This receiver was restarted: the packets that its predecessor had not taken are
             // missing.
             Some(next) => {
                 fail_point!("reattach");
-                self.expected.set(next, None);
+                self.expected.set(next.sequence, next.sample);
                 self.resuming = true;
             }
             None => {
@@ -590,7 +611,13 @@ impl IncomingConnection {
         }
         if header.sequence > expected {
             let packets = header.sequence - expected;
-            let samples = self.expected.sample().map_or(0, |next| header.sample_index.saturating_sub(next));
+            // Where a stream's description is missing, its samples count from an unknown number.
+            let known = self.expected.sample().filter(|_| self.streams.contains_key(&header.stream));
+            // Relaxed: as in `set_messages`.
+            let samples = match self.counts.has_messages.load(Ordering::Relaxed) {
+                true => packets,
+                false => known.map_or(0, |next| header.sample_index.saturating_sub(next)),
+            };
             let reason = match self.options.overflow {
                 _ if resuming || restarted => GapReason::PeerRestart,
                 Overflow::Block => GapReason::Transport,
@@ -610,7 +637,8 @@ impl IncomingConnection {
         Error::misbehaved(&self.name, format!("sent number {number}, although {next} is the next"))
     }
 
-    pub(super) fn describe(&mut self, stream: u16, text: &[u8]) -> Result<()> {
+    /// Takes a description. Returns whether another stream begins, with sample indexes of its own.
+    pub(super) fn describe(&mut self, stream: u16, text: &[u8]) -> Result<bool> {
         if text.len() > StreamInfo::ENCODED_MAX {
             return Err(Error::misbehaved(&self.name, "sent a stream description that is too long"));
         }
@@ -621,15 +649,17 @@ impl IncomingConnection {
             Error::misbehaved(&self.name, format!("sent an invalid stream description: {problem}"))
         })?;
         if self.streams.get(&stream).is_some_and(|known| **known == info) {
-            return Ok(());
+            return Ok(false);
         }
+        // Stream numbers only grow.
+        let is_other = self.streams.values().next_back().is_some_and(|latest| latest.id != info.id);
         if self.streams.len() >= STREAMS_MAX {
-            // Stream numbers only grow: no packet in transit belongs to the oldest.
+            // No packet in transit belongs to the oldest.
             self.streams.pop_first();
         }
         self.streams.insert(stream, Arc::new(info));
         self.number_description();
-        Ok(())
+        Ok(is_other)
     }
 }
 

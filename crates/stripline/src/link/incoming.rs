@@ -139,12 +139,13 @@ impl Incoming {
     ) -> Self {
         let view = ReceivePortView::register(&port, &events);
         let stop = stop.for_port(&port);
+        let sample_size = SampleSize::new(sample_bytes);
         Self {
             view,
             port,
             // Most ports have one connection; a vector's default growth starts with room for four.
             connections: Local::new(Vec::with_capacity(1)),
-            counts: Arc::default(),
+            counts: Arc::new(ConnectionCounts::of(sample_size.is_message())),
             events: Local::new(events),
             options_for,
             stop,
@@ -158,7 +159,7 @@ impl Incoming {
             unknown: Arc::default(),
             problem: None,
             scratch: AlignedBuffer::default(),
-            sample_size: SampleSize::new(sample_bytes),
+            sample_size,
             says_goodbye_on_drop: false,
             resequencer: None,
             callbacks: call_slots::Callbacks::default(),
@@ -189,6 +190,7 @@ impl Incoming {
     /// Sets the bytes per sample, by which the samples of a gap are counted.
     pub(crate) fn set_sample_bytes(&mut self, bytes: Option<usize>) {
         self.sample_size = SampleSize::new(bytes);
+        self.counts.set_messages(self.sample_size.is_message());
     }
 
     /// Makes the drop send a goodbye: no receiver comes in its place. This fits ports that any

@@ -14,7 +14,7 @@ use crate::fail_point::fail_point;
 use crate::packet::payload::TypeName;
 use crate::sys::mutex::lock;
 use crate::terms::SenderOptions;
-use crate::transport::{AnyOutlet, Attention, BindRequest, Endpoint, StopToken};
+use crate::transport::{AnyOutlet, Attention, BindRequest, Endpoint, NextPacket, StopToken};
 
 /// The place where another thread leaves a transport for the port's own thread.
 pub(crate) struct MoveSlot {
@@ -177,7 +177,7 @@ impl PortMoves {
     /// Drops the outlets without receivers. Cheap when there are none.
     pub(super) fn drop_unread(&mut self) {
         self.left.retain_mut(|outlet| {
-            outlet.admit();
+            outlet.admit(NextPacket::default());
             let is_read = outlet.receivers(true) > 0;
             if !is_read {
                 fail_point!("move-left");

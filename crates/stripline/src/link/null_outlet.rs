@@ -4,7 +4,7 @@ use crate::error::Result;
 use crate::sys::aligned_buffer::AlignedBuffer;
 use crate::sys::doorbell::PollSet;
 use crate::terms::LinkOptions;
-use crate::transport::{Admitted, Awaited, Endpoint, Outlet, OutletTraits, Prepared, Wait};
+use crate::transport::{Admitted, Awaited, Endpoint, NextPacket, Outlet, OutletTraits, Prepared, Wait};
 
 /// An outlet without receivers.
 #[derive(Default)]
@@ -27,7 +27,7 @@ impl Outlet for NullOutlet {
         0
     }
 
-    fn admit(&mut self) -> Admitted {
+    fn admit(&mut self, _: NextPacket) -> Admitted {
         Admitted::default()
     }
 

@@ -17,7 +17,7 @@ use crate::packet::{HEADER_BYTES, Header, Kind, Order, StreamInfo};
 use crate::sys::clock::now_ns;
 use crate::sys::fork::Local;
 use crate::sys::ready_set::ReadySet;
-use crate::transport::{AnyOutlet, OutletTraits, StopToken, Wait};
+use crate::transport::{AnyOutlet, NextPacket, OutletTraits, StopToken, Wait};
 
 use self::ending::Ending;
 use self::rest::LargeRest;
@@ -86,6 +86,8 @@ pub(crate) struct Outgoing {
     sequence: u64,
     sample_index: u64,
     stream: u16,
+    /// The number of the first packet of its stream.
+    stream_start: u64,
     /// The second word of its short headers, but for the length.
     short_word: u64,
     info: Arc<StreamInfo>,
@@ -145,6 +147,7 @@ impl Outgoing {
             sequence: crate::fail_point::start().1,
             sample_index: 0,
             stream: 0,
+            stream_start: 0,
             short_word: Header::short_word(0),
             info,
             described: false,
@@ -295,18 +298,24 @@ impl Outgoing {
 
     /// Accepts waiting receivers, for callers that must count them before the first packet is sent.
     pub(crate) fn admit(&mut self) {
+        self.admit_before(self.sample_index);
+    }
+
+    /// Accepts waiting receivers before a packet of that sample index.
+    fn admit_before(&mut self, sample_index: u64) {
         // No receiver comes between two fragments of a packet.
         if !self.is_own() || self.rest.is_some() {
             return;
         }
         self.is_lossy = false;
+        let next = NextPacket { sample: Some(sample_index), stream_start: self.stream_start };
         for outlet in &mut *self.outlets {
-            let admitted = outlet.admit();
+            let admitted = outlet.admit(next);
             self.described &= !admitted.is_new;
             self.is_lossy |= admitted.is_lossy;
         }
         // The packets of a port with a tap take the slow path.
-        let is_tapped = self.taps.admit();
+        let is_tapped = self.taps.admit(next);
         self.moves.drop_unread();
         self.needs_slow_path |= is_tapped || self.moves.has_left_any();
         self.compact = self.short_headers && !self.is_lossy && !is_tapped;
@@ -340,7 +349,7 @@ impl Outgoing {
                 self.is_steady = false;
             }
             if self.info.id != info.id {
-                self.sample_index = 0;
+                (self.sample_index, self.stream_start) = (0, self.sequence);
             }
         }
         self.info = Arc::clone(info);
@@ -451,7 +460,7 @@ impl Outgoing {
             return self.reserve_large(payload, self.frame_payload_max, wait);
         }
         self.with_send_timeout(wait, |this, wait| {
-            this.prepare(wait)?;
+            this.prepare(this.sample_index, wait)?;
             let frame = this.outlets[0].reserve(HEADER_BYTES + payload, wait)?;
             Ok(FrameMut::new(&mut frame[HEADER_BYTES..][..payload]))
         })
@@ -471,8 +480,8 @@ impl Outgoing {
     }
 
     /// Does what comes before every packet: accepts receivers and describes the stream.
-    fn prepare(&mut self, wait: Wait) -> Result<()> {
-        self.admit();
+    fn prepare(&mut self, sample_index: u64, wait: Wait) -> Result<()> {
+        self.admit_before(sample_index);
         if !self.described || self.is_due() && self.is_lossy {
             self.send_stream_info(wait)?;
         } else if self.undescribed > self.frame_payload_max / 2 {
@@ -626,7 +635,7 @@ impl Outgoing {
     #[cold]
     fn send_large(&mut self, payload: usize, samples: u64, marks: u8, wait: Wait) -> Result<()> {
         let header = self.header(payload, marks);
-        self.prepare(wait)?;
+        self.prepare(header.sample_index, wait)?;
         let outcome = self.send_fragments(LargeRest::new(header, payload, &self.info), wait);
         // After the first fragment, its number is used up.
         if outcome.is_ok() || matches!(outcome, Err((_, true))) {

@@ -15,7 +15,7 @@ use crate::packet::payload::TypeName;
 use crate::packet::{HEADER_BYTES, Header, Kind, StreamInfo};
 use crate::sys::mutex::lock;
 use crate::terms::{LinkOptions, SenderOptions, WaitStrategy};
-use crate::transport::{self, AnyOutlet, BindRequest, Endpoint, StopToken, Wait};
+use crate::transport::{self, AnyOutlet, BindRequest, Endpoint, NextPacket, StopToken, Wait};
 
 /// The time within which a tap must have its first reader.
 const FIRST_READER_TIME: Duration = Duration::from_secs(5);
@@ -130,11 +130,11 @@ impl PortTaps {
 
     /// Takes a tap that was opened, and closes one that has no readers any more. Returns whether
     /// there is one.
-    pub(super) fn admit(&mut self) -> bool {
+    pub(super) fn admit(&mut self, next: NextPacket) -> bool {
         if let Some(opened) = self.slot.as_ref().and_then(|slot| slot.take()) {
             self.tap = Some(opened);
         }
-        if self.tap.as_mut().is_some_and(|tap| !tap.admit()) {
+        if self.tap.as_mut().is_some_and(|tap| !tap.admit(next)) {
             self.tap = None;
         }
         self.tap.is_some()
@@ -201,8 +201,8 @@ enum Staged {
 
 impl Tap {
     /// Attaches and detaches readers; false: none is left, and the tap is over.
-    fn admit(&mut self) -> bool {
-        if self.outlet.admit().is_new {
+    fn admit(&mut self, next: NextPacket) -> bool {
+        if self.outlet.admit(next).is_new {
             self.described = None;
         }
         if self.outlet.receivers(true) > 0 {

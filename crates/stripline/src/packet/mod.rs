@@ -93,7 +93,10 @@ pub struct Gap {
     pub first: u64,
     /// How many packets are missing; 0 after a sender's restart, where the number is unknown.
     pub packets: u64,
-    /// How many samples are missing, as far as they can be counted.
+    /// How many samples are missing; 0 where that is unknown. Messages count as one sample each.
+    ///
+    /// It is unknown after a sender's restart, and where the stream has changed in between. Two
+    /// rare cases of a receiver that was started again are in `docs/limits.md`.
     pub samples: u64,
     /// The cause.
     pub reason: GapReason,

@@ -22,6 +22,11 @@ impl SampleSize {
         }
     }
 
+    /// Returns whether packets are messages.
+    pub(crate) fn is_message(self) -> bool {
+        self.factor == 0
+    }
+
     /// Returns the number of whole samples in a packet of that many bytes.
     ///
     /// It is exact. The factor is too large by less than 1, so the quotient by less than bytes /

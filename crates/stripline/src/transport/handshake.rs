@@ -29,7 +29,7 @@ use crate::terms::{Flow, Overflow, Watermarks};
 
 use super::build_rule::ReceiverBuild;
 use super::duplex::{CallHello, CallWelcome};
-use super::{ConnectRequest, Endpoint};
+use super::{ConnectRequest, Endpoint, PortPosition};
 
 pub(crate) const VERSION: u16 = 5;
 pub(crate) const PREFIX_BYTES: usize = 12;
@@ -207,6 +207,9 @@ pub(crate) struct Welcome {
     /// Sequence number after the last packet that this connection's previous receiver had taken, as
     /// far as the sender can determine it. (A ring has it in the cursor page.)
     pub resume_from: Option<u64>,
+    /// The sample index of the packet of that number, if the sender can determine it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resume_sample: Option<u64>,
     /// Bytes of the sending port's buffer, which bounds its frames; on `shm`, of its ring.
     pub buffer: u32,
     /// Whether the sender runs a barrier on all processors before it sleeps.
@@ -233,10 +236,11 @@ pub(crate) struct Welcome {
 }
 
 impl Welcome {
-    pub(crate) fn new(key: u64, resume_from: Option<u64>, buffer: u32) -> Self {
+    pub(crate) fn new(key: u64, resume_from: Option<PortPosition>, buffer: u32) -> Self {
         Self {
             key,
-            resume_from,
+            resume_from: resume_from.map(|position| position.sequence),
+            resume_sample: resume_from.and_then(|position| position.sample),
             buffer,
             page: ordinary_page(),
             locked: false,
@@ -246,6 +250,11 @@ impl Welcome {
             clock: clock::identity(),
             call: None,
         }
+    }
+
+    /// Returns where a predecessor of the receiver has stopped, if there was one.
+    pub(super) fn resume_position(&self) -> Option<PortPosition> {
+        Some(PortPosition { sequence: self.resume_from?, sample: self.resume_sample })
     }
 }
 

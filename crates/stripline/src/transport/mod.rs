@@ -46,6 +46,6 @@ pub(crate) use registry::{find, of_topic};
 pub(crate) use ring::{RingInlet, RingMemory};
 pub(crate) use seam::{
     Admitted, AnyInlet, AnyOutlet, Attention, Awaited, BindRequest, ConnectRequest, Inlet, InletParts, Next,
-    Outlet, OutletTraits, Parked, Prepared, QueueProbe, StartPosition, Transport,
+    NextPacket, Outlet, OutletTraits, Parked, PortPosition, Prepared, QueueProbe, StartPosition, Transport,
 };
 pub(crate) use stop::{StopToken, Wait};

@@ -11,6 +11,7 @@ use super::{Capabilities, Endpoint, StopToken, Wait, duplex};
 use crate::error::Result;
 use crate::flow::{self, AckSender, AckWait};
 use crate::inspect::SendingPort;
+use crate::packet::SampleSize;
 use crate::packet::payload::TypeName;
 use crate::sys::doorbell::PollSet;
 use crate::sys::futex::ParkWaker;
@@ -55,6 +56,12 @@ pub(crate) struct BindRequest {
 }
 
 impl BindRequest {
+    /// Returns the size of the port's samples; `None`: it sends messages, or the type has no
+    /// layout.
+    pub(super) fn sample_size(&self) -> Option<SampleSize> {
+        self.payload.sample_bytes().map(|bytes| SampleSize::new(Some(bytes)))
+    }
+
     /// Returns the constant part of the port's inspection view.
     pub(super) fn inspection(&self, endpoint: &Endpoint) -> SendingPort {
         SendingPort {
@@ -89,7 +96,8 @@ pub(crate) trait Outlet: Send {
     fn receivers(&self, polls_system: bool) -> usize;
 
     /// Accepts receivers that came, and removes those that left. Cheap when nothing has changed.
-    fn admit(&mut self) -> Admitted;
+    /// `next` is what the port sends next.
+    fn admit(&mut self, next: NextPacket) -> Admitted;
 
     /// Reserves room for a frame of up to `bytes` at every blocking receiver, and returns it for
     /// writing. It replaces a reservation that was not published.
@@ -214,6 +222,31 @@ pub(crate) enum Prepared {
 /// port has checked for news.
 pub(crate) trait Attention: Send + Sync {
     fn request_attention(&self);
+}
+
+/// The next packet of a port, as far as an outlet must be given it to count missing samples.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct NextPacket {
+    /// The sample index due; `None`: unknown.
+    pub sample: Option<u64>,
+    /// The number of the first packet of its stream. Sample indexes before it count another stream.
+    pub stream_start: u64,
+}
+
+/// A place between two packets of a port.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct PortPosition {
+    /// The number of the packet behind it.
+    pub sequence: u64,
+    /// The sample index of that packet; `None`: unknown.
+    pub sample: Option<u64>,
+}
+
+impl PortPosition {
+    /// Returns the same place with the sample index only if that counts the present stream.
+    pub(crate) fn in_stream_from(self, stream_start: u64) -> Self {
+        Self { sample: self.sample.filter(|_| self.sequence >= stream_start), ..self }
+    }
 }
 
 /// The receivers of an outlet, after those that came were accepted.
@@ -361,8 +394,8 @@ pub(crate) struct InletParts {
 /// The first frames of a connection.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct StartPosition {
-    /// The sequence number after the last packet that a predecessor of this receiver had taken.
-    pub resume_from: Option<u64>,
+    /// The place after the last packet that a predecessor of this receiver had taken.
+    pub resume_from: Option<PortPosition>,
     /// The sequence number and sample index of the first frame sent to this receiver, where that
     /// frame may have been lost.
     pub first_sent: Option<(u64, u64)>,

@@ -399,7 +399,7 @@ mod tests {
         assert!(endpoint.address.starts_with("127.0.0.2:"), "{endpoint}");
         // The table of the receiver has no part in it.
         let mut inlet = UDP.connect(&endpoint, &request(UdpOptions::default())).unwrap();
-        assert!(outlet.admit().is_new);
+        assert!(outlet.admit(Default::default()).is_new);
         let wait = crate::transport::Wait::Until(None);
         for number in 0..100 {
             let header = crate::packet::Header {

@@ -294,6 +294,9 @@ macro_rules! rules_of {
                 a_restarted_receiver_that_was_up_to_date_gets_a_gap,
                 a_receiver_killed_before_the_first_packet_has_a_successor_with_a_gap,
                 an_unread_gap_passes_to_the_successor_of_a_receiver,
+                a_successors_gap_counts_its_samples,
+                a_successors_gap_counts_messages,
+                a_gap_across_two_streams_has_an_unknown_number_of_samples,
                 a_receiver_that_left_has_no_successor,
                 a_receiver_that_left_before_it_received_has_no_successor,
             ]

@@ -1,12 +1,14 @@
 //! Section 5: peers that restart.
 
-use stripline::{Gap, GapReason};
+use std::time::Duration;
+
+use stripline::{Gap, GapReason, StreamInfo};
 
 use crate::puppet::{Puppet, SAMPLES, beside_another, refuses_other_processes};
 use crate::refusals::Refusal;
 use crate::support::{
-    abstract_names, await_receivers, await_that, domain, expect_end, expect_nothing, join, node, pair,
-    refuses_repair, take, take_number, thread_names,
+    DEADLINE, abstract_names, await_receivers, await_that, domain, expect_end, expect_nothing, join, node,
+    pair, refuses_repair, take, take_number, thread_names,
 };
 
 pub fn a_restarted_sender_comes_back_with_a_gap(transport: &'static str) {
@@ -226,6 +228,122 @@ pub fn a_receiver_killed_before_the_first_packet_has_a_successor_with_a_gap(tran
         // Over a byte stream, the kernel may have accepted the first ones for it.
         assert!(gap.first == 0 || Refusal::ExactSuccessor.is_of(transport), "{gap:?}");
     }
+}
+
+/// The samples of a packet of that number.
+type Lengths = fn(u64) -> usize;
+
+pub fn a_successors_gap_counts_its_samples(transport: &'static str) {
+    if refuses_other_processes(transport, "a receiver in another process") {
+        return;
+    }
+    // Over a ring, short headers without a sample index, long ones with it, both, and fragments.
+    let cases: [(&str, Lengths); 7] = [
+        ("", |_| 3),
+        ("", |number| 1 + number as usize * 7 % 100),
+        ("", |_| SAMPLES),
+        ("", |number| if number % 5 == 4 { SAMPLES } else { 2 }),
+        ("buffer = 65_536", |number| if number == 13 { 20 * SAMPLES } else { 5 }),
+        ("overflow = 'drop-oldest'", |number| 1 + number as usize % 4),
+        ("scope = 'none'", |number| 1 + number as usize % 4),
+    ];
+    for (rules, length) in cases {
+        let domain = domain();
+        let node = join(&domain, transport, rules);
+        let mut publisher = node.publisher::<u64>("numbers").unwrap();
+        let subscribe = || {
+            let mut receiver = Puppet::start(&domain, transport, rules);
+            receiver.order("subscribe numbers");
+            receiver
+        };
+        let mut receiver = subscribe();
+        await_receivers(&mut publisher, 1);
+        let mut send = |count: u64| {
+            for _ in 0..count {
+                publisher.send(&vec![7; length(publisher.sequence())]).unwrap();
+            }
+            publisher.receivers()
+        };
+        // Its successor dies as well: a second gap begins where the first one has ended.
+        for life in 0..2 {
+            send(6);
+            receiver.take_by("take-any", 3);
+            receiver.kill();
+            await_that("the sender goes on alone", || send(5) == 0);
+            send(5);
+            receiver = subscribe();
+            receiver.order("senders 1");
+            await_that("it is back", || send(0) == 1);
+            send(1);
+            let (first, gap) = receiver.take_by("take-any", 1);
+            let gap = gap.unwrap_or_else(|| panic!("`{rules}`: packet {first} has no gap before it"));
+            let missing: usize = (gap.first..first).map(length).sum();
+            let found = (gap.first + gap.packets, gap.samples, gap.reason);
+            assert_eq!(found, (first, missing as u64, GapReason::PeerRestart), "`{rules}`, life {life}");
+        }
+    }
+}
+
+pub fn a_successors_gap_counts_messages(transport: &'static str) {
+    if refuses_other_processes(transport, "a receiver in another process") {
+        return;
+    }
+    let domain = domain();
+    let node = join(&domain, transport, "");
+    let mut publisher = node.message_publisher::<u64>("numbers").unwrap();
+    let subscribe = || {
+        let mut receiver = Puppet::start(&domain, transport, "");
+        receiver.order("subscribe-messages numbers");
+        receiver
+    };
+    let mut receiver = subscribe();
+    assert!(publisher.wait_for_receivers(1, DEADLINE).unwrap());
+    let mut send = |count: u64| {
+        (0..count).for_each(|number| publisher.send(&(number << (8 * number))).unwrap());
+        usize::from(publisher.wait_for_receivers(1, Duration::ZERO).unwrap())
+    };
+    send(6);
+    receiver.take_by("take-messages", 3);
+    receiver.kill();
+    await_that("the sender goes on alone", || send(5) == 0);
+    send(5);
+    let mut receiver = subscribe();
+    await_that("it is back", || send(0) == 1);
+    send(1);
+    let (first, gap) = receiver.take_by("take-messages", 1);
+    let gap = gap.unwrap();
+    assert_eq!((gap.first + gap.packets, gap.samples), (first, gap.packets));
+}
+
+pub fn a_gap_across_two_streams_has_an_unknown_number_of_samples(transport: &'static str) {
+    if refuses_other_processes(transport, "a receiver in another process") {
+        return;
+    }
+    let domain = domain();
+    let node = join(&domain, transport, "");
+    let mut publisher = node.publisher::<u64>("numbers").unwrap();
+    let mut receiver = Puppet::start(&domain, transport, "");
+    receiver.order("subscribe numbers");
+    await_receivers(&mut publisher, 1);
+    let mut send = |count: u64| {
+        (0..count).for_each(|_| publisher.send(&[7; 5]).unwrap());
+        publisher.receivers()
+    };
+    send(6);
+    receiver.take_by("take-any", 3);
+    receiver.kill();
+    await_that("the sender goes on alone", || send(5) == 0);
+    send(5);
+    let mut receiver = Puppet::start(&domain, transport, "");
+    receiver.order("subscribe numbers");
+    await_receivers(&mut publisher, 1);
+    publisher.set_stream(StreamInfo::new("another"));
+    (0..2).for_each(|_| publisher.send(&[7; 5]).unwrap());
+    let (first, gap) = receiver.take_by("take-any", 1);
+    let gap = gap.unwrap();
+    assert!(gap.packets > 0);
+    assert_eq!((gap.first + gap.packets, gap.samples), (first, 0));
+    assert_eq!(receiver.take_by("take-any", 1), (first + 1, None));
 }
 
 /// Checks that the gap starts with the first packet that the dead receiver had not taken. Over a

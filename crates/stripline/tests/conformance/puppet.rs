@@ -7,7 +7,7 @@ use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
 
-use stripline::node::{Dispatch, Node, Publisher, Subscriber, Topics};
+use stripline::node::{Dispatch, MessageSubscriber, Node, Publisher, Subscriber, Topics};
 use stripline::transport::Reach;
 use stripline::{Error, Gap, GapReason, Received};
 
@@ -77,7 +77,13 @@ impl Puppet {
     /// Makes it take so many packets, in order, with a gap at most before the first. Returns the
     /// first number and that gap.
     pub fn take(&mut self, count: usize) -> (u64, Option<Gap>) {
-        let answer = self.order(&format!("take {count}"));
+        self.take_by("take", count)
+    }
+
+    /// Makes it take as `take`, by another order: `take-any` takes packets of any content,
+    /// `take-messages` messages.
+    pub fn take_by(&mut self, order: &str, count: usize) -> (u64, Option<Gap>) {
+        let answer = self.order(&format!("{order} {count}"));
         let mut words = answer.split(' ');
         let mut number = || words.next().unwrap().parse::<u64>();
         let first = number().unwrap();
@@ -131,7 +137,8 @@ pub fn play_if_asked() {
     let (Ok(domain), Ok(topics)) = (std::env::var(DOMAIN), std::env::var(TOPICS)) else { return };
     stripline::internal::log_to_stderr();
     let node = Node::join(&domain, Topics::parse(&topics).unwrap()).unwrap();
-    let mut stage = Stage { node, publisher: None, bare: None, subscriber: None, last: String::new() };
+    let mut stage =
+        Stage { node, publisher: None, bare: None, subscriber: None, messages: None, last: String::new() };
     // On a line of its own, because the harness has begun one.
     println!("\n{MARK} ready");
     for line in std::io::stdin().lock().lines() {
@@ -152,6 +159,7 @@ struct Stage {
     /// A publisher of a type without a layout.
     bare: Option<Publisher<Bare>>,
     subscriber: Option<Subscriber<u64>>,
+    messages: Option<MessageSubscriber<u64>>,
     /// The connection of the packet taken last.
     last: String,
 }
@@ -169,6 +177,7 @@ impl Stage {
                 publisher.send(&[Bare { range_bin: 7, level_db: 0.5 }]).unwrap();
             }
             "subscribe" => self.subscriber = Some(self.node.subscriber(object).unwrap()),
+            "subscribe-messages" => self.messages = Some(self.node.message_subscriber(object).unwrap()),
             // A subscriber of another type than the puppets' packets.
             "mistake" => std::mem::forget(self.node.subscriber::<i16>(object).unwrap()),
             "receivers" => {
@@ -200,7 +209,9 @@ impl Stage {
                 publisher.send(&vec![publisher.sequence(); number()]).unwrap();
             }
             "fill" => return fill(self.publisher.as_mut().unwrap(), &[0; SAMPLES]).0.to_string(),
-            "take" => return self.take(number()),
+            "take" => return self.take(number(), true),
+            "take-any" => return self.take(number(), false),
+            "take-messages" => return self.take_messages(number()),
             "drain" => return self.drain(),
             "forward" => self.forward(object),
             "connection" => return self.last.clone(),
@@ -252,12 +263,12 @@ impl Stage {
         (next + subscriber.gap_at_end().map_or(0, |gap| gap.packets)).to_string()
     }
 
-    fn take(&mut self, count: usize) -> String {
+    fn take(&mut self, count: usize, checks: bool) -> String {
         let subscriber = self.subscriber.as_mut().unwrap();
         let mut first = None;
         for _ in 0..count {
             let parcel = take(subscriber);
-            assert_eq!(parcel.samples, vec![parcel.sequence; SAMPLES]);
+            assert!(!checks || parcel.samples == vec![parcel.sequence; SAMPLES], "{parcel:?}");
             if let Some((sequence, _)) = first {
                 assert_eq!(parcel.gap, None, "packet {}", parcel.sequence);
                 assert!(parcel.sequence > sequence);
@@ -266,13 +277,28 @@ impl Stage {
             }
             self.last = parcel.connection;
         }
-        match first {
-            Some((sequence, Some(Gap { first, packets, samples, reason }))) => {
-                format!("{sequence} {first} {packets} {samples} {reason:?}")
-            }
-            Some((sequence, None)) => format!("{sequence} -"),
-            None => String::new(),
+        describe(first)
+    }
+
+    fn take_messages(&mut self, count: usize) -> String {
+        let messages = self.messages.as_mut().unwrap();
+        let mut first = None;
+        for _ in 0..count {
+            let message = messages.receive().unwrap().unwrap();
+            first.get_or_insert((message.sequence, message.gap));
         }
+        describe(first)
+    }
+}
+
+/// Returns the number of the first packet that was taken, and the gap before it, as text.
+fn describe(first: Option<(u64, Option<Gap>)>) -> String {
+    match first {
+        Some((sequence, Some(Gap { first, packets, samples, reason }))) => {
+            format!("{sequence} {first} {packets} {samples} {reason:?}")
+        }
+        Some((sequence, None)) => format!("{sequence} -"),
+        None => String::new(),
     }
 }
 

@@ -13,8 +13,14 @@ pub fn client(node: &Node, service: &str, deadline: Duration) -> Result<ServiceC
     node.service_client(service, ClientOptions { deadline, ..ClientOptions::default() })
 }
 
-pub fn call(client: &ServiceClient, operation: &str, argument: u64) -> Answer {
-    match client.operation::<u64, u64, u64>(operation)?.call(&argument) {
+/// Calls with a whole number, or with a text.
+pub fn call(client: &ServiceClient, operation: &str, argument: u64, is_text: bool) -> Answer {
+    let outcome = if is_text {
+        client.operation::<String, u64, u64>(operation)?.call(&argument.to_string())
+    } else {
+        client.operation::<u64, u64, u64>(operation)?.call(&argument)
+    };
+    match outcome {
         Ok(reply) => Ok(format!("ok {reply}")),
         Err(stripline::call::CallError::User(value)) => Ok(format!("error user-error {value}")),
         Err(error) => Err(Failure::new(error.code(), &error)),
@@ -27,6 +33,8 @@ pub fn server(node: &Node, service: &str) -> Result<Server<'static>> {
         .operation("double", |number: u64| Ok::<u64, u64>(2 * number))?
         .operation("fail", Err::<u64, u64>)?
         .operation_of(refuse, |_, responder| responder.refuse("the antenna is not plugged in"))?
+        .operation("throw", |_: u64| -> Result<u64, u64> { panic!("the antenna has fallen over") })?
+        .operation("typed", |number: u64| Ok::<u64, u64>(2 * number))?
         .operation("stick", |_: u64| -> Result<u64, u64> {
             println!("{MARK} stuck");
             loop {

@@ -1,6 +1,7 @@
 //! The end in Rust: executes commands line by line. `bindings/conformance/README.md` has them.
 
 mod calls;
+mod messages;
 mod ports;
 
 use std::collections::BTreeMap;
@@ -11,7 +12,7 @@ use std::time::Duration;
 
 use stripline::call::{Server, ServiceClient};
 use stripline::node::{Node, Topics, Waker};
-use stripline::payload::SampleType;
+use stripline::payload::{SampleType, TypeName};
 use stripline::{Error, ErrorCode, StreamInfo};
 
 use crate::test_process::MARK;
@@ -177,6 +178,32 @@ impl End {
                 self.servers.remove(name);
             }
             ["take", name, count, ms] => return Ok(self.input(name).take(number(count), milliseconds(ms))),
+            ["publish-messages", name, topic, messages] => {
+                let publisher = self.node().message_publisher_of(&message_type(messages), topic)?;
+                self.outputs.insert(name.into(), ports::output(publisher, topic));
+            }
+            ["subscribe-messages", name, topic, messages] => {
+                let subscriber = self.node().message_subscriber_of(&message_type(messages), topic)?;
+                self.inputs.insert(name.into(), ports::input(subscriber, 0, topic)?);
+            }
+            ["say", name, ref messages @ ..] => {
+                let output = self.output(name);
+                for message in messages {
+                    output.say(&messages::encoded(message))?;
+                }
+                return Ok(format!("ok {}", output.sequence()));
+            }
+            ["hear", name, count, ms] => return Ok(self.input(name).hear(number(count), milliseconds(ms))),
+            ["many", name, count, samples] => {
+                let output = self.output(name);
+                output.send_many(number(count), number(samples))?;
+                return Ok(format!("ok {}", output.sequence()));
+            }
+            ["drain", name, limit] => return Ok(self.input(name).drain(number(limit))),
+            ["handle", name, fails_at] => {
+                let fails_at = (fails_at != "-").then(|| number(fails_at));
+                return Ok(self.input(name).handle(fails_at));
+            }
             ["hold", name, key, ms] => {
                 let (token, held) = self.input(name).hold(milliseconds(ms));
                 held.into_iter().for_each(|held| drop(self.held.insert(key.into(), held)));
@@ -211,7 +238,11 @@ impl End {
                 return Ok(outcome(self.clients[name].wait_for_servers(number(count), PATIENCE)?));
             }
             ["call", name, operation, argument] => {
-                return calls::call(&self.clients[name], operation, number(argument));
+                return calls::call(&self.clients[name], operation, number(argument), false);
+            }
+            ["call", name, operation, argument, request] => {
+                let is_text = request == "message/cbor(text)";
+                return calls::call(&self.clients[name], operation, number(argument), is_text);
             }
             ["server", name, service] => {
                 let server = calls::server(self.node(), service)?;
@@ -269,6 +300,10 @@ fn milliseconds(word: &str) -> Duration {
 fn with_id(id: &str, more: &str) -> String {
     let separator = if more == "{}" { "" } else { "," };
     format!("{{\"id\":\"{id}\"{separator}{}", &more[1..])
+}
+
+fn message_type(text: &str) -> TypeName {
+    TypeName::parse(text).unwrap()
 }
 
 /// Reads a type. Its error has no code in Rust.

@@ -1,12 +1,14 @@
 //! The ports of the end in Rust: those of `u8`, and those of a type by value.
 
+use std::sync::Mutex;
 use std::time::Duration;
 
-use stripline::node::{HeldPacket, Holding, Packet, Publisher, Subscriber, Waker, Windowed};
+use stripline::node::{Dispatch, HeldPacket, Holding, Packet, Publisher, Subscriber, Waker, Windowed};
 use stripline::payload::Element;
 use stripline::terms::Scope;
-use stripline::{Gap, GapReason, Received, Result, StreamInfo};
+use stripline::{Error, Gap, GapReason, Received, Result, StreamInfo};
 
+use super::messages::printed;
 use super::{Failure, PATIENCE, number};
 use crate::payload::{fill, is_sound, seed};
 
@@ -56,6 +58,10 @@ pub trait Output {
     fn sequence(&self) -> u64;
     fn set_stream(&mut self, stream: StreamInfo);
     fn send(&mut self, samples: usize, sending: &Sending<'_>) -> Result<()>;
+    /// Sends packets together.
+    fn send_many(&mut self, packets: usize, samples: usize) -> Result<()>;
+    /// Sends a message.
+    fn say(&mut self, message: &[u8]) -> Result<()>;
     /// Opens a loan, and sends it after the call of a function.
     fn lend(&mut self, samples: usize, until: &mut dyn FnMut()) -> Result<()>;
     fn end(&mut self, timeout: Duration) -> Result<()>;
@@ -69,6 +75,12 @@ pub trait Input {
     fn waker(&mut self) -> Result<Waker>;
     fn take(&mut self, count: usize, timeout: Duration) -> String;
     fn hold(&mut self, timeout: Duration) -> (String, Option<Box<dyn Held>>);
+    /// Takes messages.
+    fn hear(&mut self, count: usize, timeout: Duration) -> String;
+    /// Takes the packets that are there, but so many at most.
+    fn drain(&mut self, limit: usize) -> String;
+    /// Handles packets until the end, or until the handler fails at that one.
+    fn handle(&mut self, fails_at: Option<u64>) -> String;
     fn describe(&mut self, timeout: Duration) -> String;
     fn windows(&mut self, count: usize, samples: usize, hop: usize, timeout: Duration) -> String;
 }
@@ -162,6 +174,21 @@ impl<T: Element<Item = u8>> Output for Sender<T> {
             self.next = index + samples as u64;
         }
         outcome
+    }
+
+    fn send_many(&mut self, packets: usize, samples: usize) -> Result<()> {
+        let bytes = samples * self.publisher.sample_bytes();
+        let (start, seed) = (self.next * self.publisher.sample_bytes() as u64, self.seed);
+        let before = self.publisher.sequence();
+        let outcome = self.publisher.send_many(packets, samples, |packet, place| {
+            fill(place, start + (packet * bytes) as u64, seed);
+        });
+        self.next += (self.publisher.sequence() - before) * samples as u64;
+        outcome
+    }
+
+    fn say(&mut self, message: &[u8]) -> Result<()> {
+        self.publisher.send(message)
     }
 
     fn lend(&mut self, samples: usize, until: &mut dyn FnMut()) -> Result<()> {
@@ -263,6 +290,49 @@ impl<T: Element<Item = u8>> Input for Receiver<T> {
             }
         }
         tokens + "done"
+    }
+
+    fn hear(&mut self, count: usize, timeout: Duration) -> String {
+        let mut tokens = String::new();
+        let token = |sequence: u64, bytes: &[u8]| format!("{sequence}/{} ", printed(bytes));
+        for _ in 0..count {
+            let lent = |packet: Packet<'_, T>| token(packet.sequence(), &packet);
+            let held = |packet: HeldPacket<T>| token(packet.sequence(), &packet);
+            match self.receive(timeout, lent, held) {
+                Ok(token) => tokens.push_str(&token),
+                Err(outcome) => return tokens + &outcome,
+            }
+        }
+        tokens + "done"
+    }
+
+    fn drain(&mut self, limit: usize) -> String {
+        let (mut tokens, seed) = (String::new(), self.seed);
+        // In Rust it is the port without held packets that has it.
+        let Kind::Lent(subscriber) = &mut self.kind else { panic!("it drains without holding") };
+        match subscriber.drain(limit, |packet| tokens.push_str(&(token!(&packet, seed) + " "))) {
+            Ok(_) => tokens + "done",
+            Err(error) => tokens + &Failure::from(error).to_string(),
+        }
+    }
+
+    fn handle(&mut self, fails_at: Option<u64>) -> String {
+        let (tokens, seed) = (Mutex::new(String::new()), self.seed);
+        let Kind::Lent(subscriber) = &mut self.kind else { panic!("it handles without holding") };
+        let outcome = subscriber.serve(Dispatch::Queue, |packet| {
+            tokens.lock().unwrap().push_str(&(token!(&packet, seed) + " "));
+            match fails_at {
+                Some(number) if packet.sequence() == number => {
+                    Err(Error::failed("the antenna has fallen over"))
+                }
+                _ => Ok(()),
+            }
+        });
+        let tokens = tokens.into_inner().unwrap();
+        match outcome {
+            Ok(()) => tokens + &self.ended(),
+            Err(error) => tokens + &Failure::from(error).to_string(),
+        }
     }
 
     fn hold(&mut self, timeout: Duration) -> (String, Option<Box<dyn Held>>) {

@@ -8,7 +8,7 @@ use crate::fail_point::fail_point;
 use crate::link::move_slot::MoveSlot;
 use crate::packet::{HEADER_BYTES, Header, Kind};
 use crate::terms::SenderOptions;
-use crate::transport::Wait;
+use crate::transport::{NextPacket, Wait};
 
 impl Outgoing {
     /// Returns the place where other threads leave a transport for this port to move to.
@@ -40,7 +40,8 @@ impl Outgoing {
         let outcome = self.publish_to_all(&header, 0, wait);
         fail_point!("moved");
         // Those that have connected by now get the next packet.
-        outlet.admit();
+        let next = NextPacket { sample: Some(self.sample_index), stream_start: self.stream_start };
+        outlet.admit(next);
         let before = std::mem::replace(&mut *self.outlets, vec![outlet]);
         self.moves.leave(before);
         self.read_traits();

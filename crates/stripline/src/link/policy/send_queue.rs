@@ -4,6 +4,7 @@
 use std::collections::VecDeque;
 use std::mem::offset_of;
 use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -15,8 +16,8 @@ use crate::sys::mutex::lock;
 use crate::sys::thread::JoinedThread;
 use crate::terms::{Scope, Watermarks};
 use crate::transport::{
-    Admitted, AnyOutlet, Awaited, BindRequest, Endpoint, Outlet, OutletTraits, Prepared, StopToken,
-    Transport, Wait,
+    Admitted, AnyOutlet, Awaited, BindRequest, Endpoint, NextPacket, Outlet, OutletTraits, Prepared,
+    StopToken, Transport, Wait,
 };
 
 /// The interval at which a full queue checks for a stop of its component, and for a wake.
@@ -61,6 +62,8 @@ struct SendShared {
     doorbell: OnceLock<Doorbell>,
     watermarks: Watermarks,
     port: String,
+    /// The number of the first packet of the stream that the port sends now.
+    stream_start: AtomicU64,
 }
 
 #[derive(Default)]
@@ -105,6 +108,7 @@ impl SendQueue {
             doorbell: OnceLock::new(),
             watermarks,
             port: endpoint.to_string(),
+            stream_start: AtomicU64::new(0),
         });
         let its = Arc::clone(&shared);
         let thread = JoinedThread::spawn("stripline-queue", move || its.run(inner))?;
@@ -198,7 +202,9 @@ impl Outlet for SendQueue {
         queue.receivers
     }
 
-    fn admit(&mut self) -> Admitted {
+    fn admit(&mut self, next: NextPacket) -> Admitted {
+        // Relaxed: the lock of the queue orders it before the packet.
+        self.shared.stream_start.store(next.stream_start, Ordering::Relaxed);
         // Asking the thread would cost more than the rare description that this saves.
         Admitted { is_new: false, is_lossy: true }
     }
@@ -291,7 +297,9 @@ impl SendShared {
         let mut described: Option<Vec<u8>> = None;
         let mut newcomers = false;
         while let Some(mut batch) = self.next(&mut *outlet, &mut newcomers) {
-            let outcome = send_batch(&mut *outlet, &batch, &mut described, &mut newcomers);
+            // Relaxed: the lock of the queue orders it.
+            let stream_start = self.stream_start.load(Ordering::Relaxed);
+            let outcome = send_batch(&mut *outlet, &batch, &mut described, &mut newcomers, stream_start);
             batch.clear();
             let receivers = outlet.receivers(true);
             let mut queue = lock(&self.queue);
@@ -317,7 +325,8 @@ impl SendShared {
                 return Some(batch);
             }
             if std::mem::take(&mut queue.refresh_receivers) {
-                *newcomers |= outlet.admit().is_new;
+                // What the port sends next is not in the queue yet.
+                *newcomers |= outlet.admit(NextPacket::default()).is_new;
                 queue.receivers = outlet.receivers(true);
             }
             // It may wait for an empty queue.
@@ -334,11 +343,12 @@ fn send_batch(
     batch: &Batch,
     described: &mut Option<Vec<u8>>,
     newcomers: &mut bool,
+    stream_start: u64,
 ) -> Result<()> {
     let gathers = batch.ends.len() > 1;
     let mut outcome = if gathers { outlet.gather(true, Wait::FOREVER) } else { Ok(()) };
     for frame in batch.frames() {
-        outcome = send(outlet, described, frame, newcomers).and(outcome);
+        outcome = send(outlet, described, frame, newcomers, stream_start).and(outcome);
         if Header::read(frame).is_some_and(|header| header.kind == Kind::End as u8) {
             // The last messages of receivers must be read. A socket that is closed with unread
             // bytes discards what its receiver has not read. `give_up` ends this wait.
@@ -353,12 +363,14 @@ fn send(
     described: &mut Option<Vec<u8>>,
     frame: &[u8],
     newcomers: &mut bool,
+    stream_start: u64,
 ) -> Result<()> {
     let header = Header::read(frame);
     if header.is_some_and(|header| header.is_continued()) {
         return put(outlet, frame);
     }
-    *newcomers |= outlet.admit().is_new;
+    let next = NextPacket { sample: header.map(|header| header.sample_index), stream_start };
+    *newcomers |= outlet.admit(next).is_new;
     if header.is_some_and(|header| header.kind == Kind::Stream as u8) {
         *described = Some(frame.to_vec());
         *newcomers = false;
@@ -418,7 +430,7 @@ mod tests {
             1
         }
 
-        fn admit(&mut self) -> Admitted {
+        fn admit(&mut self, _: NextPacket) -> Admitted {
             Admitted::default()
         }
 

@@ -42,8 +42,8 @@ use crate::sys::memory::{Mapping, PAGE, SharedMemory};
 use crate::sys::socket::Socket;
 use crate::terms::Overflow;
 
-use super::Attention;
 use super::handshake::Hello;
+use super::{Attention, PortPosition};
 
 /// The most connections kept with their positions after their receivers left.
 const DEPARTED_MAX: usize = 1024;
@@ -59,6 +59,8 @@ struct SenderWords {
     resume_from: AtomicU64,
     first_sequence: AtomicU64,
     first_sample: AtomicU64,
+    /// Of the packet `resume_from`; none also where the sender cannot determine it.
+    resume_sample: AtomicU64,
 }
 
 /// The mapped ring, held by every user of its addresses.
@@ -122,14 +124,18 @@ impl CursorPage {
     // Relaxed throughout: the sender stores the words before it publishes the receiver's first
     // frame, and the receiver loads them after it has seen a frame.
 
-    /// Returns the sequence number after the last packet that the connection's previous receiver
-    /// had taken.
-    fn resume_from(&self) -> Option<u64> {
-        self.sender_words().resume_from.load(Ordering::Relaxed).checked_sub(1)
+    /// Returns the place after the last packet that the connection's previous receiver had taken.
+    fn resume_from(&self) -> Option<PortPosition> {
+        let words = self.sender_words();
+        let sequence = words.resume_from.load(Ordering::Relaxed).checked_sub(1)?;
+        Some(PortPosition { sequence, sample: words.resume_sample.load(Ordering::Relaxed).checked_sub(1) })
     }
 
-    fn set_resume_from(&self, sequence: u64) {
-        self.sender_words().resume_from.store(sequence.saturating_add(1), Ordering::Relaxed);
+    fn set_resume_from(&self, position: PortPosition) {
+        let words = self.sender_words();
+        words.resume_from.store(position.sequence.saturating_add(1), Ordering::Relaxed);
+        let sample = position.sample.map_or(0, |sample| sample.saturating_add(1));
+        words.resume_sample.store(sample, Ordering::Relaxed);
     }
 
     /// Returns the sequence number and sample index of the first frame published for this receiver.

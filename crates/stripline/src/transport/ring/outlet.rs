@@ -14,16 +14,16 @@ use super::{Attention, DEPARTED_MAX, PendingReader, RingMemory, RingShared};
 use crate::error::{Error, Result};
 use crate::fail_point::fail_point;
 use crate::flow::{AckState, AckWait};
-use crate::packet::{HEADER_BYTES, Header, Kind};
+use crate::packet::{HEADER_BYTES, Header, Kind, SampleSize};
 use crate::sys::adaptive_spin::AdaptiveSpin;
 use crate::sys::doorbell::{DoorbellFactory, PollSet};
 use crate::sys::futex;
 use crate::sys::membarrier;
 use crate::sys::memory::SharedMemory;
-use crate::terms::{Flow, Overflow, Scope};
+use crate::terms::{Flow, LinkOptions, Overflow, Scope};
 use crate::transport::{
-    Admitted, Awaited, BindRequest, Capabilities, Endpoint, Outlet, OutletTraits, Prepared, Reach, StopToken,
-    Wait,
+    Admitted, Awaited, BindRequest, Capabilities, Endpoint, NextPacket, Outlet, OutletTraits, PortPosition,
+    Prepared, Reach, StopToken, Wait,
 };
 
 /// The interval at which a writer that waits for room polls its readers even without a doorbell. A
@@ -37,9 +37,12 @@ pub(crate) struct RingOutlet {
     // that it fills.
     writer: Writer,
     pub(super) readers: Vec<AttachedReader>,
-    /// By connection: the sequence number after the last packet that its receiver had taken before
-    /// it left.
-    departed: HashMap<String, u64>,
+    /// By connection: the place after the last packet that its receiver had taken before it left.
+    departed: HashMap<String, PortPosition>,
+    /// Where the port was when it admitted receivers last.
+    admitted_at: PortPosition,
+    /// The size of its samples; `None`: unknown.
+    sample_size: Option<SampleSize>,
     /// Whether there are readers for which nothing has been published yet.
     fresh: bool,
     listener: Option<Box<dyn Send>>,
@@ -65,7 +68,7 @@ pub(super) struct AttachedReader {
     /// Whether nothing has been published for it yet.
     fresh: bool,
     /// The start position that it was sent.
-    resumed: Option<u64>,
+    resumed: Option<PortPosition>,
     /// The number of the first packet for it, once there is one.
     first: Option<u64>,
     /// The acknowledgement that is waited for.
@@ -131,6 +134,7 @@ impl RingOutlet {
         ring_memory.seal_read_only()?;
         fail_point!("create-sealed");
         let membarrier = membarrier::is_used_with(request.options.wait);
+        let sample_size = request.sample_size();
         let shared =
             Arc::new(RingShared::new(ring_memory, capacity, request.options.locked, membarrier, doorbells)?);
         let start = crate::fail_point::start();
@@ -144,6 +148,8 @@ impl RingOutlet {
             writer,
             readers: Vec::new(),
             departed: HashMap::new(),
+            admitted_at: PortPosition::default(),
+            sample_size,
             fresh: false,
             listener: None,
             shared,
@@ -215,7 +221,7 @@ impl RingOutlet {
             self.problem.get_or_insert(problem);
         }
         let next = self.next_unread(reader.id);
-        let has_taken = next.zip(reader.first).is_some_and(|(next, first)| next > first);
+        let has_taken = next.zip(reader.first).is_some_and(|(next, first)| next.sequence > first);
         // A reader that took nothing has reported no gap: its successor must still get its start
         // position.
         let owed = if has_taken { next } else { reader.resumed.or(next) };
@@ -226,24 +232,65 @@ impl RingOutlet {
         }
     }
 
-    fn remember(&mut self, connection: &str, owed: Option<u64>) {
-        if let Some(sequence) = owed
+    fn remember(&mut self, connection: &str, owed: Option<PortPosition>) {
+        if let Some(position) = owed
             && (self.departed.len() < DEPARTED_MAX || self.departed.contains_key(connection))
         {
-            self.departed.insert(connection.into(), sequence);
+            self.departed.insert(connection.into(), position);
         }
     }
 
-    /// Returns the sequence number of the first packet that a reader has not released, sent or yet
-    /// to be sent. A reader that was overtaken loses packets by its own policy: then it is that of
-    /// the next packet.
-    fn next_unread(&self, reader: ReaderId) -> Option<u64> {
+    /// Returns the place of the first packet that a reader has not released, sent or yet to be
+    /// sent. A reader that was overtaken loses packets by its own policy: then it is that of the
+    /// next packet.
+    fn next_unread(&self, reader: ReaderId) -> Option<PortPosition> {
         let (position, _) = self.writer.released(reader)?;
         let head = self.writer.position();
         if position < head && head - position <= self.memory.capacity as u64 {
-            return self.header_at(position).map(|header| header.sequence);
+            let sequence = self.header_at(position)?.sequence;
+            return Some(PortPosition { sequence, sample: self.sample_at(position) });
         }
-        self.next_sequence()
+        self.next_position()
+    }
+
+    /// Returns the place of the next packet to be sent.
+    fn next_position(&self) -> Option<PortPosition> {
+        Some(PortPosition { sequence: self.next_sequence()?, sample: self.sample_at(self.writer.position()) })
+    }
+
+    /// Returns the sample index of the packet that has a frame at that place of the ring. Short
+    /// headers carry none: their samples are counted up to the first frame that has one, or to the
+    /// next packet. `None`: that of the next packet is unknown, or the size of the samples.
+    fn sample_at(&self, mut position: u64) -> Option<u64> {
+        let mut samples = 0_u64;
+        let count = |bytes: u64, max: usize| {
+            let bytes = usize::try_from(bytes).ok().filter(|bytes| *bytes <= max)?;
+            Some(self.sample_size?.samples_in(bytes))
+        };
+        while position < self.writer.position() {
+            let header = self.header_at(position)?;
+            let length = u64::from(header.length);
+            if header.flags == Header::SHORT {
+                samples += count(length, Header::SHORT_PAYLOAD_MAX)?;
+            } else if !header.is_continued() {
+                return Some(header.sample_index.wrapping_sub(samples));
+            } else if header.flags & Header::MORE == 0 {
+                // The end of the packet: its offset and its length are those of the whole.
+                samples += count(header.sample_index.saturating_add(length), LinkOptions::PACKET_MAX)?;
+            }
+            position += self.stride_at(position);
+        }
+        let next = self.admitted_at;
+        Some(next.sample.filter(|_| self.next_sequence() == Some(next.sequence))?.wrapping_sub(samples))
+    }
+
+    /// Returns the bytes of the ring that the frame takes which starts there.
+    fn stride_at(&self, position: u64) -> u64 {
+        let offset = position as usize % self.memory.capacity;
+        // SAFETY: a frame has a 16-byte ring header, with its length in the second word, all within
+        // the mirror. This thread is the only writer, so the bytes are stable.
+        let length = unsafe { self.memory.data().as_ptr().add(offset + 8).cast::<u32>().read() };
+        stripline_ring::frame_stride(length as usize) as u64
     }
 
     /// Returns the sequence number of the next packet to be sent.
@@ -294,7 +341,7 @@ impl RingOutlet {
         let unmet = std::mem::take(&mut changes.unmet);
         drop(changes);
         for connection in unmet {
-            let owed = self.departed.get(&connection).copied().or(self.next_sequence());
+            let owed = self.departed.get(&connection).copied().or(self.next_position());
             self.remember(&connection, owed);
         }
     }
@@ -380,7 +427,7 @@ impl RingOutlet {
     }
 
     /// Attaches the readers that came, and detaches those that left; true when some came.
-    fn attach_pending(&mut self) -> bool {
+    fn attach_pending(&mut self, stream_start: u64) -> bool {
         // Relaxed: the lock below orders the rest.
         if !self.shared.changed.load(Ordering::Relaxed) {
             return false;
@@ -394,8 +441,8 @@ impl RingOutlet {
         for pending in added {
             fail_point!("admit");
             let resumed = self.departed.remove(&pending.connection);
-            if let Some(sequence) = resumed {
-                pending.cursor.set_resume_from(sequence);
+            if let Some(position) = resumed {
+                pending.cursor.set_resume_from(position.in_stream_from(stream_start));
                 fail_point!("admit-returned");
             }
             let (cursor, sleepers) = (pending.cursor.cursor(), pending.sleepers.sleepers());
@@ -535,8 +582,10 @@ impl Outlet for RingOutlet {
         self.readers.len()
     }
 
-    fn admit(&mut self) -> Admitted {
-        let is_new = self.attach_pending();
+    fn admit(&mut self, next: NextPacket) -> Admitted {
+        let sequence = self.next_sequence().unwrap_or(0);
+        self.admitted_at = PortPosition { sequence, sample: next.sample };
+        let is_new = self.attach_pending(next.stream_start);
         Admitted { is_new, is_lossy: self.readers.iter().any(|reader| reader.lossy) }
     }
 
@@ -595,7 +644,7 @@ impl Drop for RingOutlet {
     fn drop(&mut self) {
         self.listener = None;
         let newest = self.writer.newest().and_then(|position| self.header_at(position));
-        if self.attach_pending()
+        if self.attach_pending(0)
             && let Some(end) = newest.filter(|header| header.kind == Kind::End as u8)
             && let Ok(place) = self.writer.try_reserve(HEADER_BYTES)
         {

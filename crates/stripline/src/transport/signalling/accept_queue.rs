@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
 use super::acks::peek_goodbye;
-use super::remote_receiver::{NOTHING_YET, RemoteReceiver};
+use super::remote_receiver::{ReceiverProgress, RemoteReceiver};
 use crate::error::Result;
 use crate::fail_point::fail_point;
 use crate::packet::payload::TypeName;
@@ -15,10 +15,10 @@ use crate::sys::doorbell::Doorbell;
 use crate::sys::mutex::lock;
 use crate::sys::poller::Interest;
 use crate::sys::socket::Socket;
-use crate::transport::Attention;
 use crate::transport::accept::{Acceptor, ArrivedReceiver};
 use crate::transport::carrier::PathSink;
 use crate::transport::handshake::{self, Hello, HelloReply, Welcome};
+use crate::transport::{Attention, PortPosition};
 
 /// Connections above which the records of departed receivers are dropped.
 const RECORDS_MAX: usize = 1024;
@@ -29,6 +29,8 @@ pub(in crate::transport) struct AcceptQueue<R> {
     pub doorbell: Doorbell,
     accepted: Mutex<Vec<R>>,
     records: Mutex<Vec<ConnectionRecord>>,
+    /// The number of the first packet of the present stream.
+    stream_start: AtomicU64,
 }
 
 /// What a port makes of a receiver that it accepts.
@@ -57,6 +59,7 @@ impl<R> AcceptQueue<R> {
             doorbell: Doorbell::new()?,
             accepted: Mutex::default(),
             records: Mutex::default(),
+            stream_start: AtomicU64::new(0),
         })
     }
 
@@ -65,6 +68,15 @@ impl<R> AcceptQueue<R> {
     pub fn has_accepted(&self) -> bool {
         // Relaxed: the lock of the queue orders the rest.
         self.changed.load(Ordering::Relaxed)
+    }
+
+    /// Completes the records of receivers that have stopped at one of these positions.
+    pub fn complete_records(&self, positions: [PortPosition; 2], stream_start: u64) {
+        // Relaxed: the lock orders the rest.
+        self.stream_start.store(stream_start, Ordering::Relaxed);
+        for record in &*lock(&self.records) {
+            positions.iter().for_each(|position| record.progress.complete(*position));
+        }
     }
 
     /// Takes the receivers accepted since the last call; `None`: none.
@@ -88,14 +100,14 @@ impl<R: Send> Attention for AcceptQueue<R> {
 struct ConnectionRecord {
     connection: String,
     socket: Weak<Socket>,
-    next_sequence: Arc<AtomicU64>,
-    has_left: Arc<AtomicBool>,
+    progress: Arc<ReceiverProgress>,
 }
 
 impl ConnectionRecord {
     /// Returns whether the receiver of a free record sent a goodbye, so that no successor comes.
     fn is_given_up(&self) -> bool {
-        self.has_left.load(Ordering::Relaxed) || self.socket.upgrade().is_some_and(|s| peek_goodbye(&s))
+        self.progress.has_left.load(Ordering::Relaxed)
+            || self.socket.upgrade().is_some_and(|s| peek_goodbye(&s))
     }
 
     fn is_free(&self) -> bool {
@@ -152,8 +164,7 @@ impl<F: ReceiverFactory> Acceptor for SignallingAcceptor<F> {
         lock(&self.queue.records).push(ConnectionRecord {
             connection: hello.connection,
             socket: Arc::downgrade(&kept),
-            next_sequence: Arc::clone(&remote.next_sequence),
-            has_left: Arc::clone(&remote.has_left),
+            progress: Arc::clone(&remote.progress),
         });
         let flag = self.factory.watch(&mut receiver);
         accepted.push(receiver);
@@ -184,16 +195,18 @@ impl<F: ReceiverFactory> Acceptor for SignallingAcceptor<F> {
 
 impl<F: ReceiverFactory> SignallingAcceptor<F> {
     /// Returns the start position for a receiver of that connection, if an earlier one is gone.
-    fn resume_position(&self, connection: &str) -> Option<u64> {
+    fn resume_position(&self, connection: &str) -> Option<PortPosition> {
         let mut records = lock(&self.queue.records);
         records.retain(|record| !(record.is_free() && record.is_given_up()));
         let free = records.iter().position(|record| record.connection == connection && record.is_free());
-        let next = free.map(|index| records.remove(index).next_sequence.load(Ordering::Relaxed));
+        let position = free.and_then(|index| records.remove(index).progress.position());
         if records.len() >= RECORDS_MAX
             && let Some(oldest) = records.iter().position(ConnectionRecord::is_free)
         {
             records.remove(oldest);
         }
-        next.filter(|next| *next != NOTHING_YET)
+        // Relaxed: stored before the lock of the records was released.
+        let stream_start = self.queue.stream_start.load(Ordering::Relaxed);
+        position.map(|position| position.in_stream_from(stream_start))
     }
 }

@@ -1,11 +1,12 @@
 //! One receiver of a sending port, as its sender sees it on the signalling socket.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use super::acks::{AckReader, peek_goodbye};
 use crate::inspect::Reader;
 use crate::sys::socket::Socket;
+use crate::transport::PortPosition;
 
 /// Reasons of a sender to sleep for a reader, for inspection.
 #[derive(Default)]
@@ -19,20 +20,66 @@ pub(in crate::transport) struct RemoteReceiver {
     pub socket: Arc<Socket>,
     pub connection: String,
     pub blocks: bool,
-    /// Number after the last packet that was sent to it whole or in part; [`NOTHING_YET`] until it
-    /// is accepted.
-    pub next_sequence: Arc<AtomicU64>,
+    pub progress: Arc<ReceiverProgress>,
     pub dead: bool,
     pub acks: AckReader,
     /// Whether its acknowledgement is waited for.
     pub ack_awaited: bool,
-    /// Set in its record when it has sent a goodbye.
-    pub has_left: Arc<AtomicBool>,
     /// Set while the sender sleeps because of it.
     pub waits: Arc<WaitFlags>,
 }
 
 pub(in crate::transport) const NOTHING_YET: u64 = u64::MAX;
+
+/// How far a receiver has come. Its record keeps this for its successor.
+pub(in crate::transport) struct ReceiverProgress {
+    /// Number after the last packet that was sent to it whole or in part; [`NOTHING_YET`] until it
+    /// is accepted.
+    pub next_sequence: AtomicU64,
+    /// Whether it has sent a goodbye.
+    pub has_left: AtomicBool,
+    /// Whether its sender has found it gone.
+    is_closed: AtomicBool,
+    /// Where it has stopped, once its sender has found it gone.
+    stopped_at: OnceLock<PortPosition>,
+}
+
+impl Default for ReceiverProgress {
+    fn default() -> Self {
+        let next_sequence = AtomicU64::new(NOTHING_YET);
+        let (has_left, is_closed) = (AtomicBool::new(false), AtomicBool::new(false));
+        Self { next_sequence, has_left, is_closed, stopped_at: OnceLock::new() }
+    }
+}
+
+impl ReceiverProgress {
+    /// Records that a frame could not be written: the receiver has stopped before it.
+    pub fn stop_at(&self, position: PortPosition) {
+        // Relaxed: a hint for its successor, which misses this packet as well.
+        self.next_sequence.store(position.sequence, Ordering::Relaxed);
+        // Only one frame of a receiver fails.
+        let _ = self.stopped_at.set(position);
+    }
+
+    /// Completes what is recorded of a receiver that is gone, if it has stopped at that position.
+    pub fn complete(&self, position: PortPosition) {
+        // Relaxed throughout: stored by the thread that calls this.
+        let has_stopped = self.is_closed.load(Ordering::Relaxed)
+            && self.next_sequence.load(Ordering::Relaxed) == position.sequence;
+        if has_stopped && position.sample.is_some() {
+            // Where it has stopped at a frame, that is recorded already.
+            let _ = self.stopped_at.set(position);
+        }
+    }
+
+    /// Returns where its successor goes on; `None`: it was never accepted.
+    pub fn position(&self) -> Option<PortPosition> {
+        // Relaxed: a hint. A packet that is being written now has no sample index in it yet.
+        let sequence = self.next_sequence.load(Ordering::Relaxed);
+        let before = Some(PortPosition { sequence, sample: None }).filter(|_| sequence != NOTHING_YET);
+        self.stopped_at.get().copied().or(before)
+    }
+}
 
 impl RemoteReceiver {
     /// Returns a receiver with the options in its inspection view.
@@ -41,11 +88,10 @@ impl RemoteReceiver {
             socket,
             connection: reader.connection.clone(),
             blocks: reader.blocks(),
-            next_sequence: Arc::new(AtomicU64::new(NOTHING_YET)),
+            progress: Arc::default(),
             dead: false,
             acks,
             ack_awaited: false,
-            has_left: Arc::default(),
             waits: Arc::default(),
         }
     }
@@ -64,8 +110,10 @@ impl RemoteReceiver {
         if self.acks.has_left || peek_goodbye(&self.socket) {
             // Relaxed: the lock of the records orders what matters; read late, it makes a new
             // receiver report a gap.
-            self.has_left.store(true, Ordering::Relaxed);
+            self.progress.has_left.store(true, Ordering::Relaxed);
         }
+        // Relaxed: read by this thread.
+        self.progress.is_closed.store(true, Ordering::Relaxed);
         self.socket.close();
     }
 }

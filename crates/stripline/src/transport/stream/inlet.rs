@@ -21,7 +21,9 @@ use crate::terms::{LinkOptions, Overflow};
 use crate::transport::carrier::{PathSource, WAIT_MAX};
 use crate::transport::handshake::{Welcome, is_other_clock};
 use crate::transport::signalling::{SocketAckSender, say_goodbye};
-use crate::transport::{ConnectRequest, Endpoint, Inlet, InletParts, Next, Parked, StartPosition};
+use crate::transport::{
+    ConnectRequest, Endpoint, Inlet, InletParts, Next, Parked, PortPosition, StartPosition,
+};
 
 /// The timeout of a blocking read. A receiver that waits for nothing else first blocks in the read
 /// itself, which takes one system call instead of three. Nothing can interrupt that read, so it is
@@ -61,7 +63,7 @@ pub(crate) struct StreamInlet {
     /// Bytes, with its padding, of the frame at `start`, once that is lent out.
     lent: usize,
     frame_max: usize,
-    resume_from: Option<u64>,
+    resume_from: Option<PortPosition>,
     /// Whether the sender's stamps are of another clock: they are taken out.
     is_other_clock: bool,
     closed: bool,
@@ -88,7 +90,7 @@ impl StreamInlet {
             .map_err(|e| Error::system(format!("{peer}: the handshake with {endpoint}"), e))?;
         let is_other_clock = is_other_clock(welcome.clock, &socket);
         let socket = Arc::new(socket);
-        let mut inlet = Self::over(socket, request.connection.clone(), buffer, welcome.resume_from);
+        let mut inlet = Self::over(socket, request.connection.clone(), buffer, welcome.resume_position());
         inlet.is_other_clock = is_other_clock;
         inlet.set_source(source);
         let options = &request.options;
@@ -131,7 +133,7 @@ impl StreamInlet {
         self.source = source;
     }
 
-    fn over(socket: Arc<Socket>, connection: String, buffer: u32, resume_from: Option<u64>) -> Self {
+    fn over(socket: Arc<Socket>, connection: String, buffer: u32, resume_from: Option<PortPosition>) -> Self {
         let frame_max = super::frame_max(buffer.max(LinkOptions::BUFFER_MIN));
         Self {
             socket,

@@ -1,6 +1,6 @@
 //! The inspection view of a port on byte streams: its state of its readers, and the kernel's.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, Weak};
 
 use super::receiver::StreamReceiver;
@@ -8,7 +8,7 @@ use crate::inspect::{self, InspectPort, PortSnapshot, Reader, RegistryGuard, Sen
 use crate::sys::mutex::lock;
 use crate::sys::socket::{self, Socket};
 use crate::transport::carrier::PathSink;
-use crate::transport::signalling::{NOTHING_YET, RemoteReceiver, WaitFlags};
+use crate::transport::signalling::{NOTHING_YET, ReceiverProgress, RemoteReceiver, WaitFlags};
 use crate::transport::{BindRequest, Endpoint};
 
 /// The port as inspection shows it.
@@ -25,7 +25,7 @@ struct ReceiverEntry {
     /// Invalid once the reader is gone.
     socket: Weak<Socket>,
     sink: Option<Weak<dyn PathSink>>,
-    next_sequence: Arc<AtomicU64>,
+    progress: Arc<ReceiverProgress>,
     waits: Arc<WaitFlags>,
 }
 
@@ -57,7 +57,7 @@ impl StreamPortView {
             reader,
             socket: Arc::downgrade(&remote.socket),
             sink: sink.as_ref().map(Arc::downgrade),
-            next_sequence: Arc::clone(&remote.next_sequence),
+            progress: Arc::clone(&remote.progress),
             waits: Arc::clone(&remote.waits),
         });
         StreamReceiver::new(remote, sink)
@@ -74,7 +74,8 @@ impl InspectPort for StreamPortView {
                 continue;
             };
             // Relaxed: momentary values, each by itself.
-            let next = Some(entry.next_sequence.load(Ordering::Relaxed)).filter(|next| *next != NOTHING_YET);
+            let next = entry.progress.next_sequence.load(Ordering::Relaxed);
+            let next = Some(next).filter(|next| *next != NOTHING_YET);
             // Each reader has been offered all packets, but may have missed the last.
             port.packets = port.packets.max(next);
             let kernel_bytes = match &entry.sink {

@@ -30,7 +30,8 @@ use crate::transport::signalling::{
     wait_for_permission,
 };
 use crate::transport::{
-    Admitted, Awaited, BindRequest, Endpoint, Outlet, OutletTraits, Prepared, StopToken, Wait,
+    Admitted, Attention, Awaited, BindRequest, Endpoint, NextPacket, Outlet, OutletTraits, PortPosition,
+    Prepared, StopToken, Wait,
 };
 
 /// The most bytes of frames that are kept, to be sent together.
@@ -50,6 +51,8 @@ pub(in crate::transport) struct StreamOutlet {
     partial_writer: Option<PartialWriter>,
     /// The number of the next packet.
     next_sequence: u64,
+    /// Where the port was when it admitted receivers last.
+    admitted_at: PortPosition,
     /// Whether more fragments of the packet published last are to come.
     in_packet: bool,
     /// Where receivers share a path: what has been written to all of them, counted.
@@ -125,6 +128,7 @@ impl StreamOutlet {
             frame_max: frame_max(request.options.buffer),
             partial_writer: None,
             next_sequence: 0,
+            admitted_at: PortPosition::default(),
             in_packet: false,
             shared_units: None,
             timeout: None,
@@ -141,7 +145,7 @@ impl StreamOutlet {
         for receiver in accepted {
             fail_point!("admit");
             // Relaxed: a hint for its successor.
-            receiver.remote.next_sequence.store(self.next_sequence, Ordering::Relaxed);
+            receiver.remote.progress.next_sequence.store(self.next_sequence, Ordering::Relaxed);
             if receiver.path.is_shared() {
                 self.shared_units.get_or_insert(0);
             }
@@ -153,6 +157,22 @@ impl StreamOutlet {
             self.receivers.sort_by_key(|receiver| !receiver.remote.blocks);
         }
         arrived
+    }
+
+    /// Runs work that removes receivers found dead.
+    fn while_receivers_may_leave<T>(&mut self, work: impl FnOnce(&mut Self) -> T) -> T {
+        let before = self.receivers.len();
+        let outcome = work(self);
+        if self.receivers.len() < before {
+            // The next packet completes their records.
+            self.accept_queue.request_attention();
+        }
+        outcome
+    }
+
+    /// Removes the receivers found dead.
+    fn remove_dead(&mut self) {
+        self.while_receivers_may_leave(|this| remove_dead(&mut this.receivers));
     }
 
     /// Begins what is written to all receivers, where some share a path.
@@ -184,7 +204,7 @@ impl StreamOutlet {
             let busy = (0..self.receivers.len())
                 .find(|&index| counts(&self.receivers[index]) && !self.settle(index));
             let Some(busy) = busy else {
-                remove_dead(&mut self.receivers);
+                self.remove_dead();
                 return Ok(());
             };
             let full = Error::Full { connection: self.receivers[busy].remote.connection.clone() };
@@ -217,7 +237,7 @@ impl StreamOutlet {
             }
             self.accept_queue.doorbell.drain();
             receiver.remote.dead = receiver.path.is_receiver_gone();
-            remove_dead(&mut self.receivers);
+            self.remove_dead();
         }
         Ok(())
     }
@@ -228,7 +248,7 @@ impl StreamOutlet {
             for receiver in &mut self.receivers {
                 receiver.remote.dead |= receiver.path.is_receiver_gone();
             }
-            remove_dead(&mut self.receivers);
+            self.remove_dead();
         }
     }
 
@@ -269,7 +289,7 @@ impl StreamOutlet {
             }
         }
         // Relaxed: a hint for its successor.
-        receiver.remote.next_sequence.store(self.next_sequence, Ordering::Relaxed);
+        receiver.remote.progress.next_sequence.store(self.next_sequence, Ordering::Relaxed);
         if sent < bytes && self.defer_from(index, sent, bytes).is_err() {
             self.receivers[index].remote.dead = true;
         }
@@ -344,8 +364,8 @@ impl StreamOutlet {
                 Err(_) => {
                     let first = Header::read(self.frame.frame()).filter(|_| sent == 0);
                     if let Some(first) = first.filter(|first| first.flags & Header::CONTINUED == 0) {
-                        // Relaxed: a hint for its successor, which misses this packet as well.
-                        receiver.remote.next_sequence.store(first.sequence, Ordering::Relaxed);
+                        let (sequence, sample) = (first.sequence, Some(first.sample_index));
+                        receiver.remote.progress.stop_at(PortPosition { sequence, sample });
                     }
                     receiver.remote.dead = true;
                     return Ok(());
@@ -432,7 +452,7 @@ impl StreamOutlet {
                 }
                 receiver = &mut self.receivers[index];
             }
-            receiver.remote.next_sequence.store(self.next_sequence, Ordering::Relaxed);
+            receiver.remote.progress.next_sequence.store(self.next_sequence, Ordering::Relaxed);
             if let Some(flow_sender) = receiver.remote.acks.flow_sender.as_mut().filter(|_| is_packet) {
                 flow_sender.send();
             }
@@ -445,7 +465,7 @@ impl StreamOutlet {
             }
         }
         if has_left_path {
-            remove_dead(&mut self.receivers);
+            self.remove_dead();
         }
         outcome
     }
@@ -495,11 +515,17 @@ impl Outlet for StreamOutlet {
         self.receivers.iter().filter(is_there).count()
     }
 
-    fn admit(&mut self) -> Admitted {
+    fn admit(&mut self, next: NextPacket) -> Admitted {
+        let has_changed = self.accept_queue.has_accepted();
         // A receiver that comes now gets no frame from before.
-        if self.accept_queue.has_accepted() {
+        if has_changed {
             // Its failures are those of receivers that leave.
             let _ = self.send_kept(Wait::FOREVER);
+        }
+        let position = PortPosition { sequence: self.next_sequence, sample: next.sample };
+        let before = std::mem::replace(&mut self.admitted_at, position);
+        if has_changed {
+            self.accept_queue.complete_records([before, position], next.stream_start);
         }
         let is_new = self.attach_accepted();
         Admitted { is_new, is_lossy: self.receivers.iter().any(|receiver| !receiver.remote.blocks) }
@@ -511,7 +537,9 @@ impl Outlet for StreamOutlet {
         }
         if !self.in_packet && self.receivers.iter().any(|receiver| receiver.remote.acks.flow_sender.is_some())
         {
-            wait_for_permission(&mut self.receivers, wait, &self.stop)?;
+            self.while_receivers_may_leave(|this| {
+                wait_for_permission(&mut this.receivers, wait, &this.stop)
+            })?;
         }
         if self.receivers.iter_mut().any(|receiver| receiver.remote.blocks && !receiver.settle()) {
             self.wait_partial_writes(wait, |receiver| receiver.remote.blocks)?;
@@ -564,7 +592,9 @@ impl Outlet for StreamOutlet {
     }
 
     fn wait_acks(&mut self, ack_wait: &AckWait) -> Result<()> {
-        wait_acks(&mut self.receivers, StreamReceiver::has_packet, ack_wait, &self.stop)
+        self.while_receivers_may_leave(|this| {
+            wait_acks(&mut this.receivers, StreamReceiver::has_packet, ack_wait, &this.stop)
+        })
     }
 
     fn flow_stall(&self, connection: &str) -> Option<(Flow, Duration)> {
