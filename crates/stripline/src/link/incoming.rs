@@ -248,40 +248,36 @@ impl Incoming {
     /// of the only connection. With `spins`, a port that spins polls for a few microseconds at most.
     /// Returns the packet's samples; `None`: nothing is taken.
     #[inline(always)]
-    pub(crate) fn receive_inlined(&mut self, mut spins: bool) -> Option<u64> {
+    pub(crate) fn receive_inlined(&mut self, spins: bool) -> Option<u64> {
         self.arrived_while = ArrivedWhile::Idle;
-        loop {
-            if self.is_fast_path()
-                && let Some(samples) = self.try_take_steady()
-            {
-                return Some(samples);
-            }
-            if !std::mem::take(&mut spins) || !self.spin_on_ring() {
-                return None;
-            }
+        if self.is_fast_path()
+            && let Some(samples) = self.try_take_steady()
+        {
+            return Some(samples);
         }
+        if spins { self.take_spinning() } else { None }
     }
 
-    /// Polls the only ring of a port that spins, for a few microseconds at most, and as long as only
-    /// packets have to be checked. Returns whether there is a frame.
+    /// Takes like [`Incoming::try_take_steady`], for a port that spins, from its only ring. It polls
+    /// for a few microseconds at most, and as long as only packets have to be checked.
     #[inline(never)]
-    fn spin_on_ring(&mut self) -> bool {
+    fn take_spinning(&mut self) -> Option<u64> {
         if !self.spinner.spins_always() {
-            return false;
+            return None;
         }
         for _ in 0..POLLS_SPINNING / POLLS_PER_FULL_POLL {
             if !self.is_fast_path() {
-                return false;
+                return None;
             }
             let [IncomingConnection { inlet: Some(AnyInlet::Ring(ring)), .. }] = &**self.connections else {
-                return false;
+                return None;
             };
             if ring.spin_for_frame(POLLS_PER_FULL_POLL) {
                 self.arrived_while = ArrivedWhile::Spinning;
-                return true;
+                return self.try_take_steady();
             }
         }
-        false
+        None
     }
 
     /// Takes like [`Incoming::receive_fast`], in the caller's loop.
@@ -356,7 +352,7 @@ impl Incoming {
             None => {
                 self.stop.check(wait)?;
                 // Most packets that a port spins for come this way.
-                if !matches!(wait, Wait::Never) && self.spin_on_ring() && self.try_take_steady().is_some() {
+                if !matches!(wait, Wait::Never) && self.take_spinning().is_some() {
                     return Ok(Polled::Packet);
                 }
                 let found = self.try_take_read();
