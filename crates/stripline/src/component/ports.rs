@@ -205,7 +205,9 @@ impl Ports {
     /// # }
     /// ```
     pub fn raw_output(&mut self, port: &str) -> Result<Output<u8>> {
-        Publisher::new(self.take_output(port)?, self.return_to())
+        let mut outgoing = self.take_output(port)?;
+        outgoing.set_raw();
+        Publisher::new(outgoing, self.return_to())
     }
 
     /// Takes an input of messages with the schema that the specification has from

@@ -85,7 +85,9 @@ impl Node {
 
     /// Creates a publisher of bytes on a topic of any type.
     pub(crate) fn raw_publisher(&self, topic: &str, payload: &TypeName) -> Result<Publisher<u8>> {
-        Publisher::new(self.outgoing(topic, payload.clone())?, None)
+        let mut outgoing = self.outgoing(topic, payload.clone())?;
+        outgoing.set_raw();
+        Publisher::new(outgoing, None)
     }
 
     fn offers(&self, wanted: impl Fn(&Offer) -> bool) -> Vec<TypeName> {

@@ -40,8 +40,8 @@ impl Outgoing {
         let outcome = self.publish_to_all(&header, 0, wait);
         fail_point!("moved");
         // Those that have connected by now get the next packet.
-        let next = NextPacket { sample: Some(self.sample_index), stream_start: self.stream_start };
-        outlet.admit(next);
+        let sample = Some(self.sample_index).filter(|_| !self.is_raw);
+        outlet.admit(NextPacket { sample, stream_start: self.stream_start });
         let before = std::mem::replace(&mut *self.outlets, vec![outlet]);
         self.moves.leave(before);
         self.read_traits();

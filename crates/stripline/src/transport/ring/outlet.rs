@@ -41,6 +41,8 @@ pub(crate) struct RingOutlet {
     departed: HashMap<String, PortPosition>,
     /// Where the port was when it admitted receivers last.
     admitted_at: PortPosition,
+    /// The number of the first packet of the present stream then.
+    stream_start: u64,
     /// The size of its samples; `None`: unknown.
     sample_size: Option<SampleSize>,
     /// Whether there are readers for which nothing has been published yet.
@@ -149,6 +151,7 @@ impl RingOutlet {
             readers: Vec::new(),
             departed: HashMap::new(),
             admitted_at: PortPosition::default(),
+            stream_start: 0,
             sample_size,
             fresh: false,
             listener: None,
@@ -272,16 +275,27 @@ impl RingOutlet {
             let length = u64::from(header.length);
             if header.flags == Header::SHORT {
                 samples += count(length, Header::SHORT_PAYLOAD_MAX)?;
-            } else if !header.is_continued() {
+            } else if header.kind == Kind::Data as u8 && !header.is_continued() {
                 return Some(header.sample_index.wrapping_sub(samples));
-            } else if header.flags & Header::MORE == 0 {
+            } else if header.is_continued() && header.flags & Header::MORE == 0 {
                 // The end of the packet: its offset and its length are those of the whole.
                 samples += count(header.sample_index.saturating_add(length), LinkOptions::PACKET_MAX)?;
             }
             position += self.stride_at(position);
         }
         let next = self.admitted_at;
-        Some(next.sample.filter(|_| self.next_sequence() == Some(next.sequence))?.wrapping_sub(samples))
+        let given = next.sample.filter(|_| self.next_sequence() == Some(next.sequence));
+        Some(given.or_else(|| self.sample_after_newest())?.wrapping_sub(samples))
+    }
+
+    /// Returns the sample index behind the newest frame, if that is a whole packet with an index.
+    fn sample_after_newest(&self) -> Option<u64> {
+        let header = self.header_at(self.writer.newest()?)?;
+        let parts = Header::SHORT | Header::MORE | Header::CONTINUED;
+        let is_whole = header.kind == Kind::Data as u8 && header.flags & parts == 0;
+        let bytes = Some(header.length as usize).filter(|bytes| *bytes <= LinkOptions::PACKET_MAX);
+        let samples = self.sample_size?.samples_in(bytes?);
+        (is_whole && header.sequence >= self.stream_start).then(|| header.sample_index.wrapping_add(samples))
     }
 
     /// Returns the bytes of the ring that the frame takes which starts there.
@@ -585,6 +599,7 @@ impl Outlet for RingOutlet {
     fn admit(&mut self, next: NextPacket) -> Admitted {
         let sequence = self.next_sequence().unwrap_or(0);
         self.admitted_at = PortPosition { sequence, sample: next.sample };
+        self.stream_start = next.stream_start;
         let is_new = self.attach_pending(next.stream_start);
         Admitted { is_new, is_lossy: self.readers.iter().any(|reader| reader.lossy) }
     }
