@@ -116,6 +116,7 @@ impl RingOutlet {
         ring: true,
         groups: true,
         trust: "",
+        library: None,
     };
 
     /// Allocates the ring. `doorbells` makes the doorbells that reach its readers.
