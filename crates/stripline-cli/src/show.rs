@@ -95,6 +95,7 @@ pub(crate) fn transports(arguments: &TransportsArguments) -> Exit {
                 "refused": t.refused(),
                 "page": format!("docs/transports/{}.md", t.name),
                 "in_program": true,
+                "library": t.library.map(|version| version()),
             })
         });
         let absent = transport::absent().iter().map(|t| {
@@ -115,7 +116,8 @@ pub(crate) fn transports(arguments: &TransportsArguments) -> Exit {
             true => "everything".to_string(),
             false => format!("all but {}", refused.join(", ")),
         };
-        table.add([t.name, t.summary, &t.reach.to_string(), &keeps, t.copies, t.trust, "yes"]);
+        let is_here = t.library.map_or_else(|| "yes".into(), |version| format!("yes, {}", version()));
+        table.add([t.name, t.summary, &t.reach.to_string(), &keeps, t.copies, t.trust, &is_here]);
     }
     for t in transport::absent() {
         table.add([t.name, t.summary, "", "", "", "", t.remedy]);

@@ -142,7 +142,7 @@ impl CallRole {
         let notes = Notes::open(words.next()?).ok()?;
         let domain = words.next()?.to_string();
         let asked = words.next()?;
-        let transport = TRANSPORTS.into_iter().find(|known| *known == asked)?;
+        let transport = TRANSPORTS.iter().copied().find(|known| *known == asked)?;
         let (incarnation, threads) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
         Some((Self { serves, domain, transport, incarnation, threads }, notes))
     }

@@ -29,7 +29,8 @@ pub fn run(worker: &Worker) -> Result<Tally, String> {
     let over = Arc::new(AtomicBool::new(false));
     let mut survivors = Vec::new();
     for transport in TRANSPORTS
-        .into_iter()
+        .iter()
+        .copied()
         .filter(|its| worker.transport.map_or(MIXTURE.contains(its), |only| only == *its))
     {
         survivors.push(CallSurvivor::begin(&host, &worker.domain, transport, &over)?);

@@ -71,7 +71,7 @@ enum Order {
         ///
         /// Points of the ring's code are passed over shm only. Over another transport those
         /// processes die at any time. mqueue: a user has nine queues in all, so use `--lanes 3`.
-        #[arg(long, value_name = "NAME", value_parser = plan::TRANSPORTS)]
+        #[arg(long, value_name = "NAME", value_parser = clap::builder::PossibleValuesParser::new(plan::TRANSPORTS.iter().copied()))]
         transport: Option<String>,
 
         /// What processes die in
@@ -244,7 +244,7 @@ fn main() -> ExitCode {
     }
     let outcome = match Arguments::parse().command {
         Order::Torture { kills, seed, transport, part, waveforms, lanes: workers, json } => {
-            let transport = plan::TRANSPORTS.into_iter().find(|name| transport.as_deref() == Some(name));
+            let transport = plan::TRANSPORTS.iter().copied().find(|name| transport.as_deref() == Some(name));
             let report = match waveforms {
                 true => waveforms::Waveforms { kills, seed, lanes: workers }.run(),
                 false => campaign::Campaign { kills, seed, workers, part, transport }.run(),

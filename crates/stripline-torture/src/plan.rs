@@ -59,12 +59,23 @@ pub const PLAIN: Link = Link { transport: "shm", scope: "transport" };
 
 /// UDP that loses datagrams by a seed. The library has it with its feature `test-transports`.
 const LOSSY: &str = "lossy";
+/// Sockets of ZeroMQ. The library has it with its feature `zeromq`.
+const ZEROMQ: &str = "zeromq";
 
 /// The transports between processes.
-#[cfg(not(feature = "lossy"))]
-pub const TRANSPORTS: [&str; 5] = ["shm", "uds", "tcp", "mqueue", "udp"];
-#[cfg(feature = "lossy")]
-pub const TRANSPORTS: [&str; 7] = ["shm", "uds", "tcp", "mqueue", "udp", LOSSY, "multicast"];
+pub const TRANSPORTS: &[&str] = &[
+    "shm",
+    "uds",
+    "tcp",
+    "mqueue",
+    "udp",
+    #[cfg(feature = "zeromq")]
+    ZEROMQ,
+    #[cfg(feature = "lossy")]
+    LOSSY,
+    #[cfg(feature = "lossy")]
+    "multicast",
+];
 
 /// Those of a mixture. A user has few message queues, and `udp` has its own campaign.
 pub const MIXTURE: [&str; 3] = ["shm", "uds", "tcp"];
@@ -120,9 +131,10 @@ impl Link {
         format!("transport = '{}'\nscope = '{}'\ndeadline-ms = 30000", self.transport, self.scope)
     }
 
-    /// Returns whether a killed sender's packets may be missing at the end, as it repairs nothing.
+    /// Returns whether a killed sender's packets may be missing at the end: it repairs nothing, or
+    /// they were in its own memory.
     pub fn is_lossy(self) -> bool {
-        self.transport == LOSSY
+        [LOSSY, ZEROMQ].contains(&self.transport)
     }
 
     /// Returns whether a ring carries the packets: a dead receiver's position is then exact.

@@ -16,7 +16,15 @@ use crate::notes::{Board, Note, Notes};
 use crate::payload;
 use crate::worker::{TIMEOUT, Victim, wait_for_host};
 
-const TRANSPORTS: [&str; 5] = ["shm", "uds", "tcp", "mqueue", "udp"];
+const TRANSPORTS: &[&str] = &[
+    "shm",
+    "uds",
+    "tcp",
+    "mqueue",
+    "udp",
+    #[cfg(feature = "zeromq")]
+    "zeromq",
+];
 /// Sends refused for want of room, after which a receiver was stopped for long enough.
 const REFUSALS: u64 = 100;
 /// More packets than any queue holds.
@@ -46,11 +54,11 @@ impl Stop {
                     report.map_err(|problem| format!("{transport}: {problem}"))
                 })
             };
-            let threads: Vec<_> = (0..).step_by(3).zip(TRANSPORTS).map(run).collect();
+            let threads: Vec<_> = (0..).step_by(3).zip(TRANSPORTS.iter().copied()).map(run).collect();
             threads.into_iter().map(std::thread::ScopedJoinHandle::join).collect()
         });
         let mut report = json!({"stopped_s": self.seconds, "duration_s": started.elapsed().as_secs_f64()});
-        for (transport, outcome) in TRANSPORTS.into_iter().zip(reports) {
+        for (transport, outcome) in TRANSPORTS.iter().copied().zip(reports) {
             report[transport] = outcome.map_err(|_| format!("{transport}: a thread panicked"))??;
         }
         Ok(report)

@@ -42,6 +42,9 @@ pub(super) fn groups(settings: &Settings) -> Vec<Group> {
     }
     for size in message_sizes(settings) {
         groups.push(Group { cases: messages(settings, "mqueue", size), threads: false });
+        if cfg!(feature = "zeromq") {
+            groups.push(Group { cases: messages(settings, "zeromq", size), threads: false });
+        }
         if size <= endpoints::datagram::SIZE_MAX {
             groups.push(Group { cases: messages(settings, "udp", size), threads: false });
         }
@@ -132,6 +135,7 @@ pub(super) fn bare(transport: &str) -> Subject {
         "tcp" => Subject::TcpSocket,
         "mqueue" => Subject::PosixQueue,
         "udp" => Subject::UdpSocket,
+        "zeromq" => Subject::Zeromq,
         _ => Subject::UnixSocket,
     }
 }

@@ -17,13 +17,14 @@ struct Line {
 }
 
 /// The colour of each subject: its name (as in `what`), its transport and the colour.
-const COLORS: [(&str, &str, RGBColor); 16] = [
+const COLORS: [(&str, &str, RGBColor); 18] = [
     ("stripline", "shm", RGBColor(0xd6, 0x27, 0x28)),
     ("stripline", "inproc", RGBColor(0xff, 0x7f, 0x0e)),
     ("stripline", "uds", RGBColor(0x1f, 0x77, 0xb4)),
     ("stripline", "tcp", RGBColor(0x2c, 0xa0, 0x2c)),
     ("stripline", "mqueue", RGBColor(0x8c, 0x6d, 0x31)),
     ("stripline", "udp", RGBColor(0xe3, 0x77, 0xc2)),
+    ("stripline", "zeromq", RGBColor(0x0b, 0x6e, 0x7a)),
     ("minimal ring", "shm", RGBColor(0x6b, 0x4c, 0x3b)),
     ("bare ring", "shm", RGBColor(0xe3, 0x9a, 0x9a)),
     ("memcpy", "memory", RGBColor(0x22, 0x22, 0x22)),
@@ -34,6 +35,7 @@ const COLORS: [(&str, &str, RGBColor); 16] = [
     ("bare UDP socket", "udp", RGBColor(0xf0, 0xb8, 0xdd)),
     ("iceoryx2", "shm", RGBColor(0x94, 0x67, 0xbd)),
     ("ZeroMQ", "uds", RGBColor(0x17, 0xa5, 0xb8)),
+    ("ZeroMQ", "zeromq", RGBColor(0x6f, 0xc4, 0xcf)),
 ];
 
 /// Draws the report as an SVG picture: one-way time and throughput against packet size.

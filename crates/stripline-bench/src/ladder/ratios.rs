@@ -148,8 +148,9 @@ fn comparisons() -> Vec<Comparison> {
         new("call_outstanding_worst_step", steps(), Target::AtMost(1.0 / 0.9)),
     ]);
     let sockets = ["uds", "tcp"].map(|name| (name, 1024));
-    let messages = ["mqueue", "udp"].map(|name| MESSAGE_RATIO_SIZES.map(|size| (name, size)));
-    for (name, size) in sockets.into_iter().chain(messages.into_iter().flatten()) {
+    let of_messages = ["mqueue", "udp"].into_iter().chain(cfg!(feature = "zeromq").then_some("zeromq"));
+    let messages = of_messages.flat_map(|name| MESSAGE_RATIO_SIZES.map(|size| (name, size)));
+    for (name, size) in sockets.into_iter().chain(messages) {
         let pair = |new: fn(_, &_, _, _) -> Case| {
             (new(Subject::Stripline, name, block, size), new(bare(name), name, block, size))
         };

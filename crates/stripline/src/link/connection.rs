@@ -89,6 +89,8 @@ pub(super) struct IncomingConnection {
     pub expected: Expected,
     /// The sample index of a packet with a header that carries none.
     pub next_sample: u64,
+    /// The size of a sample, once a packet was asked for.
+    sample_size: Option<SampleSize>,
     /// Whether the next gap is due to a restart and not to the policy.
     pub resuming: bool,
     pub gap: Option<Gap>,
@@ -179,6 +181,7 @@ impl IncomingConnection {
             streams: BTreeMap::new(),
             expected: Expected::default(),
             next_sample: 0,
+            sample_size: None,
             resuming: false,
             gap: None,
             is_steady: false,
@@ -273,17 +276,46 @@ impl IncomingConnection {
     /// Records that the sender died without an end of stream.
     pub(super) fn peer_died(&mut self) {
         self.options.stats.peer_died();
-        self.close_without_end();
+        let (packets, samples) = self.lost_at_end().unwrap_or_default();
+        self.close_losing(packets, samples);
+    }
+
+    /// Returns the packets and samples that the sender had sent, and took with it.
+    fn lost_at_end(&mut self) -> Option<(u64, u64)> {
+        let last = self.inlet.as_mut()?.parts().last_sent?;
+        let (expected, sample) = match (self.expected.sequence(), self.expected.sample()) {
+            (Some(sequence), sample) => (sequence, sample),
+            // Nothing has arrived, so the first packet is unknown: it counts from the last one.
+            (None, _) => (last.sequence, Some(last.sample_index)),
+        };
+        let packets = last.sequence.checked_sub(expected)?.saturating_add(1);
+        let in_last = self
+            .sample_size
+            .map_or(0, |size| size.samples_in(last.bytes.min(LinkOptions::PACKET_MAX as u64) as usize));
+        let end = last.sample_index.saturating_add(in_last);
+        let samples = sample.map_or(0, |next| end.saturating_sub(next));
+        self.options.stats.lost_at_end(packets, samples);
+        log::warn!(
+            target: "stripline::link",
+            "{}: {packets} packets from number {expected} on are lost: their sender was killed with them", self.name
+        );
+        Some((packets, samples))
     }
 
     /// Closes the connection without an end of stream. A successor starts anew.
     pub(super) fn close_without_end(&mut self) {
+        self.close_losing(0, 0);
+    }
+
+    /// Closes it as [`IncomingConnection::close_without_end`], where packets were lost with the
+    /// sender.
+    fn close_losing(&mut self, packets: u64, samples: u64) {
         self.disconnect();
         self.is_steady = false;
         self.gap = Some(Gap {
             first: self.expected.sequence().unwrap_or(0),
-            packets: 0,
-            samples: 0,
+            packets,
+            samples,
             reason: GapReason::PeerRestart,
         });
         self.ended |= self.abandoned;
@@ -491,6 +523,7 @@ impl IncomingConnection {
 
     /// Takes the next packet, if there is one. Other frames are handled meanwhile.
     pub(super) fn take(&mut self, sample_size: SampleSize, taken: &mut LentPacket) -> Result<bool> {
+        self.sample_size = Some(sample_size);
         loop {
             let Some(inlet) = &mut self.inlet else { return self.failure().map_or(Ok(false), Err) };
             let frame = match inlet.try_next() {

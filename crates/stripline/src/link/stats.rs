@@ -45,6 +45,13 @@ impl ConnectionStats {
         bump(&self.lost_samples, samples);
     }
 
+    /// Counts what a dead sender had sent and took with it. The gap is counted where its successor
+    /// begins.
+    pub(crate) fn lost_at_end(&self, packets: u64, samples: u64) {
+        bump(&self.lost, packets);
+        bump(&self.lost_samples, samples);
+    }
+
     pub(crate) fn reordered(&self) {
         bump(&self.reordered, 1);
     }

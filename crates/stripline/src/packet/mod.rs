@@ -72,6 +72,16 @@ impl Order {
     }
 }
 
+/// The last packet that a sender had sent, where what is missing before its end would be unknown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct LastSent {
+    pub sequence: u64,
+    /// That of its first sample.
+    pub sample_index: u64,
+    /// Bytes of its payload.
+    pub bytes: u64,
+}
+
 /// Packets that a receiver did not get, reported in their place, with the next packet.
 ///
 /// ```

@@ -27,6 +27,10 @@ pub(crate) mod socket_names;
 pub(crate) mod socket_place;
 pub(crate) mod thread;
 pub(crate) mod timer;
+#[cfg(feature = "zeromq")]
+pub(crate) mod transit_page;
 pub(crate) mod udp;
 pub(crate) mod udp_batch;
 pub(crate) mod udp_charge;
+#[cfg(feature = "zeromq")]
+pub(crate) mod zeromq;

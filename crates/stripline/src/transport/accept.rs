@@ -217,12 +217,7 @@ impl<A: Acceptor> AcceptLoop<A> {
                     self.probed.push(probed);
                 }
                 Ok(false) => {
-                    let reason = format!(
-                        "no datagram from here has reached {} within {PROBE_TIME:?}; let UDP to it through the \
-                         firewalls, check the route (of a group: `ip route get` with its address), or use \
-                         transport tcp",
-                        probe.destination()
-                    );
+                    let reason = probe.failure(PROBE_TIME);
                     log::warn!(target: "stripline::transport", "{}: {reason}", probed.arrival.hello.connection);
                     self.forget(&probed.arrival);
                     refuse(&probed.socket, &reason);

@@ -37,6 +37,8 @@ pub(crate) mod stream;
 mod tcp;
 mod udp;
 mod uds;
+#[cfg(feature = "zeromq")]
+mod zeromq;
 
 pub use endpoint::Endpoint;
 pub(crate) use endpoint::random;

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+#[cfg(feature = "zeromq")]
+use super::zeromq;
 use super::{Transport, inproc, mqueue, shm, tcp, udp, uds};
 #[cfg(feature = "test-transports")]
 use super::{callback, faulty, lossy, multicast, pipe};
@@ -16,6 +18,8 @@ static TRANSPORTS: &[&dyn Transport] = &[
     &tcp::TCP,
     &mqueue::MQUEUE,
     &udp::UDP,
+    #[cfg(feature = "zeromq")]
+    &zeromq::ZEROMQ,
     #[cfg(feature = "test-transports")]
     &pipe::PIPE,
     #[cfg(feature = "test-transports")]
@@ -75,6 +79,8 @@ pub struct Capabilities {
     pub groups: bool,
     /// The processes that may connect.
     pub trust: &'static str,
+    /// Returns the library that moves the packets, with its version; `None`: none does.
+    pub library: Option<fn() -> String>,
 }
 
 impl Capabilities {
@@ -144,7 +150,7 @@ pub fn all() -> impl Iterator<Item = Capabilities> {
     TRANSPORTS.iter().map(|t| t.capabilities())
 }
 
-/// A transport that this version does not have.
+/// A transport that this program does not have.
 ///
 /// ```
 /// let corba = stripline::transport::absent().iter().find(|transport| transport.name == "corba").unwrap();
@@ -160,7 +166,7 @@ pub struct AbsentTransport {
     pub remedy: &'static str,
 }
 
-/// Returns the transports that are planned, and that no build of this version has.
+/// Returns the transports that this program lacks: those of features, and those that are planned.
 pub fn absent() -> &'static [AbsentTransport] {
     const REMEDY: &str = "not in this version";
     const fn planned(name: &'static str, summary: &'static str) -> AbsentTransport {
@@ -168,7 +174,12 @@ pub fn absent() -> &'static [AbsentTransport] {
     }
     const {
         &[
-            planned("zeromq", "ZeroMQ sockets"),
+            #[cfg(not(feature = "zeromq"))]
+            AbsentTransport {
+                name: "zeromq",
+                summary: "sockets of ZeroMQ, PUSH to PULL",
+                remedy: "not in this program: build it with the feature `zeromq`, which takes a C++ compiler (g++)",
+            },
             planned("iceoryx2", "shared memory of iceoryx2"),
             planned("zenoh", "Zenoh sessions"),
             planned("dds", "a DDS domain"),

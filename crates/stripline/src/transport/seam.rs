@@ -11,8 +11,8 @@ use super::{Capabilities, Endpoint, StopToken, Wait, duplex};
 use crate::error::Result;
 use crate::flow::{self, AckSender, AckWait};
 use crate::inspect::SendingPort;
-use crate::packet::SampleSize;
 use crate::packet::payload::TypeName;
+use crate::packet::{LastSent, SampleSize};
 use crate::sys::doorbell::PollSet;
 use crate::sys::futex::ParkWaker;
 use crate::sys::scoped_call::CallSlot;
@@ -260,8 +260,8 @@ pub(crate) struct Admitted {
 
 /// The receiving side of one connection.
 pub(crate) trait Inlet: Send {
-    /// Returns what the link reads when the inlet is connected, and again with the first frame. The
-    /// first call takes the flow control.
+    /// Returns what the link reads when the inlet is connected, with the first frame, and once it
+    /// is closed. The first call takes the flow control.
     fn parts(&mut self) -> InletParts;
 
     /// Returns the next frame; the same one until it is released.
@@ -387,6 +387,9 @@ pub(crate) struct InletParts {
     pub polls_without_syscall: bool,
     /// Whether the sender's stamps were of another clock, so that no latency is measured.
     pub is_other_clock: bool,
+    /// The last packet that a dead sender had sent, where the transport can lose that. Valid once
+    /// the inlet is closed.
+    pub last_sent: Option<LastSent>,
     /// Where the frames start. Valid with the first frame.
     pub start: StartPosition,
 }

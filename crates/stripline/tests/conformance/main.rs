@@ -376,12 +376,16 @@ macro_rules! transports {
 
 transports!(inproc, shm, uds, tcp, mqueue, udp);
 
+#[cfg(feature = "zeromq")]
+transports!(zeromq);
+
 #[cfg(feature = "test-transports")]
 transports!(pipe, faulty, lossy, multicast, callback);
 
 #[test]
 fn every_transport_is_covered() {
     let mut covered = vec!["inproc", "shm", "uds", "tcp", "mqueue", "udp"];
+    covered.extend(cfg!(feature = "zeromq").then_some("zeromq"));
     if cfg!(feature = "test-transports") {
         covered.extend(["pipe", "faulty", "lossy", "multicast", "callback"]);
     }

@@ -31,26 +31,28 @@ pub enum Refusal {
 }
 
 /// The refusals of each transport.
-const TABLE: [(&str, &[Refusal]); 11] = [
+const TABLE: [(&str, &[Refusal]); 12] = [
     ("inproc", &[OtherProcesses, FramesOnTheSocket, SharedMemory, OwnListener]),
     ("shm", &[FramesOnTheSocket]),
     ("uds", &[MemoryOptions, StrongerScope, ExactSuccessor, SharedMemory]),
     ("tcp", &[MemoryOptions, Group, StrongerScope, ExactSuccessor, SharedMemory, OwnListener]),
     ("mqueue", CARRIER),
     ("udp", CARRIER),
+    ("zeromq", UNREPAIRED),
     ("pipe", CARRIER),
     ("faulty", CARRIER),
     ("multicast", CARRIER),
     ("callback", CARRIER),
-    (
-        "lossy",
-        &[MemoryOptions, StrongerScope, ExactSuccessor, FramesOnTheSocket, SharedMemory, OwnListener, Repair],
-    ),
+    ("lossy", UNREPAIRED),
 ];
 
 /// Those of a transport with frames beside the signalling socket.
 const CARRIER: &[Refusal] =
     &[MemoryOptions, StrongerScope, ExactSuccessor, FramesOnTheSocket, SharedMemory, OwnListener];
+
+/// Those of one that also leaves packets in the sender's process for a while.
+const UNREPAIRED: &[Refusal] =
+    &[MemoryOptions, StrongerScope, ExactSuccessor, FramesOnTheSocket, SharedMemory, OwnListener, Repair];
 
 impl Refusal {
     /// Returns whether the table has it for a transport.

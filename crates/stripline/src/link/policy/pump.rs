@@ -70,6 +70,10 @@ impl Pump {
         if shared.says_goodbye.load(Ordering::Relaxed) {
             inlet.say_goodbye();
         }
+        if let (Ok(()), Some(last)) = (&end, inlet.parts().last_sent) {
+            // Only this thread sets it, once.
+            let _ = shared.last_sent.set(last);
+        }
         // The link is closed first: the port then finds it closed when it reads the end.
         drop(inlet);
         shared.end(end);

@@ -14,7 +14,7 @@ use crate::fail_point::fail_point;
 use crate::flow;
 use crate::flow::Ack;
 use crate::flow::AckSender;
-use crate::packet::{Header, Kind};
+use crate::packet::{Header, Kind, LastSent};
 use crate::sys::clock::now_ns;
 use crate::sys::doorbell::{Doorbell, PollSet};
 use crate::sys::fork::OwnerProcess;
@@ -60,6 +60,8 @@ pub(super) struct ReceiveShared {
     queue: Mutex<FrameQueue>,
     /// Set before the first frame is queued.
     pub(super) start_position: OnceLock<StartPosition>,
+    /// Set before the queue ends.
+    pub(super) last_sent: OnceLock<LastSent>,
     doorbell: Doorbell,
     /// Under `block`: rung when there is room again.
     pub(super) space: Option<Doorbell>,
@@ -111,6 +113,7 @@ impl ReceiveQueue {
             limit: limit as usize,
             low: marks.low() as usize,
             start_position: OnceLock::new(),
+            last_sent: OnceLock::new(),
             doorbell: Doorbell::new()?,
             space: if blocks { Some(Doorbell::new()?) } else { None },
             acks: parts.acks,
@@ -140,6 +143,7 @@ impl Inlet for ReceiveQueue {
             arrival_ns: Some(Arc::clone(&self.arrival_ns)),
             call_slot: self.shared.call_slot.clone(),
             is_other_clock: self.shared.is_other_clock,
+            last_sent: self.shared.last_sent.get().copied(),
             start: self.shared.start_position.get().copied().unwrap_or_default(),
             ..InletParts::default()
         }

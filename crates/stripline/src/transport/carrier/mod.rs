@@ -26,6 +26,7 @@ use std::time::Duration;
 
 use super::Endpoint;
 use crate::error::Result;
+use crate::packet::LastSent;
 use crate::sys::aligned_buffer::AlignedBuffer;
 use crate::sys::doorbell::PollSet;
 use crate::sys::scoped_call::CallSlot;
@@ -219,8 +220,8 @@ pub(crate) trait PathProbe {
     /// Returns the descriptor that can be read once there is an acknowledgement.
     fn answers(&self) -> BorrowedFd<'_>;
 
-    /// Returns where the path leads, for messages.
-    fn destination(&self) -> &str;
+    /// Returns why none has come in that time, and what to do.
+    fn failure(&self, within: Duration) -> String;
 }
 
 /// The receiving end.
@@ -268,6 +269,17 @@ pub(crate) trait PathSource: Send {
     /// Returns the descriptor that can be read once there are bytes, unless a call has been set in
     /// [`PathSource::call_slot`].
     fn bytes(&self) -> BorrowedFd<'_>;
+
+    /// Adds what becomes ready once there are bytes. Bytes that are there make it ready at once.
+    fn poll_bytes<'a>(&'a mut self, poll_set: &mut PollSet<'a>) {
+        poll_set.readable(self.bytes());
+    }
+
+    /// Returns the last packet that the sender had sent, where the path can lose what was written
+    /// with the sender's process. Called after its end.
+    fn last_sent(&self) -> Option<LastSent> {
+        None
+    }
 
     /// Returns the place for what a thread of the middleware calls, after it has brought bytes or
     /// the end. `None`: the middleware does not call back.

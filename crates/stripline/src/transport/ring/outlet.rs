@@ -121,6 +121,7 @@ impl RingOutlet {
         ring: true,
         groups: true,
         trust: "",
+        library: None,
     };
 
     /// Allocates the ring. `doorbells` makes the doorbells that reach its readers.

@@ -6,6 +6,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
@@ -14,7 +15,7 @@ use super::batch::DatagramBatch;
 use super::cut::{DatagramPart, FrameCutter};
 use super::service::{self, ServedSession};
 use super::sink::{finish, grow_send_buffer, send_backlog};
-use super::{DatagramSink, SessionTicket};
+use super::{DatagramSink, SessionTicket, probe_failure};
 use crate::fail_point::fail_point;
 use crate::flow::session::{
     DatagramCharges, GroupSender, MemberTerms, RecordReader, SessionAcks, SessionProbe, SessionRecord, Span,
@@ -514,8 +515,8 @@ impl PathProbe for MemberLink {
         self.acks.as_fd()
     }
 
-    fn destination(&self) -> &str {
-        &self.destination
+    fn failure(&self, within: Duration) -> String {
+        probe_failure(&self.destination, within)
     }
 }
 

@@ -40,6 +40,14 @@ pub(super) use source::SessionSource;
 /// overtakes.
 const LATE: Duration = Duration::from_millis(1);
 
+/// Returns why no probe has reached a receiver, and what to do.
+fn probe_failure(destination: &str, within: Duration) -> String {
+    format!(
+        "no datagram from here has reached {destination} within {within:?}; let UDP to it through the firewalls, \
+         check the route (of a group: `ip route get` with its address), or use transport tcp"
+    )
+}
+
 /// The sending end of a path of datagrams.
 pub(super) trait DatagramSink: Send + Sync {
     /// Sends a datagram in two parts. Never blocks.

@@ -13,7 +13,7 @@ use super::batch::DatagramBatch;
 use super::cut::{DatagramPart, FrameCutter};
 use super::kept::KeptBuffers;
 use super::service::{self, ServedSession};
-use super::{DatagramSink, SessionTicket};
+use super::{DatagramSink, SessionTicket, probe_failure};
 use crate::fail_point::fail_point;
 use crate::flow::session::{
     DatagramHeader, RecordReader, SessionAcks, SessionProbe, SessionRecord, SessionSender, Span, payload_max,
@@ -224,8 +224,8 @@ impl PathProbe for Sending {
         self.acks.as_fd()
     }
 
-    fn destination(&self) -> &str {
-        &self.destination
+    fn failure(&self, within: Duration) -> String {
+        probe_failure(&self.destination, within)
     }
 }
 

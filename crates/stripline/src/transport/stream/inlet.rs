@@ -294,6 +294,7 @@ impl Inlet for StreamInlet {
             flow: self.flow.take(),
             is_other_clock: self.is_other_clock,
             call_slot: self.source.as_ref().and_then(|source| source.call_slot().cloned()),
+            last_sent: self.source.as_ref().and_then(|source| source.last_sent()),
             start: StartPosition { resume_from: self.resume_from, first_sent: None },
             ..InletParts::default()
         }
@@ -369,10 +370,10 @@ impl Inlet for StreamInlet {
 
     fn prepare_sleep<'a>(&'a mut self, poll_set: &mut PollSet<'a>) -> bool {
         // Unread bytes make the socket readable, which ends the sleep at once.
-        match &self.source {
+        match &mut self.source {
             None => poll_set.readable(self.socket.as_fd()),
             Some(source) => {
-                poll_set.readable(source.bytes());
+                source.poll_bytes(poll_set);
                 poll_set.hung_up(self.socket.as_fd());
             }
         }

@@ -31,6 +31,6 @@ pub(crate) fn padded(payload: usize) -> usize {
 
 /// Returns the payload bytes of a frame with that `buffer`. The limit is the same as on a ring, so
 /// that a waveform that runs over one transport runs over the others.
-pub(crate) fn frame_max(buffer: u32) -> usize {
+pub(crate) const fn frame_max(buffer: u32) -> usize {
     stripline_ring::max_frame(buffer as usize)
 }

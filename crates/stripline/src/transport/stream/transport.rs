@@ -82,6 +82,7 @@ impl StreamTransport {
         ring: false,
         groups: false,
         trust: "",
+        library: None,
     };
 }
 

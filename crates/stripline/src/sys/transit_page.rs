@@ -1,0 +1,163 @@
+//! A page that both ends of a path share: what the sender has handed over, and what the receiver
+//! has taken. It outlives a sender that is killed, with what was in its own memory.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use super::memory::{Mapping, PAGE, SharedMemory};
+use crate::error::{Error, Result};
+use crate::packet::LastSent;
+
+/// The page. Each end writes only its own line, and trusts the other one with nothing.
+pub(crate) struct TransitPage {
+    mapping: Mapping,
+}
+
+#[repr(C)]
+struct Words {
+    sender: SentWords,
+    receiver: TakenWords,
+}
+
+#[repr(C, align(128))]
+struct SentWords {
+    /// Frames handed over, in all.
+    sent: AtomicU64,
+    /// How often the position was written. The last bit is the index of the one to read.
+    updates: AtomicU64,
+    positions: [[AtomicU64; 3]; 2],
+    /// 1: the sender waits for room.
+    waits: AtomicU32,
+}
+
+#[repr(C, align(128))]
+struct TakenWords {
+    /// Frames taken, in all.
+    taken: AtomicU64,
+}
+
+impl TransitPage {
+    /// Makes a page, and the descriptor for the other end.
+    ///
+    /// # Errors
+    /// A lack of memory or descriptors.
+    pub(crate) fn new() -> Result<(Self, OwnedFd)> {
+        let memory = SharedMemory::new("stripline-transit", PAGE)?;
+        let mapping = memory.map()?;
+        memory.seal_size()?;
+        let fd = memory.as_fd().try_clone_to_owned();
+        let fd = fd.map_err(|e| Error::system("cannot copy a descriptor of shared memory", e))?;
+        Ok((Self { mapping }, fd))
+    }
+
+    /// Maps the page of a peer.
+    ///
+    /// # Errors
+    /// A descriptor of anything else.
+    pub(crate) fn from_peer(peer: &str, fd: OwnedFd) -> Result<Self> {
+        Ok(Self { mapping: SharedMemory::from_peer(peer, fd, PAGE)?.map()? })
+    }
+
+    fn words(&self) -> &Words {
+        // SAFETY: a page is larger than the words, and aligned to more. They are atomics, for which
+        // any content is valid, so the other process may write them meanwhile.
+        unsafe { self.mapping.at(0).cast::<Words>().as_ref() }
+    }
+
+    /// Stores the number of frames handed over, and the last packet among them. Only the sender
+    /// calls it, one thread at a time.
+    pub(crate) fn set_sent(&self, frames: u64, last: Option<LastSent>) {
+        let words = &self.words().sender;
+        // Release: a receiver that reads the number finds what it counts sent.
+        words.sent.store(frames, Ordering::Release);
+        let Some(last) = last else { return };
+        // Relaxed: written by this end alone. The other position stays whole if a kill comes here.
+        let next = words.updates.load(Ordering::Relaxed).wrapping_add(1);
+        let fields = [last.sequence, last.sample_index, last.bytes];
+        for (word, field) in words.positions[(next & 1) as usize].iter().zip(fields) {
+            word.store(field, Ordering::Relaxed);
+        }
+        // Release: with the number comes the position.
+        words.updates.store(next, Ordering::Release);
+    }
+
+    /// Returns the number of frames handed over.
+    pub(crate) fn sent(&self) -> u64 {
+        self.words().sender.sent.load(Ordering::Acquire)
+    }
+
+    /// Returns the last packet handed over whole. For a sender that is gone: one that goes on may
+    /// write it meanwhile.
+    pub(crate) fn last_sent(&self) -> Option<LastSent> {
+        let words = &self.words().sender;
+        let updates = words.updates.load(Ordering::Acquire);
+        let [sequence, sample_index, bytes] =
+            words.positions[(updates & 1) as usize].each_ref().map(|word| word.load(Ordering::Relaxed));
+        (updates > 0).then_some(LastSent { sequence, sample_index, bytes })
+    }
+
+    /// Returns the number of frames taken.
+    #[inline]
+    pub(crate) fn taken(&self) -> u64 {
+        // Acquire: what the receiver has taken has left this end.
+        self.words().receiver.taken.load(Ordering::Acquire)
+    }
+
+    /// Announces that the sender waits for room, and returns the number of frames taken after that.
+    pub(crate) fn announce_wait(&self) -> u64 {
+        let words = self.words();
+        // SeqCst twice, here and in `set_taken`: either this end reads the new number, or the other
+        // one the announcement.
+        words.sender.waits.store(1, Ordering::SeqCst);
+        words.receiver.taken.load(Ordering::SeqCst)
+    }
+
+    /// Stores the number of frames taken; true: the sender waits, and not more than `low` are left
+    /// in transit. That is returned once for each announcement.
+    #[inline]
+    pub(crate) fn set_taken(&self, frames: u64, low: u64) -> bool {
+        let words = self.words();
+        words.receiver.taken.store(frames, Ordering::SeqCst);
+        words.sender.waits.load(Ordering::SeqCst) != 0 && self.ends_wait(frames, low)
+    }
+
+    #[cold]
+    fn ends_wait(&self, taken: u64, low: u64) -> bool {
+        let words = &self.words().sender;
+        // Relaxed: the doorbell that follows wakes the sender, which checks again.
+        words.sent.load(Ordering::Relaxed).saturating_sub(taken) <= low
+            && words.waits.swap(0, Ordering::Relaxed) != 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_ends_read_what_the_other_has_written() {
+        let (receiver, fd) = TransitPage::new().unwrap();
+        let sender = TransitPage::from_peer("a -> b", fd).unwrap();
+        assert_eq!((receiver.sent(), receiver.last_sent()), (0, None));
+        let last = LastSent { sequence: 7, sample_index: 70, bytes: 40 };
+        sender.set_sent(3, Some(last));
+        sender.set_sent(4, None);
+        assert_eq!((receiver.sent(), receiver.last_sent()), (4, Some(last)));
+        let next = LastSent { sequence: 8, ..last };
+        sender.set_sent(5, Some(next));
+        assert_eq!(receiver.last_sent(), Some(next));
+        assert!(!receiver.set_taken(1, 4));
+        assert_eq!(sender.taken(), 1);
+        assert_eq!(sender.announce_wait(), 1);
+        assert!(!receiver.set_taken(2, 2));
+        assert!(receiver.set_taken(3, 2));
+        assert!(!receiver.set_taken(4, 2), "a wait ends once");
+    }
+
+    #[test]
+    fn what_is_no_page_is_refused() {
+        let (end, _) = std::os::unix::net::UnixStream::pair().unwrap();
+        let refusal = TransitPage::from_peer("a -> b", end.into()).err().unwrap().to_string();
+        assert!(refusal.contains("not shared memory"), "{refusal}");
+    }
+}

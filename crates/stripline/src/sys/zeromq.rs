@@ -1,0 +1,288 @@
+//! Sockets of ZeroMQ, each with a monitor. A process has one context, made when it is first needed.
+//! libzmq ends the process where it finds no descriptors. So they are counted before.
+
+use std::io;
+use std::os::fd::{BorrowedFd, OwnedFd, RawFd};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use rustix::event::{EventfdFlags, eventfd};
+
+use super::doorbell::PollSet;
+use super::fork::{Local, PerProcess};
+use super::mutex::lock;
+use crate::error::{Error, Result};
+
+/// Descriptors that a context takes with its first socket.
+const FOR_CONTEXT: usize = 8;
+/// Descriptors that a socket takes with its monitor, its listener and its connection.
+const FOR_SOCKET: usize = 8;
+
+static LIBRARY: PerProcess<Mutex<Library>> = PerProcess::new(Mutex::default);
+
+/// The part of ZeroMQ that this process uses.
+#[derive(Default)]
+struct Library {
+    /// With the first socket, until the last one is closed. So no thread is left without a link.
+    context: Option<zmq::Context>,
+    sockets: usize,
+    /// The monitors of closed sockets that still had something to send.
+    lingering: Vec<zmq::Socket>,
+}
+
+impl Library {
+    /// Ends the context if no socket is left. That waits for its threads, which have nothing to do.
+    fn end_unused(&mut self) {
+        self.lingering.retain(|monitor| !await_closed(monitor, Instant::now()));
+        if self.sockets == 0 && self.lingering.is_empty() {
+            self.context = None;
+        }
+    }
+}
+
+/// A socket's share in the context.
+struct ContextShare;
+
+impl Drop for ContextShare {
+    fn drop(&mut self) {
+        let mut library = lock(LIBRARY.get());
+        library.sockets -= 1;
+        library.end_unused();
+    }
+}
+
+/// Returns the version of libzmq in this program.
+pub(crate) fn version() -> String {
+    let (major, minor, patch) = zmq::version();
+    format!("libzmq {major}.{minor}.{patch}")
+}
+
+/// A socket with the descriptors to sleep on, and a state under the same lock. A child of a fork
+/// never drops it.
+pub(crate) struct ZeromqSocket<S> {
+    inner: Local<Mutex<Monitored<S>>>,
+    messages: RawFd,
+    events: RawFd,
+}
+
+/// A socket, its monitor, and a state of its user.
+pub(crate) struct Monitored<S> {
+    /// `None`: closed.
+    socket: Option<zmq::Socket>,
+    /// It is read from until the socket is destroyed. ZeroMQ's thread would wait for a reader of it
+    /// with all that it has to do. `None`: it lingers.
+    monitor: Option<zmq::Socket>,
+    pub state: S,
+    /// Dropped after the sockets.
+    _share: ContextShare,
+}
+
+/// An event of a socket's connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SocketEvent {
+    /// The other end has been found.
+    Connected,
+    /// A connection has ended: its number, a descriptor.
+    Disconnected(u32),
+    /// The other end cannot be reached, or is of something else.
+    Failed,
+    /// The socket is closed, and what it had taken has left the process.
+    Closed,
+}
+
+impl<S> ZeromqSocket<S> {
+    /// Makes a socket that holds at most so many messages.
+    ///
+    /// # Errors
+    /// A lack of descriptors or sockets, with the remedy.
+    pub(crate) fn new(kind: zmq::SocketType, messages_max: i32, state: S) -> Result<Self> {
+        let (context, share) = context()?;
+        let failed = |e: zmq::Error| {
+            let remedy = "a process has at most 1023 sockets of ZeroMQ, three for each connection";
+            Error::system(format!("cannot make a socket of ZeroMQ ({remedy})"), io::Error::from(e))
+        };
+        let make = move || {
+            let socket = context.socket(kind)?;
+            socket.set_sndhwm(messages_max)?;
+            socket.set_rcvhwm(messages_max)?;
+            socket.set_linger(0)?;
+            // A stopped peer is late, not gone. A peer that is gone does not come back here.
+            socket.set_handshake_ivl(0)?;
+            socket.set_reconnect_ivl(-1)?;
+            let place = monitor_place();
+            socket.monitor(&place, i32::from(zmq::SocketEvent::ALL.to_raw()))?;
+            let monitor = context.socket(zmq::PAIR)?;
+            monitor.set_linger(0)?;
+            // Without a bound: the thread of ZeroMQ would wait for a reader.
+            monitor.set_rcvhwm(0)?;
+            monitor.connect(&place)?;
+            let (messages, events) = (socket.get_fd()?, monitor.get_fd()?);
+            let monitored = Monitored { socket: Some(socket), monitor: Some(monitor), state, _share: share };
+            Ok(Self { inner: Local::new(Mutex::new(monitored)), messages, events })
+        };
+        make().map_err(failed)
+    }
+
+    /// Takes the lock; `None` in a child of the process that made it.
+    pub(crate) fn lock(&self) -> Option<MutexGuard<'_, Monitored<S>>> {
+        self.inner.is_current().then(|| lock(&self.inner))
+    }
+
+    /// Returns what the lock protects, to its one user.
+    pub(crate) fn get_mut(&mut self) -> Option<&mut Monitored<S>> {
+        let is_current = self.inner.is_current();
+        is_current.then(|| self.inner.get_mut().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Returns the descriptor that becomes readable when something changes. An attempt to receive
+    /// must come before each sleep on it.
+    pub(crate) fn messages(&self) -> BorrowedFd<'_> {
+        // SAFETY: it is open as long as the socket, which only `finish` closes before `self` ends:
+        // in the drop of its user. In a child nothing is closed.
+        unsafe { BorrowedFd::borrow_raw(self.messages) }
+    }
+
+    /// Returns that of the monitor. [`Monitored::next_event`] must come before each sleep on it.
+    pub(crate) fn events(&self) -> BorrowedFd<'_> {
+        // SAFETY: as above.
+        unsafe { BorrowedFd::borrow_raw(self.events) }
+    }
+}
+
+impl<S> Monitored<S> {
+    /// Returns the socket.
+    ///
+    /// # Errors
+    /// `BrokenPipe`, once it is closed.
+    pub(crate) fn socket(&self) -> io::Result<&zmq::Socket> {
+        self.socket.as_ref().ok_or_else(|| io::ErrorKind::BrokenPipe.into())
+    }
+
+    /// Returns whether a message can be received. After that, its descriptor becomes readable when
+    /// one comes.
+    pub(crate) fn has_message(&self) -> bool {
+        self.socket
+            .as_ref()
+            .is_some_and(|socket| socket.get_events().is_ok_and(|events| events.contains(zmq::POLLIN)))
+    }
+
+    /// Returns the next event; `None`: nothing has happened.
+    pub(crate) fn next_event(&self) -> Option<SocketEvent> {
+        self.monitor.as_ref().and_then(next_event)
+    }
+
+    /// Closes the socket, and waits until what it has taken has left the process; false: not in
+    /// that time. ZeroMQ goes on with it for `linger`.
+    pub(crate) fn finish(&mut self, linger: Duration, longest: Duration) -> bool {
+        let (Some(socket), Some(monitor)) = (self.socket.take(), self.monitor.take()) else { return true };
+        let linger = i32::try_from(linger.as_millis()).unwrap_or(i32::MAX);
+        if let Err(error) = socket.set_linger(linger) {
+            log::warn!(target: "stripline::transport", "what ZeroMQ has not sent is lost: {error}");
+        }
+        drop(socket);
+        if await_closed(&monitor, Instant::now() + longest) {
+            return true;
+        }
+        lock(LIBRARY.get()).lingering.push(monitor);
+        false
+    }
+}
+
+impl<S> Drop for Monitored<S> {
+    /// Ends the monitor before its reader is closed, and discards what was not sent.
+    fn drop(&mut self) {
+        if let Some(socket) = &self.socket {
+            // One without events takes its place. It fails only if there are no descriptors.
+            if socket.monitor(&monitor_place(), 0).is_err()
+                && let Some(monitor) = self.monitor.take()
+            {
+                lock(LIBRARY.get()).lingering.push(monitor);
+            }
+        }
+    }
+}
+
+/// Returns a name for the monitor of a socket.
+fn monitor_place() -> String {
+    static MONITORS: AtomicU64 = AtomicU64::new(0);
+    // Relaxed: the names need only differ.
+    format!("inproc://monitor-{}", MONITORS.fetch_add(1, Ordering::Relaxed))
+}
+
+/// Returns the next event of a monitor; `None`: nothing has happened.
+fn next_event(monitor: &zmq::Socket) -> Option<SocketEvent> {
+    loop {
+        let event = monitor.recv_bytes(zmq::DONTWAIT).ok()?;
+        // The address, which comes at once with that.
+        while monitor.get_rcvmore().unwrap_or(false) {
+            monitor.recv_bytes(zmq::DONTWAIT).ok()?;
+        }
+        let [low, high, value @ ..] = &event[..] else { continue };
+        let value = value.first_chunk().map_or(0, |bytes| u32::from_ne_bytes(*bytes));
+        let kind = u16::from_ne_bytes([*low, *high]);
+        let is = |event: zmq::SocketEvent| kind == event.to_raw();
+        use zmq::SocketEvent::*;
+        if is(HANDSHAKE_SUCCEEDED) {
+            return Some(SocketEvent::Connected);
+        } else if is(DISCONNECTED) {
+            return Some(SocketEvent::Disconnected(value));
+        } else if is(MONITOR_STOPPED) {
+            return Some(SocketEvent::Closed);
+        } else if [CLOSED, HANDSHAKE_FAILED_NO_DETAIL, HANDSHAKE_FAILED_PROTOCOL, HANDSHAKE_FAILED_AUTH]
+            .into_iter()
+            .any(is)
+        {
+            return Some(SocketEvent::Failed);
+        }
+    }
+}
+
+/// Waits until the socket of a monitor is destroyed; false: not in that time.
+fn await_closed(monitor: &zmq::Socket, until: Instant) -> bool {
+    loop {
+        match next_event(monitor) {
+            Some(SocketEvent::Closed) => return true,
+            Some(_) => continue,
+            None => {}
+        }
+        let Ok(events) = monitor.get_fd() else { return false };
+        // SAFETY: the monitor is open, and so is its descriptor.
+        let events = unsafe { BorrowedFd::borrow_raw(events) };
+        let mut poll_set = PollSet::default();
+        poll_set.readable(events);
+        if !poll_set.wait(Some(until)).unwrap_or(false) {
+            return false;
+        }
+    }
+}
+
+/// Maps an error of ZeroMQ for an end of a path.
+pub(crate) fn path_error(error: zmq::Error) -> io::Error {
+    match error {
+        zmq::Error::EAGAIN => io::ErrorKind::WouldBlock.into(),
+        zmq::Error::EINTR => io::ErrorKind::Interrupted.into(),
+        other => io::Error::other(other),
+    }
+}
+
+/// Returns the context of this process, after a check that there are descriptors for a socket.
+fn context() -> Result<(zmq::Context, ContextShare)> {
+    let mut library = lock(LIBRARY.get());
+    check_descriptors(FOR_SOCKET + if library.context.is_none() { FOR_CONTEXT } else { 0 })?;
+    let context = library.context.get_or_insert_with(zmq::Context::new).clone();
+    library.sockets += 1;
+    Ok((context, ContextShare))
+}
+
+/// Checks that so many descriptors are free, by opening them.
+fn check_descriptors(needed: usize) -> Result<()> {
+    let open = |_| eventfd(0, EventfdFlags::CLOEXEC);
+    let opened: std::result::Result<Vec<OwnedFd>, _> = (0..needed).map(open).collect();
+    opened.map(drop).map_err(|e| {
+        Error::system(
+            format!("ZeroMQ needs {needed} descriptors here; raise the limit of open files (`ulimit -n`)"),
+            e,
+        )
+    })
+}

@@ -1,0 +1,318 @@
+//! The sending end.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::MutexGuard;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use super::{LAST, PREFIX_BYTES, ZeromqTicket};
+use crate::error::{Error, Result};
+use crate::packet::{Header, Kind, LastSent};
+use crate::sys::aligned_buffer::AlignedBuffer;
+use crate::sys::doorbell::{Doorbell, PollSet};
+use crate::sys::transit_page::TransitPage;
+use crate::sys::zeromq::{Monitored, SocketEvent, ZeromqSocket, path_error};
+use crate::transport::carrier::{PathProbe, PathSink};
+use crate::transport::stream::padded;
+
+/// How long the end of a sender waits until what it has sent has left the process. That takes
+/// milliseconds, unless the receiver's process is stopped.
+const FINISH_TIME: Duration = Duration::from_secs(5);
+/// How long ZeroMQ goes on with it, if this process lives on.
+const LINGER: Duration = Duration::from_secs(60);
+
+/// Bytes of the last message. ZeroMQ closes a connection when it has taken the last message from
+/// its queue. Up to 8192 bytes for which the kernel had no room are then lost. They are this one's.
+const LAST_BYTES: usize = 3 * 8192;
+
+/// The sending end.
+pub(super) struct ZeromqSink {
+    socket: ZeromqSocket<PushState>,
+    page: TransitPage,
+    /// Rung by the receiver once there is room.
+    doorbell: Doorbell,
+    key: u64,
+    frames_max: u64,
+    name: String,
+    /// Whether the receiver has hung up, so that nothing more need arrive.
+    is_receiver_gone: AtomicBool,
+}
+
+/// The part under the lock.
+#[derive(Default)]
+struct PushState {
+    /// Frames handed over, in all.
+    sent: u64,
+    /// The frames taken when that was read last.
+    taken: u64,
+    /// Whether the wait for room was announced.
+    is_waiting: bool,
+    /// The packet that is written in fragments.
+    packet: LastSent,
+}
+
+/// Whole frames that there is room for. Only those of packets are counted.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct WholeFrames {
+    bytes: usize,
+    frames: u64,
+    /// The last packet that begins before their end.
+    packet: LastSent,
+    /// The last one that ends in them.
+    last: Option<LastSent>,
+}
+
+impl WholeFrames {
+    /// Finds the frames at the start of these bytes, at most so many. `packet` is the one that an
+    /// earlier frame has begun.
+    fn new(bytes: &[u8], room: u64, packet: LastSent) -> Self {
+        let mut batch = Self { packet, ..Self::default() };
+        loop {
+            let rest = &bytes[batch.bytes..];
+            let Some(header) = Header::read(rest) else { break };
+            let whole = padded(header.length as usize);
+            if whole > rest.len() {
+                break;
+            }
+            // A description and the end of a stream need no room.
+            if header.kind == Kind::Data as u8 {
+                if batch.frames == room {
+                    break;
+                }
+                batch.frames += 1;
+                if header.is_continued() {
+                    // `sample_index` is the place in the packet, in bytes.
+                    batch.packet.bytes = header.sample_index.saturating_add(u64::from(header.length));
+                } else {
+                    let (sequence, sample_index) = (header.sequence, header.sample_index);
+                    batch.packet = LastSent { sequence, sample_index, bytes: u64::from(header.length) };
+                }
+                if header.flags & Header::MORE == 0 {
+                    batch.last = Some(batch.packet);
+                }
+            }
+            batch.bytes += whole;
+        }
+        batch
+    }
+}
+
+impl ZeromqSink {
+    /// Connects to the receiver of a ticket.
+    pub(super) fn connect(ticket: &ZeromqTicket, page: TransitPage, doorbell: Doorbell) -> Result<Self> {
+        let mut socket = ZeromqSocket::new(zmq::PUSH, ticket.messages_max(), PushState::default())?;
+        let address = ticket.address();
+        if let Some(ends) = socket.get_mut() {
+            ends.socket()
+                .and_then(|socket| socket.connect(&address).map_err(path_error))
+                .map_err(|e| Error::system(format!("cannot connect to {address}"), e))?;
+        }
+        Ok(Self {
+            socket,
+            page,
+            doorbell,
+            key: ticket.key,
+            frames_max: ticket.frames,
+            name: address,
+            is_receiver_gone: AtomicBool::new(false),
+        })
+    }
+
+    fn lock(&self) -> io::Result<MutexGuard<'_, Monitored<PushState>>> {
+        self.socket.lock().ok_or_else(|| io::ErrorKind::BrokenPipe.into())
+    }
+
+    /// Returns the frames that there is room for.
+    ///
+    /// # Errors
+    /// `WouldBlock`. The doorbell rings once there is room.
+    fn admit(&self, state: &mut PushState, bytes: &[u8]) -> io::Result<WholeFrames> {
+        if std::mem::take(&mut state.is_waiting) {
+            self.doorbell.drain();
+        }
+        let batch = |state: &PushState| {
+            let in_transit = state.sent.saturating_sub(state.taken);
+            WholeFrames::new(bytes, self.frames_max.saturating_sub(in_transit), state.packet)
+        };
+        let mut admitted = batch(state);
+        if admitted.bytes < bytes.len() {
+            // That word is on a line that the receiver writes, so it is read only where it matters.
+            state.taken = self.page.taken();
+            admitted = batch(state);
+        }
+        if admitted.bytes == 0 {
+            state.taken = self.page.announce_wait();
+            admitted = batch(state);
+        }
+        match admitted.bytes {
+            0 if state.sent.saturating_sub(state.taken) < self.frames_max => {
+                Err(io::Error::other("the bytes are no whole frames"))
+            }
+            0 => {
+                state.is_waiting = true;
+                Err(io::ErrorKind::WouldBlock.into())
+            }
+            _ => Ok(admitted),
+        }
+    }
+
+    /// Returns what stands before the frames of a message.
+    fn prefix(&self, frames: u64) -> [u8; PREFIX_BYTES] {
+        let mut prefix = [0; PREFIX_BYTES];
+        let (key, number) = prefix.split_at_mut(PREFIX_BYTES / 2);
+        key.copy_from_slice(&self.key.to_le_bytes());
+        number.copy_from_slice(&frames.to_le_bytes());
+        prefix
+    }
+
+    fn send(
+        &self,
+        ends: &mut Monitored<PushState>,
+        message: impl zmq::Sendable + Copy,
+        batch: &WholeFrames,
+    ) -> io::Result<usize> {
+        let socket = ends.socket()?;
+        let mut sent = socket.send(message, zmq::DONTWAIT);
+        if sent == Err(zmq::Error::EAGAIN) {
+            // A send takes note of what its thread has done once in a millisecond, and this call
+            // always does.
+            let _ = socket.get_events();
+            sent = socket.send(message, zmq::DONTWAIT);
+        }
+        sent.map_err(|error| match error {
+            // There is room for all that an honest receiver has not taken. So the connection has
+            // ended, or this receiver counts what it has not taken.
+            zmq::Error::EAGAIN => io::ErrorKind::BrokenPipe.into(),
+            error => path_error(error),
+        })?;
+        ends.state.sent += batch.frames;
+        ends.state.packet = batch.packet;
+        self.page.set_sent(ends.state.sent, batch.last);
+        Ok(batch.bytes)
+    }
+}
+
+impl PathSink for ZeromqSink {
+    fn write(&self, bytes: &[u8]) -> io::Result<usize> {
+        let mut ends = self.lock()?;
+        let batch = self.admit(&mut ends.state, bytes)?;
+        let prefix = self.prefix(ends.state.sent + batch.frames);
+        let message = [&prefix, &bytes[..batch.bytes]].concat();
+        self.send(&mut ends, &message[..], &batch)
+    }
+
+    fn write_buffer(&self, buffer: &mut AlignedBuffer, bytes: usize) -> io::Result<usize> {
+        let mut ends = self.lock()?;
+        let batch = self.admit(&mut ends.state, &buffer.frame()[..bytes])?;
+        let prefix = self.prefix(ends.state.sent + batch.frames);
+        self.send(&mut ends, buffer.behind(&prefix, batch.bytes), &batch)
+    }
+
+    fn poll_room<'a>(&'a self, poll_set: &mut PollSet<'a>) {
+        poll_set.readable(self.doorbell.as_fd());
+    }
+
+    fn probe(&self) -> Option<&dyn PathProbe> {
+        Some(self)
+    }
+
+    fn receiver_left(&self) {
+        // Relaxed: read at the drop, which only saves time by it.
+        self.is_receiver_gone.store(true, Ordering::Relaxed);
+    }
+}
+
+impl PathProbe for ZeromqSink {
+    /// Checks whether ZeroMQ has connected, which it does on a thread of its own.
+    fn try_once(&self) -> Result<bool, String> {
+        let ends = self.lock().map_err(|e| e.to_string())?;
+        match ends.next_event() {
+            Some(SocketEvent::Connected) => Ok(true),
+            Some(_) => Err(format!("ZeroMQ cannot reach {}", self.name)),
+            None => Ok(false),
+        }
+    }
+
+    fn answers(&self) -> BorrowedFd<'_> {
+        self.socket.events()
+    }
+
+    fn failure(&self, within: Duration) -> String {
+        format!(
+            "ZeroMQ has found no receiver at {} within {within:?}; start both processes in one network \
+             namespace, and raise their limit of open files (`ulimit -n`)",
+            self.name
+        )
+    }
+}
+
+impl Drop for ZeromqSink {
+    /// Waits until what was sent has left this process, which may end at once.
+    fn drop(&mut self) {
+        if *self.is_receiver_gone.get_mut() {
+            return;
+        }
+        let mut last = zmq::Message::with_size(LAST_BYTES);
+        last[..PREFIX_BYTES].copy_from_slice(&self.prefix(LAST));
+        let Some(ends) = self.socket.get_mut() else { return };
+        // Without a connection there is nothing to send.
+        let _ = ends.socket().map(|socket| socket.send(last, zmq::DONTWAIT));
+        if !ends.finish(LINGER, FINISH_TIME) {
+            let name = &self.name;
+            log::warn!(
+                target: "stripline::transport",
+                "what was sent to {name} has not left this process within {FINISH_TIME:?}"
+            );
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame(sequence: u64, kind: Kind, flags: u8, sample_index: u64, length: usize) -> Vec<u8> {
+        let mut bytes = vec![0; padded(length)];
+        let (length, kind) = (length as u32, kind as u8);
+        Header {
+            sequence,
+            length,
+            stream: 0,
+            kind,
+            flags,
+            sample_index,
+            time_ns: 0,
+            intended_ns: 0,
+            sent_ns: 0,
+        }
+        .write(&mut bytes);
+        bytes
+    }
+
+    #[test]
+    fn whole_frames_are_counted_and_the_last_whole_packet_is_named() {
+        let frames = [
+            frame(4, Kind::Stream, 0, 40, 20),
+            frame(4, Kind::Data, 0, 40, 100),
+            frame(5, Kind::Data, Header::MORE, 50, 64),
+            frame(5, Kind::Data, Header::CONTINUED, 64, 16),
+        ];
+        let bytes = frames.concat();
+        let batch = |bytes: &[u8], room| {
+            let WholeFrames { bytes, frames, last, .. } = WholeFrames::new(bytes, room, LastSent::default());
+            (bytes, frames, last)
+        };
+        let whole = [0, 1, 2].map(|index| frames[..=index].iter().map(Vec::len).sum::<usize>());
+        let first = LastSent { sequence: 4, sample_index: 40, bytes: 100 };
+        assert_eq!(batch(&bytes, 0), (whole[0], 0, None));
+        assert_eq!(batch(&bytes, 1), (whole[1], 1, Some(first)));
+        assert_eq!(batch(&bytes, 2), (whole[2], 2, Some(first)));
+        let second = LastSent { sequence: 5, sample_index: 50, bytes: 80 };
+        assert_eq!(batch(&bytes, 9), (bytes.len(), 3, Some(second)));
+        assert_eq!(batch(&bytes[..whole[0] - 1], 9), (0, 0, None));
+        // The last fragment comes by itself.
+        let begun = WholeFrames::new(&bytes[..whole[2]], 9, LastSent::default()).packet;
+        assert_eq!(WholeFrames::new(&bytes[whole[2]..], 9, begun).last, Some(second));
+    }
+}
