@@ -70,7 +70,7 @@ pub fn one_thread_serves_and_calls(transport: &str) {
     assert!(!wait(&[&of_server], Duration::ZERO) && !wait(&[&of_client], Duration::ZERO));
 }
 
-/// A loop asks its calls in turn. The last one receives for those that it has asked already.
+/// Checks a loop that asks its calls in turn: the last one receives for those asked already.
 pub fn outcomes_received_by_another_call_are_noticed(transport: &str) {
     let node = Node::isolated().unwrap();
     let mut server = node.service_server(doubling(), over(transport)).unwrap();
