@@ -34,6 +34,7 @@ pub fn a_full_receiver_holds_its_sender_up(pair: &mut Pair) {
 
 /// Sends more packets than wait, and the end.
 fn flood(pair: &mut Pair) {
+    pair.await_pump_start();
     // What finds no room among the ten messages of a queue is lost under every policy that drops.
     let at_once = if pair.transport == "mqueue" { 5 } else { PACKETS };
     for _ in 0..PACKETS / at_once {
@@ -67,8 +68,7 @@ pub fn drop_newest_keeps_the_oldest(pair: &mut Pair) {
 
 pub fn eject_ends_the_connection(pair: &mut Pair) {
     pair.link(&format!("overflow = 'eject';depth = {DEPTH}"), 0);
-    // The port has the connection, and with it the thread that fills its queue.
-    Pair::await_peers(pair.receiver(), "in", 1);
+    pair.await_pump_start();
     let before = PACKETS / 2;
     for _ in 0..before {
         pair.sender().order(&format!("send out 1 {SAMPLES}"));

@@ -139,7 +139,15 @@ impl Pair {
         });
     }
 
-    /// Waits until the thread that fills the receive queue of `in` has ended, or is not there.
+    /// Waits until the thread that fills the receive queue of `in` runs under its name. Before that,
+    /// it cannot be told from one that has ended.
+    pub fn await_pump_start(&mut self) {
+        Self::await_peers(self.receiver(), "in", 1);
+        let process = self.receiver().id();
+        await_that("the start of the pump", || threads(process).iter().any(is_pump));
+    }
+
+    /// Waits until the thread that fills the receive queue of `in` has ended.
     pub fn await_pump_end(&mut self) {
         let process = self.receiver().id();
         await_that("the end of the pump", || !threads(process).iter().any(is_pump));
