@@ -17,7 +17,7 @@ struct Line {
 }
 
 /// The colour of each subject: its name (as in `what`), its transport and the colour.
-const COLORS: [(&str, &str, RGBColor); 16] = [
+const COLORS: [(&str, &str, RGBColor); 18] = [
     ("stripline", "shm", RGBColor(0xd6, 0x27, 0x28)),
     ("stripline", "inproc", RGBColor(0xff, 0x7f, 0x0e)),
     ("stripline", "uds", RGBColor(0x1f, 0x77, 0xb4)),
