@@ -70,7 +70,7 @@ impl ZeromqSource {
             page,
             doorbell,
             key: ticket.key,
-            low: ticket.frames / 2,
+            low: ticket.frames - (ticket.frames / 16).max(1),
             sender: None,
             has_ended: false,
             has_other_ended: false,
