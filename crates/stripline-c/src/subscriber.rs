@@ -28,7 +28,8 @@ use crate::time::timeout;
 use crate::wait_set::MemberSlot;
 use crate::waker::Waker;
 
-/// A wait of less, in nanoseconds, does not poll on the short path: it would take longer than asked.
+/// A wait of less, in nanoseconds, does not poll on the short path: it would take longer than
+/// asked.
 const SPIN_NS: i64 = 10_000;
 
 /// A subscriber, which receives packets of samples from every publisher of a topic. One thread at a

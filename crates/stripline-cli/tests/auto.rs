@@ -94,7 +94,13 @@ fn transports_that_are_not_in_this_version_are_listed_as_such() {
         assert_eq!(has(name)["in_program"], true, "{name}");
         assert_eq!(has(name)["page"], format!("docs/transports/{name}.md"));
     }
-    for name in ["zeromq", "iceoryx2", "zenoh", "dds", "corba"] {
+    let zeromq = has("zeromq");
+    assert_eq!(zeromq["in_program"], cfg!(feature = "zeromq"));
+    match cfg!(feature = "zeromq") {
+        true => assert!(zeromq["library"].as_str().is_some_and(|it| it.contains("4.3")), "{zeromq}"),
+        false => assert!(zeromq["brought_in_by"].as_str().is_some_and(|it| it.contains("g++")), "{zeromq}"),
+    }
+    for name in ["iceoryx2", "zenoh", "dds", "corba"] {
         assert_eq!(has(name)["in_program"], false, "{name}");
         assert_eq!(has(name)["brought_in_by"], "not in this version", "{name}");
     }

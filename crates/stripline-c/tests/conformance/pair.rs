@@ -139,8 +139,8 @@ impl Pair {
         });
     }
 
-    /// Waits until the thread that fills the receive queue of `in` runs under its name. Before that,
-    /// it cannot be told from one that has ended.
+    /// Waits until the thread that fills the receive queue of `in` runs under its name. Earlier, it
+    /// is no more to be found than one that has ended.
     pub fn await_pump_start(&mut self) {
         Self::await_peers(self.receiver(), "in", 1);
         let process = self.receiver().id();

@@ -245,7 +245,7 @@ impl Incoming {
     }
 
     /// Takes like [`Incoming::receive_fast`], inlined, and only the next packet of a steady stream
-    /// of the only connection. With `spins`, a port that spins polls for a few microseconds at most.
+    /// of the only connection. With `spins`, a port that spins polls for some microseconds.
     /// Returns the packet's samples; `None`: nothing is taken.
     #[inline(always)]
     pub(crate) fn receive_inlined(&mut self, spins: bool) -> Option<u64> {
@@ -258,8 +258,8 @@ impl Incoming {
         if spins { self.take_spinning() } else { None }
     }
 
-    /// Takes like [`Incoming::try_take_steady`], for a port that spins, from its only ring. It polls
-    /// for a few microseconds at most, and as long as only packets have to be checked.
+    /// Takes like [`Incoming::try_take_steady`], for a port that spins, from its only ring. It
+    /// polls for a few microseconds at most, and as long as only packets have to be checked.
     #[inline(never)]
     fn take_spinning(&mut self) -> Option<u64> {
         if !self.spinner.spins_always() {

@@ -299,8 +299,8 @@ impl<T: Element> Drop for Holding<T> {
 /// # Ok::<(), stripline::Error>(())
 /// ```
 pub struct HeldPacket<T: Element> {
-    // No field smaller than a word: a copy of a packet would read bytes of it that were just written
-    // as others, and wait for them.
+    // No field is smaller than a word. A copy of the padding would cover bytes that were just
+    // written as others, and wait for them.
     slot: SlotInUse,
     payload: FrameRef,
     form: T::Form,
