@@ -16,6 +16,7 @@ static void echo(void *context, const void *request, size_t bytes, stripline_res
     FAILS(STRIPLINE_PORT, "answered", stripline_responder_reply(responder, request, bytes, &error));
     FAILS(STRIPLINE_PORT, "answered", stripline_responder_fail(responder, request, bytes, &error));
     FAILS(STRIPLINE_PORT, "answered", stripline_responder_refuse(responder, "no", &error));
+    FAILS(STRIPLINE_PORT, "answered", stripline_responder_refuse_as(responder, STRIPLINE_WRONG_TYPE, "no", &error));
     stripline_responder_free(responder);
 }
 
@@ -28,6 +29,8 @@ static void fail(void *context, const void *request, size_t bytes, stripline_res
 static void refuse(void *context, const void *request, size_t bytes, stripline_responder *responder) {
     (void)context, (void)request, (void)bytes;
     FAILS(STRIPLINE_INVALID_ARGUMENT, "reason", stripline_responder_refuse(responder, NULL, &error));
+    FAILS(STRIPLINE_INVALID_ARGUMENT, "reason", stripline_responder_refuse_as(responder, STRIPLINE_WRONG_TYPE, NULL, &error));
+    FAILS(STRIPLINE_INVALID_ARGUMENT, "refuses no call", stripline_responder_refuse_as(responder, STRIPLINE_ENDED, "no", &error));
     FAILS(STRIPLINE_INVALID_ARGUMENT, "reply", stripline_responder_reply(responder, NULL, 1, &error));
     FAILS(STRIPLINE_INVALID_ARGUMENT, "failed", stripline_responder_fail(responder, NULL, 1, &error));
     IS(STRIPLINE_OK, stripline_responder_refuse(responder, "the antenna is not plugged in", &error));
@@ -259,7 +262,7 @@ static void ends(void) {
     stripline_server_free(server);
     stripline_server_free(NULL);
     IS(STRIPLINE_SERVER_GONE, stripline_pending_wait(pending, PATIENCE_NS, &reply, &error));
-    IS(STRIPLINE_OK, stripline_responder_refuse(kept, "too late", &error));
+    IS(STRIPLINE_OK, stripline_responder_refuse_as(kept, STRIPLINE_HANDLER_PANICKED, "too late", &error));
     stripline_responder_free(kept);
     kept = NULL;
     stripline_pending_free(pending);
@@ -353,6 +356,7 @@ static void bad_input(void) {
     REFUSED("responder", stripline_responder_reply(NULL, "", 0, &error));
     REFUSED("responder", stripline_responder_fail(NULL, "", 0, &error));
     REFUSED("responder", stripline_responder_refuse(NULL, "", &error));
+    REFUSED("responder", stripline_responder_refuse_as(NULL, STRIPLINE_WRONG_TYPE, "", &error));
     CHECK(stripline_responder_deadline_ns(NULL) == 0);
     stripline_server_free(server);
     stripline_service_free(service);

@@ -22,8 +22,6 @@ macro_rules! rules {
         rules! { in shm: $($module: [$($rule,)*])* }
         rules! { in uds: $($module: [$($rule,)*])* }
         rules! { in tcp: $($module: [$($rule,)*])* }
-        #[cfg(feature = "zeromq")]
-        rules! { in zeromq: $($module: [$($rule,)*])* }
     };
     (in $transport:ident: $($module:ident: [$($rule:ident,)*])*) => {
         mod $transport {
