@@ -255,16 +255,13 @@ impl Incoming {
         {
             return Some(samples);
         }
-        if spins { self.take_spinning() } else { None }
+        if spins && self.spinner.spins_always() { self.take_spinning() } else { None }
     }
 
     /// Takes like [`Incoming::try_take_steady`], for a port that spins, from its only ring. It
     /// polls for a few microseconds at most, and as long as only packets have to be checked.
     #[inline(never)]
     fn take_spinning(&mut self) -> Option<u64> {
-        if !self.spinner.spins_always() {
-            return None;
-        }
         for _ in 0..POLLS_SPINNING / POLLS_PER_FULL_POLL {
             if !self.is_fast_path() {
                 return None;
@@ -352,7 +349,8 @@ impl Incoming {
             None => {
                 self.stop.check(wait)?;
                 // Most packets that a port spins for come this way.
-                if !matches!(wait, Wait::Never) && self.take_spinning().is_some() {
+                let spins = self.spinner.spins_always() && !matches!(wait, Wait::Never);
+                if spins && self.take_spinning().is_some() {
                     return Ok(Polled::Packet);
                 }
                 let found = self.try_take_read();
