@@ -348,11 +348,6 @@ impl Incoming {
             Some(_) => self.receive_in_sequence(wait),
             None => {
                 self.stop.check(wait)?;
-                // Most packets that a port spins for come this way.
-                let spins = self.spinner.spins_always() && !matches!(wait, Wait::Never);
-                if spins && self.take_spinning().is_some() {
-                    return Ok(Polled::Packet);
-                }
                 let found = self.try_take_read();
                 if found == Some(true) {
                     self.spinner.succeeded();
@@ -387,6 +382,11 @@ impl Incoming {
         looks_max: u32,
         mut has_polled: bool,
     ) -> Result<Polled> {
+        // Most packets that a port spins for come this way.
+        let spins_always = self.spinner.spins_always() && !matches!(wait, Wait::Never);
+        if spins_always && self.take_spinning().is_some() {
+            return Ok(Polled::Packet);
+        }
         let mut spins = 0u32;
         loop {
             // Checked before each poll: a receiver with busy senders always finds a packet. One
