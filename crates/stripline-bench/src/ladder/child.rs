@@ -147,14 +147,14 @@ fn connect<'n>(
         }
         #[cfg(feature = "peers")]
         (Subject::Iceoryx2, _) => endpoints::iceoryx2::connect(case, place, &domain(job, index)),
-        #[cfg(feature = "zeromq")]
+        #[cfg(any(feature = "peers", feature = "zeromq"))]
         (Subject::Zeromq, _) => endpoints::zeromq::connect(case, place, &domain(job, index)),
         (Subject::Stripline | Subject::Many | Subject::Queued | Subject::Calls, None) => {
             Err("it has no node".into())
         }
         #[cfg(not(feature = "peers"))]
         (Subject::Iceoryx2, _) => Err("it is not built in".into()),
-        #[cfg(not(feature = "zeromq"))]
+        #[cfg(not(any(feature = "peers", feature = "zeromq")))]
         (Subject::Zeromq, _) => Err("it is not built in".into()),
     }
 }

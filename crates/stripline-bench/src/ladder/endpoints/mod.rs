@@ -11,5 +11,5 @@ pub(super) mod queue;
 pub(super) mod ring;
 pub(super) mod socket;
 pub(super) mod stripline;
-#[cfg(feature = "zeromq")]
+#[cfg(any(feature = "peers", feature = "zeromq"))]
 pub(super) mod zeromq;
