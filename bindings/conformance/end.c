@@ -383,7 +383,8 @@ static void print_outcome(const struct object *in, stripline_status status, stri
 
 static int64_t nanoseconds(const char *ms) { return strtoll(ms, NULL, 10) * 1000000; }
 
-static void take(char **words) {
+/* Takes packets, and prints each by a function of its kind. */
+static void take_each(char **words, void (*print)(const struct object *in, const stripline_packet *found)) {
     struct object *in = find(words[1]);
     answer_begins();
     for (unsigned long left = strtoul(words[2], NULL, 10); left > 0; left--) {
@@ -394,13 +395,15 @@ static void take(char **words) {
             print_outcome(in, status, error);
             return;
         }
-        print_token(in, found);
+        print(in, found);
         putchar(' ');
         stripline_packet_release(found, NULL);
     }
     puts("done");
     fflush(stdout);
 }
+
+static void take(char **words) { take_each(words, print_token); }
 
 static void take_windows(char **words) {
     struct object *in = find(words[1]);
@@ -514,7 +517,7 @@ static unsigned char *encoded(const char *word, size_t *bytes) {
     return message;
 }
 
-static void say(char **words, int count) {
+static void send_messages(char **words, int count) {
     struct object *out = find(words[1]);
     for (int word = 2; word < count; word++) {
         stripline_error *error = NULL;
@@ -531,7 +534,8 @@ static void say(char **words, int count) {
 }
 
 /* Prints a message: in hexadecimal, or its length and the sum of its bytes. */
-static void print_message(const stripline_packet *message) {
+static void print_message(const struct object *in, const stripline_packet *message) {
+    (void)in;
     stripline_packet_info info = {.size = sizeof info};
     stripline_packet_get_info(message, &info, NULL);
     const unsigned char *bytes = stripline_packet_samples(message);
@@ -547,26 +551,9 @@ static void print_message(const stripline_packet *message) {
     if (length > 64) {
         printf("#%zu.%" PRIu64, length, sum);
     }
-    putchar(' ');
 }
 
-static void hear(char **words) {
-    struct object *in = find(words[1]);
-    answer_begins();
-    for (unsigned long left = strtoul(words[2], NULL, 10); left > 0; left--) {
-        stripline_error *error = NULL;
-        stripline_packet *found = NULL;
-        stripline_status status = stripline_subscriber_receive(in->handle, nanoseconds(words[3]), &found, &error);
-        if (status != STRIPLINE_OK) {
-            print_outcome(in, status, error);
-            return;
-        }
-        print_message(found);
-        stripline_packet_release(found, NULL);
-    }
-    puts("done");
-    fflush(stdout);
-}
+static void take_messages(char **words) { take_each(words, print_message); }
 
 static void open_messages(enum kind kind, char **words) {
     stripline_subscriber_options options = {.size = sizeof options};
@@ -808,10 +795,10 @@ static void perform(char *line) {
         open_messages(publisher, words);
     } else if (strcmp(command, "subscribe-messages") == 0) {
         open_messages(subscriber, words);
-    } else if (strcmp(command, "say") == 0) {
-        say(words, count);
-    } else if (strcmp(command, "hear") == 0) {
-        hear(words);
+    } else if (strcmp(command, "send-messages") == 0) {
+        send_messages(words, count);
+    } else if (strcmp(command, "take-messages") == 0) {
+        take_messages(words);
     } else if (strcmp(command, "handle") == 0) {
         handle(words);
     } else if (strcmp(command, "receivers") == 0) {

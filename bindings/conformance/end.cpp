@@ -176,7 +176,7 @@ struct output {
     virtual std::uint64_t sequence() = 0;
     virtual void set_stream(const stripline::stream_description &stream) = 0;
     virtual void send(std::size_t samples, const sending &how) = 0;
-    virtual void say(const std::vector<std::uint8_t> &message) = 0;
+    virtual void send_message(const std::vector<std::uint8_t> &message) = 0;
     // Opens a loan, and sends it after the call of a function.
     virtual void lend(std::size_t samples, const std::function<void()> &until) = 0;
     virtual void finish(milliseconds timeout) = 0;
@@ -196,7 +196,7 @@ struct input {
     virtual ~input() = default;
     virtual std::size_t senders() = 0;
     virtual stripline::waker waker() = 0;
-    virtual std::string hear(std::size_t, milliseconds) { throw std::logic_error("a subscriber of windows"); }
+    virtual std::string take_messages(std::size_t, milliseconds) { throw std::logic_error("a subscriber of windows"); }
     virtual std::string handle(std::optional<std::uint64_t>) { throw std::logic_error("a subscriber of windows"); }
     virtual std::string take(std::size_t, milliseconds) { throw std::logic_error("a subscriber of windows"); }
     virtual std::string hold(milliseconds, std::unique_ptr<held> &) { throw std::logic_error("it holds none"); }
@@ -254,7 +254,7 @@ public:
         }
     }
 
-    void say(const std::vector<std::uint8_t> &message) override {
+    void send_message(const std::vector<std::uint8_t> &message) override {
         if constexpr (std::is_same_v<T, std::uint8_t>) {
             publisher_.send(stripline::span<const std::uint8_t>(message.data(), message.size()));
         } else {
@@ -325,7 +325,7 @@ public:
         return tokens + "done";
     }
 
-    std::string hear(std::size_t count, milliseconds timeout) override {
+    std::string take_messages(std::size_t count, milliseconds timeout) override {
         std::string tokens;
         for (; count > 0; count--) {
             const auto outcome = receive(timeout, [&](stripline::packet<T> packet) {
@@ -562,13 +562,13 @@ public:
         } else if (command == "subscribe-messages") {
             auto made = node_->message_subscriber(words[2], words[3]);
             inputs_[words[1]] = std::make_unique<input_of<std::uint8_t>>(std::move(made), words[2]);
-        } else if (command == "say") {
+        } else if (command == "send-messages") {
             for (std::size_t place = 2; place < words.size(); place++) {
-                outputs_.at(words[1])->say(encoded(words[place]));
+                outputs_.at(words[1])->send_message(encoded(words[place]));
             }
             return "ok " + std::to_string(outputs_.at(words[1])->sequence());
-        } else if (command == "hear") {
-            return inputs_.at(words[1])->hear(number(words[2]), milliseconds(number(words[3])));
+        } else if (command == "take-messages") {
+            return inputs_.at(words[1])->take_messages(number(words[2]), milliseconds(number(words[3])));
         } else if (command == "handle") {
             const auto fails_at = words[2] == "-" ? std::nullopt : std::optional(number(words[2]));
             return inputs_.at(words[1])->handle(fails_at);

@@ -302,13 +302,13 @@ class End:
     def do_subscribe_messages(self, name: str, topic: str, messages: str) -> None:
         self.inputs[name] = Messages(self._node().message_subscriber(topic, messages))
 
-    def do_say(self, name: str, *messages: str) -> str:
+    def do_send_messages(self, name: str, *messages: str) -> str:
         out = self.outputs[name].handle
         for message in messages:
             out.send(value_of(message))
         return f"ok {out.sequence}"
 
-    def do_hear(self, name: str, count: str, ms: str) -> str:
+    def do_take_messages(self, name: str, count: str, ms: str) -> str:
         port = self.inputs[name]
         assert isinstance(port, Messages)
 

@@ -62,6 +62,9 @@ const LOSSY: &str = "lossy";
 /// Sockets of ZeroMQ. The library has it with its feature `zeromq`.
 const ZEROMQ: &str = "zeromq";
 
+/// Those of [`TRANSPORTS`] that are for tests only.
+const FOR_TESTS: [&str; 2] = [LOSSY, "multicast"];
+
 /// The transports between processes.
 pub const TRANSPORTS: &[&str] = &[
     "shm",
@@ -76,6 +79,11 @@ pub const TRANSPORTS: &[&str] = &[
     #[cfg(feature = "lossy")]
     "multicast",
 ];
+
+/// Returns the transports that users have.
+pub fn users_transports() -> impl Iterator<Item = &'static str> + Clone {
+    TRANSPORTS.iter().copied().filter(|name| !FOR_TESTS.contains(name))
+}
 
 /// Those of a mixture. A user has few message queues, and `udp` has its own campaign.
 pub const MIXTURE: [&str; 3] = ["shm", "uds", "tcp"];

@@ -14,17 +14,9 @@ use crate::child::{Role, TOPIC, join};
 use crate::ledger::Ledger;
 use crate::notes::{Board, Note, Notes};
 use crate::payload;
+use crate::plan::users_transports;
 use crate::worker::{TIMEOUT, Victim, wait_for_host};
 
-const TRANSPORTS: &[&str] = &[
-    "shm",
-    "uds",
-    "tcp",
-    "mqueue",
-    "udp",
-    #[cfg(feature = "zeromq")]
-    "zeromq",
-];
 /// Sends refused for want of room, after which a receiver was stopped for long enough.
 const REFUSALS: u64 = 100;
 /// More packets than any queue holds.
@@ -43,7 +35,7 @@ impl Stop {
     /// # Errors
     /// The first failure.
     pub fn run(&self) -> Result<Value, String> {
-        let board = Board::new(3 * TRANSPORTS.len() as u64)?;
+        let board = Board::new(3 * users_transports().count() as u64)?;
         let started = Instant::now();
         // At the same time, because each may be stopped for a minute.
         let reports: Vec<_> = std::thread::scope(|scope| {
@@ -54,11 +46,11 @@ impl Stop {
                     report.map_err(|problem| format!("{transport}: {problem}"))
                 })
             };
-            let threads: Vec<_> = (0..).step_by(3).zip(TRANSPORTS.iter().copied()).map(run).collect();
+            let threads: Vec<_> = (0..).step_by(3).zip(users_transports()).map(run).collect();
             threads.into_iter().map(std::thread::ScopedJoinHandle::join).collect()
         });
         let mut report = json!({"stopped_s": self.seconds, "duration_s": started.elapsed().as_secs_f64()});
-        for (transport, outcome) in TRANSPORTS.iter().copied().zip(reports) {
+        for (transport, outcome) in users_transports().zip(reports) {
             report[transport] = outcome.map_err(|_| format!("{transport}: a thread panicked"))??;
         }
         Ok(report)

@@ -43,22 +43,23 @@ pub fn messages_of_every_kind_travel(pair: &mut Pair) {
     pair.receiver().ok("subscribe-messages in news message/cbor");
     pair.sender().ok("publish-messages out news message/cbor");
     pair.sender().ok("receivers out 1");
-    pair.sender().expect(&format!("say out {}", VALUES.join(" ")), &format!("ok {}", VALUES.len()));
+    pair.sender().expect(&format!("send-messages out {}", VALUES.join(" ")), &format!("ok {}", VALUES.len()));
     let tokens: Vec<String> =
         VALUES.iter().enumerate().map(|(number, value)| format!("{number}/{value}")).collect();
     let expected = format!("{} done", tokens.join(" "));
-    pair.receiver().expect(&format!("hear in {} 60000", VALUES.len()), &expected);
+    pair.receiver().expect(&format!("take-messages in {} 60000", VALUES.len()), &expected);
     // A message is whole, however large it is. One process has to wait in between.
     if !pair.is_one() {
-        pair.receiver().begin("hear in 1 60000");
-        pair.sender().expect(&format!("say out bytes:{LARGE}"), &format!("ok {}", VALUES.len() + 1));
+        pair.receiver().begin("take-messages in 1 60000");
+        pair.sender()
+            .expect(&format!("send-messages out bytes:{LARGE}"), &format!("ok {}", VALUES.len() + 1));
         let sum: u64 = [0x5a, 0, 0x2d, 0xc6, 0xc0].into_iter().sum::<u64>()
             + (0..LARGE as u64).map(|place| place * 7 % 256).sum::<u64>();
         let token = format!("{}/#{}.{sum} done", VALUES.len(), LARGE + 5);
         assert_eq!(pair.receiver().answer(), token);
     }
     pair.sender().ok("finish out 60000");
-    pair.receiver().expect("hear in 1 60000", "ended");
+    pair.receiver().expect("take-messages in 1 60000", "ended");
 }
 
 pub fn what_is_no_message_is_refused_by_those_that_read_it(pair: &mut Pair) {
@@ -70,17 +71,17 @@ pub fn what_is_no_message_is_refused_by_those_that_read_it(pair: &mut Pair) {
     if pair.sender().language != Language::Python {
         // A text that ends early, and bytes behind a value.
         for (place, malformed) in ["6361", "0000"].into_iter().enumerate() {
-            pair.sender().expect(&format!("say out {malformed}"), &format!("ok {}", place + 1));
+            pair.sender().expect(&format!("send-messages out {malformed}"), &format!("ok {}", place + 1));
             if pair.receiver().language == Language::Python {
-                pair.receiver().fails("hear in 1 60000", "decode");
+                pair.receiver().fails("take-messages in 1 60000", "decode");
             } else {
-                pair.receiver().expect("hear in 1 60000", &format!("{place}/{malformed} done"));
+                pair.receiver().expect("take-messages in 1 60000", &format!("{place}/{malformed} done"));
             }
         }
     }
     // The next one is as good as any.
-    pair.sender().number("say out 182a");
-    let answer = pair.receiver().order("hear in 1 60000");
+    pair.sender().number("send-messages out 182a");
+    let answer = pair.receiver().order("take-messages in 1 60000");
     assert!(answer.ends_with("/182a done"), "{answer}");
 }
 
@@ -93,15 +94,15 @@ pub fn schemas_are_compared(pair: &mut Pair) {
         let refusals = receiver.order("refusals other");
         refusals.contains("tune{hz:f64}") && refusals.contains("tune{hz:u32}")
     });
-    receiver.expect("hear other 1 0", "empty");
+    receiver.expect("take-messages other 1 0", "empty");
     // The same schema, and none at all, fit.
     pair.receiver().ok("subscribe-messages same tuning message/tune{hz:f64}");
     pair.receiver().ok("subscribe-messages any tuning message/cbor");
     pair.sender().ok("receivers out 2");
     let value = "a162687afb3fb999999999999a";
-    pair.sender().expect(&format!("say out {value}"), "ok 1");
+    pair.sender().expect(&format!("send-messages out {value}"), "ok 1");
     for name in ["same", "any"] {
-        pair.receiver().expect(&format!("hear {name} 1 60000"), &format!("0/{value} done"));
+        pair.receiver().expect(&format!("take-messages {name} 1 60000"), &format!("0/{value} done"));
     }
     // Samples are no messages.
     pair.receiver().ok("subscribe samples tuning u8 0");

@@ -186,14 +186,16 @@ impl End {
                 let subscriber = self.node().message_subscriber_of(&message_type(messages), topic)?;
                 self.inputs.insert(name.into(), ports::input(subscriber, 0, topic)?);
             }
-            ["say", name, ref messages @ ..] => {
+            ["send-messages", name, ref messages @ ..] => {
                 let output = self.output(name);
                 for message in messages {
-                    output.say(&messages::encoded(message))?;
+                    output.send_message(&messages::encoded(message))?;
                 }
                 return Ok(format!("ok {}", output.sequence()));
             }
-            ["hear", name, count, ms] => return Ok(self.input(name).hear(number(count), milliseconds(ms))),
+            ["take-messages", name, count, ms] => {
+                return Ok(self.input(name).take_messages(number(count), milliseconds(ms)));
+            }
             ["many", name, count, samples] => {
                 let output = self.output(name);
                 output.send_many(number(count), number(samples))?;

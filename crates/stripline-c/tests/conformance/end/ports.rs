@@ -61,7 +61,7 @@ pub trait Output {
     /// Sends packets together.
     fn send_many(&mut self, packets: usize, samples: usize) -> Result<()>;
     /// Sends a message.
-    fn say(&mut self, message: &[u8]) -> Result<()>;
+    fn send_message(&mut self, message: &[u8]) -> Result<()>;
     /// Opens a loan, and sends it after the call of a function.
     fn lend(&mut self, samples: usize, until: &mut dyn FnMut()) -> Result<()>;
     fn end(&mut self, timeout: Duration) -> Result<()>;
@@ -76,7 +76,7 @@ pub trait Input {
     fn take(&mut self, count: usize, timeout: Duration) -> String;
     fn hold(&mut self, timeout: Duration) -> (String, Option<Box<dyn Held>>);
     /// Takes messages.
-    fn hear(&mut self, count: usize, timeout: Duration) -> String;
+    fn take_messages(&mut self, count: usize, timeout: Duration) -> String;
     /// Takes the packets that are there, but so many at most.
     fn drain(&mut self, limit: usize) -> String;
     /// Handles packets until the end, or until the handler fails at that one.
@@ -187,7 +187,7 @@ impl<T: Element<Item = u8>> Output for Sender<T> {
         outcome
     }
 
-    fn say(&mut self, message: &[u8]) -> Result<()> {
+    fn send_message(&mut self, message: &[u8]) -> Result<()> {
         self.publisher.send(message)
     }
 
@@ -292,7 +292,7 @@ impl<T: Element<Item = u8>> Input for Receiver<T> {
         tokens + "done"
     }
 
-    fn hear(&mut self, count: usize, timeout: Duration) -> String {
+    fn take_messages(&mut self, count: usize, timeout: Duration) -> String {
         let mut tokens = String::new();
         let token = |sequence: u64, bytes: &[u8]| format!("{sequence}/{} ", printed(bytes));
         for _ in 0..count {
