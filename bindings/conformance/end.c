@@ -301,6 +301,39 @@ static void send_packets(char **words, int count) {
     answer_sequence(out);
 }
 
+/* What the packets of a batch are written with. */
+struct batch {
+    const struct object *out;
+    size_t samples;
+};
+
+static int32_t write_packet(void *context, size_t index, void *samples) {
+    const struct batch *batch = context;
+    const struct object *out = batch->out;
+    const uint64_t first = out->next + index * batch->samples;
+    fill(samples, batch->samples * out->sample_bytes, first * out->sample_bytes, out->seed);
+    return 0;
+}
+
+/* Sends many packets by one call. */
+static void send_many(char **words) {
+    struct object *out = find(words[1]);
+    const struct batch batch = {.out = out, .samples = strtoul(words[3], NULL, 10)};
+    const size_t packets = strtoul(words[2], NULL, 10);
+    uint64_t before = 0, after = 0;
+    stripline_error *error = NULL;
+    stripline_publisher_sequence(out->handle, &before, NULL);
+    const stripline_status status =
+        stripline_publisher_send_many(out->handle, packets, batch.samples, write_packet, (void *)&batch, &error);
+    stripline_publisher_sequence(out->handle, &after, NULL);
+    out->next += (after - before) * batch.samples;
+    if (status == STRIPLINE_OK) {
+        answer_sequence(out);
+    } else {
+        answer_status(status, error);
+    }
+}
+
 /* Opens a loan, and sends it at the next line. */
 static void lend(char **words) {
     struct object *out = find(words[1]);
@@ -594,6 +627,22 @@ static void handle(char **words) {
     print_outcome(in, status, error);
 }
 
+/* Takes what is there. */
+static void drain(char **words) {
+    struct object *in = find(words[1]);
+    struct handling how = {.in = in, .fails_at = "-"};
+    stripline_error *error = NULL;
+    answer_begins();
+    const stripline_status status =
+        stripline_subscriber_drain(in->handle, strtoul(words[2], NULL, 10), handle_packet, &how, NULL, &error);
+    if (status == STRIPLINE_OK || status == STRIPLINE_ENDED) {
+        printf("done\n");
+        fflush(stdout);
+    } else {
+        print_failure(status, error);
+    }
+}
+
 static void count_peers(const struct object *object) {
     size_t peers = 0;
     if (object->kind == publisher) {
@@ -651,6 +700,12 @@ static void call(char **words, int count) {
     stripline_error *error = NULL;
     unsigned char request[9];
     size_t bytes = encode(strtoull(words[3], NULL, 10), request);
+    if (count > 4 && strstr(words[4], "(text)") != NULL) {
+        /* A text of one digit. */
+        request[0] = 0x61;
+        request[1] = (unsigned char)*words[3];
+        bytes = 2;
+    }
     stripline_status status = stripline_client_operation(find(words[1])->handle, &type, &operation, &error);
     if (status == STRIPLINE_OK) {
         status = stripline_operation_call(operation, request, bytes, NULL, &reply, &error);
@@ -801,6 +856,10 @@ static void perform(char *line) {
         take_messages(words);
     } else if (strcmp(command, "handle") == 0) {
         handle(words);
+    } else if (strcmp(command, "many") == 0) {
+        send_many(words);
+    } else if (strcmp(command, "drain") == 0) {
+        drain(words);
     } else if (strcmp(command, "receivers") == 0) {
         size_t wanted = strtoul(words[2], NULL, 10);
         stripline_publisher *out = find(words[1])->handle;

@@ -176,6 +176,7 @@ struct output {
     virtual std::uint64_t sequence() = 0;
     virtual void set_stream(const stripline::stream_description &stream) = 0;
     virtual void send(std::size_t samples, const sending &how) = 0;
+    virtual void send_many(std::size_t packets, std::size_t samples) = 0;
     virtual void send_message(const std::vector<std::uint8_t> &message) = 0;
     // Opens a loan, and sends it after the call of a function.
     virtual void lend(std::size_t samples, const std::function<void()> &until) = 0;
@@ -201,6 +202,7 @@ struct input {
     virtual std::string take(std::size_t, milliseconds) { throw std::logic_error("a subscriber of windows"); }
     virtual std::string hold(milliseconds, std::unique_ptr<held> &) { throw std::logic_error("it holds none"); }
     virtual std::string describe(milliseconds) { throw std::logic_error("a subscriber of windows"); }
+    virtual std::string drain(std::size_t) { throw std::logic_error("no subscriber of packets"); }
     virtual std::string windows(std::size_t, std::size_t, std::size_t, milliseconds) {
         throw std::logic_error("no subscriber of windows");
     }
@@ -252,6 +254,14 @@ public:
         } else {
             publisher_.send(from, how.options);
         }
+    }
+
+    void send_many(std::size_t packets, std::size_t samples) override {
+        const std::uint64_t before = publisher_.sequence();
+        publisher_.send_many(packets, samples, [&](std::size_t index, stripline::span<T> place) {
+            fill(place, next_ + index * samples, seed_);
+        });
+        next_ += (publisher_.sequence() - before) * samples;
     }
 
     void send_message(const std::vector<std::uint8_t> &message) override {
@@ -349,6 +359,13 @@ public:
         std::array<stripline::served_port, 1> ports{stripline::on(subscriber_, each)};
         const auto outcome = stripline::serve(ports, std::nothrow);
         return tokens + (outcome ? ended(subscriber_) : failed(outcome.error()));
+    }
+
+    std::string drain(std::size_t limit) override {
+        std::string tokens;
+        const auto each = [&](const stripline::packet_view<T> &packet) { tokens += token_of(packet, seed_) + " "; };
+        const auto drained = subscriber_.drain(limit, each, std::nothrow);
+        return drained ? tokens + "done" : failed(drained.error());
     }
 
     std::string hold(milliseconds timeout, std::unique_ptr<held> &into) override {
@@ -572,6 +589,11 @@ public:
         } else if (command == "handle") {
             const auto fails_at = words[2] == "-" ? std::nullopt : std::optional(number(words[2]));
             return inputs_.at(words[1])->handle(fails_at);
+        } else if (command == "many") {
+            outputs_.at(words[1])->send_many(number(words[2]), number(words[3]));
+            return "ok " + std::to_string(outputs_.at(words[1])->sequence());
+        } else if (command == "drain") {
+            return inputs_.at(words[1])->drain(number(words[2]));
         } else if (command == "receivers") {
             return outputs_.at(words[1])->wait_for_receivers(number(words[2])) ? "ok" : "empty";
         } else if (command == "peers") {
@@ -744,7 +766,12 @@ private:
             type.request = words[4];
         }
         const auto operation = clients_.at(words[1]).operation(type);
-        const auto reply = operation.call(view(encode(number(words[3]))), std::nothrow);
+        auto request = encode(number(words[3]));
+        if (words.size() > 4 && words[4].find("(text)") != std::string::npos) {
+            // A text of one digit.
+            request = {0x61, static_cast<std::uint8_t>(words[3].at(0))};
+        }
+        const auto reply = operation.call(view(request), std::nothrow);
         if (reply) {
             return "ok " + std::to_string(decode(reply->bytes()));
         }

@@ -487,8 +487,9 @@ class End:
             return "empty"
         return "ok"
 
-    def do_call(self, name: str, operation: str, number: str) -> str:
-        return f"ok {self.clients[name].operation(operation)(int(number))}"
+    def do_call(self, name: str, operation: str, number: str, request: str = "") -> str:
+        argument = number if "(text)" in request else int(number)
+        return f"ok {self.clients[name].operation(operation)(argument)}"
 
     def do_server(self, name: str, service: str) -> None:
         self.servers[name] = self._node().server(Desk(), service=service)

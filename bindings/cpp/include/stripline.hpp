@@ -7,6 +7,7 @@
 #define STRIPLINE_HPP
 
 #include "stripline/call.hpp"
+#include "stripline/callback.hpp"
 #include "stripline/component.hpp"
 #include "stripline/config.hpp"
 #include "stripline/error.hpp"

@@ -264,6 +264,50 @@ static void handlers() {
     CHECK(TAKE(stripline::wait_any(patience, nt, several)).at(0));
 }
 
+static void batches() {
+    node of = isolated_node();
+    auto out = TAKE(of.publisher<std::uint32_t>("batches", nt));
+    auto in = TAKE(of.subscriber<std::uint32_t>("batches", nt));
+    CHECK(TAKE(out.wait_for_receivers(1, patience, nt)));
+    const auto write = [](std::size_t index, stripline::span<std::uint32_t> place) {
+        CHECK(place.size() == 2);
+        place[0] = place[1] = static_cast<std::uint32_t>(index);
+    };
+    TAKE(out.send_many(10, 2, write, nt));
+    // The packet of a writer that fails is not sent.
+    const auto fails = [&](std::size_t index, stripline::span<std::uint32_t> place) -> stripline::result<void> {
+        if (index == 3) {
+            return stripline::failure(status::failed, "the filter has no taps");
+        }
+        return write(index, place), stripline::result<void>();
+    };
+    FAILS(failed, "no taps", out.send_many(9, 2, fails, nt));
+    CHECK(TAKE(out.sequence(nt)) == 13);
+    TAKE(out.finish(nt));
+    FAILS(port, "ended", out.send_many(1, 2, write, nt));
+
+    std::uint32_t sum = 0;
+    const auto add = [&](const stripline::packet_view<std::uint32_t> &packet) { sum += packet[1]; };
+    CHECK(TAKE(in.drain(4, add, nt)) == 4 && sum == 6);
+    const auto stop = [](const stripline::packet_view<std::uint32_t> &) { return stripline::next::stop; };
+    CHECK(TAKE(in.drain(100, stop, nt)) == 1);
+    const auto refuse = [](const stripline::packet_view<std::uint32_t> &) -> stripline::result<void> {
+        return stripline::failure(status::failed, "the filter has no taps");
+    };
+    FAILS(failed, "no taps", in.drain(100, refuse, nt));
+    FAILS(port, "limit", in.drain(0, add, nt));
+    sum = 0;
+    for (std::size_t left = 7; left > 0;) {
+        const std::size_t found = TAKE(in.drain(100, add, nt));
+        CHECK(found >= 1 && found <= left);
+        left -= found;
+    }
+    CHECK(sum == 6 + 7 + 8 + 9 + 0 + 1 + 2);
+    CHECK(TAKE(in.drain(100, add, nt)) == 0);
+    auto moved = std::move(in);
+    FAILS(invalid_argument, "moved", in.drain(1, add, nt));
+}
+
 static void ends() {
     const node of = isolated_node();
     std::atomic<int> records{0};
@@ -342,6 +386,7 @@ int main() {
     held_packets();
     windows();
     handlers();
+    batches();
     wait_sets();
     ends();
     std::puts("api: done");

@@ -134,6 +134,29 @@ static void handlers_that_throw() {
         is_thrown = true;
     }
     CHECK(is_thrown && !own);
+    // Of a batch: what its writer throws is not sent.
+    const auto write = [](std::size_t index, stripline::span<std::uint8_t> place) {
+        if (index == 2) {
+            throw of_the_program("out of ink");
+        }
+        place[0] = 1;
+    };
+    auto batched = of.subscriber<std::uint8_t>("y");
+    CHECK(second.wait_for_receivers(1, patience));
+    for (int round = 0; round < 2; round++) {
+        is_thrown = false;
+        try {
+            if (round == 0) {
+                second.send_many(5, 1, write);
+            } else {
+                batched.drain(5, [&](const view &) { throw of_the_program("out of taps"); });
+            }
+        } catch (const of_the_program &) {
+            is_thrown = true;
+        }
+        CHECK(is_thrown);
+    }
+    CHECK(second.sequence() == 3 && batched.drain(5, [](const view &) {}) == 1);
     // Of two subscribers, and from a log function, whose exceptions end there.
     stripline::set_log(stripline::log_level::trace, [](auto, auto, auto) { throw 1; });
     auto mistyped = of.subscriber<float>("y");

@@ -42,7 +42,7 @@ pub fn of_code(code: ErrorCode, message: String) -> PyErr {
 /// Returns the exception for an argument that the caller must change.
 #[cold]
 pub fn argument(message: String) -> PyErr {
-    named("invalid-argument", message, "Change the argument that the text names.")
+    of_code(ErrorCode::InvalidArgument, message)
 }
 
 /// Returns the exception for an object that another thread, or a call further out, uses now.

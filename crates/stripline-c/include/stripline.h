@@ -1236,6 +1236,61 @@ stripline_status stripline_wait_any(
     uint8_t *ready,
     stripline_error **error);
 
+/* Many packets at a time --------------------------------------------------------------------- */
+
+/* Writes a packet of `stripline_publisher_send_many`: gets its context, the index of the packet in
+ * this call, from 0, and the place of its samples.
+ *
+ * It returns 0 to go on. Any other number ends the call with `STRIPLINE_HANDLER`, and this packet
+ * is not sent. It must return: no `longjmp`, no exception of C++. It may use other handles, and not
+ * its own publisher.
+ */
+typedef int32_t (*stripline_packet_writer)(void *context, size_t index, void *samples);
+
+/* Sends `packets` packets of `samples` samples each, which `writer` writes in place. It is a loan
+ * and a commit in a loop, and costs less for each packet. A receiver that sleeps is woken once,
+ * and over sockets many packets leave with one system call.
+ *
+ * Fails as `stripline_publisher_loan` and `stripline_loan_commit`, and with `STRIPLINE_HANDLER` if
+ * the writer fails. The packets before the failure stay sent: the increase of
+ * `stripline_publisher_sequence` is their number.
+ *
+ * - Ownership: nothing is kept. `context` may be NULL.
+ * - Blocking: as `stripline_publisher_send`, for each packet.
+ * - Threads: one at a time. The writer runs on it.
+ */
+stripline_status stripline_publisher_send_many(
+    stripline_publisher *publisher,
+    size_t packets,
+    size_t samples,
+    stripline_packet_writer writer,
+    void *context,
+    stripline_error **error);
+
+/* Waits until a packet is there, as `stripline_subscriber_receive` does without a time limit. Then
+ * passes it, and those behind it that are there already, to `handler`: up to `limit` packets.
+ *
+ * Returns `STRIPLINE_OK`, and `STRIPLINE_ENDED` at the end of the stream. The handler returns
+ * `STRIPLINE_STOPPED` to leave later packets for the next call. Fails with `STRIPLINE_HANDLER` if
+ * it fails; its packet is finished, and later ones stay. Otherwise fails as
+ * `stripline_subscriber_receive`; with `STRIPLINE_PORT` for a limit of 0, or for a subscriber with
+ * `hold` or `windowed`. A receiver that is killed in this call has lost up to a quarter of its
+ * ring or depth.
+ *
+ * - Ownership: `packets` gets the number of packets that the handler got, in every outcome; it may
+ *   be NULL, and `context` too. The handler may free its own subscriber, which happens at the end
+ *   of the call.
+ * - Blocking: until a packet is there.
+ * - Threads: one at a time. The handler runs on it.
+ */
+stripline_status stripline_subscriber_drain(
+    stripline_subscriber *subscriber,
+    size_t limit,
+    stripline_packet_handler handler,
+    void *context,
+    size_t *packets,
+    stripline_error **error);
+
 /* What clients and servers of calls share: operations with types by value -------------------- */
 
 /* An operation of a service: its name, and the types that client and server compare.

@@ -19,6 +19,7 @@
 #![allow(clippy::missing_safety_doc, reason = "what holds for all pointers is written above, once")]
 
 mod arm;
+mod batch;
 mod call;
 mod component;
 mod error;
@@ -42,6 +43,7 @@ mod wait_set;
 mod waker;
 
 // Tests in Rust call the functions by these paths. C links them by their names.
+pub use batch::PacketWriter;
 pub use call::{
     CallHandler, CallOptions, Client, ClientOptions, Operation, OperationType, Pending, Reply, Responder,
     Server, ServerCounts, ServerOptions, Service,

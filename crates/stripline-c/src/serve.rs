@@ -56,13 +56,14 @@ pub unsafe extern "C" fn stripline_serve(
     count: usize,
     error: *mut *mut Error,
 ) -> Status {
-    let mut begun = Vec::new();
+    let mut begun: Vec<*const Subscriber> = Vec::new();
     let serve = || {
         // SAFETY: the header's rule for pointers.
         let ports = unsafe { list(ports, count, "ports") }?;
         for port in ports {
             // SAFETY: the header's rule for handles.
-            unsafe { begin(port.subscriber, &mut begun) }?;
+            unsafe { begin(port.subscriber) }?;
+            begun.push(port.subscriber);
         }
         let mut threads = SingleThread::new();
         for port in ports {
@@ -71,10 +72,7 @@ pub unsafe extern "C" fn stripline_serve(
             };
             // SAFETY: begun above, so that no other call has a reference.
             let Source::One(source) = (unsafe { (*port.subscriber).source() }) else {
-                return Err(Failure::new(
-                    Status::Port,
-                    "a subscriber with `hold` or `windowed` has no handler; make it without both",
-                ));
+                return Err(Subscriber::has_no_handler());
             };
             threads = threads.packets(source, move |packet| handle(packet, handler, context));
         }
@@ -82,13 +80,14 @@ pub unsafe extern "C" fn stripline_serve(
         Ok(Status::Ended)
     };
     let outcome = catch_unwind(AssertUnwindSafe(serve));
-    end(&begun, outcome.is_err());
+    end_all(&begun, outcome.is_err());
     let outcome = outcome.unwrap_or_else(|panic| Err(panicked(panic)));
     // SAFETY: the header's rule for `error`.
     outcome.unwrap_or_else(|failure| unsafe { failure.report(error) })
 }
 
-fn handle(
+/// Runs a handler for a packet.
+pub(crate) fn handle(
     packet: PacketView<'_, Dynamic>,
     handler: PacketHandler,
     context: *mut c_void,
@@ -98,7 +97,12 @@ fn handle(
         unsafe { std::mem::transmute::<PacketView<'_, Dynamic>, PacketView<'static, Dynamic>>(packet) };
     let mut handle = Packet::new(Content::View(view), null());
     // SAFETY: the program promises that its handler may be called with this context.
-    match unsafe { handler(context, &mut handle) } {
+    outcome_of(unsafe { handler(context, &mut handle) })
+}
+
+/// Returns what a function of the program has returned.
+pub(crate) fn outcome_of(returned: i32) -> stripline::Result<()> {
+    match returned {
         0 => Ok(()),
         stopped if stopped == Status::Stopped as i32 => Err(LinkError::Stopped),
         failed => {
@@ -125,7 +129,7 @@ pub unsafe extern "C" fn stripline_wait_any(
     ready: *mut u8,
     error: *mut *mut Error,
 ) -> Status {
-    let mut begun = Vec::new();
+    let mut begun: Vec<*const Subscriber> = Vec::new();
     let wait = || {
         text::check_place(ready, "ready")?;
         // SAFETY: the header's rule for pointers.
@@ -133,7 +137,8 @@ pub unsafe extern "C" fn stripline_wait_any(
         let mut ports: Vec<&mut dyn Waitable> = Vec::new();
         for subscriber in subscribers {
             // SAFETY: the header's rule for handles.
-            unsafe { begin(*subscriber, &mut begun) }?;
+            unsafe { begin(*subscriber) }?;
+            begun.push(*subscriber);
             // SAFETY: begun above, so that no other call has a reference.
             match unsafe { (**subscriber).source() } {
                 Source::One(source) => ports.push(source),
@@ -151,7 +156,7 @@ pub unsafe extern "C" fn stripline_wait_any(
         Ok(if found.is_empty() { Status::Empty } else { Status::Ok })
     };
     let outcome = catch_unwind(AssertUnwindSafe(wait));
-    end(&begun, outcome.is_err());
+    end_all(&begun, outcome.is_err());
     let outcome = outcome.unwrap_or_else(|panic| Err(panicked(panic)));
     // SAFETY: the header's rule for `error`.
     outcome.unwrap_or_else(|failure| unsafe { failure.report(error) })
@@ -176,20 +181,30 @@ unsafe fn list<'a, T>(first: *const T, count: usize, what: &str) -> Result<&'a [
 ///
 /// # Safety
 /// The header's rule for handles.
-unsafe fn begin(subscriber: *const Subscriber, begun: &mut Vec<*const Subscriber>) -> Result<(), Failure> {
+pub(crate) unsafe fn begin(subscriber: *const Subscriber) -> Result<(), Failure> {
     // SAFETY: the caller's promise is the same.
     let found = unsafe { Subscriber::get(subscriber) }?;
     found.head().begin()?;
-    begun.push(subscriber);
-    if found.is_lent() { Err(found.still_lent()) } else { Ok(()) }
+    if found.is_lent() {
+        found.head().end(false);
+        return Err(found.still_lent());
+    }
+    Ok(())
 }
 
-fn end(begun: &[*const Subscriber], has_panicked: bool) {
-    for subscriber in begun {
-        // SAFETY: begun, so that nothing has freed it.
-        if unsafe { (**subscriber).head().end(has_panicked) } == AtEnd::Free {
-            // SAFETY: its handler has given it up.
-            unsafe { Subscriber::free_at_end(*subscriber) };
-        }
+/// Ends a call that has begun.
+///
+/// # Safety
+/// It has begun, and the subscriber is not used again if its handler has freed it.
+pub(crate) unsafe fn end(subscriber: *const Subscriber, has_panicked: bool) {
+    // SAFETY: begun, so that nothing has freed it.
+    if unsafe { (*subscriber).head().end(has_panicked) } == AtEnd::Free {
+        // SAFETY: its handler has given it up.
+        unsafe { Subscriber::free_at_end(subscriber) };
     }
+}
+
+fn end_all(begun: &[*const Subscriber], has_panicked: bool) {
+    // SAFETY: each has begun, and is not used again.
+    begun.iter().for_each(|subscriber| unsafe { end(*subscriber, has_panicked) });
 }

@@ -102,11 +102,10 @@ pub enum Status {
 
 impl Status {
     /// All outcomes, with those that have no `ErrorCode` first.
-    pub(crate) const OWN: [(Self, &str, &str); 6] = [
+    pub(crate) const OWN: [(Self, &str, &str); 5] = [
         (Self::Ok, "ok", ""),
         (Self::Empty, "empty", ""),
         (Self::Ended, "ended", ""),
-        (Self::InvalidArgument, "invalid-argument", "Change the argument that the text names."),
         (Self::Panicked, "panicked", "Free the handle, and report the text as a bug of the library."),
         (Self::InUse, "in-use", "Call from one thread at a time, and not from the handle's own handler."),
     ];
@@ -151,6 +150,7 @@ impl Status {
             ErrorCode::Overloaded => Self::Overloaded,
             ErrorCode::CallCycle => Self::CallCycle,
             ErrorCode::ReplyFailed => Self::ReplyFailed,
+            ErrorCode::InvalidArgument => Self::InvalidArgument,
             // Of a later version of the Rust library, which a test of this crate would find.
             _ => Self::Failed,
         }

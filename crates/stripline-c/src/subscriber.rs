@@ -461,6 +461,14 @@ impl Subscriber {
     }
 
     #[cold]
+    pub(crate) fn has_no_handler() -> Failure {
+        Failure::new(
+            Status::Port,
+            "a subscriber with `hold` or `windowed` has no handler; make it without both",
+        )
+    }
+
+    #[cold]
     pub(crate) fn is_not_windowed() -> Failure {
         Failure::new(Status::Port, "the subscriber receives packets: make it with `windowed` for windows")
     }

@@ -3,6 +3,7 @@
 #ifndef STRIPLINE_PUBLISHER_HPP
 #define STRIPLINE_PUBLISHER_HPP
 
+#include "callback.hpp"
 #include "packet.hpp"
 #include "waker.hpp"
 
@@ -11,6 +12,7 @@
 #include <exception>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 namespace stripline {
@@ -246,6 +248,33 @@ public:
         return copy(stripline_publisher_try_send, samples, &options);
     }
 
+    /// Sends `packets` packets of `samples` samples each. The writer gets the index of each packet,
+    /// from 0, and its samples to write, as a `span<T>`. It is a loan and a send in a loop, and costs
+    /// less for each packet.
+    ///
+    /// It returns nothing, or a result<void>. If it throws or fails, its packet is not sent, and
+    /// the call ends: the form with exceptions throws it again. Those before stay sent: the
+    /// increase of `sequence` is their number. Blocks and fails as `send`, for each packet.
+    template <class Writer>
+    result<void> send_many(std::size_t packets, std::size_t samples, Writer &&writer, const std::nothrow_t &) {
+        using value = std::invoke_result_t<Writer &, std::size_t, span<T>>;
+        static_assert(!std::is_same_v<value, next>, "stripline: a writer returns nothing, or a result<void>");
+        struct context {
+            std::remove_reference_t<Writer> &writer;
+            std::size_t samples;
+            detail::callback_outcome outcome;
+        } with{writer, samples, {}};
+        const auto write = [](void *given, std::size_t index, void *place) noexcept {
+            auto &self = *static_cast<context *>(given);
+            return detail::run_callback(
+                self.outcome, self.writer, index, span<T>(static_cast<T *>(place), self.samples));
+        };
+        auto done = detail::outcome(handle_, [&](auto error) {
+            return stripline_publisher_send_many(handle_, packets, samples, write, &with, error);
+        });
+        return with.outcome.reason.code() == status::ok ? std::move(done) : std::move(with.outcome.reason);
+    }
+
     /// Sets the description of the samples that follow. It allocates. Fails for a mistake in it.
     result<void> set_stream(const stream_description &stream, const std::nothrow_t &) {
         for (const std::string *text : {&stream.id, &stream.more}) {
@@ -357,6 +386,10 @@ public:
     void try_send(span<const T> samples) { try_send(samples, std::nothrow).value(); }
     void try_send(span<const T> samples, const send_options &options) {
         try_send(samples, options, std::nothrow).value();
+    }
+    template <class Writer>
+    void send_many(std::size_t packets, std::size_t samples, Writer &&writer) {
+        send_many(packets, samples, std::forward<Writer>(writer), std::nothrow).value();
     }
     void set_stream(const stream_description &stream) { set_stream(stream, std::nothrow).value(); }
     std::size_t receivers() { return receivers(std::nothrow).value(); }

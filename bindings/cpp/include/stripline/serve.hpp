@@ -15,9 +15,6 @@
 namespace stripline {
 inline namespace STRIPLINE_VARIANT {
 
-/// What a handler returns to go on, or to end the call of `serve` that runs it.
-enum class next { go_on, stop };
-
 /// How a call of `serve` ended: with the streams, or because a handler returned next::stop.
 enum class served { ended, stopped };
 
@@ -25,13 +22,9 @@ enum class served { ended, stopped };
 class served_port {
 public:
     /// @cond
-    struct outcome {
-        bool is_stopped = false;
-        failure reason;
-    };
     struct state {
         // Of the call of `serve` that runs the handler; null: none does.
-        outcome *into = nullptr;
+        detail::callback_outcome *into = nullptr;
     };
     served_port(stripline_subscriber *from, stripline_packet_handler handler, std::shared_ptr<state> made) noexcept
         : subscriber(from), run(handler), with(std::move(made)) {}
@@ -52,46 +45,11 @@ struct handler_state : served_port::state {
     explicit handler_state(Handler from) : handler(std::move(from)) {}
     Handler handler;
 
-    int32_t call(const packet_view<T> &packet) {
-        using value = std::invoke_result_t<Handler &, const packet_view<T> &>;
-        if constexpr (std::is_void_v<value>) {
-            handler(packet);
-        } else if constexpr (std::is_same_v<value, next>) {
-            if (handler(packet) == next::stop) {
-                into->is_stopped = true;
-                return STRIPLINE_STOPPED;
-            }
-        } else {
-            static_assert(
-                std::is_same_v<value, result<void>>,
-                "stripline: a handler returns nothing, stripline::next, or stripline::result<void>");
-            const result<void> done = handler(packet);
-            if (!done) {
-                into->reason = done.error();
-                return STRIPLINE_FAILED;
-            }
-        }
-        return STRIPLINE_OK;
-    }
-
     // C calls it: no exception may leave it.
     static int32_t run(void *context, stripline_packet *handle) noexcept {
         auto &self = *static_cast<handler_state *>(static_cast<served_port::state *>(context));
         const packet_view<T> packet(handle);
-#if STRIPLINE_EXCEPTIONS
-        try {
-            return self.call(packet);
-        } catch (const std::exception &thrown) {
-            self.into->reason = failure_maker::of(
-                status::handler, std::string("a handler threw: ") + thrown.what(), std::current_exception());
-        } catch (...) {
-            self.into->reason = failure_maker::of(
-                status::handler, "a handler threw what is no std::exception", std::current_exception());
-        }
-        return STRIPLINE_FAILED;
-#else
-        return self.call(packet);
-#endif
+        return run_callback(*self.into, self.handler, packet);
     }
 };
 
@@ -120,7 +78,7 @@ public:
         return std::nullopt;
     }
 
-    served_port::outcome outcome;
+    callback_outcome outcome;
     std::vector<stripline_served> c_ports;
 
 private:

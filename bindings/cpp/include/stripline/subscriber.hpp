@@ -3,6 +3,7 @@
 #ifndef STRIPLINE_SUBSCRIBER_HPP
 #define STRIPLINE_SUBSCRIBER_HPP
 
+#include "callback.hpp"
 #include "packet.hpp"
 #include "waker.hpp"
 
@@ -11,6 +12,7 @@
 #include <iterator>
 #include <limits>
 #include <optional>
+#include <type_traits>
 #include <utility>
 
 namespace stripline {
@@ -248,6 +250,37 @@ public:
     /// Receives as `receive`, without waiting.
     result<received_packet> try_receive(const std::nothrow_t &) { return receive_ns(0); }
 
+    /// Blocks until a packet is there. Then passes it, and those behind it that are there already,
+    /// to the handler: up to `limit` packets. The value is their number; 0 is the end of the stream.
+    /// The subscriber is made without `hold`.
+    ///
+    /// The handler gets a `const packet_view<T> &`. It returns nothing to go on, or a
+    /// stripline::next, or a result<void>. If it throws or fails, the call ends: the form with
+    /// exceptions throws it again. That packet is finished, and later ones stay.
+    template <class Handler>
+    result<std::size_t> drain(std::size_t limit, Handler &&handler, const std::nothrow_t &) {
+        struct context {
+            std::remove_reference_t<Handler> &handler;
+            detail::callback_outcome outcome;
+        } with{handler, {}};
+        const auto each = [](void *given, stripline_packet *handle) noexcept {
+            auto &self = *static_cast<context *>(given);
+            const packet_view<T> packet(handle);
+            return detail::run_callback(self.outcome, self.handler, packet);
+        };
+        std::size_t packets = 0;
+        auto failed = detail::call(handle_, [&](auto error) {
+            return stripline_subscriber_drain(handle_, limit, each, &with, &packets, error);
+        });
+        if (with.outcome.reason.code() != status::ok) {
+            return std::move(with.outcome.reason);
+        }
+        if (failed) {
+            return std::move(*failed);
+        }
+        return packets;
+    }
+
     /// The packets up to the end of the stream, for a range-for. A failure ends the loop, and is
     /// in `outcome` then.
     packet_range<T> packets(result<void> &outcome) noexcept { return packet_range<T>(*this, outcome); }
@@ -263,6 +296,10 @@ public:
         return require_ns(detail::timeout_ns(deadline));
     }
     received_packet try_receive() { return require_ns(0); }
+    template <class Handler>
+    std::size_t drain(std::size_t limit, Handler &&handler) {
+        return drain(limit, std::forward<Handler>(handler), std::nothrow).value();
+    }
 
     /// Begins a range-for over the packets, up to the end of the stream. A failure is thrown out
     /// of the loop.

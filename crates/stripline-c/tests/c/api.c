@@ -371,6 +371,94 @@ static void abandoned_streams_go_on(void) {
     stripline_node_free(node);
 }
 
+/* What the functions of a batch get, and when they end it. */
+struct batch {
+    uint32_t written, found, sum, ends_at;
+    int32_t outcome;
+    stripline_subscriber *frees;
+};
+
+static int32_t write_number(void *context, size_t index, void *samples) {
+    struct batch *batch = context;
+    CHECK(index == batch->written);
+    if (index == batch->ends_at) {
+        return batch->outcome;
+    }
+    ((uint32_t *)samples)[0] = ((uint32_t *)samples)[1] = batch->written++;
+    return 0;
+}
+
+static int32_t add_number(void *context, stripline_packet *packet) {
+    struct batch *batch = context;
+    CHECK(stripline_packet_length(packet) == 2 && stripline_packet_release(packet, NULL) == STRIPLINE_PORT);
+    batch->sum += first_u32(packet);
+    if (batch->found++ == batch->ends_at) {
+        stripline_subscriber_free(batch->frees);
+        return batch->outcome;
+    }
+    return 0;
+}
+
+static void batches(void) {
+    stripline_node *node = isolated_node();
+    stripline_publisher *publisher = publisher_of(node, "batches", "u32");
+    stripline_subscriber *subscriber = subscriber_of(node, "batches", "u32", NULL);
+    wait_for_receiver(publisher);
+    struct batch out = {.ends_at = 10, .outcome = 42};
+    uint64_t sequence = 0;
+    size_t packets = 99;
+    /* The packet that is not written is not sent; those before it are. */
+    FAILS(STRIPLINE_HANDLER, "42", stripline_publisher_send_many(publisher, 20, 2, write_number, &out, &error));
+    IS(STRIPLINE_OK, stripline_publisher_sequence(publisher, &sequence, &error));
+    CHECK(sequence == 10);
+    out = (struct batch){.ends_at = UINT32_MAX};
+    IS(STRIPLINE_OK, stripline_publisher_send_many(publisher, 0, 2, write_number, &out, &error));
+    IS(STRIPLINE_OK, stripline_publisher_send_many(publisher, 5, 2, write_number, &out, &error));
+    IS(STRIPLINE_OK, stripline_publisher_finish(publisher, PATIENCE_NS, &error));
+    FAILS(STRIPLINE_PORT, "ended", stripline_publisher_send_many(publisher, 1, 2, write_number, &out, &error));
+
+    struct batch in = {.ends_at = UINT32_MAX};
+    IS(STRIPLINE_OK, stripline_subscriber_drain(subscriber, 4, add_number, &in, &packets, &error));
+    CHECK(packets == 4 && in.found == 4 && in.sum == 6);
+    /* A stop leaves the later ones, and so does a failure. */
+    in = (struct batch){.ends_at = 1, .outcome = STRIPLINE_STOPPED};
+    IS(STRIPLINE_OK, stripline_subscriber_drain(subscriber, 100, add_number, &in, NULL, &error));
+    CHECK(in.found == 2 && in.sum == 9);
+    in = (struct batch){.ends_at = 0, .outcome = 42};
+    FAILS(STRIPLINE_HANDLER, "42", stripline_subscriber_drain(subscriber, 100, add_number, &in, &packets, &error));
+    CHECK(packets == 1 && in.sum == 6);
+    FAILS(STRIPLINE_PORT, "limit", stripline_subscriber_drain(subscriber, 0, add_number, &in, &packets, &error));
+    CHECK(packets == 0);
+    uint32_t sum_left = 0;
+    for (size_t left = 8; left > 0; left -= packets) {
+        in = (struct batch){.ends_at = UINT32_MAX};
+        IS(STRIPLINE_OK, stripline_subscriber_drain(subscriber, 100, add_number, &in, &packets, &error));
+        CHECK(packets == in.found && packets >= 1 && packets <= left);
+        sum_left += in.sum;
+    }
+    CHECK(sum_left == 7 + 8 + 9 + 10);
+    IS(STRIPLINE_ENDED, stripline_subscriber_drain(subscriber, 100, add_number, &in, &packets, &error));
+    CHECK(packets == 0);
+    stripline_subscriber_free(subscriber);
+    stripline_publisher_free(publisher);
+
+    /* It may free its own subscriber; one with `hold` has no handler. */
+    publisher = publisher_of(node, "freed", "u32");
+    subscriber = subscriber_of(node, "freed", "u32", NULL);
+    stripline_subscriber_options options = {sizeof options, 2, 0, 0, 0};
+    stripline_subscriber *holding = subscriber_of(node, "freed", "u32", &options);
+    IS(STRIPLINE_OK, stripline_publisher_wait_for_receivers(publisher, 2, PATIENCE_NS, &error));
+    out = (struct batch){.ends_at = UINT32_MAX};
+    IS(STRIPLINE_OK, stripline_publisher_send_many(publisher, 2, 2, write_number, &out, &error));
+    in = (struct batch){.ends_at = 0, .outcome = STRIPLINE_STOPPED, .frees = subscriber};
+    IS(STRIPLINE_OK, stripline_subscriber_drain(subscriber, 100, add_number, &in, &packets, &error));
+    CHECK(packets == 1);
+    FAILS(STRIPLINE_PORT, "hold", stripline_subscriber_drain(holding, 1, add_number, &in, &packets, &error));
+    stripline_subscriber_free(holding);
+    stripline_publisher_free(publisher);
+    stripline_node_free(node);
+}
+
 static void count_records(void *context, int32_t level, stripline_text target, stripline_text text) {
     CHECK(level >= 1 && level <= 5 && target.length > 0 && text.length > 0);
     /* It may not replace itself. */
@@ -390,6 +478,7 @@ int main(int count, char **arguments) {
     losses_are_counted(arguments[1]);
     windows();
     handlers();
+    batches();
     a_stop_ends_a_wait_of_another_thread();
     abandoned_streams_go_on();
     a_child_of_a_fork_is_refused();

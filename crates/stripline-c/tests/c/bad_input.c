@@ -59,6 +59,8 @@ static void null_everywhere(stripline_node *node, stripline_publisher *publisher
     NULL_ARGUMENT(stripline_publisher_samples_max(publisher, NULL, &error));
     NULL_ARGUMENT(stripline_publisher_samples_in_place(NULL, &count, &error));
     NULL_ARGUMENT(stripline_publisher_samples_in_place(publisher, NULL, &error));
+    NULL_ARGUMENT(stripline_publisher_send_many(NULL, 1, 1, NULL, NULL, &error));
+    NULL_ARGUMENT(stripline_publisher_send_many(publisher, 1, 1, NULL, NULL, &error));
     NULL_ARGUMENT(stripline_publisher_finish(NULL, 0, &error));
     NULL_ARGUMENT(stripline_publisher_abandon(NULL, &error));
 
@@ -75,6 +77,8 @@ static void null_everywhere(stripline_node *node, stripline_publisher *publisher
     NULL_ARGUMENT(stripline_subscriber_gap_at_end(NULL, &number, &number, &error));
     NULL_ARGUMENT(stripline_subscriber_gap_at_end(subscriber, NULL, &number, &error));
     NULL_ARGUMENT(stripline_subscriber_gap_at_end(subscriber, &number, NULL, &error));
+    NULL_ARGUMENT(stripline_subscriber_drain(NULL, 1, NULL, NULL, NULL, &error));
+    NULL_ARGUMENT(stripline_subscriber_drain(subscriber, 1, NULL, NULL, &count, &error));
     NULL_ARGUMENT(stripline_serve(NULL, 1, &error));
     stripline_served port = {NULL, NULL, NULL};
     NULL_ARGUMENT(stripline_serve(&port, 1, &error));

@@ -51,6 +51,11 @@ static uint32_t below(uint32_t limit) {
         stripline_error_free(error); \
     } while (0)
 
+static int32_t write_nothing(void *context, size_t index, void *samples) {
+    CHECK(context == NULL && index == 0 && samples == NULL && "a refused call writes nothing");
+    return 0;
+}
+
 static void step_publisher(stripline_node *node, struct publisher *it) {
     stripline_status got;
     stripline_loan *loan = NULL;
@@ -103,6 +108,7 @@ static void step_publisher(stripline_node *node, struct publisher *it) {
             ONE_OF(STRIPLINE_OK, STRIPLINE_FULL, stripline_publisher_try_send(it->handle, samples, 2, NULL, &error));
         } else {
             IS(refusal, stripline_publisher_try_send(it->handle, samples, 2, NULL, &error));
+            IS(refusal, stripline_publisher_send_many(it->handle, 1, 2, write_nothing, NULL, &error));
         }
         break;
     case 6:

@@ -1,13 +1,10 @@
-//! Many packets at a time, in the languages that have it: `send_many`, and `drain`.
+//! Many packets at a time: `send_many`, and `drain`.
 
 use crate::languages::Language;
 use crate::model::{Stream, line};
 use crate::pair::Pair;
 
 pub fn packets_sent_together_arrive_one_by_one(pair: &mut Pair) {
-    if !pair.sender().language.has_batches() {
-        return;
-    }
     pair.link("depth = 64", 0);
     let mut stream = Stream::default();
     for (round, samples) in [(1, 12), (2, 300)] {
@@ -25,9 +22,6 @@ pub fn packets_sent_together_arrive_one_by_one(pair: &mut Pair) {
 }
 
 pub fn a_drain_takes_what_is_there_in_order(pair: &mut Pair) {
-    if !pair.receiver().language.has_batches() {
-        return;
-    }
     // In Python, what is drained is held.
     let hold = if pair.receiver().language == Language::Python { 16 } else { 0 };
     pair.link("depth = 64", hold);

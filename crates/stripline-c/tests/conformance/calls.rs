@@ -63,11 +63,12 @@ pub fn a_handler_that_fails_refuses_its_call_and_the_server_goes_on(pair: &mut P
 }
 
 pub fn a_call_of_another_type_is_refused(pair: &mut Pair) {
-    // In C and C++ the types are texts, which are compared before the call is made. In Rust they
-    // are types, and the server finds that the request is of another one. Python has values only.
+    // A server in Rust finds that the request is of another type. One in C and C++ has the type's
+    // text, which is compared before the call is made, with that of a client in C and C++. Otherwise
+    // the program checks the value itself.
     let served = match (pair.sender().language, pair.receiver().language) {
+        (_, Language::Rust) => 2,
         (Language::C | Language::Cpp, Language::C | Language::Cpp) => 1,
-        (Language::Rust, Language::Rust) => 2,
         _ => return,
     };
     connect(pair, 3_600_000);

@@ -31,11 +31,6 @@ impl Language {
         [Rust, C, Cpp, Python].into_iter().filter(|language| language.is_here()).collect()
     }
 
-    /// Returns whether it sends and takes many packets at a time.
-    pub fn has_batches(self) -> bool {
-        matches!(self, Rust | Python)
-    }
-
     fn is_here(self) -> bool {
         let Some(variable) = self.variable() else { return true };
         let is_here = std::env::var_os(variable).is_some();

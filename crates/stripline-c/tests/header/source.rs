@@ -5,7 +5,7 @@ use std::path::Path;
 use syn::{Expr, ExprLit, Fields, FnArg, Item, Lit, Meta, Pat, ReturnType, Type, Visibility};
 
 /// The modules in the order of the header: each uses only types of those before it.
-const MODULES: [&str; 34] = [
+const MODULES: [&str; 35] = [
     "text",
     "version",
     "status",
@@ -23,6 +23,7 @@ const MODULES: [&str; 34] = [
     "publisher/send",
     "subscriber",
     "serve",
+    "batch",
     "call",
     "call/pending",
     "call/client",

@@ -133,6 +133,8 @@ codes! {
         "Break the cycle."
     117 ReplyFailed "reply-failed" "The server could not send its reply."
         "Read its reason."
+    1001 InvalidArgument "invalid-argument" "A text or number that a program passes is wrong."
+        "Change the argument that the text names."
 }
 
 impl ErrorCode {
@@ -163,7 +165,7 @@ mod tests {
     use super::*;
 
     /// Numbers and words that programs rely on. A row is added and never changed.
-    const COMMITTED: [(u16, &str); 37] = [
+    const COMMITTED: [(u16, &str); 38] = [
         (1, "stopped"),
         (2, "full"),
         (3, "stalled"),
@@ -201,6 +203,7 @@ mod tests {
         (115, "overloaded"),
         (116, "call-cycle"),
         (117, "reply-failed"),
+        (1001, "invalid-argument"),
     ];
 
     #[test]

@@ -202,6 +202,17 @@ pub enum Error {
         /// What the parent has made, and keeps.
         what: String,
     },
+    /// A text or number that the program passes is wrong, as the text of a type.
+    ///
+    /// ```
+    /// use stripline::payload::SampleType;
+    /// use stripline::{Error, ErrorCode};
+    ///
+    /// let error = Error::from(SampleType::parse("det{bin:u7}").unwrap_err());
+    /// assert_eq!(error.code(), ErrorCode::InvalidArgument);
+    /// assert!(error.to_string().contains("u7"));
+    /// ```
+    InvalidArgument(String),
     /// A component rejects the combination of its properties.
     InvalidProperties(Box<InvalidProperties>),
     /// A component's own failure.
@@ -261,6 +272,7 @@ impl Error {
             Self::Interrupted { .. } => ErrorCode::Interrupted,
             Self::System { .. } => ErrorCode::System,
             Self::Forked { .. } => ErrorCode::Forked,
+            Self::InvalidArgument(_) => ErrorCode::InvalidArgument,
             Self::InvalidProperties(_) => ErrorCode::InvalidProperties,
             Self::Failed(_) => ErrorCode::Failed,
         }
@@ -420,7 +432,7 @@ impl fmt::Display for Error {
                  execute another program"
             ),
             Self::InvalidProperties(invalid) => invalid.fmt(f),
-            Self::Failed(what) => f.write_str(what),
+            Self::Failed(what) | Self::InvalidArgument(what) => f.write_str(what),
         }
     }
 }

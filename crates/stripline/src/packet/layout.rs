@@ -7,6 +7,7 @@ use std::fmt;
 
 use super::payload::TypeName;
 use super::scalar::{Scalar, ScalarValue};
+use crate::error::Error;
 
 /// The layout of a sample: a built-in number, or named fields one behind the other without padding.
 ///
@@ -479,6 +480,12 @@ impl fmt::Display for BadLayout {
 }
 
 impl std::error::Error for BadLayout {}
+
+impl From<BadLayout> for Error {
+    fn from(bad: BadLayout) -> Self {
+        Self::InvalidArgument(bad.to_string())
+    }
+}
 
 #[cfg(test)]
 mod tests {

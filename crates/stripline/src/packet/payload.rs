@@ -12,6 +12,8 @@ use num_complex::Complex;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use crate::error::Error;
+
 /// Gives a structure its [layout](Layout), and makes it a [`Sample`].
 ///
 /// ```
@@ -611,6 +613,12 @@ impl fmt::Display for BadTypeName {
 }
 
 impl std::error::Error for BadTypeName {}
+
+impl From<BadTypeName> for Error {
+    fn from(bad: BadTypeName) -> Self {
+        Self::InvalidArgument(bad.to_string())
+    }
+}
 
 /// The nesting limit of a message: more is refused before the stack runs out.
 const NESTING_MAX: usize = 128;

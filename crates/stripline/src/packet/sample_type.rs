@@ -5,6 +5,7 @@ use std::fmt;
 use super::element::DynamicForm;
 use super::payload::{BadLayout, Sample, TypeName};
 use super::scalar::Scalar;
+use crate::error::Error;
 use crate::terms::LinkOptions;
 
 /// A sample type by value: its name, with its layout if it has one, and the size and alignment of a
@@ -187,6 +188,12 @@ impl fmt::Display for BadSampleType {
 }
 
 impl std::error::Error for BadSampleType {}
+
+impl From<BadSampleType> for Error {
+    fn from(bad: BadSampleType) -> Self {
+        Self::InvalidArgument(bad.to_string())
+    }
+}
 
 impl From<BadLayout> for BadSampleType {
     fn from(error: BadLayout) -> Self {

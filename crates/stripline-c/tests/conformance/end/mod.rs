@@ -308,7 +308,6 @@ fn message_type(text: &str) -> TypeName {
     TypeName::parse(text).unwrap()
 }
 
-/// Reads a type. Its error has no code in Rust.
 fn sample_type(text: &str) -> Result<SampleType, Failure> {
-    SampleType::parse(text).map_err(|error| Failure { code: "-", message: error.to_string() })
+    SampleType::parse(text).map_err(|error| Error::from(error).into())
 }
