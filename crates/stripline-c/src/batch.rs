@@ -15,12 +15,12 @@ use crate::status::Status;
 use crate::subscriber::{Source, Subscriber};
 use crate::text;
 
-/// Writes a packet of `stripline_publisher_send_many`: gets its context, the index of the packet in
-/// this call, from 0, and the place of its samples.
+/// A function that writes the packets of `stripline_publisher_send_many`. It gets its context, the
+/// index of the packet in this call, from 0, and the place of its samples.
 ///
 /// It returns 0 to go on. Any other number ends the call with `STRIPLINE_HANDLER`, and this packet
-/// is not sent. It must return: no `longjmp`, no exception of C++. It may use other handles, and not
-/// its own publisher.
+/// is not sent. It must return: no `longjmp`, no exception of C++. It may use other handles, and
+/// not its own publisher.
 pub type PacketWriter = unsafe extern "C" fn(context: *mut c_void, index: usize, samples: *mut c_void) -> i32;
 
 /// Sends `packets` packets of `samples` samples each, which `writer` writes in place. It is a loan
@@ -48,7 +48,7 @@ pub unsafe extern "C" fn stripline_publisher_send_many(
         let write = |index: usize, place: &mut [u8]| {
             // SAFETY: the program promises that its writer may be called with this context.
             let outcome = unsafe { writer(context, index, place.as_mut_ptr().cast()) };
-            serve::outcome_of(outcome).unwrap_or_else(|reason| stop(reason));
+            serve::outcome_of(outcome).unwrap_or_else(stop);
         };
         match run(|| link.send_many(packets, samples, write)) {
             Ok(()) => Ok(Status::Ok),
@@ -100,7 +100,7 @@ pub unsafe extern "C" fn stripline_subscriber_drain(
         let drained = run(|| {
             source.drain(limit, |packet| {
                 found += 1;
-                serve::handle(packet, handler, context).unwrap_or_else(|reason| stop(reason));
+                serve::handle(packet, handler, context).unwrap_or_else(stop);
             })
         });
         match drained {
@@ -126,18 +126,18 @@ pub unsafe extern "C" fn stripline_subscriber_drain(
     outcome.unwrap_or_else(|failure| unsafe { failure.report(error) })
 }
 
-/// What ended a call early.
+/// The early end of a call, and its cause.
 enum Ended {
     Link(LinkError),
     /// A function of the program.
     Callback(LinkError),
 }
 
-/// What unwinds through the link where a function of the program ends its call.
+/// The reason of a function of the program to end its call. It unwinds through the link.
 struct Stop(LinkError);
 
 fn stop(reason: LinkError) {
-    // Without the message of a panic, because it is none.
+    // It prints nothing, unlike a panic.
     resume_unwind(Box::new(Stop(reason)));
 }
 

@@ -73,6 +73,9 @@ pub mod inspect;
 #[doc(hidden)]
 pub mod internal;
 pub mod link;
+#[cfg(test)]
+#[path = "../tests/common/message_queue_turn.rs"]
+mod message_queue_turn;
 pub mod node;
 pub mod packet;
 mod sys;

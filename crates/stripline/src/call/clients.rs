@@ -144,6 +144,7 @@ mod tests {
     use std::time::{Duration, Instant};
 
     use crate::call::{Client, ServerOptions};
+    use crate::message_queue_turn::MessageQueueTurn;
     use crate::node::Node;
     use crate::transport;
 
@@ -152,6 +153,7 @@ mod tests {
     #[test]
     fn what_clients_leave_behind_goes_with_the_calls_of_others() {
         for transport in transport::all().map(|transport| transport.name) {
+            let _turn = MessageQueueTurn::take(transport);
             let node = Node::isolated().unwrap();
             let options = ServerOptions { transport: Some(transport.into()), ..ServerOptions::default() };
             let mut server = node.server("echo", Ok::<u32, String>, options).unwrap();

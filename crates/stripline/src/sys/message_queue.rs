@@ -290,6 +290,7 @@ fn no_wait(error: io::Error) -> io::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::message_queue_turn::MessageQueueTurn;
 
     fn queue(messages: usize) -> (MessageQueue, MessageQueue) {
         let (receiving, sending) = MessageQueue::new(messages).unwrap();
@@ -298,6 +299,7 @@ mod tests {
 
     #[test]
     fn messages_arrive_whole_and_in_order() {
+        let _turn = MessageQueueTurn::take("mqueue");
         let (receiving, sending) = queue(3);
         let mut bytes = [0; MESSAGE_MAX];
         for round in 0..3u8 {
@@ -321,6 +323,7 @@ mod tests {
 
     #[test]
     fn without_a_second_descriptor_a_time_limit_of_zero_does_the_same() {
+        let _turn = MessageQueueTurn::take("mqueue");
         let (mut receiving, mut sending) = queue(1);
         assert!(receiving.at_once.is_some() && sending.at_once.is_some());
         (receiving.at_once, sending.at_once) = (None, None);
@@ -336,6 +339,7 @@ mod tests {
 
     #[test]
     fn a_peer_that_changes_the_flags_blocks_no_sender() {
+        let _turn = MessageQueueTurn::take("mqueue");
         let (_receiving, fd) = MessageQueue::new(1).unwrap();
         let kept = fd.try_clone().unwrap();
         let sending = MessageQueue::from_peer(fd).unwrap();
@@ -371,6 +375,7 @@ mod tests {
 
     #[test]
     fn a_name_that_is_left_is_removed_with_the_next_queue() {
+        let _turn = MessageQueueTurn::take("mqueue");
         let name = CString::new(format!("/stripline-{}", rustix::process::getuid().as_raw())).unwrap();
         leave(&name);
         let (receiving, sending) = queue(1);
@@ -384,6 +389,7 @@ mod tests {
 
     #[test]
     fn both_ends_are_of_one_queue_while_others_use_the_name() {
+        let _turn = MessageQueueTurn::take("mqueue");
         let name = CString::new(format!("/stripline-{}", rustix::process::getuid().as_raw())).unwrap();
         let is_over = std::sync::atomic::AtomicBool::new(false);
         std::thread::scope(|scope| {

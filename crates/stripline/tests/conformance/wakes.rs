@@ -177,9 +177,16 @@ pub fn a_wake_ends_a_wait_for_room(transport: &'static str) {
                 }
             }
         }
-        assert!(matches!(publisher.try_send(&samples), Err(Error::Full { .. })));
+        // The kernel may still make room in a socket. A loan without a wait leaves the wake.
         waker.wake();
-        assert!(!interrupted(publisher.loan(10).map(drop)));
+        loop {
+            fill(&mut publisher, &samples);
+            let outcome = publisher.loan(10).map(drop);
+            if outcome.is_err() {
+                assert!(!interrupted(outcome));
+                break;
+            }
+        }
         let sent = publisher.sequence();
         let sender = std::thread::spawn(move || publisher.finish().unwrap());
         for number in 0..sent {

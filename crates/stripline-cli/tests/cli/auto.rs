@@ -1,0 +1,108 @@
+//! `auto`: what a run reports of the transports that it chose.
+
+use std::path::{Path, PathBuf};
+
+use crate::common;
+use crate::common::{gain_example, run, write_script};
+use serde_json::Value;
+
+/// Writes an executable that does what the example `gain` does, and describes itself without `shm`.
+fn without_shm(folder: &Path) -> PathBuf {
+    let path = folder.join("gain-without-shm");
+    let gain = gain_example();
+    let text = format!(
+        "#!/bin/sh\n[ \"$1\" = --describe ] || exec '{gain}' \"$@\"\n'{gain}' \"$@\" | sed 's/\"shm\",//'\n",
+        gain = gain.display(),
+    );
+    write_script(&path, &text);
+    path
+}
+
+/// Writes a waveform with that executable between a source and a sink, with keys of the second
+/// connection.
+fn waveform(folder: &Path, keys: &str) -> String {
+    let path = folder.join("auto.toml");
+    let text = format!(
+        "[component.source]\ntype = \"signal-generator\"\n\
+         properties = {{ duration_s = 0.01, sample_rate = 1e6 }}\n\
+         [component.gain]\nexec = \"{}\"\n[component.end]\ntype = \"null-sink\"\n\
+         [[connection]]\nfrom = \"source.out\"\nto = \"gain.in\"\ntransport = \"uds\"\n\
+         [[connection]]\nfrom = \"gain.out\"\nto = \"end.in\"\n{keys}",
+        without_shm(folder).display(),
+    );
+    std::fs::write(&path, text).unwrap();
+    path.to_str().unwrap().into()
+}
+
+const WHY: &str = "inproc: `gain` and `end` are processes of their own; \
+                   shm: the executable of `gain` does not have it";
+
+#[test]
+fn an_executable_lists_its_transports() {
+    let described: Value = serde_json::from_str(&common::run_gain_description()).unwrap();
+    let transports: Vec<&str> =
+        described["transports"].as_array().unwrap().iter().map(|name| name.as_str().unwrap()).collect();
+    assert_eq!(transports[..6], ["inproc", "shm", "uds", "tcp", "mqueue", "udp"]);
+    assert_eq!(described["name"], "gain");
+}
+
+#[test]
+fn the_report_and_the_log_have_each_choice_with_its_reason() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = waveform(folder.path(), "allow = [\"mqueue\", \"tcp\"]\n");
+    let (report, log) = (folder.path().join("report.json"), folder.path().join("run.log"));
+    let arguments = ["run", &file, "--json", report.to_str().unwrap(), "--log-file", log.to_str().unwrap()];
+    let finished = run(&arguments);
+    finished.says(0, &[]);
+    // The table's notes are wrapped.
+    let words = finished.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains(&format!("gain.out -> end.in: auto took mqueue ({WHY}).")), "{words}");
+    assert!(!words.contains("auto took uds"), "{words}");
+    let report: Value = serde_json::from_str(&std::fs::read_to_string(report).unwrap()).unwrap();
+    let [first, second] = [0, 1].map(|index| &report["connections"][index]);
+    assert_eq!((&first["transport"], &first["chosen_by"]), (&"uds".into(), &"file".into()));
+    assert!(first["passed_over"].is_null(), "{first}");
+    assert_eq!((&second["transport"], &second["chosen_by"]), (&"mqueue".into(), &"auto".into()));
+    assert_eq!(second["passed_over"], WHY);
+    assert!(second["packets"].as_u64() > Some(0), "{second}");
+    let log = std::fs::read_to_string(log).unwrap();
+    assert!(log.contains("source.out -> gain.in: uds, chosen by the file"), "{log}");
+    assert!(log.contains(&format!("gain.out -> end.in: mqueue, chosen by auto ({WHY})")), "{log}");
+}
+
+#[test]
+fn a_transport_that_an_executable_lacks_is_an_error_of_the_check() {
+    let folder = tempfile::tempdir().unwrap();
+    let lacks = "the executable of `gain` has no transport `shm`";
+    let named = waveform(folder.path(), "transport = \"shm\"\n");
+    run(&["check", &named]).says(2, &[lacks, "build it with the version of this program"]);
+    let left_out = waveform(folder.path(), "");
+    run(&["check", &left_out]).says(2, &["`auto` finds no transport for this", "allow = [\"tcp\"]"]);
+    run(&["check", &left_out, "--transport", "shm"]).says(2, &[lacks, "--transport shm"]);
+    run(&["check", &left_out, "--transport", "uds"]).says(0, &[]);
+}
+
+#[test]
+fn transports_that_are_not_in_this_version_are_listed_as_such() {
+    let listed: Value = serde_json::from_str(&run(&["transports", "--json"]).stdout).unwrap();
+    let listed = listed.as_array().unwrap();
+    let has = |name: &str| listed.iter().find(|one| one["name"] == name).unwrap();
+    for name in ["inproc", "shm", "uds", "tcp", "mqueue", "udp"] {
+        assert_eq!(has(name)["in_program"], true, "{name}");
+        assert_eq!(has(name)["page"], format!("docs/transports/{name}.md"));
+    }
+    let zeromq = has("zeromq");
+    assert_eq!(zeromq["in_program"], cfg!(feature = "zeromq"));
+    match cfg!(feature = "zeromq") {
+        true => assert!(zeromq["library"].as_str().is_some_and(|it| it.contains("4.3")), "{zeromq}"),
+        false => assert!(zeromq["brought_in_by"].as_str().is_some_and(|it| it.contains("g++")), "{zeromq}"),
+    }
+    for name in ["iceoryx2", "zenoh", "dds", "corba"] {
+        assert_eq!(has(name)["in_program"], false, "{name}");
+        assert_eq!(has(name)["brought_in_by"], "not in this version", "{name}");
+    }
+    assert_eq!(has("shm")["refused"], Value::Array(Vec::new()));
+    let text = run(&["transports"]).stdout;
+    assert!(text.contains("everything") && text.contains("all but huge-pages, locked, group"), "{text}");
+    assert!(text.contains("corba") && text.contains("not in this version"), "{text}");
+}

@@ -1,0 +1,129 @@
+//! A running `stripline web`, and requests to it.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::{Child, Stdio};
+
+use rustix::process::Signal;
+
+use super::waveform::File;
+use super::{PATIENCE, send, stripline};
+
+/// The page; its server is killed when dropped.
+pub struct Page {
+    child: Child,
+    pub port: u16,
+    pub token: String,
+    #[allow(dead_code, reason = "of the tests in a browser, which are a feature")]
+    pub url: String,
+}
+
+/// A response of the server.
+pub struct Response {
+    pub status: u16,
+    pub head: String,
+    pub body: String,
+}
+
+impl Page {
+    /// Starts the command and waits until it serves.
+    pub fn start(arguments: &[&str]) -> Self {
+        let mut command = stripline();
+        command.arg("web").args(arguments).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut child = command.spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let url = line.trim_end().to_string();
+        let rest = url.strip_prefix("http://127.0.0.1:").unwrap_or_else(|| panic!("no address: {line}"));
+        let (port, token) = rest.split_once("/?token=").unwrap();
+        let (port, token) = (port.parse().unwrap(), token.to_string());
+        Self { child, port, token, url }
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Returns the number of threads that serve clients.
+    pub fn clients(&self) -> usize {
+        let threads = std::fs::read_dir(format!("/proc/{}/task", self.pid())).unwrap();
+        let names = threads.filter_map(|it| std::fs::read_to_string(it.ok()?.path().join("comm")).ok());
+        names.filter(|name| name.trim_end() == "stripline-web").count()
+    }
+
+    pub fn cookie(&self) -> String {
+        format!("stripline-{}", self.port)
+    }
+
+    /// Returns the field with the host.
+    pub fn host(&self) -> String {
+        format!("Host: 127.0.0.1:{}\r\n", self.port)
+    }
+
+    /// Returns the field with the right cookie.
+    pub fn pass(&self) -> String {
+        format!("Cookie: {}={}\r\n", self.cookie(), self.token)
+    }
+
+    /// Returns the field of requests that the page makes.
+    pub fn origin(&self) -> String {
+        format!("Origin: http://127.0.0.1:{}\r\n", self.port)
+    }
+
+    pub fn connect(&self) -> TcpStream {
+        let stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream
+    }
+
+    /// Sends a whole request, and reads the response to its end.
+    pub fn request(&self, text: &str) -> Response {
+        let mut stream = self.connect();
+        // A refusal may come before all of it is sent.
+        let _ = stream.write_all(text.as_bytes());
+        let mut bytes = Vec::new();
+        let _ = stream.read_to_end(&mut bytes);
+        let text = String::from_utf8(bytes).unwrap();
+        let (head, body) = text.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no response: {text:?}"));
+        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+        Response { status, head: format!("{head}\r\n"), body: body.into() }
+    }
+
+    pub fn get(&self, path: &str) -> Response {
+        self.request(&format!("GET {path} HTTP/1.1\r\n{}{}\r\n", self.host(), self.pass()))
+    }
+
+    pub fn post(&self, path: &str, origin: &str, content_type: &str, body: &str) -> Response {
+        let (host, pass, length) = (self.host(), self.pass(), body.len());
+        self.request(&format!(
+            "POST {path} HTTP/1.1\r\n{host}{pass}{origin}Content-Type: {content_type}\r\nContent-Length: {length}\r\n\r\n{body}"
+        ))
+    }
+
+    /// Opens the stream of events, and reads nothing of it.
+    pub fn open_events(&self, file: &File, port: Option<&str>) -> TcpStream {
+        let port = port.map_or(String::new(), |port| format!("&port={port}"));
+        let mut stream = self.connect();
+        let request = format!(
+            "GET /events?waveform={}{port} HTTP/1.1\r\n{}{}\r\n",
+            file.name,
+            self.host(),
+            self.pass()
+        );
+        stream.write_all(request.as_bytes()).unwrap();
+        stream
+    }
+
+    /// Ends the server as Ctrl-C does. Returns its exit code.
+    pub fn interrupt(mut self) -> Option<i32> {
+        send(self.child.id(), Signal::INT);
+        self.child.wait().unwrap().code()
+    }
+}
+
+impl Drop for Page {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

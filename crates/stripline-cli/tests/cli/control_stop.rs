@@ -1,0 +1,169 @@
+//! `stripline stop` against real runs, and other ways in which they end.
+
+use std::process::{Command, Stdio};
+
+use crate::common;
+use crate::common::waveform::{File, PLACEMENTS, sockets_of};
+use crate::common::{is_alive, run, send, stripline, wait_until};
+use rustix::process::Signal;
+use serde_json::Value;
+
+#[test]
+fn one_component_is_stopped_and_the_rest_goes_on() {
+    for (placement, processes) in PLACEMENTS {
+        one_is_stopped(placement, processes);
+    }
+}
+
+fn one_is_stopped(placement: &str, processes: usize) {
+    let file = File::new(
+        r#"
+        [component.tone]
+        type = "signal-generator"
+        properties = { rate = 48e3, packet = 480 }
+        [component.one]
+        type = "null-sink"
+        [component.other]
+        type = "null-sink"
+        [[connection]]
+        from = "tone.out"
+        to = "one.in"
+        [[connection]]
+        from = "tone.out"
+        to = "other.in"
+        "#,
+    );
+    let running = file.start(&["--placement", placement], processes);
+    wait_until("packets have come", || file.property("one.packets")["value"].as_i64() > Some(0));
+    let stop = file.ask("stop", &["one"]);
+    stop.prints("one has ended\n");
+    let before = file.property("other.packets")["value"].as_i64();
+    wait_until("the other goes on", || file.property("other.packets")["value"].as_i64() > before);
+    // Its last report is still available; new settings are refused.
+    assert!(file.property("one.packets")["value"].as_i64() > Some(0));
+    file.ask("stop", &["one"]).says(0, &[]);
+    file.ask("stop", &["two"]).says(2, &["no component `two`"]);
+    file.ask("stop", &["tone"]).says(0, &[]);
+    let (code, text) = running.end();
+    assert_eq!(code, Some(0), "{text}");
+    file.ask("set", &["tone.amplitude=1"]).says(2, &["no waveform", &file.name]);
+}
+
+#[test]
+fn a_waveform_that_is_still_starting_can_be_asked_and_stopped() {
+    let source = "type = \"file-source\"\nproperties = { path = \"pipe\", format = \"cf32\" }";
+    let file = File::filtered("source", source, "properties = { high = 4e3, sample_rate = 48e3 }");
+    // A pipe without a writer: it is never opened.
+    assert!(Command::new("mkfifo").arg(file.path("pipe")).status().unwrap().success());
+    let mut run = stripline();
+    run.args(["run", file.path("file.toml").to_str().unwrap()]).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let run = run.spawn().unwrap();
+    let state = |component: usize| {
+        let listed: Value = serde_json::from_str(&common::run(&["ls", "--json"]).stdout).unwrap();
+        let mut waveforms = listed["waveforms"].as_array().unwrap().iter();
+        let mine = waveforms.find(|waveform| waveform["name"] == *file.name)?.clone();
+        Some((mine["phase"].clone(), mine["components"][component]["state"].clone()))
+    };
+    wait_until("the filter is made", || state(1) == Some(("starting".into(), "ready".into())));
+    file.ask("set", &["filter.high=2e3", "--timeout", "0.1"])
+        .says(1, &["not applied yet", "has not been started yet"]);
+    assert_eq!(state(0), Some(("starting".into(), "starting".into())));
+    file.ask("test", &["filter", "--timeout", "0.1"]).says(1, &["was not run", "has not been started yet"]);
+    file.ask("get", &["sink.packets"]).says(0, &[]);
+    let stop = file.ask("stop", &[]);
+    stop.says(0, &[]);
+    assert!(stop.stdout.contains("was stopped before it ran"), "{}", stop.stdout);
+    let ended = run.wait_with_output().unwrap();
+    assert_eq!(ended.status.code(), Some(0));
+    let printed = String::from_utf8_lossy(&ended.stderr).into_owned();
+    assert!(printed.contains("filter: did not take high = 2000"), "{printed}");
+}
+
+#[test]
+fn stop_now_ends_everything_at_once() {
+    let file = File::idle();
+    let running = file.start(&[], 3);
+    let pid = running.pid();
+    assert_eq!(sockets_of(pid).len(), 1);
+    file.ask("stop", &["filter", "--now"]).says(2, &["--now"]);
+    let components = running.components();
+    let stop = file.ask("stop", &["--now"]);
+    stop.says(0, &["ended at once by `stripline stop --now`; packets on their way are lost"]);
+    assert!(stop.stdout.contains("was ended at once after"), "{}", stop.stdout);
+    assert!(!stop.stdout.contains("failed"), "{}", stop.stdout);
+    let (code, text) = running.end();
+    // As after a second Ctrl-C.
+    assert_eq!(code, Some(1), "{text}");
+    assert!(text.contains("ended at once by `stripline stop --now`"), "{text}");
+    assert!(components.iter().all(|(_, pid)| !is_alive(*pid)));
+    assert_eq!(sockets_of(pid), Vec::<String>::new());
+    file.ask("stop", &[]).says(2, &["no waveform"]);
+}
+
+#[test]
+fn what_does_not_stop_is_killed_and_said() {
+    let file = File::radio();
+    let running = file.start(&[], 3);
+    send(running.component("tone"), Signal::STOP);
+    let stop = file.ask("stop", &[]);
+    stop.says(1, &["tone did not stop and had to be killed"]);
+    assert_eq!(running.end().0, Some(1));
+}
+
+#[test]
+fn who_only_waits_for_one_that_does_not_stop_is_not_blamed() {
+    let file = File::radio();
+    let running = file.start(&[], 3);
+    let filter = running.component("filter");
+    send(filter, Signal::STOP);
+    let listed = run(&["ls", &file.name]);
+    listed.says(0, &[&format!("process {filter} is suspended; `kill -CONT {filter}` lets it go on")]);
+    assert!(listed.stdout.contains("suspended"), "{}", listed.stdout);
+    // Long enough that the tone has packets which it cannot send.
+    wait_until("the tone waits", || {
+        run(&["ps", &file.name]).stdout.contains("tone.out waits for filter.in (full)")
+    });
+    let stop = file.ask("stop", &[]);
+    let suspended = format!("process {filter} of filter was suspended (SIGSTOP)");
+    stop.says(1, &["filter did not stop", &suspended, "tone waited for filter to take packets"]);
+    assert!(!stop.stderr.contains("tone, filter did not stop"), "{}", stop.stderr);
+}
+
+#[test]
+fn a_launcher_that_dies_or_is_stopped_is_no_silent_hang() {
+    let file = File::idle();
+    let running = file.start(&[], 3);
+    send(running.pid(), Signal::STOP);
+    let pid = running.pid().to_string();
+    file.ask("get", &["--pid", &pid])
+        .says(1, &["is stopped and does not answer", &format!("kill -CONT {pid}")]);
+    file.ask("get", &[])
+        .says(1, &[&format!("launcher of `{}`", file.name), "is stopped and does not answer"]);
+    // A launcher of another name does not affect the request.
+    let other = File::radio();
+    let _other = other.start(&[], 3);
+    other.ask("get", &[]).says(0, &[]);
+    assert!(run(&["ls"]).stderr.contains(&format!("process {pid}")));
+    send(running.pid(), Signal::CONT);
+    // In the middle of a set request, and of a stop.
+    for arguments in [&["set", "source.amplitude=2", "--timeout", "600"][..], &["stop", "filter"]] {
+        let file = File::idle();
+        let running = file.start(&[], 3);
+        if arguments[0] == "stop" {
+            send(running.component("filter"), Signal::STOP);
+        }
+        std::thread::scope(|scope| {
+            let asking = scope.spawn(|| file.ask(arguments[0], &arguments[1..]));
+            if arguments[0] == "set" {
+                wait_until("it waits", || file.property("source.amplitude")["waiting"] == 2.0);
+            }
+            wait_until("it has been asked", || !sockets_of(running.pid()).is_empty());
+            send(running.pid(), Signal::KILL);
+            let printed = asking.join().unwrap();
+            let is_late = printed.stderr.contains("no waveform");
+            assert!(is_late || printed.stderr.contains("ended before it answered"), "{}", printed.stderr);
+            assert_eq!(printed.code, Some(if is_late { 2 } else { 1 }), "{}", printed.stderr);
+        });
+        wait_until("nothing is left of it", || sockets_of(running.pid()).is_empty());
+    }
+}

@@ -1,0 +1,40 @@
+//! The command as its users run it: one file for each thing they do.
+
+#![allow(clippy::unwrap_used, reason = "test code outside of test functions")]
+
+mod adsb;
+mod auto;
+mod bad_input;
+mod bindings;
+mod call;
+mod closed_pipe;
+mod common;
+mod component_in_c;
+mod control;
+mod control_peers;
+mod control_stop;
+mod data;
+mod dispatch;
+mod experiment;
+mod explain;
+mod faults;
+mod generate;
+mod habits;
+mod ladder;
+mod log;
+mod moving;
+mod new;
+mod own_component;
+mod pace;
+mod places;
+mod printing;
+mod ps;
+mod recording;
+mod restarts;
+mod services;
+mod terminal;
+mod top;
+mod trace;
+mod web;
+#[cfg(feature = "chromium-tests")]
+mod web_browser;

@@ -1,0 +1,207 @@
+//! Restart rules: hardware that is missing for long, waveforms that go on, sources that end.
+
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+
+use crate::common::waveform::File;
+use crate::common::{Running, run, send, wait_until};
+use rustix::process::Signal;
+use serde_json::Value;
+
+/// The restarts after which the short form gives up.
+const TODAY: u64 = 5;
+
+/// Writes a waveform with a source that plays a recording, beside a second pipeline. Returns it
+/// with the path of the recording.
+fn player(rule: &str, properties: &str) -> (File, PathBuf) {
+    let file = File::new(&format!(
+        "[component.source]\ntype = \"file-source\"\nrestart = {rule}\n\
+         properties = {{ path = \"recording.cf32\", packet = 16, {properties} }}\n\
+         [component.sink]\ntype = \"null-sink\"\n\
+         [component.tone]\ntype = \"signal-generator\"\nproperties = {{ rate = 48e3, packet = 480 }}\n\
+         [component.other]\ntype = \"null-sink\"\n\
+         [[connection]]\nfrom = \"source.out\"\nto = \"sink.in\"\n\
+         [[connection]]\nfrom = \"tone.out\"\nto = \"other.in\"\n"
+    ));
+    let recording = file.path("recording.cf32");
+    plug_in(&recording);
+    (file, recording)
+}
+
+fn plug_in(recording: &Path) {
+    // A rename, so that the source finds a whole file or none.
+    let part = recording.with_extension("part");
+    std::fs::write(&part, [0u8; 8 * 64]).unwrap();
+    std::fs::rename(part, recording).unwrap();
+}
+
+fn list(file: &File) -> Value {
+    let listed = run(&["ls", &file.name, "--json"]);
+    let listed: Value = serde_json::from_str(&listed.stdout).unwrap_or_default();
+    listed["waveforms"][0].clone()
+}
+
+fn component(file: &File, name: &str) -> Value {
+    let listed = list(file);
+    let components = listed["components"].as_array().unwrap();
+    components.iter().find(|component| component["name"] == name).unwrap().clone()
+}
+
+fn packets(report: &Value, connection: usize) -> u64 {
+    report["connections"][connection]["packets"].as_u64().unwrap()
+}
+
+/// Starts it with a report, and kills the source while its recording is missing.
+fn unplugged(file: &File, recording: &Path) -> Running {
+    let running = file.start(&["--json", file.path("report.json").to_str().unwrap()], 4);
+    std::fs::remove_file(recording).unwrap();
+    send(running.component("source"), Signal::KILL);
+    running
+}
+
+fn report(file: &File) -> Value {
+    serde_json::from_slice(&std::fs::read(file.path("report.json")).unwrap()).unwrap()
+}
+
+const ENDLESS: &str = "repeat = 0, rate = 1600";
+
+#[test]
+fn hardware_that_is_missing_for_longer_than_five_restarts_comes_back() {
+    let rule = r#"{ when = "on-failure", pause-max-ms = 1000, give-up-after = "never" }"#;
+    let (file, recording) = player(rule, ENDLESS);
+    let running = unplugged(&file, &recording);
+    running.wait_until("it would have been given up", || {
+        component(&file, "source")["restarts"].as_u64() > Some(TODAY + 1)
+    });
+    running.wait_until("it shows the next attempt and the reason", || {
+        let source = component(&file, "source");
+        let reason = source["problem"].as_str().unwrap_or_default();
+        source["next_restart_ms"].as_u64().is_some() && reason.contains("recording.cf32")
+    });
+    running.wait_until("the table shows it, too", || {
+        file.ask("ls", &[]).stdout.lines().any(|line| line.contains("source") && line.contains(", next in "))
+    });
+    assert_eq!(component(&file, "tone")["state"], "running");
+    plug_in(&recording);
+    running.wait_until("it is back", || {
+        let source = component(&file, "source");
+        source["state"] == "running" && source["next_restart_ms"].is_null()
+    });
+    file.ask("stop", &[]).says(0, &[]);
+    let (code, text) = running.end();
+    assert_eq!(code, Some(0), "{text}");
+    let report = report(&file);
+    assert!(report["components"][0]["restarts"].as_u64() > Some(TODAY), "{report}");
+    let reason = report["components"][0]["last_restart"].as_str().unwrap_or_default();
+    assert!(reason.contains("recording.cf32"), "{report}");
+    assert!(report["components"][1].get("last_restart").is_none(), "{report}");
+    assert!(text.contains("\nsource was started again "), "{text}");
+    assert!(report["connections"][0]["peer_deaths"].as_u64() >= Some(1), "{report}");
+}
+
+#[test]
+fn a_waveform_with_hardware_that_is_missing_at_the_start_waits_for_it() {
+    let rule = r#"{ when = "on-failure", pause-max-ms = 1000, give-up-after = "never" }"#;
+    let (file, recording) = player(rule, ENDLESS);
+    // The check leaves alone what is no file, and it cannot be opened as one.
+    std::fs::remove_file(&recording).unwrap();
+    let _socket = UnixListener::bind(&recording).unwrap();
+    let running = std::thread::scope(|scope| {
+        let start = scope.spawn(|| file.start(&[], 4));
+        wait_until("it would have been given up", || {
+            let listed = list(&file);
+            let source = listed["components"][0]["restarts"].as_u64();
+            listed["phase"] == "starting" && source > Some(TODAY + 1)
+        });
+        plug_in(&recording);
+        start.join().unwrap()
+    });
+    running.wait_until("packets arrive", || list(&file)["packets"].as_u64() > Some(0));
+    running.signal(Signal::INT);
+    assert_eq!(running.end().0, Some(0));
+}
+
+#[test]
+fn the_rest_of_the_waveform_goes_on() {
+    let rule = r#"{ when = "on-failure", give-up-after = "2 in 60s", then = "go-on" }"#;
+    let (file, recording) = player(rule, ENDLESS);
+    let running = unplugged(&file, &recording);
+    let line = running.wait_for_line("the waveform goes on without it");
+    assert!(line.contains("after 2 restarts within 60 s it is given up"), "{line}");
+    // For the receiver the stream has ended.
+    running.wait_until("the receiver has ended", || component(&file, "sink")["state"] == "ended");
+    let source = component(&file, "source");
+    assert_eq!((&source["state"], &source["restarts"]), (&"failed".into(), &2.into()), "{source}");
+    assert!(source["problem"].as_str().unwrap().contains("recording.cf32"), "{source}");
+    let total = || list(&file)["packets"].as_u64();
+    let before = total();
+    running.wait_until("the other pipeline goes on", || total() > before);
+    file.ask("stop", &[]).says(0, &[]);
+    let (code, text) = running.end();
+    assert_eq!(code, Some(0), "{text}");
+    let report = report(&file);
+    assert_eq!(report["components"][0]["outcome"], "failed", "{report}");
+    assert!(report["components"][0]["problem"].as_str().unwrap().contains("recording.cf32"), "{report}");
+    assert_eq!(report["failure"], Value::Null);
+}
+
+#[test]
+fn a_component_that_is_never_restarted_may_end_alone() {
+    let (file, _) = player(r#"{ when = "never", then = "go-on" }"#, ENDLESS);
+    let running = file.start(&[], 4);
+    send(running.component("source"), Signal::KILL);
+    running.wait_for_line("component source was killed (SIGKILL); the waveform goes on without it");
+    running.wait_until("the receiver has ended", || component(&file, "sink")["state"] == "ended");
+    // The second pipeline goes on.
+    assert_eq!(component(&file, "tone")["state"], "running");
+    running.signal(Signal::INT);
+    assert_eq!(running.end().0, Some(0));
+}
+
+#[test]
+fn the_short_form_still_gives_up_and_ends_the_waveform() {
+    let (file, recording) = player("\"on-failure\"", ENDLESS);
+    let running = unplugged(&file, &recording);
+    let (code, text) = running.end();
+    assert_eq!(code, Some(1), "{text}");
+    assert!(text.contains("after 5 restarts within 10 s it is given up"), "{text}");
+}
+
+#[test]
+fn a_source_that_ends_is_started_again_and_its_stream_goes_on() {
+    for transport in ["shm", "uds", "tcp", "udp"] {
+        // Four packets each time.
+        let (file, _) = player(r#"{ when = "always", pause-max-ms = 100 }"#, "rate = 0");
+        let json = file.path("report.json");
+        // The source may be between two of its runs.
+        let running = file.start(&["--transport", transport, "--json", json.to_str().unwrap()], 0);
+        running.wait_until("it was started more often than failures allow", || {
+            component(&file, "source")["restarts"].as_u64() > Some(TODAY + 2)
+        });
+        assert_eq!(component(&file, "sink")["state"], "running", "{transport}: its stream goes on");
+        running.signal(Signal::INT);
+        let (code, text) = running.end();
+        assert_eq!(code, Some(0), "{transport}: {text}");
+        let report = report(&file);
+        let restarts = report["components"][0]["restarts"].as_u64().unwrap();
+        let (sent, lost) = (&report["connections"][0]["sent"], &report["connections"][0]["lost"]);
+        // Each packet of each run arrives: the streams are flushed before the process ends. The
+        // last run may have been stopped in between.
+        let got = packets(&report, 0);
+        assert_eq!((sent.as_u64(), lost), (Some(got), &0.into()), "{transport}: {report}");
+        assert!(got >= 4 * restarts, "{transport}: {got} packets of {restarts} restarts");
+        assert!(packets(&report, 1) > 0);
+    }
+}
+
+#[test]
+fn a_source_that_is_stopped_alone_is_not_started_again() {
+    let (file, _) = player(r#"{ when = "always", pause-max-ms = 100 }"#, ENDLESS);
+    let running = file.start(&[], 4);
+    file.ask("stop", &["source"]).says(0, &[]);
+    running.wait_until("its receiver has ended, too", || component(&file, "sink")["state"] == "ended");
+    let source = component(&file, "source");
+    assert_eq!((&source["state"], &source["restarts"]), (&"ended".into(), &0.into()), "{source}");
+    running.signal(Signal::INT);
+    assert_eq!(running.end().0, Some(0));
+}

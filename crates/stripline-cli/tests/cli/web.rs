@@ -1,0 +1,368 @@
+//! `stripline web` against real runs: what it serves, and to which clients.
+
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+
+use crate::common::page::{Page, Response};
+use crate::common::waveform::File;
+use crate::common::{run, wait_until};
+use rustix::process::{Resource, Rlimit, Signal};
+use serde_json::{Value, json};
+
+/// Clients that the server has at a time.
+const CLIENTS_MAX: usize = 64;
+
+/// Writes a tone of a thousand packets a second through a filter.
+fn thousand() -> File {
+    let tone = r#"type = "signal-generator"
+        properties = { rate = 48e3, output = "f32", packet = 48, frequency = 6e3 }"#;
+    File::filtered("tone", tone, "properties = { high = 4e3 }")
+}
+
+#[test]
+fn without_the_token_nothing_is_shown() {
+    let page = Page::start(&[]);
+    let other = if page.token.starts_with('0') { "1" } else { "0" };
+    let forged = format!("{other}{}", &page.token[1..]);
+    let paths = ["/", "/app.js", "/metrics", "/events", "/api/properties", "/api/set", "/no-such"];
+    for path in paths {
+        for credential in [
+            String::new(),
+            format!("Cookie: {}={forged}\r\n", page.cookie()),
+            format!("Cookie: {}=\r\n", page.cookie()),
+            format!("Authorization: Bearer {forged}\r\n"),
+        ] {
+            let response = page.request(&format!("GET {path} HTTP/1.1\r\n{}{credential}\r\n", page.host()));
+            assert_eq!(response.status, 403, "{path} {credential}");
+            assert!(response.body.contains("token is missing or wrong"), "{}", response.body);
+            assert!(!response.head.contains(&page.token) && !response.body.contains(&page.token));
+        }
+    }
+    assert_eq!(page.request(&format!("GET /?token={forged} HTTP/1.1\r\n{}\r\n", page.host())).status, 403);
+
+    // The printed address sets the cookie, and leads to the page without the token.
+    let opened = page.request(&format!("GET /?token={} HTTP/1.1\r\n{}\r\n", page.token, page.host()));
+    assert_eq!(opened.status, 303);
+    let cookie = format!("Set-Cookie: {}={}; Path=/; HttpOnly; SameSite=Strict", page.cookie(), page.token);
+    assert!(opened.head.contains(&cookie) && opened.head.contains("\r\nLocation: /\r\n"), "{}", opened.head);
+    let html = page.get("/");
+    assert_eq!(html.status, 200);
+    assert!(html.body.contains("<title>Stripline</title>"), "{}", html.body);
+    for field in [
+        "Content-Security-Policy: default-src 'self';",
+        "X-Content-Type-Options: nosniff",
+        "X-Frame-Options: DENY",
+        "Cache-Control: no-store",
+        "Referrer-Policy: no-referrer",
+    ] {
+        assert!(html.head.contains(field), "{field}: {}", html.head);
+    }
+    assert_eq!(page.get("/no-such").status, 404);
+    let delete = format!("DELETE / HTTP/1.1\r\n{}{}{}\r\n", page.host(), page.pass(), page.origin());
+    assert_eq!(page.request(&delete).status, 405);
+}
+
+#[test]
+fn other_hosts_and_origins_are_refused() {
+    let page = Page::start(&[]);
+    let get = |host: &str, fields: &str| {
+        page.request(&format!("GET / HTTP/1.1\r\n{host}{}{fields}\r\n", page.pass()))
+    };
+    assert_eq!(get(&page.host(), "").status, 200);
+    assert_eq!(get(&format!("Host: localhost:{}\r\n", page.port), "").status, 200);
+    for host in ["", "Host: evil.example\r\n", &format!("Host: evil.example:{}\r\n", page.port)] {
+        let response = get(host, "");
+        assert_eq!(response.status, 403, "{host}");
+        assert!(response.body.contains("Host"), "{}", response.body);
+    }
+    assert_eq!(get(&page.host(), "Origin: http://evil.example\r\n").status, 403);
+    let set = |origin: &str| page.post("/api/set", origin, "application/json", "{}").status;
+    for origin in
+        ["", "Origin: null\r\n", "Origin: http://evil.example\r\n", "Origin: http://127.0.0.1:1\r\n"]
+    {
+        assert_eq!(set(origin), 403, "{origin}");
+    }
+    // From the page it is only no setting.
+    assert_eq!(set(&page.origin()), 400);
+    assert_eq!(page.post("/api/set", &page.origin(), "text/plain", "{}").status, 415);
+}
+
+#[test]
+fn requests_that_are_too_long_broken_or_cut_off_leave_the_server_as_it_was() {
+    let page = Page::start(&[]);
+    let long = "x".repeat(1 << 20);
+    for (request, status) in [
+        (format!("GET /{long} HTTP/1.1\r\n\r\n"), 431),
+        (format!("GET / HTTP/1.1\r\nA: {long}\r\n\r\n"), 431),
+        (format!("GET / HTTP/1.1\r\n{}\r\n", "A: b\r\n".repeat(10_000)), 431),
+        ("POST / HTTP/1.1\r\nContent-Length: 99999999999\r\n\r\n".into(), 413),
+        ("POST / HTTP/1.1\r\nContent-Length: -1\r\n\r\n".into(), 400),
+        ("POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n".into(), 411),
+        ("\u{16}\u{3}\u{1} this is TLS\r\n\r\n".into(), 400),
+        ("SSH-2.0-OpenSSH_9.2\r\n\r\n".into(), 400),
+    ] {
+        let start: String = request.chars().take(60).collect();
+        assert_eq!(page.request(&request).status, status, "{start}");
+    }
+    // Cut off after each byte: no response, and no harm.
+    let whole = format!("GET / HTTP/1.1\r\n{}{}\r\n", page.host(), page.pass());
+    for length in (0..whole.len()).step_by(7) {
+        let mut stream = page.connect();
+        stream.write_all(&whole.as_bytes()[..length]).unwrap();
+        stream.shutdown(std::net::Shutdown::Write).unwrap();
+        let mut rest = Vec::new();
+        stream.read_to_end(&mut rest).unwrap();
+        assert!(rest.is_empty(), "{length}: {rest:?}");
+    }
+    assert_eq!(page.get("/").status, 200);
+}
+
+#[test]
+fn a_thousand_clients_that_send_nothing_keep_no_other_out() {
+    // Both ends of this test have them open.
+    let limit = rustix::process::getrlimit(Resource::Nofile);
+    let all = Rlimit { current: limit.maximum, ..limit };
+    rustix::process::setrlimit(Resource::Nofile, all).unwrap();
+    let page = Page::start(&[]);
+    let mut silent = Vec::new();
+    for number in 0..1000 {
+        silent.push(page.connect());
+        if number % 100 == 99 {
+            assert_eq!(page.get("/").status, 200, "after {number}");
+        }
+    }
+    assert_eq!(page.get("/metrics").status, 200);
+    // The oldest were closed for the others.
+    let mut byte = [0];
+    assert_eq!(silent[0].read(&mut byte).unwrap(), 0);
+    wait_until("the threads of those that were closed have ended", || page.clients() <= CLIENTS_MAX);
+    let descriptors = std::fs::read_dir(format!("/proc/{}/fd", page.pid())).unwrap().count();
+    assert!(descriptors <= 2 * CLIENTS_MAX + 64, "{descriptors}");
+}
+
+#[test]
+fn clients_that_stop_reading_delay_no_other_and_are_closed() {
+    let file = thousand();
+    let running = file.start(&[], 3);
+    let page = Page::start(&[&file.name]);
+    // All places but one, which has to be served all the time.
+    let events = RefCell::new(Events::new(page.open_events(&file, None)));
+    let port = |number| (number % 16 == 0).then_some("tone.out");
+    let stuck: Vec<TcpStream> = (1..CLIENTS_MAX)
+        .map(|number| {
+            let mut stream = page.open_events(&file, port(number));
+            let mut status = [0; 15];
+            stream.read_exact(&mut status).unwrap();
+            assert_eq!(&status, b"HTTP/1.1 200 OK");
+            stream
+        })
+        .collect();
+    // All have the token: a further one is refused, and none is closed for it.
+    let mut further = page.connect();
+    let mut text = String::new();
+    further.read_to_string(&mut text).unwrap();
+    assert!(text.starts_with("HTTP/1.1 503 "), "{text}");
+    for stream in &stuck {
+        // What is not read fills the kernel's buffers soon.
+        rustix::net::sockopt::set_socket_recv_buffer_size(stream, 4096).unwrap();
+    }
+    wait_until("those that do not read are closed", || {
+        drop(events.borrow_mut().next());
+        page.clients() < CLIENTS_MAX / 2
+    });
+    assert_eq!(page.get("/").status, 200);
+    drop(stuck);
+    drop(running);
+}
+
+#[test]
+fn a_property_that_is_set_on_the_page_arrives_in_the_waveform() {
+    let file = thousand();
+    let running = file.start(&[], 3);
+    let page = Page::start(&[&file.name]);
+    let set = |component: &str, property: &str, value: &str| {
+        let body = json!({ "waveform": file.name, "pid": null, "component": component, "property": property,
+            "value": value });
+        let response = page.post("/api/set", &page.origin(), "application/json", &body.to_string());
+        (response.status, serde_json::from_str::<Value>(&response.body).unwrap())
+    };
+    let (status, result) = set("tone", "amplitude", "0.25");
+    assert_eq!((status, &result["changes"][0]["taken"]), (200, &json!("applied")), "{result}");
+    running.wait_for_line("tone: amplitude = 0.25 (was 1)");
+    assert_eq!(file.property("tone.amplitude")["value"], 0.25);
+    let path = format!("/api/properties?waveform={}", file.name);
+    let readings: Value = serde_json::from_str(&page.get(&path).body).unwrap();
+    let amplitude = readings.as_array().unwrap().iter().find(|it| it["property"] == "amplitude").unwrap();
+    assert_eq!((&amplitude["value"], &amplitude["access"]), (&json!(0.25), &json!("changeable")));
+
+    for (component, property, value, words) in [
+        ("tone", "amplitude", "loud", "amplitude"),
+        ("tone", "packet", "1", "packet"),
+        ("tone", "amplitdue", "1", "did you mean `amplitude`?"),
+        ("tnoe", "amplitude", "1", "did you mean `tone`?"),
+    ] {
+        let (status, result) = set(component, property, value);
+        assert_eq!(status, 400, "{result}");
+        assert!(result["error"].as_str().unwrap().contains(words), "{result}");
+    }
+    assert_eq!(file.property("tone.amplitude")["value"], 0.25);
+    // The page of one waveform sets nothing in another.
+    let other = page.get("/api/properties?waveform=no-such");
+    assert_eq!(other.status, 400);
+    assert!(other.body.contains("only"), "{}", other.body);
+}
+
+#[test]
+fn ten_events_a_second_at_most_while_a_port_has_a_thousand_packets() {
+    let file = thousand();
+    let running = file.start(&[], 3);
+    let page = Page::start(&[]);
+    let mut events = Events::new(page.open_events(&file, Some("tone.out")));
+    let (mut before, mut first, mut peak) = (None, None, None);
+    for number in 0.. {
+        let event = events.next();
+        let at_ms = event["at_ms"].as_u64().unwrap();
+        // The server sends none earlier than that, however fast the port is.
+        assert!(before.is_none_or(|before| at_ms >= before + 100), "{before:?}, {at_ms}");
+        before = Some(at_ms);
+        let connections = event["connections"].as_array().unwrap();
+        let Some(tone) = connections.iter().find(|it| it["from"] == "tone.out") else { continue };
+        assert_eq!(
+            (&tone["to"], &tone["transport"], &tone["payload"]),
+            (&json!("filter.in"), &json!("shm"), &json!("f32"))
+        );
+        let packets = tone["packets"].as_u64().unwrap();
+        first.get_or_insert(packets);
+        if event["spectrum"]["levels_db"].as_array().is_some_and(|levels| levels.len() == 512) {
+            peak = Some(event["spectrum"].clone());
+        }
+        let is_measured =
+            !tone["latency"].as_array().unwrap().is_empty() && tone["packets_per_s"].as_f64() > Some(1.0);
+        // Far more packets than events.
+        if number >= 10 && packets > first.unwrap() + 50 * number && peak.is_some() && is_measured {
+            break;
+        }
+    }
+    let spectrum = peak.unwrap();
+    assert_eq!((&spectrum["sample_rate_hz"], &spectrum["is_complex"]), (&json!(48e3), &json!(false)));
+    let levels = spectrum["levels_db"].as_array().unwrap().iter().map(|it| it.as_f64().unwrap());
+    let (bin, level) = levels.enumerate().max_by(|a, b| a.1.total_cmp(&b.1)).unwrap();
+    // 6 kHz of 24 kHz in 512 bins.
+    assert!((127..=128).contains(&bin) && level.abs() < 0.5, "{bin}: {level}");
+    // The end of the waveform is seen.
+    running.signal(Signal::INT);
+    assert_eq!(running.end().0, Some(0));
+    let is_there = |event: &Value| {
+        event["waveforms"].as_array().unwrap().iter().any(|it| it["name"] == file.name.as_str())
+    };
+    while is_there(&events.next()) {}
+}
+
+#[test]
+fn metrics_are_in_the_text_format() {
+    let file = thousand();
+    let running = file.start(&[], 3);
+    let page = Page::start(&[&file.name]);
+    let metrics = || {
+        let request =
+            format!("GET /metrics HTTP/1.1\r\n{}Authorization: Bearer {}\r\n\r\n", page.host(), page.token);
+        page.request(&request)
+    };
+    let has_packets = |response: &Response| {
+        let line =
+            |line: &str| line.starts_with("stripline_connection_packets_total{") && !line.ends_with(" 0");
+        response.body.lines().any(line)
+    };
+    wait_until("packets are counted", || has_packets(&metrics()));
+    let response = metrics();
+    assert!(response.head.contains("Content-Type: text/plain; version=0.0.4"), "{}", response.head);
+    let samples = parse_metrics(&response.body);
+    let of =
+        |name: &str| -> Vec<&(String, String, f64)> { samples.iter().filter(|it| it.0 == name).collect() };
+    assert_eq!(of("stripline_waveform_running_seconds").len(), 1);
+    assert_eq!(of("stripline_connection_packets_total").len(), 2);
+    let labels = &of("stripline_connection_packets_total")[0].1;
+    assert!(labels.contains(&format!("waveform=\"{}\"", file.name)), "{labels}");
+    // Buckets only grow, and the last has all.
+    let buckets: Vec<f64> = of("stripline_connection_latency_seconds_bucket")
+        .iter()
+        .filter(|it| it.1.contains("from=\"tone.out\""))
+        .map(|it| it.2)
+        .collect();
+    assert!(buckets.len() > 20 && buckets.is_sorted(), "{buckets:?}");
+    let count = of("stripline_connection_latency_seconds_count");
+    assert_eq!(
+        count.iter().find(|it| it.1.contains("from=\"tone.out\"")).unwrap().2,
+        *buckets.last().unwrap()
+    );
+    let query = page.request(&format!("GET /metrics?token={} HTTP/1.1\r\n{}\r\n", page.token, page.host()));
+    assert_eq!(query.status, 200);
+    drop(running);
+}
+
+#[test]
+fn the_command_ends_in_order_and_refuses_what_cannot_be() {
+    let page = Page::start(&[]);
+    let mut open = page.connect();
+    let number = page.port.to_string();
+    run(&["web", "--port", &number]).says(1, &["cannot listen on 127.0.0.1:", "--port"]);
+    assert_eq!(page.interrupt(), Some(0));
+    let mut byte = [0];
+    assert_eq!(open.read(&mut byte).unwrap(), 0);
+    run(&["web", "no-such"]).says(2, &["no waveform `no-such`"]);
+    run(&["web", "--pid", "1"]).says(2, &["give the name, too"]);
+    run(&["web", "--port", "70000"]).says(2, &["70000"]);
+    let help = run(&["web", "--help"]);
+    help.says(0, &[]);
+    assert!(help.stdout.contains("stripline web radio"), "{}", help.stdout);
+}
+
+/// A stream of events.
+struct Events(BufReader<TcpStream>);
+
+impl Events {
+    fn new(stream: TcpStream) -> Self {
+        let mut reader = BufReader::new(stream);
+        let mut line = String::new();
+        reader.read_line(&mut line).unwrap();
+        assert!(line.starts_with("HTTP/1.1 200 "), "{line}");
+        while line != "\r\n" {
+            line.clear();
+            assert!(reader.read_line(&mut line).unwrap() > 0);
+        }
+        Self(reader)
+    }
+
+    fn next(&mut self) -> Value {
+        let mut line = String::new();
+        while !line.starts_with("data: ") {
+            line.clear();
+            assert!(self.0.read_line(&mut line).unwrap() > 0, "the events have ended");
+        }
+        serde_json::from_str(&line["data: ".len()..]).unwrap()
+    }
+}
+
+/// Parses the text format: name, labels and value of each sample. Each family must have its head.
+fn parse_metrics(text: &str) -> Vec<(String, String, f64)> {
+    let mut families = BTreeSet::new();
+    let mut samples = Vec::new();
+    for line in text.lines() {
+        if let Some(head) = line.strip_prefix("# TYPE ") {
+            let (name, kind) = head.split_once(' ').unwrap();
+            assert!(["counter", "gauge", "histogram"].contains(&kind), "{line}");
+            assert!(families.insert(name.to_string()), "twice: {line}");
+        } else if !line.starts_with("# HELP ") {
+            let (name, value) = line.rsplit_once(' ').unwrap();
+            let (name, labels) = name.split_once('{').unwrap_or((name, "}"));
+            let labels = labels.strip_suffix('}').unwrap();
+            let family =
+                ["_bucket", "_sum", "_count"].iter().fold(name, |name, end| name.trim_end_matches(end));
+            assert!(families.contains(family), "no head: {line}");
+            samples.push((name.into(), labels.into(), value.parse().unwrap()));
+        }
+    }
+    samples
+}

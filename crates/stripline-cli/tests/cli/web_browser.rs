@@ -1,0 +1,250 @@
+//! The page of `stripline web` in a real browser, without a screen: feature `chromium-tests`.
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::common::PATIENCE;
+use crate::common::page::Page;
+use crate::common::waveform::File;
+use rustix::process::Signal;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+/// The names of the browser.
+const BROWSERS: [&str; 4] = ["chromium-headless-shell", "chromium", "chromium-browser", "google-chrome"];
+
+/// A browser that is driven over pipes (the DevTools protocol), and killed when dropped.
+struct Browser {
+    child: Child,
+    input: ChildStdin,
+    output: BufReader<ChildStdout>,
+    session: String,
+    number: u64,
+    /// What came between the replies.
+    events: Vec<Value>,
+    _profile: TempDir,
+}
+
+impl Browser {
+    fn start() -> Self {
+        let is_there = |name: &&str| Command::new(name).arg("--version").output().is_ok();
+        let name = BROWSERS.into_iter().find(is_there).unwrap_or_else(|| {
+            panic!(
+                "no browser: install the Debian package chromium-headless-shell or chromium ({BROWSERS:?})"
+            )
+        });
+        let profile = tempfile::tempdir().unwrap();
+        // The browser reads from descriptor 3, and writes to 4.
+        let command = format!(
+            "exec {name} --headless --no-sandbox --disable-gpu --disable-dev-shm-usage --hide-scrollbars \
+             --remote-debugging-pipe --user-data-dir={} about:blank 3<&0 4>&1 1>&2",
+            profile.path().display()
+        );
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &command]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut child = shell.spawn().unwrap();
+        let (input, output) = (child.stdin.take().unwrap(), BufReader::new(child.stdout.take().unwrap()));
+        let (session, number, events) = (String::new(), 0, Vec::new());
+        let mut this = Self { child, input, output, session, number, events, _profile: profile };
+        let target = this.call("Target.createTarget", json!({ "url": "about:blank" }))["targetId"].clone();
+        let attached = this.call("Target.attachToTarget", json!({ "targetId": target, "flatten": true }));
+        this.session = attached["sessionId"].as_str().unwrap().into();
+        for domain in ["Page", "Runtime", "Log", "Network"] {
+            this.call(&format!("{domain}.enable"), json!({}));
+        }
+        this
+    }
+
+    fn call(&mut self, method: &str, parameters: Value) -> Value {
+        self.number += 1;
+        let mut message = json!({ "id": self.number, "method": method, "params": parameters });
+        if !self.session.is_empty() {
+            message["sessionId"] = self.session.clone().into();
+        }
+        self.input.write_all(format!("{message}\0").as_bytes()).unwrap();
+        loop {
+            let mut bytes = Vec::new();
+            self.output.read_until(0, &mut bytes).unwrap();
+            bytes.pop();
+            let reply: Value =
+                serde_json::from_slice(&bytes).unwrap_or_else(|error| panic!("{method}: {error}"));
+            if reply["id"] == self.number {
+                assert!(reply["error"].is_null(), "{method}: {reply}");
+                return reply["result"].clone();
+            }
+            self.events.push(reply);
+        }
+    }
+
+    /// Returns the value of an expression on the page.
+    fn value(&mut self, expression: &str) -> Value {
+        let parameters = json!({ "expression": expression, "returnByValue": true });
+        let result = self.call("Runtime.evaluate", parameters);
+        assert!(result["exceptionDetails"].is_null(), "{expression}: {result}");
+        result["result"]["value"].clone()
+    }
+
+    #[track_caller]
+    fn wait_until(&mut self, what: &str, expression: &str) {
+        let deadline = Instant::now() + PATIENCE;
+        while self.value(expression) != true {
+            let page = || "document.body.innerText";
+            assert!(Instant::now() < deadline, "timed out waiting until {what}: {}", self.value(page()));
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Returns the events of these names.
+    fn events_of(&self, names: &[&str]) -> Vec<Value> {
+        let is_one = |event: &&Value| event["method"].as_str().is_some_and(|name| names.contains(&name));
+        self.events.iter().filter(is_one).cloned().collect()
+    }
+
+    fn size(&mut self, width: u32, height: u32) {
+        let size = json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": false });
+        self.call("Emulation.setDeviceMetricsOverride", size);
+    }
+}
+
+impl Drop for Browser {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Writes a simulated station and its receiver, in real time.
+fn station() -> File {
+    File::new(
+        r#"
+        [component.station]
+        type = "fm-station"
+        properties = { sample_rate = 240e3, rate = 240e3, packet = 480, frequency = 98.5e6 }
+        [component.channel]
+        type = "awgn"
+        properties = { power = -35 }
+        [component.demodulator]
+        type = "fm-demodulator"
+        properties = { deviation = 75e3 }
+        [component.audio]
+        type = "decimator"
+        properties = { factor = 5, cutoff = 15e3 }
+        [component.speaker]
+        type = "null-sink"
+        [component.monitor]
+        type = "null-sink"
+        [[connection]]
+        from = "station.out"
+        to = "channel.in"
+        [[connection]]
+        from = "channel.out"
+        to = "demodulator.in"
+        [[connection]]
+        from = "demodulator.out"
+        to = "audio.in"
+        [[connection]]
+        from = "audio.out"
+        to = "speaker.in"
+        [[connection]]
+        from = "channel.out"
+        to = "monitor.in"
+        transport = "uds"
+        overflow = "drop-oldest"
+        "#,
+    )
+}
+
+#[test]
+fn the_page_shows_graph_spectrum_latency_and_properties() {
+    let file = station();
+    let running = file.start(&[], 6);
+    let page = Page::start(&[&file.name]);
+    let mut browser = Browser::start();
+    browser.size(1280, 1180);
+    browser.call("Page.navigate", json!({ "url": page.url }));
+
+    browser.wait_until("the graph is there", "document.querySelectorAll('#graph .node').length === 6");
+    assert_eq!(browser.value("document.querySelectorAll('#graph .edge').length"), 5);
+    // The token does not stay in the address.
+    assert_eq!(browser.value("location.search"), "");
+    // Each component of the chain stands to the right of the one before it.
+    let places = "[...document.querySelectorAll('#graph .node')].slice(0, 5).map((it) => it.getBoundingClientRect().x)";
+    assert_eq!(
+        browser.value(&format!("{places}.every((x, index, all) => index === 0 || x > all[index - 1])")),
+        true
+    );
+    let rate = "/^[1-9].*packets\\/s/.test(document.querySelector('#graph .edge text').textContent)";
+    browser.wait_until("an edge has a rate", rate);
+    browser
+        .wait_until("spectra are drawn", "Number(document.getElementById('spectrum').dataset.spectra) > 20");
+    let painted = |id: &str| {
+        format!(
+            "(() => {{ const it = document.getElementById('{id}'); const data = it.getContext('2d')\
+             .getImageData(0, 0, it.width, it.height).data; const seen = new Set(); \
+             for (let at = 0; at < data.length; at += 4) seen.add(data[at] << 16 | data[at + 1] << 8 | data[at + 2]); \
+             return seen.size > 8; }})()"
+        )
+    };
+    for id in ["spectrum", "waterfall", "latency"] {
+        browser.wait_until(&format!("{id} is painted"), &painted(id));
+    }
+    let median = "document.getElementById('latency-text').textContent.includes('median')";
+    browser.wait_until("the latency has a median", median);
+
+    // A property is a field; what is typed and sent arrives in the waveform.
+    let node = "[...document.querySelectorAll('#graph .node')].find((it) => it.textContent.includes('fm-demodulator'))";
+    browser.value(&format!("{node}.dispatchEvent(new Event('click'))"));
+    browser.wait_until("there is a form", "document.getElementById('property-deviation') !== null");
+    let set = |value: &str| {
+        format!(
+            "(() => {{ const it = document.getElementById('property-deviation'); it.value = '{value}'; \
+             it.dispatchEvent(new Event('input')); it.form.requestSubmit(); return true; }})()"
+        )
+    };
+    browser.value(&set("5e4"));
+    running.wait_for_line("demodulator: deviation = 50000");
+    assert_eq!(file.property("demodulator.deviation")["value"], 5e4);
+    let output = "document.getElementById('property-deviation').form.querySelector('output').textContent";
+    browser.wait_until("the outcome is shown", &format!("{output}.includes('was 75000')"));
+    browser.value(&set("loud"));
+    browser.wait_until("the refusal is shown", &format!("{output}.includes('deviation')"));
+    // A connection is chosen with the keyboard.
+    let key = "(() => { const it = document.querySelector('#graph .edge[aria-label*=\"audio.out\"]'); it.focus(); it.dispatchEvent(\
+               new KeyboardEvent('keydown', { key: 'Enter', bubbles: true })); return true; })()";
+    browser.value(key);
+    browser.wait_until("its port is shown", "document.getElementById('port').value === 'audio.out'");
+    browser.wait_until(
+        "its spectrum is shown",
+        "document.getElementById('spectrum-text').textContent.startsWith('audio.out, f32')",
+    );
+
+    // Nothing comes from elsewhere, and nothing failed on the page.
+    let own = format!("http://127.0.0.1:{}/", page.port);
+    for event in browser.events_of(&["Network.requestWillBeSent"]) {
+        let url = event["params"]["request"]["url"].as_str().unwrap();
+        assert!(url.starts_with(&own) || url == "about:blank", "{url}");
+    }
+    let failed = browser.events_of(&["Runtime.exceptionThrown", "Log.entryAdded"]);
+    // The refused value is a response with an error of its own.
+    let is_refusal =
+        |event: &Value| event["params"]["entry"]["url"].as_str().is_some_and(|it| it.ends_with("api/set"));
+    assert!(failed.iter().all(is_refusal), "{failed:?}");
+
+    // The end of the waveform is shown.
+    running.signal(Signal::INT);
+    assert_eq!(running.end().0, Some(0));
+    browser
+        .wait_until("the end is shown", "document.getElementById('phase').textContent.includes('has ended')");
+}
+
+#[test]
+fn a_page_without_the_token_shows_nothing() {
+    let page = Page::start(&[]);
+    let mut browser = Browser::start();
+    let url = format!("http://127.0.0.1:{}/", page.port);
+    browser.call("Page.navigate", json!({ "url": url }));
+    browser
+        .wait_until("the refusal is shown", "document.body.innerText.includes('token is missing or wrong')");
+    assert_eq!(browser.value("document.querySelector('main')"), Value::Null);
+}
