@@ -6,6 +6,7 @@ use stripline::node::Packet;
 use stripline::{Gap, GapReason};
 
 use crate::payload;
+use crate::plan::Link;
 
 /// The account of the packets of every incarnation of a sender.
 #[derive(Default)]
@@ -17,12 +18,22 @@ pub struct Ledger {
     /// Packets reported missing in all.
     pub missing: u64,
     lossy: bool,
+    /// Whether the gaps of a receiver that drops packets also report what dead senders took along.
+    has_tails: bool,
+    /// Packets that dead incarnations took with them, at least and at most: the next gap reports
+    /// them.
+    tail: (u64, u64),
 }
 
 impl Ledger {
     /// Makes the ledger of a receiver that may lose packets, or of one that may not.
     pub fn new(lossy: bool) -> Self {
         Self { lossy, ..Self::default() }
+    }
+
+    /// Makes the ledger of a receiver that drops packets, on such a link.
+    pub fn of_dropping(link: Link) -> Self {
+        Self { lossy: true, has_tails: link.reports_tail(), ..Self::default() }
     }
 
     /// Enters a packet and returns its incarnation and its number.
@@ -45,18 +56,34 @@ impl Ledger {
         Ok((incarnation, sequence))
     }
 
+    /// Enters the death of an incarnation over a transport that reports what is lost with it: so
+    /// many packets, at least and at most.
+    pub fn lose(&mut self, least: u64, most: u64) {
+        self.tail = (self.tail.0 + least, self.tail.1 + most);
+    }
+
     /// Returns the number of packets of an incarnation that were received or reported missing.
     pub fn next(&self, incarnation: u64) -> u64 {
         self.next.get(&incarnation).copied().unwrap_or(0)
     }
 
-    fn check(&self, known: Option<u64>, sequence: u64, gap: Option<Gap>) -> Result<(), &'static str> {
+    fn check(&mut self, known: Option<u64>, sequence: u64, gap: Option<Gap>) -> Result<(), &'static str> {
         let Some(expected) = known else {
+            let (least, most) = std::mem::take(&mut self.tail);
             // The first of an incarnation: each waits for its receivers before it sends.
             return match gap {
-                None if sequence == 0 => Ok(()),
-                Some(Gap { packets: 0, reason: GapReason::PeerRestart, .. }) if sequence == 0 => Ok(()),
+                None if sequence == 0 && least == 0 => Ok(()),
+                Some(Gap { packets, reason: GapReason::PeerRestart, .. })
+                    if sequence == 0 && (least..=most).contains(&packets) =>
+                {
+                    Ok(())
+                }
                 Some(Gap { first: 0, packets, .. }) if self.lossy && packets == sequence => Ok(()),
+                Some(Gap { packets, reason: GapReason::PeerRestart, .. })
+                    if self.has_tails && packets >= sequence =>
+                {
+                    Ok(())
+                }
                 _ => Err("lost at the beginning"),
             };
         };

@@ -145,6 +145,11 @@ impl Link {
         [LOSSY, ZEROMQ].contains(&self.transport)
     }
 
+    /// Returns whether what a killed sender took with it is reported to its receivers.
+    pub fn reports_tail(self) -> bool {
+        self.transport == ZEROMQ
+    }
+
     /// Returns whether a ring carries the packets: a dead receiver's position is then exact.
     pub fn is_ring(self) -> bool {
         self.transport == "shm"

@@ -12,7 +12,7 @@ use crate::child::{Role, TOPIC, join};
 use crate::ledger::Ledger;
 use crate::notes::{Note, now_ns};
 use crate::payload::Rng;
-use crate::plan::{Death, death, link};
+use crate::plan::{Death, Link, death, link};
 use crate::worker::{End, TIMEOUT, Tally, Victim, Worker, wait_for_host};
 
 /// Senders choose the transport and the scope.
@@ -27,7 +27,7 @@ pub fn run(worker: &Worker) -> Result<Tally, String> {
     let node = join(&worker.domain, RULES)?;
     wait_for_host(&worker.domain)?;
     let over = Arc::new(AtomicBool::new(false));
-    let lossy = survive(join(&worker.domain, LOSSY), &over);
+    let lossy = survive(join(&worker.domain, LOSSY), Link::plain(worker.transport), &over);
     let mut survivor = Survivor {
         subscriber: node.subscriber(TOPIC).map_err(|e| e.to_string())?,
         ledger: Ledger::new(false),
@@ -160,16 +160,23 @@ fn kill_one(
     if got > begun {
         return Err(format!("{got} packets arrived of {begun} that it had begun to send"));
     }
+    if link.reports_tail() {
+        survivor.ledger.lose(notes.get(Note::Sent).saturating_sub(got), begun - got);
+    }
     tally.enter(End { status, death, over: link.to_string(), gone_ns, killed_ns, notes, bystander })
 }
 
 /// Runs a receiver that drops packets and survives.
-fn survive(node: Result<Node, String>, over: &Arc<AtomicBool>) -> JoinHandle<Result<Ledger, String>> {
+fn survive(
+    node: Result<Node, String>,
+    link: Link,
+    over: &Arc<AtomicBool>,
+) -> JoinHandle<Result<Ledger, String>> {
     let over = Arc::clone(over);
     std::thread::spawn(move || {
         let node = node?;
         let mut subscriber = node.subscriber::<u64>(TOPIC).map_err(|e| e.to_string())?;
-        let mut ledger = Ledger::new(true);
+        let mut ledger = Ledger::of_dropping(link);
         loop {
             let wait = Duration::from_millis(10);
             match subscriber.receive_timeout(wait).map_err(|e| format!("a lossy survivor: {e}"))? {

@@ -9,7 +9,19 @@ use crate::common::{repository, run, stripline, wait_until};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-/// Every transport, one process and several, both kinds of work, every dispatch and order.
+/// The transports of this program.
+const TRANSPORTS: &[&str] = &[
+    "inproc",
+    "shm",
+    "uds",
+    "tcp",
+    "mqueue",
+    "udp",
+    #[cfg(feature = "zeromq")]
+    "zeromq",
+];
+
+/// One process and several, both kinds of work, every dispatch and order.
 const TINY: &str = "
 [experiment]
 name = 'tiny'
@@ -21,7 +33,7 @@ stages = 2
 packets = 20
 size = 64
 type = 'cf32'
-transport = ['inproc', 'shm', 'uds', 'tcp', 'mqueue', 'udp']
+transport = TRANSPORTS
 
 [[case]]
 name = 'apart'
@@ -73,7 +85,7 @@ target = { reordered = 0, over-case = { case = 'pool', ratio = 1000 } }
 
 fn file(folder: &Path, text: &str) -> PathBuf {
     let path = folder.join("experiment.toml");
-    std::fs::write(&path, text).unwrap();
+    std::fs::write(&path, text.replace("TRANSPORTS", &format!("{TRANSPORTS:?}"))).unwrap();
     path
 }
 
@@ -99,7 +111,7 @@ fn a_tiny_experiment_on_every_transport() {
     let report: Value = serde_json::from_slice(&std::fs::read(json).unwrap()).unwrap();
     assert_eq!((&report["name"], &report["repeats"]), (&"tiny".into(), &2.into()));
     let cases = report["cases"].as_array().unwrap();
-    for transport in ["inproc", "shm", "uds", "tcp", "mqueue", "udp"] {
+    for transport in TRANSPORTS {
         for name in ["apart", "together", "direct"] {
             check_case(find(cases, name, transport), name);
         }
@@ -118,7 +130,7 @@ fn a_tiny_experiment_on_every_transport() {
     assert_eq!(verdict("impossible, shm")["outcome"], "missed");
     let compared = verdicts.iter().find(|v| v["target"].as_str().unwrap().contains("that of apart")).unwrap();
     assert_eq!((&compared["case"], &compared["outcome"]), (&"impossible, shm".into(), &"met".into()));
-    for transport in ["inproc", "shm", "uds", "tcp", "mqueue", "udp"] {
+    for transport in TRANSPORTS {
         assert_eq!(verdict(&format!("pool, {transport}"))["outcome"], "missed");
         let name = format!("in-sequence, {transport}");
         let of = verdicts.iter().filter(|verdict| verdict["case"] == name.as_str());
@@ -183,7 +195,7 @@ fn what_was_skipped_is_missing_and_ends_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let text = "[experiment]\nname = 'x'\n[[case]]\nname = 'impatient'\nstages = 2\npackets = 100\nsize = 64\n\
                 dispatch = 'pool(8)'\norder = 'resequence'\nskip-after-ms = 0\nwork = 'wait'\nwork-ms = 0.2\n\
-                transport = ['inproc', 'shm', 'uds', 'tcp', 'mqueue', 'udp']\ntarget = { reordered = 0 }\n";
+                transport = TRANSPORTS\ntarget = { reordered = 0 }\n";
     let path = file(folder.path(), text);
     let ended = run(&["bench", path.to_str().unwrap(), "--runs", "1", "--json", "-"]);
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);

@@ -285,8 +285,8 @@ impl IncomingConnection {
         let last = self.inlet.as_mut()?.parts().last_sent?;
         let (expected, sample) = match (self.expected.sequence(), self.expected.sample()) {
             (Some(sequence), sample) => (sequence, sample),
-            // Nothing has arrived, so the first packet is unknown: it counts from the last one.
-            (None, _) => (last.sequence, Some(last.sample_index)),
+            // Nothing has arrived.
+            (None, _) => (last.first[0], Some(last.first[1])),
         };
         let packets = last.sequence.checked_sub(expected)?.saturating_add(1);
         let in_last = self
@@ -312,14 +312,23 @@ impl IncomingConnection {
     fn close_losing(&mut self, packets: u64, samples: u64) {
         self.disconnect();
         self.is_steady = false;
-        self.gap = Some(Gap {
-            first: self.expected.sequence().unwrap_or(0),
-            packets,
-            samples,
-            reason: GapReason::PeerRestart,
-        });
+        let first = self.expected.sequence().unwrap_or(0);
+        let gap = Gap { first, packets, samples, reason: GapReason::PeerRestart };
+        self.gap = Some(self.behind_lost(gap));
         self.ended |= self.abandoned;
         self.start_successor();
+    }
+
+    /// Returns a gap together with one that no packet has brought yet: what earlier senders took
+    /// with them.
+    fn behind_lost(&self, gap: Gap) -> Gap {
+        match self.gap.filter(|lost| lost.reason == GapReason::PeerRestart && lost.packets > 0) {
+            Some(Gap { first, packets, samples, reason }) => {
+                let packets = packets.saturating_add(gap.packets);
+                Gap { first, packets, samples: samples.saturating_add(gap.samples), reason }
+            }
+            None => gap,
+        }
     }
 
     pub(super) fn start_successor(&mut self) {
@@ -657,7 +666,7 @@ impl IncomingConnection {
                 _ => GapReason::Overflow,
             };
             self.options.stats.gap(packets, samples);
-            self.gap = Some(Gap { first: expected, packets, samples, reason });
+            self.gap = Some(self.behind_lost(Gap { first: expected, packets, samples, reason }));
             self.is_steady = false;
         }
         true

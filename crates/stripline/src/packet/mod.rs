@@ -75,6 +75,8 @@ impl Order {
 /// The last packet that a sender had sent, where what is missing before its end would be unknown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LastSent {
+    /// Where the sender began: the number of its first packet, and that of its first sample.
+    pub first: [u64; 2],
     pub sequence: u64,
     /// That of its first sample.
     pub sample_index: u64,

@@ -8,7 +8,8 @@ use super::memory::{Mapping, PAGE, SharedMemory};
 use crate::error::{Error, Result};
 use crate::packet::LastSent;
 
-/// The page. Each end writes only its own line, and trusts the other one with nothing.
+/// The page. It counts units: at least one for each frame. Each end writes only its own line, and
+/// trusts the other one with nothing.
 pub(crate) struct TransitPage {
     mapping: Mapping,
 }
@@ -21,10 +22,14 @@ struct Words {
 
 #[repr(C, align(128))]
 struct SentWords {
-    /// Frames handed over, in all.
+    /// Units handed over, in all.
     sent: AtomicU64,
+    /// Messages that they were in, and those without any.
+    messages: AtomicU64,
     /// How often the position was written. The last bit is the index of the one to read.
     updates: AtomicU64,
+    /// Where the sender began: set once.
+    first: [AtomicU64; 2],
     positions: [[AtomicU64; 3]; 2],
     /// 1: the sender waits for room.
     waits: AtomicU32,
@@ -32,7 +37,7 @@ struct SentWords {
 
 #[repr(C, align(128))]
 struct TakenWords {
-    /// Frames taken, in all.
+    /// Units taken, in all.
     taken: AtomicU64,
 }
 
@@ -64,15 +69,20 @@ impl TransitPage {
         unsafe { self.mapping.at(0).cast::<Words>().as_ref() }
     }
 
-    /// Stores the number of frames handed over, and the last packet among them. Only the sender
-    /// calls it, one thread at a time.
-    pub(crate) fn set_sent(&self, frames: u64, last: Option<LastSent>) {
+    /// Stores the number of units handed over in so many messages, and the last packet among them.
+    /// Only the sender calls it, one thread at a time.
+    pub(crate) fn set_sent(&self, units: u64, messages: u64, last: Option<LastSent>) {
         let words = &self.words().sender;
         // Release: a receiver that reads the number finds what it counts sent.
-        words.sent.store(frames, Ordering::Release);
+        words.sent.store(units, Ordering::Release);
+        words.messages.store(messages, Ordering::Release);
         let Some(last) = last else { return };
         // Relaxed: written by this end alone. The other position stays whole if a kill comes here.
         let next = words.updates.load(Ordering::Relaxed).wrapping_add(1);
+        if next == 1 {
+            let first = words.first.iter().zip(last.first);
+            first.for_each(|(word, field)| word.store(field, Ordering::Relaxed));
+        }
         let fields = [last.sequence, last.sample_index, last.bytes];
         for (word, field) in words.positions[(next & 1) as usize].iter().zip(fields) {
             word.store(field, Ordering::Relaxed);
@@ -81,9 +91,15 @@ impl TransitPage {
         words.updates.store(next, Ordering::Release);
     }
 
-    /// Returns the number of frames handed over.
+    /// Returns the number of units handed over.
     pub(crate) fn sent(&self) -> u64 {
         self.words().sender.sent.load(Ordering::Acquire)
+    }
+
+    /// Returns the number of messages handed over.
+    #[inline]
+    pub(crate) fn messages(&self) -> u64 {
+        self.words().sender.messages.load(Ordering::Acquire)
     }
 
     /// Returns the last packet handed over whole. For a sender that is gone: one that goes on may
@@ -93,17 +109,18 @@ impl TransitPage {
         let updates = words.updates.load(Ordering::Acquire);
         let [sequence, sample_index, bytes] =
             words.positions[(updates & 1) as usize].each_ref().map(|word| word.load(Ordering::Relaxed));
-        (updates > 0).then_some(LastSent { sequence, sample_index, bytes })
+        let first = words.first.each_ref().map(|word| word.load(Ordering::Relaxed));
+        (updates > 0).then_some(LastSent { first, sequence, sample_index, bytes })
     }
 
-    /// Returns the number of frames taken.
+    /// Returns the number of units taken.
     #[inline]
     pub(crate) fn taken(&self) -> u64 {
         // Acquire: what the receiver has taken has left this end.
         self.words().receiver.taken.load(Ordering::Acquire)
     }
 
-    /// Announces that the sender waits for room, and returns the number of frames taken after that.
+    /// Announces that the sender waits for room, and returns the number of units taken after that.
     pub(crate) fn announce_wait(&self) -> u64 {
         let words = self.words();
         // SeqCst twice, here and in `set_taken`: either this end reads the new number, or the other
@@ -112,13 +129,13 @@ impl TransitPage {
         words.receiver.taken.load(Ordering::SeqCst)
     }
 
-    /// Stores the number of frames taken; true: the sender waits, and not more than `low` are left
+    /// Stores the number of units taken; true: the sender waits, and not more than `low` are left
     /// in transit. That is returned once for each announcement.
     #[inline]
-    pub(crate) fn set_taken(&self, frames: u64, low: u64) -> bool {
+    pub(crate) fn set_taken(&self, units: u64, low: u64) -> bool {
         let words = self.words();
-        words.receiver.taken.store(frames, Ordering::SeqCst);
-        words.sender.waits.load(Ordering::SeqCst) != 0 && self.ends_wait(frames, low)
+        words.receiver.taken.store(units, Ordering::SeqCst);
+        words.sender.waits.load(Ordering::SeqCst) != 0 && self.ends_wait(units, low)
     }
 
     #[cold]
@@ -139,12 +156,12 @@ mod tests {
         let (receiver, fd) = TransitPage::new().unwrap();
         let sender = TransitPage::from_peer("a -> b", fd).unwrap();
         assert_eq!((receiver.sent(), receiver.last_sent()), (0, None));
-        let last = LastSent { sequence: 7, sample_index: 70, bytes: 40 };
-        sender.set_sent(3, Some(last));
-        sender.set_sent(4, None);
-        assert_eq!((receiver.sent(), receiver.last_sent()), (4, Some(last)));
+        let last = LastSent { first: [2, 20], sequence: 7, sample_index: 70, bytes: 40 };
+        sender.set_sent(3, 1, Some(last));
+        sender.set_sent(4, 2, None);
+        assert_eq!((receiver.sent(), receiver.messages(), receiver.last_sent()), (4, 2, Some(last)));
         let next = LastSent { sequence: 8, ..last };
-        sender.set_sent(5, Some(next));
+        sender.set_sent(5, 3, Some(next));
         assert_eq!(receiver.last_sent(), Some(next));
         assert!(!receiver.set_taken(1, 4));
         assert_eq!(sender.taken(), 1);

@@ -1,15 +1,17 @@
 //! Sockets of ZeroMQ, each with a monitor. A process has one context, made when it is first needed.
 //! libzmq ends the process where it finds no descriptors. So they are counted before.
 
+use std::ffi::c_void;
 use std::io;
-use std::os::fd::{BorrowedFd, OwnedFd, RawFd};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::event::{EventfdFlags, eventfd};
 
-use super::doorbell::PollSet;
+use super::doorbell::{Doorbell, PollSet};
 use super::fork::{Local, PerProcess};
 use super::mutex::lock;
 use crate::error::{Error, Result};
@@ -34,7 +36,7 @@ struct Library {
 impl Library {
     /// Ends the context if no socket is left. That waits for its threads, which have nothing to do.
     fn end_unused(&mut self) {
-        self.lingering.retain(|monitor| !await_closed(monitor, Instant::now()));
+        self.lingering.retain(|monitor| !is_destroyed(monitor));
         if self.sockets == 0 && self.lingering.is_empty() {
             self.context = None;
         }
@@ -83,7 +85,9 @@ pub(crate) struct Monitored<S> {
 pub(crate) enum SocketEvent {
     /// The other end has been found.
     Connected,
-    /// A connection has ended: its number, a descriptor.
+    /// A connection has begun at a socket that is bound: its number, a descriptor.
+    Accepted(u32),
+    /// A connection has ended.
     Disconnected(u32),
     /// The other end cannot be reached, or is of something else.
     Failed,
@@ -138,8 +142,8 @@ impl<S> ZeromqSocket<S> {
     /// Returns the descriptor that becomes readable when something changes. An attempt to receive
     /// must come before each sleep on it.
     pub(crate) fn messages(&self) -> BorrowedFd<'_> {
-        // SAFETY: it is open as long as the socket, which only `finish` closes before `self` ends:
-        // in the drop of its user. In a child nothing is closed.
+        // SAFETY: it is open as long as the socket. Only `finish` may close that before `self`
+        // ends, in the drop of its user. In a child nothing is closed.
         unsafe { BorrowedFd::borrow_raw(self.messages) }
     }
 
@@ -172,20 +176,89 @@ impl<S> Monitored<S> {
         self.monitor.as_ref().and_then(next_event)
     }
 
-    /// Closes the socket, and waits until what it has taken has left the process; false: not in
-    /// that time. ZeroMQ goes on with it for `linger`.
-    pub(crate) fn finish(&mut self, linger: Duration, longest: Duration) -> bool {
-        let (Some(socket), Some(monitor)) = (self.socket.take(), self.monitor.take()) else { return true };
+    /// Sends the last message, and waits until it has left the process behind all others, or the
+    /// connection has ended. False: neither in that time; then ZeroMQ goes on for `linger`.
+    pub(crate) fn finish(&mut self, last: Vec<u8>, linger: Duration, longest: Duration) -> bool {
+        let (Some(mut socket), Some(monitor)) = (self.socket.take(), self.monitor.take()) else {
+            return true;
+        };
+        let left = send_last(&mut socket, last);
+        // Without a connection there is nothing to wait for.
+        let has_left = left.map_or(true, |left| await_left(&left, &monitor, Instant::now() + longest));
+        (self.socket, self.monitor) = (Some(socket), Some(monitor));
+        if !has_left {
+            self.close_later(linger);
+        }
+        has_left
+    }
+
+    /// Closes the socket, which ZeroMQ goes on with for that time.
+    fn close_later(&mut self, linger: Duration) {
+        let (Some(socket), Some(monitor)) = (self.socket.take(), self.monitor.take()) else { return };
         let linger = i32::try_from(linger.as_millis()).unwrap_or(i32::MAX);
         if let Err(error) = socket.set_linger(linger) {
             log::warn!(target: "stripline::transport", "what ZeroMQ has not sent is lost: {error}");
         }
         drop(socket);
-        if await_closed(&monitor, Instant::now() + longest) {
+        lock(LIBRARY.get()).lingering.push(monitor);
+    }
+}
+
+/// A message that rings when ZeroMQ has no more use for it.
+struct LastMessage {
+    bytes: Vec<u8>,
+    left: Doorbell,
+}
+
+/// Sends a message of more than 16 KiB, behind which nothing follows. Returns the doorbell that
+/// rings once its last byte is in the kernel, or it is discarded.
+fn send_last(socket: &mut zmq::Socket, bytes: Vec<u8>) -> Result<Doorbell> {
+    unsafe extern "C" fn release(_data: *mut c_void, last: *mut c_void) {
+        // SAFETY: the pointer of the box below, which this function alone gets, once.
+        let last = unsafe { Box::from_raw(last.cast::<LastMessage>()) };
+        last.left.notify();
+    }
+    let left = Doorbell::new()?;
+    let last = Box::into_raw(Box::new(LastMessage { bytes, left: left.clone() }));
+    let mut message = MaybeUninit::<zmq_sys::zmq_msg_t>::uninit();
+    // SAFETY: the box lives until `release`, and its bytes do not move. The message is initialised
+    // by the first call, and closed by the second one, or by the third. The socket is open.
+    let is_sent = unsafe {
+        let bytes = &mut (*last).bytes;
+        let (start, length) = (bytes.as_mut_ptr().cast(), bytes.len());
+        if zmq_sys::zmq_msg_init_data(message.as_mut_ptr(), start, length, Some(release), last.cast()) != 0 {
+            drop(Box::from_raw(last));
+            false
+        } else if zmq_sys::zmq_msg_send(message.as_mut_ptr(), socket.as_mut_ptr(), zmq::DONTWAIT) == -1 {
+            zmq_sys::zmq_msg_close(message.as_mut_ptr());
+            false
+        } else {
+            true
+        }
+    };
+    if is_sent { Ok(left) } else { Err(Error::failed("ZeroMQ has no connection")) }
+}
+
+/// Waits until the doorbell of a last message rings, or the connection has ended; false: neither in
+/// that time.
+fn await_left(left: &Doorbell, monitor: &zmq::Socket, until: Instant) -> bool {
+    let Ok(events) = monitor.get_fd() else { return true };
+    // SAFETY: the monitor is open, and so is its descriptor.
+    let events = unsafe { BorrowedFd::borrow_raw(events) };
+    loop {
+        let is_end = |event| matches!(event, SocketEvent::Disconnected(_) | SocketEvent::Failed);
+        if std::iter::from_fn(|| next_event(monitor)).any(is_end) {
             return true;
         }
-        lock(LIBRARY.get()).lingering.push(monitor);
-        false
+        let mut poll_set = PollSet::default();
+        poll_set.readable(left.as_fd());
+        poll_set.readable(events);
+        if !poll_set.wait(Some(until)).unwrap_or(false) {
+            return false;
+        }
+        if poll_set.is_ready(0) {
+            return true;
+        }
     }
 }
 
@@ -225,6 +298,8 @@ fn next_event(monitor: &zmq::Socket) -> Option<SocketEvent> {
         use zmq::SocketEvent::*;
         if is(HANDSHAKE_SUCCEEDED) {
             return Some(SocketEvent::Connected);
+        } else if is(ACCEPTED) {
+            return Some(SocketEvent::Accepted(value));
         } else if is(DISCONNECTED) {
             return Some(SocketEvent::Disconnected(value));
         } else if is(MONITOR_STOPPED) {
@@ -238,23 +313,9 @@ fn next_event(monitor: &zmq::Socket) -> Option<SocketEvent> {
     }
 }
 
-/// Waits until the socket of a monitor is destroyed; false: not in that time.
-fn await_closed(monitor: &zmq::Socket, until: Instant) -> bool {
-    loop {
-        match next_event(monitor) {
-            Some(SocketEvent::Closed) => return true,
-            Some(_) => continue,
-            None => {}
-        }
-        let Ok(events) = monitor.get_fd() else { return false };
-        // SAFETY: the monitor is open, and so is its descriptor.
-        let events = unsafe { BorrowedFd::borrow_raw(events) };
-        let mut poll_set = PollSet::default();
-        poll_set.readable(events);
-        if !poll_set.wait(Some(until)).unwrap_or(false) {
-            return false;
-        }
-    }
+/// Returns whether the socket of a monitor is destroyed.
+fn is_destroyed(monitor: &zmq::Socket) -> bool {
+    std::iter::from_fn(|| next_event(monitor)).any(|event| event == SocketEvent::Closed)
 }
 
 /// Maps an error of ZeroMQ for an end of a path.
@@ -285,4 +346,47 @@ fn check_descriptors(needed: usize) -> Result<()> {
             e,
         )
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+    use super::*;
+
+    /// Set in a process that runs out of what it names.
+    const LACKS: &str = "STRIPLINE_ZEROMQ_LACKS";
+
+    #[test]
+    fn a_lack_of_descriptors_or_sockets_is_an_error_and_nothing_aborts() {
+        if let Ok(lacks) = std::env::var(LACKS) {
+            return run_out(&lacks);
+        }
+        for lacks in ["descriptors", "sockets"] {
+            let name = "sys::zeromq::tests::a_lack_of_descriptors_or_sockets_is_an_error_and_nothing_aborts";
+            let mut command = std::process::Command::new(std::env::current_exe().unwrap());
+            let output = command.args(["--exact", name]).env(LACKS, lacks).output().unwrap();
+            let printed = [output.stdout, output.stderr].concat();
+            assert!(output.status.success(), "{lacks}: {}", String::from_utf8_lossy(&printed));
+        }
+    }
+
+    /// Makes sockets until there is an error, twice.
+    fn run_out(of: &str) {
+        let maximum = getrlimit(Resource::Nofile).maximum;
+        let (limit, part) =
+            if of == "sockets" { (maximum, "at most 1023 sockets") } else { (Some(100), "`ulimit -n`") };
+        setrlimit(Resource::Nofile, Rlimit { current: limit, maximum }).unwrap();
+        for _ in 0..2 {
+            let mut sockets = Vec::new();
+            let error = loop {
+                match ZeromqSocket::new(zmq::PULL, 8, ()) {
+                    Ok(socket) => sockets.push(socket),
+                    Err(error) => break error.to_string(),
+                }
+            };
+            // Without bytes of a peer, three descriptors each.
+            assert!(sockets.len() > 5 && error.contains(part), "{} sockets: {error}", sockets.len());
+        }
+    }
 }

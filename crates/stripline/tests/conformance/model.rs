@@ -77,7 +77,7 @@ pub fn any_sequence_of_operations_matches_the_model(transport: &'static str) {
 
 fn perform_all(transport: &str, operations: &[Operation]) {
     let node = node(transport, &format!("depth = {DEPTH}\nbuffer = 65536\nflow = \"transport\""));
-    let mut model = Model::new(&node, transport == "mqueue");
+    let mut model = Model::new(&node, ["mqueue", "zeromq"].contains(&transport));
     operations.iter().for_each(|operation| model.perform(&node, operation));
     model.end();
 }
@@ -108,7 +108,7 @@ struct Model {
     /// Whether every receiver has got the stream description.
     described: bool,
     somebody_left: bool,
-    /// Whether a receiver has room for some messages, and not for bytes.
+    /// Whether a receiver has room for so many messages or packets, and not for bytes.
     counts_messages: bool,
 }
 

@@ -13,7 +13,15 @@ use stripline::node::{Dispatch, Node, Received, Topics, Waitable, wait_any};
 
 use crate::child::{Actor, Cast, DEADLINE, await_that, say};
 
-const TRANSPORTS: [&str; 5] = ["inproc", "shm", "uds", "tcp", "udp"];
+const TRANSPORTS: &[&str] = &[
+    "inproc",
+    "shm",
+    "uds",
+    "tcp",
+    "udp",
+    #[cfg(feature = "zeromq")]
+    "zeromq",
+];
 /// Of forks while another thread sends.
 const FORKS: usize = 60;
 
@@ -452,6 +460,7 @@ fn a_c_program_forks_as_any_other() {
     let mut build = Command::new(env!("CARGO"));
     build.args(["build", "--quiet", "-p", "stripline", "--example", "fork_library"]);
     build.args(folder.ends_with("release").then_some("--release"));
+    build.args(cfg!(feature = "zeromq").then_some("--features=zeromq"));
     assert!(build.status().unwrap().success(), "the library does not build");
     let examples = folder.join("examples");
     let place = tempfile::tempdir().unwrap();
@@ -469,19 +478,17 @@ fn a_c_program_forks_as_any_other() {
 }
 
 fn play(role: &str) {
-    let mut actors = TRANSPORTS.map(|transport| {
-        let actor = Actor::start(role, &Cast { words: &[transport], ..Cast::default() });
-        (transport, actor)
-    });
-    for (_, actor) in &mut actors {
+    let start = |transport: &&str| Actor::start(role, &Cast { words: &[transport], ..Cast::default() });
+    let mut actors: Vec<_> = TRANSPORTS.iter().map(start).collect();
+    for actor in &mut actors {
         assert_eq!(actor.hear(), "done");
     }
-    actors.into_iter().for_each(|(_, actor)| actor.end());
+    actors.into_iter().for_each(Actor::end);
 }
 
 #[test]
 fn the_death_of_a_parent_is_seen_although_its_child_lives() {
-    for transport in ["shm", "uds", "tcp", "udp"] {
+    for transport in TRANSPORTS.iter().copied().filter(|name| *name != "inproc") {
         let domain = format!("survivor-{transport}-{}", std::process::id());
         let mut actor =
             Actor::start("fork-survivor", &Cast { words: &[&domain, transport], ..Cast::default() });

@@ -1,29 +1,27 @@
-//! ZeroMQ: a pair over a Unix socket, measured with sleeping only. Its own thread carries the
+//! ZeroMQ: PUSH to PULL over a Unix socket, measured with sleeping only. Its own thread carries the
 //! packets, and would starve beside a spinning thread on the same processor.
-
-use std::rc::Rc;
 
 use super::super::Problem;
 use super::super::case::Case;
 use super::super::measure::{self, Receiver, Sender, Side};
 use super::stripline::DEPTH;
 
-/// Connects one side. The first binds an abstract name, which leaves no file behind.
+/// Connects one side. Each binds an abstract name to receive, which leaves no file behind.
 pub(crate) fn connect(case: &Case, place: u32, domain: &str) -> Result<Box<dyn Side>, Problem> {
     let context = zmq::Context::new();
-    let socket = Rc::new(context.socket(zmq::PAIR).map_err(text)?);
-    // As many packets as ours may wait.
-    socket.set_sndhwm(DEPTH as i32).and(socket.set_rcvhwm(DEPTH as i32)).map_err(text)?;
-    let address = format!("ipc://@{domain}");
-    if place == 0 {
-        socket.bind(&address).map_err(text)?;
-    } else {
+    let end = |kind| -> Result<ZeromqEnd, Problem> {
+        let socket = context.socket(kind).map_err(text)?;
+        // As many packets as ours may wait.
+        socket.set_sndhwm(DEPTH as i32).and(socket.set_rcvhwm(DEPTH as i32)).map_err(text)?;
         // If the peer has not bound yet, the attempt is repeated after this many milliseconds.
         socket.set_reconnect_ivl(1).map_err(text)?;
-        socket.connect(&address).map_err(text)?;
-    }
-    let end = || ZeromqEnd { socket: Rc::clone(&socket), bytes: vec![0; case.size] };
-    Ok(measure::side(case, place, end(), end()))
+        Ok(ZeromqEnd { socket, bytes: vec![0; case.size] })
+    };
+    let address = |of: u32| format!("ipc://@{domain}-{of}");
+    let (sender, receiver) = (end(zmq::PUSH)?, end(zmq::PULL)?);
+    receiver.socket.bind(&address(place)).map_err(text)?;
+    sender.socket.connect(&address(1 - place)).map_err(text)?;
+    Ok(measure::side(case, place, sender, receiver))
 }
 
 fn text(error: zmq::Error) -> Problem {
@@ -31,14 +29,14 @@ fn text(error: zmq::Error) -> Problem {
 }
 
 struct ZeromqEnd {
-    socket: Rc<zmq::Socket>,
+    socket: zmq::Socket,
     bytes: Vec<u8>,
 }
 
 impl Sender for ZeromqEnd {
     fn send(&mut self, word: u64) -> Result<(), Problem> {
         measure::write(&mut self.bytes, word);
-        self.socket.send(&self.bytes, 0).map_err(text)
+        self.socket.send(&self.bytes[..], 0).map_err(text)
     }
 }
 

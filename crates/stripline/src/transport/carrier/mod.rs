@@ -86,6 +86,9 @@ pub(crate) struct PathRequest<'a> {
     pub packets_max: Option<u32>,
     /// Whether every frame must arrive. Otherwise what is lost may stay lost.
     pub is_complete: bool,
+    /// Whether it carries calls: a start without room is reported, and a cancellation that was sent
+    /// is read before a call begins.
+    pub is_of_calls: bool,
     /// The receiver's options of single transports.
     pub options: TransportOptions,
     /// The endpoint that is connected to; `None` in calls.
@@ -100,13 +103,15 @@ impl<'a> PathRequest<'a> {
         let its = options.transport_options;
         let repairs = its.udp.is_none_or(|udp| udp.repair == Repair::Needed);
         let is_complete = options.overflow == Overflow::Block && repairs;
-        Self { connection, packets_max, is_complete, options: its, endpoint: None }
+        let is_of_calls = false;
+        Self { connection, packets_max, is_complete, is_of_calls, options: its, endpoint: None }
     }
 
     /// Returns that of one direction of calls. Nothing of them may be lost, with any options.
     pub(super) fn of_calls(connection: &'a str, watermarks: Watermarks, options: TransportOptions) -> Self {
         let packets_max = Some(watermarks.high());
-        Self { connection, packets_max, is_complete: true, options, endpoint: None }
+        let [is_complete, is_of_calls] = [true; 2];
+        Self { connection, packets_max, is_complete, is_of_calls, options, endpoint: None }
     }
 }
 

@@ -643,6 +643,10 @@ impl Drop for StreamOutlet {
         self.accept_thread = None;
         let end = Header::read(self.frame.frame()).filter(|header| header.kind == Kind::End as u8);
         self.partial_writer = None;
+        for receiver in self.receivers.iter().filter(|receiver| receiver.path.has_carrier()) {
+            // The end of a path does not wait for a receiver that is gone.
+            let _ = receiver.path.is_receiver_gone();
+        }
         self.receivers.clear();
         if self.attach_accepted()
             && let Some(end) = end

@@ -7,7 +7,10 @@
 
 mod pull;
 mod push;
+#[cfg(test)]
+mod tests;
 
+use std::num::NonZeroU32;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
@@ -48,6 +51,8 @@ const PREFIX: &str = "stripline-zeromq-";
 const FRAMES: u64 = 1000;
 /// The most of them.
 const FRAMES_MAX: u64 = 1 << 24;
+/// Bytes of frames in transit in each direction of calls: about what a socket's buffer takes.
+const BYTES_OF_CALLS: u64 = 1 << 18;
 /// Bytes before the frames of a message: the key, and the number of frames up to here.
 const PREFIX_BYTES: usize = 16;
 
@@ -66,6 +71,8 @@ struct ZeromqTicket {
     key: u64,
     /// The most that may be in transit.
     frames: u64,
+    /// A larger frame counts as several, one for so many bytes; `None`: as one.
+    unit: Option<NonZeroU32>,
 }
 
 impl ZeromqTicket {
@@ -101,14 +108,16 @@ impl Carrier for ZeromqSockets {
     fn source(&self, request: &PathRequest<'_>) -> Result<(Box<dyn PathSource>, Ticket)> {
         let frames = request.packets_max.map_or(FRAMES, u64::from).clamp(1, FRAMES_MAX);
         let name = format!("{PREFIX}{}", unique_suffix()?);
-        let ticket = ZeromqTicket { name, key: random()?, frames };
+        let unit = u32::try_from(BYTES_OF_CALLS.div_ceil(frames)).ok().and_then(NonZeroU32::new);
+        let unit = unit.filter(|_| request.is_of_calls);
+        let ticket = ZeromqTicket { name, key: random()?, frames, unit };
         let (page, page_fd) = TransitPage::new()?;
         let [ringing, sleeping] = Doorbell::between()?;
         let doorbell_fd = sleeping
             .as_fd()
             .try_clone_to_owned()
             .map_err(|e| Error::system(format!("{}: cannot copy a descriptor", request.connection), e))?;
-        let source = ZeromqSource::bind(&ticket, page, ringing, request.connection)?;
+        let source = ZeromqSource::bind(&ticket, page, ringing, request)?;
         let address = serde_json::to_string(&ticket).map_err(Error::failed)?;
         Ok((Box::new(source), Ticket { address, fds: vec![page_fd, doorbell_fd], ..Ticket::default() }))
     }

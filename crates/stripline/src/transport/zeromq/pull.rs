@@ -11,11 +11,13 @@ use crate::sys::doorbell::{Doorbell, PollSet};
 use crate::sys::transit_page::TransitPage;
 use crate::sys::zeromq::{Monitored, SocketEvent, ZeromqSocket, path_error};
 use crate::terms::LinkOptions;
-use crate::transport::carrier::{PathSource, WAIT_MAX};
+use crate::transport::carrier::{PathRequest, PathSource, WAIT_MAX};
 use crate::transport::stream::frame_max;
 
 /// How long the end of a dead sender is waited for. The kernel still has what its socket took.
 const END_TIME: Duration = Duration::from_secs(2);
+/// How long what a living sender has handed over is waited for. It takes some microseconds.
+const SENT_TIME: Duration = Duration::from_millis(100);
 /// Bytes of a message, at most: one frame, or several that were kept to be sent together.
 const MESSAGE_MAX: usize = frame_max(LinkOptions::BUFFER_MAX) + 128 * 1024;
 
@@ -27,17 +29,28 @@ pub(super) struct ZeromqSource {
     rest: usize,
     /// The frames up to the end of that message, in all.
     number: u64,
+    /// Messages received, in all.
+    messages: u64,
+    /// Whether there is one, of a stranger perhaps, although the page counts none.
+    is_due: bool,
     page: TransitPage,
     /// The sender's.
     doorbell: Doorbell,
     key: u64,
     /// The frames in transit at which a sender that waits goes on.
     low: u64,
-    /// The connection of the sender, once a message has come.
+    /// The open connections, those of strangers too, and whether there has been one.
+    connections: Vec<u32>,
+    has_accepted: bool,
+    /// That of the sender, once a message has come.
     sender: Option<u32>,
+    /// Whether that has ended.
     has_ended: bool,
-    /// Whether a connection has ended before that.
-    has_other_ended: bool,
+    /// Whether what the sender has handed over is waited for: a call does not begin before its
+    /// cancellation, which was sent, is read.
+    awaits_sent: bool,
+    /// Whether that has not come in time, and nothing since.
+    is_late: bool,
     /// Messages without the key.
     foreign: u64,
 }
@@ -48,8 +61,9 @@ impl ZeromqSource {
         ticket: &ZeromqTicket,
         page: TransitPage,
         doorbell: Doorbell,
-        connection: &str,
+        request: &PathRequest<'_>,
     ) -> Result<Self> {
+        let connection = request.connection;
         let mut socket = ZeromqSocket::new(zmq::PULL, ticket.messages_max(), ())?;
         let failed =
             |e: io::Error| Error::system(format!("{connection}: cannot bind {}", ticket.address()), e);
@@ -67,13 +81,18 @@ impl ZeromqSource {
             message: zmq::Message::new(),
             rest: 0,
             number: 0,
+            messages: 0,
+            is_due: false,
             page,
             doorbell,
             key: ticket.key,
             low: ticket.frames - (ticket.frames / 16).max(1),
+            connections: Vec::new(),
+            has_accepted: false,
             sender: None,
             has_ended: false,
-            has_other_ended: false,
+            awaits_sent: request.is_of_calls,
+            is_late: false,
             foreign: 0,
         })
     }
@@ -108,12 +127,14 @@ impl ZeromqSource {
             if self.sender.is_none() {
                 self.sender = self.message.gets("__fd").and_then(|number| number.parse().ok());
             }
+            self.messages += 1;
             if u64::from_le(number) == LAST || self.message.len() == PREFIX_BYTES {
                 self.rest = self.message.len();
                 continue;
             }
             self.number = u64::from_le(number);
             self.rest = PREFIX_BYTES;
+            self.is_late = false;
         }
         Ok(())
     }
@@ -125,11 +146,38 @@ impl ZeromqSource {
         }
     }
 
-    fn read_with(&mut self, into: &mut [u8], flags: i32) -> io::Result<usize> {
-        if let Err(error) = self.receive(flags) {
-            let is_broken = self.has_ended && error.kind() == io::ErrorKind::WouldBlock;
-            return Err(if is_broken { io::ErrorKind::ConnectionAborted.into() } else { error });
+    /// Waits for what the sender has handed over, where that matters; false: it has not come.
+    fn await_sent(&mut self) -> bool {
+        let until = Instant::now() + SENT_TIME;
+        while self.page.sent() > self.number && !self.is_late {
+            self.take_events();
+            if self.ends().is_ok_and(|ends| ends.has_message()) {
+                return true;
+            }
+            if self.has_ended {
+                return false;
+            }
+            let mut poll_set = PollSet::default();
+            poll_set.readable(self.socket.messages());
+            poll_set.readable(self.socket.events());
+            // A sender that is stopped is waited for once.
+            self.is_late = !poll_set.wait(Some(until)).unwrap_or(false);
         }
+        false
+    }
+
+    fn read_with(&mut self, into: &mut [u8], flags: i32) -> io::Result<usize> {
+        let is_empty = |outcome: &io::Result<()>| {
+            outcome.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
+        };
+        let mut outcome = self.receive(flags);
+        if self.awaits_sent && is_empty(&outcome) && self.await_sent() {
+            outcome = self.receive(flags);
+        }
+        if self.has_ended && is_empty(&outcome) {
+            return Err(io::ErrorKind::ConnectionAborted.into());
+        }
+        outcome?;
         let rest = &self.message[self.rest..];
         let bytes = rest.len().min(into.len());
         into[..bytes].copy_from_slice(&rest[..bytes]);
@@ -140,24 +188,29 @@ impl ZeromqSource {
         Ok(bytes)
     }
 
-    /// Takes note of connections that have ended.
+    /// Takes note of connections that have begun or ended.
     fn take_events(&mut self) {
-        let sender = self.sender;
-        let Ok(ends) = self.ends() else { return };
-        let (mut has_ended, mut has_other_ended) = (false, false);
-        while let Some(event) = ends.next_event() {
-            if let SocketEvent::Disconnected(number) = event {
-                has_ended |= sender == Some(number);
-                has_other_ended |= sender.is_none();
+        while let Some(event) = self.ends().ok().and_then(|ends| ends.next_event()) {
+            match event {
+                SocketEvent::Accepted(number) => {
+                    self.connections.push(number);
+                    self.has_accepted = true;
+                }
+                SocketEvent::Disconnected(number) => self.connections.retain(|open| *open != number),
+                _ => {}
             }
         }
-        self.has_ended |= has_ended;
-        self.has_other_ended |= has_other_ended;
+        self.has_ended = self.sender.is_some_and(|sender| !self.connections.contains(&sender));
     }
 }
 
 impl PathSource for ZeromqSource {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        // An attempt to receive nothing is a system call. The page shows that there is nothing.
+        let is_there = self.rest < self.message.len() || self.page.messages() > self.messages;
+        if !is_there && !self.has_ended && !std::mem::take(&mut self.is_due) {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
         self.read_with(into, zmq::DONTWAIT)
     }
 
@@ -174,9 +227,10 @@ impl PathSource for ZeromqSource {
         loop {
             self.take_events();
             let is_there = self.ends().is_ok_and(|ends| ends.has_message());
+            self.is_due = is_there;
             // What the page counts and does not come was in the sender's memory.
-            let has_ended = self.has_ended || self.has_other_ended && self.sender.is_none();
-            if is_there || has_ended || self.page.sent() <= self.number {
+            let has_ended = self.has_ended || self.has_accepted && self.connections.is_empty();
+            if is_there || has_ended || self.page.messages() <= self.messages {
                 return true;
             }
             let mut poll_set = PollSet::default();
@@ -199,7 +253,8 @@ impl PathSource for ZeromqSource {
     fn poll_bytes<'a>(&'a mut self, poll_set: &mut PollSet<'a>) {
         self.take_events();
         let has_rest = self.rest < self.message.len();
-        let is_there = has_rest || self.has_ended || self.ends().is_ok_and(|ends| ends.has_message());
+        self.is_due = self.ends().is_ok_and(|ends| ends.has_message());
+        let is_there = has_rest || self.has_ended || self.is_due;
         poll_set.readable(self.socket.messages());
         poll_set.readable(self.socket.events());
         if is_there {

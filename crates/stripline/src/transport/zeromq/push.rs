@@ -1,6 +1,7 @@
 //! The sending end.
 
 use std::io;
+use std::num::NonZeroU32;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::MutexGuard;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,8 +23,8 @@ const FINISH_TIME: Duration = Duration::from_secs(5);
 /// How long ZeroMQ goes on with it, if this process lives on.
 const LINGER: Duration = Duration::from_secs(60);
 
-/// Bytes of the last message. ZeroMQ closes a connection when it has taken the last message from
-/// its queue. Up to 8192 bytes for which the kernel had no room are then lost. They are this one's.
+/// Bytes of the last message. Up to 8192 of them are sent with what was sent before it. ZeroMQ
+/// takes the rest from where it is, and returns that memory when all of it is in the kernel.
 const LAST_BYTES: usize = 3 * 8192;
 
 /// The sending end.
@@ -34,6 +35,7 @@ pub(super) struct ZeromqSink {
     doorbell: Doorbell,
     key: u64,
     frames_max: u64,
+    unit: Option<NonZeroU32>,
     name: String,
     /// Whether the receiver has hung up, so that nothing more need arrive.
     is_receiver_gone: AtomicBool,
@@ -42,14 +44,35 @@ pub(super) struct ZeromqSink {
 /// The part under the lock.
 #[derive(Default)]
 struct PushState {
-    /// Frames handed over, in all.
+    /// Frames handed over, in all. A large one counts as several, here and in the page.
     sent: u64,
+    /// Messages handed over.
+    messages: u64,
     /// The frames taken when that was read last.
     taken: u64,
     /// Whether the wait for room was announced.
     is_waiting: bool,
-    /// The packet that is written in fragments.
-    packet: LastSent,
+    /// Whether ZeroMQ has connected.
+    is_connected: bool,
+    /// The packet that was written last, or is written in fragments; `None`: the first is to come.
+    packet: Option<LastSent>,
+}
+
+/// The room of a path.
+#[derive(Clone, Copy)]
+struct Room {
+    /// Frames that may still be handed over.
+    left: u64,
+    /// Whether nothing is in transit.
+    is_empty: bool,
+    unit: Option<NonZeroU32>,
+}
+
+impl Room {
+    /// Returns how many frames one of so many bytes counts as.
+    fn frames_of(self, bytes: usize) -> u64 {
+        self.unit.map_or(1, |unit| (bytes as u64 / u64::from(unit.get())).max(1))
+    }
 }
 
 /// Whole frames that there is room for. Only those of packets are counted.
@@ -58,15 +81,15 @@ struct WholeFrames {
     bytes: usize,
     frames: u64,
     /// The last packet that begins before their end.
-    packet: LastSent,
+    packet: Option<LastSent>,
     /// The last one that ends in them.
     last: Option<LastSent>,
 }
 
 impl WholeFrames {
-    /// Finds the frames at the start of these bytes, at most so many. `packet` is the one that an
-    /// earlier frame has begun.
-    fn new(bytes: &[u8], room: u64, packet: LastSent) -> Self {
+    /// Finds the frames at the start of these bytes that there is room for. `packet` is the one
+    /// that an earlier frame has begun.
+    fn new(bytes: &[u8], room: Room, packet: Option<LastSent>) -> Self {
         let mut batch = Self { packet, ..Self::default() };
         loop {
             let rest = &bytes[batch.bytes..];
@@ -77,19 +100,26 @@ impl WholeFrames {
             }
             // A description and the end of a stream need no room.
             if header.kind == Kind::Data as u8 {
-                if batch.frames == room {
+                let frames = batch.frames + room.frames_of(whole);
+                // One that is larger than all the room travels alone.
+                if frames > room.left && !(room.is_empty && batch.frames == 0) {
                     break;
                 }
-                batch.frames += 1;
-                if header.is_continued() {
+                batch.frames = frames;
+                let (sequence, sample_index) = (header.sequence, header.sample_index);
+                let bytes = u64::from(header.length);
+                match &mut batch.packet {
                     // `sample_index` is the place in the packet, in bytes.
-                    batch.packet.bytes = header.sample_index.saturating_add(u64::from(header.length));
-                } else {
-                    let (sequence, sample_index) = (header.sequence, header.sample_index);
-                    batch.packet = LastSent { sequence, sample_index, bytes: u64::from(header.length) };
+                    Some(packet) if header.is_continued() => {
+                        packet.bytes = sample_index.saturating_add(bytes);
+                    }
+                    packet => {
+                        let first = packet.map_or([sequence, sample_index], |packet| packet.first);
+                        *packet = Some(LastSent { first, sequence, sample_index, bytes });
+                    }
                 }
                 if header.flags & Header::MORE == 0 {
-                    batch.last = Some(batch.packet);
+                    batch.last = batch.packet;
                 }
             }
             batch.bytes += whole;
@@ -114,6 +144,7 @@ impl ZeromqSink {
             doorbell,
             key: ticket.key,
             frames_max: ticket.frames,
+            unit: ticket.unit,
             name: address,
             is_receiver_gone: AtomicBool::new(false),
         })
@@ -133,7 +164,9 @@ impl ZeromqSink {
         }
         let batch = |state: &PushState| {
             let in_transit = state.sent.saturating_sub(state.taken);
-            WholeFrames::new(bytes, self.frames_max.saturating_sub(in_transit), state.packet)
+            let left = self.frames_max.saturating_sub(in_transit);
+            let room = Room { left, is_empty: in_transit == 0, unit: self.unit };
+            WholeFrames::new(bytes, room, state.packet)
         };
         let mut admitted = batch(state);
         if admitted.bytes < bytes.len() {
@@ -146,9 +179,7 @@ impl ZeromqSink {
             admitted = batch(state);
         }
         match admitted.bytes {
-            0 if state.sent.saturating_sub(state.taken) < self.frames_max => {
-                Err(io::Error::other("the bytes are no whole frames"))
-            }
+            0 if state.sent <= state.taken => Err(io::Error::other("the bytes are no whole frames")),
             0 => {
                 state.is_waiting = true;
                 Err(io::ErrorKind::WouldBlock.into())
@@ -188,7 +219,8 @@ impl ZeromqSink {
         })?;
         ends.state.sent += batch.frames;
         ends.state.packet = batch.packet;
-        self.page.set_sent(ends.state.sent, batch.last);
+        ends.state.messages += 1;
+        self.page.set_sent(ends.state.sent, ends.state.messages, batch.last);
         Ok(batch.bytes)
     }
 }
@@ -226,9 +258,12 @@ impl PathSink for ZeromqSink {
 impl PathProbe for ZeromqSink {
     /// Checks whether ZeroMQ has connected, which it does on a thread of its own.
     fn try_once(&self) -> Result<bool, String> {
-        let ends = self.lock().map_err(|e| e.to_string())?;
+        let mut ends = self.lock().map_err(|e| e.to_string())?;
         match ends.next_event() {
-            Some(SocketEvent::Connected) => Ok(true),
+            Some(SocketEvent::Connected) => {
+                ends.state.is_connected = true;
+                Ok(true)
+            }
             Some(_) => Err(format!("ZeroMQ cannot reach {}", self.name)),
             None => Ok(false),
         }
@@ -253,12 +288,10 @@ impl Drop for ZeromqSink {
         if *self.is_receiver_gone.get_mut() {
             return;
         }
-        let mut last = zmq::Message::with_size(LAST_BYTES);
+        let mut last = vec![0; LAST_BYTES];
         last[..PREFIX_BYTES].copy_from_slice(&self.prefix(LAST));
-        let Some(ends) = self.socket.get_mut() else { return };
-        // Without a connection there is nothing to send.
-        let _ = ends.socket().map(|socket| socket.send(last, zmq::DONTWAIT));
-        if !ends.finish(LINGER, FINISH_TIME) {
+        let Some(ends) = self.socket.get_mut().filter(|ends| ends.state.is_connected) else { return };
+        if !ends.finish(last, LINGER, FINISH_TIME) {
             let name = &self.name;
             log::warn!(
                 target: "stripline::transport",
@@ -299,20 +332,34 @@ mod tests {
             frame(5, Kind::Data, Header::CONTINUED, 64, 16),
         ];
         let bytes = frames.concat();
-        let batch = |bytes: &[u8], room| {
-            let WholeFrames { bytes, frames, last, .. } = WholeFrames::new(bytes, room, LastSent::default());
+        let room = |left| Room { left, is_empty: false, unit: None };
+        let batch = |bytes: &[u8], left| {
+            let WholeFrames { bytes, frames, last, .. } = WholeFrames::new(bytes, room(left), None);
             (bytes, frames, last)
         };
         let whole = [0, 1, 2].map(|index| frames[..=index].iter().map(Vec::len).sum::<usize>());
-        let first = LastSent { sequence: 4, sample_index: 40, bytes: 100 };
+        let first = LastSent { first: [4, 40], sequence: 4, sample_index: 40, bytes: 100 };
         assert_eq!(batch(&bytes, 0), (whole[0], 0, None));
         assert_eq!(batch(&bytes, 1), (whole[1], 1, Some(first)));
         assert_eq!(batch(&bytes, 2), (whole[2], 2, Some(first)));
-        let second = LastSent { sequence: 5, sample_index: 50, bytes: 80 };
+        let second = LastSent { sequence: 5, sample_index: 50, bytes: 80, ..first };
         assert_eq!(batch(&bytes, 9), (bytes.len(), 3, Some(second)));
         assert_eq!(batch(&bytes[..whole[0] - 1], 9), (0, 0, None));
         // The last fragment comes by itself.
-        let begun = WholeFrames::new(&bytes[..whole[2]], 9, LastSent::default()).packet;
-        assert_eq!(WholeFrames::new(&bytes[whole[2]..], 9, begun).last, Some(second));
+        let begun = WholeFrames::new(&bytes[..whole[2]], room(9), None).packet;
+        assert_eq!(WholeFrames::new(&bytes[whole[2]..], room(9), begun).last, Some(second));
+    }
+
+    #[test]
+    fn a_large_frame_counts_as_several_and_travels_alone_if_it_must() {
+        let bytes = [frame(0, Kind::Data, 0, 0, 16), frame(1, Kind::Data, 0, 4, 1000)].concat();
+        let frames = |left, is_empty, bytes: &[u8]| {
+            let room = Room { left, is_empty, unit: NonZeroU32::new(100) };
+            WholeFrames::new(bytes, room, None).frames
+        };
+        assert_eq!(frames(11, false, &bytes), 11);
+        assert_eq!(frames(10, false, &bytes), 1);
+        let large = &bytes[padded(16)..];
+        assert_eq!((frames(9, false, large), frames(9, true, large)), (0, 10));
     }
 }

@@ -1,0 +1,136 @@
+//! What reaches the ends of a path from strangers and from other versions.
+
+use std::io;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::packet::{Header, Kind};
+use crate::terms::{TransportOptions, Watermarks};
+use crate::transport::stream::padded;
+
+fn path(packets: u32) -> (Box<dyn PathSource>, Ticket) {
+    let marks = Watermarks::of_depth(packets);
+    let request = PathRequest::of_calls("a -> b", marks, TransportOptions::default());
+    ZEROMQ.carrier.unwrap().source(&request).unwrap()
+}
+
+fn sink(ticket: Ticket) -> Result<Arc<dyn PathSink>, String> {
+    ZEROMQ.carrier.unwrap().sink(ticket)
+}
+
+fn frame(sequence: u64) -> Vec<u8> {
+    let mut bytes = vec![7; padded(100)];
+    let header = Header {
+        sequence,
+        length: 100,
+        stream: 0,
+        kind: Kind::Data as u8,
+        flags: 0,
+        sample_index: 0,
+        time_ns: 0,
+        intended_ns: 0,
+        sent_ns: 0,
+    };
+    header.write(&mut bytes);
+    bytes
+}
+
+/// Reads what comes next.
+fn read(source: &mut Box<dyn PathSource>) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![0; 4096];
+    loop {
+        match source.read_within(&mut bytes, std::time::Duration::from_secs(1)) {
+            Ok(read) => return Ok(bytes[..read].to_vec()),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+fn parse(text: &str) -> Result<ZeromqTicket, String> {
+    ZeromqTicket::parse(text)
+}
+
+#[test]
+fn a_ticket_that_does_not_fit_is_refused_by_name() {
+    let ticket =
+        |name: &str, frames: u64| format!(r#"{{"name":"{name}","key":5,"frames":{frames},"unit":null}}"#);
+    assert!(parse(&ticket("stripline-zeromq-12-ab", 7)).is_ok());
+    let names = ["", "stripline-zeromq-", "x-12", "stripline-zeromq-a/../b", "stripline-zeromq-12 "];
+    for name in names.map(String::from).into_iter().chain([format!("{PREFIX}{}", "a".repeat(41))]) {
+        let refusal = parse(&ticket(&name, 7)).unwrap_err();
+        assert!(refusal.contains("names no socket"), "{name}: {refusal}");
+    }
+    for frames in [0, FRAMES_MAX + 1, u64::MAX] {
+        let refusal = parse(&ticket("stripline-zeromq-12", frames)).unwrap_err();
+        assert!(refusal.contains(&format!("allows {frames} frames")), "{refusal}");
+    }
+    let good = ticket("stripline-zeromq-12", 7);
+    let other_version = good.replace(r#""key""#, r#""version":2,"key""#);
+    let zero_unit = good.replace("null", "0");
+    for text in ["", "{", &good[..good.len() - 1], &other_version, &zero_unit, "[]", "5"] {
+        let refusal = parse(text).unwrap_err();
+        assert!(refusal.contains("does not parse"), "{text}: {refusal}");
+    }
+    let oversized = "a".repeat(Ticket::ADDRESS_MAX + 1);
+    assert!(Ticket::of_peer(Some(&oversized), Vec::new()).is_err());
+}
+
+#[test]
+fn a_ticket_without_its_descriptors_or_with_others_is_refused() {
+    let (_source, ticket) = path(8);
+    let address = ticket.address.clone();
+    let with = |fds| Ticket { address: address.clone(), fds, ..Ticket::default() };
+    let refusal = sink(with(Vec::new())).err().unwrap();
+    assert!(refusal.contains("two descriptors"), "{refusal}");
+    let [page, doorbell]: [OwnedFd; 2] = ticket.fds.try_into().unwrap();
+    let refusal = sink(with(vec![doorbell.try_clone().unwrap(), page.try_clone().unwrap()])).err().unwrap();
+    assert!(refusal.contains("shared memory"), "{refusal}");
+    let refusal = sink(with(vec![page.try_clone().unwrap(), page.try_clone().unwrap()])).err().unwrap();
+    assert!(refusal.contains("doorbell"), "{refusal}");
+    assert!(sink(with(vec![page, doorbell])).is_ok());
+}
+
+#[test]
+fn messages_of_strangers_are_dropped_and_their_end_ends_nothing() {
+    let (mut source, ticket) = path(8);
+    let parsed = parse(&ticket.address).unwrap();
+    let sink = sink(ticket).unwrap();
+    let context = zmq::Context::new();
+    let stranger = context.socket(zmq::PUSH).unwrap();
+    stranger.connect(&parsed.address()).unwrap();
+    let wrong = [&(parsed.key ^ 1).to_le_bytes()[..], &1_u64.to_le_bytes(), &frame(9)].concat();
+    for message in [&[][..], b"GNU Radio", &wrong[..15], &wrong[..16], &wrong, &vec![0xff; 1 << 20]] {
+        stranger.send(message, 0).unwrap();
+    }
+    stranger.send_multipart([&b"one"[..], b"two"], 0).unwrap();
+    // Its messages have come once its end has: nothing is sent at a time here.
+    drop(stranger);
+    drop(context);
+    for sequence in 0..20 {
+        assert_eq!(sink.write(&frame(sequence)).unwrap(), frame(sequence).len());
+        assert_eq!(read(&mut source).unwrap(), frame(sequence), "{sequence}");
+    }
+}
+
+#[test]
+fn a_path_is_bounded_and_has_room_again() {
+    let (mut source, ticket) = path(4);
+    let sink = sink(ticket).unwrap();
+    for sequence in 0..4 {
+        sink.write(&frame(sequence)).unwrap();
+    }
+    assert_eq!(sink.write(&frame(4)).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+    assert_eq!(read(&mut source).unwrap(), frame(0));
+    sink.write(&frame(4)).unwrap();
+    (1..5).for_each(|sequence| assert_eq!(read(&mut source).unwrap(), frame(sequence)));
+    assert_eq!(source.last_sent().unwrap().sequence, 4);
+}
+
+proptest! {
+    #[test]
+    fn arbitrary_tickets_never_panic(text in ".{0,200}") {
+        let _ = parse(&text);
+    }
+}
