@@ -5,6 +5,7 @@
 //! | [`components`] | the components: ports, properties, and loops around the other modules |
 //! | [`adsb`] | ADS-B and Mode S: demodulation, decoding, tracking, simulation |
 //! | [`dsp`] | filters, demodulators, generators, spectra |
+//! | [`gnuradio`] | messages and tags of GNU Radio |
 //! | [`formats`] | files: I/Q, other samples, recordings of ports, WAV, waterfalls |
 //!
 //! All modules but the first are independent of ports and links, and can be used alone.
@@ -13,6 +14,7 @@ pub mod adsb;
 pub mod components;
 pub mod dsp;
 pub mod formats;
+pub mod gnuradio;
 mod terminal;
 mod text;
 

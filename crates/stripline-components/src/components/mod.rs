@@ -15,6 +15,12 @@ mod file_sink;
 mod file_source;
 mod filter;
 mod generate;
+#[cfg(feature = "zeromq")]
+mod gr_zeromq;
+#[cfg(feature = "zeromq")]
+mod gr_zeromq_sink;
+#[cfg(feature = "zeromq")]
+mod gr_zeromq_source;
 mod inputs;
 mod line_file;
 mod magnitude;
@@ -41,6 +47,10 @@ pub use file_sink::FileSink;
 pub use file_source::FileSource;
 pub use filter::{Decimator, FirFilterComponent};
 pub use generate::{FmStationComponent, SignalGenerator};
+#[cfg(feature = "zeromq")]
+pub use gr_zeromq_sink::GrZeromqSink;
+#[cfg(feature = "zeromq")]
+pub use gr_zeromq_source::GrZeromqSource;
 pub use magnitude::Magnitude;
 pub use multiplexer::Multiplexer;
 pub use noise::AwgnComponent;
@@ -60,7 +70,10 @@ pub use wav_sink::WavSink;
 /// assert!(registry.specs().contains_key("adsb-source"));
 /// ```
 pub fn registry() -> Registry {
-    Registry::new()
+    let registry = Registry::new();
+    #[cfg(feature = "zeromq")]
+    let registry = registry.with::<GrZeromqSink>().with::<GrZeromqSource>();
+    registry
         .with::<Adder>()
         .with::<adsb::AdsbDecoder>()
         .with::<adsb::AdsbDemodulator>()

@@ -337,7 +337,7 @@ fn context() -> Result<(zmq::Context, ContextShare)> {
 }
 
 /// Checks that so many descriptors are free, by opening them.
-fn check_descriptors(needed: usize) -> Result<()> {
+pub fn check_descriptors(needed: usize) -> Result<()> {
     let open = |_| eventfd(0, EventfdFlags::CLOEXEC);
     let opened: std::result::Result<Vec<OwnedFd>, _> = (0..needed).map(open).collect();
     opened.map(drop).map_err(|e| {

@@ -88,6 +88,7 @@ pub(crate) struct PathRequest<'a> {
     pub is_complete: bool,
     /// Whether it carries calls: a start without room is reported, and a cancellation that was sent
     /// is read before a call begins.
+    #[allow(dead_code, reason = "read by a transport that is a feature")]
     pub is_of_calls: bool,
     /// The receiver's options of single transports.
     pub options: TransportOptions,

@@ -1,0 +1,93 @@
+//! Tags of GNU Radio in the description of a stream: the keyword `gnuradio-tags`, a list of tuples
+//! in base64. Each has the index of a sample, key, value and source (decision 71).
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use stripline::StreamInfo;
+
+use super::{BadMessage, Pmt, Tag};
+
+/// The keyword of a stream's description that has the tags of a packet.
+pub const KEYWORD: &str = "gnuradio-tags";
+
+/// The tags of a packet, as they stand in the description of its stream.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CarriedTags(Vec<Tag<'static>>);
+
+impl CarriedTags {
+    /// The most serialized bytes of all tags of a packet.
+    pub const BYTES_MAX: usize = 12 * 1024;
+
+    /// Returns those of a stream's description; none where it has no keyword for them.
+    ///
+    /// # Errors
+    /// What is wrong with the keyword.
+    ///
+    /// ```
+    /// use stripline::StreamInfo;
+    /// use stripline_components::gnuradio::{CarriedTags, Pmt, Tag};
+    ///
+    /// let key = Pmt::of_symbol("burst").unwrap();
+    /// let tag = Tag { item: 3, key, value: Pmt::of_count(9), source: Pmt::of_false() };
+    /// let mut carried = CarriedTags::default();
+    /// assert!(carried.push(tag.clone()));
+    /// let stream = carried.describe(StreamInfo::new("iq"));
+    /// assert_eq!(CarriedTags::of(&stream).unwrap().tags(), [tag]);
+    /// assert_eq!(CarriedTags::of(&StreamInfo::new("iq")).unwrap(), CarriedTags::default());
+    /// ```
+    pub fn of(stream: &StreamInfo) -> Result<Self, BadMessage> {
+        let Some(text) = stream.keywords.get(KEYWORD) else { return Ok(Self::default()) };
+        let bad =
+            || BadMessage::new(format!("the keyword `{KEYWORD}` of the stream has no tags of GNU Radio"));
+        let bytes = STANDARD.decode(text.as_str().ok_or_else(bad)?).map_err(|_| bad())?;
+        let (list, rest) = Pmt::take(&bytes)?;
+        if !rest.is_empty() {
+            return Err(bad());
+        }
+        let mut tags = Vec::new();
+        for one in list.parts().ok_or_else(bad)? {
+            let parts: Option<[Pmt<'_>; 4]> = one.parts().and_then(|parts| parts.try_into().ok());
+            let [item, key, value, source] = parts.ok_or_else(bad)?;
+            let item = item.count().ok_or_else(bad)?;
+            let [key, value, source] = [key, value, source].map(Pmt::into_owned);
+            tags.push(Tag { item, key, value, source });
+        }
+        Ok(Self(tags))
+    }
+
+    /// Adds a tag, with the index of a sample as its item. False: there is no room for it.
+    pub fn push(&mut self, tag: Tag<'_>) -> bool {
+        let Tag { item, key, value, source } = tag;
+        let [key, value, source] = [key, value, source].map(Pmt::into_owned);
+        self.0.push(Tag { item, key, value, source });
+        let fits = self.list().bytes().len() <= Self::BYTES_MAX;
+        if !fits {
+            self.0.pop();
+        }
+        fits
+    }
+
+    /// Returns the tags, in the order of their samples where they were added so.
+    pub fn tags(&self) -> &[Tag<'static>] {
+        &self.0
+    }
+
+    /// Returns whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Returns the description with these tags; without the keyword where there is none.
+    #[must_use]
+    pub fn describe(&self, mut stream: StreamInfo) -> StreamInfo {
+        stream.keywords.remove(KEYWORD);
+        if self.is_empty() { stream } else { stream.keyword(KEYWORD, STANDARD.encode(self.list().bytes())) }
+    }
+
+    fn list(&self) -> Pmt<'static> {
+        let tuple = |tag: &Tag<'_>| {
+            Pmt::of_tuple(&[Pmt::of_count(tag.item), tag.key.clone(), tag.value.clone(), tag.source.clone()])
+        };
+        Pmt::of_list(&self.0.iter().map(tuple).collect::<Vec<_>>())
+    }
+}

@@ -1,0 +1,97 @@
+//! Messages of gr-zeromq's blocks for streams, with `pass_tags` (`tag_headers.cc`).
+
+use super::{BadMessage, Pmt};
+
+/// The first bytes of a message with tags: 0x5FF0 in the order of the host, and the version.
+const MAGIC: [u8; 3] = [0xf0, 0x5f, 0x01];
+/// The least bytes of a tag: its item, and three values.
+const TAG_BYTES_MIN: u64 = 8 + 3;
+
+/// A tag, with the number of its item in the sender's stream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tag<'a> {
+    /// The number of the item.
+    pub item: u64,
+    /// Its key, usually a symbol.
+    pub key: Pmt<'a>,
+    /// Its value.
+    pub value: Pmt<'a>,
+    /// The block that made it; false where it is unknown.
+    pub source: Pmt<'a>,
+}
+
+/// A message with tags: what stands before the samples, and the samples.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TaggedMessage<'a> {
+    /// The number of the first item in the sender's stream.
+    pub first_item: u64,
+    /// The tags of its items.
+    pub tags: Vec<Tag<'a>>,
+    /// The items, as bytes.
+    pub samples: &'a [u8],
+}
+
+impl<'a> TaggedMessage<'a> {
+    /// Parses a message.
+    ///
+    /// # Errors
+    /// What is wrong with it. One that has no tags comes from a block with `pass_tags=False`.
+    ///
+    /// ```
+    /// use stripline_components::gnuradio::{Pmt, Tag, TaggedMessage};
+    ///
+    /// let key = Pmt::of_symbol("burst").unwrap();
+    /// let tag = Tag { item: 41, key, value: Pmt::of_count(3), source: Pmt::of_false() };
+    /// let mut bytes = Vec::new();
+    /// TaggedMessage::write_head(&mut bytes, 40, std::slice::from_ref(&tag));
+    /// bytes.extend([1, 2, 3]);
+    /// let message = TaggedMessage::parse(&bytes).unwrap();
+    /// assert_eq!((message.first_item, message.tags, message.samples), (40, vec![tag], &[1, 2, 3][..]));
+    /// ```
+    pub fn parse(bytes: &'a [u8]) -> Result<Self, BadMessage> {
+        let Some(rest) = bytes.strip_prefix(&MAGIC) else {
+            return Err(BadMessage::new(
+                "the message has no tags; set `tags` to false, or `pass_tags` of the block in GNU Radio to True",
+            ));
+        };
+        let (first_item, rest) = number(rest)?;
+        let (count, mut rest) = number(rest)?;
+        if count > rest.len() as u64 / TAG_BYTES_MIN {
+            return Err(BadMessage::new(format!("{count} tags do not fit the message")));
+        }
+        let mut tags = Vec::with_capacity(count as usize);
+        for _ in 0..count {
+            let (item, behind) = number(rest)?;
+            let (key, behind) = Pmt::take(behind)?;
+            let (value, behind) = Pmt::take(behind)?;
+            let (source, behind) = Pmt::take(behind)?;
+            tags.push(Tag { item, key, value, source });
+            rest = behind;
+        }
+        Ok(Self { first_item, tags, samples: rest })
+    }
+
+    /// Returns whether a message has tags: it begins as one, and is whole.
+    pub fn is_tagged(bytes: &[u8]) -> bool {
+        bytes.starts_with(&MAGIC) && TaggedMessage::parse(bytes).is_ok()
+    }
+
+    /// Writes what stands before the samples.
+    pub fn write_head(into: &mut Vec<u8>, first_item: u64, tags: &[Tag<'_>]) {
+        into.extend(MAGIC);
+        into.extend(first_item.to_le_bytes());
+        into.extend((tags.len() as u64).to_le_bytes());
+        for tag in tags {
+            into.extend(tag.item.to_le_bytes());
+            [&tag.key, &tag.value, &tag.source].iter().for_each(|value| into.extend(value.bytes()));
+        }
+    }
+}
+
+/// Takes a number in the order of the hosts that GNU Radio runs on: little-endian.
+fn number(bytes: &[u8]) -> Result<(u64, &[u8]), BadMessage> {
+    let (first, rest) = bytes
+        .split_first_chunk()
+        .ok_or_else(|| BadMessage::new("the message ends within the tags that it begins with"))?;
+    Ok((u64::from_le_bytes(*first), rest))
+}

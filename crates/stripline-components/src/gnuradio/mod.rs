@@ -1,0 +1,45 @@
+//! What GNU Radio's blocks for ZeroMQ (gr-zeromq 3.10) send and take.
+//!
+//! | file | content |
+//! | --- | --- |
+//! | `message.rs` | messages with the tags of their samples |
+//! | `pmt.rs` | values in their serialized form |
+//! | `description.rs` | tags that have a place in the description of a stream or a packet |
+//! | `carried.rs` | tags in the description of a stream, as the blocks of Stripline have them |
+
+mod carried;
+mod description;
+mod message;
+mod pmt;
+
+use std::fmt;
+
+pub use carried::{CarriedTags, KEYWORD};
+pub use description::Described;
+pub use message::{Tag, TaggedMessage};
+pub use pmt::Pmt;
+
+/// What is wrong with a message of GNU Radio.
+///
+/// ```
+/// use stripline_components::gnuradio::TaggedMessage;
+///
+/// let error = TaggedMessage::parse(&[0; 16]).unwrap_err();
+/// assert!(error.to_string().contains("no tags"), "{error}");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BadMessage(String);
+
+impl BadMessage {
+    pub(crate) fn new(problem: impl Into<String>) -> Self {
+        Self(problem.into())
+    }
+}
+
+impl fmt::Display for BadMessage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for BadMessage {}
