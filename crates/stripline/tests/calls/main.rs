@@ -22,6 +22,8 @@ macro_rules! rules {
         rules! { in shm: $($module: [$($rule,)*])* }
         rules! { in uds: $($module: [$($rule,)*])* }
         rules! { in tcp: $($module: [$($rule,)*])* }
+        #[cfg(feature = "iceoryx2")]
+        rules! { in iceoryx2: $($module: [$($rule,)*])* }
     };
     (in $transport:ident: $($module:ident: [$($rule:ident,)*])*) => {
         mod $transport {
@@ -105,6 +107,8 @@ macro_rules! across_processes {
         across_processes! { in shm: $($rule,)* }
         across_processes! { in uds: $($rule,)* }
         across_processes! { in tcp: $($rule,)* }
+        #[cfg(feature = "iceoryx2")]
+        across_processes! { in iceoryx2: $($rule,)* }
     };
     (in $transport:ident: $($rule:ident,)*) => {
         mod $transport {

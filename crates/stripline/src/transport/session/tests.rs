@@ -90,7 +90,14 @@ impl DatagramSource for Path {
 /// Returns that of a receiver without options.
 pub(super) fn request(is_complete: bool) -> PathRequest<'static> {
     let options = Default::default();
-    PathRequest { connection: "a -> b", packets_max: None, is_complete, options, endpoint: None }
+    PathRequest {
+        connection: "a -> b",
+        packets_max: None,
+        is_complete,
+        options,
+        buffer: 1 << 21,
+        endpoint: None,
+    }
 }
 
 fn ends(is_repaired: bool, lost: &[u64]) -> (Path, Arc<SessionSink>, SessionSource) {
