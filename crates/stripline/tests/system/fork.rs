@@ -13,7 +13,15 @@ use stripline::node::{Dispatch, Node, Received, Topics, Waitable, wait_any};
 
 use crate::child::{Actor, Cast, DEADLINE, await_that, say};
 
-const TRANSPORTS: [&str; 5] = ["inproc", "shm", "uds", "tcp", "udp"];
+const TRANSPORTS: &[&str] = &[
+    "inproc",
+    "shm",
+    "uds",
+    "tcp",
+    "udp",
+    #[cfg(feature = "iceoryx2")]
+    "iceoryx2",
+];
 /// Of forks while another thread sends.
 const FORKS: usize = 60;
 
@@ -462,17 +470,16 @@ fn a_c_program_forks_as_any_other() {
     compile.arg(examples.join("libfork_library.so"));
     compile.arg(format!("-Wl,-rpath,{}", examples.display()));
     assert!(compile.status().unwrap().success(), "the program does not build");
-    for transport in TRANSPORTS {
+    // The library has no features.
+    for transport in TRANSPORTS.iter().filter(|transport| **transport != "iceoryx2") {
         let output = Command::new(&program).arg(transport).output().unwrap();
         assert!(output.status.success(), "{transport}: {output:?}");
     }
 }
 
 fn play(role: &str) {
-    let mut actors = TRANSPORTS.map(|transport| {
-        let actor = Actor::start(role, &Cast { words: &[transport], ..Cast::default() });
-        (transport, actor)
-    });
+    let start = |transport| Actor::start(role, &Cast { words: &[transport], ..Cast::default() });
+    let mut actors: Vec<_> = TRANSPORTS.iter().map(|transport| (transport, start(transport))).collect();
     for (_, actor) in &mut actors {
         assert_eq!(actor.hear(), "done");
     }
@@ -481,7 +488,8 @@ fn play(role: &str) {
 
 #[test]
 fn the_death_of_a_parent_is_seen_although_its_child_lives() {
-    for transport in ["shm", "uds", "tcp", "udp"] {
+    let of_features = cfg!(feature = "iceoryx2").then_some("iceoryx2");
+    for transport in ["shm", "uds", "tcp", "udp"].into_iter().chain(of_features) {
         let domain = format!("survivor-{transport}-{}", std::process::id());
         let mut actor =
             Actor::start("fork-survivor", &Cast { words: &[&domain, transport], ..Cast::default() });
