@@ -90,6 +90,7 @@ pub(crate) struct PathRequest<'a> {
     /// The receiver's options of single transports.
     pub options: TransportOptions,
     /// Bytes that the port's ring would have, which bound a frame.
+    #[cfg_attr(not(feature = "iceoryx2"), expect(dead_code, reason = "only memory has places of a size"))]
     pub buffer: u32,
     /// The endpoint that is connected to; `None` in calls.
     pub endpoint: Option<&'a Endpoint>,
