@@ -61,6 +61,8 @@ pub const PLAIN: Link = Link { transport: "shm", scope: "transport" };
 const LOSSY: &str = "lossy";
 /// Sockets of ZeroMQ. The library has it with its feature `zeromq`.
 const ZEROMQ: &str = "zeromq";
+/// Shared memory of iceoryx2. The library has it with its feature `iceoryx2`.
+const ICEORYX2: &str = "iceoryx2";
 
 /// Those of [`TRANSPORTS`] that are for tests only.
 const FOR_TESTS: [&str; 2] = [LOSSY, "multicast"];
@@ -74,6 +76,8 @@ pub const TRANSPORTS: &[&str] = &[
     "udp",
     #[cfg(feature = "zeromq")]
     ZEROMQ,
+    #[cfg(feature = "iceoryx2")]
+    ICEORYX2,
     #[cfg(feature = "lossy")]
     LOSSY,
     #[cfg(feature = "lossy")]
@@ -101,9 +105,15 @@ const POINTS_OF_HANDSHAKE: [&str; 9] = [
     "connect-attached",
 ];
 
+/// The points of a path that is probed: at its sender.
+const POINTS_OF_PROBES: [&str; 2] = ["probe", "probe-answered"];
+
 /// The points of sessions over datagrams. Where nothing is lost, those of repairs are not passed.
 const POINTS_OF_SESSIONS: [&str; 5] = ["probe", "probe-answered", "probed", "session-end", "session-ended"];
 const POINTS_OF_REPAIRS: [&str; 4] = ["repair", "repaired", "missing", "missing-asked"];
+
+/// The points of the names that iceoryx2 needs until both ends have found each other.
+const POINTS_OF_NAMES: [&str; 2] = ["iceoryx2-names", "iceoryx2-connected"];
 
 /// The points that links over sockets pass, too.
 const POINTS_OF_SOCKETS: [&str; 14] = [
@@ -239,10 +249,12 @@ pub fn death(of_senders: bool, index: u64, only: Option<&'static str>, rng: &mut
 /// Returns whether links over the transport do not pass a point; `None`: over those of the mixture.
 fn is_missing(point: &str, only: Option<&str>) -> bool {
     let (of_sessions, of_repairs) = (POINTS_OF_SESSIONS.contains(&point), POINTS_OF_REPAIRS.contains(&point));
+    let of_names = POINTS_OF_NAMES.contains(&point);
     match only.unwrap_or(PLAIN.transport) {
+        ICEORYX2 if of_names || POINTS_OF_PROBES.contains(&point) => false,
         LOSSY if of_sessions || of_repairs => false,
         "udp" | "multicast" if of_sessions => false,
-        "shm" => of_sessions || of_repairs,
+        "shm" => of_sessions || of_repairs || of_names,
         _ => !POINTS_OF_SOCKETS.contains(&point) && !POINTS_OF_HANDSHAKE.contains(&point),
     }
 }
@@ -277,7 +289,14 @@ mod tests {
         let links = |name| (0..100).map(move |n| link(Death::Point(name, 1), None, &mut Rng::new(n)));
         assert!(links("await").all(Link::is_target) && links("queue").any(|link| !link.is_ring()));
         assert!(links("publish").all(Link::is_ring) && links("publish").any(Link::is_target));
-        let lists = [&POINTS_OF_SOCKETS[..], &POINTS_OF_HANDSHAKE, &POINTS_OF_SESSIONS, &POINTS_OF_REPAIRS];
+        let lists = [
+            &POINTS_OF_SOCKETS[..],
+            &POINTS_OF_HANDSHAKE,
+            &POINTS_OF_SESSIONS,
+            &POINTS_OF_PROBES,
+            &POINTS_OF_REPAIRS,
+            &POINTS_OF_NAMES,
+        ];
         assert!(lists.concat().iter().all(|point| POINTS.contains(point)));
         assert!(links("greet").any(|link| !link.is_ring()) && links("greet").any(Link::is_ring));
         for index in 0..100 {
@@ -291,11 +310,13 @@ mod tests {
             points_over(Some(LOSSY)).contains(&"repair") && !points_over(Some("udp")).contains(&"repair")
         );
         assert!(points_over(Some("udp")).contains(&"session-end"));
+        assert!(points_over(Some(ICEORYX2)).contains(&"iceoryx2-names"));
         let of_calls = [true, false].map(|of_servers| points_of_calls(of_servers).len());
         let others = of_calls[0]
             + of_calls[1]
             + points_of_moves().len()
             + POINTS_OF_SESSIONS.len()
+            + POINTS_OF_NAMES.len()
             + POINTS_OF_REPAIRS.len();
         assert_eq!(points_over(None).len() + others, POINTS.len(), "every point belongs to one part");
         assert!(

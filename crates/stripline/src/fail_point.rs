@@ -53,6 +53,9 @@ pub const POINTS: &[&str] = &[
     "connect-welcome",
     "connect-mapped",
     "connect-attached",
+    // The names of a path over iceoryx2: made; both ends have found each other.
+    "iceoryx2-names",
+    "iceoryx2-connected",
     "reattach",
     // A packet is received and released.
     "receive",

@@ -158,6 +158,11 @@ impl Case {
     pub(crate) fn buffer(&self) -> usize {
         (2 * (self.size + 1024)).next_power_of_two().max(1 << 21)
     }
+
+    /// Returns the packets that such memory has places for, over iceoryx2.
+    pub(crate) fn places(&self) -> usize {
+        (self.buffer() / self.size.max(1)).clamp(2, 1024)
+    }
 }
 
 impl fmt::Display for Case {

@@ -145,14 +145,14 @@ fn connect<'n>(
             // SAFETY: inherited for this process, and used for nothing else.
             unsafe { endpoints::socket::connect(case, place, [descriptors[0], descriptors[1]]) }
         }
-        #[cfg(feature = "peers")]
+        #[cfg(any(feature = "peers", feature = "iceoryx2"))]
         (Subject::Iceoryx2, _) => endpoints::iceoryx2::connect(case, place, &domain(job, index)),
         #[cfg(any(feature = "peers", feature = "zeromq"))]
         (Subject::Zeromq, _) => endpoints::zeromq::connect(case, place, &domain(job, index)),
         (Subject::Stripline | Subject::Many | Subject::Queued | Subject::Calls, None) => {
             Err("it has no node".into())
         }
-        #[cfg(not(feature = "peers"))]
+        #[cfg(not(any(feature = "peers", feature = "iceoryx2")))]
         (Subject::Iceoryx2, _) => Err("it is not built in".into()),
         #[cfg(not(any(feature = "peers", feature = "zeromq")))]
         (Subject::Zeromq, _) => Err("it is not built in".into()),

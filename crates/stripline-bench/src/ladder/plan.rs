@@ -45,6 +45,9 @@ pub(super) fn groups(settings: &Settings) -> Vec<Group> {
         if cfg!(feature = "zeromq") {
             groups.push(Group { cases: messages(settings, "zeromq", size), threads: false });
         }
+        if cfg!(feature = "iceoryx2") {
+            groups.push(Group { cases: messages(settings, "iceoryx2", size), threads: false });
+        }
         if size <= endpoints::datagram::SIZE_MAX {
             groups.push(Group { cases: messages(settings, "udp", size), threads: false });
         }
@@ -136,8 +139,15 @@ pub(super) fn bare(transport: &str) -> Subject {
         "mqueue" => Subject::PosixQueue,
         "udp" => Subject::UdpSocket,
         "zeromq" => Subject::Zeromq,
+        "iceoryx2" => Subject::Iceoryx2,
         _ => Subject::UnixSocket,
     }
+}
+
+/// Returns how the sides of a transport wait, beside what it is compared with.
+pub(super) fn wait_beside(transport: &str) -> Wait {
+    // iceoryx2 used bare has no wait for a message.
+    if transport == "iceoryx2" { Wait::Spin } else { Wait::Block }
 }
 
 /// Returns the cases over memory with sides that spin.
@@ -241,10 +251,11 @@ fn message_sizes(settings: &Settings) -> Vec<usize> {
 
 fn messages(settings: &Settings, transport: &'static str, size: usize) -> Vec<Case> {
     let mut cases = vec![atomics()];
+    let wait = wait_beside(transport);
     for new in [latency, stream] {
-        cases.push(new(bare(transport), transport, Wait::Block, size));
+        cases.push(new(bare(transport), transport, wait, size));
         if settings.has(transport) {
-            cases.push(new(Subject::Stripline, transport, Wait::Block, size));
+            cases.push(new(Subject::Stripline, transport, wait, size));
         }
     }
     cases

@@ -4,7 +4,7 @@ use super::Settings;
 use super::case::{Case, Group, Outcome, RunOutcome, Subject, Wait};
 use super::plan::{
     MESSAGE_RATIO_SIZES, OUTSTANDING, OUTSTANDING_COUNTS, atomics, bare, futex, latency, outstanding,
-    pipeline, publish, stream, wake, without_statistics,
+    pipeline, publish, stream, wait_beside, wake, without_statistics,
 };
 use super::report::{Decision, Null, Ratio};
 use super::statistics::{MedianInterval, median, median_interval};
@@ -149,13 +149,20 @@ fn comparisons() -> Vec<Comparison> {
     ]);
     let sockets = ["uds", "tcp"].map(|name| (name, 1024));
     let of_messages = ["mqueue", "udp"].into_iter().chain(cfg!(feature = "zeromq").then_some("zeromq"));
+    let of_messages = of_messages.chain(cfg!(feature = "iceoryx2").then_some("iceoryx2"));
     let messages = of_messages.flat_map(|name| MESSAGE_RATIO_SIZES.map(|size| (name, size)));
     for (name, size) in sockets.into_iter().chain(messages) {
         let pair = |new: fn(_, &_, _, _) -> Case| {
-            (new(Subject::Stripline, name, block, size), new(bare(name), name, block, size))
+            let wait = wait_beside(name);
+            (new(Subject::Stripline, name, wait, size), new(bare(name), name, wait, size))
         };
         let ((over, under), (more, bare)) = (pair(latency), pair(stream));
-        let (most, least) = if size < 1024 { (1.15, 1.0 / 1.15) } else { (1.1, 1.0 / 1.1) };
+        let most = match (name, size) {
+            ("iceoryx2", ..1024) => 1.3,
+            ("iceoryx2", _) | (_, ..1024) => 1.15,
+            _ => 1.1,
+        };
+        let least = 1.0 / most;
         all.push(new(&format!("{name}_{size}_over_bare"), vec![time(over, under)], Target::AtMost(most)));
         let least = (least * 100.0_f64).round() / 100.0;
         all.push(new(

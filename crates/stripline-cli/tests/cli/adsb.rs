@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::common::{capture, repository, run};
 
 /// All transports and placements to run it with.
-const WAYS: [(&str, &str); 7] = [
+const WAYS: &[(&str, &str)] = &[
     ("inproc", "threads"),
     ("shm", "threads"),
     ("shm", "processes"),
@@ -14,6 +14,10 @@ const WAYS: [(&str, &str); 7] = [
     ("uds", "processes"),
     ("tcp", "threads"),
     ("tcp", "processes"),
+    #[cfg(feature = "iceoryx2")]
+    ("iceoryx2", "threads"),
+    #[cfg(feature = "iceoryx2")]
+    ("iceoryx2", "processes"),
 ];
 
 /// Runs the receiver. Returns the AVR lines and the JSON result.
@@ -35,7 +39,7 @@ fn receive(folder: &Path, way: (&str, &str), source: &[String]) -> (String, serd
 fn every_way_gives_the_same(source: &[String]) -> String {
     let folder = tempfile::tempdir().unwrap();
     let mut first: Option<String> = None;
-    for way in WAYS {
+    for &way in WAYS {
         let (avr, result) = receive(folder.path(), way, source);
         assert!(!avr.is_empty(), "{way:?}: no frame");
         let connections = result["connections"].as_array().unwrap();

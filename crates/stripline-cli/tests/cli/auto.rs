@@ -97,7 +97,15 @@ fn transports_that_are_not_in_this_version_are_listed_as_such() {
         true => assert!(zeromq["library"].as_str().is_some_and(|it| it.contains("4.3")), "{zeromq}"),
         false => assert!(zeromq["brought_in_by"].as_str().is_some_and(|it| it.contains("g++")), "{zeromq}"),
     }
-    for name in ["iceoryx2", "zenoh", "dds", "corba"] {
+    let iceoryx2 = has("iceoryx2");
+    assert_eq!(iceoryx2["in_program"], cfg!(feature = "iceoryx2"));
+    match cfg!(feature = "iceoryx2") {
+        true => assert_eq!(iceoryx2["library"], "iceoryx2 0.10.0"),
+        false => {
+            assert!(iceoryx2["brought_in_by"].as_str().is_some_and(|it| it.contains("feature")), "{iceoryx2}")
+        }
+    }
+    for name in ["zenoh", "dds", "corba"] {
         assert_eq!(has(name)["in_program"], false, "{name}");
         assert_eq!(has(name)["brought_in_by"], "not in this version", "{name}");
     }

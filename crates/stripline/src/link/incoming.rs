@@ -415,7 +415,8 @@ impl Incoming {
                 self.spin(more);
                 // Reading the clock takes as long as several polls.
                 if spins.is_multiple_of(POLLS_PER_CLOCK) && (wait.is_expired() || spins > looks_max) {
-                    return Ok(Polled::Empty);
+                    // A process that was stopped meanwhile has missed what came.
+                    return self.poll_all();
                 }
                 continue;
             }

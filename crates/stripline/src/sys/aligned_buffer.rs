@@ -1,19 +1,40 @@
 //! Memory aligned for every sample type.
 
+use std::any::Any;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
 use bytemuck::{Pod, Zeroable};
 
 /// Bytes of a cache line.
 const LINE: usize = 64;
 
-/// A growable range of bytes that starts on a cache line.
-#[derive(Default)]
+/// A growable range of bytes that starts on a cache line. A path may lend it its own memory, until
+/// it has to grow beyond that.
 pub(crate) struct AlignedBuffer {
-    lines: Vec<CacheLine>,
+    /// The first line of what is used now: the own lines, or those lent.
+    start: NonNull<CacheLine>,
+    count: usize,
+    own: Vec<CacheLine>,
+    /// What keeps the lent memory; `None`: the own lines are used.
+    owner: Option<Arc<dyn Any + Send + Sync>>,
 }
 
-#[derive(Clone, Copy, Pod, Zeroable)]
+// SAFETY: lent memory has no other user, as `lend` demands, and its owner can be sent.
+unsafe impl Send for AlignedBuffer {}
+// SAFETY: `&self` only reads it.
+unsafe impl Sync for AlignedBuffer {}
+
+/// The bytes of a cache line, with its alignment.
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
 #[repr(C, align(64))]
-struct CacheLine([u8; LINE]);
+pub(crate) struct CacheLine(pub [u8; LINE]);
+
+impl Default for AlignedBuffer {
+    fn default() -> Self {
+        Self { start: NonNull::dangling(), count: 0, own: Vec::new(), owner: None }
+    }
+}
 
 impl AlignedBuffer {
     /// Where a frame begins in the buffer of a sender: behind a line for what its path sends before
@@ -21,23 +42,36 @@ impl AlignedBuffer {
     pub(crate) const FRONT: usize = LINE;
 
     /// Returns the number of bytes available.
+    #[inline(always)]
     pub(crate) fn len(&self) -> usize {
-        self.lines.len() * LINE
+        self.count * LINE
     }
 
     /// Grows to at least `bytes`; the content is kept.
+    #[inline(always)]
     pub(crate) fn grow(&mut self, bytes: usize) {
         if bytes > self.len() {
-            self.lines.resize(bytes.div_ceil(LINE), CacheLine::zeroed());
+            self.grow_own(bytes);
         }
     }
 
-    pub(crate) fn bytes(&self) -> &[u8] {
-        bytemuck::cast_slice(&self.lines)
+    #[cold]
+    fn grow_own(&mut self, bytes: usize) {
+        self.take_back();
+        self.own.resize(self.own.len().max(bytes.div_ceil(LINE)), CacheLine::zeroed());
+        self.use_own();
     }
 
+    #[inline(always)]
+    pub(crate) fn bytes(&self) -> &[u8] {
+        // SAFETY: the own lines, which nothing else changes, or lent ones: see `lend`.
+        bytemuck::cast_slice(unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.count) })
+    }
+
+    #[inline(always)]
     pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
-        bytemuck::cast_slice_mut(&mut self.lines)
+        // SAFETY: as above.
+        bytemuck::cast_slice_mut(unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.count) })
     }
 
     /// Returns the bytes from the start of a frame on.
@@ -53,6 +87,55 @@ impl AlignedBuffer {
         let whole = self.bytes_mut();
         whole[from..front].copy_from_slice(header);
         &whole[from..front + bytes]
+    }
+
+    /// Uses lent memory from now on. What was in the buffer is lost.
+    ///
+    /// # Safety
+    /// The memory is valid and initialised as long as `owner` lives, or until other memory is used.
+    /// Nothing else of this process uses it meanwhile. Where it is not to be written, `bytes_mut`
+    /// is not called before [`AlignedBuffer::take_back`].
+    #[cfg(any(feature = "iceoryx2", test))]
+    #[inline]
+    pub(crate) unsafe fn lend(
+        &mut self,
+        start: NonNull<CacheLine>,
+        count: usize,
+        owner: &Arc<impl Any + Send + Sync>,
+    ) {
+        (self.start, self.count) = (start, count);
+        if !self.is_lent_by(owner) {
+            self.owner = Some(Arc::clone(owner) as _);
+        }
+    }
+
+    /// Returns whether it uses memory of that owner.
+    #[cfg(any(feature = "iceoryx2", test))]
+    #[inline]
+    pub(crate) fn is_lent_by(&self, owner: &Arc<impl Any + Send + Sync>) -> bool {
+        self.owner.as_ref().is_some_and(|own| std::ptr::addr_eq(Arc::as_ptr(own), Arc::as_ptr(owner)))
+    }
+
+    /// Returns whether it uses lent memory.
+    #[inline(always)]
+    pub(crate) fn is_lent(&self) -> bool {
+        self.owner.is_some()
+    }
+
+    /// Copies what it was lent to memory of its own, and uses that.
+    #[cold]
+    pub(crate) fn take_back(&mut self) {
+        if self.is_lent() {
+            let lent: &[CacheLine] = bytemuck::cast_slice(self.bytes());
+            let lent = lent.to_vec();
+            self.own = lent;
+            self.owner = None;
+            self.use_own();
+        }
+    }
+
+    fn use_own(&mut self) {
+        (self.start, self.count) = (NonNull::from(&mut *self.own).cast(), self.own.len());
     }
 }
 
@@ -71,5 +154,40 @@ mod tests {
         assert_eq!(buffer.behind(b"", 2), b"ab");
         buffer.grow(1000);
         assert_eq!(&buffer.frame()[..4], b"abc\0");
+    }
+
+    /// Lines that are lent, and written through their address alone.
+    struct Lender(NonNull<CacheLine>);
+
+    // SAFETY: the test has one thread.
+    unsafe impl Send for Lender {}
+    // SAFETY: as above.
+    unsafe impl Sync for Lender {}
+
+    impl Drop for Lender {
+        fn drop(&mut self) {
+            // SAFETY: it came from a box of two lines, and nothing uses it any more.
+            drop(unsafe { Box::from_raw(self.0.cast::<[CacheLine; 2]>().as_ptr()) });
+        }
+    }
+
+    #[test]
+    fn lent_memory_is_used_until_more_is_needed() {
+        let lines = Box::new([CacheLine([7; LINE]); 2]);
+        let owner = Arc::new(Lender(NonNull::from(Box::leak(lines)).cast()));
+        let mut buffer = AlignedBuffer::default();
+        buffer.grow(10);
+        // SAFETY: the owner keeps both lines, and only the buffer uses them.
+        unsafe { buffer.lend(owner.0, 2, &owner) };
+        assert!(buffer.is_lent() && buffer.is_lent_by(&owner));
+        assert_eq!((buffer.len(), buffer.bytes()[0], Arc::strong_count(&owner)), (2 * LINE, 7, 2));
+        buffer.grow(2 * LINE);
+        buffer.bytes_mut()[1] = 8;
+        buffer.grow(2 * LINE + 1);
+        assert!(!buffer.is_lent());
+        assert_eq!(
+            (buffer.len(), &buffer.bytes()[..3], Arc::strong_count(&owner)),
+            (3 * LINE, &[7, 8, 7][..], 1)
+        );
     }
 }

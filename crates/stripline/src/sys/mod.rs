@@ -10,6 +10,8 @@ pub(crate) mod doorbell;
 pub(crate) mod fork;
 pub(crate) mod futex;
 pub(crate) mod huge_pages;
+#[cfg(feature = "iceoryx2")]
+pub(crate) mod iceoryx2;
 pub(crate) mod lease;
 pub(crate) mod membarrier;
 pub(crate) mod memory;
@@ -27,7 +29,7 @@ pub(crate) mod socket_names;
 pub(crate) mod socket_place;
 pub(crate) mod thread;
 pub(crate) mod timer;
-#[cfg(feature = "zeromq")]
+#[cfg(any(feature = "zeromq", feature = "iceoryx2"))]
 pub(crate) mod transit_page;
 pub(crate) mod udp;
 pub(crate) mod udp_batch;

@@ -68,9 +68,25 @@ pub(crate) fn set_affinity(cpus: &[usize]) -> Result<()> {
 
 /// Returns the process's state, as one letter, and its parent.
 pub fn state_and_parent(pid: u32) -> (Option<char>, Option<u32>) {
+    let stat = stat_behind_command(pid);
+    let mut words = stat.split_ascii_whitespace();
+    (words.next().and_then(|word| word.chars().next()), words.next().and_then(|word| word.parse().ok()))
+}
+
+/// Returns when the process was started, in the kernel's ticks; `None`: it has ended.
+#[cfg(feature = "iceoryx2")]
+pub(crate) fn start_time(pid: u32) -> Option<u64> {
+    // The 22nd field of `proc_pid_stat(5)`. One that has ended and was not waited for is dead.
+    let stat = stat_behind_command(pid);
+    let mut words = stat.split_ascii_whitespace();
+    let state = words.next()?;
+    (state != "Z").then(|| words.nth(18))??.parse().ok()
+}
+
+/// Returns the fields of the process's `stat` from its state on.
+fn stat_behind_command(pid: u32) -> String {
     let stat = std::fs::read(format!("/proc/{pid}/stat")).unwrap_or_default();
     let stat = String::from_utf8_lossy(&stat);
     // The command before it may have any characters, brackets too.
-    let mut words = stat.rsplit(')').next().unwrap_or_default().split_ascii_whitespace();
-    (words.next().and_then(|word| word.chars().next()), words.next().and_then(|word| word.parse().ok()))
+    stat.rsplit(')').next().unwrap_or_default().into()
 }

@@ -2,6 +2,8 @@
 //! has taken. It outlives a sender that is killed, with what was in its own memory.
 
 use std::os::fd::{AsFd, OwnedFd};
+#[cfg(feature = "iceoryx2")]
+use std::sync::atomic::fence;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use super::memory::{Mapping, PAGE, SharedMemory};
@@ -18,6 +20,8 @@ pub(crate) struct TransitPage {
 struct Words {
     sender: SentWords,
     receiver: TakenWords,
+    #[cfg(feature = "iceoryx2")]
+    sleep: SleepWords,
 }
 
 #[repr(C, align(128))]
@@ -39,6 +43,18 @@ struct SentWords {
 struct TakenWords {
     /// Units taken, in all.
     taken: AtomicU64,
+}
+
+/// Words that are seldom written. The sender reads the first with each packet.
+#[cfg(feature = "iceoryx2")]
+#[repr(C, align(128))]
+struct SleepWords {
+    /// 1: the receiver sleeps. The end that wakes it writes 0.
+    sleeps: AtomicU32,
+    /// 1: the sender is complete, and the receiver may connect.
+    opened: AtomicU32,
+    /// 1: the receiver has found the sender.
+    connected: AtomicU32,
 }
 
 impl TransitPage {
@@ -92,6 +108,7 @@ impl TransitPage {
     }
 
     /// Returns the number of units handed over.
+    #[cfg(any(feature = "zeromq", test))]
     pub(crate) fn sent(&self) -> u64 {
         self.words().sender.sent.load(Ordering::Acquire)
     }
@@ -104,6 +121,7 @@ impl TransitPage {
 
     /// Returns the last packet handed over whole. For a sender that is gone: one that goes on may
     /// write it meanwhile.
+    #[cfg(any(feature = "zeromq", test))]
     pub(crate) fn last_sent(&self) -> Option<LastSent> {
         let words = &self.words().sender;
         let updates = words.updates.load(Ordering::Acquire);
@@ -138,6 +156,56 @@ impl TransitPage {
         words.sender.waits.load(Ordering::SeqCst) != 0 && self.ends_wait(units, low)
     }
 
+    /// Announces that the receiver sleeps unless it finds a packet after that.
+    #[cfg(feature = "iceoryx2")]
+    pub(crate) fn announce_sleep(&self) {
+        self.words().sleep.sleeps.store(1, Ordering::Relaxed);
+        // SeqCst: with the fence of `ends_sleep`, either the receiver finds what was sent before
+        // that, or the sender the announcement.
+        fence(Ordering::SeqCst);
+    }
+
+    /// Withdraws the announcement.
+    #[cfg(feature = "iceoryx2")]
+    pub(crate) fn end_sleep(&self) {
+        // Relaxed: a sender that reads it late rings once too often.
+        self.words().sleep.sleeps.store(0, Ordering::Relaxed);
+    }
+
+    /// Returns whether the receiver sleeps, once for each announcement. Called after each packet.
+    #[cfg(feature = "iceoryx2")]
+    #[inline]
+    pub(crate) fn ends_sleep(&self) -> bool {
+        fence(Ordering::SeqCst);
+        let sleeps = &self.words().sleep.sleeps;
+        // Relaxed: the doorbell that follows wakes the receiver, which checks again.
+        sleeps.load(Ordering::Relaxed) != 0 && sleeps.swap(0, Ordering::Relaxed) != 0
+    }
+
+    /// Stores that the sender is complete.
+    #[cfg(feature = "iceoryx2")]
+    pub(crate) fn set_opened(&self) {
+        self.words().sleep.opened.store(1, Ordering::Release);
+    }
+
+    /// Returns whether the sender is complete.
+    #[cfg(feature = "iceoryx2")]
+    pub(crate) fn is_opened(&self) -> bool {
+        self.words().sleep.opened.load(Ordering::Acquire) != 0
+    }
+
+    /// Stores that the receiver has found the sender.
+    #[cfg(feature = "iceoryx2")]
+    pub(crate) fn set_connected(&self) {
+        self.words().sleep.connected.store(1, Ordering::Release);
+    }
+
+    /// Returns whether the receiver has found the sender.
+    #[cfg(feature = "iceoryx2")]
+    pub(crate) fn is_connected(&self) -> bool {
+        self.words().sleep.connected.load(Ordering::Acquire) != 0
+    }
+
     #[cold]
     fn ends_wait(&self, taken: u64, low: u64) -> bool {
         let words = &self.words().sender;
@@ -169,6 +237,25 @@ mod tests {
         assert!(!receiver.set_taken(2, 2));
         assert!(receiver.set_taken(3, 2));
         assert!(!receiver.set_taken(4, 2), "a wait ends once");
+    }
+
+    #[cfg(feature = "iceoryx2")]
+    #[test]
+    fn a_receiver_that_sleeps_is_woken_once() {
+        let (receiver, fd) = TransitPage::new().unwrap();
+        let sender = TransitPage::from_peer("a -> b", fd).unwrap();
+        assert!(!sender.ends_sleep());
+        receiver.announce_sleep();
+        assert!(sender.ends_sleep());
+        assert!(!sender.ends_sleep(), "a sleep ends once");
+        receiver.announce_sleep();
+        receiver.end_sleep();
+        assert!(!sender.ends_sleep());
+        assert!(!receiver.is_opened() && !sender.is_connected());
+        sender.set_opened();
+        assert!(receiver.is_opened());
+        receiver.set_connected();
+        assert!(sender.is_connected());
     }
 
     #[test]

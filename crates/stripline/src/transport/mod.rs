@@ -15,6 +15,8 @@ mod endpoint;
 #[cfg(feature = "test-transports")]
 mod faulty;
 pub(crate) mod handshake;
+#[cfg(feature = "iceoryx2")]
+mod iceoryx2;
 mod inproc;
 mod interrupt;
 #[cfg(feature = "test-transports")]

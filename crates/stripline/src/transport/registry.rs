@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+#[cfg(feature = "iceoryx2")]
+use super::iceoryx2;
 #[cfg(feature = "zeromq")]
 use super::zeromq;
 use super::{Transport, inproc, mqueue, shm, tcp, udp, uds};
@@ -20,6 +22,8 @@ static TRANSPORTS: &[&dyn Transport] = &[
     &udp::UDP,
     #[cfg(feature = "zeromq")]
     &zeromq::ZEROMQ,
+    #[cfg(feature = "iceoryx2")]
+    &iceoryx2::ICEORYX2,
     #[cfg(feature = "test-transports")]
     &pipe::PIPE,
     #[cfg(feature = "test-transports")]
@@ -180,7 +184,12 @@ pub fn absent() -> &'static [AbsentTransport] {
                 summary: "sockets of ZeroMQ, PUSH to PULL",
                 remedy: "not in this program: build it with the feature `zeromq`, which takes a C++ compiler (g++)",
             },
-            planned("iceoryx2", "shared memory of iceoryx2"),
+            #[cfg(not(feature = "iceoryx2"))]
+            AbsentTransport {
+                name: "iceoryx2",
+                summary: "shared memory of iceoryx2",
+                remedy: "not in this program: build it with the feature `iceoryx2`, which takes Rust 1.89",
+            },
             planned("zenoh", "Zenoh sessions"),
             planned("dds", "a DDS domain"),
             planned("corba", "oneway calls of CORBA"),
@@ -236,9 +245,12 @@ pub fn check(name: &str, options: &LinkOptions) -> Result<()> {
     for (asked, key, why, has) in [
         (options.huge_pages, "huge-pages", "it has no ring of memory", ring),
         (options.locked, "locked", "it has no ring of memory", ring),
-        (options.group.is_some(), "group", "the kernel does not provide the peer's credentials", |t| {
-            t.groups
-        }),
+        (
+            options.group.is_some(),
+            "group",
+            "it is open to one user, or the kernel does not provide the peer's credentials",
+            |t| t.groups,
+        ),
     ] {
         if asked && !has(&gives) {
             let has = all().filter(has).map(|t| t.name).collect();

@@ -24,6 +24,8 @@ macro_rules! rules {
         rules! { in tcp: $($module: [$($rule,)*])* }
         #[cfg(feature = "zeromq")]
         rules! { in zeromq: $($module: [$($rule,)*])* }
+        #[cfg(feature = "iceoryx2")]
+        rules! { in iceoryx2: $($module: [$($rule,)*])* }
     };
     (in $transport:ident: $($module:ident: [$($rule:ident,)*])*) => {
         mod $transport {
@@ -109,6 +111,8 @@ macro_rules! across_processes {
         across_processes! { in tcp: $($rule,)* }
         #[cfg(feature = "zeromq")]
         across_processes! { in zeromq: $($rule,)* }
+        #[cfg(feature = "iceoryx2")]
+        across_processes! { in iceoryx2: $($rule,)* }
     };
     (in $transport:ident: $($rule:ident,)*) => {
         mod $transport {

@@ -379,6 +379,9 @@ transports!(inproc, shm, uds, tcp, mqueue, udp);
 #[cfg(feature = "zeromq")]
 transports!(zeromq);
 
+#[cfg(feature = "iceoryx2")]
+transports!(iceoryx2);
+
 #[cfg(feature = "test-transports")]
 transports!(pipe, faulty, lossy, multicast, callback);
 
@@ -386,6 +389,7 @@ transports!(pipe, faulty, lossy, multicast, callback);
 fn every_transport_is_covered() {
     let mut covered = vec!["inproc", "shm", "uds", "tcp", "mqueue", "udp"];
     covered.extend(cfg!(feature = "zeromq").then_some("zeromq"));
+    covered.extend(cfg!(feature = "iceoryx2").then_some("iceoryx2"));
     if cfg!(feature = "test-transports") {
         covered.extend(["pipe", "faulty", "lossy", "multicast", "callback"]);
     }

@@ -31,7 +31,7 @@ pub enum Refusal {
 }
 
 /// The refusals of each transport.
-const TABLE: [(&str, &[Refusal]); 12] = [
+const TABLE: [(&str, &[Refusal]); 13] = [
     ("inproc", &[OtherProcesses, FramesOnTheSocket, SharedMemory, OwnListener]),
     ("shm", &[FramesOnTheSocket]),
     ("uds", &[MemoryOptions, StrongerScope, ExactSuccessor, SharedMemory]),
@@ -39,6 +39,7 @@ const TABLE: [(&str, &[Refusal]); 12] = [
     ("mqueue", CARRIER),
     ("udp", CARRIER),
     ("zeromq", UNREPAIRED),
+    ("iceoryx2", OF_ONE_USER),
     ("pipe", CARRIER),
     ("faulty", CARRIER),
     ("multicast", CARRIER),
@@ -49,6 +50,10 @@ const TABLE: [(&str, &[Refusal]); 12] = [
 /// Those of a transport with frames beside the signalling socket.
 const CARRIER: &[Refusal] =
     &[MemoryOptions, StrongerScope, ExactSuccessor, FramesOnTheSocket, SharedMemory, OwnListener];
+
+/// Those of one that cannot be opened to a group, either.
+const OF_ONE_USER: &[Refusal] =
+    &[MemoryOptions, Group, StrongerScope, ExactSuccessor, FramesOnTheSocket, SharedMemory, OwnListener];
 
 /// Those of one that also leaves packets in the sender's process for a while.
 const UNREPAIRED: &[Refusal] =

@@ -17,8 +17,7 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 /// Connects one side: it publishes on its own service and subscribes to the peer's.
 pub(crate) fn connect(case: &Case, place: u32, domain: &str) -> Result<Box<dyn Side>, Problem> {
     set_log_level(LogLevel::Fatal);
-    // As much memory as the ring has.
-    let depth = (case.buffer() / case.size).clamp(2, 1024);
+    let depth = case.places();
     let node = NodeBuilder::new().create::<ipc::Service>().map_err(text("node"))?;
     let service = |name: &str| {
         let name = format!("{domain}-{name}");

@@ -4,7 +4,7 @@
 pub(super) mod bare;
 pub(super) mod calls;
 pub(super) mod datagram;
-#[cfg(feature = "peers")]
+#[cfg(any(feature = "peers", feature = "iceoryx2"))]
 pub(super) mod iceoryx2;
 pub(super) mod minimal;
 pub(super) mod queue;

@@ -25,6 +25,8 @@ pub(crate) fn node(case: &Case, domain: &str) -> Result<Node, Problem> {
     let depth = match case.measure {
         Measure::Pipeline => String::new(),
         Measure::Publish => format!("depth = {BURST_DEPTH}"),
+        // Its memory is in places of one size.
+        _ if case.transport == "iceoryx2" => format!("depth = {}", case.places()),
         Measure::Latency | Measure::Wake | Measure::Throughput | Measure::Outstanding => {
             format!("depth = {DEPTH}")
         }

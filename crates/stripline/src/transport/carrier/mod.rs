@@ -20,6 +20,7 @@ mod callback_source;
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::io;
+use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
@@ -92,6 +93,9 @@ pub(crate) struct PathRequest<'a> {
     pub is_of_calls: bool,
     /// The receiver's options of single transports.
     pub options: TransportOptions,
+    /// Bytes that the port's ring would have, which bound a frame.
+    #[cfg_attr(not(feature = "iceoryx2"), expect(dead_code, reason = "only memory has places of a size"))]
+    pub buffer: u32,
     /// The endpoint that is connected to; `None` in calls.
     pub endpoint: Option<&'a Endpoint>,
 }
@@ -104,15 +108,20 @@ impl<'a> PathRequest<'a> {
         let its = options.transport_options;
         let repairs = its.udp.is_none_or(|udp| udp.repair == Repair::Needed);
         let is_complete = options.overflow == Overflow::Block && repairs;
-        let is_of_calls = false;
-        Self { connection, packets_max, is_complete, is_of_calls, options: its, endpoint: None }
+        let (buffer, is_of_calls) = (options.buffer, false);
+        Self { connection, packets_max, is_complete, is_of_calls, options: its, buffer, endpoint: None }
     }
 
     /// Returns that of one direction of calls. Nothing of them may be lost, with any options.
-    pub(super) fn of_calls(connection: &'a str, watermarks: Watermarks, options: TransportOptions) -> Self {
+    pub(super) fn of_calls(
+        connection: &'a str,
+        watermarks: Watermarks,
+        buffer: u32,
+        options: TransportOptions,
+    ) -> Self {
         let packets_max = Some(watermarks.high());
         let [is_complete, is_of_calls] = [true; 2];
-        Self { connection, packets_max, is_complete, is_of_calls, options, endpoint: None }
+        Self { connection, packets_max, is_complete, is_of_calls, options, buffer, endpoint: None }
     }
 }
 
@@ -173,12 +182,17 @@ pub(crate) trait PathSink: Send + Sync {
 
     /// Writes as [`PathSink::write`], from the start of the frame in a buffer. The path may write
     /// to the line in front of it. One that takes all of it may keep the buffer, and leave another
-    /// one.
+    /// one, or lend it the memory of the next frame.
     ///
     /// # Errors
     /// As [`PathSink::write`].
     fn write_buffer(&self, buffer: &mut AlignedBuffer, bytes: usize) -> io::Result<usize> {
         self.write(&buffer.frame()[..bytes])
+    }
+
+    /// Returns whether [`PathSink::write_buffer`] lends memory of the path to the buffer.
+    fn lends(&self) -> bool {
+        false
     }
 
     /// Adds the descriptors that become ready once there is room again.
@@ -237,6 +251,21 @@ pub(crate) trait PathSource: Send {
     /// # Errors
     /// `WouldBlock` if there are none; anything else ends the connection.
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize>;
+
+    /// Returns whether the bytes are in memory that both ends have. Then a read takes no system
+    /// call, and the path has [`PathSource::read_in_place`].
+    fn is_in_memory(&self) -> bool {
+        false
+    }
+
+    /// Reads as [`PathSource::read`], into a buffer without unread bytes, which uses the path's own
+    /// memory from then on. Returns where the bytes are. They stay until the next read.
+    ///
+    /// # Errors
+    /// As [`PathSource::read`].
+    fn read_in_place(&mut self, _buffer: &mut AlignedBuffer) -> io::Result<Range<usize>> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
 
     /// Returns whether [`PathSource::read_within`] waits.
     fn can_wait(&self) -> bool {

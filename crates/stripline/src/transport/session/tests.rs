@@ -96,6 +96,7 @@ pub(super) fn request(is_complete: bool) -> PathRequest<'static> {
         is_complete,
         is_of_calls: false,
         options,
+        buffer: 1 << 21,
         endpoint: None,
     }
 }

@@ -297,8 +297,12 @@ impl StreamOutlet {
 
     /// Writes a part of the frame to one receiver. A carrier that can waits for room, a short time
     /// at most.
-    fn write_rest(&self, index: usize, part: Range<usize>, wait: Wait) -> io::Result<usize> {
+    fn write_rest(&mut self, index: usize, part: Range<usize>, wait: Wait) -> io::Result<usize> {
+        let is_only = self.receivers.len() == 1;
         let receiver = &self.receivers[index];
+        if part.start == 0 && receiver.path.lends() {
+            return receiver.path.write_frame(&mut self.frame, part.end, is_only);
+        }
         let bytes = &self.frame.frame()[part];
         if !receiver.path.has_carrier() {
             return receiver.path.write(bytes);
@@ -570,7 +574,8 @@ impl Outlet for StreamOutlet {
     }
 
     fn gather(&mut self, gathers: bool, wait: Wait) -> Result<()> {
-        self.gathers = gathers;
+        // In memory, a frame that is sent alone costs no system call.
+        self.gathers = gathers && !self.receivers.iter().any(|receiver| receiver.path.lends());
         if gathers { Ok(()) } else { self.send_kept(wait) }
     }
 

@@ -54,6 +54,11 @@ impl DataPath {
         self.carrier.is_some()
     }
 
+    /// Returns whether the path lends its memory to the buffer of frames.
+    pub(super) fn lends(&self) -> bool {
+        self.carrier.as_ref().is_some_and(|carrier| carrier.sink.lends())
+    }
+
     /// Returns whether other receivers share the path.
     pub(super) fn is_shared(&self) -> bool {
         self.carrier.as_ref().is_some_and(|carrier| carrier.sink.is_shared())

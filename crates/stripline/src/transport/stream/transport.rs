@@ -132,6 +132,7 @@ impl Transport for StreamTransport {
             &PathRequest::of_calls(
                 &request.connection,
                 request.options.watermarks(),
+                request.options.buffer,
                 request.options.transport_options,
             ),
         )?;
@@ -203,6 +204,7 @@ impl Acceptor for StreamCallAcceptor {
         let path_request = PathRequest::of_calls(
             &hello.connection,
             self.request.options.watermarks,
+            self.request.options.buffer,
             self.request.options.transport_options,
         );
         let path = receiving_path(self.carrier, &path_request).map_err(|e| e.to_string())?;

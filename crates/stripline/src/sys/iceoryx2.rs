@@ -1,0 +1,540 @@
+//! Ports of iceoryx2, and the names that they take.
+//!
+//! A connection has a service of its own, with one publisher and one subscriber. All its names are
+//! in `/dev/shm` and begin with the same words: the process that made them, when that was started,
+//! and a random number. They are needed until both ports have found each other, and are removed
+//! then. A kill before that leaves them, so that the next process removes those of dead ones.
+//!
+//! No function here panics: iceoryx2 does where it finds its memory damaged, which a process of the
+//! same user can do.
+
+use std::fmt::Debug;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::ptr::NonNull;
+use std::sync::Mutex;
+
+use iceoryx2::config::Config;
+use iceoryx2::node::{Node, NodeBuilder};
+use iceoryx2::port::publisher::Publisher;
+use iceoryx2::port::subscriber::Subscriber;
+use iceoryx2::port::update_connections::UpdateConnections;
+use iceoryx2::prelude::{
+    AllocationStrategy, BackpressureStrategy, FileName, LogLevel, PortFactory as _, SemanticString,
+    SignalHandlingMode, ZeroCopySend, set_log_level,
+};
+use iceoryx2::sample::Sample;
+use iceoryx2::sample_mut_uninit::SampleMutUninit;
+use iceoryx2::service::ipc::Service;
+use iceoryx2::service::port_factory::publish_subscribe;
+use rustix::fs::FallocateFlags;
+
+use super::aligned_buffer::CacheLine;
+use super::fork::{PerProcess, SharedPages};
+use super::mutex::lock;
+use super::process::start_time;
+use crate::error::{Error, Result};
+
+/// Where the C library has the names of shared memory.
+const FOLDER: &str = "/dev/shm";
+/// What the names begin with.
+const PREFIX: &str = "stripline-iceoryx2-";
+/// The name of each service. Its connection's names are its own.
+const SERVICE: &str = "path";
+
+// SAFETY: plain bytes at any address.
+unsafe impl ZeroCopySend for CacheLine {}
+
+type Factory = publish_subscribe::PortFactory<Service, [CacheLine], ()>;
+
+/// Returns the version of iceoryx2 in this program.
+pub(crate) fn version() -> String {
+    format!("iceoryx2 {VERSION}")
+}
+
+/// That in `Cargo.lock`, which a test compares.
+const VERSION: &str = "0.10.0";
+
+/// The names of one connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ConnectionNames {
+    prefix: String,
+}
+
+impl ConnectionNames {
+    /// Returns names that this process owns, after removing those of dead processes.
+    ///
+    /// # Errors
+    /// A lack of random numbers, or of `/proc`.
+    pub(crate) fn new() -> Result<Self> {
+        remove_dead();
+        let random = getrandom::u64().map_err(|e| Error::failed(format!("no random numbers: {e}")))?;
+        let owner = Owner::current()?;
+        Ok(Self { prefix: format!("{PREFIX}{}-{}-{}-{random:016x}", owner.space, owner.pid, owner.start) })
+    }
+
+    /// Parses names that came from a peer.
+    pub(crate) fn parse(prefix: &str) -> Option<Self> {
+        Owner::of(prefix)?;
+        (prefix.len() < 100).then(|| Self { prefix: prefix.into() })
+    }
+
+    /// Returns what they begin with.
+    pub(crate) fn as_str(&self) -> &str {
+        &self.prefix
+    }
+
+    /// Removes those that are there. The memory stays with the processes that have it.
+    pub(crate) fn remove(&self) {
+        remove_names(|name| name.starts_with(&self.prefix));
+    }
+
+    /// Makes the folder of those that are files. It is this user's alone.
+    fn make_folder(&self) -> io::Result<()> {
+        Ok(rustix::fs::mkdir(self.folder(), rustix::fs::Mode::RWXU)?)
+    }
+
+    fn folder(&self) -> PathBuf {
+        Path::new(FOLDER).join(&self.prefix)
+    }
+
+    /// Returns a configuration that no file of the system has a part in.
+    fn config(&self) -> Result<Config, String> {
+        let mut config = Config::default();
+        let folder = self.folder();
+        let root = folder.to_str().unwrap_or_default().as_bytes();
+        config.global.set_root_path(&SemanticString::new(root).map_err(text("the folder"))?);
+        config.global.prefix = FileName::new(self.prefix.as_bytes()).map_err(text("the prefix"))?;
+        // Nothing of a process that is stopped is removed.
+        config.global.node.cleanup_dead_nodes_on_creation = false;
+        config.global.node.cleanup_dead_nodes_on_destruction = false;
+        config.global.service.cleanup_dead_nodes_on_open = false;
+        Ok(config)
+    }
+
+    /// Allocates all memory of the connection now. What lacks then is an error here, and not a
+    /// signal later.
+    fn allocate(&self) -> io::Result<()> {
+        for entry in std::fs::read_dir(FOLDER)?.flatten() {
+            let is_memory = entry.file_type().is_ok_and(|kind| kind.is_file());
+            if is_memory && entry.file_name().as_encoded_bytes().starts_with(self.prefix.as_bytes()) {
+                let file = std::fs::OpenOptions::new().write(true).open(entry.path())?;
+                rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, file.metadata()?.len())?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl ConnectionNames {
+    /// Runs work, and returns the memory that it has mapped and can write. The children of this
+    /// process get other pages. Both ends may be in one process, so one works at a time.
+    fn while_mapping<T>(
+        &self,
+        work: impl FnOnce() -> Result<T, String>,
+    ) -> Result<(T, Vec<SharedPages>), String> {
+        static MAPPING: PerProcess<Mutex<()>> = PerProcess::new(Mutex::default);
+        let _turn = lock(MAPPING.get());
+        let mapped = || self.mapped().map_err(|e| format!("cannot read /proc/self/maps: {e}"));
+        let before = mapped()?;
+        let made = guarded(work)?;
+        let added = mapped()?.into_iter().filter(|range| !before.contains(range));
+        Ok((made, added.map(|(start, bytes)| SharedPages::new(start, bytes)).collect()))
+    }
+
+    /// Returns the address and the bytes of each mapping that can be written.
+    fn mapped(&self) -> io::Result<Vec<(NonNull<u8>, usize)>> {
+        let maps = std::fs::read_to_string("/proc/self/maps")?;
+        let file = format!("{FOLDER}/{}", self.prefix);
+        let written = |line: &str| {
+            let mut words = line.split_ascii_whitespace();
+            let (start, end) = words.next()?.split_once('-')?;
+            let [start, end] = [start, end].map(|digits| usize::from_str_radix(digits, 16).ok());
+            let is_written = words.next()?.contains('w') && words.nth(3)?.starts_with(&file);
+            let address = NonNull::new(std::ptr::with_exposed_provenance_mut(start?))?;
+            is_written.then_some((address, end?.checked_sub(start?)?))
+        };
+        Ok(maps.lines().filter_map(written).collect())
+    }
+}
+
+/// The process that owns names.
+#[derive(Debug, PartialEq, Eq)]
+struct Owner {
+    /// The namespace of process ids.
+    space: u64,
+    pid: u32,
+    /// When it was started, in the kernel's ticks.
+    start: u64,
+}
+
+impl Owner {
+    fn current() -> Result<Self> {
+        let pid = std::process::id();
+        let failed = || Error::failed("/proc does not show this process; mount it");
+        Ok(Self { space: own_space().ok_or_else(failed)?, pid, start: start_time(pid).ok_or_else(failed)? })
+    }
+
+    /// Returns the owner of a name.
+    fn of(name: &str) -> Option<Self> {
+        let mut words = name.strip_prefix(PREFIX)?.split('-');
+        let (space, pid, start) = (words.next()?, words.next()?, words.next()?);
+        let owner = Self { space: space.parse().ok()?, pid: pid.parse().ok()?, start: start.parse().ok()? };
+        let random = words.next()?.get(..16)?;
+        random.bytes().all(|byte| byte.is_ascii_hexdigit()).then_some(owner)
+    }
+
+    /// Returns whether it has ended. One of another namespace cannot be found, and counts as alive.
+    fn is_dead(&self) -> bool {
+        own_space() == Some(self.space) && start_time(self.pid) != Some(self.start)
+    }
+}
+
+/// Returns the number of this process's namespace of process ids.
+fn own_space() -> Option<u64> {
+    let link = std::fs::read_link("/proc/self/ns/pid").ok()?;
+    link.to_str()?.strip_prefix("pid:[")?.strip_suffix(']')?.parse().ok()
+}
+
+/// Removes the names of processes that have ended.
+pub(crate) fn remove_dead() {
+    remove_names(|name| Owner::of(name).is_some_and(|owner| owner.is_dead()));
+}
+
+/// Removes names that begin with the prefix and pass the check.
+fn remove_names(is_removed: impl Fn(&str) -> bool) {
+    let Ok(entries) = std::fs::read_dir(FOLDER) else { return };
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        let Some(name) = name.to_str().filter(|name| name.starts_with(PREFIX)) else { continue };
+        if is_removed(name) {
+            // Another user's stay. A process that removes the same was faster.
+            let _ = match entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                true => std::fs::remove_dir_all(entry.path()),
+                false => std::fs::remove_file(entry.path()),
+            };
+        }
+    }
+}
+
+/// The sizes of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PathSizes {
+    /// Messages that wait, at most.
+    pub messages: usize,
+    /// Cache lines of one, at most.
+    pub lines: usize,
+}
+
+/// The receiving end.
+pub(crate) struct SubscriberEnd {
+    /// Dropped before what unmaps them.
+    pages: Vec<SharedPages>,
+    /// The message that is read; dropped first.
+    sample: Option<Sample<Service, [CacheLine], ()>>,
+    subscriber: Subscriber<Service, [CacheLine], ()>,
+    factory: Factory,
+    _node: Node<Service>,
+}
+
+// SAFETY: `ipc::Service` counts references without atomics. All the counts of these ports are in
+// this value, which has one user at a time, and nothing of it is given out.
+unsafe impl Send for SubscriberEnd {}
+
+/// The sending end.
+pub(crate) struct PublisherEnd {
+    /// Dropped before what unmaps them.
+    pages: Vec<SharedPages>,
+    /// The place for the next message.
+    loan: Option<LentPlace>,
+    publisher: Publisher<Service, [CacheLine], ()>,
+    sizes: PathSizes,
+    _factory: Factory,
+    _node: Node<Service>,
+}
+
+// SAFETY: as for `SubscriberEnd`.
+unsafe impl Send for PublisherEnd {}
+
+/// A place in the memory of iceoryx2.
+type LentPlace = SampleMutUninit<Service, [std::mem::MaybeUninit<CacheLine>], ()>;
+
+impl SubscriberEnd {
+    /// Makes the service, and its subscriber.
+    ///
+    /// # Errors
+    /// What iceoryx2 lacks.
+    pub(crate) fn new(names: &ConnectionNames, sizes: PathSizes) -> Result<Self, String> {
+        names
+            .make_folder()
+            .map_err(|e| format!("cannot make the folder {}: {e}", names.folder().display()))?;
+        let make = || {
+            let node = node(names)?;
+            let factory = node
+                .service_builder(&service_name()?)
+                .publish_subscribe::<[CacheLine]>()
+                // Without overflow no message is lost.
+                .enable_safe_overflow(false)
+                .subscriber_max_buffer_size(sizes.messages)
+                // The next one is received before the last is released.
+                .subscriber_max_borrowed_samples(2)
+                .history_size(0)
+                .max_publishers(1)
+                .max_subscribers(1)
+                .max_nodes(2)
+                .create()
+                .map_err(text("the service"))?;
+            let subscriber = factory.subscriber_builder().create().map_err(text("the subscriber"))?;
+            Ok(Self { pages: Vec::new(), sample: None, subscriber, factory, _node: node })
+        };
+        let (mut end, pages) = names.while_mapping(make)?;
+        end.pages = pages;
+        Ok(end)
+    }
+
+    /// Connects to the publisher, while the names are there.
+    ///
+    /// # Errors
+    /// There is no publisher, or what iceoryx2 lacks.
+    pub(crate) fn connect(&mut self, names: &ConnectionNames) -> Result<(), String> {
+        if self.factory.dynamic_config().number_of_publishers() == 0 {
+            return Err("the sender has no publisher of iceoryx2".into());
+        }
+        let update = || self.subscriber.update_connections().map_err(text("the connection"));
+        let ((), pages) = names.while_mapping(update)?;
+        self.pages.extend(pages);
+        Ok(())
+    }
+
+    /// Returns whether a message can be received.
+    #[inline]
+    pub(crate) fn has_message(&self) -> bool {
+        guarded(|| self.subscriber.has_samples().map_err(text("the subscriber"))).unwrap_or(true)
+    }
+
+    /// Receives a message in place of the last one, and returns its lines; `None`: none has come,
+    /// and the last one stays. They are not written meanwhile, and stay until the next call.
+    ///
+    /// # Errors
+    /// What iceoryx2 finds damaged.
+    #[inline]
+    pub(crate) fn receive(&mut self) -> Result<Option<&[CacheLine]>, String> {
+        let received = guarded(|| self.subscriber.receive().map_err(text("the subscriber")))?;
+        let Some(sample) = received else { return Ok(None) };
+        Ok(Some(self.sample.insert(sample).payload()))
+    }
+}
+
+impl PublisherEnd {
+    /// Opens the service of a receiver, and makes its publisher.
+    ///
+    /// # Errors
+    /// What iceoryx2 lacks, or has otherwise.
+    pub(crate) fn open(names: &ConnectionNames, sizes: PathSizes) -> Result<Self, String> {
+        let make = || {
+            let node = node(names)?;
+            let factory = node
+                .service_builder(&service_name()?)
+                .publish_subscribe::<[CacheLine]>()
+                .open()
+                .map_err(text("the service"))?;
+            let publisher = factory
+                .publisher_builder()
+                .initial_max_slice_len(sizes.lines)
+                .allocation_strategy(AllocationStrategy::Static)
+                .max_loaned_samples(2)
+                // It is never full where the receiver counts rightly.
+                .backpressure_strategy(BackpressureStrategy::DiscardData)
+                .create()
+                .map_err(text("the publisher"))?;
+            names.allocate().map_err(|e| {
+                format!(
+                    "{FOLDER} has no room for {} messages of {} bytes: {e}",
+                    sizes.messages,
+                    64 * sizes.lines
+                )
+            })?;
+            Ok(Self { pages: Vec::new(), loan: None, publisher, sizes, _factory: factory, _node: node })
+        };
+        let (mut end, pages) = names.while_mapping(make)?;
+        end.pages = pages;
+        Ok(end)
+    }
+
+    /// Returns the place for the next message, which is the same until that is sent. The memory is
+    /// initialised: it was zeros, or is an earlier message.
+    ///
+    /// # Errors
+    /// There is no place, although the receiver has taken enough.
+    #[inline]
+    pub(crate) fn place(&mut self) -> Result<(NonNull<CacheLine>, usize), String> {
+        let loan = match &mut self.loan {
+            Some(loan) => loan,
+            None => self.loan.insert(lend(&self.publisher, self.sizes.lines)?),
+        };
+        let lines = loan.payload_mut();
+        Ok((NonNull::from(&mut *lines).cast(), lines.len()))
+    }
+
+    /// Sends the message in the place.
+    ///
+    /// # Errors
+    /// The receiver has gone, or counts what it has not taken.
+    #[inline]
+    pub(crate) fn send(&mut self) -> Result<(), String> {
+        let Some(loan) = self.loan.take() else { return Err("there is no message".into()) };
+        // SAFETY: as `place` states.
+        let message = unsafe { loan.assume_init() };
+        match guarded(|| message.send().map_err(text("the publisher")))? {
+            0 => Err("the receiver has no room".into()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Copies parts to a place, one after the other, and sends them.
+    ///
+    /// # Errors
+    /// As [`PublisherEnd::place`] and [`PublisherEnd::send`].
+    pub(crate) fn send_copy(&mut self, front: &CacheLine, bytes: &[u8]) -> Result<(), String> {
+        // A buffer may use the place.
+        let mut loan = lend(&self.publisher, self.sizes.lines)?;
+        let lines = loan.payload_mut();
+        let room = size_of_val(lines);
+        assert!(64 + bytes.len() <= room, "a message of {} bytes", bytes.len());
+        let start: *mut u8 = std::ptr::from_mut(lines).cast();
+        // SAFETY: both parts fit, and nothing else uses a place that was just lent.
+        unsafe {
+            start.copy_from_nonoverlapping(front.0.as_ptr(), 64);
+            start.add(64).copy_from_nonoverlapping(bytes.as_ptr(), bytes.len());
+        }
+        let kept = self.loan.replace(loan);
+        let sent = self.send();
+        self.loan = kept;
+        sent
+    }
+}
+
+fn lend(publisher: &Publisher<Service, [CacheLine], ()>, lines: usize) -> Result<LentPlace, String> {
+    guarded(|| publisher.loan_slice_uninit(lines).map_err(text("a place")))
+}
+
+fn node(names: &ConnectionNames) -> Result<Node<Service>, String> {
+    // What happens is in the errors.
+    set_log_level(LogLevel::Fatal);
+    NodeBuilder::new()
+        .config(&names.config()?)
+        // Signals are the program's.
+        .signal_handling_mode(SignalHandlingMode::Disabled)
+        .create::<Service>()
+        .map_err(text("the node"))
+}
+
+fn service_name() -> Result<iceoryx2::prelude::ServiceName, String> {
+    SERVICE.try_into().map_err(text("the name"))
+}
+
+fn text<E: Debug>(what: &str) -> impl Fn(E) -> String + '_ {
+    move |error| format!("iceoryx2, {what}: {error:?}")
+}
+
+/// Runs work of iceoryx2, and takes a panic for a failure.
+#[inline]
+fn guarded<T>(work: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
+    // What was being changed is not used again: the connection ends.
+    catch_unwind(AssertUnwindSafe(work))
+        .unwrap_or_else(|_| Err("iceoryx2 has found its memory damaged".into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SIZES: PathSizes = PathSizes { messages: 4, lines: 3 };
+
+    fn is_there(names: &ConnectionNames) -> bool {
+        let entries = std::fs::read_dir(FOLDER).unwrap().flatten();
+        entries.map(|entry| entry.file_name()).any(|name| name.to_string_lossy().starts_with(&names.prefix))
+    }
+
+    #[test]
+    fn names_are_removed_while_both_ends_go_on() {
+        let names = ConnectionNames::new().unwrap();
+        let mut subscriber = SubscriberEnd::new(&names, SIZES).unwrap();
+        assert!(subscriber.connect(&names).is_err());
+        let mut publisher = PublisherEnd::open(&names, SIZES).unwrap();
+        subscriber.connect(&names).unwrap();
+        assert!(is_there(&names));
+        assert!(!subscriber.pages.is_empty() && !publisher.pages.is_empty());
+        names.remove();
+        assert!(!is_there(&names));
+        for round in 0..10 {
+            let (place, lines) = publisher.place().unwrap();
+            assert_eq!(lines, 3);
+            // SAFETY: a place of three lines, which nothing else uses.
+            unsafe { place.write(CacheLine([round; 64])) };
+            publisher.send().unwrap();
+            publisher.send_copy(&CacheLine([round + 100; 64]), b"abc").unwrap();
+            assert!(subscriber.has_message());
+            assert_eq!(subscriber.receive().unwrap().unwrap()[0].0, [round; 64]);
+            let second = subscriber.receive().unwrap().unwrap();
+            assert_eq!((second[0].0, &second[1].0[..3]), ([round + 100; 64], &b"abc"[..]));
+            assert!(subscriber.receive().unwrap().is_none() && !subscriber.has_message());
+        }
+        let sent = std::iter::from_fn(|| publisher.send_copy(&CacheLine([1; 64]), b"").ok()).count();
+        assert_eq!(sent, SIZES.messages);
+        drop(publisher);
+        let left = std::iter::from_fn(|| subscriber.receive().unwrap().map(|_| ())).count();
+        assert_eq!(left, SIZES.messages, "what was sent outlives its sender");
+        drop(subscriber);
+        assert!(!is_there(&names), "the ends make no new names");
+    }
+
+    #[test]
+    fn names_of_the_dead_are_removed_and_others_stay() {
+        let mut child = std::process::Command::new("sleep").arg("600").spawn().unwrap();
+        let (space, pid) = (own_space().unwrap(), child.id());
+        let start = start_time(pid).unwrap();
+        let name = |start: u64| format!("{PREFIX}{space}-{pid}-{start}-0123456789abcdef");
+        let (own, other_start) = (name(start), name(start + 1));
+        let strangers = [
+            format!("{PREFIX}{}-{pid}-{}-0123456789abcdef", space + 1, start + 1),
+            format!("{PREFIX}{pid}-of-a-user"),
+        ];
+        let path = |name: &str| Path::new(FOLDER).join(name);
+        for name in [&own, &other_start, &strangers[0], &strangers[1]] {
+            std::fs::write(path(&format!("{name}.data")), "").unwrap();
+            std::fs::create_dir_all(path(name).join("nodes")).unwrap();
+        }
+        let there = |name: &str| [path(name), path(&format!("{name}.data"))].map(|path| path.exists());
+        remove_dead();
+        assert_eq!((there(&own), there(&other_start)), ([true; 2], [false; 2]));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        remove_dead();
+        assert_eq!(there(&own), [false; 2]);
+        for name in &strangers {
+            assert_eq!(there(name), [true; 2], "{name}");
+            std::fs::remove_file(path(&format!("{name}.data"))).unwrap();
+            std::fs::remove_dir_all(path(name)).unwrap();
+        }
+    }
+
+    #[test]
+    fn names_of_a_peer_are_parsed() {
+        let names = ConnectionNames::new().unwrap();
+        assert_eq!(ConnectionNames::parse(names.as_str()), Some(names.clone()));
+        let long = format!("{}{}", names.as_str(), "0".repeat(100));
+        for bad in
+            ["", "/etc", "stripline-iceoryx2-1-2-3", "stripline-iceoryx2-1-2-3-../../../../../..", &long]
+        {
+            assert_eq!(ConnectionNames::parse(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn the_version_is_that_of_the_lock_file() {
+        let lock = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../Cargo.lock")).unwrap();
+        assert!(lock.contains(&format!("name = \"iceoryx2\"\nversion = \"{VERSION}\"\n")));
+    }
+}

@@ -1,0 +1,301 @@
+//! The sending end.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use super::{IceoryxTicket, MessageFront};
+use crate::packet::{Header, Kind};
+use crate::sys::aligned_buffer::AlignedBuffer;
+use crate::sys::doorbell::{Doorbell, PollSet};
+use crate::sys::fork::Local;
+use crate::sys::iceoryx2::{ConnectionNames, PublisherEnd};
+use crate::sys::mutex::lock;
+use crate::sys::transit_page::TransitPage;
+use crate::transport::carrier::{PathProbe, PathSink};
+use crate::transport::stream::padded;
+
+/// The sending end.
+pub(super) struct IceoryxSink {
+    /// Also kept by the buffer of the port, while that uses memory of iceoryx2.
+    state: Arc<Local<Mutex<PublishState>>>,
+    page: TransitPage,
+    /// Rung by the receiver once there is room, or it has connected; the other way, when it sleeps.
+    doorbell: Doorbell,
+    names: ConnectionNames,
+    frames_max: u64,
+    /// Bytes of a message's frames, at most.
+    bytes_max: usize,
+}
+
+struct PublishState {
+    publisher: PublisherEnd,
+    /// Frames of packets handed over, in all.
+    sent: u64,
+    /// The frames taken when that was read last.
+    taken: u64,
+    /// Whether the wait for room was announced.
+    is_waiting: bool,
+    /// Bytes of the frame that was cut last, which are still to come.
+    rest: usize,
+}
+
+/// The frames of the next message, for which there is room.
+#[derive(Debug, PartialEq, Eq)]
+struct MessageFrames {
+    bytes: usize,
+    /// Those that count: of packets, and each part of a frame that is larger than a message.
+    frames: u64,
+    /// Bytes of its last frame that come with the next messages.
+    rest: usize,
+}
+
+impl MessageFrames {
+    /// Finds the first message of these bytes. `rest` of them belong to a frame that was cut.
+    fn new(bytes: &[u8], rest: usize, room: u64, bytes_max: usize) -> Self {
+        let part = |whole: usize, frames: u64| {
+            let now = whole.min(bytes_max).min(bytes.len());
+            Self { bytes: now, frames, rest: whole - now }
+        };
+        let none = Self { bytes: 0, frames: 0, rest };
+        if rest > 0 {
+            return if room > 0 { part(rest, 1) } else { none };
+        }
+        let mut admitted = none;
+        while let Some(length) = Header::length_of(&bytes[admitted.bytes..]) {
+            let there = &bytes[admitted.bytes..];
+            let whole = padded(length as usize);
+            // A description and the end of a stream need no room.
+            let counts = u64::from(Header::outline(there).kind == Kind::Data as u8);
+            if admitted.frames + counts > room || whole > there.len() {
+                break;
+            }
+            if admitted.bytes + whole > bytes_max {
+                return if admitted.bytes == 0 { part(whole, 1) } else { admitted };
+            }
+            admitted.bytes += whole;
+            admitted.frames += counts;
+        }
+        admitted
+    }
+}
+
+impl IceoryxSink {
+    /// Opens the service of a receiver.
+    pub(super) fn open(
+        names: ConnectionNames,
+        ticket: &IceoryxTicket,
+        page: TransitPage,
+        doorbell: Doorbell,
+    ) -> Result<Self, String> {
+        let sizes = ticket.sizes();
+        let publisher = PublisherEnd::open(&names, sizes)?;
+        let state = PublishState { publisher, sent: 0, taken: 0, is_waiting: false, rest: 0 };
+        page.set_opened();
+        // A receiver of calls has no probe: it connects when it wakes.
+        doorbell.notify();
+        Ok(Self {
+            state: Arc::new(Local::new(Mutex::new(state))),
+            page,
+            doorbell,
+            names,
+            frames_max: u64::from(ticket.frames),
+            bytes_max: 64 * sizes.lines - AlignedBuffer::FRONT,
+        })
+    }
+
+    /// Returns what there is room for.
+    ///
+    /// # Errors
+    /// `WouldBlock`. The doorbell rings once there is room.
+    #[inline]
+    fn admit(&self, state: &mut PublishState, bytes: &[u8]) -> io::Result<MessageFrames> {
+        let admitted = |state: &PublishState| {
+            let in_transit = state.sent.saturating_sub(state.taken);
+            let room = self.frames_max.saturating_sub(in_transit);
+            MessageFrames::new(bytes, state.rest, room, self.bytes_max)
+        };
+        let first = admitted(state);
+        if first.bytes == bytes.len() && !state.is_waiting {
+            return Ok(first);
+        }
+        // That word is on a line that the receiver writes, so it is read only where it matters.
+        if std::mem::take(&mut state.is_waiting) {
+            self.doorbell.drain();
+        }
+        state.taken = self.page.taken();
+        let second = admitted(state);
+        if second.bytes > 0 {
+            return Ok(second);
+        }
+        self.page.set_sent(state.sent, None);
+        state.taken = self.page.announce_wait();
+        let last = admitted(state);
+        if last.bytes > 0 {
+            return Ok(last);
+        }
+        if state.sent.saturating_sub(state.taken) < self.frames_max {
+            return Err(io::Error::other("the bytes are no whole frames"));
+        }
+        state.is_waiting = true;
+        Err(io::ErrorKind::WouldBlock.into())
+    }
+
+    /// Counts a message that was sent, and wakes a receiver that sleeps.
+    #[inline]
+    fn sent(&self, state: &mut PublishState, admitted: &MessageFrames) -> usize {
+        state.sent += admitted.frames;
+        state.rest = admitted.rest;
+        if self.page.ends_sleep() {
+            self.doorbell.notify();
+        }
+        admitted.bytes
+    }
+
+    fn send_copy(&self, state: &mut PublishState, bytes: &[u8]) -> io::Result<usize> {
+        let admitted = self.admit(state, bytes)?;
+        let front = front(state, &admitted);
+        state.publisher.send_copy(&front.line(), &bytes[..admitted.bytes]).map_err(broken)?;
+        Ok(self.sent(state, &admitted))
+    }
+}
+
+fn front(state: &PublishState, admitted: &MessageFrames) -> MessageFront {
+    MessageFront { number: state.sent + admitted.frames, bytes: admitted.bytes as u64 }
+}
+
+/// Returns the error of a send that failed although there was room. Its receiver is gone, or counts
+/// wrongly.
+#[cold]
+fn broken(error: String) -> io::Error {
+    io::Error::new(io::ErrorKind::BrokenPipe, error)
+}
+
+impl PathSink for IceoryxSink {
+    fn write(&self, bytes: &[u8]) -> io::Result<usize> {
+        if !self.state.is_current() {
+            return Err(io::ErrorKind::BrokenPipe.into());
+        }
+        self.send_copy(&mut lock(&self.state), bytes)
+    }
+
+    fn write_buffer(&self, buffer: &mut AlignedBuffer, bytes: usize) -> io::Result<usize> {
+        if !self.state.is_current() {
+            return Err(io::ErrorKind::BrokenPipe.into());
+        }
+        let state = &mut *lock(&self.state);
+        let frames = &buffer.frame()[..bytes];
+        if Header::outline(frames).kind != Kind::Data as u8 {
+            // The port may read it again: the end of a stream.
+            return self.send_copy(state, frames);
+        }
+        let written = if buffer.is_lent_by(&self.state) {
+            let admitted = self.admit(state, frames)?;
+            if admitted.bytes < bytes {
+                let front = front(state, &admitted);
+                state.publisher.send_copy(&front.line(), &frames[..admitted.bytes]).map_err(broken)?;
+                return Ok(self.sent(state, &admitted));
+            }
+            let front = front(state, &admitted).line();
+            buffer.bytes_mut()[..AlignedBuffer::FRONT].copy_from_slice(&front.0);
+            if let Err(error) = state.publisher.send() {
+                buffer.take_back();
+                return Err(broken(error));
+            }
+            self.sent(state, &admitted)
+        } else {
+            let written = self.send_copy(state, frames)?;
+            if written < bytes {
+                return Ok(written);
+            }
+            written
+        };
+        match state.publisher.place() {
+            // SAFETY: the publisher keeps the place until it has sent it, which happens above
+            // alone, and writes others meanwhile. `self.state` keeps the publisher.
+            Ok((start, lines)) => unsafe { buffer.lend(start, lines, &self.state) },
+            // All places are in use before the receiver has taken more.
+            Err(_) => buffer.take_back(),
+        }
+        Ok(written)
+    }
+
+    fn lends(&self) -> bool {
+        true
+    }
+
+    fn poll_room<'a>(&'a self, poll_set: &mut PollSet<'a>) {
+        poll_set.readable(self.doorbell.as_fd());
+    }
+
+    fn probe(&self) -> Option<&dyn PathProbe> {
+        Some(self)
+    }
+}
+
+impl PathProbe for IceoryxSink {
+    fn try_once(&self) -> Result<bool, String> {
+        self.doorbell.drain();
+        if self.page.is_connected() {
+            return Ok(true);
+        }
+        self.doorbell.notify();
+        Ok(false)
+    }
+
+    fn answers(&self) -> BorrowedFd<'_> {
+        self.doorbell.as_fd()
+    }
+
+    fn failure(&self, within: Duration) -> String {
+        format!(
+            "the receiver has not found the publisher of iceoryx2 within {within:?}; start both processes with \
+             one /dev/shm"
+        )
+    }
+}
+
+impl Drop for IceoryxSink {
+    fn drop(&mut self) {
+        if self.state.is_current() && !self.page.is_connected() {
+            // Its receiver may have died before it could.
+            self.names.remove();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame(kind: Kind, length: usize) -> Vec<u8> {
+        let mut bytes = vec![0; padded(length)];
+        bytes[8..12].copy_from_slice(&(length as u32).to_le_bytes());
+        bytes[14] = kind as u8;
+        bytes
+    }
+
+    #[test]
+    fn messages_are_cut_at_frames_where_that_is_possible() {
+        let bytes = [frame(Kind::Stream, 20), frame(Kind::Data, 100), frame(Kind::Data, 64)].concat();
+        let first = padded(20);
+        let second = first + padded(100);
+        let admitted = |bytes: &[u8], rest, room, bytes_max| {
+            let MessageFrames { bytes, frames, rest } = MessageFrames::new(bytes, rest, room, bytes_max);
+            (bytes, frames, rest)
+        };
+        assert_eq!(admitted(&bytes, 0, 0, 1000), (first, 0, 0));
+        assert_eq!(admitted(&bytes, 0, 1, 1000), (second, 1, 0));
+        assert_eq!(admitted(&bytes, 0, 9, 1000), (bytes.len(), 2, 0));
+        assert_eq!(admitted(&bytes, 0, 9, second), (second, 1, 0));
+        assert_eq!(admitted(&bytes, 0, 9, second - 1), (first, 0, 0));
+        assert_eq!(admitted(&bytes[..first - 1], 0, 9, 1000), (0, 0, 0));
+        // A frame that is larger than a message.
+        let large = &bytes[first..];
+        assert_eq!(admitted(large, 0, 9, 64), (64, 1, padded(100) - 64));
+        assert_eq!(admitted(&large[64..], padded(100) - 64, 9, 64), (64, 1, padded(100) - 128));
+        assert_eq!(admitted(&large[64..], padded(100) - 64, 9, 1000), (padded(100) - 64, 1, 0));
+        assert_eq!(admitted(&large[64..], padded(100) - 64, 0, 1000), (0, 0, padded(100) - 64));
+    }
+}

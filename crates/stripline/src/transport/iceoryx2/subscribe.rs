@@ -1,0 +1,192 @@
+//! The receiving end.
+
+use std::io;
+use std::ops::Range;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::ptr::NonNull;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use super::{IceoryxTicket, MessageFront};
+use crate::fail_point::fail_point;
+use crate::sys::aligned_buffer::{AlignedBuffer, CacheLine};
+use crate::sys::doorbell::{Doorbell, PollSet};
+use crate::sys::fork::Local;
+use crate::sys::iceoryx2::{ConnectionNames, SubscriberEnd};
+use crate::sys::mutex::lock;
+use crate::sys::transit_page::TransitPage;
+use crate::transport::carrier::PathSource;
+
+/// How long a sender is waited for that neither replies nor opens the service.
+const CONNECT_TIME: Duration = Duration::from_secs(5);
+
+/// The receiving end.
+pub(super) struct IceoryxSource {
+    /// Also kept by the buffer of the port, while that uses memory of iceoryx2.
+    subscriber: Arc<Local<Mutex<SubscriberEnd>>>,
+    page: TransitPage,
+    /// Rung by the sender once there is a message for a receiver that sleeps; the other way, once
+    /// there is room.
+    doorbell: Doorbell,
+    names: ConnectionNames,
+    /// Whether the sender was found, so that the names are removed.
+    is_connected: bool,
+    /// Whether the sender may have read that this end sleeps.
+    is_sleeping: bool,
+    /// The frames in transit at which a sender that waits goes on.
+    low: u64,
+    /// Bytes of a message's frames, at most.
+    bytes_max: usize,
+}
+
+impl IceoryxSource {
+    /// Makes the service of a ticket.
+    pub(super) fn new(
+        names: ConnectionNames,
+        ticket: &IceoryxTicket,
+        page: TransitPage,
+        doorbell: Doorbell,
+    ) -> Result<Self, String> {
+        let sizes = ticket.sizes();
+        let made = SubscriberEnd::new(&names, sizes);
+        let subscriber = made.inspect_err(|_| names.remove())?;
+        fail_point!("iceoryx2-names");
+        let frames = u64::from(ticket.frames);
+        Ok(Self {
+            subscriber: Arc::new(Local::new(Mutex::new(subscriber))),
+            page,
+            doorbell,
+            names,
+            is_connected: false,
+            is_sleeping: false,
+            low: frames - (frames / 16).max(1),
+            bytes_max: 64 * sizes.lines - AlignedBuffer::FRONT,
+        })
+    }
+
+    /// Connects to the sender if it is there, and removes the names.
+    #[cold]
+    fn connect(&mut self) -> io::Result<bool> {
+        if !self.subscriber.is_current() {
+            return Err(io::ErrorKind::BrokenPipe.into());
+        }
+        if self.page.is_opened() {
+            lock(&self.subscriber).connect(&self.names).map_err(io::Error::other)?;
+            self.is_connected = true;
+            fail_point!("iceoryx2-connected");
+            self.names.remove();
+            self.page.set_connected();
+            self.doorbell.notify();
+        }
+        Ok(self.is_connected)
+    }
+
+    /// Ends the sleep, if there was one, and connects where that is still to be done.
+    #[inline]
+    fn begin_read(&mut self) -> io::Result<()> {
+        if self.is_sleeping {
+            self.is_sleeping = false;
+            self.page.end_sleep();
+            self.doorbell.drain();
+        }
+        if !self.is_connected && !self.connect()? {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        if self.subscriber.is_current() { Ok(()) } else { Err(io::ErrorKind::BrokenPipe.into()) }
+    }
+
+    /// Counts the frames up to a number as taken.
+    #[inline]
+    fn take(&self, number: u64) {
+        if self.page.set_taken(number, self.low) {
+            self.doorbell.notify();
+        }
+    }
+}
+
+/// Receives a message, and returns its front, and all its lines.
+#[inline]
+fn receive(subscriber: &mut SubscriberEnd) -> io::Result<(MessageFront, &[CacheLine])> {
+    let message = subscriber.receive().map_err(io::Error::other)?.ok_or(io::ErrorKind::WouldBlock)?;
+    let front = MessageFront::of(message)
+        .ok_or_else(|| io::Error::other("a message announces more bytes than it has"))?;
+    Ok((front, message))
+}
+
+impl PathSource for IceoryxSource {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        self.begin_read()?;
+        let mut subscriber = lock(&self.subscriber);
+        let (front, message) = receive(&mut subscriber)?;
+        let bytes = front.bytes as usize;
+        let frames = &bytemuck::cast_slice::<CacheLine, u8>(message)[AlignedBuffer::FRONT..][..bytes];
+        let into = into.get_mut(..bytes).ok_or_else(|| io::Error::other("a message is too large"))?;
+        into.copy_from_slice(frames);
+        drop(subscriber);
+        self.take(front.number);
+        Ok(bytes)
+    }
+
+    fn is_in_memory(&self) -> bool {
+        true
+    }
+
+    fn read_in_place(&mut self, buffer: &mut AlignedBuffer) -> io::Result<Range<usize>> {
+        self.begin_read()?;
+        let mut subscriber = lock(&self.subscriber);
+        let (front, message) = receive(&mut subscriber)?;
+        let (start, lines) = (NonNull::from(message).cast(), message.len());
+        // SAFETY: the message stays until the next one is received. That is here, or after the
+        // buffer was taken back. `self.subscriber` keeps it. iceoryx2 maps it for reading, and an
+        // inlet does not write to what is lent.
+        unsafe { buffer.lend(start, lines, &self.subscriber) };
+        drop(subscriber);
+        self.take(front.number);
+        let first = AlignedBuffer::FRONT;
+        Ok(first..first + front.bytes as usize)
+    }
+
+    fn room_needed(&self) -> usize {
+        self.bytes_max
+    }
+
+    fn answer_probe(&mut self, signalling: BorrowedFd<'_>) -> io::Result<()> {
+        let until = Instant::now() + CONNECT_TIME;
+        loop {
+            self.doorbell.drain();
+            if self.connect()? {
+                return Ok(());
+            }
+            let mut poll_set = PollSet::default();
+            poll_set.readable(self.doorbell.as_fd());
+            poll_set.readable(signalling);
+            let is_in_time = poll_set.wait(Some(until)).map_err(io::Error::other)?;
+            if !is_in_time || poll_set.is_ready(1) {
+                return Ok(());
+            }
+        }
+    }
+
+    fn bytes(&self) -> BorrowedFd<'_> {
+        self.doorbell.as_fd()
+    }
+
+    fn poll_bytes<'a>(&'a mut self, poll_set: &mut PollSet<'a>) {
+        self.is_sleeping = true;
+        self.page.announce_sleep();
+        let is_there = self.subscriber.is_current() && lock(&self.subscriber).has_message();
+        poll_set.readable(self.doorbell.as_fd());
+        if is_there {
+            // Ready at once: it is one of a pair of sockets, with room.
+            poll_set.writable(self.doorbell.as_fd());
+        }
+    }
+}
+
+impl Drop for IceoryxSource {
+    fn drop(&mut self) {
+        if self.subscriber.is_current() && !self.is_connected {
+            self.names.remove();
+        }
+    }
+}
