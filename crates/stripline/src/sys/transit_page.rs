@@ -43,6 +43,8 @@ struct SentWords {
 struct TakenWords {
     /// Units taken, in all.
     taken: AtomicU64,
+    /// Messages taken, in all.
+    messages: AtomicU64,
 }
 
 /// Words that are seldom written. The sender reads the first with each packet.
@@ -138,6 +140,12 @@ impl TransitPage {
         self.words().receiver.taken.load(Ordering::Acquire)
     }
 
+    /// Returns the number of messages taken, those of [`TransitPage::taken`] at least.
+    pub(crate) fn messages_taken(&self) -> u64 {
+        // Relaxed: stored before that number, which is read first.
+        self.words().receiver.messages.load(Ordering::Relaxed)
+    }
+
     /// Announces that the sender waits for room, and returns the number of units taken after that.
     pub(crate) fn announce_wait(&self) -> u64 {
         let words = self.words();
@@ -147,11 +155,13 @@ impl TransitPage {
         words.receiver.taken.load(Ordering::SeqCst)
     }
 
-    /// Stores the number of units taken; true: the sender waits, and not more than `low` are left
-    /// in transit. That is returned once for each announcement.
+    /// Stores the numbers of units and messages taken; true: the sender waits, and not more than
+    /// `low` units are left in transit. That is returned once for each announcement.
     #[inline]
-    pub(crate) fn set_taken(&self, units: u64, low: u64) -> bool {
+    pub(crate) fn set_taken(&self, units: u64, messages: u64, low: u64) -> bool {
         let words = self.words();
+        // Relaxed: the store that follows orders it.
+        words.receiver.messages.store(messages, Ordering::Relaxed);
         words.receiver.taken.store(units, Ordering::SeqCst);
         words.sender.waits.load(Ordering::SeqCst) != 0 && self.ends_wait(units, low)
     }
@@ -231,12 +241,12 @@ mod tests {
         let next = LastSent { sequence: 8, ..last };
         sender.set_sent(5, 3, Some(next));
         assert_eq!(receiver.last_sent(), Some(next));
-        assert!(!receiver.set_taken(1, 4));
-        assert_eq!(sender.taken(), 1);
+        assert!(!receiver.set_taken(1, 1, 4));
+        assert_eq!((sender.taken(), sender.messages_taken()), (1, 1));
         assert_eq!(sender.announce_wait(), 1);
-        assert!(!receiver.set_taken(2, 2));
-        assert!(receiver.set_taken(3, 2));
-        assert!(!receiver.set_taken(4, 2), "a wait ends once");
+        assert!(!receiver.set_taken(2, 1, 2));
+        assert!(receiver.set_taken(3, 2, 2));
+        assert!(!receiver.set_taken(4, 2, 2), "a wait ends once");
     }
 
     #[cfg(feature = "iceoryx2")]

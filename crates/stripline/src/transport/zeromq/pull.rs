@@ -141,7 +141,7 @@ impl ZeromqSource {
 
     /// Counts the message as taken.
     fn take(&mut self) {
-        if self.page.set_taken(self.number, self.low) {
+        if self.page.set_taken(self.number, self.messages, self.low) {
             self.doorbell.notify();
         }
     }
@@ -154,7 +154,7 @@ impl ZeromqSource {
             if self.ends().is_ok_and(|ends| ends.has_message()) {
                 return true;
             }
-            if self.has_ended {
+            if self.is_over() {
                 return false;
             }
             let mut poll_set = PollSet::default();
@@ -186,6 +186,11 @@ impl ZeromqSource {
             self.take();
         }
         Ok(bytes)
+    }
+
+    /// Returns whether nothing more can come: the sender's connection has ended, or all have.
+    fn is_over(&self) -> bool {
+        self.has_ended || self.has_accepted && self.connections.is_empty()
     }
 
     /// Takes note of connections that have begun or ended.
@@ -229,8 +234,7 @@ impl PathSource for ZeromqSource {
             let is_there = self.ends().is_ok_and(|ends| ends.has_message());
             self.is_due = is_there;
             // What the page counts and does not come was in the sender's memory.
-            let has_ended = self.has_ended || self.has_accepted && self.connections.is_empty();
-            if is_there || has_ended || self.page.messages() <= self.messages {
+            if is_there || self.is_over() || self.page.messages() <= self.messages {
                 return true;
             }
             let mut poll_set = PollSet::default();

@@ -48,8 +48,9 @@ struct PushState {
     sent: u64,
     /// Messages handed over.
     messages: u64,
-    /// The frames taken when that was read last.
+    /// The frames and the messages taken when that was read last.
     taken: u64,
+    messages_taken: u64,
     /// Whether the wait for room was announced.
     is_waiting: bool,
     /// Whether ZeroMQ has connected.
@@ -65,6 +66,8 @@ struct Room {
     left: u64,
     /// Whether nothing is in transit.
     is_empty: bool,
+    /// Whether there is room for frames that are not counted: descriptions, ends.
+    takes_others: bool,
     unit: Option<NonZeroU32>,
 }
 
@@ -98,8 +101,12 @@ impl WholeFrames {
             if whole > rest.len() {
                 break;
             }
-            // A description and the end of a stream need no room.
-            if header.kind == Kind::Data as u8 {
+            // A description and the end of a stream need no room of the packets.
+            if header.kind != Kind::Data as u8 {
+                if !room.takes_others {
+                    break;
+                }
+            } else {
                 let frames = batch.frames + room.frames_of(whole);
                 // One that is larger than all the room travels alone.
                 if frames > room.left && !(room.is_empty && batch.frames == 0) {
@@ -162,24 +169,28 @@ impl ZeromqSink {
         if std::mem::take(&mut state.is_waiting) {
             self.doorbell.drain();
         }
-        let batch = |state: &PushState| {
+        let room = |state: &PushState| {
             let in_transit = state.sent.saturating_sub(state.taken);
             let left = self.frames_max.saturating_sub(in_transit);
-            let room = Room { left, is_empty: in_transit == 0, unit: self.unit };
-            WholeFrames::new(bytes, room, state.packet)
+            // Where packets are dropped, descriptions are repeated. ZeroMQ's queues never fill.
+            let takes_others = state.messages.saturating_sub(state.messages_taken) < 2 * self.frames_max + 4;
+            Room { left, is_empty: in_transit == 0, takes_others, unit: self.unit }
         };
+        let batch = |state: &PushState| WholeFrames::new(bytes, room(state), state.packet);
         let mut admitted = batch(state);
         if admitted.bytes < bytes.len() {
             // That word is on a line that the receiver writes, so it is read only where it matters.
-            state.taken = self.page.taken();
+            (state.taken, state.messages_taken) = (self.page.taken(), self.page.messages_taken());
             admitted = batch(state);
         }
         if admitted.bytes == 0 {
-            state.taken = self.page.announce_wait();
+            (state.taken, state.messages_taken) = (self.page.announce_wait(), self.page.messages_taken());
             admitted = batch(state);
         }
         match admitted.bytes {
-            0 if state.sent <= state.taken => Err(io::Error::other("the bytes are no whole frames")),
+            0 if room(state).is_empty && room(state).takes_others => {
+                Err(io::Error::other("the bytes are no whole frames"))
+            }
             0 => {
                 state.is_waiting = true;
                 Err(io::ErrorKind::WouldBlock.into())
@@ -332,7 +343,7 @@ mod tests {
             frame(5, Kind::Data, Header::CONTINUED, 64, 16),
         ];
         let bytes = frames.concat();
-        let room = |left| Room { left, is_empty: false, unit: None };
+        let room = |left| Room { left, is_empty: false, takes_others: true, unit: None };
         let batch = |bytes: &[u8], left| {
             let WholeFrames { bytes, frames, last, .. } = WholeFrames::new(bytes, room(left), None);
             (bytes, frames, last)
@@ -354,7 +365,7 @@ mod tests {
     fn a_large_frame_counts_as_several_and_travels_alone_if_it_must() {
         let bytes = [frame(0, Kind::Data, 0, 0, 16), frame(1, Kind::Data, 0, 4, 1000)].concat();
         let frames = |left, is_empty, bytes: &[u8]| {
-            let room = Room { left, is_empty, unit: NonZeroU32::new(100) };
+            let room = Room { left, is_empty, takes_others: true, unit: NonZeroU32::new(100) };
             WholeFrames::new(bytes, room, None).frames
         };
         assert_eq!(frames(11, false, &bytes), 11);

@@ -20,12 +20,16 @@ fn sink(ticket: Ticket) -> Result<Arc<dyn PathSink>, String> {
 }
 
 fn frame(sequence: u64) -> Vec<u8> {
+    frame_of(sequence, Kind::Data)
+}
+
+fn frame_of(sequence: u64, kind: Kind) -> Vec<u8> {
     let mut bytes = vec![7; padded(100)];
     let header = Header {
         sequence,
         length: 100,
         stream: 0,
-        kind: Kind::Data as u8,
+        kind: kind as u8,
         flags: 0,
         sample_index: 0,
         time_ns: 0,
@@ -126,6 +130,26 @@ fn a_path_is_bounded_and_has_room_again() {
     sink.write(&frame(4)).unwrap();
     (1..5).for_each(|sequence| assert_eq!(read(&mut source).unwrap(), frame(sequence)));
     assert_eq!(source.last_sent().unwrap().sequence, 4);
+}
+
+#[test]
+fn descriptions_that_are_not_read_find_no_room_in_the_end() {
+    let (mut source, ticket) = path(4);
+    let sink = sink(ticket).unwrap();
+    let description = frame_of(0, Kind::Stream);
+    let mut sent = 0;
+    let error = loop {
+        match sink.write(&description) {
+            Ok(_) => sent += 1,
+            Err(error) => break error,
+        }
+    };
+    assert_eq!((error.kind(), sent), (io::ErrorKind::WouldBlock, 12));
+    (0..4).for_each(|sequence| assert_eq!(sink.write(&frame(sequence)).unwrap(), frame(sequence).len()));
+    for _ in 0..12 {
+        assert_eq!(read(&mut source).unwrap(), description);
+    }
+    sink.write(&description).unwrap();
 }
 
 proptest! {
