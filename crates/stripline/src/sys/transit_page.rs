@@ -116,6 +116,7 @@ impl TransitPage {
     }
 
     /// Returns the number of messages handed over.
+    #[cfg(any(feature = "zeromq", test))]
     #[inline]
     pub(crate) fn messages(&self) -> u64 {
         self.words().sender.messages.load(Ordering::Acquire)
@@ -141,6 +142,7 @@ impl TransitPage {
     }
 
     /// Returns the number of messages taken, those of [`TransitPage::taken`] at least.
+    #[cfg(any(feature = "zeromq", test))]
     pub(crate) fn messages_taken(&self) -> u64 {
         // Relaxed: stored before that number, which is read first.
         self.words().receiver.messages.load(Ordering::Relaxed)

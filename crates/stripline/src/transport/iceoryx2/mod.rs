@@ -168,6 +168,7 @@ mod tests {
             connection: "a -> b",
             packets_max,
             is_complete: true,
+            is_of_calls: false,
             options: Default::default(),
             endpoint: None,
             buffer,

@@ -129,7 +129,7 @@ impl IceoryxSink {
         if second.bytes > 0 {
             return Ok(second);
         }
-        self.page.set_sent(state.sent, None);
+        self.page.set_sent(state.sent, state.sent, None);
         state.taken = self.page.announce_wait();
         let last = admitted(state);
         if last.bytes > 0 {

@@ -98,7 +98,7 @@ impl IceoryxSource {
     /// Counts the frames up to a number as taken.
     #[inline]
     fn take(&self, number: u64) {
-        if self.page.set_taken(number, self.low) {
+        if self.page.set_taken(number, number, self.low) {
             self.doorbell.notify();
         }
     }

@@ -11,7 +11,7 @@ use crate::transport::stream::padded;
 
 fn path(packets: u32) -> (Box<dyn PathSource>, Ticket) {
     let marks = Watermarks::of_depth(packets);
-    let request = PathRequest::of_calls("a -> b", marks, TransportOptions::default());
+    let request = PathRequest::of_calls("a -> b", marks, 1 << 21, TransportOptions::default());
     ZEROMQ.carrier.unwrap().source(&request).unwrap()
 }
 
