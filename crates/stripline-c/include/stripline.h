@@ -1238,12 +1238,12 @@ stripline_status stripline_wait_any(
 
 /* Many packets at a time --------------------------------------------------------------------- */
 
-/* Writes a packet of `stripline_publisher_send_many`: gets its context, the index of the packet in
- * this call, from 0, and the place of its samples.
+/* A function that writes the packets of `stripline_publisher_send_many`. It gets its context, the
+ * index of the packet in this call, from 0, and the place of its samples.
  *
  * It returns 0 to go on. Any other number ends the call with `STRIPLINE_HANDLER`, and this packet
- * is not sent. It must return: no `longjmp`, no exception of C++. It may use other handles, and not
- * its own publisher.
+ * is not sent. It must return: no `longjmp`, no exception of C++. It may use other handles, and
+ * not its own publisher.
  */
 typedef int32_t (*stripline_packet_writer)(void *context, size_t index, void *samples);
 

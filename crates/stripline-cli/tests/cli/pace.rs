@@ -17,7 +17,7 @@ fn held_up(overflow: &str) -> File {
         type = "tee"
         [component.slow]
         type = "throttle"
-        properties = {{ rate = 2.4e6 }}
+        properties = {{ rate = 480e3 }}
         [component.sink]
         type = "null-sink"
         [[connection]]

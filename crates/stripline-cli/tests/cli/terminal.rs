@@ -96,7 +96,7 @@ fn the_report_of_a_run_fits() {
     let waveform = File::radio();
     let path = waveform.path("file.toml");
     for width in WIDTHS {
-        let (code, text) = on_terminal(width, command(&["run", path.to_str().unwrap(), "--duration", "0.3"]));
+        let (code, text) = on_terminal(width, command(&["run", path.to_str().unwrap(), "--duration", "2"]));
         assert_eq!(code, Some(0), "{text}");
         // The progress is before it.
         let report = text.rsplit_once(") after ").unwrap().1;

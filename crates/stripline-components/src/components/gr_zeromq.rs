@@ -15,7 +15,7 @@ const DESCRIPTORS: usize = 20;
 pub(super) const PUSH_PULL: &str = "push-pull";
 pub(super) const PUB_SUB: &str = "pub-sub";
 
-/// Returns the properties of both, of which one side binds unless it is told otherwise.
+/// Returns the properties of both. `binds`: the default of `bind`.
 pub(super) fn properties(binds: bool) -> [PropertySpec; 7] {
     [
         PropertySpec::text("address", "", "address of ZeroMQ, as tcp://127.0.0.1:5555 or ipc:///tmp/iq")

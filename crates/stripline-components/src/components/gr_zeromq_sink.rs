@@ -39,7 +39,7 @@ impl Component for GrZeromqSink {
         let samples = SampleType::parse(ports.payload("in").map_or("cf32", TypeName::as_str))?;
         let mut input = ports.input_of(&samples, "in")?;
         let mut described = Before::default();
-        // Samples of an item whose other samples are in the next packet.
+        // The first samples of an item; the others are in the next packet.
         let mut partial = Vec::new();
         let mut partial_at = 0;
         while let Some(packet) = input.receive()? {
@@ -67,7 +67,7 @@ impl Component for GrZeromqSink {
     }
 }
 
-/// What the packet before was described by.
+/// The description of the packet before, and its time.
 #[derive(Default)]
 struct Before {
     stream: Option<StreamInfo>,

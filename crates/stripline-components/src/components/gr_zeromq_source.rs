@@ -57,7 +57,7 @@ impl Component for GrZeromqSource {
         let samples = SampleType::parse(self.properties.text("samples"))?;
         let output = ports.output_of(&samples, "out")?;
         let item_bytes = samples.size() * peer.vlen as usize;
-        let mut source = Source {
+        let mut source = FlowgraphSource {
             output,
             stream,
             is_described: false,
@@ -90,7 +90,7 @@ impl Component for GrZeromqSource {
 }
 
 /// The output, and the place in the flowgraph's stream.
-struct Source {
+struct FlowgraphSource {
     output: Publisher<Dynamic>,
     stream: StreamInfo,
     is_described: bool,
@@ -102,7 +102,7 @@ struct Source {
     offset: Option<u64>,
 }
 
-impl Source {
+impl FlowgraphSource {
     /// Sends a message as packets. One begins at each tag that describes the samples from there.
     fn send(&mut self, message: &TaggedMessage<'_>) -> Result<()> {
         // A flowgraph that is started again begins with 0: the stream goes on here.
@@ -144,8 +144,8 @@ impl Source {
         Ok(())
     }
 
-    /// Takes the tags of a packet that begins with an item: up to one that describes a later item,
-    /// or for which there is no room.
+    /// Takes the tags of a packet that begins with an item. It ends before a tag that describes a
+    /// later item, and where there is no room for one.
     fn take_tags(&mut self, tags: &mut &[Tag<'_>], first: u64) -> (CarriedTags, Option<i64>) {
         let mut carried = CarriedTags::default();
         let mut time_ns = None;

@@ -59,10 +59,11 @@ impl CarriedTags {
     pub fn push(&mut self, tag: Tag<'_>) -> bool {
         let Tag { item, key, value, source } = tag;
         let [key, value, source] = [key, value, source].map(Pmt::into_owned);
-        self.0.push(Tag { item, key, value, source });
-        let fits = self.list().bytes().len() <= Self::BYTES_MAX;
-        if !fits {
-            self.0.pop();
+        let tag = Tag { item, key, value, source };
+        let bytes: usize = 1 + self.0.iter().chain([&tag]).map(listed_bytes).sum::<usize>();
+        let fits = bytes <= Self::BYTES_MAX;
+        if fits {
+            self.0.push(tag);
         }
         fits
     }
@@ -72,12 +73,12 @@ impl CarriedTags {
         &self.0
     }
 
-    /// Returns whether there is none.
+    /// Returns whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Returns the description with these tags; without the keyword where there is none.
+    /// Returns the description with these tags; without the keyword if it is empty.
     #[must_use]
     pub fn describe(&self, mut stream: StreamInfo) -> StreamInfo {
         stream.keywords.remove(KEYWORD);
@@ -90,4 +91,10 @@ impl CarriedTags {
         };
         Pmt::of_list(&self.0.iter().map(tuple).collect::<Vec<_>>())
     }
+}
+
+/// Returns the bytes of a tag in the list: a pair, a tuple, and its parts.
+fn listed_bytes(tag: &Tag<'_>) -> usize {
+    let parts = [&tag.key, &tag.value, &tag.source].map(|part| part.bytes().len());
+    1 + 5 + 9 + parts.iter().sum::<usize>()
 }

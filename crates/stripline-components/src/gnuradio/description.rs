@@ -6,7 +6,7 @@ use super::{Pmt, Tag};
 
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// What a tag describes.
+/// A property of samples that a tag describes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Described {
     /// `rx_rate`: samples a second from its item on.
@@ -18,7 +18,7 @@ pub enum Described {
 }
 
 impl Described {
-    /// Returns what a tag describes; `None` of another tag, and of one whose value makes no sense.
+    /// Returns what a tag describes; `None` of another tag, and of one with a wrong value.
     ///
     /// ```
     /// use stripline_components::gnuradio::{Described, Pmt, Tag};

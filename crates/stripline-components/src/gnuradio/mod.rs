@@ -19,7 +19,7 @@ pub use description::Described;
 pub use message::{Tag, TaggedMessage};
 pub use pmt::Pmt;
 
-/// What is wrong with a message of GNU Radio.
+/// An error of a message of GNU Radio: what is wrong with it.
 ///
 /// ```
 /// use stripline_components::gnuradio::TaggedMessage;

@@ -25,7 +25,7 @@ mod kind {
 /// Bytes of an element of a uniform vector, by its type: `u8`, `s8`, …, `f32`, `f64`, `c32`, `c64`.
 const UNIFORM_BYTES: [u64; 12] = [1, 1, 2, 2, 4, 4, 8, 8, 4, 8, 8, 16];
 
-/// A serialized value: its bytes, which are whole and have a known structure.
+/// A serialized value: its bytes, which are whole.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pmt<'a>(Cow<'a, [u8]>);
 

@@ -1,0 +1,185 @@
+"""A flowgraph with GNU Radio's own blocks for ZeroMQ joins a waveform: samples with tags go into it and come back.
+
+    gr_zeromq.py COMMAND [SAMPLES]      COMMAND: `stripline` with the feature `zeromq`
+"""
+
+from __future__ import annotations
+
+import pathlib
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+import numpy as np
+import pmt
+from gnuradio import blocks, gr, zeromq
+
+COMMAND = sys.argv[1]
+SAMPLES = int(float(sys.argv[2])) if len(sys.argv) > 2 else 200_000
+# A time limit that only ends a hang.
+PATIENCE_S = 120.0
+
+Form = tuple[int, str, str, str]
+
+
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
+def tag(offset: int, key: str, value: object, source: object = pmt.PMT_F) -> gr.tag_t:
+    made = gr.tag_t()
+    made.offset, made.key, made.value, made.srcid = offset, pmt.intern(key), value, source
+    return made
+
+
+def form(of: gr.tag_t) -> Form:
+    value, source = pmt.serialize_str(of.value), pmt.serialize_str(of.srcid)
+    return of.offset, pmt.symbol_to_string(of.key), value.hex(), source.hex()
+
+
+def tags() -> list[gr.tag_t]:
+    """Rate, frequency and time, and some of every kind in between."""
+    random = np.random.default_rng(7)
+    found = [
+        tag(0, "rx_rate", pmt.from_double(1e6)),
+        tag(0, "rx_freq", pmt.from_double(100e6)),
+        tag(0, "rx_time", pmt.make_tuple(pmt.from_uint64(1_700_000_000), pmt.from_double(0.25))),
+        tag(SAMPLES // 2, "rx_rate", pmt.from_double(2e6)),
+        tag(SAMPLES - 1, "last", pmt.dict_add(pmt.make_dict(), pmt.intern("taps"), pmt.init_f32vector(3, [1, 2, 3]))),
+    ]
+    for number, offset in enumerate(random.integers(SAMPLES, size=500)):
+        found.append(tag(int(offset), "burst", pmt.from_long(number), pmt.intern("here")))
+    return found
+
+
+class Sender(gr.top_block):
+    def __init__(self, path: pathlib.Path, port: int, pattern: str, given: list[gr.tag_t] | None) -> None:
+        super().__init__()
+        # What is published before a subscriber is there is lost: it is published again.
+        repeats = pattern == "pub-sub"
+        source = blocks.file_source(gr.sizeof_gr_complex, str(path), repeats)
+        make = zeromq.push_sink if pattern == "push-pull" else zeromq.pub_sink
+        sink = make(gr.sizeof_gr_complex, 1, f"tcp://127.0.0.1:{port}", 100, given is not None)
+        if repeats:
+            throttle = blocks.throttle(gr.sizeof_gr_complex, 10 * SAMPLES)
+            self.connect(source, throttle, sink)
+        elif given:
+            # Of zeros, so that only the tags are added.
+            tagged = blocks.vector_source_c([0] * SAMPLES, False, 1, given)
+            nothing = blocks.multiply_const_cc(0)
+            add = blocks.add_vcc(1)
+            self.connect(tagged, nothing, (add, 1))
+            self.connect(source, (add, 0))
+            self.connect(add, sink)
+        else:
+            self.connect(source, sink)
+
+
+class Receiver(gr.top_block):
+    def __init__(self, path: pathlib.Path, port: int, pattern: str, has_tags: bool) -> None:
+        super().__init__()
+        make = zeromq.pull_source if pattern == "push-pull" else zeromq.sub_source
+        source = make(gr.sizeof_gr_complex, 1, f"tcp://127.0.0.1:{port}", 100, has_tags)
+        sink = blocks.file_sink(gr.sizeof_gr_complex, str(path))
+        sink.set_unbuffered(True)
+        self.debug = blocks.tag_debug(gr.sizeof_gr_complex, "")
+        self.debug.set_display(False)
+        self.debug.set_save_all(True)
+        self.connect(source, sink)
+        self.connect(source, self.debug)
+
+
+def has_come(found: bytes, sent: bytes, pattern: str) -> bool:
+    return sent in found if pattern == "pub-sub" else found == sent
+
+
+def check(pattern: str, has_tags: bool) -> None:
+    with tempfile.TemporaryDirectory() as place:
+        folder = pathlib.Path(place)
+        sent, found = folder / "sent", folder / "found"
+        values = np.random.default_rng(1).standard_normal(2 * SAMPLES, dtype=np.float32)
+        sent.write_bytes(values.tobytes())
+        ports = free_port(), free_port()
+        options = f'pattern = "{pattern}", tags = {str(has_tags).lower()}'
+        (folder / "through.toml").write_text(
+            f"""
+            [waveform]
+            name = "through-{ports[0]}"
+            [component.radio]
+            type = "gr-zeromq-source"
+            properties = {{ address = "tcp://127.0.0.1:{ports[0]}", {options} }}
+            [component.back]
+            type = "gr-zeromq-sink"
+            properties = {{ address = "tcp://127.0.0.1:{ports[1]}", {options} }}
+            [[connection]]
+            from = "radio.out"
+            to = "back.in"
+            """
+        )
+        waveform = subprocess.Popen([COMMAND, "run", str(folder / "through.toml"), "--quiet"])
+        receiver = Receiver(found, ports[1], pattern, has_tags)
+        receiver.start()
+        given = tags() if has_tags else None
+        sender = Sender(sent, ports[0], pattern, given)
+        sender.start()
+        end = time.monotonic() + PATIENCE_S
+        try:
+            while not found.exists() or not has_come(found.read_bytes(), sent.read_bytes(), pattern):
+                assert time.monotonic() < end, f"{pattern}: {found.stat().st_size} bytes came, and not what was sent"
+                time.sleep(0.1)
+        finally:
+            for flowgraph in (sender, receiver):
+                flowgraph.stop()
+                flowgraph.wait()
+            waveform.send_signal(signal.SIGINT)
+            assert waveform.wait(PATIENCE_S) == 0
+        if pattern == "push-pull":
+            assert sorted(map(form, receiver.debug.current_tags())) == sorted(map(form, given or [])), "other tags"
+    print(f"{pattern}, {'with' if has_tags else 'without'} tags: {SAMPLES} samples came back as they were")
+
+
+def check_refused(options: str, item_bytes: int, items: int, has_tags: bool, words: str) -> None:
+    """What a flowgraph sends that does not fit ends the waveform, and is named."""
+    with tempfile.TemporaryDirectory() as place:
+        folder = pathlib.Path(place)
+        (folder / "sent").write_bytes(bytes(items * item_bytes))
+        port = free_port()
+        (folder / "refused.toml").write_text(
+            f"""
+            [waveform]
+            name = "refused-{port}"
+            [component.radio]
+            type = "gr-zeromq-source"
+            properties = {{ address = "tcp://127.0.0.1:{port}", {options} }}
+            [component.end]
+            type = "null-sink"
+            [[connection]]
+            from = "radio.out"
+            to = "end.in"
+            """
+        )
+        command = [COMMAND, "run", str(folder / "refused.toml"), "--quiet"]
+        waveform = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+        flowgraph = gr.top_block()
+        source = blocks.file_source(item_bytes, str(folder / "sent"))
+        sink = zeromq.push_sink(item_bytes, 1, f"tcp://127.0.0.1:{port}", 100, has_tags)
+        flowgraph.connect(source, sink)
+        flowgraph.start()
+        printed = waveform.communicate(timeout=PATIENCE_S)[1]
+        flowgraph.stop()
+        flowgraph.wait()
+        assert waveform.returncode == 1 and words in printed, f"{waveform.returncode}: {printed}"
+    print(f"refused: {words}")
+
+
+check_refused("tags = true", 8, 100, False, "the message has no tags; set `tags` to false")
+check_refused("tags = false", 8, 100, True, "its messages have tags; set `tags` to true")
+check_refused("tags = false", 1, 3, False, "3 bytes are no whole items of 8 bytes")
+for each in ("push-pull", "pub-sub"):
+    for with_tags in (False, True):
+        check(each, with_tags)
