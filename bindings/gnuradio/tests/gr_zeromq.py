@@ -98,6 +98,28 @@ def has_come(found: bytes, sent: bytes, pattern: str) -> bool:
     return sent in found if pattern == "pub-sub" else found == sent
 
 
+def start(
+    folder: pathlib.Path, port: int, options: str, end: str, stderr: int | None = None
+) -> subprocess.Popen[str]:
+    """Runs a waveform of a source for a flowgraph, and of an end."""
+    path = folder / "waveform.toml"
+    path.write_text(
+        f"""
+        [waveform]
+        name = "gr-zeromq-{port}"
+        [component.radio]
+        type = "gr-zeromq-source"
+        properties = {{ address = "tcp://127.0.0.1:{port}", {options} }}
+        [component.end]
+        {end}
+        [[connection]]
+        from = "radio.out"
+        to = "end.in"
+        """
+    )
+    return subprocess.Popen([COMMAND, "run", str(path), "--quiet"], stderr=stderr, text=True)
+
+
 def check(pattern: str, has_tags: bool) -> None:
     with tempfile.TemporaryDirectory() as place:
         folder = pathlib.Path(place)
@@ -106,22 +128,8 @@ def check(pattern: str, has_tags: bool) -> None:
         sent.write_bytes(values.tobytes())
         ports = free_port(), free_port()
         options = f'pattern = "{pattern}", tags = {str(has_tags).lower()}'
-        (folder / "through.toml").write_text(
-            f"""
-            [waveform]
-            name = "through-{ports[0]}"
-            [component.radio]
-            type = "gr-zeromq-source"
-            properties = {{ address = "tcp://127.0.0.1:{ports[0]}", {options} }}
-            [component.back]
-            type = "gr-zeromq-sink"
-            properties = {{ address = "tcp://127.0.0.1:{ports[1]}", {options} }}
-            [[connection]]
-            from = "radio.out"
-            to = "back.in"
-            """
-        )
-        waveform = subprocess.Popen([COMMAND, "run", str(folder / "through.toml"), "--quiet"])
+        back = f'type = "gr-zeromq-sink"\nproperties = {{ address = "tcp://127.0.0.1:{ports[1]}", {options} }}'
+        waveform = start(folder, ports[0], options, back)
         receiver = Receiver(found, ports[1], pattern, has_tags)
         receiver.start()
         given = tags() if has_tags else None
@@ -149,22 +157,7 @@ def check_refused(options: str, item_bytes: int, items: int, has_tags: bool, wor
         folder = pathlib.Path(place)
         (folder / "sent").write_bytes(bytes(items * item_bytes))
         port = free_port()
-        (folder / "refused.toml").write_text(
-            f"""
-            [waveform]
-            name = "refused-{port}"
-            [component.radio]
-            type = "gr-zeromq-source"
-            properties = {{ address = "tcp://127.0.0.1:{port}", {options} }}
-            [component.end]
-            type = "null-sink"
-            [[connection]]
-            from = "radio.out"
-            to = "end.in"
-            """
-        )
-        command = [COMMAND, "run", str(folder / "refused.toml"), "--quiet"]
-        waveform = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+        waveform = start(folder, port, options, 'type = "null-sink"', stderr=subprocess.PIPE)
         flowgraph = gr.top_block()
         source = blocks.file_source(item_bytes, str(folder / "sent"))
         sink = zeromq.push_sink(item_bytes, 1, f"tcp://127.0.0.1:{port}", 100, has_tags)
