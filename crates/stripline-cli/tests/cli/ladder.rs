@@ -1,14 +1,11 @@
 //! `stripline bench ladder`: it measures all its cases and leaves nothing behind. Speed is not
 //! tested here.
 
-use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use std::time::{Duration, Instant};
 
-use crate::common;
-use crate::common::{run, stripline};
+use crate::common::{run, stripline, wait_until, with_marker};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
@@ -41,7 +38,7 @@ fn a_tiny_ladder_has_its_rows_and_ratios() {
     check_ratios(&report);
     assert!(report["machine"]["cpus"].as_u64().unwrap() > 0);
     assert!(std::fs::read_to_string(svg).unwrap().starts_with("<svg"));
-    assert_eq!(with_marker(&domain), BTreeSet::new(), "processes are left");
+    assert_eq!(with_marker(folder.path()), [0; 0], "processes are left");
     let queues = std::fs::read_dir("/dev/mqueue").into_iter().flatten().flatten();
     let left: Vec<_> = queues.filter(|q| q.file_name().to_string_lossy().starts_with(&queue)).collect();
     assert!(left.is_empty(), "{left:?}");
@@ -131,10 +128,10 @@ fn an_interrupted_ladder_leaves_no_process() {
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
         assert!(lines.next().unwrap().unwrap().contains("run 1 of "));
         // Its first process has started.
-        wait_until(|| with_marker(&domain).len() > 1);
+        wait_until("its processes are there", || with_marker(folder.path()).len() > 1);
         kill_process(Pid::from_child(&child), signal).unwrap();
         assert_eq!(child.wait().unwrap().code(), code);
-        wait_until(|| with_marker(&domain).is_empty());
+        wait_until("all are gone", || with_marker(folder.path()).is_empty());
     }
 }
 
@@ -171,26 +168,4 @@ fn wrong_arguments_are_named() {
 /// Returns a variable that marks the processes of this test: they inherit it.
 fn marker(folder: &Path) -> (&'static str, PathBuf) {
     ("STRIPLINE_TEST_MARKER", folder.into())
-}
-
-/// Returns the live processes with the marker.
-fn with_marker((name, value): &(&str, PathBuf)) -> BTreeSet<String> {
-    let marker = format!("{name}={}", value.display());
-    let has = |folder: &Path| {
-        std::fs::read_link(folder.join("exe"))
-            .is_ok_and(|exe| exe == Path::new(env!("CARGO_BIN_EXE_stripline")))
-            && std::fs::read(folder.join("environ"))
-                .is_ok_and(|text| text.split(|byte| *byte == 0).any(|word| word == marker.as_bytes()))
-    };
-    let processes = std::fs::read_dir("/proc").unwrap().flatten().filter(|entry| has(&entry.path()));
-    processes.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
-}
-
-#[track_caller]
-fn wait_until(condition: impl Fn() -> bool) {
-    let end = Instant::now() + common::PATIENCE;
-    while !condition() {
-        assert!(Instant::now() < end, "it never came");
-        std::thread::sleep(Duration::from_millis(10));
-    }
 }

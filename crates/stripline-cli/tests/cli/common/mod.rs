@@ -194,6 +194,20 @@ pub fn wait_until(what: &str, done: impl Fn() -> bool) {
     }
 }
 
+/// Returns the live processes of the command that inherited this folder's name, as the value of
+/// `STRIPLINE_TEST_MARKER`.
+pub fn with_marker(folder: &Path) -> Vec<u32> {
+    let marker = format!("STRIPLINE_TEST_MARKER={}", folder.display());
+    let has = |process: &Path| {
+        std::fs::read_link(process.join("exe"))
+            .is_ok_and(|exe| exe == Path::new(env!("CARGO_BIN_EXE_stripline")))
+            && std::fs::read(process.join("environ"))
+                .is_ok_and(|text| text.split(|byte| *byte == 0).any(|word| word == marker.as_bytes()))
+    };
+    let processes = std::fs::read_dir("/proc").unwrap().flatten().filter(|entry| has(&entry.path()));
+    processes.filter_map(|entry| entry.file_name().to_string_lossy().parse().ok()).collect()
+}
+
 /// Returns whether a process exists and is no zombie.
 pub fn is_alive(pid: u32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
