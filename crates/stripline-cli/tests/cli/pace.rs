@@ -85,6 +85,8 @@ fn a_receiver_that_drops_holds_up_nothing() {
 }
 
 /// Writes a source with a slow receiver that it waits for, and a display that is not slow.
+///
+/// A packet takes the slow one 200 ms. The display is later than that on no machine.
 fn acknowledged(overflow: &str, deadline: &str) -> File {
     File::new(&format!(
         r#"
@@ -93,7 +95,7 @@ fn acknowledged(overflow: &str, deadline: &str) -> File {
         properties = {{ rate = 4.8e6, output = "f32", packet = 48000 }}
         [component.slow]
         type = "throttle"
-        properties = {{ rate = 2.4e6 }}
+        properties = {{ rate = 240e3 }}
         [component.sink]
         type = "null-sink"
         [component.display]
