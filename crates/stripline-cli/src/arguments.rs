@@ -114,13 +114,15 @@ pub(crate) enum Command {
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
     stripline transports\n  \
-    stripline transports --json | jq -r '.[] | select(.in_program).name'\n  \
+    stripline transports --json | jq -r '.transports[] | select(.in_program).name'\n  \
     stripline run waveforms/adsb.toml --transport uds     all connections over one of them\n\n\
     A connection of a waveform file names one by `transport`; without it, one is chosen (`auto`).\n\n\
     KEEPS is about the options of a connection: every scope, overflow policy, dispatch and flow control, and memory \
     options; what is left out is refused by name. --json lists them one by one, and what `depth` bounds. IN THIS \
     PROGRAM is \"yes\", or what brings the transport in. Each has a page, docs/transports/NAME.md: what it is for, \
     and the copies, threads and system calls that a packet costs.\n\n\
+    A FORMAT is the wire of another program. A stock component receives it, and another one sends it. LACKS is what \
+    that wire cannot say.\n\n\
     Exit codes: 0 listed.")]
 pub(crate) struct TransportsArguments {
     /// Print everything as JSON

@@ -7,6 +7,7 @@ use std::path::Path;
 use serde_json::json;
 use stripline::component::{ComponentSpec, Registry};
 use stripline::transport;
+use stripline_components::wire_formats;
 use stripline_waveform::internal::{describe, render_component, render_component_list, suggestion};
 use stripline_waveform::{Catalog, Overrides, load};
 
@@ -106,7 +107,20 @@ pub(crate) fn transports(arguments: &TransportsArguments) -> Exit {
                 "brought_in_by": t.remedy,
             })
         });
-        return print_json(&all.chain(absent).collect::<Vec<_>>());
+        let formats = wire_formats().iter().map(|format| {
+            json!({
+                "name": format.name,
+                "description": format.summary,
+                "components": format.components,
+                "lacks": format.lacks,
+                "in_program": format.in_program,
+                "brought_in_by": (!format.in_program).then_some(format.remedy),
+            })
+        });
+        return print_json(&json!({
+            "transports": all.chain(absent).collect::<Vec<_>>(),
+            "formats": formats.collect::<Vec<_>>(),
+        }));
     }
     let mut table =
         Table::new(&["NAME", "DESCRIPTION", "REACH", "KEEPS", "COPIES", "OPEN TO", "IN THIS PROGRAM"]);
@@ -122,7 +136,15 @@ pub(crate) fn transports(arguments: &TransportsArguments) -> Exit {
     for t in transport::absent() {
         table.add([t.name, t.summary, "", "", "", "", t.remedy]);
     }
-    print(&table.render())
+    let mut formats = Table::new(&["FORMAT", "DESCRIPTION", "COMPONENTS", "LACKS", "IN THIS PROGRAM"]);
+    for format in wire_formats() {
+        let is_here = match format.in_program {
+            true => "yes".to_string(),
+            false => format!("not in this program: {}", format.remedy),
+        };
+        formats.add([format.name, format.summary, &format.components.join(", "), format.lacks, &is_here]);
+    }
+    print(&format!("{}\n{}", table.render(), formats.render()))
 }
 
 /// Writes to standard output. A reader that closes it early (`| head`) is no failure.

@@ -6,6 +6,7 @@
 //! | [`adsb`] | ADS-B and Mode S: demodulation, decoding, tracking, simulation |
 //! | [`dsp`] | filters, demodulators, generators, spectra |
 //! | [`gnuradio`] | messages and tags of GNU Radio |
+//! | [`wire_formats()`] | the wires of other programs, and the components that translate them |
 //! | [`formats`] | files: I/Q, other samples, recordings of ports, WAV, waterfalls |
 //!
 //! All modules but the first are independent of ports and links, and can be used alone.
@@ -17,8 +18,10 @@ pub mod formats;
 pub mod gnuradio;
 mod terminal;
 mod text;
+mod wire_formats;
 
 pub use components::registry;
+pub use wire_formats::{WireFormat, wire_formats};
 
 /// What the command uses beyond the public interface. Any release may change or remove it.
 #[doc(hidden)]

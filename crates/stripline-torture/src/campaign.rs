@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::leftovers::Inventory;
+use crate::leftovers::{self, Inventory};
 use crate::notes::Board;
 use crate::payload::mix;
 use crate::plan;
@@ -83,6 +83,7 @@ impl Campaign {
             }
             let before = Inventory::take();
             let done = self.round(&board, round, left.min(ROUND))?;
+            self.transport.map_or(Ok(()), leftovers::remove_by_next_start)?;
             before.wait_until_back(&done.names)?;
             tally.add(done);
             // The names of a round are checked at its end.

@@ -4,6 +4,10 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use stripline::node::{Node, Topics};
+
+use crate::plan;
+
 /// The time after which threads that wait for a peer have given up.
 const SETTLE_TIME: Duration = Duration::from_secs(20);
 
@@ -44,6 +48,22 @@ impl Inventory {
             std::thread::sleep(Duration::from_millis(1));
         }
     }
+}
+
+/// Opens a port over a transport whose names outlive a killed process: the next port removes them.
+///
+/// # Errors
+/// The port cannot be opened.
+pub fn remove_by_next_start(transport: &str) -> Result<(), String> {
+    if !plan::leaves_names(transport) {
+        return Ok(());
+    }
+    let topics = Topics::parse(&format!("[default]\ntransport = '{transport}'"));
+    let domain = format!("torture-{}-next", std::process::id());
+    let opened = topics
+        .and_then(|topics| Node::join(&domain, topics))
+        .and_then(|node| node.publisher::<u8>("next").map(drop));
+    opened.map_err(|error| format!("the next port over {transport}: {error}"))
 }
 
 /// Returns the abstract Unix names on this host, without the `@`.

@@ -89,6 +89,11 @@ pub fn users_transports() -> impl Iterator<Item = &'static str> + Clone {
     TRANSPORTS.iter().copied().filter(|name| !FOR_TESTS.contains(name))
 }
 
+/// Returns whether names of a killed process stay until the next port over that transport opens.
+pub fn leaves_names(transport: &str) -> bool {
+    transport == ICEORYX2
+}
+
 /// Those of a mixture. A user has few message queues, and `udp` has its own campaign.
 pub const MIXTURE: [&str; 3] = ["shm", "uds", "tcp"];
 

@@ -85,8 +85,8 @@ fn a_transport_that_an_executable_lacks_is_an_error_of_the_check() {
 #[test]
 fn transports_that_are_not_in_this_version_are_listed_as_such() {
     let listed: Value = serde_json::from_str(&run(&["transports", "--json"]).stdout).unwrap();
-    let listed = listed.as_array().unwrap();
-    let has = |name: &str| listed.iter().find(|one| one["name"] == name).unwrap();
+    let transports = listed["transports"].as_array().unwrap();
+    let has = |name: &str| transports.iter().find(|one| one["name"] == name).unwrap();
     for name in ["inproc", "shm", "uds", "tcp", "mqueue", "udp"] {
         assert_eq!(has(name)["in_program"], true, "{name}");
         assert_eq!(has(name)["page"], format!("docs/transports/{name}.md"));

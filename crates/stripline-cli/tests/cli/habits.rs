@@ -38,7 +38,7 @@ fn lists_are_json_for_scripts() {
     assert_eq!(names("transports")[..2], ["inproc", "shm"]);
     let filter = parsed(&run(&["components", "fir-filter", "--json"]));
     assert_eq!((&filter["name"], &filter["ports"][0]["name"]), (&json!("fir-filter"), &json!("in")));
-    assert_eq!(parsed(&run(&["transports", "--json"]))[1]["overflow"][0], "block");
+    assert_eq!(parsed(&run(&["transports", "--json"]))["transports"][1]["overflow"][0], "block");
     assert_eq!(parsed(&run(&["waveforms", "--json"]))["waveforms"].as_array().map(|_| ()), Some(()));
 }
 

@@ -26,6 +26,8 @@ fn words(text: &str) -> Vec<&str> {
 fn assert_fits(width: u16, text: &str) {
     // A warning about another process goes to standard error, which is no table.
     for line in text.lines().filter(|line| !line.starts_with("warning: ")) {
+        // Progress is cleared and written again within a line: the last of it stays.
+        let line = line.rsplit("\x1b[2K").next().unwrap_or(line);
         let columns = line.chars().count();
         // A word of its own may be longer.
         assert!(columns <= width.into() || words(line).len() == 1, "{columns} of {width} columns: {line}");

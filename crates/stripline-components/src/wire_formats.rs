@@ -1,0 +1,58 @@
+//! The wires of other programs that stock components translate.
+
+/// How another program lays out its messages, and the components that translate it.
+///
+/// ```
+/// use stripline_components::wire_formats;
+///
+/// let flowgraphs = wire_formats().iter().find(|format| format.name == "gr-zeromq").unwrap();
+/// assert_eq!(flowgraphs.components, ["gr-zeromq-source", "gr-zeromq-sink"]);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WireFormat {
+    /// Its name.
+    pub name: &'static str,
+    /// The programs that use it.
+    pub summary: &'static str,
+    /// The stock components that receive and send it.
+    pub components: [&'static str; 2],
+    /// What this wire cannot say, and a connection of Stripline does.
+    pub lacks: &'static str,
+    /// Whether this program has the components.
+    pub in_program: bool,
+    /// What brings them into a program.
+    pub remedy: &'static str,
+}
+
+/// Returns the wire formats of other programs, those that this program lacks as well.
+///
+/// ```
+/// for format in stripline_components::wire_formats() {
+///     println!("{}: {}", format.name, format.summary);
+/// }
+/// ```
+pub fn wire_formats() -> &'static [WireFormat] {
+    &[WireFormat {
+        name: "gr-zeromq",
+        summary: "flowgraphs with GNU Radio's own blocks for ZeroMQ",
+        components: ["gr-zeromq-source", "gr-zeromq-sink"],
+        lacks: "end of stream, acks, gaps: pub-sub loses without a report",
+        in_program: cfg!(feature = "zeromq"),
+        remedy: "build it with the feature `zeromq`, which takes a C++ compiler (g++)",
+    }]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_components_are_there_where_the_program_has_the_format() {
+        let registry = crate::registry();
+        for format in wire_formats() {
+            for name in format.components {
+                assert_eq!(registry.specs().contains_key(name), format.in_program, "{name}");
+            }
+        }
+    }
+}
