@@ -125,6 +125,8 @@ def check(pattern: str, has_tags: bool) -> None:
         folder = pathlib.Path(place)
         sent, found = folder / "sent", folder / "found"
         values = np.random.default_rng(1).standard_normal(2 * SAMPLES, dtype=np.float32)
+        # A flowgraph that adds makes 0 of -0.
+        values[values == 0] = 1
         sent.write_bytes(values.tobytes())
         ports = free_port(), free_port()
         options = f'pattern = "{pattern}", tags = {str(has_tags).lower()}'
@@ -170,6 +172,25 @@ def check_refused(options: str, item_bytes: int, items: int, has_tags: bool, wor
     print(f"refused: {words}")
 
 
+def check_example() -> None:
+    """The two commands of the README: the waterfall of what a flowgraph sends."""
+    folder = pathlib.Path(__file__).parents[3] / "examples" / "gr-zeromq"
+    with tempfile.NamedTemporaryFile() as printed:
+        waveform = subprocess.Popen([COMMAND, "run", folder / "waveform.toml"], stdout=printed, stderr=printed)
+        try:
+            subprocess.run([sys.executable, folder / "flowgraph.py", "2"], check=True, timeout=PATIENCE_S)
+            end = time.monotonic() + PATIENCE_S
+            while "\u2588" not in (text := pathlib.Path(printed.name).read_text()):
+                assert time.monotonic() < end, f"the waterfall has no tone: {text}"
+                time.sleep(0.1)
+        finally:
+            waveform.send_signal(signal.SIGINT)
+            assert waveform.wait(PATIENCE_S) == 0
+    assert "99.950 MHz" in text and "100.050 MHz" in text, f"its tags do not describe the stream: {text}"
+    print("the example draws what its flowgraph sends")
+
+
+check_example()
 check_refused("tags = true", 8, 100, False, "the message has no tags; set `tags` to false")
 check_refused("tags = false", 8, 100, True, "its messages have tags; set `tags` to true")
 check_refused("tags = false", 1, 3, False, "3 bytes are no whole items of 8 bytes")
