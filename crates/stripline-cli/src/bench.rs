@@ -1,6 +1,7 @@
 //! `stripline bench ladder` and `instructions`, and the output that all of `stripline bench`
 //! shares.
 
+use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -12,7 +13,7 @@ use stripline_bench::ladder::{self, Progress, Report, Row, Settings};
 
 use crate::Exit;
 use crate::arguments::{InstructionsArguments, LadderArguments};
-use crate::format::{grouped, packets, quantity};
+use crate::format::{counted, grouped, packets, quantity};
 use crate::run::{check_writable, worse, write_json, write_text};
 use crate::show::print;
 use crate::table::Table;
@@ -308,11 +309,16 @@ fn ratios(report: &Report) -> String {
             decision.as_str().into(),
         ]);
     }
-    let mut text = table.render();
+    let mut absent: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for ratio in &report.ratios {
         if let Some(missing) = &ratio.missing {
-            text += &format!("{}: {missing}\n", ratio.name);
+            absent.entry(missing).or_default().push(&ratio.name);
         }
+    }
+    let mut text = table.render();
+    for (missing, names) in absent {
+        let which = if names.len() > 3 { counted(names.len() as u64, "ratio") } else { names.join(", ") };
+        text += &format!("{which}: {missing}\n");
     }
     text
 }

@@ -67,6 +67,9 @@ struct Comparison {
     target: Target,
 }
 
+/// The first words where a case has no result.
+const NOT_MEASURED: &str = "not measured";
+
 /// Returns all pairs of cases that are compared: each with its reference.
 pub(super) fn pairs() -> Vec<(Case, Case)> {
     comparisons().into_iter().flat_map(|c| c.pairs).map(|pair| (pair.over, pair.under)).collect()
@@ -81,10 +84,9 @@ pub(super) fn all(results: &[GroupRuns], settings: &Settings) -> Vec<Ratio> {
         if is_peers && ratio.value.is_none() && cfg!(not(feature = "peers")) {
             ratio.missing = Some("not built in: build with `--features peers`".into());
         }
-        if let Some(missing) = &mut ratio.missing
-            && (!settings.sizes.is_empty() || !settings.transports.is_empty())
-        {
-            missing.push_str(" (see `--sizes` and `--transports`)");
+        let is_part = !settings.sizes.is_empty() || !settings.transports.is_empty();
+        if ratio.missing.as_ref().is_some_and(|missing| is_part && missing.starts_with(NOT_MEASURED)) {
+            ratio.missing = Some("left out by `--sizes` and `--transports`".into());
         }
     }
     ratios
@@ -288,7 +290,7 @@ pub(crate) fn decide(evidence: &Evidence) -> Decision {
 fn measure(pair: &Pair, results: &[GroupRuns]) -> Result<Measured, String> {
     let again = Case { again: true, ..pair.under.clone() };
     let needed = [&pair.over, &pair.under, &again];
-    let not_measured = || format!("not measured: {}; {}", pair.over, pair.under);
+    let not_measured = || format!("{NOT_MEASURED}: {}; {}", pair.over, pair.under);
     let group = results
         .iter()
         .find(|result| needed.iter().all(|case| result.group.cases.contains(case)))
