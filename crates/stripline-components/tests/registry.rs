@@ -15,8 +15,9 @@ use stripline_waveform::{Catalog, Overrides, Placement, load, parse_bytes};
 fn every_description_is_sound_and_says_something() {
     let registry = registry();
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/components");
-    // Those that join flowgraphs are a feature.
-    let left_out = if cfg!(feature = "zeromq") { 0 } else { 2 };
+    // Those that join other programs are features.
+    let left_out =
+        2 * [cfg!(feature = "zeromq"), cfg!(feature = "zenoh")].iter().filter(|has| !**has).count();
     assert_eq!(
         registry.specs().len() + left_out,
         components_in(&source),

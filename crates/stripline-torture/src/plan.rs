@@ -63,6 +63,8 @@ const LOSSY: &str = "lossy";
 const ZEROMQ: &str = "zeromq";
 /// Shared memory of iceoryx2. The library has it with its feature `iceoryx2`.
 const ICEORYX2: &str = "iceoryx2";
+/// Publications of zenoh. The library has it with its feature `zenoh`.
+const ZENOH: &str = "zenoh";
 
 /// Those of [`TRANSPORTS`] that are for tests only.
 const FOR_TESTS: [&str; 2] = [LOSSY, "multicast"];
@@ -78,6 +80,8 @@ pub const TRANSPORTS: &[&str] = &[
     ZEROMQ,
     #[cfg(feature = "iceoryx2")]
     ICEORYX2,
+    #[cfg(feature = "zenoh")]
+    ZENOH,
     #[cfg(feature = "lossy")]
     LOSSY,
     #[cfg(feature = "lossy")]
@@ -157,12 +161,12 @@ impl Link {
     /// Returns whether a killed sender's packets may be missing at the end: it repairs nothing, or
     /// they were in its own memory.
     pub fn is_lossy(self) -> bool {
-        [LOSSY, ZEROMQ].contains(&self.transport)
+        [LOSSY, ZEROMQ, ZENOH].contains(&self.transport)
     }
 
     /// Returns whether what a killed sender took with it is reported to its receivers.
     pub fn reports_tail(self) -> bool {
-        self.transport == ZEROMQ
+        [ZEROMQ, ZENOH].contains(&self.transport)
     }
 
     /// Returns whether a ring carries the packets: a dead receiver's position is then exact.
@@ -259,6 +263,7 @@ fn is_missing(point: &str, only: Option<&str>) -> bool {
         ICEORYX2 if of_names || POINTS_OF_PROBES.contains(&point) => false,
         LOSSY if of_sessions || of_repairs => false,
         "udp" | "multicast" if of_sessions => false,
+        ZENOH if POINTS_OF_PROBES.contains(&point) => false,
         "shm" => of_sessions || of_repairs || of_names,
         _ => !POINTS_OF_SOCKETS.contains(&point) && !POINTS_OF_HANDSHAKE.contains(&point),
     }

@@ -15,6 +15,8 @@ pub use crate::component::spec::number;
 pub use crate::link::stats::FullReport;
 pub use crate::sys::doorbell::{Doorbell, PollSet};
 pub use crate::sys::fork::Local;
+#[cfg(feature = "zenoh")]
+pub use crate::sys::zenoh::settings as zenoh_settings;
 #[cfg(feature = "zeromq")]
 pub use crate::sys::zeromq::check_descriptors;
 pub use crate::terms::sender_options::SenderOptions;

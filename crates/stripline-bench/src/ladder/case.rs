@@ -34,6 +34,7 @@ pub(crate) enum Subject {
     Calls,
     Iceoryx2,
     Zeromq,
+    Zenoh,
     /// No peer: the clock and the machine alone.
     Noise,
 }
@@ -58,6 +59,7 @@ impl Subject {
             Self::Calls => "stripline calls",
             Self::Iceoryx2 => "iceoryx2",
             Self::Zeromq => "ZeroMQ",
+            Self::Zenoh => "zenoh",
             Self::Noise => "noise",
         }
     }
@@ -140,12 +142,13 @@ impl Case {
 
     /// Returns whether another library carries the packets.
     pub(crate) fn is_peer(&self) -> bool {
-        matches!(self.subject, Subject::Iceoryx2 | Subject::Zeromq)
+        matches!(self.subject, Subject::Iceoryx2 | Subject::Zeromq | Subject::Zenoh)
     }
 
     /// Returns whether this is a stream that a thread of its own carries.
     pub(crate) fn has_carrier_threads(&self) -> bool {
-        self.measure == Measure::Throughput && matches!(self.subject, Subject::Queued | Subject::Zeromq)
+        let is_carried = matches!(self.subject, Subject::Queued | Subject::Zeromq | Subject::Zenoh);
+        self.measure == Measure::Throughput && is_carried
     }
 
     /// Returns whether single packets are timed one way.

@@ -105,7 +105,13 @@ fn transports_that_are_not_in_this_version_are_listed_as_such() {
             assert!(iceoryx2["brought_in_by"].as_str().is_some_and(|it| it.contains("feature")), "{iceoryx2}")
         }
     }
-    for name in ["zenoh", "dds", "corba"] {
+    let zenoh = has("zenoh");
+    assert_eq!(zenoh["in_program"], cfg!(feature = "zenoh"));
+    match cfg!(feature = "zenoh") {
+        true => assert_eq!(zenoh["library"], "zenoh 1.10.2"),
+        false => assert!(zenoh["brought_in_by"].as_str().is_some_and(|it| it.contains("feature")), "{zenoh}"),
+    }
+    for name in ["dds", "corba"] {
         assert_eq!(has(name)["in_program"], false, "{name}");
         assert_eq!(has(name)["brought_in_by"], "not in this version", "{name}");
     }

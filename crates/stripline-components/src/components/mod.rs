@@ -37,6 +37,12 @@ mod throttle_tee;
 mod timing;
 mod waterfall;
 mod wav_sink;
+#[cfg(feature = "zenoh")]
+mod zenoh_ends;
+#[cfg(feature = "zenoh")]
+mod zenoh_sink;
+#[cfg(feature = "zenoh")]
+mod zenoh_source;
 
 use stripline::component::{HandlerComponent, Registry};
 
@@ -62,6 +68,10 @@ pub use resample::ResamplerComponent;
 pub use throttle_tee::{Tee, Throttle};
 pub use waterfall::WaterfallSink;
 pub use wav_sink::WavSink;
+#[cfg(feature = "zenoh")]
+pub use zenoh_sink::ZenohSink;
+#[cfg(feature = "zenoh")]
+pub use zenoh_source::ZenohSource;
 
 /// Returns all stock components, by their names in waveform files.
 ///
@@ -73,6 +83,8 @@ pub fn registry() -> Registry {
     let registry = Registry::new();
     #[cfg(feature = "zeromq")]
     let registry = registry.with::<GrZeromqSink>().with::<GrZeromqSource>();
+    #[cfg(feature = "zenoh")]
+    let registry = registry.with::<ZenohSink>().with::<ZenohSource>();
     registry
         .with::<Adder>()
         .with::<adsb::AdsbDecoder>()

@@ -29,10 +29,12 @@ pub(crate) mod socket_names;
 pub(crate) mod socket_place;
 pub(crate) mod thread;
 pub(crate) mod timer;
-#[cfg(any(feature = "zeromq", feature = "iceoryx2"))]
+#[cfg(any(feature = "zeromq", feature = "iceoryx2", feature = "zenoh"))]
 pub(crate) mod transit_page;
 pub(crate) mod udp;
 pub(crate) mod udp_batch;
 pub(crate) mod udp_charge;
+#[cfg(feature = "zenoh")]
+pub(crate) mod zenoh;
 #[cfg(feature = "zeromq")]
 pub(crate) mod zeromq;

@@ -45,6 +45,8 @@ struct TakenWords {
     taken: AtomicU64,
     /// Messages taken, in all.
     messages: AtomicU64,
+    /// Bytes of messages that have arrived in the receiver's process, in all.
+    arrived: AtomicU64,
 }
 
 /// Words that are seldom written. The sender reads the first with each packet.
@@ -116,7 +118,7 @@ impl TransitPage {
     }
 
     /// Returns the number of messages handed over.
-    #[cfg(any(feature = "zeromq", test))]
+    #[cfg(any(feature = "zeromq", feature = "zenoh", test))]
     #[inline]
     pub(crate) fn messages(&self) -> u64 {
         self.words().sender.messages.load(Ordering::Acquire)
@@ -124,7 +126,7 @@ impl TransitPage {
 
     /// Returns the last packet handed over whole. For a sender that is gone: one that goes on may
     /// write it meanwhile.
-    #[cfg(any(feature = "zeromq", test))]
+    #[cfg(any(feature = "zeromq", feature = "zenoh", test))]
     pub(crate) fn last_sent(&self) -> Option<LastSent> {
         let words = &self.words().sender;
         let updates = words.updates.load(Ordering::Acquire);
@@ -142,10 +144,28 @@ impl TransitPage {
     }
 
     /// Returns the number of messages taken, those of [`TransitPage::taken`] at least.
-    #[cfg(any(feature = "zeromq", test))]
+    #[cfg(any(feature = "zeromq", feature = "zenoh", test))]
     pub(crate) fn messages_taken(&self) -> u64 {
         // Relaxed: stored before that number, which is read first.
         self.words().receiver.messages.load(Ordering::Relaxed)
+    }
+
+    /// Returns the bytes that have arrived in the receiver's process.
+    #[cfg(any(feature = "zeromq", feature = "zenoh", test))]
+    pub(crate) fn arrived(&self) -> u64 {
+        // SeqCst: after `announce_wait`, as the other number.
+        self.words().receiver.arrived.load(Ordering::SeqCst)
+    }
+
+    /// Stores the bytes that have arrived; true: the sender waits. That is returned once for each
+    /// announcement.
+    #[cfg(any(feature = "zenoh", test))]
+    pub(crate) fn set_arrived(&self, bytes: u64) -> bool {
+        let words = self.words();
+        words.receiver.arrived.store(bytes, Ordering::SeqCst);
+        let waits = &words.sender.waits;
+        // SeqCst and Relaxed as in `set_taken` and `ends_wait`.
+        waits.load(Ordering::SeqCst) != 0 && waits.swap(0, Ordering::Relaxed) != 0
     }
 
     /// Announces that the sender waits for room, and returns the number of units taken after that.
@@ -249,6 +269,10 @@ mod tests {
         assert!(!receiver.set_taken(2, 1, 2));
         assert!(receiver.set_taken(3, 2, 2));
         assert!(!receiver.set_taken(4, 2, 2), "a wait ends once");
+        assert!(!receiver.set_arrived(100));
+        sender.announce_wait();
+        assert_eq!(sender.arrived(), 100);
+        assert!(receiver.set_arrived(200) && !receiver.set_arrived(300), "a wait ends once");
     }
 
     #[cfg(feature = "iceoryx2")]

@@ -37,8 +37,12 @@ pub(crate) mod signalling;
 mod stop;
 pub(crate) mod stream;
 mod tcp;
+#[cfg(any(feature = "zenoh", feature = "zeromq"))]
+mod transit;
 mod udp;
 mod uds;
+#[cfg(feature = "zenoh")]
+mod zenoh;
 #[cfg(feature = "zeromq")]
 mod zeromq;
 

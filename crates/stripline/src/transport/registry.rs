@@ -4,6 +4,8 @@ use std::fmt;
 
 #[cfg(feature = "iceoryx2")]
 use super::iceoryx2;
+#[cfg(feature = "zenoh")]
+use super::zenoh;
 #[cfg(feature = "zeromq")]
 use super::zeromq;
 use super::{Transport, inproc, mqueue, shm, tcp, udp, uds};
@@ -24,6 +26,8 @@ static TRANSPORTS: &[&dyn Transport] = &[
     &zeromq::ZEROMQ,
     #[cfg(feature = "iceoryx2")]
     &iceoryx2::ICEORYX2,
+    #[cfg(feature = "zenoh")]
+    &zenoh::ZENOH,
     #[cfg(feature = "test-transports")]
     &pipe::PIPE,
     #[cfg(feature = "test-transports")]
@@ -190,7 +194,12 @@ pub fn absent() -> &'static [AbsentTransport] {
                 summary: "shared memory of iceoryx2",
                 remedy: "not in this program: build it with the feature `iceoryx2`, which takes Rust 1.89",
             },
-            planned("zenoh", "Zenoh sessions"),
+            #[cfg(not(feature = "zenoh"))]
+            AbsentTransport {
+                name: "zenoh",
+                summary: "publications of zenoh, between peers or across routers",
+                remedy: "not in this program: build it with the feature `zenoh`, which takes a C compiler (gcc)",
+            },
             planned("dds", "a DDS domain"),
             planned("corba", "oneway calls of CORBA"),
         ]

@@ -23,6 +23,8 @@ const TRANSPORTS: &[&str] = &[
     "zeromq",
     #[cfg(feature = "iceoryx2")]
     "iceoryx2",
+    #[cfg(feature = "zenoh")]
+    "zenoh",
 ];
 /// Of forks while another thread sends.
 const FORKS: usize = 60;
@@ -116,6 +118,10 @@ fn node(transport: &str) -> Node {
 /// Uses packets, calls and the list of ports, all of this process.
 fn links_of_its_own(transport: &str) {
     let node = node(transport);
+    if transport == "zenoh" {
+        // The threads of zenoh are those of the parent, and it makes no others.
+        return assert_forked("a port", node.publisher::<u64>("own").map(drop).unwrap_err());
+    }
     let mut publisher = node.publisher::<u64>("own").unwrap();
     let mut subscriber = node.subscriber::<u64>("own").unwrap();
     assert!(publisher.wait_for_receivers(1, DEADLINE).unwrap());
@@ -474,7 +480,7 @@ fn a_c_program_forks_as_any_other() {
     compile.arg(format!("-Wl,-rpath,{}", examples.display()));
     assert!(compile.status().unwrap().success(), "the program does not build");
     // The library has no features.
-    for transport in TRANSPORTS.iter().filter(|transport| **transport != "iceoryx2") {
+    for transport in TRANSPORTS.iter().filter(|transport| !["iceoryx2", "zenoh"].contains(transport)) {
         let output = Command::new(&program).arg(transport).output().unwrap();
         assert!(output.status.success(), "{transport}: {output:?}");
     }

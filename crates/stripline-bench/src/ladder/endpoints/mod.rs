@@ -11,5 +11,7 @@ pub(super) mod queue;
 pub(super) mod ring;
 pub(super) mod socket;
 pub(super) mod stripline;
+#[cfg(feature = "zenoh")]
+pub(super) mod zenoh;
 #[cfg(any(feature = "peers", feature = "zeromq"))]
 pub(super) mod zeromq;

@@ -14,7 +14,7 @@
 //! What a carrier must keep: bytes arrive once and in order, as long as both processes live. Bytes
 //! that were written before the sender's end can still be read. A carrier may cut them anywhere.
 
-#[cfg(feature = "test-transports")]
+#[cfg(any(feature = "test-transports", feature = "zenoh"))]
 mod callback_source;
 
 use std::any::Any;
@@ -33,8 +33,8 @@ use crate::sys::doorbell::PollSet;
 use crate::sys::scoped_call::CallSlot;
 use crate::terms::{Flow, LinkOptions, Overflow, Repair, SenderOptions, TransportOptions, Watermarks};
 
-#[cfg(feature = "test-transports")]
-pub(super) use callback_source::CallbackSource;
+#[cfg(any(feature = "test-transports", feature = "zenoh"))]
+pub(super) use callback_source::{CallbackFeed, CallbackSource};
 
 /// The longest that an end waits in its own call, which takes one system call instead of three.
 /// Nothing interrupts that, the peer's death included, so it is short; a longer wait uses `poll`.
@@ -202,6 +202,15 @@ pub(crate) trait PathSink: Send + Sync {
     /// connected. `None`: the path cannot fail, as one within a kernel.
     fn probe(&self) -> Option<&dyn PathProbe> {
         None
+    }
+
+    /// Waits until the path is open, where that takes a while. Called where there is no probe: by a
+    /// client, which reports a start without room.
+    ///
+    /// # Errors
+    /// A description of what is missing.
+    fn await_open(&self) -> std::result::Result<(), String> {
+        Ok(())
     }
 
     /// Returns whether other receivers of the port share this path. Then [`PathSink::begin`] is

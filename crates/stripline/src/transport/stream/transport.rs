@@ -146,7 +146,12 @@ impl Transport for StreamTransport {
             let violation = format!("announced a buffer of {} bytes", welcome.buffer);
             return Err(Error::misbehaved(peer, violation));
         }
-        let sink = open_sink(self.carrier, welcome.path.as_deref(), fds, true, &bind.options, None)
+        let open = || {
+            let sink = open_sink(self.carrier, welcome.path.as_deref(), fds, true, &bind.options, None)?;
+            sink.as_ref().map_or(Ok(()), |sink| sink.await_open())?;
+            Ok::<_, String>(sink)
+        };
+        let sink = open()
             .map_err(|fault| Error::misbehaved(peer, format!("sent a welcome that does not fit: {fault}")))?;
         let duplex =
             pair(socket, (source, sink), bind, endpoint.clone(), peer, (welcome.buffer, welcome.clock))?;

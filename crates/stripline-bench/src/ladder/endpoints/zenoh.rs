@@ -1,0 +1,97 @@
+//! zenoh: a publisher and a subscriber for each direction, between two peers over TCP. Its own
+//! threads carry the packets. A subscriber hands them to the thread that waits, over a channel.
+
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+use std::time::{Duration, Instant};
+
+use ::zenoh::handlers::{FifoChannel, FifoChannelHandler};
+use ::zenoh::pubsub::{Publisher, Subscriber};
+use ::zenoh::qos::CongestionControl;
+use ::zenoh::sample::Sample;
+use ::zenoh::{Session, Wait};
+
+use super::super::Problem;
+use super::super::case::Case;
+use super::super::measure::{self, Receiver, Sender, Side};
+use super::stripline::DEPTH;
+
+/// How long one side waits for the other.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Connects one side. The first one listens, and passes its address over a socket.
+pub(crate) fn connect(case: &Case, place: u32, domain: &str) -> Result<Box<dyn Side>, Problem> {
+    let name = SocketAddr::from_abstract_name(format!("{domain}-zenoh")).map_err(text)?;
+    let session = if place == 0 {
+        let port = TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).map_err(text)?;
+        let session = open(&[format!("tcp/{port}")], &[])?;
+        let listener = UnixListener::bind_addr(&name).map_err(text)?;
+        let (mut stream, _) = listener.accept().map_err(text)?;
+        stream.write_all(format!("tcp/{port}").as_bytes()).map_err(text)?;
+        session
+    } else {
+        let until = Instant::now() + PATIENCE;
+        let mut stream = loop {
+            match UnixStream::connect_addr(&name) {
+                Ok(stream) => break stream,
+                Err(error) if Instant::now() >= until => return Err(text(error)),
+                Err(_) => std::thread::sleep(Duration::from_millis(1)),
+            }
+        };
+        let mut address = String::new();
+        stream.read_to_string(&mut address).map_err(text)?;
+        open(&[], &[address])?
+    };
+    let key = |of: u32| format!("{domain}/{of}");
+    // As many packets as ours may wait.
+    let channel = FifoChannel::new(DEPTH as usize);
+    let subscriber = session.declare_subscriber(key(place)).with(channel).wait().map_err(text)?;
+    let publisher = session.declare_publisher(key(1 - place)).congestion_control(CongestionControl::Block);
+    let publisher = publisher.wait().map_err(text)?;
+    let until = Instant::now() + PATIENCE;
+    while !publisher.matching_status().wait().map_err(text)?.matching() {
+        if Instant::now() >= until {
+            return Err(text("the peer did not subscribe"));
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let sender = ZenohSender { publisher, bytes: vec![0; case.size], _session: session };
+    Ok(measure::side(case, place, sender, ZenohReceiver { subscriber }))
+}
+
+/// Opens a session with the settings of ours: the same queues, and the same patience.
+fn open(listens: &[String], connects: &[String]) -> Result<Session, Problem> {
+    let config = ::stripline::internal::zenoh_settings("peer", listens, connects, &[])?;
+    ::zenoh::open(config).wait().map_err(text)
+}
+
+fn text(error: impl std::fmt::Display) -> Problem {
+    format!("zenoh: {error}")
+}
+
+struct ZenohSender {
+    publisher: Publisher<'static>,
+    bytes: Vec<u8>,
+    /// Ends behind the publisher.
+    _session: Session,
+}
+
+impl Sender for ZenohSender {
+    fn send(&mut self, word: u64) -> Result<(), Problem> {
+        measure::write(&mut self.bytes, word);
+        self.publisher.put(&self.bytes[..]).wait().map_err(text)
+    }
+}
+
+struct ZenohReceiver {
+    subscriber: Subscriber<FifoChannelHandler<Sample>>,
+}
+
+impl Receiver for ZenohReceiver {
+    fn receive(&mut self) -> Result<u64, Problem> {
+        let sample = self.subscriber.recv().map_err(text)?;
+        measure::read(&sample.payload().to_bytes())
+    }
+}

@@ -1,0 +1,302 @@
+//! The sending end.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+use ::zenoh::liveliness::LivelinessToken;
+use ::zenoh::matching::MatchingListener;
+use ::zenoh::pubsub::Publisher;
+
+use super::ZenohTicket;
+use crate::error::{Error, Result};
+use crate::sys::doorbell::{Doorbell, PollSet};
+use crate::sys::fork::Local;
+use crate::sys::mutex::lock;
+use crate::sys::zenoh::{
+    LINK_BYTES, MESSAGE_MAX, MESSAGE_OVERHEAD, SessionReach, ZenohSession, has_subscriber, put,
+    watch_subscribers,
+};
+use crate::transport::carrier::{PathProbe, PathSink};
+use crate::transport::transit::{MessageLimits, PREFIX_BYTES, SentCounts, TransitSender};
+
+/// How long the end of a sender waits until what it has sent has arrived. That takes
+/// milliseconds, unless the receiver's process is stopped.
+const FINISH_TIME: Duration = Duration::from_secs(5);
+/// How long the session goes on with it, if this process lives on.
+const LINGER: Duration = Duration::from_secs(60);
+
+const LIMITS: MessageLimits = MessageLimits { message: MESSAGE_MAX - PREFIX_BYTES, on_the_way: LINK_BYTES };
+
+/// The sending end.
+pub(super) struct ZenohSink {
+    shared: Local<Arc<Shared>>,
+}
+
+/// What the thread that opens the session uses, too.
+struct Shared {
+    transit: TransitSender,
+    address: String,
+    state: Mutex<State>,
+    /// Rung when the link has changed.
+    changed: Doorbell,
+    /// Whether the receiver's subscription has been found.
+    is_found: AtomicBool,
+    /// Whether that was lost.
+    is_lost: AtomicBool,
+    /// Whether the receiver has hung up, so that nothing more need arrive.
+    is_receiver_gone: AtomicBool,
+}
+
+/// The part under the lock.
+struct State {
+    link: Link,
+    counts: SentCounts,
+}
+
+enum Link {
+    Opening,
+    Open(OpenLink),
+    Failed(String),
+    /// The sink was dropped.
+    Ended,
+}
+
+/// The ends of a link, in the order in which they end.
+struct OpenLink {
+    _subscribers: MatchingListener<()>,
+    publisher: Publisher<'static>,
+    _token: LivelinessToken,
+    _session: ZenohSession,
+}
+
+impl ZenohSink {
+    /// Begins to connect to the receiver of a ticket, on a thread of its own: zenoh waits for it.
+    pub(super) fn connect(ticket: ZenohTicket, transit: TransitSender) -> Result<Self> {
+        let shared = Arc::new(Shared {
+            transit,
+            address: ticket.address.to_string(),
+            state: Mutex::new(State { link: Link::Opening, counts: SentCounts::default() }),
+            changed: Doorbell::new()?,
+            is_found: AtomicBool::new(false),
+            is_lost: AtomicBool::new(false),
+            is_receiver_gone: AtomicBool::new(false),
+        });
+        let its = Arc::clone(&shared);
+        let open = move || {
+            let link = OpenLink::open(&ticket, &its).map_or_else(Link::Failed, Link::Open);
+            let mut state = lock(&its.state);
+            if matches!(state.link, Link::Opening) {
+                state.link = link;
+            }
+            drop(state);
+            its.changed.notify();
+        };
+        // It is not joined: a receiver that is stopped would hold up the end of this sink.
+        std::thread::Builder::new()
+            .name("stripline-open".into())
+            .spawn(open)
+            .map_err(|e| Error::system("cannot start a thread", e))?;
+        Ok(Self { shared: Local::new(shared) })
+    }
+}
+
+impl OpenLink {
+    fn open(ticket: &ZenohTicket, shared: &Arc<Shared>) -> Result<Self, String> {
+        let session = ZenohSession::open(&SessionReach::Connect(ticket.address))?;
+        let token = session.token(&ticket.sender_key())?;
+        let publisher = session.publisher(&ticket.data_key())?;
+        let its = Arc::downgrade(shared);
+        let each = move |is_there| {
+            if let Some(shared) = its.upgrade() {
+                shared.set_found(is_there);
+            }
+        };
+        let subscribers = watch_subscribers(&publisher, each)?;
+        if has_subscriber(&publisher)? {
+            shared.set_found(true);
+        }
+        Ok(Self { _subscribers: subscribers, publisher, _token: token, _session: session })
+    }
+}
+
+impl Shared {
+    /// Takes note that the receiver's subscription was found, or lost.
+    fn set_found(&self, is_there: bool) {
+        // AcqRel and Release: read by the thread that the doorbell wakes.
+        if is_there {
+            self.is_found.store(true, Ordering::Release);
+        } else if self.is_found.load(Ordering::Acquire) {
+            self.is_lost.store(true, Ordering::Release);
+        }
+        self.changed.notify();
+    }
+
+    /// Checks that the receiver's subscription is not lost.
+    fn check_link(&self) -> io::Result<()> {
+        let is_lost = self.is_lost.load(Ordering::Acquire);
+        if is_lost { Err(io::ErrorKind::BrokenPipe.into()) } else { Ok(()) }
+    }
+
+    /// Returns the state of a link that can be written to.
+    ///
+    /// # Errors
+    /// `WouldBlock` if it is not open yet; otherwise it has ended.
+    fn open_state(&self) -> io::Result<MutexGuard<'_, State>> {
+        self.check_link()?;
+        let state = lock(&self.state);
+        match &state.link {
+            Link::Open(_) if self.is_found.load(Ordering::Acquire) => Ok(state),
+            Link::Open(_) | Link::Opening => {
+                self.changed.drain();
+                // It may have rung in between.
+                let is_found = self.is_found.load(Ordering::Acquire);
+                if is_found && matches!(state.link, Link::Open(_)) {
+                    return Ok(state);
+                }
+                Err(io::ErrorKind::WouldBlock.into())
+            }
+            Link::Failed(error) => Err(io::Error::new(io::ErrorKind::BrokenPipe, error.clone())),
+            Link::Ended => Err(io::ErrorKind::BrokenPipe.into()),
+        }
+    }
+
+    /// Hands over what there is room for in one message.
+    fn put(&self, state: &mut State, bytes: &[u8]) -> io::Result<usize> {
+        let Link::Open(link) = &state.link else { return Err(io::ErrorKind::BrokenPipe.into()) };
+        let admitted = self.transit.admit(&mut state.counts, bytes, LIMITS)?;
+        let prefix = self.transit.bound.prefix(state.counts.sent + admitted.frames);
+        let message = [&prefix, &bytes[..admitted.bytes]].concat();
+        let length = message.len() as u64 + MESSAGE_OVERHEAD;
+        put(&link.publisher, message).map_err(|e| io::Error::new(io::ErrorKind::BrokenPipe, e))?;
+        self.transit.sent(&mut state.counts, &admitted, length);
+        Ok(admitted.bytes)
+    }
+
+    /// Waits until what was sent has arrived, or the receiver is gone; false: neither in that time.
+    fn await_arrival(&self, counts: &SentCounts, longest: Duration) -> bool {
+        let until = Instant::now() + longest;
+        let page = &self.transit.page;
+        loop {
+            self.transit.doorbell.drain();
+            self.changed.drain();
+            page.announce_wait();
+            let is_gone =
+                self.is_receiver_gone.load(Ordering::Acquire) || self.is_lost.load(Ordering::Acquire);
+            if is_gone || counts.have_arrived(page) {
+                return true;
+            }
+            let mut poll_set = PollSet::default();
+            poll_set.readable(self.transit.doorbell.as_fd());
+            poll_set.readable(self.changed.as_fd());
+            if !poll_set.wait(Some(until)).unwrap_or(false) {
+                return false;
+            }
+        }
+    }
+}
+
+impl PathSink for ZenohSink {
+    fn write(&self, bytes: &[u8]) -> io::Result<usize> {
+        if !self.shared.is_current() {
+            return Err(io::ErrorKind::BrokenPipe.into());
+        }
+        let mut state = self.shared.open_state()?;
+        let mut written = 0;
+        while written < bytes.len() {
+            match self.shared.put(&mut state, &bytes[written..]) {
+                Ok(now) => written += now,
+                Err(_) if written > 0 => break,
+                Err(error) => {
+                    // A wait for room ends when the link is lost, and not by what was rung before.
+                    self.shared.changed.drain();
+                    self.shared.check_link()?;
+                    return Err(error);
+                }
+            }
+        }
+        Ok(written)
+    }
+
+    fn poll_room<'a>(&'a self, poll_set: &mut PollSet<'a>) {
+        poll_set.readable(self.shared.transit.doorbell.as_fd());
+        poll_set.readable(self.shared.changed.as_fd());
+    }
+
+    fn probe(&self) -> Option<&dyn PathProbe> {
+        Some(self)
+    }
+
+    fn await_open(&self) -> Result<(), String> {
+        let until = Instant::now() + FINISH_TIME;
+        while !self.try_once()? {
+            let mut poll_set = PollSet::default();
+            poll_set.readable(self.answers());
+            if !poll_set.wait(Some(until)).map_err(|e| e.to_string())? {
+                return Err(self.failure(FINISH_TIME));
+            }
+        }
+        Ok(())
+    }
+
+    fn receiver_left(&self) {
+        self.shared.is_receiver_gone.store(true, Ordering::Release);
+        self.shared.changed.notify();
+    }
+}
+
+impl PathProbe for ZenohSink {
+    /// Checks whether zenoh has found the receiver, which it does on threads of its own.
+    fn try_once(&self) -> Result<bool, String> {
+        if !self.shared.is_current() {
+            return Err("the path belongs to the parent of this process".into());
+        }
+        match self.shared.open_state() {
+            Ok(_) => Ok(true),
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => Ok(false),
+            Err(e) => Err(e.to_string()),
+        }
+    }
+
+    fn answers(&self) -> BorrowedFd<'_> {
+        self.shared.changed.as_fd()
+    }
+
+    fn failure(&self, within: Duration) -> String {
+        format!(
+            "zenoh has found no receiver at {} within {within:?}; start both processes in one network \
+             namespace, with its loopback interface up",
+            self.shared.address
+        )
+    }
+}
+
+impl Drop for ZenohSink {
+    /// Waits until what was sent has arrived: this process may end at once.
+    fn drop(&mut self) {
+        if !self.shared.is_current() {
+            return;
+        }
+        let mut state = lock(&self.shared.state);
+        let link = std::mem::replace(&mut state.link, Link::Ended);
+        let counts = std::mem::take(&mut state.counts);
+        drop(state);
+        if !matches!(link, Link::Open(_)) || self.shared.await_arrival(&counts, FINISH_TIME) {
+            return;
+        }
+        let shared = Arc::clone(&self.shared);
+        log::warn!(
+            target: "stripline::transport",
+            "what was sent to {} has not arrived within {FINISH_TIME:?}", shared.address
+        );
+        let linger = move || {
+            shared.await_arrival(&counts, LINGER);
+            drop(link);
+        };
+        if std::thread::Builder::new().name("stripline-linger".into()).spawn(linger).is_err() {
+            log::warn!(target: "stripline::transport", "it is lost: there is no thread to wait for it");
+        }
+    }
+}
