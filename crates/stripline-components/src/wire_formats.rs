@@ -32,14 +32,24 @@ pub struct WireFormat {
 /// }
 /// ```
 pub fn wire_formats() -> &'static [WireFormat] {
-    &[WireFormat {
-        name: "gr-zeromq",
-        summary: "flowgraphs with GNU Radio's own blocks for ZeroMQ",
-        components: ["gr-zeromq-source", "gr-zeromq-sink"],
-        lacks: "end of stream, acks, gaps: pub-sub loses without a report",
-        in_program: cfg!(feature = "zeromq"),
-        remedy: "build it with the feature `zeromq`, which takes a C++ compiler (g++)",
-    }]
+    &[
+        WireFormat {
+            name: "gr-zeromq",
+            summary: "flowgraphs with GNU Radio's own blocks for ZeroMQ",
+            components: ["gr-zeromq-source", "gr-zeromq-sink"],
+            lacks: "end of stream, acks, gaps: pub-sub loses without a report",
+            in_program: cfg!(feature = "zeromq"),
+            remedy: "build it with the feature `zeromq`, which takes a C++ compiler (g++)",
+        },
+        WireFormat {
+            name: "raw",
+            summary: "programs of zenoh: each payload is a packet",
+            components: ["zenoh-source", "zenoh-sink"],
+            lacks: "end of stream, acks, gaps, description and time of the stream",
+            in_program: cfg!(feature = "zenoh"),
+            remedy: "build it with the feature `zenoh`, which takes a C compiler",
+        },
+    ]
 }
 
 #[cfg(test)]
