@@ -15,8 +15,8 @@ use stripline_waveform::{Catalog, Overrides, Placement, load, parse_bytes};
 fn every_description_is_sound_and_says_something() {
     let registry = registry();
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/components");
-    // Those that join flowgraphs are a feature.
-    let left_out = if cfg!(feature = "zeromq") { 0 } else { 2 };
+    // Those that join flowgraphs, or DDS applications, are features.
+    let left_out = [cfg!(feature = "zeromq"), cfg!(feature = "dds")].iter().filter(|has| !**has).count() * 2;
     assert_eq!(
         registry.specs().len() + left_out,
         components_in(&source),

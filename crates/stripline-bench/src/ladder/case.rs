@@ -34,6 +34,7 @@ pub(crate) enum Subject {
     Calls,
     Iceoryx2,
     Zeromq,
+    Dds,
     /// No peer: the clock and the machine alone.
     Noise,
 }
@@ -58,6 +59,7 @@ impl Subject {
             Self::Calls => "stripline calls",
             Self::Iceoryx2 => "iceoryx2",
             Self::Zeromq => "ZeroMQ",
+            Self::Dds => "Cyclone DDS",
             Self::Noise => "noise",
         }
     }
@@ -140,7 +142,7 @@ impl Case {
 
     /// Returns whether another library carries the packets.
     pub(crate) fn is_peer(&self) -> bool {
-        matches!(self.subject, Subject::Iceoryx2 | Subject::Zeromq)
+        matches!(self.subject, Subject::Iceoryx2 | Subject::Zeromq | Subject::Dds)
     }
 
     /// Returns whether this is a stream that a thread of its own carries.

@@ -105,7 +105,14 @@ fn transports_that_are_not_in_this_version_are_listed_as_such() {
             assert!(iceoryx2["brought_in_by"].as_str().is_some_and(|it| it.contains("feature")), "{iceoryx2}")
         }
     }
-    for name in ["zenoh", "dds", "corba"] {
+    let dds = has("dds");
+    assert_eq!(dds["in_program"], cfg!(feature = "dds"));
+    let (key, part) = match cfg!(feature = "dds") {
+        true => ("library", "Cyclone DDS 0.10"),
+        false => ("brought_in_by", "cyclonedds-dev"),
+    };
+    assert!(dds[key].as_str().is_some_and(|it| it.contains(part)), "{dds}");
+    for name in ["zenoh", "corba"] {
         assert_eq!(has(name)["in_program"], false, "{name}");
         assert_eq!(has(name)["brought_in_by"], "not in this version", "{name}");
     }

@@ -9,6 +9,12 @@
 
 mod adder;
 pub mod adsb;
+#[cfg(feature = "dds")]
+mod dds;
+#[cfg(feature = "dds")]
+mod dds_sink;
+#[cfg(feature = "dds")]
+mod dds_source;
 mod demodulate;
 mod fft;
 mod file_sink;
@@ -41,6 +47,10 @@ mod wav_sink;
 use stripline::component::{HandlerComponent, Registry};
 
 pub use adder::Adder;
+#[cfg(feature = "dds")]
+pub use dds_sink::DdsSink;
+#[cfg(feature = "dds")]
+pub use dds_source::DdsSource;
 pub use demodulate::{AmDemodulatorComponent, FmDemodulatorComponent};
 pub use fft::FftComponent;
 pub use file_sink::FileSink;
@@ -73,6 +83,8 @@ pub fn registry() -> Registry {
     let registry = Registry::new();
     #[cfg(feature = "zeromq")]
     let registry = registry.with::<GrZeromqSink>().with::<GrZeromqSource>();
+    #[cfg(feature = "dds")]
+    let registry = registry.with::<DdsSink>().with::<DdsSource>();
     registry
         .with::<Adder>()
         .with::<adsb::AdsbDecoder>()

@@ -20,7 +20,7 @@ pub(crate) struct TransitPage {
 struct Words {
     sender: SentWords,
     receiver: TakenWords,
-    #[cfg(feature = "iceoryx2")]
+    #[cfg(any(feature = "iceoryx2", feature = "dds"))]
     sleep: SleepWords,
 }
 
@@ -45,18 +45,25 @@ struct TakenWords {
     taken: AtomicU64,
     /// Messages taken, in all.
     messages: AtomicU64,
+    /// Bytes of messages that have arrived in the receiver's process, in all.
+    arrived: AtomicU64,
 }
 
 /// Words that are seldom written. The sender reads the first with each packet.
-#[cfg(feature = "iceoryx2")]
+#[cfg(any(feature = "iceoryx2", feature = "dds"))]
 #[repr(C, align(128))]
 struct SleepWords {
     /// 1: the receiver sleeps. The end that wakes it writes 0.
+    #[cfg(feature = "iceoryx2")]
     sleeps: AtomicU32,
     /// 1: the sender is complete, and the receiver may connect.
+    #[cfg(feature = "iceoryx2")]
     opened: AtomicU32,
     /// 1: the receiver has found the sender.
     connected: AtomicU32,
+    /// The number of the sender's end on the network.
+    #[cfg(feature = "dds")]
+    writer: [AtomicU64; 2],
 }
 
 impl TransitPage {
@@ -116,7 +123,7 @@ impl TransitPage {
     }
 
     /// Returns the number of messages handed over.
-    #[cfg(any(feature = "zeromq", test))]
+    #[cfg(any(feature = "zeromq", feature = "dds", test))]
     #[inline]
     pub(crate) fn messages(&self) -> u64 {
         self.words().sender.messages.load(Ordering::Acquire)
@@ -124,7 +131,7 @@ impl TransitPage {
 
     /// Returns the last packet handed over whole. For a sender that is gone: one that goes on may
     /// write it meanwhile.
-    #[cfg(any(feature = "zeromq", test))]
+    #[cfg(any(feature = "zeromq", feature = "dds", test))]
     pub(crate) fn last_sent(&self) -> Option<LastSent> {
         let words = &self.words().sender;
         let updates = words.updates.load(Ordering::Acquire);
@@ -142,10 +149,28 @@ impl TransitPage {
     }
 
     /// Returns the number of messages taken, those of [`TransitPage::taken`] at least.
-    #[cfg(any(feature = "zeromq", test))]
+    #[cfg(any(feature = "zeromq", feature = "dds", test))]
     pub(crate) fn messages_taken(&self) -> u64 {
         // Relaxed: stored before that number, which is read first.
         self.words().receiver.messages.load(Ordering::Relaxed)
+    }
+
+    /// Returns the bytes that have arrived in the receiver's process.
+    #[cfg(any(feature = "zeromq", feature = "dds", test))]
+    pub(crate) fn arrived(&self) -> u64 {
+        // SeqCst: after `announce_wait`, as the other number.
+        self.words().receiver.arrived.load(Ordering::SeqCst)
+    }
+
+    /// Stores the bytes that have arrived; true: the sender waits. That is returned once for each
+    /// announcement.
+    #[cfg(any(feature = "dds", test))]
+    pub(crate) fn set_arrived(&self, bytes: u64) -> bool {
+        let words = self.words();
+        words.receiver.arrived.store(bytes, Ordering::SeqCst);
+        let waits = &words.sender.waits;
+        // SeqCst and Relaxed as in `set_taken` and `ends_wait`.
+        waits.load(Ordering::SeqCst) != 0 && waits.swap(0, Ordering::Relaxed) != 0
     }
 
     /// Announces that the sender waits for room, and returns the number of units taken after that.
@@ -207,15 +232,31 @@ impl TransitPage {
     }
 
     /// Stores that the receiver has found the sender.
-    #[cfg(feature = "iceoryx2")]
+    #[cfg(any(feature = "iceoryx2", feature = "dds"))]
     pub(crate) fn set_connected(&self) {
         self.words().sleep.connected.store(1, Ordering::Release);
     }
 
     /// Returns whether the receiver has found the sender.
-    #[cfg(feature = "iceoryx2")]
+    #[cfg(any(feature = "iceoryx2", feature = "dds"))]
     pub(crate) fn is_connected(&self) -> bool {
         self.words().sleep.connected.load(Ordering::Acquire) != 0
+    }
+
+    /// Stores the number of the sender's end on the network, before its first message.
+    #[cfg(feature = "dds")]
+    pub(crate) fn set_writer(&self, number: &[u8; 16]) {
+        let halves: [u64; 2] = bytemuck::cast(*number);
+        // Release: the message that follows comes another way.
+        let store = |(word, half): (&AtomicU64, u64)| word.store(half, Ordering::Release);
+        self.words().sleep.writer.iter().zip(halves).for_each(store);
+    }
+
+    /// Returns the number of the sender's end on the network.
+    #[cfg(feature = "dds")]
+    pub(crate) fn writer(&self) -> [u8; 16] {
+        let halves = self.words().sleep.writer.each_ref().map(|word| word.load(Ordering::Acquire));
+        bytemuck::cast(halves)
     }
 
     #[cold]
@@ -249,6 +290,10 @@ mod tests {
         assert!(!receiver.set_taken(2, 1, 2));
         assert!(receiver.set_taken(3, 2, 2));
         assert!(!receiver.set_taken(4, 2, 2), "a wait ends once");
+        assert!(!receiver.set_arrived(100));
+        sender.announce_wait();
+        assert_eq!(sender.arrived(), 100);
+        assert!(receiver.set_arrived(200) && !receiver.set_arrived(300), "a wait ends once");
     }
 
     #[cfg(feature = "iceoryx2")]

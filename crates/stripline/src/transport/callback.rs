@@ -4,6 +4,7 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::Capabilities;
 use super::carrier::{CallbackSource, Carrier, PathRequest, PathSink, PathSource, Ticket};
@@ -26,6 +27,8 @@ pub(super) static CALLBACK: StreamTransport = StreamTransport {
     carrier: Some(&CallbackPipes),
 };
 
+/// The bytes that wait, at most; the thread that brings more waits.
+const BYTES_MAX: usize = 64 * 1024;
 /// Bytes of a callback, at most.
 const CHUNK: usize = 16 * 1024;
 
@@ -34,14 +37,14 @@ struct CallbackPipes;
 impl Carrier for CallbackPipes {
     fn source(&self, request: &PathRequest<'_>) -> Result<(Box<dyn PathSource>, Ticket)> {
         let (mut pipe, ticket) = Pipes.source(request)?;
-        let (mut feed, source) = CallbackSource::new()?;
+        let (feed, source) = CallbackSource::new(BYTES_MAX)?;
         let shutdown = Doorbell::new()?;
         let its = shutdown.clone();
         let run = move || {
             let mut chunk = vec![0; CHUNK];
             loop {
                 match pipe.read(&mut chunk) {
-                    Ok(read) if read > 0 && feed.push(&chunk[..read]) => continue,
+                    Ok(read) if read > 0 && feed.push(chunk[..read].to_vec()) => continue,
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                     _ => return,
                 }
@@ -68,25 +71,29 @@ impl Carrier for CallbackPipes {
 
 /// The receiving end. Its drop ends the thread.
 struct CallbackPipe {
-    source: CallbackSource,
+    source: CallbackSource<Vec<u8>>,
     shutdown: Doorbell,
 }
 
 impl PathSource for CallbackPipe {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        self.source.read(into)
+        self.source.read(into, Duration::ZERO).map(|(read, _)| read)
     }
 
     fn await_end(&mut self) -> bool {
-        self.source.await_end()
+        self.source.await_end(|_| false)
     }
 
     fn bytes(&self) -> BorrowedFd<'_> {
-        self.source.bytes()
+        self.source.arrivals()
+    }
+
+    fn poll_bytes<'a>(&'a mut self, poll_set: &mut PollSet<'a>) {
+        self.source.poll(poll_set);
     }
 
     fn call_slot(&self) -> Option<&Arc<CallSlot>> {
-        self.source.call_slot()
+        Some(self.source.call_slot())
     }
 }
 

@@ -10,6 +10,8 @@ mod build_rule;
 #[cfg(feature = "test-transports")]
 mod callback;
 pub(crate) mod carrier;
+#[cfg(feature = "dds")]
+mod dds;
 pub(crate) mod duplex;
 mod endpoint;
 #[cfg(feature = "test-transports")]
@@ -37,6 +39,8 @@ pub(crate) mod signalling;
 mod stop;
 pub(crate) mod stream;
 mod tcp;
+#[cfg(any(feature = "dds", feature = "zeromq"))]
+mod transit;
 mod udp;
 mod uds;
 #[cfg(feature = "zeromq")]

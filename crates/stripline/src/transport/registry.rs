@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+#[cfg(feature = "dds")]
+use super::dds;
 #[cfg(feature = "iceoryx2")]
 use super::iceoryx2;
 #[cfg(feature = "zeromq")]
@@ -24,6 +26,8 @@ static TRANSPORTS: &[&dyn Transport] = &[
     &zeromq::ZEROMQ,
     #[cfg(feature = "iceoryx2")]
     &iceoryx2::ICEORYX2,
+    #[cfg(feature = "dds")]
+    &dds::DDS,
     #[cfg(feature = "test-transports")]
     &pipe::PIPE,
     #[cfg(feature = "test-transports")]
@@ -191,7 +195,13 @@ pub fn absent() -> &'static [AbsentTransport] {
                 remedy: "not in this program: build it with the feature `iceoryx2`, which takes Rust 1.89",
             },
             planned("zenoh", "Zenoh sessions"),
-            planned("dds", "a DDS domain"),
+            #[cfg(not(feature = "dds"))]
+            AbsentTransport {
+                name: "dds",
+                summary: "topics of Cyclone DDS",
+                remedy: "not in this program: build it with the feature `dds`, which takes Cyclone DDS \
+                         (cyclonedds-dev, cyclonedds-tools)",
+            },
             planned("corba", "oneway calls of CORBA"),
         ]
     }

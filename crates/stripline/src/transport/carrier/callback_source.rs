@@ -1,89 +1,219 @@
-//! Bytes that a middleware brings by calling back. Its thread runs the port's own code where that
-//! waits for it. The queue of a policy is filled there. With `dispatch = "direct"` the handler runs
-//! there. Otherwise it rings a doorbell.
+//! What a middleware brings by calling back. Its thread runs the port's own code where that waits
+//! for it. The queue of a policy is filled there. With `dispatch = "direct"` the handler runs
+//! there. Otherwise it wakes the port's thread.
 
 use std::collections::VecDeque;
-use std::io::{self, Read};
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 
-use super::PathSource;
 use crate::error::Result;
-use crate::sys::doorbell::Doorbell;
+use crate::sys::doorbell::{Doorbell, PollSet};
 use crate::sys::mutex::lock;
 use crate::sys::scoped_call::CallSlot;
 
-/// The bytes that wait, at most; a middleware that brings more waits.
-const BYTES_MAX: usize = 64 * 1024;
 /// The longest wait for the middleware to end, after its sender has.
 const END_TIME: Duration = Duration::from_secs(2);
 
 /// The middleware's end. Its drop is the end of the bytes.
-pub(in crate::transport) struct CallbackFeed(Arc<Shared>);
+pub(in crate::transport) struct CallbackFeed<T>(Arc<Shared<T>>);
 
-/// The receiving end of a path with callbacks.
-pub(in crate::transport) struct CallbackSource(Arc<Shared>);
+/// The receiving end of a path with callbacks, which bring messages.
+pub(in crate::transport) struct CallbackSource<T> {
+    shared: Arc<Shared<T>>,
+    /// The message that was read in part, and how far.
+    rest: Option<(T, usize)>,
+}
 
-struct Shared {
-    queue: Mutex<Queue>,
+struct Shared<T> {
+    queue: Mutex<Queue<T>>,
+    /// Bytes that wait, at most; a middleware that brings more waits.
+    bytes_max: usize,
     /// Rung when the queue has changed.
     changed: Condvar,
     arrivals: Doorbell,
     slot: Arc<CallSlot>,
 }
 
-#[derive(Default)]
-struct Queue {
-    bytes: VecDeque<u8>,
+struct Queue<T> {
+    messages: VecDeque<T>,
+    /// Of all messages.
+    bytes: usize,
+    /// Messages that were brought, in all.
+    brought: u64,
     /// No more will come.
     is_over: bool,
     /// No more is taken.
     is_closed: bool,
-    /// The thread that brings bytes, while it runs the port's code.
+    /// The thread that brings a message, while it runs the port's code.
     caller: Option<ThreadId>,
+    /// Whether a thread waits for a change.
+    is_awaited: bool,
+    /// Whether a thread may sleep on the doorbell.
+    is_sleeping: bool,
 }
 
-impl CallbackSource {
+impl<T: AsRef<[u8]>> CallbackSource<T> {
     /// Returns both ends.
     ///
     /// # Errors
     /// A lack of descriptors.
-    pub(in crate::transport) fn new() -> Result<(CallbackFeed, Self)> {
+    pub(in crate::transport) fn new(bytes_max: usize) -> Result<(CallbackFeed<T>, Self)> {
+        let queue = Queue {
+            messages: VecDeque::new(),
+            bytes: 0,
+            brought: 0,
+            is_over: false,
+            is_closed: false,
+            caller: None,
+            is_awaited: false,
+            is_sleeping: false,
+        };
         let shared = Arc::new(Shared {
-            queue: Mutex::default(),
+            queue: Mutex::new(queue),
+            bytes_max,
             changed: Condvar::new(),
             arrivals: Doorbell::new()?,
             slot: Arc::default(),
         });
-        Ok((CallbackFeed(Arc::clone(&shared)), Self(shared)))
+        Ok((CallbackFeed(Arc::clone(&shared)), Self { shared, rest: None }))
+    }
+
+    /// Reads bytes of the next message, and returns their number, and the message where they are
+    /// its last ones. Waits for one, but not longer than that; 0: there will be no more.
+    ///
+    /// # Errors
+    /// `WouldBlock` if nothing is there.
+    pub(in crate::transport) fn read(
+        &mut self,
+        into: &mut [u8],
+        longest: Duration,
+    ) -> io::Result<(usize, Option<T>)> {
+        let (message, start) = match self.rest.take() {
+            Some(rest) => rest,
+            None => match self.next(longest)? {
+                Some(message) => (message, 0),
+                None => return Ok((0, None)),
+            },
+        };
+        let rest = &message.as_ref()[start..];
+        let bytes = rest.len().min(into.len());
+        into[..bytes].copy_from_slice(&rest[..bytes]);
+        if bytes < rest.len() {
+            self.rest = Some((message, start + bytes));
+            return Ok((bytes, None));
+        }
+        Ok((bytes, Some(message)))
+    }
+
+    /// Takes the next message; `None`: there will be no more.
+    fn next(&self, longest: Duration) -> io::Result<Option<T>> {
+        let mut queue = lock(&self.shared.queue);
+        if queue.messages.is_empty() && !queue.is_over && !longest.is_zero() {
+            queue = self.shared.wait(queue, longest);
+        }
+        if std::mem::take(&mut queue.is_sleeping) {
+            self.shared.arrivals.drain();
+        }
+        let Some(message) = queue.messages.pop_front() else {
+            return if queue.is_over { Ok(None) } else { Err(io::ErrorKind::WouldBlock.into()) };
+        };
+        queue.bytes -= message.as_ref().len();
+        if self.shared.bytes_max < usize::MAX {
+            drop(queue);
+            self.shared.changed.notify_all();
+        }
+        Ok(Some(message))
+    }
+
+    /// Waits until `has_ended` for the number of messages that were brought, or until no more will
+    /// come: as [`PathSource::await_end`].
+    ///
+    /// [`PathSource::await_end`]: super::PathSource::await_end
+    pub(in crate::transport) fn await_end(&self, has_ended: impl Fn(u64) -> bool) -> bool {
+        let until = Instant::now() + END_TIME;
+        let mut queue = lock(&self.shared.queue);
+        if !queue.is_over && queue.caller == Some(std::thread::current().id()) {
+            return false;
+        }
+        // Full: the rest comes once this is read.
+        while !queue.is_over && queue.bytes < self.shared.bytes_max && !has_ended(queue.brought) {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            queue = self.shared.wait(queue, left);
+        }
+        true
+    }
+
+    /// Waits for a message, but not longer than that, while one `is_due` for the number of those
+    /// that were brought; false: none has come.
+    #[cfg(feature = "dds")]
+    pub(in crate::transport) fn await_message(
+        &self,
+        longest: Duration,
+        is_due: impl Fn(u64) -> bool,
+    ) -> bool {
+        let until = Instant::now() + longest;
+        let mut queue = lock(&self.shared.queue);
+        while queue.messages.is_empty() && !queue.is_over && is_due(queue.brought) {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return false;
+            }
+            queue = self.shared.wait(queue, left);
+        }
+        !queue.messages.is_empty()
+    }
+
+    /// Returns the descriptor that can be read once there are messages, after
+    /// [`CallbackSource::poll`].
+    pub(in crate::transport) fn arrivals(&self) -> BorrowedFd<'_> {
+        self.shared.arrivals.as_fd()
+    }
+
+    /// Adds what becomes ready once there are messages.
+    pub(in crate::transport) fn poll<'a>(&'a self, poll_set: &mut PollSet<'a>) {
+        let mut queue = lock(&self.shared.queue);
+        queue.is_sleeping = true;
+        if self.rest.is_some() || !queue.messages.is_empty() || queue.is_over {
+            self.shared.arrivals.notify();
+        }
+        drop(queue);
+        poll_set.readable(self.arrivals());
+    }
+
+    #[cfg(feature = "test-transports")]
+    pub(in crate::transport) fn call_slot(&self) -> &Arc<CallSlot> {
+        &self.shared.slot
     }
 }
 
-impl CallbackFeed {
-    /// Brings bytes, and waits while too many are there; false: the receiver is gone. Called by the
-    /// middleware's thread.
-    pub(in crate::transport) fn push(&mut self, mut bytes: &[u8]) -> bool {
-        while !bytes.is_empty() {
-            let mut queue = lock(&self.0.queue);
-            while queue.bytes.len() >= BYTES_MAX && !queue.is_closed {
-                queue = self.0.changed.wait(queue).unwrap_or_else(PoisonError::into_inner);
-            }
-            if queue.is_closed {
-                return false;
-            }
-            let (now, later) = bytes.split_at(bytes.len().min(BYTES_MAX - queue.bytes.len()));
-            queue.bytes.extend(now);
-            self.0.wake(queue);
-            bytes = later;
+impl<T: AsRef<[u8]>> CallbackFeed<T> {
+    /// Brings a message, and waits while too many are there; false: the receiver is gone. Called
+    /// by the middleware's thread.
+    pub(in crate::transport) fn push(&self, message: T) -> bool {
+        let mut queue = lock(&self.0.queue);
+        while queue.bytes >= self.0.bytes_max && !queue.is_closed {
+            queue = self.0.changed.wait(queue).unwrap_or_else(PoisonError::into_inner);
         }
+        if queue.is_closed {
+            return false;
+        }
+        queue.bytes += message.as_ref().len();
+        queue.brought += 1;
+        queue.messages.push_back(message);
+        self.0.wake(queue);
         true
     }
 }
 
-impl Drop for CallbackFeed {
-    fn drop(&mut self) {
+impl<T> CallbackFeed<T> {
+    /// Ends the bytes, as the drop does.
+    pub(in crate::transport) fn end(&self) {
         let mut queue = lock(&self.0.queue);
         queue.is_over = true;
         self.0.changed.notify_all();
@@ -91,61 +221,42 @@ impl Drop for CallbackFeed {
     }
 }
 
-impl Shared {
-    /// Runs what waits for bytes. Without that, rings the doorbell.
-    fn wake(&self, mut queue: MutexGuard<'_, Queue>) {
+impl<T> Drop for CallbackFeed<T> {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+impl<T> Shared<T> {
+    /// Runs what waits for messages. Without that, wakes the port's thread.
+    fn wake(&self, mut queue: MutexGuard<'_, Queue<T>>) {
+        if std::mem::take(&mut queue.is_awaited) {
+            self.changed.notify_all();
+        }
         queue.caller = Some(std::thread::current().id());
         drop(queue);
-        if !self.slot.call() {
+        let has_run = self.slot.call();
+        let mut queue = lock(&self.queue);
+        queue.caller = None;
+        let is_sleeping = queue.is_sleeping;
+        drop(queue);
+        if !has_run && is_sleeping {
             self.arrivals.notify();
         }
-        lock(&self.queue).caller = None;
+    }
+
+    fn wait<'a>(&self, mut queue: MutexGuard<'a, Queue<T>>, longest: Duration) -> MutexGuard<'a, Queue<T>> {
+        queue.is_awaited = true;
+        let waited = self.changed.wait_timeout(queue, longest);
+        let mut queue = waited.unwrap_or_else(PoisonError::into_inner).0;
+        queue.is_awaited = false;
+        queue
     }
 }
 
-impl PathSource for CallbackSource {
-    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        let mut queue = lock(&self.0.queue);
-        if queue.bytes.is_empty() && !queue.is_over {
-            self.0.arrivals.drain();
-            return Err(io::ErrorKind::WouldBlock.into());
-        }
-        let read = queue.bytes.read(into)?;
-        drop(queue);
-        self.0.changed.notify_all();
-        Ok(read)
-    }
-
-    fn await_end(&mut self) -> bool {
-        let until = Instant::now() + END_TIME;
-        let mut queue = lock(&self.0.queue);
-        if !queue.is_over && queue.caller == Some(std::thread::current().id()) {
-            return false;
-        }
-        // Full: the rest comes once this is read.
-        while !queue.is_over && queue.bytes.len() < BYTES_MAX {
-            let left = until.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                break;
-            }
-            let waited = self.0.changed.wait_timeout(queue, left);
-            queue = waited.unwrap_or_else(PoisonError::into_inner).0;
-        }
-        true
-    }
-
-    fn bytes(&self) -> BorrowedFd<'_> {
-        self.0.arrivals.as_fd()
-    }
-
-    fn call_slot(&self) -> Option<&Arc<CallSlot>> {
-        Some(&self.0.slot)
-    }
-}
-
-impl Drop for CallbackSource {
+impl<T> Drop for CallbackSource<T> {
     fn drop(&mut self) {
-        lock(&self.0.queue).is_closed = true;
-        self.0.changed.notify_all();
+        lock(&self.shared.queue).is_closed = true;
+        self.shared.changed.notify_all();
     }
 }

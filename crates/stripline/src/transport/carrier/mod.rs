@@ -14,7 +14,7 @@
 //! What a carrier must keep: bytes arrive once and in order, as long as both processes live. Bytes
 //! that were written before the sender's end can still be read. A carrier may cut them anywhere.
 
-#[cfg(feature = "test-transports")]
+#[cfg(any(feature = "test-transports", feature = "dds"))]
 mod callback_source;
 
 use std::any::Any;
@@ -33,8 +33,8 @@ use crate::sys::doorbell::PollSet;
 use crate::sys::scoped_call::CallSlot;
 use crate::terms::{Flow, LinkOptions, Overflow, Repair, SenderOptions, TransportOptions, Watermarks};
 
-#[cfg(feature = "test-transports")]
-pub(super) use callback_source::CallbackSource;
+#[cfg(any(feature = "test-transports", feature = "dds"))]
+pub(super) use callback_source::{CallbackFeed, CallbackSource};
 
 /// The longest that an end waits in its own call, which takes one system call instead of three.
 /// Nothing interrupts that, the peer's death included, so it is short; a longer wait uses `poll`.

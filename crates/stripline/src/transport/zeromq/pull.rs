@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
-use super::{LAST, PREFIX_BYTES, ZeromqTicket};
+use super::{LAST, ZeromqTicket};
 use crate::error::{Error, Result};
 use crate::packet::LastSent;
 use crate::sys::doorbell::{Doorbell, PollSet};
@@ -13,6 +13,7 @@ use crate::sys::zeromq::{Monitored, SocketEvent, ZeromqSocket, path_error};
 use crate::terms::LinkOptions;
 use crate::transport::carrier::{PathRequest, PathSource, WAIT_MAX};
 use crate::transport::stream::frame_max;
+use crate::transport::transit::{PREFIX_BYTES, TransitBound};
 
 /// How long the end of a dead sender is waited for. The kernel still has what its socket took.
 const END_TIME: Duration = Duration::from_secs(2);
@@ -36,9 +37,7 @@ pub(super) struct ZeromqSource {
     page: TransitPage,
     /// The sender's.
     doorbell: Doorbell,
-    key: u64,
-    /// The frames in transit at which a sender that waits goes on.
-    low: u64,
+    bound: TransitBound,
     /// The open connections, those of strangers too, and whether there has been one.
     connections: Vec<u32>,
     has_accepted: bool,
@@ -85,8 +84,7 @@ impl ZeromqSource {
             is_due: false,
             page,
             doorbell,
-            key: ticket.key,
-            low: ticket.frames - (ticket.frames / 16).max(1),
+            bound: ticket.bound,
             connections: Vec::new(),
             has_accepted: false,
             sender: None,
@@ -110,9 +108,7 @@ impl ZeromqSource {
                 self.rest = self.message.len();
                 return Err(path_error(error));
             }
-            let prefix = self.message.first_chunk::<PREFIX_BYTES>().copied();
-            let [key, number]: [u64; 2] = prefix.map_or([0; 2], bytemuck::cast);
-            if prefix.is_none() || u64::from_le(key) != self.key {
+            let Some(number) = self.bound.number_of(&self.message) else {
                 // Of another process, which has found the name. It is not in the page's counts.
                 self.foreign += 1;
                 if self.foreign == 1 {
@@ -123,16 +119,16 @@ impl ZeromqSource {
                 }
                 self.rest = self.message.len();
                 continue;
-            }
+            };
             if self.sender.is_none() {
                 self.sender = self.message.gets("__fd").and_then(|number| number.parse().ok());
             }
             self.messages += 1;
-            if u64::from_le(number) == LAST || self.message.len() == PREFIX_BYTES {
+            if number == LAST || self.message.len() == PREFIX_BYTES {
                 self.rest = self.message.len();
                 continue;
             }
-            self.number = u64::from_le(number);
+            self.number = number;
             self.rest = PREFIX_BYTES;
             self.is_late = false;
         }
@@ -141,7 +137,7 @@ impl ZeromqSource {
 
     /// Counts the message as taken.
     fn take(&mut self) {
-        if self.page.set_taken(self.number, self.messages, self.low) {
+        if self.page.set_taken(self.number, self.messages, self.bound.low()) {
             self.doorbell.notify();
         }
     }

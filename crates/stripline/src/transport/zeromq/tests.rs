@@ -8,6 +8,8 @@ use super::*;
 use crate::packet::{Header, Kind};
 use crate::terms::{TransportOptions, Watermarks};
 use crate::transport::stream::padded;
+use crate::transport::transit::FRAMES_MAX;
+use std::os::fd::OwnedFd;
 
 fn path(packets: u32) -> (Box<dyn PathSource>, Ticket) {
     let marks = Watermarks::of_depth(packets);
@@ -58,8 +60,9 @@ fn parse(text: &str) -> Result<ZeromqTicket, String> {
 
 #[test]
 fn a_ticket_that_does_not_fit_is_refused_by_name() {
-    let ticket =
-        |name: &str, frames: u64| format!(r#"{{"name":"{name}","key":5,"frames":{frames},"unit":null}}"#);
+    let ticket = |name: &str, frames: u64| {
+        format!(r#"{{"name":"{name}","bound":{{"key":5,"frames":{frames},"unit":null}}}}"#)
+    };
     assert!(parse(&ticket("stripline-zeromq-12-ab", 7)).is_ok());
     let names = ["", "stripline-zeromq-", "x-12", "stripline-zeromq-a/../b", "stripline-zeromq-12 "];
     for name in names.map(String::from).into_iter().chain([format!("{PREFIX}{}", "a".repeat(41))]) {
@@ -104,7 +107,7 @@ fn messages_of_strangers_are_dropped_and_their_end_ends_nothing() {
     let context = zmq::Context::new();
     let stranger = context.socket(zmq::PUSH).unwrap();
     stranger.connect(&parsed.address()).unwrap();
-    let wrong = [&(parsed.key ^ 1).to_le_bytes()[..], &1_u64.to_le_bytes(), &frame(9)].concat();
+    let wrong = [&(parsed.bound.key ^ 1).to_le_bytes()[..], &1_u64.to_le_bytes(), &frame(9)].concat();
     for message in [&[][..], b"GNU Radio", &wrong[..15], &wrong[..16], &wrong, &vec![0xff; 1 << 20]] {
         stranger.send(message, 0).unwrap();
     }
