@@ -65,6 +65,8 @@ const ZEROMQ: &str = "zeromq";
 const ICEORYX2: &str = "iceoryx2";
 /// Publications of zenoh. The library has it with its feature `zenoh`.
 const ZENOH: &str = "zenoh";
+/// Topics of Cyclone DDS. The library has it with its feature `dds`.
+const DDS: &str = "dds";
 
 /// Those of [`TRANSPORTS`] that are for tests only.
 const FOR_TESTS: [&str; 2] = [LOSSY, "multicast"];
@@ -82,6 +84,8 @@ pub const TRANSPORTS: &[&str] = &[
     ICEORYX2,
     #[cfg(feature = "zenoh")]
     ZENOH,
+    #[cfg(feature = "dds")]
+    DDS,
     #[cfg(feature = "lossy")]
     LOSSY,
     #[cfg(feature = "lossy")]
@@ -124,6 +128,9 @@ const POINTS_OF_REPAIRS: [&str; 4] = ["repair", "repaired", "missing", "missing-
 /// The points of the names that iceoryx2 needs until both ends have found each other.
 const POINTS_OF_NAMES: [&str; 2] = ["iceoryx2-names", "iceoryx2-connected"];
 
+/// The points of the ends of a path over DDS.
+const POINTS_OF_DDS: [&str; 3] = ["dds-writer", "dds-connected", "dds-reader"];
+
 /// The points that links over sockets pass, too.
 const POINTS_OF_SOCKETS: [&str; 14] = [
     "goodbye",
@@ -161,12 +168,12 @@ impl Link {
     /// Returns whether a killed sender's packets may be missing at the end: it repairs nothing, or
     /// they were in its own memory.
     pub fn is_lossy(self) -> bool {
-        [LOSSY, ZEROMQ, ZENOH].contains(&self.transport)
+        [LOSSY, ZEROMQ, ZENOH, DDS].contains(&self.transport)
     }
 
     /// Returns whether what a killed sender took with it is reported to its receivers.
     pub fn reports_tail(self) -> bool {
-        [ZEROMQ, ZENOH].contains(&self.transport)
+        [ZEROMQ, ZENOH, DDS].contains(&self.transport)
     }
 
     /// Returns whether a ring carries the packets: a dead receiver's position is then exact.
@@ -261,10 +268,11 @@ fn is_missing(point: &str, only: Option<&str>) -> bool {
     let of_names = POINTS_OF_NAMES.contains(&point);
     match only.unwrap_or(PLAIN.transport) {
         ICEORYX2 if of_names || POINTS_OF_PROBES.contains(&point) => false,
+        DDS if POINTS_OF_DDS.contains(&point) || POINTS_OF_PROBES.contains(&point) => false,
         LOSSY if of_sessions || of_repairs => false,
         "udp" | "multicast" if of_sessions => false,
         ZENOH if POINTS_OF_PROBES.contains(&point) => false,
-        "shm" => of_sessions || of_repairs || of_names,
+        "shm" => of_sessions || of_repairs || of_names || POINTS_OF_DDS.contains(&point),
         _ => !POINTS_OF_SOCKETS.contains(&point) && !POINTS_OF_HANDSHAKE.contains(&point),
     }
 }
@@ -306,6 +314,7 @@ mod tests {
             &POINTS_OF_PROBES,
             &POINTS_OF_REPAIRS,
             &POINTS_OF_NAMES,
+            &POINTS_OF_DDS,
         ];
         assert!(lists.concat().iter().all(|point| POINTS.contains(point)));
         assert!(links("greet").any(|link| !link.is_ring()) && links("greet").any(Link::is_ring));
@@ -321,12 +330,17 @@ mod tests {
         );
         assert!(points_over(Some("udp")).contains(&"session-end"));
         assert!(points_over(Some(ICEORYX2)).contains(&"iceoryx2-names"));
+        assert!(
+            points(true, Some(DDS)).contains(&"dds-writer")
+                && points(false, Some(DDS)).contains(&"dds-reader")
+        );
         let of_calls = [true, false].map(|of_servers| points_of_calls(of_servers).len());
         let others = of_calls[0]
             + of_calls[1]
             + points_of_moves().len()
             + POINTS_OF_SESSIONS.len()
             + POINTS_OF_NAMES.len()
+            + POINTS_OF_DDS.len()
             + POINTS_OF_REPAIRS.len();
         assert_eq!(points_over(None).len() + others, POINTS.len(), "every point belongs to one part");
         assert!(

@@ -46,6 +46,9 @@ pub const POINTS: &[&str] = &[
     "repaired",
     "session-end",
     "session-ended",
+    // The writer of a path over DDS is made, and has been found.
+    "dds-writer",
+    "dds-connected",
     // Receiving: a connection is made.
     "connect",
     "connect-hello",
@@ -56,6 +59,8 @@ pub const POINTS: &[&str] = &[
     // The names of a path over iceoryx2: made; both ends have found each other.
     "iceoryx2-names",
     "iceoryx2-connected",
+    // The reader of a path over DDS is made.
+    "dds-reader",
     "reattach",
     // A packet is received and released.
     "receive",

@@ -13,6 +13,12 @@ pub use crate::component::log_to_stderr::{LogSink, log_to, log_to_stderr, parse_
 pub use crate::component::pace_log::PaceReport;
 pub use crate::component::spec::number;
 pub use crate::link::stats::FullReport;
+#[cfg(feature = "dds")]
+pub use crate::packet::dds::{DdsSampleInfo, DdsSampleMessage, DdsSampleType};
+#[cfg(feature = "dds")]
+pub use crate::sys::dds::DdsPlace;
+#[cfg(feature = "dds")]
+pub use crate::sys::dds_samples::{DdsSampleReader, DdsSampleWriter, DdsTerms};
 pub use crate::sys::doorbell::{Doorbell, PollSet};
 pub use crate::sys::fork::Local;
 #[cfg(feature = "zenoh")]

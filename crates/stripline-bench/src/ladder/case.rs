@@ -35,6 +35,7 @@ pub(crate) enum Subject {
     Iceoryx2,
     Zeromq,
     Zenoh,
+    Dds,
     /// No peer: the clock and the machine alone.
     Noise,
 }
@@ -60,6 +61,7 @@ impl Subject {
             Self::Iceoryx2 => "iceoryx2",
             Self::Zeromq => "ZeroMQ",
             Self::Zenoh => "zenoh",
+            Self::Dds => "Cyclone DDS",
             Self::Noise => "noise",
         }
     }
@@ -142,7 +144,7 @@ impl Case {
 
     /// Returns whether another library carries the packets.
     pub(crate) fn is_peer(&self) -> bool {
-        matches!(self.subject, Subject::Iceoryx2 | Subject::Zeromq | Subject::Zenoh)
+        matches!(self.subject, Subject::Iceoryx2 | Subject::Zeromq | Subject::Zenoh | Subject::Dds)
     }
 
     /// Returns whether this is a stream that a thread of its own carries.

@@ -151,6 +151,8 @@ fn connect<'n>(
         (Subject::Zeromq, _) => endpoints::zeromq::connect(case, place, &domain(job, index)),
         #[cfg(feature = "zenoh")]
         (Subject::Zenoh, _) => endpoints::zenoh::connect(case, place, &domain(job, index)),
+        #[cfg(feature = "dds")]
+        (Subject::Dds, _) => endpoints::dds::connect(case, place, &domain(job, index)),
         (Subject::Stripline | Subject::Many | Subject::Queued | Subject::Calls, None) => {
             Err("it has no node".into())
         }
@@ -160,6 +162,8 @@ fn connect<'n>(
         (Subject::Zeromq, _) => Err("it is not built in".into()),
         #[cfg(not(feature = "zenoh"))]
         (Subject::Zenoh, _) => Err("it is not built in".into()),
+        #[cfg(not(feature = "dds"))]
+        (Subject::Dds, _) => Err("it is not built in".into()),
     }
 }
 

@@ -51,6 +51,9 @@ pub(super) fn groups(settings: &Settings) -> Vec<Group> {
         if cfg!(feature = "zenoh") {
             groups.push(Group { cases: messages(settings, "zenoh", size), threads: false });
         }
+        if cfg!(feature = "dds") {
+            groups.push(Group { cases: messages(settings, "dds", size), threads: false });
+        }
         if size <= endpoints::datagram::SIZE_MAX {
             groups.push(Group { cases: messages(settings, "udp", size), threads: false });
         }
@@ -144,6 +147,7 @@ pub(super) fn bare(transport: &str) -> Subject {
         "zeromq" => Subject::Zeromq,
         "iceoryx2" => Subject::Iceoryx2,
         "zenoh" => Subject::Zenoh,
+        "dds" => Subject::Dds,
         _ => Subject::UnixSocket,
     }
 }

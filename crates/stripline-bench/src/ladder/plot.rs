@@ -27,6 +27,7 @@ const COLORS: [(&str, &str, RGBColor); 22] = [
     ("stripline", "zeromq", RGBColor(0x0b, 0x6e, 0x7a)),
     ("stripline", "iceoryx2", RGBColor(0x5b, 0x2c, 0x83)),
     ("stripline", "zenoh", RGBColor(0x2f, 0x5d, 0x1f)),
+    ("stripline", "dds", RGBColor(0x2f, 0x5d, 0x1e)),
     ("minimal ring", "shm", RGBColor(0x6b, 0x4c, 0x3b)),
     ("bare ring", "shm", RGBColor(0xe3, 0x9a, 0x9a)),
     ("memcpy", "memory", RGBColor(0x22, 0x22, 0x22)),
@@ -40,6 +41,7 @@ const COLORS: [(&str, &str, RGBColor); 22] = [
     ("ZeroMQ", "uds", RGBColor(0x17, 0xa5, 0xb8)),
     ("ZeroMQ", "zeromq", RGBColor(0x6f, 0xc4, 0xcf)),
     ("zenoh", "zenoh", RGBColor(0x9a, 0xc2, 0x86)),
+    ("Cyclone DDS", "dds", RGBColor(0xa3, 0xc5, 0x8b)),
 ];
 
 /// Draws the report as an SVG picture: one-way time and throughput against packet size.

@@ -22,6 +22,10 @@ const WAYS: &[(&str, &str)] = &[
     ("zenoh", "threads"),
     #[cfg(feature = "zenoh")]
     ("zenoh", "processes"),
+    #[cfg(feature = "dds")]
+    ("dds", "threads"),
+    #[cfg(feature = "dds")]
+    ("dds", "processes"),
 ];
 
 /// Runs the receiver. Returns the AVR lines and the JSON result.

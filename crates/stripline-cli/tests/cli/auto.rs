@@ -111,7 +111,14 @@ fn transports_that_are_not_in_this_version_are_listed_as_such() {
         true => assert_eq!(zenoh["library"], "zenoh 1.10.2"),
         false => assert!(zenoh["brought_in_by"].as_str().is_some_and(|it| it.contains("feature")), "{zenoh}"),
     }
-    for name in ["dds", "corba"] {
+    let dds = has("dds");
+    assert_eq!(dds["in_program"], cfg!(feature = "dds"));
+    let (key, part) = match cfg!(feature = "dds") {
+        true => ("library", "Cyclone DDS 0.10"),
+        false => ("brought_in_by", "cyclonedds-dev"),
+    };
+    assert!(dds[key].as_str().is_some_and(|it| it.contains(part)), "{dds}");
+    for name in ["corba"] {
         assert_eq!(has(name)["in_program"], false, "{name}");
         assert_eq!(has(name)["brought_in_by"], "not in this version", "{name}");
     }

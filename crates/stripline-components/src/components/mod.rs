@@ -9,6 +9,12 @@
 
 mod adder;
 pub mod adsb;
+#[cfg(feature = "dds")]
+mod dds;
+#[cfg(feature = "dds")]
+mod dds_sink;
+#[cfg(feature = "dds")]
+mod dds_source;
 mod demodulate;
 mod fft;
 mod file_sink;
@@ -47,6 +53,10 @@ mod zenoh_source;
 use stripline::component::{HandlerComponent, Registry};
 
 pub use adder::Adder;
+#[cfg(feature = "dds")]
+pub use dds_sink::DdsSink;
+#[cfg(feature = "dds")]
+pub use dds_source::DdsSource;
 pub use demodulate::{AmDemodulatorComponent, FmDemodulatorComponent};
 pub use fft::FftComponent;
 pub use file_sink::FileSink;
@@ -85,6 +95,8 @@ pub fn registry() -> Registry {
     let registry = registry.with::<GrZeromqSink>().with::<GrZeromqSource>();
     #[cfg(feature = "zenoh")]
     let registry = registry.with::<ZenohSink>().with::<ZenohSource>();
+    #[cfg(feature = "dds")]
+    let registry = registry.with::<DdsSink>().with::<DdsSource>();
     registry
         .with::<Adder>()
         .with::<adsb::AdsbDecoder>()

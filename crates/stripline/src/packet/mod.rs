@@ -1,5 +1,7 @@
 //! The metadata of samples: the header, the stream they belong to, and the gaps before them.
 
+#[cfg(any(feature = "dds", fuzzing))]
+pub(crate) mod dds;
 pub(crate) mod element;
 pub(crate) mod header;
 pub(crate) mod layout;

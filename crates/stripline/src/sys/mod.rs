@@ -6,6 +6,10 @@ pub(crate) mod aligned_buffer;
 pub(crate) mod build;
 pub(crate) mod clock;
 pub(crate) mod credentials;
+#[cfg(feature = "dds")]
+pub(crate) mod dds;
+#[cfg(feature = "dds")]
+pub(crate) mod dds_samples;
 pub(crate) mod doorbell;
 pub(crate) mod fork;
 pub(crate) mod futex;
@@ -29,7 +33,11 @@ pub(crate) mod socket_names;
 pub(crate) mod socket_place;
 pub(crate) mod thread;
 pub(crate) mod timer;
-#[cfg(any(feature = "zeromq", feature = "iceoryx2", feature = "zenoh"))]
+#[cfg(any(feature = "zeromq", feature = "iceoryx2", feature = "zenoh", feature = "dds"))]
+#[cfg_attr(
+    not(all(feature = "zeromq", feature = "iceoryx2", feature = "zenoh", feature = "dds")),
+    allow(dead_code, reason = "each transport uses a part of it")
+)]
 pub(crate) mod transit_page;
 pub(crate) mod udp;
 pub(crate) mod udp_batch;

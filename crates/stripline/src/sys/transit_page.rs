@@ -2,7 +2,6 @@
 //! has taken. It outlives a sender that is killed, with what was in its own memory.
 
 use std::os::fd::{AsFd, OwnedFd};
-#[cfg(feature = "iceoryx2")]
 use std::sync::atomic::fence;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -20,7 +19,6 @@ pub(crate) struct TransitPage {
 struct Words {
     sender: SentWords,
     receiver: TakenWords,
-    #[cfg(feature = "iceoryx2")]
     sleep: SleepWords,
 }
 
@@ -50,7 +48,6 @@ struct TakenWords {
 }
 
 /// Words that are seldom written. The sender reads the first with each packet.
-#[cfg(feature = "iceoryx2")]
 #[repr(C, align(128))]
 struct SleepWords {
     /// 1: the receiver sleeps. The end that wakes it writes 0.
@@ -59,6 +56,8 @@ struct SleepWords {
     opened: AtomicU32,
     /// 1: the receiver has found the sender.
     connected: AtomicU32,
+    /// The number of the sender's end on the network.
+    writer: [AtomicU64; 2],
 }
 
 impl TransitPage {
@@ -112,13 +111,11 @@ impl TransitPage {
     }
 
     /// Returns the number of units handed over.
-    #[cfg(any(feature = "zeromq", test))]
     pub(crate) fn sent(&self) -> u64 {
         self.words().sender.sent.load(Ordering::Acquire)
     }
 
     /// Returns the number of messages handed over.
-    #[cfg(any(feature = "zeromq", feature = "zenoh", test))]
     #[inline]
     pub(crate) fn messages(&self) -> u64 {
         self.words().sender.messages.load(Ordering::Acquire)
@@ -126,7 +123,6 @@ impl TransitPage {
 
     /// Returns the last packet handed over whole. For a sender that is gone: one that goes on may
     /// write it meanwhile.
-    #[cfg(any(feature = "zeromq", feature = "zenoh", test))]
     pub(crate) fn last_sent(&self) -> Option<LastSent> {
         let words = &self.words().sender;
         let updates = words.updates.load(Ordering::Acquire);
@@ -144,14 +140,12 @@ impl TransitPage {
     }
 
     /// Returns the number of messages taken, those of [`TransitPage::taken`] at least.
-    #[cfg(any(feature = "zeromq", feature = "zenoh", test))]
     pub(crate) fn messages_taken(&self) -> u64 {
         // Relaxed: stored before that number, which is read first.
         self.words().receiver.messages.load(Ordering::Relaxed)
     }
 
     /// Returns the bytes that have arrived in the receiver's process.
-    #[cfg(any(feature = "zeromq", feature = "zenoh", test))]
     pub(crate) fn arrived(&self) -> u64 {
         // SeqCst: after `announce_wait`, as the other number.
         self.words().receiver.arrived.load(Ordering::SeqCst)
@@ -159,7 +153,6 @@ impl TransitPage {
 
     /// Stores the bytes that have arrived; true: the sender waits. That is returned once for each
     /// announcement.
-    #[cfg(any(feature = "zenoh", test))]
     pub(crate) fn set_arrived(&self, bytes: u64) -> bool {
         let words = self.words();
         words.receiver.arrived.store(bytes, Ordering::SeqCst);
@@ -189,7 +182,6 @@ impl TransitPage {
     }
 
     /// Announces that the receiver sleeps unless it finds a packet after that.
-    #[cfg(feature = "iceoryx2")]
     pub(crate) fn announce_sleep(&self) {
         self.words().sleep.sleeps.store(1, Ordering::Relaxed);
         // SeqCst: with the fence of `ends_sleep`, either the receiver finds what was sent before
@@ -198,14 +190,12 @@ impl TransitPage {
     }
 
     /// Withdraws the announcement.
-    #[cfg(feature = "iceoryx2")]
     pub(crate) fn end_sleep(&self) {
         // Relaxed: a sender that reads it late rings once too often.
         self.words().sleep.sleeps.store(0, Ordering::Relaxed);
     }
 
     /// Returns whether the receiver sleeps, once for each announcement. Called after each packet.
-    #[cfg(feature = "iceoryx2")]
     #[inline]
     pub(crate) fn ends_sleep(&self) -> bool {
         fence(Ordering::SeqCst);
@@ -215,27 +205,37 @@ impl TransitPage {
     }
 
     /// Stores that the sender is complete.
-    #[cfg(feature = "iceoryx2")]
     pub(crate) fn set_opened(&self) {
         self.words().sleep.opened.store(1, Ordering::Release);
     }
 
     /// Returns whether the sender is complete.
-    #[cfg(feature = "iceoryx2")]
     pub(crate) fn is_opened(&self) -> bool {
         self.words().sleep.opened.load(Ordering::Acquire) != 0
     }
 
     /// Stores that the receiver has found the sender.
-    #[cfg(feature = "iceoryx2")]
     pub(crate) fn set_connected(&self) {
         self.words().sleep.connected.store(1, Ordering::Release);
     }
 
     /// Returns whether the receiver has found the sender.
-    #[cfg(feature = "iceoryx2")]
     pub(crate) fn is_connected(&self) -> bool {
         self.words().sleep.connected.load(Ordering::Acquire) != 0
+    }
+
+    /// Stores the number of the sender's end on the network, before its first message.
+    pub(crate) fn set_writer(&self, number: &[u8; 16]) {
+        let halves: [u64; 2] = bytemuck::cast(*number);
+        // Release: the message that follows comes another way.
+        let store = |(word, half): (&AtomicU64, u64)| word.store(half, Ordering::Release);
+        self.words().sleep.writer.iter().zip(halves).for_each(store);
+    }
+
+    /// Returns the number of the sender's end on the network.
+    pub(crate) fn writer(&self) -> [u8; 16] {
+        let halves = self.words().sleep.writer.each_ref().map(|word| word.load(Ordering::Acquire));
+        bytemuck::cast(halves)
     }
 
     #[cold]
@@ -275,7 +275,6 @@ mod tests {
         assert!(receiver.set_arrived(200) && !receiver.set_arrived(300), "a wait ends once");
     }
 
-    #[cfg(feature = "iceoryx2")]
     #[test]
     fn a_receiver_that_sleeps_is_woken_once() {
         let (receiver, fd) = TransitPage::new().unwrap();

@@ -10,6 +10,8 @@ mod build_rule;
 #[cfg(feature = "test-transports")]
 mod callback;
 pub(crate) mod carrier;
+#[cfg(feature = "dds")]
+mod dds;
 pub(crate) mod duplex;
 mod endpoint;
 #[cfg(feature = "test-transports")]
@@ -37,7 +39,11 @@ pub(crate) mod signalling;
 mod stop;
 pub(crate) mod stream;
 mod tcp;
-#[cfg(any(feature = "zenoh", feature = "zeromq"))]
+#[cfg(any(feature = "zeromq", feature = "zenoh", feature = "dds"))]
+#[cfg_attr(
+    not(all(feature = "zeromq", feature = "zenoh", feature = "dds")),
+    allow(dead_code, reason = "each transport uses a part of it")
+)]
 mod transit;
 mod udp;
 mod uds;

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+#[cfg(feature = "dds")]
+use super::dds;
 #[cfg(feature = "iceoryx2")]
 use super::iceoryx2;
 #[cfg(feature = "zenoh")]
@@ -28,6 +30,8 @@ static TRANSPORTS: &[&dyn Transport] = &[
     &iceoryx2::ICEORYX2,
     #[cfg(feature = "zenoh")]
     &zenoh::ZENOH,
+    #[cfg(feature = "dds")]
+    &dds::DDS,
     #[cfg(feature = "test-transports")]
     &pipe::PIPE,
     #[cfg(feature = "test-transports")]
@@ -200,7 +204,13 @@ pub fn absent() -> &'static [AbsentTransport] {
                 summary: "publications of zenoh, between peers or across routers",
                 remedy: "not in this program: build it with the feature `zenoh`, which takes a C compiler (gcc)",
             },
-            planned("dds", "a DDS domain"),
+            #[cfg(not(feature = "dds"))]
+            AbsentTransport {
+                name: "dds",
+                summary: "topics of Cyclone DDS",
+                remedy: "not in this program: build it with the feature `dds`, which takes Cyclone DDS \
+                         (cyclonedds-dev, cyclonedds-tools)",
+            },
             planned("corba", "oneway calls of CORBA"),
         ]
     }

@@ -103,7 +103,7 @@ pub(super) struct TransitSender {
     pub bound: TransitBound,
 }
 
-/// What a sender has handed over.
+/// Counts of what a sender has handed over.
 #[derive(Default)]
 pub(super) struct SentCounts {
     /// Frames, in all. A large one counts as several, here and in the page.
@@ -135,7 +135,6 @@ pub(super) struct MessageLimits {
 
 impl MessageLimits {
     /// No limits.
-    #[cfg(feature = "zeromq")]
     pub(super) const NONE: Self = Self { message: usize::MAX, on_the_way: u64::MAX };
 }
 
@@ -221,7 +220,6 @@ impl SentCounts {
     }
 
     /// Returns whether all bytes have arrived in the receiver's process.
-    #[cfg(feature = "zenoh")]
     pub(super) fn have_arrived(&self, page: &TransitPage) -> bool {
         page.arrived() >= self.bytes
     }
@@ -248,7 +246,7 @@ impl Room {
     }
 }
 
-/// What is left of a frame that is cut.
+/// The rest of a frame that is cut.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Rest {
     bytes: usize,

@@ -28,6 +28,8 @@ macro_rules! rules {
         rules! { in iceoryx2: $($module: [$($rule,)*])* }
         #[cfg(feature = "zenoh")]
         rules! { in zenoh: $($module: [$($rule,)*])* }
+        #[cfg(feature = "dds")]
+        rules! { in dds: $($module: [$($rule,)*])* }
     };
     (in $transport:ident: $($module:ident: [$($rule:ident,)*])*) => {
         mod $transport {
@@ -117,6 +119,8 @@ macro_rules! across_processes {
         across_processes! { in iceoryx2: $($rule,)* }
         #[cfg(feature = "zenoh")]
         across_processes! { in zenoh: $($rule,)* }
+        #[cfg(feature = "dds")]
+        across_processes! { in dds: $($rule,)* }
     };
     (in $transport:ident: $($rule:ident,)*) => {
         mod $transport {

@@ -384,6 +384,8 @@ transports!(iceoryx2);
 
 #[cfg(feature = "zenoh")]
 transports!(zenoh);
+#[cfg(feature = "dds")]
+transports!(dds);
 
 #[cfg(feature = "test-transports")]
 transports!(pipe, faulty, lossy, multicast, callback);
@@ -394,6 +396,7 @@ fn every_transport_is_covered() {
     covered.extend(cfg!(feature = "zeromq").then_some("zeromq"));
     covered.extend(cfg!(feature = "iceoryx2").then_some("iceoryx2"));
     covered.extend(cfg!(feature = "zenoh").then_some("zenoh"));
+    covered.extend(cfg!(feature = "dds").then_some("dds"));
     if cfg!(feature = "test-transports") {
         covered.extend(["pipe", "faulty", "lossy", "multicast", "callback"]);
     }

@@ -31,7 +31,7 @@ pub enum Refusal {
 }
 
 /// The refusals of each transport.
-const TABLE: [(&str, &[Refusal]); 14] = [
+const TABLE: [(&str, &[Refusal]); 15] = [
     ("inproc", &[OtherProcesses, FramesOnTheSocket, SharedMemory, OwnListener]),
     ("shm", &[FramesOnTheSocket]),
     ("uds", &[MemoryOptions, StrongerScope, ExactSuccessor, SharedMemory]),
@@ -41,6 +41,7 @@ const TABLE: [(&str, &[Refusal]); 14] = [
     ("zeromq", UNREPAIRED),
     ("iceoryx2", OF_ONE_USER),
     ("zenoh", UNREPAIRED),
+    ("dds", UNREPAIRED),
     ("pipe", CARRIER),
     ("faulty", CARRIER),
     ("multicast", CARRIER),

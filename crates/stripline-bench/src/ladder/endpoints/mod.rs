@@ -4,6 +4,8 @@
 pub(super) mod bare;
 pub(super) mod calls;
 pub(super) mod datagram;
+#[cfg(feature = "dds")]
+pub(super) mod dds;
 #[cfg(any(feature = "peers", feature = "iceoryx2"))]
 pub(super) mod iceoryx2;
 pub(super) mod minimal;

@@ -86,6 +86,7 @@ impl<T: AsRef<[u8]>> CallbackSource<T> {
     ///
     /// # Errors
     /// `WouldBlock` if there is none.
+    /// `WouldBlock` if nothing is there.
     pub(in crate::transport) fn read(
         &mut self,
         into: &mut [u8],
@@ -151,7 +152,7 @@ impl<T: AsRef<[u8]>> CallbackSource<T> {
 
     /// Waits for a message, but not longer than that, while one `is_due` for the number of those
     /// that were brought; false: there is none.
-    #[cfg(feature = "zenoh")]
+    /// that were brought; false: none has come.
     pub(in crate::transport) fn await_message(
         &self,
         longest: Duration,

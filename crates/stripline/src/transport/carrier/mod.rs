@@ -14,7 +14,11 @@
 //! What a carrier must keep: bytes arrive once and in order, as long as both processes live. Bytes
 //! that were written before the sender's end can still be read. A carrier may cut them anywhere.
 
-#[cfg(any(feature = "test-transports", feature = "zenoh"))]
+#[cfg(any(feature = "test-transports", feature = "zenoh", feature = "dds"))]
+#[cfg_attr(
+    not(all(feature = "test-transports", feature = "zenoh", feature = "dds")),
+    allow(dead_code, reason = "each transport uses a part of it")
+)]
 mod callback_source;
 
 use std::any::Any;
@@ -33,7 +37,7 @@ use crate::sys::doorbell::PollSet;
 use crate::sys::scoped_call::CallSlot;
 use crate::terms::{Flow, LinkOptions, Overflow, Repair, SenderOptions, TransportOptions, Watermarks};
 
-#[cfg(any(feature = "test-transports", feature = "zenoh"))]
+#[cfg(any(feature = "test-transports", feature = "zenoh", feature = "dds"))]
 pub(super) use callback_source::{CallbackFeed, CallbackSource};
 
 /// The longest that an end waits in its own call, which takes one system call instead of three.

@@ -1,0 +1,164 @@
+"""The package `cyclonedds` joins waveforms: it subscribes and publishes with types made of Stripline's IDL.
+
+    dds_peer.py COMMAND [MESSAGES]      COMMAND: `stripline` with the feature `dds`
+"""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import random
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+
+DOMAIN = random.randrange(100, 200)
+# Only the loopback interface, as Stripline's own participants.
+os.environ["CYCLONEDDS_URI"] = """<CycloneDDS><Domain id="any">
+    <General><Interfaces><NetworkInterface name="lo" multicast="false"/></Interfaces>
+    <AllowMulticast>false</AllowMulticast></General>
+    <Discovery><ParticipantIndex>auto</ParticipantIndex><MaxAutoParticipantIndex>110</MaxAutoParticipantIndex>
+    <Peers><Peer address="127.0.0.1"/></Peers></Discovery></Domain></CycloneDDS>"""
+
+from cyclonedds.builtin import BuiltinDataReader, BuiltinTopicDcpsPublication  # noqa: E402
+from cyclonedds.core import Policy, Qos  # noqa: E402
+from cyclonedds.domain import DomainParticipant  # noqa: E402
+from cyclonedds.pub import DataWriter  # noqa: E402
+from cyclonedds.sub import DataReader  # noqa: E402
+from cyclonedds.topic import Topic  # noqa: E402
+from cyclonedds.util import duration  # noqa: E402
+
+import stripline_idl  # noqa: E402
+
+COMMAND = sys.argv[1]
+MESSAGES = int(float(sys.argv[2])) if len(sys.argv) > 2 else 500
+# A time limit that only ends a hang.
+PATIENCE_S = 60.0
+TYPES = stripline_idl.load()
+RELIABLE = Qos(Policy.Reliability.Reliable(duration(seconds=10)), Policy.History.KeepAll)
+# The domain of the topics of connections.
+CONNECTIONS = 87
+
+
+def wait_for(what: str, is_there: Callable[[], bool]) -> None:
+    until = time.monotonic() + PATIENCE_S
+    while not is_there():
+        assert time.monotonic() < until, what
+        time.sleep(0.01)
+
+
+def start(folder: str, components: str, connections: str) -> subprocess.Popen[str]:
+    path = pathlib.Path(folder) / "waveform.toml"
+    path.write_text(f'[waveform]\nname = "dds-{DOMAIN}"\n{components}\n{connections}')
+    return subprocess.Popen([COMMAND, "run", str(path), "--quiet"], stderr=subprocess.PIPE, text=True)
+
+
+def end(waveform: subprocess.Popen[str]) -> str:
+    waveform.send_signal(signal.SIGINT)
+    return waveform.communicate(timeout=PATIENCE_S)[1]
+
+
+def source(samples: str, topic: str) -> str:
+    options = f'topic = "{topic}", domain = {DOMAIN}, samples = "{samples}"'
+    return f'[component.source]\ntype = "dds-source"\nproperties = {{ {options} }}'
+
+
+def through_a_waveform(folder: str, participant: DomainParticipant) -> None:
+    """Messages go into a waveform and come back as they were."""
+    there = DataWriter(participant, Topic(participant, "there", TYPES.ComplexShortSamples), RELIABLE)
+    back = DataReader(participant, Topic(participant, "back", TYPES.ComplexShortSamples), RELIABLE)
+    sink = f'[component.sink]\ntype = "dds-sink"\nproperties = {{ topic = "back", domain = {DOMAIN}, readers = 1 }}'
+    waveform = start(folder, source("cs16", "there") + "\n" + sink, '[[connection]]\nfrom = "source.out"\nto = "sink.in"')
+    wait_for("both ends are found", lambda: there.get_matched_subscriptions() and back.get_matched_publications())
+    # A reader that is found may not have found the writer: what is written before is not for it.
+    time.sleep(0.5)
+    sent, found, index = [], [], 0
+    for number in range(MESSAGES):
+        samples = [random.randrange(-32768, 32768) for _ in range(2 * random.randrange(1, 600))]
+        message = TYPES.ComplexShortSamples(TYPES.SampleInfo(index, 1_700_000_000_000_000_000 + index, 2e6, 1e8), samples)
+        index += len(samples) // 2
+        there.write(message)
+        sent.append(message)
+        found += back.take(N=1000)
+    wait_for("all messages come back", lambda: found.extend(back.take(N=1000)) or len(found) >= len(sent))
+    assert found == sent, "the messages are other ones"
+    print(f"{len(sent)} messages with {index} samples came back as they were")
+    end(waveform)
+
+
+def of_another_type(folder: str, participant: DomainParticipant) -> None:
+    """A writer of another type, and half of a complex sample, are named."""
+    null = '[component.sink]\ntype = "null-sink"'
+    connection = '[[connection]]\nfrom = "source.out"\nto = "sink.in"'
+    writer = DataWriter(participant, Topic(participant, "other", TYPES.FloatSamples), RELIABLE)
+    waveform = start(folder, source("cf32", "other") + "\n" + null, connection)
+    printed = waveform.communicate(timeout=PATIENCE_S)[1]
+    assert waveform.returncode != 0 and "stripline::FloatSamples" in printed, printed
+    del writer
+    writer = DataWriter(participant, Topic(participant, "half", TYPES.ComplexFloatSamples), RELIABLE)
+    waveform = start(folder, source("cf32", "half") + "\n" + null, connection)
+    wait_for("the source is found", lambda: writer.get_matched_subscriptions())
+    time.sleep(0.5)
+    writer.write(TYPES.ComplexFloatSamples(TYPES.SampleInfo(0, 0, 0.0, 0.0), [1.0, 2.0, 3.0]))
+    printed = waveform.communicate(timeout=PATIENCE_S)[1]
+    assert waveform.returncode != 0 and "a complex sample has two" in printed, printed
+    print("a writer of another type, and half of a complex sample, are named")
+
+
+def of_a_connection(folder: str) -> None:
+    """A stranger reads the packets of a connection, and what it writes there changes nothing."""
+    components = """[component.source]
+        type = "signal-generator"
+        properties = { sample_rate = 1e5, packet = 100 }
+        [component.sink]
+        type = "null-sink"
+        """
+    participant = DomainParticipant(CONNECTIONS)
+    builtin = BuiltinDataReader(participant, BuiltinTopicDcpsPublication)
+    before = {publication.topic_name for publication in builtin.take(N=1000)}
+    waveform = start(folder, components, '[[connection]]\nfrom = "source.out"\nto = "sink.in"\ntransport = "dds"')
+    names: set[str] = set()
+
+    def is_there() -> bool:
+        names.update(p.topic_name for p in builtin.take(N=1000) if p.sample_info.valid_data)
+        return any(name.startswith("stripline_") for name in names - before)
+
+    wait_for("the topic is found", is_there)
+    name = next(name for name in names - before if name.startswith("stripline_"))
+    topic = Topic(participant, name, TYPES.Frames)
+    reader = DataReader(participant, topic)
+    writer = DataWriter(participant, topic, RELIABLE)
+    frames: list[int] = []
+
+    def read() -> bool:
+        for sample in reader.take(N=100):
+            # A frame begins with the packet's number, and the bytes of its payload.
+            place = 0
+            while place + 48 <= len(sample.bytes):
+                sequence, length = struct.unpack_from("<QI", bytes(sample.bytes), place)
+                frames.append(sequence)
+                place += (48 + length + 15) // 16 * 16
+            writer.write(TYPES.Frames(sample.key, sample.number + 5, list(b"no frames")))
+        return len(frames) > 200
+
+    wait_for("packets are read", read)
+    assert frames == sorted(frames), frames
+    assert waveform.poll() is None, waveform.communicate()[1]
+    printed = end(waveform)
+    assert waveform.returncode == 0, printed
+    print(f"a stranger has read {len(frames)} packets of a connection, and its own were dropped")
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        participant = DomainParticipant(DOMAIN)
+        through_a_waveform(folder, participant)
+        of_another_type(folder, participant)
+        of_a_connection(folder)
+
+
+main()

@@ -1,0 +1,517 @@
+//! Readers and writers of Cyclone DDS, in one participant of the process for each place. It is made
+//! with the first of them, and ends with the last.
+//!
+//! Nothing leaves the host at [`DdsPlace::connections`]: the only interface is `lo`, without
+//! multicast. Cyclone DDS has locks that a fork copies as they are. So a child never calls it
+//! if its parent has.
+
+use std::ffi::{CStr, CString, c_char, c_void};
+use std::io;
+use std::marker::PhantomData;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
+
+use rustix::event::{EventfdFlags, eventfd};
+use stripline_dds_sys as sys;
+
+use super::fork::OwnerProcess;
+use super::mutex::lock;
+use crate::error::{Error, Result};
+
+/// The DDS domain of all connections on the host. Its number gives the ports.
+const DOMAIN: u32 = 87;
+/// The first number of a domain within this process. Other users of the library have smaller ones.
+const LOCAL_DOMAINS: u32 = 0x5354_0000;
+/// The only interface of what stays on the host.
+const LOOPBACK: &str = "lo";
+/// The last number of a participant on a host. The numbers of their ports are bounded.
+const PARTICIPANTS_MAX: u32 = 110;
+/// Descriptors that a participant takes.
+const FOR_PARTICIPANT: usize = 16;
+/// Bytes without an acknowledgement at which a write would wait. What is in transit has a smaller
+/// bound, so no write does.
+const UNACKED_MAX: u32 = 32 << 20;
+
+static PARTICIPANTS: Mutex<Vec<Participant>> = Mutex::new(Vec::new());
+/// The process that has called Cyclone DDS first.
+static USER: OnceLock<OwnerProcess> = OnceLock::new();
+
+/// What Cyclone DDS has logged last, for the error of a start that fails.
+static PROBLEM: Mutex<String> = Mutex::new(String::new());
+
+/// A place of a participant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DdsPlace {
+    /// The number of its DDS domain, up to 232.
+    pub domain: u32,
+    /// The network interface.
+    pub interface: String,
+    /// The addresses of hosts where others are searched for, besides this one.
+    pub peers: Vec<String>,
+}
+
+impl DdsPlace {
+    /// Returns that of all connections over the transport `dds`.
+    pub fn connections() -> Self {
+        Self { domain: DOMAIN, interface: LOOPBACK.into(), peers: Vec::new() }
+    }
+
+    /// Returns whether nothing there leaves the host.
+    pub fn stays(&self) -> bool {
+        self.interface == LOOPBACK
+    }
+
+    /// Checks that its parts have the form of a domain, an interface and addresses.
+    ///
+    /// # Errors
+    /// A description of the fault.
+    pub fn check(&self) -> std::result::Result<(), String> {
+        let is_word = |word: &str| {
+            !word.is_empty()
+                && word.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".:-_".contains(&byte))
+        };
+        if self.domain > 232 {
+            return Err(format!("{} is no DDS domain: they are numbered up to 232", self.domain));
+        }
+        let mut words = self.peers.iter().chain([&self.interface]);
+        words
+            .find(|word| !is_word(word))
+            .map_or(Ok(()), |word| Err(format!("`{word}` is no interface and no address")))
+    }
+
+    /// Returns the configuration of its participant.
+    pub fn configuration(&self) -> String {
+        let Self { domain, interface, peers } = self;
+        let stays = self.stays();
+        let (multicast, spreads) =
+            (if stays { "false" } else { "default" }, if stays { "false" } else { "spdp" });
+        let peers: String = peers.iter().map(|peer| format!("<Peer address=\"{peer}\"/>")).collect();
+        // By address, each port of the host is tried. By multicast, the ports can be any.
+        let discovery = if stays {
+            format!(
+                "<ParticipantIndex>auto</ParticipantIndex>\
+                 <MaxAutoParticipantIndex>{PARTICIPANTS_MAX}</MaxAutoParticipantIndex>\
+                 <Peers><Peer address=\"127.0.0.1\"/></Peers>"
+            )
+        } else {
+            format!("<ParticipantIndex>auto</ParticipantIndex><Peers>{peers}</Peers>")
+        };
+        format!(
+            "<CycloneDDS><Domain id=\"any\">\
+             <General>\
+             <Interfaces><NetworkInterface name=\"{interface}\" multicast=\"{multicast}\"/></Interfaces>\
+             <AllowMulticast>{spreads}</AllowMulticast>\
+             <MaxMessageSize>65500B</MaxMessageSize><FragmentSize>63000B</FragmentSize>\
+             </General>\
+             <Discovery>\
+             <ExternalDomainId>{domain}</ExternalDomainId>{discovery}<LeaseDuration>3600s</LeaseDuration>\
+             </Discovery>\
+             <Internal>\
+             <Watermarks><WhcHigh>{UNACKED_MAX}B</WhcHigh><WhcHighInit>{UNACKED_MAX}B</WhcHighInit>\
+             <WhcAdaptive>false</WhcAdaptive></Watermarks>\
+             <NackDelay>1ms</NackDelay><PreEmptiveAckDelay>1ms</PreEmptiveAckDelay>\
+             <HeartbeatInterval min=\"1ms\" minsched=\"10ms\" max=\"8s\">20ms</HeartbeatInterval>\
+             <WriterLingerDuration>0s</WriterLingerDuration>\
+             </Internal>\
+             <Tracing><Verbosity>warning</Verbosity><OutputFile>stderr</OutputFile></Tracing>\
+             </Domain></CycloneDDS>"
+        )
+    }
+}
+
+/// A participant of this process.
+struct Participant {
+    place: DdsPlace,
+    domain: i32,
+    participant: i32,
+    /// The ends in it.
+    ends: usize,
+}
+
+/// A share in a participant: its domain.
+pub(crate) struct ParticipantShare(i32);
+
+impl ParticipantShare {
+    /// Returns one more share in a participant that has one.
+    fn new(domain: i32) -> Self {
+        let mut participants = lock(&PARTICIPANTS);
+        participants.iter_mut().filter(|its| its.domain == domain).for_each(|its| its.ends += 1);
+        Self(domain)
+    }
+}
+
+impl Drop for ParticipantShare {
+    fn drop(&mut self) {
+        let mut participants = lock(&PARTICIPANTS);
+        let Some(index) = participants.iter().position(|its| its.domain == self.0) else { return };
+        participants[index].ends -= 1;
+        if participants[index].ends == 0 {
+            // SAFETY: the domain is open, and has no ends.
+            unsafe { sys::stripline_dds_delete(self.0) };
+            participants.swap_remove(index);
+        }
+    }
+}
+
+/// Returns the version of Cyclone DDS.
+pub(crate) fn version() -> String {
+    // SAFETY: it returns a constant text.
+    let version = unsafe { CStr::from_ptr(sys::stripline_dds_version()) };
+    format!("Cyclone DDS {}", version.to_string_lossy())
+}
+
+/// Checks that this process may call Cyclone DDS: that no parent has.
+///
+/// # Errors
+/// [`Error::Forked`].
+pub(crate) fn check_process() -> Result<()> {
+    USER.get_or_init(OwnerProcess::current).check(|| {
+        "Cyclone DDS, which the parent of this process has used; use another transport here, or execute the \
+         program again"
+            .into()
+    })
+}
+
+/// Takes a record of the log.
+unsafe extern "C" fn log(priority: u32, message: *const c_char, length: usize) {
+    let record = || {
+        // SAFETY: so many bytes, until this returns.
+        let message = unsafe { std::slice::from_raw_parts(message.cast::<u8>(), length) };
+        let message = String::from_utf8_lossy(message);
+        let level = if priority == 3 { log::Level::Info } else { log::Level::Warn };
+        log::log!(target: "stripline::transport", level, "Cyclone DDS: {message}");
+        *lock(&PROBLEM) = message.into_owned();
+    };
+    // A logger may panic. That must not unwind into C.
+    let _ = std::panic::catch_unwind(record);
+}
+
+/// Returns the participant of this process at a place, and a share in it.
+fn participant(place: &DdsPlace) -> Result<(i32, ParticipantShare)> {
+    check_process()?;
+    let mut participants = lock(&PARTICIPANTS);
+    let index = match participants.iter().position(|its| its.place == *place) {
+        Some(index) => index,
+        None => {
+            participants.push(open(place)?);
+            participants.len() - 1
+        }
+    };
+    let its = &mut participants[index];
+    its.ends += 1;
+    Ok((its.participant, ParticipantShare(its.domain)))
+}
+
+/// Makes the participant of a place.
+fn open(place: &DdsPlace) -> Result<Participant> {
+    static NEXT: AtomicU32 = AtomicU32::new(LOCAL_DOMAINS);
+    place.check().map_err(Error::failed)?;
+    check_descriptors(FOR_PARTICIPANT)?;
+    let configuration = CString::new(place.configuration()).map_err(Error::failed)?;
+    let (mut domain, mut participant) = (0, 0);
+    // SAFETY: the text ends with a zero, and both numbers are written to. Relaxed: the numbers need
+    // only differ.
+    let outcome = unsafe {
+        sys::stripline_dds_set_log(log);
+        let local = NEXT.fetch_add(1, Ordering::Relaxed);
+        sys::stripline_dds_open(local, configuration.as_ptr(), &raw mut domain, &raw mut participant)
+    };
+    succeed(outcome).map_err(|e| {
+        Error::failed(format!(
+            "Cyclone DDS cannot start ({e}: {}); it needs the interface `{}`, and UDP ports of domain {}: {} \
+             processes of a host can use it at a time",
+            lock(&PROBLEM),
+            place.interface,
+            place.domain,
+            PARTICIPANTS_MAX + 1
+        ))
+    })?;
+    Ok(Participant { place: place.clone(), domain, participant, ends: 0 })
+}
+
+/// Returns the bytes that the kernel lets wait in the socket of a participant, as it counts them.
+pub(crate) fn receive_buffer() -> u64 {
+    // What Cyclone DDS asks for; the kernel doubles what it grants.
+    const ASKED: u64 = 1 << 20;
+    let granted = std::fs::read_to_string("/proc/sys/net/core/rmem_max").ok();
+    let granted = granted.and_then(|text| text.trim().parse().ok()).unwrap_or(212_992);
+    2 * ASKED.min(granted)
+}
+
+/// Checks that so many descriptors are free, by opening them.
+fn check_descriptors(needed: usize) -> Result<()> {
+    let open = |_| eventfd(0, EventfdFlags::CLOEXEC);
+    let opened: std::result::Result<Vec<OwnedFd>, _> = (0..needed).map(open).collect();
+    opened.map(drop).map_err(|e| {
+        Error::system(
+            format!(
+                "Cyclone DDS needs {needed} descriptors here; raise the limit of open files (`ulimit -n`)"
+            ),
+            e,
+        )
+    })
+}
+
+/// Maps a return code.
+pub(super) fn succeed(code: i32) -> std::result::Result<i32, String> {
+    if code >= 0 {
+        return Ok(code);
+    }
+    // SAFETY: it returns a constant text.
+    let name = unsafe { CStr::from_ptr(sys::stripline_dds_message(code)) };
+    Err(name.to_string_lossy().into_owned())
+}
+
+/// What an end of a connection offers and asks for: all samples, each once, from now on.
+const RELIABLE: sys::Terms =
+    sys::Terms { is_transient_local: 0, is_reliable: 1, depth: 0, deadline_ns: 0, write_ns: 0 };
+
+/// The number of an end on the network.
+pub(crate) type Guid = [u8; 16];
+
+/// Events of an end, on a thread of Cyclone DDS or that of a writer of this process.
+pub(crate) trait EndEvents: Send + Sync {
+    /// Takes note that it has found another end, or lost one.
+    fn matched(&self);
+
+    /// Takes the samples that may be there.
+    fn arrived(&self, _taker: SampleTaker) {}
+}
+
+/// An end with its events.
+struct DdsEnd {
+    raw: sys::End,
+    participant: i32,
+    domain: i32,
+    /// What Cyclone DDS has pointers to.
+    events: Option<Box<sys::Events>>,
+    /// Whether the participant must outlive this end.
+    lingers: AtomicBool,
+    share: Option<ParticipantShare>,
+}
+
+// SAFETY: the handles are numbers, and Cyclone DDS locks what they stand for. The context is an
+// `Arc` of what can be used by several threads.
+unsafe impl Send for DdsEnd {}
+// SAFETY: as above.
+unsafe impl Sync for DdsEnd {}
+
+unsafe extern "C" fn matched<E: EndEvents>(context: *mut c_void, _end: i32) {
+    // SAFETY: the context of the end, which lives until the end is deleted.
+    let events = unsafe { &*context.cast::<E>() };
+    let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| events.matched()));
+}
+
+unsafe extern "C" fn arrived<E: EndEvents>(context: *mut c_void, end: i32) {
+    // SAFETY: as above.
+    let events = unsafe { &*context.cast::<E>() };
+    let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| events.arrived(SampleTaker(end))));
+}
+
+unsafe fn drop_context<E: EndEvents>(context: *mut c_void) {
+    // SAFETY: it came from `Arc::into_raw` in `DdsEnd::new`, once.
+    drop(unsafe { Arc::from_raw(context.cast::<E>().cast_const()) });
+}
+
+/// A reader or a writer of one topic, and what it reports to.
+pub(super) struct OwnedEnd<E: EndEvents>(DdsEnd, PhantomData<Arc<E>>);
+
+impl<E: EndEvents> OwnedEnd<E> {
+    pub(super) fn new(
+        place: &DdsPlace,
+        (kind, topic): (u32, &str),
+        terms: &sys::Terms,
+        is_reader: bool,
+        events: Arc<E>,
+    ) -> Result<Self> {
+        let (participant, share) = participant(place)?;
+        let name = CString::new(topic).map_err(Error::failed)?;
+        let context = Arc::into_raw(events).cast_mut().cast();
+        let events = Box::new(sys::Events { matched: matched::<E>, arrived: arrived::<E>, context });
+        let mut raw = sys::End::default();
+        let create =
+            if is_reader { sys::stripline_dds_create_reader } else { sys::stripline_dds_create_writer };
+        // SAFETY: the participant is open, the texts end with a zero, and the events stay in their
+        // box until the end is deleted.
+        let outcome = unsafe { create(participant, kind, name.as_ptr(), terms, &*events, &raw mut raw) };
+        if let Err(error) = succeed(outcome) {
+            // SAFETY: there is no end that could use it.
+            unsafe { drop_context::<E>(context) };
+            return Err(Error::failed(format!("cannot make an end of the topic {topic} ({error})")));
+        }
+        let end = DdsEnd {
+            raw,
+            participant,
+            domain: share.0,
+            events: Some(events),
+            lingers: AtomicBool::new(false),
+            share: Some(share),
+        };
+        Ok(Self(end, PhantomData))
+    }
+
+    /// Returns its handle.
+    pub(super) fn end(&self) -> i32 {
+        self.0.raw.end
+    }
+
+    /// Returns that of its participant.
+    pub(super) fn participant(&self) -> i32 {
+        self.0.participant
+    }
+
+    /// Returns the right to take its samples.
+    pub(super) fn taker(&self) -> SampleTaker {
+        SampleTaker(self.0.raw.end)
+    }
+
+    fn guid(&self) -> Result<Guid> {
+        let mut guid = [0; 16];
+        // SAFETY: the end is open, and there are 16 bytes.
+        succeed(unsafe { sys::stripline_dds_guid(self.0.raw.end, guid.as_mut_ptr()) })
+            .map_err(Error::failed)?;
+        Ok(guid)
+    }
+}
+
+impl<E: EndEvents> Drop for OwnedEnd<E> {
+    fn drop(&mut self) {
+        // Relaxed: this is the only user left.
+        if self.0.lingers.load(Ordering::Relaxed) {
+            // Cyclone DDS goes on with it, in its participant, as long as this process lives.
+            std::mem::forget((self.0.share.take(), self.0.events.take()));
+            return;
+        }
+        // SAFETY: the end is open. Once it is deleted, none of its events runs or can come.
+        unsafe {
+            let is_deleted = sys::stripline_dds_delete(self.0.raw.end) >= 0;
+            sys::stripline_dds_delete(self.0.raw.topic);
+            if let (true, Some(events)) = (is_deleted, &self.0.events) {
+                drop_context::<E>(events.context);
+            }
+        }
+    }
+}
+
+/// A writer.
+pub(crate) struct WriterEnd<E: EndEvents>(OwnedEnd<E>);
+
+impl<E: EndEvents> WriterEnd<E> {
+    /// Makes the writer of a topic.
+    ///
+    /// # Errors
+    /// What Cyclone DDS lacks, with the remedy; in a child of a process that has used it.
+    pub(crate) fn new(topic: &str, events: Arc<E>) -> Result<Self> {
+        OwnedEnd::new(&DdsPlace::connections(), (sys::FRAMES, topic), &RELIABLE, false, events).map(Self)
+    }
+
+    /// Returns its number on the network.
+    ///
+    /// # Errors
+    /// What Cyclone DDS reports.
+    pub(crate) fn guid(&self) -> Result<Guid> {
+        self.0.guid()
+    }
+
+    /// Returns whether it has found a reader.
+    pub(crate) fn has_reader(&self) -> bool {
+        // SAFETY: the writer is open.
+        unsafe { sys::stripline_dds_matched_readers(self.0.0.raw.end) > 0 }
+    }
+
+    /// Writes a sample.
+    ///
+    /// # Errors
+    /// What Cyclone DDS reports.
+    pub(crate) fn write(&self, key: u64, number: u64, bytes: &[u8]) -> io::Result<()> {
+        let length = u32::try_from(bytes.len()).map_err(io::Error::other)?;
+        // SAFETY: the writer is open, and copies the bytes before it returns.
+        let outcome =
+            unsafe { sys::stripline_dds_write_frames(self.0.0.raw.end, key, number, bytes.as_ptr(), length) };
+        succeed(outcome).map(drop).map_err(io::Error::other)
+    }
+
+    /// Lets Cyclone DDS go on with what is not acknowledged, once this is dropped.
+    pub(crate) fn linger(&self) {
+        // Relaxed: read by the drop.
+        self.0.0.lingers.store(true, Ordering::Relaxed);
+    }
+}
+
+/// A reader.
+pub(crate) struct ReaderEnd<E: EndEvents>(OwnedEnd<E>);
+
+impl<E: EndEvents> ReaderEnd<E> {
+    /// Makes the reader of a topic.
+    ///
+    /// # Errors
+    /// As [`WriterEnd::new`].
+    pub(crate) fn new(topic: &str, events: Arc<E>) -> Result<Self> {
+        OwnedEnd::new(&DdsPlace::connections(), (sys::FRAMES, topic), &RELIABLE, true, events).map(Self)
+    }
+
+    /// Returns a share in its participant, for what has its samples: that is dropped before the
+    /// participant is.
+    pub(crate) fn share(&self) -> ParticipantShare {
+        ParticipantShare::new(self.0.0.domain)
+    }
+}
+
+/// The right to take the samples of a reader, while that is open.
+pub(crate) struct SampleTaker(i32);
+
+impl SampleTaker {
+    /// Takes the next sample; `None`: nothing is there.
+    pub(crate) fn take(&self) -> Option<TakenSample> {
+        loop {
+            let mut raw = sys::Sample {
+                owner: std::ptr::null_mut(),
+                bytes: std::ptr::null(),
+                length: 0,
+                publication: 0,
+            };
+            // SAFETY: the reader is open, as its event runs.
+            match unsafe { sys::stripline_dds_take(self.0, &raw mut raw) } {
+                1 => return Some(TakenSample(raw)),
+                2 => {}
+                _ => return None,
+            }
+        }
+    }
+
+    /// Returns the number on the network of the writer of a sample, if it still is there.
+    pub(crate) fn guid_of(&self, publication: u64) -> Option<Guid> {
+        let mut guid = [0; 16];
+        // SAFETY: the reader is open, and there are 16 bytes.
+        let outcome =
+            unsafe { sys::stripline_dds_guid_of_publication(self.0, publication, guid.as_mut_ptr()) };
+        (outcome >= 0).then_some(guid)
+    }
+}
+
+/// A sample that was taken.
+pub(crate) struct TakenSample(sys::Sample);
+
+// SAFETY: Cyclone DDS counts its users with atomics, and changes it no more.
+unsafe impl Send for TakenSample {}
+
+impl TakenSample {
+    /// Returns its serialised form: four bytes that name the encoding, and the fields.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        // SAFETY: so many bytes, until it is released.
+        unsafe { std::slice::from_raw_parts(self.0.bytes, self.0.length) }
+    }
+
+    /// Returns the writer that it came from, in the reader's own numbers.
+    pub(crate) fn publication(&self) -> u64 {
+        self.0.publication
+    }
+}
+
+impl Drop for TakenSample {
+    fn drop(&mut self) {
+        // SAFETY: it was taken, and is released once.
+        unsafe { sys::stripline_dds_release(&raw mut self.0) }
+    }
+}

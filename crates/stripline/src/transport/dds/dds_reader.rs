@@ -1,0 +1,214 @@
+//! The receiving end.
+
+use std::io;
+use std::ops::Range;
+use std::os::fd::BorrowedFd;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use super::{DdsTicket, MESSAGE_COST, PROBE};
+use crate::error::Result;
+use crate::fail_point::fail_point;
+use crate::packet::LastSent;
+use crate::packet::dds::FramesSample;
+use crate::sys::dds::{EndEvents, ParticipantShare, ReaderEnd, SampleTaker, TakenSample};
+use crate::sys::doorbell::{Doorbell, PollSet};
+use crate::sys::fork::Local;
+use crate::sys::mutex::lock;
+use crate::sys::transit_page::TransitPage;
+use crate::transport::carrier::{CallbackFeed, CallbackSource, PathRequest, PathSource};
+
+/// How long what a living sender has handed over is waited for. It takes some microseconds.
+const SENT_TIME: Duration = Duration::from_millis(100);
+
+/// The receiving end. A child of a fork never drops what could call Cyclone DDS.
+pub(super) struct DdsSource {
+    /// Dropped first: no sample comes after that.
+    _reader: Local<ReaderEnd<Arrivals>>,
+    messages: Local<CallbackSource<ArrivedFrames>>,
+    arrivals: Arc<Arrivals>,
+    /// The frames up to the end of the last message that was read, in all.
+    number: u64,
+    /// Messages read, in all.
+    count: u64,
+    /// The frames in transit at which a sender that waits goes on.
+    low: u64,
+    /// Whether what the sender has handed over is waited for: a call does not begin before its
+    /// cancellation, which was sent, is read.
+    awaits_sent: bool,
+    /// Whether that has not come in time, and nothing since.
+    is_late: bool,
+    /// Dropped last: no sample outlives its participant.
+    _share: Local<ParticipantShare>,
+}
+
+/// Taking of samples as they come, on the thread that brings them.
+struct Arrivals {
+    feed: CallbackFeed<ArrivedFrames>,
+    page: TransitPage,
+    /// The sender's.
+    doorbell: Doorbell,
+    key: u64,
+    state: Mutex<ArrivalState>,
+}
+
+#[derive(Default)]
+struct ArrivalState {
+    /// The sender's writer, in the reader's own numbers, once a sample of it has come.
+    sender: Option<u64>,
+    /// What has arrived, as the sender counts it.
+    bytes: u64,
+    /// Samples of others.
+    foreign: u64,
+}
+
+/// The frames of a sample.
+struct ArrivedFrames {
+    sample: TakenSample,
+    frames: Range<usize>,
+    number: u64,
+}
+
+impl AsRef<[u8]> for ArrivedFrames {
+    fn as_ref(&self) -> &[u8] {
+        &self.sample.bytes()[self.frames.clone()]
+    }
+}
+
+impl Arrivals {
+    /// Returns whether a sample is of the sender: its writer is the one that the page names.
+    fn is_of_sender(&self, state: &mut ArrivalState, taker: &SampleTaker, publication: u64) -> bool {
+        if state.sender.is_none() && taker.guid_of(publication) == Some(self.page.writer()) {
+            state.sender = Some(publication);
+        }
+        state.sender == Some(publication)
+    }
+
+    /// Takes note of a sample of another process, which has found the topic. The page does not
+    /// count it.
+    #[cold]
+    fn drop_foreign(state: &mut ArrivalState) {
+        state.foreign += 1;
+        if state.foreign == 1 {
+            log::warn!(
+                target: "stripline::transport",
+                "samples of strangers come to a topic of a connection over DDS; they are dropped"
+            );
+        }
+    }
+}
+
+impl EndEvents for Arrivals {
+    fn matched(&self) {
+        // The sender sends a probe after that.
+        self.doorbell.notify();
+    }
+
+    fn arrived(&self, taker: SampleTaker) {
+        let mut state = lock(&self.state);
+        while let Some(sample) = taker.take() {
+            let parsed = FramesSample::parse(sample.bytes()).filter(|parsed| parsed.key == self.key);
+            let Some(FramesSample { number, frames, .. }) =
+                parsed.filter(|_| self.is_of_sender(&mut state, &taker, sample.publication()))
+            else {
+                Self::drop_foreign(&mut state);
+                continue;
+            };
+            if number == PROBE {
+                self.page.set_connected();
+                self.doorbell.notify();
+                continue;
+            }
+            state.bytes += frames.len() as u64 + MESSAGE_COST;
+            self.feed.push(ArrivedFrames { sample, frames, number });
+            if self.page.set_arrived(state.bytes) {
+                self.doorbell.notify();
+            }
+        }
+    }
+}
+
+impl DdsSource {
+    /// Makes the reader of a ticket.
+    pub(super) fn new(
+        ticket: &DdsTicket,
+        page: TransitPage,
+        doorbell: Doorbell,
+        request: &PathRequest<'_>,
+    ) -> Result<Self> {
+        // What is in transit has a bound of its own.
+        let (feed, messages) = CallbackSource::new(usize::MAX)?;
+        let state = Mutex::default();
+        let arrivals = Arc::new(Arrivals { feed, page, doorbell, key: ticket.bound.key, state });
+        let reader = ReaderEnd::new(&ticket.topic, Arc::clone(&arrivals))?;
+        fail_point!("dds-reader");
+        Ok(Self {
+            _share: Local::new(reader.share()),
+            _reader: Local::new(reader),
+            messages: Local::new(messages),
+            arrivals,
+            number: 0,
+            count: 0,
+            low: ticket.bound.low(),
+            awaits_sent: request.is_of_calls,
+            is_late: false,
+        })
+    }
+}
+
+impl PathSource for DdsSource {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        self.read_within(into, Duration::ZERO)
+    }
+
+    fn can_wait(&self) -> bool {
+        true
+    }
+
+    fn read_within(&mut self, into: &mut [u8], longest: Duration) -> io::Result<usize> {
+        if !self.messages.is_current() {
+            return Err(io::ErrorKind::BrokenPipe.into());
+        }
+        let mut outcome = self.messages.read(into, longest);
+        if self.awaits_sent && !self.is_late && outcome.is_err() {
+            let page = &self.arrivals.page;
+            // A sender that is stopped is waited for once.
+            self.is_late = !self.messages.await_message(SENT_TIME, |brought| page.messages() > brought)
+                && page.messages() > self.count;
+            outcome = self.messages.read(into, Duration::ZERO);
+        }
+        let (read, message) = outcome?;
+        if let Some(message) = message {
+            self.is_late = false;
+            self.number = message.number;
+            self.count += 1;
+            drop(message);
+            if self.arrivals.page.set_taken(self.number, self.count, self.low) {
+                self.arrivals.doorbell.notify();
+            }
+        }
+        Ok(read)
+    }
+
+    fn await_end(&mut self) -> bool {
+        let page = &self.arrivals.page;
+        // What the page counts and does not come was in the sender's memory, or was discarded.
+        let has_all = |brought| brought >= page.messages();
+        !self.messages.is_current() || self.messages.await_end(has_all)
+    }
+
+    fn last_sent(&self) -> Option<LastSent> {
+        self.arrivals.page.last_sent()
+    }
+
+    fn bytes(&self) -> BorrowedFd<'_> {
+        self.messages.arrivals()
+    }
+
+    fn poll_bytes<'a>(&'a mut self, poll_set: &mut PollSet<'a>) {
+        match self.messages.is_current() {
+            true => self.messages.poll(poll_set),
+            false => poll_set.readable(self.messages.arrivals()),
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! `dds`: a topic of Cyclone DDS for each connection, with one writer and one reader.
+//!
+//! The receiver makes the topic and its reader, and sends its name with its hello. Both ends are
+//! reliable and keep all samples. What they queue has no bound that a packet's `depth` could be,
+//! and dies with the sender. So both ends share a page
+//! ([`TransitPage`](crate::sys::transit_page::TransitPage)). It bounds what is in transit, and
+//! names what a killed sender had sent. It also names the writer, so that samples of others are
+//! dropped.
+
+mod dds_reader;
+mod dds_writer;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::Capabilities;
+use super::carrier::{Carrier, PathRequest, PathSink, PathSource, Ticket};
+use super::stream::StreamTransport;
+use super::transit::{TransitBound, TransitSender, receiving_ends};
+use super::uds::{self, UDS};
+use crate::error::{Error, Result};
+use crate::sys::dds::{check_process, receive_buffer, version};
+use crate::sys::socket_names::unique_suffix;
+use dds_reader::DdsSource;
+use dds_writer::DdsSink;
+
+/// The transport.
+pub(super) static DDS: StreamTransport = StreamTransport {
+    capabilities: Capabilities {
+        name: "dds",
+        summary: "topics of Cyclone DDS; what a killed sender had not got into the kernel is lost, and reported",
+        copies: "five",
+        depth: "frames in transit; with flow credit or stop-resume, packets",
+        groups: true,
+        trust: "same user or a named group (kernel credentials), key; any user of the host can subscribe",
+        library: Some(version),
+        ..StreamTransport::CAPABILITIES
+    },
+    listen: |request| {
+        check_process()?;
+        uds::listen("dds", request)
+    },
+    connect: UDS.connect,
+    carrier: Some(&DdsTopics),
+};
+
+/// What the name of a topic begins with.
+const PREFIX: &str = "stripline_";
+/// Bytes of frames in a sample, at most: it is one datagram.
+const MESSAGE_MAX: usize = 60 * 1024;
+/// Bytes that a sample takes of a socket's buffer besides its frames.
+const MESSAGE_COST: u64 = 1024;
+/// The number of a sample without frames, by which the sender finds out that the receiver has found
+/// it.
+const PROBE: u64 = u64::MAX;
+
+struct DdsTopics;
+
+/// The ticket, beside the page and the sender's doorbell.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct DdsTicket {
+    /// The name of the topic.
+    topic: String,
+    bound: TransitBound,
+    /// Bytes that may be on their way to the receiver's process.
+    window: u64,
+}
+
+impl DdsTicket {
+    /// Returns that of a connection.
+    fn new(request: &PathRequest<'_>) -> Result<Self> {
+        let topic = format!("{PREFIX}{}", unique_suffix()?.replace('-', "_"));
+        // The kernel charges up to twice its bytes for a datagram.
+        Ok(Self { topic, bound: TransitBound::new(request)?, window: receive_buffer() * 3 / 8 })
+    }
+
+    /// Parses what came from a peer.
+    fn parse(text: &str) -> Result<Self, String> {
+        let ticket: Self = serde_json::from_str(text)
+            .map_err(|e| format!("the ticket for the data path does not parse: {e}"))?;
+        let random = ticket.topic.strip_prefix(PREFIX).unwrap_or_default();
+        let is_name = !random.is_empty()
+            && random.len() <= 40
+            && random.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'_');
+        if !is_name {
+            return Err("the ticket for the data path names no topic of a receiver".into());
+        }
+        ticket.bound.check()?;
+        Ok(ticket)
+    }
+}
+
+impl Carrier for DdsTopics {
+    fn source(&self, request: &PathRequest<'_>) -> Result<(Box<dyn PathSource>, Ticket)> {
+        let ticket = DdsTicket::new(request)?;
+        let (page, doorbell, fds) = receiving_ends(request.connection)?;
+        let source = DdsSource::new(&ticket, page, doorbell, request)?;
+        let address = serde_json::to_string(&ticket).map_err(Error::failed)?;
+        Ok((Box::new(source), Ticket { address, fds, ..Ticket::default() }))
+    }
+
+    fn sink(&self, ticket: Ticket) -> Result<Arc<dyn PathSink>, String> {
+        let parsed = DdsTicket::parse(&ticket.address)?;
+        let transit = TransitSender::of_ticket(parsed.bound, ticket.fds)?;
+        let sink = DdsSink::new(&parsed, transit).map_err(|e| e.to_string())?;
+        Ok(Arc::new(sink))
+    }
+}

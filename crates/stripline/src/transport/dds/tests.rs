@@ -1,0 +1,150 @@
+//! What reaches the ends of a path from strangers and from other versions.
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::packet::{Header, Kind};
+use crate::sys::dds::{EndEvents, WriterEnd};
+use crate::sys::doorbell::PollSet;
+use crate::terms::{TransportOptions, Watermarks};
+use crate::transport::stream::padded;
+
+const LONGEST: Duration = Duration::from_secs(20);
+
+fn path(packets: u32) -> (Box<dyn PathSource>, Ticket) {
+    let marks = Watermarks::of_depth(packets);
+    let request = PathRequest::of_calls("a -> b", marks, 1 << 21, TransportOptions::default());
+    DDS.carrier.unwrap().source(&request).unwrap()
+}
+
+fn sink(ticket: Ticket) -> Result<Arc<dyn PathSink>, String> {
+    DDS.carrier.unwrap().sink(ticket)
+}
+
+fn frame(sequence: u64) -> Vec<u8> {
+    let mut bytes = vec![7; padded(100)];
+    let header = Header {
+        sequence,
+        length: 100,
+        stream: 0,
+        kind: Kind::Data as u8,
+        flags: 0,
+        sample_index: 0,
+        time_ns: 0,
+        intended_ns: 0,
+        sent_ns: 0,
+    };
+    header.write(&mut bytes);
+    bytes
+}
+
+/// Writes a frame, and waits for room.
+fn write(sink: &Arc<dyn PathSink>, frame: &[u8]) {
+    let until = Instant::now() + LONGEST;
+    while let Err(error) = sink.write(frame) {
+        assert_eq!(error.kind(), io::ErrorKind::WouldBlock, "{error}");
+        let mut poll_set = PollSet::default();
+        sink.poll_room(&mut poll_set);
+        assert!(poll_set.wait(Some(until)).unwrap(), "there is no room");
+    }
+}
+
+/// Reads what comes next.
+fn read(source: &mut Box<dyn PathSource>) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![0; 4096];
+    let until = Instant::now() + LONGEST;
+    loop {
+        match source.read_within(&mut bytes, Duration::from_secs(1)) {
+            Ok(read) => return Ok(bytes[..read].to_vec()),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock && Instant::now() < until => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+fn parse(text: &str) -> Result<DdsTicket, String> {
+    DdsTicket::parse(text)
+}
+
+#[test]
+fn a_ticket_that_does_not_fit_is_refused_by_name() {
+    let ticket = |topic: &str, frames: u64| {
+        let bound = format!(r#"{{"key":5,"frames":{frames},"unit":null}}"#);
+        format!(r#"{{"topic":"{topic}","bound":{bound},"window":9}}"#)
+    };
+    assert!(parse(&ticket("stripline_12_ab", 7)).is_ok());
+    let names = ["", "stripline_", "x_12", "stripline_a/../b", "stripline_12 ", "stripline_1*"];
+    for name in names.map(String::from).into_iter().chain([format!("{PREFIX}{}", "a".repeat(41))]) {
+        let refusal = parse(&ticket(&name, 7)).unwrap_err();
+        assert!(refusal.contains("names no topic"), "{name}: {refusal}");
+    }
+    for frames in [0, u64::MAX] {
+        let refusal = parse(&ticket("stripline_12", frames)).unwrap_err();
+        assert!(refusal.contains(&format!("allows {frames} frames")), "{refusal}");
+    }
+    let good = ticket("stripline_12", 7);
+    let other_version = good.replace(r#""window""#, r#""version":2,"window""#);
+    for text in ["", "{", &good[..good.len() - 1], &other_version, "[]", "5"] {
+        let refusal = parse(text).unwrap_err();
+        assert!(refusal.contains("does not parse"), "{text}: {refusal}");
+    }
+}
+
+#[test]
+fn a_ticket_without_its_descriptors_or_with_others_is_refused() {
+    let (_source, ticket) = path(8);
+    let address = ticket.address.clone();
+    let refusal = sink(Ticket { address, ..Ticket::default() }).err().unwrap();
+    assert!(refusal.contains("two descriptors"), "{refusal}");
+    assert!(sink(ticket).is_ok());
+}
+
+/// A stranger's writer reports nothing.
+struct Deaf;
+
+impl EndEvents for Deaf {
+    fn matched(&self) {}
+}
+
+#[test]
+fn samples_of_strangers_are_dropped_and_their_end_ends_nothing() {
+    let (mut source, ticket) = path(8);
+    let parsed = parse(&ticket.address).unwrap();
+    let sink = sink(ticket).unwrap();
+    let stranger = WriterEnd::new(&parsed.topic, Arc::new(Deaf)).unwrap();
+    // One that has read the key as well.
+    for key in [parsed.bound.key, parsed.bound.key ^ 1] {
+        for number in [0, 1, 1000, PROBE] {
+            for bytes in [&[][..], b"GNU Radio", &frame(9), &vec![0xff; 1 << 20]] {
+                stranger.write(key, number, bytes).unwrap();
+            }
+        }
+    }
+    drop(stranger);
+    for sequence in 0..20 {
+        write(&sink, &frame(sequence));
+        assert_eq!(read(&mut source).unwrap(), frame(sequence), "{sequence}");
+    }
+}
+
+#[test]
+fn a_path_is_bounded_and_has_room_again() {
+    let (mut source, ticket) = path(4);
+    let sink = sink(ticket).unwrap();
+    (0..4).for_each(|sequence| write(&sink, &frame(sequence)));
+    assert_eq!(sink.write(&frame(4)).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+    assert_eq!(read(&mut source).unwrap(), frame(0));
+    write(&sink, &frame(4));
+    (1..5).for_each(|sequence| assert_eq!(read(&mut source).unwrap(), frame(sequence)));
+    assert_eq!(source.last_sent().unwrap().sequence, 4);
+}
+
+proptest! {
+    #[test]
+    fn arbitrary_tickets_never_panic(text in ".{0,200}") {
+        let _ = parse(&text);
+    }
+}
