@@ -56,6 +56,9 @@ pub const POINTS: &[&str] = &[
     // The names of a path over iceoryx2: made; both ends have found each other.
     "iceoryx2-names",
     "iceoryx2-connected",
+    // The socket of an ORB has a name; it has none any more.
+    "corba-name",
+    "corba-nameless",
     "reattach",
     // A packet is received and released.
     "receive",

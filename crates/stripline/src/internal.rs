@@ -13,10 +13,10 @@ pub use crate::component::log_to_stderr::{LogSink, log_to, log_to_stderr, parse_
 pub use crate::component::pace_log::PaceReport;
 pub use crate::component::spec::number;
 pub use crate::link::stats::FullReport;
+#[cfg(any(feature = "zeromq", feature = "corba"))]
+pub use crate::sys::descriptors::check_descriptors;
 pub use crate::sys::doorbell::{Doorbell, PollSet};
 pub use crate::sys::fork::Local;
-#[cfg(feature = "zeromq")]
-pub use crate::sys::zeromq::check_descriptors;
 pub use crate::terms::sender_options::SenderOptions;
 pub use crate::transport::Endpoint;
 

@@ -18,6 +18,10 @@ const WAYS: &[(&str, &str)] = &[
     ("iceoryx2", "threads"),
     #[cfg(feature = "iceoryx2")]
     ("iceoryx2", "processes"),
+    #[cfg(feature = "corba")]
+    ("corba", "threads"),
+    #[cfg(feature = "corba")]
+    ("corba", "processes"),
 ];
 
 /// Runs the receiver. Returns the AVR lines and the JSON result.

@@ -105,7 +105,13 @@ fn transports_that_are_not_in_this_version_are_listed_as_such() {
             assert!(iceoryx2["brought_in_by"].as_str().is_some_and(|it| it.contains("feature")), "{iceoryx2}")
         }
     }
-    for name in ["zenoh", "dds", "corba"] {
+    let corba = has("corba");
+    assert_eq!(corba["in_program"], cfg!(feature = "corba"));
+    match cfg!(feature = "corba") {
+        true => assert!(corba["library"].as_str().is_some_and(|it| it.contains("omniORB 4")), "{corba}"),
+        false => assert!(corba["brought_in_by"].as_str().is_some_and(|it| it.contains("omniidl")), "{corba}"),
+    }
+    for name in ["zenoh", "dds"] {
         assert_eq!(has(name)["in_program"], false, "{name}");
         assert_eq!(has(name)["brought_in_by"], "not in this version", "{name}");
     }

@@ -5,7 +5,11 @@ pub(crate) mod adaptive_spin;
 pub(crate) mod aligned_buffer;
 pub(crate) mod build;
 pub(crate) mod clock;
+#[cfg(feature = "corba")]
+pub(crate) mod corba;
 pub(crate) mod credentials;
+#[cfg(any(feature = "zeromq", feature = "corba"))]
+pub(crate) mod descriptors;
 pub(crate) mod doorbell;
 pub(crate) mod fork;
 pub(crate) mod futex;
@@ -18,6 +22,8 @@ pub(crate) mod memory;
 pub(crate) mod message_queue;
 pub(crate) mod messages;
 pub(crate) mod mutex;
+#[cfg(any(feature = "iceoryx2", feature = "corba"))]
+pub(crate) mod owned_names;
 pub(crate) mod pending;
 pub(crate) mod poller;
 pub(crate) mod process;
@@ -29,7 +35,7 @@ pub(crate) mod socket_names;
 pub(crate) mod socket_place;
 pub(crate) mod thread;
 pub(crate) mod timer;
-#[cfg(any(feature = "zeromq", feature = "iceoryx2"))]
+#[cfg(any(feature = "zeromq", feature = "iceoryx2", feature = "corba"))]
 pub(crate) mod transit_page;
 pub(crate) mod udp;
 pub(crate) mod udp_batch;

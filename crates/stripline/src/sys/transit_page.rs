@@ -20,7 +20,7 @@ pub(crate) struct TransitPage {
 struct Words {
     sender: SentWords,
     receiver: TakenWords,
-    #[cfg(feature = "iceoryx2")]
+    #[cfg(any(feature = "iceoryx2", feature = "corba"))]
     sleep: SleepWords,
 }
 
@@ -35,9 +35,18 @@ struct SentWords {
     /// Where the sender began: set once.
     first: [AtomicU64; 2],
     positions: [[AtomicU64; 3]; 2],
-    /// 1: the sender waits for room.
+    /// What the sender waits for: 0, [`FOR_ROOM`] or [`FOR_RECEIPT`].
     waits: AtomicU32,
+    /// Bytes given to the kernel, in all, with what it adds for each message.
+    #[cfg(feature = "corba")]
+    charged: AtomicU64,
 }
+
+/// The sender waits until units are taken.
+const FOR_ROOM: u32 = 1;
+/// The sender waits until bytes have left the kernel.
+#[cfg(feature = "corba")]
+const FOR_RECEIPT: u32 = 2;
 
 #[repr(C, align(128))]
 struct TakenWords {
@@ -45,15 +54,20 @@ struct TakenWords {
     taken: AtomicU64,
     /// Messages taken, in all.
     messages: AtomicU64,
+    /// Bytes that have left the kernel, in all, as the sender charges them.
+    #[cfg(feature = "corba")]
+    received: AtomicU64,
 }
 
 /// Words that are seldom written. The sender reads the first with each packet.
-#[cfg(feature = "iceoryx2")]
+#[cfg(any(feature = "iceoryx2", feature = "corba"))]
 #[repr(C, align(128))]
 struct SleepWords {
     /// 1: the receiver sleeps. The end that wakes it writes 0.
+    #[cfg(feature = "iceoryx2")]
     sleeps: AtomicU32,
     /// 1: the sender is complete, and the receiver may connect.
+    #[cfg(feature = "iceoryx2")]
     opened: AtomicU32,
     /// 1: the receiver has found the sender.
     connected: AtomicU32,
@@ -116,7 +130,7 @@ impl TransitPage {
     }
 
     /// Returns the number of messages handed over.
-    #[cfg(any(feature = "zeromq", test))]
+    #[cfg(any(feature = "zeromq", feature = "corba", test))]
     #[inline]
     pub(crate) fn messages(&self) -> u64 {
         self.words().sender.messages.load(Ordering::Acquire)
@@ -142,7 +156,7 @@ impl TransitPage {
     }
 
     /// Returns the number of messages taken, those of [`TransitPage::taken`] at least.
-    #[cfg(any(feature = "zeromq", test))]
+    #[cfg(any(feature = "zeromq", feature = "corba", test))]
     pub(crate) fn messages_taken(&self) -> u64 {
         // Relaxed: stored before that number, which is read first.
         self.words().receiver.messages.load(Ordering::Relaxed)
@@ -153,7 +167,7 @@ impl TransitPage {
         let words = self.words();
         // SeqCst twice, here and in `set_taken`: either this end reads the new number, or the other
         // one the announcement.
-        words.sender.waits.store(1, Ordering::SeqCst);
+        words.sender.waits.store(FOR_ROOM, Ordering::SeqCst);
         words.receiver.taken.load(Ordering::SeqCst)
     }
 
@@ -165,7 +179,41 @@ impl TransitPage {
         // Relaxed: the store that follows orders it.
         words.receiver.messages.store(messages, Ordering::Relaxed);
         words.receiver.taken.store(units, Ordering::SeqCst);
-        words.sender.waits.load(Ordering::SeqCst) != 0 && self.ends_wait(units, low)
+        words.sender.waits.load(Ordering::SeqCst) == FOR_ROOM && self.ends_wait(units, low)
+    }
+
+    /// Stores the bytes given to the kernel. Before [`TransitPage::set_sent`].
+    #[cfg(feature = "corba")]
+    pub(crate) fn set_charged(&self, bytes: u64) {
+        // Relaxed: a receiver that reads it late rings once too often, or with the next message.
+        self.words().sender.charged.store(bytes, Ordering::Relaxed);
+    }
+
+    /// Returns the bytes that have left the kernel.
+    #[cfg(feature = "corba")]
+    pub(crate) fn received(&self) -> u64 {
+        self.words().receiver.received.load(Ordering::Acquire)
+    }
+
+    /// Announces that the sender waits until bytes have left the kernel. Returns those that have
+    /// left it after that.
+    #[cfg(feature = "corba")]
+    pub(crate) fn announce_wait_for_receipt(&self) -> u64 {
+        let words = self.words();
+        // SeqCst twice, as in `announce_wait`.
+        words.sender.waits.store(FOR_RECEIPT, Ordering::SeqCst);
+        words.receiver.received.load(Ordering::SeqCst)
+    }
+
+    /// Stores the bytes that have left the kernel; true: the sender waits, and not more than `low`
+    /// are left. One thread at a time calls it.
+    #[cfg(feature = "corba")]
+    pub(crate) fn set_received(&self, bytes: u64, low: u64) -> bool {
+        let words = self.words();
+        words.receiver.received.store(bytes, Ordering::SeqCst);
+        words.sender.waits.load(Ordering::SeqCst) == FOR_RECEIPT
+            && words.sender.charged.load(Ordering::Relaxed).saturating_sub(bytes) <= low
+            && words.sender.waits.swap(0, Ordering::Relaxed) != 0
     }
 
     /// Announces that the receiver sleeps unless it finds a packet after that.
@@ -207,13 +255,13 @@ impl TransitPage {
     }
 
     /// Stores that the receiver has found the sender.
-    #[cfg(feature = "iceoryx2")]
+    #[cfg(any(feature = "iceoryx2", feature = "corba"))]
     pub(crate) fn set_connected(&self) {
         self.words().sleep.connected.store(1, Ordering::Release);
     }
 
     /// Returns whether the receiver has found the sender.
-    #[cfg(feature = "iceoryx2")]
+    #[cfg(any(feature = "iceoryx2", feature = "corba"))]
     pub(crate) fn is_connected(&self) -> bool {
         self.words().sleep.connected.load(Ordering::Acquire) != 0
     }

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+#[cfg(feature = "corba")]
+use super::corba;
 #[cfg(feature = "iceoryx2")]
 use super::iceoryx2;
 #[cfg(feature = "zeromq")]
@@ -24,6 +26,8 @@ static TRANSPORTS: &[&dyn Transport] = &[
     &zeromq::ZEROMQ,
     #[cfg(feature = "iceoryx2")]
     &iceoryx2::ICEORYX2,
+    #[cfg(feature = "corba")]
+    &corba::CORBA,
     #[cfg(feature = "test-transports")]
     &pipe::PIPE,
     #[cfg(feature = "test-transports")]
@@ -157,8 +161,8 @@ pub fn all() -> impl Iterator<Item = Capabilities> {
 /// A transport that this program does not have.
 ///
 /// ```
-/// let corba = stripline::transport::absent().iter().find(|transport| transport.name == "corba").unwrap();
-/// assert!(stripline::transport::all().all(|transport| transport.name != corba.name));
+/// let absent = stripline::transport::absent();
+/// assert!(stripline::transport::all().all(|transport| absent.iter().all(|other| other.name != transport.name)));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AbsentTransport {
@@ -192,7 +196,13 @@ pub fn absent() -> &'static [AbsentTransport] {
             },
             planned("zenoh", "Zenoh sessions"),
             planned("dds", "a DDS domain"),
-            planned("corba", "oneway calls of CORBA"),
+            #[cfg(not(feature = "corba"))]
+            AbsentTransport {
+                name: "corba",
+                summary: "one-way calls of CORBA, by omniORB",
+                remedy: "not in this program: build it with the feature `corba`, which takes a C++ compiler (g++) and \
+                         omniORB 4 (Debian: libomniorb4-dev, omniidl)",
+            },
         ]
     }
 }

@@ -26,6 +26,8 @@ macro_rules! rules {
         rules! { in zeromq: $($module: [$($rule,)*])* }
         #[cfg(feature = "iceoryx2")]
         rules! { in iceoryx2: $($module: [$($rule,)*])* }
+        #[cfg(feature = "corba")]
+        rules! { in corba: $($module: [$($rule,)*])* }
     };
     (in $transport:ident: $($module:ident: [$($rule:ident,)*])*) => {
         mod $transport {
@@ -113,6 +115,8 @@ macro_rules! across_processes {
         across_processes! { in zeromq: $($rule,)* }
         #[cfg(feature = "iceoryx2")]
         across_processes! { in iceoryx2: $($rule,)* }
+        #[cfg(feature = "corba")]
+        across_processes! { in corba: $($rule,)* }
     };
     (in $transport:ident: $($rule:ident,)*) => {
         mod $transport {

@@ -382,6 +382,9 @@ transports!(zeromq);
 #[cfg(feature = "iceoryx2")]
 transports!(iceoryx2);
 
+#[cfg(feature = "corba")]
+transports!(corba);
+
 #[cfg(feature = "test-transports")]
 transports!(pipe, faulty, lossy, multicast, callback);
 
@@ -390,6 +393,7 @@ fn every_transport_is_covered() {
     let mut covered = vec!["inproc", "shm", "uds", "tcp", "mqueue", "udp"];
     covered.extend(cfg!(feature = "zeromq").then_some("zeromq"));
     covered.extend(cfg!(feature = "iceoryx2").then_some("iceoryx2"));
+    covered.extend(cfg!(feature = "corba").then_some("corba"));
     if cfg!(feature = "test-transports") {
         covered.extend(["pipe", "faulty", "lossy", "multicast", "callback"]);
     }

@@ -31,7 +31,7 @@ pub enum Refusal {
 }
 
 /// The refusals of each transport.
-const TABLE: [(&str, &[Refusal]); 13] = [
+const TABLE: [(&str, &[Refusal]); 14] = [
     ("inproc", &[OtherProcesses, FramesOnTheSocket, SharedMemory, OwnListener]),
     ("shm", &[FramesOnTheSocket]),
     ("uds", &[MemoryOptions, StrongerScope, ExactSuccessor, SharedMemory]),
@@ -40,6 +40,7 @@ const TABLE: [(&str, &[Refusal]); 13] = [
     ("udp", CARRIER),
     ("zeromq", UNREPAIRED),
     ("iceoryx2", OF_ONE_USER),
+    ("corba", CARRIER),
     ("pipe", CARRIER),
     ("faulty", CARRIER),
     ("multicast", CARRIER),

@@ -23,6 +23,8 @@ const TRANSPORTS: &[&str] = &[
     "zeromq",
     #[cfg(feature = "iceoryx2")]
     "iceoryx2",
+    #[cfg(feature = "corba")]
+    "corba",
 ];
 /// Of forks while another thread sends.
 const FORKS: usize = 60;
@@ -115,6 +117,11 @@ fn node(transport: &str) -> Node {
 
 /// Uses packets, calls and the list of ports, all of this process.
 fn links_of_its_own(transport: &str) {
+    // A process has one ORB, and a child none.
+    if transport == "corba" {
+        assert_forked("own", node(transport).publisher::<u64>("own").map(drop).unwrap_err());
+        return links_of_its_own("uds");
+    }
     let node = node(transport);
     let mut publisher = node.publisher::<u64>("own").unwrap();
     let mut subscriber = node.subscriber::<u64>("own").unwrap();
@@ -473,8 +480,8 @@ fn a_c_program_forks_as_any_other() {
     compile.arg(examples.join("libfork_library.so"));
     compile.arg(format!("-Wl,-rpath,{}", examples.display()));
     assert!(compile.status().unwrap().success(), "the program does not build");
-    // The library has no features.
-    for transport in TRANSPORTS.iter().filter(|transport| **transport != "iceoryx2") {
+    // The library has no other features.
+    for transport in TRANSPORTS.iter().filter(|transport| !["iceoryx2", "corba"].contains(transport)) {
         let output = Command::new(&program).arg(transport).output().unwrap();
         assert!(output.status.success(), "{transport}: {output:?}");
     }
