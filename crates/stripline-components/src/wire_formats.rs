@@ -49,6 +49,14 @@ pub fn wire_formats() -> &'static [WireFormat] {
             in_program: cfg!(feature = "zenoh"),
             remedy: "build it with the feature `zenoh`, which takes a C compiler",
         },
+        WireFormat {
+            name: "typed",
+            summary: "DDS applications, by topics of samples in an IDL",
+            components: ["dds-source", "dds-sink"],
+            lacks: "end of stream, scopes above `transport`, losses before the wire",
+            in_program: cfg!(feature = "dds"),
+            remedy: "build it with the feature `dds`, which takes Cyclone DDS (cyclonedds-dev, cyclonedds-tools)",
+        },
     ]
 }
 

@@ -67,6 +67,8 @@ const ICEORYX2: &str = "iceoryx2";
 const ZENOH: &str = "zenoh";
 /// Topics of Cyclone DDS. The library has it with its feature `dds`.
 const DDS: &str = "dds";
+/// Calls of omniORB. The library has it with its feature `corba`.
+const CORBA: &str = "corba";
 
 /// Those of [`TRANSPORTS`] that are for tests only.
 const FOR_TESTS: [&str; 2] = [LOSSY, "multicast"];
@@ -86,6 +88,8 @@ pub const TRANSPORTS: &[&str] = &[
     ZENOH,
     #[cfg(feature = "dds")]
     DDS,
+    #[cfg(feature = "corba")]
+    CORBA,
     #[cfg(feature = "lossy")]
     LOSSY,
     #[cfg(feature = "lossy")]
@@ -130,6 +134,8 @@ const POINTS_OF_NAMES: [&str; 2] = ["iceoryx2-names", "iceoryx2-connected"];
 
 /// The points of the ends of a path over DDS.
 const POINTS_OF_DDS: [&str; 3] = ["dds-writer", "dds-connected", "dds-reader"];
+/// The points of the start of an ORB, until its socket has no name.
+const POINTS_OF_ORBS: [&str; 2] = ["corba-name", "corba-nameless"];
 
 /// The points that links over sockets pass, too.
 const POINTS_OF_SOCKETS: [&str; 14] = [
@@ -265,14 +271,15 @@ pub fn death(of_senders: bool, index: u64, only: Option<&'static str>, rng: &mut
 /// Returns whether links over the transport do not pass a point; `None`: over those of the mixture.
 fn is_missing(point: &str, only: Option<&str>) -> bool {
     let (of_sessions, of_repairs) = (POINTS_OF_SESSIONS.contains(&point), POINTS_OF_REPAIRS.contains(&point));
-    let of_names = POINTS_OF_NAMES.contains(&point);
+    let (of_names, of_orbs) = (POINTS_OF_NAMES.contains(&point), POINTS_OF_ORBS.contains(&point));
     match only.unwrap_or(PLAIN.transport) {
         ICEORYX2 if of_names || POINTS_OF_PROBES.contains(&point) => false,
         DDS if POINTS_OF_DDS.contains(&point) || POINTS_OF_PROBES.contains(&point) => false,
+        CORBA if of_orbs || POINTS_OF_PROBES.contains(&point) => false,
         LOSSY if of_sessions || of_repairs => false,
         "udp" | "multicast" if of_sessions => false,
         ZENOH if POINTS_OF_PROBES.contains(&point) => false,
-        "shm" => of_sessions || of_repairs || of_names || POINTS_OF_DDS.contains(&point),
+        "shm" => of_sessions || of_repairs || of_names || of_orbs || POINTS_OF_DDS.contains(&point),
         _ => !POINTS_OF_SOCKETS.contains(&point) && !POINTS_OF_HANDSHAKE.contains(&point),
     }
 }
@@ -315,6 +322,7 @@ mod tests {
             &POINTS_OF_REPAIRS,
             &POINTS_OF_NAMES,
             &POINTS_OF_DDS,
+            &POINTS_OF_ORBS,
         ];
         assert!(lists.concat().iter().all(|point| POINTS.contains(point)));
         assert!(links("greet").any(|link| !link.is_ring()) && links("greet").any(Link::is_ring));
@@ -334,6 +342,7 @@ mod tests {
             points(true, Some(DDS)).contains(&"dds-writer")
                 && points(false, Some(DDS)).contains(&"dds-reader")
         );
+        assert!(points_over(Some(CORBA)).contains(&"corba-name"));
         let of_calls = [true, false].map(|of_servers| points_of_calls(of_servers).len());
         let others = of_calls[0]
             + of_calls[1]
@@ -341,6 +350,7 @@ mod tests {
             + POINTS_OF_SESSIONS.len()
             + POINTS_OF_NAMES.len()
             + POINTS_OF_DDS.len()
+            + POINTS_OF_ORBS.len()
             + POINTS_OF_REPAIRS.len();
         assert_eq!(points_over(None).len() + others, POINTS.len(), "every point belongs to one part");
         assert!(

@@ -61,6 +61,9 @@ pub const POINTS: &[&str] = &[
     "iceoryx2-connected",
     // The reader of a path over DDS is made.
     "dds-reader",
+    // The socket of an ORB has a name; it has none any more.
+    "corba-name",
+    "corba-nameless",
     "reattach",
     // A packet is received and released.
     "receive",

@@ -19,12 +19,12 @@ pub use crate::packet::dds::{DdsSampleInfo, DdsSampleMessage, DdsSampleType};
 pub use crate::sys::dds::DdsPlace;
 #[cfg(feature = "dds")]
 pub use crate::sys::dds_samples::{DdsSampleReader, DdsSampleWriter, DdsTerms};
+#[cfg(any(feature = "zeromq", feature = "corba"))]
+pub use crate::sys::descriptors::check_descriptors;
 pub use crate::sys::doorbell::{Doorbell, PollSet};
 pub use crate::sys::fork::Local;
 #[cfg(feature = "zenoh")]
 pub use crate::sys::zenoh::settings as zenoh_settings;
-#[cfg(feature = "zeromq")]
-pub use crate::sys::zeromq::check_descriptors;
 pub use crate::terms::sender_options::SenderOptions;
 pub use crate::transport::Endpoint;
 

@@ -26,6 +26,10 @@ const WAYS: &[(&str, &str)] = &[
     ("dds", "threads"),
     #[cfg(feature = "dds")]
     ("dds", "processes"),
+    #[cfg(feature = "corba")]
+    ("corba", "threads"),
+    #[cfg(feature = "corba")]
+    ("corba", "processes"),
 ];
 
 /// Runs the receiver. Returns the AVR lines and the JSON result.

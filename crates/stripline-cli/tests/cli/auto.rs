@@ -83,7 +83,7 @@ fn a_transport_that_an_executable_lacks_is_an_error_of_the_check() {
 }
 
 #[test]
-fn transports_that_are_not_in_this_version_are_listed_as_such() {
+fn transports_that_a_feature_brings_in_are_listed_with_it() {
     let listed: Value = serde_json::from_str(&run(&["transports", "--json"]).stdout).unwrap();
     let transports = listed["transports"].as_array().unwrap();
     let has = |name: &str| transports.iter().find(|one| one["name"] == name).unwrap();
@@ -118,12 +118,15 @@ fn transports_that_are_not_in_this_version_are_listed_as_such() {
         false => ("brought_in_by", "cyclonedds-dev"),
     };
     assert!(dds[key].as_str().is_some_and(|it| it.contains(part)), "{dds}");
-    for name in ["corba"] {
-        assert_eq!(has(name)["in_program"], false, "{name}");
-        assert_eq!(has(name)["brought_in_by"], "not in this version", "{name}");
+    let corba = has("corba");
+    assert_eq!(corba["in_program"], cfg!(feature = "corba"));
+    match cfg!(feature = "corba") {
+        true => assert!(corba["library"].as_str().is_some_and(|it| it.contains("omniORB 4")), "{corba}"),
+        false => assert!(corba["brought_in_by"].as_str().is_some_and(|it| it.contains("omniidl")), "{corba}"),
     }
     assert_eq!(has("shm")["refused"], Value::Array(Vec::new()));
     let text = run(&["transports"]).stdout;
     assert!(text.contains("everything") && text.contains("all but huge-pages, locked, group"), "{text}");
-    assert!(text.contains("corba") && text.contains("not in this version"), "{text}");
+    let is_brought_in = text.contains("build it with the feature `corba`");
+    assert_eq!(is_brought_in, cfg!(not(feature = "corba")), "{text}");
 }

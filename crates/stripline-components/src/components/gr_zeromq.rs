@@ -101,7 +101,7 @@ impl Peer {
     /// Opens a socket for one of two kinds: push-pull, or pub-sub.
     pub fn open(properties: &Properties, kinds: [zmq::SocketType; 2]) -> Result<Self> {
         check(properties)?;
-        check_descriptors(DESCRIPTORS)?;
+        check_descriptors("ZeroMQ", DESCRIPTORS)?;
         let address = properties.text("address").to_owned();
         let [push_pull, pub_sub] = kinds;
         let kind = if properties.text("pattern") == PUB_SUB { pub_sub } else { push_pull };

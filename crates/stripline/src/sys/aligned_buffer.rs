@@ -95,7 +95,7 @@ impl AlignedBuffer {
     /// The memory is valid and initialised as long as `owner` lives, or until other memory is used.
     /// Nothing else of this process uses it meanwhile. Where it is not to be written, `bytes_mut`
     /// is not called before [`AlignedBuffer::take_back`].
-    #[cfg(any(feature = "iceoryx2", test))]
+    #[cfg(any(feature = "iceoryx2", feature = "corba", test))]
     #[inline]
     pub(crate) unsafe fn lend(
         &mut self,
@@ -110,7 +110,7 @@ impl AlignedBuffer {
     }
 
     /// Returns whether it uses memory of that owner.
-    #[cfg(any(feature = "iceoryx2", test))]
+    #[cfg(any(feature = "iceoryx2", feature = "corba", test))]
     #[inline]
     pub(crate) fn is_lent_by(&self, owner: &Arc<impl Any + Send + Sync>) -> bool {
         self.owner.as_ref().is_some_and(|own| std::ptr::addr_eq(Arc::as_ptr(own), Arc::as_ptr(owner)))

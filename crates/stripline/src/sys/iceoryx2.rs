@@ -11,7 +11,7 @@
 use std::fmt::Debug;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::ptr::NonNull;
 use std::sync::Mutex;
 
@@ -33,13 +33,13 @@ use rustix::fs::FallocateFlags;
 use super::aligned_buffer::CacheLine;
 use super::fork::{PerProcess, SharedPages};
 use super::mutex::lock;
-use super::process::start_time;
-use crate::error::{Error, Result};
+use super::owned_names::OwnedNames;
+use crate::error::Result;
 
 /// Where the C library has the names of shared memory.
 const FOLDER: &str = "/dev/shm";
-/// What the names begin with.
-const PREFIX: &str = "stripline-iceoryx2-";
+/// All names of the connections.
+const NAMES: OwnedNames = OwnedNames { folder: FOLDER, prefix: "stripline-iceoryx2-" };
 /// The name of each service. Its connection's names are its own.
 const SERVICE: &str = "path";
 
@@ -68,16 +68,12 @@ impl ConnectionNames {
     /// # Errors
     /// A lack of random numbers, or of `/proc`.
     pub(crate) fn new() -> Result<Self> {
-        remove_dead();
-        let random = getrandom::u64().map_err(|e| Error::failed(format!("no random numbers: {e}")))?;
-        let owner = Owner::current()?;
-        Ok(Self { prefix: format!("{PREFIX}{}-{}-{}-{random:016x}", owner.space, owner.pid, owner.start) })
+        Ok(Self { prefix: NAMES.make()? })
     }
 
     /// Parses names that came from a peer.
     pub(crate) fn parse(prefix: &str) -> Option<Self> {
-        Owner::of(prefix)?;
-        (prefix.len() < 100).then(|| Self { prefix: prefix.into() })
+        (prefix.len() < 100 && NAMES.has(prefix)).then(|| Self { prefix: prefix.into() })
     }
 
     /// Returns what they begin with.
@@ -87,7 +83,7 @@ impl ConnectionNames {
 
     /// Removes those that are there. The memory stays with the processes that have it.
     pub(crate) fn remove(&self) {
-        remove_names(|name| name.starts_with(&self.prefix));
+        NAMES.remove(|name| name.starts_with(&self.prefix));
     }
 
     /// Makes the folder of those that are files. It is this user's alone.
@@ -96,7 +92,7 @@ impl ConnectionNames {
     }
 
     fn folder(&self) -> PathBuf {
-        Path::new(FOLDER).join(&self.prefix)
+        NAMES.path(&self.prefix)
     }
 
     /// Returns a configuration that no file of the system has a part in.
@@ -159,63 +155,9 @@ impl ConnectionNames {
     }
 }
 
-/// The process that owns names.
-#[derive(Debug, PartialEq, Eq)]
-struct Owner {
-    /// The namespace of process ids.
-    space: u64,
-    pid: u32,
-    /// When it was started, in the kernel's ticks.
-    start: u64,
-}
-
-impl Owner {
-    fn current() -> Result<Self> {
-        let pid = std::process::id();
-        let failed = || Error::failed("/proc does not show this process; mount it");
-        Ok(Self { space: own_space().ok_or_else(failed)?, pid, start: start_time(pid).ok_or_else(failed)? })
-    }
-
-    /// Returns the owner of a name.
-    fn of(name: &str) -> Option<Self> {
-        let mut words = name.strip_prefix(PREFIX)?.split('-');
-        let (space, pid, start) = (words.next()?, words.next()?, words.next()?);
-        let owner = Self { space: space.parse().ok()?, pid: pid.parse().ok()?, start: start.parse().ok()? };
-        let random = words.next()?.get(..16)?;
-        random.bytes().all(|byte| byte.is_ascii_hexdigit()).then_some(owner)
-    }
-
-    /// Returns whether it has ended. One of another namespace cannot be found, and counts as alive.
-    fn is_dead(&self) -> bool {
-        own_space() == Some(self.space) && start_time(self.pid) != Some(self.start)
-    }
-}
-
-/// Returns the number of this process's namespace of process ids.
-fn own_space() -> Option<u64> {
-    let link = std::fs::read_link("/proc/self/ns/pid").ok()?;
-    link.to_str()?.strip_prefix("pid:[")?.strip_suffix(']')?.parse().ok()
-}
-
 /// Removes the names of processes that have ended.
 pub(crate) fn remove_dead() {
-    remove_names(|name| Owner::of(name).is_some_and(|owner| owner.is_dead()));
-}
-
-/// Removes names that begin with the prefix and pass the check.
-fn remove_names(is_removed: impl Fn(&str) -> bool) {
-    let Ok(entries) = std::fs::read_dir(FOLDER) else { return };
-    for entry in entries.flatten() {
-        let name = entry.file_name();
-        let Some(name) = name.to_str().filter(|name| name.starts_with(PREFIX)) else { continue };
-        if is_removed(name) {
-            // Another user's stay. A process that removes the same was faster.
-            let _ = match entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-                true => std::fs::remove_dir_all(entry.path()),
-                false => std::fs::remove_file(entry.path()),
-            };
-        }
-    }
+    NAMES.remove_dead();
 }
 
 /// The sizes of a connection.
@@ -488,36 +430,6 @@ mod tests {
         assert_eq!(left, SIZES.messages, "what was sent outlives its sender");
         drop(subscriber);
         assert!(!is_there(&names), "the ends make no new names");
-    }
-
-    #[test]
-    fn names_of_the_dead_are_removed_and_others_stay() {
-        let mut child = std::process::Command::new("sleep").arg("600").spawn().unwrap();
-        let (space, pid) = (own_space().unwrap(), child.id());
-        let start = start_time(pid).unwrap();
-        let name = |start: u64| format!("{PREFIX}{space}-{pid}-{start}-0123456789abcdef");
-        let (own, other_start) = (name(start), name(start + 1));
-        let strangers = [
-            format!("{PREFIX}{}-{pid}-{}-0123456789abcdef", space + 1, start + 1),
-            format!("{PREFIX}{pid}-of-a-user"),
-        ];
-        let path = |name: &str| Path::new(FOLDER).join(name);
-        for name in [&own, &other_start, &strangers[0], &strangers[1]] {
-            std::fs::write(path(&format!("{name}.data")), "").unwrap();
-            std::fs::create_dir_all(path(name).join("nodes")).unwrap();
-        }
-        let there = |name: &str| [path(name), path(&format!("{name}.data"))].map(|path| path.exists());
-        remove_dead();
-        assert_eq!((there(&own), there(&other_start)), ([true; 2], [false; 2]));
-        child.kill().unwrap();
-        child.wait().unwrap();
-        remove_dead();
-        assert_eq!(there(&own), [false; 2]);
-        for name in &strangers {
-            assert_eq!(there(name), [true; 2], "{name}");
-            std::fs::remove_file(path(&format!("{name}.data"))).unwrap();
-            std::fs::remove_dir_all(path(name)).unwrap();
-        }
     }
 
     #[test]

@@ -5,11 +5,15 @@ pub(crate) mod adaptive_spin;
 pub(crate) mod aligned_buffer;
 pub(crate) mod build;
 pub(crate) mod clock;
+#[cfg(feature = "corba")]
+pub(crate) mod corba;
 pub(crate) mod credentials;
 #[cfg(feature = "dds")]
 pub(crate) mod dds;
 #[cfg(feature = "dds")]
 pub(crate) mod dds_samples;
+#[cfg(any(feature = "zeromq", feature = "corba"))]
+pub(crate) mod descriptors;
 pub(crate) mod doorbell;
 pub(crate) mod fork;
 pub(crate) mod futex;
@@ -22,6 +26,8 @@ pub(crate) mod memory;
 pub(crate) mod message_queue;
 pub(crate) mod messages;
 pub(crate) mod mutex;
+#[cfg(any(feature = "iceoryx2", feature = "corba"))]
+pub(crate) mod owned_names;
 pub(crate) mod pending;
 pub(crate) mod poller;
 pub(crate) mod process;
@@ -33,9 +39,15 @@ pub(crate) mod socket_names;
 pub(crate) mod socket_place;
 pub(crate) mod thread;
 pub(crate) mod timer;
-#[cfg(any(feature = "zeromq", feature = "iceoryx2", feature = "zenoh", feature = "dds"))]
+#[cfg(any(feature = "zeromq", feature = "iceoryx2", feature = "zenoh", feature = "dds", feature = "corba"))]
 #[cfg_attr(
-    not(all(feature = "zeromq", feature = "iceoryx2", feature = "zenoh", feature = "dds")),
+    not(all(
+        feature = "zeromq",
+        feature = "iceoryx2",
+        feature = "zenoh",
+        feature = "dds",
+        feature = "corba"
+    )),
     allow(dead_code, reason = "each transport uses a part of it")
 )]
 pub(crate) mod transit_page;

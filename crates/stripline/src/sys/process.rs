@@ -74,7 +74,7 @@ pub fn state_and_parent(pid: u32) -> (Option<char>, Option<u32>) {
 }
 
 /// Returns when the process was started, in the kernel's ticks; `None`: it has ended.
-#[cfg(feature = "iceoryx2")]
+#[cfg(any(feature = "iceoryx2", feature = "corba"))]
 pub(crate) fn start_time(pid: u32) -> Option<u64> {
     // The 22nd field of `proc_pid_stat(5)`. One that has ended and was not waited for is dead.
     let stat = stat_behind_command(pid);

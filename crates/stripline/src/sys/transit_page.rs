@@ -2,8 +2,7 @@
 //! has taken. It outlives a sender that is killed, with what was in its own memory.
 
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::atomic::fence;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
 use super::memory::{Mapping, PAGE, SharedMemory};
 use crate::error::{Error, Result};
@@ -33,9 +32,16 @@ struct SentWords {
     /// Where the sender began: set once.
     first: [AtomicU64; 2],
     positions: [[AtomicU64; 3]; 2],
-    /// 1: the sender waits for room.
+    /// What the sender waits for: 0, [`FOR_ROOM`] or [`FOR_RECEIPT`].
     waits: AtomicU32,
+    /// Bytes given to the kernel, in all, with what it adds for each message.
+    charged: AtomicU64,
 }
+
+/// The sender waits until units are taken.
+const FOR_ROOM: u32 = 1;
+/// The sender waits until bytes have left the kernel.
+const FOR_RECEIPT: u32 = 2;
 
 #[repr(C, align(128))]
 struct TakenWords {
@@ -45,6 +51,8 @@ struct TakenWords {
     messages: AtomicU64,
     /// Bytes of messages that have arrived in the receiver's process, in all.
     arrived: AtomicU64,
+    /// Bytes that have left the kernel, in all, as the sender charges them.
+    received: AtomicU64,
 }
 
 /// Words that are seldom written. The sender reads the first with each packet.
@@ -166,7 +174,7 @@ impl TransitPage {
         let words = self.words();
         // SeqCst twice, here and in `set_taken`: either this end reads the new number, or the other
         // one the announcement.
-        words.sender.waits.store(1, Ordering::SeqCst);
+        words.sender.waits.store(FOR_ROOM, Ordering::SeqCst);
         words.receiver.taken.load(Ordering::SeqCst)
     }
 
@@ -178,7 +186,37 @@ impl TransitPage {
         // Relaxed: the store that follows orders it.
         words.receiver.messages.store(messages, Ordering::Relaxed);
         words.receiver.taken.store(units, Ordering::SeqCst);
-        words.sender.waits.load(Ordering::SeqCst) != 0 && self.ends_wait(units, low)
+        words.sender.waits.load(Ordering::SeqCst) == FOR_ROOM && self.ends_wait(units, low)
+    }
+
+    /// Stores the bytes given to the kernel. Before [`TransitPage::set_sent`].
+    pub(crate) fn set_charged(&self, bytes: u64) {
+        // Relaxed: a receiver that reads it late rings once too often, or with the next message.
+        self.words().sender.charged.store(bytes, Ordering::Relaxed);
+    }
+
+    /// Returns the bytes that have left the kernel.
+    pub(crate) fn received(&self) -> u64 {
+        self.words().receiver.received.load(Ordering::Acquire)
+    }
+
+    /// Announces that the sender waits until bytes have left the kernel. Returns those that have
+    /// left it after that.
+    pub(crate) fn announce_wait_for_receipt(&self) -> u64 {
+        let words = self.words();
+        // SeqCst twice, as in `announce_wait`.
+        words.sender.waits.store(FOR_RECEIPT, Ordering::SeqCst);
+        words.receiver.received.load(Ordering::SeqCst)
+    }
+
+    /// Stores the bytes that have left the kernel; true: the sender waits, and not more than `low`
+    /// are left. One thread at a time calls it.
+    pub(crate) fn set_received(&self, bytes: u64, low: u64) -> bool {
+        let words = self.words();
+        words.receiver.received.store(bytes, Ordering::SeqCst);
+        words.sender.waits.load(Ordering::SeqCst) == FOR_RECEIPT
+            && words.sender.charged.load(Ordering::Relaxed).saturating_sub(bytes) <= low
+            && words.sender.waits.swap(0, Ordering::Relaxed) != 0
     }
 
     /// Announces that the receiver sleeps unless it finds a packet after that.

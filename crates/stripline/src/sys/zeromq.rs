@@ -4,13 +4,12 @@
 use std::ffi::c_void;
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, BorrowedFd, RawFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use rustix::event::{EventfdFlags, eventfd};
-
+use super::descriptors::check_descriptors;
 use super::doorbell::{Doorbell, PollSet};
 use super::fork::{Local, PerProcess};
 use super::mutex::lock;
@@ -330,22 +329,10 @@ pub(crate) fn path_error(error: zmq::Error) -> io::Error {
 /// Returns the context of this process, after a check that there are descriptors for a socket.
 fn context() -> Result<(zmq::Context, ContextShare)> {
     let mut library = lock(LIBRARY.get());
-    check_descriptors(FOR_SOCKET + if library.context.is_none() { FOR_CONTEXT } else { 0 })?;
+    check_descriptors("ZeroMQ", FOR_SOCKET + if library.context.is_none() { FOR_CONTEXT } else { 0 })?;
     let context = library.context.get_or_insert_with(zmq::Context::new).clone();
     library.sockets += 1;
     Ok((context, ContextShare))
-}
-
-/// Checks that so many descriptors are free, by opening them.
-pub fn check_descriptors(needed: usize) -> Result<()> {
-    let open = |_| eventfd(0, EventfdFlags::CLOEXEC);
-    let opened: std::result::Result<Vec<OwnedFd>, _> = (0..needed).map(open).collect();
-    opened.map(drop).map_err(|e| {
-        Error::system(
-            format!("ZeroMQ needs {needed} descriptors here; raise the limit of open files (`ulimit -n`)"),
-            e,
-        )
-    })
 }
 
 #[cfg(test)]

@@ -10,6 +10,8 @@ mod build_rule;
 #[cfg(feature = "test-transports")]
 mod callback;
 pub(crate) mod carrier;
+#[cfg(feature = "corba")]
+mod corba;
 #[cfg(feature = "dds")]
 mod dds;
 pub(crate) mod duplex;

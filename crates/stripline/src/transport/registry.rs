@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+#[cfg(feature = "corba")]
+use super::corba;
 #[cfg(feature = "dds")]
 use super::dds;
 #[cfg(feature = "iceoryx2")]
@@ -32,6 +34,8 @@ static TRANSPORTS: &[&dyn Transport] = &[
     &zenoh::ZENOH,
     #[cfg(feature = "dds")]
     &dds::DDS,
+    #[cfg(feature = "corba")]
+    &corba::CORBA,
     #[cfg(feature = "test-transports")]
     &pipe::PIPE,
     #[cfg(feature = "test-transports")]
@@ -165,8 +169,8 @@ pub fn all() -> impl Iterator<Item = Capabilities> {
 /// A transport that this program does not have.
 ///
 /// ```
-/// let corba = stripline::transport::absent().iter().find(|transport| transport.name == "corba").unwrap();
-/// assert!(stripline::transport::all().all(|transport| transport.name != corba.name));
+/// let absent = stripline::transport::absent();
+/// assert!(stripline::transport::all().all(|transport| absent.iter().all(|other| other.name != transport.name)));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AbsentTransport {
@@ -178,12 +182,8 @@ pub struct AbsentTransport {
     pub remedy: &'static str,
 }
 
-/// Returns the transports that this program lacks: those of features, and those that are planned.
+/// Returns the transports that this program lacks: those of features.
 pub fn absent() -> &'static [AbsentTransport] {
-    const REMEDY: &str = "not in this version";
-    const fn planned(name: &'static str, summary: &'static str) -> AbsentTransport {
-        AbsentTransport { name, summary, remedy: REMEDY }
-    }
     const {
         &[
             #[cfg(not(feature = "zeromq"))]
@@ -211,7 +211,13 @@ pub fn absent() -> &'static [AbsentTransport] {
                 remedy: "not in this program: build it with the feature `dds`, which takes Cyclone DDS \
                          (cyclonedds-dev, cyclonedds-tools)",
             },
-            planned("corba", "oneway calls of CORBA"),
+            #[cfg(not(feature = "corba"))]
+            AbsentTransport {
+                name: "corba",
+                summary: "one-way calls of CORBA, by omniORB",
+                remedy: "not in this program: build it with the feature `corba`, which takes a C++ compiler (g++) and \
+                         omniORB 4 (Debian: libomniorb4-dev, omniidl)",
+            },
         ]
     }
 }

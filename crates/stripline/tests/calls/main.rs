@@ -30,6 +30,8 @@ macro_rules! rules {
         rules! { in zenoh: $($module: [$($rule,)*])* }
         #[cfg(feature = "dds")]
         rules! { in dds: $($module: [$($rule,)*])* }
+        #[cfg(feature = "corba")]
+        rules! { in corba: $($module: [$($rule,)*])* }
     };
     (in $transport:ident: $($module:ident: [$($rule:ident,)*])*) => {
         mod $transport {
@@ -121,6 +123,8 @@ macro_rules! across_processes {
         across_processes! { in zenoh: $($rule,)* }
         #[cfg(feature = "dds")]
         across_processes! { in dds: $($rule,)* }
+        #[cfg(feature = "corba")]
+        across_processes! { in corba: $($rule,)* }
     };
     (in $transport:ident: $($rule:ident,)*) => {
         mod $transport {

@@ -386,6 +386,8 @@ transports!(iceoryx2);
 transports!(zenoh);
 #[cfg(feature = "dds")]
 transports!(dds);
+#[cfg(feature = "corba")]
+transports!(corba);
 
 #[cfg(feature = "test-transports")]
 transports!(pipe, faulty, lossy, multicast, callback);
@@ -397,6 +399,7 @@ fn every_transport_is_covered() {
     covered.extend(cfg!(feature = "iceoryx2").then_some("iceoryx2"));
     covered.extend(cfg!(feature = "zenoh").then_some("zenoh"));
     covered.extend(cfg!(feature = "dds").then_some("dds"));
+    covered.extend(cfg!(feature = "corba").then_some("corba"));
     if cfg!(feature = "test-transports") {
         covered.extend(["pipe", "faulty", "lossy", "multicast", "callback"]);
     }

@@ -77,7 +77,8 @@ pub fn any_sequence_of_operations_matches_the_model(transport: &'static str) {
 
 fn perform_all(transport: &str, operations: &[Operation]) {
     let node = node(transport, &format!("depth = {DEPTH}\nbuffer = 65536\nflow = \"transport\""));
-    let mut model = Model::new(&node, ["mqueue", "zeromq", "iceoryx2", "zenoh", "dds"].contains(&transport));
+    let mut model =
+        Model::new(&node, ["mqueue", "zeromq", "iceoryx2", "zenoh", "dds", "corba"].contains(&transport));
     operations.iter().for_each(|operation| model.perform(&node, operation));
     model.end();
 }

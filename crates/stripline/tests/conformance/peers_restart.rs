@@ -371,6 +371,11 @@ pub fn no_descriptor_or_thread_is_left_behind(transport: &'static str) {
         let (mut publisher, _subscriber) = pair::<u64>(&node, "first");
         await_receivers(&mut publisher, 1);
     }
+    // A process keeps its ORB, which closes what has ended on threads of its own.
+    let is_kept = transport == "corba";
+    if is_kept {
+        pair::<u64>(&node(transport, ""), "used");
+    }
     let (descriptors, threads) = (open(), count());
     for rules in ["", "scope = \"none\"", "overflow = \"drop-oldest\"", "overflow = \"eject\"\ndepth = 1"] {
         let node = node(transport, rules);
@@ -383,8 +388,13 @@ pub fn no_descriptor_or_thread_is_left_behind(transport: &'static str) {
         publisher.finish().unwrap();
         expect_end(&mut subscriber);
     }
-    await_that("the threads are gone", || count() == threads);
-    assert_eq!(open(), descriptors);
+    let is_as_before = |now: usize, before| if is_kept { now <= before } else { now == before };
+    await_that("the threads are gone", || is_as_before(count(), threads));
+    if is_kept {
+        await_that("its descriptors are closed", || open() <= descriptors);
+    } else {
+        assert_eq!(open(), descriptors);
+    }
     let prefix = format!("conformance-{}-", std::process::id());
     let ours = abstract_names().into_iter().find(|name| name.contains(&prefix));
     assert_eq!(ours, None);

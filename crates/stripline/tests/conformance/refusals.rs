@@ -31,7 +31,7 @@ pub enum Refusal {
 }
 
 /// The refusals of each transport.
-const TABLE: [(&str, &[Refusal]); 15] = [
+const TABLE: [(&str, &[Refusal]); 16] = [
     ("inproc", &[OtherProcesses, FramesOnTheSocket, SharedMemory, OwnListener]),
     ("shm", &[FramesOnTheSocket]),
     ("uds", &[MemoryOptions, StrongerScope, ExactSuccessor, SharedMemory]),
@@ -42,6 +42,7 @@ const TABLE: [(&str, &[Refusal]); 15] = [
     ("iceoryx2", OF_ONE_USER),
     ("zenoh", UNREPAIRED),
     ("dds", UNREPAIRED),
+    ("corba", CARRIER),
     ("pipe", CARRIER),
     ("faulty", CARRIER),
     ("multicast", CARRIER),

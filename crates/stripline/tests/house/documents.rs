@@ -122,7 +122,7 @@ fn each_transport_has_a_page_and_each_page_a_transport() {
     let is_for_tests = |name: &str| ["pipe", "faulty", "lossy", "multicast", "callback"].contains(&name);
     let transports: Vec<_> = stripline::transport::all().filter(|it| !is_for_tests(it.name)).collect();
     // What a feature brings in has a page, too.
-    let of_features = ["zeromq", "iceoryx2", "zenoh", "dds"];
+    let of_features = ["zeromq", "iceoryx2", "zenoh", "dds", "corba"];
     let names = transports.iter().map(|it| it.name).chain(of_features).map(String::from);
     let expected: BTreeSet<String> = names.chain([stripline::transport::AUTO.into()]).collect();
     let files = tree::files(".md");

@@ -27,6 +27,8 @@ const TRANSPORTS: &[&str] = &[
     "zenoh",
     #[cfg(feature = "dds")]
     "dds",
+    #[cfg(feature = "corba")]
+    "corba",
 ];
 /// Of forks while another thread sends.
 const FORKS: usize = 60;
@@ -121,6 +123,11 @@ fn node(transport: &str) -> Node {
 fn links_of_its_own(transport: &str) {
     // Cyclone DDS cannot be used in a child of a process that has used it.
     let transport = if transport == "dds" { "uds" } else { transport };
+    // A process has one ORB, and a child none.
+    if transport == "corba" {
+        assert_forked("own", node(transport).publisher::<u64>("own").map(drop).unwrap_err());
+        return links_of_its_own("uds");
+    }
     let node = node(transport);
     if transport == "zenoh" {
         // The threads of zenoh are those of the parent, and it makes no others.
@@ -484,7 +491,9 @@ fn a_c_program_forks_as_any_other() {
     compile.arg(format!("-Wl,-rpath,{}", examples.display()));
     assert!(compile.status().unwrap().success(), "the program does not build");
     // The library has no features.
-    for transport in TRANSPORTS.iter().filter(|transport| !["iceoryx2", "zenoh", "dds"].contains(transport)) {
+    for transport in
+        TRANSPORTS.iter().filter(|transport| !["iceoryx2", "zenoh", "dds", "corba"].contains(transport))
+    {
         let output = Command::new(&program).arg(transport).output().unwrap();
         assert!(output.status.success(), "{transport}: {output:?}");
     }

@@ -12,12 +12,16 @@
 
 mod inlet;
 mod inspect;
+#[cfg(any(feature = "iceoryx2", feature = "corba"))]
+mod message_frames;
 mod outlet;
 mod partial_writer;
 mod receiver;
 mod transport;
 
 pub(crate) use inlet::StreamInlet;
+#[cfg(any(feature = "iceoryx2", feature = "corba"))]
+pub(super) use message_frames::MessageFrames;
 pub(super) use transport::StreamTransport;
 
 use outlet::StreamOutlet;

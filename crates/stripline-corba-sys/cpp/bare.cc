@@ -1,0 +1,92 @@
+// omniORB as its users take it: the code that omniidl generates, and a queue. For benchmarks, which
+// compare paths with it.
+
+#include <omniORB4/CORBA.h>
+
+#include <condition_variable>
+#include <cstring>
+#include <deque>
+#include <mutex>
+
+#include "guard.h"
+#include "path.hh"
+
+using stripline::guarded;
+
+namespace {
+
+class QueueServant : public POA_StriplineTransport::Path {
+ public:
+  explicit QueueServant(size_t depth) : depth(depth) {}
+
+  void packet(CORBA::ULongLong, CORBA::ULongLong, CORBA::ULongLong,
+              const StriplineTransport::Octets &bytes) override {
+    // The sequence is the call's own, so its memory is taken.
+    auto &its = const_cast<StriplineTransport::Octets &>(bytes);
+    CORBA::ULong size = its.length();
+    Packet packet{its.get_buffer(1), size};
+    std::unique_lock<std::mutex> turn(lock);
+    room.wait(turn, [&] { return packets.size() < depth; });
+    packets.push_back(packet);
+    turn.unlock();
+    arrived.notify_one();
+  }
+
+  int take(uint8_t *into, uint32_t size) {
+    std::unique_lock<std::mutex> turn(lock);
+    arrived.wait(turn, [&] { return !packets.empty(); });
+    Packet packet = packets.front();
+    packets.pop_front();
+    turn.unlock();
+    room.notify_one();
+    int result = packet.size == size ? static_cast<int>(size) : -1;
+    if (result >= 0) std::memcpy(into, packet.bytes, size);
+    StriplineTransport::Octets::freebuf(packet.bytes);
+    return result;
+  }
+
+ private:
+  struct Packet {
+    CORBA::Octet *bytes;
+    CORBA::ULong size;
+  };
+
+  const size_t depth;
+  std::mutex lock;
+  std::condition_variable arrived, room;
+  std::deque<Packet> packets;
+};
+
+}  // namespace
+
+void *stripline_corba_bare_serve(const char *object, size_t depth, StriplineCorbaText problem) noexcept {
+  return guarded(static_cast<void *>(nullptr), problem, [&]() -> void * {
+    CORBA::Object_var found = stripline::orb()->resolve_initial_references("omniINSPOA");
+    PortableServer::POA_var poa = PortableServer::POA::_narrow(found);
+    auto servant = new QueueServant(depth);
+    PortableServer::ObjectId_var id = PortableServer::string_to_ObjectId(object);
+    poa->activate_object_with_id(id, servant);
+    return servant;
+  });
+}
+
+int stripline_corba_bare_receive(void *servant, uint8_t *into, uint32_t size) noexcept {
+  return guarded(-1, StriplineCorbaText{nullptr, 0},
+                 [&] { return static_cast<QueueServant *>(servant)->take(into, size); });
+}
+
+void *stripline_corba_bare_connect(const char *reference, StriplineCorbaText problem) noexcept {
+  return guarded(static_cast<void *>(nullptr), problem, [&]() -> void * {
+    CORBA::Object_var object = stripline::orb()->string_to_object(reference);
+    return StriplineTransport::Path::_unchecked_narrow(object);
+  });
+}
+
+int stripline_corba_bare_send(void *client, const uint8_t *bytes, uint32_t size, StriplineCorbaText problem) noexcept {
+  return guarded(1, problem, [&] {
+    // The caller's memory, as omniORB lets one lend it.
+    const StriplineTransport::Octets borrowed(size, size, const_cast<CORBA::Octet *>(bytes), 0);
+    static_cast<StriplineTransport::Path_ptr>(client)->packet(0, 0, 0, borrowed);
+    return 0;
+  });
+}
