@@ -515,3 +515,60 @@ impl Drop for TakenSample {
         unsafe { sys::stripline_dds_release(&raw mut self.0) }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+    use super::*;
+
+    /// Set in a process that runs out of descriptors.
+    const LACKS: &str = "STRIPLINE_DDS_LACKS";
+
+    struct Silent;
+
+    impl EndEvents for Silent {
+        fn matched(&self) {}
+    }
+
+    #[test]
+    fn a_lack_of_descriptors_is_an_error_and_nothing_aborts() {
+        if std::env::var_os(LACKS).is_some() {
+            return run_out();
+        }
+        let name = "sys::dds::tests::a_lack_of_descriptors_is_an_error_and_nothing_aborts";
+        let mut command = std::process::Command::new(std::env::current_exe().unwrap());
+        let output = command.args(["--exact", name]).env(LACKS, "1").output().unwrap();
+        let printed = [output.stdout, output.stderr].concat();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&printed));
+    }
+
+    /// Makes an end with more and more descriptors.
+    fn run_out() {
+        let maximum = getrlimit(Resource::Nofile).maximum;
+        let mut outcomes = Vec::new();
+        for limit in 8..64 {
+            setrlimit(Resource::Nofile, Rlimit { current: Some(limit), maximum }).unwrap();
+            let made = WriterEnd::new("stripline_1", Arc::new(Silent));
+            if let Err(error) = &made {
+                assert!(error.to_string().contains("`ulimit -n`"), "{limit}: {error}");
+            }
+            outcomes.push(made.is_ok());
+        }
+        assert_eq!((outcomes.first(), outcomes.last()), (Some(&false), Some(&true)));
+    }
+
+    #[test]
+    fn a_place_that_is_none_is_refused() {
+        let place = |domain, interface: &str, peers: &[&str]| {
+            let peers = peers.iter().map(|peer| (*peer).into()).collect();
+            DdsPlace { domain, interface: interface.into(), peers }.check()
+        };
+        assert_eq!(place(232, "lo", &["192.0.2.7", "fe80::1"]), Ok(()));
+        assert!(place(233, "lo", &[]).unwrap_err().contains("232"));
+        for word in ["", "\"/>", "a b", "<"] {
+            assert!(place(0, word, &[]).unwrap_err().contains("no interface"), "{word}");
+            assert!(place(0, "lo", &[word]).unwrap_err().contains("no interface"), "{word}");
+        }
+    }
+}

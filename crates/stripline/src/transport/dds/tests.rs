@@ -130,6 +130,49 @@ fn samples_of_strangers_are_dropped_and_their_end_ends_nothing() {
     }
 }
 
+/// Returns datagrams that are garbage, or begin as those of DDS and go on with lengths and numbers
+/// that do not fit.
+fn garbage(seed: u64) -> Vec<u8> {
+    let mut state = seed | 1;
+    let mut next = move || {
+        // xorshift64, so that a failure can be repeated.
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state
+    };
+    let random: Vec<u8> = (0..next() % 1400).map(|_| next() as u8).collect();
+    let header = [&b"RTPS\x02\x01\x01\x10"[..], &next().to_le_bytes(), &[7; 4]].concat();
+    match seed % 4 {
+        0 => random,
+        // Submessages of every kind, of a length that is right, too large or none.
+        kind => {
+            let length = [random.len() as u16, u16::MAX, 0][kind as usize - 1].to_le_bytes();
+            let submessage = [[next() as u8 % 0x40, 1, length[0], length[1]].to_vec(), random].concat();
+            [header, submessage].concat()
+        }
+    }
+}
+
+#[test]
+fn garbage_at_the_ports_of_participants_ends_nothing() {
+    let (mut source, ticket) = path(8);
+    let sink = sink(ticket).unwrap();
+    write(&sink, &frame(0));
+    assert_eq!(read(&mut source).unwrap(), frame(0));
+    let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    // Those of the first participants of domain 87.
+    for (sequence, round) in (1..).zip(0..60) {
+        for port in 29_150..29_190_u16 {
+            let datagram = garbage(u64::from(port) * 1000 + round);
+            // Nothing may be there.
+            let _ = socket.send_to(&datagram, ("127.0.0.1", port));
+        }
+        write(&sink, &frame(sequence));
+        assert_eq!(read(&mut source).unwrap(), frame(sequence), "{round}");
+    }
+}
+
 #[test]
 fn a_path_is_bounded_and_has_room_again() {
     let (mut source, ticket) = path(4);
