@@ -81,7 +81,7 @@ impl Campaign {
             if left == 0 {
                 break;
             }
-            let before = Inventory::take();
+            let before = Inventory::take_after_zenoh()?;
             let done = self.round(&board, round, left.min(ROUND))?;
             self.transport.map_or(Ok(()), leftovers::remove_by_next_start)?;
             before.wait_until_back(&done.names)?;

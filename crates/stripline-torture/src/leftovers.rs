@@ -27,7 +27,29 @@ impl Inventory {
         if let Some(folder) = std::env::var_os("XDG_RUNTIME_DIR") {
             files.extend(ours(folder.as_ref()));
         }
-        Self { descriptors: count("/proc/self/fd"), threads: count("/proc/self/task"), files }
+        let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+        let names = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("comm")).ok());
+        let threads = names.filter(|name| !is_of_library(name)).count();
+        Self { descriptors: count("/proc/self/fd"), threads, files }
+    }
+
+    /// Takes the inventory after a link over zenoh, where the program has that. The threads and the
+    /// descriptors that zenoh begins with stay.
+    ///
+    /// # Errors
+    /// The link cannot be made.
+    pub fn take_after_zenoh() -> Result<Self, String> {
+        #[cfg(feature = "zenoh")]
+        {
+            let node = crate::child::join("zenoh-first", "[default]\ntransport = 'zenoh'")?;
+            let failed = |e: stripline::Error| e.to_string();
+            let mut publisher = node.publisher::<u64>("first").map_err(failed)?;
+            let _subscriber = node.subscriber::<u64>("first").map_err(failed)?;
+            if !publisher.wait_for_receivers(1, SETTLE_TIME).map_err(failed)? {
+                return Err("a link over zenoh is not made".into());
+            }
+        }
+        Ok(Self::take())
     }
 
     /// Waits until the inventory is as before, and none of these abstract names is left.
@@ -64,6 +86,11 @@ pub fn remove_by_next_start(transport: &str) -> Result<(), String> {
         .and_then(|topics| Node::join(&domain, topics))
         .and_then(|node| node.publisher::<u8>("next").map(drop));
     opened.map_err(|error| format!("the next port over {transport}: {error}"))
+}
+
+/// Returns whether a thread is one of zenoh, which go on with the process.
+fn is_of_library(name: &str) -> bool {
+    ["app-", "acc-", "tx-", "rx-", "net-"].iter().any(|prefix| name.starts_with(prefix))
 }
 
 /// Returns the abstract Unix names on this host, without the `@`.

@@ -148,7 +148,7 @@ enum Order {
         packets: u64,
 
         /// The transport
-        #[arg(long, value_name = "NAME", default_value = "udp", value_parser = network::TRANSPORTS)]
+        #[arg(long, value_name = "NAME", default_value = "udp", value_parser = clap::builder::PossibleValuesParser::new(network::TRANSPORTS.iter().copied()))]
         transport: String,
 
         /// Seed of the random numbers; which frames come when is the system's
@@ -260,7 +260,7 @@ fn main() -> ExitCode {
                 .and_then(|report| campaign::write(&report, json.as_deref()))
         }
         Order::Network { packets, transport, seed, only, stop_ms, json } => {
-            let known = network::TRANSPORTS.into_iter().find(|name| transport == *name).unwrap_or("udp");
+            let known = network::TRANSPORTS.iter().copied().find(|name| transport == *name).unwrap_or("udp");
             match (network::Network { transport: known, packets, seed, stop_ms, only }).run() {
                 Err(Problem::NotPossible(problem)) => return not_possible("network", &problem),
                 report => {

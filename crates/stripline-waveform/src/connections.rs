@@ -104,11 +104,13 @@ fn one_sender(links: &[ResolvedConnection], found: &mut Diagnostics) {
         let before = *first.entry((from, name)).or_insert(link);
         let its = |link: &ResolvedConnection| {
             let tables = link.draft.options.transport_options.of_sender();
-            let TransportOptions { tcp, udp } = tables;
+            let TransportOptions { tcp, udp, zenoh } = tables;
+            let none = TransportOptions::default();
             match name {
-                "tcp" => TransportOptions { tcp: Some(tcp.unwrap_or_default()), udp: None },
-                "udp" => TransportOptions { tcp: None, udp: Some(udp.unwrap_or_default()) },
-                _ => TransportOptions::default(),
+                "tcp" => TransportOptions { tcp: Some(tcp.unwrap_or_default()), ..none },
+                "udp" => TransportOptions { udp: Some(udp.unwrap_or_default()), ..none },
+                "zenoh" => TransportOptions { zenoh: Some(zenoh.unwrap_or_default()), ..none },
+                _ => none,
             }
         };
         if its(before) != its(link) {

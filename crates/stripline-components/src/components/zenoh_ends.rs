@@ -2,17 +2,26 @@
 
 use std::net::IpAddr;
 
-use stripline::component::{InvalidProperties, Properties, PropertySpec};
+use stripline::component::{InvalidProperties, Properties, PropertySpec, Value};
 use stripline::internal::zenoh_settings;
 use stripline::{Error, Result};
 use zenoh::key_expr::KeyExpr;
 use zenoh::{Session, Wait};
 
+/// Where a router of zenoh on this host listens, unless it is set otherwise.
+const ROUTER: &str = "tcp/127.0.0.1:7447";
+
 /// Returns the properties of both.
 pub(super) fn properties() -> [PropertySpec; 8] {
     [
-        PropertySpec::text("key", "", "key expression of the publications, as radio/iq").required(),
-        PropertySpec::text("connect", "", "where a peer or a router listens, as tcp/127.0.0.1:7447"),
+        PropertySpec::text("key", "", "key expression of the publications, as radio/iq")
+            .required()
+            .example(Value::Text("radio/iq".into())),
+        PropertySpec::text(
+            "connect",
+            "",
+            "where a peer or a router listens; empty without `listen`: tcp/127.0.0.1:7447",
+        ),
         PropertySpec::text("listen", "", "where peers connect to, as tcp/127.0.0.1:7447"),
         PropertySpec::choice("mode", &["peer", "client"], "peer", "how it takes part; client: by one router"),
         PropertySpec::text("ca", "", "file with the certificate that those of peers are checked by (tls)"),
@@ -44,11 +53,7 @@ pub(super) fn check(properties: &Properties) -> Result<()> {
         }
     }
     let (connects, listens) = (properties.text("connect"), properties.text("listen"));
-    if connects.is_empty() && listens.is_empty() {
-        let problem = "`connect` and `listen` are empty, so nothing is reached".to_string();
-        return Err(refuse("connect", problem, "name the address of a peer or a router"));
-    }
-    if properties.text("mode") == "client" && (connects.is_empty() || !listens.is_empty()) {
+    if properties.text("mode") == "client" && !listens.is_empty() {
         let problem = "a client connects to one router, and does not listen".to_string();
         return Err(refuse("mode", problem, "set `connect` alone, or use the mode peer"));
     }
@@ -96,6 +101,7 @@ pub(super) fn open(properties: &Properties) -> Result<Session> {
     let list = |name| Some(properties.text(name).to_owned()).filter(|it| !it.is_empty());
     let (listens, connects): (Vec<_>, Vec<_>) =
         (list("listen").into_iter().collect(), list("connect").into_iter().collect());
+    let connects = if listens.is_empty() && connects.is_empty() { vec![ROUTER.into()] } else { connects };
     let file = |name: &str| format!("{:?}", properties.text(name));
     let mut tls = Vec::new();
     if listens.iter().chain(&connects).any(|address| address.starts_with("tls/")) {
@@ -121,7 +127,7 @@ pub(super) fn open(properties: &Properties) -> Result<Session> {
 
 #[cfg(test)]
 mod tests {
-    use stripline::component::{Component, Value};
+    use stripline::component::Component;
 
     use super::*;
 
@@ -138,7 +144,6 @@ mod tests {
         let key = ("key", "radio/iq");
         assert_eq!(refusal(&[key, ("connect", "tcp/127.0.0.1:7447")]), "");
         for (given, words) in [
-            (vec![key], "nothing is reached"),
             (vec![("key", "a//b"), ("listen", "tcp/127.0.0.1:7447")], "no key expression"),
             (vec![key, ("connect", "udp/127.0.0.1:7447")], "no address for zenoh"),
             (vec![key, ("connect", "tcp/127.0.0.1:7447#iface=lo")], "no address for zenoh"),

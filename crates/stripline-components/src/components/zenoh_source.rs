@@ -88,7 +88,7 @@ impl Component for ZenohSource {
                 }
                 continue;
             }
-            let send = |bytes: &[u8]| {
+            let mut send = |bytes: &[u8]| {
                 let mut loan = output.loan(bytes.len() / size)?;
                 loan.copy_from_slice(bytes);
                 loan.send()

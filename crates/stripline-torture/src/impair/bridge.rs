@@ -65,6 +65,11 @@ impl Bridge {
         self.is_severed.store(true, Ordering::Relaxed);
     }
 
+    /// Mends the cable.
+    pub fn mend(&self) {
+        self.is_severed.store(false, Ordering::Relaxed);
+    }
+
     /// Ends it and returns the figures of both directions.
     ///
     /// # Errors

@@ -51,6 +51,11 @@ impl ImpairedLink {
         self.bridge.sever();
     }
 
+    /// Mends the link that was severed.
+    pub fn mend(&self) {
+        self.bridge.mend();
+    }
+
     /// Ends the link and returns its figures.
     ///
     /// # Errors

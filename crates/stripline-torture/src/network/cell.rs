@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use super::Network;
 use super::peer::EndRole;
+use super::router;
 use crate::impair::{ADDRESSES, Faults, INTERFACE, ImpairedLink, Only, Problem, Share};
 use crate::notes::{Board, Note, Notes};
 use crate::worker::Victim;
@@ -22,6 +23,8 @@ const LIFE_MAX: Duration = Duration::from_secs(24 * 3600);
 const PAUSE: Duration = Duration::from_millis(2);
 /// A sender without progress for this long waits for room.
 const FULL: Duration = Duration::from_secs(1);
+/// How long a link is cut that is mended after that.
+const CUT: Duration = Duration::from_secs(5);
 const GROUP: &str = "239.77.0.1:7700";
 
 /// A cell.
@@ -33,6 +36,10 @@ pub struct Cell {
     is_multicast: bool,
     overflow: &'static str,
     vanishes: Option<Vanishing>,
+    /// Whether the link is cut for [`CUT`].
+    is_cut: bool,
+    /// Whether packets go by a router, beside the sender.
+    is_routed: bool,
 }
 
 /// The moment at which the other host vanishes.
@@ -82,6 +89,8 @@ pub fn all(transport: &'static str) -> Vec<Cell> {
                         is_multicast,
                         overflow,
                         vanishes: None,
+                        is_cut: false,
+                        is_routed: false,
                     });
                 }
             }
@@ -94,10 +103,26 @@ pub fn all(transport: &'static str) -> Vec<Cell> {
         is_multicast: false,
         overflow,
         vanishes: Some(vanishes),
+        is_cut: false,
+        is_routed: false,
     };
     cells.push(vanishing("vanishes", "block", Vanishing::Busy));
     cells.push(vanishing("vanishes", "drop-oldest", Vanishing::Busy));
     cells.push(vanishing("vanishes-after-stop", "block", Vanishing::Stopped));
+    let mended = |faults_name, is_cut, is_routed| Cell {
+        transport,
+        faults_name,
+        faults: none,
+        is_multicast: false,
+        overflow: "block",
+        vanishes: None,
+        is_cut,
+        is_routed,
+    };
+    cells.push(mended("cut", true, false));
+    if transport == "zenoh" {
+        cells.extend([mended("router", false, true), mended("router-cut", true, true)]);
+    }
     cells
 }
 
@@ -153,10 +178,28 @@ impl Cell {
 
     fn exchange(&self, network: &Network, link: &ImpairedLink) -> Result<Vec<ReceiverFigures>, String> {
         let count = if self.is_multicast { 3 } else { 1 };
-        let board = Board::new(1 + count)?;
+        let board = Board::new(2 + count)?;
         let folder = RuntimeFolder::new()?;
         let [a, b] = &link.namespaces;
         let mut processes = Vec::new();
+        let router = self.is_routed.then(|| {
+            let notes = board.worker(1 + count)?;
+            let (path, address) = (folder.0.clone(), notes.address());
+            let child = a.run(move || router::start(&address, &path))??;
+            let mut victim = Victim::patient(child, LIFE_MAX);
+            let since = Instant::now();
+            while notes.get(Note::Sent) == 0 {
+                if let Some(status) = victim.poll()? {
+                    return Err(format!("the router failed: {status}"));
+                }
+                if since.elapsed() > HANGS {
+                    return Err("the router does not start".into());
+                }
+                std::thread::sleep(PAUSE);
+            }
+            Ok::<_, String>(victim)
+        });
+        let _router = router.transpose()?;
         for index in 0..=count {
             let sends = index == 0;
             let (namespace, own) = if sends { (a, ADDRESSES[0]) } else { (b, ADDRESSES[1]) };
@@ -183,6 +226,12 @@ impl Cell {
             let (received, missing, gaps) = (of(Note::Taken), of(Note::Missing), of(Note::Gaps));
             return Ok(vec![ReceiverFigures { received, missing, gaps, noticed_s: Some(noticed_s) }]);
         }
+        if self.is_cut {
+            await_half(&mut processes, network.packets)?;
+            link.sever();
+            std::thread::sleep(CUT);
+            link.mend();
+        }
         watch(&mut processes, Duration::from_millis(network.stop_ms))?;
         folder.check_empty()?;
         let (sender, receivers) = processes.split_at(1);
@@ -198,6 +247,7 @@ impl Cell {
         let Self { transport, overflow, is_multicast, .. } = self;
         let group = match is_multicast {
             true => format!("group = '{GROUP}'\ninterface = '{INTERFACE}'\n"),
+            false if self.is_routed => format!("router = '{}'\n", router::address()),
             false => String::new(),
         };
         format!(
@@ -242,6 +292,21 @@ impl Process {
             None => Ok(()),
         }
     }
+}
+
+/// Waits until the receiver has half of the packets.
+fn await_half(processes: &mut [Process], packets: u64) -> Result<(), String> {
+    let since = Instant::now();
+    while processes[1].notes.get(Note::Taken) < packets / 2 {
+        for process in processes.iter_mut() {
+            process.check()?;
+        }
+        if since.elapsed() > HANGS {
+            return Err("the receiver does not get half of the packets".into());
+        }
+        std::thread::sleep(PAUSE);
+    }
+    Ok(())
 }
 
 /// Waits for the end of all. One that stops itself is continued after that time.

@@ -4,6 +4,7 @@
 mod account;
 mod cell;
 mod peer;
+mod router;
 
 use std::time::Instant;
 
@@ -12,11 +13,14 @@ use serde_json::{Value, json};
 use crate::impair::Problem;
 use crate::payload::mix;
 
-pub use peer::play_if_asked;
+/// Runs the role that the environment names, if there is one, and returns the exit code.
+pub fn play_if_asked() -> Option<u8> {
+    peer::play_if_asked().or_else(router::play_if_asked)
+}
 
 /// The options of a run.
 pub struct Network {
-    /// `udp` or `tcp`.
+    /// One of [`TRANSPORTS`].
     pub transport: &'static str,
     /// Packets of each cell.
     pub packets: u64,
@@ -28,7 +32,12 @@ pub struct Network {
 }
 
 /// The transports that reach another host.
-pub const TRANSPORTS: [&str; 2] = ["udp", "tcp"];
+pub const TRANSPORTS: &[&str] = &[
+    "udp",
+    "tcp",
+    #[cfg(feature = "zenoh")]
+    "zenoh",
+];
 
 impl Network {
     /// Runs the cells and returns the report.

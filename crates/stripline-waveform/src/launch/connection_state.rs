@@ -91,7 +91,7 @@ impl<'a> ConnectionState<'a> {
     /// Returns the command to connect to the sender's port. `moves`: beside the present path, which
     /// the sender will leave.
     pub(super) fn connect(&self, endpoint: Endpoint, moves: bool) -> LauncherCommand {
-        LauncherCommand::Connect(ConnectionAssignment {
+        LauncherCommand::Connect(Box::new(ConnectionAssignment {
             component: self.plan.to.component.clone(),
             port: self.plan.to.port.clone(),
             connection: self.name.clone(),
@@ -99,7 +99,7 @@ impl<'a> ConnectionState<'a> {
             options: self.plan.options,
             endpoint,
             moves,
-        })
+        }))
     }
 
     /// Returns the command not to wait for the connection, after its sender has ended.

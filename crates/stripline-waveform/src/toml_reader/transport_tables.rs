@@ -3,7 +3,7 @@
 use std::str::FromStr;
 
 use serde_json::json;
-use stripline::terms::{Interface, Repair, TcpOptions, TransportOptions, UdpOptions};
+use stripline::terms::{Interface, Repair, TcpOptions, TransportOptions, UdpOptions, ZenohOptions};
 
 use super::{Code, TableReader, quoted, shape};
 
@@ -13,6 +13,7 @@ impl TableReader<'_, '_> {
         TransportOptions {
             tcp: self.transport_table("tcp", |table| table.tcp(), TcpOptions::check),
             udp: self.transport_table("udp", |table| table.udp(), UdpOptions::check),
+            zenoh: self.transport_table("zenoh", |table| table.zenoh(), ZenohOptions::check),
         }
     }
 
@@ -53,6 +54,15 @@ impl TableReader<'_, '_> {
             group: self.parsed("group", GROUP),
             interface: self.parsed::<Interface>("interface", INTERFACE),
             pace_mbps: self.number("pace-mbps", 1, UdpOptions::PACE_MBPS_MAX),
+        }
+    }
+
+    fn zenoh(&mut self) -> ZenohOptions {
+        const ROUTER: &str = "write the address and the port of a router, as \"192.0.2.1:7447\"";
+        ZenohOptions {
+            insecure: self.truth("insecure"),
+            bind: self.bind(),
+            router: self.parsed("router", ROUTER),
         }
     }
 

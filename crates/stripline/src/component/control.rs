@@ -42,7 +42,7 @@ pub enum LauncherCommand {
     /// Create these components and open their outputs.
     Assign(Vec<Assignment>),
     /// Connect an input (again, after the sender was restarted).
-    Connect(ConnectionAssignment),
+    Connect(Box<ConnectionAssignment>),
     /// Do not wait for this connection of an input, or for its sender to come back: the sender has
     /// ended for good.
     Abandon { component: String, port: String, connection: String },
@@ -77,7 +77,7 @@ pub enum Ask {
     Tap(String),
     /// Open an output over a transport that it may move to. Its process answers, without the
     /// component.
-    PrepareMove(OutputAssignment),
+    PrepareMove(Box<OutputAssignment>),
     /// Move an output to the transport prepared last, before its next packet.
     Move(String),
     /// Close the transport that an output was to move to. Its process answers.

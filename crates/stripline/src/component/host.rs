@@ -384,7 +384,7 @@ impl ComponentHost {
         let member = |name: &str| self.components.get(name);
         match command {
             LauncherCommand::Assign(assignments) => self.assign(assignments),
-            LauncherCommand::Connect(connection) => self.connect(connection),
+            LauncherCommand::Connect(connection) => self.connect(*connection),
             LauncherCommand::Abandon { component, port, connection } => {
                 if let Some(events) = member(&component).and_then(|member| member.port_events.get(&port)) {
                     events.push(PortEvent::Abandoned(connection));

@@ -14,7 +14,7 @@ use crate::link::Sampling;
 use crate::packet::payload::TypeName;
 use crate::terms::{
     Flow, Group, LinkOptions, Overflow, Resequence, Scope, TcpOptions, TransportOptions, UdpOptions,
-    WaitStrategy,
+    WaitStrategy, ZenohOptions,
 };
 use crate::transport;
 
@@ -166,6 +166,7 @@ struct TopicEntry {
     types_without_layout: Option<Vec<String>>,
     tcp: Option<TcpOptions>,
     udp: Option<UdpOptions>,
+    zenoh: Option<ZenohOptions>,
 }
 
 /// `resequence = { window = 4096, skip-after-ms = 1000 }`.
@@ -335,7 +336,7 @@ impl TopicEntry {
             Resequence::new(entry.window as usize, skip_after)
         });
         let resequence = resequence.transpose().map_err(at)?;
-        let own_tables = TransportOptions { tcp: self.tcp, udp: self.udp };
+        let own_tables = TransportOptions { tcp: self.tcp, udp: self.udp, zenoh: self.zenoh };
         let link = LinkOptions {
             overflow: self.overflow.unwrap_or(base.link.overflow),
             depth: self.depth.unwrap_or(base.link.depth),

@@ -1,8 +1,8 @@
 //! Sessions of zenoh, one for each end of a connection.
 //!
-//! A session has queues for each link. If all connections of a process shared one session, a peer
-//! that is stopped would hold up what is sent to others on its link. zenoh's threads are those of
-//! the process, however many sessions there are.
+//! A session has a queue for each link. If connections shared a link, one to a component that is
+//! behind would hold up the others. The threads of zenoh are those of the process, for any number
+//! of sessions.
 //!
 //! No function here panics: zenoh does where a setting does not fit.
 
@@ -20,6 +20,8 @@ use ::zenoh::qos::CongestionControl;
 use ::zenoh::sample::{Sample, SampleKind};
 use ::zenoh::{Config, Session, Wait};
 
+use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, getsockname, socket_with};
+
 use super::fork::Local;
 use crate::error::{Error, Result};
 
@@ -31,16 +33,16 @@ const VERSION: &str = "1.10.2";
 const PATIENCE: Duration = Duration::from_secs(24 * 3600);
 /// How long an end waits for a link to the other one.
 const OPEN_TIME: Duration = Duration::from_secs(5);
-/// How often another port is tried for a listener. zenoh does not report the port that it was
-/// given, so a free one is looked for before.
+/// How often another port is tried for a listener. A free one is found before: zenoh does not
+/// report the port that it was given.
 const PORT_ATTEMPTS: usize = 8;
 /// Batches of 64 KiB that the queue of a link has. It is zenoh's maximum.
 const BATCHES: usize = 16;
 
 /// Bytes of one message that a batch has room for, beside the frames of zenoh.
 pub(crate) const MESSAGE_MAX: usize = 60 * 1024;
-/// Bytes of messages that a link takes without waiting for the other end, of any sizes up to that:
-/// two in a row may need a batch each, although they have little more than one holds.
+/// Bytes of messages of any sizes that a link takes without waiting for the other end. Two in a row
+/// may need a batch each, although they have little more than one holds.
 pub(crate) const LINK_BYTES: u64 = (BATCHES as u64 - 3) * 32 * 1024 - MESSAGE_MAX as u64;
 /// Bytes of a message that are not the user's, at most: zenoh's header, and the key in full.
 pub(crate) const MESSAGE_OVERHEAD: u64 = 96;
@@ -68,6 +70,8 @@ pub(crate) enum SessionReach {
     Listen(IpAddr),
     /// It connects to a listener.
     Connect(SocketAddr),
+    /// It connects to a router, which passes on what it publishes.
+    Router(SocketAddr),
 }
 
 /// A session.
@@ -87,7 +91,7 @@ impl ZenohSession {
         check_process().map_err(|e| e.to_string())?;
         let (address, attempts) = match reach {
             SessionReach::Listen(ip) => (Some(*ip), PORT_ATTEMPTS),
-            SessionReach::Connect(_) => (None, 1),
+            SessionReach::Connect(_) | SessionReach::Router(_) => (None, 1),
         };
         let mut failure = String::new();
         for _ in 0..attempts {
@@ -204,6 +208,20 @@ pub(crate) fn has_subscriber(publisher: &Publisher<'static>) -> Result<bool, Str
     })
 }
 
+/// Returns the address of this host that another one is reached from.
+///
+/// # Errors
+/// There is no way to it.
+pub(crate) fn own_address(to: SocketAddr) -> Result<IpAddr> {
+    // Its connect sends nothing, and binds it to the address of the route.
+    let failed = |e: rustix::io::Errno| Error::system(format!("there is no way to {to}"), e);
+    let family = if to.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let socket = socket_with(family, SocketType::DGRAM, SocketFlags::CLOEXEC, None).map_err(failed)?;
+    connect(&socket, &to).map_err(failed)?;
+    let own = getsockname(&socket).map_err(failed)?;
+    Ok(SocketAddr::try_from(own).map_err(failed)?.ip())
+}
+
 /// Publishes, and waits while the queue of the link is full.
 ///
 /// # Errors
@@ -221,13 +239,14 @@ fn free_port(ip: IpAddr) -> Result<SocketAddr> {
 fn config(reach: &SessionReach, listens: Option<SocketAddr>) -> Result<Config, String> {
     let listens: Vec<String> = listens.iter().map(|address| format!("tcp/{address}")).collect();
     let connects: Vec<String> = match reach {
-        SessionReach::Connect(address) => vec![format!("tcp/{address}")],
+        SessionReach::Connect(address) | SessionReach::Router(address) => vec![format!("tcp/{address}")],
         SessionReach::Listen(_) => Vec::new(),
     };
     let is_listener = matches!(reach, SessionReach::Listen(_));
     // One peer; another one that connects first is no sender, so that the sender fails.
     let sessions = if is_listener { "1" } else { "2" };
-    settings("peer", &listens, &connects, &[("transport/unicast/max_sessions", sessions.into())])
+    let mode = if matches!(reach, SessionReach::Router(_)) { "client" } else { "peer" };
+    settings(mode, &listens, &connects, &[("transport/unicast/max_sessions", sessions.into())])
 }
 
 /// Returns the settings of a session that listens at these addresses and connects to others.
@@ -250,7 +269,7 @@ pub fn settings(
         ("connect/endpoints", text(connects)?),
         ("connect/timeout_ms", "0".into()),
         ("connect/exit_on_failure", "true".into()),
-        // Nothing is looked for, and nothing is passed on.
+        // Nothing is searched for, and nothing is passed on.
         ("scouting/multicast/enabled", "false".into()),
         ("scouting/gossip/enabled", "false".into()),
         ("transport/shared_memory/enabled", "false".into()),

@@ -17,7 +17,7 @@ pub(crate) mod watermarks;
 pub use group::Group;
 pub use options::{LinkOptions, Overflow, Resequence, Scope};
 pub(crate) use sender_options::SenderOptions;
-pub use transport_options::{Interface, Repair, TcpOptions, TransportOptions, UdpOptions};
+pub use transport_options::{Interface, Repair, TcpOptions, TransportOptions, UdpOptions, ZenohOptions};
 pub use wait_strategy::WaitStrategy;
 pub use watermarks::Flow;
 pub(crate) use watermarks::Watermarks;

@@ -1,7 +1,7 @@
 //! The options of one transport: each has a table of its own, as `[connection.udp]`.
 
 use std::fmt;
-use std::net::{IpAddr, Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
@@ -26,6 +26,8 @@ pub struct TransportOptions {
     pub tcp: Option<TcpOptions>,
     /// Those of `udp`.
     pub udp: Option<UdpOptions>,
+    /// Those of `zenoh`.
+    pub zenoh: Option<ZenohOptions>,
 }
 
 impl TransportOptions {
@@ -39,13 +41,14 @@ impl TransportOptions {
     /// assert_eq!(options.tables().collect::<Vec<_>>(), ["tcp"]);
     /// ```
     pub fn tables(&self) -> impl Iterator<Item = &'static str> {
-        let tables = [("tcp", self.tcp.is_some()), ("udp", self.udp.is_some())];
+        let tables =
+            [("tcp", self.tcp.is_some()), ("udp", self.udp.is_some()), ("zenoh", self.zenoh.is_some())];
         tables.into_iter().filter(|(_, is_there)| *is_there).map(|(name, _)| name)
     }
 
     /// Returns the tables with those of `self`, and the others of `base`.
     pub(crate) fn over(self, base: Self) -> Self {
-        Self { tcp: self.tcp.or(base.tcp), udp: self.udp.or(base.udp) }
+        Self { tcp: self.tcp.or(base.tcp), udp: self.udp.or(base.udp), zenoh: self.zenoh.or(base.zenoh) }
     }
 
     /// Returns what the sending port uses, which all its receivers share.
@@ -67,7 +70,8 @@ impl TransportOptions {
     /// Checks each table. A sentence begins with the key that it is about.
     pub(super) fn check(&self) -> Result<(), String> {
         self.tcp.map_or(Ok(()), |tcp| tcp.check())?;
-        self.udp.map_or(Ok(()), |udp| udp.check())
+        self.udp.map_or(Ok(()), |udp| udp.check())?;
+        self.zenoh.map_or(Ok(()), |zenoh| zenoh.check())
     }
 }
 
@@ -220,6 +224,50 @@ impl UdpOptions {
             return Some((rule, "use repair = \"needed\", or flow transport"));
         }
         None
+    }
+}
+
+/// The options of `zenoh`: the table `[connection.zenoh]`.
+///
+/// ```
+/// use stripline::terms::ZenohOptions;
+///
+/// let options = ZenohOptions { router: "192.0.2.1:7447".parse().ok(), ..ZenohOptions::default() };
+/// assert!(options.check().unwrap_err().starts_with("router is 192.0.2.1:7447, which leaves"));
+/// assert_eq!(ZenohOptions { insecure: true, ..options }.check(), Ok(()));
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct ZenohOptions {
+    /// Whether the link may leave the host, although it is neither authenticated nor encrypted.
+    pub insecure: bool,
+    /// The address that the sending port's signalling is bound to; `None`: a Unix socket.
+    pub bind: Option<IpAddr>,
+    /// The router that this side's packets go by, its address and port; `None`: both sides find
+    /// each other directly.
+    pub router: Option<SocketAddr>,
+}
+
+impl ZenohOptions {
+    /// Checks what belongs together.
+    ///
+    /// # Errors
+    /// A sentence that begins with the key.
+    pub fn check(&self) -> Result<(), String> {
+        check_bind(self.bind, self.insecure)?;
+        let Some(router) = self.router else { return Ok(()) };
+        if router.ip().is_unspecified() || router.ip().is_multicast() || router.port() == 0 {
+            return Err(format!(
+                "router is {router}; it must be an address and a port, as \"192.0.2.1:7447\""
+            ));
+        }
+        if !self.insecure && !router.ip().is_loopback() {
+            return Err(format!(
+                "router is {router}, which leaves the host, and nothing there is authenticated or encrypted; \
+                 write insecure = true if that is meant"
+            ));
+        }
+        Ok(())
     }
 }
 

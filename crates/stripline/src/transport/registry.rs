@@ -286,5 +286,10 @@ pub fn check(name: &str, options: &LinkOptions) -> Result<()> {
     if let Some((rule, alternatives)) = udp.and_then(|udp| udp.conflict(options)) {
         return Err(Error::Unsupported { transport: name.into(), rule, alternatives: alternatives.into() });
     }
+    let zenoh = options.transport_options.zenoh.filter(|_| name == "zenoh");
+    if let (Some(bind), true) = (zenoh.and_then(|zenoh| zenoh.bind), options.group.is_some()) {
+        let rule = format!("group with bind {bind} (the kernel does not provide the peer's credentials)");
+        return Err(unsupported(rule, vec!["one of them"]));
+    }
     Ok(())
 }

@@ -41,17 +41,23 @@ pub(super) fn connect(endpoint: &Endpoint, is_insecure: bool) -> Result<Socket> 
         .address
         .parse()
         .map_err(|_| Error::failed(format!("`{}` is no TCP address", endpoint.address)))?;
-    if !is_insecure && !address.ip().is_loopback() {
-        let name = &endpoint.transport;
-        return Err(Error::Unsupported {
-            transport: name.clone(),
-            rule: format!("a link to {address}, which may leave the host unauthenticated and unencrypted"),
-            alternatives: format!(
-                "write insecure = true in the table `{name}` of the receiver, if that is meant"
-            ),
-        });
-    }
+    check_reach(endpoint, &address, is_insecure)?;
     socket::connect_tcp(&address).map_err(failed)
+}
+
+/// Refuses an address of another host, unless the receiver has `insecure`.
+pub(super) fn check_reach(endpoint: &Endpoint, address: &SocketAddr, is_insecure: bool) -> Result<()> {
+    if is_insecure || address.ip().is_loopback() {
+        return Ok(());
+    }
+    let name = &endpoint.transport;
+    Err(Error::Unsupported {
+        transport: name.clone(),
+        rule: format!("a link to {address}, which may leave the host unauthenticated and unencrypted"),
+        alternatives: format!(
+            "write insecure = true in the table `{name}` of the receiver, if that is meant"
+        ),
+    })
 }
 
 /// Returns the remedy for an error of the network; empty for any other.

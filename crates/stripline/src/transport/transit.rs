@@ -103,7 +103,7 @@ pub(super) struct TransitSender {
     pub bound: TransitBound,
 }
 
-/// Counts of what a sender has handed over.
+/// Counts of a sender.
 #[derive(Default)]
 pub(super) struct SentCounts {
     /// Frames, in all. A large one counts as several, here and in the page.
@@ -144,6 +144,12 @@ impl TransitSender {
     /// # Errors
     /// A description of their fault, for the peer.
     pub(super) fn of_ticket(bound: TransitBound, fds: Vec<OwnedFd>) -> Result<Self, String> {
+        if fds.is_empty() {
+            // Messages of the receiver write its part.
+            let (page, _) = TransitPage::new().map_err(|e| e.to_string())?;
+            let doorbell = Doorbell::new().map_err(|e| e.to_string())?;
+            return Ok(Self { page, doorbell, bound });
+        }
         let [page, doorbell]: [OwnedFd; 2] =
             fds.try_into().map_err(|_| "the ticket for the data path takes two descriptors".to_string())?;
         let peer = "the receiver";
@@ -168,7 +174,7 @@ impl TransitSender {
         let room = |state: &SentCounts| {
             let in_transit = state.sent.saturating_sub(state.taken);
             let left = self.bound.frames.saturating_sub(in_transit);
-            // Where packets are dropped, descriptions are repeated. The library's queues never fill.
+            // Where packets are dropped, descriptions are repeated. They must not fill its queues.
             let messages = state.messages.saturating_sub(state.messages_taken);
             let takes_others = messages < 2 * self.bound.frames + 4;
             let is_on_the_way = state.bytes.saturating_sub(state.arrived) > limits.on_the_way;

@@ -123,7 +123,7 @@ impl Supervisor<'_> {
         let options = its.map(|link| SenderOptions::from(&link.plan.options)).reduce(SenderOptions::merged);
         let Some(options) = options else { return (None, pending) };
         let output = OutputAssignment { port, transport: wanted.transport.clone(), options };
-        match self.ask(member, Some(Ask::PrepareMove(output))) {
+        match self.ask(member, Some(Ask::PrepareMove(Box::new(output)))) {
             Ok(number) => {
                 self.moves.push(MoveState { number, wanted, endpoint: None, step: MoveStep::Preparing });
                 (Some(number), pending)

@@ -85,8 +85,7 @@ impl<T: AsRef<[u8]>> CallbackSource<T> {
     /// its last ones. Waits for one, but not longer than that; 0: there will be no more.
     ///
     /// # Errors
-    /// `WouldBlock` if there is none.
-    /// `WouldBlock` if nothing is there.
+    /// `WouldBlock` if it is missing.
     pub(in crate::transport) fn read(
         &mut self,
         into: &mut [u8],
@@ -151,8 +150,7 @@ impl<T: AsRef<[u8]>> CallbackSource<T> {
     }
 
     /// Waits for a message, but not longer than that, while one `is_due` for the number of those
-    /// that were brought; false: there is none.
-    /// that were brought; false: none has come.
+    /// that were brought; false: it is missing.
     pub(in crate::transport) fn await_message(
         &self,
         longest: Duration,

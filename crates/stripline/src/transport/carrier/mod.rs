@@ -37,8 +37,10 @@ use crate::sys::doorbell::PollSet;
 use crate::sys::scoped_call::CallSlot;
 use crate::terms::{Flow, LinkOptions, Overflow, Repair, SenderOptions, TransportOptions, Watermarks};
 
+#[cfg(any(feature = "zenoh", feature = "dds"))]
+pub(super) use callback_source::CallbackFeed;
 #[cfg(any(feature = "test-transports", feature = "zenoh", feature = "dds"))]
-pub(super) use callback_source::{CallbackFeed, CallbackSource};
+pub(super) use callback_source::CallbackSource;
 
 /// The longest that an end waits in its own call, which takes one system call instead of three.
 /// Nothing interrupts that, the peer's death included, so it is short; a longer wait uses `poll`.

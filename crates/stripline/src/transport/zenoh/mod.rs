@@ -1,54 +1,72 @@
 //! `zenoh`: publications of zenoh between two peers, which are found by address alone.
 //!
-//! The receiver listens on the loopback interface, and sends its address with its hello. zenoh's
-//! own queues have no bound that a packet's `depth` could be, and what they hold dies with the
-//! sender. Where its queue is full, a put waits, and then drops or closes. So both ends share a page
-//! ([`TransitPage`](crate::sys::transit_page::TransitPage)). It bounds what is in transit so that no
-//! queue is ever full, and names what a killed sender had sent.
+//! The receiver listens on the loopback interface, and sends its address with its hello. The queues
+//! of zenoh have no bound that a packet's `depth` could be. What they hold dies with the sender. If
+//! its queue is full, a put waits, and then drops or closes. So both ends share a page
+//! ([`TransitPage`](crate::sys::transit_page::TransitPage)). It bounds what is in transit, so that
+//! no queue is ever full, and names what a killed sender had sent.
 
-mod publish;
-mod subscribe;
 #[cfg(test)]
 mod tests;
+mod zenoh_sink;
+mod zenoh_source;
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::Capabilities;
 use super::carrier::{Carrier, PathRequest, PathSink, PathSource, Ticket};
 use super::stream::StreamTransport;
 use super::transit::{TransitBound, TransitSender, receiving_ends};
 use super::uds::{self, UDS};
+use super::{Capabilities, Reach, tcp};
 use crate::error::{Error, Result};
 use crate::sys::socket_names::unique_suffix;
-use crate::sys::zenoh::{SessionReach, check_process, version};
-use publish::ZenohSink;
-use subscribe::ZenohSource;
+use crate::sys::zenoh::{SessionReach, check_process, own_address, version};
+use crate::terms::ZenohOptions;
+use zenoh_sink::ZenohSink;
+use zenoh_source::{ReceivingEnds, ZenohSource};
 
 /// The transport.
 pub(super) static ZENOH: StreamTransport = StreamTransport {
     capabilities: Capabilities {
         name: "zenoh",
-        summary: "publications of zenoh between peers; what a killed sender's library held is lost, and reported",
+        summary: "publications of zenoh between peers; with `insecure` to other hosts, and across routers, whose lease decides",
+        reach: Reach::Network,
         copies: "five",
         depth: "frames in transit; with flow credit or stop-resume, packets",
         groups: true,
-        trust: "same user or a named group (kernel credentials), key; one peer on a loopback port",
+        trust: "same user or a named group (kernel credentials); with `bind`, key on both sides; one peer on a port",
         library: Some(version),
         ..StreamTransport::CAPABILITIES
     },
     listen: |request| {
         check_process()?;
-        uds::listen("zenoh", request)
+        let zenoh = request.options.transport_options.zenoh.unwrap_or_default();
+        zenoh.check().map_err(|fault| Error::failed(format!("{}: {fault}", request.port)))?;
+        match zenoh.bind {
+            Some(address) => tcp::listen("zenoh", address),
+            None => uds::listen("zenoh", request),
+        }
     },
-    connect: UDS.connect,
+    connect: |endpoint, request| match endpoint.address.parse::<SocketAddr>() {
+        Ok(_) => {
+            let zenoh = request.options.transport_options.zenoh.unwrap_or_default();
+            tcp::connect(endpoint, zenoh.insecure)
+        }
+        Err(_) => (UDS.connect)(endpoint, request),
+    },
     carrier: Some(&ZenohSessions),
 };
 
 /// What the key of a connection begins with, before its process and a random number.
 const PREFIX: &str = "stripline/";
+
+/// The number of a message without frames, by which a sender asks what has arrived.
+const ASKS: u64 = u64::MAX;
+/// Bytes of a message of a receiver: frames taken, messages taken, and bytes arrived.
+const CREDIT_BYTES: usize = 24;
 
 struct ZenohSessions;
 
@@ -56,8 +74,8 @@ struct ZenohSessions;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ZenohTicket {
-    /// Where the receiver listens.
-    address: SocketAddr,
+    /// Where the receiver listens; `None`: it has connected to a router.
+    address: Option<SocketAddr>,
     /// The key of the connection.
     key: String,
     bound: TransitBound,
@@ -74,6 +92,28 @@ impl ZenohTicket {
         format!("{}/sender", self.key)
     }
 
+    /// Returns the key of what the receiver has taken, where both share no memory.
+    fn credit_key(&self) -> String {
+        format!("{}/credit", self.key)
+    }
+
+    /// Returns how the sender reaches the receiver.
+    ///
+    /// # Errors
+    /// That its own options do not allow it.
+    fn reach(&self, own: &ZenohOptions) -> Result<SessionReach, String> {
+        match (self.address, own.router) {
+            (None, Some(router)) => Ok(SessionReach::Router(router)),
+            (Some(address), None) if own.insecure || address.ip().is_loopback() => {
+                Ok(SessionReach::Connect(address))
+            }
+            (Some(address), None) => {
+                Err(format!("{address} is on another host, and the sender does not have `insecure`"))
+            }
+            _ => Err("one side has a router, and the other has none; name one on both".into()),
+        }
+    }
+
     /// Parses what came from a peer.
     fn parse(text: &str) -> Result<Self, String> {
         let ticket: Self = serde_json::from_str(text)
@@ -85,8 +125,8 @@ impl ZenohTicket {
         if !is_key {
             return Err("the ticket for the data path names no key of a receiver".into());
         }
-        if !ticket.address.ip().is_loopback() || ticket.address.port() == 0 {
-            return Err(format!("{} is not on the loopback interface", ticket.address));
+        if let Some(address) = ticket.address.filter(|it| it.port() == 0 || it.ip().is_unspecified()) {
+            return Err(format!("{address} is no address of a receiver"));
         }
         ticket.bound.check()?;
         Ok(ticket)
@@ -97,12 +137,26 @@ impl Carrier for ZenohSessions {
     fn source(&self, request: &PathRequest<'_>) -> Result<(Box<dyn PathSource>, Ticket)> {
         check_process()?;
         let key = format!("{PREFIX}{}", unique_suffix()?);
-        let (bound, reach) = (TransitBound::new(request)?, SessionReach::Listen(Ipv4Addr::LOCALHOST.into()));
-        let (page, doorbell, fds) = receiving_ends(request.connection)?;
+        let own = request.options.zenoh.unwrap_or_default();
+        let remote = request.endpoint.and_then(|it| Some((it, it.address.parse::<SocketAddr>().ok()?)));
+        let ip = match remote {
+            Some((endpoint, address)) => {
+                tcp::check_reach(endpoint, &address, own.insecure)?;
+                own_address(address)?
+            }
+            None => Ipv4Addr::LOCALHOST.into(),
+        };
+        let reach = own.router.map_or(SessionReach::Listen(ip), SessionReach::Router);
+        let bound = TransitBound::new(request)?;
+        let (page, doorbell, mut fds) = receiving_ends(request.connection)?;
+        if remote.is_some() {
+            // No descriptors travel to another host.
+            fds.clear();
+        }
         let failed = |e: String| Error::failed(format!("{}: {e}", request.connection));
-        let awaits_sent = request.is_of_calls;
-        let (source, ticket) =
-            ZenohSource::listen(&reach, key, bound, page, doorbell, awaits_sent).map_err(failed)?;
+        let ends =
+            ReceivingEnds { page, doorbell, is_remote: fds.is_empty(), awaits_sent: request.is_of_calls };
+        let (source, ticket) = ZenohSource::open(&reach, key, bound, ends).map_err(failed)?;
         let address = serde_json::to_string(&ticket).map_err(Error::failed)?;
         Ok((Box::new(source), Ticket { address, fds, ..Ticket::default() }))
     }
@@ -110,7 +164,9 @@ impl Carrier for ZenohSessions {
     fn sink(&self, ticket: Ticket) -> Result<Arc<dyn PathSink>, String> {
         check_process().map_err(|e| e.to_string())?;
         let parsed = ZenohTicket::parse(&ticket.address)?;
+        let reach = parsed.reach(&ticket.options.zenoh.unwrap_or_default())?;
+        let is_remote = ticket.fds.is_empty();
         let transit = TransitSender::of_ticket(parsed.bound, ticket.fds)?;
-        Ok(Arc::new(ZenohSink::connect(parsed, transit).map_err(|e| e.to_string())?))
+        Ok(Arc::new(ZenohSink::connect(parsed, reach, transit, is_remote).map_err(|e| e.to_string())?))
     }
 }

@@ -2,32 +2,36 @@
 
 use std::io;
 use std::os::fd::BorrowedFd;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use ::zenoh::bytes::ZBytes;
-use ::zenoh::pubsub::Subscriber;
+use ::zenoh::pubsub::{Publisher, Subscriber};
 
-use super::ZenohTicket;
+use super::{ASKS, CREDIT_BYTES, ZenohTicket};
 use crate::packet::LastSent;
 use crate::sys::doorbell::{Doorbell, PollSet};
 use crate::sys::fork::Local;
+use crate::sys::mutex::lock;
 use crate::sys::scoped_call::CallSlot;
 use crate::sys::transit_page::TransitPage;
-use crate::sys::zenoh::{MESSAGE_OVERHEAD, SessionReach, ZenohSession};
+use crate::sys::zenoh::{MESSAGE_OVERHEAD, SessionReach, ZenohSession, put};
 use crate::transport::carrier::{CallbackFeed, CallbackSource, PathSource, WAIT_MAX};
 use crate::transport::transit::{PREFIX_BYTES, TransitBound};
 
 /// How long what a living sender has handed over is waited for. It takes some microseconds.
 const SENT_TIME: Duration = Duration::from_millis(100);
+/// Bytes that arrive between two messages to a sender on another host: a part of those that it may
+/// have on the way.
+const CREDIT_STEP: u64 = 16 << 10;
 /// A message of so many bytes stays in the memory of zenoh until it is read. A smaller one is
 /// copied: it would keep a buffer of 64 KiB.
 const KEPT_BYTES: usize = 16 * 1024;
 
 /// The receiving end.
 pub(super) struct ZenohSource {
-    inner: Local<Inner>,
+    inner: Local<SourceParts>,
     bound: TransitBound,
     /// The frames up to the end of the message that was read last, in all.
     number: u64,
@@ -40,33 +44,72 @@ pub(super) struct ZenohSource {
     is_late: bool,
 }
 
-/// What a child of a fork leaves as it is. The subscriptions end before the session.
-struct Inner {
-    source: CallbackSource<Message>,
-    shared: Arc<Shared>,
+/// The parts that a child of a fork leaves as they are. The subscriptions end before the session.
+struct SourceParts {
+    source: CallbackSource<Arrived>,
+    shared: Arc<SourceShared>,
     _subscriptions: [Subscriber<()>; 2],
     _session: ZenohSession,
 }
 
-/// What the thread of zenoh uses, too.
-struct Shared {
+/// The parts of a receiving end.
+pub(super) struct ReceivingEnds {
+    pub page: TransitPage,
+    /// The sender's.
+    pub doorbell: Doorbell,
+    /// Whether the sender is on another host, and has neither.
+    pub is_remote: bool,
+    pub awaits_sent: bool,
+}
+
+/// State that the thread of zenoh uses, too.
+struct SourceShared {
     page: TransitPage,
     /// The sender's.
     doorbell: Doorbell,
+    /// What messages to a sender on another host are made of.
+    credits: Option<Mutex<Credits>>,
     /// Bytes that have arrived, in all.
     arrived: AtomicU64,
     /// Messages without the key.
     foreign: AtomicU64,
 }
 
+/// Messages to a sender on another host.
+struct Credits {
+    publisher: Publisher<'static>,
+    /// Frames between two messages.
+    step: u64,
+    /// Frames taken, and messages.
+    taken: [u64; 2],
+    /// What was sent last: frames and messages taken, and bytes arrived.
+    sent: [u64; 3],
+}
+
+impl Credits {
+    /// Sends what has changed, if it is due, or enough.
+    fn send(&mut self, arrived: u64, is_due: bool) {
+        let [units, messages] = self.taken;
+        let now = [units, messages, arrived];
+        let is_enough = units - self.sent[0] >= self.step || arrived - self.sent[2] >= CREDIT_STEP;
+        if now == self.sent || !is_due && !is_enough {
+            return;
+        }
+        let words: [u8; CREDIT_BYTES] = bytemuck::cast(now.map(u64::to_le));
+        // It fails where the session has ended, which the sender finds out, too.
+        let _ = put(&self.publisher, words.to_vec());
+        self.sent = now;
+    }
+}
+
 /// A message with its prefix.
-enum Message {
+enum Arrived {
     Copied(Vec<u8>),
     /// In one piece.
     Kept(ZBytes),
 }
 
-impl Message {
+impl Arrived {
     fn new(bytes: ZBytes) -> Self {
         let mut pieces = bytes.slices();
         match (pieces.next(), pieces.next()) {
@@ -83,7 +126,7 @@ impl Message {
     }
 }
 
-impl AsRef<[u8]> for Message {
+impl AsRef<[u8]> for Arrived {
     /// Returns the frames.
     fn as_ref(&self) -> &[u8] {
         self.whole().get(PREFIX_BYTES..).unwrap_or_default()
@@ -92,21 +135,23 @@ impl AsRef<[u8]> for Message {
 
 impl ZenohSource {
     /// Opens a session, and returns the ticket to it.
-    pub(super) fn listen(
+    pub(super) fn open(
         reach: &SessionReach,
         key: String,
         bound: TransitBound,
-        page: TransitPage,
-        doorbell: Doorbell,
-        awaits_sent: bool,
+        ends: ReceivingEnds,
     ) -> Result<(Self, ZenohTicket), String> {
+        let ReceivingEnds { page, doorbell, is_remote, awaits_sent } = ends;
         let session = ZenohSession::open(reach)?;
-        let address = session.address().ok_or("zenoh, listen: there is no address")?;
-        let ticket = ZenohTicket { address, key, bound };
+        let ticket = ZenohTicket { address: session.address(), key, bound };
+        let publisher = is_remote.then(|| session.publisher(&ticket.credit_key())).transpose()?;
+        let step = (bound.frames / 16).max(1);
+        let credits =
+            publisher.map(|publisher| Mutex::new(Credits { publisher, step, taken: [0; 2], sent: [0; 3] }));
         let (feed, source) = CallbackSource::new(usize::MAX).map_err(|e| e.to_string())?;
         let feed = Arc::new(feed);
         let (arrived, foreign) = Default::default();
-        let shared = Arc::new(Shared { page, doorbell, arrived, foreign });
+        let shared = Arc::new(SourceShared { page, doorbell, credits, arrived, foreign });
         let (its_feed, its_shared) = (Arc::clone(&feed), Arc::clone(&shared));
         let data =
             session.subscribe(&ticket.data_key(), move |bytes| its_shared.take(&bound, &its_feed, bytes))?;
@@ -115,7 +160,7 @@ impl ZenohSource {
                 feed.end();
             }
         })?;
-        let inner = Inner { source, shared, _subscriptions: [data, sender], _session: session };
+        let inner = SourceParts { source, shared, _subscriptions: [data, sender], _session: session };
         let inner = Local::new(inner);
         Ok((Self { inner, bound, number: 0, messages: 0, awaits_sent, is_late: false }, ticket))
     }
@@ -134,6 +179,9 @@ impl ZenohSource {
             self.is_late = !inner.source.await_message(SENT_TIME, is_due) && is_due(self.messages);
             outcome = inner.source.read(into, Duration::ZERO);
         }
+        if outcome.as_ref().is_err_and(is_empty) {
+            inner.shared.send_credit(None, true);
+        }
         let (bytes, message) = outcome?;
         self.is_late = false;
         if let Some(message) = message {
@@ -143,16 +191,20 @@ impl ZenohSource {
             if shared.page.set_taken(self.number, self.messages, self.bound.low()) {
                 shared.doorbell.notify();
             }
+            shared.send_credit(Some([self.number, self.messages]), false);
         }
         Ok(bytes)
     }
 }
 
-impl Shared {
+impl SourceShared {
     /// Takes a message on the thread of zenoh.
-    fn take(&self, bound: &TransitBound, feed: &CallbackFeed<Message>, bytes: ZBytes) {
+    fn take(&self, bound: &TransitBound, feed: &CallbackFeed<Arrived>, bytes: ZBytes) {
         let length = bytes.len() as u64 + MESSAGE_OVERHEAD;
-        let message = Message::new(bytes);
+        let message = Arrived::new(bytes);
+        if bound.number_of(message.whole()) == Some(ASKS) {
+            return self.send_credit(None, true);
+        }
         if bound.number_of(message.whole()).is_none() || message.as_ref().is_empty() {
             // Of another process, which has found the key. It is not in the page's counts.
             // Relaxed: it decides only about the line below.
@@ -170,6 +222,16 @@ impl Shared {
         if self.page.set_arrived(arrived) {
             self.doorbell.notify();
         }
+        self.send_credit(None, false);
+    }
+
+    /// Sends what was taken and has arrived to a sender on another host, if it is due, or enough.
+    fn send_credit(&self, taken: Option<[u64; 2]>, is_due: bool) {
+        let Some(credits) = &self.credits else { return };
+        let mut credits = lock(credits);
+        credits.taken = taken.unwrap_or(credits.taken);
+        // Relaxed: it only counts.
+        credits.send(self.arrived.load(Ordering::Relaxed), is_due);
     }
 }
 
@@ -188,8 +250,10 @@ impl PathSource for ZenohSource {
 
     fn await_end(&mut self) -> bool {
         // What the page counts and does not come was in the sender's memory.
-        let page = &self.inner.shared.page;
-        !self.inner.is_current() || self.inner.source.await_end(|brought| page.messages() <= brought)
+        let SourceShared { page, credits, .. } = &*self.inner.shared;
+        // The page of a sender on another host counts nothing. Its token ends behind all.
+        let has_all = |brought| credits.is_none() && page.messages() <= brought;
+        !self.inner.is_current() || self.inner.source.await_end(has_all)
     }
 
     fn last_sent(&self) -> Option<LastSent> {

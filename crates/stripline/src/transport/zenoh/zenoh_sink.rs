@@ -6,11 +6,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
+use ::zenoh::bytes::ZBytes;
 use ::zenoh::liveliness::LivelinessToken;
 use ::zenoh::matching::MatchingListener;
-use ::zenoh::pubsub::Publisher;
+use ::zenoh::pubsub::{Publisher, Subscriber};
 
-use super::ZenohTicket;
+use super::{ASKS, CREDIT_BYTES, ZenohTicket};
 use crate::error::{Error, Result};
 use crate::sys::doorbell::{Doorbell, PollSet};
 use crate::sys::fork::Local;
@@ -29,36 +30,42 @@ const FINISH_TIME: Duration = Duration::from_secs(5);
 const LINGER: Duration = Duration::from_secs(60);
 
 const LIMITS: MessageLimits = MessageLimits { message: MESSAGE_MAX - PREFIX_BYTES, on_the_way: LINK_BYTES };
+/// Those across a router: its queue may have two batches, and what it does when that is full is its
+/// own affair. So much fits the buffers of its sockets, when the receiver is stopped.
+const LIMITS_OF_ROUTER: MessageLimits = MessageLimits { message: 16 << 10, on_the_way: 32 << 10 };
 
 /// The sending end.
 pub(super) struct ZenohSink {
-    shared: Local<Arc<Shared>>,
+    shared: Local<Arc<SinkShared>>,
 }
 
-/// What the thread that opens the session uses, too.
-struct Shared {
+/// State that the thread that opens the session uses, too.
+struct SinkShared {
     transit: TransitSender,
     address: String,
-    state: Mutex<State>,
+    state: Mutex<SinkState>,
     /// Rung when the link has changed.
     changed: Doorbell,
     /// Whether the receiver's subscription has been found.
     is_found: AtomicBool,
     /// Whether that was lost.
     is_lost: AtomicBool,
+    limits: MessageLimits,
+    /// Whether the receiver is on another host, so that messages write its part of the page.
+    is_remote: bool,
     /// Whether the receiver has hung up, so that nothing more need arrive.
     is_receiver_gone: AtomicBool,
 }
 
 /// The part under the lock.
-struct State {
-    link: Link,
+struct SinkState {
+    link: LinkState,
     counts: SentCounts,
 }
 
-enum Link {
+enum LinkState {
     Opening,
-    Open(OpenLink),
+    Open(Box<OpenLink>),
     Failed(String),
     /// The sink was dropped.
     Ended,
@@ -69,16 +76,29 @@ struct OpenLink {
     _subscribers: MatchingListener<()>,
     publisher: Publisher<'static>,
     _token: LivelinessToken,
+    _credits: Option<Subscriber<()>>,
     _session: ZenohSession,
 }
 
 impl ZenohSink {
     /// Begins to connect to the receiver of a ticket, on a thread of its own: zenoh waits for it.
-    pub(super) fn connect(ticket: ZenohTicket, transit: TransitSender) -> Result<Self> {
-        let shared = Arc::new(Shared {
+    pub(super) fn connect(
+        ticket: ZenohTicket,
+        reach: SessionReach,
+        transit: TransitSender,
+        is_remote: bool,
+    ) -> Result<Self> {
+        let address = match &reach {
+            SessionReach::Router(address) => format!("the router {address}"),
+            SessionReach::Connect(address) => address.to_string(),
+            SessionReach::Listen(_) => String::new(),
+        };
+        let shared = Arc::new(SinkShared {
             transit,
-            address: ticket.address.to_string(),
-            state: Mutex::new(State { link: Link::Opening, counts: SentCounts::default() }),
+            address,
+            limits: if matches!(reach, SessionReach::Router(_)) { LIMITS_OF_ROUTER } else { LIMITS },
+            is_remote,
+            state: Mutex::new(SinkState { link: LinkState::Opening, counts: SentCounts::default() }),
             changed: Doorbell::new()?,
             is_found: AtomicBool::new(false),
             is_lost: AtomicBool::new(false),
@@ -86,9 +106,10 @@ impl ZenohSink {
         });
         let its = Arc::clone(&shared);
         let open = move || {
-            let link = OpenLink::open(&ticket, &its).map_or_else(Link::Failed, Link::Open);
+            let link = OpenLink::open(&ticket, &reach, &its)
+                .map_or_else(LinkState::Failed, |link| LinkState::Open(Box::new(link)));
             let mut state = lock(&its.state);
-            if matches!(state.link, Link::Opening) {
+            if matches!(state.link, LinkState::Opening) {
                 state.link = link;
             }
             drop(state);
@@ -96,7 +117,7 @@ impl ZenohSink {
         };
         // It is not joined: a receiver that is stopped would hold up the end of this sink.
         std::thread::Builder::new()
-            .name("stripline-open".into())
+            .name("zenoh-open".into())
             .spawn(open)
             .map_err(|e| Error::system("cannot start a thread", e))?;
         Ok(Self { shared: Local::new(shared) })
@@ -104,8 +125,16 @@ impl ZenohSink {
 }
 
 impl OpenLink {
-    fn open(ticket: &ZenohTicket, shared: &Arc<Shared>) -> Result<Self, String> {
-        let session = ZenohSession::open(&SessionReach::Connect(ticket.address))?;
+    fn open(ticket: &ZenohTicket, reach: &SessionReach, shared: &Arc<SinkShared>) -> Result<Self, String> {
+        let session = ZenohSession::open(reach)?;
+        let its = Arc::downgrade(shared);
+        let take_credit = move |bytes: ZBytes| {
+            if let Some(shared) = its.upgrade() {
+                shared.take_credit(&bytes.to_bytes());
+            }
+        };
+        let credits = shared.is_remote.then(|| session.subscribe(&ticket.credit_key(), take_credit));
+        let credits = credits.transpose()?;
         let token = session.token(&ticket.sender_key())?;
         let publisher = session.publisher(&ticket.data_key())?;
         let its = Arc::downgrade(shared);
@@ -118,11 +147,11 @@ impl OpenLink {
         if has_subscriber(&publisher)? {
             shared.set_found(true);
         }
-        Ok(Self { _subscribers: subscribers, publisher, _token: token, _session: session })
+        Ok(Self { _subscribers: subscribers, publisher, _token: token, _credits: credits, _session: session })
     }
 }
 
-impl Shared {
+impl SinkShared {
     /// Takes note that the receiver's subscription was found, or lost.
     fn set_found(&self, is_there: bool) {
         // AcqRel and Release: read by the thread that the doorbell wakes.
@@ -140,33 +169,52 @@ impl Shared {
         if is_lost { Err(io::ErrorKind::BrokenPipe.into()) } else { Ok(()) }
     }
 
+    /// Takes note of what a receiver on another host has taken.
+    fn take_credit(&self, bytes: &[u8]) {
+        let Ok(words) = <[u8; CREDIT_BYTES]>::try_from(bytes) else { return };
+        let [units, messages, arrived] = bytemuck::cast::<_, [u64; 3]>(words).map(u64::from_le);
+        let page = &self.transit.page;
+        let wakes = [page.set_taken(units, messages, self.transit.bound.low()), page.set_arrived(arrived)];
+        if wakes.contains(&true) {
+            self.transit.doorbell.notify();
+        }
+    }
+
+    /// Asks a receiver on another host what has arrived.
+    fn ask(&self, link: &LinkState) {
+        if let (LinkState::Open(link), true) = (link, self.is_remote) {
+            // It fails where the session has ended, which ends the wait, too.
+            let _ = put(&link.publisher, self.transit.bound.prefix(ASKS).to_vec());
+        }
+    }
+
     /// Returns the state of a link that can be written to.
     ///
     /// # Errors
     /// `WouldBlock` if it is not open yet; otherwise it has ended.
-    fn open_state(&self) -> io::Result<MutexGuard<'_, State>> {
+    fn open_state(&self) -> io::Result<MutexGuard<'_, SinkState>> {
         self.check_link()?;
         let state = lock(&self.state);
         match &state.link {
-            Link::Open(_) if self.is_found.load(Ordering::Acquire) => Ok(state),
-            Link::Open(_) | Link::Opening => {
+            LinkState::Open(_) if self.is_found.load(Ordering::Acquire) => Ok(state),
+            LinkState::Open(_) | LinkState::Opening => {
                 self.changed.drain();
                 // It may have rung in between.
                 let is_found = self.is_found.load(Ordering::Acquire);
-                if is_found && matches!(state.link, Link::Open(_)) {
+                if is_found && matches!(state.link, LinkState::Open(_)) {
                     return Ok(state);
                 }
                 Err(io::ErrorKind::WouldBlock.into())
             }
-            Link::Failed(error) => Err(io::Error::new(io::ErrorKind::BrokenPipe, error.clone())),
-            Link::Ended => Err(io::ErrorKind::BrokenPipe.into()),
+            LinkState::Failed(error) => Err(io::Error::new(io::ErrorKind::BrokenPipe, error.clone())),
+            LinkState::Ended => Err(io::ErrorKind::BrokenPipe.into()),
         }
     }
 
     /// Hands over what there is room for in one message.
-    fn put(&self, state: &mut State, bytes: &[u8]) -> io::Result<usize> {
-        let Link::Open(link) = &state.link else { return Err(io::ErrorKind::BrokenPipe.into()) };
-        let admitted = self.transit.admit(&mut state.counts, bytes, LIMITS)?;
+    fn put(&self, state: &mut SinkState, bytes: &[u8]) -> io::Result<usize> {
+        let LinkState::Open(link) = &state.link else { return Err(io::ErrorKind::BrokenPipe.into()) };
+        let admitted = self.transit.admit(&mut state.counts, bytes, self.limits)?;
         let prefix = self.transit.bound.prefix(state.counts.sent + admitted.frames);
         let message = [&prefix, &bytes[..admitted.bytes]].concat();
         let length = message.len() as u64 + MESSAGE_OVERHEAD;
@@ -280,10 +328,11 @@ impl Drop for ZenohSink {
             return;
         }
         let mut state = lock(&self.shared.state);
-        let link = std::mem::replace(&mut state.link, Link::Ended);
+        let link = std::mem::replace(&mut state.link, LinkState::Ended);
         let counts = std::mem::take(&mut state.counts);
         drop(state);
-        if !matches!(link, Link::Open(_)) || self.shared.await_arrival(&counts, FINISH_TIME) {
+        self.shared.ask(&link);
+        if !matches!(link, LinkState::Open(_)) || self.shared.await_arrival(&counts, FINISH_TIME) {
             return;
         }
         let shared = Arc::clone(&self.shared);
@@ -295,7 +344,7 @@ impl Drop for ZenohSink {
             shared.await_arrival(&counts, LINGER);
             drop(link);
         };
-        if std::thread::Builder::new().name("stripline-linger".into()).spawn(linger).is_err() {
+        if std::thread::Builder::new().name("zenoh-linger".into()).spawn(linger).is_err() {
             log::warn!(target: "stripline::transport", "it is lost: there is no thread to wait for it");
         }
     }
