@@ -114,7 +114,7 @@ impl DdsPlace {
              <HeartbeatInterval min=\"1ms\" minsched=\"10ms\" max=\"8s\">20ms</HeartbeatInterval>\
              <WriterLingerDuration>0s</WriterLingerDuration>\
              </Internal>\
-             <Tracing><Verbosity>warning</Verbosity><OutputFile>stderr</OutputFile></Tracing>\
+             <Tracing><Verbosity>warning</Verbosity><OutputFile>/dev/null</OutputFile></Tracing>\
              </Domain></CycloneDDS>"
         )
     }
@@ -179,7 +179,8 @@ unsafe extern "C" fn log(priority: u32, message: *const c_char, length: usize) {
         // SAFETY: so many bytes, until this returns.
         let message = unsafe { std::slice::from_raw_parts(message.cast::<u8>(), length) };
         let message = String::from_utf8_lossy(message);
-        let level = if priority == 3 { log::Level::Info } else { log::Level::Warn };
+        // Any process can send what is worth a warning, as often as it likes.
+        let level = if priority == 1 { log::Level::Warn } else { log::Level::Debug };
         log::log!(target: "stripline::transport", level, "Cyclone DDS: {message}");
         *lock(&PROBLEM) = message.into_owned();
     };

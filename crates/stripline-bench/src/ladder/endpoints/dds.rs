@@ -3,6 +3,7 @@
 //! carry the packets.
 
 use std::ffi::{CString, c_void};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use stripline_dds_sys as sys;
@@ -21,13 +22,7 @@ const FRONT: usize = 24;
 
 /// Connects one side.
 pub(crate) fn connect(case: &Case, place: u32, domain: &str) -> Result<Box<dyn Side>, Problem> {
-    let configuration = CString::new(stripline::internal::DdsPlace::connections().configuration())
-        .map_err(|e| e.to_string())?;
-    let (mut made, mut participant) = (0, 0);
-    // SAFETY: the text ends with a zero, and both numbers are written to.
-    checked("domain", unsafe {
-        sys::stripline_dds_open(DOMAIN, configuration.as_ptr(), &raw mut made, &raw mut participant)
-    })?;
+    let participant = participant()?;
     let terms = sys::Terms { is_transient_local: 0, is_reliable: 1, depth: 0, deadline_ns: 0, write_ns: 0 };
     let topic =
         |of: u32| CString::new(format!("{}_{of}", domain.replace('-', "_"))).map_err(|e| e.to_string());
@@ -89,6 +84,22 @@ pub(crate) fn connect(case: &Case, place: u32, domain: &str) -> Result<Box<dyn S
     Ok(measure::side(case, place, sender, DdsReceiver { reader: reader.end, wait_set, size: case.size }))
 }
 
+/// Returns the participant of this process, which all its cases have.
+fn participant() -> Result<i32, Problem> {
+    static PARTICIPANT: OnceLock<Result<i32, Problem>> = OnceLock::new();
+    let open = || {
+        let place = stripline::internal::DdsPlace::connections();
+        let configuration = CString::new(place.configuration()).map_err(|e| e.to_string())?;
+        let (mut made, mut participant) = (0, 0);
+        // SAFETY: the text ends with a zero, and both numbers are written to.
+        checked("domain", unsafe {
+            sys::stripline_dds_open(DOMAIN, configuration.as_ptr(), &raw mut made, &raw mut participant)
+        })?;
+        Ok(participant)
+    };
+    PARTICIPANT.get_or_init(open).clone()
+}
+
 unsafe extern "C" fn ignore(_context: *mut c_void, _end: i32) {}
 
 fn checked(what: &str, code: i32) -> Result<i32, Problem> {
@@ -144,6 +155,23 @@ impl Receiver for DdsReceiver {
                 }
                 _ => 0,
             };
+        }
+    }
+}
+
+impl Drop for DdsSender {
+    fn drop(&mut self) {
+        // SAFETY: the writer is open, and is not used again.
+        unsafe { sys::stripline_dds_delete(self.writer) };
+    }
+}
+
+impl Drop for DdsReceiver {
+    fn drop(&mut self) {
+        // SAFETY: both are open, and are not used again.
+        unsafe {
+            sys::stripline_dds_delete(self.wait_set);
+            sys::stripline_dds_delete(self.reader);
         }
     }
 }
