@@ -13,6 +13,8 @@ pub use crate::component::log_to_stderr::{LogSink, log_to, log_to_stderr, parse_
 pub use crate::component::pace_log::PaceReport;
 pub use crate::component::spec::number;
 pub use crate::link::stats::FullReport;
+#[cfg(feature = "corba")]
+pub use crate::sys::corba::socket_path as corba_socket_path;
 #[cfg(any(feature = "zeromq", feature = "corba"))]
 pub use crate::sys::descriptors::check_descriptors;
 pub use crate::sys::doorbell::{Doorbell, PollSet};

@@ -34,6 +34,7 @@ pub(crate) enum Subject {
     Calls,
     Iceoryx2,
     Zeromq,
+    Omniorb,
     /// No peer: the clock and the machine alone.
     Noise,
 }
@@ -58,6 +59,7 @@ impl Subject {
             Self::Calls => "stripline calls",
             Self::Iceoryx2 => "iceoryx2",
             Self::Zeromq => "ZeroMQ",
+            Self::Omniorb => "omniORB",
             Self::Noise => "noise",
         }
     }

@@ -149,6 +149,8 @@ fn connect<'n>(
         (Subject::Iceoryx2, _) => endpoints::iceoryx2::connect(case, place, &domain(job, index)),
         #[cfg(any(feature = "peers", feature = "zeromq"))]
         (Subject::Zeromq, _) => endpoints::zeromq::connect(case, place, &domain(job, index)),
+        #[cfg(feature = "corba")]
+        (Subject::Omniorb, _) => endpoints::corba::connect(case, place, &domain(job, index)),
         (Subject::Stripline | Subject::Many | Subject::Queued | Subject::Calls, None) => {
             Err("it has no node".into())
         }
@@ -156,6 +158,8 @@ fn connect<'n>(
         (Subject::Iceoryx2, _) => Err("it is not built in".into()),
         #[cfg(not(any(feature = "peers", feature = "zeromq")))]
         (Subject::Zeromq, _) => Err("it is not built in".into()),
+        #[cfg(not(feature = "corba"))]
+        (Subject::Omniorb, _) => Err("it is not built in".into()),
     }
 }
 

@@ -48,6 +48,9 @@ pub(super) fn groups(settings: &Settings) -> Vec<Group> {
         if cfg!(feature = "iceoryx2") {
             groups.push(Group { cases: messages(settings, "iceoryx2", size), threads: false });
         }
+        if cfg!(feature = "corba") {
+            groups.push(Group { cases: messages(settings, "corba", size), threads: false });
+        }
         if size <= endpoints::datagram::SIZE_MAX {
             groups.push(Group { cases: messages(settings, "udp", size), threads: false });
         }
@@ -140,6 +143,7 @@ pub(super) fn bare(transport: &str) -> Subject {
         "udp" => Subject::UdpSocket,
         "zeromq" => Subject::Zeromq,
         "iceoryx2" => Subject::Iceoryx2,
+        "corba" => Subject::Omniorb,
         _ => Subject::UnixSocket,
     }
 }

@@ -150,6 +150,7 @@ fn comparisons() -> Vec<Comparison> {
     let sockets = ["uds", "tcp"].map(|name| (name, 1024));
     let of_messages = ["mqueue", "udp"].into_iter().chain(cfg!(feature = "zeromq").then_some("zeromq"));
     let of_messages = of_messages.chain(cfg!(feature = "iceoryx2").then_some("iceoryx2"));
+    let of_messages = of_messages.chain(cfg!(feature = "corba").then_some("corba"));
     let messages = of_messages.flat_map(|name| MESSAGE_RATIO_SIZES.map(|size| (name, size)));
     for (name, size) in sockets.into_iter().chain(messages) {
         let pair = |new: fn(_, &_, _, _) -> Case| {

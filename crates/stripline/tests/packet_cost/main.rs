@@ -65,8 +65,9 @@ impl Case {
 
 /// Returns the transports that every build has.
 fn transports() -> impl Iterator<Item = Capabilities> {
-    transport::all()
-        .filter(|transport| !["pipe", "faulty", "lossy", "callback", "zeromq"].contains(&transport.name))
+    transport::all().filter(|transport| {
+        !["pipe", "faulty", "lossy", "callback", "zeromq", "corba"].contains(&transport.name)
+    })
 }
 
 #[test]

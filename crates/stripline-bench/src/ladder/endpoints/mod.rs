@@ -3,6 +3,8 @@
 
 pub(super) mod bare;
 pub(super) mod calls;
+#[cfg(feature = "corba")]
+pub(super) mod corba;
 pub(super) mod datagram;
 #[cfg(any(feature = "peers", feature = "iceoryx2"))]
 pub(super) mod iceoryx2;
