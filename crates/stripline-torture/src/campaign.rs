@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
+use stripline::node::{Node, Topics};
 
 use crate::leftovers::Inventory;
 use crate::notes::Board;
@@ -65,6 +66,15 @@ impl Part {
     }
 }
 
+/// Starts what a process keeps for its whole life over a transport: an ORB.
+fn start_kept(transport: Option<&str>) -> Result<(), String> {
+    let Some(transport) = transport.filter(|name| *name == plan::CORBA) else { return Ok(()) };
+    let topics = Topics::parse(&format!("[default]\ntransport = '{transport}'"));
+    let node = topics.and_then(|topics| Node::join(&format!("torture-kept-{}", std::process::id()), topics));
+    let publisher = node.and_then(|node| node.publisher::<u8>("kept").map(drop));
+    publisher.map_err(|e| e.to_string())
+}
+
 impl Campaign {
     /// Runs all rounds and returns the report.
     ///
@@ -74,6 +84,7 @@ impl Campaign {
         let started = Instant::now();
         // The visitors of a sender stand for receivers that die and are started again.
         stripline::fail_point::leave_like_the_dead();
+        start_kept(self.transport)?;
         let board = Board::new(self.workers)?;
         let mut tally = Tally::default();
         for round in 0.. {

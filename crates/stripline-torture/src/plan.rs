@@ -64,7 +64,7 @@ const ZEROMQ: &str = "zeromq";
 /// Shared memory of iceoryx2. The library has it with its feature `iceoryx2`.
 const ICEORYX2: &str = "iceoryx2";
 /// Calls of omniORB. The library has it with its feature `corba`.
-const CORBA: &str = "corba";
+pub const CORBA: &str = "corba";
 
 /// Those of [`TRANSPORTS`] that are for tests only.
 const FOR_TESTS: [&str; 2] = [LOSSY, "multicast"];
