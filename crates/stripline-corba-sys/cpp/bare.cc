@@ -4,7 +4,6 @@
 #include <omniORB4/CORBA.h>
 
 #include <condition_variable>
-#include <cstring>
 #include <deque>
 #include <mutex>
 
@@ -32,25 +31,22 @@ class QueueServant : public POA_StriplineTransport::Path {
     arrived.notify_one();
   }
 
-  int take(uint8_t *into, uint32_t size) {
+  struct Packet {
+    CORBA::Octet *bytes;
+    CORBA::ULong size;
+  };
+
+  Packet take() {
     std::unique_lock<std::mutex> turn(lock);
     arrived.wait(turn, [&] { return !packets.empty(); });
     Packet packet = packets.front();
     packets.pop_front();
     turn.unlock();
     room.notify_one();
-    int result = packet.size == size ? static_cast<int>(size) : -1;
-    if (result >= 0) std::memcpy(into, packet.bytes, size);
-    StriplineTransport::Octets::freebuf(packet.bytes);
-    return result;
+    return packet;
   }
 
  private:
-  struct Packet {
-    CORBA::Octet *bytes;
-    CORBA::ULong size;
-  };
-
   const size_t depth;
   std::mutex lock;
   std::condition_variable arrived, room;
@@ -70,10 +66,15 @@ void *stripline_corba_bare_serve(const char *object, size_t depth, StriplineCorb
   });
 }
 
-int stripline_corba_bare_receive(void *servant, uint8_t *into, uint32_t size) noexcept {
-  return guarded(-1, StriplineCorbaText{nullptr, 0},
-                 [&] { return static_cast<QueueServant *>(servant)->take(into, size); });
+uint8_t *stripline_corba_bare_receive(void *servant, uint32_t *size) noexcept {
+  return guarded(static_cast<uint8_t *>(nullptr), StriplineCorbaText{nullptr, 0}, [&] {
+    auto packet = static_cast<QueueServant *>(servant)->take();
+    *size = packet.size;
+    return packet.bytes;
+  });
 }
+
+void stripline_corba_bare_release(uint8_t *packet) noexcept { StriplineTransport::Octets::freebuf(packet); }
 
 void *stripline_corba_bare_connect(const char *reference, StriplineCorbaText problem) noexcept {
   return guarded(static_cast<void *>(nullptr), problem, [&]() -> void * {

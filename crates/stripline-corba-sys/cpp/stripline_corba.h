@@ -65,8 +65,9 @@ void stripline_corba_disconnect(void *path) noexcept;
 // omniORB as its users take it, with what omniidl generates: a servant that hands each packet to a
 // waiting thread, and waits while so many are there. Null, or not 0: it failed.
 void *stripline_corba_bare_serve(const char *object, size_t depth, StriplineCorbaText problem) noexcept;
-// Waits for a packet, and returns its bytes, which were written, or -1: it is another size.
-int stripline_corba_bare_receive(void *servant, uint8_t *into, uint32_t size) noexcept;
+// Waits for a packet, and returns its bytes, until they are released.
+uint8_t *stripline_corba_bare_receive(void *servant, uint32_t *size) noexcept;
+void stripline_corba_bare_release(uint8_t *packet) noexcept;
 void *stripline_corba_bare_connect(const char *reference, StriplineCorbaText problem) noexcept;
 int stripline_corba_bare_send(void *client, const uint8_t *bytes, uint32_t size, StriplineCorbaText problem) noexcept;
 }

@@ -114,8 +114,11 @@ pub mod bare {
         /// are there; null: it failed.
         pub fn stripline_corba_bare_serve(object: *const c_char, depth: usize, problem: Text) -> *mut c_void;
 
-        /// Waits for a packet of that many bytes, and returns them; -1: it has others.
-        pub fn stripline_corba_bare_receive(servant: *mut c_void, into: *mut u8, size: u32) -> c_int;
+        /// Waits for a packet, and returns its bytes, until they are released; null: it failed.
+        pub fn stripline_corba_bare_receive(servant: *mut c_void, size: *mut u32) -> *mut u8;
+
+        /// Releases a packet.
+        pub fn stripline_corba_bare_release(packet: *mut u8);
 
         /// Takes a reference; null: it is refused.
         pub fn stripline_corba_bare_connect(reference: *const c_char, problem: Text) -> *mut c_void;

@@ -74,6 +74,10 @@ impl Campaign {
         let started = Instant::now();
         // The visitors of a sender stand for receivers that die and are started again.
         stripline::fail_point::leave_like_the_dead();
+        let link_if = |is_needed: fn(&str) -> bool| {
+            self.transport.filter(|name| is_needed(name)).map_or(Ok(()), leftovers::make_link)
+        };
+        link_if(plan::stays)?;
         let board = Board::new(self.workers)?;
         let mut tally = Tally::default();
         for round in 0.. {
@@ -81,9 +85,9 @@ impl Campaign {
             if left == 0 {
                 break;
             }
-            let before = Inventory::take_after_zenoh()?;
+            let before = Inventory::take();
             let done = self.round(&board, round, left.min(ROUND))?;
-            self.transport.map_or(Ok(()), leftovers::remove_by_next_start)?;
+            link_if(plan::leaves_names)?;
             before.wait_until_back(&done.names)?;
             tally.add(done);
             // The names of a round are checked at its end.

@@ -6,8 +6,6 @@ use std::time::{Duration, Instant};
 
 use stripline::node::{Node, Topics};
 
-use crate::plan;
-
 /// The time after which threads that wait for a peer have given up.
 const SETTLE_TIME: Duration = Duration::from_secs(20);
 
@@ -33,25 +31,6 @@ impl Inventory {
         Self { descriptors: count("/proc/self/fd"), threads, files }
     }
 
-    /// Takes the inventory after a link over zenoh, where the program has that. The threads and the
-    /// descriptors that zenoh begins with stay.
-    ///
-    /// # Errors
-    /// The link cannot be made.
-    pub fn take_after_zenoh() -> Result<Self, String> {
-        #[cfg(feature = "zenoh")]
-        {
-            let node = crate::child::join("zenoh-first", "[default]\ntransport = 'zenoh'")?;
-            let failed = |e: stripline::Error| e.to_string();
-            let mut publisher = node.publisher::<u64>("first").map_err(failed)?;
-            let _subscriber = node.subscriber::<u64>("first").map_err(failed)?;
-            if !publisher.wait_for_receivers(1, SETTLE_TIME).map_err(failed)? {
-                return Err("a link over zenoh is not made".into());
-            }
-        }
-        Ok(Self::take())
-    }
-
     /// Waits until the inventory is as before, and none of these abstract names is left.
     ///
     /// # Errors
@@ -72,20 +51,25 @@ impl Inventory {
     }
 }
 
-/// Opens a port over a transport whose names outlive a killed process: the next port removes them.
+/// Makes a link over a transport in this process, and ends it. What its library keeps for the life
+/// of the process is there then. What killed processes left to the next port is removed.
 ///
 /// # Errors
-/// The port cannot be opened.
-pub fn remove_by_next_start(transport: &str) -> Result<(), String> {
-    if !plan::leaves_names(transport) {
-        return Ok(());
-    }
+/// The link cannot be made.
+pub fn make_link(transport: &str) -> Result<(), String> {
     let topics = Topics::parse(&format!("[default]\ntransport = '{transport}'"));
-    let domain = format!("torture-{}-next", std::process::id());
-    let opened = topics
-        .and_then(|topics| Node::join(&domain, topics))
-        .and_then(|node| node.publisher::<u8>("next").map(drop));
-    opened.map_err(|error| format!("the next port over {transport}: {error}"))
+    let domain = format!("torture-{}-first", std::process::id());
+    let linked = topics.and_then(|topics| {
+        let node = Node::join(&domain, topics)?;
+        let mut publisher = node.publisher::<u8>("first")?;
+        let _subscriber = node.subscriber::<u8>("first")?;
+        publisher.wait_for_receivers(1, SETTLE_TIME)
+    });
+    match linked {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(format!("a link over {transport} is not made within {SETTLE_TIME:?}")),
+        Err(error) => Err(format!("a link over {transport}: {error}")),
+    }
 }
 
 /// Returns whether a thread is one of zenoh, which go on with the process.

@@ -103,7 +103,12 @@ pub fn users_transports() -> impl Iterator<Item = &'static str> + Clone {
 
 /// Returns whether names of a killed process stay until the next port over that transport opens.
 pub fn leaves_names(transport: &str) -> bool {
-    transport == ICEORYX2
+    [ICEORYX2, CORBA].contains(&transport)
+}
+
+/// Returns whether the library of a transport stays in a process once it is used.
+pub fn stays(transport: &str) -> bool {
+    [ZENOH, CORBA].contains(&transport)
 }
 
 /// Those of a mixture. A user has few message queues, and `udp` has its own campaign.

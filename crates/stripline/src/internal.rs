@@ -15,6 +15,8 @@ pub use crate::component::spec::number;
 pub use crate::link::stats::FullReport;
 #[cfg(feature = "dds")]
 pub use crate::packet::dds::{DdsSampleInfo, DdsSampleMessage, DdsSampleType};
+#[cfg(feature = "corba")]
+pub use crate::sys::corba::socket_path as corba_socket_path;
 #[cfg(feature = "dds")]
 pub use crate::sys::dds::DdsPlace;
 #[cfg(feature = "dds")]

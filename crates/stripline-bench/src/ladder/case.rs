@@ -36,6 +36,7 @@ pub(crate) enum Subject {
     Zeromq,
     Zenoh,
     Dds,
+    Omniorb,
     /// No peer: the clock and the machine alone.
     Noise,
 }
@@ -62,6 +63,7 @@ impl Subject {
             Self::Zeromq => "ZeroMQ",
             Self::Zenoh => "zenoh",
             Self::Dds => "Cyclone DDS",
+            Self::Omniorb => "omniORB",
             Self::Noise => "noise",
         }
     }
@@ -144,7 +146,10 @@ impl Case {
 
     /// Returns whether another library carries the packets.
     pub(crate) fn is_peer(&self) -> bool {
-        matches!(self.subject, Subject::Iceoryx2 | Subject::Zeromq | Subject::Zenoh | Subject::Dds)
+        matches!(
+            self.subject,
+            Subject::Iceoryx2 | Subject::Zeromq | Subject::Zenoh | Subject::Dds | Subject::Omniorb
+        )
     }
 
     /// Returns whether this is a stream that a thread of its own carries.

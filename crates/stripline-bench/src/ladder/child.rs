@@ -153,6 +153,8 @@ fn connect<'n>(
         (Subject::Zenoh, _) => endpoints::zenoh::connect(case, place, &domain(job, index)),
         #[cfg(feature = "dds")]
         (Subject::Dds, _) => endpoints::dds::connect(case, place, &domain(job, index)),
+        #[cfg(feature = "corba")]
+        (Subject::Omniorb, _) => endpoints::corba::connect(case, place, &domain(job, index)),
         (Subject::Stripline | Subject::Many | Subject::Queued | Subject::Calls, None) => {
             Err("it has no node".into())
         }
@@ -164,6 +166,8 @@ fn connect<'n>(
         (Subject::Zenoh, _) => Err("it is not built in".into()),
         #[cfg(not(feature = "dds"))]
         (Subject::Dds, _) => Err("it is not built in".into()),
+        #[cfg(not(feature = "corba"))]
+        (Subject::Omniorb, _) => Err("it is not built in".into()),
     }
 }
 

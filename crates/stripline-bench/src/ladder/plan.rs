@@ -54,6 +54,9 @@ pub(super) fn groups(settings: &Settings) -> Vec<Group> {
         if cfg!(feature = "dds") {
             groups.push(Group { cases: messages(settings, "dds", size), threads: false });
         }
+        if cfg!(feature = "corba") {
+            groups.push(Group { cases: messages(settings, "corba", size), threads: false });
+        }
         if size <= endpoints::datagram::SIZE_MAX {
             groups.push(Group { cases: messages(settings, "udp", size), threads: false });
         }
@@ -148,6 +151,7 @@ pub(super) fn bare(transport: &str) -> Subject {
         "iceoryx2" => Subject::Iceoryx2,
         "zenoh" => Subject::Zenoh,
         "dds" => Subject::Dds,
+        "corba" => Subject::Omniorb,
         _ => Subject::UnixSocket,
     }
 }

@@ -154,6 +154,7 @@ fn comparisons() -> Vec<Comparison> {
     let of_messages = of_messages.chain(cfg!(feature = "iceoryx2").then_some("iceoryx2"));
     let of_messages = of_messages.chain(cfg!(feature = "zenoh").then_some("zenoh"));
     let of_messages = of_messages.chain(cfg!(feature = "dds").then_some("dds"));
+    let of_messages = of_messages.chain(cfg!(feature = "corba").then_some("corba"));
     let messages = of_messages.flat_map(|name| MESSAGE_RATIO_SIZES.map(|size| (name, size)));
     for (name, size) in sockets.into_iter().chain(messages) {
         let pair = |new: fn(_, &_, _, _) -> Case| {

@@ -94,6 +94,15 @@ pub(crate) fn check() -> Result<()> {
     orb().map(drop)
 }
 
+/// Starts the ORB, if that is still to be done. Returns the path by which another process of this
+/// user can connect to its socket.
+///
+/// # Errors
+/// As [`CallServer::new`].
+pub fn socket_path() -> Result<String> {
+    Ok(format!("/proc/{}/fd/{}", std::process::id(), orb()?.socket.as_fd().as_raw_fd()))
+}
+
 fn start() -> Result<Orb> {
     if WAS_STARTED.swap(true, Ordering::SeqCst) {
         return Err(Error::Forked { what: "omniORB, of which a process has one for its whole life,".into() });

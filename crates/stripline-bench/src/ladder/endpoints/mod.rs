@@ -3,6 +3,8 @@
 
 pub(super) mod bare;
 pub(super) mod calls;
+#[cfg(feature = "corba")]
+pub(super) mod corba;
 pub(super) mod datagram;
 #[cfg(feature = "dds")]
 pub(super) mod dds;

@@ -53,6 +53,8 @@ pub(super) struct CorbaSource {
     awaits_sent: bool,
     /// Whether that has not come in time, and nothing since.
     is_late: bool,
+    /// Whether a servant may have read that the port sleeps.
+    is_sleeping: bool,
 }
 
 /// The call that is read. Only the source changes it, and not while a buffer uses it.
@@ -90,6 +92,8 @@ struct CallQueue {
     kept: Vec<Box<CallBytes>>,
     /// Whether the port sleeps, or is about to.
     sleeps: bool,
+    /// Whether a thread waits for calls in `await_sent`.
+    is_awaited: bool,
     /// Whether the sender has broken a rule.
     is_broken: bool,
 }
@@ -153,14 +157,18 @@ impl CallReceiver for Local<CallTaker> {
         }
         queue.arrived += 1;
         queue.received += charge(call.as_slice().len());
-        let is_awaited = self.page.set_received(queue.received, LOW_CHARGE);
+        let has_room = self.page.set_received(queue.received, LOW_CHARGE);
         let is_ready = queue.place(call, number, frames);
         let is_asleep = is_ready && std::mem::take(&mut queue.sleeps);
+        // A ring is a system call.
+        let is_awaited = std::mem::take(&mut queue.is_awaited);
         drop(queue);
-        if is_awaited {
+        if has_room {
             self.doorbell.notify();
         }
-        self.changed.notify_all();
+        if is_awaited {
+            self.changed.notify_all();
+        }
         if is_ready && !self.call_back() && is_asleep {
             self.arrivals.notify();
         }
@@ -186,6 +194,7 @@ impl CallTaker {
             if left.is_zero() || CALLS_BACK.get() {
                 return (queue, true);
             }
+            queue.is_awaited = true;
             let waited = self.changed.wait_timeout(queue, left);
             queue = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
@@ -230,12 +239,16 @@ impl CorbaSource {
             low: ticket.low(),
             awaits_sent,
             is_late: false,
+            is_sleeping: false,
         };
         Ok((source, socket))
     }
 
     /// Takes the next call, in place of the last one.
     fn next_call(&mut self) -> io::Result<()> {
+        if std::mem::take(&mut self.is_sleeping) {
+            self.shared.arrivals.drain();
+        }
         let mut queue = lock(&self.shared.queue);
         queue.sleeps = false;
         if self.awaits_sent && !self.is_late && queue.ready.is_empty() {
@@ -257,8 +270,6 @@ impl CorbaSource {
         if queue.is_broken {
             return Err(io::Error::other("the sender has sent calls that the receiver has no room for"));
         }
-        drop(queue);
-        self.shared.arrivals.drain();
         Err(io::ErrorKind::WouldBlock.into())
     }
 
@@ -336,6 +347,7 @@ impl PathSource for CorbaSource {
         if !self.shared.is_current() {
             return;
         }
+        self.is_sleeping = true;
         let mut queue = lock(&self.shared.queue);
         queue.sleeps = true;
         let is_there = !queue.ready.is_empty() || queue.is_broken;

@@ -156,3 +156,104 @@ fn calls_with_another_key_or_too_many_bytes_are_dropped() {
     assert_eq!(sink.write(&sent).unwrap(), sent.len());
     assert_eq!(read(&mut source, sent.len()), sent);
 }
+
+/// Returns a request of GIOP 1.2 for that object, with that key and that many bytes announced.
+fn request_of(object: &str, key: u64, announced: u32) -> Vec<u8> {
+    let mut body = Vec::new();
+    let pad = |body: &mut Vec<u8>, to: usize| body.resize(body.len().next_multiple_of(to), 0);
+    body.extend(1u32.to_le_bytes());
+    // No reply; the object key is the target.
+    body.extend([0, 0, 0, 0, 0, 0, 0, 0]);
+    body.extend((object.len() as u32).to_le_bytes());
+    body.extend(object.as_bytes());
+    pad(&mut body, 4);
+    body.extend(7u32.to_le_bytes());
+    body.extend(b"packet\0");
+    pad(&mut body, 4);
+    body.extend(0u32.to_le_bytes());
+    // The arguments begin at a multiple of 8 behind the 12 bytes of the header.
+    while (body.len() + 12) % 8 != 0 {
+        body.push(0);
+    }
+    for number in [key, 0, 1] {
+        body.extend(number.to_le_bytes());
+    }
+    body.extend(announced.to_le_bytes());
+    let mut message = b"GIOP\x01\x02\x01\x00".to_vec();
+    message.extend((body.len() as u32).to_le_bytes());
+    message.extend(body);
+    message
+}
+
+#[test]
+fn garbage_and_lengths_of_4_gib_on_the_socket_harm_nothing() {
+    use std::io::Write;
+    use std::os::fd::AsRawFd;
+    use std::os::unix::net::UnixStream;
+
+    let (mut source, ticket) = CorbaObjects.source(&request(Some(4))).unwrap();
+    let parsed = CorbaTicket::parse(&ticket.address).unwrap();
+    let place = format!("/proc/self/fd/{}", ticket.fds[2].as_raw_fd());
+    let mut messages = vec![
+        vec![0; 4096],
+        vec![0xff; 4096],
+        b"GET / HTTP/1.1\r\n\r\n".to_vec(),
+        b"GIOP\x01\x02\x01\x00\xff\xff\xff\xff".to_vec(),
+        b"GIOP\x09\x09\x01\x00\x10\x00\x00\x00".to_vec(),
+        b"GIOP\x01\x02\x01\x63\x10\x00\x00\x00".to_vec(),
+        request_of(&parsed.object, parsed.key, u32::MAX),
+        request_of(&parsed.object, parsed.key, i32::MAX as u32),
+        request_of(&parsed.object, parsed.key ^ 1, 0),
+        request_of("stripline-path-0", parsed.key, 0),
+        request_of("", 0, 0),
+    ];
+    // A request that ends anywhere.
+    let whole = request_of(&parsed.object, parsed.key, 16);
+    messages.extend((1..whole.len()).map(|length| whole[..length].to_vec()));
+    for message in messages {
+        let mut stranger = UnixStream::connect(&place).unwrap();
+        // It may be closed before all is written.
+        let _ = stranger.write_all(&message);
+    }
+    let sink = CorbaObjects.sink(ticket).unwrap();
+    let sent = frame(1, 16);
+    assert_eq!(sink.write(&sent).unwrap(), sent.len());
+    assert_eq!(read(&mut source, sent.len()), sent);
+}
+
+#[test]
+fn a_receiver_that_counts_what_it_has_not_read_loses_its_sender() {
+    // A socket that is listened at, and never read.
+    let name = crate::sys::corba::NAMES.make().unwrap();
+    let path = crate::sys::corba::NAMES.path(&name);
+    let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
+    let flags = rustix::fs::OFlags::PATH | rustix::fs::OFlags::CLOEXEC;
+    let socket = rustix::fs::open(&path, flags, rustix::fs::Mode::empty()).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    let (page, page_fd) = TransitPage::new().unwrap();
+    let [_, sleeping] = Doorbell::between().unwrap();
+    let ticket = CorbaTicket {
+        object: format!("{PREFIX}0"),
+        key: 7,
+        frames: FRAMES_MAX,
+        bytes: BYTES_MAX,
+        unit: None,
+    };
+    let fds = vec![page_fd, sleeping.as_fd().try_clone_to_owned().unwrap(), socket];
+    let address = serde_json::to_string(&ticket).unwrap();
+    let sink = CorbaObjects.sink(Ticket { address, fds, ..Ticket::default() }).unwrap();
+    let frame = frame(0, 32 * 1024);
+    let mut sent = 0;
+    let error = loop {
+        // All that was sent counts as read and taken.
+        sent += 1;
+        page.set_taken(sent, sent, 0);
+        page.set_received(u64::MAX / 2, u64::MAX);
+        match sink.write(&frame) {
+            Ok(_) => assert!(sent < 10_000, "a call would wait"),
+            Err(error) => break error,
+        }
+    };
+    assert!(error.to_string().contains("has not read"), "{error}");
+    drop((sink, listener));
+}

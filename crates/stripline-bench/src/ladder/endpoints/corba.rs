@@ -1,0 +1,107 @@
+//! omniORB: one-way calls of what its compiler generates, and a queue to a waiting thread. Measured
+//! with sleeping only, as its own threads carry the packets.
+
+use std::ffi::{CStr, CString, c_char, c_void};
+use std::path::PathBuf;
+use std::ptr::NonNull;
+use std::time::{Duration, Instant};
+
+use stripline_corba_sys as ffi;
+
+use super::super::Problem;
+use super::super::case::Case;
+use super::super::measure::{self, Receiver, Sender, Side};
+use super::stripline::DEPTH;
+
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Connects one side. Each has a servant. The other one finds its socket by a file.
+pub(crate) fn connect(case: &Case, place: u32, domain: &str) -> Result<Box<dyn Side>, Problem> {
+    let socket = stripline::internal::corba_socket_path().map_err(|e| e.to_string())?;
+    let object = format!("{domain}-{place}");
+    let receiver = CorbaReceiver {
+        servant: made(&object, |name, text| {
+            // SAFETY: the ORB runs, and the name is a text.
+            unsafe { ffi::bare::stripline_corba_bare_serve(name, DEPTH as usize, text) }
+        })?,
+        size: case.size,
+    };
+    let file = |of: u32| -> PathBuf { std::env::temp_dir().join(format!("{domain}-{of}")) };
+    let whole = file(place).with_extension("part");
+    let text = |e: std::io::Error| format!("{}: {e}", whole.display());
+    std::fs::write(&whole, &socket).map_err(text)?;
+    std::fs::rename(&whole, file(place)).map_err(text)?;
+    let patience = Instant::now() + TIMEOUT;
+    let its = loop {
+        match std::fs::read_to_string(file(1 - place)) {
+            Ok(its) => break its,
+            Err(_) if Instant::now() < patience => std::thread::sleep(Duration::from_millis(1)),
+            Err(e) => return Err(format!("omniORB: the other side has no socket: {e}")),
+        }
+    };
+    // No other process reads it.
+    std::fs::remove_file(file(1 - place)).map_err(|e| format!("omniORB: {e}"))?;
+    let reference = format!("corbaloc:omniunix:1.2@{its}:/{domain}-{}", 1 - place);
+    let client = made(&reference, |reference, text| {
+        // SAFETY: as above.
+        unsafe { ffi::bare::stripline_corba_bare_connect(reference, text) }
+    })?;
+    let sender = CorbaSender { client, bytes: vec![0; case.size] };
+    Ok(measure::side(case, place, sender, receiver))
+}
+
+/// Returns what a function makes of a text.
+fn made(
+    text: &str,
+    make: impl FnOnce(*const c_char, ffi::Text) -> *mut c_void,
+) -> Result<NonNull<c_void>, Problem> {
+    let text = CString::new(text).map_err(|e| e.to_string())?;
+    let mut problem = [0u8; 256];
+    let place = ffi::Text { start: problem.as_mut_ptr().cast(), size: problem.len() };
+    NonNull::new(make(text.as_ptr(), place)).ok_or_else(|| message(&problem))
+}
+
+fn message(problem: &[u8]) -> Problem {
+    let text = CStr::from_bytes_until_nul(problem).unwrap_or_default();
+    format!("omniORB: {}", text.to_string_lossy())
+}
+
+struct CorbaSender {
+    client: NonNull<c_void>,
+    bytes: Vec<u8>,
+}
+
+impl Sender for CorbaSender {
+    fn send(&mut self, word: u64) -> Result<(), Problem> {
+        measure::write(&mut self.bytes, word);
+        let mut problem = [0u8; 256];
+        let place = ffi::Text { start: problem.as_mut_ptr().cast(), size: problem.len() };
+        let (start, size) = (self.bytes.as_ptr(), self.bytes.len() as u32);
+        // SAFETY: the client stays, and the bytes live through the call.
+        match unsafe { ffi::bare::stripline_corba_bare_send(self.client.as_ptr(), start, size, place) } {
+            0 => Ok(()),
+            _ => Err(message(&problem)),
+        }
+    }
+}
+
+struct CorbaReceiver {
+    servant: NonNull<c_void>,
+    size: usize,
+}
+
+impl Receiver for CorbaReceiver {
+    fn receive(&mut self) -> Result<u64, Problem> {
+        let mut size = 0;
+        // SAFETY: the servant stays. The packet is of that size, and is used until its release.
+        unsafe {
+            let packet = ffi::bare::stripline_corba_bare_receive(self.servant.as_ptr(), &mut size);
+            if packet.is_null() || size as usize != self.size {
+                return Err(format!("omniORB: a packet of {size} bytes"));
+            }
+            let word = measure::read(std::slice::from_raw_parts(packet, self.size));
+            ffi::bare::stripline_corba_bare_release(packet);
+            word
+        }
+    }
+}
