@@ -1,6 +1,6 @@
 //! The wires of other programs that stock components translate.
 
-/// How another program lays out its messages, and the components that translate it.
+/// The layout of another program's messages, and the components that translate it.
 ///
 /// ```
 /// use stripline_components::wire_formats;
@@ -16,7 +16,7 @@ pub struct WireFormat {
     pub summary: &'static str,
     /// The stock components that receive and send it.
     pub components: [&'static str; 2],
-    /// What this wire cannot say, and a connection of Stripline does.
+    /// What this wire does not carry, and a connection of Stripline does.
     pub lacks: &'static str,
     /// Whether this program has the components.
     pub in_program: bool,

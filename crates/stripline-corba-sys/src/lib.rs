@@ -2,8 +2,8 @@
 //! (`cpp/stripline_corba.h`). No exception leaves a function here, and none of them keeps a lock
 //! while it calls back. What is called back must not panic.
 //!
-//! For the crate `stripline` alone, which has the safe side. Without the feature `omniorb` the crate
-//! is empty.
+//! For the crate `stripline` alone, which has the safe side. Without the feature `omniorb` it is
+//! empty.
 //!
 //! ```
 //! // SAFETY: it returns a text that stays.

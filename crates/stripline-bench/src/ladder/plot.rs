@@ -17,7 +17,7 @@ struct Line {
 }
 
 /// The colour of each subject: its name (as in `what`), its transport and the colour.
-const COLORS: [(&str, &str, RGBColor); 28] = [
+const COLORS: &[(&str, &str, RGBColor)] = &[
     ("stripline", "shm", RGBColor(0xd6, 0x27, 0x28)),
     ("stripline", "inproc", RGBColor(0xff, 0x7f, 0x0e)),
     ("stripline", "uds", RGBColor(0x1f, 0x77, 0xb4)),
@@ -27,7 +27,7 @@ const COLORS: [(&str, &str, RGBColor); 28] = [
     ("stripline", "zeromq", RGBColor(0x0b, 0x6e, 0x7a)),
     ("stripline", "iceoryx2", RGBColor(0x5b, 0x2c, 0x83)),
     ("stripline", "zenoh", RGBColor(0x2f, 0x5d, 0x1f)),
-    ("stripline", "dds", RGBColor(0x2f, 0x5d, 0x1e)),
+    ("stripline", "dds", RGBColor(0x8c, 0x2d, 0x5a)),
     ("stripline", "corba", RGBColor(0x7a, 0x5c, 0x00)),
     ("minimal ring", "shm", RGBColor(0x6b, 0x4c, 0x3b)),
     ("bare ring", "shm", RGBColor(0xe3, 0x9a, 0x9a)),
@@ -42,7 +42,7 @@ const COLORS: [(&str, &str, RGBColor); 28] = [
     ("ZeroMQ", "uds", RGBColor(0x17, 0xa5, 0xb8)),
     ("ZeroMQ", "zeromq", RGBColor(0x6f, 0xc4, 0xcf)),
     ("zenoh", "zenoh", RGBColor(0x9a, 0xc2, 0x86)),
-    ("Cyclone DDS", "dds", RGBColor(0xa3, 0xc5, 0x8b)),
+    ("Cyclone DDS", "dds", RGBColor(0xd3, 0x9b, 0xb8)),
     ("omniORB", "corba", RGBColor(0xd9, 0xc0, 0x6a)),
 ];
 

@@ -31,6 +31,7 @@ pub(super) const PREFIX_BYTES: usize = 16;
 
 /// The bound of a path, which is part of its ticket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct TransitBound {
     /// In each message.
     pub key: u64,
@@ -144,18 +145,21 @@ impl TransitSender {
     /// # Errors
     /// A description of their fault, for the peer.
     pub(super) fn of_ticket(bound: TransitBound, fds: Vec<OwnedFd>) -> Result<Self, String> {
-        if fds.is_empty() {
-            // Messages of the receiver write its part.
-            let (page, _) = TransitPage::new().map_err(|e| e.to_string())?;
-            let doorbell = Doorbell::new().map_err(|e| e.to_string())?;
-            return Ok(Self { page, doorbell, bound });
-        }
         let [page, doorbell]: [OwnedFd; 2] =
             fds.try_into().map_err(|_| "the ticket for the data path takes two descriptors".to_string())?;
         let peer = "the receiver";
         let page = TransitPage::from_peer(peer, page).map_err(|e| e.to_string())?;
         let doorbell = Doorbell::from_peer(peer, doorbell).map_err(|e| e.to_string())?;
         Ok(Self { page, doorbell, bound })
+    }
+
+    /// Makes a page and a doorbell for a receiver on another host. Its messages write its part.
+    ///
+    /// # Errors
+    /// A lack of memory or descriptors.
+    pub(super) fn across_hosts(bound: TransitBound) -> Result<Self> {
+        let (page, _) = TransitPage::new()?;
+        Ok(Self { page, doorbell: Doorbell::new()?, bound })
     }
 
     /// Returns the frames that there is room for in one message.

@@ -66,7 +66,8 @@ impl Case {
 /// Returns the transports that every build has.
 fn transports() -> impl Iterator<Item = Capabilities> {
     transport::all().filter(|transport| {
-        !["pipe", "faulty", "lossy", "callback", "zeromq", "zenoh", "dds", "corba"].contains(&transport.name)
+        !["pipe", "faulty", "lossy", "multicast", "callback", "zeromq", "zenoh", "dds", "corba"]
+            .contains(&transport.name)
     })
 }
 

@@ -166,7 +166,10 @@ impl Carrier for ZenohSessions {
         let parsed = ZenohTicket::parse(&ticket.address)?;
         let reach = parsed.reach(&ticket.options.zenoh.unwrap_or_default())?;
         let is_remote = ticket.fds.is_empty();
-        let transit = TransitSender::of_ticket(parsed.bound, ticket.fds)?;
+        let transit = match is_remote {
+            true => TransitSender::across_hosts(parsed.bound).map_err(|e| e.to_string())?,
+            false => TransitSender::of_ticket(parsed.bound, ticket.fds)?,
+        };
         Ok(Arc::new(ZenohSink::connect(parsed, reach, transit, is_remote).map_err(|e| e.to_string())?))
     }
 }
