@@ -30,15 +30,16 @@ fn check_text(arguments: &[&str], text: &[u8]) -> Run {
 
 #[test]
 fn lists_are_json_for_scripts() {
-    let names = |command: &str| -> Vec<String> {
-        let listed = parsed(&run(&[command, "--json"]));
+    let names = |listed: &Value| -> Vec<String> {
         listed.as_array().unwrap().iter().map(|one| one["name"].as_str().unwrap().into()).collect()
     };
-    assert!(names("components").contains(&"fir-filter".into()));
-    assert_eq!(names("transports")[..2], ["inproc", "shm"]);
+    assert!(names(&parsed(&run(&["components", "--json"]))).contains(&"fir-filter".into()));
+    let listed = parsed(&run(&["transports", "--json"]));
+    assert_eq!(names(&listed["transports"])[..2], ["inproc", "shm"]);
+    assert_eq!(names(&listed["formats"])[0], "gr-zeromq");
     let filter = parsed(&run(&["components", "fir-filter", "--json"]));
     assert_eq!((&filter["name"], &filter["ports"][0]["name"]), (&json!("fir-filter"), &json!("in")));
-    assert_eq!(parsed(&run(&["transports", "--json"]))["transports"][1]["overflow"][0], "block");
+    assert_eq!(listed["transports"][1]["overflow"][0], "block");
     assert_eq!(parsed(&run(&["waveforms", "--json"]))["waveforms"].as_array().map(|_| ()), Some(()));
 }
 
