@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -11,6 +11,7 @@ use log::Level;
 use serde::Serialize;
 use stripline::component::Registry;
 use stripline::link::{LatencyReport, Sampling};
+use stripline_components::wire_formats;
 use stripline_waveform::control::NewValue;
 use stripline_waveform::internal::wrapped;
 use stripline_waveform::{
@@ -144,7 +145,7 @@ pub(crate) fn destination(
 fn checked(file: &Path, overrides: &OverrideArguments, registry: &Registry) -> Result<Waveform, Exit> {
     let is_coloured = terminal::is_stderr_coloured();
     let (overrides, names) = (overrides_of(overrides), transport_names());
-    let catalog = Catalog::new(registry.specs(), &names);
+    let catalog = catalog(registry, &names);
     let found = match builtin::waveform(file) {
         Some(text) => parse_bytes(text.as_bytes(), file, &overrides, &catalog),
         None => load(file, &overrides, &catalog),
@@ -162,6 +163,21 @@ fn checked(file: &Path, overrides: &OverrideArguments, registry: &Registry) -> R
             Err(Exit::Usage)
         }
     }
+}
+
+/// Returns what a waveform file may name: the stock components, those that a feature would bring
+/// in, and the transports.
+pub(crate) fn catalog<'a>(registry: &'a Registry, transports: &'a [&'a str]) -> Catalog<'a> {
+    Catalog { absent: absent_components(), ..Catalog::new(registry.specs(), transports) }
+}
+
+/// Returns the stock components that this program lacks: type name, and what brings each in.
+pub(crate) fn absent_components() -> &'static [(&'static str, &'static str)] {
+    static ABSENT: LazyLock<Vec<(&str, &str)>> = LazyLock::new(|| {
+        let absent = wire_formats().iter().filter(|format| !format.in_program);
+        absent.flat_map(|format| format.components.map(|name| (name, format.remedy))).collect()
+    });
+    &ABSENT
 }
 
 pub(crate) fn transport_names() -> Vec<&'static str> {

@@ -9,13 +9,13 @@ use stripline::component::{ComponentSpec, Registry};
 use stripline::transport;
 use stripline_components::wire_formats;
 use stripline_waveform::internal::{describe, render_component, render_component_list, suggestion};
-use stripline_waveform::{Catalog, Overrides, load};
+use stripline_waveform::{Overrides, load};
 
 use crate::Exit;
 use crate::arguments::{ComponentsArguments, TransportsArguments};
 use crate::control::print_json;
 use crate::format::printable;
-use crate::run::transport_names;
+use crate::run::{absent_components, catalog, transport_names};
 use crate::table::Table;
 use crate::terminal;
 
@@ -34,6 +34,9 @@ pub(crate) fn components(arguments: &ComponentsArguments, registry: &Registry) -
     } else {
         registry.specs().get(name).map(|spec| vec![spec.clone()]).ok_or_else(|| {
             let known: Vec<&str> = registry.specs().keys().map(String::as_str).collect();
+            if let Some((_, remedy)) = absent_components().iter().find(|(absent, _)| absent == name) {
+                return format!("the stock component `{name}` is not in this program: {remedy}");
+            }
             let remedy = match suggestion(name, known.iter().copied()) {
                 Some(meant) => format!("did you mean `{meant}`?"),
                 None if Path::new(name).is_file() => format!("for the executable here: ./{name}"),
@@ -61,7 +64,7 @@ pub(crate) fn components(arguments: &ComponentsArguments, registry: &Registry) -
 /// Shows the components that a waveform file uses, each type once.
 fn components_of(file: &Path, is_json: bool, registry: &Registry) -> Exit {
     let names = transport_names();
-    let catalog = Catalog::new(registry.specs(), &names);
+    let catalog = catalog(registry, &names);
     let waveform = match load(file, &Overrides::default(), &catalog) {
         Ok((waveform, _)) => waveform,
         Err(found) => {

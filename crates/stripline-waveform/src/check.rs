@@ -34,6 +34,8 @@ use super::{build_check, components, connections, rate_check, type_inference};
 pub struct Catalog<'a> {
     /// The stock components by type name.
     pub components: &'a BTreeMap<String, ComponentSpec>,
+    /// The stock components that the program lacks: type name, and what brings each in.
+    pub absent: &'a [(&'a str, &'a str)],
     /// The names of the transports.
     pub transports: &'a [&'a str],
     /// Returns the specifications of an executable. [`Catalog::new`] sets a function that runs it
@@ -48,7 +50,7 @@ pub struct Catalog<'a> {
 impl<'a> Catalog<'a> {
     /// Creates a catalog that queries executables by running them.
     pub fn new(components: &'a BTreeMap<String, ComponentSpec>, transports: &'a [&'a str]) -> Self {
-        Self { components, transports, describe, ask_validity }
+        Self { components, absent: &[], transports, describe, ask_validity }
     }
 }
 

@@ -226,6 +226,9 @@ impl<'c> ComponentChecker<'_, 'c> {
                     let message = format!("unknown component type {}", quoted(&stock.value));
                     let names = catalog.components.keys().map(String::as_str);
                     let mut remedy = did_you_mean(&stock.value, names, "the stock types are");
+                    if let Some((_, brings)) = catalog.absent.iter().find(|(name, _)| *name == stock.value) {
+                        remedy = format!("it is not in this program: {brings}");
+                    }
                     if stock.value.contains('/') {
                         remedy = "an executable is named by `exec` in place of `type`".into();
                     }

@@ -10,14 +10,14 @@ use serde::Serialize;
 use stripline::component::Registry;
 use stripline_bench::experiment::{Experiment, Problems};
 use stripline_waveform::internal::{FILE_BYTES_MAX, check_topics, read_bytes, topic_choices};
-use stripline_waveform::{Catalog, Diagnostics, Level, parse_bytes};
+use stripline_waveform::{Diagnostics, Level, parse_bytes};
 
 use crate::Exit;
 use crate::builtin;
 use crate::calibrate::Costs;
 use crate::control::print_json;
 use crate::format::{counted, printable};
-use crate::run::{overrides_of, transport_names, worse};
+use crate::run::{catalog, overrides_of, transport_names, worse};
 use crate::show::print;
 use crate::terminal;
 use arguments::CheckArguments;
@@ -138,7 +138,7 @@ fn checked(file: &Path, arguments: &CheckArguments, registry: &Registry, costs: 
         };
     }
     let names = transport_names();
-    match parse_bytes(&bytes, path, &overrides, &Catalog::new(registry.specs(), &names)) {
+    match parse_bytes(&bytes, path, &overrides, &catalog(registry, &names)) {
         Ok((waveform, warnings)) => {
             result.components = Some(waveform.components.len());
             result.connections = Some(waveform.connections.len());

@@ -83,6 +83,17 @@ fn a_transport_that_an_executable_lacks_is_an_error_of_the_check() {
 }
 
 #[test]
+#[cfg(not(feature = "dds"))]
+fn a_component_that_a_feature_brings_in_is_named_with_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("file.toml");
+    std::fs::write(&file, "[component.topic]\ntype = \"dds-sink\"\n").unwrap();
+    let brings = "it is not in this program: build it with the feature `dds`";
+    run(&["check", file.to_str().unwrap()]).says(2, &["unknown component type `dds-sink`", brings]);
+    run(&["components", "dds-sink"]).says(2, &["not in this program: build it with the feature `dds`"]);
+}
+
+#[test]
 fn transports_that_a_feature_brings_in_are_listed_with_it() {
     let listed: Value = serde_json::from_str(&run(&["transports", "--json"]).stdout).unwrap();
     let transports = listed["transports"].as_array().unwrap();

@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use rustix::process::Signal;
 
 use crate::impair::ADDRESSES;
-use crate::notes::{Note, Notes};
+use crate::notes::Notes;
 
 /// The variable of the environment with the address of its notes.
 const ROLE: &str = "STRIPLINE_TORTURE_NETWORK_ROUTER";
@@ -53,7 +53,7 @@ fn route(notes: &Notes) -> Result<(), String> {
         config.insert_json5(key, value).map_err(|e| e.to_string())?;
     }
     let _session = zenoh::open(config).wait().map_err(|e| e.to_string())?;
-    notes.set(Note::Sent, 1);
+    notes.set(crate::notes::Note::Sent, 1);
     loop {
         std::thread::park();
     }

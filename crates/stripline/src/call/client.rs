@@ -420,13 +420,14 @@ impl<'c, Req: Payload, Rep: Payload, E: Payload> ClientView<'c, Req, Rep, E> {
 
 #[cfg(test)]
 impl<Req: Payload, Rep: Payload, E: Payload> Client<Req, Rep, E> {
-    /// Sends bytes that are not a request; false: the path has no room, as before it is open.
+    /// Sends bytes that are not a request; false: no connection has room, as before one is open.
+    /// One that has ended may still be in the list.
     pub(super) fn misbehave(&self, bytes: &[u8]) -> bool {
         let send = |sender: &mut super::server_connection::RequestSender| {
             let wait = crate::transport::Wait::Never;
             sender.outgoing.send_bytes(bytes.len(), wait, |place| place.copy_from_slice(bytes))
         };
-        matches!(self.core.connections[0].with_sender(send), Some(Ok(())))
+        self.core.connections.iter().any(|connection| matches!(connection.with_sender(send), Some(Ok(()))))
     }
 }
 

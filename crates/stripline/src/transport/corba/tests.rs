@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use super::*;
-use crate::packet::{Header, Kind};
+use crate::packet::Kind;
 use crate::sys::doorbell::PollSet;
-use crate::transport::stream::padded;
+use crate::transport::carrier::test_path::frame_of;
 
 fn request(packets_max: Option<u32>) -> PathRequest<'static> {
     PathRequest {
@@ -22,23 +22,6 @@ fn request(packets_max: Option<u32>) -> PathRequest<'static> {
 fn ends(packets_max: Option<u32>) -> (Box<dyn PathSource>, Arc<dyn PathSink>) {
     let (source, ticket) = CorbaObjects.source(&request(packets_max)).unwrap();
     (source, CorbaObjects.sink(ticket).unwrap())
-}
-
-fn frame(sequence: u64, length: usize) -> Vec<u8> {
-    let mut bytes = vec![sequence as u8; padded(length)];
-    Header {
-        sequence,
-        length: length as u32,
-        stream: 0,
-        kind: Kind::Data as u8,
-        flags: 0,
-        sample_index: 0,
-        time_ns: 0,
-        intended_ns: 0,
-        sent_ns: 0,
-    }
-    .write(&mut bytes);
-    bytes
 }
 
 /// Reads so many bytes, and waits for them.
@@ -102,7 +85,7 @@ fn descriptors_of_a_peer_that_are_something_else_are_refused() {
 #[test]
 fn bytes_arrive_in_order_and_a_full_path_takes_no_more() {
     let (mut source, sink) = ends(Some(3));
-    let frames: Vec<_> = (0..3).map(|number| frame(number, 100)).collect();
+    let frames: Vec<_> = (0..3).map(|number| frame_of(number, 100, Kind::Data)).collect();
     for frame in &frames {
         assert_eq!(sink.write(frame).unwrap(), frame.len());
     }
@@ -122,7 +105,7 @@ fn bytes_arrive_in_order_and_a_full_path_takes_no_more() {
 #[test]
 fn a_frame_that_is_larger_than_a_call_comes_whole() {
     let (mut source, sink) = ends(Some(2));
-    let large = frame(0, 3 * BYTES_MAX as usize + 5);
+    let large = frame_of(0, 3 * BYTES_MAX as usize + 5, Kind::Data);
     let reader = std::thread::spawn({
         let wanted = large.len();
         move || read(&mut source, wanted)
@@ -149,10 +132,10 @@ fn calls_with_another_key_or_too_many_bytes_are_dropped() {
     let parsed = CorbaTicket::parse(&ticket.address).unwrap();
     let socket = ticket.fds[2].try_clone().unwrap();
     let mut stranger = crate::sys::corba::CallClient::new(&parsed.object, socket).unwrap();
-    stranger.call(parsed.key ^ 1, 0, 1, &frame(9, 16)).unwrap();
+    stranger.call(parsed.key ^ 1, 0, 1, &frame_of(9, 16, Kind::Data)).unwrap();
     stranger.call(parsed.key, 0, 1, &vec![0; BYTES_MAX as usize + 1]).unwrap();
     let sink = CorbaObjects.sink(ticket).unwrap();
-    let sent = frame(1, 16);
+    let sent = frame_of(1, 16, Kind::Data);
     assert_eq!(sink.write(&sent).unwrap(), sent.len());
     assert_eq!(read(&mut source, sent.len()), sent);
 }
@@ -216,7 +199,7 @@ fn garbage_and_lengths_of_4_gib_on_the_socket_harm_nothing() {
         let _ = stranger.write_all(&message);
     }
     let sink = CorbaObjects.sink(ticket).unwrap();
-    let sent = frame(1, 16);
+    let sent = frame_of(1, 16, Kind::Data);
     assert_eq!(sink.write(&sent).unwrap(), sent.len());
     assert_eq!(read(&mut source, sent.len()), sent);
 }
@@ -242,7 +225,7 @@ fn a_receiver_that_counts_what_it_has_not_read_loses_its_sender() {
     let fds = vec![page_fd, sleeping.as_fd().try_clone_to_owned().unwrap(), socket];
     let address = serde_json::to_string(&ticket).unwrap();
     let sink = CorbaObjects.sink(Ticket { address, fds, ..Ticket::default() }).unwrap();
-    let frame = frame(0, 32 * 1024);
+    let frame = frame_of(0, 32 * 1024, Kind::Data);
     let mut sent = 0;
     let error = loop {
         // All that was sent counts as read and taken.

@@ -1,69 +1,12 @@
 //! What reaches the ends of a path from strangers and from other versions.
 
 use std::io;
-use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
 
 use super::*;
-use crate::packet::{Header, Kind};
 use crate::sys::dds::{EndEvents, WriterEnd};
-use crate::sys::doorbell::PollSet;
-use crate::terms::{TransportOptions, Watermarks};
-use crate::transport::stream::padded;
-
-const LONGEST: Duration = Duration::from_secs(20);
-
-fn path(packets: u32) -> (Box<dyn PathSource>, Ticket) {
-    let marks = Watermarks::of_depth(packets);
-    let request = PathRequest::of_calls("a -> b", marks, 1 << 21, TransportOptions::default());
-    DDS.carrier.unwrap().source(&request).unwrap()
-}
-
-fn sink(ticket: Ticket) -> Result<Arc<dyn PathSink>, String> {
-    DDS.carrier.unwrap().sink(ticket)
-}
-
-fn frame(sequence: u64) -> Vec<u8> {
-    let mut bytes = vec![7; padded(100)];
-    let header = Header {
-        sequence,
-        length: 100,
-        stream: 0,
-        kind: Kind::Data as u8,
-        flags: 0,
-        sample_index: 0,
-        time_ns: 0,
-        intended_ns: 0,
-        sent_ns: 0,
-    };
-    header.write(&mut bytes);
-    bytes
-}
-
-/// Writes a frame, and waits for room.
-fn write(sink: &Arc<dyn PathSink>, frame: &[u8]) {
-    let until = Instant::now() + LONGEST;
-    while let Err(error) = sink.write(frame) {
-        assert_eq!(error.kind(), io::ErrorKind::WouldBlock, "{error}");
-        let mut poll_set = PollSet::default();
-        sink.poll_room(&mut poll_set);
-        assert!(poll_set.wait(Some(until)).unwrap(), "there is no room");
-    }
-}
-
-/// Reads what comes next.
-fn read(source: &mut Box<dyn PathSource>) -> io::Result<Vec<u8>> {
-    let mut bytes = vec![0; 4096];
-    let until = Instant::now() + LONGEST;
-    loop {
-        match source.read_within(&mut bytes, Duration::from_secs(1)) {
-            Ok(read) => return Ok(bytes[..read].to_vec()),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock && Instant::now() < until => {}
-            Err(error) => return Err(error),
-        }
-    }
-}
+use crate::transport::carrier::test_path::{frame, path, read, sink, write};
 
 fn parse(text: &str) -> Result<DdsTicket, String> {
     DdsTicket::parse(text)
@@ -95,11 +38,11 @@ fn a_ticket_that_does_not_fit_is_refused_by_name() {
 
 #[test]
 fn a_ticket_without_its_descriptors_or_with_others_is_refused() {
-    let (_source, ticket) = path(8);
+    let (_source, ticket) = path(&DDS, 8);
     let address = ticket.address.clone();
-    let refusal = sink(Ticket { address, ..Ticket::default() }).err().unwrap();
+    let refusal = sink(&DDS, Ticket { address, ..Ticket::default() }).err().unwrap();
     assert!(refusal.contains("two descriptors"), "{refusal}");
-    assert!(sink(ticket).is_ok());
+    assert!(sink(&DDS, ticket).is_ok());
 }
 
 /// A stranger's writer reports nothing.
@@ -111,9 +54,9 @@ impl EndEvents for Deaf {
 
 #[test]
 fn samples_of_strangers_are_dropped_and_their_end_ends_nothing() {
-    let (mut source, ticket) = path(8);
+    let (mut source, ticket) = path(&DDS, 8);
     let parsed = parse(&ticket.address).unwrap();
-    let sink = sink(ticket).unwrap();
+    let sink = sink(&DDS, ticket).unwrap();
     let stranger = WriterEnd::new(&parsed.topic, Arc::new(Deaf)).unwrap();
     // One that has read the key as well.
     for key in [parsed.bound.key, parsed.bound.key ^ 1] {
@@ -125,7 +68,7 @@ fn samples_of_strangers_are_dropped_and_their_end_ends_nothing() {
     }
     drop(stranger);
     for sequence in 0..20 {
-        write(&sink, &frame(sequence));
+        write(&*sink, &frame(sequence));
         assert_eq!(read(&mut source).unwrap(), frame(sequence), "{sequence}");
     }
 }
@@ -156,9 +99,9 @@ fn garbage(seed: u64) -> Vec<u8> {
 
 #[test]
 fn garbage_at_the_ports_of_participants_ends_nothing() {
-    let (mut source, ticket) = path(8);
-    let sink = sink(ticket).unwrap();
-    write(&sink, &frame(0));
+    let (mut source, ticket) = path(&DDS, 8);
+    let sink = sink(&DDS, ticket).unwrap();
+    write(&*sink, &frame(0));
     assert_eq!(read(&mut source).unwrap(), frame(0));
     let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
     // Those of the first participants of domain 87.
@@ -168,19 +111,19 @@ fn garbage_at_the_ports_of_participants_ends_nothing() {
             // Nothing may be there.
             let _ = socket.send_to(&datagram, ("127.0.0.1", port));
         }
-        write(&sink, &frame(sequence));
+        write(&*sink, &frame(sequence));
         assert_eq!(read(&mut source).unwrap(), frame(sequence), "{round}");
     }
 }
 
 #[test]
 fn a_path_is_bounded_and_has_room_again() {
-    let (mut source, ticket) = path(4);
-    let sink = sink(ticket).unwrap();
-    (0..4).for_each(|sequence| write(&sink, &frame(sequence)));
+    let (mut source, ticket) = path(&DDS, 4);
+    let sink = sink(&DDS, ticket).unwrap();
+    (0..4).for_each(|sequence| write(&*sink, &frame(sequence)));
     assert_eq!(sink.write(&frame(4)).unwrap_err().kind(), io::ErrorKind::WouldBlock);
     assert_eq!(read(&mut source).unwrap(), frame(0));
-    write(&sink, &frame(4));
+    write(&*sink, &frame(4));
     (1..5).for_each(|sequence| assert_eq!(read(&mut source).unwrap(), frame(sequence)));
     assert_eq!(source.last_sent().unwrap().sequence, 4);
 }

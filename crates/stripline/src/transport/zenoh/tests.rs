@@ -7,61 +7,9 @@ use std::os::fd::OwnedFd;
 use proptest::prelude::*;
 
 use super::*;
-use crate::packet::{Header, Kind};
 use crate::sys::zenoh::{ZenohSession, put};
-use crate::terms::{TransportOptions, Watermarks};
-use crate::transport::stream::padded;
+use crate::transport::carrier::test_path::{frame, path, read, sink, write};
 use crate::transport::transit::FRAMES_MAX;
-
-fn path(packets: u32) -> (Box<dyn PathSource>, Ticket) {
-    let marks = Watermarks::of_depth(packets);
-    let request = PathRequest::of_calls("a -> b", marks, 1 << 21, TransportOptions::default());
-    ZENOH.carrier.unwrap().source(&request).unwrap()
-}
-
-fn sink(ticket: Ticket) -> Result<Arc<dyn PathSink>, String> {
-    ZENOH.carrier.unwrap().sink(ticket)
-}
-
-fn frame(sequence: u64) -> Vec<u8> {
-    let mut bytes = vec![7; padded(100)];
-    let header = Header {
-        sequence,
-        length: 100,
-        stream: 0,
-        kind: Kind::Data as u8,
-        flags: 0,
-        sample_index: 0,
-        time_ns: 0,
-        intended_ns: 0,
-        sent_ns: 0,
-    };
-    header.write(&mut bytes);
-    bytes
-}
-
-/// Reads what comes next.
-fn read(source: &mut Box<dyn PathSource>) -> io::Result<Vec<u8>> {
-    let mut bytes = vec![0; 4096];
-    loop {
-        match source.read_within(&mut bytes, std::time::Duration::from_secs(1)) {
-            Ok(read) => return Ok(bytes[..read].to_vec()),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            Err(error) => return Err(error),
-        }
-    }
-}
-
-/// Writes a frame once the link is open.
-fn write(sink: &dyn PathSink, frame: &[u8]) {
-    loop {
-        match sink.write(frame) {
-            Ok(written) => return assert_eq!(written, frame.len()),
-            Err(error) => assert_eq!(error.kind(), io::ErrorKind::WouldBlock, "{error}"),
-        }
-        std::thread::yield_now();
-    }
-}
 
 #[test]
 fn a_ticket_that_does_not_fit_is_refused_by_name() {
@@ -102,21 +50,21 @@ fn a_ticket_that_does_not_fit_is_refused_by_name() {
 
 #[test]
 fn a_ticket_without_its_descriptors_or_with_others_is_refused() {
-    let (_source, ticket) = path(8);
+    let (_source, ticket) = path(&ZENOH, 8);
     let address = ticket.address.clone();
     let with = |fds| Ticket { address: address.clone(), fds, ..Ticket::default() };
     let [page, doorbell]: [OwnedFd; 2] = ticket.fds.try_into().unwrap();
-    let refusal = sink(with(vec![page.try_clone().unwrap()])).err().unwrap();
+    let refusal = sink(&ZENOH, with(vec![page.try_clone().unwrap()])).err().unwrap();
     assert!(refusal.contains("two descriptors"), "{refusal}");
-    let refusal = sink(with(vec![doorbell, page])).err().unwrap();
+    let refusal = sink(&ZENOH, with(vec![doorbell, page])).err().unwrap();
     assert!(refusal.contains("shared memory"), "{refusal}");
 }
 
 #[test]
 fn a_receiver_that_is_gone_is_an_error_and_nothing_waits() {
-    let (source, ticket) = path(8);
+    let (source, ticket) = path(&ZENOH, 8);
     drop(source);
-    let sink = sink(ticket).unwrap();
+    let sink = sink(&ZENOH, ticket).unwrap();
     let error = loop {
         match sink.write(&frame(0)) {
             Ok(_) => panic!("there is no receiver"),
@@ -129,7 +77,7 @@ fn a_receiver_that_is_gone_is_an_error_and_nothing_waits() {
 
 #[test]
 fn garbage_at_the_port_harms_nothing() {
-    let (mut source, ticket) = path(8);
+    let (mut source, ticket) = path(&ZENOH, 8);
     let address = ZenohTicket::parse(&ticket.address).unwrap().address.unwrap();
     let strangers = || {
         for bytes in [&[0xff; 70_000][..], b"GET / HTTP/1.1\r\n\r\n", &[0, 0], &u16::MAX.to_le_bytes(), b""] {
@@ -140,7 +88,7 @@ fn garbage_at_the_port_harms_nothing() {
         }
     };
     strangers();
-    let sink = sink(ticket).unwrap();
+    let sink = sink(&ZENOH, ticket).unwrap();
     for sequence in 0..20 {
         write(&*sink, &frame(sequence));
         assert_eq!(read(&mut source).unwrap(), frame(sequence), "{sequence}");
@@ -152,7 +100,7 @@ fn garbage_at_the_port_harms_nothing() {
 
 #[test]
 fn messages_without_the_key_are_dropped() {
-    let (mut source, ticket) = path(8);
+    let (mut source, ticket) = path(&ZENOH, 8);
     let parsed = ZenohTicket::parse(&ticket.address).unwrap();
     // It has found the port and the key, and comes first.
     let stranger = ZenohSession::open(&SessionReach::Connect(parsed.address.unwrap())).unwrap();
@@ -165,7 +113,7 @@ fn messages_without_the_key_are_dropped() {
     put(&publisher, right).unwrap();
     assert_eq!(read(&mut source).unwrap(), frame(3));
     // The sender finds that its place is taken.
-    let sink = sink(ticket).unwrap();
+    let sink = sink(&ZENOH, ticket).unwrap();
     let error = loop {
         match sink.write(&frame(0)) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => std::thread::yield_now(),
@@ -177,8 +125,8 @@ fn messages_without_the_key_are_dropped() {
 
 #[test]
 fn a_path_is_bounded_and_has_room_again() {
-    let (mut source, ticket) = path(4);
-    let sink = sink(ticket).unwrap();
+    let (mut source, ticket) = path(&ZENOH, 4);
+    let sink = sink(&ZENOH, ticket).unwrap();
     (0..4).for_each(|sequence| write(&*sink, &frame(sequence)));
     assert_eq!(sink.write(&frame(4)).unwrap_err().kind(), io::ErrorKind::WouldBlock);
     assert_eq!(read(&mut source).unwrap(), frame(0));

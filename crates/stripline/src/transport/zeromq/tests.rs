@@ -5,54 +5,10 @@ use std::io;
 use proptest::prelude::*;
 
 use super::*;
-use crate::packet::{Header, Kind};
-use crate::terms::{TransportOptions, Watermarks};
-use crate::transport::stream::padded;
+use crate::packet::Kind;
+use crate::transport::carrier::test_path::{frame, frame_of, path, read, sink};
 use crate::transport::transit::FRAMES_MAX;
 use std::os::fd::OwnedFd;
-
-fn path(packets: u32) -> (Box<dyn PathSource>, Ticket) {
-    let marks = Watermarks::of_depth(packets);
-    let request = PathRequest::of_calls("a -> b", marks, 1 << 21, TransportOptions::default());
-    ZEROMQ.carrier.unwrap().source(&request).unwrap()
-}
-
-fn sink(ticket: Ticket) -> Result<Arc<dyn PathSink>, String> {
-    ZEROMQ.carrier.unwrap().sink(ticket)
-}
-
-fn frame(sequence: u64) -> Vec<u8> {
-    frame_of(sequence, Kind::Data)
-}
-
-fn frame_of(sequence: u64, kind: Kind) -> Vec<u8> {
-    let mut bytes = vec![7; padded(100)];
-    let header = Header {
-        sequence,
-        length: 100,
-        stream: 0,
-        kind: kind as u8,
-        flags: 0,
-        sample_index: 0,
-        time_ns: 0,
-        intended_ns: 0,
-        sent_ns: 0,
-    };
-    header.write(&mut bytes);
-    bytes
-}
-
-/// Reads what comes next.
-fn read(source: &mut Box<dyn PathSource>) -> io::Result<Vec<u8>> {
-    let mut bytes = vec![0; 4096];
-    loop {
-        match source.read_within(&mut bytes, std::time::Duration::from_secs(1)) {
-            Ok(read) => return Ok(bytes[..read].to_vec()),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            Err(error) => return Err(error),
-        }
-    }
-}
 
 fn parse(text: &str) -> Result<ZeromqTicket, String> {
     ZeromqTicket::parse(text)
@@ -86,24 +42,26 @@ fn a_ticket_that_does_not_fit_is_refused_by_name() {
 
 #[test]
 fn a_ticket_without_its_descriptors_or_with_others_is_refused() {
-    let (_source, ticket) = path(8);
+    let (_source, ticket) = path(&ZEROMQ, 8);
     let address = ticket.address.clone();
     let with = |fds| Ticket { address: address.clone(), fds, ..Ticket::default() };
-    let refusal = sink(with(Vec::new())).err().unwrap();
+    let refusal = sink(&ZEROMQ, with(Vec::new())).err().unwrap();
     assert!(refusal.contains("two descriptors"), "{refusal}");
     let [page, doorbell]: [OwnedFd; 2] = ticket.fds.try_into().unwrap();
-    let refusal = sink(with(vec![doorbell.try_clone().unwrap(), page.try_clone().unwrap()])).err().unwrap();
+    let refusal =
+        sink(&ZEROMQ, with(vec![doorbell.try_clone().unwrap(), page.try_clone().unwrap()])).err().unwrap();
     assert!(refusal.contains("shared memory"), "{refusal}");
-    let refusal = sink(with(vec![page.try_clone().unwrap(), page.try_clone().unwrap()])).err().unwrap();
+    let refusal =
+        sink(&ZEROMQ, with(vec![page.try_clone().unwrap(), page.try_clone().unwrap()])).err().unwrap();
     assert!(refusal.contains("doorbell"), "{refusal}");
-    assert!(sink(with(vec![page, doorbell])).is_ok());
+    assert!(sink(&ZEROMQ, with(vec![page, doorbell])).is_ok());
 }
 
 #[test]
 fn messages_of_strangers_are_dropped_and_their_end_ends_nothing() {
-    let (mut source, ticket) = path(8);
+    let (mut source, ticket) = path(&ZEROMQ, 8);
     let parsed = parse(&ticket.address).unwrap();
-    let sink = sink(ticket).unwrap();
+    let sink = sink(&ZEROMQ, ticket).unwrap();
     let context = zmq::Context::new();
     let stranger = context.socket(zmq::PUSH).unwrap();
     stranger.connect(&parsed.address()).unwrap();
@@ -123,8 +81,8 @@ fn messages_of_strangers_are_dropped_and_their_end_ends_nothing() {
 
 #[test]
 fn a_path_is_bounded_and_has_room_again() {
-    let (mut source, ticket) = path(4);
-    let sink = sink(ticket).unwrap();
+    let (mut source, ticket) = path(&ZEROMQ, 4);
+    let sink = sink(&ZEROMQ, ticket).unwrap();
     for sequence in 0..4 {
         sink.write(&frame(sequence)).unwrap();
     }
@@ -137,9 +95,9 @@ fn a_path_is_bounded_and_has_room_again() {
 
 #[test]
 fn descriptions_that_are_not_read_find_no_room_in_the_end() {
-    let (mut source, ticket) = path(4);
-    let sink = sink(ticket).unwrap();
-    let description = frame_of(0, Kind::Stream);
+    let (mut source, ticket) = path(&ZEROMQ, 4);
+    let sink = sink(&ZEROMQ, ticket).unwrap();
+    let description = frame_of(0, 100, Kind::Stream);
     let mut sent = 0;
     let error = loop {
         match sink.write(&description) {

@@ -1,0 +1,81 @@
+//! A path without a link, for the tests of carriers.
+
+use std::io;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::{PathRequest, PathSink, PathSource, Ticket};
+use crate::packet::{Header, Kind};
+use crate::sys::doorbell::PollSet;
+use crate::terms::{TransportOptions, Watermarks};
+use crate::transport::stream::{StreamTransport, padded};
+
+/// It only ends a hang.
+const LONGEST: Duration = Duration::from_secs(20);
+
+/// Makes the receiving end of a path, and its ticket.
+pub(in crate::transport) fn path(transport: &StreamTransport, packets: u32) -> (Box<dyn PathSource>, Ticket) {
+    let marks = Watermarks::of_depth(packets);
+    let request = PathRequest::of_calls("a -> b", marks, 1 << 21, TransportOptions::default());
+    transport.carrier.unwrap().source(&request).unwrap()
+}
+
+/// Makes the sending end for a ticket.
+pub(in crate::transport) fn sink(
+    transport: &StreamTransport,
+    ticket: Ticket,
+) -> Result<Arc<dyn PathSink>, String> {
+    transport.carrier.unwrap().sink(ticket)
+}
+
+/// Returns a frame of a packet with 100 bytes.
+pub(in crate::transport) fn frame(sequence: u64) -> Vec<u8> {
+    frame_of(sequence, 100, Kind::Data)
+}
+
+/// Returns a frame of so many bytes.
+pub(in crate::transport) fn frame_of(sequence: u64, length: usize, kind: Kind) -> Vec<u8> {
+    let mut bytes = vec![7; padded(length)];
+    let header = Header {
+        sequence,
+        length: length as u32,
+        stream: 0,
+        kind: kind as u8,
+        flags: 0,
+        sample_index: 0,
+        time_ns: 0,
+        intended_ns: 0,
+        sent_ns: 0,
+    };
+    header.write(&mut bytes);
+    bytes
+}
+
+/// Writes a frame, and waits for room.
+pub(in crate::transport) fn write(sink: &dyn PathSink, frame: &[u8]) {
+    let until = Instant::now() + LONGEST;
+    loop {
+        match sink.write(frame) {
+            Ok(written) => return assert_eq!(written, frame.len()),
+            Err(error) => assert_eq!(error.kind(), io::ErrorKind::WouldBlock, "{error}"),
+        }
+        assert!(Instant::now() < until, "there is no room");
+        // A path that is not open yet may not ring.
+        let mut poll_set = PollSet::default();
+        sink.poll_room(&mut poll_set);
+        let _ = poll_set.wait(Some(Instant::now() + Duration::from_millis(1))).unwrap();
+    }
+}
+
+/// Reads what comes next.
+pub(in crate::transport) fn read(source: &mut Box<dyn PathSource>) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![0; 4096];
+    let until = Instant::now() + LONGEST;
+    loop {
+        match source.read_within(&mut bytes, Duration::from_secs(1)) {
+            Ok(read) => return Ok(bytes[..read].to_vec()),
+            Err(error) if error.kind() != io::ErrorKind::WouldBlock => return Err(error),
+            Err(_) => assert!(Instant::now() < until, "nothing comes"),
+        }
+    }
+}
