@@ -41,6 +41,13 @@ pub(crate) mod signalling;
 mod stop;
 pub(crate) mod stream;
 mod tcp;
+#[cfg(test)]
+#[cfg(any(feature = "zeromq", feature = "zenoh", feature = "dds", feature = "corba"))]
+#[cfg_attr(
+    not(all(feature = "zeromq", feature = "zenoh", feature = "dds")),
+    allow(dead_code, reason = "each test uses a part of it")
+)]
+mod test_path;
 #[cfg(any(feature = "zeromq", feature = "zenoh", feature = "dds"))]
 #[cfg_attr(
     not(all(feature = "zeromq", feature = "zenoh", feature = "dds")),

@@ -20,13 +20,6 @@
     allow(dead_code, reason = "each transport uses a part of it")
 )]
 mod callback_source;
-#[cfg(test)]
-#[cfg(any(feature = "zeromq", feature = "zenoh", feature = "dds", feature = "corba"))]
-#[cfg_attr(
-    not(all(feature = "zeromq", feature = "zenoh", feature = "dds")),
-    allow(dead_code, reason = "each test uses a part of it")
-)]
-pub(super) mod test_path;
 
 use std::any::Any;
 use std::collections::BTreeMap;

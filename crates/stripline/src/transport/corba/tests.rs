@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::*;
 use crate::packet::Kind;
 use crate::sys::doorbell::PollSet;
-use crate::transport::carrier::test_path::frame_of;
+use crate::transport::test_path::frame_of;
 
 fn request(packets_max: Option<u32>) -> PathRequest<'static> {
     PathRequest {

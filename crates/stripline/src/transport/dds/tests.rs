@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::sys::dds::{EndEvents, WriterEnd};
-use crate::transport::carrier::test_path::{frame, path, read, sink, write};
+use crate::transport::test_path::{frame, path, read, sink, write};
 
 fn parse(text: &str) -> Result<DdsTicket, String> {
     DdsTicket::parse(text)

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::sys::zenoh::{ZenohSession, put};
-use crate::transport::carrier::test_path::{frame, path, read, sink, write};
+use crate::transport::test_path::{frame, path, read, sink, write};
 use crate::transport::transit::FRAMES_MAX;
 
 #[test]

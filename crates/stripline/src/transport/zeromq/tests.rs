@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::packet::Kind;
-use crate::transport::carrier::test_path::{frame, frame_of, path, read, sink};
+use crate::transport::test_path::{frame, frame_of, path, read, sink};
 use crate::transport::transit::FRAMES_MAX;
 use std::os::fd::OwnedFd;
 

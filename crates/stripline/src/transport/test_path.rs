@@ -4,37 +4,34 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::{PathRequest, PathSink, PathSource, Ticket};
+use super::carrier::{PathRequest, PathSink, PathSource, Ticket};
+use super::stream::{StreamTransport, padded};
 use crate::packet::{Header, Kind};
 use crate::sys::doorbell::PollSet;
 use crate::terms::{TransportOptions, Watermarks};
-use crate::transport::stream::{StreamTransport, padded};
 
 /// It only ends a hang.
 const LONGEST: Duration = Duration::from_secs(20);
 
 /// Makes the receiving end of a path, and its ticket.
-pub(in crate::transport) fn path(transport: &StreamTransport, packets: u32) -> (Box<dyn PathSource>, Ticket) {
+pub(super) fn path(transport: &StreamTransport, packets: u32) -> (Box<dyn PathSource>, Ticket) {
     let marks = Watermarks::of_depth(packets);
     let request = PathRequest::of_calls("a -> b", marks, 1 << 21, TransportOptions::default());
     transport.carrier.unwrap().source(&request).unwrap()
 }
 
 /// Makes the sending end for a ticket.
-pub(in crate::transport) fn sink(
-    transport: &StreamTransport,
-    ticket: Ticket,
-) -> Result<Arc<dyn PathSink>, String> {
+pub(super) fn sink(transport: &StreamTransport, ticket: Ticket) -> Result<Arc<dyn PathSink>, String> {
     transport.carrier.unwrap().sink(ticket)
 }
 
 /// Returns a frame of a packet with 100 bytes.
-pub(in crate::transport) fn frame(sequence: u64) -> Vec<u8> {
+pub(super) fn frame(sequence: u64) -> Vec<u8> {
     frame_of(sequence, 100, Kind::Data)
 }
 
 /// Returns a frame of so many bytes.
-pub(in crate::transport) fn frame_of(sequence: u64, length: usize, kind: Kind) -> Vec<u8> {
+pub(super) fn frame_of(sequence: u64, length: usize, kind: Kind) -> Vec<u8> {
     let mut bytes = vec![7; padded(length)];
     let header = Header {
         sequence,
@@ -52,7 +49,7 @@ pub(in crate::transport) fn frame_of(sequence: u64, length: usize, kind: Kind) -
 }
 
 /// Writes a frame, and waits for room.
-pub(in crate::transport) fn write(sink: &dyn PathSink, frame: &[u8]) {
+pub(super) fn write(sink: &dyn PathSink, frame: &[u8]) {
     let until = Instant::now() + LONGEST;
     loop {
         match sink.write(frame) {
@@ -68,7 +65,7 @@ pub(in crate::transport) fn write(sink: &dyn PathSink, frame: &[u8]) {
 }
 
 /// Reads what comes next.
-pub(in crate::transport) fn read(source: &mut Box<dyn PathSource>) -> io::Result<Vec<u8>> {
+pub(super) fn read(source: &mut Box<dyn PathSource>) -> io::Result<Vec<u8>> {
     let mut bytes = vec![0; 4096];
     let until = Instant::now() + LONGEST;
     loop {
