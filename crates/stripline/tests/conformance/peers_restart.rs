@@ -388,8 +388,10 @@ pub fn no_descriptor_or_thread_is_left_behind(transport: &'static str) {
         publisher.finish().unwrap();
         expect_end(&mut subscriber);
     }
-    let is_as_before = |now: usize, before| if is_kept { now <= before } else { now == before };
-    await_that("the threads are gone", || is_as_before(count(), threads));
+    // A thread of zenoh may be counted before it has its name.
+    let may_be_fewer = is_kept || transport == "zenoh";
+    let is_as_before = |now: usize| if may_be_fewer { now <= threads } else { now == threads };
+    await_that("the threads are gone", || is_as_before(count()));
     if is_kept {
         await_that("its descriptors are closed", || open() <= descriptors);
     } else {

@@ -64,14 +64,17 @@ pub fn send(source: &mut Publisher<u64>, numbers: std::ops::Range<u64>) {
 
 /// Returns the numbers of the next packets, and the gap before each.
 pub fn numbers(packets: &mut Subscriber<u64>, count: usize) -> Vec<(u64, Option<Gap>)> {
-    let next = |_| match packets.receive_timeout(DEADLINE).unwrap() {
-        Received::Packet(packet) => {
-            assert_eq!((packet.len(), packet[0]), (3, packet.order().number()));
-            (packet[0], packet.gap().copied())
+    let mut seen = Vec::new();
+    while seen.len() < count {
+        match packets.receive_timeout(DEADLINE).unwrap() {
+            Received::Packet(packet) => {
+                assert_eq!((packet.len(), packet[0]), (3, packet.order().number()));
+                seen.push((packet[0], packet.gap().copied()));
+            }
+            other => panic!("{other:?} instead of a packet, behind {seen:?}"),
         }
-        other => panic!("{other:?} instead of a packet"),
-    };
-    (0..count).map(next).collect()
+    }
+    seen
 }
 
 pub fn whole(numbers: std::ops::Range<u64>) -> Vec<(u64, Option<Gap>)> {
@@ -204,15 +207,16 @@ pub fn what_has_arrived_is_not_given_up(transport: &'static str) {
     if Refusal::Repair.excludes(transport, rule, "those behind it wait") {
         return;
     }
-    let node = node(transport, "");
+    // No pump, which would take packets from the transport at its own pace. All fit in ten messages.
+    let node = node(transport, "flow = \"transport\"");
     let Pipeline { mut source, mut input, mut output, sinks: [sink] } = pipeline(&node);
     let mut packets = sink.resequenced(4, Duration::ZERO).unwrap();
-    send(&mut source, 0..8);
+    send(&mut source, 0..6);
     source.finish().unwrap();
     // All have arrived before the receiver takes the first one.
-    shuffle(&mut input, &mut output, &[0, 2, 1, 5, 4, 3, 7, 6]);
+    shuffle(&mut input, &mut output, &[0, 2, 1, 5, 4, 3]);
     output.finish().unwrap();
-    assert_eq!(numbers(&mut packets, 8), whole(0..8));
+    assert_eq!(numbers(&mut packets, 6), whole(0..6));
     expect_end(&mut packets);
     assert!(node.connections().iter().all(|report| (report.lost, report.gaps) == (0, 0)));
 }
