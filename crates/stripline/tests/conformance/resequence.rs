@@ -207,7 +207,7 @@ pub fn what_has_arrived_is_not_given_up(transport: &'static str) {
     if Refusal::Repair.excludes(transport, rule, "those behind it wait") {
         return;
     }
-    // No pump, which would take packets from the transport at its own pace. All fit in ten messages.
+    // No pump, which takes packets from the transport at its own pace. All fit in ten messages.
     let node = node(transport, "flow = \"transport\"");
     let Pipeline { mut source, mut input, mut output, sinks: [sink] } = pipeline(&node);
     let mut packets = sink.resequenced(4, Duration::ZERO).unwrap();

@@ -30,6 +30,8 @@ const USUAL_BUFFER: u64 = 212_992;
 const WARM_UP: usize = 500;
 /// Counts of a case that are made before it fails.
 const ATTEMPTS: usize = 3;
+/// Transports over a middleware that has threads of its own.
+const FOREIGN: [&str; 4] = ["zeromq", "zenoh", "dds", "corba"];
 /// It only ends a hang.
 const PATIENCE: Duration = Duration::from_secs(120);
 
@@ -66,8 +68,8 @@ impl Case {
 /// Returns the transports that every build has.
 fn transports() -> impl Iterator<Item = Capabilities> {
     transport::all().filter(|transport| {
-        !["pipe", "faulty", "lossy", "multicast", "callback", "zeromq", "zenoh", "dds", "corba"]
-            .contains(&transport.name)
+        !["pipe", "faulty", "lossy", "multicast", "callback"].contains(&transport.name)
+            && !FOREIGN.contains(&transport.name)
     })
 }
 
@@ -76,8 +78,7 @@ fn the_page_of_each_transport_has_what_a_packet_costs() {
     let mut wrong = String::new();
     for transport in transports() {
         let name = transport.name;
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../docs/transports/{name}.md"));
-        let page = std::fs::read_to_string(&path).unwrap_or_default();
+        let page = page_of(name);
         let words = page.split_whitespace().collect::<Vec<_>>().join(" ");
         let copies = format!("Copies: {}.", transport.copies);
         if !words.contains(&copies) {
@@ -105,6 +106,74 @@ fn the_page_of_each_transport_has_what_a_packet_costs() {
     assert!(wrong.is_empty(), "not in docs/transports/NAME.md:\n{wrong}");
 }
 
+/// Compares the calls of the sender and the receiver with the rows of the page. Those of the
+/// middleware's threads depend on timing.
+#[test]
+#[cfg_attr(
+    not(any(feature = "zeromq", feature = "zenoh", feature = "dds", feature = "corba")),
+    ignore = "built without a middleware"
+)]
+fn the_page_of_each_middleware_has_what_a_packet_costs() {
+    let mut wrong = String::new();
+    for transport in transport::all().filter(|transport| FOREIGN.contains(&transport.name)) {
+        let name = transport.name;
+        let page = page_of(name);
+        for case in Case::ALL {
+            let Some(most) = page.lines().find_map(|line| calls_of(line, case)) else {
+                let _ = writeln!(wrong, "{name}: no row of {}", case.name());
+                continue;
+            };
+            let attempts: Vec<Counts> = (0..ATTEMPTS)
+                .map_while(|_| {
+                    let counts = count(name, case);
+                    let found = [&counts.sender, &counts.receiver];
+                    let is_right = found.iter().zip(&most).all(|(found, most)| is_within(found, most));
+                    (!is_right).then_some(counts)
+                })
+                .collect();
+            if attempts.len() == ATTEMPTS {
+                let last = &attempts[ATTEMPTS - 1];
+                let _ = writeln!(
+                    wrong,
+                    "{name}: | {} | {} | {} |",
+                    case.name(),
+                    cell(&last.sender),
+                    cell(&last.receiver)
+                );
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "not in docs/transports/NAME.md:\n{wrong}");
+}
+
+/// Returns the calls of the sender and the receiver in a row of that case.
+fn calls_of(line: &str, case: Case) -> Option<[Calls; 2]> {
+    let mut cells = line.strip_prefix('|')?.split('|').map(str::trim);
+    (cells.next() == Some(case.name())).then_some(())?;
+    let mut calls = || {
+        let cell = cells.next()?;
+        let listed = cell.split(", ").filter(|call| *call != "none");
+        listed
+            .map(|call| {
+                let (count, name) = call.split_once(' ')?;
+                Some((name.trim_matches('`').to_string(), count.parse().ok()?))
+            })
+            .collect::<Option<Calls>>()
+    };
+    Some([calls()?, calls()?])
+}
+
+/// Returns whether the calls are those of a row. It has the most of the calls that only a thread
+/// asleep takes, and about the number of the others.
+fn is_within(found: &Calls, most: &Calls) -> bool {
+    let depends_on_timing = |name: &str| ["futex", "poll"].contains(&name);
+    let is_allowed = |(name, count): (&String, &usize)| most.get(name).is_some_and(|most| count <= most);
+    let is_there = |(name, most): (&String, &usize)| {
+        depends_on_timing(name) || found.get(name).is_some_and(|count| 2 * count >= *most)
+    };
+    found.iter().all(is_allowed) && most.iter().all(is_there)
+}
+
 /// Returns a row as it is compared. How often a receiver acknowledges datagrams depends on what the
 /// system allows for its buffer. With less than usual, acknowledgements are left out.
 fn comparable(transport: &str, row: &str) -> String {
@@ -123,6 +192,11 @@ fn row(case: Case, counts: &Counts) -> String {
     format!("| {} | {sender} | {receiver} | {others} |", case.name())
 }
 
+fn page_of(transport: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../docs/transports/{transport}.md"));
+    std::fs::read_to_string(path).unwrap_or_default()
+}
+
 fn listed(names: &[String]) -> String {
     let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
     if names.is_empty() { "none".into() } else { names.join(", ") }
@@ -139,7 +213,7 @@ fn count(transport: &str, case: Case) -> Counts {
     command
         .args(["--exact", "play", "--nocapture", "--test-threads=1"])
         .env(JOB, format!("{transport} {index}"));
-    trace(&mut command, case == Case::Asleep)
+    trace(&mut command, case == Case::Asleep, FOREIGN.contains(&transport))
 }
 
 /// Does nothing unless it is started as the traced process.

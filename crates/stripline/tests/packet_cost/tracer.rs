@@ -83,13 +83,15 @@ pub struct Counts {
 }
 
 /// Runs a child, and counts. `counts_polls`: also calls of the receiver that found nothing. One
-/// that spins makes any number of them.
-pub fn trace(command: &mut Command, counts_polls: bool) -> Counts {
+/// that spins makes any number of them. `has_foreign_threads`: a middleware has threads of its own.
+/// They work by time as well, so nothing waits until they sleep.
+pub fn trace(command: &mut Command, counts_polls: bool, has_foreign_threads: bool) -> Counts {
     let child = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
     let mut tracer = Tracer {
         process: child.id() as i32,
         child,
         counts_polls,
+        has_foreign_threads,
         threads: BTreeMap::new(),
         is_counting: false,
         sent: 0,
@@ -107,6 +109,7 @@ struct Tracer {
     process: i32,
     child: Child,
     counts_polls: bool,
+    has_foreign_threads: bool,
     threads: BTreeMap<i32, Thread>,
     is_counting: bool,
     /// The packets of the sender's marks, and those that the receiver has waited for.
@@ -285,6 +288,7 @@ impl Tracer {
                 let is_quiet = |thread: &Thread| {
                     let works_by_time = thread.name == "stripline-repair";
                     thread.is_held
+                        || self.has_foreign_threads && thread.name.is_empty()
                         || thread.call.is_some_and(|call| call.sleeps || works_by_time && call.polls)
                 };
                 // Also one that has just begun and has no name yet.
@@ -371,6 +375,8 @@ fn name_of(call: i64) -> String {
         libc::SYS_futex => "futex",
         libc::SYS_membarrier => "membarrier",
         libc::SYS_timerfd_settime => "timerfd_settime",
+        libc::SYS_ioctl => "ioctl",
+        libc::SYS_getsockopt => "getsockopt",
         _ => return format!("system call {call}"),
     };
     name.into()
