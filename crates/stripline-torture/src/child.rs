@@ -4,7 +4,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use stripline::node::{Node, Topics};
+use stripline::node::{Node, Topics, wait_any};
 use stripline::{Received, fail_point};
 
 use crate::bystander::Bystander;
@@ -153,6 +153,9 @@ fn receive(role: &Role, node: &Node, notes: &Notes) -> stripline::Result<()> {
     let mut subscriber = node.subscriber::<u64>(TOPIC)?;
     let mut next = None;
     for _ in 0..role.packets {
+        // The time may have passed while this process was stopped. Threads of a middleware bring
+        // what has come meanwhile once they run again.
+        wait_any(&mut [&mut subscriber], Some(TIMEOUT))?;
         let packet = match subscriber.receive_timeout(TIMEOUT)? {
             Received::Packet(packet) => packet,
             Received::Ended => break,
