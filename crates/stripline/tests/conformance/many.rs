@@ -294,10 +294,13 @@ pub fn packets_leave_together_where_each_takes_a_system_call(transport: &'static
     let leave_together = is_stream(transport) && transport != "iceoryx2";
     // 100 packets of 64 bytes fit in 64 KiB. Of 8848 bytes, eight leave at a time.
     for (samples, fits) in [(1, true), (1100, false)] {
+        // More has no room in its pipe, while its thread brings nothing.
+        let packets = if transport == "callback" && !fits { 12 } else { 100 };
+        let leaving = packets / 8 * 8;
         let mut taken = 0;
         let first = publisher.sequence();
         publisher
-            .send_many(100, samples, |index, place| {
+            .send_many(packets as usize, samples, |index, place| {
                 place.fill(first + index as u64);
                 while let Received::Packet(packet) = subscriber.try_receive().unwrap() {
                     assert_eq!((packet.sequence(), packet[0]), (first + taken, first + taken));
@@ -308,11 +311,13 @@ pub fn packets_leave_together_where_each_takes_a_system_call(transport: &'static
         match (leave_together, fits) {
             (true, true) => assert_eq!(taken, 0),
             // Its thread may not have read the last of them.
-            (true, false) if ["callback", "corba"].contains(&transport) => assert!(taken <= 96, "{taken}"),
-            (true, false) => assert_eq!(taken, 96),
-            (false, _) => assert_eq!(taken, 99),
+            (true, false) if ["callback", "corba"].contains(&transport) => {
+                assert!(taken <= leaving, "{taken}");
+            }
+            (true, false) => assert_eq!(taken, leaving),
+            (false, _) => assert_eq!(taken, packets - 1),
         }
-        for number in first + taken..first + 100 {
+        for number in first + taken..first + packets {
             assert_eq!(take_number(&mut subscriber, number).samples, vec![number; samples]);
         }
     }
