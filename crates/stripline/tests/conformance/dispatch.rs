@@ -59,8 +59,7 @@ pub fn queue_and_direct_run_on_the_receiving_thread_in_order(transport: &'static
         let sender = std::thread::spawn(move || send_numbers(publisher, 100));
         let (this, mut seen) = (std::thread::current().id(), Vec::new());
         let work = |packet: PacketView<'_, u64>| Ok((std::thread::current().id(), packet[9]));
-        let is_called_back =
-            ["callback", "zenoh", "corba"].contains(&transport) && dispatch == Dispatch::Direct;
+        let is_called_back = ["callback", "corba"].contains(&transport) && dispatch == Dispatch::Direct;
         subscriber
             .serve_then(dispatch, work, |packet, (thread, number)| {
                 let hand_on = std::thread::current().id();

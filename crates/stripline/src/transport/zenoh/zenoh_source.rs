@@ -14,7 +14,6 @@ use crate::packet::LastSent;
 use crate::sys::doorbell::{Doorbell, PollSet};
 use crate::sys::fork::Local;
 use crate::sys::mutex::lock;
-use crate::sys::scoped_call::CallSlot;
 use crate::sys::transit_page::TransitPage;
 use crate::sys::zenoh::{MESSAGE_OVERHEAD, SessionReach, ZenohSession, put};
 use crate::transport::carrier::{CallbackFeed, CallbackSource, PathSource, WAIT_MAX};
@@ -270,7 +269,5 @@ impl PathSource for ZenohSource {
         }
     }
 
-    fn call_slot(&self) -> Option<&Arc<CallSlot>> {
-        Some(self.inner.source.call_slot())
-    }
+    // No call slot: the runtime of zenoh stands still while its threads wait in a handler.
 }
