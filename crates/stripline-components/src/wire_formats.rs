@@ -34,6 +34,14 @@ pub struct WireFormat {
 pub fn wire_formats() -> &'static [WireFormat] {
     &[
         WireFormat {
+            name: "bulkio",
+            summary: "REDHAWK and other programs with BulkIO's data ports",
+            components: ["bulkio-source", "bulkio-sink"],
+            lacks: "acks, gaps, scopes above `transport`; ends are of streams, not of connections",
+            in_program: cfg!(feature = "corba"),
+            remedy: "build it with the feature `corba`, which takes omniORB (libomniorb4-dev, omniidl)",
+        },
+        WireFormat {
             name: "gr-zeromq",
             summary: "flowgraphs with GNU Radio's own blocks for ZeroMQ",
             components: ["gr-zeromq-source", "gr-zeromq-sink"],
