@@ -31,11 +31,11 @@ impl Component for BulkioSink {
         )
         .input("in", PortTypes::OneOf(bulkio::type_names()), "samples for the other programs")
         .property(PropertySpec::integer(
-            "targets",
+            "connections",
             1,
             0,
             256,
-            "connections that are waited for, at the start and after one has failed",
+            "connections to provides ports that are waited for, at the start and after one has failed",
         ))
         .property(PropertySpec::text(
             "connect",
@@ -58,25 +58,25 @@ impl Component for BulkioSink {
         let (stop, watched) = (ports.stop_signal(), ports.stop_signal());
         let name = ports.component().to_owned();
         let output = BulkioOutput::new(&name, kind)?;
-        let _publication = output.publish(properties.text("ior_file"), properties.text("name"))?;
+        let _reference = output.publish(properties.text("ior_file"), properties.text("name"))?;
         for reference in bulkio::references(properties) {
             output.connect(reference, &bulkio::connection_name(&name)?)?;
         }
         let input = ports.input_of(&samples, "in")?;
-        let targets = properties.count("targets") as usize;
+        let connections = properties.count("connections") as usize;
         let is_published = ["ior_file", "name"].iter().any(|one| !properties.text(one).is_empty());
         let may_come = is_published || bulkio::place(properties)?.is_fixed();
         let mut sink = StreamSink {
             output: &output,
             is_complex,
             sample_bytes: samples.size(),
-            targets,
+            connections,
             may_come,
             open: Vec::new(),
         };
         let has_ended = AtomicBool::new(false);
         std::thread::scope(|scope| {
-            // Calls wait as long as their targets do. A stop ends them.
+            // Calls wait as long as the other program does. A stop ends them.
             scope.spawn(|| {
                 // Relaxed: nothing is read by it.
                 while !has_ended.load(Ordering::Relaxed) {
@@ -97,7 +97,7 @@ struct StreamSink<'a> {
     output: &'a BulkioOutput,
     is_complex: bool,
     sample_bytes: usize,
-    targets: usize,
+    connections: usize,
     /// Whether other programs can connect.
     may_come: bool,
     /// In the order of their last descriptions.
@@ -117,14 +117,14 @@ impl StreamSink<'_> {
     }
 
     /// Waits until there are as many connections as are waited for.
-    fn await_targets(&self, stop: &StopSignal) -> Result<()> {
-        while self.output.connections() < self.targets {
+    fn await_connections(&self, stop: &StopSignal) -> Result<()> {
+        while self.output.connections() < self.connections {
             if !self.may_come {
                 return Err(Error::failed(format!(
-                    "{} of {} targets are left, and none can connect; start them before, and this again, or set \
+                    "{} of {} connections are left, and no program can connect; start them before, and this again, or set \
                      `ior_file` so that they connect",
                     self.output.connections(),
-                    self.targets
+                    self.connections
                 )));
             }
             stop.sleep(bulkio::STOP_CHECK)?;
@@ -142,10 +142,11 @@ impl StreamSink<'_> {
         let rate = info.sample_rate_hz.filter(|rate| *rate > 0.0);
         let mut before = 0;
         for part in packet.chunks(most) {
-            // What no target has taken is for the next one that comes.
+            // What no connection has taken is for the next one that comes.
             loop {
-                self.await_targets(stop)?;
-                if self.output.push(&info.id, part, BulkioTime::of(time_ns), false)? > 0 || self.targets == 0
+                self.await_connections(stop)?;
+                if self.output.push(&info.id, part, BulkioTime::of(time_ns), false)? > 0
+                    || self.connections == 0
                 {
                     break;
                 }

@@ -67,10 +67,10 @@ impl Component for BulkioSource {
             sample_bytes: samples.size(),
         };
         let input = BulkioInput::new(&name, kind, is_complex)?;
-        let _publication = input.publish(properties.text("ior_file"), properties.text("name"))?;
-        let mut connections = Vec::new();
+        let _reference = input.publish(properties.text("ior_file"), properties.text("name"))?;
+        let mut joined = Vec::new();
         for reference in bulkio::references(properties) {
-            connections.push(input.connect_to(reference, &bulkio::connection_name(&name)?)?);
+            joined.push(input.connect_to(reference, &bulkio::connection_name(&name)?)?);
         }
         let streams = properties.count("streams");
         let mut ended = 0;
@@ -85,7 +85,7 @@ impl Component for BulkioSource {
             ended += u64::from(packet.ends);
             input.recycle(packet);
         };
-        let dropped: usize = connections.into_iter().map(|connection| input.disconnect(connection)).sum();
+        let dropped: usize = joined.into_iter().map(|connection| input.disconnect(connection)).sum();
         if dropped > 0 {
             log::warn!(target: "stripline::bulkio", "{name}: {dropped} packets came after the end, and are dropped");
         }

@@ -144,14 +144,14 @@ impl Port {
     }
 
     /// Publishes the reference: in a file, and by a name as `corbaname:…#…`; empty: not.
-    fn publish(self: &Arc<Self>, file: &str, name: &str) -> Result<Publication> {
-        let mut publication = Publication { port: Arc::clone(self), file: None, name: None };
+    fn publish(self: &Arc<Self>, file: &str, name: &str) -> Result<PublishedReference> {
+        let mut published = PublishedReference { port: Arc::clone(self), file: None, name: None };
         if !name.is_empty() {
             let text = CString::new(name).map_err(Error::failed)?;
             let mut problem = OrbMessage::default();
             // SAFETY: the port is active, and the text ends with a zero.
             match unsafe { ffi::stripline_bulkio_bind(self.pointer(), text.as_ptr(), problem.text()) } {
-                0 => publication.name = Some(text),
+                0 => published.name = Some(text),
                 1 => return Err(Error::failed(format!("{name} is the name of another object that lives"))),
                 _ => return Err(Error::failed(format!("{name} gets no object: {}", explained(&problem)))),
             }
@@ -160,9 +160,9 @@ impl Port {
             let path = PathBuf::from(file);
             let reference = self.reference()?;
             write_whole(&path, &reference).map_err(|e| Error::system(format!("cannot write {file}"), e))?;
-            publication.file = Some((path, reference));
+            published.file = Some((path, reference));
         }
-        Ok(publication)
+        Ok(published)
     }
 }
 
@@ -184,13 +184,13 @@ impl Drop for Port {
 }
 
 /// A published reference, which is withdrawn with this.
-pub struct Publication {
+pub struct PublishedReference {
     port: Arc<Port>,
     file: Option<(PathBuf, String)>,
     name: Option<CString>,
 }
 
-impl Drop for Publication {
+impl Drop for PublishedReference {
     fn drop(&mut self) {
         if let Some((path, reference)) = &self.file
             && std::fs::read_to_string(path).is_ok_and(|read| read == *reference)
@@ -350,7 +350,7 @@ impl BulkioInput {
     ///
     /// # Errors
     /// The file cannot be written. The naming service does not answer, or has another object.
-    pub fn publish(&self, file: &str, name: &str) -> Result<Publication> {
+    pub fn publish(&self, file: &str, name: &str) -> Result<PublishedReference> {
         self.port.publish(file, name)
     }
 
@@ -481,7 +481,7 @@ impl BulkioOutput {
     ///
     /// # Errors
     /// As that.
-    pub fn publish(&self, file: &str, name: &str) -> Result<Publication> {
+    pub fn publish(&self, file: &str, name: &str) -> Result<PublishedReference> {
         self.port.publish(file, name)
     }
 
