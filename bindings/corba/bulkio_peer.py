@@ -401,6 +401,17 @@ def is_dead(place: Place, ior: str) -> bool:
     return "failed" in place.peer("push", ior, "cfloat", 0, 0, "two-way", place.path("lost")).end(None)
 
 
+def one_orb(place: Place) -> None:
+    """A process with an ORB for connections alone has none for other programs, and the remedy is named."""
+    thread = 'placement = "thread"\n'
+    components = f'[component.first]\ntype = "null-source"\n{thread}[component.last]\ntype = "null-sink"\n{thread}'
+    connection = '[[connection]]\nfrom = "first.out"\nto = "last.in"\ntransport = "corba"\n'
+    (ior,) = place.fresh("source.ior")
+    waveform = place.waveform(components + place.source("cf32", ior) + thread_of(NULL), connection + CONNECTION)
+    printed = waveform.end(None)
+    print(printed)
+
+
 def no_names_are_left(place: Place) -> None:
     """A kill of everything leaves a name of a socket, which the next start removes; an end leaves none."""
     if place.way != "giop:unix":

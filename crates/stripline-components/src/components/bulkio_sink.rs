@@ -57,7 +57,7 @@ impl Component for BulkioSink {
         let Elements { samples, kind, is_complex } = Elements::of(&type_name)?;
         let (stop, watched) = (ports.stop_signal(), ports.stop_signal());
         let name = ports.component().to_owned();
-        let output = BulkioOutput::new(&name, kind)?;
+        let output = BulkioOutput::new(&format!("{name}.in"), kind)?;
         let _reference = output.publish(properties.text("ior_file"), properties.text("name"))?;
         for reference in bulkio::references(properties) {
             output.connect(reference, &bulkio::connection_name(&name)?)?;
@@ -85,10 +85,19 @@ impl Component for BulkioSink {
                     }
                 }
             });
-            let outcome = sink.run(input, &stop);
-            has_ended.store(true, Ordering::Relaxed);
-            outcome
+            let _end = SetAtEnd(&has_ended);
+            sink.run(input, &stop)
         })
+    }
+}
+
+/// A flag that is set when this is dropped, also by a panic.
+struct SetAtEnd<'a>(&'a AtomicBool);
+
+impl Drop for SetAtEnd<'_> {
+    fn drop(&mut self) {
+        // Relaxed: nothing is read by it.
+        self.0.store(true, Ordering::Relaxed);
     }
 }
 

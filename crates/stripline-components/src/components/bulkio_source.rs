@@ -66,7 +66,7 @@ impl Component for BulkioSource {
             stream: None,
             sample_bytes: samples.size(),
         };
-        let input = BulkioInput::new(&name, kind, is_complex)?;
+        let input = BulkioInput::new(&format!("{name}.out"), kind, is_complex)?;
         let _reference = input.publish(properties.text("ior_file"), properties.text("name"))?;
         let mut joined = Vec::new();
         for reference in bulkio::references(properties) {
