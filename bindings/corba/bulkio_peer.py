@@ -69,7 +69,10 @@ class Program:
         self.lines.put(None)
 
     def wait_for(self, word: str) -> str:
-        """Waits for a line with a word, and returns it."""
+        """Waits for a line with a word, and returns it. It may have come before."""
+        for line in self.printed.splitlines():
+            if word in line:
+                return line
         until = time.monotonic() + PATIENCE_S
         while True:
             line = self.lines.get(timeout=max(0.1, until - time.monotonic()))
@@ -216,11 +219,11 @@ def bad_calls(place: Place) -> None:
     (ior,) = place.fresh("source.ior")
     waveform = place.waveform(place.source("cf32", ior) + NULL)
     wait_for("the source's reference", lambda: os.path.exists(ior))
-    printed = place.peer("faults", ior, options=("-ORBgiopMaxMsgSize", "16777216")).end()
-    assert "done" in printed, printed
+    calls = place.peer("faults", ior, options=("-ORBgiopMaxMsgSize", "16777216")).end()
+    assert "done" in calls, calls
     if place.way == "giop:tcp":
         garbage_at(pathlib.Path(ior).read_text())
-        printed = place.peer("faults", ior, options=("-ORBgiopMaxMsgSize", "16777216")).end()
+        place.peer("faults", ior, options=("-ORBgiopMaxMsgSize", "16777216")).end()
     logged = waveform.stop()
     assert "3 elements: a complex sample has two" in logged and "calls were refused" in logged, logged
     (ior,) = place.fresh("sink.ior")
@@ -228,7 +231,7 @@ def bad_calls(place: Place) -> None:
     wait_for("the sink's reference", lambda: os.path.exists(ior))
     printed = place.peer("bad-uses", ior).end()
     waveform.stop()
-    print(f"{place.way}: refused were " + ", ".join(re.findall(r"refused: ([^:\n]*)", printed)))
+    print(f"{place.way}: refused were " + ", ".join(re.findall(r"refused: ([^:\n]*)", calls + printed)))
 
 
 def garbage_at(ior: str) -> None:
@@ -407,9 +410,18 @@ def one_orb(place: Place) -> None:
     components = f'[component.first]\ntype = "null-source"\n{thread}[component.last]\ntype = "null-sink"\n{thread}'
     connection = '[[connection]]\nfrom = "first.out"\nto = "last.in"\ntransport = "corba"\n'
     (ior,) = place.fresh("source.ior")
-    waveform = place.waveform(components + place.source("cf32", ior) + thread_of(NULL), connection + CONNECTION)
+    source = place.source("cf32", ior) + thread + NULL + thread
+    waveform = place.waveform(components + source, connection + CONNECTION)
     printed = waveform.end(None)
-    print(printed)
+    assert "for connections over `corba`, before this component" in printed, printed
+    assert 'placement = "process"' in printed, printed
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        address = f"tcp/127.0.0.1:{taken.getsockname()[1]}"
+        waveform = place.waveform(place.source("cf32", ior, f', listen = "{address}"') + NULL)
+        assert "is it an address of this host, and free?" in waveform.end(None), waveform.printed
+    print("an ORB that other programs cannot reach was named, with the remedy, and so was an address in use")
 
 
 def no_names_are_left(place: Place) -> None:
@@ -446,6 +458,7 @@ PARTS = [
     killed_peers,
     a_stop_in_a_call,
     names,
+    one_orb,
     no_names_are_left,
 ]
 

@@ -62,17 +62,23 @@ class ProvidesPort : public stripline::BulkioPort {
 
   void take_stream(const BULKIO::StreamSRI &sri) {
     std::vector<StriplineBulkioKeyword> keywords;
-    keywords.reserve(sri.keywords.length());
+    CF::Properties checked(sri.keywords.length());
     for (CORBA::ULong index = 0; index < sri.keywords.length(); ++index) {
       StriplineBulkioKeyword keyword;
-      if (read(sri.keywords[index], keyword)) keywords.push_back(keyword);
+      if (!read(sri.keywords[index], keyword)) continue;
+      keywords.push_back(keyword);
+      checked.length(checked.length() + 1);
+      checked[checked.length() - 1] = sri.keywords[index];
     }
     const StriplineBulkioSri parts{sri.streamID, keywords.data(), keywords.size(), sri.xstart, sri.xdelta,
                                    sri.ystart,   sri.ydelta,      sri.subsize,     sri.xunits, sri.yunits,
                                    sri.mode,     sri.blocking};
     check(receiver.stream(context, &parts));
+    // Only what was checked, which has a limit.
+    BULKIO::StreamSRI kept(sri);
+    kept.keywords = checked;
     std::lock_guard<std::mutex> turn(lock);
-    streams[std::string(sri.streamID)] = sri;
+    streams[std::string(sri.streamID)] = kept;
   }
 
   void take_packet(const char *stream, const void *elements, size_t count, size_t bytes,

@@ -21,6 +21,47 @@ PortableServer::POA_ptr poa() {
   return PortableServer::POA::_narrow(object);
 }
 
+// A place in a naming service.
+struct Place {
+  CosNaming::NamingContext_var context;
+  CosNaming::Name_var name;
+
+  explicit Place(const char *text) {
+    const char *hash = std::strchr(text, '#');
+    if (!hash || !hash[1]) throw CORBA::BAD_PARAM(0, CORBA::COMPLETED_NO);
+    name = omni::omniURI::stringToName(hash + 1);
+    CORBA::Object_var service = object_of(std::string(text, hash).c_str());
+    context = CosNaming::NamingContext::_narrow(service);
+    if (CORBA::is_nil(context)) throw CORBA::INV_OBJREF(0, CORBA::COMPLETED_NO);
+  }
+
+  // Makes the contexts that the name is in.
+  void make_contexts() {
+    CosNaming::Name outer;
+    for (CORBA::ULong length = 1; length < name->length(); ++length) {
+      outer.length(length);
+      outer[length - 1] = name[length - 1];
+      try {
+        CosNaming::NamingContext_var made = context->bind_new_context(outer);
+      } catch (const CosNaming::NamingContext::AlreadyBound &) {
+      }
+    }
+  }
+
+  // Returns the object of that name.
+  CORBA::Object_ptr object() { return context->resolve(name); }
+
+  bool is_of_something_alive() {
+    try {
+      CORBA::Object_var there = object();
+      omniORB::installTransientExceptionHandler(there, nullptr, never);
+      return !there->_non_existent();
+    } catch (const CORBA::Exception &) {
+      return false;
+    }
+  }
+};
+
 }  // namespace
 
 void BulkioPort::activate(const char *key) {
@@ -39,7 +80,9 @@ void BulkioPort::deactivate() {
 }
 
 CORBA::Object_ptr object_of(const char *reference) {
-  CORBA::Object_var object = orb()->string_to_object(reference);
+  // By the name, so that its absence has an exception of its own.
+  bool is_named = !std::strncmp(reference, "corbaname:", 10) && std::strchr(reference, '#');
+  CORBA::Object_var object = is_named ? Place(reference).object() : orb()->string_to_object(reference);
   if (CORBA::is_nil(object)) throw CORBA::INV_OBJREF(0, CORBA::COMPLETED_NO);
   omniORB::installTransientExceptionHandler(object, nullptr, never);
   return object._retn();
@@ -51,48 +94,6 @@ const char *type_of(CORBA::Object_ptr object) {
 }
 
 }  // namespace stripline
-
-namespace {
-
-// A place in a naming service.
-struct Place {
-  CosNaming::NamingContext_var context;
-  CosNaming::Name_var name;
-
-  explicit Place(const char *text) {
-    const char *hash = std::strchr(text, '#');
-    if (!hash || !hash[1]) throw CORBA::BAD_PARAM(0, CORBA::COMPLETED_NO);
-    name = omni::omniURI::stringToName(hash + 1);
-    CORBA::Object_var service = stripline::object_of(std::string(text, hash).c_str());
-    context = CosNaming::NamingContext::_narrow(service);
-    if (CORBA::is_nil(context)) throw CORBA::INV_OBJREF(0, CORBA::COMPLETED_NO);
-  }
-
-  // Makes the contexts that the name is in.
-  void make_contexts() {
-    CosNaming::Name outer;
-    for (CORBA::ULong length = 1; length < name->length(); ++length) {
-      outer.length(length);
-      outer[length - 1] = name[length - 1];
-      try {
-        CosNaming::NamingContext_var made = context->bind_new_context(outer);
-      } catch (const CosNaming::NamingContext::AlreadyBound &) {
-      }
-    }
-  }
-
-  bool is_of_something_alive() {
-    try {
-      CORBA::Object_var there = context->resolve(name);
-      omniORB::installTransientExceptionHandler(there, nullptr, stripline::never);
-      return !there->_non_existent();
-    } catch (const CORBA::Exception &) {
-      return false;
-    }
-  }
-};
-
-}  // namespace
 
 void stripline_bulkio_end(void *port) noexcept {
   auto its = static_cast<stripline::BulkioPort *>(port);
@@ -115,7 +116,7 @@ int stripline_bulkio_bind(void *port, const char *name, StriplineCorbaText probl
   return guarded(2, problem, [&] {
     stripline::Patience patience;
     CORBA::Object_ptr object = static_cast<stripline::BulkioPort *>(port)->object;
-    Place place(name);
+    stripline::Place place(name);
     place.make_contexts();
     try {
       place.context->bind(place.name, object);
@@ -130,8 +131,8 @@ int stripline_bulkio_bind(void *port, const char *name, StriplineCorbaText probl
 void stripline_bulkio_unbind(void *port, const char *name) noexcept {
   guarded(0, StriplineCorbaText{nullptr, 0}, [&] {
     stripline::Patience patience;
-    Place place(name);
-    CORBA::Object_var there = place.context->resolve(place.name);
+    stripline::Place place(name);
+    CORBA::Object_var there = place.object();
     if (there->_is_equivalent(static_cast<stripline::BulkioPort *>(port)->object)) place.context->unbind(place.name);
     return 0;
   });

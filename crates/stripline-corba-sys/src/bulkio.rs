@@ -1,5 +1,5 @@
-//! Data ports of BulkIO (`cpp/stripline_bulkio.h`), with the rules of the crate. They run on the ORB
-//! that [`stripline_corba_start`](crate::stripline_corba_start) has started.
+//! Data ports of BulkIO (`cpp/stripline_bulkio.h`), with the rules of the crate. They run on the
+//! ORB that [`stripline_corba_start`](crate::stripline_corba_start) has started.
 //!
 //! ```
 //! // Declared for programs that start the ORB.
@@ -81,15 +81,15 @@ pub struct Time {
     pub status: i16,
 }
 
-/// The functions that a provides port calls, on threads of omniORB that may wait in them. 0: it is
-/// taken. 1: it is refused. 2: the port ends.
+/// The functions that a provides port calls, on threads of omniORB that may wait in them. They
+/// return 0 for what is taken, 1 for what is refused, and 2 when the port ends.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
-pub struct Receiver {
+pub struct PushReceiver {
     /// A stream is described.
     pub stream: unsafe extern "C" fn(*mut c_void, *const Sri) -> c_int,
-    /// A packet has come: its stream, elements in this host's order, how many, its time, and whether
-    /// the stream ends with it.
+    /// A packet has come: its stream, elements in this host's order, how many, its time, and
+    /// whether the stream ends with it.
     pub packet:
         unsafe extern "C" fn(*mut c_void, *const c_char, *const u8, usize, *const Time, c_int) -> c_int,
     /// Returns how full the queue is, from 0 to 1.
@@ -111,13 +111,13 @@ pub struct Events {
 }
 
 unsafe extern "C" {
-    /// Activates a provides port with elements of a type (0 octet, 1 short, 2 unsigned short, 3
-    /// long, 4 unsigned long, 5 float, 6 double) and an object key; null: it failed, and `ended` was
-    /// not called.
+    /// Activates a provides port with an object key. Its elements are 0 octet, 1 short, 2 unsigned
+    /// short, 3 long, 4 unsigned long, 5 float, 6 double. Null: it failed, and `ended` was not
+    /// called.
     pub fn stripline_bulkio_provide(
         kind: c_int,
         object: *const c_char,
-        receiver: *const Receiver,
+        receiver: *const PushReceiver,
         context: *mut c_void,
         problem: Text,
     ) -> *mut c_void;
@@ -183,8 +183,8 @@ unsafe extern "C" {
     /// Ends pushing: calls that wait fail at once, and there are no more. From any thread.
     pub fn stripline_bulkio_end_pushing(port: *mut c_void);
 
-    /// Gives a port a name in a naming service. 0: it has it. 1: another living object has it. 2: it
-    /// failed.
+    /// Gives a port a name in a naming service. 0: it has it. 1: another living object has it. 2:
+    /// it failed.
     pub fn stripline_bulkio_bind(port: *mut c_void, name: *const c_char, problem: Text) -> c_int;
 
     /// Removes the name, if it is that of this port.

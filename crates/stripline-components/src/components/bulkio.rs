@@ -27,7 +27,7 @@ pub(super) fn properties() -> [PropertySpec; 4] {
             "unix",
             "where other programs connect to: unix, or an address as tcp/127.0.0.1:2900 (port 0: any)",
         ),
-        PropertySpec::text("ior_file", "", "file that gets the reference of the port; empty: none"),
+        PropertySpec::path("ior_file", "file that gets the reference of the port; empty: none"),
         PropertySpec::text(
             "name",
             "",

@@ -248,7 +248,7 @@ impl BulkioTime {
     }
 }
 
-/// Returns the rate for a period; `None`: there is none.
+/// Returns the rate for a period; `None`: it is no period.
 fn rate_of(period: f64) -> Option<f64> {
     let rate = Some(period.recip()).filter(|rate| rate.is_finite() && *rate > 0.0)?;
     // A period is rounded: a rate that is nearly whole was whole.

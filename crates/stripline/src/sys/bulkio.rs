@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use stripline_corba_sys::{Text, bulkio as ffi};
 
 use super::corba::{OpenAccess, OrbMessage, caught, open};
+use super::fork::Local;
 use super::mutex::lock;
 use crate::error::{Error, Result};
 use crate::packet::StreamInfo;
@@ -24,7 +25,7 @@ const STREAMS_MAX: usize = 1000;
 /// Bytes of a reference, at most.
 const REFERENCE_MAX: usize = 64 * 1024;
 
-/// How a call of another program ends.
+/// The end of a call of another program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Answer {
     Taken,
@@ -34,7 +35,7 @@ enum Answer {
     Ended,
 }
 
-/// Where this process is reached by other programs of CORBA, and what it may reach.
+/// The place where other programs of CORBA reach this process, and what it may reach.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BulkioPlace(OpenAccess);
 
@@ -111,14 +112,16 @@ fn explained(problem: &OrbMessage) -> String {
         it if it.contains("INV_OBJREF") || it.contains("BAD_PARAM") || it.contains("MARSHAL") => {
             "; it is no reference of an object: has it come whole?"
         }
-        it if it.contains("OBJECT_NOT_EXIST") => "; its object has ended",
+        it if it.contains("OBJECT_NOT_EXIST") || it.contains("NoMatch") => "; its object has ended",
         it if it == "NotFound" => ": the naming service has no such name",
         _ => "",
     };
     problem + hint
 }
 
-/// A port in the C++ side, which ends with this.
+/// A port in the C++ side, which ends with this. A child of a fork leaves it as it is.
+type OwnPort = Arc<Local<Port>>;
+
 struct Port(NonNull<c_void>);
 
 // SAFETY: the C++ side counts references atomically, and its functions may be called on any thread.
@@ -142,28 +145,28 @@ impl Port {
         let text = CStr::from_bytes_until_nul(&bytes).map_err(Error::failed)?;
         Ok(text.to_string_lossy().into_owned())
     }
+}
 
-    /// Publishes the reference: in a file, and by a name as `corbaname:…#…`; empty: not.
-    fn publish(self: &Arc<Self>, file: &str, name: &str) -> Result<PublishedReference> {
-        let mut published = PublishedReference { port: Arc::clone(self), file: None, name: None };
-        if !name.is_empty() {
-            let text = CString::new(name).map_err(Error::failed)?;
-            let mut problem = OrbMessage::default();
-            // SAFETY: the port is active, and the text ends with a zero.
-            match unsafe { ffi::stripline_bulkio_bind(self.pointer(), text.as_ptr(), problem.text()) } {
-                0 => published.name = Some(text),
-                1 => return Err(Error::failed(format!("{name} is the name of another object that lives"))),
-                _ => return Err(Error::failed(format!("{name} gets no object: {}", explained(&problem)))),
-            }
+/// Publishes the reference of a port: in a file, and by a name as `corbaname:…#…`; empty: not.
+fn publish(port: &OwnPort, file: &str, name: &str) -> Result<PublishedReference> {
+    let mut published = PublishedReference { port: Arc::clone(port), file: None, name: None };
+    if !name.is_empty() {
+        let text = CString::new(name).map_err(Error::failed)?;
+        let mut problem = OrbMessage::default();
+        // SAFETY: the port is active, and the text ends with a zero.
+        match unsafe { ffi::stripline_bulkio_bind(port.pointer(), text.as_ptr(), problem.text()) } {
+            0 => published.name = Some(text),
+            1 => return Err(Error::failed(format!("{name} is the name of another object that lives"))),
+            _ => return Err(Error::failed(format!("{name} gets no object: {}", explained(&problem)))),
         }
-        if !file.is_empty() {
-            let path = PathBuf::from(file);
-            let reference = self.reference()?;
-            write_whole(&path, &reference).map_err(|e| Error::system(format!("cannot write {file}"), e))?;
-            published.file = Some((path, reference));
-        }
-        Ok(published)
     }
+    if !file.is_empty() {
+        let path = PathBuf::from(file);
+        let reference = port.reference()?;
+        write_whole(&path, &reference).map_err(|e| Error::system(format!("cannot write {file}"), e))?;
+        published.file = Some((path, reference));
+    }
+    Ok(published)
 }
 
 /// Writes a file that others see whole or not at all.
@@ -185,7 +188,7 @@ impl Drop for Port {
 
 /// A published reference, which is withdrawn with this.
 pub struct PublishedReference {
-    port: Arc<Port>,
+    port: OwnPort,
     file: Option<(PathBuf, String)>,
     name: Option<CString>,
 }
@@ -219,7 +222,7 @@ pub struct BulkioPacket {
 
 /// A provides port: other programs push to it.
 pub struct BulkioInput {
-    port: Arc<Port>,
+    port: OwnPort,
     shared: Arc<InputShared>,
 }
 
@@ -332,7 +335,7 @@ impl BulkioInput {
             has_room: Condvar::new(),
         });
         let receiver =
-            ffi::Receiver { stream: take_stream, packet: take_packet, fill, ended: ended::<InputShared> };
+            ffi::PushReceiver { stream: take_stream, packet: take_packet, fill, ended: ended::<InputShared> };
         let object = CString::new(name).map_err(Error::failed)?;
         let context = Arc::into_raw(Arc::clone(&shared));
         let mut problem = OrbMessage::default();
@@ -351,13 +354,13 @@ impl BulkioInput {
     /// # Errors
     /// The file cannot be written. The naming service does not answer, or has another object.
     pub fn publish(&self, file: &str, name: &str) -> Result<PublishedReference> {
-        self.port.publish(file, name)
+        publish(&self.port, file, name)
     }
 
     /// Connects the uses port of a reference, or of a file with one, to this port.
     ///
     /// # Errors
-    /// It is none, does not answer, or refuses.
+    /// It is another object, does not answer, or refuses.
     pub fn connect_to(&self, reference: &str, connection: &str) -> Result<ForeignConnection> {
         let text = reference_of(reference)?;
         let name = c_text(connection);
@@ -455,7 +458,7 @@ impl Drop for ForeignConnection {
 
 /// A uses port: it pushes to other programs.
 pub struct BulkioOutput {
-    port: Arc<Port>,
+    port: OwnPort,
     kind: BulkioType,
 }
 
@@ -482,13 +485,13 @@ impl BulkioOutput {
     /// # Errors
     /// As that.
     pub fn publish(&self, file: &str, name: &str) -> Result<PublishedReference> {
-        self.port.publish(file, name)
+        publish(&self.port, file, name)
     }
 
     /// Connects it to the provides port of a reference, or of a file with one.
     ///
     /// # Errors
-    /// It is none of this type, does not answer, or the name is taken.
+    /// It has another type, does not answer, or the name is taken.
     pub fn connect(&self, reference: &str, connection: &str) -> Result<()> {
         let text = reference_of(reference)?;
         let name = c_text(connection);
@@ -597,9 +600,9 @@ fn short(reference: &str) -> String {
 }
 
 /// Returns the port that the C++ side has made. Otherwise its context is released.
-fn own_port<T>(port: *mut c_void, context: *const T, problem: &OrbMessage) -> Result<Arc<Port>> {
+fn own_port<T>(port: *mut c_void, context: *const T, problem: &OrbMessage) -> Result<OwnPort> {
     match NonNull::new(port) {
-        Some(port) => Ok(Arc::new(Port(port))),
+        Some(port) => Ok(Arc::new(Local::new(Port(port)))),
         None => {
             // SAFETY: the caller has leaked it, and `ended` was not called.
             drop(unsafe { Arc::from_raw(context) });

@@ -89,7 +89,7 @@ struct Orb {
     access: Option<OpenAccess>,
 }
 
-/// How other programs reach this process, and it reaches them.
+/// The ways by which other programs reach this process, and it reaches them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct OpenAccess {
     /// The address where it listens over TCP; `None`: a Unix socket with a name.
@@ -218,8 +218,13 @@ fn start_at(socket: &Path, access: Option<&OpenAccess>) -> Result<Orb> {
     // parent of this process has called it.
     if unsafe { ffi::stripline_corba_start(options.as_ptr(), problem.text()) } != 0 {
         let at = open.filter(|_| access.is_some_and(|access| access.tcp.is_some()));
-        let at = at.map_or(String::new(), |at| format!(" at {}", at.to_string_lossy()));
-        return Err(Error::failed(format!("omniORB does not start{at}: {problem}")));
+        return Err(Error::failed(match at {
+            Some(at) => format!(
+                "omniORB does not listen at {}: {problem}; is it an address of this host, and free?",
+                at.to_string_lossy()
+            ),
+            None => format!("omniORB does not start: {problem}"),
+        }));
     }
     let flags = OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     match rustix::fs::openat(CWD, socket, flags, Mode::empty()) {
