@@ -63,13 +63,28 @@ pub(super) fn place(properties: &Properties) -> Result<BulkioPlace> {
         let problem = format!("`{name}` is no name in a naming service");
         return refuse("name", problem, "write it as corbaname::127.0.0.1#radio/iq");
     }
-    let is_reachable =
-        ["ior_file", "name", "connect"].iter().any(|one| !properties.text(one).trim().is_empty());
-    if !is_reachable && !place.is_fixed() {
-        let problem = "no other program can find the port".to_string();
-        return refuse("ior_file", problem, "set `ior_file`, `name` or `connect`, or a port in `listen`");
-    }
     Ok(place)
+}
+
+/// Starts the ORB of this process.
+pub(super) fn open(properties: &Properties) -> Result<()> {
+    check_ways(properties)?;
+    place(properties)?.open()
+}
+
+/// Checks that something leads to the port, or from it.
+fn check_ways(properties: &Properties) -> Result<()> {
+    if is_findable(properties)? || references(properties).next().is_some() {
+        return Ok(());
+    }
+    let problem = "no other program can find the port".to_string();
+    refuse("ior_file", problem, "set `ior_file`, `name` or `connect`, or a port in `listen`")
+}
+
+/// Returns whether other programs can find the port.
+pub(super) fn is_findable(properties: &Properties) -> Result<bool> {
+    let is_published = ["ior_file", "name"].iter().any(|one| !properties.text(one).is_empty());
+    Ok(is_published || place(properties)?.is_fixed())
 }
 
 /// Returns the references of `connect`.
@@ -112,7 +127,8 @@ mod tests {
         let value = |text: &str| text.parse().map_or(Value::Text(text.into()), Value::Boolean);
         let given = given.iter().map(|(name, text)| ((*name).into(), value(text))).collect();
         let properties = Properties::new(&spec, given).unwrap();
-        place(&properties).err().map_or(String::new(), |e| e.to_string())
+        let checked = place(&properties).and_then(|_| check_ways(&properties));
+        checked.err().map_or(String::new(), |e| e.to_string())
     }
 
     #[test]

@@ -47,7 +47,7 @@ impl Component for BulkioSink {
     }
 
     fn new(properties: &Properties) -> Result<Self> {
-        bulkio::place(properties)?.open()?;
+        bulkio::open(properties)?;
         Ok(Self { properties: properties.clone() })
     }
 
@@ -64,8 +64,7 @@ impl Component for BulkioSink {
         }
         let input = ports.input_of(&samples, "in")?;
         let connections = properties.count("connections") as usize;
-        let is_published = ["ior_file", "name"].iter().any(|one| !properties.text(one).is_empty());
-        let may_come = is_published || bulkio::place(properties)?.is_fixed();
+        let may_come = bulkio::is_findable(properties)?;
         let mut sink = StreamSink {
             output: &output,
             is_complex,

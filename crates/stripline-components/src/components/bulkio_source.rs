@@ -51,7 +51,7 @@ impl Component for BulkioSource {
     }
 
     fn new(properties: &Properties) -> Result<Self> {
-        bulkio::place(properties)?.open()?;
+        bulkio::open(properties)?;
         Ok(Self { properties: properties.clone() })
     }
 
