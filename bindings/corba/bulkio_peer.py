@@ -200,7 +200,8 @@ def our_uses_port(place: Place) -> None:
     second = place.peer("join", ior, "cfloat", 0, out).end()
     waveform.end()
     assert " ended" in first and " ended" in second, first + second
-    print(f"{place.way}: our CF::Port was connected twice and disconnected, and {same(place.path('numbers'), out)} bytes came")
+    size = same(place.path("numbers"), out)
+    print(f"{place.way}: our CF::Port was connected twice and disconnected, and {size} bytes came")
 
 
 def in_order(place: Place) -> None:
@@ -311,7 +312,8 @@ def killed_peers(place: Place) -> None:
     tail = pathlib.Path(out).read_bytes()[-os.path.getsize(sent) :]
     assert tail == pathlib.Path(sent).read_bytes(), "the second client's packets are other ones"
     os.unlink(place.path("lost"))
-    print(f"{place.way}: a target was killed in a call, and the other one got {size} bytes; a killed client had a successor")
+    print(f"{place.way}: a target was killed in a call, and the other one got {size} bytes")
+    print(f"{place.way}: a client was killed, and the next one's packets came")
 
 
 def a_stop_in_a_call(place: Place) -> None:
@@ -330,7 +332,9 @@ def a_stop_in_a_call(place: Place) -> None:
     wait_for("the source's reference", lambda: os.path.exists(ior))
     client = place.peer("push", ior, "cfloat", 10**7, 100_000, "two-way", place.path("lost"))
     before = -1
-    while (size := os.path.getsize(place.path("lost")) if os.path.exists(place.path("lost")) else 0) != before or not size:
+    lost = pathlib.Path(place.path("lost"))
+    wait_for("packets come", lambda: lost.exists() and lost.stat().st_size > 0)
+    while (size := lost.stat().st_size) != before:
         before = size
         time.sleep(0.5)
     assert client.process.poll() is None, client.end(None)

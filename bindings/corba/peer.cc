@@ -126,16 +126,16 @@ void publish(CORBA::Object_ptr object, const std::string &file) {
   if (std::rename(unfinished.c_str(), file.c_str())) fail("cannot write " + file);
 }
 
-// Pushes packets, and writes their bytes to a file, unless a packet is refused.
+// Pushes packets and the end of their stream, and writes their bytes to a file.
 template <class K>
-void push(CORBA::Object_ptr object, bool is_complex, uint64_t first, uint64_t count, CORBA::ULong elements, bool is_oneway,
-          const std::string &file, bool ends) {
+void push(CORBA::Object_ptr object, bool is_complex, uint64_t count, CORBA::ULong elements, bool is_oneway,
+          const std::string &file) {
   typename K::Port::_var_type port = K::Port::_narrow(object);
   if (CORBA::is_nil(port)) fail("the object has another type");
   std::ofstream out(file, std::ios::binary | std::ios::app);
   port->pushSRI(description("there", is_complex));
   typename K::Sequence data;
-  for (uint64_t number = first; number < first + count; ++number) {
+  for (uint64_t number = 0; number < count; ++number) {
     fill(data, number, elements);
     auto time = time_of(number);
     if (is_oneway) {
@@ -148,13 +148,12 @@ void push(CORBA::Object_ptr object, bool is_complex, uint64_t first, uint64_t co
     } else {
       port->pushPacket(data, time, false, "there");
     }
-    out.write(reinterpret_cast<const char *>(data.get_buffer()), static_cast<std::streamsize>(elements * sizeof data[0]));
+    auto size = static_cast<std::streamsize>(elements * sizeof data[0]);
+    out.write(reinterpret_cast<const char *>(data.get_buffer()), size);
   }
-  if (ends) {
-    data.length(0);
-    BULKIO::PrecisionUTCTime none{};
-    port->pushPacket(data, none, true, "there");
-  }
+  data.length(0);
+  BULKIO::PrecisionUTCTime none{};
+  port->pushPacket(data, none, true, "there");
 }
 
 // What has come to a provides port.
@@ -271,7 +270,8 @@ void await(Arrivals &arrivals, uint64_t count) {
   std::unique_lock<std::mutex> turn(arrivals.lock);
   arrivals.changed.wait(turn, [&] { return arrivals.has_ended || (count && arrivals.packets >= count); });
   arrivals.file.flush();
-  say("received " + std::to_string(arrivals.packets) + (arrivals.has_ended ? " ended" : "") + " time " + arrivals.last_time);
+  const char *end = arrivals.has_ended ? " ended" : "";
+  say("received " + std::to_string(arrivals.packets) + end + " time " + arrivals.last_time);
 }
 
 // A uses port of this program.
@@ -341,7 +341,9 @@ void faults(CORBA::Object_ptr object) {
   sri.subsize = -1;
   expect("rows of less than nothing", "BAD_PARAM", [&] { port->pushSRI(sri); });
   sri.subsize = 0;
-  expect("a name of 2000 bytes", "BAD_PARAM", [&] { port->pushPacket(data, time, false, std::string(2000, 'x').c_str()); });
+  expect("a name of 2000 bytes", "BAD_PARAM", [&] {
+    port->pushPacket(data, time, false, std::string(2000, 'x').c_str());
+  });
   expect("more than a message may have", "MARSHAL TRANSIENT COMM_FAILURE", [&] {
     PortTypes::FloatSequence large;
     large.length(1000000);
@@ -404,7 +406,7 @@ int main(int count, char **arguments) {
     if (command == "push") {
       object = find(words[1]);
       with_type(words[2], [&](auto kind, auto *, bool is_complex) {
-        push<decltype(kind)>(object, is_complex, 0, number(3), number(4), words[5] == "one-way", words[6], true);
+        push<decltype(kind)>(object, is_complex, number(3), number(4), words[5] == "one-way", words[6]);
       });
       say("pushed");
     } else if (command == "serve" || command == "stall") {
@@ -422,7 +424,7 @@ int main(int count, char **arguments) {
     } else if (command == "uses") {
       with_type(words[1], [&](auto kind, auto *, bool is_complex) {
         object = activate<Uses>([&, is_complex](CORBA::Object_ptr target) {
-          push<decltype(kind)>(target, is_complex, 0, number(3), number(4), false, words[5], true);
+          push<decltype(kind)>(target, is_complex, number(3), number(4), false, words[5]);
         });
         publish(object, words[2]);
         orb->run();

@@ -116,7 +116,7 @@ STRIPLINE_DATA(dataDouble, PortTypes::DoubleSequence)
 
 // Makes the port of a type: `Port<BULKIO::dataFloat>` and so on.
 template <template <class> class Port, class... Arguments>
-auto make_port(int type, Arguments... arguments) -> decltype(static_cast<typename Port<BULKIO::dataOctet>::Base *>(nullptr)) {
+typename Port<BULKIO::dataOctet>::Base *make_port(int type, Arguments... arguments) {
   switch (type) {
     case STRIPLINE_BULKIO_OCTET: return new Port<BULKIO::dataOctet>(arguments...);
     case STRIPLINE_BULKIO_SHORT: return new Port<BULKIO::dataShort>(arguments...);
