@@ -155,7 +155,7 @@ pub(crate) fn check() -> Result<()> {
 /// user can connect to its socket.
 ///
 /// # Errors
-/// As [`CallServer::new`].
+/// The ORB does not start, or is the program's own.
 pub fn socket_path() -> Result<String> {
     Ok(format!("/proc/{}/fd/{}", std::process::id(), orb()?.socket.as_fd().as_raw_fd()))
 }
