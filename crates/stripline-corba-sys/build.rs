@@ -14,8 +14,9 @@ mod omniorb {
     const REMEDY: &str =
         "install omniORB 4: on Debian, the packages `libomniorb4-dev` and `omniidl`, with `g++`";
 
-    const SOURCES: [&str; 2] = ["orb.cc", "path.cc"];
-    const INTERFACES: [&str; 1] = ["path"];
+    const SOURCES: [&str; 5] =
+        ["orb.cc", "path.cc", "bulkio_provides.cc", "bulkio_references.cc", "bulkio_uses.cc"];
+    const INTERFACES: [&str; 2] = ["path", "bulkio"];
 
     pub fn build() {
         println!("cargo::rerun-if-changed=cpp");
@@ -48,7 +49,8 @@ mod omniorb {
 
     /// Finds omniORB by `pkg-config`, or in the usual folders. Returns the folders of its headers.
     fn find_library() -> Result<Vec<PathBuf>, String> {
-        let probe = pkg_config::Config::new().range_version("4.2".."5").probe("omniORB4");
+        // It has the values of any type, and needs the rest.
+        let probe = pkg_config::Config::new().range_version("4.2".."5").probe("omniDynamic4");
         let error = match probe {
             Ok(library) => return Ok(library.include_paths),
             Err(error) => error,
@@ -62,7 +64,7 @@ mod omniorb {
         if let Some(root) = headers.parent() {
             println!("cargo::rustc-link-search=native={}", root.join("lib").display());
         }
-        for library in ["omniORB4", "omnithread"] {
+        for library in ["omniDynamic4", "omniORB4", "omnithread"] {
             println!("cargo::rustc-link-lib={library}");
         }
         Ok(vec![headers.clone()])

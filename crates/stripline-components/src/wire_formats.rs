@@ -57,6 +57,14 @@ pub fn wire_formats() -> &'static [WireFormat] {
             in_program: cfg!(feature = "dds"),
             remedy: "build it with the feature `dds`, which takes Cyclone DDS (cyclonedds-dev, cyclonedds-tools)",
         },
+        WireFormat {
+            name: "bulkio",
+            summary: "REDHAWK and other programs with BulkIO's data ports",
+            components: ["bulkio-source", "bulkio-sink"],
+            lacks: "acks, gaps, scopes above `transport`; ends are of streams, not of connections",
+            in_program: cfg!(feature = "corba"),
+            remedy: "build it with the feature `corba`, which takes omniORB (libomniorb4-dev, omniidl)",
+        },
     ]
 }
 

@@ -16,7 +16,8 @@ fn every_description_is_sound_and_says_something() {
     let registry = registry();
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/components");
     // Those that join other programs are features.
-    let features = [cfg!(feature = "zeromq"), cfg!(feature = "zenoh"), cfg!(feature = "dds")];
+    let features =
+        [cfg!(feature = "zeromq"), cfg!(feature = "zenoh"), cfg!(feature = "dds"), cfg!(feature = "corba")];
     let left_out = 2 * features.iter().filter(|has| !**has).count();
     assert_eq!(
         registry.specs().len() + left_out,

@@ -4,14 +4,11 @@
 #include <omniORB4/CORBA.h>
 #include <omniORB4/callDescriptor.h>
 #include <omniORB4/callHandle.h>
-// Included by others there without a folder.
-#include <SocketCollection.h>
-#include <omniORB4/internal/giopStrand.h>
-#include <omniORB4/internal/giopStream.h>
 #include <linux/sockios.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
+#include "connection.h"
 #include "guard.h"
 #include "path.hh"
 
@@ -96,25 +93,19 @@ PortableServer::POA_ptr poa() {
   return PortableServer::POA::_narrow(object);
 }
 
-// The descriptor of a connection over sockets.
-struct SocketOf : omni::SocketHolder {
-  static int fd(omni::SocketHolder *holder) { return holder->*(&SocketOf::pd_socket); }
-};
-
 // Writes the arguments of a call from where they are.
 class Departure : public omniCallDescriptor {
  public:
   Departure() : omniCallDescriptor(nullptr, OPERATION, sizeof OPERATION, 1, nullptr, 0, 0) {}
 
   void marshalArguments(cdrStream &stream) override {
-    if (auto giop = omni::giopStream::downcast(&stream)) {
-      connection = giop->strand().connection;
+    if (auto connection = stripline::connection_of(stream)) {
       if (closes) {
         // A call that fails here ends the connection. omniORB keeps one that nothing refers to.
-        if (connection) connection->Shutdown();
+        connection->Shutdown();
         OMNIORB_THROW(NO_PERMISSION, 0, CORBA::COMPLETED_NO);
       }
-      if (socket) look_at(*socket);
+      if (socket) look_at(*socket, stripline::descriptor_of(connection));
     }
     key >>= stream;
     number >>= stream;
@@ -124,10 +115,9 @@ class Departure : public omniCallDescriptor {
   }
 
   // Enlarges its buffer, and finds out what the kernel has of it.
-  void look_at(StriplineCorbaSocket &socket) const {
-    auto holder = connection ? dynamic_cast<omni::SocketHolder *>(connection) : nullptr;
-    if (!holder) return;
-    int fd = SocketOf::fd(holder), value = 0;
+  static void look_at(StriplineCorbaSocket &socket, int fd) {
+    if (fd < 0) return;
+    int value = 0;
     socklen_t bytes = sizeof value;
     if (socket.enlarge_to > 0) setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &socket.enlarge_to, sizeof socket.enlarge_to);
     if (getsockopt(fd, SOL_SOCKET, SO_SNDBUF, &value, &bytes) == 0) socket.buffer = value;
@@ -139,9 +129,6 @@ class Departure : public omniCallDescriptor {
   CORBA::ULongLong key = 0, number = 0, frames = 0;
   const CORBA::Octet *bytes = nullptr;
   CORBA::ULong size = 0;
-
- private:
-  omni::giopConnection *connection = nullptr;
 };
 
 struct Path {

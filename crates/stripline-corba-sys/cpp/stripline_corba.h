@@ -19,7 +19,7 @@ const char *stripline_corba_version() noexcept;
 uint32_t stripline_corba_message_max() noexcept;
 
 // Starts the ORB of this process with pairs of options, behind which comes a pair of nulls. 0: it
-// runs. 1: the program had started one before. 2: it cannot start.
+// runs. One that the program had started before ignores the options.
 int stripline_corba_start(const char *const (*options)[2], StriplineCorbaText problem) noexcept;
 
 // The receiving end of a path: what its servant calls, on threads of omniORB.

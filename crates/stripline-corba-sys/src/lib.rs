@@ -16,6 +16,8 @@
 
 #![cfg(feature = "omniorb")]
 
+pub mod bulkio;
+
 use std::ffi::{c_char, c_int, c_void};
 
 /// The place for a message that ends with a zero byte.
@@ -63,8 +65,8 @@ unsafe extern "C" {
     pub fn stripline_corba_message_max() -> u32;
 
     /// Starts the ORB of this process with pairs of options, behind which comes a pair of nulls.
-    /// Returns 0 if it runs, 1 if the program had started one before, 2 if it cannot start. Not in
-    /// a child of a process that has called it.
+    /// Returns 0 if it runs. One that the program had started before ignores the options. Not in a
+    /// child of a process that has called it.
     pub fn stripline_corba_start(options: *const [*const c_char; 2], problem: Text) -> c_int;
 
     /// Activates a servant with an object key of its own; null: it failed, and `ended` was not

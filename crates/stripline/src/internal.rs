@@ -13,8 +13,12 @@ pub use crate::component::log_to_stderr::{LogSink, log_to, log_to_stderr, parse_
 pub use crate::component::pace_log::PaceReport;
 pub use crate::component::spec::number;
 pub use crate::link::stats::FullReport;
+#[cfg(feature = "corba")]
+pub use crate::packet::bulkio::{BulkioSri, BulkioTime, BulkioType};
 #[cfg(feature = "dds")]
 pub use crate::packet::dds::{DdsSampleInfo, DdsSampleMessage, DdsSampleType};
+#[cfg(feature = "corba")]
+pub use crate::sys::bulkio::{BulkioInput, BulkioOutput, BulkioPacket, BulkioPlace};
 #[cfg(feature = "corba")]
 pub use crate::sys::corba::socket_path as corba_socket_path;
 #[cfg(feature = "dds")]

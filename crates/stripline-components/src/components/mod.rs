@@ -9,6 +9,12 @@
 
 mod adder;
 pub mod adsb;
+#[cfg(feature = "corba")]
+mod bulkio;
+#[cfg(feature = "corba")]
+mod bulkio_sink;
+#[cfg(feature = "corba")]
+mod bulkio_source;
 #[cfg(feature = "dds")]
 mod dds;
 #[cfg(feature = "dds")]
@@ -53,6 +59,10 @@ mod zenoh_source;
 use stripline::component::{HandlerComponent, Registry};
 
 pub use adder::Adder;
+#[cfg(feature = "corba")]
+pub use bulkio_sink::BulkioSink;
+#[cfg(feature = "corba")]
+pub use bulkio_source::BulkioSource;
 #[cfg(feature = "dds")]
 pub use dds_sink::DdsSink;
 #[cfg(feature = "dds")]
@@ -97,6 +107,8 @@ pub fn registry() -> Registry {
     let registry = registry.with::<ZenohSink>().with::<ZenohSource>();
     #[cfg(feature = "dds")]
     let registry = registry.with::<DdsSink>().with::<DdsSource>();
+    #[cfg(feature = "corba")]
+    let registry = registry.with::<BulkioSink>().with::<BulkioSource>();
     registry
         .with::<Adder>()
         .with::<adsb::AdsbDecoder>()

@@ -1,5 +1,7 @@
 //! The metadata of samples: the header, the stream they belong to, and the gaps before them.
 
+#[cfg(feature = "corba")]
+pub(crate) mod bulkio;
 #[cfg(any(feature = "dds", fuzzing))]
 pub(crate) mod dds;
 pub(crate) mod element;

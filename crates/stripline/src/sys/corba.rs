@@ -5,15 +5,17 @@
 //! file, and connects by `/proc/self/fd`. So nothing outlives a process, and no other one finds the
 //! socket. Each such address has a connection of its own, also within one process.
 
-use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::ffi::{CStr, CString, OsStr, c_char, c_int, c_void};
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use bytemuck::Zeroable;
 use rustix::fs::{CWD, Mode, OFlags};
+use rustix::io::Errno;
 use stripline_corba_sys as ffi;
 
 use super::aligned_buffer::{AlignedBuffer, CacheLine};
@@ -30,10 +32,12 @@ const SOCKET: &str = "orb";
 /// Descriptors that an ORB takes at its start, and one end of a path.
 const FOR_ORB: usize = 8;
 const FOR_PATH: usize = 4;
-/// What the environment must not set: each would add an address that this process listens at.
-const ENDPOINTS: &str = "ORBendPoint";
+/// The names of sockets that other programs connect to, until their processes end.
+const OPEN_NAMES: OwnedNames = OwnedNames { folder: "/tmp", prefix: "stripline-bulkio-" };
+/// What the environment must not set: addresses that this process would listen at or connect to.
+const ADDRESSES: [&str; 3] = ["ORBendPoint", "ORBclientTransportRule", "ORBserverTransportRule"];
 /// Options that have the same value in each process. The environment cannot change them.
-const OPTIONS: [[&CStr; 2]; 12] = [
+const OPTIONS: [[&CStr; 2]; 11] = [
     // Only the owner's processes reach the name, and later those that have the descriptor.
     [c"unixTransportPermission", c"0666"],
     // A peer that is stopped is late, and not gone.
@@ -42,15 +46,33 @@ const OPTIONS: [[&CStr; 2]; 12] = [
     [c"clientCallTimeOutPeriod", c"0"],
     [c"serverCallTimeOutPeriod", c"0"],
     [c"giopMaxMsgSize", c"2097152"],
-    // One connection for each path.
-    [c"maxGIOPConnectionPerServer", c"1"],
     [c"threadPerConnectionPolicy", c"1"],
     [c"offerBiDirectionalGIOP", c"0"],
     [c"acceptBiDirectionalGIOP", c"0"],
-    // The first call would be one that waits.
-    [c"verifyObjectExistsAndType", c"0"],
     // It prints nothing.
     [c"traceLevel", c"0"],
+    // The first call would be one that waits.
+    [c"verifyObjectExistsAndType", c"0"],
+];
+/// Options where there are only paths.
+const OF_PATHS: [[&CStr; 2]; 1] = [
+    // One connection for each path.
+    [c"maxGIOPConnectionPerServer", c"1"],
+];
+/// Options where other programs connect, too.
+const OF_OPEN: [[&CStr; 2]; 4] = [
+    // A call that waits for its target does not keep others from that program.
+    [c"maxGIOPConnectionPerServer", c"64"],
+    // One-way calls of a connection stay in order.
+    [c"maxServerThreadPerConnection", c"1"],
+    [c"supportPerThreadTimeOut", c"1"],
+    // In milliseconds.
+    [c"clientConnectTimeOutPeriod", c"10000"],
+];
+/// The addresses that an ORB connects to that stays on its host.
+const OF_HOST: [[&CStr; 2]; 2] = [
+    [c"clientTransportRule", c"localhost unix,tcp"],
+    [c"clientTransportRule", c"127.0.0.0/255.0.0.0 unix,tcp"],
 ];
 
 /// The ORB of this process, which ends with it.
@@ -63,6 +85,17 @@ static WAS_STARTED: AtomicBool = AtomicBool::new(false);
 struct Orb {
     /// The file of its socket, without its name.
     socket: Descriptor,
+    /// Where other programs connect.
+    access: Option<OpenAccess>,
+}
+
+/// The ways by which other programs reach this process, and it reaches them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct OpenAccess {
+    /// The address where it listens over TCP; `None`: a Unix socket with a name.
+    pub tcp: Option<SocketAddr>,
+    /// Whether it may connect to other hosts.
+    pub leaves_host: bool,
 }
 
 /// Returns the version of omniORB in this program.
@@ -83,7 +116,31 @@ pub(crate) fn message_max() -> Result<u32> {
 }
 
 fn orb() -> Result<&'static Orb> {
-    ORB.get().get_or_init(|| start().map_err(|e| e.to_string())).as_ref().map_err(Error::failed)
+    orb_with(None)
+}
+
+/// Returns the ORB. The first call starts it.
+fn orb_with(access: Option<&OpenAccess>) -> Result<&'static Orb> {
+    ORB.get().get_or_init(|| start(access).map_err(|e| e.to_string())).as_ref().map_err(Error::failed)
+}
+
+/// Starts the ORB for other programs, if that is still to be done.
+///
+/// # Errors
+/// As [`CallServer::new`]; it has been started without that access.
+pub(crate) fn open(access: &OpenAccess) -> Result<()> {
+    let its = &orb_with(Some(access))?.access;
+    if its.as_ref() == Some(access) {
+        return Ok(());
+    }
+    let other = match its {
+        Some(_) => "with other values of `listen` or `insecure`",
+        None => "for connections over `corba`, before this component",
+    };
+    Err(Error::failed(format!(
+        "omniORB runs in this process already, {other}; give the component a process of its own \
+         (`placement = \"process\"`)"
+    )))
 }
 
 /// Starts the ORB, if that is still to be done.
@@ -98,62 +155,115 @@ pub(crate) fn check() -> Result<()> {
 /// user can connect to its socket.
 ///
 /// # Errors
-/// As [`CallServer::new`].
+/// The ORB does not start, or is the program's own.
 pub fn socket_path() -> Result<String> {
     Ok(format!("/proc/{}/fd/{}", std::process::id(), orb()?.socket.as_fd().as_raw_fd()))
 }
 
-fn start() -> Result<Orb> {
+fn start(access: Option<&OpenAccess>) -> Result<Orb> {
     if WAS_STARTED.swap(true, Ordering::SeqCst) {
         return Err(Error::Forked { what: "omniORB, of which a process has one for its whole life,".into() });
     }
-    if let Some((name, _)) =
-        std::env::vars_os().find(|(name, _)| name.as_encoded_bytes().starts_with(ENDPOINTS.as_bytes()))
-    {
+    let is_address = |name: &OsStr| {
+        ADDRESSES.iter().any(|address| name.as_encoded_bytes().starts_with(address.as_bytes()))
+    };
+    if let Some((name, _)) = std::env::vars_os().find(|(name, _)| is_address(name)) {
         return Err(Error::failed(format!(
-            "the environment has {}, by which omniORB would listen at other addresses; unset it",
+            "the environment has {}, by which omniORB would use other addresses; unset it",
             name.display()
         )));
     }
     check_descriptors("omniORB", FOR_ORB)?;
-    let name = NAMES.make()?;
-    let folder = NAMES.path(&name);
-    rustix::fs::mkdir(&folder, Mode::RWXU)
-        .map_err(|e| Error::system(format!("cannot make a socket in {}", folder.display()), e))?;
-    let started = start_at(&folder.join(SOCKET));
+    let folder = make_folder(NAMES)?;
+    let started = start_at(&folder.join(SOCKET), access);
     fail_point!("corba-name");
-    NAMES.remove(|other| other == name);
+    let _ = std::fs::remove_dir_all(&folder);
     fail_point!("corba-nameless");
     started
 }
 
-/// Starts the ORB with a socket of that name.
-fn start_at(socket: &Path) -> Result<Orb> {
-    let end_point = CString::new(format!("giop:unix:{}", socket.display())).map_err(Error::failed)?;
-    let mut options: Vec<[*const c_char; 2]> = vec![[c"endPoint".as_ptr(), end_point.as_ptr()]];
-    options.extend(OPTIONS.map(|pair| pair.map(CStr::as_ptr)));
+/// Makes a folder of this user for a socket.
+fn make_folder(names: OwnedNames) -> Result<PathBuf> {
+    let folder = names.path(&names.make()?);
+    rustix::fs::mkdir(&folder, Mode::RWXU)
+        .map_err(|e| Error::system(format!("cannot make a socket in {}", folder.display()), e))?;
+    Ok(folder)
+}
+
+/// Starts the ORB with a socket of that name, and perhaps one for other programs.
+fn start_at(socket: &Path, access: Option<&OpenAccess>) -> Result<Orb> {
+    let unix = |socket: &Path| CString::new(format!("giop:unix:{}", socket.display())).map_err(Error::failed);
+    let own = unix(socket)?;
+    let open = match access {
+        None => None,
+        Some(OpenAccess { tcp: Some(address), .. }) => {
+            Some(CString::new(format!("giop:tcp:{address}")).map_err(Error::failed)?)
+        }
+        Some(OpenAccess { tcp: None, .. }) => Some(unix(&named_folder()?.join(SOCKET))?),
+    };
+    let mut options: Vec<[*const c_char; 2]> = OPTIONS.map(|pair| pair.map(CStr::as_ptr)).into();
+    let mut add = |pairs: &[[&CStr; 2]]| options.extend(pairs.iter().map(|pair| pair.map(CStr::as_ptr)));
+    match &open {
+        // References have the open address alone: the other one has no name.
+        Some(open) => add(&[[c"endPoint", open], [c"endPointNoPublish", &own]]),
+        None => add(&[[c"endPoint", &own]]),
+    }
+    add(if open.is_some() { &OF_OPEN } else { &OF_PATHS });
+    if access.is_some_and(|access| !access.leaves_host) {
+        add(&OF_HOST);
+    }
     options.push([std::ptr::null(); 2]);
     let mut problem = OrbMessage::default();
     // SAFETY: pairs of texts with a pair of nulls behind them, which live through the call. No
     // parent of this process has called it.
-    match unsafe { ffi::stripline_corba_start(options.as_ptr(), problem.text()) } {
-        0 => {}
-        1 => {
-            return Err(Error::failed(
-                "this program has started an ORB of omniORB before, of which a process has only one; use another \
-                 transport, or start the program's own ORB after the first connection, so that it gets this one",
-            ));
-        }
-        _ => return Err(Error::failed(format!("omniORB does not start: {problem}"))),
+    if unsafe { ffi::stripline_corba_start(options.as_ptr(), problem.text()) } != 0 {
+        let at = open.filter(|_| access.is_some_and(|access| access.tcp.is_some()));
+        return Err(Error::failed(match at {
+            Some(at) => format!(
+                "omniORB does not listen at {}: {problem}; is it an address of this host, and free?",
+                at.to_string_lossy()
+            ),
+            None => format!("omniORB does not start: {problem}"),
+        }));
     }
     let flags = OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-    let file = rustix::fs::openat(CWD, socket, flags, Mode::empty())
-        .map_err(|e| Error::system(format!("cannot open {}", socket.display()), e))?;
-    Ok(Orb { socket: Descriptor::new(file) })
+    match rustix::fs::openat(CWD, socket, flags, Mode::empty()) {
+        Ok(file) => Ok(Orb { socket: Descriptor::new(file), access: access.cloned() }),
+        // An ORB that was there before has no socket of that name.
+        Err(Errno::NOENT) => Err(Error::failed(
+            "this program has started an ORB of omniORB before, of which a process has only one; use another \
+             transport, or start the program's own ORB after the first connection, so that it gets this one",
+        )),
+        Err(error) => Err(Error::system(format!("cannot open {}", socket.display()), error)),
+    }
+}
+
+/// The folder of the socket for other programs, for the end of the process.
+static NAMED_FOLDER: OnceLock<(u32, PathBuf)> = OnceLock::new();
+
+/// Makes the folder of the socket for other programs. It goes with the process, or with the next
+/// start after a kill.
+fn named_folder() -> Result<PathBuf> {
+    let folder = make_folder(OPEN_NAMES)?;
+    if NAMED_FOLDER.set((std::process::id(), folder.clone())).is_ok() {
+        // SAFETY: the function has no arguments and returns, and this library stays loaded.
+        unsafe { libc::atexit(remove_named_folder) };
+    }
+    Ok(folder)
+}
+
+/// Removes it, unless this is a child of a fork.
+extern "C" fn remove_named_folder() {
+    if let Some((process, folder)) = NAMED_FOLDER.get()
+        && *process == std::process::id()
+    {
+        // Another process may have removed it.
+        let _ = std::fs::remove_dir_all(folder);
+    }
 }
 
 /// A message of the C++ side.
-struct OrbMessage([u8; 256]);
+pub(super) struct OrbMessage([u8; 256]);
 
 impl Default for OrbMessage {
     fn default() -> Self {
@@ -162,8 +272,13 @@ impl Default for OrbMessage {
 }
 
 impl OrbMessage {
-    fn text(&mut self) -> ffi::Text {
+    pub(super) fn text(&mut self) -> ffi::Text {
         ffi::Text { start: self.0.as_mut_ptr().cast(), size: self.0.len() }
+    }
+
+    /// Returns whether nothing was written.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0[0] == 0
     }
 }
 
@@ -269,7 +384,7 @@ impl Drop for CallServer {
 }
 
 /// Runs a function of the receiver, and takes a panic for the default.
-fn caught<T: Default>(run: impl FnOnce() -> T) -> T {
+pub(super) fn caught<T: Default>(run: impl FnOnce() -> T) -> T {
     // What was being changed is behind locks that a panic poisons.
     std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)).unwrap_or_default()
 }

@@ -4,6 +4,8 @@
 pub(crate) mod adaptive_spin;
 pub(crate) mod aligned_buffer;
 pub(crate) mod build;
+#[cfg(feature = "corba")]
+pub(crate) mod bulkio;
 pub(crate) mod clock;
 #[cfg(feature = "corba")]
 pub(crate) mod corba;

@@ -130,10 +130,13 @@ fn calls_with_another_key_or_too_many_bytes_are_dropped() {
     let (source, ticket) = CorbaObjects.source(&request(Some(4))).unwrap();
     let mut source: Box<dyn PathSource> = source;
     let parsed = CorbaTicket::parse(&ticket.address).unwrap();
-    let socket = ticket.fds[2].try_clone().unwrap();
-    let mut stranger = crate::sys::corba::CallClient::new(&parsed.object, socket).unwrap();
-    stranger.call(parsed.key ^ 1, 0, 1, &frame_of(9, 16, Kind::Data)).unwrap();
-    stranger.call(parsed.key, 0, 1, &vec![0; BYTES_MAX as usize + 1]).unwrap();
+    // Each has a connection of its own, because a call that is dropped may end it.
+    let stranger = || {
+        let socket = ticket.fds[2].try_clone().unwrap();
+        crate::sys::corba::CallClient::new(&parsed.object, socket).unwrap()
+    };
+    stranger().call(parsed.key ^ 1, 0, 1, &frame_of(9, 16, Kind::Data)).unwrap();
+    stranger().call(parsed.key, 0, 1, &vec![0; BYTES_MAX as usize + 1]).unwrap();
     let sink = CorbaObjects.sink(ticket).unwrap();
     let sent = frame_of(1, 16, Kind::Data);
     assert_eq!(sink.write(&sent).unwrap(), sent.len());

@@ -1,0 +1,27 @@
+// The connection that a call goes over.
+#pragma once
+
+#include <omniORB4/CORBA.h>
+// Included by others there without a folder.
+#include <SocketCollection.h>
+#include <omniORB4/internal/giopStrand.h>
+#include <omniORB4/internal/giopStream.h>
+
+namespace stripline {
+
+// Returns that of a call whose arguments are being written; null: it stays within the process.
+inline omni::giopConnection *connection_of(cdrStream &stream) {
+  auto giop = omni::giopStream::downcast(&stream);
+  return giop ? giop->strand().connection : nullptr;
+}
+
+// Returns the descriptor of a connection; -1: it is not over a socket.
+inline int descriptor_of(omni::giopConnection *connection) {
+  struct SocketOf : omni::SocketHolder {
+    static int fd(omni::SocketHolder *holder) { return holder->*(&SocketOf::pd_socket); }
+  };
+  auto holder = connection ? dynamic_cast<omni::SocketHolder *>(connection) : nullptr;
+  return holder ? SocketOf::fd(holder) : -1;
+}
+
+}  // namespace stripline

@@ -1,0 +1,737 @@
+//! Data ports of BulkIO over omniORB: [`BulkioInput`] is a provides port, [`BulkioOutput`] a uses
+//! port. Calls of other programs wait while an input has no room, which is BulkIO's flow control.
+
+use std::collections::{HashMap, VecDeque};
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::ptr::NonNull;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use stripline_corba_sys::{Text, bulkio as ffi};
+
+use super::corba::{OpenAccess, OrbMessage, caught, open};
+use super::fork::Local;
+use super::mutex::lock;
+use crate::error::{Error, Result};
+use crate::packet::StreamInfo;
+use crate::packet::bulkio::{BulkioSri, BulkioTime, BulkioType, BulkioValue};
+
+/// Packets that wait at an input. Behind them, calls wait.
+const PACKETS_MAX: usize = 8;
+/// Streams of an input that have not ended, at most.
+const STREAMS_MAX: usize = 1000;
+/// Bytes of a reference, at most.
+const REFERENCE_MAX: usize = 64 * 1024;
+
+/// The end of a call of another program.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Answer {
+    Taken,
+    Refused,
+    /// The port has ended, or what should take the call has panicked.
+    #[default]
+    Ended,
+}
+
+/// The place where other programs of CORBA reach this process, and what it may reach.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BulkioPlace(OpenAccess);
+
+impl BulkioPlace {
+    /// Reads `unix`, or an address as `tcp/127.0.0.1:0`.
+    ///
+    /// # Errors
+    /// A description of the fault: no address, or all addresses of the host.
+    pub fn parse(listen: &str, leaves_host: bool) -> std::result::Result<Self, String> {
+        if listen == "unix" {
+            return Ok(Self(OpenAccess { tcp: None, leaves_host }));
+        }
+        let address = listen.strip_prefix("tcp/").and_then(|address| address.parse::<SocketAddr>().ok());
+        let Some(address) = address else {
+            return Err(format!("`{listen}` is neither unix nor an address as tcp/127.0.0.1:0"));
+        };
+        if address.ip().is_unspecified() {
+            return Err(format!("`{listen}` means all addresses of this host"));
+        }
+        Ok(Self(OpenAccess { tcp: Some(address), leaves_host }))
+    }
+
+    /// Returns whether only programs of this host reach it.
+    pub fn stays(&self) -> bool {
+        self.0.tcp.is_none_or(|address| address.ip().is_loopback())
+    }
+
+    /// Returns whether its address is the same after each start.
+    pub fn is_fixed(&self) -> bool {
+        self.0.tcp.is_some_and(|address| address.port() != 0)
+    }
+
+    /// Starts the ORB of this process there.
+    ///
+    /// # Errors
+    /// It has been started otherwise, or cannot start.
+    pub fn open(&self) -> Result<()> {
+        open(&self.0)
+    }
+}
+
+/// Returns the text of a reference: itself, or what is in the file of that name.
+fn reference_of(text: &str) -> Result<CString> {
+    let is_reference = ["IOR:", "corbaloc:", "corbaname:"].iter().any(|prefix| text.starts_with(prefix));
+    let read = if is_reference {
+        text.to_owned()
+    } else {
+        let file = std::fs::read(text)
+            .map_err(|e| Error::system(format!("cannot read the reference in {text}"), e))?;
+        let read = String::from_utf8(file).ok().map(|read| read.trim().to_owned());
+        read.filter(|read| read.starts_with("IOR:") || read.starts_with("corba"))
+            .ok_or_else(|| Error::failed(format!("{text} has no reference of an object, as IOR:…")))?
+    };
+    if read.len() > REFERENCE_MAX {
+        return Err(Error::failed(format!("the reference {text} has {} bytes", read.len())));
+    }
+    CString::new(read).map_err(Error::failed)
+}
+
+/// Returns a text for C++. A zero byte ends no text there.
+fn c_text(text: &str) -> CString {
+    CString::new(text.replace('\0', "")).unwrap_or_default()
+}
+
+/// Returns a problem of omniORB, with what may be its cause.
+fn explained(problem: &OrbMessage) -> String {
+    let problem = problem.to_string();
+    let hint = match &problem {
+        it if it.contains("NoUsableProfile") => {
+            "; its address is of no transport that is there, or of another host without `insecure`"
+        }
+        it if it.contains("ConnectFailed") => "; nothing listens there: start its program first",
+        it if it.contains("TIMEOUT") || it.contains("CallTimedout") => "; its program does not answer",
+        it if it.contains("INV_OBJREF") || it.contains("BAD_PARAM") || it.contains("MARSHAL") => {
+            "; it is no reference of an object: has it come whole?"
+        }
+        it if it.contains("OBJECT_NOT_EXIST") || it.contains("NoMatch") => "; its object has ended",
+        it if it == "NotFound" => ": the naming service has no such name",
+        _ => "",
+    };
+    problem + hint
+}
+
+/// A port in the C++ side, which ends with this. A child of a fork leaves it as it is.
+type OwnPort = Arc<Local<Port>>;
+
+struct Port(NonNull<c_void>);
+
+// SAFETY: the C++ side counts references atomically, and its functions may be called on any thread.
+unsafe impl Send for Port {}
+// SAFETY: as above.
+unsafe impl Sync for Port {}
+
+impl Port {
+    fn pointer(&self) -> *mut c_void {
+        self.0.as_ptr()
+    }
+
+    fn reference(&self) -> Result<String> {
+        let mut bytes = vec![0_u8; REFERENCE_MAX];
+        let mut problem = OrbMessage::default();
+        let into = Text { start: bytes.as_mut_ptr().cast(), size: bytes.len() };
+        // SAFETY: the port is active, and there are so many bytes.
+        if unsafe { ffi::stripline_bulkio_reference(self.pointer(), into, problem.text()) } != 0 {
+            return Err(Error::failed(format!("omniORB makes no reference: {problem}")));
+        }
+        let text = CStr::from_bytes_until_nul(&bytes).map_err(Error::failed)?;
+        Ok(text.to_string_lossy().into_owned())
+    }
+}
+
+/// Publishes the reference of a port: in a file, and by a name as `corbaname:…#…`; empty: not.
+fn publish(port: &OwnPort, file: &str, name: &str) -> Result<PublishedReference> {
+    let mut published = PublishedReference { port: Arc::clone(port), file: None, name: None };
+    if !name.is_empty() {
+        let text = CString::new(name).map_err(Error::failed)?;
+        let mut problem = OrbMessage::default();
+        // SAFETY: the port is active, and the text ends with a zero.
+        match unsafe { ffi::stripline_bulkio_bind(port.pointer(), text.as_ptr(), problem.text()) } {
+            0 => published.name = Some(text),
+            1 => return Err(Error::failed(format!("{name} is the name of another object that lives"))),
+            _ => return Err(Error::failed(format!("{name} gets no object: {}", explained(&problem)))),
+        }
+    }
+    if !file.is_empty() {
+        let path = PathBuf::from(file);
+        let reference = port.reference()?;
+        write_whole(&path, &reference).map_err(|e| Error::system(format!("cannot write {file}"), e))?;
+        published.file = Some((path, reference));
+    }
+    Ok(published)
+}
+
+/// Writes a file that others see whole or not at all.
+fn write_whole(path: &Path, text: &str) -> std::io::Result<()> {
+    let mut unfinished = path.as_os_str().to_owned();
+    unfinished.push(format!(".{}", std::process::id()));
+    std::fs::write(&unfinished, text)?;
+    std::fs::rename(&unfinished, path).inspect_err(|_| {
+        let _ = std::fs::remove_file(&unfinished);
+    })
+}
+
+impl Drop for Port {
+    fn drop(&mut self) {
+        // SAFETY: the port is active, and is not used after this.
+        unsafe { ffi::stripline_bulkio_end(self.pointer()) };
+    }
+}
+
+/// A published reference, which is withdrawn with this.
+pub struct PublishedReference {
+    port: OwnPort,
+    file: Option<(PathBuf, String)>,
+    name: Option<CString>,
+}
+
+impl Drop for PublishedReference {
+    fn drop(&mut self) {
+        if let Some((path, reference)) = &self.file
+            && std::fs::read_to_string(path).is_ok_and(|read| read == *reference)
+        {
+            let _ = std::fs::remove_file(path);
+        }
+        if let Some(name) = &self.name {
+            // SAFETY: the port is active, and the text ends with a zero.
+            unsafe { ffi::stripline_bulkio_unbind(self.port.pointer(), name.as_ptr()) };
+        }
+    }
+}
+
+/// A packet of another program.
+#[derive(Debug)]
+pub struct BulkioPacket {
+    /// The description of its stream. It is the same one until another one comes.
+    pub stream: Arc<StreamInfo>,
+    /// Whole samples in this host's order.
+    pub bytes: Vec<u8>,
+    /// Nanoseconds since 1970; `None`: unknown.
+    pub time_ns: Option<i64>,
+    /// Whether the stream ends with it.
+    pub ends: bool,
+}
+
+/// A provides port: other programs push to it.
+pub struct BulkioInput {
+    port: OwnPort,
+    shared: Arc<InputShared>,
+}
+
+/// The part that calls and the receiver share.
+struct InputShared {
+    name: String,
+    kind: BulkioType,
+    is_complex: bool,
+    state: Mutex<InputState>,
+    arrived: Condvar,
+    has_room: Condvar,
+}
+
+#[derive(Default)]
+struct InputState {
+    streams: HashMap<String, Arc<StreamInfo>>,
+    packets: VecDeque<BulkioPacket>,
+    /// Memory of packets that were taken.
+    kept: Vec<Vec<u8>>,
+    /// Calls that were refused.
+    refused: u64,
+    is_ended: bool,
+}
+
+impl InputShared {
+    /// Takes note of a fault of a peer. Any program may call, so the first one is logged.
+    fn refuse(&self, state: &mut InputState, problem: &str) -> Answer {
+        state.refused += 1;
+        if state.refused == 1 {
+            log::warn!(
+                target: "stripline::bulkio",
+                "{}: a call is refused: {problem}; further ones are counted", self.name
+            );
+        }
+        Answer::Refused
+    }
+
+    fn take_stream(&self, sri: &BulkioSri) -> Answer {
+        let mut state = lock(&self.state);
+        if state.is_ended {
+            return Answer::Ended;
+        }
+        self.describe(&mut state, sri)
+    }
+
+    fn describe(&self, state: &mut InputState, sri: &BulkioSri) -> Answer {
+        let info = match sri.parse(self.is_complex) {
+            Ok(info) => info,
+            Err(problem) => return self.refuse(state, &problem),
+        };
+        match state.streams.get(&info.id) {
+            Some(its) if **its == info => {}
+            None if state.streams.len() >= STREAMS_MAX => {
+                return self.refuse(state, &format!("there are {STREAMS_MAX} streams that have not ended"));
+            }
+            _ => drop(state.streams.insert(info.id.clone(), Arc::new(info))),
+        }
+        Answer::Taken
+    }
+
+    /// Takes a packet. Waits while there is no room for it.
+    fn take_packet(&self, name: &str, bytes: &[u8], time: BulkioTime, ends: bool) -> Answer {
+        let mut state = lock(&self.state);
+        let sample_bytes = self.kind.element_bytes() * if self.is_complex { 2 } else { 1 };
+        if !bytes.len().is_multiple_of(sample_bytes) {
+            let elements = bytes.len() / self.kind.element_bytes();
+            let problem = format!("a packet has {elements} elements: a complex sample has two");
+            return self.refuse(&mut state, &problem);
+        }
+        if !state.streams.contains_key(name) {
+            let answer = self.describe(&mut state, &BulkioSri::unknown(name, self.is_complex));
+            if answer != Answer::Taken {
+                return answer;
+            }
+        }
+        while state.packets.len() >= PACKETS_MAX && !state.is_ended {
+            state = self.has_room.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        if state.is_ended {
+            return Answer::Ended;
+        }
+        let stream = match ends {
+            true => state.streams.remove(name),
+            false => state.streams.get(name).cloned(),
+        };
+        // Another connection may have ended it in between.
+        let Some(stream) = stream else { return self.refuse(&mut state, "the stream of a packet has ended") };
+        let mut kept = state.kept.pop().unwrap_or_default();
+        kept.clear();
+        kept.extend_from_slice(bytes);
+        state.packets.push_back(BulkioPacket { stream, bytes: kept, time_ns: time.time_ns(), ends });
+        drop(state);
+        self.arrived.notify_one();
+        Answer::Taken
+    }
+}
+
+impl BulkioInput {
+    /// Makes a provides port for samples with elements of a type. Its name is its object key.
+    ///
+    /// # Errors
+    /// The ORB does not run, or has an object of that name.
+    pub fn new(name: &str, kind: BulkioType, is_complex: bool) -> Result<Self> {
+        let shared = Arc::new(InputShared {
+            name: name.into(),
+            kind,
+            is_complex,
+            state: Mutex::default(),
+            arrived: Condvar::new(),
+            has_room: Condvar::new(),
+        });
+        let receiver =
+            ffi::PushReceiver { stream: take_stream, packet: take_packet, fill, ended: ended::<InputShared> };
+        let object = CString::new(name).map_err(Error::failed)?;
+        let context = Arc::into_raw(Arc::clone(&shared));
+        let mut problem = OrbMessage::default();
+        // SAFETY: the functions are copied, and match the context, which they use until `ended`
+        // releases it. The place of this port was opened, so the ORB runs.
+        let port = unsafe {
+            let context = context.cast_mut().cast();
+            ffi::stripline_bulkio_provide(kind as c_int, object.as_ptr(), &receiver, context, problem.text())
+        };
+        let port = own_port(port, context, &problem)?;
+        Ok(Self { port, shared })
+    }
+
+    /// Publishes its reference: in a file, and by a name as `corbaname:…#…`; empty: not.
+    ///
+    /// # Errors
+    /// The file cannot be written. The naming service does not answer, or has another object.
+    pub fn publish(&self, file: &str, name: &str) -> Result<PublishedReference> {
+        publish(&self.port, file, name)
+    }
+
+    /// Connects the uses port of a reference, or of a file with one, to this port.
+    ///
+    /// # Errors
+    /// It is another object, does not answer, or refuses.
+    pub fn connect_to(&self, reference: &str, connection: &str) -> Result<ForeignConnection> {
+        let text = reference_of(reference)?;
+        let name = c_text(connection);
+        let mut problem = OrbMessage::default();
+        // SAFETY: the port is active, and the texts end with a zero.
+        let outcome = unsafe {
+            let port = self.port.pointer();
+            ffi::stripline_bulkio_connect_to(port, text.as_ptr(), name.as_ptr(), problem.text())
+        };
+        match outcome {
+            0 => Ok(ForeignConnection { reference: text, connection: name }),
+            _ => {
+                Err(Error::failed(format!("{} is not connected: {}", short(reference), explained(&problem))))
+            }
+        }
+    }
+
+    /// Takes the next packet; `None`: none has come in that time.
+    pub fn receive(&self, longest: Duration) -> Option<BulkioPacket> {
+        let until = Instant::now() + longest;
+        let mut state = lock(&self.shared.state);
+        loop {
+            if let Some(packet) = state.packets.pop_front() {
+                drop(state);
+                // Calls of several connections may wait.
+                self.shared.has_room.notify_all();
+                return Some(packet);
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return None;
+            }
+            state = self.shared.arrived.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    /// Disconnects the uses port of another program, and meanwhile drops what comes: it may wait in
+    /// a call. Returns how many packets were dropped.
+    pub fn disconnect(&self, connection: ForeignConnection) -> usize {
+        let mut dropped = 0;
+        std::thread::scope(|scope| {
+            let disconnecting = scope.spawn(|| drop(connection));
+            while !disconnecting.is_finished() {
+                dropped += usize::from(self.receive(Duration::from_millis(5)).is_some());
+            }
+        });
+        dropped
+    }
+
+    /// Gives back the memory of a packet, for another one.
+    pub fn recycle(&self, packet: BulkioPacket) {
+        let mut state = lock(&self.shared.state);
+        if state.kept.len() < PACKETS_MAX {
+            state.kept.push(packet.bytes);
+        }
+    }
+}
+
+impl Drop for BulkioInput {
+    fn drop(&mut self) {
+        let mut state = lock(&self.shared.state);
+        state.is_ended = true;
+        let (waiting, refused) = (state.packets.len(), state.refused);
+        drop(state);
+        self.shared.has_room.notify_all();
+        let name = &self.shared.name;
+        if refused > 0 {
+            log::warn!(target: "stripline::bulkio", "{name}: {refused} calls were refused");
+        }
+        if waiting > 0 {
+            log::warn!(target: "stripline::bulkio", "{name}: {waiting} packets had come and were not sent on");
+        }
+    }
+}
+
+/// A connection of another program's uses port to an input. It is disconnected with this.
+pub struct ForeignConnection {
+    reference: CString,
+    connection: CString,
+}
+
+impl Drop for ForeignConnection {
+    fn drop(&mut self) {
+        let mut problem = OrbMessage::default();
+        let (reference, connection) = (self.reference.as_ptr(), self.connection.as_ptr());
+        // SAFETY: the texts end with a zero.
+        if unsafe { ffi::stripline_bulkio_disconnect_from(reference, connection, problem.text()) } != 0 {
+            log::warn!(
+                target: "stripline::bulkio",
+                "{} is not disconnected: {}", self.connection.to_string_lossy(), explained(&problem)
+            );
+        }
+    }
+}
+
+/// A uses port: it pushes to other programs.
+pub struct BulkioOutput {
+    port: OwnPort,
+    kind: BulkioType,
+}
+
+impl BulkioOutput {
+    /// Makes a uses port for elements of a type. Its name is its object key.
+    ///
+    /// # Errors
+    /// As [`BulkioInput::new`].
+    pub fn new(name: &str, kind: BulkioType) -> Result<Self> {
+        let events = ffi::Events { connected, disconnected, ended: ended::<String> };
+        let object = CString::new(name).map_err(Error::failed)?;
+        let context = Arc::into_raw(Arc::new(name.to_owned()));
+        let mut problem = OrbMessage::default();
+        // SAFETY: as in `BulkioInput::new`.
+        let port = unsafe {
+            let context = context.cast_mut().cast();
+            ffi::stripline_bulkio_use(kind as c_int, object.as_ptr(), &events, context, problem.text())
+        };
+        Ok(Self { port: own_port(port, context, &problem)?, kind })
+    }
+
+    /// Publishes its reference as [`BulkioInput::publish`] does.
+    ///
+    /// # Errors
+    /// As that.
+    pub fn publish(&self, file: &str, name: &str) -> Result<PublishedReference> {
+        publish(&self.port, file, name)
+    }
+
+    /// Connects it to the provides port of a reference, or of a file with one.
+    ///
+    /// # Errors
+    /// It has another type, does not answer, or the name is taken.
+    pub fn connect(&self, reference: &str, connection: &str) -> Result<()> {
+        let text = reference_of(reference)?;
+        let name = c_text(connection);
+        let mut problem = OrbMessage::default();
+        // SAFETY: the port is active, and the texts end with a zero.
+        let outcome = unsafe {
+            let port = self.port.pointer();
+            ffi::stripline_bulkio_connect(port, text.as_ptr(), name.as_ptr(), problem.text())
+        };
+        match outcome {
+            0 => Ok(()),
+            _ => {
+                Err(Error::failed(format!("{} is not connected: {}", short(reference), explained(&problem))))
+            }
+        }
+    }
+
+    /// Returns how many connections it has.
+    pub fn connections(&self) -> usize {
+        // SAFETY: the port is active.
+        unsafe { ffi::stripline_bulkio_connections(self.port.pointer()) }
+    }
+
+    /// Sets the description of a stream, which goes before its next packet.
+    ///
+    /// # Errors
+    /// What omniORB reports.
+    pub fn set_stream(&self, sri: &BulkioSri) -> Result<()> {
+        let names: Vec<_> = sri.keywords.iter().map(|(name, _)| c_text(name)).collect();
+        let text = |value: &BulkioValue| c_text(if let BulkioValue::Text(text) = value { text } else { "" });
+        let texts: Vec<_> = sri.keywords.iter().map(|(_, value)| text(value)).collect();
+        let keywords: Vec<_> = std::iter::zip(&names, &texts)
+            .zip(&sri.keywords)
+            .map(|((name, text), (_, value))| {
+                let (kind, number, whole) = match value {
+                    BulkioValue::Number(number) => (ffi::NUMBER, *number, 0),
+                    BulkioValue::Whole(whole) => (ffi::WHOLE, 0.0, *whole),
+                    BulkioValue::Truth(truth) => (ffi::TRUTH, 0.0, i64::from(*truth)),
+                    BulkioValue::Text(_) => (ffi::TEXT, 0.0, 0),
+                };
+                ffi::Keyword { name: name.as_ptr(), text: text.as_ptr(), number, whole, kind }
+            })
+            .collect();
+        let stream = c_text(&sri.stream);
+        let raw = ffi::Sri {
+            stream: stream.as_ptr(),
+            keywords: keywords.as_ptr(),
+            keyword_count: keywords.len(),
+            xstart: sri.xstart,
+            xdelta: sri.xdelta,
+            ystart: sri.ystart,
+            ydelta: sri.ydelta,
+            subsize: sri.subsize,
+            xunits: sri.xunits,
+            yunits: sri.yunits,
+            mode: sri.mode,
+            // A receiver without room has us wait.
+            blocking: 1,
+        };
+        let mut problem = OrbMessage::default();
+        // SAFETY: the port is active. All that the structure refers to lives through the call,
+        // which copies it.
+        match unsafe { ffi::stripline_bulkio_push_sri(self.port.pointer(), &raw, problem.text()) } {
+            0 => Ok(()),
+            _ => Err(Error::failed(format!("omniORB takes no description: {problem}"))),
+        }
+    }
+
+    /// Pushes whole elements to each connection, and waits until each has taken them. Returns how
+    /// many have. One thread at a time calls it.
+    ///
+    /// # Errors
+    /// [`Error::Stopped`] once pushing was ended; what omniORB reports.
+    pub fn push(&self, stream: &str, samples: &[u8], time: BulkioTime, ends: bool) -> Result<usize> {
+        let stream = c_text(stream);
+        let elements = samples.len() / self.kind.element_bytes();
+        let BulkioTime { mode, status, offset, whole, fraction } = time;
+        let time = ffi::Time { offset, whole, fraction, mode, status };
+        let mut problem = OrbMessage::default();
+        // SAFETY: the port is active, and there are so many elements. All lives through the call.
+        let taken = unsafe {
+            let (port, start) = (self.port.pointer(), samples.as_ptr());
+            let (stream, ends) = (stream.as_ptr(), c_int::from(ends));
+            ffi::stripline_bulkio_push_packet(port, stream, start, elements, &time, ends, problem.text())
+        };
+        match usize::try_from(taken) {
+            Ok(taken) => Ok(taken),
+            Err(_) if problem.is_empty() => Err(Error::Stopped),
+            Err(_) => Err(Error::failed(format!("omniORB takes no packet: {problem}"))),
+        }
+    }
+
+    /// Ends pushing: a call that waits fails at once, and there are no more. From any thread.
+    pub fn end_pushing(&self) {
+        // SAFETY: the port is active.
+        unsafe { ffi::stripline_bulkio_end_pushing(self.port.pointer()) };
+    }
+}
+
+/// Returns the beginning of a reference, which may be long.
+fn short(reference: &str) -> String {
+    match reference.char_indices().nth(60) {
+        Some((end, _)) => format!("{}…", &reference[..end]),
+        None => reference.into(),
+    }
+}
+
+/// Returns the port that the C++ side has made. Otherwise its context is released.
+fn own_port<T>(port: *mut c_void, context: *const T, problem: &OrbMessage) -> Result<OwnPort> {
+    match NonNull::new(port) {
+        Some(port) => Ok(Arc::new(Local::new(Port(port)))),
+        None => {
+            // SAFETY: the caller has leaked it, and `ended` was not called.
+            drop(unsafe { Arc::from_raw(context) });
+            Err(Error::failed(format!("omniORB has no place for a port: {problem}")))
+        }
+    }
+}
+
+/// Copies a text of the C++ side; null: empty.
+///
+/// # Safety
+/// It ends with a zero byte.
+unsafe fn copied(text: *const c_char) -> String {
+    if text.is_null() {
+        return String::new();
+    }
+    // SAFETY: the caller's promise.
+    unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
+}
+
+/// Takes the description of a stream.
+///
+/// # Safety
+/// The context is that of [`BulkioInput::new`], and the description can be read.
+unsafe extern "C" fn take_stream(context: *mut c_void, sri: *const ffi::Sri) -> c_int {
+    // SAFETY: the port keeps the context until `ended`. The rest is the caller's promise.
+    let (shared, raw) = unsafe { (&*context.cast::<InputShared>(), &*sri) };
+    caught(|| {
+        let keywords = match raw.keyword_count {
+            0 => &[][..],
+            // SAFETY: there are so many.
+            count => unsafe { std::slice::from_raw_parts(raw.keywords, count) },
+        };
+        let keyword = |keyword: &ffi::Keyword| {
+            let value = match keyword.kind {
+                ffi::NUMBER => BulkioValue::Number(keyword.number),
+                ffi::TRUTH => BulkioValue::Truth(keyword.whole != 0),
+                // SAFETY: texts end with a zero byte.
+                ffi::TEXT => BulkioValue::Text(unsafe { copied(keyword.text) }),
+                _ => BulkioValue::Whole(keyword.whole),
+            };
+            // SAFETY: as above.
+            (unsafe { copied(keyword.name) }, value)
+        };
+        shared.take_stream(&BulkioSri {
+            // SAFETY: as above.
+            stream: unsafe { copied(raw.stream) },
+            xstart: raw.xstart,
+            xdelta: raw.xdelta,
+            xunits: raw.xunits,
+            subsize: raw.subsize,
+            ystart: raw.ystart,
+            ydelta: raw.ydelta,
+            yunits: raw.yunits,
+            mode: raw.mode,
+            keywords: keywords.iter().map(keyword).collect(),
+        })
+    }) as c_int
+}
+
+/// Takes a packet.
+///
+/// # Safety
+/// As [`take_stream`], and there are so many elements, unless the pointer is null.
+unsafe extern "C" fn take_packet(
+    context: *mut c_void,
+    stream: *const c_char,
+    bytes: *const u8,
+    elements: usize,
+    time: *const ffi::Time,
+    ends: c_int,
+) -> c_int {
+    // SAFETY: as in `take_stream`.
+    let (shared, time) = unsafe { (&*context.cast::<InputShared>(), &*time) };
+    caught(|| {
+        let bytes = match bytes.is_null() {
+            true => &[][..],
+            // SAFETY: the caller's promise.
+            false => unsafe { std::slice::from_raw_parts(bytes, elements * shared.kind.element_bytes()) },
+        };
+        let ffi::Time { offset, whole, fraction, mode, status } = *time;
+        // SAFETY: it ends with a zero byte.
+        let stream = unsafe { copied(stream) };
+        shared.take_packet(&stream, bytes, BulkioTime { mode, status, offset, whole, fraction }, ends != 0)
+    }) as c_int
+}
+
+/// Returns how full the queue is.
+///
+/// # Safety
+/// As [`take_stream`].
+unsafe extern "C" fn fill(context: *mut c_void) -> f64 {
+    // SAFETY: as in `take_stream`.
+    let shared = unsafe { &*context.cast::<InputShared>() };
+    caught(|| lock(&shared.state).packets.len() as f64 / PACKETS_MAX as f64)
+}
+
+/// Releases a context.
+///
+/// # Safety
+/// It is one that a port was made with, and is not used after this.
+unsafe extern "C" fn ended<T>(context: *mut c_void) {
+    // SAFETY: the last use of what was leaked.
+    caught(|| drop(unsafe { Arc::from_raw(context.cast::<T>()) }));
+}
+
+/// Logs a connection.
+///
+/// # Safety
+/// The context is that of [`BulkioOutput::new`], and the text ends with a zero byte.
+unsafe extern "C" fn connected(context: *mut c_void, connection: *const c_char) {
+    // SAFETY: as in `take_stream`.
+    let (name, connection) = unsafe { (&*context.cast::<String>(), copied(connection)) };
+    caught(|| log::info!(target: "stripline::bulkio", "{name}: `{connection}` is connected"));
+}
+
+/// Logs the end of a connection.
+///
+/// # Safety
+/// As [`connected`].
+unsafe extern "C" fn disconnected(context: *mut c_void, connection: *const c_char, reason: *const c_char) {
+    // SAFETY: as in `take_stream`.
+    let (name, connection, reason) =
+        unsafe { (&*context.cast::<String>(), copied(connection), copied(reason)) };
+    caught(|| match reason.is_empty() {
+        true => log::info!(target: "stripline::bulkio", "{name}: `{connection}` is disconnected"),
+        false => log::warn!(
+            target: "stripline::bulkio",
+            "{name}: `{connection}` has failed and is disconnected: {reason}"
+        ),
+    });
+}
