@@ -735,3 +735,6 @@ unsafe extern "C" fn disconnected(context: *mut c_void, connection: *const c_cha
         ),
     });
 }
+
+#[cfg(test)]
+mod tests;
