@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use stripline::component::{InvalidProperties, Properties, PropertySpec};
+use stripline::component::{ComponentSpec, InvalidProperties, Properties, PropertySpec};
 use stripline::internal::socket_names::unique_suffix;
 use stripline::internal::{BulkioPlace, BulkioType};
 use stripline::payload::{SampleType, Scalar, TypeName};
@@ -19,9 +19,22 @@ pub(super) fn type_names() -> Vec<TypeName> {
     TYPES.iter().filter_map(|name| TypeName::parse(name).ok()).collect()
 }
 
-/// Returns the properties of both, beside `connect`.
-pub(super) fn properties() -> [PropertySpec; 4] {
+/// Adds the properties of both. `others` are the ports that it connects to: uses, or provides.
+pub(super) fn described(spec: ComponentSpec, others: &str) -> ComponentSpec {
+    let spec = properties(others).into_iter().fold(spec, ComponentSpec::property);
+    spec.validated(|properties| place(properties).map(drop))
+}
+
+fn properties(others: &str) -> [PropertySpec; 5] {
     [
+        PropertySpec::text(
+            "connect",
+            "",
+            &format!(
+                "references of {others} ports that are connected at the start, with spaces between: files, IOR:, \
+                 corbaloc: or corbaname:"
+            ),
+        ),
         PropertySpec::text(
             "listen",
             "unix",

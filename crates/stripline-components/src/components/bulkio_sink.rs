@@ -36,14 +36,8 @@ impl Component for BulkioSink {
             0,
             256,
             "connections to provides ports that are waited for, at the start and after one has failed",
-        ))
-        .property(PropertySpec::text(
-            "connect",
-            "",
-            "references of provides ports that are connected at the start, with spaces between: files, IOR:, corbaloc: or corbaname:",
         ));
-        let spec = bulkio::properties().into_iter().fold(spec, ComponentSpec::property);
-        spec.validated(|properties| bulkio::place(properties).map(drop))
+        bulkio::described(spec, "provides")
     }
 
     fn new(properties: &Properties) -> Result<Self> {

@@ -40,14 +40,8 @@ impl Component for BulkioSource {
             0,
             1_000_000,
             "streams until the component ends; 0: it goes on",
-        ))
-        .property(PropertySpec::text(
-            "connect",
-            "",
-            "references of uses ports that are connected at the start, with spaces between: files, IOR:, corbaloc: or corbaname:",
         ));
-        let spec = bulkio::properties().into_iter().fold(spec, ComponentSpec::property);
-        spec.validated(|properties| bulkio::place(properties).map(drop))
+        bulkio::described(spec, "uses")
     }
 
     fn new(properties: &Properties) -> Result<Self> {
