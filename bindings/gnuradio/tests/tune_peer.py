@@ -9,8 +9,14 @@ iq = node.subscriber("iq", numpy.complex64)
 # The publisher stays: the end of its stream would end the source of messages.
 tune = node.message_publisher("tune")
 tune.wait_for_receivers(1, timeout=60)
-tune.send({"freq": 2000.0})
-print("tuned", taken.receive(timeout=60).value, flush=True)
+while True:
+    tune.send({"freq": 2000.0})
+    try:
+        # A message that leaves the flowgraph before this end is connected is not for it. The next one is.
+        print("tuned", taken.receive(timeout=1).value, flush=True)
+        break
+    except TimeoutError:
+        continue
 while True:
     samples = iq.receive(timeout=60).samples
     steps = numpy.angle(samples[1:] * samples[:-1].conj()) / (2 * numpy.pi) * 100e3
