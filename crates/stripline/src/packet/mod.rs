@@ -1,6 +1,6 @@
 //! The metadata of samples: the header, the stream they belong to, and the gaps before them.
 
-#[cfg(feature = "corba")]
+#[cfg(any(feature = "corba", fuzzing))]
 pub(crate) mod bulkio;
 #[cfg(any(feature = "dds", fuzzing))]
 pub(crate) mod dds;
