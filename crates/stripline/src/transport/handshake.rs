@@ -426,13 +426,30 @@ pub(crate) fn join_part(
     }
 }
 
+/// The sender's reason to call a hello late.
+#[derive(Debug)]
+struct LateHello(String);
+
+impl std::fmt::Display for LateHello {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for LateHello {}
+
+/// Returns whether the sender found the hello late: this process or the machine was overloaded.
+pub(crate) fn is_late(error: &Error) -> bool {
+    matches!(error, Error::System { source, .. } if source.get_ref().is_some_and(|e| e.is::<LateHello>()))
+}
+
 /// Returns the welcome in the reply.
 pub(crate) fn welcomed(body: &[u8], endpoint: &Endpoint, peer: &str) -> Result<Welcome> {
     match decode(body).map_err(|violation| Error::misbehaved(peer, violation))? {
         HelloReply::Refused(reason) => Err(Error::Refused { peer: peer.into(), reason }),
         // Like any failure of the system, it is tried again.
         HelloReply::Late(reason) => {
-            let late = io::Error::new(io::ErrorKind::TimedOut, reason);
+            let late = io::Error::new(io::ErrorKind::TimedOut, LateHello(reason));
             Err(Error::system(format!("{peer}: the handshake with {endpoint}"), late))
         }
         HelloReply::Joined(_) => Err(Error::misbehaved(peer, "answered a hello as a part of a session")),

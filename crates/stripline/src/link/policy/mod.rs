@@ -8,16 +8,68 @@ mod receive_queue;
 mod send_queue;
 
 use crate::error::Result;
+use crate::transport::handshake::is_late;
 use crate::transport::{self, AnyInlet, AnyOutlet, BindRequest, ConnectRequest, Endpoint};
+
+/// How often a receiver says hello where the sender finds it late, which takes a second each time.
+const HELLOS_MAX: usize = 5;
 
 /// Opens the sending side of a port over a transport. Receivers may connect from now on.
 pub(crate) fn bind(transport: &str, request: BindRequest) -> Result<AnyOutlet> {
     send_queue::with_scope(transport::find(transport)?, request)
 }
 
-/// Connects a receiving port; blocks for a few seconds at most.
+/// Connects a receiving port; blocks for a few seconds at most. A hello that came late, as on an
+/// overloaded machine, is sent again.
 pub(crate) fn connect(endpoint: &Endpoint, request: &ConnectRequest) -> Result<AnyInlet> {
-    with_policy(transport::find(&endpoint.transport)?.connect(endpoint, request)?, request)
+    let transport = transport::find(&endpoint.transport)?;
+    let mut hellos = 1;
+    let inlet = loop {
+        match transport.connect(endpoint, request) {
+            Err(error) if hellos < HELLOS_MAX && is_late(&error) => hellos += 1,
+            outcome => break outcome?,
+        }
+    };
+    with_policy(inlet, request)
 }
 
 pub(crate) use receive_queue::with_policy;
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::os::linux::net::SocketAddrExt;
+    use std::os::unix::net::{SocketAddr, UnixListener};
+
+    use super::*;
+    use crate::Error;
+    use crate::packet::payload::TypeName;
+    use crate::terms::LinkOptions;
+    use crate::transport::handshake::{HelloReply, encode};
+
+    /// Connects to a sender that gives these replies, and returns the error.
+    fn answered(replies: Vec<HelloReply>) -> Error {
+        let name = format!("stripline-late-{}", crate::sys::socket_names::unique_suffix().unwrap());
+        let listener = UnixListener::bind_addr(&SocketAddr::from_abstract_name(&name).unwrap()).unwrap();
+        let sender = std::thread::spawn(move || {
+            for reply in replies {
+                listener.accept().unwrap().0.write_all(&encode(&reply).unwrap()).unwrap();
+            }
+        });
+        let endpoint = Endpoint { transport: "uds".into(), address: name, keys: [1, 2] };
+        let options = LinkOptions::default();
+        let request = ConnectRequest { connection: "a -> b".into(), payload: TypeName::of::<u8>(), options };
+        let error = connect(&endpoint, &request).err().unwrap();
+        sender.join().unwrap();
+        error
+    }
+
+    #[test]
+    fn a_hello_that_came_late_is_sent_again() {
+        let late = || HelloReply::Late("sent no hello in time".into());
+        let refused = answered(vec![late(), late(), HelloReply::Refused("it is full".into())]);
+        assert!(matches!(&refused, Error::Refused { reason, .. } if reason == "it is full"), "{refused}");
+        let given_up = answered((0..HELLOS_MAX).map(|_| late()).collect());
+        assert!(is_late(&given_up) && given_up.to_string().contains("no hello in time"), "{given_up}");
+    }
+}
