@@ -35,7 +35,9 @@ TYPES = {
     "f64": "double",
 }
 # Where a waveform listens, and where the peer does.
-WAYS = {"giop:unix": "unix", "giop:tcp": "tcp/127.0.0.1:0"}
+WAYS = {"giop:unix": "unix", "giop:tcp": "tcp/127.0.0.1:0", "giop:ssl": "tls/127.0.0.1:0"}
+# Files of TLS, made anew by each run.
+CERTIFICATES = BUILD / "certificates"
 NULL = '[component.sink]\ntype = "null-sink"\n'
 CONNECTION = '[[connection]]\nfrom = "source.out"\nto = "sink.in"\n'
 
@@ -47,10 +49,44 @@ def build() -> str:
     names = ["-Wba", "-Wbh=.hh", "-Wbs=SK.cc", "-Wbd=DynSK.cc"]
     subprocess.run(["omniidl", "-bcxx", *names, "-C", str(BUILD), str(idl)], check=True)
     sources = [str(ROOT / "bindings/corba/peer.cc"), str(BUILD / "bulkioSK.cc"), str(BUILD / "bulkioDynSK.cc")]
-    libraries = ["-lomniDynamic4", "-lomniORB4", "-lomnithread", "-lpthread"]
+    # TLS of omniORB is there where its library is linked.
+    libraries = ["-Wl,--no-as-needed", "-lomnisslTP4", "-lomniDynamic4", "-lomniORB4", "-lomnithread", "-lpthread"]
     program = str(BUILD / "peer")
     subprocess.run(["g++", "-std=c++17", "-O1", f"-I{BUILD}", "-o", program, *sources, *libraries], check=True)
     return program
+
+
+def certificates() -> None:
+    """Makes two authorities, and of each a certificate for this host."""
+    shutil.rmtree(CERTIFICATES, ignore_errors=True)
+    CERTIFICATES.mkdir()
+
+    def openssl(*arguments: str) -> None:
+        subprocess.run(["openssl", *arguments], cwd=CERTIFICATES, check=True, capture_output=True)
+
+    for ca, own in (("ca", "own"), ("other-ca", "other")):
+        authority = ["-subj", f"/CN={ca}", "-keyout", f"{ca}.key", "-out", f"{ca}.pem"]
+        openssl("req", "-x509", "-newkey", "rsa:2048", "-nodes", *authority)
+        request = ["-subj", "/CN=localhost", "-keyout", f"{own}.key", "-out", f"{own}.csr"]
+        openssl("req", "-newkey", "rsa:2048", "-nodes", *request)
+        openssl("x509", "-req", "-in", f"{own}.csr", "-CA", f"{ca}.pem", "-CAkey", f"{ca}.key", "-out", f"{own}.pem")
+        # omniORB's own option takes both in one file.
+        both = (CERTIFICATES / f"{own}.pem").read_text() + (CERTIFICATES / f"{own}.key").read_text()
+        (CERTIFICATES / f"{own}-both.pem").write_text(both)
+    openssl("rsa", "-in", "own.key", "-aes128", "-passout", "pass:secret", "-out", "locked.key")
+    (CERTIFICATES / "text.pem").write_text("no certificate\n")
+
+
+def tls(ca: str = "ca.pem", certificate: str = "own.pem", private_key: str = "own.key") -> str:
+    """Returns the properties of a component with these files."""
+    files = (("ca", ca), ("certificate", certificate), ("private_key", private_key))
+    return "".join(f', {name} = "{CERTIFICATES / file}"' for name, file in files)
+
+
+def tls_options(ca: str = "ca.pem", both: str = "own-both.pem") -> tuple[str, ...]:
+    """Returns options of omniORB with these files."""
+    files = ("-ORBsslCAFile", str(CERTIFICATES / ca), "-ORBsslKeyFile", str(CERTIFICATES / both))
+    return (*files, "-ORBsslKeyPassword", "none", "-ORBsslVerifyMode", "peer,fail")
 
 
 class Program:
@@ -115,8 +151,17 @@ class Place:
 
     def peer(self, *words: object, options: tuple[str, ...] = ()) -> Program:
         self.sockets += 1
-        address = f"giop:unix:{self.path(f'peer{self.sockets}')}" if self.way == "giop:unix" else "giop:tcp:127.0.0.1:"
-        return Program([self.peer_program, *map(str, words), "-ORBendPoint", address, *options], errors=True)
+        place = self.path(f"peer{self.sockets}") if self.way == "giop:unix" else "127.0.0.1:"
+        if self.way == "giop:ssl" and not any("ssl" in option for option in options):
+            options = (*options, *tls_options())
+        address = ("-ORBendPoint", f"{self.way}:{place}")
+        return Program([self.peer_program, *map(str, words), *address, *options], errors=True)
+
+    def options(self, more: str, *own: str) -> str:
+        """Returns a component's properties: where it listens unless `more` has that, its own, and `more`."""
+        listen = [] if "listen" in more else [f'listen = "{WAYS[self.way]}"']
+        files = [tls()[2:]] if self.way == "giop:ssl" and "ca =" not in more else []
+        return ", ".join([*listen, *files, *own]) + more
 
     def waveform(self, components: str, connections: str = CONNECTION) -> Program:
         path = self.folder / f"bulkio{self.sockets}.toml"
@@ -124,12 +169,11 @@ class Place:
         return Program([COMMAND, "run", str(path), "--quiet"], errors=True)
 
     def source(self, samples: str, ior: str = "source.ior", more: str = "") -> str:
-        listen = f'listen = "{WAYS[self.way]}", ' if "listen" not in more else ""
-        options = f'{listen}samples = "{samples}"{more}' + (f', ior_file = "{ior}"' if ior else "")
+        options = self.options(more, f'samples = "{samples}"', *([f'ior_file = "{ior}"'] if ior else []))
         return f'[component.source]\ntype = "bulkio-source"\nproperties = {{ {options} }}\n'
 
     def sink(self, ior: str = "sink.ior", more: str = "") -> str:
-        options = f'listen = "{WAYS[self.way]}"{more}' + (f', ior_file = "{self.path(ior)}"' if ior else "")
+        options = self.options(more, *([f'ior_file = "{self.path(ior)}"'] if ior else []))
         return f'[component.sink]\ntype = "bulkio-sink"\nproperties = {{ {options} }}\n'
 
     def numbers(self, name: str, count: int, more: str = "") -> str:
@@ -235,11 +279,22 @@ def bad_calls(place: Place) -> None:
     print(f"{place.way}: refused were " + ", ".join(re.findall(r"refused: ([^:\n]*)", calls + printed)))
 
 
-def garbage_at(ior: str) -> None:
-    """Sends garbage to the address of a reference."""
+def port_of(ior: str) -> int:
+    """Returns the port of a reference, over TLS that of its component."""
     raw = bytes.fromhex(ior.strip()[4:])
     place = raw.index(b"127.0.0.1\0") + 10
     port = int.from_bytes(raw[place : place + 2], "little" if raw[0] else "big")
+    if port:
+        return port
+    # A profile of TLS has the port in a component with the tag 20, behind two shorts of options.
+    at = raw.index(bytes([20, 0, 0, 0] if raw[0] else [0, 0, 0, 20])) + 8
+    order = "little" if raw[at] else "big"
+    return int.from_bytes(raw[at + 6 : at + 8], order)
+
+
+def garbage_at(ior: str) -> None:
+    """Sends garbage to the address of a reference."""
+    port = port_of(ior)
     for message in (
         bytes(4096),
         b"GET / HTTP/1.1\r\n\r\n",
@@ -428,6 +483,47 @@ def one_orb(place: Place) -> None:
     print("an ORB that other programs cannot reach was named, with the remedy, and so was an address in use")
 
 
+def tls_only(place: Place) -> None:
+    """Strangers have no call over TLS, and files that do not fit are named."""
+    if place.way != "giop:ssl":
+        return
+    sent, out, ior, servant_ior = place.fresh("sent", "out", "source.ior", "servant.ior")
+    file = f'[component.sink]\ntype = "file-sink"\nproperties = {{ path = "{out}" }}\n'
+    waveform = place.waveform(place.source("cf32", ior, ", streams = 1") + file)
+    wait_for("the source's reference", lambda: os.path.exists(ior))
+    garbage_at(pathlib.Path(ior).read_text())
+    strangers = [
+        ("another authority's certificate", tls_options("ca.pem", "other-both.pem")),
+        ("another authority", tls_options("other-ca.pem", "own-both.pem")),
+        ("no TLS", ("-ORBtraceLevel", "0", "-ORBclientTransportRule", "* tcp,unix", "-ORBsslVerifyMode", "none")),
+    ]
+    for name, options in strangers:
+        client = place.peer("push", ior, "cfloat", 1, 10, "two-way", place.path("lost"), options=options)
+        assert "failed" in client.end(1), f"{name}: {client.printed}"
+    # One whose hand-shake never comes does not keep the next one out.
+    with socket.create_connection(("127.0.0.1", port_of(pathlib.Path(ior).read_text()))):
+        place.peer("push", ior, "cfloat", 100, 100, "two-way", sent).end()
+        waveform.end()
+    size = same(sent, out)
+    # A sink calls no servant that another authority vouches for.
+    servant = place.peer("serve", "cfloat", servant_ior, options=tls_options("other-ca.pem", "other-both.pem"))
+    wait_for("the servant's reference", lambda: os.path.exists(servant_ior))
+    waveform = place.waveform(place.numbers("numbers", 1000) + place.sink("", f', connect = "{servant_ior}"'))
+    assert "is not connected" in waveform.end(None), waveform.printed
+    servant.kill()
+    faults = [
+        (tls(ca="none.pem"), "none.pem has no certificates in PEM"),
+        (tls(ca="text.pem"), "text.pem has no certificates in PEM"),
+        (tls(certificate="text.pem"), "text.pem has no certificate in PEM"),
+        (tls(private_key="other.key"), "other.key has no private key that fits"),
+        (tls(private_key="locked.key"), "locked.key has no private key that fits"),
+    ]
+    for files, words in faults:
+        waveform = place.waveform(place.source("cf32", ior, files) + NULL)
+        assert words in waveform.end(None), f"{words}: {waveform.printed}"
+    print(f"{place.way}: {len(strangers)} strangers had no call, {size} bytes came, {len(faults)} bad files were named")
+
+
 def no_names_are_left(place: Place) -> None:
     """A kill of everything leaves a name of a socket, which the next start removes; an end leaves none."""
     if place.way != "giop:unix":
@@ -463,12 +559,14 @@ PARTS = [
     a_stop_in_a_call,
     names,
     one_orb,
+    tls_only,
     no_names_are_left,
 ]
 
 
 def main() -> None:
     peer = build()
+    certificates()
     wanted = sys.argv[2:]
     for way in WAYS:
         for part in PARTS:

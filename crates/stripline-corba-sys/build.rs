@@ -14,8 +14,8 @@ mod omniorb {
     const REMEDY: &str =
         "install omniORB 4: on Debian, the packages `libomniorb4-dev` and `omniidl`, with `g++`";
 
-    const SOURCES: [&str; 5] =
-        ["orb.cc", "path.cc", "bulkio_provides.cc", "bulkio_references.cc", "bulkio_uses.cc"];
+    const SOURCES: [&str; 6] =
+        ["orb.cc", "tls.cc", "path.cc", "bulkio_provides.cc", "bulkio_references.cc", "bulkio_uses.cc"];
     const INTERFACES: [&str; 2] = ["path", "bulkio"];
 
     pub fn build() {
@@ -36,6 +36,10 @@ mod omniorb {
         build.cpp(true).std("c++17").includes(&includes).includes(internal).include("cpp").include(&out);
         // Its headers have functions with arguments that they do not use.
         build.warnings(false);
+        let has_tls = find_tls(&includes);
+        if has_tls {
+            build.define("STRIPLINE_CORBA_TLS", None);
+        }
         for name in INTERFACES {
             translate(name, &out)?;
             build.file(out.join(format!("{name}SK.cc")));
@@ -44,7 +48,20 @@ mod omniorb {
         for source in SOURCES.into_iter().chain(bare) {
             build.file(Path::new("cpp").join(source));
         }
-        build.try_compile("stripline_corba").map_err(|e| format!("the C++ side does not compile: {e}"))
+        build.try_compile("stripline_corba").map_err(|e| format!("the C++ side does not compile: {e}"))?;
+        // Behind the C++ side, which needs them.
+        for library in ["omnisslTP4", "ssl", "crypto"].iter().filter(|_| has_tls) {
+            println!("cargo::rustc-link-lib={library}");
+        }
+        Ok(())
+    }
+
+    /// Returns whether omniORB's TLS is there, which not every build of it has.
+    fn find_tls(includes: &[PathBuf]) -> bool {
+        let usual = ["/usr/include", "/usr/local/include", "/opt/omniORB/include"].map(PathBuf::from);
+        let has_context = |folder: &PathBuf| folder.join("omniORB4/sslContext.h").exists();
+        let is_there = includes.iter().chain(&usual).any(has_context);
+        is_there && pkg_config::Config::new().cargo_metadata(false).probe("openssl").is_ok()
     }
 
     /// Finds omniORB by `pkg-config`, or in the usual folders. Returns the folders of its headers.

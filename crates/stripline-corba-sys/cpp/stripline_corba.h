@@ -22,6 +22,14 @@ uint32_t stripline_corba_message_max() noexcept;
 // runs. One that the program had started before ignores the options.
 int stripline_corba_start(const char *const (*options)[2], StriplineCorbaText problem) noexcept;
 
+// Whether this program has omniORB's TLS. Not 0: it has.
+int stripline_corba_has_tls() noexcept;
+
+// Makes the ORB speak TLS, with these files in PEM: the certificates that those of peers are checked
+// by, the own one, and its key. Before the start, once. 0: it will.
+int stripline_corba_use_tls(const char *ca, const char *certificate, const char *private_key,
+                            StriplineCorbaText problem) noexcept;
+
 // The receiving end of a path: what its servant calls, on threads of omniORB.
 struct StriplineCorbaReceiver {
   // Returns memory for the bytes of a call, and what stands for it; null: the call is dropped.

@@ -69,6 +69,18 @@ unsafe extern "C" {
     /// child of a process that has called it.
     pub fn stripline_corba_start(options: *const [*const c_char; 2], problem: Text) -> c_int;
 
+    /// Returns whether this program has omniORB's TLS: not 0.
+    pub fn stripline_corba_has_tls() -> c_int;
+
+    /// Makes the ORB speak TLS, with these files in PEM: the certificates that those of peers are
+    /// checked by, the own one, and its key. Returns 0 if it will. Before the start, once.
+    pub fn stripline_corba_use_tls(
+        ca: *const c_char,
+        certificate: *const c_char,
+        private_key: *const c_char,
+        problem: Text,
+    ) -> c_int;
+
     /// Activates a servant with an object key of its own; null: it failed, and `ended` was not
     /// called.
     pub fn stripline_corba_serve(

@@ -20,7 +20,7 @@ pub use crate::packet::dds::{DdsSampleInfo, DdsSampleMessage, DdsSampleType};
 #[cfg(feature = "corba")]
 pub use crate::sys::bulkio::{BulkioInput, BulkioOutput, BulkioPacket, BulkioPlace};
 #[cfg(feature = "corba")]
-pub use crate::sys::corba::socket_path as corba_socket_path;
+pub use crate::sys::corba::{TlsFiles, has_tls as corba_has_tls, socket_path as corba_socket_path};
 #[cfg(feature = "dds")]
 pub use crate::sys::dds::DdsPlace;
 #[cfg(feature = "dds")]

@@ -1,16 +1,22 @@
 //! What `bulkio-source` and `bulkio-sink` have in common: properties, and types of samples.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use stripline::component::{ComponentSpec, InvalidProperties, Properties, PropertySpec};
 use stripline::internal::socket_names::unique_suffix;
-use stripline::internal::{BulkioPlace, BulkioType};
+use stripline::internal::{BulkioPlace, BulkioType, TlsFiles, corba_has_tls};
 use stripline::payload::{SampleType, Scalar, TypeName};
 use stripline::{Error, Result};
+
+use super::tls;
 
 /// The types of samples that a data port has elements for.
 pub(super) const TYPES: [&str; 14] =
     ["cf32", "f32", "cs16", "s16", "u8", "cu8", "u16", "cu16", "s32", "cs32", "u32", "cu32", "f64", "cf64"];
+/// What to write where an address does not fit.
+const LISTEN: &str =
+    "use unix, name the address to listen on, or set `ca`, `certificate` and `private_key` for tls/";
 /// How long is waited before the component asks whether it must stop.
 pub(super) const STOP_CHECK: Duration = Duration::from_millis(20);
 
@@ -25,7 +31,8 @@ pub(super) fn described(spec: ComponentSpec, others: &str) -> ComponentSpec {
     spec.validated(|properties| place(properties).map(drop))
 }
 
-fn properties(others: &str) -> [PropertySpec; 5] {
+fn properties(others: &str) -> [PropertySpec; 8] {
+    let [ca, certificate, private_key] = tls::properties();
     [
         PropertySpec::text(
             "connect",
@@ -38,7 +45,8 @@ fn properties(others: &str) -> [PropertySpec; 5] {
         PropertySpec::text(
             "listen",
             "unix",
-            "where other programs connect to: unix, or an address as tcp/127.0.0.1:2900 (port 0: any)",
+            "where other programs connect to: unix, or an address as tcp/127.0.0.1:2900 or tls/192.0.2.1:2900 (port 0: \
+             any)",
         ),
         PropertySpec::path("ior_file", "file that gets the reference of the port; empty: none"),
         PropertySpec::text(
@@ -46,6 +54,9 @@ fn properties(others: &str) -> [PropertySpec; 5] {
             "",
             "name of the port in a naming service, as corbaname::127.0.0.1#radio/iq; empty: none",
         ),
+        ca,
+        certificate,
+        private_key,
         PropertySpec::boolean(
             "insecure",
             false,
@@ -61,13 +72,13 @@ fn refuse<T>(property: &str, problem: String, remedy: &str) -> Result<T> {
 /// Checks properties without an ORB. Returns the place where it is to listen.
 pub(super) fn place(properties: &Properties) -> Result<BulkioPlace> {
     let (listen, insecure) = (properties.text("listen"), properties.boolean("insecure"));
-    let place = match BulkioPlace::parse(listen, insecure) {
+    let place = match BulkioPlace::parse(listen, insecure, tls_files(properties)?) {
         Ok(place) => place,
-        Err(problem) => return refuse("listen", problem, "use unix, or name the address to listen on"),
+        Err(problem) => return refuse("listen", problem, LISTEN),
     };
-    if !place.stays() && !insecure {
-        let problem = format!("`{listen}` leaves this host, and BulkIO has no security here");
-        return refuse("listen", problem, "use unix or 127.0.0.1, or set `insecure` to true");
+    if !place.is_protected() && !insecure {
+        let problem = format!("`{listen}` leaves this host, and tcp has no security");
+        return refuse("listen", problem, "use unix, 127.0.0.1 or tls/, or set `insecure` to true");
     }
     let name = properties.text("name");
     let is_name =
@@ -77,6 +88,29 @@ pub(super) fn place(properties: &Properties) -> Result<BulkioPlace> {
         return refuse("name", problem, "write it as corbaname::127.0.0.1#radio/iq");
     }
     Ok(place)
+}
+
+/// Returns the files of TLS, where it is asked for.
+fn tls_files(properties: &Properties) -> Result<Option<TlsFiles>> {
+    let names = ["ca", "certificate", "private_key"];
+    let given = names.map(|name| Some(properties.text(name)).filter(|file| !file.is_empty()));
+    let [Some(ca), Some(certificate), Some(private_key)] = given else {
+        let missing = names.iter().zip(given).find(|(_, file)| file.is_none());
+        return match missing {
+            Some((name, _)) if given.iter().any(Option::is_some) => {
+                let problem = format!("each end of TLS shows a certificate, and `{name}` is missing");
+                refuse(name, problem, "set `ca`, `certificate` and `private_key`")
+            }
+            _ => Ok(None),
+        };
+    };
+    if !corba_has_tls() {
+        let problem = "TLS is asked for, and this program was built without that of omniORB".to_string();
+        return refuse("ca", problem, "build it where omniORB has omnisslTP4 (Debian: libomniorb4-dev)");
+    }
+    let files = [ca, certificate, private_key].map(PathBuf::from);
+    let [ca, certificate, private_key] = files;
+    Ok(Some(TlsFiles { ca, certificate, private_key }))
 }
 
 /// Starts the ORB of this process.
@@ -160,6 +194,22 @@ mod tests {
         for listen in ["", "tcp", "tcp/localhost:1", "tcp/127.0.0.1", "ssl/127.0.0.1:1", "unix/a"] {
             assert!(refusal(&[file, ("listen", listen)]).contains("neither unix"), "{listen}");
         }
+    }
+
+    #[test]
+    fn tls_takes_all_its_files_and_leaves_the_host() {
+        let (file, remote) = (("ior_file", "out.ior"), ("listen", "tls/192.0.2.7:2900"));
+        let tls = [("ca", "ca.pem"), ("certificate", "own.pem"), ("private_key", "own.key")];
+        assert!(refusal(&[file, remote]).contains("takes certificates"));
+        for number in 0..3 {
+            let problem = refusal(&[file, remote, tls[number], tls[(number + 1) % 3]]);
+            assert!(problem.contains("is missing") && problem.contains(tls[(number + 2) % 3].0), "{problem}");
+        }
+        let refusals = [remote, ("listen", "tls/0.0.0.0:2900"), ("listen", "tcp/192.0.2.7:2900")]
+            .map(|listen| refusal(&[&[file, listen], &tls[..]].concat()));
+        assert!(refusals[0].is_empty() || !corba_has_tls(), "{}", refusals[0]);
+        assert!(refusals[1].contains("all addresses") || !corba_has_tls(), "{}", refusals[1]);
+        assert!(refusals[2].contains("tcp has no security") || !corba_has_tls(), "{}", refusals[2]);
     }
 
     #[test]

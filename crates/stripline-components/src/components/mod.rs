@@ -47,6 +47,8 @@ mod replay;
 mod resample;
 mod throttle_tee;
 mod timing;
+#[cfg(any(feature = "corba", feature = "zenoh"))]
+mod tls;
 mod waterfall;
 mod wav_sink;
 #[cfg(feature = "zenoh")]

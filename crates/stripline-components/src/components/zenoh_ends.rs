@@ -8,11 +8,14 @@ use stripline::{Error, Result};
 use zenoh::key_expr::KeyExpr;
 use zenoh::{Session, Wait};
 
+use super::tls;
+
 /// Where a router of zenoh on this host listens, unless it is set otherwise.
 const ROUTER: &str = "tcp/127.0.0.1:7447";
 
 /// Returns the properties of both.
 pub(super) fn properties() -> [PropertySpec; 8] {
+    let [ca, certificate, private_key] = tls::properties();
     [
         PropertySpec::text("key", "", "key expression of the publications, as radio/iq")
             .required()
@@ -24,9 +27,9 @@ pub(super) fn properties() -> [PropertySpec; 8] {
         ),
         PropertySpec::text("listen", "", "where peers connect to, as tcp/127.0.0.1:7447"),
         PropertySpec::choice("mode", &["peer", "client"], "peer", "how it takes part; client: by one router"),
-        PropertySpec::text("ca", "", "file with the certificate that those of peers are checked by (tls)"),
-        PropertySpec::text("certificate", "", "file with the own certificate (tls)"),
-        PropertySpec::text("private_key", "", "file with the key of that (tls)"),
+        ca,
+        certificate,
+        private_key,
         PropertySpec::boolean(
             "insecure",
             false,

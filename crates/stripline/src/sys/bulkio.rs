@@ -3,7 +3,6 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -11,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use stripline_corba_sys::{Text, bulkio as ffi};
 
-use super::corba::{OpenAccess, OrbMessage, caught, open};
+use super::corba::{OpenAccess, OpenAddress, OrbMessage, TlsFiles, caught, open};
 use super::fork::Local;
 use super::mutex::lock;
 use crate::error::{Error, Result};
@@ -40,32 +39,43 @@ enum Answer {
 pub struct BulkioPlace(OpenAccess);
 
 impl BulkioPlace {
-    /// Reads `unix`, or an address as `tcp/127.0.0.1:0`.
+    /// Reads `unix`, or an address as `tcp/127.0.0.1:0` or `tls/127.0.0.1:0`. With the files of
+    /// TLS it may connect to other hosts by that, and with `leaves_host` also without it.
     ///
     /// # Errors
-    /// A description of the fault: no address, or all addresses of the host.
-    pub fn parse(listen: &str, leaves_host: bool) -> std::result::Result<Self, String> {
-        if listen == "unix" {
-            return Ok(Self(OpenAccess { tcp: None, leaves_host }));
-        }
-        let address = listen.strip_prefix("tcp/").and_then(|address| address.parse::<SocketAddr>().ok());
-        let Some(address) = address else {
-            return Err(format!("`{listen}` is neither unix nor an address as tcp/127.0.0.1:0"));
+    /// A description of the fault: no address, all addresses of the host, or no files of TLS.
+    pub fn parse(
+        listen: &str,
+        leaves_host: bool,
+        tls: Option<TlsFiles>,
+    ) -> std::result::Result<Self, String> {
+        let address = |prefix| listen.strip_prefix(prefix).and_then(|address| address.parse().ok());
+        let place = match (address("tcp/"), address("tls/")) {
+            (Some(address), _) => OpenAddress::Tcp(address),
+            (None, Some(_)) if tls.is_none() => return Err(format!("`{listen}` takes certificates")),
+            (None, Some(address)) => OpenAddress::Tls(address),
+            (None, None) if listen == "unix" => OpenAddress::Unix,
+            (None, None) => {
+                return Err(format!("`{listen}` is neither unix nor an address as tcp/127.0.0.1:0"));
+            }
         };
-        if address.ip().is_unspecified() {
+        if place.tcp().is_some_and(|address| address.ip().is_unspecified()) {
             return Err(format!("`{listen}` means all addresses of this host"));
         }
-        Ok(Self(OpenAccess { tcp: Some(address), leaves_host }))
+        Ok(Self(OpenAccess { listen: place, leaves_host, tls }))
     }
 
-    /// Returns whether only programs of this host reach it.
-    pub fn stays(&self) -> bool {
-        self.0.tcp.is_none_or(|address| address.ip().is_loopback())
+    /// Returns whether only programs of this host reach it, or those with a certificate.
+    pub fn is_protected(&self) -> bool {
+        match self.0.listen {
+            OpenAddress::Tcp(address) => address.ip().is_loopback(),
+            OpenAddress::Unix | OpenAddress::Tls(_) => true,
+        }
     }
 
     /// Returns whether its address is the same after each start.
     pub fn is_fixed(&self) -> bool {
-        self.0.tcp.is_some_and(|address| address.port() != 0)
+        self.0.listen.tcp().is_some_and(|address| address.port() != 0)
     }
 
     /// Starts the ORB of this process there.

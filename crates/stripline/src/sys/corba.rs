@@ -71,9 +71,11 @@ const OF_OPEN: [[&CStr; 2]; 4] = [
 ];
 /// The addresses that an ORB connects to that stays on its host.
 const OF_HOST: [[&CStr; 2]; 2] = [
-    [c"clientTransportRule", c"localhost unix,tcp"],
-    [c"clientTransportRule", c"127.0.0.0/255.0.0.0 unix,tcp"],
+    [c"clientTransportRule", c"localhost unix,ssl,tcp"],
+    [c"clientTransportRule", c"127.0.0.0/255.0.0.0 unix,ssl,tcp"],
 ];
+/// Those of other hosts, where it has TLS.
+const OF_OTHERS: [&CStr; 2] = [c"clientTransportRule", c"* ssl"];
 
 /// The ORB of this process, which ends with it.
 static ORB: PerProcess<OnceLock<Result<Orb, String>>> = PerProcess::new(OnceLock::new);
@@ -92,10 +94,65 @@ struct Orb {
 /// The ways by which other programs reach this process, and it reaches them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct OpenAccess {
-    /// The address where it listens over TCP; `None`: a Unix socket with a name.
-    pub tcp: Option<SocketAddr>,
-    /// Whether it may connect to other hosts.
+    /// Where it listens.
+    pub listen: OpenAddress,
+    /// Whether it may connect to other hosts without TLS.
     pub leaves_host: bool,
+    /// The files of TLS, where it speaks that.
+    pub tls: Option<TlsFiles>,
+}
+
+/// An address of an ORB for other programs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OpenAddress {
+    /// A Unix socket with a name.
+    Unix,
+    /// An address of TCP.
+    Tcp(SocketAddr),
+    /// An address of TCP, where it speaks TLS.
+    Tls(SocketAddr),
+}
+
+impl OpenAddress {
+    /// Returns the address of TCP; `None`: it is another one.
+    pub(crate) fn tcp(self) -> Option<SocketAddr> {
+        match self {
+            Self::Unix => None,
+            Self::Tcp(address) | Self::Tls(address) => Some(address),
+        }
+    }
+}
+
+/// The files of TLS, in PEM.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TlsFiles {
+    /// The certificates that those of peers are checked by.
+    pub ca: PathBuf,
+    /// The own certificate, which peers check.
+    pub certificate: PathBuf,
+    /// Its key, without a password.
+    pub private_key: PathBuf,
+}
+
+impl TlsFiles {
+    /// Makes the ORB speak TLS once it is started.
+    fn apply(&self) -> Result<()> {
+        let text = |path: &Path| CString::new(path.as_os_str().as_encoded_bytes()).map_err(Error::failed);
+        let files = [text(&self.ca)?, text(&self.certificate)?, text(&self.private_key)?];
+        let [ca, certificate, private_key] = files.each_ref().map(|file| file.as_ptr());
+        let mut problem = OrbMessage::default();
+        // SAFETY: three texts that live through the call. The ORB is started after it.
+        match unsafe { ffi::stripline_corba_use_tls(ca, certificate, private_key, problem.text()) } {
+            0 => Ok(()),
+            _ => Err(Error::failed(format!("TLS of omniORB: {problem}"))),
+        }
+    }
+}
+
+/// Returns whether this program has omniORB's TLS.
+pub fn has_tls() -> bool {
+    // SAFETY: it returns a number.
+    unsafe { ffi::stripline_corba_has_tls() != 0 }
 }
 
 /// Returns the version of omniORB in this program.
@@ -134,7 +191,7 @@ pub(crate) fn open(access: &OpenAccess) -> Result<()> {
         return Ok(());
     }
     let other = match its {
-        Some(_) => "with other values of `listen` or `insecure`",
+        Some(_) => "with other values of `listen`, `insecure` or the files of TLS",
         None => "for connections over `corba`, before this component",
     };
     Err(Error::failed(format!(
@@ -194,13 +251,17 @@ fn make_folder(names: OwnedNames) -> Result<PathBuf> {
 fn start_at(socket: &Path, access: Option<&OpenAccess>) -> Result<Orb> {
     let unix = |socket: &Path| CString::new(format!("giop:unix:{}", socket.display())).map_err(Error::failed);
     let own = unix(socket)?;
-    let open = match access {
+    let tcp = |kind, address| CString::new(format!("giop:{kind}:{address}")).map_err(Error::failed);
+    let open = match access.map(|access| access.listen) {
         None => None,
-        Some(OpenAccess { tcp: Some(address), .. }) => {
-            Some(CString::new(format!("giop:tcp:{address}")).map_err(Error::failed)?)
-        }
-        Some(OpenAccess { tcp: None, .. }) => Some(unix(&named_folder()?.join(SOCKET))?),
+        Some(OpenAddress::Tcp(address)) => Some(tcp("tcp", address)?),
+        Some(OpenAddress::Tls(address)) => Some(tcp("ssl", address)?),
+        Some(OpenAddress::Unix) => Some(unix(&named_folder()?.join(SOCKET))?),
     };
+    let tls = access.and_then(|access| access.tls.as_ref());
+    if let Some(tls) = tls {
+        tls.apply()?;
+    }
     let mut options: Vec<[*const c_char; 2]> = OPTIONS.map(|pair| pair.map(CStr::as_ptr)).into();
     let mut add = |pairs: &[[&CStr; 2]]| options.extend(pairs.iter().map(|pair| pair.map(CStr::as_ptr)));
     match &open {
@@ -211,13 +272,16 @@ fn start_at(socket: &Path, access: Option<&OpenAccess>) -> Result<Orb> {
     add(if open.is_some() { &OF_OPEN } else { &OF_PATHS });
     if access.is_some_and(|access| !access.leaves_host) {
         add(&OF_HOST);
+        if tls.is_some() {
+            add(&[OF_OTHERS]);
+        }
     }
     options.push([std::ptr::null(); 2]);
     let mut problem = OrbMessage::default();
     // SAFETY: pairs of texts with a pair of nulls behind them, which live through the call. No
     // parent of this process has called it.
     if unsafe { ffi::stripline_corba_start(options.as_ptr(), problem.text()) } != 0 {
-        let at = open.filter(|_| access.is_some_and(|access| access.tcp.is_some()));
+        let at = open.filter(|_| access.is_some_and(|access| access.listen.tcp().is_some()));
         return Err(Error::failed(match at {
             Some(at) => format!(
                 "omniORB does not listen at {}: {problem}; is it an address of this host, and free?",
