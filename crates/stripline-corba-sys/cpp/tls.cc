@@ -13,7 +13,7 @@
 
 namespace {
 
-// A key with a password is refused: there is nobody to ask for it.
+// A key with a password is refused: nothing can ask for it.
 int no_password(char *, int, int, void *) { return 0; }
 
 [[noreturn]] void refuse(const char *file, const char *role) {
@@ -24,7 +24,7 @@ int no_password(char *, int, int, void *) { return 0; }
   throw std::runtime_error(problem);
 }
 
-// Each end shows a certificate, whatever the environment says.
+// Each end shows a certificate, also where the environment has another mode.
 class Context : public sslContext {
  public:
   Context(const char *ca, const char *certificate, const char *private_key)

@@ -11,7 +11,7 @@ use crate::error::Result;
 use crate::transport::handshake::is_late;
 use crate::transport::{self, AnyInlet, AnyOutlet, BindRequest, ConnectRequest, Endpoint};
 
-/// How often a receiver says hello where the sender finds it late, which takes a second each time.
+/// How many hellos a receiver sends where the sender finds them late, which takes a second each.
 const HELLOS_MAX: usize = 5;
 
 /// Opens the sending side of a port over a transport. Receivers may connect from now on.
