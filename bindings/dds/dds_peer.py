@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import pathlib
 import random
+import shutil
 import signal
 import struct
 import subprocess
@@ -52,7 +53,7 @@ def wait_for(what: str, is_there: Callable[[], bool]) -> None:
 
 
 def start(folder: str, components: str, connections: str) -> subprocess.Popen[str]:
-    path = pathlib.Path(folder) / "waveform.toml"
+    path = pathlib.Path(tempfile.mkstemp(".toml", dir=folder)[1])
     path.write_text(f'[waveform]\nname = "dds-{DOMAIN}"\n{components}\n{connections}')
     return subprocess.Popen([COMMAND, "run", str(path), "--quiet"], stderr=subprocess.PIPE, text=True)
 
@@ -62,8 +63,8 @@ def end(waveform: subprocess.Popen[str]) -> str:
     return waveform.communicate(timeout=PATIENCE_S)[1]
 
 
-def source(samples: str, topic: str) -> str:
-    options = f'topic = "{topic}", domain = {DOMAIN}, samples = "{samples}"'
+def source(samples: str, topic: str, more: str = "") -> str:
+    options = f'topic = "{topic}", domain = {DOMAIN}, samples = "{samples}"{more}'
     return f'[component.source]\ntype = "dds-source"\nproperties = {{ {options} }}'
 
 
@@ -153,12 +154,104 @@ def of_a_connection(folder: str) -> None:
     print(f"a stranger has read {len(frames)} packets of a connection, and its own were dropped")
 
 
+GOVERNANCE = """<?xml version="1.0" encoding="utf-8"?>
+<dds><domain_access_rules><domain_rule>
+<domains><id_range><min>0</min><max>230</max></id_range></domains>
+<allow_unauthenticated_participants>false</allow_unauthenticated_participants>
+<enable_join_access_control>true</enable_join_access_control>
+<discovery_protection_kind>ENCRYPT</discovery_protection_kind>
+<liveliness_protection_kind>ENCRYPT</liveliness_protection_kind>
+<rtps_protection_kind>ENCRYPT</rtps_protection_kind>
+<topic_access_rules><topic_rule><topic_expression>*</topic_expression>
+<enable_discovery_protection>true</enable_discovery_protection>
+<enable_liveliness_protection>true</enable_liveliness_protection>
+<enable_read_access_control>true</enable_read_access_control>
+<enable_write_access_control>true</enable_write_access_control>
+<metadata_protection_kind>ENCRYPT</metadata_protection_kind>
+<data_protection_kind>ENCRYPT</data_protection_kind>
+</topic_rule></topic_access_rules></domain_rule></domain_access_rules></dds>
+"""
+PERMISSIONS = """<?xml version="1.0" encoding="utf-8"?>
+<dds><permissions><grant name="{name}"><subject_name>CN={name}</subject_name>
+<validity><not_before>2020-01-01T00:00:00</not_before><not_after>2090-01-01T00:00:00</not_after></validity>
+<allow_rule><domains><id_range><min>0</min><max>230</max></id_range></domains>
+<publish><topics><topic>secret</topic></topics></publish>
+<subscribe><topics><topic>secret</topic></topics></subscribe></allow_rule>
+<default>DENY</default></grant></permissions></dds>
+"""
+
+
+def enclave(folder: str, authority: str, name: str) -> str:
+    """Makes the files of DDS Security of a participant, and the authority where it is missing. Returns the folder."""
+    place = pathlib.Path(folder)
+    (place / name).mkdir()
+
+    def openssl(*arguments: str) -> None:
+        subprocess.run(["openssl", *arguments], cwd=folder, check=True, capture_output=True)
+
+    ca, key = f"{authority}.pem", f"{authority}.key"
+    if not (place / ca).exists():
+        files = ["-subj", f"/CN={authority}", "-keyout", key, "-out", ca]
+        openssl("req", "-x509", "-newkey", "rsa:2048", "-nodes", *files)
+    files = ["-subj", f"/CN={name}", "-keyout", f"{name}/key.pem", "-out", f"{name}/csr"]
+    openssl("req", "-newkey", "rsa:2048", "-nodes", *files)
+    openssl("x509", "-req", "-in", f"{name}/csr", "-CA", ca, "-CAkey", key, "-out", f"{name}/cert.pem")
+    for role in ("identity", "permissions"):
+        shutil.copy(place / ca, place / name / f"{role}_ca.cert.pem")
+    for file, text in (("governance", GOVERNANCE), ("permissions", PERMISSIONS.format(name=name))):
+        (place / name / f"{file}.xml").write_text(text)
+        signed = ["-in", f"{name}/{file}.xml", "-out", f"{name}/{file}.p7s", "-signer", ca, "-inkey", key]
+        openssl("smime", "-sign", "-text", *signed)
+    return str(place / name)
+
+
+def secured(folder: str, participant: DomainParticipant) -> None:
+    """Two participants of an authority exchange samples; strangers read none. Files that do not fit are named."""
+    ours, theirs = enclave(folder, "ca", "sender"), enclave(folder, "ca", "receiver")
+    stranger = enclave(folder, "other-ca", "stranger")
+    numbers, out, stolen = (pathlib.Path(folder) / name for name in ("numbers", "out", "stolen"))
+    # The file sink may keep the last of it until it ends.
+    size = 3 << 20
+    numbers.write_bytes(random.randbytes(size + (1 << 18)))
+    connection = '[[connection]]\nfrom = "source.out"\nto = "sink.in"'
+
+    def receiver(path: pathlib.Path, security: str) -> subprocess.Popen[str]:
+        sink = f'[component.sink]\ntype = "file-sink"\nproperties = {{ path = "{path}" }}'
+        return start(folder, source("cf32", "secret", f', security = "{security}"') + "\n" + sink, connection)
+
+    reader = DataReader(participant, Topic(participant, "secret", TYPES.ComplexFloatSamples), RELIABLE)
+    waveforms = [receiver(out, theirs), receiver(stolen, stranger)]
+    file = f'path = "{numbers}", format = "cf32", packet = 1024'
+    sink = f'topic = "secret", domain = {DOMAIN}, readers = 1, security = "{ours}"'
+    components = f'[component.source]\ntype = "file-source"\nproperties = {{ {file} }}\n'
+    sending = start(folder, components + f'[component.sink]\ntype = "dds-sink"\nproperties = {{ {sink} }}', connection)
+    assert sending.wait(timeout=PATIENCE_S) == 0, sending.communicate()[1]
+    wait_for("all samples come", lambda: out.exists() and out.stat().st_size >= size)
+    for waveform in waveforms:
+        end(waveform)
+    assert numbers.read_bytes().startswith(out.read_bytes()), "the samples are other ones"
+    assert not stolen.exists() or stolen.stat().st_size == 0, "one of another authority has samples"
+    assert not reader.take(N=10) and not reader.get_matched_publications(), "one without security has samples"
+    print(f"{out.stat().st_size} bytes came encrypted; one of another authority and one without security had none")
+
+    faults = {"cert.pem": "cannot start", "governance.p7s": "cannot start", "permissions.p7s": "cannot read"}
+    for file, words in faults.items():
+        broken = pathlib.Path(folder) / f"broken-{file}"
+        shutil.copytree(ours, broken)
+        (broken / file).unlink() if words == "cannot read" else shutil.copy(pathlib.Path(stranger) / file, broken)
+        waveform = receiver(stolen, str(broken))
+        printed = waveform.communicate(timeout=PATIENCE_S)[1]
+        assert waveform.returncode != 0 and words in printed and str(broken) in printed, f"{file}: {printed}"
+    print(f"{len(faults)} files of DDS Security that do not fit were named")
+
+
 def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         participant = DomainParticipant(DOMAIN)
         through_a_waveform(folder, participant)
         of_another_type(folder, participant)
         of_a_connection(folder)
+        secured(folder, participant)
 
 
 main()

@@ -1,3 +1,5 @@
+/* For `dladdr`. */
+#define _GNU_SOURCE
 #include "cyclone.h"
 
 #include "Stripline.h"
@@ -6,6 +8,7 @@
 #include "dds/ddsrt/log.h"
 #include "dds/version.h"
 
+#include <dlfcn.h>
 #include <string.h>
 
 static const dds_topic_descriptor_t *const descriptors[STRIPLINE_DDS_TYPES] = {
@@ -46,12 +49,21 @@ void stripline_dds_set_log(stripline_dds_log log) {
   dds_set_log_sink(write_log, NULL);
 }
 
-int32_t stripline_dds_open(uint32_t domain, const char *configuration, int32_t *domain_out,
-                           int32_t *participant_out) {
+const char *stripline_dds_library(void) {
+  static Dl_info library;
+  return dladdr((void *)(uintptr_t)&dds_create_domain, &library) ? library.dli_fname : NULL;
+}
+
+int32_t stripline_dds_open(uint32_t domain, const char *configuration, const char *const (*properties)[2],
+                           int32_t *domain_out, int32_t *participant_out) {
   dds_entity_t made = dds_create_domain(domain, configuration);
   if (made < 0)
     return made;
-  dds_entity_t participant = dds_create_participant(domain, NULL, NULL);
+  dds_qos_t *qos = dds_create_qos();
+  for (; properties && (*properties)[0]; properties++)
+    dds_qset_prop(qos, (*properties)[0], (*properties)[1]);
+  dds_entity_t participant = dds_create_participant(domain, qos, NULL);
+  dds_delete_qos(qos);
   if (participant < 0) {
     (void)dds_delete(made);
     return participant;

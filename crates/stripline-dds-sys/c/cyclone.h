@@ -63,9 +63,13 @@ const char *stripline_dds_version(void);
 const char *stripline_dds_message(int32_t code);
 void stripline_dds_set_log(stripline_dds_log log);
 
-/* Makes a domain of that number in this process, with a participant. */
-int32_t stripline_dds_open(uint32_t domain, const char *configuration, int32_t *domain_out,
-                           int32_t *participant_out);
+/* The file of the library, a text that stays; null: unknown. */
+const char *stripline_dds_library(void);
+
+/* Makes a domain of that number in this process, with a participant. Its properties are null, or
+   pairs of names and values, behind which comes a pair of nulls. */
+int32_t stripline_dds_open(uint32_t domain, const char *configuration, const char *const (*properties)[2],
+                           int32_t *domain_out, int32_t *participant_out);
 int32_t stripline_dds_create_writer(int32_t participant, uint32_t type, const char *topic,
                                     const struct stripline_dds_terms *terms,
                                     const struct stripline_dds_events *events,

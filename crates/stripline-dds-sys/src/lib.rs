@@ -97,10 +97,14 @@ unsafe extern "C" {
     pub fn stripline_dds_message(code: i32) -> *const c_char;
     /// Passes what Cyclone DDS would print to a function.
     pub fn stripline_dds_set_log(log: Log);
-    /// Makes a domain of that number in this process, with a participant.
+    /// Returns the file of the library, a text that stays; null: unknown.
+    pub fn stripline_dds_library() -> *const c_char;
+    /// Makes a domain of that number in this process, with a participant. Its properties are null,
+    /// or pairs of names and values, behind which comes a pair of nulls.
     pub fn stripline_dds_open(
         domain: u32,
         configuration: *const c_char,
+        properties: *const [*const c_char; 2],
         domain_out: *mut i32,
         participant_out: *mut i32,
     ) -> i32;

@@ -25,6 +25,8 @@ pub use crate::sys::corba::{TlsFiles, has_tls as corba_has_tls, socket_path as c
 pub use crate::sys::dds::DdsPlace;
 #[cfg(feature = "dds")]
 pub use crate::sys::dds_samples::{DdsSampleReader, DdsSampleWriter, DdsTerms};
+#[cfg(feature = "dds")]
+pub use crate::sys::dds_security::{DdsEnclave, has_security as dds_has_security};
 #[cfg(any(feature = "zeromq", feature = "corba"))]
 pub use crate::sys::descriptors::check_descriptors;
 pub use crate::sys::doorbell::{Doorbell, PollSet};

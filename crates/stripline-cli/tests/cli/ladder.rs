@@ -72,7 +72,8 @@ fn check_rows(report: &Value) {
         let rates = (row["packets_per_s"].as_f64().unwrap(), row["bytes_per_s"].as_f64().unwrap());
         assert!(rates.0 > 0.0 && (rates.1 / rates.0 - 32.0).abs() < 0.001, "{row}");
     }
-    for row in rows {
+    // One-way calls of omniORB used bare may overtake each other.
+    for row in rows.iter().filter(|row| row["what"] != "omniORB") {
         assert_eq!((&row["lost"], &row["reordered"]), (&0.into(), &0.into()), "{row}");
     }
     let publish: Vec<u64> = rows.iter().filter(|r| !r["publish_ns"].is_null()).map(readers).collect();

@@ -5,7 +5,7 @@ use std::time::Duration;
 use num_complex::Complex;
 use stripline::Result;
 use stripline::component::{InvalidProperties, Properties, PropertySpec};
-use stripline::internal::{DdsPlace, DdsSampleType, DdsTerms};
+use stripline::internal::{DdsEnclave, DdsPlace, DdsSampleType, DdsTerms, dds_has_security};
 use stripline::payload::TypeName;
 
 /// The types of samples, each with a type of the IDL.
@@ -28,7 +28,7 @@ const VOLATILE: &str = "volatile";
 const TRANSIENT_LOCAL: &str = "transient-local";
 
 /// Returns the properties of both.
-pub(super) fn properties() -> [PropertySpec; 9] {
+pub(super) fn properties() -> [PropertySpec; 10] {
     [
         PropertySpec::text("topic", "", "name of the topic").required(),
         PropertySpec::integer("domain", 0, 0, 232, "number of the DDS domain"),
@@ -63,6 +63,11 @@ pub(super) fn properties() -> [PropertySpec; 9] {
         )
         .range(0.0, 86_400.0)
         .unit("s"),
+        PropertySpec::text(
+            "security",
+            "",
+            "folder with the files of DDS Security, as an enclave of ROS 2 has them; empty: none",
+        ),
         PropertySpec::boolean(
             "insecure",
             false,
@@ -94,11 +99,18 @@ pub(super) fn check(properties: &Properties) -> Result<()> {
             "set `interface`, or no `peers`",
         );
     }
-    if !place.stays() && !properties.boolean("insecure") {
+    if place.security.is_some() && !dds_has_security() {
+        return refuse(
+            "security",
+            "DDS Security is asked for, and this Cyclone DDS has no plugins for it".into(),
+            "install one that has libdds_security_auth.so (Debian: libddsc0debian)",
+        );
+    }
+    if !place.stays() && place.security.is_none() && !properties.boolean("insecure") {
         return refuse(
             "interface",
-            format!("`{}` leaves this host, and this build has no DDS Security", place.interface),
-            "use lo, or set `insecure` to true",
+            format!("`{}` leaves this host, and nothing is authenticated or encrypted", place.interface),
+            "use lo, name the files of DDS Security in `security`, or set `insecure` to true",
         );
     }
     Ok(())
@@ -111,6 +123,9 @@ pub(super) fn place(properties: &Properties) -> DdsPlace {
         domain: u32::try_from(properties.count("domain")).unwrap_or(u32::MAX),
         interface: properties.text("interface").into(),
         peers: peers.map(String::from).collect(),
+        security: Some(properties.text("security"))
+            .filter(|folder| !folder.is_empty())
+            .map(|folder| DdsEnclave::new(folder.as_ref())),
     }
 }
 

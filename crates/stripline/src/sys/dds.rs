@@ -15,6 +15,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use rustix::event::{EventfdFlags, eventfd};
 use stripline_dds_sys as sys;
 
+use super::dds_security::DdsEnclave;
 use super::fork::OwnerProcess;
 use super::mutex::lock;
 use crate::error::{Error, Result};
@@ -49,12 +50,14 @@ pub struct DdsPlace {
     pub interface: String,
     /// The addresses of hosts where others are searched for, besides this one.
     pub peers: Vec<String>,
+    /// The files of DDS Security; `None`: nothing is authenticated or encrypted.
+    pub security: Option<DdsEnclave>,
 }
 
 impl DdsPlace {
     /// Returns that of all connections over the transport `dds`.
     pub fn connections() -> Self {
-        Self { domain: DOMAIN, interface: LOOPBACK.into(), peers: Vec::new() }
+        Self { domain: DOMAIN, interface: LOOPBACK.into(), peers: Vec::new(), security: None }
     }
 
     /// Returns whether nothing there leaves the host.
@@ -82,7 +85,7 @@ impl DdsPlace {
 
     /// Returns the configuration of its participant.
     pub fn configuration(&self) -> String {
-        let Self { domain, interface, peers } = self;
+        let Self { domain, interface, peers, security: _ } = self;
         let stays = self.stays();
         let (multicast, spreads) =
             (if stays { "false" } else { "default" }, if stays { "false" } else { "spdp" });
@@ -210,18 +213,31 @@ fn open(place: &DdsPlace) -> Result<Participant> {
     place.check().map_err(Error::failed)?;
     check_descriptors(FOR_PARTICIPANT)?;
     let configuration = CString::new(place.configuration()).map_err(Error::failed)?;
+    let security = place.security.as_ref().map_or(Ok(Vec::new()), DdsEnclave::properties);
+    let security = security.map_err(|problem| Error::failed(format!("DDS Security: {problem}")))?;
+    let mut properties: Vec<_> =
+        security.iter().map(|pair| pair.each_ref().map(|text| text.as_ptr())).collect();
+    properties.push([std::ptr::null(); 2]);
+    let (text, properties) = (configuration.as_ptr(), properties.as_ptr());
+    // The rules of DDS Security are for a domain's own number. So one of each may be in a process.
+    // Relaxed: the numbers need only differ.
+    let local = match place.security {
+        Some(_) => place.domain,
+        None => NEXT.fetch_add(1, Ordering::Relaxed),
+    };
     let (mut domain, mut participant) = (0, 0);
-    // SAFETY: the text ends with a zero, and both numbers are written to. Relaxed: the numbers need
-    // only differ.
+    // SAFETY: the texts end with a zero, the properties with a pair of nulls, and both numbers are
+    // written to.
     let outcome = unsafe {
         sys::stripline_dds_set_log(log);
-        let local = NEXT.fetch_add(1, Ordering::Relaxed);
-        sys::stripline_dds_open(local, configuration.as_ptr(), &raw mut domain, &raw mut participant)
+        sys::stripline_dds_open(local, text, properties, &raw mut domain, &raw mut participant)
     };
     succeed(outcome).map_err(|e| {
+        let files = place.security.as_ref();
+        let files = files.map_or(String::new(), |files| format!("files in {files} that fit each other, "));
         Error::failed(format!(
-            "Cyclone DDS cannot start ({e}: {}); it needs the interface `{}`, and UDP ports of domain {}: {} \
-             processes of a host can use it at a time",
+            "Cyclone DDS cannot start ({e}: {}); it needs {files}the interface `{}`, and UDP ports of domain {}: \
+             {} processes of a host can use it at a time",
             lock(&PROBLEM),
             place.interface,
             place.domain,
@@ -563,7 +579,7 @@ mod tests {
     fn a_place_that_is_none_is_refused() {
         let place = |domain, interface: &str, peers: &[&str]| {
             let peers = peers.iter().map(|peer| (*peer).into()).collect();
-            DdsPlace { domain, interface: interface.into(), peers }.check()
+            DdsPlace { domain, interface: interface.into(), peers, security: None }.check()
         };
         assert_eq!(place(232, "lo", &["192.0.2.7", "fe80::1"]), Ok(()));
         assert!(place(233, "lo", &[]).unwrap_err().contains("232"));

@@ -14,6 +14,8 @@ pub(crate) mod credentials;
 pub(crate) mod dds;
 #[cfg(feature = "dds")]
 pub(crate) mod dds_samples;
+#[cfg(feature = "dds")]
+pub(crate) mod dds_security;
 #[cfg(any(feature = "zeromq", feature = "corba"))]
 pub(crate) mod descriptors;
 pub(crate) mod doorbell;

@@ -90,10 +90,11 @@ fn participant() -> Result<i32, Problem> {
     let open = || {
         let place = stripline::internal::DdsPlace::connections();
         let configuration = CString::new(place.configuration()).map_err(|e| e.to_string())?;
+        let (text, none) = (configuration.as_ptr(), std::ptr::null());
         let (mut made, mut participant) = (0, 0);
         // SAFETY: the text ends with a zero, and both numbers are written to.
         checked("domain", unsafe {
-            sys::stripline_dds_open(DOMAIN, configuration.as_ptr(), &raw mut made, &raw mut participant)
+            sys::stripline_dds_open(DOMAIN, text, none, &raw mut made, &raw mut participant)
         })?;
         Ok(participant)
     };
