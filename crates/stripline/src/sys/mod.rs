@@ -41,6 +41,8 @@ pub(crate) mod scoped_call;
 pub(crate) mod socket;
 pub(crate) mod socket_names;
 pub(crate) mod socket_place;
+#[cfg(feature = "iceoryx2")]
+pub(crate) mod sole_owner;
 pub(crate) mod thread;
 pub(crate) mod timer;
 #[cfg(any(feature = "zeromq", feature = "iceoryx2", feature = "zenoh", feature = "dds", feature = "corba"))]

@@ -2,8 +2,11 @@
 //! has taken. It outlives a sender that is killed, with what was in its own memory.
 
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, compiler_fence, fence};
 
+use stripline_ring::Fence;
+
+use super::membarrier::fence_before_sleep;
 use super::memory::{Mapping, PAGE, SharedMemory};
 use crate::error::{Error, Result};
 use crate::packet::LastSent;
@@ -219,12 +222,13 @@ impl TransitPage {
             && words.sender.waits.swap(0, Ordering::Relaxed) != 0
     }
 
-    /// Announces that the receiver sleeps unless it finds a packet after that.
-    pub(crate) fn announce_sleep(&self) {
+    /// Announces that the receiver sleeps unless it finds a packet after that. `runs_barrier`: the
+    /// sender needs no fence instruction.
+    pub(crate) fn announce_sleep(&self, runs_barrier: bool) {
         self.words().sleep.sleeps.store(1, Ordering::Relaxed);
-        // SeqCst: with the fence of `ends_sleep`, either the receiver finds what was sent before
-        // that, or the sender the announcement.
-        fence(Ordering::SeqCst);
+        // With the fence of `ends_sleep`, either the receiver finds what was sent before that, or
+        // the sender the announcement.
+        fence_before_sleep(runs_barrier);
     }
 
     /// Withdraws the announcement.
@@ -235,8 +239,12 @@ impl TransitPage {
 
     /// Returns whether the receiver sleeps, once for each announcement. Called after each packet.
     #[inline]
-    pub(crate) fn ends_sleep(&self) -> bool {
-        fence(Ordering::SeqCst);
+    pub(crate) fn ends_sleep(&self, needed: Fence) -> bool {
+        // SeqCst: as at `announce_sleep`.
+        match needed {
+            Fence::Full => fence(Ordering::SeqCst),
+            Fence::Compiler => compiler_fence(Ordering::SeqCst),
+        }
         let sleeps = &self.words().sleep.sleeps;
         // Relaxed: the doorbell that follows wakes the receiver, which checks again.
         sleeps.load(Ordering::Relaxed) != 0 && sleeps.swap(0, Ordering::Relaxed) != 0
@@ -317,13 +325,13 @@ mod tests {
     fn a_receiver_that_sleeps_is_woken_once() {
         let (receiver, fd) = TransitPage::new().unwrap();
         let sender = TransitPage::from_peer("a -> b", fd).unwrap();
-        assert!(!sender.ends_sleep());
-        receiver.announce_sleep();
-        assert!(sender.ends_sleep());
-        assert!(!sender.ends_sleep(), "a sleep ends once");
-        receiver.announce_sleep();
+        assert!(!sender.ends_sleep(Fence::Full));
+        receiver.announce_sleep(false);
+        assert!(sender.ends_sleep(Fence::Full));
+        assert!(!sender.ends_sleep(Fence::Full), "a sleep ends once");
+        receiver.announce_sleep(false);
         receiver.end_sleep();
-        assert!(!sender.ends_sleep());
+        assert!(!sender.ends_sleep(Fence::Full));
         assert!(!receiver.is_opened() && !sender.is_connected());
         sender.set_opened();
         assert!(receiver.is_opened());

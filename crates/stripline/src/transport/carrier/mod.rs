@@ -34,6 +34,7 @@ use crate::error::Result;
 use crate::packet::LastSent;
 use crate::sys::aligned_buffer::AlignedBuffer;
 use crate::sys::doorbell::PollSet;
+use crate::sys::membarrier;
 use crate::sys::scoped_call::CallSlot;
 use crate::terms::{Flow, LinkOptions, Overflow, Repair, SenderOptions, TransportOptions, Watermarks};
 
@@ -102,6 +103,9 @@ pub(crate) struct PathRequest<'a> {
     /// Bytes that the port's ring would have, which bound a frame.
     #[cfg_attr(not(feature = "iceoryx2"), expect(dead_code, reason = "only memory has places of a size"))]
     pub buffer: u32,
+    /// Whether the receiver runs a barrier on all processors before it sleeps.
+    #[cfg_attr(not(feature = "iceoryx2"), expect(dead_code, reason = "only memory has fences of its own"))]
+    pub runs_barrier: bool,
     /// The endpoint that is connected to; `None` in calls.
     pub endpoint: Option<&'a Endpoint>,
 }
@@ -114,8 +118,16 @@ impl<'a> PathRequest<'a> {
         let its = options.transport_options;
         let repairs = its.udp.is_none_or(|udp| udp.repair == Repair::Needed);
         let is_complete = options.overflow == Overflow::Block && repairs;
-        let (buffer, is_of_calls) = (options.buffer, false);
-        Self { connection, packets_max, is_complete, is_of_calls, options: its, buffer, endpoint: None }
+        Self {
+            connection,
+            packets_max,
+            is_complete,
+            is_of_calls: false,
+            options: its,
+            buffer: options.buffer,
+            runs_barrier: membarrier::is_used_with(options.wait),
+            endpoint: None,
+        }
     }
 
     /// Returns that of one direction of calls. Nothing of them may be lost, with any options.
@@ -125,9 +137,16 @@ impl<'a> PathRequest<'a> {
         buffer: u32,
         options: TransportOptions,
     ) -> Self {
-        let packets_max = Some(watermarks.high());
-        let [is_complete, is_of_calls] = [true; 2];
-        Self { connection, packets_max, is_complete, is_of_calls, options, buffer, endpoint: None }
+        Self {
+            connection,
+            packets_max: Some(watermarks.high()),
+            is_complete: true,
+            is_of_calls: true,
+            options,
+            buffer,
+            runs_barrier: false,
+            endpoint: None,
+        }
     }
 }
 

@@ -16,6 +16,7 @@ fn request(packets_max: Option<u32>) -> PathRequest<'static> {
         options: Default::default(),
         endpoint: None,
         buffer: 1 << 21,
+        runs_barrier: false,
     }
 }
 

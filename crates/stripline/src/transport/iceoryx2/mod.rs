@@ -69,6 +69,8 @@ struct IceoryxTicket {
     frames: u32,
     /// The most cache lines of a message.
     lines: u32,
+    /// Whether the receiver runs a barrier on all processors before it sleeps.
+    barrier: bool,
 }
 
 impl IceoryxTicket {
@@ -80,7 +82,7 @@ impl IceoryxTicket {
         let bytes = (request.buffer / frames).max(BYTES_MIN);
         let front = AlignedBuffer::FRONT as u32;
         let lines = (front + bytes).div_ceil(front) + 1;
-        Self { names: names.as_str().into(), frames, lines }
+        Self { names: names.as_str().into(), frames, lines, barrier: request.runs_barrier }
     }
 
     /// Parses what came from a peer.
@@ -172,6 +174,7 @@ mod tests {
             options: Default::default(),
             endpoint: None,
             buffer,
+            runs_barrier: false,
         };
         let ticket = IceoryxTicket::new(&names, &request(1 << 21, Some(64)));
         assert!(64 * ticket.lines as usize >= 64 + 48 + 32 * 1024);
@@ -188,7 +191,7 @@ mod tests {
     #[test]
     fn a_ticket_from_a_peer_is_checked() {
         let names = ConnectionNames::new().unwrap();
-        let good = IceoryxTicket { names: names.as_str().into(), frames: 64, lines: 10 };
+        let good = IceoryxTicket { names: names.as_str().into(), frames: 64, lines: 10, barrier: true };
         let refusal = |ticket: IceoryxTicket| {
             IceoryxTicket::parse(&serde_json::to_string(&ticket).unwrap()).unwrap_err()
         };

@@ -5,12 +5,15 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use stripline_ring::Fence;
+
 use super::{IceoryxTicket, MessageFront};
 use crate::packet::{Header, Kind};
 use crate::sys::aligned_buffer::AlignedBuffer;
 use crate::sys::doorbell::{Doorbell, PollSet};
 use crate::sys::fork::Local;
 use crate::sys::iceoryx2::{ConnectionNames, PublisherEnd};
+use crate::sys::membarrier;
 use crate::sys::mutex::lock;
 use crate::sys::transit_page::TransitPage;
 use crate::transport::carrier::{PathProbe, PathSink};
@@ -27,6 +30,8 @@ pub(super) struct IceoryxSink {
     frames_max: u64,
     /// Bytes of a message's frames, at most.
     bytes_max: usize,
+    /// What is needed between a message and the check for a receiver that sleeps.
+    fence: Fence,
 }
 
 struct PublishState {
@@ -62,6 +67,7 @@ impl IceoryxSink {
             names,
             frames_max: u64::from(ticket.frames),
             bytes_max: 64 * sizes.lines - AlignedBuffer::FRONT,
+            fence: membarrier::publish_fence(ticket.barrier),
         })
     }
 
@@ -107,7 +113,7 @@ impl IceoryxSink {
     fn sent(&self, state: &mut PublishState, admitted: &MessageFrames) -> usize {
         state.sent += admitted.frames;
         state.rest = admitted.rest;
-        if self.page.ends_sleep() {
+        if self.page.ends_sleep(self.fence) {
             self.doorbell.notify();
         }
         admitted.bytes

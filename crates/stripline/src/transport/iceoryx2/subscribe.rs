@@ -4,16 +4,14 @@ use std::io;
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::ptr::NonNull;
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use super::{IceoryxTicket, MessageFront};
 use crate::fail_point::fail_point;
 use crate::sys::aligned_buffer::{AlignedBuffer, CacheLine};
 use crate::sys::doorbell::{Doorbell, PollSet};
-use crate::sys::fork::Local;
 use crate::sys::iceoryx2::{ConnectionNames, SubscriberEnd};
-use crate::sys::mutex::lock;
+use crate::sys::sole_owner::SoleOwner;
 use crate::sys::transit_page::TransitPage;
 use crate::transport::carrier::PathSource;
 
@@ -23,7 +21,7 @@ const CONNECT_TIME: Duration = Duration::from_secs(5);
 /// The receiving end.
 pub(super) struct IceoryxSource {
     /// Also kept by the buffer of the port, while that uses memory of iceoryx2.
-    subscriber: Arc<Local<Mutex<SubscriberEnd>>>,
+    subscriber: SoleOwner<SubscriberEnd>,
     page: TransitPage,
     /// Rung by the sender once there is a message for a receiver that sleeps; the other way, once
     /// there is room.
@@ -37,6 +35,8 @@ pub(super) struct IceoryxSource {
     low: u64,
     /// Bytes of a message's frames, at most.
     bytes_max: usize,
+    /// Whether the sender leaves the fence to this end.
+    runs_barrier: bool,
 }
 
 impl IceoryxSource {
@@ -53,7 +53,7 @@ impl IceoryxSource {
         fail_point!("iceoryx2-names");
         let frames = u64::from(ticket.frames);
         Ok(Self {
-            subscriber: Arc::new(Local::new(Mutex::new(subscriber))),
+            subscriber: SoleOwner::new(subscriber),
             page,
             doorbell,
             names,
@@ -61,6 +61,7 @@ impl IceoryxSource {
             is_sleeping: false,
             low: frames - (frames / 16).max(1),
             bytes_max: 64 * sizes.lines - AlignedBuffer::FRONT,
+            runs_barrier: ticket.barrier,
         })
     }
 
@@ -71,7 +72,7 @@ impl IceoryxSource {
             return Err(io::ErrorKind::BrokenPipe.into());
         }
         if self.page.is_opened() {
-            lock(&self.subscriber).connect(&self.names).map_err(io::Error::other)?;
+            self.subscriber.get_mut().connect(&self.names).map_err(io::Error::other)?;
             self.is_connected = true;
             fail_point!("iceoryx2-connected");
             self.names.remove();
@@ -116,13 +117,11 @@ fn receive(subscriber: &mut SubscriberEnd) -> io::Result<(MessageFront, &[CacheL
 impl PathSource for IceoryxSource {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         self.begin_read()?;
-        let mut subscriber = lock(&self.subscriber);
-        let (front, message) = receive(&mut subscriber)?;
+        let (front, message) = receive(self.subscriber.get_mut())?;
         let bytes = front.bytes as usize;
         let frames = &bytemuck::cast_slice::<CacheLine, u8>(message)[AlignedBuffer::FRONT..][..bytes];
         let into = into.get_mut(..bytes).ok_or_else(|| io::Error::other("a message is too large"))?;
         into.copy_from_slice(frames);
-        drop(subscriber);
         self.take(front.number);
         Ok(bytes)
     }
@@ -133,14 +132,12 @@ impl PathSource for IceoryxSource {
 
     fn read_in_place(&mut self, buffer: &mut AlignedBuffer) -> io::Result<Range<usize>> {
         self.begin_read()?;
-        let mut subscriber = lock(&self.subscriber);
-        let (front, message) = receive(&mut subscriber)?;
+        let (front, message) = receive(self.subscriber.get_mut())?;
         let (start, lines) = (NonNull::from(message).cast(), message.len());
         // SAFETY: the message stays until the next one is received. That is here, or after the
         // buffer was taken back. `self.subscriber` keeps it. iceoryx2 maps it for reading, and an
         // inlet does not write to what is lent.
-        unsafe { buffer.lend(start, lines, &self.subscriber) };
-        drop(subscriber);
+        unsafe { buffer.lend(start, lines, self.subscriber.keeper()) };
         self.take(front.number);
         let first = AlignedBuffer::FRONT;
         Ok(first..first + front.bytes as usize)
@@ -173,8 +170,8 @@ impl PathSource for IceoryxSource {
 
     fn poll_bytes<'a>(&'a mut self, poll_set: &mut PollSet<'a>) {
         self.is_sleeping = true;
-        self.page.announce_sleep();
-        let is_there = self.subscriber.is_current() && lock(&self.subscriber).has_message();
+        self.page.announce_sleep(self.runs_barrier);
+        let is_there = self.subscriber.is_current() && self.subscriber.get_mut().has_message();
         poll_set.readable(self.doorbell.as_fd());
         if is_there {
             // Ready at once: it is one of a pair of sockets, with room.

@@ -97,6 +97,7 @@ pub(super) fn request(is_complete: bool) -> PathRequest<'static> {
         is_of_calls: false,
         options,
         buffer: 1 << 21,
+        runs_barrier: false,
         endpoint: None,
     }
 }
