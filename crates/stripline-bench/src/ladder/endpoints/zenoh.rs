@@ -57,8 +57,10 @@ pub(crate) fn connect(case: &Case, place: u32, domain: &str) -> Result<Box<dyn S
         }
         std::thread::sleep(Duration::from_millis(1));
     }
+    // A side that only receives drops its sender. A session without owners ends its subscribers.
+    let receiver = ZenohReceiver { subscriber, _session: session.clone() };
     let sender = ZenohSender { publisher, bytes: vec![0; case.size], _session: session };
-    Ok(measure::side(case, place, sender, ZenohReceiver { subscriber }))
+    Ok(measure::side(case, place, sender, receiver))
 }
 
 /// Opens a session with the settings of ours: the same queues, and the same patience.
@@ -87,6 +89,7 @@ impl Sender for ZenohSender {
 
 struct ZenohReceiver {
     subscriber: Subscriber<FifoChannelHandler<Sample>>,
+    _session: Session,
 }
 
 impl Receiver for ZenohReceiver {
