@@ -4,6 +4,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
 use crate::link::{Outgoing, Sampling};
+use crate::message_queue_turn::MessageQueueTurn;
 use crate::node::rendezvous::Offer;
 use crate::node::{Node, calls_payload};
 use crate::packet::{Header, Kind};
@@ -80,6 +81,7 @@ fn a_client_that_breaks_the_rules_is_thrown_out_and_the_others_are_served() {
         ("extra bytes", [&cancel(1)[..], &[0]].concat()),
     ];
     for transport in transports() {
+        let _turn = MessageQueueTurn::take(transport);
         let node = Node::isolated().unwrap();
         let mut server = echo(&node, transport);
         let honest: Client<u32, u32> = node.client("echo", patient()).unwrap();
@@ -98,6 +100,7 @@ fn a_client_that_breaks_the_rules_is_thrown_out_and_the_others_are_served() {
 #[test]
 fn a_client_that_was_thrown_out_may_come_back() {
     for transport in transports() {
+        let _turn = MessageQueueTurn::take(transport);
         let node = Node::isolated().unwrap();
         let mut server = echo(&node, transport);
         let client: Client<u32, u32> = node.client("echo", patient()).unwrap();
@@ -125,6 +128,7 @@ fn a_client_that_was_thrown_out_may_come_back() {
 #[test]
 fn calls_of_operations_that_are_not_there_are_answered() {
     for transport in transports() {
+        let _turn = MessageQueueTurn::take(transport);
         let node = Node::isolated().unwrap();
         let mut server = echo(&node, transport);
         let (mut outgoing, _inlet) = intrude(&node, &server, transport);
@@ -137,6 +141,7 @@ fn calls_of_operations_that_are_not_there_are_answered() {
 #[test]
 fn a_client_that_has_not_polled_yet_gets_the_replies_of_a_server_that_is_gone() {
     for transport in transports() {
+        let _turn = MessageQueueTurn::take(transport);
         let node = Node::isolated().unwrap();
         let mut server = echo(&node, transport);
         let (mut outgoing, mut inlet) = intrude(&node, &server, transport);
@@ -202,6 +207,7 @@ fn a_server_that_breaks_the_rules_is_left_and_its_calls_fail() {
         ("an unknown status", [&first.to_le_bytes()[..], &[99, 0, 0, 0, 0, 0, 0, 0]].concat()),
     ];
     for transport in transports() {
+        let _turn = MessageQueueTurn::take(transport);
         for (violation, bytes) in &deeds {
             let node = Node::isolated().unwrap();
             let (trap, pairs) = set_trap(&node, transport);
@@ -222,6 +228,7 @@ fn a_server_that_breaks_the_rules_is_left_and_its_calls_fail() {
 #[test]
 fn a_second_reply_to_a_call_ends_the_connection() {
     for transport in transports() {
+        let _turn = MessageQueueTurn::take(transport);
         let node = Node::isolated().unwrap();
         let (trap, pairs) = set_trap(&node, transport);
         let client: Client<u32, u32> = node.client("echo", patient()).unwrap();
@@ -241,6 +248,7 @@ fn a_second_reply_to_a_call_ends_the_connection() {
 #[test]
 fn who_is_no_client_is_turned_down() {
     for transport in transports() {
+        let _turn = MessageQueueTurn::take(transport);
         let node = Node::isolated().unwrap();
         let options =
             ServerOptions { transport: Some(transport.into()), clients: 1, ..ServerOptions::default() };

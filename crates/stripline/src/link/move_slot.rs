@@ -232,6 +232,7 @@ mod tests {
         ConnectionOptions, EndsWhen, Incoming, Outgoing, Polled, PortBuilder, PortEvent, PortEvents, Sampling,
     };
     use super::*;
+    use crate::message_queue_turn::MessageQueueTurn;
     use crate::terms::{LinkOptions, Overflow, Scope};
     use crate::transport::{ConnectRequest, Wait};
 
@@ -312,6 +313,7 @@ mod tests {
 
     #[test]
     fn a_stream_goes_on_over_another_transport_between_two_packets() {
+        let _turn = MessageQueueTurn::take("mqueue");
         for (index, from) in TRANSPORTS.into_iter().enumerate() {
             for to in TRANSPORTS.into_iter().chain([from]) {
                 // The first packet may come before the move or after it.
@@ -336,6 +338,7 @@ mod tests {
 
     #[test]
     fn a_port_moves_as_often_as_it_is_asked_and_keeps_no_transport() {
+        let _turn = MessageQueueTurn::take("mqueue");
         let mut link = Link::new("shm", LinkOptions::default());
         for round in 0..20 {
             link.prepare(TRANSPORTS[round as usize % TRANSPORTS.len()]);
@@ -355,6 +358,7 @@ mod tests {
 
     #[test]
     fn packets_that_wait_on_the_old_path_come_first_under_every_policy() {
+        let _turn = MessageQueueTurn::take("mqueue");
         for overflow in [Overflow::Block, Overflow::DropOldest, Overflow::DropNewest] {
             for (from, to) in [("shm", "uds"), ("uds", "shm"), ("udp", "inproc"), ("tcp", "mqueue")] {
                 let options = LinkOptions { overflow, depth: 4, ..LinkOptions::default() };
@@ -427,6 +431,7 @@ mod tests {
 
     #[test]
     fn a_send_that_waits_for_its_receiver_does_so_after_the_move() {
+        let _turn = MessageQueueTurn::take("mqueue");
         let options = LinkOptions { scope: Scope::Target, deadline_ms: 20_000, ..LinkOptions::default() };
         let mut link = Link::new("shm", options);
         for (round, to) in (0u8..).zip(["uds", "mqueue", "tcp", "shm"]) {
