@@ -49,7 +49,7 @@ fuzz_target!(|data: &[u8]| {
     let components = BTreeMap::from([(spec.name.clone(), spec)]);
     let describe = |command: &ProgramCommand| Err(DescribeError::Missing(command.clone()));
     let ask_validity = |_: &ProgramCommand, _: &str, _: &Properties| Ok(None);
-    let catalog = Catalog { components: &components, transports: &["shm"], describe, ask_validity };
+    let catalog = Catalog { describe, ask_validity, ..Catalog::new(&components, &["shm"]) };
     let overrides = Overrides { set, ..Overrides::default() };
     for overrides in [Overrides::default(), overrides] {
         if let Err(found) = parse_bytes(file.as_bytes(), Path::new("w.toml"), &overrides, &catalog) {

@@ -69,8 +69,8 @@ fuzz_target!(|data: &[u8]| {
         }
     }
     let ask_validity = |_: &ProgramCommand, _: &str, _: &Properties| Ok(None);
-    let catalog =
-        Catalog { components: &SPECS, transports: &["inproc", "shm", "uds", "tcp"], describe, ask_validity };
+    let transports = &["inproc", "shm", "uds", "tcp"];
+    let catalog = Catalog { describe, ask_validity, ..Catalog::new(&SPECS, transports) };
     let path = Path::new("folder/waveform.toml");
     let outcome = parse_bytes(file, path, &overrides, &catalog);
     let (waveform, found) = match outcome {

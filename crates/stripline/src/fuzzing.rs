@@ -2,7 +2,7 @@
 //! the interface. Each function takes what a peer may have sent and returns what the target can
 //! check.
 
-pub use crate::packet::bulkio::{BulkioSri, BulkioTime, BulkioValue};
+pub use crate::packet::bulkio::{BulkioSri, BulkioTime, BulkioType, BulkioValue};
 pub use crate::packet::dds::{DdsSampleMessage, DdsSampleType, FramesSample};
 pub use crate::packet::header::{HEADER_BYTES, Header, Kind};
 
