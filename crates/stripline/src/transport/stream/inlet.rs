@@ -51,7 +51,8 @@ pub(crate) struct StreamInlet {
     source: Option<Box<dyn PathSource>>,
     /// Whether frames are read in the memory of the source.
     is_in_memory: bool,
-    /// How often the source was empty since bytes came from it. A wait counts as one.
+    /// How often the source was empty since bytes came from it. After a wait, the sender's end is
+    /// polled where it is empty again.
     times_empty: u32,
     /// Whether the socket is also written to, by an outlet that ends with this.
     is_of_pair: bool,
@@ -267,7 +268,7 @@ impl StreamInlet {
         let before = self.times_empty;
         self.times_empty = before.wrapping_add(1);
         match self.is_in_memory {
-            true => before % EMPTY_READS == 1,
+            true => before % EMPTY_READS == EMPTY_READS - 1,
             false => before > 0 || self.is_of_pair,
         }
     }
@@ -407,7 +408,7 @@ impl Inlet for StreamInlet {
             None => poll_set.readable(self.socket.as_fd()),
             Some(source) => {
                 // What ends the wait may be the sender's end.
-                self.times_empty = 1;
+                self.times_empty = EMPTY_READS - 1;
                 source.poll_bytes(poll_set);
                 poll_set.hung_up(self.socket.as_fd());
             }
