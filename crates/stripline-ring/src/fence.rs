@@ -21,8 +21,16 @@ pub enum Fence {
 }
 
 impl Fence {
+    /// Runs the fence.
+    ///
+    /// ```
+    /// use stripline_ring::Fence;
+    ///
+    /// Fence::Full.run();
+    /// Fence::Compiler.run();
+    /// ```
     #[inline]
-    pub(crate) fn run(self) {
+    pub fn run(self) {
         match self {
             Self::Full => fence(Ordering::SeqCst),
             Self::Compiler => compiler_fence(Ordering::SeqCst),

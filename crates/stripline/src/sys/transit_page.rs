@@ -2,7 +2,7 @@
 //! has taken. It outlives a sender that is killed, with what was in its own memory.
 
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, compiler_fence, fence};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use stripline_ring::Fence;
 
@@ -241,10 +241,7 @@ impl TransitPage {
     #[inline]
     pub(crate) fn ends_sleep(&self, needed: Fence) -> bool {
         // SeqCst: as at `announce_sleep`.
-        match needed {
-            Fence::Full => fence(Ordering::SeqCst),
-            Fence::Compiler => compiler_fence(Ordering::SeqCst),
-        }
+        needed.run();
         let sleeps = &self.words().sleep.sleeps;
         // Relaxed: the doorbell that follows wakes the receiver, which checks again.
         sleeps.load(Ordering::Relaxed) != 0 && sleeps.swap(0, Ordering::Relaxed) != 0
