@@ -5,23 +5,28 @@ A process receives packets of 1 KiB, 50 a second. It is stopped (SIGSTOP) for so
 prints how many packets were sent and received, and the longest send.
 
     pip install pyzmq eclipse-zenoh cyclonedds iceoryx2
+    apt-get install g++ omniidl libomniorb4-dev
     python3 stopped_receiver.py zenoh --seconds 15
     python3 stopped_receiver.py all --seconds 60
 
 The libraries are at their defaults, but for: `zmq-push` and `zmq-pub` use TCP on this host; `zenoh` sends reliably and
-blocking; `dds` is reliable and keeps all, where `dds-default` is at its defaults; `iceoryx2` is polled every millisecond.
+blocking; `dds` is reliable and keeps all, where `dds-default` is at its defaults; `iceoryx2` is polled every millisecond;
+`omniorb` is two programs in C++ over TCP, with one-way calls.
 `stripline-torture stop` does the same over each transport of Stripline.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import os
 import pathlib
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 
@@ -175,6 +180,47 @@ class Iceoryx2:
         return send
 
 
+class Omniorb:
+    """One-way calls of what omniidl generates. Its ends are programs in C++."""
+
+    def __init__(self, place: str):
+        self.place = place
+
+    @staticmethod
+    @functools.cache
+    def program() -> str:
+        sources = pathlib.Path(__file__).resolve().parent
+        folder = pathlib.Path(tempfile.mkdtemp(prefix="stopped_omniorb."))
+        subprocess.run(["omniidl", "-bcxx", "-C", folder, sources / "stopped_omniorb.idl"], check=True)
+        program = folder / "stopped_omniorb"
+        generated = folder / "stopped_omniorbSK.cc"
+        libraries = ["-lomniORB4", "-lomnithread", "-lpthread"]
+        subprocess.run(
+            ["g++", "-std=c++17", "-O1", f"-I{folder}", "-o", program]
+            + [sources / "stopped_omniorb.cc", generated, *libraries],
+            check=True,
+        )
+        return str(program)
+
+    def receiver(self) -> list[str]:
+        return [self.program(), "receive", self.place]
+
+    def sender(self):
+        command = [self.program(), "send", self.place]
+        self.held = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        # Both ends run, and need their file no more.
+        shutil.rmtree(pathlib.Path(command[0]).parent)
+
+        def send(data: bytes):
+            self.held.stdin.write(f"{number_of(data)}\n")
+            self.held.stdin.flush()
+            answer = self.held.stdout.readline().strip()
+            if answer != "sent":
+                raise RuntimeError(answer or "the sender has ended")
+
+        return send
+
+
 LIBRARIES = {
     "zmq-push": lambda place: Zmq(place, publishes=False),
     "zmq-pub": lambda place: Zmq(place, publishes=True),
@@ -182,6 +228,7 @@ LIBRARIES = {
     "dds": lambda place: Dds(place, reliable=True),
     "dds-default": lambda place: Dds(place, reliable=False),
     "iceoryx2": Iceoryx2,
+    "omniorb": Omniorb,
 }
 
 
@@ -199,13 +246,14 @@ def run(library: str, seconds: float) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         place = str(free.getsockname()[1])
+    sending = LIBRARIES[library](place)
     command = [sys.executable, __file__, library, "--receive", place]
+    if library == "omniorb":
+        command = sending.receiver()
     receiver = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
         if receiver.stdout.readline().strip() != "ready":
             sys.exit(f"the receiver of {library} does not start")
-        # Its sessions end with it.
-        sending = LIBRARIES[library](place)
         send = sending.sender()
         # Until both ends have found each other.
         time.sleep(1)

@@ -53,17 +53,41 @@ class QueueServant : public POA_StriplineTransport::Path {
   std::deque<Packet> packets;
 };
 
+class CallbackServant : public POA_StriplineTransport::Path {
+ public:
+  CallbackServant(void (*take)(void *, const uint8_t *, uint32_t), void *context) : take(take), context(context) {}
+
+  void packet(CORBA::ULongLong, CORBA::ULongLong, CORBA::ULongLong,
+              const StriplineTransport::Octets &bytes) override {
+    take(context, bytes.get_buffer(), bytes.length());
+  }
+
+ private:
+  void (*const take)(void *, const uint8_t *, uint32_t);
+  void *const context;
+};
+
+// Activates a servant, which stays until the process ends.
+template <class Servant>
+Servant *activate(const char *object, Servant *servant) {
+  CORBA::Object_var found = stripline::orb()->resolve_initial_references("omniINSPOA");
+  PortableServer::POA_var poa = PortableServer::POA::_narrow(found);
+  PortableServer::ObjectId_var id = PortableServer::string_to_ObjectId(object);
+  poa->activate_object_with_id(id, servant);
+  return servant;
+}
+
 }  // namespace
 
 void *stripline_corba_bare_serve(const char *object, size_t depth, StriplineCorbaText problem) noexcept {
-  return guarded(static_cast<void *>(nullptr), problem, [&]() -> void * {
-    CORBA::Object_var found = stripline::orb()->resolve_initial_references("omniINSPOA");
-    PortableServer::POA_var poa = PortableServer::POA::_narrow(found);
-    auto servant = new QueueServant(depth);
-    PortableServer::ObjectId_var id = PortableServer::string_to_ObjectId(object);
-    poa->activate_object_with_id(id, servant);
-    return servant;
-  });
+  return guarded(static_cast<void *>(nullptr), problem,
+                 [&]() -> void * { return activate(object, new QueueServant(depth)); });
+}
+
+void *stripline_corba_bare_call_back(const char *object, void (*take)(void *, const uint8_t *, uint32_t), void *context,
+                                     StriplineCorbaText problem) noexcept {
+  return guarded(static_cast<void *>(nullptr), problem,
+                 [&]() -> void * { return activate(object, new CallbackServant(take, context)); });
 }
 
 uint8_t *stripline_corba_bare_receive(void *servant, uint32_t *size) noexcept {

@@ -131,6 +131,15 @@ pub mod bare {
         /// are there; null: it failed.
         pub fn stripline_corba_bare_serve(object: *const c_char, depth: usize, problem: Text) -> *mut c_void;
 
+        /// Activates a servant that gives each packet to a function, on omniORB's thread; null: it
+        /// failed.
+        pub fn stripline_corba_bare_call_back(
+            object: *const c_char,
+            take: extern "C" fn(*mut c_void, *const u8, u32),
+            context: *mut c_void,
+            problem: Text,
+        ) -> *mut c_void;
+
         /// Waits for a packet, and returns its bytes, until they are released; null: it failed.
         pub fn stripline_corba_bare_receive(servant: *mut c_void, size: *mut u32) -> *mut u8;
 

@@ -30,6 +30,8 @@ pub(crate) enum Subject {
     Many,
     /// Stripline with scope `none`: a queue in the sender's process, and a thread that empties it.
     Queued,
+    /// Stripline with dispatch `direct`: a handler replies where the packet is received.
+    Direct,
     /// Two-way calls.
     Calls,
     Iceoryx2,
@@ -37,6 +39,10 @@ pub(crate) enum Subject {
     Zenoh,
     Dds,
     Omniorb,
+    /// zenoh, with work in its callback.
+    ZenohCallback,
+    /// omniORB, with work in the servant.
+    OmniorbServant,
     /// No peer: the clock and the machine alone.
     Noise,
 }
@@ -58,12 +64,15 @@ impl Subject {
             Self::Stripline => "stripline",
             Self::Many => "stripline many",
             Self::Queued => "stripline queued",
+            Self::Direct => "stripline direct",
             Self::Calls => "stripline calls",
             Self::Iceoryx2 => "iceoryx2",
             Self::Zeromq => "ZeroMQ",
             Self::Zenoh => "zenoh",
             Self::Dds => "Cyclone DDS",
             Self::Omniorb => "omniORB",
+            Self::ZenohCallback => "zenoh, in its callback",
+            Self::OmniorbServant => "omniORB, in the servant",
             Self::Noise => "noise",
         }
     }
@@ -144,17 +153,34 @@ impl Case {
         matches!(self.subject, Subject::Memcpy | Subject::Noise)
     }
 
+    /// Returns whether the links of Stripline carry the packets.
+    pub(crate) fn is_ours(&self) -> bool {
+        matches!(
+            self.subject,
+            Subject::Stripline | Subject::Many | Subject::Queued | Subject::Direct | Subject::Calls
+        )
+    }
+
     /// Returns whether another library carries the packets.
     pub(crate) fn is_peer(&self) -> bool {
         matches!(
             self.subject,
-            Subject::Iceoryx2 | Subject::Zeromq | Subject::Zenoh | Subject::Dds | Subject::Omniorb
+            Subject::Iceoryx2
+                | Subject::Zeromq
+                | Subject::Zenoh
+                | Subject::ZenohCallback
+                | Subject::Dds
+                | Subject::Omniorb
+                | Subject::OmniorbServant
         )
     }
 
     /// Returns whether this is a stream that a thread of its own carries.
     pub(crate) fn has_carrier_threads(&self) -> bool {
-        let is_carried = matches!(self.subject, Subject::Queued | Subject::Zeromq | Subject::Zenoh);
+        let is_carried = matches!(
+            self.subject,
+            Subject::Queued | Subject::Zeromq | Subject::Zenoh | Subject::ZenohCallback
+        );
         self.measure == Measure::Throughput && is_carried
     }
 
@@ -178,7 +204,7 @@ impl Case {
 impl fmt::Display for Case {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.subject.name())?;
-        if matches!(self.subject, Subject::Stripline | Subject::Many | Subject::Queued | Subject::Calls) {
+        if self.is_ours() {
             write!(f, " {}", self.transport)?;
         }
         match self.measure {

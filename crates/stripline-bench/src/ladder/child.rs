@@ -46,11 +46,7 @@ fn perform(job: &Job) -> Result<RunOutcome, Problem> {
     let nodes: Vec<Option<Node>> = (0..job.group.cases.len())
         .map(|index| {
             let case = &job.group.cases[index];
-            let needs_node = job.group.original(index) == index
-                && matches!(
-                    case.subject,
-                    Subject::Stripline | Subject::Many | Subject::Queued | Subject::Calls
-                );
+            let needs_node = job.group.original(index) == index && case.is_ours();
             needs_node.then(|| endpoints::stripline::node(case, &domain(job, index))).transpose()
         })
         .collect::<Result<_, Problem>>()?;
@@ -126,6 +122,7 @@ fn connect<'n>(
         (Subject::Stripline | Subject::Queued, Some(node)) => {
             endpoints::stripline::connect(case, place, node)
         }
+        (Subject::Direct, Some(node)) => endpoints::stripline::connect_direct(case, place, node),
         (Subject::Many, Some(node)) => endpoints::stripline::connect_many(case, place, node),
         (Subject::Calls, Some(node)) => endpoints::calls::connect(case, place, node),
         (Subject::Noise, _) => Ok(Box::new(endpoints::bare::Noise)),
@@ -150,24 +147,27 @@ fn connect<'n>(
         #[cfg(any(feature = "peers", feature = "zeromq"))]
         (Subject::Zeromq, _) => endpoints::zeromq::connect(case, place, &domain(job, index)),
         #[cfg(feature = "zenoh")]
-        (Subject::Zenoh, _) => endpoints::zenoh::connect(case, place, &domain(job, index)),
+        (Subject::Zenoh | Subject::ZenohCallback, _) => endpoints::zenoh::connect(case, place, &domain(job, index)),
         #[cfg(feature = "dds")]
         (Subject::Dds, _) => endpoints::dds::connect(case, place, &domain(job, index)),
         #[cfg(feature = "corba")]
-        (Subject::Omniorb, _) => endpoints::corba::connect(case, place, &domain(job, index)),
-        (Subject::Stripline | Subject::Many | Subject::Queued | Subject::Calls, None) => {
-            Err("it has no node".into())
+        (Subject::Omniorb | Subject::OmniorbServant, _) => {
+            endpoints::corba::connect(case, place, &domain(job, index))
         }
+        (
+            Subject::Stripline | Subject::Many | Subject::Queued | Subject::Direct | Subject::Calls,
+            None,
+        ) => Err("it has no node".into()),
         #[cfg(not(any(feature = "peers", feature = "iceoryx2")))]
         (Subject::Iceoryx2, _) => Err("it is not built in".into()),
         #[cfg(not(any(feature = "peers", feature = "zeromq")))]
         (Subject::Zeromq, _) => Err("it is not built in".into()),
         #[cfg(not(feature = "zenoh"))]
-        (Subject::Zenoh, _) => Err("it is not built in".into()),
+        (Subject::Zenoh | Subject::ZenohCallback, _) => Err("it is not built in".into()),
         #[cfg(not(feature = "dds"))]
         (Subject::Dds, _) => Err("it is not built in".into()),
         #[cfg(not(feature = "corba"))]
-        (Subject::Omniorb, _) => Err("it is not built in".into()),
+        (Subject::Omniorb | Subject::OmniorbServant, _) => Err("it is not built in".into()),
     }
 }
 

@@ -19,6 +19,8 @@ mod case;
 pub(crate) mod child;
 pub(crate) mod costs;
 mod endpoints;
+#[cfg(any(feature = "zenoh", feature = "corba", test))]
+mod handler;
 mod launch;
 mod machine;
 pub(crate) mod measure;

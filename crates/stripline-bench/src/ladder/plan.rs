@@ -41,24 +41,14 @@ pub(super) fn groups(settings: &Settings) -> Vec<Group> {
         }
     }
     for size in message_sizes(settings) {
-        groups.push(Group { cases: messages(settings, "mqueue", size), threads: false });
-        if cfg!(feature = "zeromq") {
-            groups.push(Group { cases: messages(settings, "zeromq", size), threads: false });
-        }
-        if cfg!(feature = "iceoryx2") {
-            groups.push(Group { cases: messages(settings, "iceoryx2", size), threads: false });
-        }
-        if cfg!(feature = "zenoh") {
-            groups.push(Group { cases: messages(settings, "zenoh", size), threads: false });
-        }
-        if cfg!(feature = "dds") {
-            groups.push(Group { cases: messages(settings, "dds", size), threads: false });
-        }
-        if cfg!(feature = "corba") {
-            groups.push(Group { cases: messages(settings, "corba", size), threads: false });
-        }
-        if size <= endpoints::datagram::SIZE_MAX {
-            groups.push(Group { cases: messages(settings, "udp", size), threads: false });
+        for transport in message_transports() {
+            if transport == "udp" && size > endpoints::datagram::SIZE_MAX {
+                continue;
+            }
+            groups.push(Group { cases: messages(settings, transport, size), threads: false });
+            if settings.has(transport) && in_callback(transport).is_some() {
+                groups.push(Group { cases: handled(transport, size), threads: false });
+            }
         }
     }
     for (transport, wait) in OUTSTANDING.into_iter().filter(|(transport, _)| settings.has(transport)) {
@@ -154,6 +144,29 @@ pub(super) fn bare(transport: &str) -> Subject {
         "corba" => Subject::Omniorb,
         _ => Subject::UnixSocket,
     }
+}
+
+/// Returns what a transport's `direct` handlers are compared with, if its middleware calls back.
+pub(super) fn in_callback(transport: &str) -> Option<Subject> {
+    match transport {
+        "zenoh" => Some(Subject::ZenohCallback),
+        "corba" => Some(Subject::OmniorbServant),
+        _ => None,
+    }
+}
+
+/// Returns the transports of messages that are built in.
+pub(super) fn message_transports() -> impl Iterator<Item = &'static str> {
+    let all = [
+        ("mqueue", true),
+        ("zeromq", cfg!(feature = "zeromq")),
+        ("iceoryx2", cfg!(feature = "iceoryx2")),
+        ("zenoh", cfg!(feature = "zenoh")),
+        ("dds", cfg!(feature = "dds")),
+        ("corba", cfg!(feature = "corba")),
+        ("udp", true),
+    ];
+    all.into_iter().filter_map(|(name, is_built)| is_built.then_some(name))
 }
 
 /// Returns how the sides of a transport wait, beside what it is compared with.
@@ -273,6 +286,16 @@ fn messages(settings: &Settings, transport: &'static str, size: usize) -> Vec<Ca
     cases
 }
 
+/// Returns the cases with handlers that work where packets are received.
+fn handled(transport: &'static str, size: usize) -> Vec<Case> {
+    let mut cases = vec![atomics()];
+    for new in [latency, stream] {
+        let subjects = in_callback(transport).into_iter().chain([Subject::Direct]);
+        cases.extend(subjects.map(|subject| new(subject, transport, Wait::Block, size)));
+    }
+    cases
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -313,9 +336,8 @@ mod tests {
     fn what_is_left_out_is_left_out() {
         let settings = Settings { sizes: vec![64], transports: vec!["uds".into()], ..Settings::default() };
         let groups = groups(&settings);
-        let ours = |case: &Case| matches!(case.subject, Subject::Stripline | Subject::Many | Subject::Calls);
         let mut cases = groups.iter().flat_map(|group| &group.cases);
-        assert!(cases.clone().all(|case| !ours(case) || case.transport == "uds"));
+        assert!(cases.clone().all(|case| !case.is_ours() || case.transport == "uds"));
         assert!(cases.all(|case| [0, 64].contains(&case.size)));
     }
 }

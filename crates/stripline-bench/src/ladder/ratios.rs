@@ -3,8 +3,8 @@
 use super::Settings;
 use super::case::{Case, Group, Outcome, RunOutcome, Subject, Wait};
 use super::plan::{
-    MESSAGE_RATIO_SIZES, OUTSTANDING, OUTSTANDING_COUNTS, atomics, bare, futex, latency, outstanding,
-    pipeline, publish, stream, wait_beside, wake, without_statistics,
+    MESSAGE_RATIO_SIZES, OUTSTANDING, OUTSTANDING_COUNTS, atomics, bare, futex, in_callback, latency,
+    message_transports, outstanding, pipeline, publish, stream, wait_beside, wake, without_statistics,
 };
 use super::report::{Decision, Null, Ratio};
 use super::statistics::{MedianInterval, median, median_interval};
@@ -150,31 +150,29 @@ fn comparisons() -> Vec<Comparison> {
         new("call_outstanding_worst_step", steps(), Target::AtMost(1.0 / 0.9)),
     ]);
     let sockets = ["uds", "tcp"].map(|name| (name, 1024));
-    let of_messages = ["mqueue", "udp"].into_iter().chain(cfg!(feature = "zeromq").then_some("zeromq"));
-    let of_messages = of_messages.chain(cfg!(feature = "iceoryx2").then_some("iceoryx2"));
-    let of_messages = of_messages.chain(cfg!(feature = "zenoh").then_some("zenoh"));
-    let of_messages = of_messages.chain(cfg!(feature = "dds").then_some("dds"));
-    let of_messages = of_messages.chain(cfg!(feature = "corba").then_some("corba"));
-    let messages = of_messages.flat_map(|name| MESSAGE_RATIO_SIZES.map(|size| (name, size)));
+    let messages = message_transports().flat_map(|name| MESSAGE_RATIO_SIZES.map(|size| (name, size)));
     for (name, size) in sockets.into_iter().chain(messages) {
-        let pair = |new: fn(_, &_, _, _) -> Case| {
-            let wait = wait_beside(name);
-            (new(Subject::Stripline, name, wait, size), new(bare(name), name, wait, size))
-        };
-        let ((over, under), (more, bare)) = (pair(latency), pair(stream));
         let most = match (name, size) {
             ("iceoryx2", ..1024) => 1.3,
             ("iceoryx2", _) | (_, ..1024) => 1.15,
             _ => 1.1,
         };
         let least = 1.0 / most;
-        all.push(new(&format!("{name}_{size}_over_bare"), vec![time(over, under)], Target::AtMost(most)));
         let least = (least * 100.0_f64).round() / 100.0;
-        all.push(new(
-            &format!("{name}_{size}_rate_over_bare"),
-            vec![rate(more, bare)],
-            Target::AtLeast(least),
-        ));
+        let mut compare = |ours, bare, part: &str| {
+            let pair = |new: fn(_, &_, _, _) -> Case| {
+                let wait = wait_beside(name);
+                (new(ours, name, wait, size), new(bare, name, wait, size))
+            };
+            let ((over, under), (more, fewer)) = (pair(latency), pair(stream));
+            let named = |figure: &str| format!("{name}_{size}{part}{figure}_over_bare");
+            all.push(new(&named(""), vec![time(over, under)], Target::AtMost(most)));
+            all.push(new(&named("_rate"), vec![rate(more, fewer)], Target::AtLeast(least)));
+        };
+        compare(Subject::Stripline, bare(name), "");
+        if let Some(callback) = in_callback(name) {
+            compare(Subject::Direct, callback, "_direct");
+        }
     }
     all
 }

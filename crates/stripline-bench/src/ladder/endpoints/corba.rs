@@ -1,16 +1,18 @@
-//! omniORB: one-way calls of what its compiler generates, and a queue to a waiting thread. Measured
-//! with sleeping only, as its own threads carry the packets.
+//! omniORB: one-way calls of what its compiler generates, and a queue to a waiting thread, or work in
+//! the servant. Measured with sleeping only, as its own threads carry the packets.
 
 use std::ffi::{CStr, CString, c_char, c_void};
 use std::path::PathBuf;
 use std::ptr::NonNull;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use stripline_corba_sys as ffi;
 
 use super::super::Problem;
-use super::super::case::Case;
-use super::super::measure::{self, Receiver, Sender, Side};
+use super::super::case::{Case, Measure, Subject};
+use super::super::handler::{self, Handler};
+use super::super::measure::{self, Receiver, Sender, Side, Source};
 use super::stripline::DEPTH;
 
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -19,12 +21,20 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 pub(crate) fn connect(case: &Case, place: u32, domain: &str) -> Result<Box<dyn Side>, Problem> {
     let socket = stripline::internal::corba_socket_path().map_err(|e| e.to_string())?;
     let object = format!("{domain}-{place}");
-    let receiver = CorbaReceiver {
-        servant: made(&object, |name, text| {
+    let receiver = if case.subject == Subject::OmniorbServant {
+        let handler: Arc<Handler<CorbaSender>> = Handler::new(case, place);
+        let context = Arc::into_raw(Arc::clone(&handler)).cast_mut().cast();
+        made(&object, |name, text| {
+            // SAFETY: as below. The servant stays until the process ends, and so does the handler.
+            unsafe { ffi::bare::stripline_corba_bare_call_back(name, take, context, text) }
+        })?;
+        Ends::Called(handler)
+    } else {
+        let servant = made(&object, |name, text| {
             // SAFETY: the ORB runs, and the name is a text.
             unsafe { ffi::bare::stripline_corba_bare_serve(name, DEPTH as usize, text) }
-        })?,
-        size: case.size,
+        })?;
+        Ends::Waiting(CorbaReceiver { servant, size: case.size })
     };
     let file = |of: u32| -> PathBuf { std::env::temp_dir().join(format!("{domain}-{of}")) };
     let whole = file(place).with_extension("part");
@@ -47,7 +57,30 @@ pub(crate) fn connect(case: &Case, place: u32, domain: &str) -> Result<Box<dyn S
         unsafe { ffi::bare::stripline_corba_bare_connect(reference, text) }
     })?;
     let sender = CorbaSender { client, bytes: vec![0; case.size] };
-    Ok(measure::side(case, place, sender, receiver))
+    Ok(match receiver {
+        Ends::Waiting(receiver) => measure::side(case, place, sender, receiver),
+        Ends::Called(_) if case.measure == Measure::Throughput && place == 0 => {
+            Box::new(Source { sender, next: 0 })
+        }
+        Ends::Called(handler) => {
+            handler::side(handler, (case.measure != Measure::Throughput).then_some(sender), ())
+        }
+    })
+}
+
+/// The receiving end: for a thread that waits, or with a handler that is called.
+enum Ends {
+    Waiting(CorbaReceiver),
+    Called(Arc<Handler<CorbaSender>>),
+}
+
+/// Handles a packet on omniORB's thread.
+extern "C" fn take(context: *mut c_void, bytes: *const u8, size: u32) {
+    // SAFETY: the handler was leaked for the servant, and the bytes live through the call.
+    let (handler, bytes) = unsafe {
+        (&*context.cast::<Handler<CorbaSender>>(), std::slice::from_raw_parts(bytes, size as usize))
+    };
+    handler.take(bytes);
 }
 
 /// Returns what a function makes of a text.
@@ -70,6 +103,9 @@ struct CorbaSender {
     client: NonNull<c_void>,
     bytes: Vec<u8>,
 }
+
+// SAFETY: omniORB's references may be used by any thread.
+unsafe impl Send for CorbaSender {}
 
 impl Sender for CorbaSender {
     fn send(&mut self, word: u64) -> Result<(), Problem> {

@@ -1,12 +1,18 @@
 //! Stripline through its public interface, with statistics on unless the case turns them off.
 
+#[cfg(any(feature = "zenoh", feature = "corba"))]
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+#[cfg(any(feature = "zenoh", feature = "corba"))]
+use stripline::node::Dispatch;
 use stripline::node::{Node, PacketView, Publisher, Subscriber, Topics};
 use stripline::{Error, Received};
 
 use super::super::Problem;
 use super::super::case::{Case, Measure, Subject, Wait};
+#[cfg(any(feature = "zenoh", feature = "corba"))]
+use super::super::handler::{self, Handler};
 use super::super::measure::{self, Count, Receiver, Sender, Side, Sink, Source};
 
 const TIMEOUT: Duration = Duration::from_secs(15);
@@ -65,6 +71,51 @@ pub(crate) fn connect<'n>(case: &Case, place: u32, node: &'n Node) -> Result<Box
         }
         Measure::Publish => Ok(Box::new(Polling::new(case, node)?)),
         Measure::Outstanding => Err("packets have no replies".into()),
+    }
+}
+
+/// Connects one side with handlers of dispatch `direct`: those of a ping-pong, or that of a stream's
+/// receiver.
+#[cfg(any(feature = "zenoh", feature = "corba"))]
+pub(crate) fn connect_direct<'n>(
+    case: &Case,
+    place: u32,
+    node: &'n Node,
+) -> Result<Box<dyn Side + 'n>, Problem> {
+    let is_stream = case.measure == Measure::Throughput;
+    let (own, peers) = if place == 0 { ("there", "back") } else { ("back", "there") };
+    let has_sender = !is_stream || place == 0;
+    let mut sender = has_sender.then(|| StriplineSender::new(node, own, case.size)).transpose()?;
+    let has_receiver = !is_stream || place > 0;
+    let mut receiver = has_receiver.then(|| StriplineReceiver::new(node, peers)).transpose()?;
+    if let Some(sender) = &mut sender {
+        sender.wait(1)?;
+    }
+    let Some(mut receiver) = receiver.take() else {
+        return Ok(Box::new(Source { sender: sender.ok_or("a side without ends")?, next: 0 }));
+    };
+    receiver.wait()?;
+    let handler = Handler::new(case, place);
+    let called = Arc::clone(&handler);
+    let serve = move || {
+        receiver.0.serve(Dispatch::Direct, |packet| {
+            called.take(&packet);
+            Ok(())
+        })
+    };
+    let thread = std::thread::Builder::new().name("direct".into()).spawn(serve).map_err(|e| e.to_string())?;
+    Ok(handler::side(handler, sender, Joined(Some(thread))))
+}
+
+/// The thread that waits while handlers run. It ends with the other side's sender.
+#[cfg(any(feature = "zenoh", feature = "corba"))]
+struct Joined(Option<std::thread::JoinHandle<stripline::Result<()>>>);
+
+#[cfg(any(feature = "zenoh", feature = "corba"))]
+impl Drop for Joined {
+    fn drop(&mut self) {
+        // The figures are there already; a failure changes none of them.
+        let _ = self.0.take().map(std::thread::JoinHandle::join);
     }
 }
 

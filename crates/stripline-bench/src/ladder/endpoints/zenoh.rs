@@ -1,10 +1,12 @@
 //! zenoh: a publisher and a subscriber for each direction, between two peers over TCP. Its own
-//! threads carry the packets. A subscriber hands them to the thread that waits, over a channel.
+//! threads carry the packets. A subscriber hands them to the thread that waits, over a channel, or
+//! works in its callback.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ::zenoh::handlers::{FifoChannel, FifoChannelHandler};
@@ -14,8 +16,9 @@ use ::zenoh::sample::Sample;
 use ::zenoh::{Session, Wait};
 
 use super::super::Problem;
-use super::super::case::Case;
-use super::super::measure::{self, Receiver, Sender, Side};
+use super::super::case::{Case, Measure, Subject};
+use super::super::handler::{self, Handler};
+use super::super::measure::{self, Receiver, Sender, Side, Source};
 use super::stripline::DEPTH;
 
 /// How long one side waits for the other.
@@ -46,8 +49,16 @@ pub(crate) fn connect(case: &Case, place: u32, domain: &str) -> Result<Box<dyn S
     };
     let key = |of: u32| format!("{domain}/{of}");
     // As many packets as ours may wait.
-    let channel = FifoChannel::new(DEPTH as usize);
-    let subscriber = session.declare_subscriber(key(place)).with(channel).wait().map_err(text)?;
+    let receiver = if case.subject == Subject::ZenohCallback {
+        let handler = Handler::new(case, place);
+        let called = Arc::clone(&handler);
+        let take = move |sample: Sample| called.take(&sample.payload().to_bytes());
+        let subscriber = session.declare_subscriber(key(place)).callback(take).wait().map_err(text)?;
+        Ends::Called(handler, subscriber)
+    } else {
+        let channel = FifoChannel::new(DEPTH as usize);
+        Ends::Waiting(session.declare_subscriber(key(place)).with(channel).wait().map_err(text)?)
+    };
     let publisher = session.declare_publisher(key(1 - place)).congestion_control(CongestionControl::Block);
     let publisher = publisher.wait().map_err(text)?;
     let until = Instant::now() + PATIENCE;
@@ -58,9 +69,27 @@ pub(crate) fn connect(case: &Case, place: u32, domain: &str) -> Result<Box<dyn S
         std::thread::sleep(Duration::from_millis(1));
     }
     // A side that only receives drops its sender. A session without owners ends its subscribers.
-    let receiver = ZenohReceiver { subscriber, _session: session.clone() };
+    let held = session.clone();
     let sender = ZenohSender { publisher, bytes: vec![0; case.size], _session: session };
-    Ok(measure::side(case, place, sender, receiver))
+    Ok(match receiver {
+        Ends::Waiting(subscriber) => {
+            measure::side(case, place, sender, ZenohReceiver { subscriber, _session: held })
+        }
+        // Of a stream, the first side has only a sender, and drops its subscriber.
+        Ends::Called(..) if case.measure == Measure::Throughput && place == 0 => {
+            Box::new(Source { sender, next: 0 })
+        }
+        Ends::Called(handler, subscriber) => {
+            let sender = (case.measure != Measure::Throughput).then_some(sender);
+            handler::side(handler, sender, (subscriber, held))
+        }
+    })
+}
+
+/// The receiving end: for a thread that waits, or with a handler that is called.
+enum Ends {
+    Waiting(Subscriber<FifoChannelHandler<Sample>>),
+    Called(Arc<Handler<ZenohSender>>, Subscriber<()>),
 }
 
 /// Opens a session with the settings of ours: the same queues, and the same patience.

@@ -1,0 +1,241 @@
+//! The blocks of a measurement where a handler works in the callback of what receives: the same for
+//! every subject that calls back. The handler replies itself, and no packet goes to another thread.
+
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use super::Problem;
+use super::case::{Case, Measure};
+use super::measure::{self, Count, OneWayTimes, Sender, Side, check_echo};
+use super::turns::now_ns;
+
+/// The handler of one side. Each packet is given to it in a callback, one at a time.
+pub(crate) struct Handler<S> {
+    work: Mutex<Work<S>>,
+    changed: Condvar,
+}
+
+/// A side of a case that has a handler.
+struct HandledSide<S, K> {
+    handler: Arc<Handler<S>>,
+    /// What calls back.
+    _keeps: K,
+}
+
+struct Work<S> {
+    role: Role,
+    sender: Option<S>,
+    /// The packets of this block that are to come.
+    left: u64,
+    /// Whether they carry the time of their sending.
+    is_stamped: bool,
+    /// The one-way times of a block, in nanoseconds.
+    times_ns: Vec<u64>,
+    /// The word that was sent last.
+    word: u64,
+    count: Count,
+    problem: Option<Problem>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Role {
+    /// Begins a ping-pong.
+    Ping,
+    /// Replies.
+    Echo,
+    /// Receives a stream.
+    Sink,
+}
+
+impl<S: Sender> Handler<S> {
+    /// Creates the handler of a side that receives.
+    pub(crate) fn new(case: &Case, place: u32) -> Arc<Self> {
+        let role = match (case.measure, place) {
+            (Measure::Throughput, _) => Role::Sink,
+            (_, 0) => Role::Ping,
+            _ => Role::Echo,
+        };
+        let work = Work {
+            role,
+            sender: None,
+            left: 0,
+            is_stamped: false,
+            times_ns: Vec::new(),
+            word: 0,
+            count: Count::default(),
+            problem: None,
+        };
+        Arc::new(Self { work: Mutex::new(work), changed: Condvar::new() })
+    }
+
+    /// Handles a packet. Called where it is received.
+    pub(crate) fn take(&self, packet: &[u8]) {
+        let mut work = self.lock();
+        // The other side may have begun the block already.
+        while work.left == 0 && work.problem.is_none() {
+            work = self.changed.wait(work).unwrap_or_else(PoisonError::into_inner);
+        }
+        if work.problem.is_some() {
+            return;
+        }
+        work.left -= 1;
+        if let Err(problem) = work.handle(packet) {
+            work.problem = Some(problem);
+        }
+        if work.left == 0 || work.problem.is_some() {
+            drop(work);
+            self.changed.notify_all();
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Work<S>> {
+        self.work.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Runs a block, and returns its one-way times if the packets carry their times.
+    fn run(&self, count: u64, is_stamped: bool) -> Result<Vec<u64>, Problem> {
+        if count == 0 {
+            return Ok(Vec::new());
+        }
+        let mut work = self.lock();
+        (work.left, work.is_stamped) = (count, is_stamped);
+        match work.role {
+            Role::Ping => work.send_next()?,
+            Role::Sink => work.count.end += count,
+            Role::Echo => {}
+        }
+        self.changed.notify_all();
+        while work.left > 0 && work.problem.is_none() {
+            work = self.changed.wait(work).unwrap_or_else(PoisonError::into_inner);
+        }
+        match work.problem.clone() {
+            Some(problem) => Err(problem),
+            None => Ok(std::mem::take(&mut work.times_ns)),
+        }
+    }
+}
+
+impl<S: Sender> Work<S> {
+    fn handle(&mut self, packet: &[u8]) -> Result<(), Problem> {
+        let word = measure::read(packet)?;
+        if self.is_stamped {
+            self.times_ns.push(now_ns().saturating_sub(word));
+        }
+        match self.role {
+            Role::Sink => self.count.take(word),
+            Role::Echo if self.is_stamped => self.send(now_ns())?,
+            Role::Echo => self.send(word)?,
+            Role::Ping => {
+                if !self.is_stamped {
+                    check_echo(word, self.word)?;
+                }
+                if self.left > 0 {
+                    self.send_next()?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn send_next(&mut self) -> Result<(), Problem> {
+        self.word += 1;
+        let word = if self.is_stamped { now_ns() } else { self.word };
+        self.send(word)
+    }
+
+    fn send(&mut self, word: u64) -> Result<(), Problem> {
+        self.sender.as_mut().ok_or("a handler without a sender")?.send(word)
+    }
+}
+
+/// Returns the side of a handler that is called already. It keeps what calls until its end.
+pub(crate) fn side<'n, S: Sender + Send + 'n>(
+    handler: Arc<Handler<S>>,
+    sender: Option<S>,
+    keeps: impl Sized + 'n,
+) -> Box<dyn Side + 'n> {
+    handler.lock().sender = sender;
+    Box::new(HandledSide { handler, _keeps: keeps })
+}
+
+impl<S: Sender, K> Side for HandledSide<S, K> {
+    fn block(&mut self, count: u64) -> Result<(), Problem> {
+        self.handler.run(count, false).map(drop)
+    }
+
+    fn stamped(&mut self, count: u64, times: &mut OneWayTimes) -> Result<(), Problem> {
+        let times_ns = self.handler.run(count, true)?;
+        times_ns.into_iter().for_each(|ns| times.record(ns));
+        Ok(())
+    }
+
+    fn losses(&self) -> [u64; 2] {
+        let work = self.handler.lock();
+        [work.count.lost, work.count.reordered]
+    }
+}
+
+impl<S, K> Drop for HandledSide<S, K> {
+    /// Ends the sender first: what calls may wait for that of the other side.
+    fn drop(&mut self) {
+        let mut work = self.handler.work.lock().unwrap_or_else(PoisonError::into_inner);
+        work.sender = None;
+        work.problem = Some("the side has ended".into());
+        drop(work);
+        self.handler.changed.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::super::case::{Subject, Wait};
+    use super::*;
+
+    /// A sender to the other side's handler, which a thread calls.
+    struct Tx(mpsc::Sender<Vec<u8>>);
+
+    impl Sender for Tx {
+        fn send(&mut self, word: u64) -> Result<(), Problem> {
+            self.0.send(word.to_le_bytes().into()).map_err(|e| e.to_string())
+        }
+    }
+
+    /// Returns a side, and what sends packets to it.
+    fn handled(measure: Measure, place: u32) -> (Arc<Handler<Tx>>, mpsc::Sender<Vec<u8>>) {
+        let case = Case::new(measure, Subject::Direct, "corba", Wait::Block, 8);
+        let handler = Handler::new(&case, place);
+        let (tx, rx) = mpsc::channel::<Vec<u8>>();
+        let called = Arc::clone(&handler);
+        std::thread::spawn(move || rx.iter().for_each(|packet| called.take(&packet)));
+        (handler, tx)
+    }
+
+    #[test]
+    fn handlers_of_both_sides_reply_in_their_callbacks() {
+        let ((ping, to_ping), (echo, to_echo)) = (handled(Measure::Latency, 0), handled(Measure::Latency, 1));
+        let recorded = |times: &OneWayTimes| times.counts().iter().map(|(_, count)| count).sum::<u64>();
+        let run = |handler, to_other| {
+            let (mut side, mut times) = (side(handler, Some(Tx(to_other)), ()), OneWayTimes::new().unwrap());
+            [0, 3, 1].into_iter().for_each(|count| side.block(count).unwrap());
+            side.stamped(5, &mut times).unwrap();
+            recorded(&times)
+        };
+        std::thread::scope(|scope| {
+            let replies = scope.spawn(move || run(echo, to_ping));
+            assert_eq!((run(ping, to_echo), replies.join().unwrap()), (5, 5));
+        });
+    }
+
+    #[test]
+    fn a_stream_is_counted_and_a_packet_that_is_too_short_is_named() {
+        let (handler, to_it) = handled(Measure::Throughput, 1);
+        let mut sink = side(handler, None, ());
+        // The first packets come before their block.
+        [0u64, 2, 1].into_iter().for_each(|word| to_it.send(word.to_le_bytes().into()).unwrap());
+        sink.block(3).unwrap();
+        assert_eq!(sink.losses(), [1, 1]);
+        to_it.send(vec![0; 7]).unwrap();
+        assert_eq!(sink.block(1), Err("a packet of 7 bytes".into()));
+    }
+}
