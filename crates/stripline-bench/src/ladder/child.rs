@@ -147,17 +147,18 @@ fn connect<'n>(
         #[cfg(any(feature = "peers", feature = "zeromq"))]
         (Subject::Zeromq, _) => endpoints::zeromq::connect(case, place, &domain(job, index)),
         #[cfg(feature = "zenoh")]
-        (Subject::Zenoh | Subject::ZenohCallback, _) => endpoints::zenoh::connect(case, place, &domain(job, index)),
+        (Subject::Zenoh | Subject::ZenohCallback, _) => {
+            endpoints::zenoh::connect(case, place, &domain(job, index))
+        }
         #[cfg(feature = "dds")]
         (Subject::Dds, _) => endpoints::dds::connect(case, place, &domain(job, index)),
         #[cfg(feature = "corba")]
         (Subject::Omniorb | Subject::OmniorbServant, _) => {
             endpoints::corba::connect(case, place, &domain(job, index))
         }
-        (
-            Subject::Stripline | Subject::Many | Subject::Queued | Subject::Direct | Subject::Calls,
-            None,
-        ) => Err("it has no node".into()),
+        (Subject::Stripline | Subject::Many | Subject::Queued | Subject::Direct | Subject::Calls, None) => {
+            Err("it has no node".into())
+        }
         #[cfg(not(any(feature = "peers", feature = "iceoryx2")))]
         (Subject::Iceoryx2, _) => Err("it is not built in".into()),
         #[cfg(not(any(feature = "peers", feature = "zeromq")))]

@@ -87,13 +87,25 @@ impl Doorbell {
     /// Drains the rings; false: the doorbell is broken and rings permanently.
     pub fn drain(&self) -> bool {
         match &*self.0 {
-            DoorbellEnd::Event(fd) => {
-                let _ = rustix::io::read(fd, &mut [0u8; 8]);
+            DoorbellEnd::Event(_) => {
+                self.drain_counted();
                 true
             }
             // More rings than fit a socket's buffer as separate bytes. If a peer sent more, it
             // rings once more.
             DoorbellEnd::Socket(fd) => !matches!(recv(fd, &mut [0u8; 512], RecvFlags::DONTWAIT), Ok((0, _))),
+        }
+    }
+
+    /// Drains the rings of a doorbell within a process, and returns their number; 0 for another one.
+    pub(crate) fn drain_counted(&self) -> u64 {
+        let mut rings = [0u8; 8];
+        match &*self.0 {
+            DoorbellEnd::Event(fd) => {
+                // It fails when there are none.
+                rustix::io::read(fd, &mut rings).map_or(0, |_| u64::from_ne_bytes(rings))
+            }
+            DoorbellEnd::Socket(_) => 0,
         }
     }
 }

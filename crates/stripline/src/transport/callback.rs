@@ -88,8 +88,12 @@ impl PathSource for CallbackPipe {
         self.source.arrivals()
     }
 
-    fn poll_bytes<'a>(&'a mut self, poll_set: &mut PollSet<'a>) {
-        self.source.poll(poll_set);
+    fn poll_bytes<'a>(&'a mut self, poll_set: &mut PollSet<'a>) -> bool {
+        self.source.poll(poll_set)
+    }
+
+    fn is_filled_by_threads(&self) -> bool {
+        true
     }
 
     fn call_slot(&self) -> Option<&Arc<CallSlot>> {

@@ -53,6 +53,9 @@ struct Queue<T> {
     is_awaited: bool,
     /// Whether a thread may sleep on the doorbell.
     is_sleeping: bool,
+    /// Rings of the doorbell, done or about to be, and those that were drained.
+    rings: u64,
+    drained: u64,
 }
 
 impl<T: AsRef<[u8]>> CallbackSource<T> {
@@ -70,6 +73,8 @@ impl<T: AsRef<[u8]>> CallbackSource<T> {
             caller: None,
             is_awaited: false,
             is_sleeping: false,
+            rings: 0,
+            drained: 0,
         };
         let shared = Arc::new(Shared {
             queue: Mutex::new(queue),
@@ -114,8 +119,10 @@ impl<T: AsRef<[u8]>> CallbackSource<T> {
         if queue.messages.is_empty() && !queue.is_over && !longest.is_zero() {
             queue = self.shared.wait(queue, longest);
         }
-        if std::mem::take(&mut queue.is_sleeping) {
-            self.shared.arrivals.drain();
+        queue.is_sleeping = false;
+        if queue.rings != queue.drained {
+            // One that has not rung yet is drained the next time.
+            queue.drained += self.shared.arrivals.drain_counted();
         }
         let Some(message) = queue.messages.pop_front() else {
             return if queue.is_over { Ok(None) } else { Err(io::ErrorKind::WouldBlock.into()) };
@@ -174,15 +181,12 @@ impl<T: AsRef<[u8]>> CallbackSource<T> {
         self.shared.arrivals.as_fd()
     }
 
-    /// Adds what becomes ready once there are messages.
-    pub(in crate::transport) fn poll<'a>(&'a self, poll_set: &mut PollSet<'a>) {
-        let mut queue = lock(&self.shared.queue);
-        queue.is_sleeping = true;
-        if self.rest.is_some() || !queue.messages.is_empty() || queue.is_over {
-            self.shared.arrivals.notify();
-        }
-        drop(queue);
+    /// Adds what becomes ready once there are messages; false: there is one already, or their end.
+    pub(in crate::transport) fn poll<'a>(&'a self, poll_set: &mut PollSet<'a>) -> bool {
         poll_set.readable(self.arrivals());
+        let mut queue = lock(&self.shared.queue);
+        queue.is_sleeping = self.rest.is_none() && queue.messages.is_empty() && !queue.is_over;
+        queue.is_sleeping
     }
 
     pub(in crate::transport) fn call_slot(&self) -> &Arc<CallSlot> {
@@ -236,9 +240,9 @@ impl<T> Shared<T> {
         let has_run = self.slot.call();
         let mut queue = lock(&self.queue);
         queue.caller = None;
-        let is_sleeping = queue.is_sleeping;
-        drop(queue);
-        if !has_run && is_sleeping {
+        if !has_run && std::mem::take(&mut queue.is_sleeping) {
+            queue.rings += 1;
+            drop(queue);
             self.arrivals.notify();
         }
     }

@@ -339,9 +339,16 @@ pub(crate) trait PathSource: Send {
     /// [`PathSource::call_slot`].
     fn bytes(&self) -> BorrowedFd<'_>;
 
-    /// Adds what becomes ready once there are bytes. Bytes that are there make it ready at once.
-    fn poll_bytes<'a>(&'a mut self, poll_set: &mut PollSet<'a>) {
+    /// Adds what becomes ready once there are bytes; false: there are some already.
+    fn poll_bytes<'a>(&'a mut self, poll_set: &mut PollSet<'a>) -> bool {
         poll_set.readable(self.bytes());
+        true
+    }
+
+    /// Returns whether threads of this process bring the bytes. On a processor that they share with
+    /// the port's thread, they bring many at once if it yields to them before it sleeps.
+    fn is_filled_by_threads(&self) -> bool {
+        false
     }
 
     /// Returns the last packet that the sender had sent, where the path can lose what was written

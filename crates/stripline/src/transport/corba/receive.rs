@@ -53,8 +53,8 @@ pub(super) struct CorbaSource {
     awaits_sent: bool,
     /// Whether that has not come in time, and nothing since.
     is_late: bool,
-    /// Whether a servant may have read that the port sleeps.
-    is_sleeping: bool,
+    /// Rings of the doorbell that were drained.
+    rings: u64,
 }
 
 /// The call that is read. Only the source changes it, and not while a buffer uses it.
@@ -92,6 +92,8 @@ struct CallQueue {
     kept: Vec<Box<CallBytes>>,
     /// Whether the port sleeps, or is about to.
     sleeps: bool,
+    /// Rings of the doorbell, done or about to be.
+    rings: u64,
     /// Whether a thread waits for calls in `await_sent`.
     is_awaited: bool,
     /// Whether the sender has broken a rule.
@@ -159,7 +161,6 @@ impl CallReceiver for Local<CallTaker> {
         queue.received += charge(call.as_slice().len());
         let has_room = self.page.set_received(queue.received, LOW_CHARGE);
         let is_ready = queue.place(call, number, frames);
-        let is_asleep = is_ready && std::mem::take(&mut queue.sleeps);
         // A ring is a system call.
         let is_awaited = std::mem::take(&mut queue.is_awaited);
         drop(queue);
@@ -169,8 +170,8 @@ impl CallReceiver for Local<CallTaker> {
         if is_awaited {
             self.changed.notify_all();
         }
-        if is_ready && !self.call_back() && is_asleep {
-            self.arrivals.notify();
+        if is_ready && !self.call_back() {
+            self.ring();
         }
     }
 
@@ -199,6 +200,16 @@ impl CallTaker {
             queue = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
         (queue, false)
+    }
+
+    /// Wakes a port that sleeps.
+    fn ring(&self) {
+        let mut queue = lock(&self.queue);
+        if std::mem::take(&mut queue.sleeps) {
+            queue.rings += 1;
+            drop(queue);
+            self.arrivals.notify();
+        }
     }
 
     /// Runs what waits for calls; false: nothing does, and the doorbell has to ring.
@@ -239,18 +250,19 @@ impl CorbaSource {
             low: ticket.low(),
             awaits_sent,
             is_late: false,
-            is_sleeping: false,
+            rings: 0,
         };
         Ok((source, socket))
     }
 
     /// Takes the next call, in place of the last one.
     fn next_call(&mut self) -> io::Result<()> {
-        if std::mem::take(&mut self.is_sleeping) {
-            self.shared.arrivals.drain();
-        }
         let mut queue = lock(&self.shared.queue);
         queue.sleeps = false;
+        if queue.rings != self.rings {
+            // One that has not rung yet is drained the next time.
+            self.rings += self.shared.arrivals.drain_counted();
+        }
         if self.awaits_sent && !self.is_late && queue.ready.is_empty() {
             (queue, self.is_late) = self.shared.await_sent(queue, SENT_TIME);
         }
@@ -342,20 +354,18 @@ impl PathSource for CorbaSource {
         self.shared.arrivals.as_fd()
     }
 
-    fn poll_bytes<'a>(&'a mut self, poll_set: &mut PollSet<'a>) {
+    fn poll_bytes<'a>(&'a mut self, poll_set: &mut PollSet<'a>) -> bool {
         poll_set.readable(self.shared.arrivals.as_fd());
         if !self.shared.is_current() {
-            return;
+            return true;
         }
-        self.is_sleeping = true;
         let mut queue = lock(&self.shared.queue);
-        queue.sleeps = true;
-        let is_there = !queue.ready.is_empty() || queue.is_broken;
-        drop(queue);
-        if is_there {
-            // Ready at once: an eventfd with room.
-            poll_set.writable(self.shared.arrivals.as_fd());
-        }
+        queue.sleeps = queue.ready.is_empty() && !queue.is_broken;
+        queue.sleeps
+    }
+
+    fn is_filled_by_threads(&self) -> bool {
+        true
     }
 
     fn call_slot(&self) -> Option<&Arc<CallSlot>> {

@@ -205,10 +205,11 @@ impl PathSource for DdsSource {
         self.messages.arrivals()
     }
 
-    fn poll_bytes<'a>(&'a mut self, poll_set: &mut PollSet<'a>) {
-        match self.messages.is_current() {
-            true => self.messages.poll(poll_set),
-            false => poll_set.readable(self.messages.arrivals()),
+    fn poll_bytes<'a>(&'a mut self, poll_set: &mut PollSet<'a>) -> bool {
+        if self.messages.is_current() {
+            return self.messages.poll(poll_set);
         }
+        poll_set.readable(self.messages.arrivals());
+        true
     }
 }

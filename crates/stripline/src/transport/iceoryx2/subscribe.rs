@@ -168,15 +168,11 @@ impl PathSource for IceoryxSource {
         self.doorbell.as_fd()
     }
 
-    fn poll_bytes<'a>(&'a mut self, poll_set: &mut PollSet<'a>) {
+    fn poll_bytes<'a>(&'a mut self, poll_set: &mut PollSet<'a>) -> bool {
         self.is_sleeping = true;
         self.page.announce_sleep(self.runs_barrier);
-        let is_there = self.subscriber.is_current() && self.subscriber.get_mut().has_message();
         poll_set.readable(self.doorbell.as_fd());
-        if is_there {
-            // Ready at once: it is one of a pair of sockets, with room.
-            poll_set.writable(self.doorbell.as_fd());
-        }
+        !(self.subscriber.is_current() && self.subscriber.get_mut().has_message())
     }
 }
 

@@ -387,6 +387,9 @@ impl Inlet for StreamInlet {
         _interrupt: Option<&AtomicU32>,
         may_park: &mut dyn FnMut() -> bool,
     ) -> Result<Parked> {
+        if self.source.as_ref().is_some_and(|source| source.is_filled_by_threads()) {
+            std::thread::yield_now();
+        }
         let is_near = |deadline: Instant| deadline <= Instant::now() + READ_TIMEOUT;
         let can_wait = self.source.as_ref().is_none_or(|source| source.can_wait());
         if !can_wait || self.read_timed_out || deadline.is_some_and(is_near) {
@@ -404,15 +407,18 @@ impl Inlet for StreamInlet {
 
     fn prepare_sleep<'a>(&'a mut self, poll_set: &mut PollSet<'a>) -> bool {
         // Unread bytes make the socket readable, which ends the sleep at once.
-        match &mut self.source {
-            None => poll_set.readable(self.socket.as_fd()),
+        let is_quiet = match &mut self.source {
+            None => {
+                poll_set.readable(self.socket.as_fd());
+                true
+            }
             Some(source) => {
                 // What ends the wait may be the sender's end.
                 self.times_empty = EMPTY_READS - 1;
-                source.poll_bytes(poll_set);
                 poll_set.hung_up(self.socket.as_fd());
+                source.poll_bytes(poll_set)
             }
-        }
+        };
         let (doorbell, is_backlogged) =
             self.acks.as_ref().map_or((None, false), |acks| acks.backlog_doorbell());
         if let Some(doorbell) = doorbell {
@@ -421,7 +427,7 @@ impl Inlet for StreamInlet {
         if is_backlogged {
             poll_set.writable(self.socket.as_fd());
         }
-        !self.closed
+        is_quiet && !self.closed
     }
 
     fn is_peer_gone(&mut self) -> bool {

@@ -263,10 +263,12 @@ impl PathSource for ZenohSource {
         self.inner.source.arrivals()
     }
 
-    fn poll_bytes<'a>(&'a mut self, poll_set: &mut PollSet<'a>) {
-        if self.inner.is_current() {
-            self.inner.source.poll(poll_set);
-        }
+    fn poll_bytes<'a>(&'a mut self, poll_set: &mut PollSet<'a>) -> bool {
+        !self.inner.is_current() || self.inner.source.poll(poll_set)
+    }
+
+    fn is_filled_by_threads(&self) -> bool {
+        true
     }
 
     // No call slot: the runtime of zenoh stands still while its threads wait in a handler.

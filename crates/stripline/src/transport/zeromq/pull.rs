@@ -250,16 +250,12 @@ impl PathSource for ZeromqSource {
         self.socket.messages()
     }
 
-    fn poll_bytes<'a>(&'a mut self, poll_set: &mut PollSet<'a>) {
+    fn poll_bytes<'a>(&'a mut self, poll_set: &mut PollSet<'a>) -> bool {
         self.take_events();
         let has_rest = self.rest < self.message.len();
         self.is_due = self.ends().is_ok_and(|ends| ends.has_message());
-        let is_there = has_rest || self.has_ended || self.is_due;
         poll_set.readable(self.socket.messages());
         poll_set.readable(self.socket.events());
-        if is_there {
-            // Ready at once: it is one of a pair of sockets, or an eventfd, with room.
-            poll_set.writable(self.socket.events());
-        }
+        !(has_rest || self.has_ended || self.is_due)
     }
 }
