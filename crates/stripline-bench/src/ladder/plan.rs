@@ -41,13 +41,13 @@ pub(super) fn groups(settings: &Settings) -> Vec<Group> {
         }
     }
     for size in message_sizes(settings) {
-        for transport in message_transports() {
+        for transport in message_transports().filter(|transport| settings.has(transport)) {
             if transport == "udp" && size > endpoints::datagram::SIZE_MAX {
                 continue;
             }
-            groups.push(Group { cases: messages(settings, transport, size), threads: false });
-            if settings.has(transport) && in_callback(transport).is_some() {
-                groups.push(Group { cases: handled(transport, size), threads: false });
+            groups.push(Group { cases: messages(transport, size), threads: false });
+            if let Some(callback) = in_callback(transport) {
+                groups.push(Group { cases: handled(transport, callback, size), threads: false });
             }
         }
     }
@@ -274,26 +274,22 @@ fn message_sizes(settings: &Settings) -> Vec<usize> {
     }
 }
 
-fn messages(settings: &Settings, transport: &'static str, size: usize) -> Vec<Case> {
-    let mut cases = vec![atomics()];
+fn messages(transport: &str, size: usize) -> Vec<Case> {
     let wait = wait_beside(transport);
-    for new in [latency, stream] {
-        cases.push(new(bare(transport), transport, wait, size));
-        if settings.has(transport) {
-            cases.push(new(Subject::Stripline, transport, wait, size));
-        }
-    }
-    cases
+    beside(transport, [bare(transport), Subject::Stripline], wait, size)
 }
 
 /// Returns the cases with handlers that work where packets are received.
-fn handled(transport: &'static str, size: usize) -> Vec<Case> {
-    let mut cases = vec![atomics()];
-    for new in [latency, stream] {
-        let subjects = in_callback(transport).into_iter().chain([Subject::Direct]);
-        cases.extend(subjects.map(|subject| new(subject, transport, Wait::Block, size)));
-    }
-    cases
+fn handled(transport: &str, callback: Subject, size: usize) -> Vec<Case> {
+    beside(transport, [callback, Subject::Direct], Wait::Block, size)
+}
+
+/// Returns the times and the rates of two subjects.
+fn beside(transport: &str, subjects: [Subject; 2], wait: Wait, size: usize) -> Vec<Case> {
+    let cases = [latency, stream]
+        .into_iter()
+        .flat_map(|new| subjects.into_iter().map(move |subject| new(subject, transport, wait, size)));
+    [atomics()].into_iter().chain(cases).collect()
 }
 
 #[cfg(test)]

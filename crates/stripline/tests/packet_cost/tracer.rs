@@ -377,6 +377,7 @@ fn name_of(call: i64) -> String {
         libc::SYS_timerfd_settime => "timerfd_settime",
         libc::SYS_ioctl => "ioctl",
         libc::SYS_getsockopt => "getsockopt",
+        libc::SYS_sched_yield => "sched_yield",
         _ => return format!("system call {call}"),
     };
     name.into()
