@@ -312,6 +312,8 @@ pub fn a_nested_call_has_no_longer_deadline(transport: &str) {
             gate.open();
             Ok::<String, String>("was not waited for".into())
         }
+        // On a slow machine: the call is made again.
+        Err(CallError::Refused { refusal: Refusal::DeadlinePassed, .. }) => Ok("came too late".into()),
         // Of a call that was made again.
         Ok(()) if gate.is_open() => Ok("is over".into()),
         other => Err(format!("{other:?}")),
