@@ -212,12 +212,12 @@ pub fn fill<T: Sample>(publisher: &mut Publisher<T>, samples: &[T]) -> (u64, Str
     }
 }
 
-/// Waits until a thread of a process sleeps: then only another thread can wake it.
+/// Waits until a thread of a process sleeps, or has ended: then only another thread can wake it.
 pub fn await_asleep(process: u32, thread: i32) {
-    let path = format!("/proc/{process}/task/{thread}/stat");
+    let stat = PathBuf::from(format!("/proc/{process}/task/{thread}/stat"));
     let mut looks = 0;
-    await_that("the thread sleeps", || {
-        looks = if state(Path::new(&path)) == Some('S') { looks + 1 } else { 0 };
+    await_that("a thread sleeps or has ended", || {
+        looks = if matches!(state(&stat), Some('S') | None) { looks + 1 } else { 0 };
         looks >= 3
     });
 }
@@ -230,11 +230,7 @@ pub fn await_pumps_asleep() {
     let threads = std::fs::read_dir("/proc/self/task").unwrap();
     for task in threads.map(|task| task.unwrap().path()) {
         if std::fs::read_to_string(task.join("comm")).is_ok_and(|name| PUMPS.contains(&name.trim())) {
-            let mut looks = 0;
-            await_that("a thread sleeps or has ended", || {
-                looks = if matches!(state(&task.join("stat")), Some('S') | None) { looks + 1 } else { 0 };
-                looks >= 3
-            });
+            await_asleep(std::process::id(), task.file_name().unwrap().to_str().unwrap().parse().unwrap());
         }
     }
 }
