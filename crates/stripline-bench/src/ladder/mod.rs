@@ -19,7 +19,6 @@ mod case;
 pub(crate) mod child;
 pub(crate) mod costs;
 mod endpoints;
-#[cfg(any(feature = "zenoh", feature = "corba", test))]
 mod handler;
 mod launch;
 mod machine;

@@ -1,17 +1,13 @@
 //! Stripline through its public interface, with statistics on unless the case turns them off.
 
-#[cfg(any(feature = "zenoh", feature = "corba"))]
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-#[cfg(any(feature = "zenoh", feature = "corba"))]
-use stripline::node::Dispatch;
-use stripline::node::{Node, PacketView, Publisher, Subscriber, Topics};
+use stripline::node::{Dispatch, Node, PacketView, Publisher, Subscriber, Topics};
 use stripline::{Error, Received};
 
 use super::super::Problem;
 use super::super::case::{Case, Measure, Subject, Wait};
-#[cfg(any(feature = "zenoh", feature = "corba"))]
 use super::super::handler::{self, Handler};
 use super::super::measure::{self, Count, Receiver, Sender, Side, Sink, Source};
 
@@ -76,7 +72,6 @@ pub(crate) fn connect<'n>(case: &Case, place: u32, node: &'n Node) -> Result<Box
 
 /// Connects one side with handlers of dispatch `direct`: those of a ping-pong, or that of a stream's
 /// receiver.
-#[cfg(any(feature = "zenoh", feature = "corba"))]
 pub(crate) fn connect_direct<'n>(
     case: &Case,
     place: u32,
@@ -108,10 +103,8 @@ pub(crate) fn connect_direct<'n>(
 }
 
 /// The thread that waits while handlers run. It ends with the other side's sender.
-#[cfg(any(feature = "zenoh", feature = "corba"))]
 struct Joined(Option<std::thread::JoinHandle<stripline::Result<()>>>);
 
-#[cfg(any(feature = "zenoh", feature = "corba"))]
 impl Drop for Joined {
     fn drop(&mut self) {
         // The figures are there already; a failure changes none of them.

@@ -42,8 +42,8 @@ pub(super) struct CorbaSource {
     shared: Arc<Local<CallTaker>>,
     /// The call that is read. Also kept by the buffer of the port, while that uses it.
     current: Arc<Current>,
-    /// Where its rest begins.
-    rest: usize,
+    /// Its bytes that were not read: from there to its end.
+    rest: Range<usize>,
     /// Calls taken, in all.
     calls: u64,
     /// The frames in transit at which a sender that waits goes on.
@@ -245,7 +245,7 @@ impl CorbaSource {
             _server: Local::new(server),
             shared,
             current: Arc::default(),
-            rest: 0,
+            rest: 0..0,
             calls: 0,
             low: ticket.low(),
             awaits_sent,
@@ -268,11 +268,11 @@ impl CorbaSource {
         }
         if let Some((call, frames)) = queue.ready.pop_front() {
             self.is_late = false;
+            self.rest = 0..call.as_slice().len();
             if let Some(last) = lock(&self.current.0).replace(call) {
                 queue.keep(last);
             }
             drop(queue);
-            self.rest = 0;
             self.calls += 1;
             if self.shared.page.set_taken(frames, self.calls, self.low) {
                 self.shared.doorbell.notify();
@@ -288,24 +288,19 @@ impl CorbaSource {
     fn check_process(&self) -> io::Result<()> {
         if self.shared.is_current() { Ok(()) } else { Err(io::ErrorKind::BrokenPipe.into()) }
     }
-
-    /// Returns the bytes of the current call that were not read.
-    fn rest(&self) -> usize {
-        lock(&self.current.0).as_ref().map_or(0, |call| call.as_slice().len() - self.rest)
-    }
 }
 
 impl PathSource for CorbaSource {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         self.check_process()?;
-        while self.rest() == 0 {
+        while self.rest.is_empty() {
             self.next_call()?;
         }
         let current = lock(&self.current.0);
-        let rest = current.as_ref().map_or(&[][..], |call| &call.as_slice()[self.rest..]);
+        let rest = current.as_ref().map_or(&[][..], |call| &call.as_slice()[self.rest.clone()]);
         let bytes = rest.len().min(into.len());
         into[..bytes].copy_from_slice(&rest[..bytes]);
-        self.rest += bytes;
+        self.rest.start += bytes;
         Ok(bytes)
     }
 
@@ -315,7 +310,7 @@ impl PathSource for CorbaSource {
 
     fn read_in_place(&mut self, buffer: &mut AlignedBuffer) -> io::Result<Range<usize>> {
         self.check_process()?;
-        if self.rest() > 0 {
+        if !self.rest.is_empty() {
             // The port has read a part of it before.
             buffer.take_back();
             buffer.grow(AlignedBuffer::FRONT + BYTES_MAX as usize);
@@ -323,7 +318,7 @@ impl PathSource for CorbaSource {
             let read = self.read(&mut buffer.bytes_mut()[first..])?;
             return Ok(first..first + read);
         }
-        while self.rest() == 0 {
+        while self.rest.is_empty() {
             self.next_call()?;
         }
         let current = lock(&self.current.0);
@@ -333,7 +328,7 @@ impl PathSource for CorbaSource {
         // in `read`, before which the buffer was taken back. `self.current` keeps it. An inlet does
         // not write to what is lent.
         unsafe { buffer.lend(NonNull::from(lines).cast(), lines.len(), &self.current) };
-        self.rest = bytes;
+        self.rest = bytes..bytes;
         let first = AlignedBuffer::FRONT;
         Ok(first..first + bytes)
     }
