@@ -177,10 +177,12 @@ impl Case {
 
     /// Returns whether this is a stream that a thread of its own carries.
     pub(crate) fn has_carrier_threads(&self) -> bool {
-        let is_carried = matches!(
-            self.subject,
-            Subject::Queued | Subject::Zeromq | Subject::Zenoh | Subject::ZenohCallback
-        );
+        let is_carried = match self.subject {
+            Subject::Queued | Subject::Zeromq | Subject::Zenoh | Subject::ZenohCallback => true,
+            // As what they are compared with.
+            Subject::Stripline | Subject::Direct => ["zeromq", "zenoh"].contains(&&*self.transport),
+            _ => false,
+        };
         self.measure == Measure::Throughput && is_carried
     }
 

@@ -22,7 +22,7 @@ struct HandledSide<S, K> {
 }
 
 struct Work<S> {
-    role: Role,
+    role: HandlerRole,
     sender: Option<S>,
     /// The packets of this block that are to come.
     left: u64,
@@ -37,7 +37,7 @@ struct Work<S> {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Role {
+enum HandlerRole {
     /// Begins a ping-pong.
     Ping,
     /// Replies.
@@ -50,9 +50,9 @@ impl<S: Sender> Handler<S> {
     /// Creates the handler of a side that receives.
     pub(crate) fn new(case: &Case, place: u32) -> Arc<Self> {
         let role = match (case.measure, place) {
-            (Measure::Throughput, _) => Role::Sink,
-            (_, 0) => Role::Ping,
-            _ => Role::Echo,
+            (Measure::Throughput, _) => HandlerRole::Sink,
+            (_, 0) => HandlerRole::Ping,
+            _ => HandlerRole::Echo,
         };
         let work = Work {
             role,
@@ -99,9 +99,9 @@ impl<S: Sender> Handler<S> {
         let mut work = self.lock();
         (work.left, work.is_stamped) = (count, is_stamped);
         match work.role {
-            Role::Ping => work.send_next()?,
-            Role::Sink => work.count.end += count,
-            Role::Echo => {}
+            HandlerRole::Ping => work.send_next()?,
+            HandlerRole::Sink => work.count.end += count,
+            HandlerRole::Echo => {}
         }
         self.changed.notify_all();
         while work.left > 0 && work.problem.is_none() {
@@ -121,10 +121,10 @@ impl<S: Sender> Work<S> {
             self.times_ns.push(now_ns().saturating_sub(word));
         }
         match self.role {
-            Role::Sink => self.count.take(word),
-            Role::Echo if self.is_stamped => self.send(now_ns())?,
-            Role::Echo => self.send(word)?,
-            Role::Ping => {
+            HandlerRole::Sink => self.count.take(word),
+            HandlerRole::Echo if self.is_stamped => self.send(now_ns())?,
+            HandlerRole::Echo => self.send(word)?,
+            HandlerRole::Ping => {
                 if !self.is_stamped {
                     check_echo(word, self.word)?;
                 }

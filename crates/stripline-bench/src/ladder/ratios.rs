@@ -477,6 +477,13 @@ mod tests {
     }
 
     #[test]
+    fn what_is_compared_has_blocks_of_one_length() {
+        for (over, under) in pairs() {
+            assert_eq!(over.has_carrier_threads(), under.has_carrier_threads(), "{over}; {under}");
+        }
+    }
+
+    #[test]
     fn a_rate_is_the_inverse_of_a_time() {
         let case = |subject| stream(subject, "shm", Wait::Spin, 64);
         let minimal = case(Subject::MinimalRing);

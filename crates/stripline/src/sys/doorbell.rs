@@ -97,7 +97,7 @@ impl Doorbell {
         }
     }
 
-    /// Drains the rings of a doorbell within a process, and returns their number; 0 for another one.
+    /// Drains the rings, and returns their number; 0 for a doorbell between processes.
     pub(crate) fn drain_counted(&self) -> u64 {
         let mut rings = [0u8; 8];
         match &*self.0 {

@@ -1,5 +1,5 @@
-//! omniORB: one-way calls of what its compiler generates, and a queue to a waiting thread, or work in
-//! the servant. Measured with sleeping only, as its own threads carry the packets.
+//! omniORB: one-way calls of what its compiler generates, and a queue to a waiting thread, or work
+//! in the servant. Measured with sleeping only, as its own threads carry the packets.
 
 use std::ffi::{CStr, CString, c_char, c_void};
 use std::path::PathBuf;
@@ -28,13 +28,13 @@ pub(crate) fn connect(case: &Case, place: u32, domain: &str) -> Result<Box<dyn S
             // SAFETY: as below. The servant stays until the process ends, and so does the handler.
             unsafe { ffi::bare::stripline_corba_bare_call_back(name, take, context, text) }
         })?;
-        Ends::Called(handler)
+        CorbaReceiving::Called(handler)
     } else {
         let servant = made(&object, |name, text| {
             // SAFETY: the ORB runs, and the name is a text.
             unsafe { ffi::bare::stripline_corba_bare_serve(name, DEPTH as usize, text) }
         })?;
-        Ends::Waiting(CorbaReceiver { servant, size: case.size })
+        CorbaReceiving::Waiting(CorbaReceiver { servant, size: case.size })
     };
     let file = |of: u32| -> PathBuf { std::env::temp_dir().join(format!("{domain}-{of}")) };
     let whole = file(place).with_extension("part");
@@ -58,18 +58,18 @@ pub(crate) fn connect(case: &Case, place: u32, domain: &str) -> Result<Box<dyn S
     })?;
     let sender = CorbaSender { client, bytes: vec![0; case.size] };
     Ok(match receiver {
-        Ends::Waiting(receiver) => measure::side(case, place, sender, receiver),
-        Ends::Called(_) if case.measure == Measure::Throughput && place == 0 => {
+        CorbaReceiving::Waiting(receiver) => measure::side(case, place, sender, receiver),
+        CorbaReceiving::Called(_) if case.measure == Measure::Throughput && place == 0 => {
             Box::new(Source { sender, next: 0 })
         }
-        Ends::Called(handler) => {
+        CorbaReceiving::Called(handler) => {
             handler::side(handler, (case.measure != Measure::Throughput).then_some(sender), ())
         }
     })
 }
 
 /// The receiving end: for a thread that waits, or with a handler that is called.
-enum Ends {
+enum CorbaReceiving {
     Waiting(CorbaReceiver),
     Called(Arc<Handler<CorbaSender>>),
 }

@@ -70,8 +70,8 @@ pub(crate) fn connect<'n>(case: &Case, place: u32, node: &'n Node) -> Result<Box
     }
 }
 
-/// Connects one side with handlers of dispatch `direct`: those of a ping-pong, or that of a stream's
-/// receiver.
+/// Connects one side with handlers of dispatch `direct`: those of a ping-pong, or the one of a
+/// stream.
 pub(crate) fn connect_direct<'n>(
     case: &Case,
     place: u32,

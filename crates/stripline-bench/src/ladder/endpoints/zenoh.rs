@@ -54,10 +54,10 @@ pub(crate) fn connect(case: &Case, place: u32, domain: &str) -> Result<Box<dyn S
         let called = Arc::clone(&handler);
         let take = move |sample: Sample| called.take(&sample.payload().to_bytes());
         let subscriber = session.declare_subscriber(key(place)).callback(take).wait().map_err(text)?;
-        Ends::Called(handler, subscriber)
+        ZenohReceiving::Called(handler, subscriber)
     } else {
         let channel = FifoChannel::new(DEPTH as usize);
-        Ends::Waiting(session.declare_subscriber(key(place)).with(channel).wait().map_err(text)?)
+        ZenohReceiving::Waiting(session.declare_subscriber(key(place)).with(channel).wait().map_err(text)?)
     };
     let publisher = session.declare_publisher(key(1 - place)).congestion_control(CongestionControl::Block);
     let publisher = publisher.wait().map_err(text)?;
@@ -72,14 +72,14 @@ pub(crate) fn connect(case: &Case, place: u32, domain: &str) -> Result<Box<dyn S
     let held = session.clone();
     let sender = ZenohSender { publisher, bytes: vec![0; case.size], _session: session };
     Ok(match receiver {
-        Ends::Waiting(subscriber) => {
+        ZenohReceiving::Waiting(subscriber) => {
             measure::side(case, place, sender, ZenohReceiver { subscriber, _session: held })
         }
         // Of a stream, the first side has only a sender, and drops its subscriber.
-        Ends::Called(..) if case.measure == Measure::Throughput && place == 0 => {
+        ZenohReceiving::Called(..) if case.measure == Measure::Throughput && place == 0 => {
             Box::new(Source { sender, next: 0 })
         }
-        Ends::Called(handler, subscriber) => {
+        ZenohReceiving::Called(handler, subscriber) => {
             let sender = (case.measure != Measure::Throughput).then_some(sender);
             handler::side(handler, sender, (subscriber, held))
         }
@@ -87,7 +87,7 @@ pub(crate) fn connect(case: &Case, place: u32, domain: &str) -> Result<Box<dyn S
 }
 
 /// The receiving end: for a thread that waits, or with a handler that is called.
-enum Ends {
+enum ZenohReceiving {
     Waiting(Subscriber<FifoChannelHandler<Sample>>),
     Called(Arc<Handler<ZenohSender>>, Subscriber<()>),
 }
