@@ -18,7 +18,6 @@ blocking; `dds` is reliable and keeps all, where `dds-default` is at its default
 from __future__ import annotations
 
 import argparse
-import functools
 import os
 import pathlib
 import shutil
@@ -185,31 +184,26 @@ class Omniorb:
 
     def __init__(self, place: str):
         self.place = place
+        # The receiver, which starts first, builds the program of both.
+        self.folder = pathlib.Path(tempfile.gettempdir(), f"stopped_omniorb.{place}")
+        self.program = str(self.folder / "stopped_omniorb")
 
-    @staticmethod
-    @functools.cache
-    def program() -> str:
+    def receive(self, _take, _is_over):
         sources = pathlib.Path(__file__).resolve().parent
-        folder = pathlib.Path(tempfile.mkdtemp(prefix="stopped_omniorb."))
-        subprocess.run(["omniidl", "-bcxx", "-C", folder, sources / "stopped_omniorb.idl"], check=True)
-        program = folder / "stopped_omniorb"
-        generated = folder / "stopped_omniorbSK.cc"
+        self.folder.mkdir()
+        subprocess.run(["omniidl", "-bcxx", "-C", self.folder, sources / "stopped_omniorb.idl"], check=True)
+        files = [sources / "stopped_omniorb.cc", self.folder / "stopped_omniorbSK.cc"]
         libraries = ["-lomniORB4", "-lomnithread", "-lpthread"]
-        subprocess.run(
-            ["g++", "-std=c++17", "-O1", f"-I{folder}", "-o", program]
-            + [sources / "stopped_omniorb.cc", generated, *libraries],
-            check=True,
-        )
-        return str(program)
-
-    def receiver(self) -> list[str]:
-        return [self.program(), "receive", self.place]
+        options = ["-std=c++17", "-O1", f"-I{self.folder}", "-o", self.program]
+        subprocess.run(["g++", *options, *files, *libraries], check=True)
+        # In place of this process: its standard input and output are the same.
+        os.execv(self.program, [self.program, "receive", self.place])
 
     def sender(self):
-        command = [self.program(), "send", self.place]
+        command = [self.program, "send", self.place]
         self.held = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         # Both ends run, and need their file no more.
-        shutil.rmtree(pathlib.Path(command[0]).parent)
+        shutil.rmtree(self.folder)
 
         def send(data: bytes):
             self.held.stdin.write(f"{number_of(data)}\n")
@@ -246,14 +240,13 @@ def run(library: str, seconds: float) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         place = str(free.getsockname()[1])
-    sending = LIBRARIES[library](place)
     command = [sys.executable, __file__, library, "--receive", place]
-    if library == "omniorb":
-        command = sending.receiver()
     receiver = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
         if receiver.stdout.readline().strip() != "ready":
             sys.exit(f"the receiver of {library} does not start")
+        # Its sessions end with it.
+        sending = LIBRARIES[library](place)
         send = sending.sender()
         # Until both ends have found each other.
         time.sleep(1)

@@ -73,10 +73,10 @@ void stripline_corba_disconnect(void *path) noexcept;
 // omniORB as its users take it, with what omniidl generates: a servant that hands each packet to a
 // waiting thread, and waits while so many are there. Null, or not 0: it failed.
 void *stripline_corba_bare_serve(const char *object, size_t depth, StriplineCorbaText problem) noexcept;
-// Waits for a packet, and returns its bytes, until they are released.
 // Activates a servant that gives each packet to a function, on omniORB's thread.
 void *stripline_corba_bare_call_back(const char *object, void (*take)(void *, const uint8_t *, uint32_t), void *context,
                                      StriplineCorbaText problem) noexcept;
+// Waits for a packet, and returns its bytes, until they are released.
 uint8_t *stripline_corba_bare_receive(void *servant, uint32_t *size) noexcept;
 void stripline_corba_bare_release(uint8_t *packet) noexcept;
 void *stripline_corba_bare_connect(const char *reference, StriplineCorbaText problem) noexcept;
