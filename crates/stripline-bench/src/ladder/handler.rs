@@ -42,14 +42,17 @@ enum HandlerRole {
     Ping,
     /// Replies.
     Echo,
+    /// Sends a stream, and gets no packets.
+    Source,
     /// Receives a stream.
     Sink,
 }
 
 impl<S: Sender> Handler<S> {
-    /// Creates the handler of a side that receives.
+    /// Creates the handler of a side.
     pub(crate) fn new(case: &Case, place: u32) -> Arc<Self> {
         let role = match (case.measure, place) {
+            (Measure::Throughput, 0) => HandlerRole::Source,
             (Measure::Throughput, _) => HandlerRole::Sink,
             (_, 0) => HandlerRole::Ping,
             _ => HandlerRole::Echo,
@@ -97,11 +100,15 @@ impl<S: Sender> Handler<S> {
             return Ok(Vec::new());
         }
         let mut work = self.lock();
+        if work.role == HandlerRole::Source {
+            (0..count).try_for_each(|_| work.send_numbered())?;
+            return Ok(Vec::new());
+        }
         (work.left, work.is_stamped) = (count, is_stamped);
         match work.role {
             HandlerRole::Ping => work.send_next()?,
             HandlerRole::Sink => work.count.end += count,
-            HandlerRole::Echo => {}
+            HandlerRole::Echo | HandlerRole::Source => {}
         }
         self.changed.notify_all();
         while work.left > 0 && work.problem.is_none() {
@@ -122,6 +129,7 @@ impl<S: Sender> Work<S> {
         }
         match self.role {
             HandlerRole::Sink => self.count.take(word),
+            HandlerRole::Source => return Err("a packet to a sender".into()),
             HandlerRole::Echo if self.is_stamped => self.send(now_ns())?,
             HandlerRole::Echo => self.send(word)?,
             HandlerRole::Ping => {
@@ -142,18 +150,25 @@ impl<S: Sender> Work<S> {
         self.send(word)
     }
 
+    fn send_numbered(&mut self) -> Result<(), Problem> {
+        let number = self.word;
+        self.word += 1;
+        self.send(number)
+    }
+
     fn send(&mut self, word: u64) -> Result<(), Problem> {
         self.sender.as_mut().ok_or("a handler without a sender")?.send(word)
     }
 }
 
-/// Returns the side of a handler that is called already. It keeps what calls until its end.
+/// Returns one side of a ping-pong, or of a one-way stream, as [`measure::side`] does. Its handler
+/// is called already, by what the side keeps until its end.
 pub(crate) fn side<'n, S: Sender + Send + 'n>(
+    sender: S,
     handler: Arc<Handler<S>>,
-    sender: Option<S>,
     keeps: impl Sized + 'n,
 ) -> Box<dyn Side + 'n> {
-    handler.lock().sender = sender;
+    handler.lock().sender = Some(sender);
     Box::new(HandledSide { handler, _keeps: keeps })
 }
 
@@ -201,7 +216,7 @@ mod tests {
         }
     }
 
-    /// Returns a side, and what sends packets to it.
+    /// Returns a handler, and what sends packets to it.
     fn handled(measure: Measure, place: u32) -> (Arc<Handler<Tx>>, mpsc::Sender<Vec<u8>>) {
         let case = Case::new(measure, Subject::Direct, "corba", Wait::Block, 8);
         let handler = Handler::new(&case, place);
@@ -216,7 +231,8 @@ mod tests {
         let ((ping, to_ping), (echo, to_echo)) = (handled(Measure::Latency, 0), handled(Measure::Latency, 1));
         let recorded = |times: &OneWayTimes| times.counts().iter().map(|(_, count)| count).sum::<u64>();
         let run = |handler, to_other| {
-            let (mut side, mut times) = (side(handler, Some(Tx(to_other)), ()), OneWayTimes::new().unwrap());
+            let mut side = side(Tx(to_other), handler, ());
+            let mut times = OneWayTimes::new().unwrap();
             [0, 3, 1].into_iter().for_each(|count| side.block(count).unwrap());
             side.stamped(5, &mut times).unwrap();
             recorded(&times)
@@ -230,12 +246,26 @@ mod tests {
     #[test]
     fn a_stream_is_counted_and_a_packet_that_is_too_short_is_named() {
         let (handler, to_it) = handled(Measure::Throughput, 1);
-        let mut sink = side(handler, None, ());
+        let unused = Tx(mpsc::channel().0);
+        let mut sink = side(unused, handler, ());
         // The first packets come before their block.
         [0u64, 2, 1].into_iter().for_each(|word| to_it.send(word.to_le_bytes().into()).unwrap());
         sink.block(3).unwrap();
         assert_eq!(sink.losses(), [1, 1]);
         to_it.send(vec![0; 7]).unwrap();
         assert_eq!(sink.block(1), Err("a packet of 7 bytes".into()));
+    }
+
+    #[test]
+    fn a_stream_has_its_numbers_from_block_to_block() {
+        let (source, _) = handled(Measure::Throughput, 0);
+        let (sink, to_sink) = handled(Measure::Throughput, 1);
+        let mut sends = side(Tx(to_sink), source, ());
+        let mut receives = side(Tx(mpsc::channel().0), sink, ());
+        for count in [3, 0, 5] {
+            sends.block(count).unwrap();
+            receives.block(count).unwrap();
+        }
+        assert_eq!(receives.losses(), [0, 0]);
     }
 }

@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 use stripline_corba_sys as ffi;
 
 use super::super::Problem;
-use super::super::case::{Case, Measure, Subject};
+use super::super::case::{Case, Subject};
 use super::super::handler::{self, Handler};
-use super::super::measure::{self, Receiver, Sender, Side, Source};
+use super::super::measure::{self, Receiver, Sender, Side};
 use super::stripline::DEPTH;
 
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -59,12 +59,7 @@ pub(crate) fn connect(case: &Case, place: u32, domain: &str) -> Result<Box<dyn S
     let sender = CorbaSender { client, bytes: vec![0; case.size] };
     Ok(match receiver {
         CorbaReceiving::Waiting(receiver) => measure::side(case, place, sender, receiver),
-        CorbaReceiving::Called(_) if case.measure == Measure::Throughput && place == 0 => {
-            Box::new(Source { sender, next: 0 })
-        }
-        CorbaReceiving::Called(handler) => {
-            handler::side(handler, (case.measure != Measure::Throughput).then_some(sender), ())
-        }
+        CorbaReceiving::Called(handler) => handler::side(sender, handler, ()),
     })
 }
 

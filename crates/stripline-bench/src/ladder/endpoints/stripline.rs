@@ -52,11 +52,7 @@ pub(crate) fn node(case: &Case, domain: &str) -> Result<Node, Problem> {
 pub(crate) fn connect<'n>(case: &Case, place: u32, node: &'n Node) -> Result<Box<dyn Side + 'n>, Problem> {
     match case.measure {
         Measure::Latency | Measure::Wake => {
-            let (own, peers) = if place == 0 { ("there", "back") } else { ("back", "there") };
-            let mut sender = StriplineSender::new(node, own, case.size)?;
-            let mut receiver = StriplineReceiver::new(node, peers)?;
-            sender.wait(1)?;
-            receiver.wait()?;
+            let (sender, receiver) = both_ends(case, place, node)?;
             Ok(measure::side(case, place, sender, receiver))
         }
         Measure::Throughput | Measure::Pipeline => component(case, place, node),
@@ -70,26 +66,13 @@ pub(crate) fn connect<'n>(case: &Case, place: u32, node: &'n Node) -> Result<Box
     }
 }
 
-/// Connects one side with handlers of dispatch `direct`: those of a ping-pong, or the one of a
-/// stream.
+/// Connects one side with a handler of dispatch `direct`.
 pub(crate) fn connect_direct<'n>(
     case: &Case,
     place: u32,
     node: &'n Node,
 ) -> Result<Box<dyn Side + 'n>, Problem> {
-    let is_stream = case.measure == Measure::Throughput;
-    let (own, peers) = if place == 0 { ("there", "back") } else { ("back", "there") };
-    let has_sender = !is_stream || place == 0;
-    let mut sender = has_sender.then(|| StriplineSender::new(node, own, case.size)).transpose()?;
-    let has_receiver = !is_stream || place > 0;
-    let mut receiver = has_receiver.then(|| StriplineReceiver::new(node, peers)).transpose()?;
-    if let Some(sender) = &mut sender {
-        sender.wait(1)?;
-    }
-    let Some(mut receiver) = receiver.take() else {
-        return Ok(Box::new(Source { sender: sender.ok_or("a side without ends")?, next: 0 }));
-    };
-    receiver.wait()?;
+    let (sender, mut receiver) = both_ends(case, place, node)?;
     let handler = Handler::new(case, place);
     let called = Arc::clone(&handler);
     let serve = move || {
@@ -99,7 +82,7 @@ pub(crate) fn connect_direct<'n>(
         })
     };
     let thread = std::thread::Builder::new().name("direct".into()).spawn(serve).map_err(|e| e.to_string())?;
-    Ok(handler::side(handler, sender, Joined(Some(thread))))
+    Ok(handler::side(sender, handler, Joined(Some(thread))))
 }
 
 /// The thread that waits while handlers run. It ends with the other side's sender.
@@ -110,6 +93,16 @@ impl Drop for Joined {
         // The figures are there already; a failure changes none of them.
         let _ = self.0.take().map(std::thread::JoinHandle::join);
     }
+}
+
+/// Connects both ends of a side.
+fn both_ends(case: &Case, place: u32, node: &Node) -> Result<(StriplineSender, StriplineReceiver), Problem> {
+    let (own, peers) = if place == 0 { ("there", "back") } else { ("back", "there") };
+    let mut sender = StriplineSender::new(node, own, case.size)?;
+    let mut receiver = StriplineReceiver::new(node, peers)?;
+    sender.wait(1)?;
+    receiver.wait()?;
+    Ok((sender, receiver))
 }
 
 /// Connects one of the components in a row: the first sends, the last counts, the others pass on a

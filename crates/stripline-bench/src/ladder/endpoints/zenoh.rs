@@ -16,9 +16,9 @@ use ::zenoh::sample::Sample;
 use ::zenoh::{Session, Wait};
 
 use super::super::Problem;
-use super::super::case::{Case, Measure, Subject};
+use super::super::case::{Case, Subject};
 use super::super::handler::{self, Handler};
-use super::super::measure::{self, Receiver, Sender, Side, Source};
+use super::super::measure::{self, Receiver, Sender, Side};
 use super::stripline::DEPTH;
 
 /// How long one side waits for the other.
@@ -75,14 +75,7 @@ pub(crate) fn connect(case: &Case, place: u32, domain: &str) -> Result<Box<dyn S
         ZenohReceiving::Waiting(subscriber) => {
             measure::side(case, place, sender, ZenohReceiver { subscriber, _session: held })
         }
-        // Of a stream, the first side has only a sender, and drops its subscriber.
-        ZenohReceiving::Called(..) if case.measure == Measure::Throughput && place == 0 => {
-            Box::new(Source { sender, next: 0 })
-        }
-        ZenohReceiving::Called(handler, subscriber) => {
-            let sender = (case.measure != Measure::Throughput).then_some(sender);
-            handler::side(handler, sender, (subscriber, held))
-        }
+        ZenohReceiving::Called(handler, subscriber) => handler::side(sender, handler, (subscriber, held)),
     })
 }
 
