@@ -8,7 +8,7 @@
 use std::ffi::{CStr, CString, c_char, c_void};
 use std::io;
 use std::marker::PhantomData;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -30,6 +30,11 @@ const LOOPBACK: &str = "lo";
 const PARTICIPANTS_MAX: u32 = 110;
 /// Descriptors that a participant takes.
 const FOR_PARTICIPANT: usize = 16;
+/// The first descriptor that Cyclone DDS cannot wait for: `select` has no place for it, and it
+/// aborts the process.
+const SELECT_MAX: i32 = libc::FD_SETSIZE as i32;
+/// Descriptors that the program's other threads may open while a participant starts.
+const FOR_OTHERS: i32 = 64;
 /// Bytes without an acknowledgement at which a write would wait. What is in transit has a smaller
 /// bound, so no write does.
 const UNACKED_MAX: u32 = 32 << 20;
@@ -256,18 +261,27 @@ pub(crate) fn receive_buffer() -> u64 {
     2 * ASKED.min(granted)
 }
 
-/// Checks that so many descriptors are free, by opening them.
+/// Checks that so many descriptors are free, by opening them, and that their numbers are small
+/// enough.
 fn check_descriptors(needed: usize) -> Result<()> {
     let open = |_| eventfd(0, EventfdFlags::CLOEXEC);
     let opened: std::result::Result<Vec<OwnedFd>, _> = (0..needed).map(open).collect();
-    opened.map(drop).map_err(|e| {
+    let opened = opened.map_err(|e| {
         Error::system(
             format!(
                 "Cyclone DDS needs {needed} descriptors here; raise the limit of open files (`ulimit -n`)"
             ),
             e,
         )
-    })
+    })?;
+    let largest = opened.iter().map(AsRawFd::as_raw_fd).max();
+    if largest.is_some_and(|largest| largest >= SELECT_MAX - FOR_OTHERS) {
+        return Err(Error::failed(format!(
+            "Cyclone DDS needs {needed} descriptors below {SELECT_MAX} in this process, which has too many open; make \
+             its first port over DDS before them, or use fewer"
+        )));
+    }
+    Ok(())
 }
 
 /// Maps a return code.
@@ -538,9 +552,7 @@ mod tests {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
     use super::*;
-
-    /// Set in a process that runs out of descriptors.
-    const LACKS: &str = "STRIPLINE_DDS_LACKS";
+    use crate::sys::own_process::in_own_process;
 
     struct Silent;
 
@@ -550,14 +562,9 @@ mod tests {
 
     #[test]
     fn a_lack_of_descriptors_is_an_error_and_nothing_aborts() {
-        if std::env::var_os(LACKS).is_some() {
-            return run_out();
-        }
-        let name = "sys::dds::tests::a_lack_of_descriptors_is_an_error_and_nothing_aborts";
-        let mut command = std::process::Command::new(std::env::current_exe().unwrap());
-        let output = command.args(["--exact", name]).env(LACKS, "1").output().unwrap();
-        let printed = [output.stdout, output.stderr].concat();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&printed));
+        let test = "sys::dds::tests::a_lack_of_descriptors_is_an_error_and_nothing_aborts";
+        in_own_process(test, "none", run_out);
+        in_own_process(test, "too large", use_up_the_small_numbers);
     }
 
     /// Makes an end with more and more descriptors.
@@ -573,6 +580,17 @@ mod tests {
             outcomes.push(made.is_ok());
         }
         assert_eq!((outcomes.first(), outcomes.last()), (Some(&false), Some(&true)));
+    }
+
+    /// Makes an end when all small numbers of descriptors are taken, and when they are free again.
+    fn use_up_the_small_numbers() {
+        let maximum = getrlimit(Resource::Nofile).maximum;
+        setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }).unwrap();
+        let taken: Vec<_> = (0..1100).map(|_| eventfd(0, EventfdFlags::CLOEXEC).unwrap()).collect();
+        let error = WriterEnd::new("stripline_1", Arc::new(Silent)).err().unwrap().to_string();
+        assert!(error.contains("below 1024"), "{error}");
+        drop(taken);
+        WriterEnd::new("stripline_1", Arc::new(Silent)).unwrap();
     }
 
     #[test]

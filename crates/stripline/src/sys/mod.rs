@@ -30,6 +30,8 @@ pub(crate) mod memory;
 pub(crate) mod message_queue;
 pub(crate) mod messages;
 pub(crate) mod mutex;
+#[cfg(test)]
+pub(crate) mod own_process;
 #[cfg(any(feature = "iceoryx2", feature = "corba"))]
 pub(crate) mod owned_names;
 pub(crate) mod pending;

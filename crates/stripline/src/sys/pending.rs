@@ -300,6 +300,7 @@ mod tests {
     use std::os::unix::net::UnixStream;
 
     use super::*;
+    use crate::sys::own_process::in_own_process;
     use crate::sys::socket::{connect_unix, send_with_fds};
 
     /// Messages of a length, in one byte, and that many bytes more; none is longer than 9.
@@ -371,6 +372,11 @@ mod tests {
 
     #[test]
     fn silent_peers_are_few_and_the_oldest_goes_first() {
+        let test = "sys::pending::tests::silent_peers_are_few_and_the_oldest_goes_first";
+        in_own_process(test, "connects", connect_silent_peers);
+    }
+
+    fn connect_silent_peers() {
         let (name, mut pending) = listen();
         let silent: Vec<_> = (0..=LISTENER_MAX).map(|_| connect_unix(&name, None).unwrap()).collect();
         let Admission::Late(first) = admitted(&mut pending) else { panic!("a silent peer was admitted") };

@@ -340,21 +340,13 @@ mod tests {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
     use super::*;
-
-    /// Set in a process that runs out of what it names.
-    const LACKS: &str = "STRIPLINE_ZEROMQ_LACKS";
+    use crate::sys::own_process::in_own_process;
 
     #[test]
     fn a_lack_of_descriptors_or_sockets_is_an_error_and_nothing_aborts() {
-        if let Ok(lacks) = std::env::var(LACKS) {
-            return run_out(&lacks);
-        }
+        let test = "sys::zeromq::tests::a_lack_of_descriptors_or_sockets_is_an_error_and_nothing_aborts";
         for lacks in ["descriptors", "sockets"] {
-            let name = "sys::zeromq::tests::a_lack_of_descriptors_or_sockets_is_an_error_and_nothing_aborts";
-            let mut command = std::process::Command::new(std::env::current_exe().unwrap());
-            let output = command.args(["--exact", name]).env(LACKS, lacks).output().unwrap();
-            let printed = [output.stdout, output.stderr].concat();
-            assert!(output.status.success(), "{lacks}: {}", String::from_utf8_lossy(&printed));
+            in_own_process(test, lacks, || run_out(lacks));
         }
     }
 

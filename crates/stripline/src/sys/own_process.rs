@@ -1,0 +1,21 @@
+//! Tests that need a process of their own, as they use up or limit what all tests share.
+
+use std::process::Command;
+
+/// Names the part that this process runs.
+const PART: &str = "STRIPLINE_TEST_PART";
+
+/// Runs a part of the test with this full name in a process of its own, which must pass.
+pub(crate) fn in_own_process(test: &str, part: &str, run: impl FnOnce()) {
+    match std::env::var(PART) {
+        Ok(its) if its == part => run(),
+        Ok(_) => {}
+        Err(_) => {
+            let mut command = Command::new(std::env::current_exe().unwrap());
+            let output = command.args(["--exact", test]).env(PART, part).output().unwrap();
+            let printed = [output.stdout, output.stderr].concat();
+            let printed = String::from_utf8_lossy(&printed);
+            assert!(output.status.success() && printed.contains("1 passed"), "{part}: {printed}");
+        }
+    }
+}
