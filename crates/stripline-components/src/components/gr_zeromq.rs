@@ -6,6 +6,8 @@ use stripline::component::{InvalidProperties, Properties, PropertySpec, StopSign
 use stripline::internal::check_descriptors;
 use stripline::{Error, Result};
 
+use super::gr_zeromq_curve::{self, Admission, CurveFiles};
+
 /// How long a socket is waited for before the component asks whether it must stop.
 const STOP_CHECK_MS: i64 = 20;
 /// Descriptors of a context and a socket with its connection.
@@ -16,8 +18,8 @@ pub(super) const PUSH_PULL: &str = "push-pull";
 pub(super) const PUB_SUB: &str = "pub-sub";
 
 /// Returns the properties of both. `binds`: the default of `bind`.
-pub(super) fn properties(binds: bool) -> [PropertySpec; 7] {
-    [
+pub(super) fn properties(binds: bool) -> impl Iterator<Item = PropertySpec> {
+    let properties = [
         PropertySpec::text("address", "", "address of ZeroMQ, as tcp://127.0.0.1:5555 or ipc:///tmp/iq")
             .required(),
         PropertySpec::choice(
@@ -41,12 +43,17 @@ pub(super) fn properties(binds: bool) -> [PropertySpec; 7] {
             false,
             "whether to leave this host, without authentication or encryption",
         ),
-    ]
+    ];
+    properties.into_iter().chain(gr_zeromq_curve::properties())
 }
 
 /// A socket, and what its messages have besides samples.
 pub(super) struct Peer {
     socket: zmq::Socket,
+    /// With CURVE: gets a message for each peer that has failed to connect.
+    failures: Option<zmq::Socket>,
+    /// Dropped after the socket.
+    _admission: Option<Admission>,
     address: String,
     pub key: Vec<u8>,
     pub has_tags: bool,
@@ -55,6 +62,16 @@ pub(super) struct Peer {
 
 /// Checks properties without a socket.
 pub(super) fn check(properties: &Properties) -> Result<()> {
+    check_with(properties, has_curve())
+}
+
+/// Returns whether this program's libzmq has CURVE.
+fn has_curve() -> bool {
+    zmq::has("curve").unwrap_or(false)
+}
+
+fn check_with(properties: &Properties, has_curve: bool) -> Result<()> {
+    let curve = CurveFiles::of(properties, has_curve)?;
     let (address, pattern) = (properties.text("address"), properties.text("pattern"));
     let refuse = |property: &str, problem: String, remedy: &str| {
         Err(InvalidProperties::new(problem).property(property).remedy(remedy).into())
@@ -80,11 +97,11 @@ pub(super) fn check(properties: &Properties) -> Result<()> {
         let host = host.trim_start_matches('[').trim_end_matches(']');
         host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())
     });
-    if !stays && !properties.boolean("insecure") {
+    if !stays && curve.is_none() && !properties.boolean("insecure") {
         return refuse(
             "address",
-            format!("`{address}` can leave this host, and the wire of gr-zeromq has no security"),
-            "use 127.0.0.1 or ipc://, or set `insecure` to true",
+            format!("`{address}` can leave this host, without authentication or encryption"),
+            "use 127.0.0.1 or ipc://, or CURVE (`curve_keys`, `curve_peers`), or set `insecure` to true",
         );
     }
     if pattern != PUB_SUB && !properties.text("key").is_empty() {
@@ -106,21 +123,33 @@ impl Peer {
         let [push_pull, pub_sub] = kinds;
         let kind = if properties.text("pattern") == PUB_SUB { pub_sub } else { push_pull };
         let key = properties.text("key").as_bytes().to_vec();
-        let open = || {
-            let socket = zmq::Context::new().socket(kind)?;
-            socket.set_linger(0)?;
-            if kind == zmq::SUB {
-                socket.set_subscribe(&key)?;
-            }
-            if properties.boolean("bind") { socket.bind(&address) } else { socket.connect(&address) }?;
-            Ok(socket)
-        };
-        let socket = open().map_err(|error: zmq::Error| {
-            let action = if properties.boolean("bind") { "bind" } else { "connect to" };
+        let binds = properties.boolean("bind");
+        let failed = |error: zmq::Error| {
+            let action = if binds { "bind" } else { "connect to" };
             Error::system(format!("cannot {action} {address}"), std::io::Error::from(error))
-        })?;
-        let vlen = properties.count("vlen");
-        Ok(Self { socket, address, key, has_tags: properties.boolean("tags"), vlen })
+        };
+        let context = zmq::Context::new();
+        let socket = context.socket(kind).map_err(failed)?;
+        socket.set_linger(0).map_err(failed)?;
+        if kind == zmq::SUB {
+            socket.set_subscribe(&key).map_err(failed)?;
+        }
+        let (mut failures, mut admission) = (None, None);
+        if let Some(curve) = CurveFiles::of(properties, has_curve())? {
+            failures = Some(watch_failures(&context, &socket).map_err(failed)?);
+            admission = curve.secure(&context, &socket, binds)?;
+        }
+        let peer = Self {
+            socket,
+            failures,
+            _admission: admission,
+            address: address.clone(),
+            key,
+            has_tags: properties.boolean("tags"),
+            vlen: properties.count("vlen"),
+        };
+        if binds { peer.socket.bind(&address) } else { peer.socket.connect(&address) }.map_err(failed)?;
+        Ok(peer)
     }
 
     /// Receives a message without its key.
@@ -168,6 +197,7 @@ impl Peer {
             if stop.is_stopped() {
                 return Err(Error::Stopped);
             }
+            self.report_failures();
             match self.socket.poll(events, STOP_CHECK_MS) {
                 Ok(0) | Err(zmq::Error::EINTR) => {}
                 Ok(_) => return Ok(()),
@@ -178,5 +208,74 @@ impl Peer {
 
     fn failed(&self, doing: &str, error: zmq::Error) -> Error {
         Error::system(format!("cannot {doing} at {}", self.address), std::io::Error::from(error))
+    }
+    /// Logs that peers have failed to connect.
+    fn report_failures(&self) {
+        while let Some(Ok(_)) = self.failures.as_ref().map(|failures| failures.recv_multipart(zmq::DONTWAIT))
+        {
+            log::warn!(
+                target: "stripline::gr-zeromq",
+                "a peer at {} has failed to connect; are `curve_keys` and `curve_peers` those of both ends?",
+                self.address
+            );
+        }
+    }
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        if self.failures.is_some() {
+            // One without events takes its place. libzmq's thread would wait for a reader of it.
+            let _ = self.socket.monitor("inproc://no-failures", 0);
+        }
+    }
+}
+
+/// Returns a socket that gets a message for each peer that fails to connect to the other one.
+fn watch_failures(context: &zmq::Context, socket: &zmq::Socket) -> zmq::Result<zmq::Socket> {
+    use zmq::SocketEvent;
+    const PLACE: &str = "inproc://failures";
+    let events = [
+        SocketEvent::HANDSHAKE_FAILED_NO_DETAIL,
+        SocketEvent::HANDSHAKE_FAILED_PROTOCOL,
+        SocketEvent::HANDSHAKE_FAILED_AUTH,
+    ];
+    let events = events.iter().fold(0, |all, event| all | i32::from(event.to_raw()));
+    socket.monitor(PLACE, events)?;
+    let failures = context.socket(zmq::PAIR)?;
+    failures.set_linger(0)?;
+    // Without a bound, for the same reason.
+    failures.set_rcvhwm(0)?;
+    failures.connect(PLACE)?;
+    Ok(failures)
+}
+
+#[cfg(test)]
+mod tests {
+    use stripline::component::{Component, Value};
+
+    use super::*;
+
+    fn refusal(given: &[(&str, &str)], has_curve: bool) -> String {
+        let spec = super::super::GrZeromqSource::describe();
+        let value = |text: &str| text.parse().map_or(Value::Text(text.into()), Value::Boolean);
+        let given = given.iter().map(|(name, text)| ((*name).into(), value(text))).collect();
+        let properties = Properties::new(&spec, given).unwrap();
+        check_with(&properties, has_curve).err().map_or(String::new(), |e| e.to_string())
+    }
+
+    #[test]
+    fn what_leaves_the_host_takes_curve_or_insecure() {
+        for stays in ["tcp://127.0.0.1:1", "tcp://localhost:1", "tcp://[::1]:1", "ipc:///tmp/iq"] {
+            assert_eq!(refusal(&[("address", stays)], false), "", "{stays}");
+        }
+        let remote = ("address", "tcp://192.0.2.7:5555");
+        assert!(refusal(&[remote], true).contains("can leave this host"));
+        assert_eq!(refusal(&[remote, ("insecure", "true")], false), "");
+        let [keys, peers] = [("curve_keys", "own.key_secret"), ("curve_peers", "peer.key")];
+        assert_eq!(refusal(&[remote, keys, peers], true), "");
+        assert!(refusal(&[remote, keys, peers], false).contains("libzmq3-dev"));
+        assert!(refusal(&[remote, keys], true).contains("`curve_peers` is missing"));
+        assert!(refusal(&[remote, peers], true).contains("`curve_keys` is missing"));
     }
 }

@@ -24,7 +24,7 @@ impl Component for GrZeromqSink {
             "Sends samples to a flowgraph, for its ZMQ PULL Source or ZMQ SUB Source.",
         )
         .input("in", PortTypes::Any, "samples for the flowgraph; no messages");
-        let spec = gr_zeromq::properties(true).into_iter().fold(spec, ComponentSpec::property);
+        let spec = gr_zeromq::properties(true).fold(spec, ComponentSpec::property);
         spec.validated(gr_zeromq::check)
     }
 

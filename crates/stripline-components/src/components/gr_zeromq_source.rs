@@ -35,7 +35,7 @@ impl Component for GrZeromqSource {
                 .range(0.0, 1e12)
                 .unit("Hz"),
         );
-        let spec = gr_zeromq::properties(false).into_iter().fold(spec, ComponentSpec::property);
+        let spec = gr_zeromq::properties(false).fold(spec, ComponentSpec::property);
         spec.validated(gr_zeromq::check)
     }
 

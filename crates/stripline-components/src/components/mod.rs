@@ -30,6 +30,8 @@ mod generate;
 #[cfg(feature = "zeromq")]
 mod gr_zeromq;
 #[cfg(feature = "zeromq")]
+mod gr_zeromq_curve;
+#[cfg(feature = "zeromq")]
 mod gr_zeromq_sink;
 #[cfg(feature = "zeromq")]
 mod gr_zeromq_source;

@@ -8,14 +8,13 @@
 use std::ffi::{CStr, CString, c_char, c_void};
 use std::io;
 use std::marker::PhantomData;
-use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
-use rustix::event::{EventfdFlags, eventfd};
 use stripline_dds_sys as sys;
 
 use super::dds_security::DdsEnclave;
+use super::descriptors::check_descriptors_of_select;
 use super::fork::OwnerProcess;
 use super::mutex::lock;
 use crate::error::{Error, Result};
@@ -30,11 +29,6 @@ const LOOPBACK: &str = "lo";
 const PARTICIPANTS_MAX: u32 = 110;
 /// Descriptors that a participant takes.
 const FOR_PARTICIPANT: usize = 16;
-/// The first descriptor that Cyclone DDS cannot wait for: `select` has no place for it, and it
-/// aborts the process.
-const SELECT_MAX: i32 = libc::FD_SETSIZE as i32;
-/// Descriptors that the program's other threads may open while a participant starts.
-const FOR_OTHERS: i32 = 64;
 /// Bytes without an acknowledgement at which a write would wait. What is in transit has a smaller
 /// bound, so no write does.
 const UNACKED_MAX: u32 = 32 << 20;
@@ -216,7 +210,7 @@ fn participant(place: &DdsPlace) -> Result<(i32, ParticipantShare)> {
 fn open(place: &DdsPlace) -> Result<Participant> {
     static NEXT: AtomicU32 = AtomicU32::new(LOCAL_DOMAINS);
     place.check().map_err(Error::failed)?;
-    check_descriptors(FOR_PARTICIPANT)?;
+    check_descriptors_of_select("Cyclone DDS", FOR_PARTICIPANT)?;
     let configuration = CString::new(place.configuration()).map_err(Error::failed)?;
     let security = place.security.as_ref().map_or(Ok(Vec::new()), DdsEnclave::properties);
     let security = security.map_err(|problem| Error::failed(format!("DDS Security: {problem}")))?;
@@ -259,29 +253,6 @@ pub(crate) fn receive_buffer() -> u64 {
     let granted = std::fs::read_to_string("/proc/sys/net/core/rmem_max").ok();
     let granted = granted.and_then(|text| text.trim().parse().ok()).unwrap_or(212_992);
     2 * ASKED.min(granted)
-}
-
-/// Checks that so many descriptors are free, by opening them, and that their numbers are small
-/// enough.
-fn check_descriptors(needed: usize) -> Result<()> {
-    let open = |_| eventfd(0, EventfdFlags::CLOEXEC);
-    let opened: std::result::Result<Vec<OwnedFd>, _> = (0..needed).map(open).collect();
-    let opened = opened.map_err(|e| {
-        Error::system(
-            format!(
-                "Cyclone DDS needs {needed} descriptors here; raise the limit of open files (`ulimit -n`)"
-            ),
-            e,
-        )
-    })?;
-    let largest = opened.iter().map(AsRawFd::as_raw_fd).max();
-    if largest.is_some_and(|largest| largest >= SELECT_MAX - FOR_OTHERS) {
-        return Err(Error::failed(format!(
-            "Cyclone DDS needs {needed} descriptors below {SELECT_MAX} in this process, which has too many open; make \
-             its first port over DDS before them, or use fewer"
-        )));
-    }
-    Ok(())
 }
 
 /// Maps a return code.
@@ -549,6 +520,7 @@ impl Drop for TakenSample {
 
 #[cfg(test)]
 mod tests {
+    use rustix::event::{EventfdFlags, eventfd};
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
     use super::*;

@@ -11,9 +11,32 @@ use crate::error::{Error, Result};
 /// # Errors
 /// There are not that many, with the remedy.
 pub fn check_descriptors(library: &str, needed: usize) -> Result<()> {
-    let open = |_| eventfd(0, EventfdFlags::CLOEXEC);
-    let opened: std::result::Result<Vec<OwnedFd>, _> = (0..needed).map(open).collect();
-    opened.map(drop).map_err(|e| {
+    open(library, needed).map(drop)
+}
+
+/// Checks that so many descriptors are free for a library that waits with `select`, and that their
+/// numbers have a place in its sets. The library would end the process.
+///
+/// # Errors
+/// There are not that many, with the remedy.
+#[cfg(feature = "dds")]
+pub(crate) fn check_descriptors_of_select(library: &str, needed: usize) -> Result<()> {
+    /// What the program's other threads may open while the library starts.
+    const FOR_OTHERS: i32 = 64;
+    const LIMIT: i32 = libc::FD_SETSIZE as i32;
+    let largest = open(library, needed)?.iter().map(std::os::fd::AsRawFd::as_raw_fd).max();
+    if largest.is_some_and(|largest| largest >= LIMIT - FOR_OTHERS) {
+        return Err(Error::failed(format!(
+            "{library} needs {needed} descriptors below {LIMIT} in this process, which has too many open; use it \
+             before they are opened, or open fewer"
+        )));
+    }
+    Ok(())
+}
+
+fn open(library: &str, needed: usize) -> Result<Vec<OwnedFd>> {
+    let opened: std::result::Result<_, _> = (0..needed).map(|_| eventfd(0, EventfdFlags::CLOEXEC)).collect();
+    opened.map_err(|e| {
         Error::system(
             format!("{library} needs {needed} descriptors here; raise the limit of open files (`ulimit -n`)"),
             e,

@@ -16,7 +16,8 @@ pub(crate) mod dds;
 pub(crate) mod dds_samples;
 #[cfg(feature = "dds")]
 pub(crate) mod dds_security;
-#[cfg(any(feature = "zeromq", feature = "corba"))]
+#[cfg(any(feature = "zeromq", feature = "dds", feature = "corba"))]
+#[cfg_attr(not(any(feature = "zeromq", feature = "corba")), allow(dead_code, reason = "a part is for them"))]
 pub(crate) mod descriptors;
 pub(crate) mod doorbell;
 pub(crate) mod fork;
