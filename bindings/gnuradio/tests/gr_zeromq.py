@@ -15,6 +15,7 @@ import time
 
 import numpy as np
 import pmt
+import zmq
 from gnuradio import blocks, gr, zeromq
 
 COMMAND = sys.argv[1]
@@ -190,7 +191,54 @@ def check_example() -> None:
     print("the example draws what its flowgraph sends")
 
 
+def threads_of(process: int) -> list[str]:
+    """The names of the threads of a process and its children."""
+    found = []
+    for task in pathlib.Path(f"/proc/{process}/task").iterdir():
+        found.append((task / "comm").read_text().strip())
+        for child in (task / "children").read_text().split():
+            found += threads_of(int(child))
+    return found
+
+
+def check_unread() -> None:
+    """A program that connects and does not read does not keep the waveform from its end."""
+    with tempfile.TemporaryDirectory() as place:
+        port = free_port()
+        path = pathlib.Path(place) / "waveform.toml"
+        path.write_text(
+            f"""
+            [waveform]
+            name = "unread-{port}"
+            [component.source]
+            type = "null-source"
+            properties = {{ packets = 900 }}
+            [component.sink]
+            type = "gr-zeromq-sink"
+            properties = {{ address = "tcp://127.0.0.1:{port}" }}
+            [[connection]]
+            from = "source.out"
+            to = "sink.in"
+            """
+        )
+        waveform = subprocess.Popen([COMMAND, "run", str(path), "--quiet"], stderr=subprocess.PIPE, text=True)
+        with zmq.Context() as context, context.socket(zmq.PULL) as socket:
+            socket.linger, socket.rcvhwm = 0, 1
+            socket.connect(f"tcp://127.0.0.1:{port}")
+            assert socket.poll(1000 * PATIENCE_S), "nothing comes"
+            # The sink has all packets then, and more than the kernel's buffers take.
+            end = time.monotonic() + PATIENCE_S
+            while "gr-zeromq-end" not in threads_of(waveform.pid):
+                assert time.monotonic() < end, "the sink does not come to its end"
+                time.sleep(0.01)
+            waveform.send_signal(signal.SIGINT)
+            printed = waveform.communicate(timeout=PATIENCE_S)[1]
+        assert waveform.returncode == 0 and "had not taken is lost" in printed, printed
+    print("one that does not read does not hold up the end, and what is lost is named")
+
+
 check_example()
+check_unread()
 check_refused("tags = true", 8, 100, False, "the message has no tags; set `tags` to false")
 check_refused("tags = false", 8, 100, True, "its messages have tags; set `tags` to true")
 check_refused("tags = false", 1, 3, False, "3 bytes are no whole items of 8 bytes")

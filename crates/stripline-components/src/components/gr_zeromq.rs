@@ -1,6 +1,7 @@
 //! What `gr-zeromq-source` and `gr-zeromq-sink` have in common: properties and sockets.
 
-use std::time::Duration;
+use std::sync::mpsc::RecvTimeoutError;
+use std::time::{Duration, Instant};
 
 use stripline::component::{InvalidProperties, Properties, PropertySpec, StopSignal};
 use stripline::internal::check_descriptors;
@@ -10,6 +11,8 @@ use super::gr_zeromq_curve::{self, Admission, CurveFiles};
 
 /// How long a socket is waited for before the component asks whether it must stop.
 const STOP_CHECK_MS: i64 = 20;
+/// How long what was sent has to leave this process once the component must stop.
+const STOPPED_PATIENCE: Duration = Duration::from_secs(1);
 /// Descriptors of a context and a socket with its connection.
 const DESCRIPTORS: usize = 20;
 
@@ -181,10 +184,35 @@ impl Peer {
         send().map_err(|error| self.failed("send", error))
     }
 
-    /// Ends it. What was sent has so long to leave this process.
-    pub fn finish(self, patience: Duration) -> Result<()> {
+    /// Ends it. What was sent has so long to leave this process, and less once the component must
+    /// stop. A peer that does not read would keep it.
+    ///
+    /// # Errors
+    /// There is no thread for it.
+    pub fn finish(self, patience: Duration, stop: &StopSignal) -> Result<()> {
         let linger = i32::try_from(patience.as_millis()).unwrap_or(i32::MAX);
-        self.socket.set_linger(linger).map_err(|error| self.failed("end", error))
+        self.socket.set_linger(linger).map_err(|error| self.failed("end", error))?;
+        let address = self.address.clone();
+        // The drop waits, and cannot be interrupted.
+        let (ended, end) = std::sync::mpsc::channel();
+        let close = move || {
+            drop(self);
+            let _ = ended.send(());
+        };
+        let spawned = std::thread::Builder::new().name("gr-zeromq-end".into()).spawn(close);
+        spawned.map_err(|e| Error::system("cannot start a thread", e))?;
+        let mut until = None;
+        while end.recv_timeout(Duration::from_millis(STOP_CHECK_MS.unsigned_abs()))
+            == Err(RecvTimeoutError::Timeout)
+        {
+            if stop.is_stopped()
+                && Instant::now() > *until.get_or_insert_with(|| Instant::now() + STOPPED_PATIENCE)
+            {
+                log::warn!(target: "stripline::gr-zeromq", "what {address} had not taken is lost");
+                break;
+            }
+        }
+        Ok(())
     }
 
     /// Returns an error of the flowgraph's messages.

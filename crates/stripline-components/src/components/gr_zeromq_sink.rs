@@ -63,7 +63,7 @@ impl Component for GrZeromqSink {
                 peer.send(message, &stop)?;
             }
         }
-        peer.finish(PATIENCE)
+        peer.finish(PATIENCE, &stop)
     }
 }
 
