@@ -1,6 +1,7 @@
 //! Memory aligned for every sample type.
 
 use std::any::Any;
+use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -80,13 +81,13 @@ impl AlignedBuffer {
         self.bytes().get(Self::FRONT..).unwrap_or_default()
     }
 
-    /// Puts a header of at most 64 bytes in front of the first so many bytes of a frame, and
-    /// returns both. The buffer has grown to them.
-    pub(crate) fn behind(&mut self, header: &[u8], bytes: usize) -> &[u8] {
-        let (from, front) = (Self::FRONT - header.len(), Self::FRONT);
+    /// Puts a header of at most 64 bytes in front of a part of a frame, and returns both. The
+    /// buffer has grown to them. What was in front of that part is lost.
+    pub(crate) fn behind(&mut self, header: &[u8], part: Range<usize>) -> &[u8] {
+        let (start, end) = (Self::FRONT + part.start, Self::FRONT + part.end);
         let whole = self.bytes_mut();
-        whole[from..front].copy_from_slice(header);
-        &whole[from..front + bytes]
+        whole[start - header.len()..start].copy_from_slice(header);
+        &whole[start - header.len()..end]
     }
 
     /// Uses lent memory from now on. What was in the buffer is lost.
@@ -150,10 +151,11 @@ mod tests {
         buffer.grow(AlignedBuffer::FRONT + 65);
         assert_eq!((buffer.len(), buffer.frame().as_ptr().addr() % LINE), (192, 0));
         buffer.bytes_mut()[AlignedBuffer::FRONT..][..3].copy_from_slice(b"abc");
-        assert_eq!(buffer.behind(b"12", 3), b"12abc");
-        assert_eq!(buffer.behind(b"", 2), b"ab");
+        assert_eq!(buffer.behind(b"12", 0..3), b"12abc");
+        assert_eq!(buffer.behind(b"", 0..2), b"ab");
         buffer.grow(1000);
         assert_eq!(&buffer.frame()[..4], b"abc\0");
+        assert_eq!(buffer.behind(b"1", 2..3), b"1c");
     }
 
     /// Lines that are lent, and written through their address alone.

@@ -37,13 +37,13 @@ struct SentWords {
     positions: [[AtomicU64; 3]; 2],
     /// What the sender waits for: 0, [`FOR_ROOM`] or [`FOR_RECEIPT`].
     waits: AtomicU32,
-    /// Bytes given to the kernel, in all, with what it adds for each message.
+    /// Bytes handed over, in all, with what is added for each message.
     charged: AtomicU64,
 }
 
 /// The sender waits until units are taken.
 const FOR_ROOM: u32 = 1;
-/// The sender waits until bytes have left the kernel.
+/// The sender waits until bytes are received.
 const FOR_RECEIPT: u32 = 2;
 
 #[repr(C, align(128))]
@@ -52,9 +52,7 @@ struct TakenWords {
     taken: AtomicU64,
     /// Messages taken, in all.
     messages: AtomicU64,
-    /// Bytes of messages that have arrived in the receiver's process, in all.
-    arrived: AtomicU64,
-    /// Bytes that have left the kernel, in all, as the sender charges them.
+    /// Bytes that are in the receiver's process, in all, as the sender charges them.
     received: AtomicU64,
 }
 
@@ -156,22 +154,6 @@ impl TransitPage {
         self.words().receiver.messages.load(Ordering::Relaxed)
     }
 
-    /// Returns the bytes that have arrived in the receiver's process.
-    pub(crate) fn arrived(&self) -> u64 {
-        // SeqCst: after `announce_wait`, as the other number.
-        self.words().receiver.arrived.load(Ordering::SeqCst)
-    }
-
-    /// Stores the bytes that have arrived; true: the sender waits. That is returned once for each
-    /// announcement.
-    pub(crate) fn set_arrived(&self, bytes: u64) -> bool {
-        let words = self.words();
-        words.receiver.arrived.store(bytes, Ordering::SeqCst);
-        let waits = &words.sender.waits;
-        // SeqCst and Relaxed as in `set_taken` and `ends_wait`.
-        waits.load(Ordering::SeqCst) != 0 && waits.swap(0, Ordering::Relaxed) != 0
-    }
-
     /// Announces that the sender waits for room, and returns the number of units taken after that.
     pub(crate) fn announce_wait(&self) -> u64 {
         let words = self.words();
@@ -192,19 +174,19 @@ impl TransitPage {
         words.sender.waits.load(Ordering::SeqCst) == FOR_ROOM && self.ends_wait(units, low)
     }
 
-    /// Stores the bytes given to the kernel. Before [`TransitPage::set_sent`].
+    /// Stores the bytes handed over. Before [`TransitPage::set_sent`].
     pub(crate) fn set_charged(&self, bytes: u64) {
         // Relaxed: a receiver that reads it late rings once too often, or with the next message.
         self.words().sender.charged.store(bytes, Ordering::Relaxed);
     }
 
-    /// Returns the bytes that have left the kernel.
+    /// Returns the bytes that are in the receiver's process.
     pub(crate) fn received(&self) -> u64 {
         self.words().receiver.received.load(Ordering::Acquire)
     }
 
-    /// Announces that the sender waits until bytes have left the kernel. Returns those that have
-    /// left it after that.
+    /// Announces that the sender waits until bytes are received. Returns those that are, after
+    /// that.
     pub(crate) fn announce_wait_for_receipt(&self) -> u64 {
         let words = self.words();
         // SeqCst twice, as in `announce_wait`.
@@ -212,8 +194,8 @@ impl TransitPage {
         words.receiver.received.load(Ordering::SeqCst)
     }
 
-    /// Stores the bytes that have left the kernel; true: the sender waits, and not more than `low`
-    /// are left. One thread at a time calls it.
+    /// Stores the bytes that are in the receiver's process; true: the sender waits for that, and not
+    /// more than `low` are left. One thread at a time calls it.
     pub(crate) fn set_received(&self, bytes: u64, low: u64) -> bool {
         let words = self.words();
         words.receiver.received.store(bytes, Ordering::SeqCst);
@@ -312,10 +294,13 @@ mod tests {
         assert!(!receiver.set_taken(2, 1, 2));
         assert!(receiver.set_taken(3, 2, 2));
         assert!(!receiver.set_taken(4, 2, 2), "a wait ends once");
-        assert!(!receiver.set_arrived(100));
+        sender.set_charged(400);
+        assert!(!receiver.set_received(100, 300));
+        assert_eq!(sender.announce_wait_for_receipt(), 100);
+        assert!(!receiver.set_taken(5, 3, 2) && !receiver.set_received(199, 200));
+        assert!(receiver.set_received(200, 200) && !receiver.set_received(300, 200), "a wait ends once");
         sender.announce_wait();
-        assert_eq!(sender.arrived(), 100);
-        assert!(receiver.set_arrived(200) && !receiver.set_arrived(300), "a wait ends once");
+        assert!(!receiver.set_received(400, 200), "it waits for something else");
     }
 
     #[test]

@@ -32,6 +32,8 @@ mod parts;
 mod peer_monitor;
 #[cfg(feature = "test-transports")]
 mod pipe;
+#[cfg(any(feature = "zeromq", feature = "zenoh"))]
+mod plain;
 mod registry;
 mod ring;
 mod seam;

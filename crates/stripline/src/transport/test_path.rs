@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::carrier::{PathRequest, PathSink, PathSource, Ticket};
 use super::stream::{StreamTransport, padded};
-use crate::packet::{Header, Kind};
+use crate::packet::{HEADER_BYTES, Header, Kind};
 use crate::sys::doorbell::PollSet;
 use crate::terms::{TransportOptions, Watermarks};
 
@@ -32,7 +32,8 @@ pub(super) fn frame(sequence: u64) -> Vec<u8> {
 
 /// Returns a frame of so many bytes.
 pub(super) fn frame_of(sequence: u64, length: usize, kind: Kind) -> Vec<u8> {
-    let mut bytes = vec![7; padded(length)];
+    let mut bytes = vec![0; padded(length)];
+    bytes[HEADER_BYTES..][..length].fill(7);
     let header = Header {
         sequence,
         length: length as u32,

@@ -60,9 +60,15 @@ impl TransitBound {
         }
     }
 
-    /// Returns the frames in transit at which a sender that waits goes on.
+    /// Returns the frames in transit at which a sender that waits goes on: the rule of
+    /// [`Watermarks`](crate::terms::Watermarks).
     pub(super) fn low(&self) -> u64 {
-        self.frames - (self.frames / 16).max(1)
+        self.frames - self.frames.div_ceil(4)
+    }
+
+    /// Returns how many frames one of so many bytes counts as.
+    pub(super) fn frames_of(&self, bytes: usize) -> u64 {
+        self.unit.map_or(1, |unit| (bytes as u64 / u64::from(unit.get())).max(1))
     }
 
     /// Returns what stands before the frames of a message.
@@ -113,10 +119,10 @@ pub(super) struct SentCounts {
     messages: u64,
     /// Bytes of messages.
     bytes: u64,
-    /// The frames and the messages taken when that was read last, and the bytes arrived.
+    /// The frames and the messages taken when that was read last, and the bytes received.
     taken: u64,
     messages_taken: u64,
-    arrived: u64,
+    received: u64,
     /// Whether the wait for room was announced.
     is_waiting: bool,
     /// The packet that was written last, or is written in fragments; `None`: the first is to come.
@@ -137,6 +143,12 @@ pub(super) struct MessageLimits {
 impl MessageLimits {
     /// No limits.
     pub(super) const NONE: Self = Self { message: usize::MAX, on_the_way: u64::MAX };
+
+    /// Returns the bytes on the way at which a sender that waits goes on. To resume at each message
+    /// would cost both sides a wake for each.
+    pub(super) const fn low(on_the_way: u64) -> u64 {
+        on_the_way - on_the_way / 4
+    }
 }
 
 impl TransitSender {
@@ -175,26 +187,31 @@ impl TransitSender {
         if std::mem::take(&mut state.is_waiting) {
             self.doorbell.drain();
         }
+        let is_on_the_way =
+            |state: &SentCounts| state.bytes.saturating_sub(state.received) > limits.on_the_way;
         let room = |state: &SentCounts| {
             let in_transit = state.sent.saturating_sub(state.taken);
             let left = self.bound.frames.saturating_sub(in_transit);
             // Where packets are dropped, descriptions are repeated. They must not fill its queues.
             let messages = state.messages.saturating_sub(state.messages_taken);
             let takes_others = messages < 2 * self.bound.frames + 4;
-            let is_on_the_way = state.bytes.saturating_sub(state.arrived) > limits.on_the_way;
-            let message = if is_on_the_way { 0 } else { limits.message };
-            Room { left, is_empty: in_transit == 0, takes_others, unit: self.bound.unit, message }
+            let message = if is_on_the_way(state) { 0 } else { limits.message };
+            Room { left, is_empty: in_transit == 0, takes_others, bound: self.bound, message }
         };
         let admit = |state: &SentCounts| AdmittedFrames::new(bytes, room(state), state.packet, state.rest);
         let mut admitted = admit(state);
         if admitted.bytes < bytes.len().min(limits.message) {
             // Those words are on a line that the receiver writes, so they are read only where it
             // matters.
-            state.read(&self.page, self.page.taken());
+            state.read(&self.page, self.page.taken(), self.page.received());
             admitted = admit(state);
         }
         if admitted.bytes == 0 {
-            state.read(&self.page, self.page.announce_wait());
+            let page = &self.page;
+            match is_on_the_way(state) {
+                true => state.read(page, page.taken(), page.announce_wait_for_receipt()),
+                false => state.read(page, page.announce_wait(), page.received()),
+            }
             admitted = admit(state);
         }
         let has_room = || {
@@ -216,6 +233,7 @@ impl TransitSender {
         state.sent += admitted.frames;
         state.messages += 1;
         state.bytes += message;
+        self.page.set_charged(state.bytes);
         state.packet = admitted.packet;
         state.rest = admitted.rest;
         self.page.set_sent(state.sent, state.messages, admitted.last);
@@ -223,15 +241,15 @@ impl TransitSender {
 }
 
 impl SentCounts {
-    fn read(&mut self, page: &TransitPage, taken: u64) {
-        self.taken = taken;
+    fn read(&mut self, page: &TransitPage, taken: u64, received: u64) {
+        (self.taken, self.received) = (taken, received);
         self.messages_taken = page.messages_taken();
-        self.arrived = page.arrived();
     }
 
-    /// Returns whether all bytes have arrived in the receiver's process.
+    /// Returns whether all bytes are in the receiver's process. If not, the doorbell rings when
+    /// more are.
     pub(super) fn have_arrived(&self, page: &TransitPage) -> bool {
-        page.arrived() >= self.bytes
+        page.announce_wait_for_receipt() >= self.bytes
     }
 }
 
@@ -244,16 +262,9 @@ struct Room {
     is_empty: bool,
     /// Whether there is room for frames that are not counted: descriptions, ends.
     takes_others: bool,
-    unit: Option<NonZeroU32>,
+    bound: TransitBound,
     /// Bytes of frames in a message.
     message: usize,
-}
-
-impl Room {
-    /// Returns how many frames one of so many bytes counts as.
-    fn frames_of(self, bytes: usize) -> u64 {
-        self.unit.map_or(1, |unit| (bytes as u64 / u64::from(unit.get())).max(1))
-    }
 }
 
 /// The rest of a frame that is cut.
@@ -312,7 +323,7 @@ impl AdmittedFrames {
                 }
                 continue;
             }
-            let frames = batch.frames + room.frames_of(whole);
+            let frames = batch.frames + room.bound.frames_of(whole);
             // One that is larger than all the room travels alone.
             if frames > room.left && !(room.is_empty && batch.frames == 0) {
                 batch.rest = Rest::default();
@@ -359,7 +370,9 @@ mod tests {
         bytes
     }
 
-    const ROOM: Room = Room { left: 9, is_empty: false, takes_others: true, unit: None, message: usize::MAX };
+    const BOUND: TransitBound = TransitBound { key: 5, frames: 9, unit: None };
+    const ROOM: Room =
+        Room { left: 9, is_empty: false, takes_others: true, bound: BOUND, message: usize::MAX };
 
     fn admitted(bytes: &[u8], room: Room) -> AdmittedFrames {
         AdmittedFrames::new(bytes, room, None, Rest::default())
@@ -396,7 +409,8 @@ mod tests {
     fn a_large_frame_counts_as_several_and_travels_alone_if_it_must() {
         let bytes = [frame(0, Kind::Data, 0, 0, 16), frame(1, Kind::Data, 0, 4, 1000)].concat();
         let frames = |left, is_empty, bytes: &[u8]| {
-            let room = Room { left, is_empty, unit: NonZeroU32::new(100), ..ROOM };
+            let bound = TransitBound { unit: NonZeroU32::new(100), ..BOUND };
+            let room = Room { left, is_empty, bound, ..ROOM };
             admitted(bytes, room).frames
         };
         assert_eq!(frames(11, false, &bytes), 11);

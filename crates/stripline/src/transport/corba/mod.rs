@@ -99,9 +99,10 @@ impl CorbaTicket {
         2 * self.frames + 4
     }
 
-    /// Returns the frames in transit at which a sender that waits goes on.
+    /// Returns the frames in transit at which a sender that waits goes on: the rule of
+    /// [`Watermarks`](crate::terms::Watermarks).
     fn low(&self) -> u64 {
-        self.frames - (self.frames / 16).max(1)
+        self.frames - self.frames.div_ceil(4)
     }
 
     /// Parses what came from a peer.

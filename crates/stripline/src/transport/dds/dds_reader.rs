@@ -17,6 +17,7 @@ use crate::sys::fork::Local;
 use crate::sys::mutex::lock;
 use crate::sys::transit_page::TransitPage;
 use crate::transport::carrier::{CallbackFeed, CallbackSource, PathRequest, PathSource};
+use crate::transport::transit::MessageLimits;
 
 /// How long what a living sender has handed over is waited for. It takes some microseconds.
 const SENT_TIME: Duration = Duration::from_millis(100);
@@ -49,6 +50,8 @@ struct Arrivals {
     /// The sender's.
     doorbell: Doorbell,
     key: u64,
+    /// Bytes on the way at which a sender that waits goes on.
+    bytes_low: u64,
     state: Mutex<ArrivalState>,
 }
 
@@ -121,7 +124,7 @@ impl EndEvents for Arrivals {
             }
             state.bytes += frames.len() as u64 + MESSAGE_COST;
             self.feed.push(ArrivedFrames { sample, frames, number });
-            if self.page.set_arrived(state.bytes) {
+            if self.page.set_received(state.bytes, self.bytes_low) {
                 self.doorbell.notify();
             }
         }
@@ -139,7 +142,8 @@ impl DdsSource {
         // What is in transit has a bound of its own.
         let (feed, messages) = CallbackSource::new(usize::MAX)?;
         let state = Mutex::default();
-        let arrivals = Arc::new(Arrivals { feed, page, doorbell, key: ticket.bound.key, state });
+        let (key, bytes_low) = (ticket.bound.key, MessageLimits::low(ticket.window));
+        let arrivals = Arc::new(Arrivals { feed, page, doorbell, key, bytes_low, state });
         let reader = ReaderEnd::new(&ticket.topic, Arc::clone(&arrivals))?;
         fail_point!("dds-reader");
         Ok(Self {

@@ -157,7 +157,6 @@ impl Drop for DdsSink {
         }
         let until = Instant::now() + FINISH_TIME;
         loop {
-            self.transit.page.announce_wait();
             if state.counts.have_arrived(&self.transit.page) {
                 return;
             }

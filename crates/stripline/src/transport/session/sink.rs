@@ -153,7 +153,7 @@ impl PathSink for SessionSink {
             return self.write(&buffer.frame()[..bytes]);
         }
         let header = shared.next_header(&mut state, &part)?.encode();
-        shared.send_datagram(&mut state, buffer.behind(&header, bytes), &[])?;
+        shared.send_datagram(&mut state, buffer.behind(&header, 0..bytes), &[])?;
         if shared.is_repaired && bytes >= LONG {
             let number = state.session.sent_and_kept(bytes);
             state.kept.keep(number, part.span, buffer, bytes);

@@ -21,6 +21,7 @@ use crate::sys::zenoh::{
     watch_subscribers,
 };
 use crate::transport::carrier::{PathProbe, PathSink};
+use crate::transport::plain::{PlainStream, plain_key};
 use crate::transport::transit::{MessageLimits, PREFIX_BYTES, SentCounts, TransitSender};
 
 /// How long the end of a sender waits until what it has sent has arrived. That takes
@@ -61,6 +62,7 @@ struct SinkShared {
 struct SinkState {
     link: LinkState,
     counts: SentCounts,
+    plain: PlainStream,
 }
 
 enum LinkState {
@@ -98,7 +100,11 @@ impl ZenohSink {
             address,
             limits: if matches!(reach, SessionReach::Router(_)) { LIMITS_OF_ROUTER } else { LIMITS },
             is_remote,
-            state: Mutex::new(SinkState { link: LinkState::Opening, counts: SentCounts::default() }),
+            state: Mutex::new(SinkState {
+                link: LinkState::Opening,
+                counts: SentCounts::default(),
+                plain: PlainStream::default(),
+            }),
             changed: Doorbell::new()?,
             is_found: AtomicBool::new(false),
             is_lost: AtomicBool::new(false),
@@ -174,7 +180,9 @@ impl SinkShared {
         let Ok(words) = <[u8; CREDIT_BYTES]>::try_from(bytes) else { return };
         let [units, messages, arrived] = bytemuck::cast::<_, [u64; 3]>(words).map(u64::from_le);
         let page = &self.transit.page;
-        let wakes = [page.set_taken(units, messages, self.transit.bound.low()), page.set_arrived(arrived)];
+        let low = MessageLimits::low(self.limits.on_the_way);
+        let wakes =
+            [page.set_taken(units, messages, self.transit.bound.low()), page.set_received(arrived, low)];
         if wakes.contains(&true) {
             self.transit.doorbell.notify();
         }
@@ -215,8 +223,14 @@ impl SinkShared {
     fn put(&self, state: &mut SinkState, bytes: &[u8]) -> io::Result<usize> {
         let LinkState::Open(link) = &state.link else { return Err(io::ErrorKind::BrokenPipe.into()) };
         let admitted = self.transit.admit(&mut state.counts, bytes, self.limits)?;
-        let prefix = self.transit.bound.prefix(state.counts.sent + admitted.frames);
-        let message = [&prefix, &bytes[..admitted.bytes]].concat();
+        let (number, bytes) = (state.counts.sent + admitted.frames, &bytes[..admitted.bytes]);
+        // A router may lose a message, which the next plain one would not show.
+        let payload = if self.is_remote { None } else { state.plain.payload_of(bytes) };
+        let message = match payload {
+            Some(payload) => [&plain_key(self.transit.bound), payload].concat(),
+            None => [&self.transit.bound.prefix(number), bytes].concat(),
+        };
+        state.plain.note(number, bytes);
         let length = message.len() as u64 + MESSAGE_OVERHEAD;
         put(&link.publisher, message).map_err(|e| io::Error::new(io::ErrorKind::BrokenPipe, e))?;
         self.transit.sent(&mut state.counts, &admitted, length);
@@ -230,10 +244,10 @@ impl SinkShared {
         loop {
             self.transit.doorbell.drain();
             self.changed.drain();
-            page.announce_wait();
+            let have_arrived = counts.have_arrived(page);
             let is_gone =
                 self.is_receiver_gone.load(Ordering::Acquire) || self.is_lost.load(Ordering::Acquire);
-            if is_gone || counts.have_arrived(page) {
+            if is_gone || have_arrived {
                 return true;
             }
             let mut poll_set = PollSet::default();

@@ -15,9 +15,10 @@ use crate::sys::doorbell::{Doorbell, PollSet};
 use crate::sys::fork::Local;
 use crate::sys::mutex::lock;
 use crate::sys::transit_page::TransitPage;
-use crate::sys::zenoh::{MESSAGE_OVERHEAD, SessionReach, ZenohSession, put};
+use crate::sys::zenoh::{LINK_BYTES, MESSAGE_OVERHEAD, SessionReach, ZenohSession, put};
 use crate::transport::carrier::{CallbackFeed, CallbackSource, PathSource, WAIT_MAX};
-use crate::transport::transit::{PREFIX_BYTES, TransitBound};
+use crate::transport::plain::PlainStream;
+use crate::transport::transit::{MessageLimits, PREFIX_BYTES, TransitBound};
 
 /// How long what a living sender has handed over is waited for. It takes some microseconds.
 const SENT_TIME: Duration = Duration::from_millis(100);
@@ -72,6 +73,7 @@ struct SourceShared {
     arrived: AtomicU64,
     /// Messages without the key.
     foreign: AtomicU64,
+    plain: Mutex<PlainStream>,
 }
 
 /// Messages to a sender on another host.
@@ -149,8 +151,8 @@ impl ZenohSource {
             publisher.map(|publisher| Mutex::new(Credits { publisher, step, taken: [0; 2], sent: [0; 3] }));
         let (feed, source) = CallbackSource::new(usize::MAX).map_err(|e| e.to_string())?;
         let feed = Arc::new(feed);
-        let (arrived, foreign) = Default::default();
-        let shared = Arc::new(SourceShared { page, doorbell, credits, arrived, foreign });
+        let (arrived, foreign, plain) = Default::default();
+        let shared = Arc::new(SourceShared { page, doorbell, credits, arrived, foreign, plain });
         let (its_feed, its_shared) = (Arc::clone(&feed), Arc::clone(&shared));
         let data =
             session.subscribe(&ticket.data_key(), move |bytes| its_shared.take(&bound, &its_feed, bytes))?;
@@ -200,11 +202,24 @@ impl SourceShared {
     /// Takes a message on the thread of zenoh.
     fn take(&self, bound: &TransitBound, feed: &CallbackFeed<Arrived>, bytes: ZBytes) {
         let length = bytes.len() as u64 + MESSAGE_OVERHEAD;
-        let message = Arrived::new(bytes);
-        if bound.number_of(message.whole()) == Some(ASKS) {
+        let mut message = Arrived::new(bytes);
+        let mut number = bound.number_of(message.whole());
+        if number == Some(ASKS) {
             return self.send_credit(None, true);
         }
-        if bound.number_of(message.whole()).is_none() || message.as_ref().is_empty() {
+        let mut plain = lock(&self.plain);
+        if number.is_none() {
+            let mut whole = Vec::new();
+            if plain.write_whole(*bound, message.whole(), &mut whole) {
+                message = Arrived::Copied(whole);
+                number = bound.number_of(message.whole());
+            }
+        }
+        if let Some(number) = number {
+            plain.note(number, message.as_ref());
+        }
+        drop(plain);
+        if number.is_none() || message.as_ref().is_empty() {
             // Of another process, which has found the key. It is not in the page's counts.
             // Relaxed: it decides only about the line below.
             if self.foreign.fetch_add(1, Ordering::Relaxed) == 0 {
@@ -218,7 +233,7 @@ impl SourceShared {
         feed.push(message);
         // Relaxed: the page orders it. One link brings its messages one after the other.
         let arrived = self.arrived.fetch_add(length, Ordering::Relaxed) + length;
-        if self.page.set_arrived(arrived) {
+        if self.page.set_received(arrived, MessageLimits::low(LINK_BYTES)) {
             self.doorbell.notify();
         }
         self.send_credit(None, false);

@@ -12,6 +12,7 @@ use crate::sys::transit_page::TransitPage;
 use crate::sys::zeromq::{Monitored, SocketEvent, ZeromqSocket, path_error};
 use crate::terms::LinkOptions;
 use crate::transport::carrier::{PathRequest, PathSource, WAIT_MAX};
+use crate::transport::plain::PlainStream;
 use crate::transport::stream::frame_max;
 use crate::transport::transit::{PREFIX_BYTES, TransitBound};
 
@@ -26,7 +27,11 @@ const MESSAGE_MAX: usize = frame_max(LinkOptions::BUFFER_MAX) + 128 * 1024;
 pub(super) struct ZeromqSource {
     socket: ZeromqSocket<()>,
     message: zmq::Message,
-    /// Where the rest of that message begins; its end: there is no rest.
+    /// That message as a whole, if it is one plain packet.
+    whole: Vec<u8>,
+    is_plain: bool,
+    plain: PlainStream,
+    /// Where the rest of the message begins; its end: there is no rest.
     rest: usize,
     /// The frames up to the end of that message, in all.
     number: u64,
@@ -78,6 +83,9 @@ impl ZeromqSource {
         Ok(Self {
             socket,
             message: zmq::Message::new(),
+            whole: Vec::new(),
+            is_plain: false,
+            plain: PlainStream::default(),
             rest: 0,
             number: 0,
             messages: 0,
@@ -101,14 +109,18 @@ impl ZeromqSource {
 
     /// Receives a message of the sender, unless there is the rest of one.
     fn receive(&mut self, flags: i32) -> io::Result<()> {
-        while self.rest == self.message.len() {
+        while self.rest == self.bytes_of_message().len() {
+            self.is_plain = false;
             let ends = self.socket.get_mut().ok_or(io::ErrorKind::BrokenPipe)?;
             if let Err(error) = ends.socket()?.recv(&mut self.message, flags) {
                 // Nothing is left of it, or it was taken before.
                 self.rest = self.message.len();
                 return Err(path_error(error));
             }
-            let Some(number) = self.bound.number_of(&self.message) else {
+            if self.bound.number_of(&self.message).is_none() {
+                self.is_plain = self.plain.write_whole(self.bound, &self.message, &mut self.whole);
+            }
+            let Some(number) = self.bound.number_of(self.bytes_of_message()) else {
                 // Of another process, which has found the name. It is not in the page's counts.
                 self.foreign += 1;
                 if self.foreign == 1 {
@@ -131,8 +143,15 @@ impl ZeromqSource {
             self.number = number;
             self.rest = PREFIX_BYTES;
             self.is_late = false;
+            let message = if self.is_plain { &self.whole } else { &*self.message };
+            self.plain.note(number, &message[PREFIX_BYTES..]);
         }
         Ok(())
+    }
+
+    /// Returns the message that was received last, as a whole.
+    fn bytes_of_message(&self) -> &[u8] {
+        if self.is_plain { &self.whole } else { &self.message }
     }
 
     /// Counts the message as taken.
@@ -174,11 +193,11 @@ impl ZeromqSource {
             return Err(io::ErrorKind::ConnectionAborted.into());
         }
         outcome?;
-        let rest = &self.message[self.rest..];
+        let rest = &self.bytes_of_message()[self.rest..];
         let bytes = rest.len().min(into.len());
         into[..bytes].copy_from_slice(&rest[..bytes]);
         self.rest += bytes;
-        if self.rest == self.message.len() {
+        if self.rest == self.bytes_of_message().len() {
             self.take();
         }
         Ok(bytes)
@@ -208,7 +227,7 @@ impl ZeromqSource {
 impl PathSource for ZeromqSource {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         // An attempt to receive nothing is a system call. The page shows that there is nothing.
-        let is_there = self.rest < self.message.len() || self.page.messages() > self.messages;
+        let is_there = self.rest < self.bytes_of_message().len() || self.page.messages() > self.messages;
         if !is_there && !self.has_ended && !std::mem::take(&mut self.is_due) {
             return Err(io::ErrorKind::WouldBlock.into());
         }
@@ -252,7 +271,7 @@ impl PathSource for ZeromqSource {
 
     fn poll_bytes<'a>(&'a mut self, poll_set: &mut PollSet<'a>) -> bool {
         self.take_events();
-        let has_rest = self.rest < self.message.len();
+        let has_rest = self.rest < self.bytes_of_message().len();
         self.is_due = self.ends().is_ok_and(|ends| ends.has_message());
         poll_set.readable(self.socket.messages());
         poll_set.readable(self.socket.events());

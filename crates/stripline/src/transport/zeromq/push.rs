@@ -8,10 +8,12 @@ use std::time::Duration;
 
 use super::{LAST, ZeromqTicket};
 use crate::error::{Error, Result};
+use crate::packet::HEADER_BYTES;
 use crate::sys::aligned_buffer::AlignedBuffer;
 use crate::sys::doorbell::PollSet;
 use crate::sys::zeromq::{Monitored, SocketEvent, ZeromqSocket, path_error};
 use crate::transport::carrier::{PathProbe, PathSink};
+use crate::transport::plain::{PlainStream, plain_key};
 use crate::transport::transit::{AdmittedFrames, MessageLimits, PREFIX_BYTES, SentCounts, TransitSender};
 
 /// How long the end of a sender waits until what it has sent has left the process. That takes
@@ -37,6 +39,7 @@ pub(super) struct ZeromqSink {
 #[derive(Default)]
 struct PushState {
     counts: SentCounts,
+    plain: PlainStream,
     /// Whether ZeroMQ has connected.
     is_connected: bool,
 }
@@ -87,8 +90,12 @@ impl PathSink for ZeromqSink {
     fn write(&self, bytes: &[u8]) -> io::Result<usize> {
         let mut ends = self.lock()?;
         let admitted = self.transit.admit(&mut ends.state.counts, bytes, MessageLimits::NONE)?;
-        let prefix = self.transit.bound.prefix(ends.state.counts.sent + admitted.frames);
-        let message = [&prefix, &bytes[..admitted.bytes]].concat();
+        let (number, bytes) = (ends.state.counts.sent + admitted.frames, &bytes[..admitted.bytes]);
+        let message = match ends.state.plain.payload_of(bytes) {
+            Some(payload) => [&plain_key(self.transit.bound), payload].concat(),
+            None => [&self.transit.bound.prefix(number), bytes].concat(),
+        };
+        ends.state.plain.note(number, bytes);
         self.send(&mut ends, &message[..], &admitted)
     }
 
@@ -96,8 +103,14 @@ impl PathSink for ZeromqSink {
         let mut ends = self.lock()?;
         let frames = &buffer.frame()[..bytes];
         let admitted = self.transit.admit(&mut ends.state.counts, frames, MessageLimits::NONE)?;
-        let prefix = self.transit.bound.prefix(ends.state.counts.sent + admitted.frames);
-        self.send(&mut ends, buffer.behind(&prefix, admitted.bytes), &admitted)
+        let (number, frames) = (ends.state.counts.sent + admitted.frames, &frames[..admitted.bytes]);
+        let payload = ends.state.plain.payload_of(frames).map(<[u8]>::len);
+        ends.state.plain.note(number, frames);
+        let message = match payload {
+            Some(bytes) => buffer.behind(&plain_key(self.transit.bound), HEADER_BYTES..HEADER_BYTES + bytes),
+            None => buffer.behind(&self.transit.bound.prefix(number), 0..admitted.bytes),
+        };
+        self.send(&mut ends, message, &admitted)
     }
 
     fn poll_room<'a>(&'a self, poll_set: &mut PollSet<'a>) {
