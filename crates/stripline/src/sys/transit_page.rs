@@ -194,8 +194,8 @@ impl TransitPage {
         words.receiver.received.load(Ordering::SeqCst)
     }
 
-    /// Stores the bytes that are in the receiver's process; true: the sender waits for that, and not
-    /// more than `low` are left. One thread at a time calls it.
+    /// Stores the bytes that are in the receiver's process; true: the sender waits for that, and
+    /// not more than `low` are left. One thread at a time calls it.
     pub(crate) fn set_received(&self, bytes: u64, low: u64) -> bool {
         let words = self.words();
         words.receiver.received.store(bytes, Ordering::SeqCst);
