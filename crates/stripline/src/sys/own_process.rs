@@ -5,13 +5,22 @@ use std::process::Command;
 /// Names the part that this process runs.
 const PART: &str = "STRIPLINE_TEST_PART";
 
-/// Runs a part of the test with this full name in a process of its own, which must pass.
+/// Runs a part of the test with this full name in a process of its own, which must pass. In an
+/// emulator, `STRIPLINE_TEST_RUNNER` names the program that runs it.
 pub(crate) fn in_own_process(test: &str, part: &str, run: impl FnOnce()) {
     match std::env::var(PART) {
         Ok(its) if its == part => run(),
         Ok(_) => {}
         Err(_) => {
-            let mut command = Command::new(std::env::current_exe().unwrap());
+            let program = std::env::current_exe().unwrap();
+            let mut command = match std::env::var_os("STRIPLINE_TEST_RUNNER") {
+                None => Command::new(program),
+                Some(runner) => {
+                    let mut command = Command::new(runner);
+                    command.arg(program);
+                    command
+                }
+            };
             let output = command.args(["--exact", test]).env(PART, part).output().unwrap();
             let printed = [output.stdout, output.stderr].concat();
             let printed = String::from_utf8_lossy(&printed);

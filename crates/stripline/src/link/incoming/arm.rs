@@ -2,12 +2,17 @@
 //! a middleware.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use super::Incoming;
 use crate::error::Result;
 use crate::sys::doorbell::PollSet;
 use crate::sys::ready_set::ReadySet;
 use crate::transport::Wait;
+
+/// How often what has come is looked at in one call, where it is no packet. After that the set is
+/// ready at once.
+const LOOKS_MAX: u32 = 100;
 
 impl Incoming {
     /// Returns the port's own set for [`Incoming::arm`].
@@ -30,18 +35,22 @@ impl Incoming {
         self.check_own()?;
         self.cancel_sleep();
         self.stop.check(Wait::FOREVER)?;
-        if self.is_ready()? {
-            return Ok(false);
+        for _ in 0..LOOKS_MAX {
+            if self.is_ready()? {
+                return Ok(false);
+            }
+            // A resequencing port gives up missing packets when their time is over, without any
+            // arrival.
+            let until = self.recheck_at();
+            let mut poll_set = PollSet::for_ready_set();
+            if self.prepare_arm(&mut poll_set) {
+                ready.set(&poll_set, until)?;
+                return Ok(true);
+            }
+            // What has come meanwhile may be a description, or a part of a packet.
         }
-        // A resequencing port gives up missing packets when their time is over, without any
-        // arrival.
-        let until = self.recheck_at();
-        let mut poll_set = PollSet::for_ready_set();
-        let is_quiet = self.prepare_arm(&mut poll_set);
-        if is_quiet {
-            ready.set(&poll_set, until)?;
-        }
-        Ok(is_quiet)
+        ready.set(&PollSet::for_ready_set(), Some(Instant::now()))?;
+        Ok(true)
     }
 
     /// Adds the descriptors that are ready once there may be a packet; false: there may be one

@@ -251,17 +251,22 @@ impl<T: Element> Windowed<T> {
     /// As [`Waitable::arm`](super::Waitable::arm), and those of [`Windowed::window`].
     pub fn arm(&mut self, samples: usize) -> Result<bool> {
         self.check_length(samples)?;
-        match self.find(samples, |subscriber| subscriber.take(|| Wait::Never))? {
-            Found::Samples { .. } => Ok(false),
-            Found::End => {
-                self.ended = true;
-                Ok(false)
-            }
-            // Then no packet is held, and the link may be asked.
-            Found::Nothing => {
-                let incoming = &mut self.source.subscriber.incoming;
-                let set = incoming.ready_set()?;
-                incoming.arm(&set)
+        loop {
+            match self.find(samples, |subscriber| subscriber.take(|| Wait::Never))? {
+                Found::Samples { .. } => return Ok(false),
+                Found::End => {
+                    self.ended = true;
+                    return Ok(false);
+                }
+                // Then no packet is held, and the link may be asked.
+                Found::Nothing => {
+                    let incoming = &mut self.source.subscriber.incoming;
+                    let set = incoming.ready_set()?;
+                    if incoming.arm(&set)? {
+                        return Ok(true);
+                    }
+                    // A packet has come, which may be too short for a window.
+                }
             }
         }
     }

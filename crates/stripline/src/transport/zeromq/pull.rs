@@ -136,8 +136,8 @@ impl ZeromqSource {
                 self.sender = self.message.gets("__fd").and_then(|number| number.parse().ok());
             }
             self.messages += 1;
-            if number == LAST || self.message.len() == PREFIX_BYTES {
-                self.rest = self.message.len();
+            if number == LAST || self.bytes_of_message().len() == PREFIX_BYTES {
+                self.rest = self.bytes_of_message().len();
                 continue;
             }
             self.number = number;
