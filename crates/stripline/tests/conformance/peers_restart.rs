@@ -388,7 +388,8 @@ pub fn no_descriptor_or_thread_is_left_behind(transport: &'static str) {
         publisher.finish().unwrap();
         expect_end(&mut subscriber);
     }
-    // A thread of zenoh may be counted before it has its name, and a descriptor before it is closed.
+    // A thread of zenoh may be counted before it has its name, and a descriptor before it is
+    // closed.
     let may_be_fewer = is_kept || transport == "zenoh";
     let is_as_before = |now: usize| if may_be_fewer { now <= threads } else { now == threads };
     await_that("the threads are gone", || is_as_before(count()));

@@ -10,9 +10,9 @@ use crate::sys::doorbell::PollSet;
 use crate::sys::ready_set::ReadySet;
 use crate::transport::Wait;
 
-/// How often what has come is looked at in one call, where it is no packet. After that the set is
-/// ready at once.
-const LOOKS_MAX: u32 = 100;
+/// How often one call checks what has come, where it is no packet. After that the set is ready at
+/// once.
+const CHECKS_MAX: u32 = 100;
 
 impl Incoming {
     /// Returns the port's own set for [`Incoming::arm`].
@@ -35,7 +35,7 @@ impl Incoming {
         self.check_own()?;
         self.cancel_sleep();
         self.stop.check(Wait::FOREVER)?;
-        for _ in 0..LOOKS_MAX {
+        for _ in 0..CHECKS_MAX {
             if self.is_ready()? {
                 return Ok(false);
             }
