@@ -1,5 +1,6 @@
 //! What `gr-zeromq-source` and `gr-zeromq-sink` have in common: properties and sockets.
 
+use std::cell::Cell;
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
@@ -55,6 +56,8 @@ pub(super) struct Peer {
     socket: zmq::Socket,
     /// With CURVE: gets a message for each peer that has failed to connect.
     failures: Option<zmq::Socket>,
+    /// Whether one was logged: such a peer tries again several times a second.
+    has_logged: Cell<bool>,
     /// Dropped after the socket.
     _admission: Option<Admission>,
     address: String,
@@ -145,6 +148,7 @@ impl Peer {
         let peer = Self {
             socket,
             failures,
+            has_logged: Cell::new(false),
             _admission: admission,
             address: address.clone(),
             key,
@@ -237,12 +241,14 @@ impl Peer {
     fn failed(&self, doing: &str, error: zmq::Error) -> Error {
         Error::system(format!("cannot {doing} at {}", self.address), std::io::Error::from(error))
     }
-    /// Logs that peers have failed to connect.
+    /// Logs that peers have failed to connect, the first one as a warning.
     fn report_failures(&self) {
         while let Some(Ok(_)) = self.failures.as_ref().map(|failures| failures.recv_multipart(zmq::DONTWAIT))
         {
-            log::warn!(
+            let level = if self.has_logged.replace(true) { log::Level::Debug } else { log::Level::Warn };
+            log::log!(
                 target: "stripline::gr-zeromq",
+                level,
                 "a peer at {} has failed to connect; are `curve_keys` and `curve_peers` those of both ends?",
                 self.address
             );

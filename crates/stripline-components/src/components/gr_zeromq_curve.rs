@@ -19,6 +19,8 @@ const END: &str = "inproc://stripline-zap-end";
 const FILE_MAX: u64 = 64 * 1024;
 /// The most files in a folder of keys.
 const FILES_MAX: usize = 10_000;
+/// The most keys that are logged as refused.
+const LOGGED_MAX: usize = 100;
 
 /// A key of CURVE.
 type Key = [u8; 32];
@@ -136,7 +138,6 @@ fn lacks(path: &Path, key: &str) -> Error {
 }
 
 /// The keys of a file in the format of `zmq.auth` ([ZPL](https://rfc.zeromq.org/spec/4/)).
-#[derive(Debug, PartialEq, Eq)]
 struct KeyFile {
     public: Key,
     secret: Option<Key>,
@@ -207,6 +208,8 @@ impl Drop for Admission {
 
 /// Answers until the end.
 fn answer(questions: &zmq::Socket, ends: &zmq::Socket, peers: &BTreeSet<Key>) {
+    // A peer tries again several times a second.
+    let mut logged = BTreeSet::new();
     loop {
         let mut items = [questions.as_poll_item(zmq::POLLIN), ends.as_poll_item(zmq::POLLIN)];
         match zmq::poll(&mut items, -1) {
@@ -216,27 +219,32 @@ fn answer(questions: &zmq::Socket, ends: &zmq::Socket, peers: &BTreeSet<Key>) {
             Ok(_) => {}
         }
         let Ok(question) = questions.recv_multipart(zmq::DONTWAIT) else { continue };
-        let answer = answer_to(&question, peers);
+        let (is_admitted, answer) = answer_to(&question, peers);
+        let key = question.get(6).cloned().unwrap_or_default();
+        if !is_admitted && logged.len() < LOGGED_MAX && logged.insert(key.clone()) {
+            let address = question.get(3).map(|address| String::from_utf8_lossy(address));
+            log::warn!(
+                target: "stripline::gr-zeromq",
+                "{} is refused: its key {} is none of `curve_peers`",
+                address.unwrap_or_default(),
+                zmq::z85_encode(&key).unwrap_or_default()
+            );
+        }
         if questions.send_multipart(answer, 0).is_err() {
             return;
         }
     }
 }
 
-/// Returns the answer to a question of ZAP: version, number, domain, address, identity, mechanism,
-/// key.
-fn answer_to(question: &[Vec<u8>], peers: &BTreeSet<Key>) -> [Vec<u8>; 6] {
+/// Returns whether a peer is admitted, and the answer to the question of ZAP about it: version,
+/// number, domain, address, identity, mechanism, key.
+fn answer_to(question: &[Vec<u8>], peers: &BTreeSet<Key>) -> (bool, [Vec<u8>; 6]) {
     let part = |index: usize| question.get(index).map_or(&[][..], Vec::as_slice);
     let is_admitted = part(0) == b"1.0"
         && part(5) == b"CURVE"
         && <&Key>::try_from(part(6)).is_ok_and(|key| peers.contains(key));
-    if !is_admitted {
-        let key = zmq::z85_encode(part(6)).unwrap_or_default();
-        let address = String::from_utf8_lossy(part(3));
-        log::warn!(target: "stripline::gr-zeromq", "{address} is refused: its key {key} is none of `curve_peers`");
-    }
     let [code, text]: [&[u8]; 2] = if is_admitted { [b"200", b"OK"] } else { [b"400", b"unknown key"] };
-    [b"1.0", part(1), code, text, b"", b""].map(<[u8]>::to_vec)
+    (is_admitted, [b"1.0", part(1), code, text, b"", b""].map(<[u8]>::to_vec))
 }
 
 #[cfg(test)]
@@ -268,9 +276,10 @@ mod tests {
         let peers = BTreeSet::from([[7; 32]]);
         let ask = |version: &str, mechanism: &str, key: &[u8]| {
             let question = [version.as_bytes(), b"42", b"", b"127.0.0.1", b"", mechanism.as_bytes(), key];
-            let answer = answer_to(&question.map(<[u8]>::to_vec), &peers);
+            let (is_admitted, answer) = answer_to(&question.map(<[u8]>::to_vec), &peers);
             assert_eq!((&answer[0][..], &answer[1][..]), (&b"1.0"[..], &b"42"[..]));
-            answer[2] == b"200"
+            assert_eq!(answer[2], if is_admitted { b"200" } else { b"400" });
+            is_admitted
         };
         assert!(ask("1.0", "CURVE", &[7; 32]));
         for (version, mechanism, key) in [
@@ -283,7 +292,7 @@ mod tests {
             assert!(!ask(version, mechanism, key), "{version} {mechanism}");
         }
         for parts in 0..6 {
-            assert_eq!(answer_to(&vec![Vec::new(); parts], &peers)[2], b"400");
+            assert!(!answer_to(&vec![Vec::new(); parts], &peers).0);
         }
     }
 }
