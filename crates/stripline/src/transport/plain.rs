@@ -7,7 +7,7 @@
 //! message: | complement of the key (8) | payload |
 //! ```
 //!
-//! At 64 bytes, that is half of the bytes on the way.
+//! With 64 bytes, that is 72 in place of 128.
 
 use super::stream::padded;
 use super::transit::{PREFIX_BYTES, TransitBound};
@@ -20,7 +20,7 @@ pub(super) const PLAIN_BYTES: usize = 8;
 /// note of the same messages, so that both expect the same packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct PlainStream {
-    /// The header of the last message, if that was one packet with plain fields.
+    /// The header of the last message, if that was one small packet, whole and without flags.
     last: Option<Header>,
     /// Samples of that packet; `None`: unknown, as of the first one.
     samples: Option<u64>,

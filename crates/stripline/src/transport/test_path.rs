@@ -77,3 +77,16 @@ pub(super) fn read(source: &mut Box<dyn PathSource>) -> io::Result<Vec<u8>> {
         }
     }
 }
+
+/// Carries a steady stream of packets of each length, and compares what comes.
+pub(super) fn carry_steady_packets(transport: &StreamTransport) {
+    for length in [0, 1, 8, 100, 1024, 1025] {
+        let (mut source, ticket) = path(transport, 8);
+        let sink = sink(transport, ticket).unwrap();
+        for sequence in 0..9 {
+            let frame = frame_of(sequence, length, Kind::Data);
+            write(&*sink, &frame);
+            assert_eq!(read(&mut source).unwrap(), frame, "{length} bytes, packet {sequence}");
+        }
+    }
+}

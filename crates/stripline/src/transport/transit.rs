@@ -19,6 +19,7 @@ use crate::error::{Error, Result};
 use crate::packet::{Header, Kind, LastSent};
 use crate::sys::doorbell::Doorbell;
 use crate::sys::transit_page::TransitPage;
+use crate::terms::Watermarks;
 
 /// Frames of packets in transit where the port's queue bounds its packets: ZeroMQ's own default.
 const FRAMES: u64 = 1000;
@@ -61,9 +62,10 @@ impl TransitBound {
     }
 
     /// Returns the frames in transit at which a sender that waits goes on: the rule of
-    /// [`Watermarks`](crate::terms::Watermarks).
+    /// [`Watermarks`].
     pub(super) fn low(&self) -> u64 {
-        self.frames - self.frames.div_ceil(4)
+        let frames = u32::try_from(self.frames).unwrap_or(u32::MAX);
+        Watermarks::of_depth(frames).low().into()
     }
 
     /// Returns how many frames one of so many bytes counts as.

@@ -26,6 +26,7 @@ use crate::sys::corba::{self, NAMES, message_max, version};
 use crate::sys::doorbell::Doorbell;
 use crate::sys::socket_names::unique_suffix;
 use crate::sys::transit_page::TransitPage;
+use crate::terms::Watermarks;
 use receive::CorbaSource;
 use send::CorbaSink;
 
@@ -100,9 +101,10 @@ impl CorbaTicket {
     }
 
     /// Returns the frames in transit at which a sender that waits goes on: the rule of
-    /// [`Watermarks`](crate::terms::Watermarks).
+    /// [`Watermarks`].
     fn low(&self) -> u64 {
-        self.frames - self.frames.div_ceil(4)
+        let frames = u32::try_from(self.frames).unwrap_or(u32::MAX);
+        Watermarks::of_depth(frames).low().into()
     }
 
     /// Parses what came from a peer.

@@ -7,9 +7,8 @@ use std::os::fd::OwnedFd;
 use proptest::prelude::*;
 
 use super::*;
-use crate::packet::Kind;
 use crate::sys::zenoh::{ZenohSession, put};
-use crate::transport::test_path::{frame, frame_of, path, read, sink, write};
+use crate::transport::test_path::{carry_steady_packets, frame, path, read, sink, write};
 use crate::transport::transit::FRAMES_MAX;
 
 #[test]
@@ -126,15 +125,7 @@ fn messages_without_the_key_are_dropped() {
 
 #[test]
 fn steady_packets_of_every_length_arrive_as_they_were() {
-    for length in [0, 1, 8, 100, 1024, 1025] {
-        let (mut source, ticket) = path(&ZENOH, 8);
-        let sink = sink(&ZENOH, ticket).unwrap();
-        for sequence in 0..9 {
-            let frame = frame_of(sequence, length, Kind::Data);
-            write(&*sink, &frame);
-            assert_eq!(read(&mut source).unwrap(), frame, "{length} bytes, packet {sequence}");
-        }
-    }
+    carry_steady_packets(&ZENOH);
 }
 
 #[test]
