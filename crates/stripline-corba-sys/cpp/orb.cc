@@ -1,5 +1,8 @@
 // The one ORB of a process.
 
+#include <omniORB4/CORBA.h>
+#include <omniORB4/internal/giopServer.h>
+
 #include "guard.h"
 
 namespace stripline {
@@ -33,6 +36,21 @@ int stripline_corba_start(const char *const (*options)[2], StriplineCorbaText pr
     PortableServer::POAManager_var manager = poa->the_POAManager();
     manager->activate();
     stripline::the_orb = orb;
+    return 0;
+  });
+}
+
+int stripline_corba_listen(const char *endpoint, StriplineCorbaText address, StriplineCorbaText problem) noexcept {
+  return guarded(1, problem, [&] {
+    omni::orbServer::EndpointList addresses;
+    // No reference has it: those of paths name their address themselves.
+    const CORBA::Boolean no_publish = 1;
+    auto server = omni::giopServer::singleton();
+    if (!server || !server->instantiate(endpoint, no_publish, addresses) || addresses.length() == 0) {
+      stripline::write_text(problem, "%s%s", "the address cannot be listened at");
+      return 1;
+    }
+    stripline::write_text(address, "%s%s", addresses[0]);
     return 0;
   });
 }

@@ -5,6 +5,7 @@
 #include <omniORB4/callDescriptor.h>
 #include <omniORB4/callHandle.h>
 #include <linux/sockios.h>
+#include <poll.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
@@ -17,6 +18,8 @@ using stripline::guarded;
 namespace {
 
 const char OPERATION[] = "packet";
+// The number of calls that are no packets.
+const CORBA::ULongLong PROBE = ~CORBA::ULongLong(0);
 
 // Reads the arguments of a call into the receiver's own memory.
 class Arrival : public omniCallDescriptor {
@@ -37,7 +40,8 @@ class Arrival : public omniCallDescriptor {
     if (!stream.checkInputOverrun(1, size)) {
       OMNIORB_THROW(MARSHAL, _OMNI_NS(MARSHAL_SequenceIsTooLong), CORBA::COMPLETED_NO);
     }
-    uint8_t *bytes = receiver.place(context, key, number, size, &place);
+    int descriptor = number == PROBE ? stripline::descriptor_of(stripline::connection_of(stream)) : -1;
+    uint8_t *bytes = receiver.place(context, key, number, size, descriptor, &place);
     if (!bytes) OMNIORB_THROW(NO_PERMISSION, 0, CORBA::COMPLETED_NO);
     stream.get_octet_array(bytes, static_cast<int>(size));
   }
@@ -121,7 +125,12 @@ class Departure : public omniCallDescriptor {
     socklen_t bytes = sizeof value;
     if (socket.enlarge_to > 0) setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &socket.enlarge_to, sizeof socket.enlarge_to);
     if (getsockopt(fd, SOL_SOCKET, SO_SNDBUF, &value, &bytes) == 0) socket.buffer = value;
-    if (ioctl(fd, SIOCOUTQ, &value) == 0) socket.queued = value;
+    if (socket.is_tcp) {
+      pollfd ready = {fd, POLLOUT, 0};
+      if (poll(&ready, 1, 0) >= 0) socket.queued = ready.revents & POLLOUT ? 0 : socket.buffer;
+    } else if (ioctl(fd, SIOCOUTQ, &value) == 0) {
+      socket.queued = value;
+    }
   }
 
   bool closes = false;

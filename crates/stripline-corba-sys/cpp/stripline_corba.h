@@ -22,6 +22,10 @@ uint32_t stripline_corba_message_max() noexcept;
 // runs. One that the program had started before ignores the options.
 int stripline_corba_start(const char *const (*options)[2], StriplineCorbaText problem) noexcept;
 
+// Makes the ORB, which runs, listen at one more address, as `giop:tcp:127.0.0.1:0`. Writes that with
+// its port. 0: it does, until the process ends.
+int stripline_corba_listen(const char *endpoint, StriplineCorbaText address, StriplineCorbaText problem) noexcept;
+
 // Whether this program has omniORB's TLS. Not 0: it has.
 int stripline_corba_has_tls() noexcept;
 
@@ -33,7 +37,8 @@ int stripline_corba_use_tls(const char *ca, const char *certificate, const char 
 // The receiving end of a path: what its servant calls, on threads of omniORB.
 struct StriplineCorbaReceiver {
   // Returns memory for the bytes of a call, and what stands for it; null: the call is dropped.
-  uint8_t *(*place)(void *context, uint64_t key, uint64_t number, uint32_t bytes, void **place);
+  // `descriptor` is that of the connection, for calls with the highest number; -1: none was found.
+  uint8_t *(*place)(void *context, uint64_t key, uint64_t number, uint32_t bytes, int descriptor, void **place);
   // The bytes are there.
   void (*arrived)(void *context, void *place, uint64_t number, uint64_t frames, uint32_t bytes);
   // They did not come whole.
@@ -60,6 +65,9 @@ struct StriplineCorbaSocket {
   int buffer;
   // Bytes that it had before this call, the kernel's own included; -1: unknown.
   int queued;
+  // Whether `queued` is 0 or `buffer`, by whether the kernel has a third of that free. TCP counts
+  // bytes without its own.
+  int is_tcp;
 };
 
 // Calls the servant. The bytes may change once it returns. One thread at a time uses a path.

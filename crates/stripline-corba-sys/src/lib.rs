@@ -35,8 +35,9 @@ pub struct Text {
 #[repr(C)]
 pub struct Receiver {
     /// Returns memory for so many bytes of a call with that key and number, and what stands for it.
-    /// Null: the call is dropped.
-    pub place: unsafe extern "C" fn(*mut c_void, u64, u64, u32, *mut *mut c_void) -> *mut u8,
+    /// Null: the call is dropped. Calls with the highest number come with the descriptor of their
+    /// connection; -1: none was found.
+    pub place: unsafe extern "C" fn(*mut c_void, u64, u64, u32, c_int, *mut *mut c_void) -> *mut u8,
     /// The bytes of a place are there: its call's number, the frames up to its end, the bytes.
     pub arrived: unsafe extern "C" fn(*mut c_void, *mut c_void, u64, u64, u32),
     /// The bytes of a place have not come whole.
@@ -55,6 +56,9 @@ pub struct Socket {
     pub buffer: c_int,
     /// Bytes that it had before the call, the kernel's own included; -1: unknown.
     pub queued: c_int,
+    /// Not 0: `queued` is 0 or `buffer`, by whether the kernel has a third of that free. TCP counts
+    /// bytes without its own.
+    pub is_tcp: c_int,
 }
 
 unsafe extern "C" {
@@ -68,6 +72,10 @@ unsafe extern "C" {
     /// Returns 0 if it runs. One that the program had started before ignores the options. Not in a
     /// child of a process that has called it.
     pub fn stripline_corba_start(options: *const [*const c_char; 2], problem: Text) -> c_int;
+
+    /// Makes the ORB, which runs, listen at one more address, as `giop:tcp:127.0.0.1:0`. Writes it
+    /// with its port. Returns 0 if it does, until the process ends.
+    pub fn stripline_corba_listen(endpoint: *const c_char, address: Text, problem: Text) -> c_int;
 
     /// Returns whether this program has omniORB's TLS: not 0.
     pub fn stripline_corba_has_tls() -> c_int;

@@ -104,12 +104,13 @@ fn one_sender(links: &[ResolvedConnection], found: &mut Diagnostics) {
         let before = *first.entry((from, name)).or_insert(link);
         let its = |link: &ResolvedConnection| {
             let tables = link.draft.options.transport_options.of_sender();
-            let TransportOptions { tcp, udp, zenoh } = tables;
+            let TransportOptions { tcp, udp, zenoh, corba } = tables;
             let none = TransportOptions::default();
             match name {
                 "tcp" => TransportOptions { tcp: Some(tcp.unwrap_or_default()), ..none },
                 "udp" => TransportOptions { udp: Some(udp.unwrap_or_default()), ..none },
                 "zenoh" => TransportOptions { zenoh: Some(zenoh.unwrap_or_default()), ..none },
+                "corba" => TransportOptions { corba: Some(corba.unwrap_or_default()), ..none },
                 _ => none,
             }
         };

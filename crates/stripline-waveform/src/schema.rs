@@ -58,7 +58,7 @@ mod tests {
         assert_eq!(keys(&schema["properties"]["topic"]["additionalProperties"]), parsed_keys("[topic.a]"));
         let resequence = &schema["properties"]["default"]["properties"]["resequence"];
         assert_eq!(keys(resequence), parsed_keys("[default.resequence]"));
-        for table in ["tcp", "udp", "zenoh"] {
+        for table in ["tcp", "udp", "zenoh", "corba"] {
             let shape = &schema["properties"]["default"]["properties"][table];
             assert_eq!(keys(shape), parsed_keys(&format!("[default.{table}]")));
         }

@@ -203,6 +203,7 @@ mod tests {
              reorder-ms = 0\nbuffer = 4096\nttl = 255\ngroup = '239.1.2.3:5000'\ninterface = 'eth0'\npace-mbps = 1",
             "[default.tcp]\nbind = '127.0.0.2'",
             "[default.zenoh]\nbind = '127.0.0.2'\ninsecure = true\nrouter = '192.0.2.1:7447'",
+            "[default.corba]\nbind = '192.0.2.1'\ninsecure = true",
         ] {
             assert!(Topics::parse(text).is_ok(), "{text}");
             assert!(check_topics(text.as_bytes(), "t.toml".as_ref()).is_ok(), "{text}");

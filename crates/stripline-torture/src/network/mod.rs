@@ -37,6 +37,8 @@ pub const TRANSPORTS: &[&str] = &[
     "tcp",
     #[cfg(feature = "zenoh")]
     "zenoh",
+    #[cfg(feature = "corba")]
+    "corba",
 ];
 
 impl Network {

@@ -14,6 +14,7 @@ impl TableReader<'_, '_> {
             tcp: self.transport_table("tcp", |table| table.tcp(), TcpOptions::check),
             udp: self.transport_table("udp", |table| table.udp(), UdpOptions::check),
             zenoh: self.transport_table("zenoh", |table| table.zenoh(), ZenohOptions::check),
+            corba: self.transport_table("corba", |table| table.tcp(), TcpOptions::check),
         }
     }
 

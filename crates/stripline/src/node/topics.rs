@@ -167,6 +167,7 @@ struct TopicEntry {
     tcp: Option<TcpOptions>,
     udp: Option<UdpOptions>,
     zenoh: Option<ZenohOptions>,
+    corba: Option<TcpOptions>,
 }
 
 /// `resequence = { window = 4096, skip-after-ms = 1000 }`.
@@ -336,7 +337,8 @@ impl TopicEntry {
             Resequence::new(entry.window as usize, skip_after)
         });
         let resequence = resequence.transpose().map_err(at)?;
-        let own_tables = TransportOptions { tcp: self.tcp, udp: self.udp, zenoh: self.zenoh };
+        let own_tables =
+            TransportOptions { tcp: self.tcp, udp: self.udp, zenoh: self.zenoh, corba: self.corba };
         let link = LinkOptions {
             overflow: self.overflow.unwrap_or(base.link.overflow),
             depth: self.depth.unwrap_or(base.link.depth),

@@ -5,45 +5,50 @@
 //! file, and connects by `/proc/self/fd`. So nothing outlives a process, and no other one finds the
 //! socket. Each such address has a connection of its own, also within one process.
 
-use std::ffi::{CStr, CString, OsStr, c_char, c_int, c_void};
-use std::net::SocketAddr;
+mod call;
+mod spelled_address;
+
+use std::collections::BTreeMap;
+use std::ffi::{CStr, CString, OsStr, c_char};
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::ptr::NonNull;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, OnceLock};
 
-use bytemuck::Zeroable;
 use rustix::fs::{CWD, Mode, OFlags};
 use rustix::io::Errno;
 use stripline_corba_sys as ffi;
 
-use super::aligned_buffer::{AlignedBuffer, CacheLine};
 use super::descriptors::check_descriptors;
 use super::fork::{Descriptor, PerProcess};
+use super::mutex::lock;
 use super::owned_names::OwnedNames;
 use crate::error::{Error, Result};
 use crate::fail_point::fail_point;
+pub(crate) use call::{CallBytes, CallClient, CallReceiver, CallServer, KernelBuffer};
 
 /// The names of the sockets, until their processes have them.
 pub(crate) const NAMES: OwnedNames = OwnedNames { folder: "/tmp", prefix: "stripline-corba-" };
 /// The file of a socket in its folder.
 const SOCKET: &str = "orb";
-/// Descriptors that an ORB takes at its start, and one end of a path.
+/// Descriptors that an ORB takes at its start, and for each further address.
 const FOR_ORB: usize = 8;
-const FOR_PATH: usize = 4;
+const FOR_ADDRESS: usize = 2;
 /// The names of sockets that other programs connect to, until their processes end.
 const OPEN_NAMES: OwnedNames = OwnedNames { folder: "/tmp", prefix: "stripline-bulkio-" };
 /// What the environment must not set: addresses that this process would listen at or connect to.
 const ADDRESSES: [&str; 3] = ["ORBendPoint", "ORBclientTransportRule", "ORBserverTransportRule"];
 /// Options that have the same value in each process. The environment cannot change them.
-const OPTIONS: [[&CStr; 2]; 11] = [
+const OPTIONS: [[&CStr; 2]; 12] = [
     // Only the owner's processes reach the name, and later those that have the descriptor.
     [c"unixTransportPermission", c"0666"],
     // A peer that is stopped is late, and not gone.
     [c"inConScanPeriod", c"0"],
     [c"outConScanPeriod", c"0"],
     [c"clientCallTimeOutPeriod", c"0"],
+    // In milliseconds.
+    [c"clientConnectTimeOutPeriod", c"10000"],
     [c"serverCallTimeOutPeriod", c"0"],
     [c"giopMaxMsgSize", c"2097152"],
     [c"threadPerConnectionPolicy", c"1"],
@@ -60,14 +65,12 @@ const OF_PATHS: [[&CStr; 2]; 1] = [
     [c"maxGIOPConnectionPerServer", c"1"],
 ];
 /// Options where other programs connect, too.
-const OF_OPEN: [[&CStr; 2]; 4] = [
+const OF_OPEN: [[&CStr; 2]; 3] = [
     // A call that waits for its target does not keep others from that program.
     [c"maxGIOPConnectionPerServer", c"64"],
     // One-way calls of a connection stay in order.
     [c"maxServerThreadPerConnection", c"1"],
     [c"supportPerThreadTimeOut", c"1"],
-    // In milliseconds.
-    [c"clientConnectTimeOutPeriod", c"10000"],
 ];
 /// The addresses that an ORB connects to that stays on its host.
 const OF_HOST: [[&CStr; 2]; 2] = [
@@ -89,6 +92,8 @@ struct Orb {
     socket: Descriptor,
     /// Where other programs connect.
     access: Option<OpenAccess>,
+    /// Where it listens for paths to other hosts.
+    addresses: Mutex<BTreeMap<IpAddr, SocketAddr>>,
 }
 
 /// The ways by which other programs reach this process, and it reaches them.
@@ -217,6 +222,40 @@ pub fn socket_path() -> Result<String> {
     Ok(format!("/proc/{}/fd/{}", std::process::id(), orb()?.socket.as_fd().as_raw_fd()))
 }
 
+/// Returns the file of this process's socket, by which [`CallClient::of_file`] reaches it.
+///
+/// # Errors
+/// As [`CallServer::new`].
+pub(crate) fn own_socket() -> Result<OwnedFd> {
+    let socket = orb()?.socket.as_fd().try_clone_to_owned();
+    socket.map_err(|e| Error::system("cannot copy a descriptor", e))
+}
+
+/// Listens at a free port of an address of this host, until the process ends. Returns both, which
+/// are the same each time.
+///
+/// # Errors
+/// As [`CallServer::new`], and the host has no such address.
+pub(crate) fn listen_at(ip: IpAddr) -> Result<SocketAddr> {
+    let mut addresses = lock(&orb()?.addresses);
+    if let Some(address) = addresses.get(&ip) {
+        return Ok(*address);
+    }
+    check_descriptors("omniORB", FOR_ADDRESS)?;
+    let endpoint = CString::new(format!("giop:tcp:{}", SocketAddr::new(ip, 0))).map_err(Error::failed)?;
+    let [mut found, mut problem] = [OrbMessage::default(), OrbMessage::default()];
+    // SAFETY: the ORB runs, and the texts live through the call.
+    let result = unsafe { ffi::stripline_corba_listen(endpoint.as_ptr(), found.text(), problem.text()) };
+    if result != 0 {
+        return Err(Error::failed(format!("omniORB does not listen at {ip}: {problem}")));
+    }
+    let found = found.to_string();
+    let address = found.strip_prefix("giop:tcp:").and_then(|address| address.parse().ok());
+    let address = address.ok_or_else(|| Error::failed(format!("omniORB listens at {found} for {ip}")))?;
+    addresses.insert(ip, address);
+    Ok(address)
+}
+
 fn start(access: Option<&OpenAccess>) -> Result<Orb> {
     if WAS_STARTED.swap(true, Ordering::SeqCst) {
         return Err(Error::Forked { what: "omniORB, of which a process has one for its whole life,".into() });
@@ -292,7 +331,9 @@ fn start_at(socket: &Path, access: Option<&OpenAccess>) -> Result<Orb> {
     }
     let flags = OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     match rustix::fs::openat(CWD, socket, flags, Mode::empty()) {
-        Ok(file) => Ok(Orb { socket: Descriptor::new(file), access: access.cloned() }),
+        Ok(file) => {
+            Ok(Orb { socket: Descriptor::new(file), access: access.cloned(), addresses: Mutex::default() })
+        }
         // An ORB that was there before has no socket of that name.
         Err(Errno::NOENT) => Err(Error::failed(
             "this program has started an ORB of omniORB before, of which a process has only one; use another \
@@ -353,252 +394,8 @@ impl std::fmt::Display for OrbMessage {
     }
 }
 
-/// Memory for the bytes of one call, behind a line that is free.
-#[derive(Debug, Default)]
-pub(crate) struct CallBytes {
-    lines: Vec<CacheLine>,
-    bytes: usize,
-}
-
-impl CallBytes {
-    /// Makes room for so many bytes. What was there is lost.
-    pub(crate) fn set_len(&mut self, bytes: usize) {
-        let lines = (AlignedBuffer::FRONT + bytes).div_ceil(size_of::<CacheLine>());
-        if lines > self.lines.len() {
-            self.lines.resize(lines, CacheLine::zeroed());
-        }
-        self.bytes = bytes;
-    }
-
-    /// Returns the bytes.
-    pub(crate) fn as_slice(&self) -> &[u8] {
-        &bytemuck::cast_slice(&self.lines)[AlignedBuffer::FRONT..][..self.bytes]
-    }
-
-    fn start(&mut self) -> *mut u8 {
-        bytemuck::cast_slice_mut::<CacheLine, u8>(&mut self.lines)[AlignedBuffer::FRONT..].as_mut_ptr()
-    }
-
-    /// Returns all lines, the free one included.
-    pub(crate) fn lines(&self) -> &[CacheLine] {
-        &self.lines
-    }
-}
-
-/// The receiver of a servant's calls, on threads of omniORB. A panic there loses the call.
-pub(crate) trait CallReceiver: Send + Sync + 'static {
-    /// Returns memory for a call with that key, number and bytes; `None`: it is dropped.
-    fn place(&self, key: u64, number: u64, bytes: usize) -> Option<Box<CallBytes>>;
-
-    /// Takes a call.
-    fn arrived(&self, call: Box<CallBytes>, number: u64, frames: u64);
-
-    /// Takes back memory of a call that has not come whole.
-    fn abandoned(&self, call: Box<CallBytes>);
-}
-
-/// A servant.
-pub(crate) struct CallServer(NonNull<c_void>);
-
-// SAFETY: the C++ side counts references to the servant atomically, and its functions may be called
-// on any thread.
-unsafe impl Send for CallServer {}
-// SAFETY: as above.
-unsafe impl Sync for CallServer {}
-
-impl CallServer {
-    /// Activates a servant with that object key, which is to be a random one. Returns the file of
-    /// the socket that it is reached by, too.
-    ///
-    /// # Errors
-    /// The ORB does not start, is the program's own or the parent's, or there are no descriptors.
-    pub(crate) fn new<R: CallReceiver>(object: &str, receiver: &Arc<R>) -> Result<(Self, OwnedFd)> {
-        let orb = orb()?;
-        check_descriptors("omniORB", FOR_PATH)?;
-        let socket = orb.socket.as_fd().try_clone_to_owned();
-        let socket = socket.map_err(|e| Error::system("cannot copy a descriptor", e))?;
-        let object = CString::new(object).map_err(Error::failed)?;
-        let functions = ffi::Receiver {
-            place: place::<R>,
-            arrived: arrived::<R>,
-            abandoned: abandoned::<R>,
-            ended: ended::<R>,
-        };
-        let context = Arc::into_raw(Arc::clone(receiver));
-        let mut problem = OrbMessage::default();
-        // SAFETY: the ORB runs; the functions are copied, and match the context, which they use
-        // until `ended` releases it.
-        let servant = unsafe {
-            ffi::stripline_corba_serve(object.as_ptr(), &functions, context.cast_mut().cast(), problem.text())
-        };
-        let Some(servant) = NonNull::new(servant) else {
-            // SAFETY: made above; `ended` was not called.
-            drop(unsafe { Arc::from_raw(context) });
-            return Err(Error::failed(format!("omniORB has no place for a servant: {problem}")));
-        };
-        Ok((Self(servant), socket))
-    }
-}
-
-impl Drop for CallServer {
-    fn drop(&mut self) {
-        // SAFETY: the servant is active, and ends here only.
-        unsafe { ffi::stripline_corba_stop_serving(self.0.as_ptr()) };
-    }
-}
-
 /// Runs a function of the receiver, and takes a panic for the default.
 pub(super) fn caught<T: Default>(run: impl FnOnce() -> T) -> T {
     // What was being changed is behind locks that a panic poisons.
     std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)).unwrap_or_default()
-}
-
-/// Returns memory for a call, and what stands for it; null: it is dropped.
-///
-/// # Safety
-/// The context is that of [`CallServer::new`], and `into` can be written.
-unsafe extern "C" fn place<R: CallReceiver>(
-    context: *mut c_void,
-    key: u64,
-    number: u64,
-    bytes: u32,
-    into: *mut *mut c_void,
-) -> *mut u8 {
-    // SAFETY: the servant keeps the context until `ended`.
-    let receiver = unsafe { &*context.cast::<R>() };
-    let Some(mut call) = caught(|| receiver.place(key, number, bytes as usize)) else {
-        return std::ptr::null_mut();
-    };
-    if call.bytes != bytes as usize {
-        return std::ptr::null_mut();
-    }
-    let start = call.start();
-    // SAFETY: the caller's variable.
-    unsafe { into.write(Box::into_raw(call).cast()) };
-    start
-}
-
-/// Takes a call.
-///
-/// # Safety
-/// As [`place`]; the call is one that it has returned, which comes here or to [`abandoned`] once.
-unsafe extern "C" fn arrived<R: CallReceiver>(
-    context: *mut c_void,
-    call: *mut c_void,
-    number: u64,
-    frames: u64,
-    _bytes: u32,
-) {
-    // SAFETY: as above, and the box of `place`.
-    let (receiver, call) = unsafe { (&*context.cast::<R>(), Box::from_raw(call.cast::<CallBytes>())) };
-    caught(|| receiver.arrived(call, number, frames));
-}
-
-/// Takes back the memory of a call.
-///
-/// # Safety
-/// As [`arrived`].
-unsafe extern "C" fn abandoned<R: CallReceiver>(context: *mut c_void, call: *mut c_void) {
-    // SAFETY: as above.
-    let (receiver, call) = unsafe { (&*context.cast::<R>(), Box::from_raw(call.cast::<CallBytes>())) };
-    caught(|| receiver.abandoned(call));
-}
-
-/// Releases the context.
-///
-/// # Safety
-/// The context is that of [`CallServer::new`], which is not used after this.
-unsafe extern "C" fn ended<R: CallReceiver>(context: *mut c_void) {
-    // SAFETY: the last use of what `new` has leaked.
-    caught(|| drop(unsafe { Arc::from_raw(context.cast::<R>()) }));
-}
-
-/// A client of a servant. One thread at a time uses it.
-pub(crate) struct CallClient {
-    path: NonNull<c_void>,
-    /// The file that its connection goes to.
-    _socket: Descriptor,
-}
-
-// SAFETY: nothing in it belongs to a thread.
-unsafe impl Send for CallClient {}
-
-/// The kernel's buffer of a path.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct KernelBuffer {
-    /// Bytes that it takes.
-    pub bytes: u32,
-    /// Bytes that were in it before the call.
-    pub queued: u32,
-}
-
-impl CallClient {
-    /// Takes the object key of a servant, and the file of its process's socket. Does not connect.
-    ///
-    /// # Errors
-    /// As [`CallServer::new`].
-    pub(crate) fn new(object: &str, socket: OwnedFd) -> Result<Self> {
-        orb()?;
-        check_descriptors("omniORB", FOR_PATH)?;
-        // omniORB shares connections between references with one address. A number that is used
-        // again has another number of slashes before it.
-        static ADDRESSES: AtomicU32 = AtomicU32::new(0);
-        // Relaxed: the addresses need only differ.
-        let slashes = "/".repeat(1 + ADDRESSES.fetch_add(1, Ordering::Relaxed) as usize % 48);
-        let socket = Descriptor::new(socket);
-        let number = socket.as_fd().as_raw_fd();
-        let reference = format!("corbaloc:omniunix:1.2@/proc/self{slashes}fd/{number}:/{object}");
-        let reference = CString::new(reference).map_err(Error::failed)?;
-        let mut problem = OrbMessage::default();
-        // SAFETY: the ORB runs.
-        let path = unsafe { ffi::stripline_corba_connect(reference.as_ptr(), problem.text()) };
-        let path = NonNull::new(path)
-            .ok_or_else(|| Error::failed(format!("omniORB refuses the reference of a path: {problem}")))?;
-        Ok(Self { path, _socket: socket })
-    }
-
-    /// Calls the servant, one way. The kernel has the bytes once this returns.
-    ///
-    /// # Errors
-    /// omniORB's own. The connection is closed; the next call makes another one.
-    pub(crate) fn call(&mut self, key: u64, number: u64, frames: u64, bytes: &[u8]) -> Result<(), String> {
-        self.send([key, number, frames], bytes, std::ptr::null_mut())
-    }
-
-    /// Calls as [`CallClient::call`], after enlarging the kernel's buffer to so many bytes, if it
-    /// may. Returns what that is like; `None`: there was no connection before.
-    ///
-    /// # Errors
-    /// As that.
-    pub(crate) fn call_and_look(
-        &mut self,
-        [key, number, frames]: [u64; 3],
-        bytes: &[u8],
-        enlarge_to: c_int,
-    ) -> Result<Option<KernelBuffer>, String> {
-        let mut socket = ffi::Socket { enlarge_to, buffer: -1, queued: -1 };
-        self.send([key, number, frames], bytes, &mut socket)?;
-        let found = [socket.buffer, socket.queued].map(u32::try_from);
-        Ok(if let [Ok(bytes), Ok(queued)] = found { Some(KernelBuffer { bytes, queued }) } else { None })
-    }
-
-    fn send(&mut self, numbers: [u64; 3], bytes: &[u8], socket: *mut ffi::Socket) -> Result<(), String> {
-        let [key, number, frames] = numbers;
-        let size = u32::try_from(bytes.len()).map_err(|e| e.to_string())?;
-        let mut problem = OrbMessage::default();
-        // SAFETY: the path is there until the drop, and `self` has one user. The bytes and the
-        // socket live through the call.
-        let result = unsafe {
-            let (path, start) = (self.path.as_ptr(), bytes.as_ptr());
-            ffi::stripline_corba_send(path, key, number, frames, start, size, socket, problem.text())
-        };
-        if result == 0 { Ok(()) } else { Err(format!("omniORB: {problem}")) }
-    }
-}
-
-impl Drop for CallClient {
-    fn drop(&mut self) {
-        // SAFETY: it is not used after this.
-        unsafe { ffi::stripline_corba_disconnect(self.path.as_ptr()) };
-    }
 }

@@ -318,6 +318,22 @@ fn lengthen_queue(listener: impl AsFd) -> io::Result<()> {
     Ok(rustix::net::listen(listener, i32::MAX)?)
 }
 
+/// Returns the address of this host that another one is reached from.
+///
+/// # Errors
+/// There is no way to it.
+#[cfg(any(feature = "zenoh", feature = "corba"))]
+pub(crate) fn own_address(to: std::net::SocketAddr) -> Result<IpAddr> {
+    use rustix::net;
+    // Its connect sends nothing, and binds it to the address of the route.
+    let failed = |e: rustix::io::Errno| Error::system(format!("there is no way to {to}"), e);
+    let family = if to.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let socket = net::socket_with(family, SocketType::DGRAM, SocketFlags::CLOEXEC, None).map_err(failed)?;
+    net::connect(&socket, &to).map_err(failed)?;
+    let own = net::getsockname(&socket).map_err(failed)?;
+    Ok(std::net::SocketAddr::try_from(own).map_err(failed)?.ip())
+}
+
 /// Connects to the address that a sending port has announced, as [`connect_unix`].
 ///
 /// # Errors

@@ -20,8 +20,6 @@ use ::zenoh::qos::CongestionControl;
 use ::zenoh::sample::{Sample, SampleKind};
 use ::zenoh::{Config, Session, Wait};
 
-use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, getsockname, socket_with};
-
 use super::fork::Local;
 use crate::error::{Error, Result};
 
@@ -206,20 +204,6 @@ pub(crate) fn has_subscriber(publisher: &Publisher<'static>) -> Result<bool, Str
         let status = publisher.matching_status().wait().map_err(failed("count the subscribers"))?;
         Ok(status.matching())
     })
-}
-
-/// Returns the address of this host that another one is reached from.
-///
-/// # Errors
-/// There is no way to it.
-pub(crate) fn own_address(to: SocketAddr) -> Result<IpAddr> {
-    // Its connect sends nothing, and binds it to the address of the route.
-    let failed = |e: rustix::io::Errno| Error::system(format!("there is no way to {to}"), e);
-    let family = if to.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
-    let socket = socket_with(family, SocketType::DGRAM, SocketFlags::CLOEXEC, None).map_err(failed)?;
-    connect(&socket, &to).map_err(failed)?;
-    let own = getsockname(&socket).map_err(failed)?;
-    Ok(SocketAddr::try_from(own).map_err(failed)?.ip())
 }
 
 /// Publishes, and waits while the queue of the link is full.

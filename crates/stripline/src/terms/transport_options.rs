@@ -28,6 +28,8 @@ pub struct TransportOptions {
     pub udp: Option<UdpOptions>,
     /// Those of `zenoh`.
     pub zenoh: Option<ZenohOptions>,
+    /// Those of `corba`, which are those of `tcp`.
+    pub corba: Option<TcpOptions>,
 }
 
 impl TransportOptions {
@@ -41,14 +43,23 @@ impl TransportOptions {
     /// assert_eq!(options.tables().collect::<Vec<_>>(), ["tcp"]);
     /// ```
     pub fn tables(&self) -> impl Iterator<Item = &'static str> {
-        let tables =
-            [("tcp", self.tcp.is_some()), ("udp", self.udp.is_some()), ("zenoh", self.zenoh.is_some())];
+        let tables = [
+            ("tcp", self.tcp.is_some()),
+            ("udp", self.udp.is_some()),
+            ("zenoh", self.zenoh.is_some()),
+            ("corba", self.corba.is_some()),
+        ];
         tables.into_iter().filter(|(_, is_there)| *is_there).map(|(name, _)| name)
     }
 
     /// Returns the tables with those of `self`, and the others of `base`.
     pub(crate) fn over(self, base: Self) -> Self {
-        Self { tcp: self.tcp.or(base.tcp), udp: self.udp.or(base.udp), zenoh: self.zenoh.or(base.zenoh) }
+        Self {
+            tcp: self.tcp.or(base.tcp),
+            udp: self.udp.or(base.udp),
+            zenoh: self.zenoh.or(base.zenoh),
+            corba: self.corba.or(base.corba),
+        }
     }
 
     /// Returns what the sending port uses, which all its receivers share.
@@ -71,11 +82,12 @@ impl TransportOptions {
     pub(super) fn check(&self) -> Result<(), String> {
         self.tcp.map_or(Ok(()), |tcp| tcp.check())?;
         self.udp.map_or(Ok(()), |udp| udp.check())?;
-        self.zenoh.map_or(Ok(()), |zenoh| zenoh.check())
+        self.zenoh.map_or(Ok(()), |zenoh| zenoh.check())?;
+        self.corba.map_or(Ok(()), |corba| corba.check())
     }
 }
 
-/// The options of `tcp`: the table `[connection.tcp]`.
+/// The options of `tcp` and of `corba`: the tables `[connection.tcp]` and `[connection.corba]`.
 ///
 /// ```
 /// use stripline::terms::TcpOptions;

@@ -16,7 +16,7 @@ use super::{Transport, inproc, mqueue, shm, tcp, udp, uds};
 #[cfg(feature = "test-transports")]
 use super::{callback, faulty, lossy, multicast, pipe};
 use crate::error::{Error, Result};
-use crate::terms::{Flow, LinkOptions, Overflow, Scope};
+use crate::terms::{Flow, LinkOptions, Overflow, Scope, TransportOptions};
 
 /// All transports. A new one must be added here and nowhere else.
 static TRANSPORTS: &[&dyn Transport] = &[
@@ -286,8 +286,13 @@ pub fn check(name: &str, options: &LinkOptions) -> Result<()> {
     if let Some((rule, alternatives)) = udp.and_then(|udp| udp.conflict(options)) {
         return Err(Error::Unsupported { transport: name.into(), rule, alternatives: alternatives.into() });
     }
-    let zenoh = options.transport_options.zenoh.filter(|_| name == "zenoh");
-    if let (Some(bind), true) = (zenoh.and_then(|zenoh| zenoh.bind), options.group.is_some()) {
+    let TransportOptions { zenoh, corba, .. } = options.transport_options;
+    let bind = match name {
+        "zenoh" => zenoh.and_then(|zenoh| zenoh.bind),
+        "corba" => corba.and_then(|corba| corba.bind),
+        _ => None,
+    };
+    if let (Some(bind), true) = (bind, options.group.is_some()) {
         let rule = format!("group with bind {bind} (the kernel does not provide the peer's credentials)");
         return Err(unsupported(rule, vec!["one of them"]));
     }

@@ -14,7 +14,7 @@ use stripline::terms::{Flow, Overflow, Scope};
 use stripline::{Error, Received, Result};
 
 use crate::refusals::Refusal;
-use crate::support::{DEADLINE, await_receivers, await_senders, node, pair, topics_text};
+use crate::support::{DEADLINE, await_receivers, await_senders, bind, node, pair, topics_text};
 
 /// Packets of each sender.
 const PACKETS: u64 = 12;
@@ -443,6 +443,7 @@ pub fn an_unsupported_rule_is_refused_with_reasons(transport: &'static str) {
         Topics::parse(&topics_text(transport, rules)).unwrap();
     }
     let group = rustix_group();
+    let remedy = if bind().is_some() { "use one of them" } else { "use inproc or shm or uds" };
     for (rules, refusal, words) in [
         (
             "locked = true",
@@ -454,11 +455,7 @@ pub fn an_unsupported_rule_is_refused_with_reasons(transport: &'static str) {
             Refusal::MemoryOptions,
             ["huge-pages", "it has no ring of memory", "use inproc or shm"],
         ),
-        (
-            &*format!("[domain]\ngroup = '{group}'"),
-            Refusal::Group,
-            ["group", "kernel", "use inproc or shm or uds"],
-        ),
+        (&*format!("[domain]\ngroup = '{group}'"), Refusal::Group, ["group", "kernel", remedy]),
     ] {
         let text = match rules.strip_prefix("[domain]") {
             Some(_) => format!("{rules}\n{}", topics_text(transport, "")),

@@ -6,6 +6,8 @@ use std::fmt;
 
 use Refusal::*;
 
+use crate::support::bind;
+
 /// A rule that a transport does not keep, or that does not apply to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
@@ -63,8 +65,11 @@ const UNREPAIRED: &[Refusal] =
     &[MemoryOptions, StrongerScope, ExactSuccessor, FramesOnTheSocket, SharedMemory, OwnListener, Repair];
 
 impl Refusal {
-    /// Returns whether the table has it for a transport.
+    /// Returns whether the table has it for a transport. None that is bound is open to a group.
     pub fn is_of(self, transport: &str) -> bool {
+        if self == Self::Group && bind().is_some() {
+            return true;
+        }
         let row = TABLE.iter().find(|(name, _)| *name == transport);
         row.unwrap_or_else(|| panic!("add `{transport}` to the table of refusals")).1.contains(&self)
     }

@@ -101,7 +101,15 @@ pub fn domain() -> String {
 pub fn topics_text(transport: &str, rules: &str) -> String {
     let small = transport == "mqueue" && !rules.lines().any(|rule| rule.starts_with("flow"));
     let credits = if small { "flow = \"credit\"\n" } else { "" };
-    format!("[default]\ntransport = \"{transport}\"\n{credits}{rules}\n")
+    let bind = bind().map(|bind| format!("[default.{transport}]\nbind = \"{bind}\"\n"));
+    let bind = bind.unwrap_or_default();
+    format!("[default]\ntransport = \"{transport}\"\n{credits}{rules}\n{bind}")
+}
+
+/// Returns the address that the senders of all rules are bound to, which the environment may name.
+/// Then transports that have such an option take their way between hosts.
+pub fn bind() -> Option<String> {
+    std::env::var("STRIPLINE_CONFORMANCE_BIND").ok()
 }
 
 /// Returns whether frames travel as a stream of bytes, and not in shared memory.

@@ -4,13 +4,16 @@
 //! socket with its hello. Servants only enqueue. omniORB's threads may bring the calls in another
 //! order, so each has a number. Both ends share a page
 //! ([`TransitPage`](crate::sys::transit_page::TransitPage)). It bounds what is in transit, and what
-//! the kernel has of that: a call never waits for a receiver that is stopped.
+//! the kernel has of that: a call never waits for a receiver that is stopped. Between hosts calls
+//! go over TCP, and the receiver's part of the page comes with calls of its own.
 
+mod credit;
 mod receive;
 mod send;
 #[cfg(test)]
 mod tests;
 
+use std::net::SocketAddr;
 use std::num::NonZeroU32;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -20,34 +23,48 @@ use serde::{Deserialize, Serialize};
 use super::carrier::{Carrier, PathRequest, PathSink, PathSource, Ticket};
 use super::stream::StreamTransport;
 use super::uds::{self, UDS};
-use super::{Capabilities, random};
+use super::{Capabilities, Reach, random, tcp};
 use crate::error::{Error, Result};
-use crate::sys::corba::{self, NAMES, message_max, version};
+use crate::sys::corba::{self, CallClient, NAMES, listen_at, message_max, own_socket, version};
 use crate::sys::doorbell::Doorbell;
+use crate::sys::socket::own_address;
 use crate::sys::socket_names::unique_suffix;
 use crate::sys::transit_page::TransitPage;
 use crate::terms::Watermarks;
-use receive::CorbaSource;
+use credit::CreditSender;
+use receive::{CallEnds, CorbaSource};
 use send::CorbaSink;
 
 /// The transport.
 pub(super) static CORBA: StreamTransport = StreamTransport {
     capabilities: Capabilities {
         name: "corba",
-        summary: "one-way calls of omniORB; after a kill while it starts, the next start removes its socket",
+        summary: "one-way calls of omniORB, to other hosts with `insecure`; the next start removes what a kill in its start leaves",
+        reach: Reach::Network,
         copies: "three",
         depth: "frames in transit; with flow credit or stop-resume, packets",
         groups: true,
-        trust: "same user or a named group (kernel credentials), key",
+        trust: "same user or a named group (kernel credentials), key; with `bind`, key on both sides",
         library: Some(version),
         ..StreamTransport::CAPABILITIES
     },
     listen: |request| {
+        let corba = request.options.transport_options.corba.unwrap_or_default();
+        corba.check().map_err(|fault| Error::failed(format!("{}: {fault}", request.port)))?;
         NAMES.remove_dead();
         corba::check()?;
-        uds::listen("corba", request)
+        match corba.bind {
+            Some(address) => tcp::listen("corba", address),
+            None => uds::listen("corba", request),
+        }
     },
-    connect: UDS.connect,
+    connect: |endpoint, request| match endpoint.address.parse::<SocketAddr>() {
+        Ok(_) => {
+            let corba = request.options.transport_options.corba.unwrap_or_default();
+            tcp::connect(endpoint, corba.insecure)
+        }
+        Err(_) => (UDS.connect)(endpoint, request),
+    },
     carrier: Some(&CorbaObjects),
 };
 
@@ -65,8 +82,11 @@ const BYTES_MAX: u32 = 64 * 1024;
 const BYTES_MIN: u32 = 4096;
 /// Bytes that GIOP adds to a call, at most.
 const GIOP_BYTES: u32 = 1024;
-/// The number of the call that only shows that the path leads to its receiver.
+/// The number of the call that only shows that the path leads to its receiver. Between hosts it
+/// has the place where the sender takes credits.
 const PROBE: u64 = u64::MAX;
+/// The number of the last call between hosts. Its frames are the calls before it.
+const END: u64 = u64::MAX - 1;
 /// A sender without room in the kernel goes on when it has no more than this there.
 const LOW_CHARGE: u64 = 32 * 1024;
 
@@ -77,7 +97,7 @@ fn charge(bytes: usize) -> u64 {
 
 struct CorbaObjects;
 
-/// The ticket, beside the page, the sender's doorbell and the file of the socket.
+/// The ticket. On one host the page, the sender's doorbell and the file of the socket come with it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct CorbaTicket {
@@ -91,6 +111,9 @@ struct CorbaTicket {
     bytes: u32,
     /// A call counts as one frame for so many bytes, at least; `None`: as its frames.
     unit: Option<NonZeroU32>,
+    /// Where a receiver on another host is called; `None`: it is on this one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    address: Option<SocketAddr>,
 }
 
 impl CorbaTicket {
@@ -111,12 +134,9 @@ impl CorbaTicket {
     fn parse(text: &str) -> Result<Self, String> {
         let ticket: Self = serde_json::from_str(text)
             .map_err(|e| format!("the ticket for the data path does not parse: {e}"))?;
-        let random = ticket.object.strip_prefix(PREFIX).unwrap_or_default();
-        let is_object = !random.is_empty()
-            && random.len() <= 40
-            && random.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-');
-        if !is_object {
-            return Err("the ticket for the data path names no object of a receiver".into());
+        check_object(&ticket.object)?;
+        if let Some(address) = ticket.address.filter(|it| it.port() == 0 || it.ip().is_unspecified()) {
+            return Err(format!("{address} is no address of a receiver"));
         }
         if !(1..=FRAMES_MAX).contains(&ticket.frames) {
             return Err(format!("the ticket for the data path allows {} frames", ticket.frames));
@@ -128,17 +148,40 @@ impl CorbaTicket {
     }
 }
 
+/// Checks the object key of a peer.
+fn check_object(object: &str) -> Result<(), String> {
+    let random = object.strip_prefix(PREFIX).unwrap_or_default();
+    let is_object = !random.is_empty()
+        && random.len() <= 40
+        && random.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-');
+    if is_object {
+        Ok(())
+    } else {
+        Err("what the peer sent for the data path names no object of a path".into())
+    }
+}
+
 impl Carrier for CorbaObjects {
     fn source(&self, request: &PathRequest<'_>) -> Result<(Box<dyn PathSource>, Ticket)> {
         let connection = request.connection;
         let named = |e: Error| Error::failed(format!("{connection}: {e}"));
         let frames = request.packets_max.map_or(FRAMES, u64::from).clamp(1, FRAMES_MAX);
         let unit = u32::try_from(BYTES_OF_CALLS.div_ceil(frames)).ok().and_then(NonZeroU32::new);
+        let own = request.options.corba.unwrap_or_default();
+        let remote = request.endpoint.and_then(|it| Some((it, it.address.parse::<SocketAddr>().ok()?)));
+        let address = match remote {
+            Some((endpoint, address)) => {
+                tcp::check_reach(endpoint, &address, own.insecure)?;
+                Some(listen_at(own_address(address)?).map_err(named)?)
+            }
+            None => None,
+        };
         let ticket = CorbaTicket {
             object: format!("{PREFIX}{}", unique_suffix()?),
             key: random()?,
             frames,
             unit: unit.filter(|_| request.is_of_calls),
+            address,
             bytes: message_max().map_err(named)?.saturating_sub(GIOP_BYTES).clamp(BYTES_MIN, BYTES_MAX),
         };
         let (page, page_fd) = TransitPage::new()?;
@@ -147,21 +190,38 @@ impl Carrier for CorbaObjects {
             .as_fd()
             .try_clone_to_owned()
             .map_err(|e| Error::system(format!("{connection}: cannot copy a descriptor"), e))?;
-        let (source, socket) =
-            CorbaSource::new(&ticket, page, ringing, request.is_of_calls).map_err(named)?;
+        let ends = CallEnds {
+            page,
+            doorbell: ringing,
+            credits: address.map(|_| CreditSender::new(&ticket, own.insecure)),
+            awaits_sent: request.is_of_calls,
+        };
+        let source = CorbaSource::new(&ticket, ends).map_err(named)?;
+        let fds = match address {
+            // No descriptors travel to another host.
+            Some(_) => vec![],
+            None => vec![page_fd, doorbell_fd, own_socket()?],
+        };
         let address = serde_json::to_string(&ticket).map_err(Error::failed)?;
-        let fds = vec![page_fd, doorbell_fd, socket];
         Ok((Box::new(source), Ticket { address, fds, ..Ticket::default() }))
     }
 
     fn sink(&self, ticket: Ticket) -> Result<Arc<dyn PathSink>, String> {
         let parsed = CorbaTicket::parse(&ticket.address)?;
+        if let Some(address) = parsed.address {
+            let own = ticket.options.corba.unwrap_or_default();
+            if !own.insecure && !address.ip().is_loopback() {
+                return Err(format!("{address} is on another host, and the sender does not have `insecure`"));
+            }
+            let sink = CorbaSink::call_host(&parsed, address).map_err(|e| e.to_string())?;
+            return Ok(Arc::new(sink));
+        }
         let [page, doorbell, socket]: [OwnedFd; 3] =
             ticket.fds.try_into().map_err(|_| "a path of CORBA takes three descriptors".to_string())?;
         let peer = "the receiver";
         let page = TransitPage::from_peer(peer, page).map_err(|e| e.to_string())?;
         let doorbell = Doorbell::from_peer(peer, doorbell).map_err(|e| e.to_string())?;
-        let sink = CorbaSink::connect(&parsed, socket, page, doorbell).map_err(|e| e.to_string())?;
-        Ok(Arc::new(sink))
+        let client = CallClient::of_file(&parsed.object, socket).map_err(|e| e.to_string())?;
+        Ok(Arc::new(CorbaSink::call_process(&parsed, client, page, doorbell)?))
     }
 }

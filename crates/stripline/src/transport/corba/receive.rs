@@ -4,12 +4,13 @@ use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::ops::Range;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::ptr::NonNull;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::{BYTES_MAX, CorbaTicket, LOW_CHARGE, PROBE, charge};
+use super::credit::{CreditPlace, CreditSender};
+use super::{BYTES_MAX, CorbaTicket, END, LOW_CHARGE, PROBE, charge};
 use crate::error::Result;
 use crate::sys::aligned_buffer::AlignedBuffer;
 use crate::sys::corba::{CallBytes, CallReceiver, CallServer};
@@ -24,6 +25,8 @@ use crate::transport::carrier::PathSource;
 const SENT_TIME: Duration = Duration::from_millis(100);
 /// How long what a dead sender had given to the kernel is waited for.
 const END_TIME: Duration = Duration::from_secs(2);
+/// How often the connection of a sender on another host is examined meanwhile.
+const END_PERIOD: Duration = Duration::from_millis(10);
 /// Memory of calls that is kept for others.
 const KEPT_MAX: usize = 16;
 /// Calls that may come before one with a lower number: more than omniORB has threads for one
@@ -61,6 +64,16 @@ pub(super) struct CorbaSource {
 #[derive(Default)]
 struct Current(Mutex<Option<Box<CallBytes>>>);
 
+/// The parts of a receiving end.
+pub(super) struct CallEnds {
+    pub page: TransitPage,
+    /// The sender's.
+    pub doorbell: Doorbell,
+    /// Calls to a sender on another host, which has neither.
+    pub credits: Option<CreditSender>,
+    pub awaits_sent: bool,
+}
+
 /// The part that servants and the source share.
 struct CallTaker {
     queue: Mutex<CallQueue>,
@@ -72,6 +85,8 @@ struct CallTaker {
     page: TransitPage,
     /// The sender's.
     doorbell: Doorbell,
+    /// Calls to a sender on another host.
+    credits: Option<CreditSender>,
     key: u64,
     calls_max: usize,
 }
@@ -87,6 +102,8 @@ struct CallQueue {
     /// Calls that have come, in all, and what they took of the kernel's buffer.
     arrived: u64,
     received: u64,
+    /// The calls that a sender on another host has made, once it has ended.
+    end: Option<u64>,
     /// The boxes of calls: omniORB has their addresses.
     #[allow(clippy::vec_box, reason = "they are given out as boxes")]
     kept: Vec<Box<CallBytes>>,
@@ -132,10 +149,23 @@ impl CallQueue {
 }
 
 impl CallReceiver for Local<CallTaker> {
-    fn place(&self, key: u64, number: u64, bytes: usize) -> Option<Box<CallBytes>> {
-        let is_allowed = key == self.key && (number != PROBE || bytes == 0) && bytes <= BYTES_MAX as usize;
-        if !is_allowed {
+    fn place(
+        &self,
+        key: u64,
+        number: u64,
+        bytes: usize,
+        connection: Option<BorrowedFd<'_>>,
+    ) -> Option<Box<CallBytes>> {
+        let bytes_max = match (number, &self.credits) {
+            (PROBE, Some(_)) => CreditPlace::BYTES_MAX,
+            (PROBE | END, _) => 0,
+            _ => BYTES_MAX as usize,
+        };
+        if key != self.key || bytes > bytes_max {
             return None;
+        }
+        if let (Some(connection), Some(credits)) = (connection, &self.credits) {
+            credits.set_connection(connection);
         }
         let mut queue = lock(&self.queue);
         if queue.is_broken || queue.ready.len() + queue.early.len() > self.calls_max + EARLY_MAX as usize {
@@ -151,11 +181,20 @@ impl CallReceiver for Local<CallTaker> {
     fn arrived(&self, call: Box<CallBytes>, number: u64, frames: u64) {
         let mut queue = lock(&self.queue);
         if number == PROBE {
-            queue.keep(call);
             drop(queue);
-            self.page.set_connected();
-            self.doorbell.notify();
-            return;
+            match &self.credits {
+                Some(credits) => credits.answer(call.as_slice()),
+                None => {
+                    self.page.set_connected();
+                    self.doorbell.notify();
+                }
+            }
+            return self.abandoned(call);
+        }
+        if number == END {
+            queue.keep(call);
+            queue.end = Some(frames);
+            return self.changed.notify_all();
         }
         queue.arrived += 1;
         queue.received += charge(call.as_slice().len());
@@ -163,6 +202,7 @@ impl CallReceiver for Local<CallTaker> {
         let is_ready = queue.place(call, number, frames);
         // A ring is a system call.
         let is_awaited = std::mem::take(&mut queue.is_awaited);
+        let received = queue.received;
         drop(queue);
         if has_room {
             self.doorbell.notify();
@@ -172,6 +212,9 @@ impl CallReceiver for Local<CallTaker> {
         }
         if is_ready && !self.call_back() {
             self.ring();
+        }
+        if let Some(credits) = &self.credits {
+            credits.send(None, received, false);
         }
     }
 
@@ -202,6 +245,36 @@ impl CallTaker {
         (queue, false)
     }
 
+    /// Waits until a call is in order, or all has come that the connection to another host had;
+    /// true: neither in that time. A thread of omniORB does not wait.
+    fn await_close(&self, credits: &CreditSender) -> bool {
+        let until = Instant::now() + END_TIME;
+        let mut queue = lock(&self.queue);
+        // What was read from a connection that has ended is on a thread of omniORB.
+        let mut quiet: Option<(u64, Instant)> = None;
+        loop {
+            let has_all = queue.end.is_some_and(|calls| queue.next >= calls);
+            if has_all || queue.is_broken || !queue.ready.is_empty() {
+                return false;
+            }
+            let now = Instant::now();
+            match quiet {
+                Some((arrived, since)) if arrived == queue.arrived => {
+                    if now.duration_since(since) >= SENT_TIME {
+                        return false;
+                    }
+                }
+                _ => quiet = credits.has_closed().then_some((queue.arrived, now)),
+            }
+            if CALLS_BACK.get() || now >= until {
+                return true;
+            }
+            queue.is_awaited = true;
+            let waited = self.changed.wait_timeout(queue, END_PERIOD);
+            queue = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
     /// Wakes a port that sleeps.
     fn ring(&self) {
         let mut queue = lock(&self.queue);
@@ -222,13 +295,9 @@ impl CallTaker {
 }
 
 impl CorbaSource {
-    /// Activates the servant of a ticket. Returns the file of its process's socket, too.
-    pub(super) fn new(
-        ticket: &CorbaTicket,
-        page: TransitPage,
-        doorbell: Doorbell,
-        awaits_sent: bool,
-    ) -> Result<(Self, OwnedFd)> {
+    /// Activates the servant of a ticket.
+    pub(super) fn new(ticket: &CorbaTicket, ends: CallEnds) -> Result<Self> {
+        let CallEnds { page, doorbell, credits, awaits_sent } = ends;
         let shared = CallTaker {
             queue: Mutex::default(),
             changed: Condvar::new(),
@@ -236,12 +305,13 @@ impl CorbaSource {
             slot: Arc::default(),
             page,
             doorbell,
+            credits,
             key: ticket.key,
             calls_max: usize::try_from(ticket.calls_max()).unwrap_or(usize::MAX / 2),
         };
         let shared = Arc::new(Local::new(shared));
-        let (server, socket) = CallServer::new(&ticket.object, &shared)?;
-        let source = Self {
+        let server = CallServer::new(&ticket.object, &shared)?;
+        Ok(Self {
             _server: Local::new(server),
             shared,
             current: Arc::default(),
@@ -251,8 +321,7 @@ impl CorbaSource {
             awaits_sent,
             is_late: false,
             rings: 0,
-        };
-        Ok((source, socket))
+        })
     }
 
     /// Takes the next call, in place of the last one.
@@ -272,15 +341,24 @@ impl CorbaSource {
             if let Some(last) = lock(&self.current.0).replace(call) {
                 queue.keep(last);
             }
+            let received = queue.received;
             drop(queue);
             self.calls += 1;
             if self.shared.page.set_taken(frames, self.calls, self.low) {
                 self.shared.doorbell.notify();
             }
+            if let Some(credits) = &self.shared.credits {
+                credits.send(Some([frames, self.calls]), received, false);
+            }
             return Ok(());
         }
         if queue.is_broken {
             return Err(io::Error::other("the sender has sent calls that the receiver has no room for"));
+        }
+        if let Some(credits) = &self.shared.credits {
+            let received = queue.received;
+            drop(queue);
+            credits.send(None, received, true);
         }
         Err(io::ErrorKind::WouldBlock.into())
     }
@@ -341,7 +419,10 @@ impl PathSource for CorbaSource {
         if !self.shared.is_current() {
             return true;
         }
-        let is_late = self.shared.await_sent(lock(&self.shared.queue), END_TIME).1;
+        let is_late = match &self.shared.credits {
+            Some(credits) => self.shared.await_close(credits),
+            None => self.shared.await_sent(lock(&self.shared.queue), END_TIME).1,
+        };
         !is_late || !CALLS_BACK.get()
     }
 

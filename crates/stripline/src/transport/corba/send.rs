@@ -1,14 +1,17 @@
 //! The sending end.
 
 use std::io;
+use std::net::SocketAddr;
 use std::num::NonZeroU32;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Mutex;
+use std::thread::JoinHandle;
 use std::time::Duration;
 
-use super::{CorbaTicket, PROBE, charge};
-use crate::error::Result;
-use crate::sys::corba::CallClient;
+use super::credit::CreditTaker;
+use super::{BYTES_MIN, CorbaTicket, END, LOW_CHARGE, PROBE, charge};
+use crate::error::{Error, Result};
+use crate::sys::corba::{CallClient, KernelBuffer};
 use crate::sys::doorbell::{Doorbell, PollSet};
 use crate::sys::fork::Local;
 use crate::sys::mutex::lock;
@@ -35,12 +38,26 @@ pub(super) struct CorbaSink {
     key: u64,
     frames_max: u64,
     calls_max: u64,
-    bytes_max: usize,
     unit: Option<NonZeroU32>,
+    /// The receiver on another host; `None`: it is on this one.
+    remote: Local<Option<RemoteEnds>>,
 }
 
+/// The ends that only a path to another host has.
+struct RemoteEnds {
+    credits: CreditTaker,
+    /// Connects, on a thread of its own: a host that does not answer takes seconds.
+    opening: Mutex<Option<JoinHandle<OpenOutcome>>>,
+}
+
+/// A client with a connection, and its buffer.
+type OpenOutcome = Result<(CallClient, KernelBuffer), String>;
+
 struct CallState {
-    client: CallClient,
+    /// `None`: the connection is still to come.
+    client: Option<CallClient>,
+    /// Bytes of a call, at most.
+    bytes_max: usize,
     /// Frames of packets handed over, in all, and the calls that they were in.
     sent: u64,
     calls: u64,
@@ -60,17 +77,11 @@ struct CallState {
     rest: usize,
 }
 
-impl CorbaSink {
-    /// Connects to the servant of a ticket.
-    pub(super) fn connect(
-        ticket: &CorbaTicket,
-        socket: OwnedFd,
-        page: TransitPage,
-        doorbell: Doorbell,
-    ) -> Result<Self, String> {
-        let client = CallClient::new(&ticket.object, socket).map_err(|e| e.to_string())?;
-        let state = CallState {
+impl CallState {
+    fn new(client: Option<CallClient>, bytes_max: u32) -> Self {
+        Self {
             client,
+            bytes_max: bytes_max as usize,
             sent: 0,
             calls: 0,
             charged: 0,
@@ -81,19 +92,89 @@ impl CorbaSink {
             looked_at: None,
             is_waiting: false,
             rest: 0,
+        }
+    }
+
+    /// Calls with a key, a number and frames.
+    fn call(&mut self, [key, number, frames]: [u64; 3], bytes: &[u8]) -> Result<(), String> {
+        let client = self.client.as_mut().ok_or("the path is not connected yet")?;
+        client.call(key, number, frames, bytes)
+    }
+
+    /// Begins with the connection to another host. Its credits may be late by [`LOW_CHARGE`], and
+    /// the rest of the window has to take a call.
+    fn open(&mut self, client: CallClient, buffer: KernelBuffer) -> Result<(), String> {
+        self.client = Some(client);
+        self.window = u64::from(buffer.bytes / 2);
+        let left = self.window.saturating_sub(LOW_CHARGE);
+        let fits = left.saturating_sub(charge(0)) / 5 * 4;
+        self.bytes_max = self.bytes_max.min(usize::try_from(fits).unwrap_or(usize::MAX));
+        if left < charge(BYTES_MIN as usize) {
+            return Err(format!(
+                "the kernel gives a buffer of {} bytes to the connection, and a path of CORBA takes {}; raise \
+                 net.core.wmem_max",
+                buffer.bytes,
+                2 * (LOW_CHARGE + charge(BYTES_MIN as usize))
+            ));
+        }
+        Ok(())
+    }
+}
+
+impl CorbaSink {
+    /// Makes the end of a sender to a process of the same host, and sends a probe.
+    ///
+    /// # Errors
+    /// That of the call.
+    pub(super) fn call_process(
+        ticket: &CorbaTicket,
+        client: CallClient,
+        page: TransitPage,
+        doorbell: Doorbell,
+    ) -> Result<Self, String> {
+        let sink = Self::new(ticket, Some(client), page, doorbell, None);
+        sink.send_probe()?;
+        Ok(sink)
+    }
+
+    /// Makes the end of a sender to another host, and begins to connect.
+    ///
+    /// # Errors
+    /// A lack of memory, descriptors or threads, or there is no way to it.
+    pub(super) fn call_host(ticket: &CorbaTicket, receiver: SocketAddr) -> Result<Self> {
+        let (credits, page, doorbell) = CreditTaker::new(ticket, receiver)?;
+        let (object, key, probe) = (ticket.object.clone(), ticket.key, credits.probe()?);
+        let open = move || {
+            let mut client = CallClient::of_address(&object, receiver).map_err(|e| e.to_string())?;
+            client.call(key, PROBE, 0, &probe)?;
+            let buffer = client.call_and_look([key, PROBE, 0], &probe, BUFFER)?;
+            Ok((client, buffer.ok_or("the connection has no socket")?))
         };
-        let sink = Self {
-            state: Local::new(Mutex::new(state)),
+        let opening = std::thread::Builder::new()
+            .name("corba-open".into())
+            .spawn(open)
+            .map_err(|e| Error::system("cannot start a thread", e))?;
+        let remote = RemoteEnds { credits, opening: Mutex::new(Some(opening)) };
+        Ok(Self::new(ticket, None, page, doorbell, Some(remote)))
+    }
+
+    fn new(
+        ticket: &CorbaTicket,
+        client: Option<CallClient>,
+        page: TransitPage,
+        doorbell: Doorbell,
+        remote: Option<RemoteEnds>,
+    ) -> Self {
+        Self {
+            state: Local::new(Mutex::new(CallState::new(client, ticket.bytes))),
             page,
             doorbell,
             key: ticket.key,
             frames_max: ticket.frames,
             calls_max: ticket.calls_max(),
-            bytes_max: ticket.bytes as usize,
             unit: ticket.unit,
-        };
-        sink.send_probe()?;
-        Ok(sink)
+            remote: Local::new(remote),
+        }
     }
 
     /// Connects, where omniORB has not yet, and sends a probe.
@@ -101,11 +182,25 @@ impl CorbaSink {
         let mut attempts = 0;
         loop {
             attempts += 1;
-            match lock(&self.state).client.call(self.key, PROBE, 0, &[]) {
+            match lock(&self.state).call([self.key, PROBE, 0], &[]) {
                 Err(_) if attempts < ATTEMPTS => std::thread::sleep(PAUSE),
                 outcome => return outcome,
             }
         }
+    }
+
+    /// Returns whether the connection to another host is there. If so, the thread that makes it has
+    /// ended, or is about to.
+    fn has_opened(&self, remote: &RemoteEnds, is_connected: bool) -> Result<bool, String> {
+        let mut opening = lock(&remote.opening);
+        if !is_connected && !opening.as_ref().is_some_and(JoinHandle::is_finished) {
+            return Ok(opening.is_none());
+        }
+        if let Some(thread) = opening.take() {
+            let (client, buffer) = thread.join().map_err(|_| "the thread that connects has panicked")??;
+            lock(&self.state).open(client, buffer)?;
+        }
+        Ok(true)
     }
 
     /// Returns what there is room for.
@@ -152,7 +247,7 @@ impl CorbaSink {
         }
         let in_transit = state.sent.saturating_sub(state.taken);
         let room = self.frames_max.saturating_sub(in_transit);
-        let mut admitted = MessageFrames::new(bytes, state.rest, room, self.bytes_max);
+        let mut admitted = MessageFrames::new(bytes, state.rest, room, state.bytes_max);
         if let Some(unit) = self.unit {
             admitted.frames = admitted.frames.max(admitted.bytes as u64 / u64::from(unit.get()));
             if admitted.frames > room && in_transit > 0 {
@@ -173,8 +268,7 @@ impl CorbaSink {
         if is_due {
             self.call_and_look(state, numbers, bytes)?;
         } else {
-            let [key, number, frames] = numbers;
-            state.client.call(key, number, frames, bytes).map_err(broken)?;
+            state.call(numbers, bytes).map_err(broken)?;
         }
         state.sent += admitted.frames;
         state.calls += 1;
@@ -188,7 +282,8 @@ impl CorbaSink {
     #[cold]
     fn call_and_look(&self, state: &mut CallState, numbers: [u64; 3], bytes: &[u8]) -> io::Result<()> {
         let enlarge_to = if state.looked_at.is_none() { BUFFER } else { 0 };
-        let Some(buffer) = state.client.call_and_look(numbers, bytes, enlarge_to).map_err(broken)? else {
+        let client = state.client.as_mut().ok_or(io::ErrorKind::BrokenPipe)?;
+        let Some(buffer) = client.call_and_look(numbers, bytes, enlarge_to).map_err(broken)? else {
             return Ok(());
         };
         state.looked_at = Some(state.charged);
@@ -237,14 +332,16 @@ impl PathSink for CorbaSink {
 impl PathProbe for CorbaSink {
     fn try_once(&self) -> Result<bool, String> {
         self.doorbell.drain();
-        if self.page.is_connected() {
-            return Ok(true);
-        }
         if !self.state.is_current() {
             return Err("the process is a child of the sender".into());
         }
-        self.send_probe()?;
-        Ok(false)
+        let is_connected = self.page.is_connected();
+        match &*self.remote {
+            Some(remote) => return Ok(self.has_opened(remote, is_connected)? && is_connected),
+            None if is_connected => {}
+            None => self.send_probe()?,
+        }
+        Ok(is_connected)
     }
 
     fn answers(&self) -> BorrowedFd<'_> {
@@ -252,8 +349,28 @@ impl PathProbe for CorbaSink {
     }
 
     fn failure(&self, within: Duration) -> String {
-        format!(
-            "the receiver's servant has not been called by omniORB within {within:?}; mount /proc in both processes"
-        )
+        match &*self.remote {
+            Some(remote) => format!(
+                "the receiver has not called this process at {} within {within:?}; let both hosts connect to \
+                 each other",
+                remote.credits.address()
+            ),
+            None => format!(
+                "the receiver's servant has not been called by omniORB within {within:?}; mount /proc in both \
+                 processes"
+            ),
+        }
+    }
+}
+
+impl Drop for CorbaSink {
+    /// Ends a path to another host by a last call. This process may end before all has arrived,
+    /// which is in the kernel then.
+    fn drop(&mut self) {
+        if self.remote.is_some() && self.state.is_current() {
+            let state = &mut *lock(&self.state);
+            // It fails where the receiver is gone, or was never there.
+            let _ = state.call([self.key, END, state.calls], &[]);
+        }
     }
 }

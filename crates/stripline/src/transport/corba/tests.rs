@@ -1,11 +1,20 @@
 //! Tests of the path without a link.
 
-use std::time::Duration;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
 
+use super::credit::CreditPlace;
 use super::*;
 use crate::packet::Kind;
 use crate::sys::doorbell::PollSet;
+use crate::transport::Endpoint;
 use crate::transport::test_path::frame_of;
+
+/// It only ends a hang.
+const LONGEST: Duration = Duration::from_secs(20);
 
 fn request(packets_max: Option<u32>) -> PathRequest<'static> {
     PathRequest {
@@ -36,7 +45,7 @@ fn read(source: &mut Box<dyn PathSource>, wanted: usize) -> Vec<u8> {
                 assert_eq!(error.kind(), std::io::ErrorKind::WouldBlock, "{error}");
                 let mut poll_set = PollSet::default();
                 if source.poll_bytes(&mut poll_set) {
-                    let until = std::time::Instant::now() + Duration::from_secs(20);
+                    let until = Instant::now() + LONGEST;
                     assert!(poll_set.wait(Some(until)).unwrap(), "nothing comes");
                 }
             }
@@ -47,8 +56,14 @@ fn read(source: &mut Box<dyn PathSource>, wanted: usize) -> Vec<u8> {
 
 #[test]
 fn a_ticket_from_a_peer_is_checked() {
-    let good =
-        CorbaTicket { object: format!("{PREFIX}12-0af"), key: 7, frames: 64, bytes: BYTES_MAX, unit: None };
+    let good = CorbaTicket {
+        object: format!("{PREFIX}12-0af"),
+        key: 7,
+        frames: 64,
+        bytes: BYTES_MAX,
+        unit: None,
+        address: None,
+    };
     let parse = |ticket: &CorbaTicket| CorbaTicket::parse(&serde_json::to_string(ticket).unwrap());
     assert_eq!(parse(&good), Ok(good.clone()));
     for (bad, expected) in [
@@ -57,6 +72,8 @@ fn a_ticket_from_a_peer_is_checked() {
         (CorbaTicket { object: format!("{PREFIX}{}", "0".repeat(41)), ..good.clone() }, "names no object"),
         (CorbaTicket { frames: 0, ..good.clone() }, "0 frames"),
         (CorbaTicket { frames: u64::MAX, ..good.clone() }, "18446744073709551615 frames"),
+        (CorbaTicket { address: "127.0.0.1:0".parse().ok(), ..good.clone() }, "no address"),
+        (CorbaTicket { address: "[::]:7".parse().ok(), ..good.clone() }, "no address"),
         (CorbaTicket { bytes: 0, ..good.clone() }, "0 bytes"),
         (CorbaTicket { bytes: u32::MAX, ..good.clone() }, "4294967295 bytes"),
     ] {
@@ -95,7 +112,7 @@ fn bytes_arrive_in_order_and_a_full_path_takes_no_more() {
     assert_eq!(read(&mut source, frames[0].len()), frames[0]);
     let mut poll_set = PollSet::default();
     sink.poll_room(&mut poll_set);
-    assert!(poll_set.wait(Some(std::time::Instant::now() + Duration::from_secs(20))).unwrap());
+    assert!(poll_set.wait(Some(Instant::now() + LONGEST)).unwrap());
     assert_eq!(sink.write(&frames[0]).unwrap(), frames[0].len());
     for expected in [&frames[1], &frames[2], &frames[0]] {
         assert_eq!(&read(&mut source, expected.len()), expected);
@@ -135,7 +152,7 @@ fn calls_with_another_key_or_too_many_bytes_are_dropped() {
     // Each has a connection of its own, because a call that is dropped may end it.
     let stranger = || {
         let socket = ticket.fds[2].try_clone().unwrap();
-        crate::sys::corba::CallClient::new(&parsed.object, socket).unwrap()
+        CallClient::of_file(&parsed.object, socket).unwrap()
     };
     stranger().call(parsed.key ^ 1, 0, 1, &frame_of(9, 16, Kind::Data)).unwrap();
     stranger().call(parsed.key, 0, 1, &vec![0; BYTES_MAX as usize + 1]).unwrap();
@@ -173,15 +190,10 @@ fn request_of(object: &str, key: u64, announced: u32) -> Vec<u8> {
     message
 }
 
-#[test]
-fn garbage_and_lengths_of_4_gib_on_the_socket_harm_nothing() {
-    use std::io::Write;
-    use std::os::fd::AsRawFd;
-    use std::os::unix::net::UnixStream;
-
-    let (mut source, ticket) = CorbaObjects.source(&request(Some(4))).unwrap();
-    let parsed = CorbaTicket::parse(&ticket.address).unwrap();
-    let place = format!("/proc/self/fd/{}", ticket.fds[2].as_raw_fd());
+/// Returns messages that are no call of a path: noise, lengths of 4 GiB, and requests that end
+/// anywhere.
+fn hostile_messages(ticket: &CorbaTicket) -> Vec<Vec<u8>> {
+    let CorbaTicket { object, key, .. } = ticket;
     let mut messages = vec![
         vec![0; 4096],
         vec![0xff; 4096],
@@ -189,16 +201,23 @@ fn garbage_and_lengths_of_4_gib_on_the_socket_harm_nothing() {
         b"GIOP\x01\x02\x01\x00\xff\xff\xff\xff".to_vec(),
         b"GIOP\x09\x09\x01\x00\x10\x00\x00\x00".to_vec(),
         b"GIOP\x01\x02\x01\x63\x10\x00\x00\x00".to_vec(),
-        request_of(&parsed.object, parsed.key, u32::MAX),
-        request_of(&parsed.object, parsed.key, i32::MAX as u32),
-        request_of(&parsed.object, parsed.key ^ 1, 0),
-        request_of("stripline-path-0", parsed.key, 0),
+        request_of(object, *key, u32::MAX),
+        request_of(object, *key, i32::MAX as u32),
+        request_of(object, key ^ 1, 0),
+        request_of("stripline-path-0", *key, 0),
         request_of("", 0, 0),
     ];
-    // A request that ends anywhere.
-    let whole = request_of(&parsed.object, parsed.key, 16);
+    let whole = request_of(object, *key, 16);
     messages.extend((1..whole.len()).map(|length| whole[..length].to_vec()));
-    for message in messages {
+    messages
+}
+
+#[test]
+fn garbage_and_lengths_of_4_gib_on_the_socket_harm_nothing() {
+    let (mut source, ticket) = CorbaObjects.source(&request(Some(4))).unwrap();
+    let parsed = CorbaTicket::parse(&ticket.address).unwrap();
+    let place = format!("/proc/self/fd/{}", ticket.fds[2].as_raw_fd());
+    for message in hostile_messages(&parsed) {
         let mut stranger = UnixStream::connect(&place).unwrap();
         // It may be closed before all is written.
         let _ = stranger.write_all(&message);
@@ -226,6 +245,7 @@ fn a_receiver_that_counts_what_it_has_not_read_loses_its_sender() {
         frames: FRAMES_MAX,
         bytes: BYTES_MAX,
         unit: None,
+        address: None,
     };
     let fds = vec![page_fd, sleeping.as_fd().try_clone_to_owned().unwrap(), socket];
     let address = serde_json::to_string(&ticket).unwrap();
@@ -244,4 +264,170 @@ fn a_receiver_that_counts_what_it_has_not_read_loses_its_sender() {
     };
     assert!(error.to_string().contains("has not read"), "{error}");
     drop((sink, listener));
+}
+
+/// Makes the receiving end of a sender that is reached by TCP.
+fn remote_source(packets_max: Option<u32>) -> (Box<dyn PathSource>, Ticket) {
+    remote_source_of("127.0.0.1:9", packets_max)
+}
+
+fn remote_source_of(sender: &str, packets_max: Option<u32>) -> (Box<dyn PathSource>, Ticket) {
+    let endpoint = Endpoint::new("corba", sender.into()).unwrap();
+    CorbaObjects.source(&PathRequest { endpoint: Some(&endpoint), ..request(packets_max) }).unwrap()
+}
+
+/// Opens the sending end, and waits until it is connected.
+fn remote_sink(ticket: Ticket) -> Result<Arc<dyn PathSink>, String> {
+    let sink = CorbaObjects.sink(ticket)?;
+    let until = Instant::now() + LONGEST;
+    while !sink.probe().unwrap().try_once()? {
+        assert!(Instant::now() < until, "it does not connect");
+        let mut poll_set = PollSet::default();
+        poll_set.readable(sink.probe().unwrap().answers());
+        poll_set.wait(Some(Instant::now() + Duration::from_millis(10))).unwrap();
+    }
+    Ok(sink)
+}
+
+fn await_room(sink: &dyn PathSink) {
+    let mut poll_set = PollSet::default();
+    sink.poll_room(&mut poll_set);
+    assert!(poll_set.wait(Some(Instant::now() + LONGEST)).unwrap(), "there is no room");
+}
+
+#[test]
+fn over_tcp_bytes_arrive_in_order_and_a_full_path_takes_no_more() {
+    carry_in_order("127.0.0.1:9");
+    match TcpListener::bind("[::1]:0") {
+        Ok(_) => carry_in_order("[::1]:9"),
+        Err(error) => println!("not run over IPv6, which this host does not have: {error}"),
+    }
+}
+
+fn carry_in_order(sender: &str) {
+    let (mut source, ticket) = remote_source_of(sender, Some(3));
+    assert!(ticket.fds.is_empty());
+    let sink = remote_sink(ticket).unwrap();
+    let frames: Vec<_> = (0..3).map(|number| frame_of(number, 100, Kind::Data)).collect();
+    for frame in &frames {
+        assert_eq!(sink.write(frame).unwrap(), frame.len());
+    }
+    assert_eq!(sink.write(&frames[0]).unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
+    assert_eq!(read(&mut source, frames[0].len()), frames[0]);
+    await_room(&*sink);
+    assert_eq!(sink.write(&frames[0]).unwrap(), frames[0].len());
+    drop(sink);
+    for expected in [&frames[1], &frames[2], &frames[0]] {
+        assert_eq!(&read(&mut source, expected.len()), expected);
+    }
+    assert!(source.await_end());
+    assert_eq!(source.read(&mut [0; 64]).unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
+}
+
+#[test]
+fn over_tcp_each_path_has_its_own_connection_and_what_does_not_fit_waits() {
+    let [(mut source, ticket), (mut other, its)] = [remote_source(None), remote_source(None)];
+    let (sink, its_sink) = (remote_sink(ticket).unwrap(), remote_sink(its).unwrap());
+    // Nothing is taken there, and the servant reads all that comes.
+    let large = frame_of(0, 3 * BYTES_MAX as usize + 5, Kind::Data);
+    let mut sent = 0;
+    while sent < large.len() {
+        match sink.write(&large[sent..]) {
+            Ok(count) => sent += count,
+            Err(error) => {
+                assert_eq!(error.kind(), std::io::ErrorKind::WouldBlock, "{error}");
+                await_room(&*sink);
+            }
+        }
+    }
+    let small = frame_of(0, 16, Kind::Data);
+    assert_eq!(its_sink.write(&small).unwrap(), small.len());
+    assert_eq!(read(&mut other, small.len()), small);
+    assert!(read(&mut source, large.len()) == large);
+}
+
+#[test]
+fn over_tcp_what_a_sender_that_vanishes_has_sent_arrives() {
+    let (mut source, ticket) = remote_source(Some(4));
+    let parsed = CorbaTicket::parse(&ticket.address).unwrap();
+    let mut sender = CallClient::of_address(&parsed.object, parsed.address.unwrap()).unwrap();
+    // Its credits go nowhere.
+    sender.call(parsed.key, PROBE, 0, b"{}").unwrap();
+    let frame = frame_of(1, 16, Kind::Data);
+    sender.call(parsed.key, 0, 1, &frame).unwrap();
+    drop(sender);
+    assert_eq!(read(&mut source, frame.len()), frame);
+    let until = Instant::now() + LONGEST;
+    while !source.await_end() {
+        assert!(Instant::now() < until, "the end does not come");
+    }
+    assert_eq!(source.read(&mut [0; 64]).unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
+}
+
+#[test]
+fn over_tcp_garbage_and_lengths_of_4_gib_harm_nothing() {
+    let (mut source, ticket) = remote_source(Some(4));
+    let parsed = CorbaTicket::parse(&ticket.address).unwrap();
+    let address = parsed.address.unwrap();
+    for message in hostile_messages(&parsed) {
+        let _ = TcpStream::connect(address).unwrap().write_all(&message);
+    }
+    let sink = remote_sink(ticket).unwrap();
+    let sent = frame_of(1, 16, Kind::Data);
+    assert_eq!(sink.write(&sent).unwrap(), sent.len());
+    assert_eq!(read(&mut source, sent.len()), sent);
+}
+
+#[test]
+fn over_tcp_a_host_that_leaves_this_one_takes_insecure() {
+    let endpoint = Endpoint::new("corba", "192.0.2.1:9".into()).unwrap();
+    let request = PathRequest { endpoint: Some(&endpoint), ..request(None) };
+    let error = CorbaObjects.source(&request).err().unwrap().to_string();
+    assert!(error.contains("insecure = true"), "{error}");
+    let (_source, ticket) = remote_source(None);
+    let mut parsed = CorbaTicket::parse(&ticket.address).unwrap();
+    parsed.address = "192.0.2.1:9".parse().ok();
+    let address = serde_json::to_string(&parsed).unwrap();
+    let error = CorbaObjects.sink(Ticket { address, ..Ticket::default() }).err().unwrap();
+    assert!(error.contains("`insecure`"), "{error}");
+}
+
+#[test]
+fn over_tcp_a_receiver_that_does_not_answer_or_counts_what_it_has_not_read_loses_its_sender() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let (object, frames) = (format!("{PREFIX}0"), FRAMES_MAX);
+    let of = |address| {
+        let ticket =
+            CorbaTicket { object: object.clone(), key: 7, frames, bytes: BYTES_MAX, unit: None, address };
+        Ticket { address: serde_json::to_string(&ticket).unwrap(), ..Ticket::default() }
+    };
+    let sink = CorbaObjects.sink(of(Some(address))).unwrap();
+    let (mut stream, _) = listener.accept().unwrap();
+    assert_eq!(sink.probe().unwrap().try_once(), Ok(false));
+    assert!(sink.probe().unwrap().failure(LONGEST).contains("has not called this process at 127.0.0.1:"));
+    // The first probe has the place for credits.
+    let mut bytes = vec![0; 4096];
+    let read = stream.read(&mut bytes).unwrap();
+    let text = &bytes[..read];
+    let begins = text.windows(2).position(|two| two == b"{\"").unwrap();
+    let ends = text.iter().position(|byte| *byte == b'}').unwrap();
+    let place = CreditPlace::parse(&text[begins..=ends], false).unwrap();
+    let (object, its_address, key) = place.parts();
+    let mut credits = CallClient::of_address(object, its_address).unwrap();
+    let all = (u64::MAX / 2).to_le_bytes();
+    credits.call(key ^ 1, 1, 1, &all).unwrap();
+    credits.call(key, u64::MAX / 2, u64::MAX / 2, &all).unwrap();
+    let until = Instant::now() + LONGEST;
+    while !sink.probe().unwrap().try_once().unwrap() {
+        assert!(Instant::now() < until, "it does not connect");
+        std::thread::yield_now();
+    }
+    let frame = frame_of(0, 32 * 1024, Kind::Data);
+    let error = (0..10_000).find_map(|_| sink.write(&frame).err()).expect("a call would wait");
+    assert!(error.to_string().contains("has not read"), "{error}");
+    // Nothing listens there any more.
+    drop((sink, stream, listener));
+    let error = remote_sink(of(Some(address))).err().unwrap();
+    assert!(error.contains("TRANSIENT"), "{error}");
 }
