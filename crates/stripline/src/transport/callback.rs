@@ -37,7 +37,7 @@ struct CallbackPipes;
 impl Carrier for CallbackPipes {
     fn source(&self, request: &PathRequest<'_>) -> Result<(Box<dyn PathSource>, Ticket)> {
         let (mut pipe, ticket) = Pipes.source(request)?;
-        let (feed, source) = CallbackSource::new(BYTES_MAX)?;
+        let (feed, source) = CallbackSource::with_slot(BYTES_MAX)?;
         let shutdown = Doorbell::new()?;
         let its = shutdown.clone();
         let run = move || {
@@ -97,7 +97,7 @@ impl PathSource for CallbackPipe {
     }
 
     fn call_slot(&self) -> Option<&Arc<CallSlot>> {
-        Some(self.source.call_slot())
+        self.source.call_slot()
     }
 }
 

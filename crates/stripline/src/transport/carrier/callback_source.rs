@@ -1,6 +1,6 @@
-//! What a middleware brings by calling back. Its thread runs the port's own code where that waits
-//! for it. The queue of a policy is filled there. With `dispatch = "direct"` the handler runs
-//! there. Otherwise it wakes the port's thread.
+//! What a middleware brings by calling back. Its thread wakes that of the port. Where the path has a
+//! call slot, it runs the port's own code, if that waits for it. The queue of a policy is filled
+//! there, and with `dispatch = "direct"` the handler runs there.
 
 use std::collections::VecDeque;
 use std::io;
@@ -16,6 +16,8 @@ use crate::sys::scoped_call::CallSlot;
 
 /// The longest wait for the middleware to end, after its sender has.
 const END_TIME: Duration = Duration::from_secs(2);
+/// Messages that were read, and are kept for their memory.
+const USED_MAX: usize = 1024;
 
 /// The middleware's end. Its drop is the end of the bytes.
 pub(in crate::transport) struct CallbackFeed<T>(Arc<Shared<T>>);
@@ -23,8 +25,13 @@ pub(in crate::transport) struct CallbackFeed<T>(Arc<Shared<T>>);
 /// The receiving end of a path with callbacks, which bring messages.
 pub(in crate::transport) struct CallbackSource<T> {
     shared: Arc<Shared<T>>,
+    /// Messages that were taken from the queue with others: each lock of it is one that the
+    /// middleware's thread may wait for.
+    taken: VecDeque<T>,
     /// The message that was read in part, and how far.
     rest: Option<(T, usize)>,
+    /// Messages that were read, for their memory.
+    used: Vec<T>,
 }
 
 struct Shared<T> {
@@ -34,13 +41,16 @@ struct Shared<T> {
     /// Rung when the queue has changed.
     changed: Condvar,
     arrivals: Doorbell,
-    slot: Arc<CallSlot>,
+    /// `None`: only the port's thread runs the port's code.
+    slot: Option<Arc<CallSlot>>,
 }
 
 struct Queue<T> {
     messages: VecDeque<T>,
     /// Of all messages.
     bytes: usize,
+    /// Messages that were read, for their memory.
+    used: Vec<T>,
     /// Messages that were brought, in all.
     brought: u64,
     /// No more will come.
@@ -59,14 +69,33 @@ struct Queue<T> {
 }
 
 impl<T: AsRef<[u8]>> CallbackSource<T> {
-    /// Returns both ends.
+    /// Returns both ends of a path that runs the port's code where it can. A middleware that brings
+    /// more than so many bytes waits.
     ///
     /// # Errors
     /// A lack of descriptors.
-    pub(in crate::transport) fn new(bytes_max: usize) -> Result<(CallbackFeed<T>, Self)> {
+    #[cfg_attr(not(feature = "test-transports"), allow(dead_code, reason = "one transport uses it"))]
+    pub(in crate::transport) fn with_slot(bytes_max: usize) -> Result<(CallbackFeed<T>, Self)> {
+        Self::new(bytes_max, Some(Arc::default()))
+    }
+
+    /// Returns both ends of a path that bounds what waits itself.
+    ///
+    /// # Errors
+    /// A lack of descriptors.
+    #[cfg_attr(
+        not(any(feature = "zenoh", feature = "dds")),
+        allow(dead_code, reason = "two transports use it")
+    )]
+    pub(in crate::transport) fn unbounded() -> Result<(CallbackFeed<T>, Self)> {
+        Self::new(usize::MAX, None)
+    }
+
+    fn new(bytes_max: usize, slot: Option<Arc<CallSlot>>) -> Result<(CallbackFeed<T>, Self)> {
         let queue = Queue {
             messages: VecDeque::new(),
             bytes: 0,
+            used: Vec::new(),
             brought: 0,
             is_over: false,
             is_closed: false,
@@ -81,9 +110,10 @@ impl<T: AsRef<[u8]>> CallbackSource<T> {
             bytes_max,
             changed: Condvar::new(),
             arrivals: Doorbell::new()?,
-            slot: Arc::default(),
+            slot,
         });
-        Ok((CallbackFeed(Arc::clone(&shared)), Self { shared, rest: None }))
+        let (taken, rest, used) = Default::default();
+        Ok((CallbackFeed(Arc::clone(&shared)), Self { shared, taken, rest, used }))
     }
 
     /// Reads bytes of the next message, and returns their number, and the message where they are
@@ -113,8 +143,19 @@ impl<T: AsRef<[u8]>> CallbackSource<T> {
         Ok((bytes, Some(message)))
     }
 
+    /// Keeps a message that was read for [`CallbackFeed::take_used`].
+    #[cfg_attr(not(feature = "zenoh"), allow(dead_code, reason = "one transport uses it"))]
+    pub(in crate::transport) fn give_back(&mut self, message: T) {
+        if self.used.len() < USED_MAX {
+            self.used.push(message);
+        }
+    }
+
     /// Takes the next message; `None`: there will be no more.
-    fn next(&self, longest: Duration) -> io::Result<Option<T>> {
+    fn next(&mut self, longest: Duration) -> io::Result<Option<T>> {
+        if let Some(message) = self.taken.pop_front() {
+            return Ok(Some(message));
+        }
         let mut queue = lock(&self.shared.queue);
         if queue.messages.is_empty() && !queue.is_over && !longest.is_zero() {
             queue = self.shared.wait(queue, longest);
@@ -127,10 +168,15 @@ impl<T: AsRef<[u8]>> CallbackSource<T> {
         let Some(message) = queue.messages.pop_front() else {
             return if queue.is_over { Ok(None) } else { Err(io::ErrorKind::WouldBlock.into()) };
         };
-        queue.bytes -= message.as_ref().len();
         if self.shared.bytes_max < usize::MAX {
+            queue.bytes -= message.as_ref().len();
             drop(queue);
             self.shared.changed.notify_all();
+        } else {
+            std::mem::swap(&mut queue.messages, &mut self.taken);
+            if queue.used.is_empty() {
+                std::mem::swap(&mut queue.used, &mut self.used);
+            }
         }
         Ok(Some(message))
     }
@@ -165,14 +211,14 @@ impl<T: AsRef<[u8]>> CallbackSource<T> {
     ) -> bool {
         let until = Instant::now() + longest;
         let mut queue = lock(&self.shared.queue);
-        while queue.messages.is_empty() && !queue.is_over && is_due(queue.brought) {
+        while self.taken.is_empty() && queue.messages.is_empty() && !queue.is_over && is_due(queue.brought) {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return false;
             }
             queue = self.shared.wait(queue, left);
         }
-        !queue.messages.is_empty()
+        !self.taken.is_empty() || !queue.messages.is_empty()
     }
 
     /// Returns the descriptor that can be read once there are messages, after
@@ -185,12 +231,14 @@ impl<T: AsRef<[u8]>> CallbackSource<T> {
     pub(in crate::transport) fn poll<'a>(&'a self, poll_set: &mut PollSet<'a>) -> bool {
         poll_set.readable(self.arrivals());
         let mut queue = lock(&self.shared.queue);
-        queue.is_sleeping = self.rest.is_none() && queue.messages.is_empty() && !queue.is_over;
+        let is_read = self.rest.is_none() && self.taken.is_empty();
+        queue.is_sleeping = is_read && queue.messages.is_empty() && !queue.is_over;
         queue.is_sleeping
     }
 
-    pub(in crate::transport) fn call_slot(&self) -> &Arc<CallSlot> {
-        &self.shared.slot
+    #[cfg_attr(not(feature = "test-transports"), allow(dead_code, reason = "one transport uses it"))]
+    pub(in crate::transport) fn call_slot(&self) -> Option<&Arc<CallSlot>> {
+        self.shared.slot.as_ref()
     }
 }
 
@@ -205,7 +253,9 @@ impl<T: AsRef<[u8]>> CallbackFeed<T> {
         if queue.is_closed {
             return false;
         }
-        queue.bytes += message.as_ref().len();
+        if self.0.bytes_max < usize::MAX {
+            queue.bytes += message.as_ref().len();
+        }
         queue.brought += 1;
         queue.messages.push_back(message);
         self.0.wake(queue);
@@ -214,6 +264,12 @@ impl<T: AsRef<[u8]>> CallbackFeed<T> {
 }
 
 impl<T> CallbackFeed<T> {
+    /// Takes messages that were read, for their memory.
+    #[cfg_attr(not(feature = "zenoh"), allow(dead_code, reason = "one transport uses it"))]
+    pub(in crate::transport) fn take_used(&self, into: &mut Vec<T>) {
+        std::mem::swap(&mut lock(&self.0.queue).used, into);
+    }
+
     /// Ends the bytes, as the drop does.
     pub(in crate::transport) fn end(&self) {
         let mut queue = lock(&self.0.queue);
@@ -231,15 +287,18 @@ impl<T> Drop for CallbackFeed<T> {
 
 impl<T> Shared<T> {
     /// Runs what waits for messages. Without that, wakes the port's thread.
-    fn wake(&self, mut queue: MutexGuard<'_, Queue<T>>) {
+    fn wake<'a>(&'a self, mut queue: MutexGuard<'a, Queue<T>>) {
         if std::mem::take(&mut queue.is_awaited) {
             self.changed.notify_all();
         }
-        queue.caller = Some(std::thread::current().id());
-        drop(queue);
-        let has_run = self.slot.call();
-        let mut queue = lock(&self.queue);
-        queue.caller = None;
+        let mut has_run = false;
+        if let Some(slot) = &self.slot {
+            queue.caller = Some(std::thread::current().id());
+            drop(queue);
+            has_run = slot.call();
+            queue = lock(&self.queue);
+            queue.caller = None;
+        }
         if !has_run && std::mem::take(&mut queue.is_sleeping) {
             queue.rings += 1;
             drop(queue);

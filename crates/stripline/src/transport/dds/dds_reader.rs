@@ -139,8 +139,7 @@ impl DdsSource {
         doorbell: Doorbell,
         request: &PathRequest<'_>,
     ) -> Result<Self> {
-        // What is in transit has a bound of its own.
-        let (feed, messages) = CallbackSource::new(usize::MAX)?;
+        let (feed, messages) = CallbackSource::unbounded()?;
         let state = Mutex::default();
         let (key, bytes_low) = (ticket.bound.key, MessageLimits::low(ticket.window));
         let arrivals = Arc::new(Arrivals { feed, page, doorbell, key, bytes_low, state });

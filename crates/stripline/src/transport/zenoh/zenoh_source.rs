@@ -1,5 +1,6 @@
 //! The receiving end.
 
+use std::borrow::Cow;
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -28,6 +29,8 @@ const CREDIT_STEP: u64 = 16 << 10;
 /// A message of so many bytes stays in the memory of zenoh until it is read. A smaller one is
 /// copied: it would keep a buffer of 64 KiB.
 const KEPT_BYTES: usize = 16 * 1024;
+/// Memory of so many bytes, at most, is used for another message.
+const REUSED_BYTES: usize = 2048;
 
 /// The receiving end.
 pub(super) struct ZenohSource {
@@ -73,7 +76,31 @@ struct SourceShared {
     arrived: AtomicU64,
     /// Messages without the key.
     foreign: AtomicU64,
-    plain: Mutex<PlainStream>,
+    incoming: Mutex<IncomingMessages>,
+}
+
+/// What the messages so far have left for the next one.
+#[derive(Default)]
+struct IncomingMessages {
+    plain: PlainStream,
+    /// Messages that were read, for their memory. Another thread would give it to the allocator.
+    used: Vec<Arrived>,
+}
+
+impl IncomingMessages {
+    /// Returns memory for a copy.
+    fn memory(&mut self, feed: &CallbackFeed<Arrived>) -> Vec<u8> {
+        if self.used.is_empty() {
+            feed.take_used(&mut self.used);
+        }
+        match self.used.pop() {
+            Some(Arrived::Copied(mut bytes)) => {
+                bytes.clear();
+                bytes
+            }
+            _ => Vec::new(),
+        }
+    }
 }
 
 /// Messages to a sender on another host.
@@ -111,12 +138,9 @@ enum Arrived {
 }
 
 impl Arrived {
-    fn new(bytes: ZBytes) -> Self {
-        let mut pieces = bytes.slices();
-        match (pieces.next(), pieces.next()) {
-            (Some(piece), None) if piece.len() >= KEPT_BYTES => Self::Kept(bytes.clone()),
-            _ => Self::Copied(bytes.to_bytes().into_owned()),
-        }
+    /// Returns whether its memory is used again: that of a large one would wait for nothing.
+    fn is_reusable(&self) -> bool {
+        matches!(self, Self::Copied(bytes) if bytes.capacity() <= REUSED_BYTES)
     }
 
     fn whole(&self) -> &[u8] {
@@ -149,10 +173,10 @@ impl ZenohSource {
         let step = (bound.frames / 16).max(1);
         let credits =
             publisher.map(|publisher| Mutex::new(Credits { publisher, step, taken: [0; 2], sent: [0; 3] }));
-        let (feed, source) = CallbackSource::new(usize::MAX).map_err(|e| e.to_string())?;
+        let (feed, source) = CallbackSource::unbounded().map_err(|e| e.to_string())?;
         let feed = Arc::new(feed);
-        let (arrived, foreign, plain) = Default::default();
-        let shared = Arc::new(SourceShared { page, doorbell, credits, arrived, foreign, plain });
+        let (arrived, foreign, incoming) = Default::default();
+        let shared = Arc::new(SourceShared { page, doorbell, credits, arrived, foreign, incoming });
         let (its_feed, its_shared) = (Arc::clone(&feed), Arc::clone(&shared));
         let data =
             session.subscribe(&ticket.data_key(), move |bytes| its_shared.take(&bound, &its_feed, bytes))?;
@@ -188,6 +212,9 @@ impl ZenohSource {
         if let Some(message) = message {
             self.messages += 1;
             self.number = self.bound.number_of(message.whole()).unwrap_or(self.number);
+            if message.is_reusable() {
+                inner.source.give_back(message);
+            }
             let shared = &inner.shared;
             if shared.page.set_taken(self.number, self.messages, self.bound.low()) {
                 shared.doorbell.notify();
@@ -202,23 +229,30 @@ impl SourceShared {
     /// Takes a message on the thread of zenoh.
     fn take(&self, bound: &TransitBound, feed: &CallbackFeed<Arrived>, bytes: ZBytes) {
         let length = bytes.len() as u64 + MESSAGE_OVERHEAD;
-        let mut message = Arrived::new(bytes);
-        let mut number = bound.number_of(message.whole());
+        let whole = bytes.to_bytes();
+        let mut number = bound.number_of(&whole);
         if number == Some(ASKS) {
             return self.send_credit(None, true);
         }
-        let mut plain = lock(&self.plain);
-        if number.is_none() {
-            let mut whole = Vec::new();
-            if plain.write_whole(*bound, message.whole(), &mut whole) {
-                message = Arrived::Copied(whole);
-                number = bound.number_of(message.whole());
+        let mut incoming = lock(&self.incoming);
+        let message = match (&whole, number) {
+            (Cow::Borrowed(piece), Some(_)) if piece.len() >= KEPT_BYTES => Arrived::Kept(bytes.clone()),
+            (_, is_whole) => {
+                let mut memory = incoming.memory(feed);
+                match is_whole {
+                    Some(_) => memory.extend_from_slice(&whole),
+                    None if incoming.plain.write_whole(*bound, &whole, &mut memory) => {
+                        number = bound.number_of(&memory);
+                    }
+                    None => {}
+                }
+                Arrived::Copied(memory)
             }
-        }
+        };
         if let Some(number) = number {
-            plain.note(number, message.as_ref());
+            incoming.plain.note(number, message.as_ref());
         }
-        drop(plain);
+        drop(incoming);
         if number.is_none() || message.as_ref().is_empty() {
             // Of another process, which has found the key. It is not in the page's counts.
             // Relaxed: it decides only about the line below.
