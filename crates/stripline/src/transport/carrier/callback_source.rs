@@ -1,5 +1,5 @@
-//! What a middleware brings by calling back. Its thread wakes that of the port. Where the path has a
-//! call slot, it runs the port's own code, if that waits for it. The queue of a policy is filled
+//! What a middleware brings by calling back. Its thread wakes that of the port. Where the path has
+//! a call slot, it runs the port's own code, if that waits for it. The queue of a policy is filled
 //! there, and with `dispatch = "direct"` the handler runs there.
 
 use std::collections::VecDeque;

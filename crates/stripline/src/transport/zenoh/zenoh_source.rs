@@ -79,7 +79,7 @@ struct SourceShared {
     incoming: Mutex<IncomingMessages>,
 }
 
-/// What the messages so far have left for the next one.
+/// State that the messages so far have left for the next one.
 #[derive(Default)]
 struct IncomingMessages {
     plain: PlainStream,
