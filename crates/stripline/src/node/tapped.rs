@@ -131,10 +131,27 @@ impl OfferConsumer for TappedTopic {
     }
 }
 
-/// Returns the options of a tap.
+/// Returns the options of a tap. Its reach is that of the link.
 fn options(link: LinkOptions, depth: u32, overflow: Overflow) -> LinkOptions {
-    let (depth, group) = (depth.clamp(1, LinkOptions::DEPTH_MAX), link.group);
+    let depth = depth.clamp(1, LinkOptions::DEPTH_MAX);
+    let LinkOptions { group, transport_options, .. } = link;
     // A tap copies bytes: it has no structure that might be another one.
     let any_build = true;
-    LinkOptions { overflow, depth, group, any_build, ..LinkOptions::default() }
+    LinkOptions { overflow, depth, group, transport_options, any_build, ..LinkOptions::default() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::terms::{TcpOptions, TransportOptions};
+
+    #[test]
+    fn a_tap_of_a_topic_reaches_what_its_link_reaches() {
+        let tcp = Some(TcpOptions { insecure: true, ..TcpOptions::default() });
+        let transport_options = TransportOptions { tcp, ..TransportOptions::default() };
+        let link = LinkOptions { transport_options, depth: 7, ..LinkOptions::default() };
+        let its = options(link, 0, Overflow::DropOldest);
+        assert_eq!((its.transport_options, its.depth), (transport_options, 1));
+        assert_eq!((its.overflow, its.any_build), (Overflow::DropOldest, true));
+    }
 }

@@ -45,6 +45,7 @@ pub(super) struct CorbaSink {
 
 /// The ends that only a path to another host has.
 struct RemoteEnds {
+    receiver: SocketAddr,
     credits: CreditTaker,
     /// Connects, on a thread of its own: a host that does not answer takes seconds.
     opening: Mutex<Option<JoinHandle<OpenOutcome>>>,
@@ -154,7 +155,7 @@ impl CorbaSink {
             .name("corba-open".into())
             .spawn(open)
             .map_err(|e| Error::system("cannot start a thread", e))?;
-        let remote = RemoteEnds { credits, opening: Mutex::new(Some(opening)) };
+        let remote = RemoteEnds { receiver, credits, opening: Mutex::new(Some(opening)) };
         Ok(Self::new(ticket, None, page, doorbell, Some(remote)))
     }
 
@@ -350,6 +351,11 @@ impl PathProbe for CorbaSink {
 
     fn failure(&self, within: Duration) -> String {
         match &*self.remote {
+            Some(remote) if lock(&remote.opening).is_some() => format!(
+                "the receiver's host has not accepted a connection to {} within {within:?}; let both hosts connect \
+                 to each other",
+                remote.receiver
+            ),
             Some(remote) => format!(
                 "the receiver has not called this process at {} within {within:?}; let both hosts connect to \
                  each other",
