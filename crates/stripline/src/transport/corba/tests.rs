@@ -54,6 +54,22 @@ fn read(source: &mut Box<dyn PathSource>, wanted: usize) -> Vec<u8> {
     bytes
 }
 
+/// Writes all bytes, and waits for room. A ring may be one of before.
+fn write_all(sink: &dyn PathSink, bytes: &[u8]) {
+    let mut written = 0;
+    while written < bytes.len() {
+        match sink.write(&bytes[written..]) {
+            Ok(count) => written += count,
+            Err(error) => {
+                assert_eq!(error.kind(), std::io::ErrorKind::WouldBlock, "{error}");
+                let mut poll_set = PollSet::default();
+                sink.poll_room(&mut poll_set);
+                assert!(poll_set.wait(Some(Instant::now() + LONGEST)).unwrap(), "there is no room");
+            }
+        }
+    }
+}
+
 #[test]
 fn a_ticket_from_a_peer_is_checked() {
     let good = CorbaTicket {
@@ -110,10 +126,7 @@ fn bytes_arrive_in_order_and_a_full_path_takes_no_more() {
     }
     assert_eq!(sink.write(&frames[0]).unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
     assert_eq!(read(&mut source, frames[0].len()), frames[0]);
-    let mut poll_set = PollSet::default();
-    sink.poll_room(&mut poll_set);
-    assert!(poll_set.wait(Some(Instant::now() + LONGEST)).unwrap());
-    assert_eq!(sink.write(&frames[0]).unwrap(), frames[0].len());
+    write_all(&*sink, &frames[0]);
     for expected in [&frames[1], &frames[2], &frames[0]] {
         assert_eq!(&read(&mut source, expected.len()), expected);
     }
@@ -129,18 +142,7 @@ fn a_frame_that_is_larger_than_a_call_comes_whole() {
         let wanted = large.len();
         move || read(&mut source, wanted)
     });
-    let mut sent = 0;
-    while sent < large.len() {
-        match sink.write(&large[sent..]) {
-            Ok(count) => sent += count,
-            Err(error) => {
-                assert_eq!(error.kind(), std::io::ErrorKind::WouldBlock, "{error}");
-                let mut poll_set = PollSet::default();
-                sink.poll_room(&mut poll_set);
-                poll_set.wait(None).unwrap();
-            }
-        }
-    }
+    write_all(&*sink, &large);
     assert!(reader.join().unwrap() == large);
 }
 
@@ -289,12 +291,6 @@ fn remote_sink(ticket: Ticket) -> Result<Arc<dyn PathSink>, String> {
     Ok(sink)
 }
 
-fn await_room(sink: &dyn PathSink) {
-    let mut poll_set = PollSet::default();
-    sink.poll_room(&mut poll_set);
-    assert!(poll_set.wait(Some(Instant::now() + LONGEST)).unwrap(), "there is no room");
-}
-
 #[test]
 fn over_tcp_bytes_arrive_in_order_and_a_full_path_takes_no_more() {
     carry_in_order("127.0.0.1:9");
@@ -314,8 +310,7 @@ fn carry_in_order(sender: &str) {
     }
     assert_eq!(sink.write(&frames[0]).unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
     assert_eq!(read(&mut source, frames[0].len()), frames[0]);
-    await_room(&*sink);
-    assert_eq!(sink.write(&frames[0]).unwrap(), frames[0].len());
+    write_all(&*sink, &frames[0]);
     drop(sink);
     for expected in [&frames[1], &frames[2], &frames[0]] {
         assert_eq!(&read(&mut source, expected.len()), expected);
@@ -330,16 +325,7 @@ fn over_tcp_each_path_has_its_own_connection_and_what_does_not_fit_waits() {
     let (sink, its_sink) = (remote_sink(ticket).unwrap(), remote_sink(its).unwrap());
     // Nothing is taken there, and the servant reads all that comes.
     let large = frame_of(0, 3 * BYTES_MAX as usize + 5, Kind::Data);
-    let mut sent = 0;
-    while sent < large.len() {
-        match sink.write(&large[sent..]) {
-            Ok(count) => sent += count,
-            Err(error) => {
-                assert_eq!(error.kind(), std::io::ErrorKind::WouldBlock, "{error}");
-                await_room(&*sink);
-            }
-        }
-    }
+    write_all(&*sink, &large);
     let small = frame_of(0, 16, Kind::Data);
     assert_eq!(its_sink.write(&small).unwrap(), small.len());
     assert_eq!(read(&mut other, small.len()), small);
