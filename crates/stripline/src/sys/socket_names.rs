@@ -10,6 +10,13 @@ pub fn unique_suffix() -> Result<String> {
     Ok(format!("{}-{random:016x}", std::process::id()))
 }
 
+/// Returns whether a text may be such an end: what a peer names by it goes no further.
+#[cfg(any(feature = "zeromq", feature = "zenoh", feature = "corba"))]
+pub(crate) fn is_suffix(text: &str) -> bool {
+    let is_part = |byte: u8| byte.is_ascii_hexdigit() || byte == b'-';
+    (1..=40).contains(&text.len()) && text.bytes().all(is_part)
+}
+
 /// Returns the listening sockets with that prefix, with or without a tag: name and process. Any
 /// user can choose such names, so a connecting process must get the listener's credentials from the
 /// kernel.

@@ -3,8 +3,11 @@
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
+#[cfg(any(feature = "zenoh", feature = "corba"))]
+use super::carrier::PathRequest;
 use super::stream::StreamTransport;
-use super::{Capabilities, Endpoint, Reach};
+use super::uds::UDS;
+use super::{Capabilities, ConnectRequest, Endpoint, Reach};
 use crate::error::{Error, Result};
 use crate::sys::socket::{self, Listener, Socket};
 
@@ -43,6 +46,28 @@ pub(super) fn connect(endpoint: &Endpoint, is_insecure: bool) -> Result<Socket> 
         .map_err(|_| Error::failed(format!("`{}` is no TCP address", endpoint.address)))?;
     check_reach(endpoint, &address, is_insecure)?;
     socket::connect_tcp(&address).map_err(failed)
+}
+
+/// Connects to an endpoint: by TCP where it has an address of that, otherwise by a Unix socket.
+pub(super) fn connect_or_unix(
+    endpoint: &Endpoint,
+    request: &ConnectRequest,
+    is_insecure: bool,
+) -> Result<Socket> {
+    match endpoint.address.parse::<SocketAddr>() {
+        Ok(_) => connect(endpoint, is_insecure),
+        Err(_) => (UDS.connect)(endpoint, request),
+    }
+}
+
+/// Returns the address of this host that the sender of a path reaches by TCP; `None`: it has a Unix
+/// socket.
+#[cfg(any(feature = "zenoh", feature = "corba"))]
+pub(super) fn own_address_for(request: &PathRequest<'_>, is_insecure: bool) -> Result<Option<IpAddr>> {
+    let Some(endpoint) = request.endpoint else { return Ok(None) };
+    let Ok(sender) = endpoint.address.parse() else { return Ok(None) };
+    check_reach(endpoint, &sender, is_insecure)?;
+    socket::own_address(sender).map(Some)
 }
 
 /// Refuses an address of another host, unless the receiver has `insecure`.

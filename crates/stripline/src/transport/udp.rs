@@ -18,7 +18,7 @@ use super::session::{
 };
 use super::stream::StreamTransport;
 use super::tcp;
-use super::uds::{self, UDS};
+use super::uds;
 use super::{BindRequest, Capabilities, ConnectRequest, Endpoint, Reach};
 use crate::error::{Error, Result};
 use crate::sys::doorbell::PollSet;
@@ -58,12 +58,8 @@ pub(super) fn listen(transport: &str, request: &BindRequest) -> Result<(Listener
 
 /// Connects the signalling socket.
 pub(super) fn connect(endpoint: &Endpoint, request: &ConnectRequest) -> Result<Socket> {
-    match endpoint.address.parse::<SocketAddr>() {
-        Ok(_) => {
-            tcp::connect(endpoint, request.options.transport_options.udp.is_some_and(|udp| udp.insecure))
-        }
-        Err(_) => (UDS.connect)(endpoint, request),
-    }
+    let is_insecure = request.options.transport_options.udp.is_some_and(|udp| udp.insecure);
+    tcp::connect_or_unix(endpoint, request, is_insecure)
 }
 
 pub(super) struct Udp;

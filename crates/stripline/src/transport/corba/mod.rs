@@ -22,13 +22,12 @@ use serde::{Deserialize, Serialize};
 
 use super::carrier::{Carrier, PathRequest, PathSink, PathSource, Ticket};
 use super::stream::StreamTransport;
-use super::uds::{self, UDS};
+use super::uds;
 use super::{Capabilities, Reach, random, tcp};
 use crate::error::{Error, Result};
 use crate::sys::corba::{self, CallClient, NAMES, listen_at, message_max, own_socket, version};
 use crate::sys::doorbell::Doorbell;
-use crate::sys::socket::own_address;
-use crate::sys::socket_names::unique_suffix;
+use crate::sys::socket_names::{is_suffix, unique_suffix};
 use crate::sys::transit_page::TransitPage;
 use crate::terms::Watermarks;
 use credit::CreditSender;
@@ -58,12 +57,9 @@ pub(super) static CORBA: StreamTransport = StreamTransport {
             None => uds::listen("corba", request),
         }
     },
-    connect: |endpoint, request| match endpoint.address.parse::<SocketAddr>() {
-        Ok(_) => {
-            let corba = request.options.transport_options.corba.unwrap_or_default();
-            tcp::connect(endpoint, corba.insecure)
-        }
-        Err(_) => (UDS.connect)(endpoint, request),
+    connect: |endpoint, request| {
+        let is_insecure = request.options.transport_options.corba.is_some_and(|corba| corba.insecure);
+        tcp::connect_or_unix(endpoint, request, is_insecure)
     },
     carrier: Some(&CorbaObjects),
 };
@@ -150,14 +146,9 @@ impl CorbaTicket {
 
 /// Checks the object key of a peer.
 fn check_object(object: &str) -> Result<(), String> {
-    let random = object.strip_prefix(PREFIX).unwrap_or_default();
-    let is_object = !random.is_empty()
-        && random.len() <= 40
-        && random.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-');
-    if is_object {
-        Ok(())
-    } else {
-        Err("what the peer sent for the data path names no object of a path".into())
+    match object.strip_prefix(PREFIX).is_some_and(is_suffix) {
+        true => Ok(()),
+        false => Err("what the peer sent for the data path names no object of a path".into()),
     }
 }
 
@@ -168,14 +159,8 @@ impl Carrier for CorbaObjects {
         let frames = request.packets_max.map_or(FRAMES, u64::from).clamp(1, FRAMES_MAX);
         let unit = u32::try_from(BYTES_OF_CALLS.div_ceil(frames)).ok().and_then(NonZeroU32::new);
         let own = request.options.corba.unwrap_or_default();
-        let remote = request.endpoint.and_then(|it| Some((it, it.address.parse::<SocketAddr>().ok()?)));
-        let address = match remote {
-            Some((endpoint, address)) => {
-                tcp::check_reach(endpoint, &address, own.insecure)?;
-                Some(listen_at(own_address(address)?).map_err(named)?)
-            }
-            None => None,
-        };
+        let remote = tcp::own_address_for(request, own.insecure)?;
+        let address = remote.map(listen_at).transpose().map_err(named)?;
         let ticket = CorbaTicket {
             object: format!("{PREFIX}{}", unique_suffix()?),
             key: random()?,

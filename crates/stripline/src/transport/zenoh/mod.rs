@@ -19,11 +19,10 @@ use serde::{Deserialize, Serialize};
 use super::carrier::{Carrier, PathRequest, PathSink, PathSource, Ticket};
 use super::stream::StreamTransport;
 use super::transit::{TransitBound, TransitSender, receiving_ends};
-use super::uds::{self, UDS};
+use super::uds;
 use super::{Capabilities, Reach, tcp};
 use crate::error::{Error, Result};
-use crate::sys::socket::own_address;
-use crate::sys::socket_names::unique_suffix;
+use crate::sys::socket_names::{is_suffix, unique_suffix};
 use crate::sys::zenoh::{SessionReach, check_process, version};
 use crate::terms::ZenohOptions;
 use zenoh_sink::ZenohSink;
@@ -51,12 +50,9 @@ pub(super) static ZENOH: StreamTransport = StreamTransport {
             None => uds::listen("zenoh", request),
         }
     },
-    connect: |endpoint, request| match endpoint.address.parse::<SocketAddr>() {
-        Ok(_) => {
-            let zenoh = request.options.transport_options.zenoh.unwrap_or_default();
-            tcp::connect(endpoint, zenoh.insecure)
-        }
-        Err(_) => (UDS.connect)(endpoint, request),
+    connect: |endpoint, request| {
+        let is_insecure = request.options.transport_options.zenoh.is_some_and(|zenoh| zenoh.insecure);
+        tcp::connect_or_unix(endpoint, request, is_insecure)
     },
     carrier: Some(&ZenohSessions),
 };
@@ -119,11 +115,7 @@ impl ZenohTicket {
     fn parse(text: &str) -> Result<Self, String> {
         let ticket: Self = serde_json::from_str(text)
             .map_err(|e| format!("the ticket for the data path does not parse: {e}"))?;
-        let random = ticket.key.strip_prefix(PREFIX).unwrap_or_default();
-        let is_key = !random.is_empty()
-            && random.len() <= 40
-            && random.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-');
-        if !is_key {
+        if !ticket.key.strip_prefix(PREFIX).is_some_and(is_suffix) {
             return Err("the ticket for the data path names no key of a receiver".into());
         }
         if let Some(address) = ticket.address.filter(|it| it.port() == 0 || it.ip().is_unspecified()) {
@@ -139,14 +131,8 @@ impl Carrier for ZenohSessions {
         check_process()?;
         let key = format!("{PREFIX}{}", unique_suffix()?);
         let own = request.options.zenoh.unwrap_or_default();
-        let remote = request.endpoint.and_then(|it| Some((it, it.address.parse::<SocketAddr>().ok()?)));
-        let ip = match remote {
-            Some((endpoint, address)) => {
-                tcp::check_reach(endpoint, &address, own.insecure)?;
-                own_address(address)?
-            }
-            None => Ipv4Addr::LOCALHOST.into(),
-        };
+        let remote = tcp::own_address_for(request, own.insecure)?;
+        let ip = remote.unwrap_or(Ipv4Addr::LOCALHOST.into());
         let reach = own.router.map_or(SessionReach::Listen(ip), SessionReach::Router);
         let bound = TransitBound::new(request)?;
         let (page, doorbell, mut fds) = receiving_ends(request.connection)?;

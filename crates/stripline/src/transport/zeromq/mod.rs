@@ -20,7 +20,7 @@ use super::stream::StreamTransport;
 use super::transit::{TransitBound, TransitSender, receiving_ends};
 use super::uds::{self, UDS};
 use crate::error::{Error, Result};
-use crate::sys::socket_names::unique_suffix;
+use crate::sys::socket_names::{is_suffix, unique_suffix};
 use crate::sys::zeromq::version;
 use pull::ZeromqSource;
 use push::ZeromqSink;
@@ -73,11 +73,7 @@ impl ZeromqTicket {
     fn parse(text: &str) -> Result<Self, String> {
         let ticket: Self = serde_json::from_str(text)
             .map_err(|e| format!("the ticket for the data path does not parse: {e}"))?;
-        let random = ticket.name.strip_prefix(PREFIX).unwrap_or_default();
-        let is_name = !random.is_empty()
-            && random.len() <= 40
-            && random.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-');
-        if !is_name {
+        if !ticket.name.strip_prefix(PREFIX).is_some_and(is_suffix) {
             return Err("the ticket for the data path names no socket of a receiver".into());
         }
         ticket.bound.check()?;
