@@ -62,7 +62,7 @@ pub(crate) struct PlaceArguments {
     pub path: Option<PathBuf>,
 
     /// A source tree of Stripline to depend on; default: the one that built this command, or if it
-    /// is gone, the public repository
+    /// is gone, the release of this command in the registry
     #[arg(long, value_name = "DIR")]
     pub stripline: Option<PathBuf>,
 }
