@@ -39,7 +39,10 @@ use pyo3::types::IntoPyDict;
 fn _stripline(module: &Bound<'_, PyModule>) -> PyResult<()> {
     refuse_subinterpreters()?;
     let py = module.py();
-    module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    // As the wheel has it: 0.1.0a1 for 0.1.0-alpha.1.
+    let version =
+        env!("CARGO_PKG_VERSION").replace("-alpha.", "a").replace("-beta.", "b").replace("-rc.", "rc");
+    module.add("__version__", version)?;
     module.add_class::<node::Node>()?;
     module.add_class::<publisher::Publisher>()?;
     module.add_class::<loan::Loan>()?;

@@ -57,3 +57,8 @@ pub fn child_if_launched() -> Option<ExitCode> {
         .or_else(instructions::child_if_launched)
         .or_else(bindings::child_if_launched)
 }
+
+// The examples of the README compile, and run where they can.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

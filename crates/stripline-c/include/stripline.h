@@ -51,8 +51,9 @@ typedef struct stripline_text {
 /* A timeout without end, for functions with a `timeout_ns`. */
 #define STRIPLINE_FOREVER ((int64_t)-1)
 
-/* Returns the version of the library that runs, as `0.1.0`. That of the header that a program was
- * compiled with is in `STRIPLINE_VERSION_MAJOR`, `_MINOR` and `_PATCH`.
+/* Returns the version of the library that runs, as `0.1.0` or `0.1.0-alpha.1`. The header that a
+ * program was compiled with has its version in `STRIPLINE_VERSION_MAJOR`, `_MINOR` and `_PATCH`,
+ * without what follows the numbers.
  *
  * - Ownership: the text is static.
  * - Blocking: never.

@@ -3,11 +3,12 @@
 use std::path::Path;
 
 /// Their names and texts. They need no file, no component of one's own and no other process.
+/// `src/waveforms` has links to the files, so that the package of this crate contains them.
 const ALL: [(&str, &str); 4] = [
-    ("adsb", include_str!("../../../waveforms/adsb.toml")),
-    ("fm", include_str!("../../../waveforms/fm.toml")),
-    ("radio", include_str!("../../../waveforms/radio.toml")),
-    ("spectrum", include_str!("../../../waveforms/spectrum.toml")),
+    ("adsb", include_str!("waveforms/adsb.toml")),
+    ("fm", include_str!("waveforms/fm.toml")),
+    ("radio", include_str!("waveforms/radio.toml")),
+    ("spectrum", include_str!("waveforms/spectrum.toml")),
 ];
 
 /// Returns the text of the waveform of that name. A file of that name comes first, and one that

@@ -29,3 +29,8 @@ pub mod internal {
     pub use crate::terminal::width;
     pub use crate::text::{counted, grouped, packets, printable};
 }
+
+// The examples of the README compile, and run where they can.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -127,3 +127,8 @@ pub use lossy::CopyOutcome;
 pub use reader::{Reader, ReaderMode};
 pub use snapshot::{CursorSnapshot, Snapshot};
 pub use writer::{Lag, Mode, ReaderId, Sleeper, Writer};
+
+// The examples of the README compile, and run where they can.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -71,3 +71,8 @@ pub mod internal {
     pub use crate::text::{suggestion, wrapped};
     pub use crate::topics::{TopicChoice, check_topics, topic_choices};
 }
+
+// The examples of the README compile, and run where they can.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -220,3 +220,8 @@ pub use packet::{Axis, Gap, GapReason, StreamInfo};
 /// }
 /// ```
 pub use stripline_macros::service;
+
+// The examples of the README compile, and run where they can.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

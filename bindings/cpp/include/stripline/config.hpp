@@ -74,7 +74,7 @@ private:
 
 }  // namespace detail
 
-/// Returns the version of the library that runs, as `0.1.0`.
+/// Returns the version of the library that runs, as `0.1.0` or `0.1.0-alpha.1`.
 inline std::string_view library_version() noexcept { return detail::view(stripline_version()); }
 
 }  // namespace STRIPLINE_VARIANT

@@ -9,10 +9,11 @@ use super::plan::{Language, LinkEnds};
 use super::rust_end::JOB_VARIABLE;
 use crate::ladder::{Problem, printable};
 
-const C_SOURCE: &str = include_str!("../../../stripline-c/bench/ends.c");
-const CPP_SOURCE: &str = include_str!("../../../../bindings/cpp/bench/ends.cpp");
-const PYTHON_SOURCE: &str = include_str!("../../../../bindings/python/bench/ends.py");
-const GNURADIO_SOURCE: &str = include_str!("../../../../bindings/gnuradio/bench/links.py");
+// `ends` has links to the sources of the bindings, so that the package of this crate contains them.
+const C_SOURCE: &str = include_str!("ends/ends.c");
+const CPP_SOURCE: &str = include_str!("ends/ends.cpp");
+const PYTHON_SOURCE: &str = include_str!("ends/ends.py");
+const GNURADIO_SOURCE: &str = include_str!("ends/links.py");
 
 /// The programs of all languages.
 pub(super) struct Programs {

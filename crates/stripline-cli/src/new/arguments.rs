@@ -61,8 +61,8 @@ pub(crate) struct PlaceArguments {
     #[arg(long, value_name = "DIR")]
     pub path: Option<PathBuf>,
 
-    /// A source tree of Stripline to depend on; default: the one that built this command, or if it
-    /// is gone, the public repository
+    /// A source tree of Stripline to depend on; default: the tree that built this command, or
+    /// without it this release in the registry
     #[arg(long, value_name = "DIR")]
     pub stripline: Option<PathBuf>,
 }

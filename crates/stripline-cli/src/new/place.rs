@@ -55,7 +55,8 @@ pub(super) fn dependency(source_tree: Option<&Path>) -> Result<String, Failure> 
         let built_from = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("stripline");
         return match library_in(&built_from).and_then(|library| toml_text(&library)) {
             Some(path) => Ok(format!("{{ path = {path} }}")),
-            None => Ok(format!("{{ git = \"{}\" }}", env!("CARGO_PKG_REPOSITORY"))),
+            // The release of this command.
+            None => Ok(format!("\"{}\"", env!("CARGO_PKG_VERSION"))),
         };
     };
     let shown = shown(tree);

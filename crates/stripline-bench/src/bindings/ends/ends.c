@@ -1,0 +1,1 @@
+../../../../stripline-c/bench/ends.c

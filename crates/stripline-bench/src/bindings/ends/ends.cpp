@@ -1,0 +1,1 @@
+../../../../../bindings/cpp/bench/ends.cpp

@@ -1,0 +1,1 @@
+../../../../../bindings/python/bench/ends.py

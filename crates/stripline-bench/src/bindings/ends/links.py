@@ -1,0 +1,1 @@
+../../../../../bindings/gnuradio/bench/links.py
