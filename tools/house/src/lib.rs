@@ -3,6 +3,7 @@
 //!
 //! CONTRIBUTING.md has the rules.
 
+#![cfg(test)]
 #![allow(clippy::unwrap_used, reason = "a panic is the failure of the test")]
 
 mod comments;

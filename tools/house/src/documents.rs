@@ -104,49 +104,6 @@ fn paths_in_backticks_are_there() {
     assert!(missing.is_empty(), "not there, relative to any of {BASES:?}: {missing:#?}");
 }
 
-/// The parts of a transport's page, in this order.
-const PARTS: [&str; 7] = [
-    "What for",
-    "Options",
-    "What it keeps",
-    "What to expect",
-    "How it works",
-    "What a packet costs",
-    "From other programs",
-];
-
-/// Compares the pages of `docs/transports` with the transports of every build. What a packet costs
-/// is compared by `tests/packet_cost`.
-#[test]
-fn each_transport_has_a_page_and_each_page_a_transport() {
-    let is_for_tests = |name: &str| ["pipe", "faulty", "lossy", "multicast", "callback"].contains(&name);
-    let transports: Vec<_> = stripline::transport::all().filter(|it| !is_for_tests(it.name)).collect();
-    // What a feature brings in has a page, too.
-    let of_features = ["zeromq", "iceoryx2", "zenoh", "dds", "corba"];
-    let names = transports.iter().map(|it| it.name).chain(of_features).map(String::from);
-    let expected: BTreeSet<String> = names.chain([stripline::transport::AUTO.into()]).collect();
-    let files = tree::files(".md");
-    let pages = files.iter().filter_map(|path| path.strip_prefix("docs/transports/")?.strip_suffix(".md"));
-    assert_eq!(expected, pages.map(String::from).collect(), "left: transports; right: docs/transports");
-    let index = tree::read("docs/README.md");
-    for name in &expected {
-        assert!(index.contains(&format!("[{name}](transports/{name}.md)")), "docs/README.md: {name}");
-        let page = tree::read(&format!("docs/transports/{name}.md"));
-        assert!(page.starts_with(&format!("# `{name}`: ")), "the title of {name}");
-    }
-    for transport in transports {
-        let name = transport.name;
-        let page = tree::read(&format!("docs/transports/{name}.md"));
-        let parts = page.lines().filter_map(|line| line.strip_prefix("**")?.split_once(".**"));
-        assert_eq!(parts.map(|(part, _)| part).collect::<Vec<_>>(), PARTS, "the parts of {name}");
-        let refused: Vec<String> = transport.refused().iter().map(|option| format!("`{option}`")).collect();
-        let refused = if refused.is_empty() { "none".into() } else { refused.join(", ") };
-        let words = page.split_whitespace().collect::<Vec<_>>().join(" ");
-        let line = format!("Refused options: {refused}.");
-        assert!(words.contains(&line), "docs/transports/{name}.md has no `{line}`");
-    }
-}
-
 /// Returns the paths of sources and documents in backticks, without line numbers and code blocks.
 fn paths_in_backticks(text: &str) -> Vec<String> {
     let mut prose = String::new();

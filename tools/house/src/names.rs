@@ -7,6 +7,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::tree;
+
 /// The idiom for a trait that only its own crate implements; each stands in a module of its own.
 const REPEATED_TYPES: [&str; 1] = ["Sealed"];
 
@@ -65,9 +67,10 @@ fn are_twins(files: &[PathBuf]) -> bool {
 
 /// Returns the `src` folder of every crate of the workspace.
 fn sources() -> Vec<PathBuf> {
-    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
-    let mut sources: Vec<PathBuf> =
-        fs::read_dir(crates).unwrap().map(|entry| entry.unwrap().path().join("src")).collect();
+    let mut sources: Vec<PathBuf> = fs::read_dir(tree::root().join("crates"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path().join("src"))
+        .collect();
     sources.retain(|source| source.is_dir());
     sources.sort();
     sources
