@@ -104,7 +104,8 @@ fn paths_in_backticks_are_there() {
     assert!(missing.is_empty(), "not there, relative to any of {BASES:?}: {missing:#?}");
 }
 
-/// Returns the paths of sources and documents in backticks, without line numbers and code blocks.
+/// Returns the paths in backticks, without line numbers and code blocks. They are those of sources
+/// and documents, and all that begin with a folder of the root or with `tests/`.
 fn paths_in_backticks(text: &str) -> Vec<String> {
     let mut prose = String::new();
     let mut is_code = false;
@@ -118,8 +119,15 @@ fn paths_in_backticks(text: &str) -> Vec<String> {
     }
     let words = prose.split('`').skip(1).step_by(2).flat_map(str::split_whitespace);
     let paths = words.map(|word| word.split_once(':').map_or(word, |(path, _)| path));
-    let is_path =
-        |path: &&str| path.contains('/') && [".rs", ".toml", ".md"].iter().any(|it| path.ends_with(it));
+    let mut folders = tree::folders("");
+    // A document may have the path of what a build makes.
+    folders.remove("target");
+    folders.insert("tests".into());
+    let is_path = |path: &&str| {
+        let is_in = |(first, _): (&str, &str)| folders.contains(first);
+        let is_file = [".rs", ".toml", ".md"].iter().any(|it| path.ends_with(it));
+        path.split_once('/').is_some_and(|parts| is_file || is_in(parts))
+    };
     paths.filter(is_path).map(String::from).collect()
 }
 

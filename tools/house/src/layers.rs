@@ -74,16 +74,19 @@ fn imports_are_found() {
 /// Returns what each file imports, as paths of modules from the root of the crate.
 fn imports() -> Vec<(String, BTreeSet<String>)> {
     let names = root_names();
-    let files = tree::files(".rs").into_iter().filter_map(|path| path.strip_prefix(SOURCE).map(String::from));
+    let files = tree::files(".rs");
+    let files: Vec<_> = files.iter().filter_map(|path| path.strip_prefix(SOURCE)).collect();
+    assert!(!files.is_empty(), "{SOURCE} has no source");
     files
+        .into_iter()
         .map(|file| {
             let text = tree::read(&format!("{SOURCE}{file}"));
-            let found = paths(&text, &module_of(&file));
+            let found = paths(&text, &module_of(file));
             let renamed = found.into_iter().map(|path| {
                 let (first, rest) = path.split_once("::").unwrap_or((&path, ""));
                 names.get(first).map_or(path.clone(), |layer| format!("{layer}::{rest}"))
             });
-            (file, renamed.collect())
+            (file.to_string(), renamed.collect())
         })
         .collect()
 }

@@ -18,6 +18,7 @@ pub fn read(path: &str) -> String {
 pub fn files(ending: &str) -> Vec<String> {
     let mut found = Vec::new();
     collect(&root(), "", ending, &mut found);
+    assert!(!found.is_empty(), "the repository has no {ending} file: the rule would check nothing");
     found.sort();
     found
 }
@@ -35,8 +36,9 @@ fn collect(folder: &Path, prefix: &str, ending: &str, found: &mut Vec<String>) {
         let name = entry.file_name().into_string().unwrap();
         let path = format!("{prefix}{name}");
         if entry.file_type().unwrap().is_dir() {
-            // Builds and version control.
-            if name != "target" && !name.starts_with('.') {
+            // Builds, version control, and other work trees within this one.
+            let is_other = name == "target" || name.starts_with('.') || entry.path().join(".git").exists();
+            if !is_other {
                 collect(&entry.path(), &format!("{path}/"), ending, found);
             }
         } else if name.ends_with(ending) {
