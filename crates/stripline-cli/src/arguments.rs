@@ -23,8 +23,7 @@ use crate::web::arguments::WebArguments;
         stripline run waveforms/adsb.toml --transport tcp     the same over TCP\n  \
         stripline check waveforms/fm.toml                     find every mistake before anything starts\n  \
         stripline components adsb-source                      its ports and properties\n  \
-        stripline new component gain                          the start of a component of one's own
-  \
+        stripline new component gain                          a component to begin with, from a template\n  \
         stripline bench ladder --quick                        the speed of links on this machine\n  \
         stripline calibrate                                   what a packet costs here, for `check --explain`\n  \
         stripline bench experiments/e1-messaging.toml         pipelines compared with ideal and published figures\n  \
@@ -36,7 +35,8 @@ use crate::web::arguments::WebArguments;
         stripline web fm                                      see it in the browser: graph, latency, spectrum\n\n\
         Programs in other containers are found through a folder: STRIPLINE_RUNTIME_DIR=/run/radio stripline links. It \
         must be set to the same folder for all programs.\n\n\
-        Exit codes: 0 clean end, 1 failure while running, 2 wrong usage or waveform file."
+        Exit codes: 0 clean end, 1 failure while running, 2 wrong usage or waveform file, 3 a target of a benchmark \
+        is not met (--require-targets)."
 )]
 pub(crate) struct Arguments {
     #[command(subcommand)]
@@ -66,7 +66,7 @@ pub(crate) enum Command {
     Bench(BenchArguments),
     /// Measure what a packet costs over each transport on this machine, for `check --explain`
     Calibrate(CalibrateArguments),
-    /// Make the start of a component or a waveform of one's own
+    /// Create a component or waveform from a template
     New(NewArguments),
     /// List the stock components, or show one with its ports and properties
     Components(ComponentsArguments),
@@ -260,6 +260,7 @@ pub(crate) enum OutputForm {
     stripline bench experiments/e1-messaging.toml --html e1.html          all cases, with plots\n  \
     stripline bench experiments/e1-messaging.toml --only busy             one of its cases\n  \
     stripline bench mine.toml --runs 10 --json                            your own file, for a script\n  \
+    stripline bench mine.toml --require-targets                           exit code 3 unless all targets are met\n  \
     stripline bench ladder --quick                                        links from the machine's limits up\n  \
     stripline bench instructions                                          what a packet costs on any machine\n\n\
     An experiment is a matrix of pipelines: a producer and components that work on each packet. Each case is run \
@@ -267,7 +268,7 @@ pub(crate) enum OutputForm {
     A case that the library refuses is listed with the reason. docs/experiment-file.md describes the file and the \
     JSON.\n\n\
     Exit codes: 0 measured (whether or not the targets are met), 1 a case failed, or Ctrl-C (the results up to \
-    then are reported), 2 wrong usage or experiment file."
+    then are reported), 2 wrong usage or experiment file, 3 with --require-targets: a target is not met."
 )]
 pub(crate) struct BenchArguments {
     #[command(subcommand)]
@@ -294,6 +295,10 @@ pub(crate) struct ExperimentArguments {
     /// Run only the case of this name; repeatable, to run several
     #[arg(long, value_name = "NAME")]
     pub only: Vec<String>,
+
+    /// Exit with 3 unless every target is met; a target without a figure is not met
+    #[arg(long)]
+    pub require_targets: bool,
 
     #[command(flatten)]
     pub json: JsonArguments,
@@ -323,7 +328,7 @@ pub(crate) enum BenchCommand {
     stripline bench instructions --check docs/performance.md         has a count grown by more than 5 %?\n\n\
     A process is stepped through, one instruction at a time. Its build matters: compare release builds of one \
     compiler.\n\n\
-    Exit codes: 0 counted, 1 failure, or a count has grown by more than 5 %, 2 wrong usage.")]
+    Exit codes: 0 counted, 1 failure, 2 wrong usage, 3 with --check: a count has grown by more than 5 %.")]
 pub(crate) struct InstructionsArguments {
     /// Compare the counts with the table in this file
     #[arg(long, value_name = "FILE")]
@@ -334,13 +339,14 @@ pub(crate) struct InstructionsArguments {
 #[command(after_help = "Examples:\n  \
     stripline bench ladder --quick                                   in about a minute\n  \
     stripline bench ladder --output l.json --svg l.svg               all cases: about eight minutes\n  \
-    stripline bench ladder --sizes 64,1024 --transports shm,uds      a part of it\n\n\
+    stripline bench ladder --sizes 64,1024 --transports shm,uds      a part of it\n  \
+    stripline bench ladder --require-targets                         exit code 3 unless its targets are met\n\n\
     What is compared takes turns in blocks of a millisecond in the same processes, because a virtual machine moves its \
     processors. Each ratio stands beside its null comparison, the reference over itself, and is met, missed or not \
     decided. Compare ratios, not nanoseconds, between machines. The ladder needs two processors for itself.\n\n\
     iceoryx2 and ZeroMQ are measured, too, if built in: cargo build --release --features peers\n\n\
     Exit codes: 0 measured (whether or not the targets are met), 1 failure or Ctrl-C (the results up to then are \
-    reported), 2 wrong usage.")]
+    reported), 2 wrong usage, 3 with --require-targets: a target is not met.")]
 pub(crate) struct LadderArguments {
     /// Bytes per packet, 8 to 1048576, separated by commas
     #[arg(long, value_name = "BYTES,…", value_delimiter = ',')]
@@ -357,6 +363,10 @@ pub(crate) struct LadderArguments {
     /// Number of runs of each group of cases, 1 to 1000; fewer than 3 decide nothing
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub runs: Option<u32>,
+
+    /// Exit with 3 unless every target is met; ratios that are not measured do not count
+    #[arg(long)]
+    pub require_targets: bool,
 
     #[command(flatten)]
     pub json: JsonArguments,
@@ -736,12 +746,35 @@ mod tests {
         Arguments::command().debug_assert();
     }
 
+    /// Returns a command, those within it, and so on.
+    fn with_all_within(command: &clap::Command) -> Vec<&clap::Command> {
+        let within = command.get_subcommands().flat_map(with_all_within);
+        std::iter::once(command).chain(within).collect()
+    }
+
     #[test]
     fn every_command_has_examples_and_exit_codes() {
-        for command in Arguments::command().get_subcommands() {
+        for command in with_all_within(&Arguments::command()) {
             let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
             for words in ["Examples:", "Exit codes:"] {
                 assert!(help.contains(words), "{words} of {}", command.get_name());
+            }
+        }
+    }
+
+    /// Checks that an example has a line, and a paragraph has one: the terminal breaks it.
+    #[test]
+    fn a_help_text_has_no_line_break_within_a_paragraph() {
+        for command in with_all_within(&Arguments::command()) {
+            let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            for paragraph in help.split("\n\n") {
+                let is_list = paragraph.starts_with("Examples:");
+                for (number, line) in paragraph.split('\n').enumerate() {
+                    let indent = line.len() - line.trim_start().len();
+                    let expected = if is_list && number > 0 { 2 } else { 0 };
+                    let is_sound = indent == expected && line == line.trim_end() && (is_list || number == 0);
+                    assert!(is_sound, "{}: `{line}`", command.get_name());
+                }
             }
         }
     }

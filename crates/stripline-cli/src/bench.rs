@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
 use stripline_bench::instructions;
-use stripline_bench::ladder::{self, Progress, Report, Row, Settings};
+use stripline_bench::ladder::{self, Decision, Progress, Report, Row, Settings};
 
 use crate::Exit;
 use crate::arguments::{InstructionsArguments, LadderArguments};
@@ -44,10 +44,21 @@ pub(crate) fn ladder(arguments: &LadderArguments) -> Exit {
     };
     let results = Results { json: json.as_deref(), drawing: arguments.svg.as_deref() };
     let run = |screen: &mut BenchScreen| ladder::run(&settings, &mut |progress| screen.show(progress));
-    match results.of(run, tables, ladder::plot) {
-        Ok((report, exit)) => judge(exit, report.interrupted),
-        Err(exit) => exit,
+    let (report, exit) = match results.of(run, tables, ladder::plot) {
+        Ok(both) => both,
+        Err(exit) => return exit,
+    };
+    let exit = judge(exit, report.interrupted);
+    if !arguments.require_targets {
+        return exit;
     }
+    let decided = report.ratios.iter().filter_map(|ratio| Some((ratio, ratio.decision?)));
+    worse(
+        exit,
+        require(decided.map(|(ratio, decision)| {
+            target(decision, &format!("{}: {}, target {}", ratio.name, two(ratio.value), ratio.target))
+        })),
+    )
 }
 
 pub(crate) fn instructions(arguments: &InstructionsArguments) -> Exit {
@@ -85,7 +96,7 @@ pub(crate) fn instructions(arguments: &InstructionsArguments) -> Exit {
         }
         Some(Err(grown)) => {
             complain!("error: more instructions a packet than in the table:\n{}", grown.trim_end());
-            Exit::Failure
+            Exit::Targets
         }
     }
 }
@@ -135,6 +146,31 @@ pub(crate) fn judge(exit: Exit, is_interrupted: bool) -> Exit {
     if is_interrupted {
         complain!("error: interrupted; the figures are those measured up to then");
         return Exit::Failure;
+    }
+    exit
+}
+
+/// Returns the outcome for a target. The error is a text: the figure, and why it does not meet the
+/// target.
+pub(crate) fn target(decision: Decision, figure: &str) -> Result<(), String> {
+    match decision {
+        Decision::Met => Ok(()),
+        other => Err(format!("{figure}: {}", other.as_str())),
+    }
+}
+
+/// Prints the targets that are not met. Returns the exit code of a benchmark that requires them
+/// all. Without any target it fails, too: a script would take the end for a success.
+pub(crate) fn require(targets: impl Iterator<Item = Result<(), String>>) -> Exit {
+    let targets: Vec<_> = targets.collect();
+    if targets.is_empty() {
+        complain!("error: --require-targets: nothing with a target was measured");
+        return Exit::Targets;
+    }
+    let mut exit = Exit::Clean;
+    for problem in targets.into_iter().filter_map(Result::err) {
+        complain!("error: a required target is not met: {problem}");
+        exit = Exit::Targets;
     }
     exit
 }

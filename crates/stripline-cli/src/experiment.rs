@@ -2,14 +2,14 @@
 
 use stripline_bench::OTHERS_SHARE_MAX;
 use stripline_bench::experiment::{
-    self, CaseReport, Experiment, ExperimentReport, ExperimentRun, ExperimentSettings, Status,
+    self, CaseReport, Experiment, ExperimentReport, ExperimentRun, ExperimentSettings, Status, VerdictOutcome,
 };
 
 use crate::Exit;
 use crate::arguments::ExperimentArguments;
-use crate::bench::{BenchScreen, Results, judge, new};
+use crate::bench::{BenchScreen, Results, judge, new, require};
 use crate::format::{grouped, time};
-use crate::run::destination;
+use crate::run::{destination, worse};
 use crate::table::Table;
 use crate::terminal;
 
@@ -38,6 +38,12 @@ pub(crate) fn experiment(arguments: &ExperimentArguments) -> Exit {
             }
         };
     }
+    if arguments.require_targets
+        && !experiment.cases.iter().any(|case| experiment.targets.contains_key(&case.name))
+    {
+        complain!("error: --require-targets: none of the cases has a `target`; nothing was started");
+        return Exit::Usage;
+    }
     let settings = ExperimentSettings { quick: arguments.quick, repeats: arguments.runs, program: None };
     let results = Results { json: json.as_deref(), drawing: arguments.html.as_deref() };
     let run = |screen: &mut BenchScreen| {
@@ -51,7 +57,19 @@ pub(crate) fn experiment(arguments: &ExperimentArguments) -> Exit {
         complain!("error: {}: {}", case.case, case.reason.as_deref().unwrap_or_default());
         exit = Exit::Failure;
     }
-    judge(exit, report.interrupted)
+    let exit = judge(exit, report.interrupted);
+    if !arguments.require_targets {
+        return exit;
+    }
+    let targets = report.verdicts.iter().map(|verdict| match verdict.outcome {
+        VerdictOutcome::Met => Ok(()),
+        other => {
+            let reason = verdict.reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
+            let (case, figure, target) = (&verdict.case, verdict.figure(), &verdict.target);
+            Err(format!("{case}: {figure}, target {target}: {}{reason}", other.as_str()))
+        }
+    });
+    worse(exit, require(targets))
 }
 
 fn tables(report: &ExperimentReport) -> String {

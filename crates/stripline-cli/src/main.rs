@@ -48,6 +48,8 @@ pub(crate) enum Exit {
     Failure,
     /// A wrong command line or waveform file.
     Usage,
+    /// A benchmark that has not met its targets, where they are required.
+    Targets,
 }
 
 impl From<Exit> for ExitCode {
@@ -56,6 +58,7 @@ impl From<Exit> for ExitCode {
             Exit::Clean => Self::SUCCESS,
             Exit::Failure => Self::FAILURE,
             Exit::Usage => Self::from(2),
+            Exit::Targets => Self::from(3),
         }
     }
 }

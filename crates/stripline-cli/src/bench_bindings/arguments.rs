@@ -11,7 +11,8 @@ use crate::arguments::JsonArguments;
     stripline bench bindings --quick                             what can be measured here, in about a minute\n  \
     stripline bench bindings --only c_ --prefix ~/.local         C, against the library below a folder\n  \
     stripline bench bindings --only python --python v/bin/python with the packages of an environment\n  \
-    stripline bench bindings --json figures.json                 all, and a file for a script\n\n\
+    stripline bench bindings --json figures.json                 all, and a file for a script\n  \
+    stripline bench bindings --only c_ --require-targets         exit code 3 unless the aims for C are met\n\n\
     What it needs: for C and C++, a compiler and `packaging/cpp-install DIR`; for Python, an environment with the \
     wheel of bindings/python and `pip install iceoryx2 pyzmq`; for GNU Radio, its package and \
     `packaging/gnuradio-install DIR`. A figure without its language, package or peer is listed with what to install. \
@@ -20,7 +21,7 @@ use crate::arguments::JsonArguments;
     its null comparison, the reference over itself, and is met, missed or not decided. How the one-packet path was \
     before held packets cannot be measured here: two versions are compared by `bench instructions`.\n\n\
     Exit codes: 0 measured (whether or not the aims are met), 1 failure or Ctrl-C (the results up to then are \
-    reported), 2 wrong usage.")]
+    reported), 2 wrong usage, 3 with --require-targets: an aim is not met.")]
 pub(crate) struct BindingsArguments {
     /// Measure only the figures that begin with this; repeatable
     #[arg(long, value_name = "PART")]
@@ -33,6 +34,10 @@ pub(crate) struct BindingsArguments {
     /// Number of runs of each figure, 1 to 1000; 6 by default, or 3 with --quick
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub runs: Option<u32>,
+
+    /// Exit with 3 unless every aim is met; figures that are not measured do not count
+    #[arg(long)]
+    pub require_targets: bool,
 
     /// The folder that `packaging/cpp-install` was given; by default, what pkg-config finds
     #[arg(long, value_name = "DIR")]

@@ -5,7 +5,8 @@ pub(crate) mod arguments;
 use stripline_bench::bindings::{self, BindingFigure, BindingReport, BindingSettings};
 
 use crate::Exit;
-use crate::bench::{BenchScreen, Results, judge, new, ns};
+use crate::bench::{BenchScreen, Results, judge, new, ns, require, target};
+use crate::run::worse;
 
 use arguments::BindingsArguments;
 
@@ -32,10 +33,21 @@ pub(crate) fn bindings(arguments: &BindingsArguments) -> Exit {
     };
     let results = Results { json: json.as_deref(), drawing: None };
     let run = |screen: &mut BenchScreen| bindings::run(&settings, &mut |progress| screen.show(progress));
-    match results.of(run, table, |_| Ok(String::new())) {
-        Ok((report, exit)) => judge(exit, report.interrupted),
-        Err(exit) => exit,
+    let (report, exit) = match results.of(run, table, |_| Ok(String::new())) {
+        Ok(both) => both,
+        Err(exit) => return exit,
+    };
+    let exit = judge(exit, report.interrupted);
+    if !arguments.require_targets {
+        return exit;
     }
+    let decided = report.figures.iter().filter_map(|figure| Some((figure, figure.decision?)));
+    worse(
+        exit,
+        require(decided.map(|(figure, decision)| {
+            target(decision, &format!("{}: {}, aim {}", figure.name, value(figure, figure.value), figure.aim))
+        })),
+    )
 }
 
 fn table(report: &BindingReport) -> String {

@@ -82,6 +82,18 @@ fn a_program_in_c_is_built_and_measured() {
 }
 
 #[test]
+fn an_aim_that_is_not_decided_is_not_met() {
+    let bindings = |only: &str, more: &[&str]| {
+        run(&[&["bench", "bindings", "--quick", "--runs", "1", "--only", only], more].concat())
+    };
+    // One run decides nothing.
+    bindings("rust_", &["--require-targets"])
+        .says(3, &["a required target is not met: rust_", "not decided"]);
+    bindings("python_", &["--python", "/no/python", "--require-targets"])
+        .says(3, &["nothing with a target was measured"]);
+}
+
+#[test]
 fn wrong_arguments_are_named() {
     let bindings = |more: &[&str]| run(&[&["bench", "bindings"], more].concat());
     bindings(&["--only", "pascal"]).says(2, &["pascal", "c_64_over_rust", "gnuradio"]);

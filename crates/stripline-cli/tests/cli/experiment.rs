@@ -237,6 +237,27 @@ fn cases_are_chosen_by_name() {
 }
 
 #[test]
+fn required_targets_decide_the_exit_code() {
+    let folder = tempfile::tempdir().unwrap();
+    // No share is above 1, and five packets cannot be 1000 times out of order.
+    let text = "[experiment]\nname = 'x'\n[default]\npackets = 5\nstages = 1\n\
+                [[case]]\nname = 'met'\ntarget = { reordered = 1000 }\n\
+                [[case]]\nname = 'missed'\ntarget = { reordered-share-min = 1 }\n\
+                [[case]]\nname = 'compared'\ntarget = { over-case = { case = 'met', ratio = 1000000 } }\n\
+                [[case]]\nname = 'free'\n";
+    let path = file(folder.path(), text);
+    let bench = |more: &[&str]| run(&[&["bench", path.to_str().unwrap(), "--quick"], more].concat());
+    bench(&["--only", "met", "--require-targets"]).says(0, &[]);
+    bench(&["--only", "met", "--only", "compared", "--require-targets"]).says(0, &[]);
+    bench(&["--only", "missed"]).says(0, &[]);
+    let missed = bench(&["--only", "met", "--only", "missed", "--require-targets"]);
+    missed.says(3, &["a required target is not met: missed, shm: 0, target reordered share", "MISSED"]);
+    assert!(missed.stdout.contains("TARGETS"), "{}", missed.stdout);
+    bench(&["--only", "compared", "--require-targets"]).says(3, &["not run: case met was not chosen"]);
+    bench(&["--only", "free", "--require-targets"]).says(2, &["--require-targets", "nothing was started"]);
+}
+
+#[test]
 fn every_scope_can_be_measured() {
     let folder = tempfile::tempdir().unwrap();
     let text = "[experiment]\nname = 'x'\n[default]\npackets = 5\nstages = 1\n\

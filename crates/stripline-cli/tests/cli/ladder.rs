@@ -44,6 +44,14 @@ fn a_tiny_ladder_has_its_rows_and_ratios() {
     assert!(left.is_empty(), "{left:?}");
 }
 
+#[test]
+fn a_target_that_is_not_decided_is_not_met() {
+    let ladder = ["bench", "ladder", "--quick", "--runs", "1", "--seconds-per-run", "0.001", "--sizes", "64"];
+    // One run decides nothing.
+    run(&[&ladder[..], &["--transports", "shm", "--require-targets"]].concat())
+        .says(3, &["a required target is not met: shm_64_over_atomic", "not decided"]);
+}
+
 fn check_rows(report: &Value) {
     let rows = report["rows"].as_array().unwrap();
     let find = |what: &str, transport: &str, wait: &str, size: u64| {
