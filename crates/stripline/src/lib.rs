@@ -12,7 +12,7 @@
 //! | call | [`call`] | clients and servers of operations with replies |
 //! | node | [`node`] | publishers and subscribers, by topic without a waveform |
 //! | link | [`link`] | sequence, streams, gaps, overflow, end of stream, statistics |
-//! | transport | [`transport`] | `inproc`, `shm`, `uds`, `tcp` behind one trait |
+//! | transport | [`transport`] | `inproc`, `shm`, `uds`, `tcp`, `mqueue`, `udp`, and other middleware by features |
 //! | flow | private | credits, stop and resume, acks: no input or output |
 //! | inspect | [`inspect`] | what a process shows of its ports |
 //! | sys | private | the edge to the operating system |

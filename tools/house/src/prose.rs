@@ -115,6 +115,20 @@ struct Finding {
     remedy: String,
 }
 
+/// Finds a line of a text that ends in the source, with a line of nothing but `\` behind it.
+#[test]
+fn no_text_has_a_raw_line_break_before_a_continuation() {
+    let mut problems = Vec::new();
+    for path in tree::files(".rs") {
+        for (number, line) in tree::read(&path).lines().enumerate() {
+            if line.trim() == "\\" {
+                problems.push(format!("{path}:{number}: end the line above with `\\n`"));
+            }
+        }
+    }
+    assert!(problems.is_empty(), "{}", problems.join("\n"));
+}
+
 #[test]
 fn comments_and_markdown_keep_the_prose_rule() {
     let mut findings = Vec::new();

@@ -1,4 +1,4 @@
-//! The transport seam: the two traits that every transport implements stay small.
+//! The transport seam: `Outlet` and `Inlet`, which every transport implements, stay small.
 
 use crate::tree;
 

@@ -29,6 +29,19 @@ pub fn archive() -> PathBuf {
     std::env::current_exe().unwrap().with_file_name("libstripline_c.a")
 }
 
+/// Returns the features of this build with other middleware. Another package of the same build may
+/// have brought them in.
+pub fn features() -> String {
+    let middleware = stripline::transport::all().filter(|transport| transport.library.is_some());
+    middleware.map(|transport| transport.name).collect::<Vec<_>>().join(",")
+}
+
+/// Returns the options of the linker for the native libraries that the static library needs.
+fn native_libraries() -> Vec<String> {
+    let script = repository().join("packaging/native-libraries");
+    run(Command::new(script).arg(features())).split_whitespace().map(String::from).collect()
+}
+
 /// Runs a command that must succeed; returns what it prints.
 #[track_caller]
 pub fn run(command: &mut Command) -> String {
@@ -45,7 +58,11 @@ pub fn installed() -> &'static Path {
         let prefix = Path::new(env!("CARGO_TARGET_TMPDIR")).join("c-install");
         let _ = std::fs::remove_dir_all(&prefix);
         let script = repository().join("packaging/c-install");
-        run(Command::new(script).arg("--archive").arg(archive()).arg(&prefix));
+        run(Command::new(script)
+            .arg("--archive")
+            .arg(archive())
+            .args(["--features", &features()])
+            .arg(&prefix));
         prefix
     })
 }
@@ -78,7 +95,7 @@ pub fn program(source: &str, kind: Kind) -> PathBuf {
     }
     compiler.arg("-I").arg(installed().join("include")).arg(package().join(source)).arg("-o").arg(&path);
     if kind == Kind::Static {
-        compiler.arg(lib.join("libstripline.a")).args(["-lpthread", "-lm", "-ldl"]);
+        compiler.arg(lib.join("libstripline.a")).args(native_libraries());
     } else {
         compiler.arg("-L").arg(&lib).arg("-lstripline").arg(format!("-Wl,-rpath,{}", lib.display()));
     }

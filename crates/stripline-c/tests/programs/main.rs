@@ -217,6 +217,8 @@ fn the_install_script_refuses_what_it_cannot_use() {
     assert!(failure(&["--help"]).contains("usage"));
     assert!(failure(&["a", "b"]).contains("usage"));
     assert!(failure(&["--archive", "/no/such/folder/file.a", "x"]).contains("no archive"));
+    assert!(failure(&["--features", "zeromq"]).contains("usage"));
+    assert!(failure(&["--features", "zeromq,smoke", "x"]).contains("no feature `smoke`: there are zeromq"));
 }
 
 #[test]

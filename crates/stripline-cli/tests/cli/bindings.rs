@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use crate::common::{repository, run, stripline};
+use crate::common::{c_library, repository, run, stripline};
 use serde_json::Value;
 
 /// Runs it with its temporary files in a folder, and returns the figures and the printed tables.
@@ -67,12 +67,12 @@ fn rust_is_measured_and_what_is_missing_is_named() {
 
 #[test]
 fn a_program_in_c_is_built_and_measured() {
-    let archive = std::env::current_exe().unwrap().with_file_name("libstripline_c.a");
+    let (archive, features) = c_library();
     let folder = tempfile::tempdir().unwrap();
     let prefix = folder.path().join("installed");
-    let installed =
-        Command::new(repository("packaging/c-install")).arg("--archive").arg(archive).arg(&prefix).output();
-    let installed = installed.unwrap();
+    let mut install = Command::new(repository("packaging/c-install"));
+    install.arg("--archive").arg(archive).args(["--features", &features]).arg(&prefix);
+    let installed = install.output().unwrap();
     assert!(installed.status.success(), "{}", String::from_utf8_lossy(&installed.stderr));
     let (found, text) = figures(folder.path(), &["--only", "c_64_", "--prefix", prefix.to_str().unwrap()]);
     assert_eq!(found.len(), 1);

@@ -17,7 +17,9 @@ const LANGUAGES: [(&str, &str, &[&str]); 2] = [
 
 /// Builds each example with the static library of this build.
 fn gains(folder: &Path) -> Vec<PathBuf> {
-    let archive = std::env::current_exe().unwrap().with_file_name("libstripline_c.a");
+    let (archive, features) = common::c_library();
+    let native = Command::new(repository("packaging/native-libraries")).arg(features).output().unwrap();
+    let native = String::from_utf8(native.stdout).unwrap();
     let mut programs = Vec::new();
     for (source, compiler, options) in LANGUAGES {
         if Command::new(compiler).arg("--version").output().is_err() {
@@ -31,7 +33,7 @@ fn gains(folder: &Path) -> Vec<PathBuf> {
             command.arg("-I").arg(repository(include));
         }
         command.arg(repository(source)).arg(&archive).arg("-o").arg(&program);
-        let output = command.args(["-lpthread", "-lm", "-ldl"]).output().unwrap();
+        let output = command.args(native.split_whitespace()).output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         programs.push(program);
     }

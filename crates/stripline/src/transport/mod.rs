@@ -1,4 +1,4 @@
-//! Transports: one file (or folder) each, behind two small traits and a registry by name.
+//! Transports: one file (or folder) each, behind three traits (`seam.rs`) and a registry by name.
 //!
 //! A sending port owns one outlet for each transport its connections use; a receiving port owns one
 //! inlet for each connection. Frames are opaque here: the link layer wrote them.

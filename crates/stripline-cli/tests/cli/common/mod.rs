@@ -25,6 +25,13 @@ pub fn repository(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path)
 }
 
+/// Returns the static library for C of this build, and its features with other middleware.
+pub fn c_library() -> (PathBuf, String) {
+    let middleware = stripline::transport::all().filter(|transport| transport.library.is_some());
+    let features: Vec<&str> = middleware.map(|transport| transport.name).collect();
+    (std::env::current_exe().unwrap().with_file_name("libstripline_c.a"), features.join(","))
+}
+
 /// Writes an executable script, in a process of its own. A program that any process has open for
 /// writing cannot be started, and other tests fork this process meanwhile.
 pub fn write_script(path: &Path, text: &str) {
