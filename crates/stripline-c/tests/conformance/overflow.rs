@@ -32,23 +32,22 @@ pub fn a_full_receiver_holds_its_sender_up(pair: &mut Pair) {
     pair.receiver().expect("take in 1 60000", "ended");
 }
 
-/// Sends more packets than wait, and the end.
-fn flood(pair: &mut Pair) {
-    pair.await_pump_start();
+/// Connects both ends by these rules, and sends more packets than wait, and the end.
+fn flood(pair: &mut Pair, rules: &str) {
+    let pump = pair.link_with_pump(rules);
     // What finds no room among the ten messages of a queue is lost under every policy that drops.
     let at_once = if pair.transport == "mqueue" { 5 } else { PACKETS };
     for _ in 0..PACKETS / at_once {
         pair.sender().order(&format!("send out {at_once} {SAMPLES}"));
-        pair.await_pump_asleep();
+        pair.await_pump_asleep(pump);
     }
     pair.sender().ok("finish out 60000");
     pair.sender().ok("drop out");
-    pair.await_pump_end();
+    pair.await_pump_end(pump);
 }
 
 pub fn drop_oldest_keeps_the_newest(pair: &mut Pair) {
-    pair.link(&format!("overflow = 'drop-oldest';depth = {DEPTH}"), 0);
-    flood(pair);
+    flood(pair, &format!("overflow = 'drop-oldest';depth = {DEPTH}"));
     let mut stream = Stream::default();
     let lost = PACKETS - DEPTH;
     stream.send(lost, &[SAMPLES as u64]);
@@ -58,8 +57,7 @@ pub fn drop_oldest_keeps_the_newest(pair: &mut Pair) {
 }
 
 pub fn drop_newest_keeps_the_oldest(pair: &mut Pair) {
-    pair.link(&format!("overflow = 'drop-newest';depth = {DEPTH}"), 0);
-    flood(pair);
+    flood(pair, &format!("overflow = 'drop-newest';depth = {DEPTH}"));
     let tokens = Stream::default().send(DEPTH, &[SAMPLES as u64]);
     let lost = PACKETS - DEPTH;
     let outcome = format!("ended/{lost}:{}", lost * SAMPLES);
@@ -67,13 +65,12 @@ pub fn drop_newest_keeps_the_oldest(pair: &mut Pair) {
 }
 
 pub fn eject_ends_the_connection(pair: &mut Pair) {
-    pair.link(&format!("overflow = 'eject';depth = {DEPTH}"), 0);
-    pair.await_pump_start();
+    let pump = pair.link_with_pump(&format!("overflow = 'eject';depth = {DEPTH}"));
     let before = PACKETS / 2;
     for _ in 0..before {
         pair.sender().order(&format!("send out 1 {SAMPLES}"));
     }
-    pair.await_pump_end();
+    pair.await_pump_end(pump);
     let tokens = Stream::default().send(DEPTH, &[SAMPLES as u64]);
     let answer = pair.receiver().order("take in 1000 60000");
     let message = answer.strip_prefix(&line(&tokens, "error ejected ")).unwrap_or_else(|| panic!("{answer}"));

@@ -2,7 +2,7 @@
 
 use crate::languages::{End, Language};
 use crate::message_queue_turn::MessageQueueTurn;
-use crate::support::{await_asleep, await_that, domain, threads};
+use crate::support::{await_asleep, await_that, await_thread_asleep, await_thread_end, domain, threads};
 
 /// Runs a rule with every combination of languages.
 pub fn run(transport: &'static str, rule: fn(&mut Pair)) {
@@ -139,30 +139,33 @@ impl Pair {
         });
     }
 
-    /// Waits until the thread that fills the receive queue of `in` runs under its name. Earlier, it
-    /// is no more to be found than one that has ended.
-    pub fn await_pump_start(&mut self) {
-        Self::await_peers(self.receiver(), "in", 1);
+    /// Opens the nodes, and connects `out` to `in`, whose receive queue a thread fills. Waits until
+    /// that runs under its name, and returns its number. Earlier, it is no more to be found than
+    /// one that has ended.
+    pub fn link_with_pump(&mut self, rules: &str) -> u32 {
         let process = self.receiver().id();
-        await_that("the start of the pump", || threads(process).iter().any(is_pump));
+        let pumps =
+            || threads(process).into_iter().filter(|thread| is_pump(&thread.name)).map(|pump| pump.id);
+        // One that is about to end, of a rule before.
+        let others: Vec<u32> = pumps().collect();
+        self.link(rules, 0);
+        Self::await_peers(self.receiver(), "in", 1);
+        let mut found = None;
+        await_that("the start of the pump", || {
+            found = pumps().find(|pump| !others.contains(pump));
+            found.is_some()
+        });
+        found.unwrap()
     }
 
     /// Waits until the thread that fills the receive queue of `in` has ended.
-    pub fn await_pump_end(&mut self) {
-        let process = self.receiver().id();
-        await_that("the end of the pump", || !threads(process).iter().any(is_pump));
+    pub fn await_pump_end(&mut self, pump: u32) {
+        await_thread_end(self.receiver().id(), pump);
     }
 
     /// Waits until the thread that fills the receive queue has nothing to do.
-    pub fn await_pump_asleep(&mut self) {
-        let process = self.receiver().id();
-        let mut looks = 0;
-        await_that("the pump sleeps", || {
-            let is_asleep =
-                threads(process).iter().filter(|thread| is_pump(thread)).all(|thread| thread.1 == 'S');
-            looks = if is_asleep { looks + 1 } else { 0 };
-            looks >= 3
-        });
+    pub fn await_pump_asleep(&mut self, pump: u32) {
+        await_thread_asleep(self.receiver().id(), pump);
     }
 
     /// Waits until the sender sleeps in a command, which must not have been answered then.
@@ -173,7 +176,7 @@ impl Pair {
     }
 }
 
-/// Returns whether a thread is one that fills a receive queue. The kernel cuts names.
-fn is_pump(thread: &(String, char)) -> bool {
-    thread.0.starts_with("stripline-pump")
+/// Returns whether a thread of that name fills a receive queue.
+fn is_pump(name: &str) -> bool {
+    name == "stripline-pump"
 }

@@ -24,26 +24,52 @@ pub fn await_that(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// Returns the names and states of a process's threads.
-pub fn threads(process: u32) -> Vec<(String, char)> {
-    let tasks = std::fs::read_dir(format!("/proc/{process}/task")).unwrap();
-    let stats = tasks.filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("stat")).ok());
-    // The name in parentheses may contain any character; the state follows the last one.
-    let parts = stats.filter_map(|stat| {
-        let (before, after) = stat.rsplit_once(") ")?;
-        Some((before.split_once('(')?.1.to_string(), after.chars().next()?))
-    });
-    parts.collect()
+/// A thread of a process, as it was found.
+pub struct Thread {
+    pub id: u32,
+    /// The kernel cuts names.
+    pub name: String,
+    state: char,
 }
 
-/// Waits until a process's first thread sleeps.
+impl Thread {
+    fn read(process: u32, id: u32) -> Option<Self> {
+        let stat = std::fs::read_to_string(format!("/proc/{process}/task/{id}/stat")).ok()?;
+        // The name in parentheses may contain any character; the state follows the last one.
+        let (before, after) = stat.rsplit_once(") ")?;
+        let name = before.split_once('(')?.1.to_string();
+        Some(Self { id, name, state: after.chars().next()? })
+    }
+}
+
+/// Returns a process's threads. One may be missing while another one ends.
+pub fn threads(process: u32) -> Vec<Thread> {
+    let tasks = std::fs::read_dir(format!("/proc/{process}/task")).unwrap();
+    let ids = tasks.filter_map(|task| task.ok()?.file_name().to_str()?.parse().ok());
+    ids.filter_map(|id| Thread::read(process, id)).collect()
+}
+
+/// Waits until a process sleeps: all its threads. One may still have to bring a command to the one
+/// that executes it.
 pub fn await_asleep(process: u32) {
-    let path = format!("/proc/{process}/stat");
+    await_looks("the process sleeps", || threads(process).iter().all(|thread| thread.state == 'S'));
+}
+
+/// Waits until a thread sleeps, or has ended.
+pub fn await_thread_asleep(process: u32, id: u32) {
+    await_looks("the thread sleeps", || Thread::read(process, id).is_none_or(|thread| thread.state == 'S'));
+}
+
+/// Waits until a thread has ended.
+pub fn await_thread_end(process: u32, id: u32) {
+    await_that("the end of the thread", || Thread::read(process, id).is_none());
+}
+
+/// Polls until several looks in a row find the same.
+fn await_looks(what: &str, mut holds: impl FnMut() -> bool) {
     let mut looks = 0;
-    await_that("the process sleeps", || {
-        let stat = std::fs::read_to_string(&path).unwrap();
-        let is_asleep = stat.rsplit_once(") ").is_some_and(|(_, after)| after.starts_with('S'));
-        looks = if is_asleep { looks + 1 } else { 0 };
+    await_that(what, || {
+        looks = if holds() { looks + 1 } else { 0 };
         looks >= 5
     });
 }

@@ -1,8 +1,8 @@
 //! Events from other threads for a receiving port: new connections, and requests to its component.
 //! The port checks when its doorbell rings or a flag is set; its hot path does one plain load.
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard};
 
 use crate::error::{Error, Result};
 use crate::inspect::RefusedSender;
@@ -61,8 +61,7 @@ impl PortEvents {
         let mut queue = lock(&self.queue);
         if !queue.has_left {
             queue.events.push(event);
-            drop(queue);
-            return self.notify();
+            return self.notify(queue);
         }
         drop(queue);
         if let PortEvent::Connected(_, mut inlet) = event {
@@ -86,12 +85,12 @@ impl PortEvents {
     pub(crate) fn notify_request(&self) {
         // Stored before the flag that is checked first; its ordering is enough for both.
         self.requested.store(true, Ordering::Relaxed);
-        self.notify();
+        self.notify(lock(&self.queue));
     }
 
     /// Makes the thread that waits at the port prepare its wait anew.
     pub(crate) fn renew_wait(&self) {
-        self.notify();
+        self.notify(lock(&self.queue));
     }
 
     /// Returns whether a request has arrived since the last call of this.
@@ -99,13 +98,23 @@ impl PortEvents {
         self.requested.swap(false, Ordering::Relaxed)
     }
 
-    fn notify(&self) {
+    fn notify(&self, queue: MutexGuard<'_, EventQueue>) {
         // The doorbell before the flag, and `drain` the other way round: a doorbell that rings has
         // its flag set. Otherwise no sleep at the port would last.
         self.doorbell.notify();
         // Release: pairs with nothing but the flag; the lock orders the contents.
         self.pending.store(true, Ordering::Release);
+        // Locked up to here, for `is_quiet`.
+        drop(queue);
         self.wakers.wake();
+    }
+
+    /// Returns whether no event is pending, for a port that is about to sleep at the doorbell. It
+    /// waits for a thread that has rung and not set the flag yet. Without that, each sleep would
+    /// end at once until the thread runs on, which a receiver of a higher priority may prevent.
+    pub(crate) fn is_quiet(&self) -> bool {
+        let _rung = lock(&self.queue);
+        !self.is_pending()
     }
 
     /// Returns whether events are pending. Relaxed: the doorbell makes sure that they are noticed
@@ -165,6 +174,35 @@ mod tests {
 
     use super::*;
     use crate::sys::doorbell::PollSet;
+
+    /// Fails after some rounds if a port may sleep at a doorbell that rings.
+    #[test]
+    fn a_doorbell_that_rings_lets_no_port_sleep() {
+        const ROUNDS: usize = 5000;
+        let events = PortEvents::new().unwrap();
+        let round = Barrier::new(2);
+        let mut quiet = 0;
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for _ in 0..ROUNDS {
+                    round.wait();
+                    events.push(PortEvent::Abandoned(String::new()));
+                }
+            });
+            for _ in 0..ROUNDS {
+                round.wait();
+                let rings = || {
+                    let mut poll_set = PollSet::default();
+                    poll_set.readable(events.doorbell().as_fd());
+                    poll_set.wait(Some(Instant::now())).unwrap()
+                };
+                while !rings() {}
+                quiet += usize::from(events.is_quiet());
+                while events.drain().is_empty() {}
+            }
+        });
+        assert_eq!(quiet, 0, "of {ROUNDS}");
+    }
 
     /// Fails after some rounds if the flag is set before the doorbell rings.
     #[test]

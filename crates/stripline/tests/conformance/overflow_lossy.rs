@@ -1,51 +1,59 @@
 //! Section 4: the policies that lose packets. Each rule runs in a process of its own. The thread
-//! that fills a lossy receiver's queue is then the only one of its name, and its end shows that the
+//! that fills a lossy receiver's queue is then the only one of its name. Its end shows that the
 //! policy has acted.
 
 use stripline::node::wait_any;
 use stripline::{Error, Gap, GapReason, Received};
 
 use crate::support::{
-    DEADLINE, await_pumps_asleep, await_receivers, await_that, domain, expect_end, join, node, pair, take,
-    take_number, thread_names,
+    DEADLINE, await_asleep, await_receivers, await_that, domain, expect_end, join, node, pair, state, take,
+    take_number, threads_named,
 };
 
 const PACKETS: u64 = 100;
 const DEPTH: u64 = 8;
 const SAMPLES: u64 = 3;
 
-fn is_pumping() -> bool {
-    thread_names().iter().any(|name| name.trim() == "stripline-pump")
-}
+/// The thread that fills the receive queue. It is found by its name once, and by its number from
+/// then on: a list of threads may lack one while another one ends.
+struct Pump(i32);
 
-/// Waits until the receive queue's thread runs, before any packet that would end it is sent.
-fn await_pump() {
-    await_that("the start of the pump", is_pumping);
-}
-
-/// Waits until the pump has taken what was sent, before the ten messages of a queue are full. What
-/// finds no room there is lost under every policy that drops.
-fn keep_up(transport: &str, number: u64) {
-    if transport == "mqueue" && number.is_multiple_of(5) {
-        await_pumps_asleep();
+impl Pump {
+    /// Waits until it runs under its name, before any packet that would end it is sent.
+    fn started() -> Self {
+        let mut found = None;
+        await_that("the start of the pump", || {
+            found = threads_named(&["stripline-pump"]).first().copied();
+            found.is_some()
+        });
+        Self(found.unwrap())
     }
-}
 
-/// Waits until all sent packets have passed the receiver's policy.
-fn await_pump_end() {
-    await_that("the end of the pump", || !is_pumping());
+    /// Waits until it has taken what was sent, before the ten messages of a queue are full. What
+    /// finds no room there is lost under every policy that drops.
+    fn keep_up(&self, transport: &str, number: u64) {
+        if transport == "mqueue" && number.is_multiple_of(5) {
+            await_asleep(std::process::id(), self.0);
+        }
+    }
+
+    /// Waits until all sent packets have passed the receiver's policy.
+    fn ended(self) {
+        let stat = format!("/proc/self/task/{}/stat", self.0);
+        await_that("the end of the pump", || state(stat.as_ref()).is_none());
+    }
 }
 
 pub fn drop_oldest_keeps_the_newest(transport: &'static str) {
     let node = node(transport, &format!("overflow = \"drop-oldest\"\ndepth = {DEPTH}"));
     let (mut publisher, mut subscriber) = pair::<u64>(&node, "lossy");
-    await_pump();
+    let pump = Pump::started();
     for i in 0..PACKETS {
         publisher.send(&[i; SAMPLES as usize]).unwrap();
-        keep_up(transport, i);
+        pump.keep_up(transport, i);
     }
     publisher.finish().unwrap();
-    await_pump_end();
+    pump.ended();
     let lost = PACKETS - DEPTH;
     for sequence in lost..PACKETS {
         let parcel = take(&mut subscriber);
@@ -64,13 +72,13 @@ pub fn drop_oldest_keeps_the_newest(transport: &'static str) {
 pub fn drop_newest_keeps_the_oldest(transport: &'static str) {
     let node = node(transport, &format!("overflow = \"drop-newest\"\ndepth = {DEPTH}"));
     let (mut publisher, mut subscriber) = pair::<u64>(&node, "lossy");
-    await_pump();
+    let pump = Pump::started();
     for i in 0..PACKETS {
         publisher.send(&[i; SAMPLES as usize]).unwrap();
-        keep_up(transport, i);
+        pump.keep_up(transport, i);
     }
     publisher.finish().unwrap();
-    await_pump_end();
+    pump.ended();
     for sequence in 0..DEPTH {
         take_number(&mut subscriber, sequence);
     }
@@ -91,12 +99,12 @@ pub fn eject_notifies_the_receiver_and_harms_no_other(transport: &'static str) {
     let elsewhere = join(&domain, transport, &format!("overflow = \"eject\"\ndepth = {DEPTH}"));
     let mut strict = elsewhere.subscriber::<u64>("strict").unwrap();
     await_receivers(&mut publisher, 2);
-    await_pump();
+    let pump = Pump::started();
     for i in 0..PACKETS {
         publisher.send(&[i]).unwrap();
         take_number(&mut blocking, i);
     }
-    await_pump_end();
+    pump.ended();
     // The packets that fitted are there, then the reason for the end.
     for sequence in 0..DEPTH {
         take_number(&mut strict, sequence);
@@ -153,11 +161,11 @@ pub fn a_flood_of_large_packets_is_counted_to_the_last(transport: &'static str) 
 pub fn wait_any_does_not_swallow_an_ejection(transport: &'static str) {
     let node = node(transport, "overflow = \"eject\"\ndepth = 1");
     let (mut publisher, mut strict) = pair::<u64>(&node, "strict");
-    await_pump();
+    let pump = Pump::started();
     for i in 0..10 {
         publisher.send(&[i]).unwrap();
     }
-    await_pump_end();
+    pump.ended();
     take_number(&mut strict, 0);
     assert_eq!(wait_any(&mut [&mut strict], Some(DEADLINE)).unwrap(), [0]);
     assert!(matches!(strict.receive_timeout(DEADLINE), Err(Error::Ejected { .. })));

@@ -234,13 +234,18 @@ pub fn await_asleep(process: u32, thread: i32) {
 const PUMPS: [&str; 2] = ["stripline-pump", "callback-thread"];
 
 /// Waits until no thread of this process that fills a receive queue has anything to do.
-pub fn await_pumps_asleep() {
-    let threads = std::fs::read_dir("/proc/self/task").unwrap();
-    for task in threads.map(|task| task.unwrap().path()) {
-        if std::fs::read_to_string(task.join("comm")).is_ok_and(|name| PUMPS.contains(&name.trim())) {
-            await_asleep(std::process::id(), task.file_name().unwrap().to_str().unwrap().parse().unwrap());
-        }
-    }
+fn await_pumps_asleep() {
+    threads_named(&PUMPS).into_iter().for_each(|thread| await_asleep(std::process::id(), thread));
+}
+
+/// Returns the numbers of this process's threads with one of these names.
+pub fn threads_named(names: &[&str]) -> Vec<i32> {
+    let tasks = std::fs::read_dir("/proc/self/task").unwrap().map(|task| task.unwrap().path());
+    let is_named = |task: &PathBuf| {
+        std::fs::read_to_string(task.join("comm")).is_ok_and(|name| names.contains(&name.trim()))
+    };
+    let number = |task: PathBuf| task.file_name().unwrap().to_str().unwrap().parse().unwrap();
+    tasks.filter(is_named).map(number).collect()
 }
 
 /// Waits until all threads of a process sleep.

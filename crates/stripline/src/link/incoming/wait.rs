@@ -16,7 +16,7 @@ impl Incoming {
         poll_set.readable(self.events.doorbell().as_fd());
         self.connections.iter().for_each(IncomingConnection::register);
         let mut inlets = self.connections.iter_mut().filter_map(|connection| connection.inlet.as_mut());
-        let quiet = !self.events.is_pending() && inlets.all(|inlet| inlet.prepare_sleep(poll_set));
+        let quiet = self.events.is_quiet() && inlets.all(|inlet| inlet.prepare_sleep(poll_set));
         self.view.set_sleeping(quiet);
         quiet
     }
