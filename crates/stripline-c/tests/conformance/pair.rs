@@ -139,9 +139,9 @@ impl Pair {
         });
     }
 
-    /// Opens the nodes, and connects `out` to `in`, whose receive queue a thread fills. Waits until
-    /// that runs under its name, and returns its number. Earlier, it is no more to be found than
-    /// one that has ended.
+    /// Opens the nodes, and connects `out` to `in`, where a thread fills the receive queue. Waits
+    /// until that runs under its name, and returns its number. Earlier, it is no more to be found
+    /// than one that has ended.
     pub fn link_with_pump(&mut self, rules: &str) -> u32 {
         let process = self.receiver().id();
         let pumps =

@@ -52,12 +52,12 @@ pub fn threads(process: u32) -> Vec<Thread> {
 /// Waits until a process sleeps: all its threads. One may still have to bring a command to the one
 /// that executes it.
 pub fn await_asleep(process: u32) {
-    await_looks("the process sleeps", || threads(process).iter().all(|thread| thread.state == 'S'));
+    await_lasting("the process sleeps", || threads(process).iter().all(|thread| thread.state == 'S'));
 }
 
 /// Waits until a thread sleeps, or has ended.
 pub fn await_thread_asleep(process: u32, id: u32) {
-    await_looks("the thread sleeps", || Thread::read(process, id).is_none_or(|thread| thread.state == 'S'));
+    await_lasting("the thread sleeps", || Thread::read(process, id).is_none_or(|thread| thread.state == 'S'));
 }
 
 /// Waits until a thread has ended.
@@ -65,11 +65,11 @@ pub fn await_thread_end(process: u32, id: u32) {
     await_that("the end of the thread", || Thread::read(process, id).is_none());
 }
 
-/// Polls until several looks in a row find the same.
-fn await_looks(what: &str, mut holds: impl FnMut() -> bool) {
-    let mut looks = 0;
+/// Polls until a condition has held several times in a row.
+fn await_lasting(what: &str, mut holds: impl FnMut() -> bool) {
+    let mut times = 0;
     await_that(what, || {
-        looks = if holds() { looks + 1 } else { 0 };
-        looks >= 5
+        times = if holds() { times + 1 } else { 0 };
+        times >= 5
     });
 }

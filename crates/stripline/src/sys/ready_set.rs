@@ -99,7 +99,11 @@ impl ReadySet {
             }
         }
         add(&self.outer, inner.as_fd(), EventFlags::IN)?;
-        // The drop of the last one takes it out of the outer set.
+        if let Some(before) = &members.inner {
+            // Its drop alone would not do: a process that is just being started has a copy of it.
+            epoll::delete(&self.outer, before)
+                .map_err(|e| Error::system("cannot wait for other descriptors", e))?;
+        }
         *members = Members { inner: Some(inner), list, closed };
         Ok(())
     }
@@ -168,6 +172,19 @@ mod tests {
             assert!(!is_ready(&set));
             assert!(doorbells.iter().all(Doorbell::drain));
         }
+    }
+
+    // A process that is being started has copies of all, until it runs its program.
+    #[test]
+    fn a_copy_of_what_was_replaced_does_not_make_it_ready() {
+        let set = ReadySet::new().unwrap();
+        let [one, other] = [Doorbell::new().unwrap(), Doorbell::new().unwrap()];
+        set_to(&set, [&one]);
+        one.notify();
+        assert!(is_ready(&set));
+        let _copy = lock(&set.members).inner.as_ref().unwrap().as_fd().try_clone_to_owned().unwrap();
+        set_to(&set, [&other]);
+        assert!(!is_ready(&set));
     }
 
     #[test]
