@@ -31,9 +31,11 @@ use crate::restart::RestartHistory;
 use moves::MoveState;
 use requests::Requests;
 
-/// A process must have registered within this time.
-const REGISTER_TIME: Duration = Duration::from_secs(10);
-/// All components must be created and connected within this time.
+/// A process must have registered within this time, if none of its program has before. It only ends
+/// the wait for a program that never does: on an overloaded machine, others have taken 10 s.
+const REGISTER_TIME: Duration = Duration::from_secs(30);
+/// All components must be created and connected within this time. A process that is started again
+/// must have registered by then.
 const CONNECT_TIME: Duration = Duration::from_secs(60);
 /// After the sources were commanded to stop, the rest is too after this time, and killed after
 /// twice this time.
@@ -81,6 +83,8 @@ struct ProcessGroup {
     program: ProgramCommand,
     members: Vec<usize>,
     process: Option<ComponentProcess>,
+    /// Whether a process of it has registered: its program is one that does.
+    has_registered: bool,
     /// The time by which it must have registered, until it has.
     register_by: Option<Instant>,
     /// The time at which it is started again.
@@ -111,6 +115,13 @@ struct LaunchedComponent<'a> {
     is_delay_reported: bool,
     /// The values set since the start.
     set: BTreeMap<String, Value>,
+}
+
+impl ProcessGroup {
+    /// Returns how long it may take to register.
+    fn register_time(&self) -> Duration {
+        if self.has_registered { CONNECT_TIME } else { REGISTER_TIME }
+    }
 }
 
 impl LaunchedComponent<'_> {
@@ -247,7 +258,7 @@ impl<'a> Supervisor<'a> {
         let entry = &mut self.groups[group];
         let now = Instant::now();
         entry.restart_at = None;
-        entry.register_by = Some(now + REGISTER_TIME);
+        entry.register_by = Some(now + entry.register_time());
         entry.history.start(now);
         let is_again = entry.history.total > 0;
         match ComponentProcess::spawn(&entry.program, &names, &self.options.output) {
@@ -303,12 +314,12 @@ impl<'a> Supervisor<'a> {
             let entry = &self.groups[group];
             if entry.process.is_some() && entry.register_by.is_some_and(|at| now >= at) {
                 let names = self.names(group);
-                let program = entry.program.line();
-                self.fail(format!(
-                    "component {names}: {program} did not register within {} s; does its main call \
-                     stripline::component::main?",
-                    REGISTER_TIME.as_secs()
-                ));
+                let (program, time) = (entry.program.line(), entry.register_time().as_secs());
+                let cause = match entry.has_registered {
+                    true => "is the machine overloaded?",
+                    false => "does its main call stripline::component::main?",
+                };
+                self.fail(format!("component {names}: {program} did not register within {time} s; {cause}"));
             }
         }
         match self.phase {

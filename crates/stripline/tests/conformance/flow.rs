@@ -84,7 +84,7 @@ pub fn a_sender_refused_as_full_resumes_at_the_low_watermark(transport: &'static
             take_number(&mut subscriber, next);
             next += 1;
         }
-        publisher.finish().unwrap();
+        publisher.finish_within(DEADLINE).unwrap();
         expect_end(&mut subscriber);
     }
 }
@@ -101,7 +101,7 @@ pub fn a_sleeping_sender_resumes_at_the_low_watermark(transport: &'static str) {
                 tell.send(rustix::thread::gettid().as_raw_nonzero().get()).unwrap();
                 publisher.send(&[1]).unwrap();
                 done.send(()).unwrap();
-                publisher.finish().unwrap();
+                publisher.finish_within(DEADLINE).unwrap();
             });
             let thread = thread.recv().unwrap();
             for next in 1..sent {
@@ -146,7 +146,7 @@ pub fn every_flow_delivers_everything_in_order(transport: &'static str) {
                     let samples = if number % 50 == 7 { 3000 } else { number as usize % 40 };
                     publisher.send(&vec![number; samples]).unwrap();
                 }
-                publisher.finish().unwrap();
+                publisher.finish_within(DEADLINE).unwrap();
             });
             for number in 0..PACKETS {
                 let samples = if number % 50 == 7 { 3000 } else { number as usize % 40 };
@@ -304,7 +304,7 @@ pub fn packets_in_transit_at_the_end_arrive(transport: &'static str) {
         let sender = std::thread::spawn(move || {
             // More than the buffers between the two hold.
             (0..PACKETS).for_each(|number| publisher.send(&[number; 8000]).unwrap());
-            publisher.finish().unwrap();
+            publisher.finish_within(DEADLINE).unwrap();
         });
         let mut packets = 0;
         loop {

@@ -20,7 +20,7 @@ pub fn block_loses_nothing(transport: &'static str) {
         for i in 0..PACKETS {
             publisher.send(&vec![i as u8; BYTES]).unwrap();
         }
-        publisher.finish().unwrap();
+        publisher.finish_within(DEADLINE).unwrap();
     });
     for sequence in 0..PACKETS {
         // Slow: the sender gets ahead as far as it can.
@@ -88,7 +88,7 @@ pub fn a_blocked_sender_resumes(transport: &'static str) {
         for _ in 0..20 {
             publisher.send(&[1; BYTES]).unwrap();
         }
-        publisher.finish().unwrap();
+        publisher.finish_within(DEADLINE).unwrap();
     });
     await_asleep(std::process::id(), thread.recv().unwrap());
     for sequence in 0..sent + 20 {
@@ -146,6 +146,6 @@ pub fn a_slow_lossy_receiver_does_not_slow_its_sibling(transport: &'static str) 
             publisher.receivers() == 1
         });
     }
-    publisher.finish().unwrap();
+    publisher.finish_within(DEADLINE).unwrap();
     assert!(matches!(blocking.receive_timeout(DEADLINE).unwrap(), Received::Ended));
 }

@@ -52,7 +52,7 @@ pub fn drop_oldest_keeps_the_newest(transport: &'static str) {
         publisher.send(&[i; SAMPLES as usize]).unwrap();
         pump.keep_up(transport, i);
     }
-    publisher.finish().unwrap();
+    publisher.finish_within(DEADLINE).unwrap();
     pump.ended();
     let lost = PACKETS - DEPTH;
     for sequence in lost..PACKETS {
@@ -77,7 +77,7 @@ pub fn drop_newest_keeps_the_oldest(transport: &'static str) {
         publisher.send(&[i; SAMPLES as usize]).unwrap();
         pump.keep_up(transport, i);
     }
-    publisher.finish().unwrap();
+    publisher.finish_within(DEADLINE).unwrap();
     pump.ended();
     for sequence in 0..DEPTH {
         take_number(&mut subscriber, sequence);
@@ -120,7 +120,7 @@ pub fn eject_notifies_the_receiver_and_harms_no_other(transport: &'static str) {
         take_number(&mut blocking, publisher.sequence() - 1);
         publisher.receivers() == 1
     });
-    publisher.finish().unwrap();
+    publisher.finish_within(DEADLINE).unwrap();
     expect_end(&mut blocking);
     assert_eq!(elsewhere.connections()[0].peer_deaths, 0, "the sender is alive");
 }
@@ -136,7 +136,7 @@ pub fn a_flood_of_large_packets_is_counted_to_the_last(transport: &'static str) 
             }
             publisher.send(&vec![i as u8; 100_000]).unwrap();
         }
-        publisher.finish().unwrap();
+        publisher.finish_within(DEADLINE).unwrap();
         let (mut received, mut next) = (0, 0);
         loop {
             match subscriber.receive_timeout(DEADLINE).unwrap() {

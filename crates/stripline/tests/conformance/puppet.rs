@@ -215,7 +215,7 @@ impl Stage {
             "drain" => return self.drain(),
             "forward" => self.forward(object),
             "connection" => return self.last.clone(),
-            "finish" => self.publisher.take().unwrap().finish().unwrap(),
+            "finish" => self.publisher.take().unwrap().finish_within(DEADLINE).unwrap(),
             "unsubscribe" => drop(self.subscriber.take()),
             "end" => crate::support::expect_end(self.subscriber.as_mut().unwrap()),
             _ => panic!("unknown order `{order}`"),

@@ -56,7 +56,8 @@ impl Supervisor<'_> {
     pub(super) fn handle_report(&mut self, group: usize, report: Report) {
         match report {
             Report::Registered { version } if version == control::VERSION => {
-                self.groups[group].register_by = None;
+                let entry = &mut self.groups[group];
+                (entry.register_by, entry.has_registered) = (None, true);
                 let orders = self.groups[group].members.iter().map(|index| self.assignment(*index));
                 let order = LauncherCommand::Assign(orders.collect());
                 self.order(group, &order);
