@@ -21,6 +21,7 @@ use crate::sys::socket::Listener;
 use crate::sys::socket_place::SocketPlace;
 use crate::sys::thread::JoinedThread;
 use crate::terms::{Group, LinkOptions, SenderOptions};
+use crate::transport::handshake::is_late;
 use crate::transport::{self, ConnectRequest, Endpoint, StopToken};
 
 use super::connection_log::ConnectionLog;
@@ -664,25 +665,41 @@ impl ConnectTask {
         let connected = transport::check(&endpoint.transport, &open_to)
             .and_then(|()| self.consumer.connect(&self.offer, &self.connection));
         match connected {
-            Ok(()) => true,
+            Ok(()) => {
+                if let Some(subscription) = lock(&self.shared.state).subscription_of(&self.consumer) {
+                    subscription.forget_refused(&endpoint.address);
+                }
+                true
+            }
+            Err(error) if is_late(&error) => {
+                self.show_refused(&error);
+                false
+            }
             // It has just died, which the rendezvous will report, or does not answer yet.
             Err(Error::System { .. }) => false,
             Err(error) => {
-                log::warn!(target: "stripline::node", "topic {topic}: {error}");
-                if let Some(subscription) = lock(&self.shared.state).subscription_of(&self.consumer) {
-                    let sends = self.offer.payload.full_text();
-                    let refused = RefusedSender {
-                        connection: self.connection.clone(),
-                        sends: sends.into(),
-                        takes: self.consumer.takes().map_or(sends, TypeName::full_text).into(),
-                        reason: error.to_string(),
-                    };
-                    subscription.refused.push((endpoint.clone(), refused));
-                    subscription.show_refused();
-                }
+                self.show_refused(&error);
                 self.consumer.report_refused(&self.offer, error);
                 true
             }
+        }
+    }
+
+    /// Lists the connection as refused, and logs the reason.
+    fn show_refused(&self, error: &Error) {
+        let Offer { topic, endpoint, payload, .. } = &self.offer;
+        log::warn!(target: "stripline::node", "topic {topic}: {error}");
+        if let Some(subscription) = lock(&self.shared.state).subscription_of(&self.consumer) {
+            let sends = payload.full_text();
+            let refused = RefusedSender {
+                connection: self.connection.clone(),
+                sends: sends.into(),
+                takes: self.consumer.takes().map_or(sends, TypeName::full_text).into(),
+                reason: error.to_string(),
+            };
+            subscription.refused.retain(|(other, _)| other != endpoint);
+            subscription.refused.push((endpoint.clone(), refused));
+            subscription.show_refused();
         }
     }
 }

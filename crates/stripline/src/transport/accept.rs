@@ -23,7 +23,8 @@ const SHUTDOWN: u64 = 1 << 62;
 const PROBES: u64 = 1 << 61;
 /// The pause between two probes.
 const PROBE_PERIOD: Duration = Duration::from_millis(10);
-/// How long a path is probed. A receiver waits longer for its reply.
+/// How long a path is probed before its receiver is told to try again. A receiver waits longer for
+/// its reply.
 const PROBE_TIME: Duration = Duration::from_secs(2);
 /// The most receivers with paths that are being probed.
 const PROBED_MAX: usize = 64;
@@ -217,10 +218,8 @@ impl<A: Acceptor> AcceptLoop<A> {
                     self.probed.push(probed);
                 }
                 Ok(false) => {
-                    let reason = probe.failure(PROBE_TIME);
-                    log::warn!(target: "stripline::transport", "{}: {reason}", probed.arrival.hello.connection);
                     self.forget(&probed.arrival);
-                    refuse(&probed.socket, &reason);
+                    reply(&probed.socket, &HelloReply::Late(probe.failure(PROBE_TIME)));
                 }
                 Err(reason) => {
                     self.forget(&probed.arrival);
@@ -290,5 +289,77 @@ fn reply(socket: &Socket, reason: &HelloReply) {
 fn send(mut socket: &Socket, answer: &HelloReply) {
     if let Ok(bytes) = handshake::encode(answer) {
         let _ = std::io::Write::write(&mut socket, &bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+    use std::os::fd::BorrowedFd;
+
+    use super::*;
+    use crate::packet::payload::TypeName;
+    use crate::sys::doorbell::PollSet;
+    use crate::sys::{socket, socket_names};
+    use crate::terms::LinkOptions;
+    use crate::transport::carrier::PathProbe;
+    use crate::transport::{ConnectRequest, Endpoint};
+
+    /// An acceptor with paths that lead nowhere.
+    struct Nowhere;
+
+    impl Acceptor for Nowhere {
+        fn open_path(
+            &mut self,
+            _: &Hello,
+            _: &mut Vec<OwnedFd>,
+        ) -> Result<Option<Arc<dyn PathSink>>, String> {
+            Ok(Some(Arc::new(PathToNowhere(Doorbell::new().unwrap()))))
+        }
+
+        fn accept(&mut self, _: ArrivedReceiver, _: &Socket) -> Result<Option<u64>, String> {
+            Err("it was accepted".into())
+        }
+    }
+
+    struct PathToNowhere(Doorbell);
+
+    impl PathSink for PathToNowhere {
+        fn write(&self, _: &[u8]) -> io::Result<usize> {
+            Err(io::ErrorKind::WouldBlock.into())
+        }
+
+        fn poll_room<'a>(&'a self, _: &mut PollSet<'a>) {}
+
+        fn probe(&self) -> Option<&dyn PathProbe> {
+            Some(self)
+        }
+    }
+
+    impl PathProbe for PathToNowhere {
+        fn try_once(&self) -> Result<bool, String> {
+            Ok(false)
+        }
+
+        fn answers(&self) -> BorrowedFd<'_> {
+            self.0.as_fd()
+        }
+
+        fn failure(&self, within: Duration) -> String {
+            format!("it leads nowhere within {within:?}")
+        }
+    }
+
+    #[test]
+    fn a_receiver_whose_path_is_not_found_may_try_again() {
+        let name = format!("stripline-nowhere-{}", socket_names::unique_suffix().unwrap());
+        let _thread = AcceptThread::start(Listener::unix(&name, None).unwrap(), Nowhere).unwrap();
+        let endpoint = Endpoint { transport: "uds".into(), address: name.clone(), keys: [1, 2] };
+        let options = LinkOptions::default();
+        let request = ConnectRequest { connection: "a -> b".into(), payload: TypeName::of::<u8>(), options };
+        let socket = Socket::Unix(socket::connect_unix(&name, None).unwrap());
+        let hello = Hello::new(&endpoint, &request);
+        let error = handshake::exchange_hello(&socket, &endpoint, &hello, &[], |_| Ok(())).unwrap_err();
+        assert!(handshake::is_late(&error) && error.to_string().contains("nowhere within 2s"), "{error}");
     }
 }

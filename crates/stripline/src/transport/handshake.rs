@@ -151,7 +151,8 @@ impl Hello {
 pub(crate) enum HelloReply {
     Welcome(Welcome),
     Refused(String),
-    /// The hello came too late, as on an overloaded machine: the receiver may try again.
+    /// The hello came too late, or the path was not found in time, as on an overloaded machine: the
+    /// receiver may try again.
     Late(String),
     /// A part of a session is kept for the hello that follows. It has the endpoint's second key.
     Joined(u64),
@@ -426,21 +427,22 @@ pub(crate) fn join_part(
     }
 }
 
-/// The sender's reason to call a hello late.
+/// The sender's reason to call a hello or a path late.
 #[derive(Debug)]
-struct LateHello(String);
+struct Late(String);
 
-impl std::fmt::Display for LateHello {
+impl std::fmt::Display for Late {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl std::error::Error for LateHello {}
+impl std::error::Error for Late {}
 
-/// Returns whether the sender found the hello late: this process or the machine was overloaded.
+/// Returns whether the sender found the hello or the path late. Either this process or the machine
+/// was overloaded, or there is no such path.
 pub(crate) fn is_late(error: &Error) -> bool {
-    matches!(error, Error::System { source, .. } if source.get_ref().is_some_and(|e| e.is::<LateHello>()))
+    matches!(error, Error::System { source, .. } if source.get_ref().is_some_and(|e| e.is::<Late>()))
 }
 
 /// Returns the welcome in the reply.
@@ -449,7 +451,7 @@ pub(crate) fn welcomed(body: &[u8], endpoint: &Endpoint, peer: &str) -> Result<W
         HelloReply::Refused(reason) => Err(Error::Refused { peer: peer.into(), reason }),
         // Like any failure of the system, it is tried again.
         HelloReply::Late(reason) => {
-            let late = io::Error::new(io::ErrorKind::TimedOut, LateHello(reason));
+            let late = io::Error::new(io::ErrorKind::TimedOut, Late(reason));
             Err(Error::system(format!("{peer}: the handshake with {endpoint}"), late))
         }
         HelloReply::Joined(_) => Err(Error::misbehaved(peer, "answered a hello as a part of a session")),

@@ -1,7 +1,8 @@
 //! A tracer of a child process and all its threads, which counts their system calls (`ptrace(2)`).
 //!
 //! The child marks what it does by a system call that has no effect. The tracer can keep a thread
-//! at such a mark until another one sleeps. So the counts depend on no timing.
+//! at such a mark until another one sleeps, and takes the limit from a receiver's wait. So the
+//! counts depend on no timing.
 
 use std::collections::BTreeMap;
 use std::process::{Child, Command, Stdio};
@@ -200,7 +201,11 @@ impl Tracer {
                     return;
                 }
                 let call = Call::new(call, &arguments);
-                self.sleeps |= thread.role == Some(Mark::Receiver) && call.sleeps;
+                let is_receiver = thread.role == Some(Mark::Receiver);
+                self.sleeps |= is_receiver && call.sleeps;
+                if is_receiver && self.counts_polls && call.number == libc::SYS_futex && call.sleeps {
+                    wait_without_limit(number);
+                }
                 thread.call = Some(call);
             }
             CallInfo::Exit { value } => {
@@ -431,6 +436,15 @@ fn call_info(thread: i32) -> Option<CallInfo> {
 /// Resumes a stopped thread up to its next system call, and delivers the signal unless it is 0.
 fn resume(thread: i32, signal: i32) {
     request(libc::PTRACE_SYSCALL, thread, signal as usize);
+}
+
+/// Takes the time limit from a thread's wait for a futex. On a busy machine the limit would pass, and
+/// the thread would go on in another call.
+fn wait_without_limit(thread: i32) {
+    // The fourth argument; the registers are the first field of `struct user`.
+    let limit = std::mem::offset_of!(libc::user_regs_struct, r10);
+    // SAFETY: the request writes a register of the stopped thread, and no memory of this process.
+    unsafe { libc::ptrace(libc::PTRACE_POKEUSER, thread, limit, 0_usize) };
 }
 
 #[cfg(target_env = "gnu")]

@@ -11,7 +11,8 @@ use crate::error::Result;
 use crate::transport::handshake::is_late;
 use crate::transport::{self, AnyInlet, AnyOutlet, BindRequest, ConnectRequest, Endpoint};
 
-/// How many hellos a receiver sends where the sender finds them late, which takes a second each.
+/// How many hellos a receiver sends where the sender finds them late. A late hello takes a second,
+/// a late path two.
 const HELLOS_MAX: usize = 5;
 
 /// Opens the sending side of a port over a transport. Receivers may connect from now on.
@@ -19,8 +20,8 @@ pub(crate) fn bind(transport: &str, request: BindRequest) -> Result<AnyOutlet> {
     send_queue::with_scope(transport::find(transport)?, request)
 }
 
-/// Connects a receiving port; blocks for a few seconds at most. A hello that came late, as on an
-/// overloaded machine, is sent again.
+/// Connects a receiving port; blocks for a few seconds at most. A hello that came late is sent again,
+/// and so is a hello with a path that was not found in time, as on an overloaded machine.
 pub(crate) fn connect(endpoint: &Endpoint, request: &ConnectRequest) -> Result<AnyInlet> {
     let transport = transport::find(&endpoint.transport)?;
     let mut hellos = 1;
