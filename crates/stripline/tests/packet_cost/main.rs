@@ -165,10 +165,12 @@ fn calls_of(line: &str, case: Case) -> Option<[Calls; 2]> {
 }
 
 /// Returns whether the calls are those of a row. It has the most of the calls that only a thread
-/// asleep takes, and about the number of the others.
+/// asleep takes, and about the number of the others. A middleware wakes a thread on a busy machine a
+/// few times more often.
 fn is_within(found: &Calls, most: &Calls) -> bool {
     let depends_on_timing = |name: &str| ["futex", "poll"].contains(&name);
-    let is_allowed = |(name, count): (&String, &usize)| most.get(name).is_some_and(|most| count <= most);
+    let is_allowed =
+        |(name, count): (&String, &usize)| most.get(name).is_some_and(|most| *count <= most + most / 10);
     let is_there = |(name, most): (&String, &usize)| {
         depends_on_timing(name) || found.get(name).is_some_and(|count| 2 * count >= *most)
     };
