@@ -23,8 +23,8 @@ const SHUTDOWN: u64 = 1 << 62;
 const PROBES: u64 = 1 << 61;
 /// The pause between two probes.
 const PROBE_PERIOD: Duration = Duration::from_millis(10);
-/// How long a path is probed before its receiver is told to try again. A receiver waits longer for
-/// its reply.
+/// How long a path is probed before its receiver is to try again. A receiver waits longer for its
+/// reply.
 const PROBE_TIME: Duration = Duration::from_secs(2);
 /// The most receivers with paths that are being probed.
 const PROBED_MAX: usize = 64;

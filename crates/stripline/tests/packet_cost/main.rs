@@ -165,8 +165,8 @@ fn calls_of(line: &str, case: Case) -> Option<[Calls; 2]> {
 }
 
 /// Returns whether the calls are those of a row. It has the most of the calls that only a thread
-/// asleep takes, and about the number of the others. A middleware wakes a thread on a busy machine a
-/// few times more often.
+/// asleep takes, and about the number of the others. On a busy machine, a middleware wakes a thread
+/// a few times more often.
 fn is_within(found: &Calls, most: &Calls) -> bool {
     let depends_on_timing = |name: &str| ["futex", "poll"].contains(&name);
     let is_allowed =

@@ -438,8 +438,8 @@ fn resume(thread: i32, signal: i32) {
     request(libc::PTRACE_SYSCALL, thread, signal as usize);
 }
 
-/// Takes the time limit from a thread's wait for a futex. On a busy machine the limit would pass, and
-/// the thread would go on in another call.
+/// Takes the time limit from a thread's wait for a futex. On a busy machine the limit would pass,
+/// and the thread would go on in another call.
 fn wait_without_limit(thread: i32) {
     // The fourth argument; the registers are the first field of `struct user`.
     let limit = std::mem::offset_of!(libc::user_regs_struct, r10);

@@ -20,8 +20,8 @@ pub(crate) fn bind(transport: &str, request: BindRequest) -> Result<AnyOutlet> {
     send_queue::with_scope(transport::find(transport)?, request)
 }
 
-/// Connects a receiving port; blocks for a few seconds at most. A hello that came late is sent again,
-/// and so is a hello with a path that was not found in time, as on an overloaded machine.
+/// Connects a receiving port; blocks for a few seconds at most. On an overloaded machine a hello
+/// may come late, or its path may not be found in time. Then it is sent again.
 pub(crate) fn connect(endpoint: &Endpoint, request: &ConnectRequest) -> Result<AnyInlet> {
     let transport = transport::find(&endpoint.transport)?;
     let mut hellos = 1;
