@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Resource, Rlimit, geteuid, getrlimit, setrlimit};
 use serde_json::Value;
 use stripline::Received;
-use stripline::call::{ServerOptions, Service};
+use stripline::call::{ClientOptions, ServerOptions, Service};
 use stripline::node::{Dispatch, Node, Topics};
 
 use crate::child::{Actor, Cast, DEADLINE, await_go_on, await_that, is_root, say};
@@ -175,7 +175,8 @@ fn everything_is_served(transport: &str, kind: &str, user: Option<(u32, &[u32])>
     // A new node joins the domain; its subscriber and its client are served.
     let node = join(&domain, transport);
     let mut subscriber = node.subscriber::<u64>("numbers").unwrap();
-    let client = node.service_client("adder", Default::default()).unwrap();
+    let patient = ClientOptions { deadline: DEADLINE, ..ClientOptions::default() };
+    let client = node.service_client("adder", patient).unwrap();
     let add = client.operation::<(i64, i64), i64, String>("add").unwrap();
     assert_eq!(add.call(&(40, 2)).unwrap(), 42);
     let started = Instant::now();
