@@ -404,8 +404,7 @@ def a_stop_in_a_call(place: Place) -> None:
 def names(place: Place) -> None:
     """Ports have names in a naming service, and are found by them."""
     if not shutil.which("omniNames"):
-        print("NOT RUN: omniNames is missing (Debian: omniorb-nameserver)")
-        return
+        raise SystemExit("FAILED: omniNames is missing (Debian: omniorb-nameserver)")
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]

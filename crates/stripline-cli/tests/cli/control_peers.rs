@@ -155,7 +155,7 @@ fn another_user_is_not_answered() {
         return ask_as_another_user(&name);
     }
     if !rustix::process::geteuid().is_root() {
-        println!("NOT TESTED: only root can start a process of another user");
+        println!("NOT RUN: only root can start a process of another user");
         return;
     }
     let file = File::radio();

@@ -175,7 +175,7 @@ fn completions_are_scripts_of_their_shells() {
         let mut checked = Command::new(shell);
         checked.args(["-n", "/dev/stdin"]).stdin(Stdio::piped()).stderr(Stdio::piped());
         let Ok(mut child) = checked.spawn() else {
-            println!("NOT TESTED: there is no {shell}");
+            println!("NOT RUN: there is no {shell}");
             continue;
         };
         std::io::Write::write_all(&mut child.stdin.take().unwrap(), printed.stdout.as_bytes()).unwrap();

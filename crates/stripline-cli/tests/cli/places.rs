@@ -19,7 +19,7 @@ fn own_network() -> &'static [&'static str] {
         status.is_ok_and(|status| status.success())
     };
     ways.into_iter().find(works).unwrap_or_else(|| {
-        println!("NOT TESTED: two network namespaces. This machine permits none: all ran in one");
+        println!("NOT RUN: two network namespaces. This machine permits none: all ran in one");
         &["env"]
     })
 }

@@ -330,7 +330,7 @@ fn another_users_processes_are_neither_shown_nor_answered() {
         return play_another_user(&name);
     }
     if !rustix::process::geteuid().is_root() {
-        println!("NOT TESTED: only root can start a process of another user");
+        println!("NOT RUN: only root can start a process of another user");
         return;
     }
     let me = std::process::id();

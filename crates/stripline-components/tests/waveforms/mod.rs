@@ -425,7 +425,7 @@ fn a_child_of_a_component_inherits_nothing() {
 
 fn a_full_disk_is_an_error() {
     if !Path::new("/dev/full").exists() {
-        println!("SKIPPED: no /dev/full on this system");
+        println!("NOT RUN: no /dev/full on this system");
         return;
     }
     let bench = Bench::new();

@@ -58,7 +58,7 @@ fn raise() {
 fn links_leave_the_host_with_insecure_only() {
     let way = own_network();
     if way.is_empty() {
-        println!("NOT TESTED: addresses beyond the loopback interface. This machine permits no network");
+        println!("NOT RUN: addresses beyond the loopback interface. This machine permits no network");
         return;
     }
     for transport in ["tcp", "udp"] {

@@ -64,7 +64,7 @@ fn processes_of_two_networks_meet_in_a_folder_and_survive_kills() {
     let mut right = start("right", "left", "2");
     assert_eq!((left.hear(), right.hear()), ("met 2".into(), "met 1".into()));
     if way.is_empty() {
-        println!("NOT TESTED: two network namespaces. This machine permits none: all ran in one");
+        println!("NOT RUN: two network namespaces. This machine permits none: all ran in one");
     } else {
         let networks = [network_of(left.pid()), network_of(right.pid()), network_of(std::process::id())];
         assert!(networks[0] != networks[1] && !networks[..2].contains(&networks[2]), "{networks:?}");
@@ -220,7 +220,7 @@ fn an_unfit_folder_is_refused_with_the_variable_and_the_remedy() {
 #[test]
 fn a_group_shares_a_folder_of_root() {
     if !is_root() {
-        println!("NOT TESTED: a folder of a group, which needs root");
+        println!("NOT RUN: a folder of a group, which needs root");
         return;
     }
     let (group, gid) = a_group(|gid| gid != 0 && gid != NO_CALL).expect("some group");
@@ -270,7 +270,7 @@ fn a_full_or_read_only_folder_is_refused_by_name() {
             .status()
             .is_ok_and(|status| status.success());
         if !permitted {
-            println!("NOT TESTED: a folder with {options}. This machine permits no mount");
+            println!("NOT RUN: a folder with {options}. This machine permits no mount");
             continue;
         }
         let answer = answer("full", place.path().as_os_str(), &wrapper);
