@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use num_complex::Complex;
 use stripline::Result;
-use stripline::component::{InvalidProperties, Properties, PropertySpec};
+use stripline::component::{InvalidProperties, Properties, PropertySpec, Value};
 use stripline::internal::{DdsEnclave, DdsPlace, DdsSampleType, DdsTerms, dds_has_security};
 use stripline::payload::TypeName;
 
@@ -30,7 +30,9 @@ const TRANSIENT_LOCAL: &str = "transient-local";
 /// Returns the properties of both.
 pub(super) fn properties() -> [PropertySpec; 10] {
     [
-        PropertySpec::text("topic", "", "name of the topic").required(),
+        PropertySpec::text("topic", "", "name of the topic")
+            .required()
+            .example(Value::Text("samples".into())),
         PropertySpec::integer("domain", 0, 0, 232, "number of the DDS domain"),
         PropertySpec::text("interface", "lo", "network interface; `lo` stays on this host"),
         PropertySpec::text(
