@@ -205,7 +205,7 @@ impl ServiceClient {
     /// # Errors
     /// [`Error::Stopped`](crate::Error::Stopped) when the node is asked to stop.
     pub fn wait_for_servers(&self, count: usize, timeout: Duration) -> Result<bool> {
-        self.core.wait_for_servers(count, Instant::now() + timeout)
+        self.core.wait_for_servers(count, Instant::now().checked_add(timeout))
     }
 
     /// Returns the servers that are or were connected.

@@ -142,7 +142,7 @@ impl ClientCore {
         self.check_own().map_err(StartError::Link)?;
         loop {
             let Some(connection) = self.select_server(key) else {
-                let there = self.wait_for_servers(1, call_deadline.until()).map_err(StartError::Link)?;
+                let there = self.wait_for_servers(1, Some(call_deadline.until())).map_err(StartError::Link)?;
                 if there { continue } else { return Err(StartError::NoServer) }
             };
             match connection.start(operation, payload, call_deadline) {
@@ -185,7 +185,7 @@ impl ClientCore {
         &self.connections[..self.used.load(Ordering::Acquire)]
     }
 
-    pub(super) fn wait_for_servers(&self, count: usize, until: Instant) -> Result<bool> {
+    pub(super) fn wait_for_servers(&self, count: usize, until: Option<Instant>) -> Result<bool> {
         self.check_own()?;
         let mut server_changes = lock(&self.server_changes);
         loop {
@@ -196,11 +196,11 @@ impl ClientCore {
             if connections.iter().filter(is_alive).count() >= count {
                 return Ok(true);
             }
-            let now = Instant::now();
-            if now >= until {
+            let left = until.map_or(STOP_POLL, |until| until.saturating_duration_since(Instant::now()));
+            if left.is_zero() {
                 return Ok(false);
             }
-            let left = (until - now).min(STOP_POLL);
+            let left = left.min(STOP_POLL);
             server_changes =
                 self.changed.wait_timeout(server_changes, left).unwrap_or_else(PoisonError::into_inner).0;
         }

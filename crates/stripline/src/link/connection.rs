@@ -332,24 +332,31 @@ impl IncomingConnection {
     }
 
     pub(super) fn start_successor(&mut self) {
-        self.cancel_move();
+        // Other paths of the sender that is gone.
+        while self.take_path().is_some() {}
         if let Some(next) = self.successors.pop_front() {
             self.ended = false;
             self.connect(next.name, next.inlet);
         }
     }
 
-    /// Drops the other path that the sender was to go on over.
+    /// Drops the path of the last move. The sender uses the paths before it already.
     pub(super) fn cancel_move(&mut self) {
-        self.successors.retain(|next| next.moves.is_none());
+        if self.successors.back().is_some_and(|last| last.moves.is_some()) {
+            self.successors.pop_back();
+        }
+    }
+
+    /// Takes the next path of the present sender.
+    fn take_path(&mut self) -> Option<Successor> {
+        self.successors.front()?.moves.as_ref()?;
+        self.successors.pop_front()
     }
 
     /// Goes on over the other path: the sender has left this one. What is missing between the two
     /// is found by the numbers, as everywhere.
     fn change_path(&mut self) -> Result<()> {
-        let is_other_path = |next: &Successor| next.moves.is_some();
-        let next = self.successors.iter().position(is_other_path).and_then(|at| self.successors.remove(at));
-        let Some(Successor { mut inlet, moves: Some(events), .. }) = next else {
+        let Some(Successor { mut inlet, moves: Some(events), .. }) = self.take_path() else {
             return Err(Error::misbehaved(&self.name, "went on over another path that was not connected"));
         };
         self.is_steady = false;

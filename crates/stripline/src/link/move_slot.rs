@@ -254,11 +254,7 @@ mod tests {
 
     impl Link {
         fn new(transport: &str, options: LinkOptions) -> Self {
-            let its = SenderOptions::from(&options);
-            let mut builder = PortBuilder::new("a.out", its, &StopToken::new().unwrap());
-            let endpoint = builder.bind(transport, &TypeName::of::<u8>(), its).unwrap();
-            let mut out = builder.build(Sampling::Off);
-            let slot = out.move_slot(&its);
+            let (out, slot, endpoint) = Self::sender(transport, options);
             let events = Arc::new(PortEvents::new().unwrap());
             events.push(PortEvent::Connected(CONNECTION.into(), Self::connect(&endpoint, options)));
             let options_for = Arc::new(move |_: &str| ConnectionOptions::new(&options));
@@ -267,6 +263,23 @@ mod tests {
             let mut incoming = Incoming::new("b.in".into(), its_events, options_for, stop, false, Some(1));
             incoming.set_ends(EndsWhen::WithStreams);
             Self { out, slot, events, incoming, options }
+        }
+
+        fn sender(transport: &str, options: LinkOptions) -> (Outgoing, Arc<MoveSlot>, Endpoint) {
+            let its = SenderOptions::from(&options);
+            let mut builder = PortBuilder::new("a.out", its, &StopToken::new().unwrap());
+            let endpoint = builder.bind(transport, &TypeName::of::<u8>(), its).unwrap();
+            let mut out = builder.build(Sampling::Off);
+            let slot = out.move_slot(&its);
+            (out, slot, endpoint)
+        }
+
+        /// Has the sender die, and another one come in its place.
+        fn restart_sender(&mut self, transport: &str) {
+            let endpoint;
+            (self.out, self.slot, endpoint) = Self::sender(transport, self.options);
+            let inlet = Self::connect(&endpoint, self.options);
+            self.events.push(PortEvent::Connected(CONNECTION.into(), inlet));
         }
 
         fn connect(endpoint: &Endpoint, options: LinkOptions) -> crate::transport::AnyInlet {
@@ -334,6 +347,79 @@ mod tests {
                 assert_eq!(link.incoming.stats().counters("").peer_deaths, 0);
             }
         }
+    }
+
+    /// What happens to a connection, one thing after the other.
+    #[derive(Clone, Copy, Debug)]
+    enum Step {
+        Send,
+        Move,
+        /// A move that the launcher gives up before it is ordered.
+        CancelledMove,
+        Receive,
+        RestartSender,
+    }
+
+    impl Step {
+        const ALL: [Self; 5] =
+            [Self::Send, Self::Move, Self::CancelledMove, Self::Receive, Self::RestartSender];
+    }
+
+    /// Takes these steps, and then receives the rest. Against a model: every packet that was sent
+    /// comes, in order.
+    fn walk(steps: &[Step]) {
+        const PATHS: [&str; 4] = ["shm", "uds", "inproc", "tcp"];
+        let mut link = Link::new(PATHS[0], LinkOptions::default());
+        let (mut paths, mut sent, mut received) = ((1..).map(|n| PATHS[n % 4]), 0, 0);
+        let mut receive = |link: &mut Link| {
+            let (_, byte, missing) = link.next().unwrap_or_else(|| panic!("{steps:?}: the end"));
+            assert_eq!((byte, missing), (received, 0), "{steps:?}");
+            received += 1;
+            received
+        };
+        let mut taken = 0;
+        for step in steps {
+            let path = paths.next().unwrap();
+            match step {
+                Step::Send => {
+                    link.send(sent);
+                    sent += 1;
+                }
+                Step::Move => {
+                    link.prepare(path);
+                    let reply = link.request();
+                    // It moves before this packet.
+                    link.send(sent);
+                    assert!(matches!(reply.try_recv(), Ok(Ok(_))), "{steps:?}");
+                    sent += 1;
+                }
+                Step::CancelledMove => {
+                    link.prepare(path);
+                    link.slot.cancel();
+                    link.events.push(PortEvent::MoveCancelled(CONNECTION.into()));
+                }
+                Step::Receive if taken < sent => taken = receive(&mut link),
+                Step::Receive => {}
+                Step::RestartSender => link.restart_sender(path),
+            }
+        }
+        while taken < sent {
+            taken = receive(&mut link);
+        }
+        link.out.finish(time()).unwrap();
+        assert_eq!(link.next(), None, "{steps:?}");
+    }
+
+    /// All orders of a few steps, and some of more.
+    #[test]
+    fn whatever_moves_come_together_every_packet_arrives_in_order() {
+        let kinds = Step::ALL.len();
+        let steps_of = |number: usize, steps: u32| -> Vec<Step> {
+            (0..steps).map(|place| Step::ALL[number / kinds.pow(place) % kinds]).collect()
+        };
+        (0..kinds.pow(4)).for_each(|number| walk(&steps_of(number, 4)));
+        // A step through all orders of twelve that has no factor in common with their number.
+        (1..=100).for_each(|round| walk(&steps_of(round * 2_345_678 % kinds.pow(12), 12)));
     }
 
     #[test]

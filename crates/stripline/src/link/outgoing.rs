@@ -317,7 +317,7 @@ impl Outgoing {
         }
         self.is_lossy = false;
         let sample = Some(sample_index).filter(|_| !self.is_raw);
-        let next = NextPacket { sample, stream_start: self.stream_start };
+        let next = NextPacket { sequence: self.sequence, sample, stream_start: self.stream_start };
         for outlet in &mut *self.outlets {
             let admitted = outlet.admit(next);
             self.described &= !admitted.is_new;

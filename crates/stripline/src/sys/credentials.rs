@@ -2,14 +2,19 @@
 
 use std::ffi::CString;
 use std::mem::MaybeUninit;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
+use std::time::Instant;
 
 use crate::error::{Error, Result};
+use crate::sys::doorbell::PollSet;
 use crate::terms::Group;
 
 /// The most supplementary groups that Linux gives a process.
 const GROUPS_MAX: usize = 65_536;
+/// The number by which the kernel shows each user and group that has none in this process's user
+/// namespace, unless `/proc/sys/kernel` sets another one.
+const UNMAPPED: u32 = 65_534;
 /// The longest entry of the group database that is read, in bytes: a group may have many members.
 const ENTRY_MAX: usize = 1 << 20;
 
@@ -72,6 +77,9 @@ pub(crate) struct Peer {
     group: u32,
     supplementary: Vec<u32>,
     process: Option<u32>,
+    /// Whether a number that the kernel also gives to strangers is the peer's own: the peer is in
+    /// this user namespace.
+    is_of_namespace: bool,
 }
 
 impl Peer {
@@ -84,7 +92,12 @@ impl Peer {
             if user == own_user() { Vec::new() } else { supplementary_groups(stream).map_err(failed)? };
         // The kernel gives 0 for a process of another process namespace, as of another container.
         let process = u32::try_from(first.pid).ok().filter(|process| *process != 0);
-        Ok(Self { user, group: first.gid, supplementary, process })
+        let unmapped_group = unmapped("gid");
+        let is_unmapped = user == unmapped("uid")
+            || first.gid == unmapped_group
+            || supplementary.contains(&unmapped_group);
+        let is_of_namespace = !is_unmapped || is_of_this_namespace(stream);
+        Ok(Self { user, group: first.gid, supplementary, process, is_of_namespace })
     }
 
     /// Returns its process, as it was when it connected or began to listen.
@@ -95,7 +108,7 @@ impl Peer {
     /// Returns whether it belongs to another user: its shared memory must be copied before it is
     /// validated.
     pub(crate) fn is_other_user(&self) -> bool {
-        self.user != own_user()
+        !self.is_user(own_user())
     }
 
     /// Checks access: local links are open to the same user, and to the members of a group where
@@ -107,6 +120,10 @@ impl Peer {
         let (its, own) = (self.user, own_user());
         match group {
             _ if self.may_pass(own, group) => Ok(()),
+            _ if its == own => Err(format!(
+                "user {its} is of another user namespace, where the number may be anybody's; run both processes in \
+                 one namespace, or as a user that has a number in both"
+            )),
             None => Err(format!("user {its} is not user {own}; this link is open to no other user")),
             Some(group) => Err(format!(
                 "user {its} is neither user {own} nor in group {}; this link is open to no other user",
@@ -116,10 +133,54 @@ impl Peer {
     }
 
     fn may_pass(&self, user: u32, group: Option<Group>) -> bool {
-        self.user == user
-            || group
-                .is_some_and(|group| self.group == group.gid() || self.supplementary.contains(&group.gid()))
+        let is_in = |group: Group| {
+            let is_its_own = group.gid() != unmapped("gid") || self.is_of_namespace;
+            is_its_own && (self.group == group.gid() || self.supplementary.contains(&group.gid()))
+        };
+        self.is_user(user) || group.is_some_and(is_in)
     }
+
+    fn is_user(&self, user: u32) -> bool {
+        self.user == user && (user != unmapped("uid") || self.is_of_namespace)
+    }
+}
+
+/// Returns the number of users (`uid`) or groups (`gid`) that have none in this namespace.
+fn unmapped(kind: &str) -> u32 {
+    let set = std::fs::read_to_string(format!("/proc/sys/kernel/overflow{kind}"));
+    set.ok().and_then(|number| number.trim().parse().ok()).unwrap_or(UNMAPPED)
+}
+
+/// Returns whether the other end's process is in the user namespace of this process. False where
+/// that cannot be shown: before Linux 6.5, or once it has ended.
+fn is_of_this_namespace(stream: &UnixStream) -> bool {
+    let namespace_of = |process: &str| std::fs::read_link(format!("/proc/{process}/ns/user")).ok();
+    let Some(handle) = process_handle(stream) else { return false };
+    let info = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", handle.as_raw_fd()));
+    let info = info.unwrap_or_default();
+    let Some(process) = info.lines().find_map(|line| line.strip_prefix("Pid:")).map(str::trim) else {
+        return false;
+    };
+    let is_same = namespace_of(process).is_some_and(|its| Some(its) == namespace_of("self"));
+    // The handle is readable once the process has ended. Then the number may be another process's.
+    let mut ended = PollSet::default();
+    ended.readable(handle.as_fd());
+    is_same && ended.wait(Some(Instant::now())).is_ok_and(|has_ended| !has_ended)
+}
+
+/// Returns a handle of the other end's process, which is not reused as its number is; `None`:
+/// before Linux 6.5.
+fn process_handle(stream: &UnixStream) -> Option<OwnedFd> {
+    const SO_PEERPIDFD: libc::c_int = 77;
+    let (mut handle, mut bytes) = (-1, size_of::<libc::c_int>() as libc::socklen_t);
+    // SAFETY: the descriptor is open, and the kernel writes at most `bytes` bytes, the size of the
+    // number; it makes a descriptor that nothing else owns.
+    let made = unsafe {
+        let (handle, bytes) = ((&raw mut handle).cast(), &raw mut bytes);
+        libc::getsockopt(stream.as_raw_fd(), libc::SOL_SOCKET, SO_PEERPIDFD, handle, bytes) == 0
+    };
+    // SAFETY: as above.
+    (made && handle >= 0).then(|| unsafe { OwnedFd::from_raw_fd(handle) })
 }
 
 fn own_user() -> u32 {
@@ -185,11 +246,22 @@ fn supplementary_groups(stream: &UnixStream) -> std::io::Result<Vec<u32>> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::linux::net::SocketAddrExt;
+    use std::os::unix::net::{SocketAddr, UnixListener};
+    use std::os::unix::process::CommandExt;
+    use std::process::{Command, Stdio};
+
     use super::*;
 
     #[test]
     fn the_same_user_and_the_members_of_a_named_group_pass() {
-        let peer = Peer { user: 1000, group: 100, supplementary: vec![7, 42], process: None };
+        let peer = Peer {
+            user: 1000,
+            group: 100,
+            supplementary: vec![7, 42],
+            process: None,
+            is_of_namespace: false,
+        };
         for (user, group, passes) in [
             (1000, None, true),
             (1000, Some(1), true),
@@ -220,6 +292,57 @@ mod tests {
         assert!(stranger.is_other_user());
         let said = stranger.check(None).unwrap_err();
         assert!(said.contains(&format!("user {} is not user", stranger.user)), "{said}");
+    }
+
+    #[test]
+    fn numbers_of_strangers_pass_only_within_the_namespace() {
+        for is_of_namespace in [false, true] {
+            let number = unmapped("uid");
+            let supplementary = vec![unmapped("gid")];
+            let peer = Peer { user: number, group: 5, supplementary, process: None, is_of_namespace };
+            assert_eq!(peer.may_pass(number, None), is_of_namespace);
+            assert_eq!(peer.may_pass(1, Some(Group::new(unmapped("gid")))), is_of_namespace);
+            assert!(peer.may_pass(1, Some(Group::new(5))), "a group that has a number here");
+        }
+    }
+
+    /// Set in the process that enters a namespace: the address to connect to.
+    const ADDRESS: &str = "STRIPLINE_TEST_NAMESPACE";
+
+    /// As in the container of a user who has no number there.
+    #[test]
+    fn a_process_of_another_namespace_is_a_stranger() {
+        let name = format!("stripline-namespace-{}", crate::sys::socket_names::unique_suffix().unwrap());
+        let listener = UnixListener::bind_addr(&SocketAddr::from_abstract_name(&name).unwrap()).unwrap();
+        let mut inside = Command::new(std::env::current_exe().unwrap());
+        inside.args(["--exact", "sys::credentials::tests::meet_a_stranger"]).env(ADDRESS, &name);
+        // SAFETY: the flag concerns the new process only.
+        let enter = || match unsafe { libc::unshare(libc::CLONE_NEWUSER) } {
+            0 => Ok(()),
+            _ => Err(std::io::Error::last_os_error()),
+        };
+        // SAFETY: between fork and exec, one system call.
+        let inside = unsafe { inside.pre_exec(enter) }.stdout(Stdio::piped()).spawn().unwrap();
+        let outside = listener.accept().unwrap().0;
+        assert!(is_of_this_namespace(&UnixStream::pair().unwrap().0));
+        assert!(!is_of_this_namespace(&outside), "the peer is in another namespace");
+        drop(outside);
+        let printed = inside.wait_with_output().unwrap();
+        assert!(printed.status.success(), "{printed:?}");
+    }
+
+    /// Does nothing unless it is started as that process.
+    #[test]
+    fn meet_a_stranger() {
+        let Ok(name) = std::env::var(ADDRESS) else { return };
+        let stream = UnixStream::connect_addr(&SocketAddr::from_abstract_name(&name).unwrap()).unwrap();
+        let peer = Peer::of(&stream).unwrap();
+        assert_eq!((own_user(), peer.user), (unmapped("uid"), unmapped("uid")));
+        assert!(peer.is_other_user());
+        let refused = peer.check(None).unwrap_err();
+        assert!(refused.contains("another user namespace"), "{refused}");
+        // The listener hangs up when it has seen this process.
+        let _ = std::io::Read::read(&mut &stream, &mut [0]);
     }
 
     #[test]

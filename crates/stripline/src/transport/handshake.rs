@@ -12,7 +12,7 @@
 
 use std::io::{self, Read, Write};
 use std::os::fd::{BorrowedFd, OwnedFd};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -382,6 +382,7 @@ pub(crate) fn exchange_hello(
     }
     crate::fail_point::fail_point!("connect-hello");
     meanwhile(socket).map_err(broke)?;
+    let until = Instant::now() + REPLY_TIME;
     // The prefix first, and never a byte more than the reply: frames follow. Descriptors come with
     // the first byte.
     let mut prefix = [0; PREFIX_BYTES];
@@ -394,10 +395,10 @@ pub(crate) fn exchange_hello(
         }
         Socket::Tcp(_) => (0, Vec::new()),
     };
-    socket.read_exact(&mut prefix[read..]).map_err(broke)?;
+    read_until(until, socket, &mut prefix[read..]).map_err(broke)?;
     let max = if hello.call.is_some() { REPLY_MAX } else { BODY_MAX };
     let mut body = vec![0; body_length_within(&prefix, max).map_err(misbehaved)?];
-    socket.read_exact(&mut body).map_err(broke)?;
+    read_until(until, socket, &mut body).map_err(broke)?;
     Ok((welcomed(&body, endpoint, peer)?, fds))
 }
 
@@ -415,16 +416,36 @@ pub(crate) fn join_part(
     let misbehaved = |violation: String| Error::misbehaved(peer, violation);
     socket.set_nonblocking(false).and(socket.set_timeout(REPLY_TIME)).map_err(broke)?;
     socket.write_all(&encode_part(part)?).map_err(broke)?;
+    let until = Instant::now() + REPLY_TIME;
     let mut prefix = [0; PREFIX_BYTES];
-    socket.read_exact(&mut prefix).map_err(broke)?;
+    read_until(until, socket, &mut prefix).map_err(broke)?;
     let mut body = vec![0; body_length(&prefix).map_err(misbehaved)?];
-    socket.read_exact(&mut body).map_err(broke)?;
+    read_until(until, socket, &mut body).map_err(broke)?;
     match decode(&body).map_err(misbehaved)? {
         HelloReply::Joined(key) if key == endpoint.keys[1] => Ok(()),
         HelloReply::Joined(_) => Err(Error::misbehaved(peer, "does not hold the endpoint's key")),
         // What is refused or late is so for a hello, too.
         _ => welcomed(&body, endpoint, peer).map(drop),
     }
+}
+
+/// Fills a part of the reply. The limit is for all of its bytes, however slowly they come. A read
+/// afterwards waits for [`REPLY_TIME`].
+fn read_until(until: Instant, mut socket: &Socket, mut rest: &mut [u8]) -> io::Result<()> {
+    while !rest.is_empty() {
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        socket.set_timeout(left)?;
+        match socket.read(rest) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(bytes) => rest = &mut rest[bytes..],
+            Err(e) if matches!(e.kind(), io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    socket.set_timeout(REPLY_TIME)
 }
 
 /// The sender's reason to call a hello or a path late.

@@ -227,6 +227,8 @@ pub(crate) trait Attention: Send + Sync {
 /// The next packet of a port, as far as an outlet must be given it to count missing samples.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct NextPacket {
+    /// Its number. An outlet that has sent frames knows it already.
+    pub sequence: u64,
     /// The sample index due; `None`: unknown.
     pub sample: Option<u64>,
     /// The number of the first packet of its stream. Sample indexes before it count another stream.

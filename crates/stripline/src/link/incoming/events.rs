@@ -68,9 +68,9 @@ impl Incoming {
                     self.wake_by(&mut inlet);
                     let moves = Some(Arc::clone(&self.events));
                     let connection = self.connection_mut(name.clone());
-                    // Without a sender there is nothing to go on from.
+                    // Without a sender there is nothing to go on from. A sender may move again before
+                    // this port has read what it sent before its last move: the paths are in order.
                     if connection.inlet.is_some() {
-                        connection.cancel_move();
                         connection.successors.push_back(Successor { name, inlet, moves });
                     }
                 }

@@ -41,7 +41,7 @@ impl Outgoing {
         fail_point!("moved");
         // Those that have connected by now get the next packet.
         let sample = Some(self.sample_index).filter(|_| !self.is_raw);
-        outlet.admit(NextPacket { sample, stream_start: self.stream_start });
+        outlet.admit(NextPacket { sequence: self.sequence, sample, stream_start: self.stream_start });
         let before = std::mem::replace(&mut *self.outlets, vec![outlet]);
         self.moves.leave(before);
         self.read_traits();

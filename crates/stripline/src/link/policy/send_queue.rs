@@ -64,6 +64,8 @@ struct SendShared {
     port: String,
     /// The number of the first packet of the stream that the port sends now.
     stream_start: AtomicU64,
+    /// The number of the packet that the port sends next.
+    next_sequence: AtomicU64,
 }
 
 #[derive(Default)]
@@ -109,6 +111,7 @@ impl SendQueue {
             watermarks,
             port: endpoint.to_string(),
             stream_start: AtomicU64::new(0),
+            next_sequence: AtomicU64::new(0),
         });
         let its = Arc::clone(&shared);
         let thread = JoinedThread::spawn("stripline-queue", move || its.run(inner))?;
@@ -205,6 +208,7 @@ impl Outlet for SendQueue {
     fn admit(&mut self, next: NextPacket) -> Admitted {
         // Relaxed: the lock of the queue orders it before the packet.
         self.shared.stream_start.store(next.stream_start, Ordering::Relaxed);
+        self.shared.next_sequence.store(next.sequence, Ordering::Relaxed);
         // Asking the thread would cost more than the rare description that this saves.
         Admitted { is_new: false, is_lossy: true }
     }
@@ -326,7 +330,9 @@ impl SendShared {
             }
             if std::mem::take(&mut queue.refresh_receivers) {
                 // What the port sends next is not in the queue yet.
-                *newcomers |= outlet.admit(NextPacket::default()).is_new;
+                // Relaxed: as in `admit`.
+                let sequence = self.next_sequence.load(Ordering::Relaxed);
+                *newcomers |= outlet.admit(NextPacket { sequence, ..NextPacket::default() }).is_new;
                 queue.receivers = outlet.receivers(true);
             }
             // It may wait for an empty queue.
@@ -369,7 +375,11 @@ fn send(
     if header.is_some_and(|header| header.is_continued()) {
         return put(outlet, frame);
     }
-    let next = NextPacket { sample: header.map(|header| header.sample_index), stream_start };
+    let next = NextPacket {
+        sequence: header.map_or(0, |header| header.sequence),
+        sample: header.map(|header| header.sample_index),
+        stream_start,
+    };
     *newcomers |= outlet.admit(next).is_new;
     if header.is_some_and(|header| header.kind == Kind::Stream as u8) {
         *described = Some(frame.to_vec());

@@ -310,7 +310,8 @@ impl RingOutlet {
 
     /// Returns the sequence number of the next packet to be sent.
     fn next_sequence(&self) -> Option<u64> {
-        self.writer.newest().map_or(Some(0), |newest| Some(self.header_at(newest)?.next_sequence()))
+        let after = |newest| Some(self.header_at(newest)?.next_sequence());
+        self.writer.newest().map_or(Some(self.admitted_at.sequence), after)
     }
 
     /// Returns the header of the frame that starts there and has not been overwritten.
@@ -598,7 +599,8 @@ impl Outlet for RingOutlet {
     }
 
     fn admit(&mut self, next: NextPacket) -> Admitted {
-        let sequence = self.next_sequence().unwrap_or(0);
+        let is_unused = self.writer.newest().is_none();
+        let sequence = if is_unused { next.sequence } else { self.next_sequence().unwrap_or(0) };
         self.admitted_at = PortPosition { sequence, sample: next.sample };
         self.stream_start = next.stream_start;
         let is_new = self.attach_pending(next.stream_start);

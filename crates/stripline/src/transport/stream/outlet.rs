@@ -526,6 +526,8 @@ impl Outlet for StreamOutlet {
             // Its failures are those of receivers that leave.
             let _ = self.send_kept(Wait::FOREVER);
         }
+        // A port that has moved here goes on with its numbers.
+        self.next_sequence = self.next_sequence.max(next.sequence);
         let position = PortPosition { sequence: self.next_sequence, sample: next.sample };
         let before = std::mem::replace(&mut self.admitted_at, position);
         if has_changed {
