@@ -142,7 +142,8 @@ impl ClientCore {
         self.check_own().map_err(StartError::Link)?;
         loop {
             let Some(connection) = self.select_server(key) else {
-                let there = self.wait_for_servers(1, Some(call_deadline.until())).map_err(StartError::Link)?;
+                let there =
+                    self.wait_for_servers(1, Some(call_deadline.until())).map_err(StartError::Link)?;
                 if there { continue } else { return Err(StartError::NoServer) }
             };
             match connection.start(operation, payload, call_deadline) {

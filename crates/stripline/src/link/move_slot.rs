@@ -349,7 +349,7 @@ mod tests {
         }
     }
 
-    /// What happens to a connection, one thing after the other.
+    /// An event of a connection.
     #[derive(Clone, Copy, Debug)]
     enum Step {
         Send,
@@ -410,7 +410,7 @@ mod tests {
         assert_eq!(link.next(), None, "{steps:?}");
     }
 
-    /// All orders of a few steps, and some of more.
+    /// Walks all orders of a few steps, and some of more.
     #[test]
     fn whatever_moves_come_together_every_packet_arrives_in_order() {
         let kinds = Step::ALL.len();

@@ -93,9 +93,8 @@ impl Peer {
         // The kernel gives 0 for a process of another process namespace, as of another container.
         let process = u32::try_from(first.pid).ok().filter(|process| *process != 0);
         let unmapped_group = unmapped("gid");
-        let is_unmapped = user == unmapped("uid")
-            || first.gid == unmapped_group
-            || supplementary.contains(&unmapped_group);
+        let is_unmapped =
+            user == unmapped("uid") || first.gid == unmapped_group || supplementary.contains(&unmapped_group);
         let is_of_namespace = !is_unmapped || is_of_this_namespace(stream);
         Ok(Self { user, group: first.gid, supplementary, process, is_of_namespace })
     }
@@ -174,7 +173,7 @@ fn process_handle(stream: &UnixStream) -> Option<OwnedFd> {
     const SO_PEERPIDFD: libc::c_int = 77;
     let (mut handle, mut bytes) = (-1, size_of::<libc::c_int>() as libc::socklen_t);
     // SAFETY: the descriptor is open, and the kernel writes at most `bytes` bytes, the size of the
-    // number; it makes a descriptor that nothing else owns.
+    // number. The descriptor that it makes has no other owner.
     let made = unsafe {
         let (handle, bytes) = ((&raw mut handle).cast(), &raw mut bytes);
         libc::getsockopt(stream.as_raw_fd(), libc::SOL_SOCKET, SO_PEERPIDFD, handle, bytes) == 0
@@ -309,7 +308,7 @@ mod tests {
     /// Set in the process that enters a namespace: the address to connect to.
     const ADDRESS: &str = "STRIPLINE_TEST_NAMESPACE";
 
-    /// As in the container of a user who has no number there.
+    /// Checks both sides, as in a container with a user that has no number outside.
     #[test]
     fn a_process_of_another_namespace_is_a_stranger() {
         let name = format!("stripline-namespace-{}", crate::sys::socket_names::unique_suffix().unwrap());

@@ -227,7 +227,7 @@ pub(crate) trait Attention: Send + Sync {
 /// The next packet of a port, as far as an outlet must be given it to count missing samples.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct NextPacket {
-    /// Its number. An outlet that has sent frames knows it already.
+    /// Its number, which an outlet that has sent frames has counted itself.
     pub sequence: u64,
     /// The sample index due; `None`: unknown.
     pub sample: Option<u64>,

@@ -68,8 +68,8 @@ impl Incoming {
                     self.wake_by(&mut inlet);
                     let moves = Some(Arc::clone(&self.events));
                     let connection = self.connection_mut(name.clone());
-                    // Without a sender there is nothing to go on from. A sender may move again before
-                    // this port has read what it sent before its last move: the paths are in order.
+                    // Without a sender there is nothing to go on from. A sender may move again
+                    // before this port has read its earlier paths: they are kept in order.
                     if connection.inlet.is_some() {
                         connection.successors.push_back(Successor { name, inlet, moves });
                     }

@@ -50,19 +50,39 @@ mod tests {
 
     /// Connects to a sender that gives these replies, and returns the error.
     fn answered(replies: Vec<HelloReply>) -> Error {
-        let name = format!("stripline-late-{}", crate::sys::socket_names::unique_suffix().unwrap());
-        let listener = UnixListener::bind_addr(&SocketAddr::from_abstract_name(&name).unwrap()).unwrap();
-        let sender = std::thread::spawn(move || {
+        connected_to(move |listener| {
             for reply in replies {
                 listener.accept().unwrap().0.write_all(&encode(&reply).unwrap()).unwrap();
             }
-        });
+        })
+    }
+
+    fn connected_to(answer: impl FnOnce(UnixListener) + Send + 'static) -> Error {
+        let name = format!("stripline-late-{}", crate::sys::socket_names::unique_suffix().unwrap());
+        let listener = UnixListener::bind_addr(&SocketAddr::from_abstract_name(&name).unwrap()).unwrap();
+        let sender = std::thread::spawn(move || answer(listener));
         let endpoint = Endpoint { transport: "uds".into(), address: name, keys: [1, 2] };
         let options = LinkOptions::default();
         let request = ConnectRequest { connection: "a -> b".into(), payload: TypeName::of::<u8>(), options };
         let error = connect(&endpoint, &request).err().unwrap();
         sender.join().unwrap();
         error
+    }
+
+    /// Sends each byte in time for itself. All of them would take a quarter of an hour.
+    #[test]
+    fn a_reply_that_comes_a_byte_at_a_time_ends() {
+        let given_up = connected_to(|listener| {
+            let mut receiver = listener.accept().unwrap().0;
+            let reply = encode(&HelloReply::Refused("a".repeat(1000))).unwrap();
+            for byte in reply {
+                if receiver.write_all(&[byte]).is_err() {
+                    return;
+                }
+                std::thread::sleep(std::time::Duration::from_secs(1));
+            }
+        });
+        assert!(matches!(&given_up, Error::System { .. }), "{given_up}");
     }
 
     #[test]
