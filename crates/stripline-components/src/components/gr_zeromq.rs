@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
-use stripline::component::{InvalidProperties, Properties, PropertySpec, StopSignal};
+use stripline::component::{InvalidProperties, Properties, PropertySpec, StopSignal, Value};
 use stripline::internal::check_descriptors;
 use stripline::{Error, Result};
 
@@ -25,7 +25,8 @@ pub(super) const PUB_SUB: &str = "pub-sub";
 pub(super) fn properties(binds: bool) -> impl Iterator<Item = PropertySpec> {
     let properties = [
         PropertySpec::text("address", "", "address of ZeroMQ, as tcp://127.0.0.1:5555 or ipc:///tmp/iq")
-            .required(),
+            .required()
+            .example(Value::Text("tcp://127.0.0.1:5555".into())),
         PropertySpec::choice(
             "pattern",
             &[PUSH_PULL, PUB_SUB],
