@@ -18,6 +18,7 @@ use stripline::component::{
 use stripline::node::Dispatch;
 use stripline::payload::TypeName;
 use stripline::terms::{Flow, LinkOptions, Overflow, Resequence, Scope, WaitStrategy};
+use stripline::transport;
 use stripline_waveform::internal::{check_spec, render_component, render_component_list};
 use stripline_waveform::{
     AfterGivingUp, Catalog, ChosenBy, Code, DescribeError, Diagnostics, ExecutableSpecs, GiveUp, Level,
@@ -240,8 +241,13 @@ fn valid_files_pass() {
 
 #[test]
 fn invalid_files_have_exactly_the_expected_findings() {
+    // One file is about a transport that this program may have.
+    let has_zenoh = transport::all().any(|transport| transport.name == "zenoh");
     for path in corpus("invalid") {
         let (text, checked) = check_file(&path);
+        if has_zenoh && path.ends_with("absent-transport.toml") {
+            continue;
+        }
         let found = checked.map(|_| ()).expect_err(&format!("{} passes", path.display()));
         assert!(text.starts_with("# expect: "), "{}", path.display());
         assert_expected(&path, &text, &found);
