@@ -63,13 +63,13 @@ fn five_hundred_deaths_harm_no_survivor() {
 #[test]
 fn components_and_launchers_die_in_random_waveforms() {
     let output = Command::new(env!("CARGO_BIN_EXE_stripline-torture"))
-        .args(["torture", "--waveforms", "--kills", "20", "--lanes", "2"])
+        .args(["torture", "--waveforms", "--kills", "100", "--lanes", "2"])
         .output()
         .unwrap();
     let printed = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{printed}");
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert!(report["kills"].as_u64() >= Some(20), "{report:#}");
+    assert!(report["kills"].as_u64() >= Some(100), "{report:#}");
     assert!(report["packets_received"].as_u64() > Some(0), "{report:#}");
     assert_eq!(report["violations"], 0);
     assert!(report["moves"].is_u64() && report["deaths_in_moves"].is_object(), "{report:#}");
