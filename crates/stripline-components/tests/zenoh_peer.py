@@ -7,6 +7,7 @@ It takes the package `eclipse-zenoh`, and `openssl` for the links over TLS.
 
 from __future__ import annotations
 
+import os
 import pathlib
 import queue
 import random
@@ -16,10 +17,12 @@ import subprocess
 import sys
 import tempfile
 import time
+import traceback
 
 import zenoh
 
 COMMAND = sys.argv[1]
+WAVEFORMS: list[subprocess.Popen[str]] = []
 PAYLOADS = int(sys.argv[2]) if len(sys.argv) > 2 else 2000
 # A time limit that only ends a hang.
 PATIENCE_S = 60.0
@@ -66,7 +69,8 @@ def start(folder: pathlib.Path, protocol: str, ports: tuple[int, int], address: 
         to = "sink.in"
         """
     )
-    return subprocess.Popen([COMMAND, "run", str(path), "--quiet"], stderr=subprocess.PIPE, text=True)
+    WAVEFORMS.append(subprocess.Popen([COMMAND, "run", str(path), "--quiet"], stderr=subprocess.PIPE, text=True))
+    return WAVEFORMS[-1]
 
 
 def open_session(folder: pathlib.Path, protocol: str, port: int) -> zenoh.Session:
@@ -132,8 +136,15 @@ def check_refused(protocol: str, address: str, words: str) -> None:
     print(f"refused: {words}")
 
 
-check_refused("tcp", "0.0.0.0", "is not one address of this host")
-check_refused("tcp", "192.0.2.1", "set `insecure` to true")
-check_refused("udp", "127.0.0.1", "use tcp/HOST:PORT or tls/HOST:PORT")
-for each in ("tcp", "tls"):
-    check(each)
+try:
+    check_refused("tcp", "0.0.0.0", "is not one address of this host")
+    check_refused("tcp", "192.0.2.1", "set `insecure` to true")
+    check_refused("udp", "127.0.0.1", "use tcp/HOST:PORT or tls/HOST:PORT")
+    for each in ("tcp", "tls"):
+        check(each)
+except Exception:
+    traceback.print_exc()
+    for waveform in WAVEFORMS:
+        waveform.terminate()
+    # Sessions that are open would keep this process.
+    os._exit(1)

@@ -21,8 +21,7 @@ use crate::sys::socket::Listener;
 use crate::sys::socket_place::SocketPlace;
 use crate::sys::thread::JoinedThread;
 use crate::terms::{Group, LinkOptions, SenderOptions};
-use crate::transport::handshake::is_late;
-use crate::transport::{self, ConnectRequest, Endpoint, StopToken};
+use crate::transport::{self, ConnectRequest, Endpoint, StopToken, handshake::is_late};
 
 use super::connection_log::ConnectionLog;
 use super::rendezvous::{self, Offer, OfferSink};
