@@ -94,8 +94,13 @@ enum Order {
     /// Stop and continue two receivers and a sender over each transport: one receiver drops packets
     #[command(after_help = "Examples:\n  \
         stripline-torture stop --seconds 60\n  \
-        stripline-torture stop --seconds 0      until enough sends were refused")]
+        stripline-torture stop --seconds 0      until enough sends were refused\n  \
+        stripline-torture stop --seconds 5 --transport zenoh")]
     Stop {
+        /// The one transport [default: all that users have]
+        #[arg(long, value_name = "NAME", value_parser = clap::builder::PossibleValuesParser::new(plan::users_transports()))]
+        transport: Option<String>,
+
         /// Seconds that each of them is stopped, at least
         #[arg(long, value_name = "S", default_value_t = 60)]
         seconds: u64,
@@ -251,9 +256,9 @@ fn main() -> ExitCode {
             };
             report.and_then(|report| campaign::write(&report, json.as_deref()))
         }
-        Order::Stop { seconds, json } => {
-            stop::Stop { seconds }.run().and_then(|report| campaign::write(&report, json.as_deref()))
-        }
+        Order::Stop { seconds, transport, json } => stop::Stop { seconds, transport }
+            .run()
+            .and_then(|report| campaign::write(&report, json.as_deref())),
         Order::Flood { connections, rate, seconds, newcomers, json } => {
             flood::Flood { connections, rate, seconds, newcomers: newcomers as usize }
                 .run()
