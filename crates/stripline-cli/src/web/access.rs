@@ -18,8 +18,8 @@ pub(super) struct Access {
 pub(super) enum Admission {
     /// The request is served.
     Served,
-    /// The token was in the query of the page: it becomes a cookie.
-    SetCookie,
+    /// The request has no token and needs none: it is for a file of the page.
+    File,
     /// The reason of a refusal.
     Refused(&'static str),
 }
@@ -47,22 +47,15 @@ impl Access {
 
     /// Returns the address of the page, with the token.
     pub(super) fn url(&self) -> String {
-        format!("http://127.0.0.1:{}/?token={}", self.port, self.token)
+        format!("http://127.0.0.1:{}/#token={}", self.port, self.token)
     }
 
-    /// Returns the token.
-    pub(super) fn token(&self) -> &str {
-        &self.token
-    }
-
-    /// Returns the cookie's name. Cookies are shared by all ports of a host.
-    pub(super) fn cookie(&self) -> String {
-        format!("stripline-{}", self.port)
-    }
-
-    /// Checks a request. Nothing of it is used before.
-    pub(super) fn check(&self, request: &Request) -> Admission {
-        use Admission::{Refused, Served, SetCookie};
+    /// Checks a request, which may be for a file of the page. Nothing of it is used before.
+    ///
+    /// The token comes in a field that only the page's own script writes. A browser would send a
+    /// cookie to every port of this host, where other users' servers may listen.
+    pub(super) fn check(&self, request: &Request, is_file: bool) -> Admission {
+        use Admission::{File, Refused, Served};
         // Another site's name may lead to this address (DNS rebinding).
         let Some(host) = request.field("host").filter(|host| self.is_own(host)) else {
             return Refused("the Host is not that of this page; use the printed address");
@@ -77,15 +70,12 @@ impl Access {
         {
             return Refused("the request is from another site");
         }
-        if request.parameter("token").is_some_and(|token| self.is_right(token)) {
-            let is_page = request.path == "/" && request.method == "GET";
-            return if is_page { SetCookie } else { Served };
-        }
         let bearer = request.field("authorization").and_then(|field| field.strip_prefix("Bearer "));
-        if bearer.is_some_and(|token| self.is_right(token)) || self.has_cookie(request) {
-            return Served;
+        match bearer {
+            Some(token) if self.is_right(token) => Served,
+            None if is_file => File,
+            _ => Refused("the token is missing or wrong; open the address that `stripline web` printed"),
         }
-        Refused("the token is missing or wrong; open the address that `stripline web` printed")
     }
 
     fn is_own(&self, host: &str) -> bool {
@@ -93,13 +83,6 @@ impl Access {
         // Browsers leave out the port 80.
         let name = name.or_else(|| Some(host).filter(|_| self.port == 80));
         matches!(name, Some("127.0.0.1" | "localhost" | "[::1]"))
-    }
-
-    fn has_cookie(&self, request: &Request) -> bool {
-        let name = self.cookie();
-        let cookies = request.field("cookie").unwrap_or_default().split(';');
-        let mut values = cookies.filter_map(|cookie| cookie.trim().split_once('='));
-        values.any(|(known, value)| known == name && self.is_right(value))
     }
 
     /// Compares with the token in a time that does not depend on where they differ.
@@ -122,35 +105,33 @@ fn new_token() -> Result<String, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::Admission::{Refused, Served, SetCookie};
+    use super::Admission::{File, Refused, Served};
     use super::*;
 
     const TOKEN: &str = "00112233445566778899aabbccddeeff";
 
     fn check(head: &str) -> Admission {
         let access = Access { token: TOKEN.into(), port: 8080 };
-        access.check(&Request::of(&format!("{head}\r\n\r\n")))
+        let request = Request::of(&format!("{head}\r\n\r\n"));
+        access.check(&request, request.path == "/")
     }
 
     #[test]
-    fn only_the_token_opens_the_page() {
+    fn only_the_token_opens_more_than_the_files_of_the_page() {
         let get =
             |path: &str, fields: &str| check(&format!("GET {path} HTTP/1.1\r\nHost: localhost:8080{fields}"));
-        assert_eq!(get(&format!("/?token={TOKEN}"), ""), SetCookie);
-        assert_eq!(get(&format!("/metrics?token={TOKEN}"), ""), Served);
+        assert_eq!((get("/", ""), get("/?waveform=a", "")), (File, File));
         assert_eq!(get("/metrics", &format!("\r\nAuthorization: Bearer {TOKEN}")), Served);
-        assert_eq!(get("/", &format!("\r\nCookie: a=b; stripline-8080={TOKEN}")), Served);
         let other = TOKEN.replace("ff", "fe");
         for (path, fields) in [
-            ("/".to_string(), String::new()),
-            ("/?token=".into(), String::new()),
-            (format!("/?token={other}"), String::new()),
-            (format!("/?token={TOKEN}0"), String::new()),
-            (format!("/?token={}", &TOKEN[1..]), String::new()),
-            ("/".into(), format!("\r\nCookie: stripline-8081={TOKEN}")),
-            ("/".into(), format!("\r\nCookie: stripline-8080={other}")),
+            ("/metrics".to_string(), String::new()),
+            (format!("/metrics?token={TOKEN}"), String::new()),
+            ("/metrics".into(), format!("\r\nCookie: stripline-8080={TOKEN}")),
             ("/metrics".into(), format!("\r\nAuthorization: Bearer {other}")),
+            ("/metrics".into(), format!("\r\nAuthorization: Bearer {TOKEN}0")),
+            ("/metrics".into(), format!("\r\nAuthorization: Bearer {}", &TOKEN[1..])),
             ("/metrics".into(), format!("\r\nAuthorization: Basic {TOKEN}")),
+            ("/".into(), format!("\r\nAuthorization: Bearer {other}")),
         ] {
             assert!(matches!(get(&path, &fields), Refused(why) if why.contains("token")), "{path} {fields}");
         }
@@ -159,13 +140,13 @@ mod tests {
     #[test]
     fn other_hosts_and_origins_are_refused() {
         let with = |method: &str, fields: &str| {
-            check(&format!("{method} /api/set?token={TOKEN} HTTP/1.1\r\n{fields}"))
+            check(&format!("{method} /api/set HTTP/1.1\r\nAuthorization: Bearer {TOKEN}\r\n{fields}"))
         };
         for host in ["evil.example:8080", "127.0.0.1", "localhost:8081", "127.0.0.1:8080.evil.example", ""] {
             let host = format!("Host: {host}");
             assert!(matches!(with("GET", &host), Refused(why) if why.contains("Host")), "{host}");
         }
-        assert!(matches!(check(&format!("GET /?token={TOKEN} HTTP/1.1")), Refused(_)));
+        assert!(matches!(check("GET / HTTP/1.1"), Refused(_)));
         let own = "Host: 127.0.0.1:8080";
         assert_eq!(with("GET", own), Served);
         assert_eq!(with("POST", &format!("{own}\r\nOrigin: http://127.0.0.1:8080")), Served);

@@ -1,5 +1,6 @@
 // The page: connects to the stream of events, and keeps what is chosen.
 
+import { request } from "./access.js";
 import { Graph } from "./graph.js";
 import { LatencyMap, SpectrumPlot, bytes, count, quantity, rate, time } from "./plots.js";
 import { PropertyForms } from "./properties.js";
@@ -10,27 +11,49 @@ const graph = new Graph(at("graph"), chooseConnection, chooseComponent);
 const latency = new LatencyMap(at("latency"));
 const spectrum = new SpectrumPlot(at("spectrum"), at("waterfall"));
 const forms = new PropertyForms(at("properties"));
-let source = null;
+let stream = null;
 let state = null;
 let seen = false;
 
 const keyOf = (it) => `${it.from} -> ${it.to}`;
 
-// Opens the stream for what is chosen. A spectrum is measured only while its stream is open.
-function connect() {
-  source?.close();
+// Shows the stream of events for what is chosen, again when it breaks. A spectrum is measured only while its stream is open.
+async function connect() {
+  stream?.abort();
+  const { signal } = (stream = new AbortController());
   const query = new URLSearchParams();
   if (chosen.waveform) {
     query.set("waveform", chosen.waveform.name);
     query.set("pid", chosen.waveform.pid);
     if (chosen.port) query.set("port", chosen.port);
   }
-  source = new EventSource(`events?${query}`);
-  source.onmessage = (event) => receive(JSON.parse(event.data));
-  source.onerror = () => {
-    const isClosed = source.readyState === EventSource.CLOSED;
-    badge("status", isClosed ? "refused: open the printed address again" : "the server is gone; trying again", "bad");
-  };
+  while (!signal.aborted) {
+    const response = await request(`events?${query}`, { signal }).catch(() => null);
+    if (response?.ok) await receiveAll(response.body.pipeThrough(new TextDecoderStream()).getReader(), signal);
+    if (signal.aborted) return;
+    if (response && !response.ok) return badge("status", await refusal(response), "bad");
+    badge("status", "the server is gone; trying again", "bad");
+    await new Promise((resume) => setTimeout(resume, 1000));
+  }
+}
+
+async function refusal(response) {
+  if (response.status === 403) return "refused: open the printed address again";
+  return (await response.json().catch(() => null))?.error ?? `refused: ${response.status}`;
+}
+
+// Receives the events of a stream until it ends.
+async function receiveAll(reader, signal) {
+  let text = "";
+  while (!signal.aborted) {
+    const { value, done } = await reader.read().catch(() => ({ done: true }));
+    if (done) return;
+    const events = (text + value).split("\n\n");
+    text = events.pop();
+    for (const event of events) {
+      if (!signal.aborted) receive(JSON.parse(event.slice("data: ".length)));
+    }
+  }
 }
 
 function badge(id, text, kind) {
@@ -170,7 +193,7 @@ async function showProperties() {
   isAsking = true;
   try {
     const which = chosen.waveform;
-    const response = await fetch(`api/properties?${new URLSearchParams({ waveform: which.name, pid: which.pid })}`);
+    const response = await request(`api/properties?${new URLSearchParams({ waveform: which.name, pid: which.pid })}`);
     if (response.ok) forms.show(which, chosen.component, await response.json());
   } catch {
     // The stream of events reports a server that is gone.
@@ -187,6 +210,6 @@ at("connection").addEventListener("change", (event) => chooseConnection(event.ta
 at("port").addEventListener("change", (event) => choosePort(event.target.value));
 at("component").addEventListener("change", (event) => chooseComponent(event.target.value));
 // A page that is not seen takes nothing from the waveform.
-document.addEventListener("visibilitychange", () => (document.hidden ? source.close() : connect()));
+document.addEventListener("visibilitychange", () => (document.hidden ? stream.abort() : connect()));
 setInterval(showProperties, 1000);
 connect();

@@ -1,5 +1,7 @@
 // Properties as form fields, each with its own button and outcome.
 
+import { request } from "./access.js";
+
 const ACCESS = { fixed: "set at start", "read-only": "read-only", changeable: "" };
 
 // Returns the input for a value: its kind is that of the value.
@@ -115,7 +117,7 @@ export class PropertyForms {
 // Sets one property. Returns whether it is in effect, and a sentence.
 export async function set(which, component, property, value) {
   try {
-    const response = await fetch("api/set", {
+    const response = await request("api/set", {
       method: "POST",
       headers: { "Content-Type": "application/json" },
       body: JSON.stringify({ waveform: which.name, pid: which.pid, component, property, value }),

@@ -30,14 +30,12 @@ const FIELDS: &str = "Content-Security-Policy: default-src 'self'; base-uri 'non
 pub(super) struct Response {
     pub status: u16,
     content_type: &'static str,
-    /// Further fields, each with its line end.
-    more: String,
     pub body: Vec<u8>,
 }
 
 impl Response {
     pub(super) fn text(status: u16, content_type: &'static str, body: impl Into<Vec<u8>>) -> Self {
-        Self { status, content_type, more: String::new(), body: body.into() }
+        Self { status, content_type, body: body.into() }
     }
 
     pub(super) fn json(status: u16, value: &impl Serialize) -> Self {
@@ -50,20 +48,13 @@ impl Response {
         Self::json(status, &json!({ "error": sentence }))
     }
 
-    /// Returns the response that sets the cookie and leads to the page without the token.
-    pub(super) fn with_cookie(name: &str, token: &str) -> Self {
-        let more =
-            format!("Location: /\r\nSet-Cookie: {name}={token}; Path=/; HttpOnly; SameSite=Strict\r\n");
-        Self { status: 303, content_type: "text/plain", more, body: Vec::new() }
-    }
-
     /// Writes the response, and closes the connection.
     pub(super) fn send(&self, mut stream: &TcpStream) -> io::Result<()> {
         stream.set_write_timeout(Some(WRITE_TIME))?;
-        let Self { status, content_type, more, body } = self;
+        let Self { status, content_type, body } = self;
         let length = body.len();
         let head = format!(
-            "HTTP/1.1 {status} {}\r\nContent-Type: {content_type}\r\nContent-Length: {length}\r\n{FIELDS}{more}\r\n",
+            "HTTP/1.1 {status} {}\r\nContent-Type: {content_type}\r\nContent-Length: {length}\r\n{FIELDS}\r\n",
             reason(*status)
         );
         stream.write_all(&[head.as_bytes(), body].concat())?;
@@ -99,7 +90,6 @@ fn skip_rest(mut stream: &TcpStream) -> io::Result<()> {
 fn reason(status: u16) -> &'static str {
     match status {
         200 => "OK",
-        303 => "See Other",
         400 => "Bad Request",
         403 => "Forbidden",
         404 => "Not Found",

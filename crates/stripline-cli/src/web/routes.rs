@@ -16,10 +16,11 @@ use super::response::Response;
 use super::{events, metrics};
 
 /// The files of the page, in the executable.
-const FILES: [(&str, &str, &str); 7] = [
+const FILES: [(&str, &str, &str); 8] = [
     ("/", "text/html; charset=utf-8", include_str!("index.html")),
     ("/style.css", "text/css; charset=utf-8", include_str!("style.css")),
     ("/app.js", "text/javascript; charset=utf-8", include_str!("app.js")),
+    ("/access.js", "text/javascript; charset=utf-8", include_str!("access.js")),
     ("/graph.js", "text/javascript; charset=utf-8", include_str!("graph.js")),
     ("/plots.js", "text/javascript; charset=utf-8", include_str!("plots.js")),
     ("/properties.js", "text/javascript; charset=utf-8", include_str!("properties.js")),
@@ -113,6 +114,11 @@ impl Site {
             Err(error) => failed(&error),
         }
     }
+}
+
+/// Returns whether a request is for a file of the page. The files are the same for everyone.
+pub(super) fn is_file(request: &Request) -> bool {
+    request.method == "GET" && FILES.iter().any(|(name, ..)| *name == request.path)
 }
 
 /// Returns the waveform of a query, if it names one.

@@ -10,7 +10,7 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use super::access::Admission;
 use super::request::{Request, RequestError};
 use super::response::Response;
-use super::routes::Site;
+use super::routes::{Site, is_file};
 
 /// Clients at a time.
 pub(super) const CLIENTS_MAX: usize = 64;
@@ -115,11 +115,9 @@ fn serve_one(mut stream: TcpStream, site: &Site, place: &PlaceGuard) {
         }
     };
     // A client that does not read the response has gone, or is closed: nothing is left to do.
-    let _ = match site.access.check(&request) {
+    let _ = match site.access.check(&request, is_file(&request)) {
         Admission::Refused(why) => Response::error(403, why).send(&stream),
-        Admission::SetCookie => {
-            Response::with_cookie(&site.access.cookie(), site.access.token()).send(&stream)
-        }
+        Admission::File => site.answer(&request, &stream),
         Admission::Served => {
             place.table.know(place.number);
             site.answer(&request, &stream)

@@ -166,8 +166,9 @@ fn the_page_shows_graph_spectrum_latency_and_properties() {
 
     browser.wait_until("the graph is there", "document.querySelectorAll('#graph .node').length === 6");
     assert_eq!(browser.value("document.querySelectorAll('#graph .edge').length"), 5);
-    // The token does not stay in the address.
-    assert_eq!(browser.value("location.search"), "");
+    // The token is neither in the address nor in what other pages of the host can read.
+    assert_eq!(browser.value("location.hash + location.search + document.cookie"), "");
+    assert_eq!(browser.value("localStorage.length + sessionStorage.length"), 0);
     // Each component of the chain stands to the right of the one before it.
     let places = "[...document.querySelectorAll('#graph .node')].slice(0, 5).map((it) => it.getBoundingClientRect().x)";
     assert_eq!(
@@ -244,7 +245,15 @@ fn a_page_without_the_token_shows_nothing() {
     let mut browser = Browser::start();
     let url = format!("http://127.0.0.1:{}/", page.port);
     browser.call("Page.navigate", json!({ "url": url }));
-    browser
-        .wait_until("the refusal is shown", "document.body.innerText.includes('token is missing or wrong')");
-    assert_eq!(browser.value("document.querySelector('main')"), Value::Null);
+    let status = "document.getElementById('status')?.textContent";
+    let refused = format!("{status} === 'refused: open the printed address again'");
+    browser.wait_until("the refusal is shown", &refused);
+    assert_eq!(browser.value("document.getElementById('waveform').options.length"), 0);
+
+    // The printed address, opened where the page is already.
+    browser.call("Page.navigate", json!({ "url": page.url }));
+    browser.wait_until("the page is live", &format!("{status} === 'live'"));
+    // A further page does not find the token that the first one had.
+    browser.call("Page.navigate", json!({ "url": url }));
+    browser.wait_until("the refusal is shown again", &refused);
 }

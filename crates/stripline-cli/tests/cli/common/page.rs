@@ -35,7 +35,7 @@ impl Page {
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
         let url = line.trim_end().to_string();
         let rest = url.strip_prefix("http://127.0.0.1:").unwrap_or_else(|| panic!("no address: {line}"));
-        let (port, token) = rest.split_once("/?token=").unwrap();
+        let (port, token) = rest.split_once("/#token=").unwrap();
         let (port, token) = (port.parse().unwrap(), token.to_string());
         Self { child, port, token, url }
     }
@@ -51,18 +51,14 @@ impl Page {
         names.filter(|name| name.trim_end() == "stripline-web").count()
     }
 
-    pub fn cookie(&self) -> String {
-        format!("stripline-{}", self.port)
-    }
-
     /// Returns the field with the host.
     pub fn host(&self) -> String {
         format!("Host: 127.0.0.1:{}\r\n", self.port)
     }
 
-    /// Returns the field with the right cookie.
+    /// Returns the field with the token.
     pub fn pass(&self) -> String {
-        format!("Cookie: {}={}\r\n", self.cookie(), self.token)
+        format!("Authorization: Bearer {}\r\n", self.token)
     }
 
     /// Returns the field of requests that the page makes.
