@@ -108,7 +108,7 @@ impl Stop {
             }
         }
         child.signal(Signal::CONT);
-        // Blocking: a loop that asks for room would keep a processor from those that make it.
+        // These sends block: a loop of refused sends would keep a processor from the receiver.
         while !lossy && sent.sent < PACKETS {
             let loan = publisher.loan(payload::words(1, publisher.sequence()));
             sent.fill(loan.map_err(|e| e.to_string())?)?;

@@ -1,9 +1,9 @@
 // The token of the printed address, and requests that show it.
 
-// In the page's memory alone: cookies and addresses would reach other servers of this host.
+// The token stays in the page's memory: cookies and addresses would reach other servers of this host.
 const token = new URLSearchParams(location.hash.slice(1)).get("token") ?? "";
 history.replaceState(null, "", location.pathname);
-// The printed address, opened where the page is already.
+// The user opens the printed address in the tab of this page.
 addEventListener("hashchange", () => location.reload());
 
 export function request(path, options = {}) {

@@ -70,8 +70,7 @@ impl Access {
         {
             return Refused("the request is from another site");
         }
-        let bearer = request.field("authorization").and_then(|field| field.strip_prefix("Bearer "));
-        match bearer {
+        match request.field("authorization").map(|field| field.strip_prefix("Bearer ").unwrap_or_default()) {
             Some(token) if self.is_right(token) => Served,
             None if is_file => File,
             _ => Refused("the token is missing or wrong; open the address that `stripline web` printed"),

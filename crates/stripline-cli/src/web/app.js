@@ -17,7 +17,8 @@ let seen = false;
 
 const keyOf = (it) => `${it.from} -> ${it.to}`;
 
-// Shows the stream of events for what is chosen, again when it breaks. A spectrum is measured only while its stream is open.
+// Shows the stream of events for what is chosen, and opens it again when it breaks. A spectrum is measured only while its
+// stream is open.
 async function connect() {
   stream?.abort();
   const { signal } = (stream = new AbortController());
@@ -51,7 +52,13 @@ async function receiveAll(reader, signal) {
     const events = (text + value).split("\n\n");
     text = events.pop();
     for (const event of events) {
-      if (!signal.aborted) receive(JSON.parse(event.slice("data: ".length)));
+      if (signal.aborted) return;
+      try {
+        receive(JSON.parse(event.slice("data: ".length)));
+      } catch (error) {
+        // The next event may be shown all the same.
+        reportError(error);
+      }
     }
   }
 }
