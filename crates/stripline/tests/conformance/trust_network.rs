@@ -118,7 +118,7 @@ pub fn garbage_at_an_endpoint_disturbs_no_connection(transport: &'static str) {
     assert!(last_words(stranger).contains("does not parse"));
     // Closes the connection at once, or in the middle of a message.
     drop(scene.stranger());
-    scene.stranger().write_all(b"SLN").unwrap();
+    let _ = scene.stranger().write_all(b"SLN");
     scene.goes_on();
 }
 
@@ -138,7 +138,8 @@ pub fn an_oversized_handshake_disturbs_no_connection(transport: &'static str) {
 pub fn a_silent_peer_disturbs_no_connection(transport: &'static str) {
     let Some(scene) = Scene::set(transport) else { return };
     let mut silent: Vec<_> = (0..10).map(|_| scene.stranger()).collect();
-    silent[0].write_all(b"SLNK").unwrap();
+    // On a busy machine, the sender may have closed it: it keeps silent connections for a second.
+    let _ = silent[0].write_all(b"SLNK");
     let other = scene.stranger();
     scene.goes_on();
     drop(other);
