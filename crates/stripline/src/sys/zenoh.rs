@@ -29,8 +29,10 @@ const VERSION: &str = "1.10.2";
 /// How long a peer may be silent, and a put may wait: a day. Deaths are reported by the signalling
 /// socket. zenoh itself would close after 10 s and 5 s.
 const PATIENCE: Duration = Duration::from_secs(24 * 3600);
-/// How long an end waits for a link to the other one.
-const OPEN_TIME: Duration = Duration::from_secs(5);
+/// How long a sender's thread waits for a link to the receiver. The receiver's end has no limit.
+/// After a stop of its process, zenoh would give up a link that it had half accepted. It would
+/// neither read it nor close it.
+const OPEN_TIME: Duration = Duration::from_secs(60);
 /// How often another port is tried for a listener. A free one is found before: zenoh does not
 /// report the port that it was given.
 const PORT_ATTEMPTS: usize = 8;
@@ -230,7 +232,12 @@ fn config(reach: &SessionReach, listens: Option<SocketAddr>) -> Result<Config, S
     // One peer; another one that connects first is no sender, so that the sender fails.
     let sessions = if is_listener { "1" } else { "2" };
     let mode = if matches!(reach, SessionReach::Router(_)) { "client" } else { "peer" };
-    settings(mode, &listens, &connects, &[("transport/unicast/max_sessions", sessions.into())])
+    let own = [
+        ("transport/unicast/max_sessions", sessions.into()),
+        ("transport/unicast/open_timeout", OPEN_TIME.as_millis().to_string()),
+        ("transport/unicast/accept_timeout", PATIENCE.as_millis().to_string()),
+    ];
+    settings(mode, &listens, &connects, &own)
 }
 
 /// Returns the settings of a session that listens at these addresses and connects to others.
@@ -258,8 +265,6 @@ pub fn settings(
         ("scouting/gossip/enabled", "false".into()),
         ("transport/shared_memory/enabled", "false".into()),
         ("adminspace/enabled", "false".into()),
-        ("transport/unicast/open_timeout", OPEN_TIME.as_millis().to_string()),
-        ("transport/unicast/accept_timeout", OPEN_TIME.as_millis().to_string()),
         ("transport/link/tx/lease", PATIENCE.as_millis().to_string()),
         (
             "transport/link/tx/queue/congestion_control/block/wait_before_close",

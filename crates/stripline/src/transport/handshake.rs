@@ -429,23 +429,25 @@ pub(crate) fn join_part(
     }
 }
 
-/// Fills a part of the reply. The limit is for all of its bytes, however slowly they come. A read
-/// afterwards waits for [`REPLY_TIME`].
+/// Fills a part of the reply. The limit is for all of its bytes, however slowly they come. Bytes
+/// that are there are read after it, too: this process may have been stopped. A read afterwards
+/// waits for [`REPLY_TIME`].
 fn read_until(until: Instant, mut socket: &Socket, mut rest: &mut [u8]) -> io::Result<()> {
     while !rest.is_empty() {
         let left = until.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Err(io::ErrorKind::TimedOut.into());
-        }
-        socket.set_timeout(left)?;
+        let is_over = left.is_zero();
+        if is_over { socket.set_nonblocking(true) } else { socket.set_timeout(left) }?;
         match socket.read(rest) {
             Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
             Ok(bytes) => rest = &mut rest[bytes..],
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock && is_over => {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
             Err(e) if matches!(e.kind(), io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock) => {}
             Err(error) => return Err(error),
         }
     }
-    socket.set_timeout(REPLY_TIME)
+    socket.set_nonblocking(false).and(socket.set_timeout(REPLY_TIME))
 }
 
 /// The sender's reason to call a hello or a path late.
@@ -506,6 +508,18 @@ mod tests {
         };
         let [part, joined] = ["\"token\":", "{\"joined\":"].map(line);
         assert_eq!((again::<PartHello>(&part), again::<HelloReply>(&joined)), (part, joined));
+    }
+
+    #[test]
+    fn a_reply_that_is_there_is_read_after_its_time() {
+        let (ours, mut theirs) = std::os::unix::net::UnixStream::pair().unwrap();
+        let (ours, past) = (Socket::from(ours), Instant::now());
+        theirs.write_all(b"whole, part").unwrap();
+        let mut whole = [0; 7];
+        read_until(past, &ours, &mut whole).unwrap();
+        assert_eq!(whole, *b"whole, ");
+        let error = read_until(past, &ours, &mut [0; 5]).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
     }
 
     #[test]
