@@ -208,13 +208,19 @@ impl TransitSender {
             state.read(&self.page, self.page.taken(), self.page.received());
             admitted = admit(state);
         }
-        if admitted.bytes == 0 {
+        while admitted.bytes == 0 {
             let page = &self.page;
-            match is_on_the_way(state) {
+            let awaits_receipt = is_on_the_way(state);
+            match awaits_receipt {
                 true => state.read(page, page.taken(), page.announce_wait_for_receipt()),
                 false => state.read(page, page.announce_wait(), page.received()),
             }
             admitted = admit(state);
+            // All may have been received meanwhile, while frames are not taken: that wakes for the
+            // other announcement.
+            if is_on_the_way(state) == awaits_receipt {
+                break;
+            }
         }
         let has_room = || {
             let room = room(state);
