@@ -146,6 +146,41 @@ fn the_rest_of_the_waveform_goes_on() {
 }
 
 #[test]
+fn a_sender_that_is_stopped_holds_up_no_other() {
+    let tone = "type = \"signal-generator\"\nproperties = { rate = 48e3, packet = 480 }";
+    let sink = "type = \"null-sink\"\nrestart = \"on-failure\"";
+    let connection = |from, to| format!("[[connection]]\nfrom = \"{from}.out\"\nto = \"{to}.in\"\n");
+    let file = File::new(&format!(
+        "[component.late]\n{tone}\n[component.healthy]\n{tone}\n\
+         [component.sink]\n{sink}\n[component.other]\n{sink}\n{}{}{}",
+        connection("late", "sink"),
+        connection("healthy", "sink"),
+        connection("healthy", "other")
+    ));
+    let running = file.start(&["--json", file.path("report.json").to_str().unwrap()], 4);
+    let total = || list(&file)["packets"].as_u64();
+    running.wait_until("packets", || total() > Some(0));
+    let late = running.component("late");
+    send(late, Signal::STOP);
+    send(running.component("sink"), Signal::KILL);
+    running.wait_until("the receiver is back", || {
+        let sink = component(&file, "sink");
+        sink["restarts"] == 1 && sink["state"] == "running"
+    });
+    // More than any queue takes.
+    let before = total().unwrap();
+    running.wait_until("the healthy sender goes on", || total() > Some(before + 400));
+    send(late, Signal::CONT);
+    file.ask("stop", &[]).says(0, &[]);
+    let (code, text) = running.end();
+    assert_eq!(code, Some(0), "{text}");
+    // The receiver had packets of both when it was killed.
+    let report = report(&file);
+    assert!((0..3).all(|connection| packets(&report, connection) > 0), "{report}");
+    assert_eq!(report["connections"][2]["lost"], 0, "{report}");
+}
+
+#[test]
 fn a_component_that_is_never_restarted_may_end_alone() {
     let (file, _) = player(r#"{ when = "never", then = "go-on" }"#, ENDLESS);
     let running = file.start(&[], 4);

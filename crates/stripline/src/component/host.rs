@@ -1,6 +1,6 @@
 //! The runtime of a component process: follows the launcher's commands, one thread per component.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ffi::{OsStr, OsString};
 use std::io::Write;
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
@@ -9,6 +9,7 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver};
 use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
@@ -283,6 +284,8 @@ struct ComponentHost {
     channel: ControlChannel<Report, LauncherCommand>,
     reporter: Arc<Reporter>,
     components: BTreeMap<String, HostedComponent>,
+    /// The last threads that make connections.
+    connecting: HashMap<String, JoinHandle<()>>,
 }
 
 /// One component of this process.
@@ -358,7 +361,7 @@ impl ComponentHost {
         let stream = Mutex::new(Descriptor::new(copy));
         let reporter = Arc::new(Reporter { stream, process: OwnerProcess::current() });
         reporter.send(&Report::Registered { version: control::VERSION });
-        Ok(Self { registry, channel, reporter, components: BTreeMap::new() })
+        Ok(Self { registry, channel, reporter, components: BTreeMap::new(), connecting: HashMap::new() })
     }
 
     fn run(mut self) -> Result<()> {
@@ -386,13 +389,15 @@ impl ComponentHost {
             LauncherCommand::Assign(assignments) => self.assign(assignments),
             LauncherCommand::Connect(connection) => self.connect(*connection),
             LauncherCommand::Abandon { component, port, connection } => {
-                if let Some(events) = member(&component).and_then(|member| member.port_events.get(&port)) {
-                    events.push(PortEvent::Abandoned(connection));
+                if let Some(events) = self.events_of(&component, &port) {
+                    let abandon = PortEvent::Abandoned(connection.clone());
+                    self.in_turn(connection, false, move || events.push(abandon));
                 }
             }
             LauncherCommand::CancelMove { component, port, connection } => {
-                if let Some(events) = member(&component).and_then(|member| member.port_events.get(&port)) {
-                    events.push(PortEvent::MoveCancelled(connection));
+                if let Some(events) = self.events_of(&component, &port) {
+                    let cancel = PortEvent::MoveCancelled(connection.clone());
+                    self.in_turn(connection, false, move || events.push(cancel));
                 }
             }
             LauncherCommand::Start { component } => self.start(&component)?,
@@ -553,24 +558,53 @@ impl ComponentHost {
         Ok((member, endpoints))
     }
 
-    fn connect(&self, connection: ConnectionAssignment) {
+    /// Connects an input, on a thread of its own: a sender that is stopped answers late, and holds
+    /// nothing else up.
+    fn connect(&mut self, connection: ConnectionAssignment) {
         let ConnectionAssignment { component, port, connection, payload, options, endpoint, moves } =
             connection;
-        let Some(events) = self.components.get(&component).and_then(|m| m.port_events.get(&port)) else {
-            return;
-        };
+        let Some(events) = self.events_of(&component, &port) else { return };
         let request = ConnectRequest { connection: connection.clone(), payload, options };
-        self.reporter.send(&match policy::connect(&endpoint, &request) {
-            Ok(inlet) => {
-                if moves {
-                    fail_point!("move-connected");
+        let (reporter, name) = (Arc::clone(&self.reporter), connection.clone());
+        let connect = move || {
+            reporter.send(&match policy::connect(&endpoint, &request) {
+                Ok(inlet) => {
+                    if moves {
+                        fail_point!("move-connected");
+                    }
+                    let made = if moves { PortEvent::Moving } else { PortEvent::Connected };
+                    events.push(made(connection.clone(), inlet));
+                    Report::Connected { component, connection }
                 }
-                let made = if moves { PortEvent::Moving } else { PortEvent::Connected };
-                events.push(made(connection.clone(), inlet));
-                Report::Connected { component, connection }
-            }
-            Err(error) => Report::ConnectFailed { component, connection, problem: error.to_string() },
-        });
+                Err(error) => Report::ConnectFailed { component, connection, problem: error.to_string() },
+            });
+        };
+        self.in_turn(name, true, connect);
+    }
+
+    /// Does work on a connection behind earlier work on it. Work that is slow or has to wait runs on
+    /// a thread of its own.
+    fn in_turn(&mut self, connection: String, is_slow: bool, act: impl FnOnce() + Send + 'static) {
+        let before = self.connecting.remove(&connection).filter(|thread| !thread.is_finished());
+        if before.is_none() && !is_slow {
+            return act();
+        }
+        // Shared, so that it is done here where a thread cannot start.
+        let work = Arc::new(Mutex::new(Some((before, act))));
+        let its = Arc::clone(&work);
+        let run = move || {
+            let Some((before, act)) = lock(&its).take() else { return };
+            before.map(JoinHandle::join);
+            act();
+        };
+        match std::thread::Builder::new().name("stripline-connec".into()).spawn(run.clone()) {
+            Ok(thread) => drop(self.connecting.insert(connection, thread)),
+            Err(_) => run(),
+        }
+    }
+
+    fn events_of(&self, component: &str, port: &str) -> Option<Arc<PortEvents>> {
+        self.components.get(component)?.port_events.get(port).cloned()
     }
 
     fn start(&mut self, component: &str) -> Result<()> {

@@ -70,8 +70,12 @@ impl Supervisor<'_> {
         let Some(link) = self.connections.iter_mut().find(|link| link.name == connection) else { return };
         // The end of a sender may not have been detected yet: the next attempt tries again, or
         // gives up.
-        link.attempts += 1;
-        let restarts = self.members[link.from].plan.restart.when() != RestartWhen::Never;
+        let sender = &self.members[link.from];
+        // A sender that is stopped is late, and not gone.
+        if !self.groups[sender.group].process.as_ref().is_some_and(|process| process.is_stopped()) {
+            link.attempts += 1;
+        }
+        let restarts = sender.plan.restart.when() != RestartWhen::Never;
         let definite = phase == Phase::Starting && !restarts;
         if !definite && link.attempts < ATTEMPTS_MAX {
             link.ordered = false;
@@ -130,11 +134,11 @@ impl Supervisor<'_> {
         }
         for index in 0..self.members.len() {
             let member = &self.members[index];
-            let waits = self.connections.iter().filter(|link| !link.connected).any(|link| {
-                let other = if link.from == index { link.to } else { link.from };
-                let other = self.members[other].state;
-                let exists = !other.is_over() && other != ComponentState::Absent;
-                (link.from == index || link.to == index) && exists
+            // As a receiver, it reads what comes meanwhile: a sender may be stopped.
+            let waits = self.connections.iter().any(|link| {
+                let receiver = self.members[link.to].state;
+                let exists = !receiver.is_over() && receiver != ComponentState::Absent;
+                link.from == index && !link.connected && exists
             });
             if member.state == ComponentState::Initialized && !waits {
                 let order = LauncherCommand::Start { component: member.plan.name.clone() };
