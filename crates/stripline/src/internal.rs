@@ -64,10 +64,11 @@ pub fn is_same_build(one: Option<&std::path::Path>, other: Option<&std::path::Pa
 }
 
 /// Observes a domain of this user that another process has opened: [`Node::join`] for a node that
-/// never becomes the rendezvous host, and is stopped when the host is missing or gone.
+/// never becomes the rendezvous host, and is stopped when the host is gone. It waits for no answer.
 ///
 /// # Errors
-/// As [`Node::join`].
+/// As [`Node::join`]. A host that is missing or of another user. `WouldBlock` within
+/// [`Error::System`](crate::Error::System) when the queue of its listener is full.
 pub fn observe(domain: &str) -> Result<Node> {
     Node::observe(domain)
 }

@@ -164,7 +164,7 @@ impl Node {
         let clients = ClientTable::new(events);
         Server::new(service, &options, incoming, clients, stop_replies, |host: Box<dyn CallAcceptor>| {
             let listener = transport::find(transport)?.listen_calls(request, host)?;
-            let offer = Offer { topic: name, payload: calls_payload()?, endpoint: listener.endpoint.clone() };
+            let offer = Offer::new(&name, calls_payload()?, listener.endpoint.clone());
             Ok((listener, Box::new(self.offer(offer))))
         })
     }

@@ -187,11 +187,7 @@ fn set_trap(node: &Node, transport: &str) -> (impl Send, Receiver<Duplex>) {
     let (tell, told) = channel();
     let (_, bind) = asked(node.stop_token());
     let listener = transport::find(transport).unwrap().listen_calls(bind, Box::new(Trap(tell))).unwrap();
-    let offer = Offer {
-        topic: "echo".into(),
-        payload: calls_payload().unwrap(),
-        endpoint: listener.endpoint.clone(),
-    };
+    let offer = Offer::new("echo", calls_payload().unwrap(), listener.endpoint.clone());
     ((node.offer(offer), listener), told)
 }
 

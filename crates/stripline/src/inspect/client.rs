@@ -87,7 +87,7 @@ fn query(names: &[(String, u32)], overview: &mut Overview) {
     let deadline = Instant::now() + TIMEOUT;
     let mut query = Vec::new();
     for (name, named) in names {
-        match socket::connect_unix_at_once(name) {
+        match socket::connect_unix_at_once(name, None) {
             Ok((stream, pid)) => query.push(ProcessQuery { stream, pid, bytes: Vec::new(), done: None }),
             // The process has just ended.
             Err(Error::System { source, .. }) if source.kind() == std::io::ErrorKind::ConnectionRefused => {}

@@ -1,7 +1,7 @@
 //! A process's membership in a domain of topics.
 
-use std::collections::HashSet;
-use std::sync::{Arc, Mutex, Weak};
+use std::collections::{BTreeMap, HashSet};
+use std::sync::{Arc, Mutex, Weak, mpsc};
 use std::time::Duration;
 
 use serde::Serialize;
@@ -17,7 +17,7 @@ use crate::packet::payload::{MessageSchema, Sample, TypeName};
 use crate::sys::doorbell::Doorbell;
 use crate::sys::fork::Local;
 use crate::sys::mutex::lock;
-use crate::sys::socket::Listener;
+use crate::sys::socket::{Listener, connect_unix_at_once};
 use crate::sys::socket_place::SocketPlace;
 use crate::sys::thread::JoinedThread;
 use crate::terms::{Group, LinkOptions, SenderOptions};
@@ -30,6 +30,8 @@ use super::{MessagePublisher, MessageSubscriber, Publisher, Subscriber, Topics};
 
 /// The interval between two attempts to connect to a publisher that does not answer.
 const RETRY: Duration = Duration::from_millis(250);
+/// How long a new subscriber waits for publishers that do not answer. They are connected later.
+const ANSWER_TIME: Duration = Duration::from_secs(1);
 
 /// A node, which connects publishers and subscribers of the same topic without a daemon. It covers
 /// all processes of a user, or of the members of a group (see [`Topics`]).
@@ -65,8 +67,8 @@ pub(super) struct NodeShared {
 pub(super) struct NodeState {
     over: bool,
     own: Vec<Offer>,
-    /// All offers in the domain.
-    pub(super) known: Vec<Offer>,
+    /// All offers in the domain, by address.
+    pub(super) known: BTreeMap<String, Offer>,
     subscriptions: Vec<Subscription>,
     log: ConnectionLog,
 }
@@ -102,7 +104,7 @@ impl NodeState {
     }
 
     fn is_known(&self, endpoint: &Endpoint) -> bool {
-        self.known.iter().any(|known| known.endpoint == *endpoint)
+        self.known.get(&endpoint.address).is_some_and(|known| known.endpoint == *endpoint)
     }
 }
 
@@ -249,7 +251,8 @@ impl Node {
     /// different domains even under the same name.
     ///
     /// # Errors
-    /// An invalid name, or a group that this process is not in; otherwise as [`Node::new`].
+    /// An invalid name, or a name that another user has taken; a group that this process is not in.
+    /// Otherwise as [`Node::new`].
     ///
     /// ```
     /// use stripline::node::{Node, Topics};
@@ -265,20 +268,32 @@ impl Node {
             Ok(listener) => Ok(Some(listener)),
             // Of a folder that takes no sockets, no later attempt would be better.
             Err(error) if SocketPlace::is_folder() && !is_taken(&error) => Err(error),
-            Err(_) => Ok(None),
+            // A stranger with the name would keep this node apart from the others.
+            Err(_) => match connect_unix_at_once(name, group) {
+                Err(stranger @ Error::PeerMisbehaved { .. }) => Err(Error::failed(format!(
+                    "domain `{domain}`: another user has taken the name ({stranger}); choose another domain, or \
+                     set STRIPLINE_RUNTIME_DIR to a folder of this user"
+                ))),
+                Ok(_) | Err(_) => Ok(None),
+            },
         };
         Self::enter(domain, topics, listen, rendezvous::run)
     }
 
     /// Observes a domain of this user that another process has opened. This node never becomes the
-    /// rendezvous host. It is stopped when the host is missing or gone.
+    /// rendezvous host. It is stopped when the host is gone.
+    ///
+    /// # Errors
+    /// As [`Node::new`]. A host that is missing or of another user. `WouldBlock` within
+    /// [`Error::System`] when the queue of its listener is full.
     pub(crate) fn observe(domain: &str) -> Result<Self> {
-        let meet = |name: &str, group, (), doorbell: &Doorbell, keeper: NodeOffers| {
+        let connect = |name: &str, group| connect_unix_at_once(name, group).map(|(host, _)| host);
+        let meet = |_: &str, _, host, doorbell: &Doorbell, keeper: NodeOffers| {
             let stop = keeper.0.stop.clone();
-            rendezvous::observe(name, group, doorbell, keeper);
+            rendezvous::observe(host, doorbell, keeper);
             stop.stop();
         };
-        Self::enter(domain, Topics::default(), |_, _| Ok(()), meet)
+        Self::enter(domain, Topics::default(), connect, meet)
     }
 
     /// Joins a domain. `prepare` runs on this thread, and `meet` on the node's own, with the value
@@ -469,7 +484,7 @@ impl Node {
         let rules = SenderOptions { any_build, ..SenderOptions::from(&options.link) };
         let mut port = PortBuilder::new(topic, rules, &self.shared.stop);
         let endpoint = port.bind(&options.transport, &payload, rules)?;
-        let guard = self.offer(Offer { topic: topic.into(), payload, endpoint });
+        let guard = self.offer(Offer::new(topic, payload, endpoint));
         let mut outgoing = port.build(options.sampling);
         outgoing.hold(guard);
         Ok(outgoing)
@@ -478,17 +493,19 @@ impl Node {
     /// Connects a consumer to every offer of that name, now and later. Existing offers are
     /// connected when this returns, except those that do not answer.
     pub(crate) fn subscribe(&self, topic: &str, consumer: Arc<dyn OfferConsumer>) {
-        let known = {
-            let mut state = lock(&self.shared.state);
-            state.subscriptions.push(Subscription {
-                topic: topic.into(),
-                consumer,
-                connected: HashSet::new(),
-                refused: Vec::new(),
-            });
-            state.known.clone()
-        };
-        known.into_iter().for_each(|offer| self.shared.learn(offer, Timing::Inline));
+        let mut state = lock(&self.shared.state);
+        let wanted = |offer: &&Offer| offer.topic == topic && consumer.wants(&offer.payload);
+        let known: Vec<Offer> = state.known.values().filter(wanted).cloned().collect();
+        state.subscriptions.push(Subscription {
+            topic: topic.into(),
+            consumer: Arc::clone(&consumer),
+            connected: known.iter().map(|offer| offer.endpoint.clone()).collect(),
+            refused: Vec::new(),
+        });
+        drop(state);
+        let tasks =
+            known.into_iter().map(|offer| ConnectTask::new(&self.shared, offer, Arc::clone(&consumer)));
+        ConnectTask::run_all(tasks);
     }
 
     /// Offers an endpoint to the domain until the returned guard is dropped.
@@ -510,7 +527,7 @@ impl Node {
     /// Returns the offers with that payload type discovered so far: names and endpoints.
     pub(crate) fn known_offers(&self, payload: &TypeName) -> Vec<(String, Endpoint)> {
         let state = lock(&self.shared.state);
-        let those = state.known.iter().filter(|offer| offer.payload == *payload);
+        let those = state.known.values().filter(|offer| offer.payload == *payload);
         those.map(|offer| (offer.topic.clone(), offer.endpoint.clone())).collect()
     }
 
@@ -568,9 +585,7 @@ impl NodeShared {
     fn learn(self: &Arc<Self>, offer: Offer, timing: Timing) {
         let wanted: Vec<Arc<dyn OfferConsumer>> = {
             let mut state = lock(&self.state);
-            if !state.is_known(&offer.endpoint) {
-                state.known.push(offer.clone());
-            }
+            state.known.insert(offer.endpoint.address.clone(), offer.clone());
             state.subscriptions.retain(|subscription| subscription.consumer.is_there());
             let subscriptions = state.subscriptions.iter_mut();
             let wanting = subscriptions.filter_map(|subscription| {
@@ -582,14 +597,9 @@ impl NodeShared {
             wanting.collect()
         };
         for consumer in wanted {
-            let task = ConnectTask {
-                shared: Arc::clone(self),
-                connection: format!("{}@{} -> {0}", offer.topic, offer.endpoint.address),
-                offer: offer.clone(),
-                consumer,
-            };
+            let task = ConnectTask::new(self, offer.clone(), consumer);
             if matches!(timing, Timing::Background) || !task.attempt() {
-                task.run_in_background();
+                task.run_in_background(None);
             }
         }
     }
@@ -608,7 +618,7 @@ impl Reconnector {
             if let Some(subscription) = state.subscription_of(consumer) {
                 subscription.connected.remove(endpoint);
             }
-            state.known.iter().find(|offer| offer.endpoint == *endpoint).cloned()
+            state.known.get(&endpoint.address).filter(|offer| offer.endpoint == *endpoint).cloned()
         };
         if let Some(offer) = offer {
             shared.learn(offer, Timing::Background);
@@ -634,7 +644,30 @@ struct ConnectTask {
 }
 
 impl ConnectTask {
-    fn run_in_background(self) {
+    fn new(shared: &Arc<NodeShared>, offer: Offer, consumer: Arc<dyn OfferConsumer>) -> Self {
+        let connection = format!("{}@{} -> {0}", offer.topic, offer.endpoint.address);
+        Self { shared: Arc::clone(shared), connection, offer, consumer }
+    }
+
+    /// Runs tasks side by side. Waits for the first attempt of each, [`ANSWER_TIME`] at most, and
+    /// not for publishers of stopped processes.
+    fn run_all(tasks: impl Iterator<Item = Self>) {
+        let (running, attempts) = mpsc::channel();
+        for task in tasks {
+            match task.offer.process {
+                // It answers while this thread waits. No other process can hold it up.
+                Some(process) if process == std::process::id() && task.attempt() => {}
+                _ if task.offer.is_stopped() => task.run_in_background(None),
+                _ => task.run_in_background(Some(running.clone())),
+            }
+        }
+        drop(running);
+        // Nothing is sent. The channel ends with the last first attempt.
+        let _ = attempts.recv_timeout(ANSWER_TIME);
+    }
+
+    /// Makes attempts on a thread of their own until one succeeds. The first ends the channel.
+    fn run_in_background(self, mut first: Option<mpsc::Sender<()>>) {
         let topic = self.offer.topic.clone();
         let thread = std::thread::Builder::new().name("stripline-connec".into());
         let started = thread.spawn(move || {
@@ -646,6 +679,7 @@ impl ConnectTask {
                 if is_in_vain || self.attempt() {
                     return;
                 }
+                drop(first.take());
                 std::thread::sleep(RETRY);
             }
         });
@@ -713,7 +747,7 @@ impl Drop for OfferGuard {
     fn drop(&mut self) {
         let mut state = lock(&self.shared.state);
         state.own.retain(|offer| offer.endpoint.address != self.address);
-        state.known.retain(|offer| offer.endpoint.address != self.address);
+        state.known.remove(&self.address);
         state.subscriptions.iter_mut().for_each(|subscription| subscription.forget_refused(&self.address));
         drop(state);
         self.shared.doorbell.notify();
@@ -740,7 +774,7 @@ impl OfferSink for NodeOffers {
 
     fn forget(&mut self, address: &str) {
         let mut state = lock(&self.0.state);
-        state.known.retain(|known| known.endpoint.address != address);
+        state.known.remove(address);
         for subscription in &mut state.subscriptions {
             // A TCP port may be reused by another publisher.
             subscription.connected.retain(|endpoint| endpoint.address != address);

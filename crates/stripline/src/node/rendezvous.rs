@@ -7,7 +7,7 @@
 //! the name anew; the others connect to it and send again what they offer. Links between publishers
 //! and subscribers are not affected.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
@@ -21,7 +21,8 @@ use crate::sys::doorbell::{Doorbell, PollSet};
 use crate::sys::fork::Descriptor;
 use crate::sys::messages;
 use crate::sys::pending::{Admission, PendingPeers, oldest_of_most};
-use crate::sys::poller::Interest;
+use crate::sys::poller::{Interest, Poller};
+use crate::sys::process::state_and_parent;
 use crate::sys::socket::{self, Listener, Socket};
 use crate::terms::Group;
 use crate::transport::Endpoint;
@@ -32,6 +33,9 @@ const MESSAGE_MAX: usize = 8192;
 const PEERS_MAX: usize = 1024;
 /// Publishers that one node may announce.
 const OFFERS_MAX: usize = 4096;
+/// Bytes of changes that may wait for a node that does not read, beside the list that it gets when
+/// it joins. One that falls further behind is closed. It joins again once it goes on.
+const UNSENT_MAX: usize = 4 << 20;
 /// Between two attempts to become or to find a host.
 const RETRY: Duration = Duration::from_millis(5);
 /// The version of these messages.
@@ -45,6 +49,22 @@ pub(crate) struct Offer {
     pub topic: String,
     pub payload: TypeName,
     pub endpoint: Endpoint,
+    /// The publisher's process, by its own word.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub process: Option<u32>,
+}
+
+impl Offer {
+    /// Returns the offer of an endpoint of this process.
+    pub(crate) fn new(topic: &str, payload: TypeName, endpoint: Endpoint) -> Self {
+        Self { topic: topic.into(), payload, endpoint, process: Some(std::process::id()) }
+    }
+
+    /// Returns whether the publisher's process is stopped, so that it would not answer.
+    pub(super) fn is_stopped(&self) -> bool {
+        let state = self.process.and_then(|pid| state_and_parent(pid).0);
+        matches!(state, Some('T' | 't'))
+    }
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -108,11 +128,9 @@ pub(super) fn run(
     }
 }
 
-/// Does as [`run`], but never as the host: until that one has ended.
-pub(super) fn observe(name: &str, group: Option<Group>, doorbell: &Doorbell, mut sink: impl OfferSink) {
-    if let Ok(stream) = socket::connect_unix(name, group) {
-        let _ = join(RendezvousPeer::new(stream, None), doorbell, &mut sink);
-    }
+/// Does as [`run`] with a connection to the host, but never as the host: until that one has ended.
+pub(super) fn observe(host: Descriptor<UnixStream>, doorbell: &Doorbell, mut sink: impl OfferSink) {
+    let _ = join(RendezvousPeer::new(host, None), doorbell, &mut sink);
 }
 
 /// Waits before another attempt; true: the node has ended.
@@ -125,22 +143,24 @@ fn pause(doorbell: &Doorbell, sink: &mut impl OfferSink) -> Result<bool> {
 
 /// Exchanges offers with a host; true: the node has ended; false: the host has.
 fn join(mut host: RendezvousPeer, doorbell: &Doorbell, sink: &mut impl OfferSink) -> Result<bool> {
-    if !host.send(&DiscoveryMessage::Join { version: VERSION }) {
-        return Ok(false);
-    }
+    host.queue(&DiscoveryMessage::Join { version: VERSION });
     let mut sent: Vec<Offer> = Vec::new();
     loop {
         let (offers, ended) = sink.offers();
         if ended {
             return Ok(true);
         }
-        if !host.send_changes(&sent, &offers) {
+        host.queue_changes(&sent, &offers);
+        if !host.flush() {
             return Ok(false);
         }
         sent = offers;
         let mut poll_set = PollSet::default();
         poll_set.readable(doorbell.as_fd());
         poll_set.readable(host.stream.as_fd());
+        if !host.is_flushed() {
+            poll_set.writable(host.stream.as_fd());
+        }
         poll_set.wait(None)?;
         doorbell.drain();
         let Some(messages) = host.receive() else { return Ok(false) };
@@ -159,6 +179,7 @@ fn serve(listener: Listener, doorbell: &Doorbell, sink: &mut impl OfferSink) -> 
             return Ok(true);
         }
         host.set_own(offers, sink);
+        host.watch_room(pending.poller())?;
         let woken = pending.wait()?;
         for token in woken.tokens {
             match token {
@@ -210,14 +231,14 @@ impl RendezvousHost {
         if offers == self.own {
             return;
         }
-        let before = std::mem::replace(&mut self.own, offers);
-        let broken = self.unreachable(None, |peer| peer.send_changes(&before, &self.own));
+        let before = std::mem::replace(&mut self.own, offers.clone());
+        let broken = self.broadcast(None, |peer| peer.queue_changes(&before, &offers));
         self.remove(broken, sink);
     }
 
     /// Adds a node that has joined, and sends it all offers. Returns its token, unless it was
     /// closed at once.
-    pub(crate) fn add(&mut self, peer: RendezvousPeer, sink: &mut impl OfferSink) -> Option<u64> {
+    pub(crate) fn add(&mut self, mut peer: RendezvousPeer, sink: &mut impl OfferSink) -> Option<u64> {
         if self.peers.len() >= PEERS_MAX {
             let processes = self.peers.values().map(|peer| peer.process);
             let token = *self.peers.keys().nth(oldest_of_most(processes)?)?;
@@ -229,7 +250,9 @@ impl RendezvousHost {
         }
         let offers: Vec<Offer> =
             self.own.iter().chain(self.peers.values().flat_map(|peer| &peer.offers)).cloned().collect();
-        if !peer.send_changes(&[], &offers) {
+        peer.queue_changes(&[], &offers);
+        peer.unsent_max += peer.unsent.len();
+        if !peer.flush() {
             return None;
         }
         let token = self.next_token;
@@ -238,35 +261,49 @@ impl RendezvousHost {
         Some(token)
     }
 
-    /// Receives what a node has sent and forwards it to the others.
+    /// Receives what a node has sent and forwards it to the others; sends what it has room for.
     pub(crate) fn receive(&mut self, token: u64, sink: &mut impl OfferSink) {
         let Some(peer) = self.peers.get_mut(&token) else { return };
-        let Some(messages) = peer.receive() else { return self.remove(vec![token], sink) };
-        for message in messages {
-            let Some(peer) = self.peers.get_mut(&token) else { return };
-            if peer.note(&message) {
-                let broken = self.unreachable(Some(token), |peer| peer.send(&message));
-                self.remove(broken, sink);
-                apply(message, sink);
-            }
-        }
+        let received = if peer.flush() { peer.receive() } else { None };
+        let Some(mut messages) = received else { return self.remove(vec![token], sink) };
+        messages.retain(|message| peer.note(message));
+        let broken = self.broadcast(Some(token), |peer| messages.iter().for_each(|it| peer.queue(it)));
+        self.remove(broken, sink);
+        messages.into_iter().for_each(|message| apply(message, sink));
     }
 
-    /// Sends to all nodes but one, and returns those to which that failed.
-    fn unreachable(&self, except: Option<u64>, send: impl Fn(&RendezvousPeer) -> bool) -> Vec<u64> {
-        let others = self.peers.iter().filter(|(token, _)| Some(**token) != except);
-        others.filter(|(_, peer)| !send(peer)).map(|(token, _)| *token).collect()
+    /// Waits for room at the nodes that have not taken all, and at no other.
+    fn watch_room(&mut self, poller: &Poller) -> Result<()> {
+        for (token, peer) in &mut self.peers {
+            let awaits_room = !peer.is_flushed();
+            if awaits_room != peer.awaits_room {
+                let interest = if awaits_room { Interest::ReadableOrRoom } else { Interest::Readable };
+                poller.change(peer.stream.as_fd(), *token, interest)?;
+                peer.awaits_room = awaits_room;
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends messages to all nodes but one, and returns those that have to be closed.
+    fn broadcast(&mut self, except: Option<u64>, queue: impl Fn(&mut RendezvousPeer)) -> Vec<u64> {
+        let others = self.peers.iter_mut().filter(|(token, _)| Some(**token) != except);
+        let sent = others.map(|(token, peer)| {
+            queue(peer);
+            (*token, peer.flush())
+        });
+        sent.filter(|(_, is_open)| !is_open).map(|(token, _)| token).collect()
     }
 
     /// Removes nodes with what they offered, and those to which this cannot be sent.
     fn remove(&mut self, mut tokens: Vec<u64>, sink: &mut impl OfferSink) {
         while let Some(token) = tokens.pop() {
             let Some(peer) = self.peers.remove(&token) else { continue };
-            for offer in peer.offers {
-                let message = DiscoveryMessage::Withdraw(offer.endpoint.address);
-                tokens.extend(self.unreachable(None, |peer| peer.send(&message)));
-                apply(message, sink);
-            }
+            let withdrawals =
+                peer.offers.into_iter().map(|offer| DiscoveryMessage::Withdraw(offer.endpoint.address));
+            let withdrawals: Vec<_> = withdrawals.collect();
+            tokens.extend(self.broadcast(None, |peer| withdrawals.iter().for_each(|it| peer.queue(it))));
+            withdrawals.into_iter().for_each(|message| apply(message, sink));
         }
     }
 }
@@ -277,29 +314,65 @@ pub(crate) struct RendezvousPeer {
     process: Option<u32>,
     received: Vec<u8>,
     offers: Vec<Offer>,
+    /// Messages that the other end has not taken in full.
+    unsent: Vec<u8>,
+    /// The part of them that it has taken.
+    taken: usize,
+    /// Bytes that may wait.
+    unsent_max: usize,
+    /// Whether the host waits for room here.
+    awaits_room: bool,
 }
 
 impl RendezvousPeer {
     pub(crate) fn new(stream: Descriptor<UnixStream>, process: Option<u32>) -> Self {
         // A stream that cannot be made non-blocking fails at its first use.
         let _ = stream.set_nonblocking(true);
-        Self { stream, process, received: Vec::new(), offers: Vec::new() }
+        let (received, offers, unsent) = Default::default();
+        let (taken, unsent_max, awaits_room) = (0, UNSENT_MAX, false);
+        Self { stream, process, received, offers, unsent, taken, unsent_max, awaits_room }
     }
 
-    /// Sends the difference between two lists of offers; false: the other end has to be closed.
-    fn send_changes(&self, before: &[Offer], now: &[Offer]) -> bool {
-        let gone = before.iter().filter(|offer| !now.contains(offer));
-        let withdrawn = gone.map(|offer| DiscoveryMessage::Withdraw(offer.endpoint.address.clone()));
-        let new = now.iter().filter(|offer| !before.contains(offer)).cloned().map(DiscoveryMessage::Offer);
-        withdrawn.chain(new).all(|message| self.send(&message))
+    /// Adds the difference between two lists of offers to what is to be sent.
+    fn queue_changes(&mut self, before: &[Offer], now: &[Offer]) {
+        let (had, has) = (by_address(before), by_address(now));
+        for offer in before.iter().filter(|offer| has.get(&*offer.endpoint.address) != Some(offer)) {
+            self.queue(&DiscoveryMessage::Withdraw(offer.endpoint.address.clone()));
+        }
+        for offer in now.iter().filter(|offer| had.get(&*offer.endpoint.address) != Some(offer)) {
+            self.queue(&DiscoveryMessage::Offer(offer.clone()));
+        }
     }
 
-    /// Sends a message. Returns false if the other end has to be closed: it does not read, or part
-    /// of a message has been sent to it.
-    fn send(&self, message: &DiscoveryMessage) -> bool {
-        let Ok(bytes) = messages::framed(message) else { return true };
-        // Messages are few and small: an end with a full buffer does not read.
-        matches!((&*self.stream).write(&bytes), Ok(written) if written == bytes.len())
+    /// Adds a message to what is to be sent.
+    fn queue(&mut self, message: &DiscoveryMessage) {
+        if let Ok(bytes) = messages::framed(message) {
+            self.unsent.extend_from_slice(&bytes);
+        }
+    }
+
+    /// Returns whether the other end has taken all.
+    fn is_flushed(&self) -> bool {
+        self.taken == self.unsent.len()
+    }
+
+    /// Sends what there is room for. Returns false if the other end has to be closed: it has hung
+    /// up, or does not read.
+    fn flush(&mut self) -> bool {
+        while !self.is_flushed() {
+            match (&*self.stream).write(&self.unsent[self.taken..]) {
+                Ok(written) => self.taken += written,
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Err(e) if e.kind() == ErrorKind::WouldBlock => break,
+                Err(_) => return false,
+            }
+        }
+        // Moves no more bytes than it removes.
+        if self.taken >= self.unsent.len() - self.taken {
+            self.unsent.drain(..self.taken);
+            self.taken = 0;
+        }
+        self.unsent.len() - self.taken <= self.unsent_max
     }
 
     /// Records an offer of the node, or its end. Returns false if the message changes nothing, or
@@ -355,8 +428,113 @@ fn message_length(bytes: &[u8]) -> Result<Option<usize>, String> {
     Ok(Some(4 + length))
 }
 
+fn by_address(offers: &[Offer]) -> HashMap<&str, &Offer> {
+    offers.iter().map(|offer| (&*offer.endpoint.address, offer)).collect()
+}
+
 fn is_join(mut message: Vec<u8>) -> bool {
     let mut messages = Vec::new();
     let taken = messages::take(&mut message, MESSAGE_MAX, &mut messages);
     taken.is_ok() && matches!(messages[..], [DiscoveryMessage::Join { version: VERSION }])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The offers that a node has learned, and the number of those that it forgot.
+    #[derive(Default)]
+    struct Learned(Vec<Offer>, usize);
+
+    impl OfferSink for Learned {
+        fn offers(&mut self) -> (Vec<Offer>, bool) {
+            (Vec::new(), false)
+        }
+
+        fn learn(&mut self, offer: Offer) {
+            self.0.push(offer);
+        }
+
+        fn forget(&mut self, _: &str) {
+            self.1 += 1;
+        }
+    }
+
+    fn offers(count: usize) -> Vec<Offer> {
+        let payload = TypeName::of::<f32>();
+        let endpoint = |number| Endpoint {
+            transport: "uds".into(),
+            address: format!("stripline-{number:016x}"),
+            keys: [1, 2],
+        };
+        (0..count)
+            .map(|number| Offer::new(&format!("topic-{number}"), payload.clone(), endpoint(number)))
+            .collect()
+    }
+
+    fn pair() -> [RendezvousPeer; 2] {
+        let (one, other) = UnixStream::pair().unwrap();
+        [one, other].map(|stream| RendezvousPeer::new(Descriptor::new(stream), None))
+    }
+
+    /// Takes turns until the buffers of the sockets, which hold few of them, are empty.
+    #[test]
+    fn thousands_of_offers_pass_the_buffers_of_two_sockets() {
+        let (mut host, mut sink) = (RendezvousHost::default(), Learned::default());
+        let [[at_host, mut giver], [late, mut taker]] = [pair(), pair()];
+        let token = host.add(at_host, &mut sink).unwrap();
+        let all = offers(4000);
+        giver.queue_changes(&[], &all);
+        assert!(giver.flush() && !giver.is_flushed(), "one buffer takes all");
+        while sink.0.len() < all.len() {
+            host.receive(token, &mut sink);
+            assert!(giver.flush());
+        }
+        let late = host.add(late, &mut sink).unwrap();
+        assert!(!host.peers[&late].is_flushed(), "one buffer takes all");
+        let mut learned = Learned::default();
+        while learned.0.len() < all.len() {
+            taker.receive().unwrap().into_iter().for_each(|message| apply(message, &mut learned));
+            host.receive(late, &mut sink);
+        }
+        assert_eq!((&learned.0, &sink.0), (&all, &all));
+        // The end of a node is news of the same size.
+        drop(giver);
+        host.receive(token, &mut sink);
+        while learned.1 < all.len() {
+            taker.receive().unwrap().into_iter().for_each(|message| apply(message, &mut learned));
+            host.receive(late, &mut sink);
+        }
+        assert_eq!(sink.1, all.len());
+    }
+
+    #[test]
+    fn a_node_that_does_not_read_is_closed_in_the_end() {
+        let (mut host, mut sink) = (RendezvousHost::default(), Learned::default());
+        let [at_host, silent] = pair();
+        host.add(at_host, &mut sink).unwrap();
+        let mut bytes = 0;
+        while !host.peers.is_empty() {
+            let before = host.own.clone();
+            let now = if before.is_empty() { offers(1000) } else { Vec::new() };
+            host.set_own(now, &mut sink);
+            bytes += 1000 * messages::framed(&DiscoveryMessage::Withdraw(String::new())).unwrap().len();
+            assert!(bytes < 2 * UNSENT_MAX, "what waits has no bound");
+        }
+        drop(silent);
+    }
+
+    #[test]
+    fn a_change_is_sent_as_a_withdrawal_and_an_offer() {
+        let [mut from, mut to] = pair();
+        let (before, mut now) = (offers(3), offers(3));
+        now[1].endpoint.keys = [3, 4];
+        now.remove(0);
+        from.queue_changes(&before, &now);
+        assert!(from.flush());
+        let messages = to.receive().unwrap();
+        let shown: Vec<String> =
+            messages.iter().map(|it| format!("{it:?}").chars().take(8).collect()).collect();
+        assert_eq!(shown, ["Withdraw", "Withdraw", "Offer(Of"]);
+    }
 }

@@ -53,7 +53,7 @@ impl Node {
         let calls = calls_payload().ok();
         let shared = self.shared();
         let state = lock(&shared.state);
-        let streams = state.known.iter().filter(|offer| Some(&offer.payload) != calls.as_ref());
+        let streams = state.known.values().filter(|offer| Some(&offer.payload) != calls.as_ref());
         let mut topics: Vec<String> = streams.map(|offer| offer.topic.clone()).collect();
         topics.sort();
         topics.dedup();
@@ -93,7 +93,7 @@ impl Node {
     fn offers(&self, wanted: impl Fn(&Offer) -> bool) -> Vec<TypeName> {
         let shared = self.shared();
         let state = lock(&shared.state);
-        let those = state.known.iter().filter(|offer| wanted(offer));
+        let those = state.known.values().filter(|offer| wanted(offer));
         let mut types: Vec<TypeName> = those.map(|offer| offer.payload.clone()).collect();
         types.sort();
         types.dedup();

@@ -412,8 +412,9 @@ impl BulkioInput {
     pub fn disconnect(&self, connection: ForeignConnection) -> usize {
         let mut dropped = 0;
         std::thread::scope(|scope| {
-            let disconnecting = scope.spawn(|| drop(connection));
-            while !disconnecting.is_finished() {
+            let disconnecting = std::thread::Builder::new().spawn_scoped(scope, || drop(connection));
+            // Where no thread starts, the connection has been dropped with the closure.
+            while disconnecting.as_ref().is_ok_and(|thread| !thread.is_finished()) {
                 dropped += usize::from(self.receive(Duration::from_millis(5)).is_some());
             }
         });

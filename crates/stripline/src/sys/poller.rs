@@ -20,6 +20,8 @@ pub(crate) struct Poller(Descriptor);
 pub(crate) enum Interest {
     /// That it is readable or closed, for as long as it is.
     Readable,
+    /// That it is readable or closed, or takes bytes.
+    ReadableOrRoom,
     /// That something has arrived since the last report (edge-triggered): bytes may stay unread.
     Arrival,
     /// That the other end has hung up.
@@ -94,6 +96,7 @@ impl Interest {
     fn flags(self) -> EventFlags {
         match self {
             Self::Readable => EventFlags::IN | EventFlags::RDHUP,
+            Self::ReadableOrRoom => EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP,
             Self::Arrival => EventFlags::IN | EventFlags::RDHUP | EventFlags::ET,
             Self::HangUp => EventFlags::RDHUP,
             Self::Paused => EventFlags::empty(),

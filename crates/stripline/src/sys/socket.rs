@@ -367,9 +367,12 @@ fn connect_unix_within(name: &str, group: Option<Group>, time: Duration) -> Resu
 ///
 /// # Errors
 /// `WouldBlock` within [`Error::System`] when the queue is full.
-pub(crate) fn connect_unix_at_once(name: &str) -> Result<(Descriptor<UnixStream>, u32)> {
+pub(crate) fn connect_unix_at_once(
+    name: &str,
+    group: Option<Group>,
+) -> Result<(Descriptor<UnixStream>, u32)> {
     let connect = |socket: &UnixStream, target: &SocketTarget<'_>| target.connect(socket);
-    let (stream, peer) = connect_unix_by(name, None, SocketFlags::NONBLOCK, connect)?;
+    let (stream, peer) = connect_unix_by(name, group, SocketFlags::NONBLOCK, connect)?;
     let pid = peer.process().ok_or_else(|| Error::misbehaved(name, "has no process"))?;
     Ok((stream, pid))
 }
@@ -429,6 +432,7 @@ pub(crate) fn send_with_fds(stream: &UnixStream, bytes: &[u8], fds: &[BorrowedFd
 ///
 /// # Errors
 /// An error of the system, or descriptors that the kernel had to leave out: those are lost.
+/// `InvalidData` if there are too many of them, otherwise `EMFILE`.
 pub(crate) fn receive_with_fds(stream: &UnixStream, bytes: &mut [u8]) -> io::Result<(usize, Vec<OwnedFd>)> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FDS_MAX))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
@@ -446,14 +450,24 @@ pub(crate) fn receive_with_fds(stream: &UnixStream, bytes: &mut [u8]) -> io::Res
         .flatten()
         .collect();
     if message.flags.contains(ReturnFlags::CTRUNC) {
-        return Err(io::Error::new(io::ErrorKind::InvalidData, "more descriptors than a message may carry"));
+        let (kind, what) = (io::ErrorKind::InvalidData, "more descriptors than a message may carry");
+        // The kernel leaves out what has no room in the message, or in the table of this process.
+        return Err(match fds.len() {
+            FDS_MAX.. => io::Error::new(kind, what),
+            _ => io::Error::from_raw_os_error(libc::EMFILE),
+        });
     }
     Ok((message.bytes, fds))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::os::fd::AsRawFd;
+
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
     use super::*;
+    use crate::sys::own_process::in_own_process;
 
     #[test]
     fn a_door_with_a_full_queue_is_not_waited_at_for_ever() {
@@ -466,5 +480,21 @@ mod tests {
             assert!(queue.len() < 100_000, "the queue has no end");
         }
         assert!(!queue.is_empty());
+    }
+
+    #[test]
+    fn a_full_table_of_descriptors_is_no_fault_of_the_peer() {
+        let test = "sys::socket::tests::a_full_table_of_descriptors_is_no_fault_of_the_peer";
+        in_own_process(test, "full", || {
+            let (ours, theirs) = UnixStream::pair().unwrap();
+            send_with_fds(&theirs, b"x", &[ours.as_fd(), ours.as_fd()]).unwrap();
+            let all = getrlimit(Resource::Nofile);
+            // There is room for one of the two.
+            let next = ours.try_clone().unwrap().as_raw_fd() as u64;
+            setrlimit(Resource::Nofile, Rlimit { current: Some(next + 1), ..all.clone() }).unwrap();
+            let error = receive_with_fds(&ours, &mut [0]).unwrap_err();
+            setrlimit(Resource::Nofile, all).unwrap();
+            assert_eq!(error.raw_os_error(), Some(libc::EMFILE), "{error}");
+        });
     }
 }

@@ -180,6 +180,10 @@ pub fn play_if_asked() {
         "serve" => crate::flood::serve(&words),
         "flood" => crate::flood::flood(&words),
         "stranger" => crate::users::stranger(&words),
+        "topics" => crate::topics::all(&words),
+        "publish-one" => crate::topics::publish_one(words[0]),
+        "subscribe-one" => crate::topics::subscribe_one(words[0], words[1]),
+        "take-name" => crate::users::take_name(words[0]),
         _ => panic!("unknown role `{role}`"),
     }
 }

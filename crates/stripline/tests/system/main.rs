@@ -11,6 +11,7 @@ mod fork;
 mod memory;
 mod network;
 mod places;
+mod topics;
 mod users;
 
 /// Does nothing unless it is started as one of the child processes of a test.

@@ -2,7 +2,7 @@
 
 use std::io::{Read, Write};
 use std::os::linux::net::SocketAddrExt;
-use std::os::unix::net::{SocketAddr, UnixStream};
+use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 
 use stripline::Received;
 use stripline::node::{Node, Topics};
@@ -72,6 +72,33 @@ fn a_domain_with_a_group_is_open_to_its_members_only() {
     subscriber.end();
     publisher.end();
     println!("tested with processes of users 0 and {NO_CALL}, in and out of group {group} ({gid})");
+}
+
+#[test]
+fn a_name_that_another_user_has_taken_is_reported() {
+    if !is_root() {
+        println!("NOT RUN: only root can start a process of another user");
+        return;
+    }
+    let domain = format!("taken-{}", std::process::id());
+    let name = format!("stripline-{}-{domain}", rustix::process::geteuid().as_raw());
+    let mut stranger =
+        Actor::start("take-name", &Cast { words: &[&name], user: Some((NO_CALL, &[])), ..Cast::default() });
+    assert_eq!(stranger.hear(), "taken");
+    let error = Node::join(&domain, Topics::default()).err().expect("it is taken").to_string();
+    for part in ["another user has taken the name", "STRIPLINE_RUNTIME_DIR"] {
+        assert!(error.contains(part), "{error}");
+    }
+    stranger.end();
+    Node::join(&domain, Topics::default()).unwrap();
+}
+
+/// Listens under the name until the test closes the input.
+pub fn take_name(name: &str) {
+    let address = SocketAddr::from_abstract_name(name).unwrap();
+    let _listener = UnixListener::bind_addr(&address).unwrap();
+    say("taken");
+    await_go_on();
 }
 
 /// Tests within one user where this process cannot become another; a unit test covers the decision
