@@ -185,8 +185,13 @@ fn set_or_interrupted(
     };
     let (done, what) = mpsc::channel();
     let (asking, asked, interrupted) = (client.clone(), settings.to_vec(), done.clone());
-    std::thread::spawn(move || done.send(Some(asking.set(&asked, timeout))));
-    std::thread::spawn(move || signals.forever().next().map(|_| interrupted.send(None)));
+    let set = move || done.send(Some(asking.set(&asked, timeout)));
+    if std::thread::Builder::new().spawn(set).is_err() {
+        return Some(client.set(settings, timeout));
+    }
+    // Without this thread, the time limit alone ends the wait.
+    let _ =
+        std::thread::Builder::new().spawn(move || signals.forever().next().map(|_| interrupted.send(None)));
     let outcome = what.recv().ok().flatten();
     if outcome.is_none() {
         let pid = arguments.which.pid.map_or(String::new(), |pid| format!(" --pid {pid}"));

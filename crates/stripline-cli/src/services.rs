@@ -9,7 +9,7 @@ use stripline::Error;
 use stripline::call::{Operation, ServerDescription, ServerOffer};
 use stripline::internal::domain_of_environment;
 use stripline::node::{Node, Topics};
-use stripline_waveform::internal::{check_topics, read_bytes};
+use stripline_waveform::internal::{at_once, check_topics, read_bytes};
 
 use crate::Exit;
 use crate::arguments::ServicesArguments;
@@ -134,14 +134,9 @@ pub(crate) fn discovered(node: &Node) -> stripline::Result<Vec<ServerOffer>> {
 fn described(node: &Node, offers: &[ServerOffer]) -> Vec<Service> {
     let mut services = BTreeMap::<&str, Vec<Server>>::new();
     for batch in offers.chunks(AT_ONCE) {
-        std::thread::scope(|scope| {
-            let ask = |offer| (offer, scope.spawn(move || node.describe(offer)));
-            for (ServerOffer { service, address }, thread) in batch.iter().map(ask).collect::<Vec<_>>() {
-                let described =
-                    thread.join().unwrap_or_else(|_| Err(Error::Failed("the query failed".into())));
-                services.entry(service).or_default().push(Server::of(address, described));
-            }
-        });
+        for (offer, described) in at_once(batch.iter().collect(), |offer| (offer, node.describe(offer))) {
+            services.entry(&offer.service).or_default().push(Server::of(&offer.address, described));
+        }
     }
     let named = |(service, servers): (&str, _)| Service { service: service.into(), servers };
     services.into_iter().map(named).collect()

@@ -32,12 +32,15 @@ pub(crate) fn wait_while_read(time: Option<Duration>) -> bool {
 
 /// Raises the signal in this process, once, when standard output is a pipe and its reader has gone.
 pub(crate) fn raise_when_unread(signal: i32) {
-    std::thread::spawn(move || {
+    let wait = move || {
         while wait_while_read(None) {}
         complain!("standard output has no reader any more");
         // It fails only for a number that is no signal.
         let _ = low_level::raise(signal);
-    });
+    };
+    if let Err(error) = std::thread::Builder::new().spawn(wait) {
+        complain!("no thread can watch standard output ({error}): a closed pipe is noticed at a write");
+    }
 }
 
 /// Sets when output is coloured, for both functions below.

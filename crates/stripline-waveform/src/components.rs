@@ -11,6 +11,7 @@ use stripline::component::{
 use stripline::internal::{CHECK_OPTION, number, units};
 use stripline::node::Dispatch;
 
+use super::at_once::at_once;
 use super::check::Catalog;
 use super::describe::{DescribeError, ExecutableSpecs};
 use super::diagnostics::{At, Code, Diagnostic, Diagnostics, Place};
@@ -126,17 +127,10 @@ fn describe_all(drafts: &[ComponentDraft], catalog: &Catalog, folder: &Path) -> 
     let commands: Vec<ProgramCommand> = commands.into_iter().collect();
     let mut described = Described::new();
     for group in commands.chunks(AT_ONCE) {
-        std::thread::scope(|scope| {
-            let ask = |command: &'_ ProgramCommand| (catalog.describe)(command);
-            let start = |command| std::thread::Builder::new().spawn_scoped(scope, move || ask(command));
-            let threads: Vec<_> = group.iter().map(|command| (command, start(command))).collect();
-            for (command, thread) in threads {
-                // If the thread could not be started, or panicked, this thread queries the
-                // executable.
-                let result = thread.ok().and_then(|thread| thread.join().ok());
-                described.insert(command.clone(), result.unwrap_or_else(|| ask(command)));
-            }
-        });
+        described.extend(at_once(group.to_vec(), |command| {
+            let specs = (catalog.describe)(&command);
+            (command, specs)
+        }));
     }
     described
 }

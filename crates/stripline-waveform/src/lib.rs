@@ -17,6 +17,7 @@
 //! assert!(found.to_string().contains("ticker"));
 //! ```
 
+mod at_once;
 mod build_check;
 mod check;
 mod components;
@@ -62,6 +63,7 @@ pub use transport_choice::{Candidate, ChosenBy, TransportChoice};
 /// What the command and tests use beyond the public interface. Any release may change or remove it.
 #[doc(hidden)]
 pub mod internal {
+    pub use crate::at_once::at_once;
     pub use crate::describe::describe;
     pub use crate::file::{FILE_BYTES_MAX, nearest, read_bytes};
     pub use crate::listing::{render_component, render_component_list};

@@ -1,5 +1,5 @@
 //! The house rules as tests: the prose of comments and Markdown, the glossary, the documents, the
-//! names, the layers and the transport seam.
+//! names, the layers, the threads and the transport seam.
 //!
 //! CONTRIBUTING.md has the rules.
 
@@ -13,4 +13,5 @@ mod layers;
 mod names;
 mod prose;
 mod seam;
+mod threads;
 mod tree;

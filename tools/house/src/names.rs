@@ -77,7 +77,7 @@ fn sources() -> Vec<PathBuf> {
 }
 
 /// Returns the Rust files below a folder, in order, without modules for tests only.
-fn files(folder: &Path) -> Vec<PathBuf> {
+pub fn files(folder: &Path) -> Vec<PathBuf> {
     let mut paths: Vec<PathBuf> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     paths.sort();
     let mut tests = Vec::new();

@@ -50,6 +50,12 @@ impl Interrupt {
         self.is_set.load(Ordering::Relaxed)
     }
 
+    /// Ends the command as a signal does.
+    fn set(&self) {
+        // Relaxed: it stands for itself.
+        self.is_set.store(true, Ordering::Relaxed);
+    }
+
     /// Returns the name of the signal that has ended the command.
     fn reason(&self) -> &'static str {
         // Relaxed: the name alone depends on it.
@@ -59,6 +65,28 @@ impl Interrupt {
             _ => "Ctrl-C",
         }
     }
+}
+
+/// Does work on each item on a thread of its own, and returns the results in the same order. The
+/// work ends when it is interrupted, and does not panic.
+///
+/// # Errors
+/// A thread cannot start. The work that has started is interrupted then, and has ended.
+fn on_threads<I: Send, R: Send>(
+    items: Vec<I>,
+    interrupt: &Interrupt,
+    work: impl Fn(I) -> R + Sync,
+) -> Result<Vec<R>, String> {
+    std::thread::scope(|scope| {
+        let work = &work;
+        let start = |item| std::thread::Builder::new().spawn_scoped(scope, move || work(item));
+        let threads: io::Result<Vec<_>> = items.into_iter().map(start).collect();
+        let threads = threads.map_err(|error| {
+            interrupt.set();
+            format!("cannot start a thread: {error}")
+        })?;
+        Ok(threads.into_iter().filter_map(|thread| thread.join().ok()).collect())
+    })
 }
 
 /// Prints an error, and returns the exit code for it.

@@ -18,7 +18,7 @@ use stripline_waveform::control::ControlClient;
 use super::arguments::{RecordArguments, ReplayArguments};
 use super::port_file::PortFile;
 use super::source::{POLL_TIME, Poll, Source, control_failed};
-use super::{Interrupt, failed, write_out};
+use super::{Interrupt, failed, on_threads, write_out};
 use crate::Exit;
 use crate::format::{counted, packets, printable, quantity};
 use crate::services::{domain, join};
@@ -63,14 +63,11 @@ pub(crate) fn record(arguments: &RecordArguments) -> Exit {
         );
     }
     let end = arguments.duration.map(|seconds| Instant::now() + Duration::from_secs_f64(seconds));
-    let results: Vec<Summary> = std::thread::scope(|scope| {
-        let threads: Vec<_> = recordings
-            .into_iter()
-            .map(|recording| scope.spawn(|| recording.run(&interrupt, end, arguments.count)))
-            .collect();
-        // These threads do not panic; one that did would have no result.
-        threads.into_iter().filter_map(|thread| thread.join().ok()).collect()
-    });
+    let run = |recording: Recording| recording.run(&interrupt, end, arguments.count);
+    let results: Vec<Summary> = match on_threads(recordings, &interrupt, run) {
+        Ok(results) => results,
+        Err(problem) => return failed(&problem, Exit::Failure),
+    };
     let mut exit = Exit::Clean;
     let text = if arguments.json {
         let all: Vec<Value> = results.iter().map(Summary::json).collect();
@@ -264,16 +261,12 @@ pub(crate) fn replay(arguments: &ReplayArguments) -> Exit {
         Ok(node) => node,
         Err(exit) => return exit,
     };
-    let results: Vec<(String, Result<Replayed, Error>)> = std::thread::scope(|scope| {
-        let threads: Vec<_> = readers
-            .into_iter()
-            .map(|reader| {
-                (reader.info().port.clone(), scope.spawn(|| publish(reader, &node, arguments, &interrupt)))
-            })
-            .collect();
-        // These threads do not panic.
-        threads.into_iter().filter_map(|(topic, thread)| Some((topic, thread.join().ok()?))).collect()
-    });
+    let play =
+        |reader: RecordingReader| (reader.info().port.clone(), publish(reader, &node, arguments, &interrupt));
+    let results: Vec<(String, Result<Replayed, Error>)> = match on_threads(readers, &interrupt, play) {
+        Ok(results) => results,
+        Err(problem) => return failed(&problem, Exit::Failure),
+    };
     let mut exit = Exit::Clean;
     for (topic, result) in results {
         let topic = printable(&topic, super::TEXT_MAX);

@@ -77,10 +77,17 @@ pub(crate) fn top(arguments: &TopArguments) -> Exit {
     let outcomes = news.clone();
     let model = Model::new(client.name());
     let name = printable(client.name(), 60);
-    let threads = [
-        std::thread::spawn(move || read_until_end(&asked, every, &news)),
-        std::thread::spawn(move || set_until_end(&client, &requests, &outcomes)),
-    ];
+    let start = |work: Box<dyn FnOnce() + Send>| std::thread::Builder::new().spawn(work);
+    let threads = start(Box::new(move || read_until_end(&asked, every, &news))).and_then(|reader| {
+        Ok([reader, start(Box::new(move || set_until_end(&client, &requests, &outcomes)))?])
+    });
+    let threads = match threads {
+        Ok(threads) => threads,
+        Err(error) => {
+            complain!("error: cannot start a thread: {error}");
+            return Exit::Failure;
+        }
+    };
     let has_failed = || threads.iter().any(JoinHandle::is_finished);
     let shown = RawTerminal::open()
         .and_then(|mut raw| show(&mut raw, model, (&received, &settings), &ended, &has_failed));

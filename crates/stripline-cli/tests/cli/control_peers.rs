@@ -6,6 +6,8 @@ use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketType};
+
 use crate::common::waveform::{File, connect, prefix, sockets_of};
 use crate::common::{run, stripline, wait_until};
 use serde_json::{Value, json};
@@ -147,6 +149,32 @@ fn forged_launchers_are_told_apart() {
     assert!(listed.stdout.contains(&file.name));
     file.ask("get", &["tone.amplitude"]).says(0, &[]);
     run(&["get", "no-such-waveform"]).says(2, &["no waveform", &format!("process {me} does not answer")]);
+}
+
+/// Uses names that accept no connection and have full queues: another connection would wait.
+#[test]
+fn forged_names_with_full_queues_hold_nobody_up() {
+    const NAMES: u32 = 300;
+    let file = File::radio();
+    let _running = file.start(&[], 3);
+    let me = std::process::id();
+    let forged: Vec<_> = (0..NAMES)
+        .map(|number| {
+            let name = format!("{}{:016x}-{me}-{number:016x}", prefix(), 1);
+            let address = SocketAddrUnix::new_abstract_name(name.as_bytes()).unwrap();
+            let socket = rustix::net::socket(AddressFamily::UNIX, SocketType::STREAM, None).unwrap();
+            rustix::net::bind(&socket, &address).unwrap();
+            rustix::net::listen(&socket, 0).unwrap();
+            // The connection stays in the queue although this end closes.
+            drop(connect(&name));
+            socket
+        })
+        .collect();
+    // A wait for each would take longer than a test may.
+    let listed = run(&["ls"]);
+    assert!(listed.stdout.contains(&file.name), "{}", listed.stdout);
+    let full = listed.stderr.matches("its queue is full").count();
+    assert_eq!(full, forged.len(), "{}", listed.stderr);
 }
 
 #[test]

@@ -179,3 +179,24 @@ fn tcp_without_a_loopback_interface_has_a_remedy() {
     assert_eq!(output.status.code(), Some(1), "{printed}");
     assert!(printed.contains("ip link set lo up"), "{printed}");
 }
+
+/// Sweeps the limit of memory: at each, another thread or buffer has no room.
+#[test]
+fn a_run_short_of_memory_does_not_panic() {
+    let (program, waveform) = (env!("CARGO_BIN_EXE_stripline"), repository("waveforms/adsb.toml"));
+    let mut codes = std::collections::BTreeSet::new();
+    for placement in ["processes", "threads"] {
+        for mebibytes in (110..=900).step_by(30) {
+            let script = format!(
+                "ulimit -v {}; exec {program} run {} --placement {placement} --set source.duration_s=0.01",
+                mebibytes * 1024,
+                waveform.display()
+            );
+            let ended = Command::new("sh").args(["-c", &script]).stdin(Stdio::null()).output().unwrap();
+            let said = String::from_utf8_lossy(&ended.stderr);
+            assert!(!said.contains("panicked"), "{placement}, {mebibytes} MiB: {said}");
+            codes.insert(ended.status.code());
+        }
+    }
+    assert!(codes.len() > 1 && codes.contains(&Some(0)), "the limits are too low or too high: {codes:?}");
+}

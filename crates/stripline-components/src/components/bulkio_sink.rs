@@ -70,14 +70,16 @@ impl Component for BulkioSink {
         let has_ended = AtomicBool::new(false);
         std::thread::scope(|scope| {
             // Calls wait as long as the other program does. A stop ends them.
-            scope.spawn(|| {
+            let watch = || {
                 // Relaxed: nothing is read by it.
                 while !has_ended.load(Ordering::Relaxed) {
                     if watched.sleep(bulkio::STOP_CHECK).is_err() {
                         return output.end_pushing();
                     }
                 }
-            });
+            };
+            let started = std::thread::Builder::new().spawn_scoped(scope, watch);
+            started.map_err(|e| Error::failed(format!("cannot start a thread: {e}")))?;
             let _end = SetAtEnd(&has_ended);
             sink.run(input, &stop)
         })

@@ -1,8 +1,9 @@
 //! Finds the running waveforms of this user, and calls them.
 
 use std::fmt;
+use std::io::ErrorKind;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use stripline::call::{CallError, CallOptions, ClientOptions, Payload, ServiceClient};
@@ -17,13 +18,16 @@ use super::{
     ComponentChange, ControlError, GetRequest, PropertyReading, RequestFault, RunningWaveform, SetRequest,
     Setting, StopRequest, Stopped, TestRequest, TestRun,
 };
+use crate::at_once::at_once;
 
 /// Time limit of a launcher for requests that need no component.
 pub(super) const PATIENCE: Duration = Duration::from_secs(3);
 /// Launchers queried at a time.
 const AT_ONCE: usize = 32;
-/// The most launchers queried in all: any user may choose such names.
-const LAUNCHERS_MAX: usize = 1024;
+/// How long launchers with full queues may take to accept, all together.
+const QUEUE_TIME: Duration = Duration::from_millis(300);
+/// The interval between two attempts to connect to them.
+const QUEUE_INTERVAL: Duration = Duration::from_millis(10);
 /// The most attempts to find a waveform that is listed.
 const ATTEMPTS: u32 = 3;
 /// The interval between progress reports of a stop.
@@ -57,12 +61,12 @@ pub struct Running {
 /// ```
 pub fn running() -> Result<Running> {
     let mut found = Running::default();
-    for (client, answer) in launchers(socket_names::listening(&prefix(VERSION), true)?, "?")? {
+    for (pid, answer) in launchers(socket_names::listening(&prefix(VERSION), true)?, "?") {
         match answer {
-            Ok(waveform) => found.waveforms.push(waveform),
+            Ok((_, waveform)) => found.waveforms.push(waveform),
             // It has just ended.
             Err(ControlError::Gone { .. }) => {}
-            Err(error) => found.problems.push((client.pid, error.to_string())),
+            Err(error) => found.problems.push((pid, error.to_string())),
         }
     }
     found.problems.extend(others()?);
@@ -142,9 +146,9 @@ impl ControlClient {
         let mut named = socket_names::listening(&format!("{}{}-", prefix(VERSION), tag(waveform)), false)?;
         named.retain(|(_, its)| pid.is_none_or(|pid| pid == *its));
         let (mut found, mut silent_one) = (Vec::new(), None);
-        for (client, answer) in launchers(named, waveform)? {
+        for (_, answer) in launchers(named, waveform) {
             match answer {
-                Ok(registered) if registered.name == waveform => found.push(client),
+                Ok((client, registered)) if registered.name == waveform => found.push(client),
                 Ok(_) | Err(ControlError::Gone { .. }) => {}
                 // The domain gives its name, although it did not respond.
                 Err(error) => silent_one = Some(error),
@@ -301,8 +305,9 @@ impl ControlClient {
     }
 }
 
-/// A launcher, and its description of itself.
-type Launcher = (ControlClient, Result<RunningWaveform, ControlError>);
+/// The process of a launcher; its client and its description of itself, or the reason why both are
+/// missing.
+type Launcher = (u32, Result<(ControlClient, RunningWaveform), ControlError>);
 
 /// Finds launchers of other protocol versions, which this client cannot query.
 fn others() -> Result<Vec<(u32, String)>> {
@@ -332,28 +337,47 @@ fn prefix(version: u32) -> String {
     format!("{}run-{version}-", user())
 }
 
-/// Queries launchers for their descriptions. `waveform` is the name in errors of those that do not
-/// give theirs.
-fn launchers(mut names: Vec<(String, u32)>, waveform: &str) -> Result<Vec<Launcher>> {
-    let user = user();
-    names.truncate(LAUNCHERS_MAX);
+/// Queries launchers for their descriptions. `waveform` is the name in errors of launchers that do
+/// not give a name.
+///
+/// Any user may listen under such names. A connection shows the user at once. All names with full
+/// queues share one time limit.
+fn launchers(mut names: Vec<(String, u32)>, waveform: &str) -> Vec<Launcher> {
+    let (user, until) = (user(), Instant::now() + QUEUE_TIME);
     let mut found = Vec::new();
-    for batch in names.chunks(AT_ONCE) {
-        std::thread::scope(|scope| {
-            let asking = batch.iter().map(|(name, pid)| {
-                let domain = name.strip_prefix(&user).unwrap_or_default();
-                scope.spawn(move || launcher(domain, *pid, waveform))
-            });
-            let asking: Vec<_> = asking.collect();
-            // These threads do not panic; one that did would have no result.
-            found.extend(asking.into_iter().filter_map(|thread| thread.join().ok()));
-        });
+    loop {
+        let mut full = Vec::new();
+        for batch in names.chunks(AT_ONCE) {
+            let mut connected = Vec::new();
+            for (name, pid) in batch {
+                match observe(name.strip_prefix(&user).unwrap_or_default()) {
+                    Ok(node) => connected.push((node, *pid)),
+                    Err(Error::System { source, .. }) if source.kind() == ErrorKind::WouldBlock => {
+                        full.push((name.clone(), *pid));
+                    }
+                    // It has just ended, or is of another user.
+                    Err(Error::System { source, .. }) if source.kind() == ErrorKind::ConnectionRefused => {}
+                    Err(Error::PeerMisbehaved { .. }) => {}
+                    Err(error) => found.push((*pid, Err(error.into()))),
+                }
+            }
+            found.extend(at_once(connected, |(node, pid)| (pid, launcher(node, pid, waveform))));
+        }
+        if full.is_empty() || Instant::now() >= until {
+            let silent = |pid| ControlError::Silent {
+                name: waveform.into(),
+                pid,
+                how: "accepts no connection: its queue is full".into(),
+            };
+            found.extend(full.into_iter().map(|(_, pid)| (pid, Err(silent(pid)))));
+            return found;
+        }
+        names = full;
+        std::thread::sleep(QUEUE_INTERVAL);
     }
-    found.into_iter().collect()
 }
 
-fn launcher(domain: &str, pid: u32, waveform: &str) -> Result<Launcher> {
-    let node = observe(domain)?;
+fn launcher(node: Node, pid: u32, waveform: &str) -> Result<(ControlClient, RunningWaveform), ControlError> {
     let options = ClientOptions {
         deadline: ClientOptions::DEADLINE_MAX,
         wait: WaitStrategy::Block,
@@ -363,10 +387,8 @@ fn launcher(domain: &str, pid: u32, waveform: &str) -> Result<Launcher> {
     let calls = node.service_client(SERVICE, options)?;
     let link = Arc::new(ServiceConnection { calls, _node: node });
     let mut client = ControlClient { name: waveform.into(), pid, link };
-    let registered = client.show();
-    if let Ok(registered) = &registered {
-        client.name.clone_from(&registered.name);
-    }
+    let registered = client.show()?;
+    client.name.clone_from(&registered.name);
     Ok((client, registered))
 }
 

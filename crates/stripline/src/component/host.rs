@@ -582,8 +582,8 @@ impl ComponentHost {
         self.in_turn(name, true, connect);
     }
 
-    /// Does work on a connection behind earlier work on it. Work that is slow or has to wait runs on
-    /// a thread of its own.
+    /// Does work on a connection behind earlier work on it. Work that is slow or has to wait runs
+    /// on a thread of its own.
     fn in_turn(&mut self, connection: String, is_slow: bool, act: impl FnOnce() + Send + 'static) {
         let before = self.connecting.remove(&connection).filter(|thread| !thread.is_finished());
         if before.is_none() && !is_slow {

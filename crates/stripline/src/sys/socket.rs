@@ -491,7 +491,7 @@ mod tests {
             let all = getrlimit(Resource::Nofile);
             // There is room for one of the two.
             let next = ours.try_clone().unwrap().as_raw_fd() as u64;
-            setrlimit(Resource::Nofile, Rlimit { current: Some(next + 1), ..all.clone() }).unwrap();
+            setrlimit(Resource::Nofile, Rlimit { current: Some(next + 1), ..all }).unwrap();
             let error = receive_with_fds(&ours, &mut [0]).unwrap_err();
             setrlimit(Resource::Nofile, all).unwrap();
             assert_eq!(error.raw_os_error(), Some(libc::EMFILE), "{error}");
