@@ -14,7 +14,16 @@ use crate::support::{Gate, LONG, await_that, operation, over, patient, serving, 
 const SHORT: Duration = Duration::from_millis(20);
 
 pub fn a_deadline_that_passes_is_named_and_the_late_reply_counted(transport: &str) {
-    let gate = Gate::default();
+    // On a busy machine the call may come to the server behind its deadline, which is another rule.
+    let mut deadline = SHORT;
+    while !passes_while_served(transport, deadline) {
+        deadline *= 4;
+    }
+}
+
+/// Returns whether the call was begun before its deadline.
+fn passes_while_served(transport: &str, deadline: Duration) -> bool {
+    let (gate, mut is_begun) = (Gate::default(), false);
     let service = Service::new("slow")
         .unwrap()
         .operation("wait", |number: u32| {
@@ -26,8 +35,12 @@ pub fn a_deadline_that_passes_is_named_and_the_late_reply_counted(transport: &st
         .unwrap();
     with_server(transport, service, Dispatch::Queue, |_, client| {
         let (wait, quick) = (operation::<u32, u32>(&client, "wait"), operation::<u32, u32>(&client, "quick"));
-        let error = wait.with(CallOptions::deadline(SHORT)).call(&1).unwrap_err();
-        assert!(matches!(&error, CallError::Unanswered { deadline, .. } if *deadline == SHORT), "{error}");
+        let error = wait.with(CallOptions::deadline(deadline)).call(&1).unwrap_err();
+        is_begun = !matches!(&error, CallError::Refused { refusal: Refusal::DeadlinePassed, .. });
+        if !is_begun {
+            return;
+        }
+        assert!(matches!(&error, CallError::Unanswered { deadline: its, .. } if *its == deadline), "{error}");
         assert!(error.to_string().contains("`slow.wait` at `"), "{error}");
         assert_eq!(client.servers()[0].late, 0);
         gate.open();
@@ -36,6 +49,7 @@ pub fn a_deadline_that_passes_is_named_and_the_late_reply_counted(transport: &st
         assert_eq!((client.servers()[0].late, client.servers()[0].outstanding), (1, 0));
         assert_eq!(client.counts(), (2, 1));
     });
+    is_begun
 }
 
 pub fn a_call_whose_deadline_has_passed_is_not_begun(transport: &str) {
