@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::ops::Range;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -115,7 +116,7 @@ pub fn read_bytes(path: &Path) -> Result<Vec<u8>, Diagnostics> {
         return fail(Code::Unreadable, format!("{name} is a folder"), "name the waveform file in it");
     }
     let mut bytes = Vec::new();
-    let read = std::fs::File::open(path)
+    let read = open_at_once(path)
         .and_then(|file| file.take(FILE_BYTES_MAX as u64 + 1).read_to_end(&mut bytes));
     match read {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
@@ -131,8 +132,20 @@ pub fn read_bytes(path: &Path) -> Result<Vec<u8>, Diagnostics> {
             let message = format!("{name} is larger than a waveform file can be");
             fail(Code::Limit, message, "the limit is 1 MiB; is this the right file?")
         }
+        Ok(0) if !path.is_file() => {
+            fail(Code::Unreadable, format!("{name} is no file, and has no content"), "name a waveform file")
+        }
         Ok(_) => Ok(bytes),
     }
+}
+
+/// Opens a file, and does not wait for a process at the other end of a named pipe. Reads of a pipe
+/// that has one wait.
+fn open_at_once(path: &Path) -> std::io::Result<std::fs::File> {
+    let at_once = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+    let file = std::fs::OpenOptions::new().read(true).custom_flags(at_once).open(path)?;
+    rustix::io::ioctl_fionbio(&file, false)?;
+    Ok(file)
 }
 
 /// Returns the TOML file that a path without a file probably means. It is the path with the ending,

@@ -148,7 +148,9 @@ impl Recording {
         let outcome = self.record_all(interrupt, end, count);
         // What was written stays readable, also without its end.
         let outcome = outcome.and_then(|()| self.file.finish().map_err(|e| e.to_string()));
-        self.summary.problem = outcome.err();
+        let is_gone = self.path.symlink_metadata().is_err();
+        let gone = || format!("{}: it was removed while it was written", self.path.display());
+        self.summary.problem = outcome.err().or_else(|| is_gone.then(gone));
         self.summary.path = self.path;
         self.summary
     }

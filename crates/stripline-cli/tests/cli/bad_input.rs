@@ -78,6 +78,12 @@ fn what_a_component_would_refuse_is_found_before_anything_starts() {
     let made = std::process::Command::new("mkfifo").arg(&pipe).status().unwrap();
     assert!(made.success());
     with("type = \"file-source\"\nproperties = { path = \"pipe.cf32\" }").says(0, &[]);
+    // As a waveform, it is not waited for either; a pipe with a writer is read.
+    run(&["check", pipe.to_str().unwrap()]).says(2, &["pipe.cf32` is no file, and has no content"]);
+    let script = format!("cat waveforms/adsb.toml | {} check /dev/stdin", env!("CARGO_BIN_EXE_stripline"));
+    let mut piped = std::process::Command::new("sh");
+    let piped = piped.args(["-c", &script]).current_dir(repository("")).output().unwrap();
+    assert_eq!(piped.status.code(), Some(0), "{}", String::from_utf8_lossy(&piped.stderr));
 }
 
 #[test]

@@ -355,6 +355,23 @@ fn a_full_disk_keeps_what_was_written() {
 }
 
 #[test]
+fn a_folder_that_is_removed_meanwhile_is_an_error() {
+    let file = File::radio();
+    let running = file.start(&[], 3);
+    let child = recorder(&file, &["tone.out"], &["--json"]);
+    let folder = file.path("rec");
+    wait_until("a file", || folder.join("tone.out.slrec").exists());
+    std::fs::remove_dir_all(&folder).unwrap();
+    send(child.id(), Signal::INT);
+    let (code, summary) = summary(child);
+    assert_eq!(code, Some(1), "{summary}");
+    let summary = summary.to_string();
+    assert!(summary.contains("tone.out.slrec: it was removed while it was written"), "{summary}");
+    running.signal(Signal::INT);
+    assert_eq!(running.end().0, Some(0));
+}
+
+#[test]
 fn a_recording_of_a_topic_is_published_again() {
     let domain = format!("recording-{}", std::process::id());
     let node = Node::join(&domain, Topics::default()).unwrap();

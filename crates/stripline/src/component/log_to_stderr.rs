@@ -52,7 +52,7 @@ impl Log for StderrLogger {
             return sink(record);
         }
         let (level, target) = (record.level().as_str().to_lowercase(), record.target());
-        let message = record.args();
+        let message = printable(&record.args().to_string());
         match self.form {
             LineForm::Short => print_error!("stripline: {message}"),
             LineForm::Full => print_error!("{} {level} {target}: {message}", rfc3339(SystemTime::now())),
@@ -61,6 +61,17 @@ impl Log for StderrLogger {
     }
 
     fn flush(&self) {}
+}
+
+/// Escapes what would act on a terminal or begin another line: a peer may have chosen the text.
+fn printable(text: &str) -> String {
+    let is_harmful =
+        |c: char| c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let mut safe = String::with_capacity(text.len());
+    for c in text.chars() {
+        if is_harmful(c) { safe.extend(c.escape_default()) } else { safe.push(c) }
+    }
+    safe
 }
 
 /// Prints this library's warnings and errors on standard error from now on, or the records that
@@ -122,6 +133,11 @@ pub fn rfc3339(time: SystemTime) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_text_of_a_peer_does_not_act_on_the_terminal() {
+        assert_eq!(printable("caf\u{e9}\u{1b}[2J\nforged\u{202e}"), "caf\u{e9}\\u{1b}[2J\\nforged\\u{202e}");
+    }
     use std::time::Duration;
 
     #[test]
