@@ -55,7 +55,8 @@ enum Order {
         stripline-torture torture --kills 20000 --part calls\n  \
         stripline-torture torture --kills 2000 --transport mqueue --lanes 3\n  \
         stripline-torture torture --waveforms --kills 500\n  \
-        stripline-torture torture --waveforms --kills 1 --lanes 1 --seed 4711     one waveform again\n\n\
+        stripline-torture torture --waveforms --kills 1 --lanes 1 --seed 4711     one waveform again\n  \
+        stripline-torture torture --waveforms --moves 2000     several pending moves at a time\n\n\
         The report is JSON: deaths by fail point, packets checked, and how soon deaths were noticed; with\n\
         --waveforms: kills, stops, and what became of all packets.")]
     Torture {
@@ -81,6 +82,10 @@ enum Order {
         /// Kill in random waveforms of 2 to 8 components, launchers included; each has its own seed
         #[arg(long, conflicts_with_all = ["part", "transport"])]
         waveforms: bool,
+
+        /// Make so many moves of outputs to other transports, and kill nothing
+        #[arg(long, value_name = "N", requires = "waveforms", conflicts_with = "kills")]
+        moves: Option<u64>,
 
         /// Waveforms at a time, or survivors: some receive, some send, some run calls
         #[arg(long, value_name = "N", default_value_t = 6, value_parser = clap::value_parser!(u64).range(1..=64))]
@@ -248,10 +253,13 @@ fn main() -> ExitCode {
         return ExitCode::from(code);
     }
     let outcome = match Arguments::parse().command {
-        Order::Torture { kills, seed, transport, part, waveforms, lanes: workers, json } => {
+        Order::Torture { kills, seed, transport, part, waveforms, moves, lanes: workers, json } => {
             let transport = plan::TRANSPORTS.iter().copied().find(|name| transport.as_deref() == Some(name));
             let report = match waveforms {
-                true => waveforms::Waveforms { kills, seed, lanes: workers }.run(),
+                true => {
+                    let goal = moves.map_or(waveforms::Goal::Kills(kills), waveforms::Goal::Moves);
+                    waveforms::Waveforms { goal, seed, lanes: workers }.run()
+                }
                 false => campaign::Campaign { kills, seed, workers, part, transport }.run(),
             };
             report.and_then(|report| campaign::write(&report, json.as_deref()))

@@ -76,6 +76,20 @@ fn components_and_launchers_die_in_random_waveforms() {
 }
 
 #[test]
+fn outputs_move_at_random_and_nothing_is_missing() {
+    let output = Command::new(env!("CARGO_BIN_EXE_stripline-torture"))
+        .args(["torture", "--waveforms", "--moves", "100", "--lanes", "2"])
+        .output()
+        .unwrap();
+    let printed = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{printed}");
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(report["moves"].as_u64() >= Some(100), "{report:#}");
+    assert_eq!((&report["kills"], &report["violations"]), (&0.into(), &0.into()), "{report:#}");
+    assert_eq!(report["waveforms"], report["waveforms_without_failure"], "{report:#}");
+}
+
+#[test]
 fn help_has_examples() {
     for order in [&["--help"][..], &["torture", "--help"], &["stop", "--help"], &["impair", "--help"]] {
         let output = Command::new(env!("CARGO_BIN_EXE_stripline-torture")).args(order).output().unwrap();

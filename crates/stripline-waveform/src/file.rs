@@ -116,8 +116,8 @@ pub fn read_bytes(path: &Path) -> Result<Vec<u8>, Diagnostics> {
         return fail(Code::Unreadable, format!("{name} is a folder"), "name the waveform file in it");
     }
     let mut bytes = Vec::new();
-    let read = open_at_once(path)
-        .and_then(|file| file.take(FILE_BYTES_MAX as u64 + 1).read_to_end(&mut bytes));
+    let read =
+        open_at_once(path).and_then(|file| file.take(FILE_BYTES_MAX as u64 + 1).read_to_end(&mut bytes));
     match read {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             let remedy = match nearest(path) {

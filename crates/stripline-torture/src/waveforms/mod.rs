@@ -19,10 +19,29 @@ use crate::campaign::percentiles;
 use crate::leftovers::Inventory;
 use run::RunTally;
 
+/// The events of a run of random waveforms: so many of them at least.
+#[derive(Clone, Copy)]
+pub enum Goal {
+    /// Processes are killed and stopped. Some outputs move meanwhile.
+    Kills(u64),
+    /// Outputs move to other transports, and nothing is killed or stopped.
+    Moves(u64),
+}
+
+impl Goal {
+    /// Returns the number to reach, and the number reached, with the word for them.
+    fn progress(self, tally: &RunTally) -> (u64, u64, &'static str) {
+        match self {
+            Self::Kills(kills) => (kills, tally.kills, "killed"),
+            Self::Moves(moves) => (moves, tally.moves, "moved"),
+        }
+    }
+}
+
 /// The options of a run of random waveforms.
 pub struct Waveforms {
-    /// Processes to kill, at least.
-    pub kills: u64,
+    /// The number of events.
+    pub goal: Goal,
     /// The seed of the first waveform; each further one has the next.
     pub seed: u64,
     /// Waveforms at a time.
@@ -30,7 +49,7 @@ pub struct Waveforms {
 }
 
 impl Waveforms {
-    /// Runs waveforms until enough processes were killed, or Ctrl-C.
+    /// Runs waveforms until the number is reached, or Ctrl-C.
     ///
     /// # Errors
     /// The first violation.
@@ -47,7 +66,7 @@ impl Waveforms {
             .map_err(|e| format!("cannot listen for Ctrl-C: {e}"))?;
         let before = Inventory::take();
         let work = Work {
-            kills: self.kills,
+            goal: self.goal,
             next_seed: AtomicU64::new(self.seed),
             over: AtomicBool::new(false),
             interrupted: &interrupted,
@@ -79,6 +98,7 @@ impl Waveforms {
             "rate_hz": tally.kills as f64 / took_s,
             "stops": tally.stops,
             "moves": tally.moves,
+            "moves_refused": tally.refused,
             "deaths_in_moves": tally.deaths,
             "launchers_killed": tally.launchers,
             "waveforms": tally.rounds,
@@ -97,7 +117,7 @@ impl Waveforms {
 
 /// The state that the threads share.
 struct Work<'a> {
-    kills: u64,
+    goal: Goal,
     next_seed: AtomicU64,
     over: AtomicBool,
     interrupted: &'a AtomicBool,
@@ -111,7 +131,7 @@ impl Work<'_> {
         // Relaxed, here and below: these flags order no other data.
         while !self.over.load(Ordering::Relaxed) && !self.interrupted.load(Ordering::Relaxed) {
             let seed = self.next_seed.fetch_add(1, Ordering::Relaxed);
-            let outcome = run::round(seed, self.interrupted);
+            let outcome = run::round(seed, self.goal, self.interrupted);
             let mut done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
             match outcome {
                 Ok(tally) => done.0.add(tally),
@@ -121,7 +141,8 @@ impl Work<'_> {
                 }
             }
             self.show(&done.0);
-            if done.0.kills >= self.kills {
+            let (enough, reached, _) = self.goal.progress(&done.0);
+            if reached >= enough {
                 self.over.store(true, Ordering::Relaxed);
             }
         }
@@ -129,10 +150,9 @@ impl Work<'_> {
 
     /// Prints the progress; on a terminal, always on the same line.
     fn show(&self, tally: &RunTally) {
+        let (enough, reached, what) = self.goal.progress(tally);
         let text = format!(
-            "torture: {:7} of {} killed in {} waveforms, {} packets, {:.0} s",
-            tally.kills,
-            self.kills,
+            "torture: {reached:7} of {enough} {what} in {} waveforms, {} packets, {:.0} s",
             tally.rounds,
             tally.count.received,
             self.started.elapsed().as_secs_f64()

@@ -106,6 +106,16 @@ impl Connection {
 }
 
 impl Plan {
+    /// Makes the waveform of a seed in which all outputs may move and all components run until they
+    /// are stopped.
+    pub fn of_moves(seed: u64) -> Self {
+        let mut plan = Self::new(seed);
+        plan.has_moves = true;
+        plan.connections.iter_mut().for_each(|connection| connection.may_move = true);
+        plan.components.iter_mut().for_each(|component| component.packets = 1 << 40);
+        plan
+    }
+
     /// Makes the waveform of a seed.
     pub fn new(seed: u64) -> Self {
         let mut rng = Rng::new(mix(seed));

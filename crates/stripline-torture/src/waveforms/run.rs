@@ -14,6 +14,7 @@ use stripline::fail_point;
 use stripline_waveform::RunReport;
 use stripline_waveform::control::{ChangeState, ControlClient, Setting};
 
+use super::Goal;
 use super::component::{ENOUGH, LAUNCH};
 use super::ledger::{self, Count, Life};
 use super::log::{Memory, Record};
@@ -21,7 +22,7 @@ use super::plan::{Plan, name};
 use crate::leftovers::{abstract_names, names_of, processes_with};
 use crate::notes::now_ns;
 use crate::payload::{Rng, mix};
-use crate::plan::points_of_moves;
+use crate::plan::{points_of_moves, users_transports};
 use crate::worker::TIMEOUT;
 
 /// A waveform that does not end within this time hangs.
@@ -34,6 +35,10 @@ const RESTARTS_MAX: usize = 5;
 const MOVES_MAX: usize = 2;
 /// How long a move may wait for the sender's next packet.
 const MOVE_TIME: Duration = Duration::from_millis(500);
+/// Moves of a round without kills, at most.
+const MANY_MOVES: u64 = 40;
+/// Requests of moves at a time, at most.
+const PENDING_MAX: u64 = 5;
 
 /// The figures of a round, or of all.
 #[derive(Default)]
@@ -58,6 +63,8 @@ pub struct RunTally {
     pub outlived_ns: Vec<u64>,
     /// Outputs that moved to another transport.
     pub moves: u64,
+    /// Moves that were refused, or not confirmed in time.
+    pub refused: u64,
     /// Processes that died at a point of a move.
     pub deaths: BTreeMap<&'static str, u64>,
 }
@@ -75,6 +82,7 @@ impl RunTally {
         self.unaccounted += other.unaccounted;
         self.outlived_ns.extend(other.outlived_ns);
         self.moves += other.moves;
+        self.refused += other.refused;
         for (point, deaths) in other.deaths {
             *self.deaths.entry(point).or_default() += deaths;
         }
@@ -86,6 +94,8 @@ impl RunTally {
 pub struct Violation {
     /// The seed of the round.
     pub seed: u64,
+    /// The option for rounds of its kind.
+    pub option: &'static str,
     /// What is wrong.
     pub problem: String,
     /// The waveform file.
@@ -105,7 +115,8 @@ impl fmt::Display for Violation {
             Ok(()) => writeln!(f, "waveform file: {}", path.display())?,
             Err(error) => writeln!(f, "{}: {error}\n{}", path.display(), self.waveform)?,
         }
-        write!(f, "again: stripline-torture torture --waveforms --kills 1 --lanes 1 --seed {}", self.seed)
+        let (option, seed) = (self.option, self.seed);
+        write!(f, "again: stripline-torture torture --waveforms {option} 1 --lanes 1 --seed {seed}")
     }
 }
 
@@ -113,10 +124,13 @@ impl fmt::Display for Violation {
 ///
 /// # Errors
 /// The first violation of the contract.
-pub fn round(seed: u64, interrupted: &AtomicBool) -> Result<RunTally, Violation> {
-    let plan = Plan::new(seed);
-    let violation = |problem, waveform, printed| Violation { seed, problem, waveform, printed };
-    let mut round = Round::launch(&plan, Rng::new(mix(!seed)))
+pub fn round(seed: u64, goal: Goal, interrupted: &AtomicBool) -> Result<RunTally, Violation> {
+    let (plan, option) = match goal {
+        Goal::Kills(_) => (Plan::new(seed), "--kills"),
+        Goal::Moves(_) => (Plan::of_moves(seed), "--moves"),
+    };
+    let violation = |problem, waveform, printed| Violation { seed, option, problem, waveform, printed };
+    let mut round = Round::launch(&plan, goal, Rng::new(mix(!seed)))
         .map_err(|problem| violation(problem, String::new(), String::new()))?;
     let outcome = round.run(interrupted);
     let mut printed = String::from_utf8_lossy(&round.printed.bytes()).into_owned();
@@ -134,6 +148,7 @@ pub fn round(seed: u64, interrupted: &AtomicBool) -> Result<RunTally, Violation>
 
 struct Round<'a> {
     plan: &'a Plan,
+    goal: Goal,
     dice: Rng,
     waveform: Memory,
     logs: Vec<Memory>,
@@ -165,15 +180,15 @@ impl Drop for Launcher {
 }
 
 impl<'a> Round<'a> {
-    fn launch(plan: &'a Plan, mut rng: Rng) -> Result<Self, String> {
+    fn launch(plan: &'a Plan, goal: Goal, mut rng: Rng) -> Result<Self, String> {
         let logs: Vec<_> = plan.components.iter().map(|_| Memory::new()).collect::<Result<_, _>>()?;
         let (waveform, enough) = (Memory::new()?, Memory::new()?);
         let (report, printed) = (Memory::new()?, Memory::new()?);
         let paths: Vec<_> = logs.iter().map(Memory::path).collect();
         waveform.write(plan.file(&paths).as_bytes());
         let points = points_of_moves();
-        let fail_point =
-            (plan.has_moves && rng.below(2) == 0).then(|| points[rng.below(points.len() as u64) as usize]);
+        let dies = plan.has_moves && rng.below(2) == 0 && matches!(goal, Goal::Kills(_));
+        let fail_point = dies.then(|| points[rng.below(points.len() as u64) as usize]);
         let mut command = Command::new("/proc/self/exe");
         if let Some(point) = fail_point {
             command.env(fail_point::VARIABLE, format!("{point}:1"));
@@ -190,6 +205,7 @@ impl<'a> Round<'a> {
             .map_err(|e| format!("cannot start a launcher: {e}"))?;
         Ok(Self {
             plan,
+            goal,
             dice: rng,
             waveform,
             logs,
@@ -208,19 +224,21 @@ impl<'a> Round<'a> {
     }
 
     fn run(&mut self, interrupted: &AtomicBool) -> Result<(), String> {
-        self.torture(interrupted)?;
+        match self.goal {
+            Goal::Kills(_) => self.torture(interrupted)?,
+            Goal::Moves(_) => self.move_around(interrupted)?,
+        }
         self.enough.write(b"enough");
-        if self.dice.below(8) == 0 {
+        let ends_by_itself = matches!(self.goal, Goal::Moves(_));
+        if !ends_by_itself && self.dice.below(8) == 0 {
             self.pause(20_000);
             self.kill_launcher();
-        } else if self.dice.below(4) == 0 {
+        } else if !ends_by_itself && self.dice.below(4) == 0 {
             self.is_stopped = true;
             self.signal(self.launcher.0.id(), Signal::TERM);
         }
         self.await_end()?;
-        for request in std::mem::take(&mut self.moves) {
-            self.tally.moves += u64::from(request.join().map_err(|_| "a request of a move panicked")?);
-        }
+        self.collect_moves(0)?;
         self.enter_deaths()?;
         self.check()
     }
@@ -261,10 +279,43 @@ impl<'a> Round<'a> {
         Ok(())
     }
 
+    /// Requests moves at random, several at a time.
+    fn move_around(&mut self, interrupted: &AtomicBool) -> Result<(), String> {
+        self.await_start()?;
+        let started = Instant::now();
+        // Relaxed: the flag orders no other data.
+        for _ in 0..4 + self.dice.below(MANY_MOVES - 3) {
+            if interrupted.load(Ordering::Relaxed) || self.has_ended()? || started.elapsed() > ROUND {
+                break;
+            }
+            let pending = self.dice.below(PENDING_MAX) as usize;
+            self.collect_moves(pending)?;
+            self.request_move();
+            let time = [100, 5000, 50_000][self.dice.below(3) as usize];
+            self.pause(time);
+        }
+        self.collect_moves(0)
+    }
+
+    /// Waits for the earliest requests of moves until not more than `pending` are left.
+    fn collect_moves(&mut self, pending: usize) -> Result<(), String> {
+        while self.moves.len() > pending {
+            let is_made = self.moves.remove(0).join().map_err(|_| "a request of a move panicked")?;
+            self.tally.moves += u64::from(is_made);
+            self.tally.refused += u64::from(!is_made);
+        }
+        Ok(())
+    }
+
     /// Requests that an output moves to another transport. Kills go on meanwhile.
     fn request_move(&mut self) {
         let index = self.dice.below(self.plan.connections.len() as u64) as usize;
-        let transport = ["shm", "uds", "tcp"][self.dice.below(3) as usize];
+        let transports: Vec<&str> = match self.goal {
+            Goal::Kills(_) => vec!["shm", "uds", "tcp"],
+            // A user has few message queues.
+            Goal::Moves(_) => users_transports().filter(|name| *name != "mqueue").collect(),
+        };
+        let transport = transports[self.dice.below(transports.len() as u64) as usize];
         let setting = Setting {
             component: name(self.plan.connections[index].from),
             property: "out:transport".into(),
