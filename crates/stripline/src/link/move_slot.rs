@@ -9,12 +9,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use super::policy;
-use crate::error;
+use crate::error::{self, Error};
 use crate::fail_point::fail_point;
 use crate::packet::payload::TypeName;
 use crate::sys::mutex::lock;
 use crate::terms::SenderOptions;
-use crate::transport::{AnyOutlet, Attention, BindRequest, Endpoint, NextPacket, StopToken};
+use crate::transport::{AnyOutlet, Attention, BindRequest, Endpoint, NextPacket, StopToken, Wait};
 
 /// The place where another thread leaves a transport for the port's own thread.
 pub(crate) struct MoveSlot {
@@ -178,7 +178,8 @@ impl PortMoves {
     pub(super) fn drop_unread(&mut self) {
         self.left.retain_mut(|outlet| {
             outlet.admit(NextPacket::default());
-            let is_read = outlet.receivers(true) > 0;
+            // First whether all is sent: a queue counts its receivers behind that.
+            let is_read = !is_flushed(outlet) || outlet.receivers(true) > 0;
             if !is_read {
                 fail_point!("move-left");
             }
@@ -189,6 +190,19 @@ impl PortMoves {
     /// Refuses moves from now on: the port has sent its end of stream.
     pub(super) fn end(&self) {
         self.slot.iter().for_each(|slot| slot.close(PortEnd::Ended));
+    }
+}
+
+/// Returns whether an outlet has sent all, as far as its receivers take it.
+fn is_flushed(outlet: &mut AnyOutlet) -> bool {
+    match outlet.flush(Wait::Never) {
+        Ok(()) => true,
+        Err(error) => {
+            if !matches!(error, Error::Full { .. } | Error::Stopped | Error::Interrupted { .. }) {
+                log::warn!(target: "stripline::link", "a transport that was left: {error}");
+            }
+            false
+        }
     }
 }
 
