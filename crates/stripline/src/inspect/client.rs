@@ -88,7 +88,10 @@ fn query(names: &[(String, u32)], overview: &mut Overview) {
     let mut query = Vec::new();
     for (name, named) in names {
         match socket::connect_unix_at_once(name, None) {
-            Ok((stream, pid)) => query.push(ProcessQuery { stream, pid, bytes: Vec::new(), done: None }),
+            Ok((stream, Some(pid))) => {
+                query.push(ProcessQuery { stream, pid, bytes: Vec::new(), done: None });
+            }
+            Ok((_, None)) => overview.problems.push(problem(*named, "is in another process namespace")),
             // The process has just ended.
             Err(Error::System { source, .. }) if source.kind() == std::io::ErrorKind::ConnectionRefused => {}
             // The accept queue is full because the process has not responded for long, or the

@@ -363,18 +363,17 @@ fn connect_unix_within(name: &str, group: Option<Group>, time: Duration) -> Resu
 }
 
 /// Connects like [`connect_unix`], but never waits for a place in the listener's queue, and the
-/// stream does not block. Also returns the listening process.
+/// stream does not block. Also returns the listening process, if it has a number here.
 ///
 /// # Errors
 /// `WouldBlock` within [`Error::System`] when the queue is full.
 pub(crate) fn connect_unix_at_once(
     name: &str,
     group: Option<Group>,
-) -> Result<(Descriptor<UnixStream>, u32)> {
+) -> Result<(Descriptor<UnixStream>, Option<u32>)> {
     let connect = |socket: &UnixStream, target: &SocketTarget<'_>| target.connect(socket);
     let (stream, peer) = connect_unix_by(name, group, SocketFlags::NONBLOCK, connect)?;
-    let pid = peer.process().ok_or_else(|| Error::misbehaved(name, "has no process"))?;
-    Ok((stream, pid))
+    Ok((stream, peer.process()))
 }
 
 /// Makes a socket, connects it, and checks the other end.

@@ -342,7 +342,8 @@ pub fn calls(transport: &str) {
             Ok::<u32, String>(x + 1)
         };
         let server = Cell::new(Some(node.server("x", handler, options).unwrap()));
-        let client = node.client::<u32, u32, String>("x", ClientOptions::default()).unwrap();
+        let patient = ClientOptions { deadline: DEADLINE, ..ClientOptions::default() };
+        let client = node.client::<u32, u32, String>("x", patient).unwrap();
         let client = Cell::new(Some(client));
         let drops = || drop((client.take(), server.take()));
         let uses = || {
@@ -360,6 +361,7 @@ pub fn calls(transport: &str) {
         fork(end, &what, drops, uses);
         let mut its = server.take().unwrap();
         std::thread::scope(|scope| {
+            let _stop = StopAtEnd(&node);
             scope.spawn(|| {
                 let dispatch = if is_pool { Dispatch::pool(2).unwrap() } else { Dispatch::Queue };
                 its.serve(dispatch).unwrap();
@@ -389,11 +391,19 @@ pub fn calls(transport: &str) {
             assert_eq!(held.call(&8).unwrap(), 9, "{what}");
             assert!(!forks.load(Ordering::Relaxed));
             assert_eq!(held.call(&9).unwrap(), 10, "{what}");
-            node.stop();
         });
         assert_eq!((its.counts().calls, its.counts().cancelled), (8, 0), "{what}");
     }
     say("done");
+}
+
+/// A guard that stops a node, also where the test fails: its server would never end.
+struct StopAtEnd<'a>(&'a Node);
+
+impl Drop for StopAtEnd<'_> {
+    fn drop(&mut self) {
+        self.0.stop();
+    }
 }
 
 /// Plays a role: a handler that forks and lets the child return from it.
