@@ -6,8 +6,9 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use annotate_snippets::{AnnotationKind, Level as Style, Origin, Renderer, Snippet};
+use stripline::internal::printable;
 
-use super::text::{count, printable};
+use super::text::count;
 
 /// All findings of a check, errors and warnings, in the order of the source.
 ///

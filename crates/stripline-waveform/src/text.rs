@@ -1,5 +1,6 @@
 //! Text helpers for findings and errors: quoted names, lists, suggestions, and lines of a width.
 
+use stripline::internal::printable;
 use unicode_width::UnicodeWidthStr;
 
 /// Quotes a user's text for a sentence: on one line, and not too long.
@@ -10,20 +11,6 @@ pub(super) fn quoted(text: &str) -> String {
         registered.push('…');
     }
     format!("`{registered}`")
-}
-
-/// Escapes text for a terminal: control characters, and those that reverse the direction of
-/// writing.
-pub(super) fn printable(text: &str) -> String {
-    let mut registered = String::with_capacity(text.len());
-    for c in text.chars() {
-        if c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}') {
-            registered.extend(c.escape_default());
-        } else {
-            registered.push(c);
-        }
-    }
-    registered
 }
 
 /// Formats `a`, `a or b`, `a, b or c`, each quoted.

@@ -171,12 +171,7 @@ fn floor(text: &str, mut index: usize) -> usize {
 /// Returns the text without control characters, and cut to a readable length.
 fn printable(text: &str) -> String {
     const LENGTH_MAX: usize = 600;
-    let is_harmful =
-        |c: char| c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    let mut registered = String::new();
-    for c in text.chars().take(LENGTH_MAX) {
-        if is_harmful(c) { registered.extend(c.escape_default()) } else { registered.push(c) }
-    }
+    let mut registered = stripline::internal::printable(&text.chars().take(LENGTH_MAX).collect::<String>());
     if text.chars().nth(LENGTH_MAX).is_some() {
         registered.push('…');
     }

@@ -63,8 +63,9 @@ impl Log for StderrLogger {
     fn flush(&self) {}
 }
 
-/// Escapes what would act on a terminal or begin another line: a peer may have chosen the text.
-fn printable(text: &str) -> String {
+/// Escapes text for a terminal: control characters, and those that reverse the direction of
+/// writing. A peer may have chosen the text.
+pub fn printable(text: &str) -> String {
     let is_harmful =
         |c: char| c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     let mut safe = String::with_capacity(text.len());

@@ -34,7 +34,7 @@ const PEERS_MAX: usize = 1024;
 /// Publishers that one node may announce.
 const OFFERS_MAX: usize = 4096;
 /// Bytes of changes that may wait for a node that does not read, beside the list that it gets when
-/// it joins. One that falls further behind is closed. It joins again once it goes on.
+/// it joins. A node that falls further behind is closed, and joins again once it goes on.
 const UNSENT_MAX: usize = 4 << 20;
 /// Between two attempts to become or to find a host.
 const RETRY: Duration = Duration::from_millis(5);

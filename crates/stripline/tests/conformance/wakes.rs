@@ -16,7 +16,7 @@ use crate::support::{
 };
 
 /// Returns a packet that the transport does not take at once. The buffers of sockets hold many
-/// megabytes. Elsewhere so many would take long, and the drop of a publisher waits for 10 s.
+/// megabytes. Over other transports such a packet takes long, and a drop waits for 10 s at most.
 fn large(transport: &str) -> Vec<u64> {
     (0..if matches!(transport, "uds" | "tcp") { 3_000_000 } else { 200_000 }).collect()
 }
