@@ -107,7 +107,8 @@ fn a_client_that_was_thrown_out_may_come_back() {
         for round in 1..=3 {
             let end = Instant::now() + LONG;
             while !client.misbehave(&[1, 2, 3]) {
-                assert!(Instant::now() < end, "{transport}: the path has no room");
+                let state = || (client.core.servers(), node.refused_connections(), server.counts());
+                assert!(Instant::now() < end, "{transport} {round}: no way to a server: {:?}", state());
                 server.serve_one(Duration::from_millis(1)).unwrap();
             }
             serve_until_evicted(&mut server, round, transport);
