@@ -39,6 +39,14 @@ pub(crate) mod pending;
 pub(crate) mod poller;
 pub(crate) mod process;
 pub(crate) mod ready_set;
+#[cfg(any(
+    feature = "test-transports",
+    feature = "zeromq",
+    feature = "zenoh",
+    feature = "dds",
+    feature = "corba"
+))]
+pub(crate) mod running_limit;
 pub(crate) mod runtime_folder;
 pub(crate) mod scoped_call;
 pub(crate) mod socket;

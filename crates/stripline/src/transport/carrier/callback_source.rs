@@ -7,14 +7,15 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::ThreadId;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::error::Result;
 use crate::sys::doorbell::{Doorbell, PollSet};
 use crate::sys::mutex::lock;
+use crate::sys::running_limit::RunningLimit;
 use crate::sys::scoped_call::CallSlot;
 
-/// The longest wait for the middleware to end, after its sender has.
+/// The longest wait for the middleware to end, after its sender has, as this process runs.
 const END_TIME: Duration = Duration::from_secs(2);
 /// Messages that were read, and are kept for their memory.
 const USED_MAX: usize = 1024;
@@ -186,18 +187,15 @@ impl<T: AsRef<[u8]>> CallbackSource<T> {
     ///
     /// [`PathSource::await_end`]: super::PathSource::await_end
     pub(in crate::transport) fn await_end(&self, has_ended: impl Fn(u64) -> bool) -> bool {
-        let until = Instant::now() + END_TIME;
+        let mut limit = RunningLimit::new(END_TIME);
         let mut queue = lock(&self.shared.queue);
         if !queue.is_over && queue.caller == Some(std::thread::current().id()) {
             return false;
         }
         // Full: the rest comes once this is read.
         while !queue.is_over && queue.bytes < self.shared.bytes_max && !has_ended(queue.brought) {
-            let left = until.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                break;
-            }
-            queue = self.shared.wait(queue, left);
+            let Some(longest) = limit.next_wait() else { break };
+            queue = self.shared.wait(queue, longest);
         }
         true
     }
@@ -209,14 +207,11 @@ impl<T: AsRef<[u8]>> CallbackSource<T> {
         longest: Duration,
         is_due: impl Fn(u64) -> bool,
     ) -> bool {
-        let until = Instant::now() + longest;
+        let mut limit = RunningLimit::new(longest);
         let mut queue = lock(&self.shared.queue);
         while self.taken.is_empty() && queue.messages.is_empty() && !queue.is_over && is_due(queue.brought) {
-            let left = until.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return false;
-            }
-            queue = self.shared.wait(queue, left);
+            let Some(longest) = limit.next_wait() else { return false };
+            queue = self.shared.wait(queue, longest);
         }
         !self.taken.is_empty() || !queue.messages.is_empty()
     }

@@ -17,6 +17,7 @@ use crate::sys::corba::{CallBytes, CallReceiver, CallServer};
 use crate::sys::doorbell::{Doorbell, PollSet};
 use crate::sys::fork::Local;
 use crate::sys::mutex::lock;
+use crate::sys::running_limit::RunningLimit;
 use crate::sys::scoped_call::CallSlot;
 use crate::sys::transit_page::TransitPage;
 use crate::transport::carrier::PathSource;
@@ -231,13 +232,10 @@ impl CallTaker {
         mut queue: MutexGuard<'a, CallQueue>,
         longest: Duration,
     ) -> (MutexGuard<'a, CallQueue>, bool) {
-        let mut until = None;
+        let mut limit = None;
         while queue.ready.is_empty() && !queue.is_broken && self.page.messages() > queue.arrived {
-            let until = *until.get_or_insert_with(|| Instant::now() + longest);
-            let left = until.saturating_duration_since(Instant::now());
-            if left.is_zero() || CALLS_BACK.get() {
-                return (queue, true);
-            }
+            let limit = limit.get_or_insert_with(|| RunningLimit::new(longest));
+            let Some(left) = limit.next_wait().filter(|_| !CALLS_BACK.get()) else { return (queue, true) };
             queue.is_awaited = true;
             let waited = self.changed.wait_timeout(queue, left);
             queue = waited.unwrap_or_else(PoisonError::into_inner).0;
@@ -248,7 +246,7 @@ impl CallTaker {
     /// Waits until a call is in order, or all has come that the connection to another host had;
     /// true: neither in that time. A thread of omniORB does not wait.
     fn await_close(&self, credits: &CreditSender) -> bool {
-        let until = Instant::now() + END_TIME;
+        let mut limit = RunningLimit::new(END_TIME);
         let mut queue = lock(&self.queue);
         // What was read from a connection that has ended is on a thread of omniORB.
         let mut quiet: Option<(u64, Instant)> = None;
@@ -266,7 +264,7 @@ impl CallTaker {
                 }
                 _ => quiet = credits.has_closed().then_some((queue.arrived, now)),
             }
-            if CALLS_BACK.get() || now >= until {
+            if CALLS_BACK.get() || limit.next_wait().is_none() {
                 return true;
             }
             queue.is_awaited = true;

@@ -8,6 +8,7 @@ use super::{LAST, ZeromqTicket};
 use crate::error::{Error, Result};
 use crate::packet::LastSent;
 use crate::sys::doorbell::{Doorbell, PollSet};
+use crate::sys::running_limit::RunningLimit;
 use crate::sys::transit_page::TransitPage;
 use crate::sys::zeromq::{Monitored, SocketEvent, ZeromqSocket, path_error};
 use crate::terms::LinkOptions;
@@ -16,7 +17,8 @@ use crate::transport::plain::PlainStream;
 use crate::transport::stream::frame_max;
 use crate::transport::transit::{PREFIX_BYTES, TransitBound};
 
-/// How long the end of a dead sender is waited for. The kernel still has what its socket took.
+/// How long the end of a dead sender is waited for, as this process runs. The kernel still has what
+/// its socket took.
 const END_TIME: Duration = Duration::from_secs(2);
 /// How long what a living sender has handed over is waited for. It takes some microseconds.
 const SENT_TIME: Duration = Duration::from_millis(100);
@@ -243,7 +245,7 @@ impl PathSource for ZeromqSource {
     }
 
     fn await_end(&mut self) -> bool {
-        let until = Instant::now() + END_TIME;
+        let mut limit = RunningLimit::new(END_TIME);
         loop {
             self.take_events();
             let is_there = self.ends().is_ok_and(|ends| ends.has_message());
@@ -255,7 +257,8 @@ impl PathSource for ZeromqSource {
             let mut poll_set = PollSet::default();
             poll_set.readable(self.socket.messages());
             poll_set.readable(self.socket.events());
-            if !poll_set.wait(Some(until)).unwrap_or(false) {
+            let Some(longest) = limit.next_wait() else { return true };
+            if poll_set.wait(Some(Instant::now() + longest)).is_err() {
                 return true;
             }
         }
