@@ -1,4 +1,5 @@
-//! Connections that send nothing: many at a time, and many in a second.
+//! Connections that send nothing: many at a time, and many in a second. Then a second publisher,
+//! which is stopped.
 //!
 //! Measured are the time that a newcomer waits for its first packet beside them, and the latency
 //! of an established link.
@@ -13,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, setrlimit};
 use serde_json::{Value, json};
 use stripline::Received;
 
@@ -95,11 +96,18 @@ impl Flood {
                 flood.reply()?;
             }
         }
+        let mut stopped = Vec::new();
+        for round in 0..ROUNDS {
+            // Killed at the end of its round.
+            let _publisher = (round % 2 == 1).then(|| stopped_publisher(&domain, transport)).transpose()?;
+            stopped.push(self.round(&domain, transport, &established, time)?);
+        }
         established.check()?;
         Ok(json!({
             "addresses": addresses.len(),
             "held": compare(&held),
             "opened": compare(&opened),
+            "stopped": compare(&stopped),
             "descriptors": most,
         }))
     }
@@ -144,9 +152,10 @@ struct FloodRound {
     rate: Vec<f64>,
 }
 
-/// Compares the medians of the rounds with connections to those of the rounds without.
+/// Compares the medians of the rounds with connections, or with a stopped publisher, to the rounds
+/// without.
 ///
-/// The null comparison is that of every other round without connections to the rest of them.
+/// The null comparison is every other round without them, to the rest of these rounds.
 fn compare(rounds: &[FloodRound]) -> Value {
     let with = |index: usize| index % 2 == 1;
     let of = |wanted: &dyn Fn(usize) -> bool, figure: fn(&FloodRound) -> &[f64]| {
@@ -170,6 +179,15 @@ fn median(values: impl Iterator<Item = f64>) -> f64 {
     let mut values: Vec<f64> = values.collect();
     values.sort_unstable_by(f64::total_cmp);
     values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
+/// Starts another publisher of the topic, which has sent nothing, and stops it.
+fn stopped_publisher(domain: &str, transport: &str) -> Result<Helper, String> {
+    let mut publisher = Helper::start(&format!("idle {domain} {transport}"))?;
+    publisher.reply()?;
+    let pid = Pid::from_child(&publisher.child);
+    kill_process(pid, Signal::STOP).map_err(|e| format!("a publisher cannot be stopped: {e}"))?;
+    Ok(publisher)
 }
 
 /// Joins as a new node and returns the time to the first packet.
@@ -306,6 +324,7 @@ pub fn play_if_asked() -> Option<u8> {
     let words: Vec<&str> = role.split_whitespace().collect();
     let played = match words[..] {
         ["publish", domain, transport] => publish(domain, transport),
+        ["idle", domain, transport] => idle(domain, transport),
         ["flood", ref addresses @ ..] => flood(addresses),
         _ => Err(format!("`{role}` is no role")),
     };
@@ -327,6 +346,17 @@ fn publish(domain: &str, transport: &str) -> Result<(), String> {
         publisher.send(&[now_ns()]).map_err(|e| e.to_string())?;
         next += INTERVAL;
         std::thread::sleep(next.saturating_duration_since(Instant::now()));
+    }
+}
+
+/// Publishes nothing.
+fn idle(domain: &str, transport: &str) -> Result<(), String> {
+    let node = join(domain, &topics(transport))?;
+    let _publisher = node.publisher::<u64>(TOPIC).map_err(|e| e.to_string())?;
+    println!("done");
+    // Until it is killed.
+    loop {
+        std::thread::park();
     }
 }
 

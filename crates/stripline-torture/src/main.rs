@@ -115,12 +115,13 @@ enum Order {
         json: Option<PathBuf>,
     },
 
-    /// Open connections that send nothing to all addresses of a publisher's process
+    /// Open connections that send nothing, and stop a second publisher, beside new subscribers
     #[command(after_help = "Examples:\n  \
         stripline-torture flood\n  \
         stripline-torture flood --connections 1000 --seconds 4 --newcomers 5\n\n\
         The report is JSON: for each transport, the time to a newcomer's first packet, and rate and 99th percentile of an\n\
-        established link, each without and with the connections in turn, with the null comparison.")]
+        established link, each without and with the connections in turn, with the null comparison. Then the same with a\n\
+        second publisher of the topic, which is stopped.")]
     Flood {
         /// Connections held open
         #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..=100_000))]
