@@ -221,7 +221,8 @@ fn link_options(wait: WaitStrategy, buffer: u32, depth: u32, group: Option<Group
 
 /// Returns what is requested of the transport for one direction.
 pub(super) fn bind(port: &str, link: &LinkOptions, stop: StopToken) -> Result<BindRequest> {
-    Ok(BindRequest { port: port.into(), payload: calls_payload()?, options: link.into(), stop })
+    let left_paths = Arc::default();
+    Ok(BindRequest { port: port.into(), payload: calls_payload()?, options: link.into(), stop, left_paths })
 }
 
 /// Returns the receiving port of one side.

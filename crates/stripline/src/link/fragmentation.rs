@@ -102,6 +102,7 @@ mod tests {
                 payload: payload.clone(),
                 options: SenderOptions::from(&options),
                 stop,
+                left_paths: Default::default(),
             };
             let outlet = transport.bind(bind).unwrap();
             let request =

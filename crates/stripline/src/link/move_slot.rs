@@ -14,7 +14,9 @@ use crate::fail_point::fail_point;
 use crate::packet::payload::TypeName;
 use crate::sys::mutex::lock;
 use crate::terms::SenderOptions;
-use crate::transport::{AnyOutlet, Attention, BindRequest, Endpoint, NextPacket, StopToken, Wait};
+use crate::transport::{
+    AnyOutlet, Attention, BindRequest, Endpoint, LeftPath, LeftPaths, NextPacket, Outlet, StopToken, Wait,
+};
 
 /// The place where another thread leaves a transport for the port's own thread.
 pub(crate) struct MoveSlot {
@@ -25,6 +27,7 @@ pub(crate) struct MoveSlot {
     requested: AtomicBool,
     state: Mutex<MoveSlotState>,
     attention: Arc<PortAttention>,
+    left_paths: Arc<LeftPaths>,
 }
 
 /// A function that gets the number of the first packet over the new transport, or the reason that
@@ -53,9 +56,10 @@ impl MoveSlot {
         strongest: SenderOptions,
         stop: StopToken,
         attention: Arc<PortAttention>,
+        left_paths: Arc<LeftPaths>,
     ) -> Self {
         let (requested, state) = (AtomicBool::new(false), Mutex::default());
-        Self { port: port.into(), strongest, stop, requested, state, attention }
+        Self { port: port.into(), strongest, stop, requested, state, attention, left_paths }
     }
 
     /// Opens the port over a transport that it may move to. Receivers may connect to the endpoint
@@ -74,7 +78,8 @@ impl MoveSlot {
         }
         let options = super::port_builder::options_of_outlet(&self.strongest, options);
         let (port, payload, stop) = (self.port.clone(), payload.clone(), self.stop.clone());
-        let outlet = policy::bind(transport, BindRequest { port, payload, options, stop })?;
+        let left_paths = Arc::clone(&self.left_paths);
+        let outlet = policy::bind(transport, BindRequest { port, payload, options, stop, left_paths })?;
         fail_point!("move-prepared");
         let endpoint = outlet.traits().endpoint;
         let before = {
@@ -142,7 +147,8 @@ impl MoveSlot {
 pub(super) struct PortMoves {
     slot: Option<Arc<MoveSlot>>,
     /// Until their receivers have taken the rest.
-    left: Vec<AnyOutlet>,
+    left: Vec<LeftPath>,
+    left_paths: Arc<LeftPaths>,
 }
 
 impl PortMoves {
@@ -161,25 +167,38 @@ impl PortMoves {
         self.slot.as_ref()?.take()
     }
 
-    /// Keeps outlets until their receivers have taken the rest.
-    pub(super) fn leave(&mut self, outlets: Vec<AnyOutlet>) {
-        self.left.extend(outlets);
+    pub(super) fn set_left_paths(&mut self, left_paths: Arc<LeftPaths>) {
+        self.left_paths = left_paths;
+    }
+
+    /// Returns the paths that the port has left, for other threads.
+    pub(super) fn left_paths(&self) -> Arc<LeftPaths> {
+        Arc::clone(&self.left_paths)
+    }
+
+    /// Keeps outlets until their receivers have taken the rest. `end`: the number of the first
+    /// packet over the next path.
+    pub(super) fn leave(&mut self, outlets: Vec<AnyOutlet>, end: u64) {
+        self.left.extend(outlets.into_iter().map(|outlet| self.left_paths.leave(outlet, end)));
     }
 
     pub(super) fn has_left_any(&self) -> bool {
         !self.left.is_empty()
     }
 
-    pub(super) fn left(&mut self) -> impl Iterator<Item = &mut AnyOutlet> {
-        self.left.iter_mut()
+    /// Waits until everything has left this process.
+    pub(super) fn flush(&mut self, wait: Wait) -> error::Result<()> {
+        self.left.iter_mut().try_for_each(|path| path.with(|outlet| outlet.flush(wait)))
     }
 
     /// Drops the outlets without receivers. Cheap when there are none.
     pub(super) fn drop_unread(&mut self) {
-        self.left.retain_mut(|outlet| {
-            outlet.admit(NextPacket::default());
-            // First whether all is sent: a queue counts its receivers behind that.
-            let is_read = !is_flushed(outlet) || outlet.receivers(true) > 0;
+        self.left.retain_mut(|path| {
+            let is_read = path.with(|outlet| {
+                outlet.admit(NextPacket::default());
+                // First whether all is sent: a queue counts its receivers behind that.
+                !is_flushed(outlet) || outlet.receivers(true) > 0
+            });
             if !is_read {
                 fail_point!("move-left");
             }
@@ -194,7 +213,7 @@ impl PortMoves {
 }
 
 /// Returns whether an outlet has sent all, as far as its receivers take it.
-fn is_flushed(outlet: &mut AnyOutlet) -> bool {
+fn is_flushed(outlet: &mut dyn Outlet) -> bool {
     match outlet.flush(Wait::Never) {
         Ok(()) => true,
         Err(error) => {
@@ -264,19 +283,33 @@ mod tests {
         events: Arc<PortEvents>,
         incoming: Incoming,
         options: LinkOptions,
+        /// Where its receiver connected first.
+        endpoint: Endpoint,
     }
 
     impl Link {
         fn new(transport: &str, options: LinkOptions) -> Self {
             let (out, slot, endpoint) = Self::sender(transport, options);
-            let events = Arc::new(PortEvents::new().unwrap());
+            let (events, incoming) = Self::receiver(options);
             events.push(PortEvent::Connected(CONNECTION.into(), Self::connect(&endpoint, options)));
+            Self { out, slot, events, incoming, options, endpoint }
+        }
+
+        fn receiver(options: LinkOptions) -> (Arc<PortEvents>, Incoming) {
+            let events = Arc::new(PortEvents::new().unwrap());
             let options_for = Arc::new(move |_: &str| ConnectionOptions::new(&options));
             let stop = StopToken::new().unwrap();
             let its_events = Arc::clone(&events);
             let mut incoming = Incoming::new("b.in".into(), its_events, options_for, stop, false, Some(1));
             incoming.set_ends(EndsWhen::WithStreams);
-            Self { out, slot, events, incoming, options }
+            (events, incoming)
+        }
+
+        /// Has the receiver die, and another one connect in its place.
+        fn restart_receiver(&mut self, endpoint: &Endpoint) {
+            (self.events, self.incoming) = Self::receiver(self.options);
+            let inlet = Self::connect(endpoint, self.options);
+            self.events.push(PortEvent::Connected(CONNECTION.into(), inlet));
         }
 
         fn sender(transport: &str, options: LinkOptions) -> (Outgoing, Arc<MoveSlot>, Endpoint) {
@@ -302,10 +335,11 @@ mod tests {
         }
 
         /// Opens another transport, and connects the receiver there.
-        fn prepare(&self, transport: &str) {
+        fn prepare(&self, transport: &str) -> Endpoint {
             let its = SenderOptions::from(&self.options);
             let endpoint = self.slot.prepare(transport, &TypeName::of::<u8>(), its).unwrap().unwrap();
             self.events.push(PortEvent::Moving(CONNECTION.into(), Self::connect(&endpoint, self.options)));
+            endpoint
         }
 
         /// Requests the move; what is returned gets the port's reply.
@@ -434,6 +468,82 @@ mod tests {
         (0..kinds.pow(4)).for_each(|number| walk(&steps_of(number, 4)));
         // A step through all orders of twelve that has no factor in common with their number.
         (1..=100).for_each(|round| walk(&steps_of(round * 2_345_678 % kinds.pow(12), 12)));
+    }
+
+    /// One life of a receiver, as far as its sender can determine it.
+    struct Life {
+        /// The first packet that it is to take or to report missing.
+        start: u64,
+        /// The first packet sent to it.
+        first: u64,
+        /// The next packet that it is to take or to report missing.
+        next: u64,
+    }
+
+    impl Life {
+        fn new(start: u64, first: u64) -> Self {
+            Self { start, first, next: start }
+        }
+
+        /// Returns where its successor starts: behind all that it has taken. `rings`: whether each
+        /// packet was sent over a ring. What is in a socket counts as taken.
+        fn stopped_at(&self, rings: &[bool]) -> u64 {
+            let sent = rings.len() as u64;
+            let is_unread = |number: &u64| rings[*number as usize];
+            let unread = (self.next.max(self.first)..sent).find(is_unread).unwrap_or(sent);
+            if unread > self.first { unread } else { self.start }
+        }
+    }
+
+    /// Takes steps with receivers that die: each successor reports what its predecessor missed,
+    /// from the first packet of that on.
+    fn walk_with_deaths(steps: &[usize]) {
+        const PATHS: [&str; 3] = ["shm", "uds", "inproc"];
+        let mut link = Link::new(PATHS[0], LinkOptions::default());
+        let (mut endpoint, mut path) = (link.endpoint.clone(), 0);
+        let (mut life, mut rings) = (Life::new(0, 0), Vec::new());
+        let send = |link: &mut Link, rings: &mut Vec<bool>, path: usize| {
+            link.send(rings.len() as u8);
+            rings.push(PATHS[path] != "uds");
+        };
+        let receive = |link: &mut Link, life: &mut Life, sent: usize| {
+            let number = life.next.max(life.first);
+            if number < sent as u64 {
+                assert_eq!(link.next(), Some((number, number as u8, number - life.next)), "{steps:?}");
+                life.next = number + 1;
+            }
+        };
+        for step in steps {
+            match step {
+                0 => send(&mut link, &mut rings, path),
+                1 => receive(&mut link, &mut life, rings.len()),
+                2 => {
+                    path = (path + 1) % PATHS.len();
+                    endpoint = link.prepare(PATHS[path]);
+                    link.request();
+                    send(&mut link, &mut rings, path);
+                }
+                _ => {
+                    life = Life::new(life.stopped_at(&rings), rings.len() as u64);
+                    link.restart_receiver(&endpoint);
+                }
+            }
+        }
+        send(&mut link, &mut rings, path);
+        while life.next < rings.len() as u64 {
+            receive(&mut link, &mut life, rings.len());
+        }
+    }
+
+    #[test]
+    fn the_successor_of_a_dead_receiver_reports_all_that_was_left_on_every_path() {
+        const KINDS: usize = 4;
+        let steps_of = |number: usize, steps: u32| -> Vec<usize> {
+            (0..steps).map(|place| number / KINDS.pow(place) % KINDS).collect()
+        };
+        (0..KINDS.pow(5)).for_each(|number| walk_with_deaths(&steps_of(number, 5)));
+        // A step through all orders of twelve that has no factor in common with their number.
+        (1..=300).for_each(|round| walk_with_deaths(&steps_of(round * 2_345_677 % KINDS.pow(12), 12)));
     }
 
     #[test]

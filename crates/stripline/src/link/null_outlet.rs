@@ -20,6 +20,7 @@ impl Outlet for NullOutlet {
             short_headers: false,
             scope_max: None,
             attention: None,
+            departures: None,
         }
     }
 

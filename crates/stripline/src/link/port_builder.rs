@@ -1,10 +1,12 @@
 //! The assembly of a sending port: where options become outlets, and outlets a port.
 
+use std::sync::Arc;
+
 use super::{Outgoing, Sampling, policy};
 use crate::error::Result;
 use crate::packet::payload::TypeName;
 use crate::terms::{Scope, SenderOptions};
-use crate::transport::{AnyOutlet, BindRequest, Endpoint, StopToken};
+use crate::transport::{AnyOutlet, BindRequest, Endpoint, LeftPaths, StopToken};
 
 /// A sending port in the making.
 pub(crate) struct PortBuilder {
@@ -13,12 +15,14 @@ pub(crate) struct PortBuilder {
     strongest: SenderOptions,
     stop: StopToken,
     outlets: Vec<AnyOutlet>,
+    left_paths: Arc<LeftPaths>,
 }
 
 impl PortBuilder {
     /// Begins a port with the strongest options of all its connections.
     pub(crate) fn new(port: &str, strongest: SenderOptions, stop: &StopToken) -> Self {
-        Self { port: port.into(), strongest, stop: stop.for_port(port), outlets: Vec::new() }
+        let (port, stop, outlets) = (port.into(), stop.for_port(port), Vec::new());
+        Self { port, strongest, stop, outlets, left_paths: Arc::default() }
     }
 
     /// Opens the port over a transport. Receivers may connect to the endpoint from now on.
@@ -38,6 +42,7 @@ impl PortBuilder {
                 payload: payload.clone(),
                 options: options_of_outlet(&self.strongest, options),
                 stop: self.stop.clone(),
+                left_paths: Arc::clone(&self.left_paths),
             },
         )?;
         let endpoint = outlet.traits().endpoint;
@@ -49,6 +54,7 @@ impl PortBuilder {
     pub(crate) fn build(self, sampling: Sampling) -> Outgoing {
         let mut outgoing = Outgoing::new(self.port, self.outlets, sampling, self.stop);
         outgoing.set_rules(&self.strongest);
+        outgoing.set_left_paths(self.left_paths);
         outgoing
     }
 }

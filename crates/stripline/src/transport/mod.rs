@@ -23,6 +23,7 @@ pub(crate) mod handshake;
 mod iceoryx2;
 mod inproc;
 mod interrupt;
+mod left_paths;
 #[cfg(feature = "test-transports")]
 mod lossy;
 mod mqueue;
@@ -66,6 +67,7 @@ mod zeromq;
 pub use endpoint::Endpoint;
 pub(crate) use endpoint::random;
 pub(crate) use interrupt::Interrupt;
+pub(crate) use left_paths::{Departed, Departures, LeftPath, LeftPaths};
 pub use registry::{AUTO, AbsentTransport, Capabilities, Reach, absent, all, check};
 pub(crate) use registry::{find, of_topic};
 pub(crate) use ring::{RingInlet, RingMemory};

@@ -7,7 +7,7 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use super::ring::{RingInlet, RingOutlet};
-use super::{Capabilities, Endpoint, StopToken, Wait, duplex};
+use super::{Capabilities, Departures, Endpoint, LeftPaths, StopToken, Wait, duplex};
 use crate::error::Result;
 use crate::flow::{self, AckSender, AckWait};
 use crate::inspect::SendingPort;
@@ -53,6 +53,8 @@ pub(crate) struct BindRequest {
     pub payload: TypeName,
     pub options: SenderOptions,
     pub stop: StopToken,
+    /// The paths that the port has left.
+    pub left_paths: Arc<LeftPaths>,
 }
 
 impl BindRequest {
@@ -198,6 +200,8 @@ pub(crate) struct OutletTraits {
     pub scope_max: Option<Scope>,
     /// Ends its fast path once. `None` where it has none.
     pub attention: Option<Arc<dyn Attention>>,
+    /// Its receivers that are gone. `None` for a ring, and where there are none.
+    pub departures: Option<Arc<dyn Departures>>,
 }
 
 /// The reason of a sending port to wait elsewhere: in a program's own loop, or in a wait set.

@@ -357,6 +357,7 @@ mod tests {
             payload: TypeName::of::<u8>(),
             options: SenderOptions::from(&options(udp)),
             stop: StopToken::new().unwrap(),
+            left_paths: Arc::default(),
         })
     }
 
@@ -572,6 +573,7 @@ mod tests {
             payload: TypeName::of::<u8>(),
             options: SenderOptions::from(&options(SECOND)),
             stop: StopToken::new().unwrap(),
+            left_paths: Arc::default(),
         };
         let error = UDP.listen_calls(request, Box::new(None)).err().unwrap().to_string();
         assert!(error.contains("calls with `bind`") && error.contains("use tcp"), "{error}");

@@ -64,8 +64,8 @@ impl Outgoing {
     /// Waits until all data has left this process.
     pub(crate) fn flush(&mut self, wait: Wait) -> Result<()> {
         self.check_own()?;
-        let mut all = self.moves.left().chain(&mut **self.outlets);
-        all.try_for_each(|outlet| outlet.flush(wait))
+        self.moves.flush(wait)?;
+        self.outlets.iter_mut().try_for_each(|outlet| outlet.flush(wait))
     }
 
     /// Returns what ends one wait of this port, and how its fast path is ended.

@@ -8,14 +8,20 @@ use crate::fail_point::fail_point;
 use crate::link::move_slot::MoveSlot;
 use crate::packet::{HEADER_BYTES, Header, Kind};
 use crate::terms::SenderOptions;
-use crate::transport::{NextPacket, Wait};
+use crate::transport::{LeftPaths, NextPacket, Wait};
 
 impl Outgoing {
+    /// Sets the list of the paths that the port leaves, which its other paths read.
+    pub(in crate::link) fn set_left_paths(&mut self, left_paths: Arc<LeftPaths>) {
+        self.moves.set_left_paths(left_paths);
+    }
+
     /// Returns the place where other threads leave a transport for this port to move to.
     /// `strongest` are the strongest options of its connections.
     pub(crate) fn move_slot(&mut self, strongest: &SenderOptions) -> Arc<MoveSlot> {
         let attention = Arc::clone(&self.attention);
-        self.moves.allow(MoveSlot::new(&self.port, *strongest, self.stop.clone(), attention))
+        let (stop, left_paths) = (self.stop.clone(), self.moves.left_paths());
+        self.moves.allow(MoveSlot::new(&self.port, *strongest, stop, attention, left_paths))
     }
 
     /// Returns whether receivers still read what it sent over a transport that it has left.
@@ -43,7 +49,7 @@ impl Outgoing {
         let sample = Some(self.sample_index).filter(|_| !self.is_raw);
         outlet.admit(NextPacket { sequence: self.sequence, sample, stream_start: self.stream_start });
         let before = std::mem::replace(&mut *self.outlets, vec![outlet]);
-        self.moves.leave(before);
+        self.moves.leave(before, self.sequence);
         self.read_traits();
         (self.described, self.is_steady, self.undescribed) = (false, false, 0);
         reply(Ok(self.sequence));

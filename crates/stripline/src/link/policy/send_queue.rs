@@ -16,8 +16,8 @@ use crate::sys::mutex::lock;
 use crate::sys::thread::JoinedThread;
 use crate::terms::{Scope, Watermarks};
 use crate::transport::{
-    Admitted, AnyOutlet, Awaited, BindRequest, Endpoint, NextPacket, Outlet, OutletTraits, Prepared,
-    StopToken, Transport, Wait,
+    Admitted, AnyOutlet, Awaited, BindRequest, Departures, Endpoint, NextPacket, Outlet, OutletTraits,
+    Prepared, StopToken, Transport, Wait,
 };
 
 /// The interval at which a full queue checks for a stop of its component, and for a wake.
@@ -45,6 +45,7 @@ struct SendQueue {
     _thread: JoinedThread,
     shared: Arc<SendShared>,
     endpoint: Endpoint,
+    departures: Option<Arc<dyn Departures>>,
     frame: AlignedBuffer,
     frame_max: usize,
     stop: StopToken,
@@ -102,7 +103,7 @@ struct Batch {
 
 impl SendQueue {
     fn start(inner: AnyOutlet, watermarks: Watermarks, stop: StopToken, give_up: StopToken) -> Result<Self> {
-        let OutletTraits { endpoint, frame_max, .. } = inner.traits();
+        let OutletTraits { endpoint, frame_max, departures, .. } = inner.traits();
         let shared = Arc::new(SendShared {
             queue: Mutex::default(),
             work: Condvar::new(),
@@ -116,7 +117,7 @@ impl SendQueue {
         let its = Arc::clone(&shared);
         let thread = JoinedThread::spawn("stripline-queue", move || its.run(inner))?;
         let frame = AlignedBuffer::default();
-        Ok(Self { shared, endpoint, frame, frame_max, stop, give_up, _thread: thread })
+        Ok(Self { shared, endpoint, departures, frame, frame_max, stop, give_up, _thread: thread })
     }
 
     /// Waits until `done`, as the wait specifies.
@@ -193,6 +194,7 @@ impl Outlet for SendQueue {
             short_headers: false,
             scope_max: Some(Scope::None),
             attention: None,
+            departures: self.departures.clone(),
         }
     }
 
@@ -433,6 +435,7 @@ mod tests {
                 short_headers: false,
                 scope_max: None,
                 attention: None,
+                departures: None,
             }
         }
 

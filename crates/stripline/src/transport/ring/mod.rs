@@ -43,10 +43,8 @@ use crate::sys::socket::Socket;
 use crate::terms::Overflow;
 
 use super::handshake::Hello;
+use super::left_paths::{DEPARTED_MAX, LeftPaths, Stopped};
 use super::{Attention, PortPosition};
-
-/// The most connections kept with their positions after their receivers left.
-const DEPARTED_MAX: usize = 1024;
 
 /// The offset of the sender's words in the cursor page.
 const SENDER_WORDS_OFFSET: usize = PAGE / 2;
@@ -204,14 +202,26 @@ pub(super) struct PendingReader {
     pub membarrier: bool,
     /// The socket to close when it violates the protocol, if it is in another process.
     pub peer: Option<Socket>,
+    /// Where its predecessor has stopped on the paths that the port has left.
+    stopped: Option<Stopped>,
 }
 
 #[derive(Default)]
 struct Changes {
     added: Vec<PendingReader>,
     removed: Vec<u64>,
-    /// Connections of receivers that were killed before they were let in.
-    unmet: Vec<String>,
+    /// Connections of receivers that were killed before they were let in, and where their
+    /// predecessors had stopped.
+    unmet: Vec<(String, Option<Stopped>)>,
+}
+
+impl Changes {
+    /// Keeps the connection of a receiver that was never let in.
+    fn add_unmet(&mut self, PendingReader { connection, stopped, .. }: PendingReader) {
+        if self.unmet.len() < DEPARTED_MAX && self.unmet.iter().all(|(other, _)| *other != connection) {
+            self.unmet.push((connection, stopped));
+        }
+    }
 }
 
 /// The state that the sending port's thread shares with the threads that accept receivers.
@@ -235,6 +245,8 @@ pub(super) struct RingShared {
     readers: inspect::ReaderList,
     /// By the receivers' process.
     sleepers: Mutex<HashMap<Option<u32>, SharedSleepers>>,
+    /// The paths that the port has left.
+    left_paths: Arc<LeftPaths>,
 }
 
 /// The page of one process's receivers, kept as long as one of them exists.
@@ -258,6 +270,7 @@ impl RingShared {
         locked: bool,
         membarrier: bool,
         doorbells: DoorbellFactory,
+        left_paths: Arc<LeftPaths>,
     ) -> Result<Self> {
         let [space_notify, space_wait] = doorbells()?;
         Ok(Self {
@@ -274,6 +287,7 @@ impl RingShared {
             changes: Mutex::default(),
             readers: inspect::ReaderList::default(),
             sleepers: Mutex::default(),
+            left_paths,
         })
     }
 
@@ -306,6 +320,7 @@ impl RingShared {
             low: hello.checked_watermarks().low(),
             membarrier: hello.membarrier,
             peer: None,
+            stopped: None,
         };
         Ok((ReaderHandles { token, cursor, sleepers, doorbell }, pending))
     }
@@ -318,16 +333,21 @@ impl RingShared {
     /// this lock is held until the welcome is sent.
     pub(super) fn queue_reader<E>(
         &self,
-        pending: PendingReader,
+        mut pending: PendingReader,
         welcome: impl FnOnce() -> std::result::Result<(), E>,
     ) -> std::result::Result<(), E> {
+        pending.stopped = self.left_paths.take(&pending.connection);
         let mut changes = self.changes();
         // Release: as in `announce`.
         self.changed.store(true, Ordering::Release);
-        welcome()?;
-        changes.added.push(pending);
+        let outcome = welcome();
+        match outcome {
+            Ok(()) => changes.added.push(pending),
+            Err(_) if pending.stopped.is_some() => changes.add_unmet(pending),
+            Err(_) => return outcome,
+        }
         self.signal_change(changes);
-        Ok(())
+        outcome
     }
 
     /// Returns the word that the receivers of one process share. The process id may be reused while
@@ -356,10 +376,9 @@ impl RingShared {
         let mut changes = self.changes();
         match changes.added.iter().position(|pending| pending.token == token) {
             Some(index) => {
-                let PendingReader { connection, cursor, .. } = changes.added.remove(index);
-                let is_new = changes.unmet.len() < DEPARTED_MAX && !changes.unmet.contains(&connection);
-                if is_new && !cursor.has_left() {
-                    changes.unmet.push(connection);
+                let pending = changes.added.remove(index);
+                if !pending.cursor.has_left() {
+                    changes.add_unmet(pending);
                 }
             }
             None => changes.removed.push(token),

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::ops::Deref;
 use std::os::fd::AsFd;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use stripline_ring::{ReaderId, ReserveError, Writer};
@@ -20,10 +20,13 @@ use crate::sys::doorbell::{DoorbellFactory, PollSet};
 use crate::sys::futex;
 use crate::sys::membarrier;
 use crate::sys::memory::SharedMemory;
+use crate::sys::mutex::lock;
+use crate::sys::socket::Socket;
 use crate::terms::{Flow, LinkOptions, Overflow, Scope};
+use crate::transport::left_paths::Stopped;
 use crate::transport::{
-    Admitted, Awaited, BindRequest, Capabilities, Endpoint, NextPacket, Outlet, OutletTraits, PortPosition,
-    Prepared, Reach, StopToken, Wait,
+    Admitted, Awaited, BindRequest, Capabilities, Departed, Departures, Endpoint, NextPacket, Outlet,
+    OutletTraits, PortPosition, Prepared, Reach, StopToken, Wait,
 };
 
 /// The interval at which a writer that waits for room polls its readers even without a doorbell. A
@@ -37,8 +40,8 @@ pub(crate) struct RingOutlet {
     // that it fills.
     writer: Writer,
     pub(super) readers: Vec<AttachedReader>,
-    /// By connection: the place after the last packet that its receiver had taken before it left.
-    departed: HashMap<String, PortPosition>,
+    /// By connection: where its receiver has stopped.
+    departed: HashMap<String, Departed>,
     /// Where the port was when it admitted receivers last.
     admitted_at: PortPosition,
     /// The number of the first packet of the present stream then.
@@ -138,8 +141,9 @@ impl RingOutlet {
         fail_point!("create-sealed");
         let membarrier = membarrier::is_used_with(request.options.wait);
         let sample_size = request.sample_size();
-        let shared =
-            Arc::new(RingShared::new(ring_memory, capacity, request.options.locked, membarrier, doorbells)?);
+        let (locked, left_paths) = (request.options.locked, request.left_paths.clone());
+        let shared = RingShared::new(ring_memory, capacity, locked, membarrier, doorbells, left_paths)
+            .map(Arc::new)?;
         let start = crate::fail_point::start();
         // SAFETY: the mapping is fresh (zero), mirrored, of `capacity` ring bytes, and lives in
         // `memory` as long as the writer. This is the only writer: later writable mappings are
@@ -226,21 +230,20 @@ impl RingOutlet {
         }
         let next = self.next_unread(reader.id);
         let has_taken = next.zip(reader.first).is_some_and(|(next, first)| next.sequence > first);
-        // A reader that took nothing has reported no gap: its successor must still get its start
-        // position.
-        let owed = if has_taken { next } else { reader.resumed.or(next) };
+        let start = if has_taken { None } else { reader.resumed.or(next) };
+        let departed = next.map(|at| Departed { at, start });
         self.writer.detach(reader.id);
         // After a goodbye, the next reader under that name is a new one.
         if !reader.cursor.has_left() {
-            self.remember(&reader.connection, owed);
+            self.remember(&reader.connection, departed);
         }
     }
 
-    fn remember(&mut self, connection: &str, owed: Option<PortPosition>) {
-        if let Some(position) = owed
+    fn remember(&mut self, connection: &str, departed: Option<Departed>) {
+        if let Some(departed) = departed
             && (self.departed.len() < DEPARTED_MAX || self.departed.contains_key(connection))
         {
-            self.departed.insert(connection.into(), position);
+            self.departed.insert(connection.into(), departed);
         }
     }
 
@@ -356,9 +359,11 @@ impl RingOutlet {
         // One that was killed then has missed nothing yet, or what is still owed to it.
         let unmet = std::mem::take(&mut changes.unmet);
         drop(changes);
-        for connection in unmet {
-            let owed = self.departed.get(&connection).copied().or(self.next_position());
-            self.remember(&connection, owed);
+        for (connection, stopped) in unmet {
+            let own = self.departed.get(&connection).copied();
+            let next = self.next_position();
+            let start = Stopped::or_on(stopped, own).or(next);
+            self.remember(&connection, next.or(start).map(|at| Departed { at, start }));
         }
     }
 
@@ -384,7 +389,8 @@ impl RingOutlet {
             if let Some(peer) = &reader.peer {
                 peer.close();
             }
-            self.remember(&reader.connection, reader.resumed);
+            let start = reader.resumed;
+            self.remember(&reader.connection, start.map(|at| Departed { at, start }));
         }
     }
 
@@ -456,7 +462,8 @@ impl RingOutlet {
         let arrived = !added.is_empty();
         for pending in added {
             fail_point!("admit");
-            let resumed = self.departed.remove(&pending.connection);
+            let own = self.departed.remove(&pending.connection);
+            let resumed = Stopped::or_on(pending.stopped, own);
             if let Some(position) = resumed {
                 pending.cursor.set_resume_from(position.in_stream_from(stream_start));
                 fail_point!("admit-returned");
@@ -591,6 +598,7 @@ impl Outlet for RingOutlet {
             short_headers: true,
             scope_max: None,
             attention: Some(Arc::clone(&self.shared) as _),
+            departures: None,
         }
     }
 
@@ -655,6 +663,23 @@ impl Outlet for RingOutlet {
     fn flush(&mut self, _: Wait) -> Result<()> {
         // A published frame is in the readers' memory already.
         Ok(())
+    }
+}
+
+impl Departures for Mutex<RingOutlet> {
+    fn take(&self, connection: Option<&str>) -> Vec<(String, Departed)> {
+        let mut ring = lock(self);
+        ring.detach_departed();
+        let Some(connection) = connection else { return ring.departed.drain().collect() };
+        // A process that has ended closes all its sockets, and the thread that notices it here may
+        // not have run yet.
+        let is_gone = |reader: &AttachedReader| {
+            reader.connection == connection && reader.peer.as_ref().is_some_and(Socket::has_hung_up)
+        };
+        if let Some(index) = ring.readers.iter().position(is_gone) {
+            ring.detach(index);
+        }
+        ring.departed.remove_entry(connection).into_iter().collect()
     }
 }
 

@@ -18,10 +18,8 @@ use crate::sys::socket::Socket;
 use crate::transport::accept::{Acceptor, ArrivedReceiver};
 use crate::transport::carrier::PathSink;
 use crate::transport::handshake::{self, Hello, HelloReply, Welcome};
-use crate::transport::{Attention, PortPosition};
-
-/// Connections above which the records of departed receivers are dropped.
-const RECORDS_MAX: usize = 1024;
+use crate::transport::left_paths::{DEPARTED_MAX, Stopped};
+use crate::transport::{Attention, Departed, Departures, LeftPaths, PortPosition};
 
 /// The accept queue, and the records of connections.
 pub(in crate::transport) struct AcceptQueue<R> {
@@ -89,6 +87,12 @@ impl<R> AcceptQueue<R> {
     }
 }
 
+impl<R: Send> Departures for AcceptQueue<R> {
+    fn take(&self, connection: Option<&str>) -> Vec<(String, Departed)> {
+        take_departed(&mut lock(&self.records), connection)
+    }
+}
+
 impl<R: Send> Attention for AcceptQueue<R> {
     fn request_attention(&self) {
         // Release: as in `SignallingAcceptor::accept`. A thread that waits for room gets it later.
@@ -115,6 +119,17 @@ impl ConnectionRecord {
     }
 }
 
+/// Takes the records of receivers that are gone, of one connection if it is given. The records of
+/// receivers that no successor follows are dropped.
+fn take_departed(records: &mut Vec<ConnectionRecord>, connection: Option<&str>) -> Vec<(String, Departed)> {
+    records.retain(|record| !(record.is_free() && record.is_given_up()));
+    let is_wanted = |record: &mut ConnectionRecord| {
+        connection.is_none_or(|wanted| wanted == record.connection) && record.is_free()
+    };
+    let taken = records.extract_if(.., is_wanted);
+    taken.filter_map(|record| Some((record.connection, record.progress.departed()?))).collect()
+}
+
 /// An acceptor of receivers, on a thread of its own.
 pub(in crate::transport) struct SignallingAcceptor<F: ReceiverFactory> {
     pub factory: F,
@@ -125,6 +140,8 @@ pub(in crate::transport) struct SignallingAcceptor<F: ReceiverFactory> {
     pub keys: [u64; 2],
     pub buffer: u32,
     pub wants_acks: bool,
+    /// The paths that the port has left.
+    pub left_paths: Arc<LeftPaths>,
     /// Whether receivers join the sockets of sessions here.
     pub takes_parts: bool,
     /// The flags of receivers by their tokens, and the token given last.
@@ -153,6 +170,9 @@ impl<F: ReceiverFactory> Acceptor for SignallingAcceptor<F> {
         let bytes = handshake::encode(&answer).map_err(|e| e.to_string())?;
         let kept = Arc::new(socket.try_clone().map_err(|e| e.to_string())?);
         let mut receiver = self.factory.receiver(&hello, Arc::clone(&kept), path);
+        if let Some(position) = resume_from {
+            receiver.as_ref().progress.resume(position);
+        }
         fail_point!("greet");
         // Flag and lock first: once the receiver has its welcome, it gets the very next packet.
         let mut accepted = lock(&self.queue.accepted);
@@ -197,14 +217,15 @@ impl<F: ReceiverFactory> SignallingAcceptor<F> {
     /// Returns the start position for a receiver of that connection, if an earlier one is gone.
     fn resume_position(&self, connection: &str) -> Option<PortPosition> {
         let mut records = lock(&self.queue.records);
-        records.retain(|record| !(record.is_free() && record.is_given_up()));
-        let free = records.iter().position(|record| record.connection == connection && record.is_free());
-        let position = free.and_then(|index| records.remove(index).progress.position());
-        if records.len() >= RECORDS_MAX
+        let own = take_departed(&mut records, Some(connection)).pop();
+        if records.len() >= DEPARTED_MAX
             && let Some(oldest) = records.iter().position(ConnectionRecord::is_free)
         {
             records.remove(oldest);
         }
+        drop(records);
+        let own = own.map(|(_, departed)| departed);
+        let position = Stopped::or_on(self.left_paths.take(connection), own);
         // Relaxed: stored before the lock of the records was released.
         let stream_start = self.queue.stream_start.load(Ordering::Relaxed);
         position.map(|position| position.in_stream_from(stream_start))

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use super::acks::{AckReader, peek_goodbye};
 use crate::inspect::Reader;
 use crate::sys::socket::Socket;
-use crate::transport::PortPosition;
+use crate::transport::{Departed, PortPosition};
 
 /// Reasons of a sender to sleep for a reader, for inspection.
 #[derive(Default)]
@@ -36,6 +36,10 @@ pub(in crate::transport) struct ReceiverProgress {
     /// Number after the last packet that was sent to it whole or in part; [`NOTHING_YET`] until it
     /// is accepted.
     pub next_sequence: AtomicU64,
+    /// The number of the first packet for it.
+    first: AtomicU64,
+    /// The start position that it was sent.
+    resumed: OnceLock<PortPosition>,
     /// Whether it has sent a goodbye.
     pub has_left: AtomicBool,
     /// Whether its sender has found it gone.
@@ -46,13 +50,27 @@ pub(in crate::transport) struct ReceiverProgress {
 
 impl Default for ReceiverProgress {
     fn default() -> Self {
-        let next_sequence = AtomicU64::new(NOTHING_YET);
+        let [next_sequence, first] = [NOTHING_YET; 2].map(AtomicU64::new);
         let (has_left, is_closed) = (AtomicBool::new(false), AtomicBool::new(false));
-        Self { next_sequence, has_left, is_closed, stopped_at: OnceLock::new() }
+        let (resumed, stopped_at) = (OnceLock::new(), OnceLock::new());
+        Self { next_sequence, first, resumed, has_left, is_closed, stopped_at }
     }
 }
 
 impl ReceiverProgress {
+    /// Records the start position that it is sent.
+    pub fn resume(&self, position: PortPosition) {
+        // A receiver has one.
+        let _ = self.resumed.set(position);
+    }
+
+    /// Records that it is accepted before the packet of that number.
+    pub fn begin(&self, sequence: u64) {
+        // Relaxed: hints for its successor.
+        self.first.store(sequence, Ordering::Relaxed);
+        self.next_sequence.store(sequence, Ordering::Relaxed);
+    }
+
     /// Records that a frame could not be written: the receiver has stopped before it.
     pub fn stop_at(&self, position: PortPosition) {
         // Relaxed: a hint for its successor, which misses this packet as well.
@@ -72,12 +90,15 @@ impl ReceiverProgress {
         }
     }
 
-    /// Returns where its successor goes on; `None`: it was never accepted.
-    pub fn position(&self) -> Option<PortPosition> {
+    /// Returns where it has stopped; `None`: it was never accepted, and had no predecessor.
+    pub fn departed(&self) -> Option<Departed> {
+        let resumed = self.resumed.get().copied();
         // Relaxed: a hint. A packet that is being written now has no sample index in it yet.
         let sequence = self.next_sequence.load(Ordering::Relaxed);
         let before = Some(PortPosition { sequence, sample: None }).filter(|_| sequence != NOTHING_YET);
-        self.stopped_at.get().copied().or(before)
+        let at = self.stopped_at.get().copied().or(before).or(resumed)?;
+        let is_new = sequence == self.first.load(Ordering::Relaxed);
+        Some(Departed { at, start: is_new.then(|| resumed.unwrap_or(at)) })
     }
 }
 

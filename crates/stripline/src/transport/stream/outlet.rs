@@ -75,6 +75,7 @@ impl StreamOutlet {
         carrier: Option<&'static dyn Carrier>,
     ) -> Result<Self> {
         let (payload, keys, options) = (request.payload.clone(), endpoint.keys, request.options);
+        let left_paths = Arc::clone(&request.left_paths);
         let mut outlet = Self::without_receivers(request, endpoint)?;
         outlet.timeout = options.send_timeout();
         outlet.scope = options.scope;
@@ -93,6 +94,7 @@ impl StreamOutlet {
             keys,
             buffer: options.buffer,
             wants_acks,
+            left_paths,
             takes_parts: carrier.is_some() && matches!(listener, Listener::Tcp(_)),
             hung_up_flags: Default::default(),
         };
@@ -144,8 +146,7 @@ impl StreamOutlet {
         let arrived = !accepted.is_empty();
         for receiver in accepted {
             fail_point!("admit");
-            // Relaxed: a hint for its successor.
-            receiver.remote.progress.next_sequence.store(self.next_sequence, Ordering::Relaxed);
+            receiver.remote.progress.begin(self.next_sequence);
             if receiver.path.is_shared() {
                 self.shared_units.get_or_insert(0);
             }
@@ -511,6 +512,7 @@ impl Outlet for StreamOutlet {
             // The reader of the socket was fixed when the connection was made.
             scope_max: (self.scope <= Scope::Transport).then_some(self.scope),
             attention: Some(Arc::clone(&self.accept_queue) as _),
+            departures: Some(Arc::clone(&self.accept_queue) as _),
         }
     }
 
