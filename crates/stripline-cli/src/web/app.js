@@ -33,7 +33,8 @@ async function connect() {
     if (response?.ok) await receiveAll(response.body.pipeThrough(new TextDecoderStream()).getReader(), signal);
     if (signal.aborted) return;
     if (response && !response.ok) return badge("status", await refusal(response), "bad");
-    badge("status", "the server is gone; trying again", "bad");
+    // Without a response. A stream that has ended may have given its place to another page.
+    if (!response) badge("status", "the server is gone; trying again", "bad");
     await new Promise((resume) => setTimeout(resume, 1000));
   }
 }

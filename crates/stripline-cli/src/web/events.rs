@@ -1,12 +1,12 @@
 //! The stream of events of a page: the state, ten times a second at most.
 
-use std::io::{self, Write};
-use std::net::TcpStream;
+use std::io;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use stripline_waveform::control::{ControlError, RunningWaveform};
 
+use super::clients::{Client, ClientKind};
 use super::model::{ConnectionState, PageState, Selection};
 use super::request::Request;
 use super::response::{Response, start_events};
@@ -34,17 +34,21 @@ struct Event<'a> {
 }
 
 /// Sends events until the client or the server ends.
-pub(super) fn send(site: &Site, request: &Request, mut stream: &TcpStream) -> io::Result<()> {
+pub(super) fn send(site: &Site, request: &Request, client: &Client) -> io::Result<()> {
+    let stream = &client.stream;
     let which = match selection(request) {
         Ok(which) => which,
         Err(problem) => return Response::error(400, problem).send(stream),
     };
     let view = match (request.parameter("port"), &which) {
         (None, _) => None,
-        (Some(port), Some(which)) => match open(site, which, port) {
-            Ok(view) => Some(view),
-            Err(problem) => return Response::error(400, &problem).send(stream),
-        },
+        (Some(port), Some(which)) => {
+            client.become_one(ClientKind::WithSpectrum)?;
+            match open(site, which, port) {
+                Ok(view) => Some(view),
+                Err(problem) => return Response::error(400, &problem).send(stream),
+            }
+        }
         (Some(_), None) => return Response::error(400, "a port needs its waveform").send(stream),
     };
     start_events(stream)?;
@@ -62,8 +66,8 @@ pub(super) fn send(site: &Site, request: &Request, mut stream: &TcpStream) -> io
             problems: &snapshot.problems,
             spectrum: latest.as_ref(),
         };
-        // A client that reads nothing is closed by the time limit of a write.
-        stream.write_all(format!("data: {}\n\n", serde_json::to_string(&event)?).as_bytes())?;
+        // A client that does not take all of it in time is closed.
+        stream.send(format!("data: {}\n\n", serde_json::to_string(&event)?).as_bytes())?;
         if let Some(latest) = latest {
             shown = latest;
         }

@@ -2,6 +2,7 @@
 
 mod access;
 pub(crate) mod arguments;
+mod clients;
 mod events;
 mod metrics;
 mod model;
@@ -10,6 +11,7 @@ mod response;
 mod routes;
 mod server;
 mod spectrum;
+mod stream;
 
 use std::net::{Ipv4Addr, TcpListener};
 use std::sync::Arc;

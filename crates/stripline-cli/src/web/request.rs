@@ -1,8 +1,4 @@
-//! Requests of HTTP/1.1, read with limits on memory and time.
-
-use std::io::{self, Read};
-use std::net::TcpStream;
-use std::time::{Duration, Instant};
+//! Requests of HTTP/1.1, with limits on their memory.
 
 /// The longest head of a request: its first line and its fields, in bytes.
 pub(super) const HEAD_BYTES_MAX: usize = 16 << 10;
@@ -10,8 +6,6 @@ pub(super) const HEAD_BYTES_MAX: usize = 16 << 10;
 const FIELDS_MAX: usize = 64;
 /// The longest body, in bytes: a property's value has 64 KiB at most, and twice that as JSON.
 const BODY_BYTES_MAX: usize = 192 << 10;
-/// A request must be complete after this time.
-pub(super) const REQUEST_TIME: Duration = Duration::from_secs(5);
 
 /// A complete request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -35,35 +29,9 @@ pub(super) enum RequestError {
     Refused(u16, &'static str),
 }
 
-use RequestError::{Gone, Refused};
+use RequestError::Refused;
 
 impl Request {
-    /// Reads one request from a client.
-    pub(super) fn read(stream: &mut TcpStream) -> Result<Self, RequestError> {
-        let deadline = Instant::now() + REQUEST_TIME;
-        let mut bytes = Vec::new();
-        loop {
-            if let Some(request) = Self::parse(&bytes)? {
-                return Ok(request);
-            }
-            let rest = deadline.saturating_duration_since(Instant::now());
-            if rest.is_zero() {
-                return Err(Refused(408, "the request is not complete in time"));
-            }
-            stream.set_read_timeout(Some(rest)).map_err(|_| Gone)?;
-            let mut piece = [0; 4096];
-            match stream.read(&mut piece) {
-                Ok(0) => return Err(Gone),
-                Ok(count) => bytes.extend_from_slice(&piece[..count]),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                // Past the deadline: the next turn reports it.
-                Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {
-                }
-                Err(_) => return Err(Gone),
-            }
-        }
-    }
-
     /// Parses what has arrived so far; `None`: more must follow.
     pub(super) fn parse(bytes: &[u8]) -> Result<Option<Self>, RequestError> {
         let mut fields = [httparse::EMPTY_HEADER; FIELDS_MAX];

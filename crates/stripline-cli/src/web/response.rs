@@ -1,19 +1,11 @@
 //! Responses of HTTP/1.1. Each is the last on its connection.
 
-use std::io::{self, Read, Write};
-use std::net::{Shutdown, TcpStream};
-use std::time::{Duration, Instant};
+use std::io;
 
 use serde::Serialize;
 use serde_json::json;
 
-/// A client that takes nothing for so long is closed.
-pub(super) const WRITE_TIME: Duration = Duration::from_secs(2);
-/// How long the rest of a request is read after a response: a connection that is closed with unread
-/// bytes would lose the response.
-const REST_TIME: Duration = Duration::from_millis(500);
-/// The most bytes of the rest.
-const REST_BYTES_MAX: usize = 4 << 20;
+use super::stream::ClientStream;
 
 /// Fields of every response. The page has everything from here, and is in no frame.
 const FIELDS: &str = "Content-Security-Policy: default-src 'self'; base-uri 'none'; form-action 'none'; \
@@ -49,42 +41,20 @@ impl Response {
     }
 
     /// Writes the response, and closes the connection.
-    pub(super) fn send(&self, mut stream: &TcpStream) -> io::Result<()> {
-        stream.set_write_timeout(Some(WRITE_TIME))?;
+    pub(super) fn send(&self, stream: &ClientStream) -> io::Result<()> {
         let Self { status, content_type, body } = self;
         let length = body.len();
         let head = format!(
             "HTTP/1.1 {status} {}\r\nContent-Type: {content_type}\r\nContent-Length: {length}\r\n{FIELDS}\r\n",
             reason(*status)
         );
-        stream.write_all(&[head.as_bytes(), body].concat())?;
-        stream.shutdown(Shutdown::Write)?;
-        skip_rest(stream)
+        stream.send_last(&[head.as_bytes(), body].concat())
     }
 }
 
 /// Writes the head of a response that goes on until one side ends it.
-pub(super) fn start_events(mut stream: &TcpStream) -> io::Result<()> {
-    stream.set_write_timeout(Some(WRITE_TIME))?;
-    stream.write_all(format!("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n{FIELDS}\r\n").as_bytes())
-}
-
-/// Reads what the client still sends, within limits.
-fn skip_rest(mut stream: &TcpStream) -> io::Result<()> {
-    let deadline = Instant::now() + REST_TIME;
-    let (mut piece, mut count) = ([0; 4096], 0);
-    while count < REST_BYTES_MAX {
-        let rest = deadline.saturating_duration_since(Instant::now());
-        if rest.is_zero() {
-            break;
-        }
-        stream.set_read_timeout(Some(rest))?;
-        match stream.read(&mut piece)? {
-            0 => break,
-            read => count += read,
-        }
-    }
-    Ok(())
+pub(super) fn start_events(stream: &ClientStream) -> io::Result<()> {
+    stream.send(format!("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n{FIELDS}\r\n").as_bytes())
 }
 
 fn reason(status: u16) -> &'static str {

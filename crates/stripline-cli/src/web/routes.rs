@@ -1,7 +1,6 @@
 //! What each path returns: the files of the page, its requests, and the metrics.
 
 use std::io;
-use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -10,6 +9,7 @@ use serde_json::json;
 use stripline_waveform::control::{ControlError, Setting};
 
 use super::access::Access;
+use super::clients::Client;
 use super::model::{PageModel, Selection};
 use super::request::Request;
 use super::response::Response;
@@ -66,9 +66,9 @@ impl Site {
     }
 
     /// Answers a request that has been admitted.
-    pub(super) fn answer(&self, request: &Request, stream: &TcpStream) -> io::Result<()> {
+    pub(super) fn answer(&self, request: &Request, client: &Client) -> io::Result<()> {
         let response = match (request.method.as_str(), request.path.as_str()) {
-            ("GET", "/events") => return events::send(self, request, stream),
+            ("GET", "/events") => return events::send(self, request, client),
             ("GET", "/api/properties") => self.properties(request),
             ("GET", "/metrics") => {
                 let snapshot = self.model.snapshot(METRICS_AGE);
@@ -82,7 +82,7 @@ impl Site {
             ("POST", _) => Response::error(404, "there is nothing at this path"),
             _ => Response::error(405, "the methods are GET and POST"),
         };
-        response.send(stream)
+        response.send(&client.stream)
     }
 
     fn properties(&self, request: &Request) -> Response {

@@ -25,11 +25,11 @@ const SAMPLES_MIN: usize = 64;
 const BINS_MAX: usize = 512;
 /// The level of no power at all, in decibels.
 const FLOOR_DB: f32 = -200.0;
-/// Spectra at a time, of all pages.
-const SPECTRA_MAX: usize = 16;
+/// Threads for spectra at a time: one for each client with a spectrum, and those about to end.
+const THREADS_MAX: usize = 32;
 
-/// The number of spectra at work.
-static SPECTRA: AtomicUsize = AtomicUsize::new(0);
+/// The number of these threads.
+static THREADS: AtomicUsize = AtomicUsize::new(0);
 
 /// The spectrum of a port, as the page gets it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -66,9 +66,11 @@ impl SpectrumView {
     pub(super) fn open(client: ControlClient, component: String, port: String) -> Self {
         let view = Self { shared: Arc::default() };
         // Relaxed: the number stands for itself.
-        if SPECTRA.fetch_add(1, Ordering::Relaxed) >= SPECTRA_MAX {
-            SPECTRA.fetch_sub(1, Ordering::Relaxed);
-            view.shared.fail(format!("pages show {SPECTRA_MAX} spectra already; close one"));
+        if THREADS.fetch_add(1, Ordering::Relaxed) >= THREADS_MAX {
+            THREADS.fetch_sub(1, Ordering::Relaxed);
+            view.shared.fail(format!(
+                "{THREADS_MAX} spectra have not ended yet; choose another port, and then this one again"
+            ));
             return view;
         }
         let shared = Arc::clone(&view.shared);
@@ -79,7 +81,7 @@ impl SpectrumView {
             }
         };
         if std::thread::Builder::new().name("stripline-fft".into()).spawn(work).is_err() {
-            SPECTRA.fetch_sub(1, Ordering::Relaxed);
+            THREADS.fetch_sub(1, Ordering::Relaxed);
             view.shared.fail("cannot start a thread".into());
         }
         view
@@ -103,7 +105,7 @@ struct SpectrumCount;
 
 impl Drop for SpectrumCount {
     fn drop(&mut self) {
-        SPECTRA.fetch_sub(1, Ordering::Relaxed);
+        THREADS.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::TcpStream;
 
 use crate::common::page::{Page, Response};
@@ -11,8 +11,13 @@ use crate::common::{run, wait_until};
 use rustix::process::{Resource, Rlimit, Signal};
 use serde_json::{Value, json};
 
-/// Clients that the server has at a time.
-const CLIENTS_MAX: usize = 64;
+/// Clients that the server has at a time: without the token, with it, and with a spectrum.
+const WITHOUT_TOKEN_MAX: usize = 32;
+const WITH_TOKEN_MAX: usize = 64;
+const WITH_SPECTRUM_MAX: usize = 16;
+
+/// A name, the beginning of a request, and the rest of the request or a part of it.
+type HostileRequest = (&'static str, fn(&Page) -> String, &'static str);
 
 /// Writes a tone of a thousand packets a second through a filter.
 fn thousand() -> File {
@@ -136,11 +141,87 @@ fn a_thousand_clients_that_send_nothing_keep_no_other_out() {
     }
     assert_eq!(page.get("/metrics").status, 200);
     // The oldest were closed for the others.
-    let mut byte = [0];
-    assert_eq!(silent[0].read(&mut byte).unwrap(), 0);
-    wait_until("the threads of those that were closed have ended", || page.clients() <= CLIENTS_MAX);
+    assert!(is_closed(&mut silent[0]));
+    wait_until("the threads of those that were closed have ended", || page.clients() <= WITHOUT_TOKEN_MAX);
     let descriptors = std::fs::read_dir(format!("/proc/{}/fd", page.pid())).unwrap().count();
-    assert!(descriptors <= 2 * CLIENTS_MAX + 64, "{descriptors}");
+    assert!(descriptors <= WITHOUT_TOKEN_MAX + 64, "{descriptors}");
+}
+
+#[test]
+fn clients_that_do_nothing_or_move_a_byte_at_a_time_keep_no_newcomer_out() {
+    let post = "Content-Type: application/json\r\nContent-Length: 1000\r\n\r\n";
+    let requests: [HostileRequest; 7] = [
+        ("nothing", |_| String::new(), ""),
+        ("a part of a request", |page| format!("GET / HTTP/1.1\r\n{}", page.host()), "A: "),
+        ("a part with the token", |page| format!("GET / HTTP/1.1\r\n{}{}", page.host(), page.pass()), "A: "),
+        (
+            "a request without its body",
+            |page| format!("POST /api/set HTTP/1.1\r\n{}{}{}", page.host(), page.pass(), page.origin()),
+            post,
+        ),
+        ("a file", |page| format!("GET /app.js HTTP/1.1\r\n{}", page.host()), "\r\n"),
+        ("metrics", |page| format!("GET /metrics HTTP/1.1\r\n{}{}", page.host(), page.pass()), "\r\n"),
+        ("events", |page| format!("GET /events HTTP/1.1\r\n{}{}", page.host(), page.pass()), "\r\n"),
+    ];
+    for (name, start, end) in requests {
+        for moves in [false, true] {
+            let context = format!("{name}, {}", if moves { "a byte at a time" } else { "and then nothing" });
+            let page = Page::start(&[]);
+            let request = start(&page) + end;
+            // They stay until the newcomers have been served.
+            let mut hostile: Vec<TcpStream> = (0..WITH_TOKEN_MAX)
+                .map(|_| {
+                    let mut stream = page.open(&request);
+                    if end == "\r\n" {
+                        // Then the client has its place.
+                        stream.read_exact(&mut [0]).unwrap();
+                    }
+                    stream.set_nonblocking(true).unwrap();
+                    stream
+                })
+                .collect();
+            let mut move_a_byte = || {
+                for stream in hostile.iter_mut().filter(|_| moves) {
+                    let _ = (stream.write(b"x"), stream.read(&mut [0]));
+                }
+            };
+            move_a_byte();
+            let file = page.request(&format!("GET / HTTP/1.1\r\n{}\r\n", page.host()));
+            assert_eq!(file.status, 200, "{context}");
+            for path in ["/", "/metrics"] {
+                move_a_byte();
+                assert_eq!(page.get(path).status, 200, "{context}: {path}");
+            }
+            move_a_byte();
+            let events = format!("GET /events HTTP/1.1\r\n{}{}\r\n", page.host(), page.pass());
+            assert!(Events::new(page.open(&events)).next()["waveforms"].is_array(), "{context}");
+            drop(hostile);
+        }
+    }
+}
+
+#[test]
+fn pages_that_are_not_read_keep_no_spectrum_from_a_newcomer() {
+    let file = thousand();
+    let running = file.start(&[], 3);
+    let page = Page::start(&[&file.name]);
+    let unread: Vec<TcpStream> = (0..WITH_SPECTRUM_MAX)
+        .map(|_| {
+            let mut stream = page.open_events(&file, Some("tone.out"));
+            stream.read_exact(&mut [0]).unwrap();
+            stream
+        })
+        .collect();
+    let mut events = Events::new(page.open_events(&file, Some("tone.out")));
+    loop {
+        let spectrum = &events.next()["spectrum"];
+        assert!(spectrum["problem"].is_null(), "{spectrum}");
+        if spectrum["levels_db"].as_array().is_some_and(|levels| !levels.is_empty()) {
+            break;
+        }
+    }
+    drop(unread);
+    drop(running);
 }
 
 #[test]
@@ -148,10 +229,10 @@ fn clients_that_stop_reading_delay_no_other_and_are_closed() {
     let file = thousand();
     let running = file.start(&[], 3);
     let page = Page::start(&[&file.name]);
-    // All places but one, which has to be served all the time.
     let events = RefCell::new(Events::new(page.open_events(&file, None)));
     let port = |number| (number % 16 == 0).then_some("tone.out");
-    let stuck: Vec<TcpStream> = (1..CLIENTS_MAX)
+    // All places but one, which is served all the time.
+    let stuck: Vec<TcpStream> = (1..WITH_TOKEN_MAX)
         .map(|number| {
             let mut stream = page.open_events(&file, port(number));
             let mut status = [0; 15];
@@ -160,18 +241,13 @@ fn clients_that_stop_reading_delay_no_other_and_are_closed() {
             stream
         })
         .collect();
-    // All have the token: a further one is refused, and none is closed for it.
-    let mut further = page.connect();
-    let mut text = String::new();
-    further.read_to_string(&mut text).unwrap();
-    assert!(text.starts_with("HTTP/1.1 503 "), "{text}");
     for stream in &stuck {
         // What is not read fills the kernel's buffers soon.
         rustix::net::sockopt::set_socket_recv_buffer_size(stream, 4096).unwrap();
     }
     wait_until("those that do not read are closed", || {
         drop(events.borrow_mut().next());
-        page.clients() < CLIENTS_MAX / 2
+        page.clients() < WITH_TOKEN_MAX / 2
     });
     assert_eq!(page.get("/").status, 200);
     drop(stuck);
@@ -304,17 +380,21 @@ fn the_command_ends_in_order_and_refuses_what_cannot_be() {
     let number = page.port.to_string();
     run(&["web", "--port", &number]).says(1, &["cannot listen on 127.0.0.1:", "--port"]);
     assert_eq!(page.interrupt(), Some(0));
-    // One that the server had not accepted yet is reset.
-    match open.read(&mut [0]) {
-        Ok(bytes) => assert_eq!(bytes, 0),
-        Err(error) => assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset),
-    }
+    assert!(is_closed(&mut open));
     run(&["web", "no-such"]).says(2, &["no waveform `no-such`"]);
     run(&["web", "--pid", "1"]).says(2, &["give the name, too"]);
     run(&["web", "--port", "70000"]).says(2, &["70000"]);
     let help = run(&["web", "--help"]);
     help.says(0, &[]);
     assert!(help.stdout.contains("stripline web radio"), "{}", help.stdout);
+}
+
+/// Returns whether the server has closed a connection, by its end or a reset.
+fn is_closed(stream: &mut TcpStream) -> bool {
+    match stream.read(&mut [0]) {
+        Ok(bytes) => bytes == 0,
+        Err(error) => error.kind() == ErrorKind::ConnectionReset,
+    }
 }
 
 /// A stream of events.

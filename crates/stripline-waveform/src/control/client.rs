@@ -22,6 +22,8 @@ use crate::at_once::at_once;
 
 /// Time limit of a launcher for requests that need no component.
 pub(super) const PATIENCE: Duration = Duration::from_secs(3);
+/// Calls at a time over one connection: `stripline web` has one for each client and spectrum.
+const OUTSTANDING: u32 = 256;
 /// Launchers queried at a time.
 const AT_ONCE: usize = 32;
 /// How long launchers with full queues may take to accept, all together.
@@ -381,7 +383,7 @@ fn launcher(node: Node, pid: u32, waveform: &str) -> Result<(ControlClient, Runn
     let options = ClientOptions {
         deadline: ClientOptions::DEADLINE_MAX,
         wait: WaitStrategy::Block,
-        outstanding: 16,
+        outstanding: OUTSTANDING,
         ..ClientOptions::default()
     };
     let calls = node.service_client(SERVICE, options)?;

@@ -96,18 +96,18 @@ impl Page {
         ))
     }
 
+    /// Sends a request or a part of one, and reads nothing.
+    pub fn open(&self, text: &str) -> TcpStream {
+        let mut stream = self.connect();
+        stream.write_all(text.as_bytes()).unwrap();
+        stream
+    }
+
     /// Opens the stream of events, and reads nothing of it.
     pub fn open_events(&self, file: &File, port: Option<&str>) -> TcpStream {
         let port = port.map_or(String::new(), |port| format!("&port={port}"));
-        let mut stream = self.connect();
-        let request = format!(
-            "GET /events?waveform={}{port} HTTP/1.1\r\n{}{}\r\n",
-            file.name,
-            self.host(),
-            self.pass()
-        );
-        stream.write_all(request.as_bytes()).unwrap();
-        stream
+        let (name, host, pass) = (&file.name, self.host(), self.pass());
+        self.open(&format!("GET /events?waveform={name}{port} HTTP/1.1\r\n{host}{pass}\r\n"))
     }
 
     /// Ends the server as Ctrl-C does. Returns its exit code.
