@@ -179,8 +179,10 @@ pub(crate) struct RecordArguments {
     sample indexes and times. It waits for a subscriber of each topic before it starts. A subscriber that drops \
     packets, as `echo` without --block, is not waited for later. The gaps it prints are those of the recording. In a \
     waveform, use the component `replay` in the place of a source.\n\n\
-    Exit codes: 0 played, also up to where a recording was truncated, 1 failure while playing, 2 no recording, or one \
-    of another version.")]
+    Damage is never played. A damaged recording is played up to there, without an end of its stream; a truncated one, \
+    as a killed recorder leaves it, up to its last whole packet. Either is an error that names the place.\n\n\
+    Exit codes: 0 played, 1 failure while playing, or a damaged or truncated recording, 2 no recording, or one of \
+    another version.")]
 pub(crate) struct ReplayArguments {
     /// The folder of the recordings, or one of them
     pub path: PathBuf,

@@ -9,7 +9,7 @@ use stripline::internal::tap;
 use stripline::node::Node;
 use stripline::terms::Overflow;
 use stripline::{Error, Packet, StreamInfo};
-use stripline_components::components::{Played, play};
+use stripline_components::components::{Played, WITHOUT_CHECKSUMS, play};
 use stripline_components::formats::{
     FormatError, RECORDING_EXTENSION, RecordedPacket, RecordingInfo, RecordingReader,
 };
@@ -273,15 +273,15 @@ pub(crate) fn replay(arguments: &ReplayArguments) -> Exit {
     for (topic, result) in results {
         let topic = printable(&topic, super::TEXT_MAX);
         match result {
-            Ok(Replayed { played, is_truncated }) => {
+            Ok(Replayed { played, truncation }) => {
                 let (count, gaps) = (packets(played.packets), counted(played.gaps, "gap"));
-                let end = if is_truncated { "; the recording was truncated" } else { "" };
+                let end = if truncation.is_some() { "; the recording was truncated" } else { "" };
                 let size = quantity(played.bytes as f64, "B");
-                write_out(
-                    &mut std::io::stdout(),
-                    &format!("{topic}: {count}, {size}, {gaps}{end}\n"),
-                    &mut exit,
-                );
+                let line = format!("{topic}: {count}, {size}, {gaps}{end}\n");
+                write_out(&mut std::io::stdout(), &line, &mut exit);
+                if let Some(truncation) = truncation {
+                    exit = failed(&format!("{topic}: {truncation}"), Exit::Failure);
+                }
             }
             Err(Error::Stopped) => complain!("{topic}: ended by {}", interrupt.reason()),
             Err(error) => exit = failed(&format!("{topic}: {error}"), Exit::Failure),
@@ -293,7 +293,7 @@ pub(crate) fn replay(arguments: &ReplayArguments) -> Exit {
 /// The result of playing one recording.
 struct Replayed {
     played: Played,
-    is_truncated: bool,
+    truncation: Option<FormatError>,
 }
 
 /// Publishes a recording on the topic of its port's name.
@@ -305,6 +305,9 @@ fn publish(
 ) -> Result<Replayed, Error> {
     let info = reader.info();
     let mut output = tap::publisher(node, &info.port, &info.payload)?;
+    if !reader.has_checksums() {
+        complain!("note: {}: {WITHOUT_CHECKSUMS}", printable(output.name(), super::TEXT_MAX));
+    }
     let check = || if interrupt.is_set() { Err(Error::Stopped) } else { Ok(()) };
     let report_at = Instant::now() + REPORT_TIME;
     let mut is_reported = false;
@@ -316,7 +319,7 @@ fn publish(
             complain!("{}: waiting for {missing}; Ctrl-C ends it", printable(output.name(), super::TEXT_MAX));
         }
     }
-    let played = play(&mut reader, &mut output, arguments.speed, |due| {
+    let outcome = play(&mut reader, &mut output, arguments.speed, |due| {
         loop {
             check()?;
             let left = due.map_or(Duration::ZERO, |due| due.saturating_duration_since(Instant::now()));
@@ -325,9 +328,19 @@ fn publish(
             }
             std::thread::sleep(left.min(SLEEP_MAX));
         }
-    })?;
-    output.finish()?;
-    Ok(Replayed { played, is_truncated: reader.is_truncated() })
+    });
+    match outcome {
+        Ok(played) => {
+            output.finish()?;
+            Ok(Replayed { played, truncation: reader.truncation() })
+        }
+        Err(Error::Stopped) => Err(Error::Stopped),
+        Err(error) => {
+            // An end of stream would pass the packets before the damage off as all of them.
+            output.abandon();
+            Err(error)
+        }
+    }
 }
 
 /// Returns the recordings of a folder, or the one that the path names.

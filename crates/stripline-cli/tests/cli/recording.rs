@@ -14,6 +14,9 @@ use stripline::Received;
 use stripline::node::{Node, Topics};
 use stripline_components::formats::{RecordingEntry, RecordingReader, SigMfRecording};
 
+/// Bytes of the last record.
+const END_BYTES: usize = 48;
+
 /// Starts a recording of a port, and waits until it is attached.
 fn recorder(file: &File, ports: &[&str], options: &[&str]) -> Child {
     let folder = file.path("rec");
@@ -46,6 +49,25 @@ fn packets(path: &Path) -> (Vec<(u64, u64, Vec<u8>)>, bool) {
         }
     }
     (packets, reader.is_truncated())
+}
+
+/// Returns a recording with one bit changed.
+fn damaged(bytes: &[u8], place: usize) -> Vec<u8> {
+    let mut bytes = bytes.to_vec();
+    bytes[place] ^= 1;
+    bytes
+}
+
+/// Returns a recording without gaps as it was written before there were checksums.
+fn without_checksums(mut bytes: Vec<u8>) -> Vec<u8> {
+    let length = |bytes: &[u8], at: usize| u32::from_le_bytes(*bytes[at..].first_chunk().unwrap()) as usize;
+    let mut at = (16 + length(&bytes, 12)).next_multiple_of(8);
+    bytes[10..12].fill(0);
+    while at < bytes.len() {
+        bytes[at + 40..at + 44].fill(0);
+        at += 48 + length(&bytes, at + 4).next_multiple_of(8);
+    }
+    bytes
 }
 
 /// Writes a source that reads samples of aircraft from a pipe, and the receiver behind it.
@@ -231,7 +253,7 @@ fn what_a_killed_recorder_has_written_is_played_up_to_there() {
     let again = replayed(&path, "f32");
     let report = again.path("report.json");
     let played = run_file(&again, &["--json", report.to_str().unwrap()]);
-    played.says(0, &["the recording was truncated"]);
+    played.says(0, &["played up to where it ends", "tone.out.slrec", "truncated at byte"]);
     let report: Value = serde_json::from_slice(&std::fs::read(report).unwrap()).unwrap();
     assert_eq!(report["connections"][0]["packets"], recorded.len());
 }
@@ -319,6 +341,30 @@ fn what_cannot_be_played_is_refused_before_anything_starts() {
     run_file(&replayed(&file.path("none.slrec"), "f32"), &[]).says(2, &["no such file"]);
     let folder = tempfile::tempdir().unwrap();
     run(&["replay", folder.path().to_str().unwrap()]).says(2, &["has no recordings"]);
+}
+
+#[test]
+fn a_damaged_recording_fails_its_run_or_is_refused() {
+    let file = File::radio();
+    let running = file.start(&[], 3);
+    assert_eq!(summary(recorder(&file, &["tone.out"], &["--count", "3", "--json"])).0, Some(0));
+    drop(running);
+    let path = file.path("rec/tone.out.slrec");
+    let bytes = std::fs::read(&path).unwrap();
+    // A sample of the last packet.
+    let place = bytes.len() - END_BYTES - 8;
+    let changed = damaged(&bytes, place);
+    for (bytes, code, words) in [
+        (changed, 1, "the record there was changed"),
+        ([&bytes[..], b"and more"].concat(), 1, "the file goes on behind the end"),
+        // A letter of the description.
+        (damaged(&bytes, 20), 2, "its description is damaged"),
+    ] {
+        std::fs::write(&path, bytes).unwrap();
+        run_file(&replayed(&path, "f32"), &[]).says(code, &["tone.out.slrec: ", words]);
+    }
+    std::fs::write(&path, without_checksums(bytes)).unwrap();
+    run_file(&replayed(&path, "f32"), &[]).says(0, &["the recording has no checksums"]);
 }
 
 #[test]
@@ -460,4 +506,51 @@ fn a_replay_names_the_topic_that_has_no_subscriber_and_what_ended_it() {
     send(playing.id(), Signal::TERM);
     assert_eq!(lines.next().unwrap(), "levels: ended by SIGTERM");
     assert!(playing.wait().unwrap().success());
+}
+
+#[test]
+fn damage_is_never_published_and_does_not_end_the_stream() {
+    let domain = format!("replay-damage-{}", std::process::id());
+    let (node, folder) = (Node::join(&domain, Topics::default()).unwrap(), tempfile::tempdir().unwrap());
+    let to = folder.path().join("rec");
+    record_levels(&domain, &node, to.to_str().unwrap(), 3);
+    let path = to.join("levels.slrec");
+    let bytes = std::fs::read(&path).unwrap();
+    // A sample of the second packet: the third one has 56 bytes, and each payload 8.
+    let changed = damaged(&bytes, bytes.len() - END_BYTES - 56 - 8);
+    let mut subscriber = node.subscriber::<i16>("levels").unwrap();
+    let mut replay = |bytes: &[u8], packets: usize| {
+        std::fs::write(&path, bytes).unwrap();
+        let playing = in_domain(&domain, &["replay", path.to_str().unwrap(), "--speed", "0"]);
+        for _ in 0..packets {
+            // An end of the stream would come first.
+            match subscriber.receive_timeout(Duration::from_secs(60)).unwrap() {
+                Received::Packet(packet) => assert_eq!(*packet, [1, 2]),
+                other => panic!("{other:?}"),
+            }
+        }
+        let output = playing.wait_with_output().unwrap();
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        (output.status.code(), text(output.stdout), text(output.stderr))
+    };
+    let (code, printed, errors) = replay(&changed, 1);
+    assert_eq!((code, &printed[..]), (Some(1), ""), "{errors}");
+    assert!(errors.contains("levels.slrec: the recording is damaged at byte"), "{errors}");
+    // The next publisher goes on with the stream.
+    let (code, printed, errors) = replay(&bytes[..bytes.len() - END_BYTES], 3);
+    assert_eq!(code, Some(1), "{errors}");
+    assert!(printed.contains("3 packets") && printed.contains("truncated"), "{printed}");
+    let place = format!("truncated at byte {}", bytes.len() - END_BYTES);
+    assert!(errors.contains("levels.slrec: ") && errors.contains(&place), "{errors}");
+    assert!(matches!(subscriber.receive_timeout(Duration::from_secs(60)).unwrap(), Received::Ended));
+    let mut subscriber = node.subscriber::<i16>("levels").unwrap();
+    std::fs::write(&path, without_checksums(bytes)).unwrap();
+    let playing = in_domain(&domain, &["replay", path.to_str().unwrap(), "--speed", "0"]);
+    for _ in 0..3 {
+        assert!(subscriber.receive().unwrap().is_some());
+    }
+    let output = playing.wait_with_output().unwrap();
+    assert!(output.status.success());
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert!(errors.contains("note: levels: the recording has no checksums"), "{errors}");
 }

@@ -87,7 +87,7 @@ pub use noise::AwgnComponent;
 pub use null::{NullSink, NullSource};
 pub use packet_lines::PacketLines;
 pub use print_sink::PrintSink;
-pub use replay::{Played, Replay, play};
+pub use replay::{Played, Replay, WITHOUT_CHECKSUMS, play};
 pub use resample::ResamplerComponent;
 pub use throttle_tee::{Tee, Throttle};
 pub use waterfall::WaterfallSink;

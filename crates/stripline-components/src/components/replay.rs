@@ -15,6 +15,13 @@ use crate::formats::{RecordingEntry, RecordingReader};
 /// The longest wait for a packet's time, in seconds: a hundred years.
 const WAIT_S_MAX: f64 = 3.2e9;
 
+/// The report for the user of a recording without checksums.
+///
+/// ```
+/// assert!(stripline_components::components::WITHOUT_CHECKSUMS.contains("no checksums"));
+/// ```
+pub const WITHOUT_CHECKSUMS: &str = "the recording has no checksums: damage within its packets is not detected; record it again with this release";
+
 /// The component `replay`.
 pub struct Replay {
     reader: RecordingReader,
@@ -64,13 +71,16 @@ impl Component for Replay {
     fn run(mut self, mut ports: Ports) -> Result<()> {
         let stop = ports.stop_signal();
         let mut output = ports.raw_output("out")?;
+        if !self.reader.has_checksums() {
+            eprintln!("{}: {WITHOUT_CHECKSUMS}", ports.component());
+        }
         play(&mut self.reader, &mut output, self.speed, |until| match until {
             Some(until) => stop.sleep_until(until),
             None if stop.is_stopped() => Err(Error::Stopped),
             None => Ok(()),
         })?;
-        if self.reader.is_truncated() {
-            eprintln!("{}: the recording was truncated; it was played up to there", ports.component());
+        if let Some(truncation) = self.reader.truncation() {
+            eprintln!("{}: it was played up to where it ends: {truncation}", ports.component());
         }
         Ok(())
     }

@@ -3,8 +3,10 @@
 
 use std::fs::File;
 use std::io::{self, BufReader, Read, Write};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+use crc32fast::Hasher;
 use serde::{Deserialize, Serialize};
 use stripline::payload::TypeName;
 use stripline::terms::LinkOptions;
@@ -23,6 +25,8 @@ const MAGIC: [u8; 8] = *b"SLREC\r\n\x1a";
 const VERSION: u16 = 1;
 /// Bytes before the description.
 const PREFIX_BYTES: usize = 16;
+/// The place of the checksum of prefix and description, 2 bytes. Without checksums, it is zero.
+const INFO_CHECKSUM: Range<usize> = 10..12;
 /// The longest description, in bytes.
 const INFO_BYTES_MAX: usize = 64 << 10;
 /// Bytes of a record before its body.
@@ -142,6 +146,11 @@ struct Head {
 }
 
 impl Head {
+    /// Returns the place of the checksum: where the records of this kind had zeros before.
+    fn checksum_place(&self) -> Range<usize> {
+        if self.kind == GAP { 32..36 } else { 40..44 }
+    }
+
     fn bytes(&self) -> [u8; RECORD_BYTES] {
         let mut bytes = [0; RECORD_BYTES];
         bytes[..4].copy_from_slice(&self.kind.to_le_bytes());
@@ -191,6 +200,8 @@ pub struct RecordingWriter {
     path: PathBuf,
     file: File,
     buffer: Vec<u8>,
+    /// The checksum of all bytes before the next record, without the records' checksums.
+    checksum: Hasher,
     written: u64,
     packets: u64,
     missing: u64,
@@ -219,7 +230,11 @@ impl RecordingWriter {
         buffer.extend_from_slice(&(text.len() as u32).to_le_bytes());
         buffer.extend_from_slice(&text);
         buffer.resize(buffer.len().next_multiple_of(ALIGN), 0);
-        let mut writer = Self { path: path.into(), file, buffer, written: 0, packets: 0, missing: 0 };
+        let mut checksum = Hasher::new();
+        checksum.update(&buffer);
+        buffer[INFO_CHECKSUM].copy_from_slice(&info_checksum(&checksum).to_le_bytes());
+        let mut writer =
+            Self { path: path.into(), file, buffer, checksum, written: 0, packets: 0, missing: 0 };
         writer.flush()?;
         Ok(writer)
     }
@@ -273,10 +288,10 @@ impl RecordingWriter {
     /// # Errors
     /// As [`RecordingWriter::stream`].
     pub fn flush(&mut self) -> Result<(), FormatError> {
-        let outcome = self.file.write_all(&self.buffer);
+        let outcome = self.file.write_all(&self.buffer).map_err(|error| self.error(error));
         self.written += self.buffer.len() as u64;
         self.buffer.clear();
-        outcome.map_err(|error| self.error(error))
+        outcome
     }
 
     /// Writes the end. Returns the size of the file in bytes.
@@ -291,9 +306,13 @@ impl RecordingWriter {
     }
 
     fn record(&mut self, head: &Head, body: &[u8]) -> Result<(), FormatError> {
+        let start = self.buffer.len();
         self.buffer.extend_from_slice(&Head { length: body.len() as u32, ..*head }.bytes());
         self.buffer.extend_from_slice(body);
         self.buffer.resize(self.buffer.len().next_multiple_of(ALIGN), 0);
+        let record = &mut self.buffer[start..];
+        self.checksum.update(record);
+        record[head.checksum_place()].copy_from_slice(&self.checksum.clone().finalize().to_le_bytes());
         if self.buffer.len() >= BUFFER_BYTES { self.flush() } else { Ok(()) }
     }
 
@@ -302,16 +321,31 @@ impl RecordingWriter {
     }
 }
 
+/// Passes the packets written so far to the system, also after an error of their source.
+impl Drop for RecordingWriter {
+    fn drop(&mut self) {
+        // Without an end, a reader finds the recording truncated: nothing more is to be reported.
+        let _ = self.flush();
+    }
+}
+
 /// A reader of a recording, up to where it was truncated. See [`RecordingWriter`].
+///
+/// Every record is checked before it is returned: damage is an error, and never an entry.
 pub struct RecordingReader<R = BufReader<File>> {
     path: PathBuf,
     input: R,
     info: RecordingInfo,
     body: Vec<u8>,
+    /// The checksum of all bytes read, without the records' checksums; `None`: it has none.
+    checksum: Option<Hasher>,
     /// Bytes read.
     read: u64,
+    packets: u64,
+    missing: u64,
     ended: bool,
-    truncated: bool,
+    /// The place of the record that is not whole.
+    truncated_at: Option<u64>,
 }
 
 impl RecordingReader {
@@ -333,12 +367,20 @@ impl<R: Read> RecordingReader<R> {
     /// Reads a recording from a stream; `path` names it in errors.
     ///
     /// # Errors
-    /// When it is no recording of this version.
+    /// When it is no recording of this version, or its description is damaged.
     pub fn new(input: R, path: &Path) -> Result<Self, FormatError> {
-        let info = RecordingInfo::new(TypeName::of::<u8>());
-        let body = Vec::new();
-        let mut reader =
-            Self { path: path.into(), input, info, body, read: 0, ended: false, truncated: false };
+        let mut reader = Self {
+            path: path.into(),
+            input,
+            info: RecordingInfo::new(TypeName::of::<u8>()),
+            body: Vec::new(),
+            checksum: None,
+            read: 0,
+            packets: 0,
+            missing: 0,
+            ended: false,
+            truncated_at: None,
+        };
         reader.read_info()?;
         Ok(reader)
     }
@@ -353,10 +395,26 @@ impl<R: Read> RecordingReader<R> {
         &self.body
     }
 
+    /// Returns whether the recording has checksums. Without them, damage within packets and
+    /// streams is not detected.
+    pub fn has_checksums(&self) -> bool {
+        self.checksum.is_some()
+    }
+
     /// Returns whether the recording ends without its end: its writer was killed, or the disk was
     /// full. Valid once there are no more entries.
     pub fn is_truncated(&self) -> bool {
-        self.truncated
+        self.truncated_at.is_some()
+    }
+
+    /// Returns where a truncated recording ends, as an error for its user. Valid once there are no
+    /// more entries.
+    pub fn truncation(&self) -> Option<FormatError> {
+        self.truncated_at.map(|at| FormatError::Recording {
+            path: self.path.clone(),
+            problem: format!("the recording is truncated at byte {at}, and its end is missing"),
+            remedy: "the records before that are whole; if this is a copy, copy it again".into(),
+        })
     }
 
     /// Returns the next entry; `None` at the end of the file. A truncated entry is left out.
@@ -364,15 +422,16 @@ impl<R: Read> RecordingReader<R> {
     /// # Errors
     /// When the file cannot be read, or is damaged.
     pub fn next_entry(&mut self) -> Result<Option<RecordingEntry>, FormatError> {
-        if self.ended || self.truncated {
+        if self.ended || self.truncated_at.is_some() {
             return Ok(None);
         }
-        let mut head = [0; RECORD_BYTES];
-        if !self.fill(&mut head)? {
+        let at = self.read;
+        let mut bytes = [0; RECORD_BYTES];
+        if !self.fill(&mut bytes)? {
+            self.truncated_at = Some(at);
             return Ok(None);
         }
-        let at = self.read - RECORD_BYTES as u64;
-        let head = Head::parse(&head).ok_or_else(|| self.damaged(at, "there is no record"))?;
+        let head = Head::parse(&bytes).ok_or_else(|| self.damaged(at, "there is no record"))?;
         let length = head.length as usize;
         let length_max = match head.kind {
             PACKET => LinkOptions::PACKET_MAX,
@@ -383,20 +442,30 @@ impl<R: Read> RecordingReader<R> {
             return Err(self.damaged(at, &format!("a record of kind {} has {length} bytes", head.kind)));
         }
         if !self.read_body(length)? {
+            // A truncated recording has no end.
+            if self.body.last_chunk().and_then(Head::parse).is_some_and(|last| last.kind == END) {
+                return Err(self.damaged(at, "a record is longer than the rest of the file"));
+            }
+            self.truncated_at = Some(at);
             return Ok(None);
         }
+        self.verify(at, &head, &mut bytes)?;
+        self.body.truncate(length);
         let [first, second, third, fourth] = head.words;
         Ok(Some(match head.kind {
             STREAM => {
                 let info = serde_json::from_slice(&self.body);
                 RecordingEntry::Stream(info.map_err(|e| self.damaged(at, &format!("a stream: {e}")))?)
             }
-            PACKET => RecordingEntry::Packet(RecordedPacket {
-                sequence: first,
-                sample_index: second,
-                time_ns: third.cast_signed(),
-                received_ns: fourth,
-            }),
+            PACKET => {
+                self.packets += 1;
+                RecordingEntry::Packet(RecordedPacket {
+                    sequence: first,
+                    sample_index: second,
+                    time_ns: third.cast_signed(),
+                    received_ns: fourth,
+                })
+            }
             GAP => {
                 let reason = match head.extra {
                     0 => GapReason::Overflow,
@@ -405,11 +474,13 @@ impl<R: Read> RecordingReader<R> {
                     3 => GapReason::Late,
                     other => return Err(self.damaged(at, &format!("a gap has the reason {other}"))),
                 };
+                self.missing = self.missing.saturating_add(second);
                 RecordingEntry::Gap(Gap { first, packets: second, samples: third, reason })
             }
             RESTART => RecordingEntry::Restart,
             END => {
                 self.ended = true;
+                self.verify_end(first, second)?;
                 RecordingEntry::End { packets: first, missing: second }
             }
             other => return Err(self.damaged(at, &format!("a record has the kind {other}"))),
@@ -441,13 +512,56 @@ impl<R: Read> RecordingReader<R> {
         if !self.read_body(length)? {
             return Err(foreign(&self.path, "it ends within its description".into()));
         }
+        let stated = u16::from_le_bytes([prefix[10], prefix[11]]);
+        if stated != 0 {
+            prefix[INFO_CHECKSUM].fill(0);
+            let mut checksum = Hasher::new();
+            checksum.update(&prefix);
+            checksum.update(&self.body);
+            if info_checksum(&checksum) != stated {
+                return Err(self.wrong("its description is damaged: the checksum is wrong".into()));
+            }
+            self.checksum = Some(checksum);
+        }
+        self.body.truncate(length);
         self.info = serde_json::from_slice(&self.body)
             .map_err(|error| foreign(&self.path, format!("its description is wrong ({error})")))?;
         self.body.clear();
         Ok(())
     }
 
-    /// Reads a body and what fills it up; false: it is truncated.
+    /// Checks the checksum of a record. The checksum of a record without one is zero.
+    fn verify(&mut self, at: u64, head: &Head, bytes: &mut [u8; RECORD_BYTES]) -> Result<(), FormatError> {
+        let place = &mut bytes[head.checksum_place()];
+        let stated = place.to_vec();
+        place.fill(0);
+        let found = self.checksum.as_mut().map_or(0, |checksum| {
+            checksum.update(bytes);
+            checksum.update(&self.body);
+            checksum.clone().finalize()
+        });
+        if stated == found.to_le_bytes() {
+            return Ok(());
+        }
+        Err(self.damaged(at, "the record there was changed, or does not follow the one before it"))
+    }
+
+    /// Checks that the recording has what its end counts, and nothing behind that.
+    fn verify_end(&mut self, packets: u64, missing: u64) -> Result<(), FormatError> {
+        if (packets, missing) != (self.packets, self.missing) {
+            return Err(self.wrong(format!(
+                "the recording has {} packets and {} missing, but had {packets} and {missing} when it was ended",
+                self.packets, self.missing
+            )));
+        }
+        let end = self.read;
+        if self.fill(&mut [0])? {
+            return Err(self.damaged(end, "the file goes on behind the end of the recording"));
+        }
+        Ok(())
+    }
+
+    /// Reads a body and what fills it up; false: there is less.
     fn read_body(&mut self, length: usize) -> Result<bool, FormatError> {
         self.body.clear();
         let padded = length.next_multiple_of(ALIGN);
@@ -455,9 +569,7 @@ impl<R: Read> RecordingReader<R> {
         let outcome = (&mut self.input).take(padded as u64).read_to_end(&mut self.body);
         let read = outcome.map_err(|source| self.read_error(source))?;
         self.read += read as u64;
-        self.truncated = read < padded;
-        self.body.truncate(length);
-        Ok(!self.truncated)
+        Ok(read == padded)
     }
 
     /// Reads so many bytes; false: there are fewer.
@@ -467,10 +579,7 @@ impl<R: Read> RecordingReader<R> {
                 self.read += bytes.len() as u64;
                 Ok(true)
             }
-            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
-                self.truncated = true;
-                Ok(false)
-            }
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
             Err(error) => Err(self.read_error(error)),
         }
     }
@@ -486,101 +595,18 @@ impl<R: Read> RecordingReader<R> {
             remedy: "what comes before can be used: truncate it there".into(),
         }
     }
+
+    /// Returns the error for damage without a place in the file.
+    fn wrong(&self, problem: String) -> FormatError {
+        let remedy = "copy it again, or record it again".into();
+        FormatError::Recording { path: self.path.clone(), problem, remedy }
+    }
+}
+
+/// Returns the checksum of prefix and description for its 2 bytes, which are not zero.
+fn info_checksum(checksum: &Hasher) -> u16 {
+    (checksum.clone().finalize() as u16).max(1)
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    fn gap() -> Gap {
-        Gap { first: 2, packets: 3, samples: 30, reason: GapReason::Overflow }
-    }
-
-    /// Writes a recording with every kind of entry.
-    fn written(folder: &Path) -> Vec<u8> {
-        let path = folder.join("a.slrec");
-        let info = RecordingInfo { port: "a.out".into(), ..RecordingInfo::new(TypeName::of::<u8>()) };
-        let mut writer = RecordingWriter::create(&path, &info).unwrap();
-        writer.stream(&StreamInfo::new("a").sample_rate_hz(10.0)).unwrap();
-        writer.packet(&RecordedPacket { sequence: 1, time_ns: -5, ..Default::default() }, b"hello").unwrap();
-        writer.gap(&gap()).unwrap();
-        writer.packet(&RecordedPacket { sequence: 5, sample_index: 40, ..Default::default() }, b"").unwrap();
-        writer.restart().unwrap();
-        let bytes = writer.finish().unwrap();
-        let all = std::fs::read(&path).unwrap();
-        assert_eq!(all.len() as u64, bytes);
-        assert!(RecordingWriter::create(&path, &info).is_err(), "an existing file is kept");
-        all
-    }
-
-    /// An entry, with the payload of a packet.
-    type Found = (RecordingEntry, Vec<u8>);
-
-    /// Reads all entries, and whether the recording is truncated.
-    fn read(bytes: &[u8]) -> Result<(Vec<Found>, bool), FormatError> {
-        let mut reader = RecordingReader::new(bytes, Path::new("x.slrec"))?;
-        let mut entries = Vec::new();
-        while let Some(entry) = reader.next_entry()? {
-            let payload = if matches!(entry, RecordingEntry::Packet(_)) { reader.payload() } else { &[] };
-            entries.push((entry, payload.to_vec()));
-        }
-        Ok((entries, reader.is_truncated()))
-    }
-
-    #[test]
-    fn every_entry_comes_back_and_a_truncated_file_is_read_up_to_there() {
-        let folder = tempfile::tempdir().unwrap();
-        let bytes = written(folder.path());
-        let (all, truncated) = read(&bytes).unwrap();
-        assert!(!truncated);
-        assert_eq!((all.len(), &all[1].1[..]), (6, &b"hello"[..]));
-        assert_eq!(all[2].0, RecordingEntry::Gap(gap()));
-        assert_eq!(all[5].0, RecordingEntry::End { packets: 2, missing: 3 });
-        let mut most = 0;
-        for length in 0..bytes.len() {
-            match read(&bytes[..length]) {
-                Ok((entries, truncated)) => {
-                    assert!(truncated && entries[..] == all[..entries.len()] && entries.len() >= most);
-                    most = entries.len();
-                }
-                Err(error) => assert!(most == 0 && error.to_string().contains("x.slrec"), "{error}"),
-            }
-        }
-        assert_eq!(most, 5);
-    }
-
-    #[test]
-    fn foreign_files_and_other_versions_are_refused() {
-        let refused = |bytes: &[u8]| read(bytes).unwrap_err().to_string();
-        assert!(refused(b"RIFF0000WAVEfmt 0000").contains("no recording of a port"));
-        let folder = tempfile::tempdir().unwrap();
-        let mut bytes = written(folder.path());
-        bytes[8] = 2;
-        assert!(refused(&bytes).contains("version 2"));
-        bytes[8] = 1;
-        bytes[12..16].fill(255);
-        assert!(refused(&bytes).contains("description"));
-    }
-
-    #[test]
-    fn a_damaged_record_is_an_error_with_its_place() {
-        let folder = tempfile::tempdir().unwrap();
-        let mut bytes = written(folder.path());
-        let last = bytes.len() - RECORD_BYTES;
-        bytes[last..last + 4].copy_from_slice(&9u32.to_le_bytes());
-        let error = read(&bytes).unwrap_err().to_string();
-        assert!(error.contains(&format!("damaged at byte {last}")), "{error}");
-        bytes[last + 44] ^= 1;
-        assert!(read(&bytes).unwrap_err().to_string().contains("there is no record"));
-    }
-
-    proptest! {
-        #[test]
-        fn arbitrary_records_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
-            let folder = tempfile::tempdir().unwrap();
-            let all = written(folder.path());
-            let _ = read(&[&all[..all.len() - RECORD_BYTES], &bytes].concat());
-        }
-    }
-}
+mod tests;
