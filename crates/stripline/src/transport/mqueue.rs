@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Capabilities;
-use super::carrier::{Carrier, PathRequest, PathSink, PathSource, Ticket};
+use super::carrier::{Carrier, PathRequest, PathSink, PathSource, Ticket, violation};
 use super::stream::StreamTransport;
 use super::uds::{self, UDS};
 use crate::error::{Error, Result};
@@ -70,7 +70,7 @@ impl PathSink for MessageQueue {
 
 impl PathSource for MessageQueue {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        self.receive(into, Duration::ZERO)
+        self.read_within(into, Duration::ZERO)
     }
 
     fn can_wait(&self) -> bool {
@@ -78,7 +78,11 @@ impl PathSource for MessageQueue {
     }
 
     fn read_within(&mut self, into: &mut [u8], longest: Duration) -> io::Result<usize> {
-        self.receive(into, longest)
+        match self.receive(into, longest)? {
+            // No end of the bytes: a queue has none.
+            0 => Err(violation("sent an empty message")),
+            bytes => Ok(bytes),
+        }
     }
 
     fn room_needed(&self) -> usize {
@@ -87,5 +91,29 @@ impl PathSource for MessageQueue {
 
     fn bytes(&self) -> BorrowedFd<'_> {
         self.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::message_queue_turn::MessageQueueTurn;
+    use crate::terms::LinkOptions;
+    use crate::transport::carrier::violation_in;
+
+    #[test]
+    fn an_empty_message_is_a_violation_and_no_end() {
+        let _turn = MessageQueueTurn::take("mqueue");
+        let options = LinkOptions::default();
+        let (mut source, ticket) =
+            MessageQueues.source(&PathRequest::of_receiver("a -> b", &options)).unwrap();
+        let sink = MessageQueues.sink(ticket).unwrap();
+        let mut into = vec![0; source.room_needed()];
+        for message in [&b"abc"[..], b""] {
+            sink.write(message).unwrap();
+        }
+        assert_eq!(source.read(&mut into).unwrap(), 3);
+        let error = source.read(&mut into).unwrap_err();
+        assert_eq!(violation_in(&error).unwrap(), "sent an empty message");
     }
 }

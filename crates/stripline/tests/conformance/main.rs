@@ -40,6 +40,7 @@ mod support;
 mod test_process;
 mod topology;
 mod trust;
+mod trust_datagrams;
 mod trust_memory;
 mod trust_network;
 mod wakes;
@@ -322,6 +323,10 @@ macro_rules! rules_of {
                 a_wrong_key_is_refused,
                 a_sender_with_invalid_frames_is_cut_off_and_named,
                 a_sender_with_an_invalid_welcome_disturbs_no_receiver,
+            ]
+            trust_datagrams here: [
+                a_sender_with_invalid_datagrams_is_cut_off_and_named,
+                a_receiver_with_invalid_records_is_cut_off_and_named,
             ]
             trust_memory here: [
                 forged_descriptors_from_a_sender_are_named,

@@ -26,6 +26,9 @@ pub enum Refusal {
     /// Frames that a peer forges on the signalling socket. Elsewhere that is tested on `uds`, with
     /// the same code, or a ring's own tests cover what a peer can write.
     FramesOnTheSocket,
+    /// Datagrams and records that a peer forges in a session. Elsewhere there is none, or it is one
+    /// of a group, which has tests of its own.
+    Session,
     /// Memory that another process shares.
     SharedMemory,
     /// Another accepting of strangers than that of `uds`, where a flood is tested.
@@ -34,12 +37,12 @@ pub enum Refusal {
 
 /// The refusals of each transport.
 const TABLE: [(&str, &[Refusal]); 16] = [
-    ("inproc", &[OtherProcesses, FramesOnTheSocket, SharedMemory, OwnListener]),
-    ("shm", &[FramesOnTheSocket]),
-    ("uds", &[MemoryOptions, StrongerScope, ExactSuccessor, SharedMemory]),
-    ("tcp", &[MemoryOptions, Group, StrongerScope, ExactSuccessor, SharedMemory, OwnListener]),
+    ("inproc", &[OtherProcesses, FramesOnTheSocket, Session, SharedMemory, OwnListener]),
+    ("shm", &[FramesOnTheSocket, Session]),
+    ("uds", &[MemoryOptions, StrongerScope, ExactSuccessor, Session, SharedMemory]),
+    ("tcp", &[MemoryOptions, Group, StrongerScope, ExactSuccessor, Session, SharedMemory, OwnListener]),
     ("mqueue", CARRIER),
-    ("udp", CARRIER),
+    ("udp", &[MemoryOptions, StrongerScope, ExactSuccessor, FramesOnTheSocket, SharedMemory, OwnListener]),
     ("zeromq", UNREPAIRED),
     ("iceoryx2", OF_ONE_USER),
     ("zenoh", UNREPAIRED),
@@ -49,20 +52,39 @@ const TABLE: [(&str, &[Refusal]); 16] = [
     ("faulty", CARRIER),
     ("multicast", CARRIER),
     ("callback", CARRIER),
-    ("lossy", UNREPAIRED),
+    (
+        "lossy",
+        &[MemoryOptions, StrongerScope, ExactSuccessor, FramesOnTheSocket, SharedMemory, OwnListener, Repair],
+    ),
 ];
 
 /// Those of a transport with frames beside the signalling socket.
 const CARRIER: &[Refusal] =
-    &[MemoryOptions, StrongerScope, ExactSuccessor, FramesOnTheSocket, SharedMemory, OwnListener];
+    &[MemoryOptions, StrongerScope, ExactSuccessor, FramesOnTheSocket, Session, SharedMemory, OwnListener];
 
 /// Those of one that cannot be opened to a group, either.
-const OF_ONE_USER: &[Refusal] =
-    &[MemoryOptions, Group, StrongerScope, ExactSuccessor, FramesOnTheSocket, SharedMemory, OwnListener];
+const OF_ONE_USER: &[Refusal] = &[
+    MemoryOptions,
+    Group,
+    StrongerScope,
+    ExactSuccessor,
+    FramesOnTheSocket,
+    Session,
+    SharedMemory,
+    OwnListener,
+];
 
 /// Those of one that also leaves packets in the sender's process for a while.
-const UNREPAIRED: &[Refusal] =
-    &[MemoryOptions, StrongerScope, ExactSuccessor, FramesOnTheSocket, SharedMemory, OwnListener, Repair];
+const UNREPAIRED: &[Refusal] = &[
+    MemoryOptions,
+    StrongerScope,
+    ExactSuccessor,
+    FramesOnTheSocket,
+    Session,
+    SharedMemory,
+    OwnListener,
+    Repair,
+];
 
 impl Refusal {
     /// Returns whether the table has it for a transport. None that is bound is open to a group.

@@ -34,7 +34,8 @@ fn shares_no_memory(transport: &str, rule: &str) -> bool {
     Refusal::SharedMemory.excludes(transport, rule, "no other process shares memory with it")
 }
 
-fn send_with(stream: &UnixStream, bytes: &[u8], fds: &[BorrowedFd<'_>]) {
+/// Sends a message with descriptors.
+pub fn send_with(stream: &UnixStream, bytes: &[u8], fds: &[BorrowedFd<'_>]) {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(16))];
     let mut control = SendAncillaryBuffer::new(&mut space);
     assert!(control.push(SendAncillaryMessage::ScmRights(fds)));

@@ -176,7 +176,7 @@ impl Fake {
         Self::Unix(UnixListener::bind_addr(&unix_socket(&name)).unwrap(), socket_address(&name))
     }
 
-    fn address(&self) -> String {
+    pub fn address(&self) -> String {
         match self {
             Self::Unix(_, name) => name.clone(),
             Self::Tcp(listener) => listener.local_addr().unwrap().to_string(),

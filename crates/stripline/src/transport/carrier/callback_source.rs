@@ -9,6 +9,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::ThreadId;
 use std::time::Duration;
 
+use super::violation;
 use crate::error::Result;
 use crate::sys::doorbell::{Doorbell, PollSet};
 use crate::sys::mutex::lock;
@@ -121,7 +122,7 @@ impl<T: AsRef<[u8]>> CallbackSource<T> {
     /// its last ones. Waits for one, but not longer than that; 0: there will be no more.
     ///
     /// # Errors
-    /// `WouldBlock` if it is missing.
+    /// `WouldBlock` if it is missing; a violation if it is empty.
     pub(in crate::transport) fn read(
         &mut self,
         into: &mut [u8],
@@ -135,6 +136,9 @@ impl<T: AsRef<[u8]>> CallbackSource<T> {
             },
         };
         let rest = &message.as_ref()[start..];
+        if rest.is_empty() {
+            return Err(violation("sent an empty message"));
+        }
         let bytes = rest.len().min(into.len());
         into[..bytes].copy_from_slice(&rest[..bytes]);
         if bytes < rest.len() {
@@ -314,5 +318,23 @@ impl<T> Drop for CallbackSource<T> {
     fn drop(&mut self) {
         lock(&self.shared.queue).is_closed = true;
         self.shared.changed.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::transport::carrier::violation_in;
+
+    #[test]
+    fn an_empty_message_is_a_violation_and_no_end() {
+        let (feed, mut source) = CallbackSource::unbounded().unwrap();
+        let mut into = [0; 8];
+        assert!(feed.push(vec![7; 3]) && feed.push(Vec::new()));
+        assert_eq!(source.read(&mut into, Duration::ZERO).unwrap().0, 3);
+        let error = source.read(&mut into, Duration::ZERO).unwrap_err();
+        assert_eq!(violation_in(&error).unwrap(), "sent an empty message");
+        drop(feed);
+        assert_eq!(source.read(&mut into, Duration::ZERO).unwrap(), (0, None));
     }
 }

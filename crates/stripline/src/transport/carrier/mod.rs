@@ -13,6 +13,9 @@
 //!
 //! What a carrier must keep: bytes arrive once and in order, as long as both processes live. Bytes
 //! that were written before the sender's end can still be read. A carrier may cut them anywhere.
+//!
+//! A peer that breaks the rules of the path is no end of the bytes. It is a [`violation`], which the
+//! link reports by the name of the connection.
 
 #[cfg(any(feature = "test-transports", feature = "zenoh", feature = "dds"))]
 #[cfg_attr(
@@ -46,6 +49,19 @@ pub(super) use callback_source::CallbackSource;
 /// The longest that an end waits in its own call, which takes one system call instead of three.
 /// Nothing interrupts that, the peer's death included, so it is short; a longer wait uses `poll`.
 pub(super) const WAIT_MAX: Duration = Duration::from_millis(3);
+
+/// Returns the error of a path with a peer that has broken the rules. The text follows the words
+/// "the other end".
+#[cold]
+pub(super) fn violation(text: impl Into<String>) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, text.into())
+}
+
+/// Returns the text of a [`violation`]; `None`: the error is another one.
+pub(super) fn violation_in(error: &io::Error) -> Option<String> {
+    // The system has no such error.
+    (error.kind() == io::ErrorKind::InvalidData).then(|| error.to_string())
+}
 
 /// A way to move bytes from a sender to a receiver.
 pub(crate) trait Carrier: Send + Sync {
@@ -193,7 +209,8 @@ pub(crate) trait PathSink: Send + Sync {
     /// Writes as many bytes as there is room for, and returns their number. Never blocks.
     ///
     /// # Errors
-    /// `WouldBlock` if there is no room; anything else ends the connection.
+    /// `WouldBlock` if there is no room; anything else ends the connection. A [`violation`] is logged
+    /// by the name of the connection.
     fn write(&self, bytes: &[u8]) -> io::Result<usize>;
 
     /// Writes as [`PathSink::write`], and waits for room, but not longer. Where the middleware has
@@ -283,7 +300,8 @@ pub(crate) trait PathSource: Send {
     /// Reads the bytes at hand, and returns their number; 0: there will be no more. Never blocks.
     ///
     /// # Errors
-    /// `WouldBlock` if there are none; anything else ends the connection.
+    /// `WouldBlock` if there are none; anything else ends the connection. The receiver's caller gets
+    /// a [`violation`], behind the bytes that came before it.
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize>;
 
     /// Returns whether the bytes are in memory that both ends have. Then a read takes no system

@@ -20,7 +20,7 @@ use crate::sys::mutex::lock;
 use crate::sys::running_limit::RunningLimit;
 use crate::sys::scoped_call::CallSlot;
 use crate::sys::transit_page::TransitPage;
-use crate::transport::carrier::PathSource;
+use crate::transport::carrier::{PathSource, violation};
 
 /// How long what a living sender has handed over is waited for. It takes some microseconds.
 const SENT_TIME: Duration = Duration::from_millis(100);
@@ -351,7 +351,7 @@ impl CorbaSource {
             return Ok(());
         }
         if queue.is_broken {
-            return Err(io::Error::other("the sender has sent calls that the receiver has no room for"));
+            return Err(violation("sent calls that the receiver has no room for"));
         }
         if let Some(credits) = &self.shared.credits {
             let received = queue.received;

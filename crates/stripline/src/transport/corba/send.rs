@@ -16,7 +16,7 @@ use crate::sys::doorbell::{Doorbell, PollSet};
 use crate::sys::fork::Local;
 use crate::sys::mutex::lock;
 use crate::sys::transit_page::TransitPage;
-use crate::transport::carrier::{PathProbe, PathSink};
+use crate::transport::carrier::{PathProbe, PathSink, violation};
 use crate::transport::stream::MessageFrames;
 
 /// Bytes that the kernel's buffer is to have. It may give less.
@@ -290,7 +290,7 @@ impl CorbaSink {
         state.looked_at = Some(state.charged);
         state.window = u64::from(buffer.bytes / 2);
         if buffer.queued > buffer.bytes / 4 * 3 {
-            return Err(broken("the receiver counts calls that it has not read".into()));
+            return Err(violation("counted calls that it has not read"));
         }
         Ok(())
     }

@@ -11,6 +11,7 @@ use super::*;
 use crate::packet::Kind;
 use crate::sys::doorbell::PollSet;
 use crate::transport::Endpoint;
+use crate::transport::carrier::violation_in;
 use crate::transport::test_path::frame_of;
 
 /// It only ends a hang.
@@ -270,7 +271,7 @@ fn a_receiver_that_counts_what_it_has_not_read_loses_its_sender() {
             Err(error) => break error,
         }
     };
-    assert!(error.to_string().contains("has not read"), "{error}");
+    assert_eq!(violation_in(&error).unwrap(), "counted calls that it has not read");
     drop((sink, listener));
 }
 

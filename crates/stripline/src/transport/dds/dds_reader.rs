@@ -173,7 +173,8 @@ impl PathSource for DdsSource {
             return Err(io::ErrorKind::BrokenPipe.into());
         }
         let mut outcome = self.messages.read(into, longest);
-        if self.awaits_sent && !self.is_late && outcome.is_err() {
+        let is_empty = |e: &io::Error| e.kind() == io::ErrorKind::WouldBlock;
+        if self.awaits_sent && !self.is_late && outcome.as_ref().is_err_and(is_empty) {
             let page = &self.arrivals.page;
             // A sender that is stopped is waited for once.
             self.is_late = !self.messages.await_message(SENT_TIME, |brought| page.messages() > brought)

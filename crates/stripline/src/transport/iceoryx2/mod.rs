@@ -122,12 +122,12 @@ impl MessageFront {
         line
     }
 
-    /// Reads that of a message; `None`: it has not that many bytes.
+    /// Reads that of a message; `None`: it has no bytes, or not that many.
     fn of(message: &[CacheLine]) -> Option<Self> {
         let (first, rest) = message.split_first()?;
         let word = |at: usize| first.0[at..].first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
         let front = Self { number: word(0), bytes: word(8) };
-        (front.bytes <= size_of_val(rest) as u64).then_some(front)
+        (1..=size_of_val(rest) as u64).contains(&front.bytes).then_some(front)
     }
 }
 
@@ -211,11 +211,12 @@ mod tests {
     }
 
     #[test]
-    fn a_message_that_announces_more_than_it_has_is_none() {
+    fn a_message_that_announces_nothing_or_more_than_it_has_is_none() {
         let front = |bytes| MessageFront { number: 7, bytes }.line();
         let message = |bytes| [front(bytes), CacheLine([0; 64])];
         assert!(MessageFront::of(&message(64)).is_some_and(|front| (front.number, front.bytes) == (7, 64)));
         assert!(MessageFront::of(&message(65)).is_none());
+        assert!(MessageFront::of(&message(0)).is_none());
         assert!(MessageFront::of(&message(u64::MAX)).is_none());
         assert!(MessageFront::of(&[]).is_none());
     }

@@ -13,7 +13,7 @@ use crate::sys::doorbell::{Doorbell, PollSet};
 use crate::sys::iceoryx2::{ConnectionNames, SubscriberEnd};
 use crate::sys::sole_owner::SoleOwner;
 use crate::sys::transit_page::TransitPage;
-use crate::transport::carrier::PathSource;
+use crate::transport::carrier::{PathSource, violation};
 
 /// How long a sender is waited for that neither replies nor opens the service.
 const CONNECT_TIME: Duration = Duration::from_secs(5);
@@ -110,7 +110,7 @@ impl IceoryxSource {
 fn receive(subscriber: &mut SubscriberEnd) -> io::Result<(MessageFront, &[CacheLine])> {
     let message = subscriber.receive().map_err(io::Error::other)?.ok_or(io::ErrorKind::WouldBlock)?;
     let front = MessageFront::of(message)
-        .ok_or_else(|| io::Error::other("a message announces more bytes than it has"))?;
+        .ok_or_else(|| violation("sent a message that is empty, or announces more bytes than it has"))?;
     Ok((front, message))
 }
 
@@ -120,7 +120,7 @@ impl PathSource for IceoryxSource {
         let (front, message) = receive(self.subscriber.get_mut())?;
         let bytes = front.bytes as usize;
         let frames = &bytemuck::cast_slice::<CacheLine, u8>(message)[AlignedBuffer::FRONT..][..bytes];
-        let into = into.get_mut(..bytes).ok_or_else(|| io::Error::other("a message is too large"))?;
+        let into = into.get_mut(..bytes).ok_or_else(|| violation("sent a message that is too large"))?;
         into.copy_from_slice(frames);
         self.take(front.number);
         Ok(bytes)

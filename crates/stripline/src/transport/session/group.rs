@@ -25,7 +25,7 @@ use crate::sys::doorbell::{Doorbell, PollSet};
 use crate::sys::mutex::{lock, try_lock};
 use crate::sys::poller::{Interest, Poller};
 use crate::sys::socket::Socket;
-use crate::transport::carrier::{PathProbe, PathSink, PortGroups};
+use crate::transport::carrier::{PathProbe, PathSink, PortGroups, violation};
 use crate::transport::random;
 
 /// The most bytes of records that wait for a member that the window does not wait for.
@@ -76,6 +76,8 @@ struct GroupMember {
     is_started: bool,
     /// Whether it is not served any more.
     is_gone: bool,
+    /// What it has done against the rules, if it is gone for that.
+    violation: Option<String>,
 }
 
 /// The constant part of a member, and its sockets.
@@ -145,6 +147,7 @@ impl GroupSink {
             at: 0,
             is_started: false,
             is_gone: false,
+            violation: None,
         };
         state.members.insert(id, member);
         drop(state);
@@ -227,7 +230,8 @@ impl Drop for GroupSink {
         state.leave(link.id, &link.group);
         let member = state.members.remove(&link.id);
         drop(state);
-        let Some(GroupMember { mut backlog, is_started: true, .. }) = member else { return };
+        // One that has broken the rules could make this wait.
+        let Some(GroupMember { mut backlog, is_started: true, violation: None, .. }) = member else { return };
         rest.iter().for_each(|record| record.encode_to(&mut backlog));
         finish(&link.control, &mut backlog);
     }
@@ -318,9 +322,13 @@ impl GroupState {
 
     /// Writes to one member: what is new to the group is sent.
     fn write(&mut self, link: &MemberLink, bytes: &[u8], group: &SharedPath) -> io::Result<usize> {
-        let Some(member) = self.members.get_mut(&link.id).filter(|member| !member.is_gone) else {
+        let member = self.members.get_mut(&link.id).ok_or(io::ErrorKind::BrokenPipe)?;
+        if let Some(text) = &member.violation {
+            return Err(violation(text));
+        }
+        if member.is_gone {
             return Err(io::ErrorKind::BrokenPipe.into());
-        };
+        }
         if member.at < self.sent {
             let written = bytes.len().min(self.sent - member.at);
             member.at += written;
@@ -445,7 +453,7 @@ impl GroupState {
             }
             let mut buffer = [0; 512];
             loop {
-                let fault = match recv(&member.link.acks, &mut buffer, RecvFlags::DONTWAIT) {
+                member.violation = match recv(&member.link.acks, &mut buffer, RecvFlags::DONTWAIT) {
                     Err(Errno::INTR) => continue,
                     Err(Errno::WOULDBLOCK) => break,
                     Ok((0, _)) | Err(_) => None,
@@ -454,13 +462,10 @@ impl GroupState {
                         match number.map_or(Ok(()), |number| self.session.acknowledge(id, number)) {
                             Ok(()) if read < buffer.len() => break,
                             Ok(()) => continue,
-                            Err(fault) => Some(fault),
+                            Err(text) => Some(text),
                         }
                     }
                 };
-                if let Some(fault) = fault {
-                    log::warn!(target: "stripline::transport", "a receiver of a group {fault}");
-                }
                 gone.push(id);
                 break;
             }
@@ -583,8 +588,8 @@ impl GroupState {
                     }
                     Ok(Some(_)) => {}
                     Ok(None) => break,
-                    Err(fault) => {
-                        log::warn!(target: "stripline::transport", "a receiver of a group {fault}");
+                    Err(text) => {
+                        member.violation = Some(text);
                         return false;
                     }
                 }

@@ -22,7 +22,7 @@ use crate::sys::aligned_buffer::AlignedBuffer;
 use crate::sys::doorbell::PollSet;
 use crate::sys::mutex::{lock, try_lock};
 use crate::sys::socket::Socket;
-use crate::transport::carrier::{PathProbe, PathSink};
+use crate::transport::carrier::{PathProbe, PathSink, violation};
 
 /// The bytes from which on a frame that may be repaired keeps its buffer. Shorter ones are copied.
 const LONG: usize = 8 * 1024;
@@ -66,8 +66,19 @@ struct SendingState {
     is_path_full: bool,
     /// Records that the control socket has not taken.
     backlog: Vec<u8>,
-    /// Why the receiver is not served any more.
-    fault: Option<String>,
+    /// What the receiver has done against the rules: it is not served any more.
+    violation: Option<String>,
+}
+
+impl SendingState {
+    /// Checks that the receiver keeps the rules.
+    #[inline]
+    fn check_receiver(&self) -> io::Result<()> {
+        match &self.violation {
+            None => Ok(()),
+            Some(text) => Err(violation(text)),
+        }
+    }
 }
 
 impl SessionSink {
@@ -101,7 +112,7 @@ impl SessionSink {
                 probes: 0,
                 is_path_full: false,
                 backlog: Vec::new(),
-                fault: None,
+                violation: None,
             }),
             acks,
             is_watched: AtomicBool::new(false),
@@ -131,6 +142,7 @@ impl PathSink for SessionSink {
     fn write(&self, bytes: &[u8]) -> io::Result<usize> {
         let shared = &*self.shared;
         let mut state = lock(&shared.state);
+        state.check_receiver()?;
         let mut written = 0;
         while written < bytes.len() {
             match shared.send_some(&mut state, &bytes[written..]) {
@@ -147,6 +159,7 @@ impl PathSink for SessionSink {
     fn write_buffer(&self, buffer: &mut AlignedBuffer, bytes: usize) -> io::Result<usize> {
         let shared = &*self.shared;
         let mut state = lock(&shared.state);
+        state.check_receiver()?;
         let part = state.cutter.next(&buffer.frame()[..bytes], shared.payload_max);
         if part.bytes < bytes || shared.is_record(&part) {
             drop(state);
@@ -189,6 +202,10 @@ impl Drop for SessionSink {
         service::remove(&self.shared);
         fail_point!("session-end");
         let mut state = lock(&self.shared.state);
+        if state.violation.is_some() {
+            // Such a receiver could make this wait.
+            return;
+        }
         let SendingState { session, kept, backlog, .. } = &mut *state;
         for number in session.in_transit() {
             if let Some((span, copy)) = session.copy(number).or_else(|| kept.payload(number)) {
@@ -366,12 +383,12 @@ impl Sending {
         let mut buffer = [0; 512];
         loop {
             match recv(&self.acks, &mut buffer, RecvFlags::DONTWAIT) {
-                Ok((0, _)) => return Err(io::ErrorKind::BrokenPipe.into()),
+                Ok((0, _)) => return state.check_receiver().and(Err(io::ErrorKind::BrokenPipe.into())),
                 Ok((read, _)) => {
                     if let Some(number) = state.acks.feed(&buffer[..read])
-                        && let Err(fault) = state.session.acknowledge(number)
+                        && let Err(text) = state.session.acknowledge(number)
                     {
-                        state.fault = Some(fault);
+                        state.violation = Some(text);
                     }
                     state.kept.release(state.session.in_transit().start);
                     // There was no more.
@@ -384,10 +401,7 @@ impl Sending {
                 Err(error) => return Err(error.into()),
             }
         }
-        match &state.fault {
-            Some(fault) => Err(io::Error::new(io::ErrorKind::InvalidData, fault.clone())),
-            None => Ok(()),
-        }
+        state.check_receiver()
     }
 
     /// Returns the newest acknowledgement that has arrived, and leaves it there: it wakes a sender
@@ -453,9 +467,10 @@ impl ServedSession for Sending {
                 Ok((0, _)) => return false,
                 Ok((read, _)) => {
                     state.reader.feed(&buffer[..read]);
-                    if let Err(fault) = self.take_records(&mut state) {
-                        log::warn!(target: "stripline::transport", "a receiver over datagrams {fault}");
-                        state.fault = Some(fault);
+                    if let Err(text) = self.take_records(&mut state) {
+                        // The next write returns it. One that waits for room wakes.
+                        state.violation = Some(text);
+                        self.acks.close();
                         return false;
                     }
                 }

@@ -20,7 +20,7 @@ use crate::sys::doorbell::PollSet;
 use crate::sys::poller::{Interest, Poller};
 use crate::sys::socket::Socket;
 use crate::sys::timer::Timer;
-use crate::transport::carrier::{PathRequest, PathSource, Ticket};
+use crate::transport::carrier::{PathRequest, PathSource, Ticket, violation};
 
 /// Reads that find nothing, from one read of the control socket to the next. That takes a system
 /// call, and a receiver that spins mostly finds nothing.
@@ -68,6 +68,8 @@ pub(in crate::transport) struct SessionSource {
     backlog: Vec<u8>,
     /// Whether the control socket has ended.
     is_over: bool,
+    /// What the sender has done against the rules: nothing that came after it is taken.
+    violation: Option<String>,
     /// Whether a probe was acknowledged.
     is_probed: bool,
     empty_reads: u32,
@@ -127,6 +129,7 @@ impl SessionSource {
             parts: Vec::new(),
             backlog: Vec::new(),
             is_over: false,
+            violation: None,
             is_probed: false,
             empty_reads: 0,
             is_flowing: false,
@@ -155,6 +158,9 @@ impl SessionSource {
                 }
                 None => {}
             }
+            if let Some(text) = self.violation.take() {
+                return Err(violation(text));
+            }
             let mut header = [0; DATAGRAM_HEADER];
             // With something missing, the time for it comes before the time of the read.
             let may_block = blocks && self.session.deadline().is_none() && self.backlog.is_empty();
@@ -163,9 +169,10 @@ impl SessionSource {
                 Ok(bytes) => {
                     self.empty_reads = 0;
                     self.is_flowing |= may_block;
-                    let delivered = self.arrived(&header, into, bytes)?.unwrap_or(0);
+                    let arrived = self.arrived(&header, into, bytes);
+                    let delivered = self.unless_violated(arrived).unwrap_or(0);
                     let delivered =
-                        if self.more.is_empty() { delivered } else { self.take_more(into, delivered)? };
+                        if self.more.is_empty() { delivered } else { self.take_more(into, delivered) };
                     if delivered > 0 {
                         return Ok(delivered);
                     }
@@ -189,7 +196,8 @@ impl SessionSource {
             // After the end, what was asked for is due at once, and what came behind it is next.
             if blocks || is_pending || is_time || self.is_over {
                 (self.empty_reads, _) = (0, self.has_slept.replace(false));
-                if self.read_control()? || self.settle()? {
+                let has_read = self.read_control();
+                if self.unless_violated(has_read) || self.violation.is_some() || self.settle()? {
                     continue;
                 }
             }
@@ -198,6 +206,16 @@ impl SessionSource {
             }
             return Err(io::ErrorKind::WouldBlock.into());
         }
+    }
+
+    /// Returns the outcome of a step, or keeps the sender's violation: what came before it is
+    /// delivered first.
+    #[inline]
+    fn unless_violated<T: Default>(&mut self, outcome: Result<T, String>) -> T {
+        outcome.unwrap_or_else(|text| {
+            self.violation = Some(text);
+            T::default()
+        })
     }
 
     fn deliver_ready(&mut self, into: &mut [u8]) -> usize {
@@ -212,12 +230,15 @@ impl SessionSource {
     }
 
     /// Takes a datagram that was received into `into`. Returns the bytes that are delivered there.
+    ///
+    /// # Errors
+    /// A description of the sender's violation.
     fn arrived(
         &mut self,
         header: &[u8; DATAGRAM_HEADER],
         into: &[u8],
         bytes: usize,
-    ) -> io::Result<Option<usize>> {
+    ) -> Result<Option<usize>, String> {
         let Some(bytes) = bytes.checked_sub(DATAGRAM_HEADER) else { return Ok(None) };
         if self.data_token.is_none() {
             // The token was sent before the first datagram with it.
@@ -229,8 +250,7 @@ impl SessionSource {
             self.take_probe(header, 0);
             return Ok(None);
         };
-        let arrival = self.session.arrive(number, records).map_err(violation)?;
-        match arrival {
+        match self.session.arrive(number, records)? {
             DatagramArrival::Next => {
                 let is_whole = self.is_repaired
                     || span.begins && span.ends && self.parts.is_empty() && self.session.continues(span);
@@ -252,12 +272,16 @@ impl SessionSource {
     /// Takes the datagrams that came with the last one. So many bytes of that are delivered.
     /// Returns the bytes that are delivered with theirs.
     #[cold]
-    fn take_more(&mut self, into: &mut [u8], mut delivered: usize) -> io::Result<usize> {
+    fn take_more(&mut self, into: &mut [u8], mut delivered: usize) -> usize {
         let more = std::mem::take(&mut self.more);
         for place in more.iter().cloned() {
+            if self.violation.is_some() {
+                break;
+            }
             let Some((header, bytes)) = into[place.clone()].split_first_chunk() else { continue };
             let header = *header;
-            let Some(bytes) = self.arrived(&header, bytes, place.len())? else { continue };
+            let arrived = self.arrived(&header, bytes, place.len());
+            let Some(bytes) = self.unless_violated(arrived) else { continue };
             let from = place.start + DATAGRAM_HEADER;
             if self.ready.is_empty() {
                 into.copy_within(from..from + bytes, delivered);
@@ -267,7 +291,7 @@ impl SessionSource {
             }
         }
         self.more = more;
-        Ok(delivered)
+        delivered
     }
 
     /// Acknowledges a probe, if it is the first. `charge`: what it took of the buffer; 0: that was
@@ -319,7 +343,10 @@ impl SessionSource {
     }
 
     /// Reads the control socket; true: it had something.
-    fn read_control(&mut self) -> io::Result<bool> {
+    ///
+    /// # Errors
+    /// A description of the sender's violation.
+    fn read_control(&mut self) -> Result<bool, String> {
         let mut buffer = [0; 16 * 1024];
         let (mut has_read, was_over) = (false, self.is_over);
         loop {
@@ -328,7 +355,7 @@ impl SessionSource {
                 Ok((read, _)) => {
                     has_read = true;
                     self.reader.feed(&buffer[..read]);
-                    while let Some(record) = self.reader.next().map_err(violation)? {
+                    while let Some(record) = self.reader.next()? {
                         self.take_record(record)?;
                     }
                 }
@@ -341,24 +368,22 @@ impl SessionSource {
         Ok(has_read || self.is_over != was_over)
     }
 
-    fn take_record(&mut self, record: SessionRecord) -> io::Result<()> {
+    fn take_record(&mut self, record: SessionRecord) -> Result<(), String> {
         if matches!(record, SessionRecord::Start { .. }) != self.data_token.is_none() {
-            return Err(violation("did not begin with the token, or began twice".into()));
+            return Err("did not begin with the token, or began twice".into());
         }
         match record {
             SessionRecord::Start { number, token } => {
                 self.data_token = Some(token);
                 self.session.start_at(number);
             }
-            SessionRecord::Data { number, span, bytes } => {
-                match self.session.arrive_record(number).map_err(violation)? {
-                    DatagramArrival::Next => self.accept_copy(span, &bytes),
-                    DatagramArrival::Early => self.session.keep(number, span, &bytes, now_ns()),
-                    DatagramArrival::Old => {}
-                }
-            }
+            SessionRecord::Data { number, span, bytes } => match self.session.arrive_record(number)? {
+                DatagramArrival::Next => self.accept_copy(span, &bytes),
+                DatagramArrival::Early => self.session.keep(number, span, &bytes, now_ns()),
+                DatagramArrival::Old => {}
+            },
             SessionRecord::Sent { number } => {
-                self.session.announced(number, now_ns()).map_err(violation)?;
+                self.session.announced(number, now_ns())?;
                 // Another member's charges may have used up the window before this one's did.
                 if self.is_of_group && number <= self.session.next() {
                     self.send_ack();
@@ -367,7 +392,7 @@ impl SessionSource {
                 }
             }
             SessionRecord::Lost { number, count } => {
-                self.session.lose(number, count).map_err(violation)?;
+                self.session.lose(number, count)?;
             }
             SessionRecord::Ask { .. } => {}
         }
@@ -409,11 +434,11 @@ impl SessionSource {
     pub(super) fn forge_ack(&self, number: u64) {
         send(&self.acks, &number.to_le_bytes(), SendFlags::NOSIGNAL).unwrap();
     }
-}
 
-fn violation(fault: String) -> io::Error {
-    log::warn!(target: "stripline::transport", "a sender over datagrams {fault}");
-    io::Error::new(io::ErrorKind::InvalidData, fault)
+    /// Sends bytes that are no record.
+    pub(super) fn forge_record(&self) {
+        send(&self.control, &[9; 16], SendFlags::NOSIGNAL).unwrap();
+    }
 }
 
 impl PathSource for SessionSource {
@@ -457,8 +482,10 @@ impl PathSource for SessionSource {
         let is_remote = matches!(self.control, Socket::Tcp(_));
         let until = Instant::now() + if is_remote { REMOTE_END_TIME } else { END_TIME };
         while !self.is_over {
-            // A fault shows at the next read.
-            if self.read_control().is_err() {
+            let has_read = self.read_control();
+            self.unless_violated(has_read);
+            if self.violation.is_some() {
+                // The next read returns it.
                 return true;
             }
             let mut poll_set = PollSet::default();

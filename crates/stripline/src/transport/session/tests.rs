@@ -10,7 +10,7 @@ use crate::flow::session::{DATAGRAM_HEADER, DatagramHeader, SessionRecord, Span}
 use crate::packet::{Header, Kind};
 use crate::sys::doorbell::Doorbell;
 use crate::sys::mutex::lock;
-use crate::transport::carrier::{PathRequest, PathSink, PathSource};
+use crate::transport::carrier::{PathRequest, PathSink, PathSource, violation_in};
 use crate::transport::stream::padded;
 
 pub(super) const DATAGRAM_MAX: usize = 1024;
@@ -293,6 +293,82 @@ fn an_end_that_comes_instead_of_an_answer_is_read() {
         }
     }
     assert_eq!(frames, [1, 2]);
+}
+
+/// Reads until there is an error that is no lack of bytes. Returns the bytes before it.
+fn read_to_error(source: &mut SessionSource) -> (Vec<u8>, io::Error) {
+    let (mut bytes, mut into) = (Vec::new(), vec![0; 8192]);
+    loop {
+        match source.read(&mut into) {
+            Ok(0) => panic!("a violation is no end"),
+            Ok(read) => bytes.extend_from_slice(&into[..read]),
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) => return (bytes, error),
+        }
+    }
+}
+
+#[test]
+fn a_datagram_that_violates_the_rules_is_an_error_behind_those_before_it() {
+    for joins in [1, 9] {
+        let (path, sink, mut source) = ends_over(Path { joins, ..Path::losing(&[]) }, true);
+        let frames = [frame(Kind::Data, 0, 100), frame(Kind::Data, 1, 2500)];
+        frames.iter().for_each(|frame| write_all(&sink, frame));
+        let far = DatagramHeader { token: sink.token(), number: 1 << 40, records: 0, span: Span::WHOLE };
+        path.send(&far.encode(), &frame(Kind::Data, 2, 100)).unwrap();
+        write_all(&sink, &frame(Kind::Data, 2, 100));
+        let (bytes, error) = read_to_error(&mut source);
+        assert!(bytes == frames.concat(), "{joins}");
+        let text = violation_in(&error).unwrap();
+        assert_eq!(text, "sent datagram 1099511627776, and 4 is the next");
+    }
+}
+
+/// Checks records that are read before and after the sender's hang-up is detected.
+#[test]
+fn a_record_that_violates_the_rules_is_an_error_behind_those_before_it() {
+    for awaits_end in [false, true] {
+        let path = Path::losing(&[]);
+        let request = request(false);
+        let sockets = SessionSockets::open(&request).unwrap();
+        let (path_end, address) = (Box::new(path), "memory".into());
+        let (mut source, ticket) =
+            SessionSource::new(path_end, sockets, address, BUFFER, DATAGRAM_MAX, &request, false).unwrap();
+        let (_, [control, _acks]) = SessionTicket::of_peer(ticket).unwrap();
+        let mut records = Vec::new();
+        let data = SessionRecord::Data { number: 0, span: Span::WHOLE, bytes: frame(Kind::Data, 0, 100) };
+        for record in [data, SessionRecord::Lost { number: 9, count: 1 }] {
+            record.encode_to(&mut records);
+        }
+        io::Write::write_all(&mut &control, &records).unwrap();
+        control.close_writing();
+        if awaits_end {
+            source.await_end();
+        }
+        let (bytes, error) = read_to_error(&mut source);
+        assert_eq!(bytes, frame(Kind::Data, 0, 100), "{awaits_end}");
+        assert_eq!(violation_in(&error).unwrap(), "lost datagram 9, which was not missing");
+    }
+}
+
+#[test]
+fn a_violation_of_the_receiver_fails_every_later_write() {
+    let sent = frame(Kind::Data, 0, 900);
+    let (_, sink, source) = ends(true, &[]);
+    source.forge_ack(1 << 40);
+    let error = std::iter::repeat_with(|| sink.write(&sent)).find_map(Result::err).unwrap();
+    assert_eq!(violation_in(&error).unwrap(), "acknowledged datagram 1099511627776, which was not sent");
+    assert!(violation_in(&sink.write(&sent).unwrap_err()).is_some());
+    // One that waits for room wakes.
+    let (_, sink, source) = ends(true, &[]);
+    while sink.write(&sent).is_ok() {}
+    source.forge_record();
+    let mut poll_set = PollSet::default();
+    sink.poll_room(&mut poll_set);
+    poll_set.wait(None).unwrap();
+    let error = sink.write(&sent).unwrap_err();
+    assert_eq!(violation_in(&error).unwrap(), "sent a control record of kind 9");
+    assert!(violation_in(&sink.write_buffer(&mut Default::default(), 0).unwrap_err()).is_some());
 }
 
 #[test]

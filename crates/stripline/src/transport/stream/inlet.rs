@@ -18,7 +18,7 @@ use crate::sys::aligned_buffer::AlignedBuffer;
 use crate::sys::doorbell::{Doorbell, PollSet};
 use crate::sys::socket::Socket;
 use crate::terms::{LinkOptions, Overflow};
-use crate::transport::carrier::{PathSource, WAIT_MAX};
+use crate::transport::carrier::{PathSource, WAIT_MAX, violation_in};
 use crate::transport::handshake::{Welcome, is_other_clock};
 use crate::transport::signalling::{SocketAckSender, say_goodbye};
 use crate::transport::{
@@ -73,6 +73,8 @@ pub(crate) struct StreamInlet {
     /// Whether the sender's stamps are of another clock: they are taken out.
     is_other_clock: bool,
     closed: bool,
+    /// What the sender has done against the rules of the path: it is not read any more.
+    violation: Option<String>,
     /// Whether the last blocking read timed out.
     read_timed_out: bool,
 }
@@ -160,6 +162,7 @@ impl StreamInlet {
             resume_from,
             is_other_clock: false,
             closed: false,
+            violation: None,
             read_timed_out: false,
         }
     }
@@ -255,11 +258,24 @@ impl StreamInlet {
                     }
                 }
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => return false,
-                Err(_) => {
+                Err(error) => {
+                    self.violation = violation_in(&error);
                     self.closed = true;
                     return true;
                 }
             }
+        }
+    }
+
+    /// Returns what comes behind the last whole frame.
+    ///
+    /// # Errors
+    /// The sender's violation.
+    #[cold]
+    fn take_end(&mut self) -> Result<Next<'static>> {
+        match self.violation.take() {
+            Some(violation) => Err(Error::misbehaved(&self.connection, violation)),
+            None => Ok(Next::Closed),
         }
     }
 
@@ -344,7 +360,7 @@ impl Inlet for StreamInlet {
                 break;
             }
             if self.closed {
-                return Ok(Next::Closed);
+                return self.take_end();
             }
             if !self.read(wanted, false) {
                 return Ok(Next::Empty);
@@ -442,12 +458,14 @@ impl Inlet for StreamInlet {
 #[cfg(test)]
 mod tests {
     use std::io::Write;
+    use std::os::fd::BorrowedFd;
     use std::os::unix::net::UnixStream;
 
     use proptest::prelude::*;
 
     use super::*;
     use crate::packet::Kind;
+    use crate::transport::carrier::violation;
 
     fn frame(sequence: u64, payload: &[u8]) -> Vec<u8> {
         let header = Header {
@@ -512,6 +530,50 @@ mod tests {
         ours.write_all(&bytes).unwrap();
         let error = inlet.try_next().unwrap_err().to_string();
         assert!(error.contains("4294967295"), "{error}");
+    }
+
+    /// A source with bytes, and an error behind them.
+    struct Failing {
+        bytes: Vec<u8>,
+        error: Option<io::Error>,
+        doorbell: Doorbell,
+    }
+
+    impl PathSource for Failing {
+        fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+            let bytes = std::mem::take(&mut self.bytes);
+            if bytes.is_empty() {
+                return Err(self.error.take().unwrap_or(io::ErrorKind::WouldBlock.into()));
+            }
+            into[..bytes.len()].copy_from_slice(&bytes);
+            Ok(bytes.len())
+        }
+
+        fn bytes(&self) -> BorrowedFd<'_> {
+            self.doorbell.as_fd()
+        }
+    }
+
+    #[test]
+    fn a_violation_on_the_path_is_an_error_behind_whole_frames_and_another_failure_an_end() {
+        for (error, is_violation) in
+            [(violation("sent nonsense"), true), (io::ErrorKind::BrokenPipe.into(), false)]
+        {
+            let (_ours, mut inlet) = inlet();
+            let bytes = [frame(0, b"four"), frame(1, b"half")[..20].to_vec()].concat();
+            let doorbell = Doorbell::new().unwrap();
+            inlet.set_source(Some(Box::new(Failing { bytes, error: Some(error), doorbell })));
+            assert!(matches!(inlet.try_next().unwrap(), Next::Frame(frame) if frame.ends_with(b"four")));
+            inlet.release();
+            match inlet.try_next() {
+                Ok(end) => assert!(matches!(end, Next::Closed) && !is_violation),
+                Err(Error::PeerMisbehaved { peer, violation }) => {
+                    assert_eq!((&*peer, &*violation, is_violation), ("a -> b", "sent nonsense", true));
+                }
+                Err(error) => panic!("{error}"),
+            }
+            assert!(inlet.is_peer_gone());
+        }
     }
 
     proptest! {

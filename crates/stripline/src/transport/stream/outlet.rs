@@ -283,10 +283,7 @@ impl StreamOutlet {
                 Ok(written) => sent += written,
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
-                Err(_) => {
-                    receiver.remote.dead = true;
-                    return;
-                }
+                Err(error) => return receiver.fail(&error),
             }
         }
         // Relaxed: a hint for its successor.
@@ -365,14 +362,15 @@ impl StreamOutlet {
                         }
                     }
                 }
-                // Broken pipe or reset: the receiver died, with the packets it had.
-                Err(_) => {
+                // Broken pipe or reset: the receiver died, with the packets it had. Or it has broken
+                // the rules of the path.
+                Err(error) => {
                     let first = Header::read(self.frame.frame()).filter(|_| sent == 0);
                     if let Some(first) = first.filter(|first| first.flags & Header::CONTINUED == 0) {
                         let (sequence, sample) = (first.sequence, Some(first.sample_index));
                         receiver.remote.progress.stop_at(PortPosition { sequence, sample });
                     }
-                    receiver.remote.dead = true;
+                    receiver.fail(&error);
                     return Ok(());
                 }
             }

@@ -7,11 +7,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use super::partial_writer::PartialWrite;
+use crate::error::Error;
 use crate::packet::{Header, Kind};
 use crate::sys::aligned_buffer::AlignedBuffer;
 use crate::sys::doorbell::PollSet;
 use crate::sys::socket::Socket;
-use crate::transport::carrier::PathSink;
+use crate::transport::carrier::{PathSink, violation_in};
 use crate::transport::signalling::RemoteReceiver;
 
 /// The way of the frames to a receiver.
@@ -217,6 +218,17 @@ impl StreamReceiver {
             self.partial_write = None;
         }
         self.partial_write.is_none()
+    }
+
+    /// Takes note of an error of the path, which ends the connection. A violation is logged, as one
+    /// on the signalling socket is.
+    #[cold]
+    pub(super) fn fail(&mut self, error: &io::Error) {
+        self.remote.dead = true;
+        if let Some(violation) = violation_in(error) {
+            let error = Error::misbehaved(&self.remote.connection, violation);
+            log::warn!(target: "stripline::transport", "{error}");
+        }
     }
 
     /// Returns whether it got the packet published last, or will.
