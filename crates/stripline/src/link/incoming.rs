@@ -224,15 +224,19 @@ impl Incoming {
         if !self.connections.is_current() {
             return 0;
         }
+        self.release_forgotten();
         self.handle_events();
         self.connections.iter().filter(|connection| connection.inlet.is_some()).count()
     }
 
     /// Receives the next packet of any connection, or the end; `Empty` when the wait is over. Calls
     /// `wait` only if it has to wait: its limit reads a clock.
+    ///
+    /// A packet that is still lent was forgotten ([`std::mem::forget`]), and is released first. The
+    /// shortest paths need no check for that: they take only what comes next in the only ring, and
+    /// the lent packet comes before that.
     #[inline(always)]
     pub(crate) fn receive(&mut self, wait: impl FnOnce() -> Wait) -> Result<Polled> {
-        debug_assert!(!self.is_lent, "one packet at a time");
         if self.receive_fast() { Ok(Polled::Packet) } else { self.receive_slow(wait(), u32::MAX) }
     }
 
@@ -325,6 +329,7 @@ impl Incoming {
     /// Takes a packet of one of several connections, or one that is not of a steady stream.
     #[inline(never)]
     fn try_take_any(&mut self) -> bool {
+        self.release_forgotten();
         let (index, count) = (self.next_index, self.connections.len());
         let Some(connection) = self.connections.get_mut(index) else { return false };
         let is_taken = connection.try_take_steady(self.sample_size, &mut self.taken).is_some()
@@ -341,6 +346,7 @@ impl Incoming {
     #[inline(never)]
     fn receive_slow(&mut self, wait: Wait, looks_max: u32) -> Result<Polled> {
         self.check_own()?;
+        self.release_forgotten();
         if self.problem.is_some() {
             return self.report_problem();
         }
@@ -646,6 +652,15 @@ impl Incoming {
         self.release_inlined();
     }
 
+    /// Releases a packet that is lent although the next one is asked for: its drop was forgotten.
+    #[inline]
+    pub(super) fn release_forgotten(&mut self) {
+        // A child of a fork leaves it to its parent.
+        if self.is_lent && self.connections.is_current() {
+            self.release();
+        }
+    }
+
     /// Releases a packet that is measured, held or has a receipt.
     #[cold]
     fn finish(&mut self) {
@@ -699,6 +714,7 @@ impl Incoming {
     /// Returns whether `receive` would return at once. Everything taken meanwhile is kept for it.
     pub(crate) fn is_ready(&mut self) -> Result<bool> {
         self.check_own()?;
+        self.release_forgotten();
         if self.problem.is_some() {
             return Ok(true);
         }

@@ -59,6 +59,7 @@ impl Incoming {
     /// Turns on resequencing, as the options of each connection specify, or as `otherwise`
     /// specifies for all others.
     pub(crate) fn resequence(&mut self, otherwise: Option<Resequence>) {
+        self.release_forgotten();
         self.resequencer = Some(Box::new(Resequencer {
             otherwise,
             origins: Vec::new(),

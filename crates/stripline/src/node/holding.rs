@@ -281,7 +281,7 @@ impl<T: Element> Drop for Holding<T> {
 }
 
 /// Received samples that their receiver owns. Their memory is given back when this is dropped, on
-/// any thread.
+/// any thread. A packet that is forgotten ([`std::mem::forget`]) stays in use.
 ///
 /// ```
 /// # use std::time::Duration;

@@ -440,8 +440,8 @@ impl<T: Element> Drop for Publisher<T> {
     }
 }
 
-/// Samples being written to the memory that the transport sends from. Dropping a loan sends
-/// nothing.
+/// Samples being written to the memory that the transport sends from. A loan that is dropped or
+/// forgotten ([`std::mem::forget`]) sends nothing.
 ///
 /// ```
 /// # let node = stripline::node::Node::isolated()?;

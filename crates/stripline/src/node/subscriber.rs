@@ -514,7 +514,8 @@ pub(super) fn check_type<T>(port: &str) -> Result<()> {
     Ok(())
 }
 
-/// Received samples, used in place and released when dropped.
+/// Received samples, used in place and released when dropped. A packet that is forgotten
+/// ([`std::mem::forget`]) is released when the next one is asked for.
 ///
 /// ```
 /// # let node = stripline::node::Node::isolated()?;

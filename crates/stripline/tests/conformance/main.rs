@@ -14,6 +14,7 @@ mod by_value;
 mod dispatch;
 mod ends;
 mod flow;
+mod forgotten;
 mod hold;
 mod large;
 mod many;
@@ -348,6 +349,16 @@ macro_rules! rules_of {
                 any_windows_match_the_model,
                 windows_begin_anew_behind_a_gap,
                 windows_keep_unconsumed_samples,
+            ]
+            forgotten here: [
+                a_forgotten_packet_is_over_when_the_next_is_asked_for,
+                forgotten_packets_of_two_senders_are_over,
+                a_forgotten_packet_is_acknowledged_when_the_next_is_asked_for,
+                a_forgotten_packet_keeps_the_sequence,
+                a_forgotten_packet_does_not_wake,
+                forgotten_held_packets_stay_in_use,
+                a_forgotten_window_is_given_again,
+                a_forgotten_loan_sends_nothing,
             ]
             matrix here: [
                 every_combination_keeps_the_contract,

@@ -25,7 +25,8 @@ impl Incoming {
         let (number, is_steady) = (connection.connection(), connection.is_steady());
         let IncomingConnection { inlet, name, streams, options, expected, next_sample, .. } = connection;
         let Some(AnyInlet::Ring(ring)) = inlet else { return (0, false) };
-        if resequencer.is_some() || !is_steady || !process.is_current() {
+        // A packet that is lent was forgotten: the next receive releases it.
+        if resequencer.is_some() || *is_lent || !is_steady || !process.is_current() {
             return (0, false);
         }
         (taken.connection, taken.taken_ns, taken.gap, taken.receipt) = (0, 0, None, None);

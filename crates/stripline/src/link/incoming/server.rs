@@ -44,7 +44,6 @@ impl Incoming {
 
     /// Takes the next packet if it is already there, without a system call.
     pub(crate) fn try_receive_fast(&mut self) -> bool {
-        debug_assert!(!self.is_lent, "one packet at a time");
         self.resequencer.is_none() && matches!(self.poll_ready(), Polled::Packet)
     }
 

@@ -9,7 +9,8 @@ use crate::packet::element::SampleForm;
 use crate::packet::payload::Element;
 use crate::packet::{Gap, StreamInfo};
 
-/// Contiguous samples, consumed when dropped.
+/// Contiguous samples, consumed when dropped. A window that is forgotten ([`std::mem::forget`])
+/// consumes nothing: the next one begins with the same samples.
 ///
 /// ```
 /// # let node = stripline::node::Node::isolated()?;
