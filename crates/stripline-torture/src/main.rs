@@ -83,7 +83,7 @@ enum Order {
         #[arg(long, conflicts_with_all = ["part", "transport"])]
         waveforms: bool,
 
-        /// Make so many moves of outputs to other transports, and kill nothing
+        /// Move outputs to other transports this many times, and kill nothing
         #[arg(long, value_name = "N", requires = "waveforms", conflicts_with = "kills")]
         moves: Option<u64>,
 

@@ -9,12 +9,12 @@ use super::stream::ClientStream;
 
 /// Clients of all kinds at a time, with those that have given their places up and are about to end.
 pub(super) const CLIENTS_MAX: usize = 128;
-/// How long a newcomer waits for the end of one client if so many are about to end.
+/// How long a newcomer waits for the end of a client, where [`CLIENTS_MAX`] have not ended.
 const PLACE_TIME: Duration = Duration::from_millis(500);
 /// How long the end waits for the threads of the clients.
 const END_TIME: Duration = Duration::from_secs(5);
 
-/// The kind of a client. Each has places of its own, so that no kind can take those of another.
+/// The kind of a client. Each kind has places of its own, which no other kind can take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ClientKind {
     /// The client has not shown the token, or needs none for a file of the page.

@@ -19,7 +19,7 @@ use crate::campaign::percentiles;
 use crate::leftovers::Inventory;
 use run::RunTally;
 
-/// The events of a run of random waveforms: so many of them at least.
+/// The least number of events in a run of random waveforms.
 #[derive(Clone, Copy)]
 pub enum Goal {
     /// Processes are killed and stopped. Some outputs move meanwhile.

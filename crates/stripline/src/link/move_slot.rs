@@ -486,7 +486,7 @@ mod tests {
         }
 
         /// Returns where its successor starts: behind all that it has taken. `rings`: whether each
-        /// packet was sent over a ring. What is in a socket counts as taken.
+        /// packet was sent over a ring. A packet in a socket counts as taken.
         fn stopped_at(&self, rings: &[bool]) -> u64 {
             let sent = rings.len() as u64;
             let is_unread = |number: &u64| rings[*number as usize];

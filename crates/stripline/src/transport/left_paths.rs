@@ -23,13 +23,13 @@ pub(crate) struct Departed {
 
 /// The receivers of a path that are gone without a goodbye. Any thread may ask.
 pub(crate) trait Departures: Send + Sync {
-    /// Takes these receivers, or that of one connection.
+    /// Takes the receivers that are gone, or the receiver of one connection.
     fn take(&self, connection: Option<&str>) -> Vec<(String, Departed)>;
 }
 
 /// The paths that a port has left, for the threads that accept receivers on its present one.
 ///
-/// Its lock comes before the locks of outlets, and before those of the records of receivers.
+/// The lock of the list comes before the locks of outlets and of the records of receivers.
 #[derive(Default)]
 pub(crate) struct LeftPaths(Mutex<LeftState>);
 

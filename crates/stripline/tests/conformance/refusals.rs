@@ -26,8 +26,8 @@ pub enum Refusal {
     /// Frames that a peer forges on the signalling socket. Elsewhere that is tested on `uds`, with
     /// the same code, or a ring's own tests cover what a peer can write.
     FramesOnTheSocket,
-    /// Datagrams and records that a peer forges in a session. Elsewhere there is none, or it is one
-    /// of a group, which has tests of its own.
+    /// Datagrams and records that a peer forges in a session. Elsewhere there is no session, or a
+    /// session of a group, which has tests of its own.
     Session,
     /// Memory that another process shares.
     SharedMemory,

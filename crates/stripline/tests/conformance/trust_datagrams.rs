@@ -1,7 +1,7 @@
 //! Section 6, for sessions of datagrams: peers that send invalid datagrams, records and
 //! acknowledgements. The bytes are those of `flow/session/mod.rs`, written here by hand.
 
-use std::io::{IoSliceMut, Write};
+use std::io::{IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
 use std::net::UdpSocket;
 use std::os::fd::{AsFd, OwnedFd};
@@ -23,7 +23,7 @@ fn has_no_session(transport: &str, rule: &str) -> bool {
     Refusal::Session.excludes(transport, rule, "there is no session, or it is one of a group")
 }
 
-/// Builds a datagram without records before it, whose payload is whole frames.
+/// Builds a datagram with whole frames, and without records before them.
 fn datagram(token: u64, number: u64, payload: &[u8]) -> Vec<u8> {
     let mut bytes = [token.to_le_bytes(), number.to_le_bytes(), [0; 8]].concat();
     bytes[20] = 3;
@@ -69,9 +69,15 @@ impl Violator {
         let ticket: Value = serde_json::from_str(hello["path"].as_str().unwrap()).unwrap();
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         socket.connect(ticket["address"].as_str().unwrap()).unwrap();
-        (&stream).write_all(&welcome(1 << 21, 22)).unwrap();
         let token = ticket["token"].as_u64().unwrap();
-        Self { stream, control: control.into(), _acks: acks.into(), socket, token }
+        let [control, acks] = [control, acks].map(UnixStream::from);
+        // Until it has acknowledged a probe, a receiver discards other datagrams.
+        let mut probe = datagram(token, 1, &[]);
+        probe[20] = 4;
+        socket.send(&probe).unwrap();
+        (&acks).read_exact(&mut [0; 8]).unwrap();
+        (&stream).write_all(&welcome(1 << 21, 22)).unwrap();
+        Self { stream, control, _acks: acks, socket, token }
     }
 }
 

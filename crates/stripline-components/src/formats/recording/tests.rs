@@ -131,8 +131,8 @@ fn without_checksums(bytes: &[u8]) -> Vec<u8> {
     parts.concat()
 }
 
-/// Reads a damaged recording. Asserts that only entries of the whole one are returned, in its
-/// order, and that an error or a truncation is reported if some are missing.
+/// Reads a damaged recording. Asserts that only entries of the whole one are returned, in order. If
+/// some are missing, an error or a truncation is reported.
 #[track_caller]
 fn assert_no_silent_loss(whole: &[u8], damaged: &[u8], damage: &str) {
     let (all, _) = read(whole).unwrap();

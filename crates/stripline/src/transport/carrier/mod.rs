@@ -14,8 +14,8 @@
 //! What a carrier must keep: bytes arrive once and in order, as long as both processes live. Bytes
 //! that were written before the sender's end can still be read. A carrier may cut them anywhere.
 //!
-//! A peer that breaks the rules of the path is no end of the bytes. It is a [`violation`], which the
-//! link reports by the name of the connection.
+//! A peer that breaks the rules of the path is no end of the bytes. It is a [`violation`], which
+//! the link reports by the name of the connection.
 
 #[cfg(any(feature = "test-transports", feature = "zenoh", feature = "dds"))]
 #[cfg_attr(
@@ -209,8 +209,8 @@ pub(crate) trait PathSink: Send + Sync {
     /// Writes as many bytes as there is room for, and returns their number. Never blocks.
     ///
     /// # Errors
-    /// `WouldBlock` if there is no room; anything else ends the connection. A [`violation`] is logged
-    /// by the name of the connection.
+    /// `WouldBlock` if there is no room; anything else ends the connection. A [`violation`] is
+    /// logged by the name of the connection.
     fn write(&self, bytes: &[u8]) -> io::Result<usize>;
 
     /// Writes as [`PathSink::write`], and waits for room, but not longer. Where the middleware has
@@ -300,8 +300,8 @@ pub(crate) trait PathSource: Send {
     /// Reads the bytes at hand, and returns their number; 0: there will be no more. Never blocks.
     ///
     /// # Errors
-    /// `WouldBlock` if there are none; anything else ends the connection. The receiver's caller gets
-    /// a [`violation`], behind the bytes that came before it.
+    /// `WouldBlock` if there are none; anything else ends the connection. The receiver's caller
+    /// gets a [`violation`], behind the bytes that came before it.
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize>;
 
     /// Returns whether the bytes are in memory that both ends have. Then a read takes no system

@@ -122,7 +122,7 @@ impl MessageFront {
         line
     }
 
-    /// Reads that of a message; `None`: it has no bytes, or not that many.
+    /// Reads the front of a message; `None`: the message is empty, or shorter than announced.
     fn of(message: &[CacheLine]) -> Option<Self> {
         let (first, rest) = message.split_first()?;
         let word = |at: usize| first.0[at..].first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));

@@ -362,8 +362,8 @@ impl StreamOutlet {
                         }
                     }
                 }
-                // Broken pipe or reset: the receiver died, with the packets it had. Or it has broken
-                // the rules of the path.
+                // Broken pipe or reset: the receiver died, with the packets it had. Or it has
+                // broken the rules of the path.
                 Err(error) => {
                     let first = Header::read(self.frame.frame()).filter(|_| sent == 0);
                     if let Some(first) = first.filter(|first| first.flags & Header::CONTINUED == 0) {
