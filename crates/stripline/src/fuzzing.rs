@@ -371,8 +371,8 @@ pub fn collect<'a>(
                     let _ = (&socket).read_to_end(&mut rest);
                     return Ok(Some((message.split_off(handshake::PREFIX_BYTES), rest)));
                 }
-                Admission::Rejected(_, reason) => return Err(reason),
-                Admission::Late(_) => return Ok(None),
+                Admission::Rejected { refusal, .. } => return Err(refusal.to_string()),
+                Admission::Late { .. } => return Ok(None),
             }
         }
     }

@@ -9,11 +9,10 @@ pub use bytemuck;
 
 pub use crate::component::host::{CHECK_OPTION, DESCRIBE_OPTION, host_if_launched};
 pub use crate::component::log_filter::{LOG_VARIABLE, LogFilter};
-pub use crate::component::log_to_stderr::{
-    LogSink, log_to, log_to_stderr, parse_launched, printable, rfc3339,
-};
+pub use crate::component::log_to_stderr::{LogSink, log_to, log_to_stderr, parse_launched, rfc3339};
 pub use crate::component::pace_log::PaceReport;
 pub use crate::component::spec::number;
+pub use crate::error::printable;
 pub use crate::link::stats::FullReport;
 #[cfg(feature = "corba")]
 pub use crate::packet::bulkio::{BulkioSri, BulkioTime, BulkioType};

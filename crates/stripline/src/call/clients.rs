@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Result};
 use crate::link::{Incoming, Outgoing, PortEvent, PortEvents, Sampling};
 use crate::sys::mutex::lock;
+use crate::sys::refusal::PeerRefusal;
 use crate::transport::StopToken;
 use crate::transport::duplex::{CallAcceptor, Duplex};
 use crate::transport::handshake::Hello;
@@ -106,10 +107,10 @@ impl CallAcceptor for ClientAcceptor {
         self.server_info.clone()
     }
 
-    fn check(&mut self, hello: &Hello) -> Result<(), String> {
+    fn check(&mut self, hello: &Hello) -> Result<(), PeerRefusal> {
         let outstanding = hello.call.as_ref().map_or(0, |call| call.outstanding);
         if outstanding == 0 || outstanding > 4 * ClientOptions::OUTSTANDING_MAX {
-            return Err(format!("{outstanding} calls outstanding are out of range"));
+            return Err(PeerRefusal::violation(format!("{outstanding} calls outstanding are out of range")));
         }
         let mut clients = lock(&self.clients.clients);
         // The thread that serves removes closed clients with the next request, so not every accept
@@ -121,7 +122,7 @@ impl CallAcceptor for ClientAcceptor {
             return Err("a client of that name is connected already".into());
         }
         if clients.len() >= self.clients_max {
-            return Err(format!("{} clients are connected already, which is the limit", clients.len()));
+            return Err(format!("{} clients are connected already, which is the limit", clients.len()).into());
         }
         Ok(())
     }

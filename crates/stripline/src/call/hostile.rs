@@ -8,6 +8,7 @@ use crate::message_queue_turn::MessageQueueTurn;
 use crate::node::rendezvous::Offer;
 use crate::node::{Node, calls_payload};
 use crate::packet::{Header, Kind};
+use crate::sys::refusal::PeerRefusal;
 use crate::terms::{LinkOptions, Watermarks};
 use crate::transport::duplex::{CallAcceptor, Duplex};
 use crate::transport::handshake::Hello;
@@ -175,7 +176,7 @@ impl CallAcceptor for Trap {
         serde_json::json!({"service": "echo", "server": "evil", "id": 666, "operations": [operation]})
     }
 
-    fn check(&mut self, _: &Hello) -> Result<(), String> {
+    fn check(&mut self, _: &Hello) -> Result<(), PeerRefusal> {
         Ok(())
     }
 

@@ -7,6 +7,7 @@ use log::{Level, LevelFilter, Log, Metadata, Record};
 
 use super::control::CONTROL_VARIABLE;
 use super::log_filter::LogFilter;
+use crate::error::printable;
 
 /// Writes a line to standard error. A full or closed standard error does not end the process.
 macro_rules! print_error {
@@ -61,18 +62,6 @@ impl Log for StderrLogger {
     }
 
     fn flush(&self) {}
-}
-
-/// Escapes text for a terminal: control characters, and those that reverse the direction of
-/// writing. A peer may have chosen the text.
-pub fn printable(text: &str) -> String {
-    let is_harmful =
-        |c: char| c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    let mut safe = String::with_capacity(text.len());
-    for c in text.chars() {
-        if is_harmful(c) { safe.extend(c.escape_default()) } else { safe.push(c) }
-    }
-    safe
 }
 
 /// Prints this library's warnings and errors on standard error from now on, or the records that
@@ -133,13 +122,9 @@ pub fn rfc3339(time: SystemTime) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-
-    #[test]
-    fn a_text_of_a_peer_does_not_act_on_the_terminal() {
-        assert_eq!(printable("caf\u{e9}\u{1b}[2J\nforged\u{202e}"), "caf\u{e9}\\u{1b}[2J\\nforged\\u{202e}");
-    }
     use std::time::Duration;
+
+    use super::*;
 
     #[test]
     fn times_are_those_of_the_calendar() {

@@ -2,6 +2,7 @@
 
 mod code;
 mod invalid_properties;
+mod printable;
 
 use std::fmt;
 use std::io;
@@ -13,6 +14,7 @@ use crate::terms::{Flow, LinkOptions, Scope};
 
 pub use code::ErrorCode;
 pub use invalid_properties::InvalidProperties;
+pub use printable::printable;
 
 /// Shorthand used throughout the crate.
 ///

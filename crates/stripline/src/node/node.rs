@@ -1,6 +1,6 @@
 //! A process's membership in a domain of topics.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, Weak, mpsc};
 use std::time::Duration;
 
@@ -26,6 +26,7 @@ use crate::transport::{self, ConnectRequest, Endpoint, StopToken, handshake::is_
 use super::connection_log::ConnectionLog;
 use super::domain::{check_domain, domain_of_environment, rendezvous_name};
 use super::rendezvous::{self, Offer, OfferSink};
+use super::subscription::{OfferConsumer, Subscription};
 use super::topics::check_topic;
 use super::{MessagePublisher, MessageSubscriber, Publisher, Subscriber, Topics};
 
@@ -74,31 +75,6 @@ pub(super) struct NodeState {
     log: ConnectionLog,
 }
 
-/// The subscription of a subscriber to every publisher of its topic, or of another consumer of
-/// offers.
-struct Subscription {
-    topic: String,
-    consumer: Arc<dyn OfferConsumer>,
-    connected: HashSet<Endpoint>,
-    /// The connections that were refused, and why.
-    refused: Vec<(Endpoint, RefusedSender)>,
-}
-
-impl Subscription {
-    /// Removes the refusals of an endpoint that is not offered any more.
-    fn forget_refused(&mut self, address: &str) {
-        let before = self.refused.len();
-        self.refused.retain(|(endpoint, _)| endpoint.address != address);
-        if self.refused.len() != before {
-            self.show_refused();
-        }
-    }
-
-    fn show_refused(&self) {
-        self.consumer.set_refused(self.refused.iter().map(|(_, refused)| refused.clone()).collect());
-    }
-}
-
 impl NodeState {
     fn subscription_of(&mut self, consumer: &Arc<dyn OfferConsumer>) -> Option<&mut Subscription> {
         self.subscriptions.iter_mut().find(|subscription| Arc::ptr_eq(&subscription.consumer, consumer))
@@ -107,34 +83,6 @@ impl NodeState {
     fn is_known(&self, endpoint: &Endpoint) -> bool {
         self.known.get(&endpoint.address).is_some_and(|known| known.endpoint == *endpoint)
     }
-}
-
-/// A consumer of offers.
-pub(crate) trait OfferConsumer: Send + Sync {
-    /// Returns whether it still exists.
-    fn is_there(&self) -> bool;
-
-    /// Returns whether it wants offers with that payload type.
-    fn wants(&self, _: &TypeName) -> bool {
-        true
-    }
-
-    /// Returns the payload type that it takes, if the type decides on its connections.
-    fn takes(&self) -> Option<&TypeName> {
-        None
-    }
-
-    /// Replaces the list of the senders that it cannot be connected to.
-    fn set_refused(&self, _: Vec<RefusedSender>) {}
-
-    /// Reports that a connection was refused.
-    fn report_refused(&self, _: &Offer, _: Error) {}
-
-    /// Connects it to an offer, under the given connection name; blocks for a few seconds at most.
-    ///
-    /// # Errors
-    /// The cause of the failure. An [`Error::System`] is tried again.
-    fn connect(&self, offer: &Offer, connection: &str) -> Result<()>;
 }
 
 /// A subscriber as a consumer of offers.
@@ -471,12 +419,8 @@ impl Node {
         let mut state = lock(&self.shared.state);
         let wanted = |offer: &&Offer| offer.topic == topic && consumer.wants(&offer.payload);
         let known: Vec<Offer> = state.known.values().filter(wanted).cloned().collect();
-        state.subscriptions.push(Subscription {
-            topic: topic.into(),
-            consumer: Arc::clone(&consumer),
-            connected: known.iter().map(|offer| offer.endpoint.clone()).collect(),
-            refused: Vec::new(),
-        });
+        let connected = known.iter().map(|offer| offer.endpoint.clone()).collect();
+        state.subscriptions.push(Subscription::new(topic, Arc::clone(&consumer), connected));
         drop(state);
         let tasks =
             known.into_iter().map(|offer| ConnectTask::new(&self.shared, offer, Arc::clone(&consumer)));
@@ -685,29 +629,28 @@ impl ConnectTask {
             }
             // It has just died, which the rendezvous will report, or does not answer yet.
             Err(Error::System { .. }) => false,
-            Err(error) => {
+            // The other kinds stay as they are.
+            Err(
+                error @ (Error::Refused { .. } | Error::PeerMisbehaved { .. } | Error::Unsupported { .. }),
+            ) => {
                 self.show_refused(&error);
                 self.consumer.report_refused(&self.offer, error);
                 true
             }
+            // This process lacks something at present.
+            Err(error) => {
+                self.show_refused(&error);
+                false
+            }
         }
     }
 
-    /// Lists the connection as refused, and logs the reason.
+    /// Lists the connection as refused, and logs the reason where it is another than before.
     fn show_refused(&self, error: &Error) {
-        let Offer { topic, endpoint, payload, .. } = &self.offer;
-        log::warn!(target: "stripline::node", "topic {topic}: {error}");
-        if let Some(subscription) = lock(&self.shared.state).subscription_of(&self.consumer) {
-            let sends = payload.full_text();
-            let refused = RefusedSender {
-                connection: self.connection.clone(),
-                sends: sends.into(),
-                takes: self.consumer.takes().map_or(sends, TypeName::full_text).into(),
-                reason: error.to_string(),
-            };
-            subscription.refused.retain(|(other, _)| other != endpoint);
-            subscription.refused.push((endpoint.clone(), refused));
-            subscription.show_refused();
+        let mut state = lock(&self.shared.state);
+        let subscription = state.subscription_of(&self.consumer);
+        if subscription.is_none_or(|to| to.refuse(&self.offer, &self.connection, error.to_string())) {
+            log::warn!(target: "stripline::node", "topic {}: {error}", self.offer.topic);
         }
     }
 }
@@ -777,8 +720,55 @@ pub(crate) fn calls_payload() -> Result<TypeName> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
     use super::*;
     use crate::sys::socket;
+
+    /// A consumer in a process that lacks something the first times.
+    #[derive(Default)]
+    struct Lacking {
+        attempts: AtomicU32,
+        refused: Mutex<Vec<RefusedSender>>,
+    }
+
+    impl OfferConsumer for Lacking {
+        fn is_there(&self) -> bool {
+            true
+        }
+
+        fn set_refused(&self, refused: Vec<RefusedSender>) {
+            *lock(&self.refused) = refused;
+        }
+
+        fn connect(&self, _: &Offer, _: &str) -> Result<()> {
+            match self.attempts.fetch_add(1, Ordering::Relaxed) {
+                0..3 => Err(Error::failed("the middleware cannot start")),
+                3 => Err(Error::Refused { peer: "a".into(), reason: "it is full".into() }),
+                _ => Ok(()),
+            }
+        }
+    }
+
+    #[test]
+    fn what_this_process_lacks_is_tried_again_and_a_refusal_is_not() {
+        let domain = format!("{:016x}", transport::random().unwrap());
+        let node = Node::join(&domain, Topics::default()).unwrap();
+        let _publisher = node.publisher::<u8>("levels").unwrap();
+        let consumer = Arc::new(Lacking::default());
+        let offer = lock(&node.shared.state).own[0].clone();
+        node.subscribe("other", Arc::clone(&consumer) as _);
+        let task = ConnectTask::new(&node.shared, offer, Arc::clone(&consumer) as _);
+        for _ in 0..3 {
+            assert!(!task.attempt());
+            let refused = lock(&consumer.refused);
+            assert_eq!((refused.len(), &*refused[0].reason), (1, "the middleware cannot start"));
+        }
+        assert!(task.attempt());
+        assert!(lock(&consumer.refused)[0].reason.contains("it is full"));
+        assert!(task.attempt());
+        assert!(lock(&consumer.refused).is_empty());
+    }
 
     /// Connects to the host of each domain right after it was opened.
     #[test]

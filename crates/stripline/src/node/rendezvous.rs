@@ -20,9 +20,10 @@ use crate::packet::payload::TypeName;
 use crate::sys::doorbell::{Doorbell, PollSet};
 use crate::sys::fork::Descriptor;
 use crate::sys::messages;
-use crate::sys::pending::{Admission, PendingPeers, oldest_of_most};
+use crate::sys::pending::{Admission, PendingPeers, name_of, oldest_of_most};
 use crate::sys::poller::{Interest, Poller};
 use crate::sys::process::state_and_parent;
+use crate::sys::refusal::ViolationLog;
 use crate::sys::socket::{self, Listener, Socket};
 use crate::terms::Group;
 use crate::transport::Endpoint;
@@ -97,16 +98,19 @@ pub(super) fn run(
     mut sink: impl OfferSink,
 ) {
     let mut last_report = Instant::now();
+    let mut violations = violations_in(&format!("domain {name}"));
     loop {
         let started = Instant::now();
         let outcome = match listener.take().map_or_else(|| Listener::unix(name, group), Ok) {
-            Ok(listener) => serve(listener, doorbell, &mut sink),
+            Ok(listener) => serve(listener, doorbell, &mut sink, &mut violations),
             Err(_) => match socket::connect_unix(name, group) {
-                Ok(stream) => match join(RendezvousPeer::new(stream, None), doorbell, &mut sink) {
-                    // The host has no place for this node, or has just died.
-                    Ok(false) if started.elapsed() < RETRY => pause(doorbell, &mut sink),
-                    outcome => outcome,
-                },
+                Ok(stream) => {
+                    match join(RendezvousPeer::new(stream, None), doorbell, &mut sink, &mut violations) {
+                        // The host has no place for this node, or has just died.
+                        Ok(false) if started.elapsed() < RETRY => pause(doorbell, &mut sink),
+                        outcome => outcome,
+                    }
+                }
                 // Another user has the name, or its owner does not listen yet: reported at times.
                 Err(error) => {
                     if last_report.elapsed() > Duration::from_secs(5) {
@@ -130,7 +134,12 @@ pub(super) fn run(
 
 /// Does as [`run`] with a connection to the host, but never as the host: until that one has ended.
 pub(super) fn observe(host: Descriptor<UnixStream>, doorbell: &Doorbell, mut sink: impl OfferSink) {
-    let _ = join(RendezvousPeer::new(host, None), doorbell, &mut sink);
+    let mut violations = violations_in("an observed domain");
+    let _ = join(RendezvousPeer::new(host, None), doorbell, &mut sink, &mut violations);
+}
+
+fn violations_in(domain: &str) -> ViolationLog {
+    ViolationLog::new("stripline::node", domain.into())
 }
 
 /// Waits before another attempt; true: the node has ended.
@@ -142,7 +151,12 @@ fn pause(doorbell: &Doorbell, sink: &mut impl OfferSink) -> Result<bool> {
 }
 
 /// Exchanges offers with a host; true: the node has ended; false: the host has.
-fn join(mut host: RendezvousPeer, doorbell: &Doorbell, sink: &mut impl OfferSink) -> Result<bool> {
+fn join(
+    mut host: RendezvousPeer,
+    doorbell: &Doorbell,
+    sink: &mut impl OfferSink,
+    violations: &mut ViolationLog,
+) -> Result<bool> {
     host.queue(&DiscoveryMessage::Join { version: VERSION });
     let mut sent: Vec<Offer> = Vec::new();
     loop {
@@ -163,13 +177,25 @@ fn join(mut host: RendezvousPeer, doorbell: &Doorbell, sink: &mut impl OfferSink
         }
         poll_set.wait(None)?;
         doorbell.drain();
-        let Some(messages) = host.receive() else { return Ok(false) };
+        let messages = match host.receive() {
+            Ok(Some(messages)) => messages,
+            Ok(None) => return Ok(false),
+            Err(violation) => {
+                violations.violation("its host", &violation);
+                return Ok(false);
+            }
+        };
         messages.into_iter().for_each(|message| apply(message, sink));
     }
 }
 
 /// Serves as the host until the node has ended.
-fn serve(listener: Listener, doorbell: &Doorbell, sink: &mut impl OfferSink) -> Result<bool> {
+fn serve(
+    listener: Listener,
+    doorbell: &Doorbell,
+    sink: &mut impl OfferSink,
+    violations: &mut ViolationLog,
+) -> Result<bool> {
     let mut pending = PendingPeers::new(listener, message_length)?;
     pending.poller().add(doorbell.as_fd(), DOORBELL, Interest::Readable)?;
     let mut host = RendezvousHost::default();
@@ -184,22 +210,44 @@ fn serve(listener: Listener, doorbell: &Doorbell, sink: &mut impl OfferSink) -> 
         for token in woken.tokens {
             match token {
                 DOORBELL => drop(doorbell.drain()),
-                token => host.receive(token, sink),
-            }
-        }
-        for admission in woken.admissions {
-            // All others are closed: what they sent was no first message of a node.
-            if let Admission::Message { socket: Socket::Unix(stream), process, message, .. } = admission
-                && is_join(message)
-            {
-                let peer = RendezvousPeer::new(stream, process);
-                if let Some(token) = host.add(peer, sink) {
-                    let added = host.peers[&token].stream.as_fd();
-                    pending.poller().add(added, token, Interest::Readable)?;
+                token => {
+                    if let Some((process, violation)) = host.receive(token, sink) {
+                        let process = process.map_or("a node".into(), |process| format!("process {process}"));
+                        violations.violation(&process, &violation);
+                    }
                 }
             }
         }
+        for admission in woken.admissions {
+            if let Some(peer) = joined(admission, violations)
+                && let Some(token) = host.add(peer, sink)
+            {
+                let added = host.peers[&token].stream.as_fd();
+                pending.poller().add(added, token, Interest::Readable)?;
+            }
+        }
     }
+}
+
+/// Returns a node that has joined. All others are closed: what they sent was no first message of a
+/// node.
+fn joined(admission: Admission, violations: &mut ViolationLog) -> Option<RendezvousPeer> {
+    match admission {
+        Admission::Message { socket, process, message, .. } => match (check_join(message), socket) {
+            (Ok(()), Socket::Unix(stream)) => return Some(RendezvousPeer::new(stream, process)),
+            (Ok(()), Socket::Tcp(_)) => {}
+            (Err(violation), socket) => violations.violation(&name_of(&socket, process), &violation),
+        },
+        Admission::Rejected { socket, process, refusal } => {
+            violations.refused(&name_of(&socket, process), &refusal);
+        }
+        Admission::Late { socket, process, bytes } if bytes > 0 => {
+            let cut = format!("sent {bytes} bytes of a message, and not the rest in time");
+            violations.violation(&name_of(&socket, process), &cut);
+        }
+        Admission::Late { .. } => {}
+    }
+    None
 }
 
 fn apply(message: DiscoveryMessage, sink: &mut impl OfferSink) {
@@ -262,14 +310,23 @@ impl RendezvousHost {
     }
 
     /// Receives what a node has sent and forwards it to the others; sends what it has room for.
-    pub(crate) fn receive(&mut self, token: u64, sink: &mut impl OfferSink) {
-        let Some(peer) = self.peers.get_mut(&token) else { return };
-        let received = if peer.flush() { peer.receive() } else { None };
-        let Some(mut messages) = received else { return self.remove(vec![token], sink) };
+    /// Returns the violation of a node that is removed for it, with its process.
+    pub(crate) fn receive(&mut self, token: u64, sink: &mut impl OfferSink) -> Option<(Option<u32>, String)> {
+        let peer = self.peers.get_mut(&token)?;
+        let received = if peer.flush() { peer.receive() } else { Ok(None) };
+        let mut messages = match received {
+            Ok(Some(messages)) => messages,
+            gone => {
+                let process = peer.process;
+                self.remove(vec![token], sink);
+                return gone.err().map(|violation| (process, violation));
+            }
+        };
         messages.retain(|message| peer.note(message));
         let broken = self.broadcast(Some(token), |peer| messages.iter().for_each(|it| peer.queue(it)));
         self.remove(broken, sink);
         messages.into_iter().for_each(|message| apply(message, sink));
+        None
     }
 
     /// Waits for room at the nodes that have not taken all, and at no other.
@@ -395,24 +452,28 @@ impl RendezvousPeer {
         }
     }
 
-    /// Returns the messages that have arrived; `None`: the other end hung up or broke the protocol.
-    fn receive(&mut self) -> Option<Vec<DiscoveryMessage>> {
+    /// Returns the messages that have arrived; `None`: the other end hung up.
+    ///
+    /// # Errors
+    /// A description of the other end's violation.
+    fn receive(&mut self) -> Result<Option<Vec<DiscoveryMessage>>, String> {
         let mut piece = [0; 4096];
-        loop {
+        let has_ended = loop {
             match (&*self.stream).read(&mut piece) {
-                Ok(0) => return None,
+                Ok(0) => break true,
                 Ok(read) => self.received.extend_from_slice(&piece[..read]),
-                Err(e) if e.kind() == ErrorKind::WouldBlock => break,
+                Err(e) if e.kind() == ErrorKind::WouldBlock => break false,
                 Err(e) if e.kind() == ErrorKind::Interrupted => {}
-                Err(_) => return None,
+                Err(_) => return Ok(None),
             }
             if self.received.len() > 64 * MESSAGE_MAX {
-                break;
+                break false;
             }
-        }
+        };
         let mut messages = Vec::new();
-        messages::take(&mut self.received, MESSAGE_MAX, &mut messages).ok()?;
-        Some(messages)
+        messages::take(&mut self.received, MESSAGE_MAX, &mut messages).map_err(unreadable)?;
+        // A node that has left takes its offers with it.
+        Ok(Some(messages).filter(|_| !has_ended))
     }
 }
 
@@ -432,15 +493,34 @@ fn by_address(offers: &[Offer]) -> HashMap<&str, &Offer> {
     offers.iter().map(|offer| (&*offer.endpoint.address, offer)).collect()
 }
 
-fn is_join(mut message: Vec<u8>) -> bool {
+/// Checks that a first message joins the domain.
+///
+/// # Errors
+/// A description of the other end's violation.
+fn check_join(mut message: Vec<u8>) -> Result<(), String> {
     let mut messages = Vec::new();
-    let taken = messages::take(&mut message, MESSAGE_MAX, &mut messages);
-    taken.is_ok() && matches!(messages[..], [DiscoveryMessage::Join { version: VERSION }])
+    messages::take(&mut message, MESSAGE_MAX, &mut messages).map_err(unreadable)?;
+    match messages[..] {
+        [DiscoveryMessage::Join { version: VERSION }] => Ok(()),
+        [DiscoveryMessage::Join { version }] => {
+            Err(format!("uses version {version} of the messages of domains, not {VERSION}"))
+        }
+        _ => Err("did not begin with a join".into()),
+    }
+}
+
+fn unreadable(error: std::io::Error) -> String {
+    format!("sent what is no message of a domain: {error}")
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
     use super::*;
+    use crate::sys::own_process::{in_own_process, logged};
+    use crate::sys::socket_names;
 
     /// The offers that a node has learned, and the number of those that it forgot.
     #[derive(Default)]
@@ -494,7 +574,7 @@ mod tests {
         assert!(!host.peers[&late].is_flushed(), "one buffer takes all");
         let mut learned = Learned::default();
         while learned.0.len() < all.len() {
-            taker.receive().unwrap().into_iter().for_each(|message| apply(message, &mut learned));
+            taker.receive().unwrap().unwrap().into_iter().for_each(|message| apply(message, &mut learned));
             host.receive(late, &mut sink);
         }
         assert_eq!((&learned.0, &sink.0), (&all, &all));
@@ -502,7 +582,7 @@ mod tests {
         drop(giver);
         host.receive(token, &mut sink);
         while learned.1 < all.len() {
-            taker.receive().unwrap().into_iter().for_each(|message| apply(message, &mut learned));
+            taker.receive().unwrap().unwrap().into_iter().for_each(|message| apply(message, &mut learned));
             host.receive(late, &mut sink);
         }
         assert_eq!(sink.1, all.len());
@@ -532,9 +612,84 @@ mod tests {
         now.remove(0);
         from.queue_changes(&before, &now);
         assert!(from.flush());
-        let messages = to.receive().unwrap();
+        let messages = to.receive().unwrap().unwrap();
         let shown: Vec<String> =
             messages.iter().map(|it| format!("{it:?}").chars().take(8).collect()).collect();
         assert_eq!(shown, ["Withdraw", "Withdraw", "Offer(Of"]);
+    }
+
+    #[test]
+    fn each_malformed_message_of_a_node_or_host_is_logged() {
+        let test = "node::rendezvous::tests::each_malformed_message_of_a_node_or_host_is_logged";
+        in_own_process(test, "log", send_malformed_messages);
+    }
+
+    fn framed(text: &str) -> Vec<u8> {
+        [&(text.len() as u32).to_le_bytes(), text.as_bytes()].concat()
+    }
+
+    /// The offers of a node that ends with its doorbell.
+    struct UntilRung(Arc<AtomicBool>);
+
+    impl OfferSink for UntilRung {
+        fn offers(&mut self) -> (Vec<Offer>, bool) {
+            (Vec::new(), self.0.load(Ordering::Relaxed))
+        }
+
+        fn learn(&mut self, _: Offer) {}
+
+        fn forget(&mut self, _: &str) {}
+    }
+
+    fn send_malformed_messages() {
+        let lines = logged();
+        let name = format!("stripline-domain-{}", socket_names::unique_suffix().unwrap());
+        let (doorbell, over) = (Doorbell::new().unwrap(), Arc::new(AtomicBool::new(false)));
+        let join = framed("{\"Join\":{\"version\":1}}");
+        let joined = |message: Vec<u8>| [&join[..], &message].concat();
+        let cases = [
+            (u32::MAX.to_le_bytes().to_vec(), "announced a message of 4294967295 bytes"),
+            (framed("hello"), "sent what is no message of a domain: expected value"),
+            (framed("{\"\\u001b[2J\":1}"), "unknown variant `\\u{1b}[2J`"),
+            (framed("{\"Withdraw\":\"a\"}"), "did not begin with a join"),
+            (framed("{\"Join\":{\"version\":2}}"), "uses version 2 of the messages of domains, not 1"),
+            (join[..7].to_vec(), "sent 7 bytes of a message, and not the rest in time"),
+            (
+                joined(u32::MAX.to_le_bytes().to_vec()),
+                "no message of a domain: a message of 4294967295 bytes",
+            ),
+            (joined(framed("{\"Offer\":{}}")), "sent what is no message of a domain: missing field `topic`"),
+        ];
+        std::thread::scope(|scope| {
+            let listener = Listener::unix(&name, None).unwrap();
+            let (bell, sink) = (&doorbell, UntilRung(Arc::clone(&over)));
+            let host = &name;
+            scope.spawn(move || run(host, None, Some(listener), bell, sink));
+            for (message, fault) in &cases {
+                let stranger = socket::connect_unix(&name, None).unwrap();
+                (&*stranger).write_all(message).unwrap();
+                // Until it is closed.
+                let _ = (&*stranger).read_to_end(&mut Vec::new());
+                let line = lines.recv().unwrap();
+                let process = std::process::id();
+                let blames = format!(
+                    "domain {name}: process {process} broke the protocol, so that its connection is closed"
+                );
+                assert!(line.starts_with(&blames) && line.contains(fault), "{fault}: {line}");
+            }
+            // One that hangs up behind it.
+            let stranger = socket::connect_unix(&name, None).unwrap();
+            (&*stranger).write_all(&joined(framed("x"))).unwrap();
+            drop(stranger);
+            assert!(lines.recv().unwrap().contains("sent what is no message of a domain"));
+            over.store(true, Ordering::Relaxed);
+            doorbell.notify();
+        });
+        // A host that sends no message.
+        let (host, theirs) = UnixStream::pair().unwrap();
+        (&theirs).write_all(&framed("x")).unwrap();
+        observe(Descriptor::new(host), &doorbell, UntilRung(Arc::default()));
+        let line = lines.recv().unwrap();
+        assert!(line.starts_with("an observed domain: its host broke the protocol"), "{line}");
     }
 }

@@ -2,8 +2,9 @@
 
 use std::sync::{Arc, Weak};
 
-use super::node::{Node, NodeShared, OfferConsumer};
+use super::node::{Node, NodeShared};
 use super::rendezvous::Offer;
+use super::subscription::OfferConsumer;
 use super::{Publisher, Subscriber, calls_payload};
 use crate::error::{Error, Result};
 use crate::link::{ConnectionOptions, EndsWhen, Incoming, PortEvent, PortEvents, policy};

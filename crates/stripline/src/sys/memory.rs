@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
-use rustix::fs::{MemfdFlags, SealFlags};
+use rustix::fs::{MemfdFlags, OFlags, SealFlags};
 use rustix::mm::{MapFlags, MprotectFlags, MremapFlags, ProtFlags};
 
 use crate::error::{Error, Result};
@@ -89,9 +89,18 @@ impl SharedMemory {
     }
 
     /// Takes a descriptor that a peer sent, after checking that it is a memfd of that size with the
-    /// size sealed. Otherwise the peer could truncate it and kill this process with SIGBUS.
+    /// size sealed. Otherwise the peer could truncate it and kill this process with SIGBUS. Both
+    /// sides write to it.
     pub(crate) fn from_peer(peer: &str, fd: OwnedFd, bytes: usize) -> Result<Self> {
-        Self::checked(peer, fd, bytes, PAGE, SEALS_ALWAYS)
+        let memory = Self::checked(peer, fd, bytes, PAGE, SEALS_ALWAYS)?;
+        let failed = |e| Error::system("cannot inspect shared memory", e);
+        // Checked last: the seals cannot change any more.
+        let seals = rustix::fs::fcntl_get_seals(&memory.fd).map_err(failed)?;
+        let is_sealed = seals.intersects(SealFlags::WRITE | SealFlags::FUTURE_WRITE);
+        if is_sealed || memory.access()? != OFlags::RDWR {
+            return Err(Error::misbehaved(peer, "sent shared memory that cannot be written"));
+        }
+        Ok(memory)
     }
 
     /// Takes a descriptor like [`SharedMemory::from_peer`], for a control page and a ring, with the
@@ -104,7 +113,18 @@ impl SharedMemory {
             let violation = format!("announced a ring of {capacity} bytes in pages of {page}");
             return Err(Error::misbehaved(peer, violation));
         }
-        Self::checked(peer, fd, page + capacity, page, SEALS_OF_RING)
+        let memory = Self::checked(peer, fd, page + capacity, page, SEALS_OF_RING)?;
+        if memory.access()? == OFlags::WRONLY {
+            return Err(Error::misbehaved(peer, "sent a ring that cannot be read"));
+        }
+        Ok(memory)
+    }
+
+    /// Returns whether its descriptor reads, writes or does both.
+    fn access(&self) -> Result<OFlags> {
+        let flags = rustix::fs::fcntl_getfl(&self.fd);
+        let flags = flags.map_err(|e| Error::system("cannot inspect shared memory", e))?;
+        Ok(flags & OFlags::ACCMODE)
     }
 
     fn checked(peer: &str, fd: OwnedFd, bytes: usize, page: usize, wanted: SealFlags) -> Result<Self> {
@@ -400,9 +420,27 @@ mod tests {
             map.at(PAGE + 5).write(77);
             assert_eq!(map.at(PAGE + 2 * PAGE + 5).read(), 77);
         }
-        let peer = SharedMemory::from_peer("peer", memory.fd.try_clone().unwrap(), 3 * PAGE).unwrap();
+        let copy = || memory.fd.try_clone().unwrap();
+        let error = SharedMemory::from_peer("peer", copy(), 3 * PAGE).err().unwrap().to_string();
+        assert!(error.contains("memory that cannot be written"), "{error}");
+        let peer = SharedMemory::ring_from_peer("peer", copy(), PAGE, 2 * PAGE).unwrap();
         assert!(peer.map_mirrored(true).is_err(), "a sealed ring must not be mapped writable again");
         assert!(peer.map_mirrored(false).is_ok());
+    }
+
+    #[test]
+    fn a_page_of_a_peer_must_be_open_for_writing() {
+        use std::os::fd::AsRawFd;
+        let memory = SharedMemory::new("test", PAGE).unwrap();
+        memory.seal_size().unwrap();
+        let path = format!("/proc/self/fd/{}", memory.as_fd().as_raw_fd());
+        for (flags, is_taken) in [(OFlags::RDWR, true), (OFlags::RDONLY, false), (OFlags::WRONLY, false)] {
+            let open = || rustix::fs::open(&path, flags | OFlags::CLOEXEC, rustix::fs::Mode::empty());
+            let page = SharedMemory::from_peer("peer", open().unwrap(), PAGE).and_then(|page| page.map());
+            let error = page.map(drop).map_err(|error| error.to_string());
+            assert_eq!(error.is_ok(), is_taken, "{error:?}");
+            assert!(is_taken || error.unwrap_err().contains("the other end sent shared memory"));
+        }
     }
 
     #[test]

@@ -39,6 +39,7 @@ pub(crate) mod pending;
 pub(crate) mod poller;
 pub(crate) mod process;
 pub(crate) mod ready_set;
+pub(crate) mod refusal;
 #[cfg(any(
     feature = "test-transports",
     feature = "zeromq",

@@ -1,6 +1,10 @@
 //! Tests that need a process of their own, as they use up or limit what all tests share.
 
 use std::process::Command;
+use std::sync::Mutex;
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+use log::{LevelFilter, Log, Metadata, Record};
 
 /// Names the part that this process runs.
 const PART: &str = "STRIPLINE_TEST_PART";
@@ -27,4 +31,29 @@ pub(crate) fn in_own_process(test: &str, part: &str, run: impl FnOnce()) {
             assert!(output.status.success() && printed.contains("1 passed"), "{part}: {printed}");
         }
     }
+}
+
+/// Returns the lines that this process logs from now on. For a process of its own: there is one
+/// logger.
+pub(crate) fn logged() -> Receiver<String> {
+    let (sender, lines) = channel();
+    log::set_logger(Box::leak(Box::new(LogLines(Mutex::new(sender))))).unwrap();
+    log::set_max_level(LevelFilter::Warn);
+    lines
+}
+
+/// A logger that passes each message on.
+struct LogLines(Mutex<Sender<String>>);
+
+impl Log for LogLines {
+    fn enabled(&self, _: &Metadata<'_>) -> bool {
+        true
+    }
+
+    fn log(&self, record: &Record<'_>) {
+        // The test has ended when there is no receiver.
+        let _ = self.0.lock().unwrap().send(record.args().to_string());
+    }
+
+    fn flush(&self) {}
 }

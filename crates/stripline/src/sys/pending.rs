@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 use rustix::net::RecvFlags;
 
 use super::poller::{Interest, Poller};
+use super::refusal::PeerRefusal;
 use super::socket::{Accepted, Listener, Socket, receive_with_fds};
 use crate::error::Result;
 
@@ -74,10 +75,19 @@ type FirstMessage = (Vec<u8>, Vec<OwnedFd>);
 pub(crate) enum Admission {
     /// It sent its first message.
     Message { socket: Socket, process: Option<u32>, message: Vec<u8>, fds: Vec<OwnedFd> },
-    /// It is another user's or broke the protocol; the text is for the peer.
-    Rejected(Socket, String),
-    /// It sent nothing, or not all, for too long, or until there were too many others.
-    Late(Socket),
+    /// It is another user's, or gone, or broke the protocol.
+    Rejected { socket: Socket, process: Option<u32>, refusal: PeerRefusal },
+    /// It sent only so many bytes for too long, or until there were too many others.
+    Late { socket: Socket, process: Option<u32>, bytes: usize },
+}
+
+/// Returns a name for a peer before its first message: its process, or its address.
+pub(crate) fn name_of(socket: &Socket, process: Option<u32>) -> String {
+    match (process, socket.addresses()) {
+        (Some(process), _) => format!("process {process}"),
+        (None, Some([_, peer])) => format!("the peer at {peer}"),
+        (None, None) => "a peer without a process here".into(),
+    }
 }
 
 /// The outcome of a wait.
@@ -159,14 +169,15 @@ impl PendingPeers {
             match self.listener.accept() {
                 Ok(None) => break,
                 Ok(Some(Accepted::Rejected(socket, reason))) => {
-                    admissions.push(Admission::Rejected(socket, reason));
+                    let refusal = PeerRefusal::Unfit(reason);
+                    admissions.push(Admission::Rejected { socket, process: None, refusal });
                 }
                 Ok(Some(Accepted::Peer(socket, process))) => match self.receive(&socket) {
                     Ok(None) => self.add(socket, process, now, admissions)?,
                     Ok(Some((message, fds))) => {
                         admissions.push(Admission::Message { socket, process, message, fds });
                     }
-                    Err(reason) => admissions.push(Admission::Rejected(socket, reason)),
+                    Err(refusal) => admissions.push(Admission::Rejected { socket, process, refusal }),
                 },
                 // The descriptors of a pending peer are enough for the next.
                 Err(_) if !self.peers.is_empty() => {
@@ -209,7 +220,11 @@ impl PendingPeers {
     /// Removes a peer, which is admitted if its message has arrived by now.
     fn give_up(&mut self, index: usize) -> Option<Admission> {
         let token = self.peers.get(index)?.token;
-        self.read(token).or_else(|| self.remove(index).map(|peer| Admission::Late(peer.socket)))
+        self.read(token).or_else(|| {
+            let PendingPeer { socket, process, .. } = self.remove(index)?;
+            let bytes = peek(&socket, &mut [0; FIRST_MESSAGE_MAX]).unwrap_or(0);
+            Some(Admission::Late { socket, process, bytes })
+        })
     }
 
     /// Reads what a peer has sent; `None`: not all of it is there.
@@ -220,7 +235,7 @@ impl PendingPeers {
         let PendingPeer { socket, process, .. } = self.remove(index)?;
         Some(match received {
             Ok((message, fds)) => Admission::Message { socket, process, message, fds },
-            Err(reason) => Admission::Rejected(socket, reason),
+            Err(refusal) => Admission::Rejected { socket, process, refusal },
         })
     }
 
@@ -231,20 +246,24 @@ impl PendingPeers {
     }
 
     /// Receives the first message and its descriptors once all of it is there, and not a byte more.
-    fn receive(&self, socket: &Socket) -> Result<Option<FirstMessage>, String> {
-        let broke = |e: io::Error| format!("broke the connection during the handshake: {e}");
+    fn receive(&self, socket: &Socket) -> Result<Option<FirstMessage>, PeerRefusal> {
+        let broke = |e: io::Error| match e.kind() {
+            io::ErrorKind::InvalidData => PeerRefusal::violation(format!("sent {e}")),
+            _ => PeerRefusal::Unfit(format!("broke the connection during the handshake: {e}")),
+        };
         let mut bytes = [0; FIRST_MESSAGE_MAX];
-        let there = match rustix::net::recv(socket, &mut bytes[..], RecvFlags::PEEK | RecvFlags::DONTWAIT) {
-            Ok((0, _)) => return Err("hung up during the handshake".into()),
-            Ok((there, _)) => there,
+        let there = match peek(socket, &mut bytes) {
+            Ok(0) => return Err("hung up during the handshake".into()),
+            Ok(there) => there,
             Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => return Ok(None),
             Err(e) => return Err(broke(e.into())),
         };
-        let Some(length) = (self.message_length)(&bytes[..there])? else { return Ok(None) };
+        let length = (self.message_length)(&bytes[..there]).map_err(PeerRefusal::Violation)?;
+        let Some(length) = length else { return Ok(None) };
         if length > FIRST_MESSAGE_MAX {
-            return Err(format!(
+            return Err(PeerRefusal::violation(format!(
                 "announced a first message of {length} bytes (at most {FIRST_MESSAGE_MAX} are allowed)"
-            ));
+            )));
         }
         if there < length {
             return Ok(None);
@@ -273,6 +292,13 @@ impl Drop for PendingPeers {
         // Relaxed: as where it is counted.
         LISTENERS.fetch_sub(1, Ordering::Relaxed);
     }
+}
+
+/// Returns how many bytes of a first message are there, and leaves them there. 0: the peer has hung
+/// up.
+fn peek(socket: &Socket, bytes: &mut [u8; FIRST_MESSAGE_MAX]) -> rustix::io::Result<usize> {
+    let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+    rustix::net::recv(socket, &mut bytes[..], flags).map(|(there, _)| there)
 }
 
 /// Returns how many peers a listener of this process may have pending.
@@ -359,15 +385,16 @@ mod tests {
         let (name, mut pending) = listen();
         (&*connect_unix(&name, None).unwrap()).write_all(&[200]).unwrap();
         let rejected = |admission| match admission {
-            Admission::Rejected(_, reason) => reason,
+            Admission::Rejected { refusal, .. } => refusal,
             _ => panic!("not rejected"),
         };
-        assert_eq!(rejected(admitted(&mut pending)), "length 200");
+        assert_eq!(rejected(admitted(&mut pending)), PeerRefusal::violation("length 200"));
         drop(connect_unix(&name, None).unwrap());
-        assert!(rejected(admitted(&mut pending)).contains("hung up"));
+        let refusal = rejected(admitted(&mut pending));
+        assert!(matches!(&refusal, PeerRefusal::Unfit(reason) if reason.contains("hung up")), "{refusal}");
         // The part of a message hides the end behind it.
         (&*connect_unix(&name, None).unwrap()).write_all(&[2, 0]).unwrap();
-        assert!(matches!(admitted(&mut pending), Admission::Late(_)));
+        assert!(matches!(admitted(&mut pending), Admission::Late { bytes: 2, .. }));
     }
 
     #[test]
@@ -379,7 +406,9 @@ mod tests {
     fn connect_silent_peers() {
         let (name, mut pending) = listen();
         let silent: Vec<_> = (0..=LISTENER_MAX).map(|_| connect_unix(&name, None).unwrap()).collect();
-        let Admission::Late(first) = admitted(&mut pending) else { panic!("a silent peer was admitted") };
+        let Admission::Late { socket: first, bytes: 0, .. } = admitted(&mut pending) else {
+            panic!("a silent peer was admitted")
+        };
         assert!(pending.peers.len() <= LISTENER_MAX);
         // It is the other end of the first connection.
         first.close();

@@ -12,8 +12,9 @@ use super::parts::PendingParts;
 use crate::error::Result;
 use crate::fail_point::fail_point;
 use crate::sys::doorbell::Doorbell;
-use crate::sys::pending::{Admission, PendingPeers, Woken};
+use crate::sys::pending::{Admission, PendingPeers, Woken, name_of};
 use crate::sys::poller::Interest;
+use crate::sys::refusal::{PeerRefusal, ViolationLog};
 use crate::sys::socket::{Listener, Socket};
 use crate::sys::thread::JoinedThread;
 
@@ -45,7 +46,7 @@ pub(super) trait Acceptor: Send + 'static {
         &mut self,
         _hello: &Hello,
         _fds: &mut Vec<OwnedFd>,
-    ) -> Result<Option<Arc<dyn PathSink>>, String> {
+    ) -> Result<Option<Arc<dyn PathSink>>, PeerRefusal> {
         Ok(None)
     }
 
@@ -54,7 +55,7 @@ pub(super) trait Acceptor: Send + 'static {
     ///
     /// # Errors
     /// Why it is refused, in words for the receiver.
-    fn accept(&mut self, arrival: ArrivedReceiver, socket: &Socket) -> Result<Option<u64>, String>;
+    fn accept(&mut self, arrival: ArrivedReceiver, socket: &Socket) -> Result<Option<u64>, PeerRefusal>;
 
     /// Returns what ends a receiver for which [`Acceptor::accept`] returned a token.
     fn interest(&self) -> Interest {
@@ -90,7 +91,8 @@ pub(super) struct AcceptThread {
 }
 
 impl AcceptThread {
-    pub(super) fn start(listener: Listener, acceptor: impl Acceptor) -> Result<Self> {
+    /// Starts it for a port of that name, which its log lines have.
+    pub(super) fn start(port: &str, listener: Listener, acceptor: impl Acceptor) -> Result<Self> {
         let shutdown = Doorbell::new()?;
         let pending = PendingPeers::new(listener, handshake::message_length)?;
         pending.poller().add(shutdown.as_fd(), SHUTDOWN, Interest::Readable)?;
@@ -101,6 +103,7 @@ impl AcceptThread {
             parts: PendingParts::default(),
             probed: Vec::new(),
             last_probed: PROBES,
+            violations: ViolationLog::new("stripline::transport", format!("port {port}")),
         };
         let thread = JoinedThread::spawn("stripline-accept", move || accept_loop.run())?;
         Ok(Self { _thread: thread, shutdown })
@@ -122,6 +125,7 @@ struct AcceptLoop<A> {
     /// The oldest first.
     probed: Vec<Probed>,
     last_probed: u64,
+    violations: ViolationLog,
 }
 
 impl<A: Acceptor> AcceptLoop<A> {
@@ -158,21 +162,38 @@ impl<A: Acceptor> AcceptLoop<A> {
 
     fn handle(&mut self, admission: Admission) {
         match admission {
-            Admission::Message { socket, message, fds, .. } => match FirstHello::parse(&message) {
-                Ok(FirstHello::Hello(hello)) => match self.open(*hello, fds) {
-                    Ok(arrival) => self.admit(arrival, socket),
-                    Err(reason) => refuse(&socket, &reason),
+            Admission::Message { socket, process, message, fds } => match FirstHello::parse(&message) {
+                Ok(FirstHello::Hello(hello)) => {
+                    let connection = hello.connection.clone();
+                    match self.open(*hello, fds) {
+                        Ok(arrival) => self.admit(arrival, socket),
+                        Err(refusal) => self.refuse_receiver(&socket, &connection, &refusal),
+                    }
+                }
+                Ok(FirstHello::Part(part)) => match self.join(&part, &socket) {
+                    Ok(key) => send(&socket, &HelloReply::Joined(key)),
+                    Err(refusal) => self.refuse(&socket, &name_of(&socket, process), &refusal),
                 },
-                Ok(FirstHello::Part(part)) => self.join(&part, socket),
-                Err(reason) => refuse(&socket, &reason),
+                Err(violation) => {
+                    self.refuse(&socket, &name_of(&socket, process), &PeerRefusal::Violation(violation));
+                }
             },
-            Admission::Rejected(socket, reason) => refuse(&socket, &reason),
-            Admission::Late(socket) => reply(&socket, &HelloReply::Late("sent no hello in time".into())),
+            Admission::Rejected { socket, process, refusal } => {
+                self.refuse(&socket, &name_of(&socket, process), &refusal);
+            }
+            Admission::Late { socket, process, bytes } => {
+                // A hello is sent at once: a part of one will not be completed.
+                if bytes > 0 {
+                    let cut = format!("sent {bytes} bytes of a hello, and not the rest in time");
+                    self.violations.violation(&name_of(&socket, process), &cut);
+                }
+                reply(&socket, &HelloReply::Late("sent no hello in time".into()));
+            }
         }
     }
 
     /// Opens the path to a receiver.
-    fn open(&mut self, hello: Hello, mut fds: Vec<OwnedFd>) -> Result<ArrivedReceiver, String> {
+    fn open(&mut self, hello: Hello, mut fds: Vec<OwnedFd>) -> Result<ArrivedReceiver, PeerRefusal> {
         if let Some(token) = hello.session {
             fds = self.parts.take(token)?;
         }
@@ -188,7 +209,7 @@ impl<A: Acceptor> AcceptLoop<A> {
         self.last_probed += 1;
         let (token, now) = (self.last_probed, Instant::now());
         if let Err(error) = self.pending.poller().add(probe.answers(), token, Interest::Readable) {
-            return refuse(&socket, &error.to_string());
+            return self.refuse_receiver(&socket, &arrival.hello.connection, &PeerRefusal::from(error));
         }
         if self.probed.len() >= PROBED_MAX {
             let Probed { arrival, socket, .. } = self.probed.remove(0);
@@ -223,7 +244,8 @@ impl<A: Acceptor> AcceptLoop<A> {
                 }
                 Err(reason) => {
                     self.forget(&probed.arrival);
-                    refuse(&probed.socket, &reason);
+                    let refusal = PeerRefusal::Unfit(reason);
+                    self.refuse_receiver(&probed.socket, &probed.arrival.hello.connection, &refusal);
                 }
             }
         }
@@ -237,30 +259,43 @@ impl<A: Acceptor> AcceptLoop<A> {
     }
 
     fn accept(&mut self, arrival: ArrivedReceiver, socket: Socket) {
+        let connection = arrival.hello.connection.clone();
         match self.acceptor.accept(arrival, &socket) {
             Ok(None) => {}
             Ok(Some(token)) => self.keep(token, socket),
-            Err(reason) => refuse(&socket, &reason),
+            Err(refusal) => self.refuse_receiver(&socket, &connection, &refusal),
         }
     }
 
-    /// Keeps a socket of a session for the hello that follows.
-    fn join(&mut self, part: &PartHello, socket: Socket) {
-        let joined = match self.acceptor.keys_of_parts() {
-            Some([key, _]) if key != part.key => {
-                Err("the key is wrong: the endpoint is of another port".into())
-            }
-            Some([_, key]) => socket.try_clone().map_err(|e| e.to_string()).map(|kept| (key, kept)),
-            None => Err("no sessions are joined here".to_string()),
+    /// Keeps a socket of a session for the hello that follows. Returns the endpoint's second key.
+    fn join(&mut self, part: &PartHello, socket: &Socket) -> Result<u64, PeerRefusal> {
+        let Some([key, its_key]) = self.acceptor.keys_of_parts() else {
+            return Err(PeerRefusal::violation("no sessions are joined here"));
         };
-        let kept = joined.and_then(|(key, kept)| {
-            self.parts.add(part, kept, Instant::now())?;
-            Ok(key)
-        });
-        match kept {
-            Ok(key) => send(&socket, &HelloReply::Joined(key)),
-            Err(reason) => refuse(&socket, &reason),
+        if key != part.key {
+            return Err(PeerRefusal::violation("the key is wrong: the endpoint is of another port"));
         }
+        let kept = socket.try_clone().map_err(|e| e.to_string())?;
+        self.parts.add(part, kept, Instant::now())?;
+        Ok(its_key)
+    }
+
+    /// Refuses the receiver of a connection.
+    fn refuse_receiver(&mut self, socket: &Socket, connection: &str, refusal: &PeerRefusal) {
+        self.refuse(socket, &format!("the receiver of `{connection:.100}`"), refusal);
+    }
+
+    /// Refuses a peer of that name. Each refusal passes here.
+    fn refuse(&mut self, socket: &Socket, peer: &str, refusal: &PeerRefusal) {
+        self.violations.refused(peer, refusal);
+        let reason = refusal.reason().chars().take(1000).collect();
+        reply(
+            socket,
+            &match refusal {
+                PeerRefusal::Lack(_) => HelloReply::Late(reason),
+                _ => HelloReply::Refused(reason),
+            },
+        );
     }
 
     /// Waits for the end of a receiver from now on.
@@ -274,10 +309,6 @@ impl<A: Acceptor> AcceptLoop<A> {
             }
         }
     }
-}
-
-fn refuse(socket: &Socket, reason: &str) {
-    reply(socket, &HelloReply::Refused(reason.chars().take(1000).collect()));
 }
 
 /// Sends the reason, as far as the socket takes it without blocking, and closes.
@@ -294,16 +325,20 @@ fn send(mut socket: &Socket, answer: &HelloReply) {
 
 #[cfg(test)]
 mod tests {
-    use std::io;
+    use std::io::{self, Read, Write};
     use std::os::fd::BorrowedFd;
 
     use super::*;
     use crate::packet::payload::TypeName;
     use crate::sys::doorbell::PollSet;
+    use crate::sys::memory::{PAGE, SharedMemory};
+    use crate::sys::own_process::{in_own_process, logged};
     use crate::sys::{socket, socket_names};
-    use crate::terms::LinkOptions;
+    use crate::terms::{LinkOptions, Overflow, SenderOptions, Watermarks};
     use crate::transport::carrier::PathProbe;
-    use crate::transport::{ConnectRequest, Endpoint};
+    use crate::transport::duplex::{CallAcceptor, CallHello, Duplex};
+    use crate::transport::handshake::SessionPart;
+    use crate::transport::{BindRequest, ConnectRequest, Endpoint, StopToken, find};
 
     /// An acceptor with paths that lead nowhere.
     struct Nowhere;
@@ -313,11 +348,11 @@ mod tests {
             &mut self,
             _: &Hello,
             _: &mut Vec<OwnedFd>,
-        ) -> Result<Option<Arc<dyn PathSink>>, String> {
+        ) -> Result<Option<Arc<dyn PathSink>>, PeerRefusal> {
             Ok(Some(Arc::new(PathToNowhere(Doorbell::new().unwrap()))))
         }
 
-        fn accept(&mut self, _: ArrivedReceiver, _: &Socket) -> Result<Option<u64>, String> {
+        fn accept(&mut self, _: ArrivedReceiver, _: &Socket) -> Result<Option<u64>, PeerRefusal> {
             Err("it was accepted".into())
         }
     }
@@ -353,7 +388,7 @@ mod tests {
     #[test]
     fn a_receiver_whose_path_is_not_found_may_try_again() {
         let name = format!("stripline-nowhere-{}", socket_names::unique_suffix().unwrap());
-        let _thread = AcceptThread::start(Listener::unix(&name, None).unwrap(), Nowhere).unwrap();
+        let _thread = AcceptThread::start("nowhere", Listener::unix(&name, None).unwrap(), Nowhere).unwrap();
         let endpoint = Endpoint { transport: "uds".into(), address: name.clone(), keys: [1, 2] };
         let options = LinkOptions::default();
         let request = ConnectRequest { connection: "a -> b".into(), payload: TypeName::of::<u8>(), options };
@@ -361,5 +396,161 @@ mod tests {
         let hello = Hello::new(&endpoint, &request);
         let error = handshake::exchange_hello(&socket, &endpoint, &hello, &[], |_| Ok(())).unwrap_err();
         assert!(handshake::is_late(&error) && error.to_string().contains("nowhere within 2s"), "{error}");
+    }
+
+    /// A server that takes no client.
+    struct NoCalls;
+
+    impl CallAcceptor for NoCalls {
+        fn server_info(&self) -> serde_json::Value {
+            serde_json::Value::Null
+        }
+
+        fn check(&mut self, _: &Hello) -> Result<(), PeerRefusal> {
+            Ok(())
+        }
+
+        fn accept(&mut self, _: &Hello, _: Duplex) {}
+    }
+
+    fn bind_request() -> BindRequest {
+        BindRequest {
+            port: "levels".into(),
+            payload: TypeName::of::<u8>(),
+            options: SenderOptions::from(&LinkOptions::default()),
+            stop: StopToken::new().unwrap(),
+            left_paths: Arc::default(),
+        }
+    }
+
+    fn hello_for(endpoint: &Endpoint) -> Hello {
+        let (payload, options) = (TypeName::of::<u8>(), LinkOptions::default());
+        Hello::new(endpoint, &ConnectRequest { connection: "a -> levels".into(), payload, options })
+    }
+
+    /// Sends a first message to an endpoint, and returns the reply once the connection has ended.
+    fn reply_to(endpoint: &Endpoint, message: &[u8], fds: &[BorrowedFd<'_>]) -> String {
+        let stream = socket::connect_address(&endpoint.address, None).unwrap();
+        match fds {
+            [] => (&*stream).write_all(message).unwrap(),
+            fds => socket::send_with_fds(&stream, message, fds).unwrap(),
+        }
+        let mut reply = Vec::new();
+        // It may be reset, as not all of the message was read.
+        let _ = (&*stream).read_to_end(&mut reply);
+        String::from_utf8_lossy(&reply).into_owned()
+    }
+
+    #[test]
+    fn each_malformed_first_message_is_logged() {
+        let test = "transport::accept::tests::each_malformed_first_message_is_logged";
+        in_own_process(test, "log", send_malformed_first_messages);
+    }
+
+    fn send_malformed_first_messages() {
+        let lines = logged();
+        let outlet = find("uds").unwrap().bind(bind_request()).unwrap();
+        let endpoint = outlet.traits().endpoint;
+        let own = hello_for(&endpoint);
+        let encoded = |hello: Hello| handshake::encode(&hello).unwrap();
+        let with = |at: usize, byte: u8| {
+            let mut bytes = encoded(own.clone());
+            bytes[at] = byte;
+            bytes
+        };
+        let mut unknown_key = encoded(own.clone());
+        let text = String::from_utf8(unknown_key.split_off(handshake::PREFIX_BYTES)).unwrap();
+        let text = text.replacen("{", "{\"\\u001b[2J\":1,", 1);
+        unknown_key[8..].copy_from_slice(&(text.len() as u32).to_le_bytes());
+        unknown_key.extend_from_slice(text.as_bytes());
+        let part = PartHello { key: endpoint.keys[0], token: 7, part: SessionPart::Acks };
+        let cases = [
+            (b"GET / HTTP/1.1\r\n\r\n".to_vec(), "does not use this protocol"),
+            (with(4, 99), "uses version 99 of the protocol"),
+            (with(11, 0xff), "announced a handshake of 42"),
+            (with(6, 7), "sent a first message of an unknown kind"),
+            (with(12, b'x'), "sent a handshake that does not parse"),
+            (unknown_key, "unknown field `\\u{1b}[2J`"),
+            (encoded(own.clone())[..9].to_vec(), "sent 9 bytes of a hello, and not the rest in time"),
+            (encoded(Hello { key: own.key ^ 1, ..own.clone() }), "the key is wrong"),
+            (encoded(Hello { connection: "x".repeat(600), ..own.clone() }), "name is too long"),
+            (encoded(Hello { depth: 0, ..own.clone() }), "depth 0 is out of range"),
+            (
+                encoded(Hello { depth: 4, watermarks: Some(Watermarks::of_depth(9)), ..own.clone() }),
+                "a high watermark of 9 is above the depth, 4",
+            ),
+            (handshake::encode_part(&part).unwrap(), "no sessions are joined here"),
+        ];
+        let named = |named: &str| {
+            let line = lines.try_recv().expect(named);
+            assert!(line.starts_with("port levels: ") && line.contains(named), "{named}: {line}");
+            assert!(!line.contains(char::is_control), "{line:?}");
+            assert!(lines.try_recv().is_err(), "{named}: two lines");
+            line
+        };
+        for (message, fault) in cases {
+            let reply = reply_to(&endpoint, &message, &[]);
+            assert!(reply.contains("SLNK"), "{fault}: {reply}");
+            let line = named(fault);
+            assert!(line.contains("broke the protocol, so that its connection is closed"), "{line}");
+        }
+        // A peer that only does not fit gets the reason itself, and so does its program.
+        let other = Hello { payload: TypeName::of::<f32>(), ..own.clone() };
+        assert!(reply_to(&endpoint, &encoded(other), &[]).contains("has type"));
+        drop(socket::connect_address(&endpoint.address, None).unwrap());
+        assert!(reply_to(&endpoint, &encoded(Hello { key: 0, ..own }), &[]).contains("key"));
+        named("the key is wrong");
+
+        let outlet = find("mqueue").unwrap().bind(bind_request()).unwrap();
+        let endpoint = outlet.traits().endpoint;
+        let own = hello_for(&endpoint);
+        reply_to(&endpoint, &encoded(own.clone()), &[]);
+        named("the handshake has no ticket for the data path");
+        reply_to(&endpoint, &encoded(Hello { path: Some("queue".into()), ..own }), &[]);
+        named("the receiver of `a -> levels` is refused: a message queue is one descriptor");
+    }
+
+    #[test]
+    fn each_malformed_hello_of_a_client_is_logged() {
+        let test = "transport::accept::tests::each_malformed_hello_of_a_client_is_logged";
+        in_own_process(test, "log", send_malformed_client_hellos);
+    }
+
+    fn send_malformed_client_hellos() {
+        let lines = logged();
+        let listener = find("shm").unwrap().listen_calls(bind_request(), Box::new(NoCalls)).unwrap();
+        let endpoint = listener.endpoint.clone();
+        let call = CallHello { buffer: 1 << 16, page: PAGE as u32, membarrier: false, outstanding: 4 };
+        let own = Hello { call: Some(call.clone()), ..hello_for(&endpoint) };
+        let ring = SharedMemory::ring("ring", 1 << 16, false).unwrap();
+        ring.seal_read_only().unwrap();
+        let page = SharedMemory::new("page", PAGE).unwrap();
+        page.seal_size().unwrap();
+        let [event, bell] = [Doorbell::new().unwrap(), Doorbell::between().unwrap()[0].clone()];
+        let [ring, page, event, bell] = [ring.as_fd(), page.as_fd(), event.as_fd(), bell.as_fd()];
+        let buffer = CallHello { buffer: 5, ..call.clone() };
+        let odd_page = CallHello { page: 5, ..call };
+        let cases: [(Hello, &[BorrowedFd<'_>], &str); 8] = [
+            (Hello { call: None, ..own.clone() }, &[], "this is a server of calls, and no topic"),
+            (Hello { overflow: Overflow::Eject, ..own.clone() }, &[], "overflow must be `block`"),
+            (Hello { call: Some(buffer), ..own.clone() }, &[], "a buffer of 5 bytes is out of range"),
+            (
+                Hello { call: Some(odd_page), ..own.clone() },
+                &[ring, page, page, bell, bell],
+                "pages of 5 bytes",
+            ),
+            (own.clone(), &[bell], "sent 1 descriptors, not 5"),
+            (own.clone(), &[bell, page, page, bell, bell], "a descriptor that is not shared memory"),
+            (own.clone(), &[ring, ring, page, bell, bell], "bytes of shared memory"),
+            (own, &[ring, page, page, bell, event], "a descriptor that cannot be a doorbell"),
+        ];
+        for (hello, fds, fault) in cases {
+            let reply = reply_to(&endpoint, &handshake::encode(&hello).unwrap(), fds);
+            assert!(reply.contains("refused"), "{fault}: {reply}");
+            let line = lines.try_recv().expect(fault);
+            let blames = "port levels: the receiver of `a -> levels` broke the protocol";
+            assert!(line.starts_with(blames) && line.contains(fault), "{fault}: {line}");
+            assert!(lines.try_recv().is_err(), "{fault}: two lines");
+        }
     }
 }

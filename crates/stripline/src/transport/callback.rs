@@ -13,6 +13,7 @@ use super::stream::StreamTransport;
 use super::uds;
 use crate::error::{Error, Result};
 use crate::sys::doorbell::{Doorbell, PollSet};
+use crate::sys::refusal::PeerRefusal;
 use crate::sys::scoped_call::CallSlot;
 
 /// The transport.
@@ -64,7 +65,7 @@ impl Carrier for CallbackPipes {
         Ok((Box::new(CallbackPipe { source, shutdown }), ticket))
     }
 
-    fn sink(&self, ticket: Ticket) -> Result<Arc<dyn PathSink>, String> {
+    fn sink(&self, ticket: Ticket) -> Result<Arc<dyn PathSink>, PeerRefusal> {
         Pipes.sink(ticket)
     }
 }

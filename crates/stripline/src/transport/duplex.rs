@@ -12,6 +12,7 @@ use crate::error::{Error, Result};
 use crate::packet::payload::TypeName;
 use crate::sys::membarrier;
 use crate::sys::memory::PAGE;
+use crate::sys::refusal::PeerRefusal;
 use crate::terms::{LinkOptions, Overflow};
 
 /// The additional part of a hello from a client of calls.
@@ -59,7 +60,7 @@ pub(crate) trait CallAcceptor: Send {
     ///
     /// # Errors
     /// The reason for a refusal, as a text for the client.
-    fn check(&mut self, hello: &Hello) -> Result<(), String>;
+    fn check(&mut self, hello: &Hello) -> Result<(), PeerRefusal>;
 
     /// Takes a client that has been welcomed. Its first requests may have arrived already.
     fn accept(&mut self, hello: &Hello, duplex: Duplex);
@@ -98,14 +99,15 @@ pub(super) fn check_client<'a>(
     key: u64,
     payload: &TypeName,
     acceptor: &mut dyn CallAcceptor,
-) -> Result<&'a CallHello, String> {
+) -> Result<&'a CallHello, PeerRefusal> {
     hello.check(key, payload, false)?;
-    let Some(call) = &hello.call else { return Err("this is a server of calls, and no topic".into()) };
+    let no_call = || PeerRefusal::violation("this is a server of calls, and no topic");
+    let call = hello.call.as_ref().ok_or_else(no_call)?;
     if hello.overflow != Overflow::Block {
-        return Err("replies are not to be dropped: overflow must be `block`".into());
+        return Err(PeerRefusal::violation("replies are not to be dropped: overflow must be `block`"));
     }
     if !is_valid_buffer(call.buffer) {
-        return Err(format!("a buffer of {} bytes is out of range", call.buffer));
+        return Err(PeerRefusal::violation(format!("a buffer of {} bytes is out of range", call.buffer)));
     }
     acceptor.check(hello)?;
     Ok(call)

@@ -15,6 +15,7 @@ use super::stream::StreamTransport;
 use super::uds;
 use crate::error::Result;
 use crate::sys::doorbell::PollSet;
+use crate::sys::refusal::PeerRefusal;
 
 /// The transport.
 pub(super) static FAULTY: StreamTransport = StreamTransport {
@@ -36,7 +37,7 @@ impl Carrier for FaultyPipes {
         Ok((Box::new(FaultySource { inner: source, faults: Faults::new() }), ticket))
     }
 
-    fn sink(&self, ticket: Ticket) -> Result<Arc<dyn PathSink>, String> {
+    fn sink(&self, ticket: Ticket) -> Result<Arc<dyn PathSink>, PeerRefusal> {
         Ok(Arc::new(FaultySink { inner: Pipes.sink(ticket)?, faults: Faults::new() }))
     }
 }

@@ -24,6 +24,7 @@ use crate::packet::payload::TypeName;
 use crate::sys::clock;
 use crate::sys::membarrier;
 use crate::sys::memory::PAGE;
+use crate::sys::refusal::PeerRefusal;
 use crate::sys::socket::{Socket, receive_with_fds, send_with_fds};
 use crate::terms::{Flow, Overflow, Watermarks};
 
@@ -119,27 +120,25 @@ impl Hello {
 
     /// Checks it for a port of this type and key. `any_build`: whether a type without a layout may
     /// go to a program that is built differently. The error is a text for the other side.
-    pub(crate) fn check(&self, key: u64, payload: &TypeName, any_build: bool) -> Result<(), String> {
+    pub(crate) fn check(&self, key: u64, payload: &TypeName, any_build: bool) -> Result<(), PeerRefusal> {
         if self.key != key {
-            return Err("the key is wrong: the endpoint belongs to another port".into());
+            return Err(PeerRefusal::violation("the key is wrong: the endpoint belongs to another port"));
         }
         if !self.payload.fits(payload) {
             let (sent, taken) = (payload.text_for_refusals(), self.payload.text_for_refusals());
-            return Err(format!("the sending port has type {sent}, not {taken}"));
+            return Err(format!("the sending port has type {sent}, not {taken}").into());
         }
         ReceiverBuild::check(self.build, payload, any_build)?;
         if self.connection.len() > Self::CONNECTION_MAX {
-            return Err("the connection's name is too long".into());
+            return Err(PeerRefusal::violation("the connection's name is too long"));
         }
         if self.depth == 0 || self.depth > crate::terms::LinkOptions::DEPTH_MAX {
-            return Err(format!("depth {} is out of range", self.depth));
+            return Err(PeerRefusal::violation(format!("depth {} is out of range", self.depth)));
         }
-        if self.checked_watermarks().high() > self.depth {
-            return Err(format!(
-                "a high watermark of {} is above the depth, {}",
-                self.checked_watermarks().high(),
-                self.depth
-            ));
+        let high = self.checked_watermarks().high();
+        if high > self.depth {
+            let above = format!("a high watermark of {high} is above the depth, {}", self.depth);
+            return Err(PeerRefusal::Violation(above));
         }
         Ok(())
     }
@@ -395,10 +394,15 @@ pub(crate) fn exchange_hello(
         }
         Socket::Tcp(_) => (0, Vec::new()),
     };
-    read_until(until, socket, &mut prefix[read..]).map_err(broke)?;
+    // A reply is sent whole, also by a sender that is killed then.
+    let cut = |e: io::Error| match e.kind() {
+        io::ErrorKind::UnexpectedEof => misbehaved("ended in the middle of its reply".into()),
+        _ => broke(e),
+    };
+    read_until(until, socket, &mut prefix[read..]).map_err(|e| if read > 0 { cut(e) } else { broke(e) })?;
     let max = if hello.call.is_some() { REPLY_MAX } else { BODY_MAX };
     let mut body = vec![0; body_length_within(&prefix, max).map_err(misbehaved)?];
-    read_until(until, socket, &mut body).map_err(broke)?;
+    read_until(until, socket, &mut body).map_err(cut)?;
     Ok((welcomed(&body, endpoint, peer)?, fds))
 }
 
@@ -462,6 +466,12 @@ impl std::fmt::Display for Late {
 
 impl std::error::Error for Late {}
 
+/// Returns the error of a handshake to be tried again, like any failure of the system.
+pub(crate) fn late(reason: String, endpoint: &Endpoint, peer: &str) -> Error {
+    let late = io::Error::new(io::ErrorKind::TimedOut, Late(reason));
+    Error::system(format!("{peer}: the handshake with {endpoint}"), late)
+}
+
 /// Returns whether the sender found the hello or the path late. Either this process or the machine
 /// was overloaded, or there is no such path.
 pub(crate) fn is_late(error: &Error) -> bool {
@@ -472,11 +482,7 @@ pub(crate) fn is_late(error: &Error) -> bool {
 pub(crate) fn welcomed(body: &[u8], endpoint: &Endpoint, peer: &str) -> Result<Welcome> {
     match decode(body).map_err(|violation| Error::misbehaved(peer, violation))? {
         HelloReply::Refused(reason) => Err(Error::Refused { peer: peer.into(), reason }),
-        // Like any failure of the system, it is tried again.
-        HelloReply::Late(reason) => {
-            let late = io::Error::new(io::ErrorKind::TimedOut, Late(reason));
-            Err(Error::system(format!("{peer}: the handshake with {endpoint}"), late))
-        }
+        HelloReply::Late(reason) => Err(late(reason, endpoint, peer)),
         HelloReply::Joined(_) => Err(Error::misbehaved(peer, "answered a hello as a part of a session")),
         HelloReply::Welcome(welcome) if welcome.key == endpoint.keys[1] => Ok(welcome),
         HelloReply::Welcome(_) => Err(Error::misbehaved(peer, "does not hold the endpoint's key")),
@@ -533,7 +539,7 @@ mod tests {
         assert_eq!(hello("\"any\"").unwrap().check(1, &det, false), Ok(()));
         for (build, refused) in [("\"0123456789abcdef\"", "built differently"), ("null", "unknown")] {
             let reason = hello(build).unwrap().check(1, &det, false).unwrap_err();
-            assert!(reason.contains(refused), "{reason}");
+            assert!(reason.reason().contains(refused), "{reason}");
         }
         for build in
             ["1", "true", "[]", "{}", "\"\"", "\"0123456789abcde\"", "\"0123456789ABCDEF\"", "\"Any\""]

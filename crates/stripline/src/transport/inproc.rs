@@ -100,7 +100,10 @@ impl Transport for Inproc {
         hello
             // Both ends are in one program.
             .check(port.keys[0], &port.payload, true)
-            .map_err(|reason| Error::Refused { peer: request.connection.clone(), reason })?;
+            .map_err(|refusal| Error::Refused {
+                peer: request.connection.clone(),
+                reason: refusal.to_string(),
+            })?;
         Ok(attach(&port.shared, &hello, request)?.into())
     }
 
@@ -127,8 +130,9 @@ impl Transport for Inproc {
         let call = Some(CallHello::new(&bind));
         let hello = Hello { call, ..Hello::new(endpoint, request) };
         let BoundServer { keys, request: offered, acceptor } = &mut *server;
-        duplex::check_client(&hello, keys[0], &offered.payload, &mut **acceptor)
-            .map_err(|reason| Error::Refused { peer: request.connection.clone(), reason })?;
+        duplex::check_client(&hello, keys[0], &offered.payload, &mut **acceptor).map_err(|refusal| {
+            Error::Refused { peer: request.connection.clone(), reason: refusal.to_string() }
+        })?;
         let its = BindRequest { port: hello.connection.clone(), ..server.request.clone() };
         // The client's limit for its replies also limits unread requests, as over all other
         // transports.

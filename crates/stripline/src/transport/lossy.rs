@@ -16,6 +16,7 @@ use super::udp::{UDP, Udp, UdpSink};
 use crate::error::Result;
 use crate::sys::doorbell::PollSet;
 use crate::sys::mutex::lock;
+use crate::sys::refusal::PeerRefusal;
 use crate::sys::udp::UdpEnd;
 
 /// The transport.
@@ -37,7 +38,7 @@ impl Carrier for LossyUdp {
         Udp.source(request)
     }
 
-    fn sink(&self, ticket: Ticket) -> Result<Arc<dyn PathSink>, String> {
+    fn sink(&self, ticket: Ticket) -> Result<Arc<dyn PathSink>, PeerRefusal> {
         let (is_complete, options) = (ticket.is_complete, ticket.options.udp.unwrap_or_default());
         let (ticket, sockets) = SessionTicket::of_peer(ticket)?;
         let inner = UdpSink::connect(&ticket.address, &sockets[0], &options)?;

@@ -16,6 +16,7 @@ use super::uds::{self, UDS};
 use crate::error::{Error, Result};
 use crate::sys::doorbell::PollSet;
 use crate::sys::message_queue::MessageQueue;
+use crate::sys::refusal::PeerRefusal;
 
 /// The transport.
 pub(super) static MQUEUE: StreamTransport = StreamTransport {
@@ -44,9 +45,8 @@ impl Carrier for MessageQueues {
         Ok((Box::new(queue), Ticket { fds: vec![fd], ..Ticket::default() }))
     }
 
-    fn sink(&self, ticket: Ticket) -> Result<Arc<dyn PathSink>, String> {
-        let [fd]: [OwnedFd; 1] =
-            ticket.fds.try_into().map_err(|_| "a message queue is one descriptor".to_string())?;
+    fn sink(&self, ticket: Ticket) -> Result<Arc<dyn PathSink>, PeerRefusal> {
+        let [fd]: [OwnedFd; 1] = ticket.fds.try_into().map_err(|_| "a message queue is one descriptor")?;
         let queue = MessageQueue::from_peer(fd)
             .map_err(|e| format!("the descriptor is not of a message queue: {e}"))?;
         Ok(Arc::new(queue))

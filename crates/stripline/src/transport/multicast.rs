@@ -12,6 +12,7 @@ use super::stream::StreamTransport;
 use super::udp::{UDP, Udp, UdpGroup};
 use super::uds;
 use crate::error::Result;
+use crate::sys::refusal::PeerRefusal;
 
 /// The transport.
 pub(super) static MULTICAST: StreamTransport = StreamTransport {
@@ -39,7 +40,7 @@ impl Carrier for MulticastUdp {
         UdpGroup { group, interface: "lo".parse().ok() }.source(request)
     }
 
-    fn sink(&self, ticket: Ticket) -> Result<Arc<dyn PathSink>, String> {
+    fn sink(&self, ticket: Ticket) -> Result<Arc<dyn PathSink>, PeerRefusal> {
         Udp.sink(ticket)
     }
 }

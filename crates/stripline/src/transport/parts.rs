@@ -5,6 +5,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use super::handshake::{PartHello, SessionPart};
+use crate::sys::refusal::PeerRefusal;
 use crate::sys::socket::Socket;
 
 /// The most parts that wait for their hello.
@@ -30,10 +31,10 @@ impl PendingParts {
     ///
     /// # Errors
     /// That the session has this part already, in words for the receiver.
-    pub(super) fn add(&mut self, hello: &PartHello, socket: Socket, now: Instant) -> Result<(), String> {
+    pub(super) fn add(&mut self, hello: &PartHello, socket: Socket, now: Instant) -> Result<(), PeerRefusal> {
         let PartHello { token, part, .. } = *hello;
         if self.parts.iter().any(|other| (other.token, other.part) == (token, part)) {
-            return Err("joined the same part of a session twice".into());
+            return Err(PeerRefusal::violation("joined the same part of a session twice"));
         }
         if self.parts.len() >= PARTS_MAX {
             self.parts.pop_front();
@@ -47,7 +48,7 @@ impl PendingParts {
     ///
     /// # Errors
     /// That one is not there, in words for the receiver.
-    pub(super) fn take(&mut self, token: u64) -> Result<Vec<OwnedFd>, String> {
+    pub(super) fn take(&mut self, token: u64) -> Result<Vec<OwnedFd>, PeerRefusal> {
         let taken = [SessionPart::Control, SessionPart::Acks].map(|part| {
             let index = self.parts.iter().position(|other| (other.token, other.part) == (token, part))?;
             self.parts.remove(index)
@@ -96,8 +97,9 @@ mod tests {
         for (token, kind) in [(1, both[0]), (2, both[0]), (2, both[1])] {
             parts.add(&part(token, kind), pair().0, now).unwrap();
         }
-        assert!(parts.add(&part(2, both[1]), pair().0, now).unwrap_err().contains("twice"));
-        assert!(parts.take(3).unwrap_err().contains("not been joined"));
+        let twice = parts.add(&part(2, both[1]), pair().0, now).unwrap_err();
+        assert!(twice.reason().contains("twice") && matches!(twice, PeerRefusal::Violation(_)));
+        assert!(parts.take(3).unwrap_err().reason().contains("not been joined"));
         assert_eq!(parts.take(2).unwrap().len(), 2);
         assert!(parts.take(2).is_err());
         // What is there of a session that lacks a part is closed with it.

@@ -15,6 +15,7 @@ use super::uds::{self, UDS};
 use crate::error::{Error, Result};
 use crate::sys::doorbell::PollSet;
 use crate::sys::fork::{self, Descriptor};
+use crate::sys::refusal::PeerRefusal;
 
 /// The transport.
 pub(super) static PIPE: StreamTransport = StreamTransport {
@@ -48,8 +49,8 @@ impl Carrier for Pipes {
         Ok((Box::new(PipeEnd(reading)), Ticket { fds: vec![writing], ..Ticket::default() }))
     }
 
-    fn sink(&self, ticket: Ticket) -> Result<Arc<dyn PathSink>, String> {
-        let [fd]: [OwnedFd; 1] = ticket.fds.try_into().map_err(|_| "a pipe is one descriptor".to_string())?;
+    fn sink(&self, ticket: Ticket) -> Result<Arc<dyn PathSink>, PeerRefusal> {
+        let [fd]: [OwnedFd; 1] = ticket.fds.try_into().map_err(|_| "a pipe is one descriptor")?;
         let failed = |e: Errno| format!("the descriptor is not of a pipe: {e}");
         if !FileType::from_raw_mode(fstat(&fd).map_err(failed)?.st_mode).is_fifo() {
             return Err("the descriptor is not of a pipe".into());

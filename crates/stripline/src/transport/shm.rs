@@ -20,6 +20,7 @@ use crate::packet::payload::TypeName;
 use crate::sys::doorbell::Doorbell;
 use crate::sys::membarrier;
 use crate::sys::memory::{PAGE, SharedMemory};
+use crate::sys::refusal::PeerRefusal;
 use crate::sys::socket::{self, Socket};
 use crate::terms::LinkOptions;
 
@@ -40,9 +41,10 @@ impl Transport for Shm {
     fn bind(&self, request: BindRequest) -> Result<AnyOutlet> {
         let (listener, endpoint) = uds::listen("shm", &request)?;
         let (keys, payload, any_build) = (endpoint.keys, request.payload.clone(), request.options.any_build);
+        let port = request.port.clone();
         let mut outlet = RingOutlet::new(request, endpoint, Doorbell::between)?;
         let shared = Arc::clone(&outlet.shared);
-        outlet.hold(AcceptThread::start(listener, ShmAcceptor { shared, payload, any_build, keys })?);
+        outlet.hold(AcceptThread::start(&port, listener, ShmAcceptor { shared, payload, any_build, keys })?);
         Ok(outlet.into())
     }
 
@@ -65,8 +67,9 @@ impl Transport for Shm {
         acceptor: Box<dyn duplex::CallAcceptor>,
     ) -> Result<CallListener> {
         let (listener, endpoint) = uds::listen("shm", &request)?;
+        let port = request.port.clone();
         let call_acceptor = ShmCallAcceptor { endpoint: endpoint.clone(), request, acceptor };
-        Ok(CallListener::new(endpoint, AcceptThread::start(listener, call_acceptor)?))
+        Ok(CallListener::new(endpoint, AcceptThread::start(&port, listener, call_acceptor)?))
     }
 
     fn connect_calls(
@@ -155,18 +158,16 @@ struct ShmCallAcceptor {
 }
 
 impl Acceptor for ShmCallAcceptor {
-    fn accept(&mut self, arrival: ArrivedReceiver, socket: &Socket) -> Result<Option<u64>, String> {
+    fn accept(&mut self, arrival: ArrivedReceiver, socket: &Socket) -> Result<Option<u64>, PeerRefusal> {
         let ArrivedReceiver { hello, fds, .. } = arrival;
         let Socket::Unix(stream) = socket else { return Err("shared memory needs a Unix socket".into()) };
         let (key, payload) = (self.endpoint.keys[0], &self.request.payload);
         let call = duplex::check_client(&hello, key, payload, &mut *self.acceptor)?;
-        let said = |error: Error| error.to_string();
         let copied = || socket.try_clone().map_err(|e| e.to_string());
         let bind = BindRequest { port: hello.connection.clone(), ..self.request.clone() };
-        let outlet = RingOutlet::new(bind, self.endpoint.clone(), Doorbell::between).map_err(said)?;
+        let outlet = RingOutlet::new(bind, self.endpoint.clone(), Doorbell::between)?;
         let shared = &outlet.shared;
-        let (handles, mut pending) =
-            shared.prepare_reader(&hello, socket::peer_process(stream)).map_err(said)?;
+        let (handles, mut pending) = shared.prepare_reader(&hello, socket::peer_process(stream))?;
         pending.peer = Some(copied()?);
         let ring = Ring { bytes: call.buffer, page: call.page, locked: false, membarrier: call.membarrier };
         let mut request = ConnectRequest {
@@ -176,7 +177,7 @@ impl Acceptor for ShmCallAcceptor {
         };
         request.options.wait = self.request.options.wait;
         let registration = ReaderRegistration::new(shared, handles.token);
-        let inlet = ring.inlet(fds, copied()?, Some(registration), &request).map_err(said)?;
+        let inlet = ring.inlet(fds, copied()?, Some(registration), &request)?;
         let server_info = CallWelcome {
             membarrier: membarrier::is_used_with(self.request.options.wait),
             server: self.acceptor.server_info(),
@@ -187,7 +188,7 @@ impl Acceptor for ShmCallAcceptor {
             call: Some(server_info),
             ..Welcome::new(self.endpoint.keys[1], None, shared.capacity as u32)
         };
-        let bytes = handshake::encode_reply(&HelloReply::Welcome(welcome)).map_err(said)?;
+        let bytes = handshake::encode_reply(&HelloReply::Welcome(welcome))?;
         shared.queue_reader(pending, || {
             socket::send_with_fds(stream, &bytes, &descriptors(shared, &handles)).map_err(|e| e.to_string())
         })?;
@@ -209,12 +210,12 @@ impl Acceptor for ShmAcceptor {
         &mut self,
         ArrivedReceiver { hello, .. }: ArrivedReceiver,
         socket: &Socket,
-    ) -> Result<Option<u64>, String> {
+    ) -> Result<Option<u64>, PeerRefusal> {
         let Socket::Unix(stream) = socket else { return Err("shared memory needs a Unix socket".into()) };
         hello.check(self.keys[0], &self.payload, self.any_build)?;
         fail_point!("greet");
         let pid = socket::peer_process(stream);
-        let (handles, mut pending) = self.shared.prepare_reader(&hello, pid).map_err(|e| e.to_string())?;
+        let (handles, mut pending) = self.shared.prepare_reader(&hello, pid)?;
         pending.peer = Some(socket.try_clone().map_err(|e| e.to_string())?);
         let welcome = Welcome {
             page: self.shared.memory.page() as u32,
@@ -223,7 +224,7 @@ impl Acceptor for ShmAcceptor {
             ..Welcome::new(self.keys[1], None, self.shared.capacity as u32)
         };
         let fds = descriptors(&self.shared, &handles);
-        let bytes = handshake::encode(&HelloReply::Welcome(welcome)).map_err(|e| e.to_string())?;
+        let bytes = handshake::encode(&HelloReply::Welcome(welcome))?;
         self.shared.queue_reader(pending, || {
             let sent = socket::send_with_fds(stream, &bytes, &fds).map_err(|e| e.to_string());
             fail_point!("greet-welcomed");

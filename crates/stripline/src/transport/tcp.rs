@@ -43,7 +43,7 @@ pub(super) fn connect(endpoint: &Endpoint, is_insecure: bool) -> Result<Socket> 
     let address: SocketAddr = endpoint
         .address
         .parse()
-        .map_err(|_| Error::failed(format!("`{}` is no TCP address", endpoint.address)))?;
+        .map_err(|_| Error::misbehaved(endpoint, "offers an address that is none of TCP"))?;
     check_reach(endpoint, &address, is_insecure)?;
     socket::connect_tcp(&address).map_err(failed)
 }

@@ -22,7 +22,7 @@ pub(super) fn path(transport: &StreamTransport, packets: u32) -> (Box<dyn PathSo
 
 /// Makes the sending end for a ticket.
 pub(super) fn sink(transport: &StreamTransport, ticket: Ticket) -> Result<Arc<dyn PathSink>, String> {
-    transport.carrier.unwrap().sink(ticket)
+    transport.carrier.unwrap().sink(ticket).map_err(|refusal| refusal.to_string())
 }
 
 /// Returns a frame of a packet with 100 bytes.

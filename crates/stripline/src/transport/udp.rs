@@ -22,6 +22,7 @@ use super::uds;
 use super::{BindRequest, Capabilities, ConnectRequest, Endpoint, Reach};
 use crate::error::{Error, Result};
 use crate::sys::doorbell::PollSet;
+use crate::sys::refusal::PeerRefusal;
 use crate::sys::socket::{Listener, Socket};
 use crate::sys::udp::{MulticastInterface, UdpEnd};
 use crate::sys::udp_batch::DatagramParts;
@@ -180,7 +181,7 @@ impl Carrier for Udp {
         Ok((Box::new(source), ticket))
     }
 
-    fn sink(&self, ticket: Ticket) -> Result<Arc<dyn PathSink>, String> {
+    fn sink(&self, ticket: Ticket) -> Result<Arc<dyn PathSink>, PeerRefusal> {
         let (is_complete, options) = (ticket.is_complete, ticket.options.udp.unwrap_or_default());
         let groups = ticket.groups.clone();
         let (ticket, sockets) = SessionTicket::of_peer(ticket)?;
@@ -333,7 +334,7 @@ mod tests {
             Udp.source(request)
         }
 
-        fn sink(&self, ticket: Ticket) -> Result<Arc<dyn PathSink>, String> {
+        fn sink(&self, ticket: Ticket) -> Result<Arc<dyn PathSink>, PeerRefusal> {
             let (ticket, sockets) = SessionTicket::of_peer(ticket)?;
             Ok(SessionSink::open(&ticket, sockets, Box::new(Lost), UdpEnd::DATAGRAM_MAX, false)?)
         }
@@ -558,7 +559,10 @@ mod tests {
             fn server_info(&self) -> serde_json::Value {
                 serde_json::Value::Null
             }
-            fn check(&mut self, _: &crate::transport::handshake::Hello) -> Result<(), String> {
+            fn check(
+                &mut self,
+                _: &crate::transport::handshake::Hello,
+            ) -> Result<(), crate::sys::refusal::PeerRefusal> {
                 Ok(())
             }
             fn accept(

@@ -93,4 +93,23 @@ mod tests {
         let given_up = answered((0..HELLOS_MAX).map(|_| late()).collect());
         assert!(is_late(&given_up) && given_up.to_string().contains("no hello in time"), "{given_up}");
     }
+
+    #[test]
+    fn a_reply_that_is_cut_is_a_violation_of_the_sender() {
+        let reply = encode(&HelloReply::Refused("it is full".into())).unwrap();
+        for bytes in [1, 11, 12, reply.len() - 1] {
+            let part = reply[..bytes].to_vec();
+            let error = connected_to(move |listener| {
+                let mut receiver = listener.accept().unwrap().0;
+                // The hello is read, so that nothing is left unread at the end.
+                let _ = std::io::Read::read(&mut receiver, &mut [0; 8192]).unwrap();
+                receiver.write_all(&part).unwrap();
+            });
+            assert!(error.to_string().contains("ended in the middle of its reply"), "{bytes}: {error}");
+            assert!(matches!(error, Error::PeerMisbehaved { .. }));
+        }
+        // As if it had been killed.
+        let error = connected_to(|listener| drop(listener.accept().unwrap()));
+        assert!(matches!(error, Error::System { .. }), "{error}");
+    }
 }

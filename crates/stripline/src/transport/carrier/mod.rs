@@ -38,6 +38,7 @@ use crate::packet::LastSent;
 use crate::sys::aligned_buffer::AlignedBuffer;
 use crate::sys::doorbell::PollSet;
 use crate::sys::membarrier;
+use crate::sys::refusal::PeerRefusal;
 use crate::sys::scoped_call::CallSlot;
 use crate::terms::{Flow, LinkOptions, Overflow, Repair, SenderOptions, TransportOptions, Watermarks};
 
@@ -74,8 +75,8 @@ pub(crate) trait Carrier: Send + Sync {
     /// Opens the sending end. The ticket comes from a peer, so everything in it is checked.
     ///
     /// # Errors
-    /// A description of the ticket's fault, for the peer.
-    fn sink(&self, ticket: Ticket) -> Result<Arc<dyn PathSink>, String>;
+    /// The ticket's fault, or what this process lacks, for the peer.
+    fn sink(&self, ticket: Ticket) -> Result<Arc<dyn PathSink>, PeerRefusal>;
 }
 
 /// Opens the sending end by what came in a handshake; `None` where there is no carrier.
@@ -83,7 +84,7 @@ pub(crate) trait Carrier: Send + Sync {
 /// of the port, where it may have several receivers.
 ///
 /// # Errors
-/// As [`Carrier::sink`].
+/// As [`Carrier::sink`], and a handshake without a ticket.
 pub(super) fn open_sink(
     carrier: Option<&dyn Carrier>,
     address: Option<&str>,
@@ -91,10 +92,15 @@ pub(super) fn open_sink(
     is_complete: bool,
     options: &SenderOptions,
     groups: Option<&Arc<PortGroups>>,
-) -> Result<Option<Arc<dyn PathSink>>, String> {
+) -> Result<Option<Arc<dyn PathSink>>, PeerRefusal> {
     let Some(carrier) = carrier else { return Ok(None) };
     let (options, groups) = (options.transport_options, groups.cloned());
-    carrier.sink(Ticket { is_complete, options, groups, ..Ticket::of_peer(address, fds)? }).map(Some)
+    let ticket = Ticket::of_peer(address, fds).map_err(PeerRefusal::Violation)?;
+    let sink = carrier.sink(Ticket { is_complete, options, groups, ..ticket });
+    sink.map(Some).map_err(|refusal| match refusal {
+        PeerRefusal::Unfit(fault) => PeerRefusal::Unusable(fault),
+        other => other,
+    })
 }
 
 /// The paths that one port sends to several receivers by, in the carrier's own types, by their

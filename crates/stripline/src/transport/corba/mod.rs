@@ -27,6 +27,7 @@ use super::{Capabilities, Reach, random, tcp};
 use crate::error::{Error, Result};
 use crate::sys::corba::{self, CallClient, NAMES, listen_at, message_max, own_socket, version};
 use crate::sys::doorbell::Doorbell;
+use crate::sys::refusal::PeerRefusal;
 use crate::sys::socket_names::{is_suffix, unique_suffix};
 use crate::sys::transit_page::TransitPage;
 use crate::terms::Watermarks;
@@ -191,22 +192,23 @@ impl Carrier for CorbaObjects {
         Ok((Box::new(source), Ticket { address, fds, ..Ticket::default() }))
     }
 
-    fn sink(&self, ticket: Ticket) -> Result<Arc<dyn PathSink>, String> {
+    fn sink(&self, ticket: Ticket) -> Result<Arc<dyn PathSink>, PeerRefusal> {
         let parsed = CorbaTicket::parse(&ticket.address)?;
         if let Some(address) = parsed.address {
             let own = ticket.options.corba.unwrap_or_default();
             if !own.insecure && !address.ip().is_loopback() {
-                return Err(format!("{address} is on another host, and the sender does not have `insecure`"));
+                let remedy = "and the sender does not have `insecure`";
+                return Err(format!("{address} is on another host, {remedy}").into());
             }
-            let sink = CorbaSink::call_host(&parsed, address).map_err(|e| e.to_string())?;
+            let sink = CorbaSink::call_host(&parsed, address)?;
             return Ok(Arc::new(sink));
         }
         let [page, doorbell, socket]: [OwnedFd; 3] =
-            ticket.fds.try_into().map_err(|_| "a path of CORBA takes three descriptors".to_string())?;
+            ticket.fds.try_into().map_err(|_| "a path of CORBA takes three descriptors")?;
         let peer = "the receiver";
-        let page = TransitPage::from_peer(peer, page).map_err(|e| e.to_string())?;
-        let doorbell = Doorbell::from_peer(peer, doorbell).map_err(|e| e.to_string())?;
-        let client = CallClient::of_file(&parsed.object, socket).map_err(|e| e.to_string())?;
+        let page = TransitPage::from_peer(peer, page)?;
+        let doorbell = Doorbell::from_peer(peer, doorbell)?;
+        let client = CallClient::of_file(&parsed.object, socket)?;
         Ok(Arc::new(CorbaSink::call_process(&parsed, client, page, doorbell)?))
     }
 }

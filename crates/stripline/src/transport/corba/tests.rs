@@ -107,7 +107,7 @@ fn descriptors_of_a_peer_that_are_something_else_are_refused() {
     let sink = |change: fn(&mut Vec<OwnedFd>)| {
         let (_source, mut ticket) = CorbaObjects.source(&request(Some(4))).unwrap();
         change(&mut ticket.fds);
-        CorbaObjects.sink(ticket).err().unwrap()
+        CorbaObjects.sink(ticket).err().unwrap().to_string()
     };
     assert!(sink(|fds| fds.truncate(2)).contains("three descriptors"));
     assert!(sink(|fds| fds.swap(0, 1)).contains("not shared memory"));
@@ -287,7 +287,7 @@ fn remote_source_of(sender: &str, packets_max: Option<u32>) -> (Box<dyn PathSour
 
 /// Opens the sending end, and waits until it is connected.
 fn remote_sink(ticket: Ticket) -> Result<Arc<dyn PathSink>, String> {
-    let sink = CorbaObjects.sink(ticket)?;
+    let sink = CorbaObjects.sink(ticket).map_err(|refusal| refusal.to_string())?;
     let until = Instant::now() + LONGEST;
     while !sink.probe().unwrap().try_once()? {
         assert!(Instant::now() < until, "it does not connect");
@@ -367,7 +367,7 @@ fn over_tcp_a_host_that_leaves_this_one_takes_insecure() {
     let mut parsed = CorbaTicket::parse(&ticket.address).unwrap();
     parsed.address = "192.0.2.1:9".parse().ok();
     let address = serde_json::to_string(&parsed).unwrap();
-    let error = CorbaObjects.sink(Ticket { address, ..Ticket::default() }).err().unwrap();
+    let error = CorbaObjects.sink(Ticket { address, ..Ticket::default() }).err().unwrap().to_string();
     assert!(error.contains("`insecure`"), "{error}");
 }
 

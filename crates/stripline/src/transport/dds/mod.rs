@@ -23,6 +23,7 @@ use super::transit::{TransitBound, TransitSender, receiving_ends};
 use super::uds::{self, UDS};
 use crate::error::{Error, Result};
 use crate::sys::dds::{check_process, receive_buffer, version};
+use crate::sys::refusal::PeerRefusal;
 use crate::sys::socket_names::unique_suffix;
 use dds_reader::DdsSource;
 use dds_writer::DdsSink;
@@ -103,10 +104,10 @@ impl Carrier for DdsTopics {
         Ok((Box::new(source), Ticket { address, fds, ..Ticket::default() }))
     }
 
-    fn sink(&self, ticket: Ticket) -> Result<Arc<dyn PathSink>, String> {
+    fn sink(&self, ticket: Ticket) -> Result<Arc<dyn PathSink>, PeerRefusal> {
         let parsed = DdsTicket::parse(&ticket.address)?;
         let transit = TransitSender::of_ticket(parsed.bound, ticket.fds)?;
-        let sink = DdsSink::new(&parsed, transit).map_err(|e| e.to_string())?;
+        let sink = DdsSink::new(&parsed, transit)?;
         Ok(Arc::new(sink))
     }
 }

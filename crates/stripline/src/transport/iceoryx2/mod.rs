@@ -26,6 +26,7 @@ use crate::error::{Error, Result};
 use crate::sys::aligned_buffer::{AlignedBuffer, CacheLine};
 use crate::sys::doorbell::Doorbell;
 use crate::sys::iceoryx2::{ConnectionNames, PathSizes, remove_dead, version};
+use crate::sys::refusal::PeerRefusal;
 use crate::sys::transit_page::TransitPage;
 use crate::terms::LinkOptions;
 use publish::IceoryxSink;
@@ -148,13 +149,13 @@ impl Carrier for IceoryxServices {
         Ok((Box::new(source), Ticket { address, fds: vec![page_fd, doorbell_fd], ..Ticket::default() }))
     }
 
-    fn sink(&self, ticket: Ticket) -> Result<Arc<dyn PathSink>, String> {
+    fn sink(&self, ticket: Ticket) -> Result<Arc<dyn PathSink>, PeerRefusal> {
         let (parsed, names) = IceoryxTicket::parse(&ticket.address)?;
         let [page, doorbell]: [OwnedFd; 2] =
-            ticket.fds.try_into().map_err(|_| "a path of iceoryx2 takes two descriptors".to_string())?;
+            ticket.fds.try_into().map_err(|_| "a path of iceoryx2 takes two descriptors")?;
         let peer = "the receiver";
-        let page = TransitPage::from_peer(peer, page).map_err(|e| e.to_string())?;
-        let doorbell = Doorbell::from_peer(peer, doorbell).map_err(|e| e.to_string())?;
+        let page = TransitPage::from_peer(peer, page)?;
+        let doorbell = Doorbell::from_peer(peer, doorbell)?;
         Ok(Arc::new(IceoryxSink::open(names, &parsed, page, doorbell)?))
     }
 }

@@ -506,7 +506,11 @@ impl PathProbe for MemberLink {
         if let Some((number, _)) = member.acks.probe() {
             return match (1..=member.probes).contains(&number) {
                 true => Ok(true),
-                false => Err(format!("acknowledged probe {number}, which was not sent")),
+                false => {
+                    let fault = format!("acknowledged probe {number}, which was not sent");
+                    log::warn!(target: "stripline::transport", "a receiver of a group {fault}");
+                    Err(fault)
+                }
             };
         }
         member.probes += 1;

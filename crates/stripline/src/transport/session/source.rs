@@ -72,6 +72,8 @@ pub(in crate::transport) struct SessionSource {
     violation: Option<String>,
     /// Whether a probe was acknowledged.
     is_probed: bool,
+    /// Whether a datagram of no session has come.
+    has_foreign: bool,
     empty_reads: u32,
     /// Whether the last wait for a datagram has found one.
     is_flowing: bool,
@@ -131,6 +133,7 @@ impl SessionSource {
             is_over: false,
             violation: None,
             is_probed: false,
+            has_foreign: false,
             empty_reads: 0,
             is_flowing: false,
             has_slept: Cell::new(false),
@@ -239,7 +242,10 @@ impl SessionSource {
         into: &[u8],
         bytes: usize,
     ) -> Result<Option<usize>, String> {
-        let Some(bytes) = bytes.checked_sub(DATAGRAM_HEADER) else { return Ok(None) };
+        let Some(bytes) = bytes.checked_sub(DATAGRAM_HEADER) else {
+            self.drop_foreign();
+            return Ok(None);
+        };
         if self.data_token.is_none() {
             // The token was sent before the first datagram with it.
             self.read_control()?;
@@ -247,7 +253,9 @@ impl SessionSource {
         let own = DatagramHeader::parse(header).filter(|header| Some(header.token) == self.data_token);
         let Some(DatagramHeader { number, records, span, .. }) = own else {
             // A probe; or of another program, or one that came too late for another session.
-            self.take_probe(header, 0);
+            if !self.take_probe(header, 0) && DatagramHeader::parse(header).is_none() {
+                self.drop_foreign();
+            }
             return Ok(None);
         };
         match self.session.arrive(number, records)? {
@@ -294,12 +302,25 @@ impl SessionSource {
         delivered
     }
 
-    /// Acknowledges a probe, if it is the first. `charge`: what it took of the buffer; 0: that was
-    /// not measured.
+    /// Takes note of a datagram without a session. The first is logged: any program can
+    /// send more.
     #[cold]
-    fn take_probe(&mut self, header: &[u8; DATAGRAM_HEADER], charge: u64) {
-        let probe = SessionProbe::parse(header).filter(|probe| probe.token == self.token);
-        if let Some(probe) = probe.filter(|_| !self.is_probed) {
+    fn drop_foreign(&mut self) {
+        if !std::mem::replace(&mut self.has_foreign, true) {
+            log::warn!(
+                target: "stripline::transport",
+                "datagrams of strangers come to a connection over datagrams; they are dropped"
+            );
+        }
+    }
+
+    /// Acknowledges a probe, if it is the first. `charge`: what it took of the buffer; 0: that was
+    /// not measured. False: it is no probe.
+    #[cold]
+    fn take_probe(&mut self, header: &[u8; DATAGRAM_HEADER], charge: u64) -> bool {
+        let probe = SessionProbe::parse(header);
+        let own = probe.as_ref().filter(|probe| probe.token == self.token);
+        if let Some(probe) = own.filter(|_| !self.is_probed) {
             self.is_probed = true;
             self.session.note_probe(charge);
             let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
@@ -307,6 +328,7 @@ impl SessionSource {
             let _ = send(&self.acks, &probe.acknowledgement(charge), flags);
             fail_point!("probed");
         }
+        probe.is_some()
     }
 
     /// Takes the bytes of the next datagram.
@@ -452,7 +474,9 @@ impl PathSource for SessionSource {
             let mut header = [0; DATAGRAM_HEADER];
             let charge = self.path.queued_charge();
             match self.path.receive(&mut header, &mut [], false, &mut self.more) {
-                Ok(bytes) if bytes >= DATAGRAM_HEADER => self.take_probe(&header, charge),
+                Ok(bytes) if bytes >= DATAGRAM_HEADER => {
+                    self.take_probe(&header, charge);
+                }
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
                     let mut poll_set = PollSet::default();
                     poll_set.readable(self.path.arrivals());

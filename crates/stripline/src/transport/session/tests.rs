@@ -10,6 +10,7 @@ use crate::flow::session::{DATAGRAM_HEADER, DatagramHeader, SessionRecord, Span}
 use crate::packet::{Header, Kind};
 use crate::sys::doorbell::Doorbell;
 use crate::sys::mutex::lock;
+use crate::sys::own_process::{in_own_process, logged};
 use crate::transport::carrier::{PathRequest, PathSink, PathSource, violation_in};
 use crate::transport::stream::padded;
 
@@ -459,4 +460,20 @@ fn a_reply_ends_the_wait_for_a_probe() {
     let (reply, sender) = std::os::unix::net::UnixStream::pair().unwrap();
     drop(sender);
     source.answer_probe(reply.as_fd()).unwrap();
+}
+
+#[test]
+fn strangers_are_logged_once() {
+    in_own_process("transport::session::tests::strangers_are_logged_once", "log", || {
+        let lines = logged();
+        let (path, _sink, mut source) = ends(true, &[]);
+        for _ in 0..3 {
+            lock(&path.datagrams).extend([vec![0xa5; 5], vec![0xa5; 100]]);
+            path.doorbell.notify();
+            assert_eq!(source.read(&mut vec![0; 4096]).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+        }
+        let line = lines.try_recv().unwrap();
+        assert!(line.starts_with("datagrams of strangers come"), "{line}");
+        assert!(lines.try_recv().is_err());
+    });
 }

@@ -14,6 +14,7 @@ use crate::packet::payload::TypeName;
 use crate::sys::doorbell::Doorbell;
 use crate::sys::mutex::lock;
 use crate::sys::poller::Interest;
+use crate::sys::refusal::PeerRefusal;
 use crate::sys::socket::Socket;
 use crate::transport::accept::{Acceptor, ArrivedReceiver};
 use crate::transport::carrier::PathSink;
@@ -39,7 +40,11 @@ pub(in crate::transport) trait ReceiverFactory: Send + 'static {
     ///
     /// # Errors
     /// Why it is refused, in words for the receiver.
-    fn open_path(&self, hello: &Hello, fds: &mut Vec<OwnedFd>) -> Result<Option<Arc<dyn PathSink>>, String>;
+    fn open_path(
+        &self,
+        hello: &Hello,
+        fds: &mut Vec<OwnedFd>,
+    ) -> Result<Option<Arc<dyn PathSink>>, PeerRefusal>;
 
     /// Makes a receiver with its way of the frames.
     fn receiver(&self, hello: &Hello, socket: Arc<Socket>, path: Option<Arc<dyn PathSink>>)
@@ -157,12 +162,12 @@ impl<F: ReceiverFactory> Acceptor for SignallingAcceptor<F> {
         &mut self,
         hello: &Hello,
         fds: &mut Vec<OwnedFd>,
-    ) -> Result<Option<Arc<dyn PathSink>>, String> {
+    ) -> Result<Option<Arc<dyn PathSink>>, PeerRefusal> {
         hello.check(self.keys[0], &self.payload, self.any_build)?;
         self.factory.open_path(hello, fds)
     }
 
-    fn accept(&mut self, arrival: ArrivedReceiver, socket: &Socket) -> Result<Option<u64>, String> {
+    fn accept(&mut self, arrival: ArrivedReceiver, socket: &Socket) -> Result<Option<u64>, PeerRefusal> {
         let ArrivedReceiver { hello, path, .. } = arrival;
         let resume_from = self.resume_position(&hello.connection);
         let welcome = Welcome::new(self.keys[1], resume_from, self.buffer);

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use super::remote_receiver::{RemoteReceiver, remove_dead};
 use crate::error::{Error, Result};
 use crate::fail_point::fail_point;
-use crate::flow::{AckState, AckWait};
+use crate::flow::AckWait;
 use crate::sys::doorbell::PollSet;
 use crate::transport::{StopToken, Wait};
 
@@ -68,15 +68,9 @@ where
 impl RemoteReceiver {
     /// Polls for its acknowledgement. Returns the error instead, if there is one.
     fn poll_ack(&mut self, ack_wait: &AckWait) -> Result<()> {
-        let listened = self.acks.read_from(&self.socket);
-        let state = self.acks.state(&listened);
-        self.dead = listened != Ok(true);
-        let is_a_lie = matches!(state, AckState::Violation(_));
-        let outcome = ack_wait.outcome(&self.connection, state);
+        let read = self.read_acks();
+        let outcome = ack_wait.outcome(&self.connection, self.acks.state(&read));
         self.ack_awaited = outcome.is_none();
-        if let (Some(Err(error)), true) = (&outcome, is_a_lie) {
-            log::warn!(target: "stripline::transport", "{error}");
-        }
         outcome.unwrap_or(Ok(()))
     }
 }

@@ -44,13 +44,8 @@ impl RemoteReceiver {
         if self.acks.flow_sender.as_ref().is_none_or(|flow_sender| flow_sender.may_send_without_poll()) {
             return;
         }
-        match self.acks.read_from(&self.socket) {
-            Ok(is_there) => self.dead = !is_there,
-            Err(violation) => {
-                self.dead = true;
-                log::warn!(target: "stripline::transport", "{}", Error::misbehaved(&self.connection, violation));
-            }
-        }
+        // A receiver that is gone, or violates the protocol, is dead then.
+        let _ = self.read_acks();
         if let Some(flow_sender) = &mut self.acks.flow_sender {
             flow_sender.note_stall(now_ns());
         }

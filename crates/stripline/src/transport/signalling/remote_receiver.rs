@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use super::acks::{AckReader, peek_goodbye};
+use crate::error::Error;
 use crate::inspect::Reader;
 use crate::sys::socket::Socket;
 use crate::transport::{Departed, PortPosition};
@@ -126,6 +127,20 @@ impl RemoteReceiver {
         slept
     }
 
+    /// Reads its acknowledgements and its flow control; false: it has hung up. Then it is dead, and
+    /// also after a violation, which is logged.
+    ///
+    /// # Errors
+    /// A description of its violation.
+    pub fn read_acks(&mut self) -> Result<bool, String> {
+        let read = self.acks.read_from(&self.socket);
+        self.dead = read != Ok(true);
+        if let Err(violation) = &read {
+            log::warn!(target: "stripline::transport", "{}", Error::misbehaved(&self.connection, violation));
+        }
+        read
+    }
+
     /// Records, in its end, whether a successor may come.
     fn close(&self) {
         if self.acks.has_left || peek_goodbye(&self.socket) {
@@ -148,4 +163,37 @@ pub(in crate::transport) fn remove_dead<R: AsRef<RemoteReceiver>>(receivers: &mu
         }
         !receiver.dead
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+    use crate::sys::own_process::{in_own_process, logged};
+    use crate::terms::{Overflow, Watermarks};
+
+    #[test]
+    fn a_violation_is_logged_and_ends_the_receiver() {
+        let test =
+            "transport::signalling::remote_receiver::tests::a_violation_is_logged_and_ends_the_receiver";
+        in_own_process(test, "log", || {
+            let lines = logged();
+            let (ours, theirs) = UnixStream::pair().unwrap();
+            let reader = Reader::new("a -> b", Overflow::Block, 4, &Watermarks::of_depth(4));
+            let socket = Arc::new(Socket::from(ours));
+            let mut receiver = RemoteReceiver::new(&reader, socket, AckReader::default());
+            assert_eq!(receiver.read_acks(), Ok(true));
+            assert!(!receiver.dead);
+            (&theirs).write_all(&[0xa5; 16]).unwrap();
+            receiver.read_acks().unwrap_err();
+            assert!(receiver.dead);
+            let line = lines.try_recv().unwrap();
+            assert_eq!(
+                line,
+                "a -> b: the other end sent an invalid acknowledgement; its connection was closed"
+            );
+        });
+    }
 }

@@ -20,6 +20,7 @@ use crate::packet::{Header, Kind, Outline};
 use crate::sys::aligned_buffer::AlignedBuffer;
 use crate::sys::clock::now_ns;
 use crate::sys::doorbell::PollSet;
+use crate::sys::refusal::PeerRefusal;
 use crate::sys::socket::{Listener, Socket};
 use crate::terms::{Flow, Overflow, Scope, SenderOptions};
 use crate::transport::accept::AcceptThread;
@@ -76,6 +77,7 @@ impl StreamOutlet {
     ) -> Result<Self> {
         let (payload, keys, options) = (request.payload.clone(), endpoint.keys, request.options);
         let left_paths = Arc::clone(&request.left_paths);
+        let port = request.port.clone();
         let mut outlet = Self::without_receivers(request, endpoint)?;
         outlet.timeout = options.send_timeout();
         outlet.scope = options.scope;
@@ -98,7 +100,7 @@ impl StreamOutlet {
             takes_parts: carrier.is_some() && matches!(listener, Listener::Tcp(_)),
             hung_up_flags: Default::default(),
         };
-        outlet.accept_thread = Some(AcceptThread::start(listener, acceptor)?);
+        outlet.accept_thread = Some(AcceptThread::start(&port, listener, acceptor)?);
         Ok(outlet)
     }
 
@@ -484,7 +486,7 @@ impl StreamOutlet {
             };
             for StreamReceiver { remote, .. } in self.receivers.iter_mut().filter(is_open) {
                 // A receiver that violates the protocol is not read any more.
-                remote.dead = !remote.acks.read_from(&remote.socket).unwrap_or(false);
+                let _ = remote.read_acks();
             }
             let mut poll_set = PollSet::default();
             let open: Vec<&mut StreamReceiver> = self.receivers.iter_mut().filter(is_open).collect();
@@ -683,7 +685,11 @@ struct StreamReceiverFactory {
 impl ReceiverFactory for StreamReceiverFactory {
     type Receiver = StreamReceiver;
 
-    fn open_path(&self, hello: &Hello, fds: &mut Vec<OwnedFd>) -> Result<Option<Arc<dyn PathSink>>, String> {
+    fn open_path(
+        &self,
+        hello: &Hello,
+        fds: &mut Vec<OwnedFd>,
+    ) -> Result<Option<Arc<dyn PathSink>>, PeerRefusal> {
         let fds = std::mem::take(fds);
         let (address, groups) = (hello.path.as_deref(), Some(&self.groups));
         open_sink(self.carrier, address, fds, self.wants_acks, &self.options, groups)

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::{StreamInlet, StreamOutlet};
 use crate::error::{Error, Result};
 use crate::fail_point::fail_point;
+use crate::sys::refusal::PeerRefusal;
 use crate::sys::socket::{self, Listener, Socket};
 use crate::terms::{Flow, Overflow, Scope};
 use crate::transport::accept::{AcceptThread, Acceptor, ArrivedReceiver};
@@ -117,8 +118,9 @@ impl Transport for StreamTransport {
             let rule = "calls with `bind` (a server has no session to another host)".into();
             return Err(Error::Unsupported { transport, rule, alternatives: "use tcp, or no `bind`".into() });
         }
+        let port = request.port.clone();
         let acceptor = StreamCallAcceptor { endpoint: endpoint.clone(), request, carrier, acceptor };
-        Ok(CallListener::new(endpoint, AcceptThread::start(listener, acceptor)?))
+        Ok(CallListener::new(endpoint, AcceptThread::start(&port, listener, acceptor)?))
     }
 
     fn connect_calls(
@@ -146,13 +148,18 @@ impl Transport for StreamTransport {
             let violation = format!("announced a buffer of {} bytes", welcome.buffer);
             return Err(Error::misbehaved(peer, violation));
         }
-        let open = || {
-            let sink = open_sink(self.carrier, welcome.path.as_deref(), fds, true, &bind.options, None)?;
-            sink.as_ref().map_or(Ok(()), |sink| sink.await_open())?;
-            Ok::<_, String>(sink)
-        };
-        let sink = open()
-            .map_err(|fault| Error::misbehaved(peer, format!("sent a welcome that does not fit: {fault}")))?;
+        let address = welcome.path.as_deref();
+        let sink =
+            open_sink(self.carrier, address, fds, true, &bind.options, None).map_err(
+                |refusal| match refusal {
+                    PeerRefusal::Lack(reason) => handshake::late(reason, endpoint, peer),
+                    fault => Error::misbehaved(peer, format!("sent a welcome that does not fit: {fault}")),
+                },
+            )?;
+        if let Some(sink) = &sink {
+            // On a machine that is busy, the server may be found late.
+            sink.await_open().map_err(|reason| handshake::late(reason, endpoint, peer))?;
+        }
         let duplex =
             pair(socket, (source, sink), bind, endpoint.clone(), peer, (welcome.buffer, welcome.clock))?;
         Ok(CallConnection { duplex, server_info: call.server })
@@ -185,7 +192,7 @@ struct StreamCallAcceptor {
 
 impl StreamCallAcceptor {
     /// Checks a client, and returns the bytes of its buffer.
-    fn check(&mut self, hello: &Hello) -> Result<u32, String> {
+    fn check(&mut self, hello: &Hello) -> Result<u32, PeerRefusal> {
         let (key, payload) = (self.endpoint.keys[0], &self.request.payload);
         Ok(duplex::check_client(hello, key, payload, &mut *self.acceptor)?.buffer)
     }
@@ -196,13 +203,13 @@ impl Acceptor for StreamCallAcceptor {
         &mut self,
         hello: &Hello,
         fds: &mut Vec<OwnedFd>,
-    ) -> Result<Option<Arc<dyn PathSink>>, String> {
+    ) -> Result<Option<Arc<dyn PathSink>>, PeerRefusal> {
         self.check(hello)?;
         let fds = std::mem::take(fds);
         open_sink(self.carrier, hello.path.as_deref(), fds, true, &self.request.options, None)
     }
 
-    fn accept(&mut self, arrival: ArrivedReceiver, socket: &Socket) -> Result<Option<u64>, String> {
+    fn accept(&mut self, arrival: ArrivedReceiver, socket: &Socket) -> Result<Option<u64>, PeerRefusal> {
         let ArrivedReceiver { hello, path: sink, .. } = arrival;
         // Others may have come while the path was probed.
         let buffer = self.check(&hello)?;

@@ -22,6 +22,7 @@ use super::transit::{TransitBound, TransitSender, receiving_ends};
 use super::uds;
 use super::{Capabilities, Reach, tcp};
 use crate::error::{Error, Result};
+use crate::sys::refusal::PeerRefusal;
 use crate::sys::socket_names::{is_suffix, unique_suffix};
 use crate::sys::zenoh::{SessionReach, check_process, version};
 use crate::terms::ZenohOptions;
@@ -148,15 +149,15 @@ impl Carrier for ZenohSessions {
         Ok((Box::new(source), Ticket { address, fds, ..Ticket::default() }))
     }
 
-    fn sink(&self, ticket: Ticket) -> Result<Arc<dyn PathSink>, String> {
-        check_process().map_err(|e| e.to_string())?;
+    fn sink(&self, ticket: Ticket) -> Result<Arc<dyn PathSink>, PeerRefusal> {
+        check_process()?;
         let parsed = ZenohTicket::parse(&ticket.address)?;
         let reach = parsed.reach(&ticket.options.zenoh.unwrap_or_default())?;
         let is_remote = ticket.fds.is_empty();
         let transit = match is_remote {
-            true => TransitSender::across_hosts(parsed.bound).map_err(|e| e.to_string())?,
+            true => TransitSender::across_hosts(parsed.bound)?,
             false => TransitSender::of_ticket(parsed.bound, ticket.fds)?,
         };
-        Ok(Arc::new(ZenohSink::connect(parsed, reach, transit, is_remote).map_err(|e| e.to_string())?))
+        Ok(Arc::new(ZenohSink::connect(parsed, reach, transit, is_remote)?))
     }
 }

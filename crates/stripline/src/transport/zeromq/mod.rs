@@ -20,6 +20,7 @@ use super::stream::StreamTransport;
 use super::transit::{TransitBound, TransitSender, receiving_ends};
 use super::uds::{self, UDS};
 use crate::error::{Error, Result};
+use crate::sys::refusal::PeerRefusal;
 use crate::sys::socket_names::{is_suffix, unique_suffix};
 use crate::sys::zeromq::version;
 use pull::ZeromqSource;
@@ -91,10 +92,10 @@ impl Carrier for ZeromqSockets {
         Ok((Box::new(source), Ticket { address, fds, ..Ticket::default() }))
     }
 
-    fn sink(&self, ticket: Ticket) -> Result<Arc<dyn PathSink>, String> {
+    fn sink(&self, ticket: Ticket) -> Result<Arc<dyn PathSink>, PeerRefusal> {
         let parsed = ZeromqTicket::parse(&ticket.address)?;
         let transit = TransitSender::of_ticket(parsed.bound, ticket.fds)?;
-        let sink = ZeromqSink::connect(&parsed, transit).map_err(|e| e.to_string())?;
+        let sink = ZeromqSink::connect(&parsed, transit)?;
         Ok(Arc::new(sink))
     }
 }

@@ -1,0 +1,86 @@
+//! Consumers of offers, and their subscriptions to topics.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use crate::error::{Error, Result};
+use crate::inspect::RefusedSender;
+use crate::packet::payload::TypeName;
+use crate::transport::Endpoint;
+
+use super::rendezvous::Offer;
+
+/// A consumer of offers.
+pub(crate) trait OfferConsumer: Send + Sync {
+    /// Returns whether it still exists.
+    fn is_there(&self) -> bool;
+
+    /// Returns whether it wants offers with that payload type.
+    fn wants(&self, _: &TypeName) -> bool {
+        true
+    }
+
+    /// Returns the payload type that it takes, if the type decides on its connections.
+    fn takes(&self) -> Option<&TypeName> {
+        None
+    }
+
+    /// Replaces the list of the senders that it cannot be connected to.
+    fn set_refused(&self, _: Vec<RefusedSender>) {}
+
+    /// Reports that a connection was refused.
+    fn report_refused(&self, _: &Offer, _: Error) {}
+
+    /// Connects it to an offer, under the given connection name; blocks for a few seconds at most.
+    ///
+    /// # Errors
+    /// The cause of the failure. [`Error::Refused`], [`Error::PeerMisbehaved`] and
+    /// [`Error::Unsupported`] last. Every other kind is tried again.
+    fn connect(&self, offer: &Offer, connection: &str) -> Result<()>;
+}
+
+/// The subscription of a subscriber to every publisher of its topic, or of another consumer of
+/// offers.
+pub(super) struct Subscription {
+    pub topic: String,
+    pub consumer: Arc<dyn OfferConsumer>,
+    pub connected: HashSet<Endpoint>,
+    /// The connections that were refused, and why.
+    pub refused: Vec<(Endpoint, RefusedSender)>,
+}
+
+impl Subscription {
+    pub(super) fn new(topic: &str, consumer: Arc<dyn OfferConsumer>, connected: HashSet<Endpoint>) -> Self {
+        Self { topic: topic.into(), consumer, connected, refused: Vec::new() }
+    }
+
+    /// Lists the connection to an offer as refused; false: it was, for the same reason.
+    pub(super) fn refuse(&mut self, offer: &Offer, connection: &str, reason: String) -> bool {
+        let Offer { endpoint, payload, .. } = offer;
+        let is_same =
+            |(other, refused): &(Endpoint, RefusedSender)| other == endpoint && refused.reason == reason;
+        if self.refused.iter().any(is_same) {
+            return false;
+        }
+        let sends = payload.full_text();
+        let takes = self.consumer.takes().map_or(sends, TypeName::full_text).into();
+        let refused = RefusedSender { connection: connection.into(), sends: sends.into(), takes, reason };
+        self.refused.retain(|(other, _)| other != endpoint);
+        self.refused.push((endpoint.clone(), refused));
+        self.show_refused();
+        true
+    }
+
+    /// Removes the refusals of an endpoint that is connected, or not offered any more.
+    pub(super) fn forget_refused(&mut self, address: &str) {
+        let before = self.refused.len();
+        self.refused.retain(|(endpoint, _)| endpoint.address != address);
+        if self.refused.len() != before {
+            self.show_refused();
+        }
+    }
+
+    fn show_refused(&self) {
+        self.consumer.set_refused(self.refused.iter().map(|(_, refused)| refused.clone()).collect());
+    }
+}
