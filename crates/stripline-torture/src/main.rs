@@ -56,7 +56,8 @@ enum Order {
         stripline-torture torture --kills 2000 --transport mqueue --lanes 3\n  \
         stripline-torture torture --waveforms --kills 500\n  \
         stripline-torture torture --waveforms --kills 1 --lanes 1 --seed 4711     one waveform again\n  \
-        stripline-torture torture --waveforms --moves 2000     several pending moves at a time\n\n\
+        stripline-torture torture --waveforms --moves 2000     several pending moves at a time\n  \
+        stripline-torture torture --waveforms --moves 2000 --deadly     beside kills and stops\n\n\
         The report is JSON: deaths by fail point, packets checked, and how soon deaths were noticed; with\n\
         --waveforms: kills, stops, and what became of all packets.")]
     Torture {
@@ -83,9 +84,13 @@ enum Order {
         #[arg(long, conflicts_with_all = ["part", "transport"])]
         waveforms: bool,
 
-        /// Move outputs to other transports this many times, and kill nothing
+        /// Move outputs to other transports this many times
         #[arg(long, value_name = "N", requires = "waveforms", conflicts_with = "kills")]
         moves: Option<u64>,
+
+        /// Kill and stop processes beside the moves, too
+        #[arg(long, requires = "moves")]
+        deadly: bool,
 
         /// Waveforms at a time, or survivors: some receive, some send, some run calls
         #[arg(long, value_name = "N", default_value_t = 6, value_parser = clap::value_parser!(u64).range(1..=64))]
@@ -254,11 +259,15 @@ fn main() -> ExitCode {
         return ExitCode::from(code);
     }
     let outcome = match Arguments::parse().command {
-        Order::Torture { kills, seed, transport, part, waveforms, moves, lanes: workers, json } => {
+        Order::Torture { kills, seed, transport, part, waveforms, moves, deadly, lanes: workers, json } => {
             let transport = plan::TRANSPORTS.iter().copied().find(|name| transport.as_deref() == Some(name));
             let report = match waveforms {
                 true => {
-                    let goal = moves.map_or(waveforms::Goal::Kills(kills), waveforms::Goal::Moves);
+                    let goal = match moves {
+                        None => waveforms::Goal::Kills(kills),
+                        Some(moves) if deadly => waveforms::Goal::DeadlyMoves(moves),
+                        Some(moves) => waveforms::Goal::Moves(moves),
+                    };
                     waveforms::Waveforms { goal, seed, lanes: workers }.run()
                 }
                 false => campaign::Campaign { kills, seed, workers, part, transport }.run(),

@@ -26,6 +26,8 @@ pub enum Goal {
     Kills(u64),
     /// Outputs move to other transports, and nothing is killed or stopped.
     Moves(u64),
+    /// All outputs move to other transports, beside kills and stops.
+    DeadlyMoves(u64),
 }
 
 impl Goal {
@@ -33,7 +35,7 @@ impl Goal {
     fn progress(self, tally: &RunTally) -> (u64, u64, &'static str) {
         match self {
             Self::Kills(kills) => (kills, tally.kills, "killed"),
-            Self::Moves(moves) => (moves, tally.moves, "moved"),
+            Self::Moves(moves) | Self::DeadlyMoves(moves) => (moves, tally.moves, "moved"),
         }
     }
 }

@@ -106,12 +106,18 @@ impl Connection {
 }
 
 impl Plan {
-    /// Makes the waveform of a seed in which all outputs may move and all components run until they
-    /// are stopped.
-    pub fn of_moves(seed: u64) -> Self {
+    /// Makes the waveform of a seed in which all outputs may move.
+    pub fn of_deadly_moves(seed: u64) -> Self {
         let mut plan = Self::new(seed);
         plan.has_moves = true;
         plan.connections.iter_mut().for_each(|connection| connection.may_move = true);
+        plan
+    }
+
+    /// Makes the waveform of a seed in which all outputs may move and all components run until they
+    /// are stopped.
+    pub fn of_moves(seed: u64) -> Self {
+        let mut plan = Self::of_deadly_moves(seed);
         plan.components.iter_mut().for_each(|component| component.packets = 1 << 40);
         plan
     }

@@ -128,6 +128,7 @@ pub fn round(seed: u64, goal: Goal, interrupted: &AtomicBool) -> Result<RunTally
     let (plan, option) = match goal {
         Goal::Kills(_) => (Plan::new(seed), "--kills"),
         Goal::Moves(_) => (Plan::of_moves(seed), "--moves"),
+        Goal::DeadlyMoves(_) => (Plan::of_deadly_moves(seed), "--deadly --moves"),
     };
     let violation = |problem, waveform, printed| Violation { seed, option, problem, waveform, printed };
     let mut round = Round::launch(&plan, goal, Rng::new(mix(!seed)))
@@ -187,7 +188,7 @@ impl<'a> Round<'a> {
         let paths: Vec<_> = logs.iter().map(Memory::path).collect();
         waveform.write(plan.file(&paths).as_bytes());
         let points = points_of_moves();
-        let dies = plan.has_moves && rng.below(2) == 0 && matches!(goal, Goal::Kills(_));
+        let dies = plan.has_moves && rng.below(2) == 0 && !matches!(goal, Goal::Moves(_));
         let fail_point = dies.then(|| points[rng.below(points.len() as u64) as usize]);
         let mut command = Command::new("/proc/self/exe");
         if let Some(point) = fail_point {
@@ -225,7 +226,7 @@ impl<'a> Round<'a> {
 
     fn run(&mut self, interrupted: &AtomicBool) -> Result<(), String> {
         match self.goal {
-            Goal::Kills(_) => self.torture(interrupted)?,
+            Goal::Kills(_) | Goal::DeadlyMoves(_) => self.torture(interrupted)?,
             Goal::Moves(_) => self.move_around(interrupted)?,
         }
         self.enough.write(b"enough");
@@ -262,8 +263,10 @@ impl<'a> Round<'a> {
             }
             let time = [1000, 20_000, 100_000][self.dice.below(3) as usize];
             self.pause(time);
-            if self.plan.has_moves && self.moves.len() < MOVES_MAX {
-                self.request_move();
+            match self.goal {
+                Goal::DeadlyMoves(_) => self.request_moves()?,
+                _ if self.plan.has_moves && self.moves.len() < MOVES_MAX => self.request_move(),
+                _ => {}
             }
             match self.dice.below(40) {
                 0 => self.kill_launcher(),
@@ -297,6 +300,18 @@ impl<'a> Round<'a> {
         self.collect_moves(0)
     }
 
+    /// Requests the moves between two kills.
+    fn request_moves(&mut self) -> Result<(), String> {
+        for _ in 0..self.dice.below(8) {
+            let pending = self.dice.below(PENDING_MAX) as usize;
+            self.collect_moves(pending)?;
+            self.request_move();
+            let time = [100, 5000][self.dice.below(2) as usize];
+            self.pause(time);
+        }
+        Ok(())
+    }
+
     /// Waits for the earliest requests of moves until not more than `pending` are left.
     fn collect_moves(&mut self, pending: usize) -> Result<(), String> {
         while self.moves.len() > pending {
@@ -311,7 +326,7 @@ impl<'a> Round<'a> {
     fn request_move(&mut self) {
         let index = self.dice.below(self.plan.connections.len() as u64) as usize;
         let transports: Vec<&str> = match self.goal {
-            Goal::Kills(_) => vec!["shm", "uds", "tcp"],
+            Goal::Kills(_) | Goal::DeadlyMoves(_) => vec!["shm", "uds", "tcp"],
             // A user has few message queues.
             Goal::Moves(_) => users_transports().filter(|name| *name != "mqueue").collect(),
         };

@@ -569,20 +569,22 @@ impl ConnectTask {
     }
 
     /// Runs tasks side by side. Waits for the first attempt of each, [`ANSWER_TIME`] at most, and
-    /// not for publishers of stopped processes.
+    /// not for publishers of stopped processes, which are connected last.
     fn run_all(tasks: impl Iterator<Item = Self>) {
         let (running, attempts) = mpsc::channel();
+        let mut stopped = Vec::new();
         for task in tasks {
             match task.offer.process {
                 // It answers while this thread waits. No other process can hold it up.
                 Some(process) if process == std::process::id() && task.attempt() => {}
-                _ if task.offer.is_stopped() => task.run_in_background(None),
+                _ if task.offer.is_stopped() => stopped.push(task),
                 _ => task.run_in_background(Some(running.clone())),
             }
         }
         drop(running);
         // Nothing is sent. The channel ends with the last first attempt.
         let _ = attempts.recv_timeout(ANSWER_TIME);
+        stopped.into_iter().for_each(|task| task.run_in_background(None));
     }
 
     /// Makes attempts on a thread of their own until one succeeds. The first ends the channel.
