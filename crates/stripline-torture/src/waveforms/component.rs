@@ -12,6 +12,7 @@ use stripline_waveform::{Catalog, Observer, Overrides, RunOptions, host_if_launc
 
 use super::log::{Log, Origin, Record};
 use super::plan::{connection_name, sender_in};
+use crate::notes::now_ns;
 use crate::payload;
 
 /// The path of the waveform file, for a process that is to launch it.
@@ -26,7 +27,11 @@ struct Numbers {
     burst: u64,
     pause: Duration,
     hold: Duration,
-    log: String,
+    /// Open before the component runs: its process may die before.
+    log: Log,
+    /// Earlier starts, and the packets begun in them.
+    life: usize,
+    begun: u64,
 }
 
 impl Component for Numbers {
@@ -46,30 +51,33 @@ impl Component for Numbers {
 
     fn new(properties: &Properties) -> Result<Self> {
         let micros = |name| Duration::from_micros(properties.integer(name) as u64);
+        let (log, life, begun) = Log::open(properties.text("log")).map_err(Error::failed)?;
         Ok(Self {
             index: properties.integer("index") as usize,
             packets: properties.integer("packets") as u64,
             burst: properties.integer("burst") as u64,
             pause: micros("pause-us"),
             hold: micros("hold-us"),
-            log: properties.text("log").into(),
+            log,
+            life,
+            begun,
         })
     }
 
-    fn run(self, mut ports: Ports) -> Result<()> {
-        let (log, life, begun) = Log::open(&self.log).map_err(Error::failed)?;
-        let origin = Origin { component: self.index, life };
+    fn run(mut self, mut ports: Ports) -> Result<()> {
+        self.log.write(Record::Started { at_ns: now_ns() });
+        let origin = Origin { component: self.index, life: self.life };
         let input = ports.is_connected("in").then(|| ports.input("in")).transpose()?;
         let output = ports.is_connected("out").then(|| ports.output("out")).transpose()?;
         let stop = ports.stop_signal();
-        let mut running = Running { numbers: self, origin, log, output, stop };
+        let mut running = Running { numbers: self, origin, output, stop };
         let outcome = match input {
             Some(input) => running.relay(input),
-            None => running.source(begun),
+            None => running.source(),
         };
         if matches!(outcome, Ok(()) | Err(Error::Stopped)) {
             let sent = running.output.as_ref().map_or(0, Output::sequence);
-            running.log.write(Record::Done(sent));
+            running.numbers.log.write(Record::Done(sent));
         }
         outcome
     }
@@ -78,17 +86,16 @@ impl Component for Numbers {
 struct Running {
     numbers: Numbers,
     origin: Origin,
-    log: Log,
     output: Option<Output<u64>>,
     stop: StopSignal,
 }
 
 impl Running {
-    /// Sends the packets after the first `begun`.
-    fn source(&mut self, begun: u64) -> Result<()> {
+    /// Sends the packets that no earlier start has begun.
+    fn source(&mut self) -> Result<()> {
         let enough = std::env::var(ENOUGH).ok().and_then(|path| File::open(path).ok());
         let is_enough = || enough.as_ref().is_some_and(|file| file.metadata().is_ok_and(|of| of.len() > 0));
-        for number in begun..self.numbers.packets {
+        for number in self.numbers.begun..self.numbers.packets {
             if is_enough() {
                 break;
             }
@@ -111,24 +118,24 @@ impl Running {
                         self.stop.sleep(self.numbers.hold)?;
                     }
                     drop(packet);
-                    self.log.write(Record::Released);
+                    self.numbers.log.write(Record::Released);
                     self.send()?;
                 }
                 // The other connections go on.
                 Err(Error::Ejected { connection, .. }) => {
-                    self.log.write(Record::Ejected(sender_in(&connection).unwrap_or(usize::MAX)));
+                    self.numbers.log.write(Record::Ejected(sender_in(&connection).unwrap_or(usize::MAX)));
                 }
                 Err(error) => return Err(error),
             }
         }
         while let Some(gap) = input.gap_at_end() {
-            self.log.write(Record::GapAtEnd { first: gap.first, packets: gap.packets });
+            self.numbers.log.write(Record::GapAtEnd { first: gap.first, packets: gap.packets });
         }
-        self.log.write(Record::Ended);
+        self.numbers.log.write(Record::Ended);
         match input.try_receive() {
             Ok(Received::Ended) | Err(Error::Stopped) => {}
-            Ok(Received::Packet(_)) => self.log.write(Record::Wrong(2)),
-            Ok(Received::Empty) => self.log.write(Record::Wrong(3)),
+            Ok(Received::Packet(_)) => self.numbers.log.write(Record::Wrong(2)),
+            Ok(Received::Empty) => self.numbers.log.write(Record::Wrong(3)),
             Err(error) => return Err(error),
         }
         Ok(())
@@ -137,18 +144,18 @@ impl Running {
     /// Records a packet.
     fn enter(&mut self, packet: &Packet<'_, u64>) {
         let Ok((number, sequence)) = payload::check(packet) else {
-            self.log.write(Record::Wrong(0));
+            self.numbers.log.write(Record::Wrong(0));
             return;
         };
         let origin = Origin::from_number(number);
         let connection = connection_name(origin.component, self.origin.component);
         if packet.sequence() != sequence || packet.connection() != connection {
-            self.log.write(Record::Wrong(1));
+            self.numbers.log.write(Record::Wrong(1));
         }
         if let Some(gap) = packet.gap() {
-            self.log.write(Record::gap(origin.component, gap));
+            self.numbers.log.write(Record::gap(origin.component, gap));
         }
-        self.log.write(Record::Packet { origin, sequence });
+        self.numbers.log.write(Record::Packet { origin, sequence });
     }
 
     fn send(&mut self) -> Result<()> {
@@ -156,13 +163,13 @@ impl Running {
         let (sequence, number) = (output.sequence(), self.origin.number());
         let mut loan = output.loan(payload::words(number, sequence))?;
         payload::fill(&mut loan, number, sequence);
-        self.log.write(Record::Begun(sequence));
+        self.numbers.log.write(Record::Begun(sequence));
         match loan.send() {
             // One receiver died, or its policy dropped the packet. The others have it.
             Ok(()) | Err(Error::ReceiverGone { .. } | Error::PacketRefused { .. }) => {}
             Err(error) => return Err(error),
         }
-        self.log.write(Record::Sent(sequence));
+        self.numbers.log.write(Record::Sent(sequence));
         Ok(())
     }
 }
