@@ -1,14 +1,14 @@
 //! Connections that send nothing: many at a time, and many in a second. Then a second publisher,
-//! which is stopped.
+//! which is stopped, or whose replies come a byte at a time.
 //!
 //! Measured are the time that a newcomer waits for its first packet beside them, and the latency
 //! of an established link.
 
 use std::io::{BufRead, BufReader, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 use std::os::linux::net::SocketAddrExt;
-use std::os::unix::net::UnixStream;
+use std::os::unix::net::{SocketAddr as UnixAddress, UnixListener, UnixStream};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -96,11 +96,17 @@ impl Flood {
                 flood.reply()?;
             }
         }
-        let mut stopped = Vec::new();
+        let (mut stopped, mut dripping) = (Vec::new(), Vec::new());
         for round in 0..ROUNDS {
             // Killed at the end of its round.
             let _publisher = (round % 2 == 1).then(|| stopped_publisher(&domain, transport)).transpose()?;
             stopped.push(self.round(&domain, transport, &established, time)?);
+        }
+        for round in 0..ROUNDS {
+            let start = || Helper::start(&format!("drip {domain} {transport}"));
+            let mut publisher = (round % 2 == 1).then(start).transpose()?;
+            publisher.as_mut().map_or(Ok(()), Helper::reply)?;
+            dripping.push(self.round(&domain, transport, &established, time)?);
         }
         established.check()?;
         Ok(json!({
@@ -108,6 +114,7 @@ impl Flood {
             "held": compare(&held),
             "opened": compare(&opened),
             "stopped": compare(&stopped),
+            "dripping": compare(&dripping),
             "descriptors": most,
         }))
     }
@@ -152,7 +159,7 @@ struct FloodRound {
     rate: Vec<f64>,
 }
 
-/// Compares the medians of the rounds with connections, or with a stopped publisher, to the rounds
+/// Compares the medians of the rounds with connections, or with a second publisher, to the rounds
 /// without.
 ///
 /// The null comparison is every other round without them, to the rest of these rounds.
@@ -325,6 +332,7 @@ pub fn play_if_asked() -> Option<u8> {
     let played = match words[..] {
         ["publish", domain, transport] => publish(domain, transport),
         ["idle", domain, transport] => idle(domain, transport),
+        ["drip", domain, transport] => drip(domain, transport),
         ["flood", ref addresses @ ..] => flood(addresses),
         _ => Err(format!("`{role}` is no role")),
     };
@@ -358,6 +366,56 @@ fn idle(domain: &str, transport: &str) -> Result<(), String> {
     loop {
         std::thread::park();
     }
+}
+
+/// Accepts a connection.
+type Accept = Box<dyn Fn() -> std::io::Result<Box<dyn Write + Send>>>;
+
+/// Offers a publisher whose replies come a byte at a time, by docs/wire.md. The reply is the word
+/// `done` once a subscriber has connected.
+fn drip(domain: &str, transport: &str) -> Result<(), String> {
+    let failed = |e: std::io::Error| format!("no offer: {e}");
+    let (accept, address): (Accept, _) = match transport {
+        "tcp" => {
+            let listener = TcpListener::bind("127.0.0.1:0").map_err(failed)?;
+            let address = listener.local_addr().map_err(failed)?.to_string();
+            (Box::new(move || Ok(Box::new(listener.accept()?.0))), address)
+        }
+        _ => {
+            let address = format!("stripline-{:016x}", now_ns());
+            let name = UnixAddress::from_abstract_name(&address).map_err(failed)?;
+            let listener = UnixListener::bind_addr(&name).map_err(failed)?;
+            (Box::new(move || Ok(Box::new(listener.accept()?.0))), address)
+        }
+    };
+    let host = format!("stripline-{}-{domain}", rustix::process::geteuid().as_raw());
+    let host = UnixAddress::from_abstract_name(host).and_then(|name| UnixStream::connect_addr(&name));
+    let mut host = host.map_err(failed)?;
+    let endpoint = json!({"transport": transport, "address": address, "keys": [1, 2]});
+    let offer =
+        json!({"topic": TOPIC, "payload": "u64", "endpoint": endpoint, "process": std::process::id()});
+    for message in [json!({"Join": {"version": 1}}), json!({"Offer": offer})] {
+        let text = message.to_string();
+        host.write_all(&(text.len() as u32).to_le_bytes()).map_err(failed)?;
+        host.write_all(text.as_bytes()).map_err(failed)?;
+    }
+    for connection in 0.. {
+        let mut subscriber = accept().map_err(failed)?;
+        if connection == 0 {
+            println!("done");
+        }
+        std::thread::spawn(move || {
+            // A header of a reply of 8192 bytes, and then spaces.
+            let header = *b"SLNK\x05\0\0\0\0\x20\0\0";
+            for byte in header.into_iter().chain(std::iter::repeat(b' ')) {
+                if subscriber.write_all(&[byte]).is_err() {
+                    return;
+                }
+                std::thread::sleep(Duration::from_millis(50));
+            }
+        });
+    }
+    Ok(())
 }
 
 fn flood(addresses: &[&str]) -> Result<(), String> {
@@ -406,7 +464,7 @@ fn flood(addresses: &[&str]) -> Result<(), String> {
 fn connect(address: &str) -> Result<OwnedFd, String> {
     let connected = match address.parse::<SocketAddr>() {
         Ok(address) => TcpStream::connect(address).map(OwnedFd::from),
-        Err(_) => std::os::unix::net::SocketAddr::from_abstract_name(address)
+        Err(_) => UnixAddress::from_abstract_name(address)
             .and_then(|address| UnixStream::connect_addr(&address))
             .map(OwnedFd::from),
     };

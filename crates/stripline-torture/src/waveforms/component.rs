@@ -31,6 +31,7 @@ struct Numbers {
     log: Log,
     /// Earlier starts, and the packets begun in them.
     life: usize,
+    made_ns: u64,
     begun: u64,
 }
 
@@ -60,12 +61,13 @@ impl Component for Numbers {
             hold: micros("hold-us"),
             log,
             life,
+            made_ns: now_ns(),
             begun,
         })
     }
 
     fn run(mut self, mut ports: Ports) -> Result<()> {
-        self.log.write(Record::Started { at_ns: now_ns() });
+        self.log.write(Record::Started { at_ns: now_ns(), made_ns: self.made_ns });
         let origin = Origin { component: self.index, life: self.life };
         let input = ports.is_connected("in").then(|| ports.input("in")).transpose()?;
         let output = ports.is_connected("out").then(|| ports.output("out")).transpose()?;

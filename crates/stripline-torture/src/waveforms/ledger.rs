@@ -8,6 +8,8 @@ use super::plan::{Connection, Plan, connection_name};
 /// A component from one start to its end.
 #[derive(Default)]
 pub struct Life {
+    /// When its component was made, and when it was started.
+    made_ns: u64,
     started_ns: u64,
     /// When it was killed.
     killed_ns: Option<u64>,
@@ -37,8 +39,12 @@ impl Life {
 pub fn lives(records: &[Record], kills: &[u64]) -> Result<Vec<Life>, String> {
     let mut lives: Vec<Life> = Vec::new();
     for record in records {
-        if let Record::Started { at_ns } = record {
-            lives.push(Life { started_ns: *at_ns, ..Life::default() });
+        if let Record::Started { at_ns, made_ns } = record {
+            lives.push(Life { made_ns: *made_ns, started_ns: *at_ns, ..Life::default() });
+            continue;
+        }
+        if matches!(record, Record::Dies { .. }) {
+            // Perhaps before it was started.
             continue;
         }
         let life = lives.last_mut().ok_or("a log that begins without a start")?;
@@ -52,7 +58,6 @@ pub fn lives(records: &[Record], kills: &[u64]) -> Result<Vec<Life>, String> {
             Record::Wrong(what) => {
                 return Err(WRONG.get(what as usize).copied().unwrap_or("an unknown record").into());
             }
-            Record::Dies { .. } => {}
             event => life.events.push(event),
         }
     }
@@ -267,10 +272,11 @@ impl Checker<'_> {
 
     /// Returns whether the sender waited for this receiver before its first packet.
     ///
-    /// A sender waits for the receivers that run when it starts, and at first all components wait.
+    /// A sender that has been made waits for the receivers that run then, and at first all
+    /// components wait.
     fn was_there(&self, receiver: &Life, start: usize) -> bool {
         let sender = &self.senders[start];
-        receiver.started_ns < sender.started_ns || receiver.is_first && sender.is_first
+        receiver.started_ns < sender.made_ns || receiver.is_first && sender.is_first
     }
 
     /// Checks that the receiver has got all packets that its sender had sent before it died.
@@ -300,7 +306,7 @@ impl Checker<'_> {
     fn leave_unseen(&mut self, life: &Life) {
         let Some(killed_ns) = life.killed_ns else { return };
         for (start, sender) in self.senders.iter().enumerate() {
-            if (life.started_ns..killed_ns).contains(&sender.started_ns) {
+            if life.started_ns < sender.made_ns && sender.started_ns < killed_ns {
                 self.positions.entry(start).or_insert((0, 0));
             }
         }
@@ -356,7 +362,7 @@ mod tests {
     }
 
     fn started(at_ns: u64) -> Record {
-        Record::Started { at_ns }
+        Record::Started { at_ns, made_ns: at_ns }
     }
 
     /// Returns the records of a sender of so many packets.

@@ -22,6 +22,8 @@ pub enum Record {
     Started {
         /// Monotonic nanoseconds.
         at_ns: u64,
+        /// When its process had made it, before it was started.
+        made_ns: u64,
     },
     /// It is about to send the packet of this number.
     Begun(u64),
@@ -101,7 +103,7 @@ impl Origin {
 impl Record {
     fn words(self) -> [u64; WORDS] {
         match self {
-            Self::Started { at_ns } => [1, at_ns, 0, 0],
+            Self::Started { at_ns, made_ns } => [1, at_ns, made_ns, 0],
             Self::Begun(sequence) => [2, sequence, 0, 0],
             Self::Sent(sequence) => [3, sequence, 0, 0],
             Self::Gap { sender, first, packets, is_restart } => {
@@ -120,7 +122,7 @@ impl Record {
 
     fn parse([kind, a, b, c]: [u64; WORDS]) -> Option<Self> {
         Some(match kind & 0xff {
-            1 => Self::Started { at_ns: a },
+            1 => Self::Started { at_ns: a, made_ns: b },
             2 => Self::Begun(a),
             3 => Self::Sent(a),
             4 => Self::Gap { sender: a as usize, first: b, packets: c, is_restart: kind >> 8 != 0 },
@@ -258,7 +260,7 @@ mod tests {
         let (mut log, starts, _) = Log::open(&memory.path()).expect("its log");
         let origin = Origin { component: 3, life: 2 };
         let records = [
-            Record::Started { at_ns: 4 },
+            Record::Started { at_ns: 4, made_ns: 3 },
             Record::Gap { sender: 3, first: 7, packets: 2, is_restart: true },
             Record::Packet { origin, sequence: 9 },
             Record::Begun(0),

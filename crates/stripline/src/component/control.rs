@@ -47,7 +47,7 @@ pub enum LauncherCommand {
     /// ended for good.
     Abandon { component: String, port: String, connection: String },
     /// The sender of this connection does not move to the transport that the input has connected.
-    CancelMove { component: String, port: String, connection: String },
+    CancelMove { component: String, port: String, connection: String, endpoint: Endpoint },
     /// Run this component.
     Start { component: String },
     /// Ask a component to stop.

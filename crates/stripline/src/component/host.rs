@@ -394,9 +394,9 @@ impl ComponentHost {
                     self.in_turn(connection, false, move || events.push(abandon));
                 }
             }
-            LauncherCommand::CancelMove { component, port, connection } => {
+            LauncherCommand::CancelMove { component, port, connection, endpoint } => {
                 if let Some(events) = self.events_of(&component, &port) {
-                    let cancel = PortEvent::MoveCancelled(connection.clone());
+                    let cancel = PortEvent::MoveCancelled(connection.clone(), endpoint);
                     self.in_turn(connection, false, move || events.push(cancel));
                 }
             }
@@ -569,11 +569,12 @@ impl ComponentHost {
         let connect = move || {
             reporter.send(&match policy::connect(&endpoint, &request) {
                 Ok(inlet) => {
-                    if moves {
+                    events.push(if moves {
                         fail_point!("move-connected");
-                    }
-                    let made = if moves { PortEvent::Moving } else { PortEvent::Connected };
-                    events.push(made(connection.clone(), inlet));
+                        PortEvent::Moving(connection.clone(), inlet, endpoint)
+                    } else {
+                        PortEvent::Connected(connection.clone(), inlet)
+                    });
                     Report::Connected { component, connection }
                 }
                 Err(error) => Report::ConnectFailed { component, connection, problem: error.to_string() },

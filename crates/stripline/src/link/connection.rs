@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::fail_point::fail_point;
 use crate::packet::{Gap, GapReason, HEADER_BYTES, Header, Kind, Order, SampleSize, StreamInfo};
 use crate::sys::clock::now_ns;
-use crate::transport::{AnyInlet, InletParts, Next};
+use crate::transport::{AnyInlet, Endpoint, InletParts, Next};
 
 use super::inspect::ConnectionView;
 use super::{ConnectionStats, FrameRef, LentPacket, PortEvents, Reassembler, Reassembly, Receipt};
@@ -109,9 +109,16 @@ pub(super) struct IncomingConnection {
 pub(super) struct Successor {
     pub name: String,
     pub inlet: AnyInlet,
-    /// Whether it is another path of the earlier one. Its port is then to check everything again
-    /// when it goes on there.
-    pub moves: Option<Arc<PortEvents>>,
+    /// The move, if it is another path of the earlier one.
+    pub moves: Option<PathMove>,
+}
+
+/// The move of a connection to another path.
+pub(super) struct PathMove {
+    /// The events of its port, which is to check everything again when it goes on there.
+    pub events: Arc<PortEvents>,
+    /// The endpoint of that path.
+    pub endpoint: Endpoint,
 }
 
 /// The sequence number and the sample index expected next, once set. A steady stream sets both
@@ -340,11 +347,11 @@ impl IncomingConnection {
         }
     }
 
-    /// Drops the path of the last move. The sender uses the paths before it already.
-    pub(super) fn cancel_move(&mut self) {
-        if self.successors.back().is_some_and(|last| last.moves.is_some()) {
-            self.successors.pop_back();
-        }
+    /// Drops the path to an endpoint, if it was connected. The sender uses the paths before it
+    /// already.
+    pub(super) fn cancel_move(&mut self, endpoint: &Endpoint) {
+        let is_it = |path: &Successor| path.moves.as_ref().is_some_and(|its| its.endpoint == *endpoint);
+        self.successors.retain(|path| !is_it(path));
     }
 
     /// Takes the next path of the present sender.
@@ -356,7 +363,7 @@ impl IncomingConnection {
     /// Goes on over the other path: the sender has left this one. What is missing between the two
     /// is found by the numbers, as everywhere.
     fn change_path(&mut self) -> Result<()> {
-        let Some(Successor { mut inlet, moves: Some(events), .. }) = self.take_path() else {
+        let Some(Successor { mut inlet, moves: Some(PathMove { events, .. }), .. }) = self.take_path() else {
             return Err(Error::misbehaved(&self.name, "went on over another path that was not connected"));
         };
         self.is_steady = false;

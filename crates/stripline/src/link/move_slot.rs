@@ -334,11 +334,23 @@ mod tests {
             policy::connect(endpoint, &ConnectRequest { connection, payload, options }).unwrap()
         }
 
+        /// Opens another transport.
+        fn open(&self, transport: &str) -> Endpoint {
+            let its = SenderOptions::from(&self.options);
+            self.slot.prepare(transport, &TypeName::of::<u8>(), its).unwrap().unwrap()
+        }
+
+        /// Gives the move up that was prepared last.
+        fn cancel(&self, endpoint: Endpoint) {
+            self.slot.cancel();
+            self.events.push(PortEvent::MoveCancelled(CONNECTION.into(), endpoint));
+        }
+
         /// Opens another transport, and connects the receiver there.
         fn prepare(&self, transport: &str) -> Endpoint {
-            let its = SenderOptions::from(&self.options);
-            let endpoint = self.slot.prepare(transport, &TypeName::of::<u8>(), its).unwrap().unwrap();
-            self.events.push(PortEvent::Moving(CONNECTION.into(), Self::connect(&endpoint, self.options)));
+            let endpoint = self.open(transport);
+            let inlet = Self::connect(&endpoint, self.options);
+            self.events.push(PortEvent::Moving(CONNECTION.into(), inlet, endpoint.clone()));
             endpoint
         }
 
@@ -404,13 +416,21 @@ mod tests {
         Move,
         /// A move that the launcher gives up before it is ordered.
         CancelledMove,
+        /// A move that is given up, with a receiver that has not connected to its path.
+        UnconnectedMove,
         Receive,
         RestartSender,
     }
 
     impl Step {
-        const ALL: [Self; 5] =
-            [Self::Send, Self::Move, Self::CancelledMove, Self::Receive, Self::RestartSender];
+        const ALL: [Self; 6] = [
+            Self::Send,
+            Self::Move,
+            Self::CancelledMove,
+            Self::UnconnectedMove,
+            Self::Receive,
+            Self::RestartSender,
+        ];
     }
 
     /// Takes these steps, and then receives the rest. Against a model: every packet that was sent
@@ -442,9 +462,12 @@ mod tests {
                     sent += 1;
                 }
                 Step::CancelledMove => {
-                    link.prepare(path);
-                    link.slot.cancel();
-                    link.events.push(PortEvent::MoveCancelled(CONNECTION.into()));
+                    let endpoint = link.prepare(path);
+                    link.cancel(endpoint);
+                }
+                Step::UnconnectedMove => {
+                    let endpoint = link.open(path);
+                    link.cancel(endpoint);
                 }
                 Step::Receive if taken < sent => taken = receive(&mut link),
                 Step::Receive => {}
@@ -467,7 +490,7 @@ mod tests {
         };
         (0..kinds.pow(4)).for_each(|number| walk(&steps_of(number, 4)));
         // A step through all orders of twelve that has no factor in common with their number.
-        (1..=100).for_each(|round| walk(&steps_of(round * 2_345_678 % kinds.pow(12), 12)));
+        (1..=100).for_each(|round| walk(&steps_of(round * 2_345_677 % kinds.pow(12), 12)));
     }
 
     /// One life of a receiver, as far as its sender can determine it.
@@ -598,9 +621,8 @@ mod tests {
     fn a_cancelled_move_changes_nothing() {
         let mut link = Link::new("uds", LinkOptions::default());
         link.send(0);
-        link.prepare("shm");
-        link.slot.cancel();
-        link.events.push(PortEvent::MoveCancelled(CONNECTION.into()));
+        let endpoint = link.prepare("shm");
+        link.cancel(endpoint);
         assert_eq!(link.request().try_recv(), Ok(Err(PortEnd::Gone)), "nothing is prepared");
         link.send(1);
         link.prepare("tcp");
@@ -630,8 +652,7 @@ mod tests {
     fn a_port_that_moves_to_nowhere_is_refused() {
         let mut link = Link::new("uds", LinkOptions::default());
         link.send(0);
-        let its = SenderOptions::from(&LinkOptions::default());
-        link.slot.prepare("shm", &TypeName::of::<u8>(), its).unwrap().unwrap();
+        link.open("shm");
         link.request();
         link.send(1);
         assert_eq!(link.next(), Some((0, 0, 0)));

@@ -10,7 +10,7 @@ use crate::sys::doorbell::Doorbell;
 use crate::sys::fork::LocalMutex;
 use crate::sys::futex::ParkWakers;
 use crate::sys::mutex::lock;
-use crate::transport::{AnyInlet, Attention};
+use crate::transport::{AnyInlet, Attention, Endpoint};
 
 /// One event.
 pub(crate) enum PortEvent {
@@ -20,10 +20,11 @@ pub(crate) enum PortEvent {
     Abandoned(String),
     /// A connection was made (again) under this name.
     Connected(String, AnyInlet),
-    /// The sender of this connection will go on over another path, which was connected.
-    Moving(String, AnyInlet),
-    /// It will not.
-    MoveCancelled(String),
+    /// The sender of this connection will go on over another path, which was connected to this
+    /// endpoint.
+    Moving(String, AnyInlet, Endpoint),
+    /// It will not go on over the path to this endpoint.
+    MoveCancelled(String, Endpoint),
     /// A connection was refused, which the next receive reports as an error.
     Refused(Error),
 }

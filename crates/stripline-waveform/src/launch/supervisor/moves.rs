@@ -248,9 +248,9 @@ impl Supervisor<'_> {
 
     /// Leaves everything as it was. Where the sender has ended, each receiver finds that by itself.
     fn cancel_move(&mut self, index: usize, taken: ChangeState, why: String) {
-        let MoveState { number, wanted, step, .. } = self.moves.swap_remove(index);
+        let MoveState { number, wanted, endpoint, .. } = self.moves.swap_remove(index);
         let PortMove { member, port, transport } = wanted;
-        if step != MoveStep::Preparing && taken == ChangeState::Refused {
+        if let Some(endpoint) = endpoint.filter(|_| taken == ChangeState::Refused) {
             for link in &self.connections {
                 if link.from == member
                     && link.plan.from.port == port
@@ -260,6 +260,7 @@ impl Supervisor<'_> {
                         component: link.plan.to.component.clone(),
                         port: link.plan.to.port.clone(),
                         connection: link.name.clone(),
+                        endpoint: endpoint.clone(),
                     });
                 }
             }

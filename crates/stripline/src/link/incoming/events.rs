@@ -6,7 +6,7 @@ use super::{Incoming, IncomingConnection, Polled};
 use crate::error::Result;
 use crate::link::PortEvent;
 use crate::link::PortEvents;
-use crate::link::connection::Successor;
+use crate::link::connection::{PathMove, Successor};
 use crate::terms::WaitStrategy;
 use crate::transport::{AnyInlet, Attention, InletParts, Interrupt, StopToken, Wait};
 
@@ -64,17 +64,19 @@ impl Incoming {
                     connection.ended |= connection.inlet.is_none() && connection.successors.is_empty();
                 }
                 PortEvent::Refused(error) => self.defer(error),
-                PortEvent::Moving(name, mut inlet) => {
+                PortEvent::Moving(name, mut inlet, endpoint) => {
                     self.wake_by(&mut inlet);
-                    let moves = Some(Arc::clone(&self.events));
+                    let moves = Some(PathMove { events: Arc::clone(&self.events), endpoint });
                     let connection = self.connection_mut(name.clone());
                     // Without a sender there is nothing to go on from. A sender may move again
                     // before this port has read its earlier paths: they are kept in order.
-                    if connection.inlet.is_some() {
+                    if connection.inlet.is_some() || !connection.successors.is_empty() {
                         connection.successors.push_back(Successor { name, inlet, moves });
                     }
                 }
-                PortEvent::MoveCancelled(name) => self.connection_mut(name).cancel_move(),
+                PortEvent::MoveCancelled(name, endpoint) => {
+                    self.connection_mut(name).cancel_move(&endpoint);
+                }
                 PortEvent::Connected(name, mut inlet) => {
                     self.wake_by(&mut inlet);
                     let connection = match self.replaced_connection(&name) {
