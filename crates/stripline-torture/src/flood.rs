@@ -1,5 +1,5 @@
 //! Connections that send nothing: many at a time, and many in a second. Then a second publisher,
-//! which is stopped, or whose replies come a byte at a time.
+//! which is stopped, or replies a byte at a time.
 //!
 //! Measured are the time that a newcomer waits for its first packet beside them, and the latency
 //! of an established link.
@@ -368,10 +368,10 @@ fn idle(domain: &str, transport: &str) -> Result<(), String> {
     }
 }
 
-/// Accepts a connection.
+/// A function that accepts a connection.
 type Accept = Box<dyn Fn() -> std::io::Result<Box<dyn Write + Send>>>;
 
-/// Offers a publisher whose replies come a byte at a time, by docs/wire.md. The reply is the word
+/// Offers a publisher that replies a byte at a time, by docs/wire.md. The answer is the word
 /// `done` once a subscriber has connected.
 fn drip(domain: &str, transport: &str) -> Result<(), String> {
     let failed = |e: std::io::Error| format!("no offer: {e}");

@@ -220,7 +220,8 @@ pub struct Log(File);
 static OPEN: Mutex<Vec<Log>> = Mutex::new(Vec::new());
 
 impl Log {
-    /// Opens the log, which has the deaths of this process from now on, and counts earlier starts, and packets begun.
+    /// Opens the log, which has the deaths of this process from now on. Counts earlier starts, and
+    /// packets begun.
     ///
     /// # Errors
     /// When there is no log at that path.

@@ -69,7 +69,7 @@ impl Node {
             topic: self.topics().of(service).clone(),
             stop,
         });
-        self.subscribe(service, discovery);
+        self.subscribe(service, discovery).wait();
         Ok(ServiceClient { core })
     }
 

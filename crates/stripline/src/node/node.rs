@@ -26,14 +26,12 @@ use crate::transport::{self, ConnectRequest, Endpoint, StopToken, handshake::is_
 use super::connection_log::ConnectionLog;
 use super::domain::{check_domain, domain_of_environment, rendezvous_name};
 use super::rendezvous::{self, Offer, OfferSink};
-use super::subscription::{OfferConsumer, Subscription};
+use super::subscription::{FirstAttempts, OfferConsumer, Subscription};
 use super::topics::check_topic;
 use super::{MessagePublisher, MessageSubscriber, Publisher, Subscriber, Topics};
 
 /// The interval between two attempts to connect to a publisher that does not answer.
 const RETRY: Duration = Duration::from_millis(250);
-/// How long a new subscriber waits for publishers that do not answer. They are connected later.
-const ANSWER_TIME: Duration = Duration::from_secs(1);
 
 /// A node, which connects publishers and subscribers of the same topic without a daemon. It covers
 /// all processes of a user, or of the members of a group (see [`Topics`]).
@@ -415,7 +413,8 @@ impl Node {
 
     /// Connects a consumer to every offer of that name, now and later. Existing offers are
     /// connected when this returns, except those that do not answer.
-    pub(crate) fn subscribe(&self, topic: &str, consumer: Arc<dyn OfferConsumer>) {
+    #[must_use = "the offers at hand are connected once it is waited for"]
+    pub(crate) fn subscribe(&self, topic: &str, consumer: Arc<dyn OfferConsumer>) -> FirstAttempts {
         let mut state = lock(&self.shared.state);
         let wanted = |offer: &&Offer| offer.topic == topic && consumer.wants(&offer.payload);
         let known: Vec<Offer> = state.known.values().filter(wanted).cloned().collect();
@@ -424,7 +423,7 @@ impl Node {
         drop(state);
         let tasks =
             known.into_iter().map(|offer| ConnectTask::new(&self.shared, offer, Arc::clone(&consumer)));
-        ConnectTask::run_all(tasks);
+        ConnectTask::run_all(tasks)
     }
 
     /// Offers an endpoint to the domain until the returned guard is dropped.
@@ -469,7 +468,7 @@ impl Node {
         let events = Arc::new(PortEvents::new()?);
         let its = Arc::downgrade(&events);
         let port = SubscribedPort { shared: Arc::downgrade(&self.shared), payload, events: its };
-        self.subscribe(topic, Arc::new(port));
+        let attempts = self.subscribe(topic, Arc::new(port));
         let shared = Arc::clone(&self.shared);
         let options = self.shared.topics.of(topic).link;
         let terms_for = Arc::new(move |name: &str| {
@@ -483,6 +482,7 @@ impl Node {
         if options.resequence.is_some() {
             incoming.resequence(None);
         }
+        attempts.wait_for(&mut incoming);
         Ok(incoming)
     }
 }
@@ -568,9 +568,8 @@ impl ConnectTask {
         Self { shared: Arc::clone(shared), connection, offer, consumer }
     }
 
-    /// Runs tasks side by side. Waits for the first attempt of each, [`ANSWER_TIME`] at most, and
-    /// not for publishers of stopped processes, which are connected last.
-    fn run_all(tasks: impl Iterator<Item = Self>) {
+    /// Starts tasks side by side. Publishers of stopped processes are connected last.
+    fn run_all(tasks: impl Iterator<Item = Self>) -> FirstAttempts {
         let (running, attempts) = mpsc::channel();
         let mut stopped = Vec::new();
         for task in tasks {
@@ -581,10 +580,8 @@ impl ConnectTask {
                 _ => task.run_in_background(Some(running.clone())),
             }
         }
-        drop(running);
-        // Nothing is sent. The channel ends with the last first attempt.
-        let _ = attempts.recv_timeout(ANSWER_TIME);
-        stopped.into_iter().for_each(|task| task.run_in_background(None));
+        let rest = || stopped.into_iter().for_each(|task: Self| task.run_in_background(None));
+        FirstAttempts::new(attempts, Box::new(rest))
     }
 
     /// Makes attempts on a thread of their own until one succeeds. The first ends the channel.
@@ -759,7 +756,7 @@ mod tests {
         let _publisher = node.publisher::<u8>("levels").unwrap();
         let consumer = Arc::new(Lacking::default());
         let offer = lock(&node.shared.state).own[0].clone();
-        node.subscribe("other", Arc::clone(&consumer) as _);
+        node.subscribe("other", Arc::clone(&consumer) as _).wait();
         let task = ConnectTask::new(&node.shared, offer, Arc::clone(&consumer) as _);
         for _ in 0..3 {
             assert!(!task.attempt());

@@ -1,14 +1,21 @@
 //! Consumers of offers, and their subscriptions to topics.
 
 use std::collections::HashSet;
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
+use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
 use crate::inspect::RefusedSender;
+use crate::link::Incoming;
 use crate::packet::payload::TypeName;
 use crate::transport::Endpoint;
 
 use super::rendezvous::Offer;
+
+/// How long a new subscriber waits for publishers that do not answer. They are connected later.
+const ANSWER_TIME: Duration = Duration::from_secs(1);
+/// The interval at which a new subscriber checks whether a packet waits for it.
+const PACKET_CHECK: Duration = Duration::from_millis(1);
 
 /// A consumer of offers.
 pub(crate) trait OfferConsumer: Send + Sync {
@@ -82,5 +89,64 @@ impl Subscription {
 
     fn show_refused(&self) {
         self.consumer.set_refused(self.refused.iter().map(|(_, refused)| refused.clone()).collect());
+    }
+}
+
+/// The first attempts to connect a consumer to the offers at hand.
+pub(crate) struct FirstAttempts {
+    /// Nothing is sent. The channel ends with the last first attempt.
+    attempts: mpsc::Receiver<()>,
+    /// Connects the publishers of stopped processes.
+    rest: Box<dyn FnOnce()>,
+    until: Instant,
+}
+
+impl FirstAttempts {
+    pub(super) fn new(attempts: mpsc::Receiver<()>, rest: Box<dyn FnOnce()>) -> Self {
+        Self { attempts, rest, until: Instant::now() + ANSWER_TIME }
+    }
+
+    /// Waits for the first attempt of each, [`ANSWER_TIME`] at most, and not for publishers of
+    /// stopped processes.
+    pub(crate) fn wait(self) {
+        self.wait_unless(ANSWER_TIME, || false);
+    }
+
+    /// Waits as [`FirstAttempts::wait`], or until a packet waits at the port: a sender that blocks
+    /// must not wait for another one that answers slowly.
+    pub(crate) fn wait_for(self, incoming: &mut Incoming) {
+        self.wait_unless(PACKET_CHECK, || incoming.is_ready().unwrap_or(true));
+    }
+
+    fn wait_unless(self, interval: Duration, mut is_needed: impl FnMut() -> bool) {
+        while self.attempts.recv_timeout(interval) == Err(mpsc::RecvTimeoutError::Timeout)
+            && !is_needed()
+            && Instant::now() < self.until
+        {}
+        (self.rest)();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::rc::Rc;
+
+    use super::*;
+
+    #[test]
+    fn a_new_subscriber_with_a_packet_waits_for_no_other_publisher() {
+        let (_unanswered, attempts) = mpsc::channel();
+        let is_rest_connected = Rc::new(Cell::new(false));
+        let its = Rc::clone(&is_rest_connected);
+        let first = FirstAttempts::new(attempts, Box::new(move || its.set(true)));
+        // Without an end, unless a packet comes.
+        let first = FirstAttempts { until: Instant::now() + Duration::from_secs(86400), ..first };
+        let mut checks = 0;
+        first.wait_unless(Duration::ZERO, || {
+            checks += 1;
+            checks == 3
+        });
+        assert!(is_rest_connected.get());
     }
 }

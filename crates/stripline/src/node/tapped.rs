@@ -75,12 +75,13 @@ impl Node {
         let shared = self.shared();
         let options = options(shared.topics.of(topic).link, depth, overflow);
         let tapped = TappedTopic { payload: payload.clone(), options, events: Arc::downgrade(&events) };
-        self.subscribe(topic, Arc::new(tapped));
+        let attempts = self.subscribe(topic, Arc::new(tapped));
         let options_for = Arc::new(move |_: &str| ConnectionOptions::new(&options));
         let stop = self.stop_token().clone();
         let mut incoming =
             Incoming::new(topic.into(), events, options_for, stop, true, payload.sample_bytes());
         incoming.say_goodbye_on_drop();
+        attempts.wait_for(&mut incoming);
         Subscriber::new(incoming)
     }
 
