@@ -1,14 +1,12 @@
 //! `adder`: the sum of several streams.
 
-use std::sync::Arc;
-
 use num_complex::Complex;
-use stripline::component::kit::{Continuity, StreamTracker};
 use stripline::component::{Component, ComponentSpec, PortTypes, Ports, Properties, PropertySpec, RateRule};
 use stripline::payload::TypeName;
-use stripline::{Error, Input, Output, Result, Sample, StreamInfo};
+use stripline::{Input, Output, Result, Sample};
 
-use super::inputs;
+use super::inputs::{self, InputStreams};
+use super::stream_order::{between, frame_samples};
 use super::timing::time_after;
 use crate::dsp::{self, Aligner};
 
@@ -52,20 +50,13 @@ impl Adder {
         let output = ports.output::<T>("out")?;
         let aligner = Aligner::new(inputs.len());
         let aligner = if self.outlasts { aligner.outlasting() } else { aligner };
-        let trackers = names.iter().map(|_| StreamTracker::default()).collect();
-        Running { aligner, trackers, names, rates: Vec::new(), stream: Arc::default(), time: (0, 0) }
-            .run(inputs, output)
+        Running { aligner, streams: InputStreams::new(names), time: (0, 0) }.run(inputs, output)
     }
 }
 
 struct Running<T> {
     aligner: Aligner<T>,
-    trackers: Vec<StreamTracker>,
-    names: Vec<String>,
-    /// The sample rate of each input that has one, by its name.
-    rates: Vec<(String, f64)>,
-    /// The stream of the first input.
-    stream: Arc<StreamInfo>,
+    streams: InputStreams,
     /// An aligned index of the first input, and its time.
     time: (u64, i64),
 }
@@ -74,7 +65,7 @@ impl<T: Sample + dsp::Sample> Running<T> {
     fn run(mut self, mut inputs: Vec<Input<T>>, mut output: Output<T>) -> Result<()> {
         while !self.aligner.is_over() {
             if let Some(number) = self.aligner.wants() {
-                self.receive(number, &mut inputs[number], &mut output)?;
+                self.receive(number, &mut inputs[number])?;
             } else if let Some((index, count)) = self.aligner.align() {
                 self.send(index, count, inputs.len(), &mut output)?;
             }
@@ -82,18 +73,13 @@ impl<T: Sample + dsp::Sample> Running<T> {
         Ok(())
     }
 
-    fn receive(&mut self, number: usize, input: &mut Input<T>, output: &mut Output<T>) -> Result<()> {
+    fn receive(&mut self, number: usize, input: &mut Input<T>) -> Result<()> {
         let Some(packet) = input.receive()? else {
             self.aligner.end(number);
             return Ok(());
         };
-        if self.trackers[number].packet(&packet) == Continuity::NewStream {
-            self.check_rate(number, packet.stream())?;
-            if number == 0 {
-                // All samples of the stream before have been sent, or skipped.
-                self.stream = Arc::clone(packet.stream());
-                output.set_stream(StreamInfo::clone(packet.stream()));
-            }
+        if let Some(stream) = self.streams.packet(number, &packet) {
+            self.aligner.set_frame(frame_samples(stream));
         }
         let index = self.aligner.push(number, packet.sample_index(), &packet);
         if number == 0 {
@@ -102,20 +88,10 @@ impl<T: Sample + dsp::Sample> Running<T> {
         Ok(())
     }
 
-    fn check_rate(&mut self, number: usize, stream: &StreamInfo) -> Result<()> {
-        let name = &self.names[number];
-        self.rates.retain(|(of, _)| of != name);
-        let Some(rate) = stream.sample_rate_hz else { return Ok(()) };
-        if let Some((other, its)) = self.rates.iter().find(|(_, its)| *its != rate) {
-            return Err(Error::failed(format!(
-                "`{name}` has {rate} samples/s and `{other}` has {its}: put a `resampler` before one of them"
-            )));
-        }
-        self.rates.push((name.clone(), rate));
-        Ok(())
-    }
-
     fn send(&mut self, index: u64, count: usize, streams: usize, output: &mut Output<T>) -> Result<()> {
+        if let Some(stream) = self.streams.changed()? {
+            output.set_stream(stream);
+        }
         let mut sums = output.loan(count)?;
         sums.fill(T::default());
         for stream in 0..streams {
@@ -124,8 +100,8 @@ impl<T: Sample + dsp::Sample> Running<T> {
             dsp::add(&mut sums, samples);
         }
         let (reference, time_ns) = self.time;
-        let after = index as f64 - reference as f64;
-        sums.at_sample(index).at_time_ns(time_after(time_ns, after, &self.stream)).send()?;
+        let time_ns = time_after(time_ns, between(reference, index.into(), 1), &self.streams.first());
+        sums.at_sample(index).at_time_ns(time_ns).send()?;
         self.aligner.consume(count);
         Ok(())
     }

@@ -6,7 +6,8 @@ use stripline::component::{Component, ComponentSpec, PortTypes, Ports, Propertie
 use stripline::{Result, StreamInfo};
 
 use super::property_errors::{can_be_made, setting};
-use crate::dsp::{self, DeEmphasis};
+use super::stream_order::channels;
+use crate::dsp::{self, DeEmphasis, PerChannel};
 
 /// The component `am-demodulator`.
 pub struct AmDemodulatorComponent {
@@ -146,13 +147,14 @@ trait Settings: Component {
 }
 
 /// The demodulator of `fm-demodulator`.
+#[derive(Clone)]
 struct Fm {
     discriminator: dsp::FmDemodulator,
     deemphasis: Option<DeEmphasis>,
 }
 
 /// A demodulator that turns a signal into audio, sample by sample.
-trait Demodulate: Sized {
+trait Demodulate: Clone {
     fn demodulate(&mut self, input: &[Complex<f32>], audio: &mut [f32]);
 
     /// Drops all state of earlier samples.
@@ -206,25 +208,28 @@ fn run<S: Settings>(mut ports: Ports, mut settings: S) -> Result<()> {
     let mut output = ports.output::<f32>("out")?;
     let mut tracker = StreamTracker::default();
     // Replaced at the first packet, which starts a stream.
-    let mut demodulator: Option<(S::Demodulator, f64)> = None;
+    let mut demodulators = None::<(PerChannel<S::Demodulator, Complex<f32>, f32>, f64)>;
     while let Some(packet) = input.receive_with(|| {
         // Without a rate the values cannot be checked: they wait for the first packet.
-        if demodulator.is_none() && settings.sample_rate() == 0.0 {
+        if demodulators.is_none() && settings.sample_rate() == 0.0 {
             return;
         }
         live.apply_changes(|new| {
             let changed = S::new(new)?;
-            if let Some((demodulator, rate)) = &mut demodulator {
-                *demodulator = changed.at(*rate)?.continuing(demodulator);
+            if let Some((demodulators, rate)) = &mut demodulators {
+                let changed = changed.at(*rate)?;
+                let each = demodulators.processors().iter_mut();
+                each.for_each(|before| *before = changed.clone().continuing(before));
             }
             settings = changed;
             Ok(())
         });
     })? {
         let arrival = tracker.packet(&packet);
-        let (demodulator, _) = match &mut demodulator {
-            Some(demodulator) if arrival != Continuity::NewStream => demodulator,
+        let (demodulators, _) = match &mut demodulators {
+            Some(demodulators) if arrival != Continuity::NewStream => demodulators,
             unset => {
+                let channels = channels(packet.stream())?;
                 let rate = sample_rate(settings.sample_rate(), packet.stream())?;
                 // Audio has no centre frequency.
                 output.set_stream(StreamInfo {
@@ -232,14 +237,16 @@ fn run<S: Settings>(mut ports: Ports, mut settings: S) -> Result<()> {
                     center_frequency_hz: None,
                     ..(**packet.stream()).clone()
                 });
-                unset.insert((settings.at(rate)?, rate))
+                let rate = rate / channels as f64;
+                unset.insert((PerChannel::new(channels, settings.at(rate)?), rate))
             }
         };
         if arrival == Continuity::AfterGap {
-            demodulator.reset();
+            demodulators.processors().iter_mut().for_each(Demodulate::reset);
         }
         let mut audio = output.loan(packet.len())?;
-        demodulator.demodulate(&packet, &mut audio);
+        let first = demodulators.channel_at(packet.sample_index());
+        demodulators.run(first, &packet, &mut audio, Demodulate::demodulate);
         audio.at_sample(packet.sample_index()).at_time_ns(packet.time_ns()).send()?;
     }
     Ok(())

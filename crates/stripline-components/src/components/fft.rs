@@ -9,8 +9,11 @@ use stripline::payload::TypeName;
 use stripline::{Axis, Error, Output, Packet, Result, Sample, StreamInfo};
 
 use super::property_errors::can_be_made;
+use super::stream_order::{between, channels};
 use super::timing::time_after;
-use crate::dsp::{self, FFT_AVERAGE_MAX, FFT_SIZE_MAX, MeanPower, Spectra, SpectrumWindow};
+use crate::dsp::{
+    self, FFT_AVERAGE_MAX, FFT_SIZE_MAX, Frames, MeanPower, PerChannel, Spectra, SpectrumWindow,
+};
 
 /// The component `fft`.
 pub struct FftComponent {
@@ -94,12 +97,11 @@ impl FftComponent {
         }
     }
 
-    fn run_with<T: Sample + dsp::Sample, R: Sample>(
-        self,
-        mut ports: Ports,
-        mut row: impl Row<R>,
-    ) -> Result<()> {
-        let mut spectra = Spectra::<T>::new(self.size, self.hop, self.window).map_err(Error::failed)?;
+    fn run_with<T: Sample + dsp::Sample, R: Sample>(self, mut ports: Ports, row: impl Row<R>) -> Result<()> {
+        let spectra = Spectra::<T>::new(self.size, self.hop, self.window).map_err(Error::failed)?;
+        let silent = (spectra, row);
+        let mut makers = PerChannel::<_, T>::new(1, silent.clone());
+        let mut frames = Frames::new(1);
         let mut input = ports.input::<T>("in")?;
         let mut output = ports.output::<R>("out")?;
         let mut tracker = StreamTracker::default();
@@ -107,49 +109,78 @@ impl FftComponent {
         while let Some(packet) = input.receive()? {
             let arrival = tracker.packet(&packet);
             if arrival == Continuity::NewStream {
-                output.set_stream(self.stream(packet.stream(), spectra.bins(), T::COMPONENTS == 2));
+                check_axis(packet.stream())?;
+                makers = PerChannel::new(channels(packet.stream())?, silent.clone());
+                frames = Frames::new(makers.channels());
+                output.set_stream(self.stream(packet.stream(), silent.0.bins(), T::COMPONENTS == 2));
             }
+            let channels = frames.channels();
             if arrival != Continuity::Next {
-                spectra.reset();
-                row.reset();
-                numbers.align(packet.sample_index());
-            }
-            let skipped = numbers.skip(packet.len());
-            let mut sent = Ok(());
-            spectra.push(&packet[skipped..], |bins| {
-                if let Some(values) = row.add(bins)
-                    && sent.is_ok()
-                {
-                    sent = send(values, numbers.take(), numbers.step, &packet, &mut output);
+                for (spectra, row) in makers.processors() {
+                    spectra.reset();
+                    row.reset();
                 }
-            });
-            sent?;
+                frames.restart();
+                numbers.align(packet.sample_index().div_ceil(channels as u64));
+            }
+            let (_, samples) = frames.push(packet.sample_index(), &packet);
+            let mut samples = &samples[numbers.skip(samples.len() / channels) * channels..];
+            while !samples.is_empty() {
+                // At most one spectrum of each channel, so that their rows take turns.
+                let count = makers.first().0.missing().saturating_mul(channels).min(samples.len());
+                let mut sent = Ok(());
+                let mut is_row = false;
+                makers.each(&samples[..count], |channel, (spectra, row), samples| {
+                    spectra.push(samples, |bins| {
+                        if let Some(values) = row.add(bins)
+                            && sent.is_ok()
+                        {
+                            is_row = true;
+                            sent = send(values, numbers.row(channel, channels), &packet, &mut output);
+                        }
+                    });
+                });
+                sent?;
+                numbers.next += u64::from(is_row);
+                samples = &samples[count..];
+            }
         }
         Ok(())
     }
 
     fn stream(&self, stream: &StreamInfo, bins: usize, is_complex: bool) -> StreamInfo {
+        let channels = stream.channels.len().max(1) as f64;
         let step = (self.hop * self.average) as f64;
         let length = u32::try_from(bins).unwrap_or(u32::MAX);
         // Without a sample rate, frequencies are parts of it, and times are samples.
         let sample_rate = stream.sample_rate_hz.filter(|rate| rate.is_finite() && *rate > 0.0);
         let (rate, hz, s) = match sample_rate {
-            Some(rate) => (rate, "Hz", "s"),
+            Some(rate) => (rate / channels, "Hz", "s"),
             None => (1.0, "", "samples"),
         };
         let bin = rate / self.size as f64;
         let first = if is_complex { -((self.size / 2) as f64) * bin } else { 0.0 };
-        StreamInfo {
-            sample_rate_hz: sample_rate.map(|rate| rate / step * bins as f64),
-            ..stream.clone().without_order()
-        }
-        .rows(length, Axis::new(first, bin, hz), Axis::new(0.0, step / rate, s))
-        .keyword("window", self.window.name())
+        StreamInfo { sample_rate_hz: sample_rate.map(|rate| rate / step * bins as f64), ..stream.clone() }
+            // As many rows of each channel, in turn.
+            .rows(length, Axis::new(first, bin, hz), Axis::new(0.0, step / rate / channels, s))
+            .keyword("window", self.window.name())
     }
 }
 
+/// Refuses samples over anything but time.
+fn check_axis(stream: &StreamInfo) -> Result<()> {
+    let Some(Axis { unit, .. }) = stream.axes.iter().find(|axis| !matches!(&*axis.unit, "s" | "")) else {
+        return Ok(());
+    };
+    let id = &stream.id;
+    Err(Error::failed(format!(
+        "the stream `{id}` has samples over an axis in `{unit}` (`axes`), and spectra are made of samples over time: \
+         leave the axis out at its source"
+    )))
+}
+
 /// A maker of rows from spectra.
-trait Row<R> {
+trait Row<R>: Clone {
     /// Adds a spectrum. Returns the row that it completes.
     fn add<'a>(&'a mut self, bins: &'a [Complex<f32>]) -> Option<&'a [R]>;
 
@@ -168,6 +199,7 @@ impl Row<f32> for MeanPower {
 }
 
 /// Rows that are the spectra themselves.
+#[derive(Clone)]
 struct Amplitudes;
 
 impl Row<Complex<f32>> for Amplitudes {
@@ -178,7 +210,7 @@ impl Row<Complex<f32>> for Amplitudes {
     fn reset(&mut self) {}
 }
 
-/// The numbers of rows: row `n` begins with the sample `n * step`, also after a gap.
+/// The numbers of a channel's rows: row `n` begins with its sample `n * step`, also after a gap.
 struct RowNumbers {
     step: u64,
     /// The next row.
@@ -201,24 +233,25 @@ impl RowNumbers {
         now
     }
 
-    /// Returns the number of the next row, which then is the one after it.
-    fn take(&mut self) -> u64 {
-        self.next += 1;
-        self.next - 1
+    /// Returns the next row of a channel: its number among those of all channels, and the index of
+    /// the sample with which it begins.
+    fn row(&self, channel: usize, channels: usize) -> (u64, u64) {
+        let channels = channels as u64;
+        let number = self.next.saturating_mul(channels).saturating_add(channel as u64);
+        (number, self.next.saturating_mul(self.step).saturating_mul(channels))
     }
 }
 
 /// Sends a row, which ends in this packet.
 fn send<T: Sample, R: Sample>(
     values: &[R],
-    row: u64,
-    step: u64,
+    (row, begin): (u64, u64),
     packet: &Packet<'_, T>,
     output: &mut Output<R>,
 ) -> Result<()> {
     let mut out = output.loan(values.len())?;
     out.copy_from_slice(values);
-    let after = row.saturating_mul(step) as f64 - packet.sample_index() as f64;
+    let after = between(packet.sample_index(), begin.into(), 1);
     let time_ns = time_after(packet.time_ns(), after, packet.stream());
     out.at_sample(row.saturating_mul(values.len() as u64)).at_time_ns(time_ns).send()
 }
@@ -242,16 +275,17 @@ mod tests {
             ("average", Value::Integer(10)),
         ])
         .unwrap();
-        let stream = StreamInfo::new("iq").sample_rate_hz(64e3).center_frequency_hz(1e8).channels(["a", "b"]);
+        let stream =
+            StreamInfo::new("iq").sample_rate_hz(128e3).center_frequency_hz(1e8).channels(["a", "b"]);
         let rows = fft.stream(&stream, 64, true);
         assert_eq!(rows.check(), Ok(()));
         assert_eq!(
             (rows.row_length, rows.center_frequency_hz, rows.channels.len()),
-            (Some(64), Some(1e8), 0)
+            (Some(64), Some(1e8), 2)
         );
-        assert_eq!(rows.axes, [Axis::new(-32e3, 1e3, "Hz"), Axis::new(0.0, 0.005, "s")]);
-        // 200 rows a second.
-        assert_eq!(rows.sample_rate_hz, Some(12_800.0));
+        assert_eq!(rows.axes, [Axis::new(-32e3, 1e3, "Hz"), Axis::new(0.0, 0.0025, "s")]);
+        // 200 rows a second of each channel.
+        assert_eq!(rows.sample_rate_hz, Some(25_600.0));
         let real = fft.stream(&StreamInfo::new("audio"), 33, false);
         assert_eq!(real.axes, [Axis::new(0.0, 1.0 / 64.0, ""), Axis::new(0.0, 320.0, "samples")]);
         assert_eq!(real.check(), Ok(()));
@@ -279,6 +313,6 @@ mod tests {
             assert_eq!((numbers.next, numbers.skip), (row, skip));
         }
         assert_eq!((numbers.skip(3), numbers.skip(9), numbers.skip(9)), (3, 2, 0));
-        assert_eq!((numbers.take(), numbers.take()), (3, 4));
+        assert_eq!((numbers.row(0, 1), numbers.row(1, 2)), ((3, 30), (7, 60)));
     }
 }

@@ -12,7 +12,11 @@ use stripline::payload::TypeName;
 use stripline::{Error, Result, Sample, StreamInfo};
 
 use super::property_errors::{can_be_made, setting};
-use crate::dsp::{self, DECIMATION_MAX, DecimatingFir, FirLength, Taps, Window};
+use super::stream_order::{at_ratio, between, channels};
+use super::timing::time_after;
+use crate::dsp::{
+    self, DECIMATION_MAX, DecimatingFir, FirFilter, FirLength, Frames, PerChannel, Taps, Window,
+};
 
 /// The component `fir-filter`.
 pub struct FirFilterComponent {
@@ -87,7 +91,7 @@ impl FirFilterComponent {
         let mut impulse = vec![0.0; taps.len()];
         impulse[0] = 1.0;
         let mut response = vec![0.0; taps.len()];
-        dsp::FirFilter::<f32>::new(&taps).filter(&impulse, &mut response);
+        FirFilter::<f32>::new(&taps).filter(&impulse, &mut response);
         let measured = Taps::new(response).map_err(Error::failed)?;
         let gain_db = |frequency: f64| {
             let gain = 20.0 * measured.response(frequency, rate).norm().max(1e-12).log10();
@@ -144,23 +148,24 @@ impl FirFilterComponent {
         .map_err(setting)
     }
 
-    /// Handles a request, with the filter and the stream's rate once a packet has come.
+    /// Handles a request, with the filters and the rate of a channel once a packet has come.
     fn apply_changes<T: dsp::Sample>(
         &mut self,
         request: Request,
-        filter: &mut Option<(dsp::FirFilter<T>, f64)>,
+        filters: &mut Option<(PerChannel<FirFilter<T>, T>, f64)>,
     ) {
         match request {
             Request::Change(change) => change.apply(|properties| {
                 let changed = Self::new(properties)?;
-                if let Some((filter, rate)) = filter {
-                    filter.set_taps(&changed.design(*rate)?);
+                if let Some((filters, rate)) = filters {
+                    let taps = changed.design(*rate)?;
+                    filters.processors().iter_mut().for_each(|filter| filter.set_taps(&taps));
                 }
                 *self = changed;
                 Ok(())
             }),
             Request::Test(test) => {
-                let rate = filter.as_ref().map_or(self.shape.sample_rate, |(_, rate)| *rate);
+                let rate = filters.as_ref().map_or(self.shape.sample_rate, |(_, rate)| *rate);
                 let result = self.tested(test.name(), rate);
                 test.answer(result.unwrap_or_else(TestResult::fail));
             }
@@ -173,28 +178,31 @@ impl FirFilterComponent {
         let mut output = ports.output::<T>("out")?;
         let mut tracker = StreamTracker::default();
         // Replaced at the first packet, which starts a stream.
-        let mut filter = None;
+        let mut filters = None;
         while let Some(packet) = input.receive_with(|| {
             // Without a rate the values cannot be checked: they wait for the first packet.
-            while (filter.is_some() || self.shape.sample_rate > 0.0)
+            while (filters.is_some() || self.shape.sample_rate > 0.0)
                 && let Some(request) = live.request()
             {
-                self.apply_changes(request, &mut filter);
+                self.apply_changes(request, &mut filters);
             }
         })? {
             let arrival = tracker.packet(&packet);
-            let (filter, _) = match &mut filter {
-                Some(filter) if arrival != Continuity::NewStream => filter,
+            let (filters, _) = match &mut filters {
+                Some(filters) if arrival != Continuity::NewStream => filters,
                 unset => {
-                    let rate = sample_rate(self.shape.sample_rate, packet.stream())?;
-                    unset.insert((dsp::FirFilter::<T>::new(&self.design(rate)?), rate))
+                    let channels = channels(packet.stream())?;
+                    let rate = sample_rate(self.shape.sample_rate, packet.stream())? / channels as f64;
+                    let filter = FirFilter::<T>::new(&self.design(rate)?);
+                    unset.insert((PerChannel::new(channels, filter), rate))
                 }
             };
             if arrival == Continuity::AfterGap {
-                filter.reset();
+                filters.processors().iter_mut().for_each(FirFilter::reset);
             }
             let mut out = output.loan(packet.len())?;
-            filter.filter(&packet, &mut out);
+            let first = filters.channel_at(packet.sample_index());
+            filters.run(first, &packet, &mut out, FirFilter::filter);
             out.send_like(&packet)?;
         }
         Ok(())
@@ -248,13 +256,13 @@ impl Component for Decimator {
 }
 
 impl Decimator {
-    /// Returns the rate to design for. If no property is in Hz, the filter is the same at every
-    /// rate.
+    /// Returns the rate of a channel to design for. If no property is in Hz, the filter is the same
+    /// at every rate.
     fn rate(&self, stream: &StreamInfo) -> Result<f64> {
         let is_relative = self.cutoff == 0.0 && self.shape.transition == 0.0;
         match sample_rate(self.shape.sample_rate, stream) {
             Err(_) if is_relative => Ok(1.0),
-            rate => rate,
+            rate => Ok(rate? / channels(stream)? as f64),
         }
     }
 
@@ -280,50 +288,58 @@ impl Decimator {
         let mut output = ports.output::<T>("out")?;
         let mut tracker = StreamTracker::default();
         // Replaced at the first packet, which starts a stream.
-        let mut filter: Option<(DecimatingFir<T>, Arc<StreamInfo>)> = None;
+        let mut filters = None::<(PerChannel<DecimatingFir<T>, T>, Arc<StreamInfo>)>;
         let mut thinner = Downsampler::new(self.factor as u64);
+        let mut frames = Frames::new(1);
         while let Some(packet) = input.receive_with(|| {
             // Without a rate the values cannot be checked: they wait for the first packet.
-            if filter.is_none() && self.shape.sample_rate == 0.0 {
+            if filters.is_none() && self.shape.sample_rate == 0.0 {
                 return;
             }
             live.apply_changes(|new| {
                 let changed = Self::new(new)?;
-                if let Some((filter, stream)) = &mut filter {
-                    filter.set_taps(&changed.design(changed.rate(stream)?)?);
+                if let Some((filters, stream)) = &mut filters {
+                    let taps = changed.design(changed.rate(stream)?)?;
+                    filters.processors().iter_mut().for_each(|filter| filter.set_taps(&taps));
                 }
                 self = changed;
                 Ok(())
             });
         })? {
             let arrival = tracker.packet(&packet);
-            let (filter, _) = match &mut filter {
-                Some(filter) if arrival != Continuity::NewStream => filter,
+            let (filters, stream) = match &mut filters {
+                Some(filters) if arrival != Continuity::NewStream => filters,
                 unset => {
+                    frames = Frames::new(channels(packet.stream())?);
                     output.set_stream(self.stream(packet.stream()));
                     let rate = self.rate(packet.stream())?;
                     let filter =
                         DecimatingFir::new(&self.design(rate)?, self.factor).map_err(Error::failed)?;
-                    unset.insert((filter, Arc::clone(packet.stream())))
+                    let filters = PerChannel::new(frames.channels(), filter);
+                    unset.insert((filters, Arc::clone(packet.stream())))
                 }
             };
+            let channels = filters.channels();
             if arrival != Continuity::Next {
-                filter.reset();
-                thinner.align(packet.sample_index());
+                filters.processors().iter_mut().for_each(DecimatingFir::reset);
+                frames.restart();
+                thinner.align(packet.sample_index().div_ceil(channels as u64));
             }
-            let skipped = thinner.skip(packet.len());
-            let samples = &packet[skipped..];
-            let count = filter.outputs_for(samples.len());
-            let first = thinner.first(packet.sample_index());
+            let (index, samples) = frames.push(packet.sample_index(), &packet);
+            let skipped = thinner.skip(samples.len() / channels);
+            let samples = &samples[skipped * channels..];
+            let count = filters.first().outputs_for(samples.len() / channels);
+            let first = thinner.first(index / channels as u64);
             if count == 0 {
-                // No output, but the filter needs the samples.
-                filter.filter(samples, &mut []);
+                // No output, but the filters need the samples.
+                filters.run(0, samples, &mut [], DecimatingFir::filter);
                 continue;
             }
-            let mut out = output.loan(count)?;
-            filter.filter(samples, &mut out);
-            let time_ns =
-                later(packet.time_ns(), first * thinner.factor - packet.sample_index(), packet.stream());
+            let mut out = output.loan(count * channels)?;
+            filters.run(0, samples, &mut out, DecimatingFir::filter);
+            let first = first.saturating_mul(channels as u64);
+            let after = between(packet.sample_index(), u128::from(first) * self.factor as u128, 1);
+            let time_ns = time_after(packet.time_ns(), after, stream);
             out.at_sample(first).at_time_ns(time_ns).send()?;
         }
         Ok(())
@@ -331,10 +347,7 @@ impl Decimator {
 
     fn stream(&self, stream: &StreamInfo) -> StreamInfo {
         let sample_rate = Some(self.shape.sample_rate).filter(|rate| *rate > 0.0).or(stream.sample_rate_hz);
-        StreamInfo {
-            sample_rate_hz: sample_rate.map(|rate| rate / self.factor as f64),
-            ..stream.clone().without_order()
-        }
+        at_ratio(&StreamInfo { sample_rate_hz: sample_rate, ..stream.clone() }, 1, self.factor)
     }
 }
 
@@ -365,14 +378,6 @@ impl Downsampler {
     /// Returns the number, at the lower rate, of the first sample kept at or after this one.
     fn first(&self, sample: u64) -> u64 {
         sample.div_ceil(self.factor)
-    }
-}
-
-/// Returns the time of the sample that follows a sample of given time after `samples` samples.
-fn later(time_ns: i64, samples: u64, stream: &StreamInfo) -> i64 {
-    match stream.sample_rate_hz {
-        Some(rate) if time_ns != 0 => time_ns.saturating_add((samples as f64 / rate * 1e9) as i64),
-        _ => 0,
     }
 }
 
@@ -502,13 +507,5 @@ mod tests {
                 assert_eq!(start + skipped, first);
             }
         }
-    }
-
-    #[test]
-    fn time_goes_on_where_it_is_known() {
-        let stream = StreamInfo::new("x").sample_rate_hz(1e6);
-        assert_eq!(later(0, 10, &stream), 0);
-        assert_eq!(later(5_000, 10, &stream), 15_000);
-        assert_eq!(later(5_000, 10, &StreamInfo::new("x")), 0);
     }
 }

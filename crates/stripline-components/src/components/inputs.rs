@@ -1,6 +1,12 @@
-//! The ports of components with several inputs of one type: `in1`, `in2` and so on.
+//! The ports of components with several inputs of one type, `in1`, `in2` and so on, and the streams
+//! there.
 
+use std::sync::Arc;
+
+use stripline::component::kit::{Continuity, StreamTracker};
 use stripline::component::{ComponentSpec, Direction, PortSpec, PortTypes, Ports};
+use stripline::payload::Element;
+use stripline::{Axis, Error, Packet, Result, StreamInfo};
 
 /// The most inputs.
 const INPUTS_MAX: usize = 8;
@@ -19,4 +25,100 @@ pub(super) fn describe(mut spec: ComponentSpec, types: PortTypes, summary: &str)
 pub(super) fn connected(ports: &Ports) -> Vec<String> {
     let names = (1..=INPUTS_MAX).map(|number| format!("in{number}"));
     names.filter(|name| ports.is_connected(name)).collect()
+}
+
+/// The descriptions of the streams at several inputs.
+pub(super) struct InputStreams {
+    names: Vec<String>,
+    trackers: Vec<StreamTracker>,
+    streams: Vec<Option<Arc<StreamInfo>>>,
+    /// Whether one of them has changed.
+    is_new: bool,
+}
+
+impl InputStreams {
+    pub(super) fn new(names: Vec<String>) -> Self {
+        let trackers = names.iter().map(|_| StreamTracker::default()).collect();
+        Self { trackers, streams: vec![None; names.len()], is_new: true, names }
+    }
+
+    /// Registers a packet of the input of this number. Returns its stream, if that is new.
+    pub(super) fn packet<T: Element>(
+        &mut self,
+        number: usize,
+        packet: &Packet<'_, T>,
+    ) -> Option<&StreamInfo> {
+        // Of bytes, the continuity is unknown; whether the stream is new does not depend on it.
+        if self.trackers[number].packet(packet) != Continuity::NewStream {
+            return None;
+        }
+        self.is_new = true;
+        Some(self.streams[number].insert(Arc::clone(packet.stream())))
+    }
+
+    /// Returns the stream of the first input.
+    pub(super) fn first(&self) -> Arc<StreamInfo> {
+        self.streams.first().cloned().flatten().unwrap_or_default()
+    }
+
+    /// Returns the streams, with the names of their inputs.
+    pub(super) fn all(&self) -> impl Iterator<Item = (&str, &StreamInfo)> {
+        let all = self.names.iter().zip(&self.streams);
+        all.filter_map(|(name, stream)| Some((name.as_str(), stream.as_deref()?)))
+    }
+
+    /// Returns what describes all streams, if one has changed: the stream of the first input, with
+    /// the frequency that all have.
+    ///
+    /// # Errors
+    /// Streams of another rate, or with their samples in another order.
+    pub(super) fn changed(&mut self) -> Result<Option<StreamInfo>> {
+        if !std::mem::take(&mut self.is_new) {
+            return Ok(None);
+        }
+        let mut common = StreamInfo::clone(&self.first());
+        let Some((first, _)) = self.all().next() else { return Ok(Some(common)) };
+        for (name, stream) in self.all().skip(1) {
+            check_alike((first, &common), (name, stream))?;
+            // The first of several frequencies would be wrong for the others.
+            let frequencies = (common.center_frequency_hz, stream.center_frequency_hz);
+            if matches!(frequencies, (Some(one), Some(other)) if one != other) {
+                common.center_frequency_hz = None;
+            }
+        }
+        Ok(Some(common))
+    }
+}
+
+fn check_alike(first: (&str, &StreamInfo), other: (&str, &StreamInfo)) -> Result<()> {
+    let ((first, its), (name, stream)) = (first, other);
+    if let (Some(rate), Some(other)) = (its.sample_rate_hz, stream.sample_rate_hz)
+        && rate != other
+    {
+        return Err(Error::failed(format!(
+            "`{name}` has {other} samples/s and `{first}` has {rate}: put a `resampler` before one of them"
+        )));
+    }
+    let differing = if its.channels.len() != stream.channels.len() {
+        Some((format!("{} channels (`channels`)", stream.channels.len()), its.channels.len().to_string()))
+    } else if its.row_length != stream.row_length {
+        let length =
+            |stream: &StreamInfo| stream.row_length.map_or("none".into(), |length| length.to_string());
+        Some((format!("rows of {} samples (`row_length`)", length(stream)), length(its)))
+    } else if its.axes != stream.axes {
+        let axes = |stream: &StreamInfo| {
+            let axis = |axis: &Axis| format!("{} + n * {} {}", axis.start, axis.step, axis.unit);
+            let axes: Vec<String> = stream.axes.iter().map(axis).collect();
+            if axes.is_empty() { "none".to_owned() } else { axes.join(", ") }
+        };
+        Some((format!("the axes {} (`axes`)", axes(stream)), axes(its)))
+    } else {
+        None
+    };
+    match differing {
+        None => Ok(()),
+        Some((other, own)) => Err(Error::failed(format!(
+            "`{name}` has {other}, and `{first}` has {own}: connect streams whose samples are in the same order"
+        ))),
+    }
 }

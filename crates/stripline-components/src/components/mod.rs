@@ -47,6 +47,7 @@ mod print_sink;
 mod property_errors;
 mod replay;
 mod resample;
+mod stream_order;
 mod throttle_tee;
 mod timing;
 #[cfg(any(feature = "corba", feature = "zenoh"))]

@@ -1,6 +1,5 @@
 //! `multiplexer`: several streams as one.
 
-use stripline::component::kit::{Continuity, StreamTracker};
 use stripline::component::{
     Component, ComponentSpec, InvalidProperties, PortTypes, Ports, Properties, PropertySpec, RateRule,
 };
@@ -8,8 +7,9 @@ use stripline::node::{Waitable, wait_any};
 use stripline::payload::TypeName;
 use stripline::{Error, Input, Output, Received, Result, StreamInfo};
 
-use super::inputs;
+use super::inputs::{self, InputStreams};
 use super::property_errors::can_be_made;
+use super::stream_order::{between, frame_samples};
 use super::timing::time_after;
 use crate::dsp::Aligner;
 
@@ -77,12 +77,10 @@ impl Component for Multiplexer {
                 "{payload} has no samples of a known size to interleave: set mode = \"merge\""
             )));
         };
-        let trackers = names.iter().map(|_| StreamTracker::default()).collect();
-        let streams = vec![StreamInfo::default(); names.len()];
         let aligner = Aligner::new(names.len()).units(sample_bytes).blocks(self.block);
         let block_bytes = self.block.saturating_mul(sample_bytes);
-        Interleaving { aligner, trackers, streams, names, block_bytes, sample_bytes, time: (0, 0) }
-            .run(inputs, output)
+        let streams = InputStreams::new(names);
+        Interleaving { aligner, streams, block_bytes, sample_bytes, time: (0, 0) }.run(inputs, output)
     }
 }
 
@@ -121,9 +119,7 @@ fn merge(mut inputs: Vec<Input<u8>>, mut output: Output<u8>) -> Result<()> {
 
 struct Interleaving {
     aligner: Aligner<u8>,
-    trackers: Vec<StreamTracker>,
-    streams: Vec<StreamInfo>,
-    names: Vec<String>,
+    streams: InputStreams,
     block_bytes: usize,
     sample_bytes: usize,
     /// An aligned index of the first input, and its time.
@@ -132,65 +128,91 @@ struct Interleaving {
 
 impl Interleaving {
     fn run(mut self, mut inputs: Vec<Input<u8>>, mut output: Output<u8>) -> Result<()> {
-        let mut is_described = false;
         while !self.aligner.is_over() {
             if let Some(number) = self.aligner.wants() {
-                is_described &= !self.receive(number, &mut inputs[number])?;
+                self.receive(number, &mut inputs[number])?;
             } else if let Some((index, count)) = self.aligner.align() {
-                if !std::mem::replace(&mut is_described, true) {
-                    output.set_stream(self.stream()?);
+                if let Some(common) = self.streams.changed()? {
+                    output.set_stream(self.interleaved(common, inputs.len())?);
                 }
-                self.send(index, count, &mut output)?;
+                self.send(index, count, inputs.len(), &mut output)?;
             }
         }
         Ok(())
     }
 
-    /// Receives a packet, or the end. Returns whether there is a new stream.
-    fn receive(&mut self, number: usize, input: &mut Input<u8>) -> Result<bool> {
+    /// Receives a packet, or the end.
+    fn receive(&mut self, number: usize, input: &mut Input<u8>) -> Result<()> {
         let Some(packet) = input.receive()? else {
             self.aligner.end(number);
-            return Ok(false);
+            return Ok(());
         };
-        // Of bytes, the continuity is unknown; whether the stream is new does not depend on it.
-        let is_new = self.trackers[number].packet(&packet) == Continuity::NewStream;
-        if is_new {
-            self.streams[number] = StreamInfo::clone(packet.stream());
+        if let Some(stream) = self.streams.packet(number, &packet) {
+            self.aligner.set_frame(frame_samples(stream));
         }
         let index = self.aligner.push(number, packet.sample_index(), &packet);
         if number == 0 {
             self.time = (index, packet.time_ns());
         }
-        Ok(is_new)
+        Ok(())
     }
 
-    /// Returns the description of the interleaved stream: that of the first one, with the others as
-    /// its channels.
-    fn stream(&self) -> Result<StreamInfo> {
-        let first = &self.streams[0];
-        for (name, stream) in self.names.iter().zip(&self.streams) {
-            if let (Some(rate), Some(other)) = (first.sample_rate_hz, stream.sample_rate_hz)
-                && rate != other
-            {
-                return Err(Error::failed(format!(
-                    "`{name}` has {other} samples/s and `in1` has {rate}: put a `resampler` before one of them"
-                )));
-            }
-        }
+    /// Returns the description of the interleaved streams: what describes all of them, with their
+    /// names as its channels.
+    fn interleaved(&self, common: StreamInfo, streams: usize) -> Result<StreamInfo> {
         let block = self.block_bytes / self.sample_bytes;
-        let merged = StreamInfo {
-            sample_rate_hz: first.sample_rate_hz.map(|rate| rate * self.streams.len() as f64),
-            row_length: u32::try_from(block).ok().filter(|block| *block > 1),
-            ..first.clone().without_order()
+        let unfit = match common.row_length {
+            Some(length) if length as usize != block => {
+                Some((format!("rows of {length} samples (`row_length`)"), length))
+            }
+            None if block > 1 && common.channels.len() > 1 => {
+                Some((format!("the channels {} (`channels`) in turn", common.channels.join(", ")), 1))
+            }
+            None if block > 1 && !common.axes.is_empty() => {
+                Some(("an axis from sample to sample (`axes`)".into(), 1))
+            }
+            _ => None,
         };
-        let by_stream = merged.clone().channels(self.streams.iter().map(|stream| stream.id.clone()));
+        if let Some((what, fit)) = unfit {
+            let id = &common.id;
+            return Err(Error::failed(format!(
+                "the stream `{id}` has {what}, and blocks of {block} samples do not fit: set block = {fit}"
+            )));
+        }
+        let mut stream = common;
+        stream.sample_rate_hz = stream.sample_rate_hz.map(|rate| rate * streams as f64);
+        stream.row_length = u32::try_from(block).ok().filter(|block| *block > 1);
+        // Among the rows, or the samples, of all streams.
+        if let Some(axis) = stream.axes.get_mut(usize::from(stream.row_length.is_some())) {
+            axis.step /= streams as f64;
+        }
+        let by_stream = stream.clone().channels(self.channels(|_, stream| &stream.id));
+        if by_stream.check().is_ok() {
+            return Ok(by_stream);
+        }
         // Streams of the same name have those of the ports.
-        let is_sound = by_stream.check().is_ok();
-        Ok(if is_sound { by_stream } else { merged.channels(self.names.clone()) })
+        let by_port = stream.channels(self.channels(|name, _| name));
+        by_port
+            .check()
+            .map_err(|unfit| Error::failed(format!("the interleaved stream is unfit: {unfit}")))?;
+        Ok(by_port)
     }
 
-    fn send(&mut self, index: u64, count: usize, output: &mut Output<u8>) -> Result<()> {
-        let streams = self.streams.len();
+    /// Returns the names of the channels, by the names of their streams.
+    fn channels<'a>(&'a self, name: impl Fn(&'a str, &'a StreamInfo) -> &'a str + 'a) -> Vec<String> {
+        let channels = self.streams.first().channels.len();
+        let named = |turn: usize| {
+            self.streams.all().map(move |(port, stream)| (port, stream, stream.channels.get(turn)))
+        };
+        let all = (0..channels.max(1)).flat_map(named);
+        let names = all.map(|(port, stream, channel)| match channel {
+            Some(channel) => format!("{}.{channel}", name(port, stream)),
+            None => name(port, stream).to_owned(),
+        });
+        names.collect()
+    }
+
+    fn send(&mut self, index: u64, count: usize, streams: usize, output: &mut Output<u8>) -> Result<()> {
         // Whole blocks, at least one.
         let blocks = (PACKET_BYTES_MAX / self.block_bytes / streams).max(1);
         let count = count.min(blocks.saturating_mul(self.block_bytes / self.sample_bytes));
@@ -200,7 +222,7 @@ impl Interleaving {
             place.copy_from_slice(&self.aligner.samples(turn % streams)[start..start + self.block_bytes]);
         }
         let (reference, time_ns) = self.time;
-        let time_ns = time_after(time_ns, index as f64 - reference as f64, &self.streams[0]);
+        let time_ns = time_after(time_ns, between(reference, index.into(), 1), &self.streams.first());
         packet.at_sample(index.saturating_mul(streams as u64)).at_time_ns(time_ns).send()?;
         self.aligner.consume(count);
         Ok(())

@@ -6,11 +6,12 @@ use stripline::component::{
     Component, ComponentSpec, InvalidProperties, PortTypes, Ports, Properties, PropertySpec, RateRule,
 };
 use stripline::payload::TypeName;
-use stripline::{Error, Result, Sample, StreamInfo};
+use stripline::{Error, Result, Sample};
 
 use super::property_errors::{can_be_made, setting};
+use super::stream_order::{at_ratio, between, channels};
 use super::timing::time_after;
-use crate::dsp::{self, DspError, RESAMPLING_MAX, Resampler, ResamplerSettings};
+use crate::dsp::{self, DspError, Frames, PerChannel, RESAMPLING_MAX, Resampler, ResamplerSettings};
 
 /// The most samples of a packet that is sent, except those that one sample gives.
 const PACKET_MAX: usize = 1 << 16;
@@ -87,37 +88,42 @@ impl ResamplerComponent {
     fn run_as<T: Sample + dsp::Sample>(self, mut ports: Ports) -> Result<()> {
         let mut input = ports.input::<T>("in")?;
         let mut output = ports.output::<T>("out")?;
-        let mut resampler = Resampler::<T>::new(&self.settings).map_err(too_long)?;
-        let (up, down) = resampler.ratio();
-        let part = (PACKET_MAX * down / up).max(1);
+        let silent = Resampler::<T>::new(&self.settings).map_err(too_long)?;
+        let (up, down) = silent.ratio();
+        let mut resamplers = PerChannel::<_, T>::new(1, silent.clone());
+        let mut frames = Frames::new(1);
         let mut tracker = StreamTracker::default();
-        // The index of the next sample sent.
+        // The index of the next frame sent.
         let mut next = 0;
         while let Some(packet) = input.receive()? {
             let arrival = tracker.packet(&packet);
             if arrival == Continuity::NewStream {
-                output.set_stream(StreamInfo {
-                    sample_rate_hz: packet.stream().sample_rate_hz.map(|rate| rate * up as f64 / down as f64),
-                    ..packet.stream().as_ref().clone().without_order()
-                });
+                resamplers = PerChannel::new(channels(packet.stream())?, silent.clone());
+                frames = Frames::new(resamplers.channels());
+                output.set_stream(at_ratio(packet.stream(), up, down));
             }
+            let channels = frames.channels();
             if arrival != Continuity::Next {
-                next = resampler.restart(packet.sample_index());
+                frames.restart();
+                let first = packet.sample_index().div_ceil(channels as u64);
+                resamplers.processors().iter_mut().for_each(|resampler| next = resampler.restart(first));
             }
-            for samples in packet.chunks(part) {
-                let count = resampler.outputs_for(samples.len());
+            let part = (PACKET_MAX / channels * down / up).max(1) * channels;
+            for samples in frames.push(packet.sample_index(), &packet).1.chunks(part) {
+                let count = resamplers.first().outputs_for(samples.len() / channels);
                 if count == 0 {
-                    // No output, but the filter needs the samples.
-                    resampler.resample(samples, &mut []);
+                    // No output, but the filters need the samples.
+                    resamplers.run(0, samples, &mut [], Resampler::resample);
                     continue;
                 }
-                let mut out = output.loan(count)?;
-                resampler.resample(samples, &mut out);
-                // Exact, because the difference is small beside the indexes.
-                let place = u128::from(next) * down as u128;
-                let after = place.saturating_sub(u128::from(packet.sample_index()) * up as u128) as f64;
-                let time_ns = time_after(packet.time_ns(), after / up as f64, packet.stream());
-                out.at_sample(next).at_time_ns(time_ns).send()?;
+                let mut out = output.loan(count * channels)?;
+                resamplers.run(0, samples, &mut out, Resampler::resample);
+                let index = next.saturating_mul(channels as u64);
+                // A sample of the input has `up` parts here.
+                let place = u128::from(index) * down as u128;
+                let after = between(packet.sample_index(), place, up);
+                let time_ns = time_after(packet.time_ns(), after, packet.stream());
+                out.at_sample(index).at_time_ns(time_ns).send()?;
                 next = next.saturating_add(count as u64);
             }
         }

@@ -2,13 +2,12 @@
 
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use stripline::component::kit::{Continuity, StreamTracker};
 use stripline::component::{
     Component, ComponentSpec, InvalidProperties, PortTypes, Ports, Properties, PropertySpec,
 };
-use stripline::{Error, Input, Result, StreamInfo};
+use stripline::{Axis, Error, Input, Result, StreamInfo};
 
 use super::line_file::Screen;
 use super::output_file;
@@ -26,6 +25,7 @@ const ROW_MAX: u32 = 1 << 20;
 /// The component `waterfall-sink`.
 pub struct WaterfallSink {
     path: Option<PathBuf>,
+    channel: String,
     is_drawn: bool,
     colours: Option<bool>,
     every: u64,
@@ -44,6 +44,11 @@ impl Component for WaterfallSink {
         ComponentSpec::new("waterfall-sink", summary)
             .input("in", PortTypes::of::<f32>(), "rows of levels in dB, as `fft` sends them")
             .property(PropertySpec::path("path", "PNG file to write; none: no file"))
+            .property(PropertySpec::text(
+                "channel",
+                "",
+                "name of the channel to draw; needed if the stream has several",
+            ))
             .property(PropertySpec::boolean(
                 "terminal",
                 true,
@@ -92,6 +97,7 @@ impl Component for WaterfallSink {
         let number = |name| usize::try_from(properties.count(name)).unwrap_or(usize::MAX);
         Ok(Self {
             path,
+            channel: properties.text("channel").to_owned(),
             is_drawn: properties.boolean("terminal"),
             colours: match properties.text("colour") {
                 "always" => Some(true),
@@ -111,11 +117,11 @@ impl Component for WaterfallSink {
         let mut terminal = Terminal { screen, painter: Painter::new(self.colours, self.range) };
         let mut drawing = Drawing {
             waterfall: Waterfall::new(self.columns, self.lines),
-            stream: Arc::default(),
+            stream: StreamInfo::default(),
             row: Vec::new(),
             skip: 0,
         };
-        let received = drawing.receive(input, self.every, &mut terminal);
+        let received = drawing.receive(input, &self, &mut terminal);
         // Also when the waveform is stopped: the user wants the picture up to then.
         let finished = match (&self.path, &received) {
             (Some(path), Ok(()) | Err(Error::Stopped)) if drawing.waterfall.is_empty() => {
@@ -137,11 +143,33 @@ impl Component for WaterfallSink {
     }
 }
 
+impl WaterfallSink {
+    /// Returns the place of the channel to draw, and the number of channels.
+    fn turn(&self, stream: &StreamInfo) -> Result<(u64, u64)> {
+        let (names, channel) = (&stream.channels, &self.channel);
+        let turns = names.len().max(1) as u64;
+        if let Some(turn) = names.iter().position(|name| name == channel) {
+            return Ok((turn as u64, turns));
+        }
+        if channel.is_empty() && turns == 1 {
+            return Ok((0, 1));
+        }
+        let problem = match (names.is_empty(), channel.is_empty()) {
+            (true, _) => format!("has no `channels`, and `channel` is {channel}: leave `channel` out"),
+            (_, true) => format!("has the channels {}: name one by `channel`", names.join(", ")),
+            (_, false) => {
+                format!("has the channels {}, and no {channel}: name one by `channel`", names.join(", "))
+            }
+        };
+        Err(Error::failed(format!("the stream `{}` {problem}", stream.id)))
+    }
+}
+
 /// The rows so far.
 struct Drawing {
     waterfall: Waterfall,
     /// The stream of the first row.
-    stream: Arc<StreamInfo>,
+    stream: StreamInfo,
     /// The samples of the next row, as far as they are there.
     row: Vec<f32>,
     /// Samples to skip before it begins.
@@ -149,16 +177,27 @@ struct Drawing {
 }
 
 impl Drawing {
-    fn receive(&mut self, mut input: Input<f32>, every: u64, terminal: &mut Terminal) -> Result<()> {
+    fn receive(
+        &mut self,
+        mut input: Input<f32>,
+        sink: &WaterfallSink,
+        terminal: &mut Terminal,
+    ) -> Result<()> {
         let mut tracker = StreamTracker::default();
         let mut length = 0;
+        // Row `turn` of each `turns` is drawn.
+        let (mut turn, mut turns) = (0, 1);
         let mut rows = 0u64;
         while let Some(packet) = input.receive()? {
             let arrival = tracker.packet(&packet);
             if arrival == Continuity::NewStream {
                 length = self.length(packet.stream())?;
+                (turn, turns) = sink.turn(packet.stream())?;
                 if rows == 0 {
-                    self.stream = Arc::clone(packet.stream());
+                    self.stream = StreamInfo::clone(packet.stream());
+                    if let Some(across) = self.stream.axes.get_mut(1) {
+                        across.step *= turns as f64;
+                    }
                 }
                 terminal.header(packet.stream())?;
             }
@@ -176,11 +215,14 @@ impl Drawing {
                 self.row.extend_from_slice(&samples[..count]);
                 (samples, index) = (&samples[count..], index.saturating_add(count as u64));
                 if self.row.len() == length {
-                    self.waterfall.add((index / length as u64).saturating_sub(1), &self.row);
-                    if rows.is_multiple_of(every) {
-                        terminal.row(&self.row)?;
+                    let number = (index / length as u64).saturating_sub(1);
+                    if number % turns == turn {
+                        self.waterfall.add(number / turns, &self.row);
+                        if rows.is_multiple_of(sink.every) {
+                            terminal.row(&self.row)?;
+                        }
+                        rows += 1;
                     }
-                    rows += 1;
                     self.row.clear();
                 }
             }
@@ -191,6 +233,15 @@ impl Drawing {
     /// Returns the length of the stream's rows.
     fn length(&self, stream: &StreamInfo) -> Result<usize> {
         let id = &stream.id;
+        // Without a sample rate, `fft` counts samples.
+        let is_time = |axis: &&Axis| matches!(&*axis.unit, "s" | "samples" | "");
+        if let Some(axis) = stream.axes.get(1).filter(|axis| !is_time(axis)) {
+            return Err(Error::failed(format!(
+                "the rows of the stream `{id}` are over an axis in `{}` (`axes`), and a waterfall has rows over time: \
+                 store maps with a `file-sink` or `stripline record`",
+                axis.unit
+            )));
+        }
         match (stream.row_length, self.stream.row_length) {
             (None | Some(0), _) => Err(Error::failed(format!(
                 "the stream `{id}` has no rows: put an `fft` before this component"
@@ -311,7 +362,6 @@ impl Painter {
 
 #[cfg(test)]
 mod tests {
-    use stripline::Axis;
     use stripline::component::Value;
 
     use super::*;

@@ -24,6 +24,8 @@ pub struct Aligner<T> {
     unit: usize,
     /// Samples that are taken together, from a multiple of this number on.
     block: usize,
+    /// A stream that starts anew is moved by a multiple of this number.
+    frame: u64,
     /// Whether the others go on without a stream that has ended.
     outlasts: bool,
     /// The index behind the last samples that were taken.
@@ -50,7 +52,7 @@ impl<T: Copy> Aligner<T> {
     pub fn new(streams: usize) -> Self {
         let empty =
             AlignedStream { samples: Vec::new(), used: 0, index: 0, offset: 0, next: 0, ended: false };
-        Self { streams: vec![empty; streams], unit: 1, block: 1, outlasts: false, next: 0 }
+        Self { streams: vec![empty; streams], unit: 1, block: 1, frame: 1, outlasts: false, next: 0 }
     }
 
     /// Sets that each sample is so many elements, at least one.
@@ -77,6 +79,21 @@ impl<T: Copy> Aligner<T> {
     pub fn blocks(mut self, samples: usize) -> Self {
         self.block = samples.max(1);
         self
+    }
+
+    /// Sets the length of a frame, at least one sample. The channel of a sample, for example,
+    /// depends on its place there. A stream that starts anew keeps these places.
+    ///
+    /// ```
+    /// let mut streams = stripline_components::dsp::Aligner::<u8>::new(1);
+    /// streams.set_frame(2);
+    /// streams.push(0, 4, &[1, 2, 3]);
+    /// streams.align();
+    /// streams.consume(3);
+    /// assert_eq!(streams.push(0, 0, &[1, 2]), 8);
+    /// ```
+    pub fn set_frame(&mut self, samples: u64) {
+        self.frame = samples.max(1);
     }
 
     /// Lets the streams go on without those that have ended, up to the end of the last one.
@@ -112,7 +129,11 @@ impl<T: Copy> Aligner<T> {
     pub fn push(&mut self, stream: usize, index: u64, samples: &[T]) -> u64 {
         let stream = &mut self.streams[stream];
         if index < stream.next {
-            stream.offset = self.next.wrapping_sub(index);
+            let frame = i128::from(self.frame);
+            let ahead = i128::from(self.next) - i128::from(index);
+            let frames = (ahead + frame - 1).div_euclid(frame);
+            // A negative one wraps around, as the sum with the index does.
+            stream.offset = (frames * frame) as u64;
         }
         if index != stream.next || stream.used == stream.samples.len() {
             stream.samples.clear();
@@ -215,6 +236,20 @@ mod tests {
             }
         }
         out
+    }
+
+    #[test]
+    fn a_stream_that_starts_anew_keeps_its_channels() {
+        let mut streams = Aligner::<u8>::new(2);
+        streams.set_frame(3);
+        for (stream, index, at) in [(0, 4, 4), (1, 0, 0)] {
+            assert_eq!(streams.push(stream, index, &[0; 10]), at);
+        }
+        assert_eq!(streams.align(), Some((4, 6)));
+        streams.consume(6);
+        // The others are at 10: the next place of its kind is 11, and 9 samples later 19.
+        assert_eq!(streams.push(1, 2, &[0; 9]), 11);
+        assert_eq!(streams.push(1, 1, &[0; 5]), 10);
     }
 
     #[test]

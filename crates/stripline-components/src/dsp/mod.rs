@@ -10,6 +10,7 @@
 //! | `fir.rs` | streaming and decimating FIR filters |
 //! | `resample.rs` | rational resampler |
 //! | `spectrum.rs` | windows, transforms, mean power |
+//! | `channels.rs` | interleaved channels, each with a processor of its own |
 //! | `align.rs` | streams aligned by their sample indexes |
 //! | `am.rs`, `fm.rs` | demodulators, de-emphasis |
 //! | `generate.rs`, `noise.rs`, `station.rs` | sources: waveforms, noise, a simulated FM station |
@@ -18,6 +19,7 @@
 
 mod align;
 mod am;
+mod channels;
 mod error;
 mod fir;
 mod fm;
@@ -32,6 +34,7 @@ mod taps;
 
 pub use align::Aligner;
 pub use am::AmDemodulator;
+pub use channels::{Frames, PerChannel};
 pub use error::DspError;
 pub use fir::{DECIMATION_MAX, DecimatingFir, FirFilter};
 pub use fm::{DEEMPHASIS_AMERICAS_US, DEEMPHASIS_EUROPE_US, DeEmphasis, FmDemodulator};

@@ -109,6 +109,7 @@ impl FromStr for SpectrumWindow {
 /// });
 /// # Ok::<(), stripline_components::dsp::DspError>(())
 /// ```
+#[derive(Clone)]
 pub struct Spectra<T> {
     fft: Arc<dyn Fft<f32>>,
     window: Vec<f32>,
@@ -151,11 +152,25 @@ impl<T: Sample> Spectra<T> {
         self.bins.len()
     }
 
+    /// Returns how many samples complete the next spectrum.
+    ///
+    /// ```
+    /// use stripline_components::dsp::{Spectra, SpectrumWindow};
+    ///
+    /// let mut spectra = Spectra::<f32>::new(8, 4, SpectrumWindow::Hann)?;
+    /// spectra.push(&[0.0; 9], |_| ());
+    /// assert_eq!(spectra.missing(), 3);
+    /// # Ok::<(), stripline_components::dsp::DspError>(())
+    /// ```
+    pub fn missing(&self) -> usize {
+        self.window.len() - self.waiting.len()
+    }
+
     /// Takes samples, and calls `each` with every spectrum that they complete.
     pub fn push(&mut self, mut samples: &[T], mut each: impl FnMut(&[Complex<f32>])) {
         let size = self.window.len();
         while !samples.is_empty() {
-            let count = samples.len().min(size - self.waiting.len());
+            let count = samples.len().min(self.missing());
             self.waiting.extend_from_slice(&samples[..count]);
             samples = &samples[count..];
             if self.waiting.len() == size {

@@ -6,6 +6,7 @@ use stripline::component::{Component, ComponentSpec, PortTypes, Ports, Propertie
 use stripline::payload::TypeName;
 use stripline::{Error, Output, Packet, Result, Sample, StreamInfo};
 
+use super::super::stream_order;
 use crate::adsb::demodulate::SAMPLE_RATE_HZ;
 use crate::adsb::{Candidate, Demodulator, DemodulatorConfig, IqSample};
 
@@ -115,6 +116,16 @@ impl AdsbDemodulator {
 /// Returns the description of the candidates' stream: the samples' source, without a rate.
 fn stream_of<T: Sample>(packet: &Packet<'_, T>) -> Result<StreamInfo> {
     let stream = packet.stream();
+    if stream.channels.len() > 1 {
+        let message = format!(
+            "the stream `{}` has the channels {} (`channels`), and frames are found in one: connect the source of one \
+             channel",
+            stream.id,
+            stream.channels.join(", ")
+        );
+        return Err(Error::failed(message));
+    }
+    stream_order::channels(stream)?;
     if let Some(rate) = stream.sample_rate_hz.filter(|rate| *rate != f64::from(SAMPLE_RATE_HZ)) {
         let message = format!(
             "the stream `{}` has {rate} samples/s, but frames are found at {SAMPLE_RATE_HZ} samples/s only: record \

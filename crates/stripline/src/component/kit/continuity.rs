@@ -74,7 +74,7 @@ impl StreamTracker {
 }
 
 /// Describes the property `sample_rate` of a component that can also take the rate from the stream,
-/// in Hz.
+/// in Hz. As there, it is the rate of all channels together.
 ///
 /// ```
 /// let property = stripline::component::kit::sample_rate_property();

@@ -1,0 +1,268 @@
+//! Interleaved channels through the stock components: what comes out is that of each channel alone.
+
+#![allow(clippy::unwrap_used)]
+
+mod stage;
+
+use std::collections::BTreeMap;
+
+use num_complex::Complex;
+use proptest::prelude::*;
+use stage::{Part, Stage, stage};
+use stripline::component::Value;
+use stripline::{Axis, Sample, StreamInfo};
+
+/// The rate of each channel, and the time of the sample 0.
+const RATE_HZ: f64 = 48e3;
+const START_NS: i64 = 1_000_000_000;
+
+/// Frames without a gap: the first one, their number, and where packets are cut, in samples.
+type Run = (u64, usize, Vec<usize>);
+
+fn runs() -> impl Strategy<Value = Vec<Run>> {
+    let run = (1u64..500, 1usize..700, prop::collection::vec(1usize..400, 0..5));
+    prop::collection::vec(run, 1..4).prop_map(|runs| {
+        let mut end = 0;
+        let placed = runs.into_iter().map(|(gap, frames, cuts)| {
+            let first = end + gap;
+            end = first + frames as u64;
+            (first, frames, cuts)
+        });
+        placed.collect()
+    })
+}
+
+/// Returns a sample of a channel, without structure.
+fn noise(frame: u64, channel: u64) -> f32 {
+    let mixed = (frame + 7919 * channel + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (mixed >> 40) as f32 / 8_388_608.0 - 1.0
+}
+
+fn time_ns(index: u64, rate_hz: f64) -> i64 {
+    START_NS + (index as f64 / rate_hz * 1e9).round() as i64
+}
+
+/// Returns the packets of all channels in turn.
+fn interleaved<T: Sample>(runs: &[Run], channels: u64, sample: fn(u64, u64) -> T) -> Vec<Part<T>> {
+    let mut packets = Vec::new();
+    for (first, frames, cuts) in runs {
+        let mut index = first * channels;
+        let end = index + *frames as u64 * channels;
+        for cut in cuts.iter().copied().chain([usize::MAX]) {
+            let samples: Vec<T> =
+                (index..end).take(cut).map(|n| sample(n / channels, n % channels)).collect();
+            if !samples.is_empty() {
+                let count = samples.len() as u64;
+                packets.push((index, time_ns(index, RATE_HZ * channels as f64), samples));
+                index += count;
+            }
+        }
+    }
+    packets
+}
+
+/// Compares the channels in turn with each of them alone. A row of the output has so many samples.
+fn compare<T: Sample, R: Sample + PartialEq + std::fmt::Debug>(
+    component: &Stage,
+    runs: &[Run],
+    channels: u64,
+    sample: fn(u64, u64) -> T,
+    row: u64,
+) {
+    let name = component.name;
+    let mut expected = BTreeMap::new();
+    let one = StreamInfo::new("iq").sample_rate_hz(RATE_HZ).center_frequency_hz(1e8);
+    let mut alone = StreamInfo::default();
+    for channel in 0..channels {
+        let packets: Vec<Part<T>> = runs
+            .iter()
+            .map(|(first, frames, _)| {
+                let samples = (*first..first + *frames as u64).map(|n| sample(n, channel)).collect();
+                (*first, time_ns(*first, RATE_HZ), samples)
+            })
+            .collect();
+        let (stream, found) = component.run::<T, R>(&[(&one, &packets)]).unwrap();
+        for (index, packet_ns, samples) in found {
+            for (n, value) in (index..).zip(samples) {
+                let place = (n / row * channels + channel) * row + n % row;
+                expected.insert(place, (value, (n == index).then_some(packet_ns)));
+            }
+        }
+        alone = stream;
+    }
+    let names: Vec<String> = (0..channels).map(|channel| format!("channel {channel}")).collect();
+    let all = one.sample_rate_hz(RATE_HZ * channels as f64).channels(names.clone());
+    let (stream, found) = component.run::<T, R>(&[(&all, &interleaved(runs, channels, sample))]).unwrap();
+    let mut count = 0;
+    for (index, packet_ns, samples) in found {
+        for (n, value) in (index..).zip(samples) {
+            let (right, alone_ns) = expected.get(&n).unwrap_or_else(|| panic!("{name}: no sample {n}"));
+            assert_eq!((n, value), (n, *right), "{name}");
+            // The second channel of a frame is a part of a sample later; rows begin together.
+            let is_comparable = n == index && (row > 1 || n % channels == 0);
+            if let Some(alone_ns) = alone_ns.filter(|_| is_comparable) {
+                assert!((packet_ns - alone_ns).abs() <= 2, "{name}: {packet_ns}, not {alone_ns}");
+            }
+            count += 1;
+        }
+    }
+    assert_eq!(count, expected.len(), "{name}");
+    if count > 0 {
+        let mut described = alone.channels(names);
+        let rate = described.sample_rate_hz.unwrap();
+        described.sample_rate_hz = Some(rate * channels as f64);
+        if let Some(across) = described.axes.get_mut(1) {
+            across.step /= channels as f64;
+        }
+        assert_eq!(stream, described, "{name}");
+    }
+}
+
+fn real(frame: u64, channel: u64) -> f32 {
+    noise(frame, channel)
+}
+
+fn complex(frame: u64, channel: u64) -> Complex<f32> {
+    Complex::new(noise(frame, channel), noise(frame, channel + 100))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn channels_are_processed_as_each_of_them_alone(runs in runs(), channels in 2u64..5) {
+        let filter = stage("fir-filter", [("high", Value::Float(4e3))]);
+        compare::<_, f32>(&filter, &runs, channels, real, 1);
+        compare::<_, Complex<f32>>(&filter, &runs, channels, complex, 1);
+        let decimator = stage("decimator", [("factor", Value::Integer(3))]);
+        compare::<_, f32>(&decimator, &runs, channels, real, 1);
+        let resampler = stage("resampler", [("up", Value::Integer(3)), ("down", Value::Integer(2))]);
+        compare::<_, Complex<f32>>(&resampler, &runs, channels, complex, 1);
+        compare::<_, f32>(&stage("am-demodulator", []), &runs, channels, complex, 1);
+        let fm = stage("fm-demodulator", [("deviation", Value::Float(5e3))]);
+        compare::<_, f32>(&fm, &runs, channels, complex, 1);
+        let spectra = [("size", Value::Integer(16)), ("overlap", Value::Float(0.5)), ("average", Value::Integer(2))];
+        compare::<_, f32>(&stage("fft", spectra), &runs, channels, real, 9);
+        let amplitudes = [("size", Value::Integer(16)), ("output", Value::Text("cf32".into()))];
+        compare::<_, Complex<f32>>(&stage("fft", amplitudes), &runs, channels, complex, 16);
+    }
+}
+
+/// Returns a packet at an index.
+fn part(index: u64, samples: &[f32]) -> Part<f32> {
+    (index, time_ns(index, 2.0 * RATE_HZ), samples.to_vec())
+}
+
+fn stereo(id: &str) -> StreamInfo {
+    StreamInfo::new(id).sample_rate_hz(2.0 * RATE_HZ).channels(["left", "right"])
+}
+
+fn refusal(component: &Stage, streams: [&StreamInfo; 2]) -> String {
+    let packets = [part(0, &[0.0; 8])];
+    let inputs = streams.map(|stream| (stream, &packets[..]));
+    component.run::<f32, f32>(&inputs).unwrap_err().to_string()
+}
+
+#[test]
+fn a_sum_is_of_the_same_channel() {
+    let adder = stage("adder", []);
+    let one = [part(0, &[1.0, 10.0, 2.0, 20.0]), part(4, &[3.0, 30.0, 4.0, 40.0])];
+    // It starts anew in the middle of a frame.
+    let two = [part(0, &[0.1, 0.2, 0.1]), part(1, &[0.2, 0.1, 0.2, 0.1, 0.2])];
+    let (a, b) = (stereo("a"), stereo("b"));
+    let (stream, found) = adder.run::<f32, f32>(&[(&a, &one), (&b, &two)]).unwrap();
+    assert_eq!(stream, a);
+    let sums: Vec<(u64, f32)> =
+        found.iter().flat_map(|(index, _, samples)| (*index..).zip(samples.iter().copied())).collect();
+    assert_eq!(sums, [(0, 1.1), (1, 10.2), (2, 2.1), (3, 20.2), (4, 3.1), (5, 30.2), (6, 4.1), (7, 40.2)]);
+
+    let mono = StreamInfo::new("b").sample_rate_hz(2.0 * RATE_HZ);
+    let error = refusal(&adder, [&a, &mono]);
+    assert!(error.contains("`in2` has 0 channels (`channels`), and `in1` has 2"), "{error}");
+    let rows = StreamInfo { row_length: Some(4), ..stereo("b") };
+    let error = refusal(&adder, [&a, &rows]);
+    assert!(error.contains("`in2` has rows of 4 samples (`row_length`), and `in1` has none"), "{error}");
+    let error = refusal(&adder, [&a, &stereo("b").axis(Axis::new(1.0, 2.0, "m"))]);
+    assert!(error.contains("`in2` has the axes 1 + n * 2 m (`axes`), and `in1` has none"), "{error}");
+
+    // A frequency that is not that of both belongs to none.
+    for (other, common) in [(1e6, Some(1e6)), (2e6, None)] {
+        let streams = [a.clone().center_frequency_hz(1e6), b.clone().center_frequency_hz(other)];
+        let (stream, _) = adder.run::<f32, f32>(&[(&streams[0], &one), (&streams[1], &one)]).unwrap();
+        assert_eq!(stream.center_frequency_hz, common);
+    }
+}
+
+#[test]
+fn channels_of_several_streams_take_turns() {
+    let multiplexer = |block: i64| {
+        stage("multiplexer", [("mode", Value::Text("interleave".into())), ("block", Value::Integer(block))])
+    };
+    let (a, b) = (stereo("a").axis(Axis::new(0.0, 0.5, "m")), stereo("b").axis(Axis::new(0.0, 0.5, "m")));
+    let (one, two) = ([part(1, &[10.0, 2.0, 20.0])], [part(1, &[11.0, 3.0, 21.0])]);
+    let (stream, found) = multiplexer(1).run::<f32, f32>(&[(&a, &one), (&b, &two)]).unwrap();
+    assert_eq!(found, [(2, time_ns(1, 2.0 * RATE_HZ), vec![10.0, 11.0, 2.0, 3.0, 20.0, 21.0])]);
+    assert_eq!(stream.sample_rate_hz, Some(4.0 * RATE_HZ));
+    assert_eq!(stream.channels, ["a.left", "b.left", "a.right", "b.right"]);
+    assert_eq!((stream.channel_of(2), stream.channel_of(3)), (Some("a.right"), Some("b.right")));
+    assert_eq!(stream.axes, [Axis::new(0.0, 0.25, "m")]);
+
+    // Rows stay whole.
+    let row = |id: &str| {
+        let axes = (Axis::new(0.0, 1.0, "Hz"), Axis::new(0.0, 0.5, "s"));
+        StreamInfo::new(id).sample_rate_hz(RATE_HZ).rows(2, axes.0, axes.1)
+    };
+    let streams = [row("a"), row("b")];
+    let (packets, inputs) = ([part(2, &[1.0, 2.0])], |n: usize| &streams[n]);
+    let joined = multiplexer(2).run::<f32, f32>(&[(inputs(0), &packets), (inputs(1), &packets)]);
+    let (stream, found) = joined.unwrap();
+    assert_eq!(found, [(4, time_ns(2, 2.0 * RATE_HZ), vec![1.0, 2.0, 1.0, 2.0])]);
+    assert_eq!((stream.row_length, stream.channels.len()), (Some(2), 2));
+    assert_eq!(stream.axes, [Axis::new(0.0, 1.0, "Hz"), Axis::new(0.0, 0.25, "s")]);
+
+    for (block, streams, words) in [
+        (1, [&streams[0], &streams[1]], "rows of 2 samples (`row_length`)"),
+        (3, [&a, &b], "the channels left, right (`channels`)"),
+    ] {
+        let error = refusal(&multiplexer(block), streams);
+        assert!(error.contains(words) && error.contains("set block = "), "{error}");
+    }
+    let axis = StreamInfo::new("a").axis(Axis::new(0.0, 0.5, "m"));
+    let error = refusal(&multiplexer(2), [&axis, &axis]);
+    assert!(
+        error.contains("an axis from sample to sample (`axes`)") && error.contains("block = 1"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_waterfall_is_of_one_channel_over_time() {
+    let dir = tempfile::tempdir().unwrap();
+    let draw = |channel: &str, stream: &StreamInfo, samples: &[f32]| {
+        let path = dir.path().join(format!("{channel}.png"));
+        let text = path.to_str().unwrap().to_owned();
+        let (path_value, name) = (Value::Text(text), Value::Text(channel.into()));
+        let sink = stage("waterfall-sink", [("path", path_value), ("channel", name)]);
+        sink.run::<f32, f32>(&[(stream, &[part(0, samples)])]).map_err(|error| error.to_string())?;
+        Ok::<_, String>(std::fs::read(path).unwrap())
+    };
+    let rows = |across: Axis| StreamInfo::new("s").rows(2, Axis::new(0.0, 1.0, "Hz"), across);
+    let one = rows(Axis::new(0.0, 0.5, "s"));
+    let both = rows(Axis::new(0.0, 0.25, "s")).channels(["left", "right"]);
+    let (left, right) = ([-80.0, 0.0, -80.0, -10.0], [-70.0, -60.0, -50.0, -40.0]);
+    let turns = [-80.0, 0.0, -70.0, -60.0, -80.0, -10.0, -50.0, -40.0];
+    assert_eq!(draw("left", &both, &turns), draw("", &one, &left));
+    assert_eq!(draw("right", &both, &turns), draw("", &one, &right));
+    assert_ne!(draw("right", &both, &turns), draw("left", &both, &turns));
+
+    let refused = |channel, stream: &StreamInfo| draw(channel, stream, &turns).unwrap_err();
+    let error = refused("", &both);
+    assert!(error.contains("has the channels left, right: name one by `channel`"), "{error}");
+    let error = refused("centre", &both);
+    assert!(error.contains("has the channels left, right, and no centre"), "{error}");
+    let error = refused("left", &one);
+    assert!(error.contains("has no `channels`") && error.contains("leave `channel` out"), "{error}");
+    // A map of Doppler over range.
+    let error = refused("", &rows(Axis::new(-500.0, 10.0, "Hz")));
+    assert!(error.contains("over an axis in `Hz` (`axes`), and a waterfall has rows over time"), "{error}");
+}

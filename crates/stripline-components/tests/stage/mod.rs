@@ -1,0 +1,87 @@
+//! One stock component, with packets at its inputs.
+
+use std::thread;
+use std::time::Duration;
+
+use stripline::component::harness::Harness;
+use stripline::component::{Direction, Value};
+use stripline::payload::TypeName;
+use stripline::{Received, Result, Sample, StreamInfo};
+use stripline_components::registry;
+
+/// The samples of a packet, with the index and the time of the first.
+pub type Part<T> = (u64, i64, Vec<T>);
+
+/// How long a wait lasts before the component is asked whether it has ended.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// A component type with its properties.
+pub struct Stage {
+    pub name: &'static str,
+    pub properties: Vec<(&'static str, Value)>,
+}
+
+pub fn stage<const N: usize>(name: &'static str, properties: [(&'static str, Value); N]) -> Stage {
+    Stage { name, properties: properties.into() }
+}
+
+impl Stage {
+    /// Runs the component on the packets of a stream at each of its first inputs. Returns those
+    /// that it sends by its first output, and their description.
+    pub fn run<T: Sample, R: Sample>(
+        &self,
+        inputs: &[(&StreamInfo, &[Part<T>])],
+    ) -> Result<(StreamInfo, Vec<Part<R>>)> {
+        let registry = registry();
+        let ports = &registry.specs()[self.name].ports;
+        let of = |direction| ports.iter().filter(move |port| port.direction == direction);
+        let mut harness = Harness::of_type(&registry, self.name);
+        for port in of(Direction::Input).take(1) {
+            harness = harness.payload(&port.name, &TypeName::of::<T>());
+        }
+        let unused = of(Direction::Input).skip(inputs.len()).chain(of(Direction::Output).skip(1));
+        for port in unused {
+            harness = harness.unconnected(&port.name);
+        }
+        for (name, value) in &self.properties {
+            harness = harness.property(name, value.clone());
+        }
+        let mut running = harness.start()?;
+        let mut senders = Vec::new();
+        for (port, (stream, packets)) in of(Direction::Input).zip(inputs) {
+            senders.push((running.input::<T>(&port.name)?, StreamInfo::clone(stream), *packets));
+        }
+        let output = of(Direction::Output).next().map(|port| running.output::<R>(&port.name));
+        let mut found = (StreamInfo::default(), Vec::new());
+        thread::scope(|scope| {
+            for (mut input, stream, packets) in senders {
+                // What ends the component is its own error, not that of its senders.
+                scope.spawn(move || -> Result<()> {
+                    input.set_stream(stream);
+                    for (index, time_ns, samples) in packets {
+                        let mut packet = input.loan(samples.len())?;
+                        packet.copy_from_slice(samples);
+                        packet.at_sample(*index).at_time_ns(*time_ns).send()?;
+                    }
+                    input.finish()
+                });
+            }
+            if let Some(output) = output {
+                let mut output = output?;
+                loop {
+                    match output.receive_timeout(PAUSE)? {
+                        Received::Packet(packet) => {
+                            found.0 = StreamInfo::clone(packet.stream());
+                            found.1.push((packet.sample_index(), packet.time_ns(), packet.to_vec()));
+                        }
+                        // After an error there is no end.
+                        Received::Empty => drop(running.wait_for_end(Duration::ZERO)?),
+                        Received::Ended => break,
+                    }
+                }
+            }
+            while running.wait_for_end(PAUSE)?.is_none() {}
+            Ok(found)
+        })
+    }
+}
