@@ -48,6 +48,7 @@ mod property_errors;
 mod replay;
 mod resample;
 mod stream_order;
+mod stream_rules;
 mod throttle_tee;
 mod timing;
 #[cfg(any(feature = "corba", feature = "zenoh"))]
@@ -90,6 +91,7 @@ pub use packet_lines::PacketLines;
 pub use print_sink::PrintSink;
 pub use replay::{Played, Replay, WITHOUT_CHECKSUMS, play};
 pub use resample::ResamplerComponent;
+pub use stream_rules::{STREAM_KEYS, STREAM_RULES, StreamRule, stream_rule};
 pub use throttle_tee::{Tee, Throttle};
 pub use waterfall::WaterfallSink;
 pub use wav_sink::WavSink;

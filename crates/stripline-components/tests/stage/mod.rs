@@ -49,6 +49,8 @@ impl Stage {
         let mut running = harness.start()?;
         let mut senders = Vec::new();
         for (port, (stream, packets)) in of(Direction::Input).zip(inputs) {
+            // A sender would not send it, and the component would wait.
+            stream.check().unwrap();
             senders.push((running.input::<T>(&port.name)?, StreamInfo::clone(stream), *packets));
         }
         let output = of(Direction::Output).next().map(|port| running.output::<R>(&port.name));
