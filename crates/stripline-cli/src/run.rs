@@ -430,6 +430,9 @@ pub(crate) fn summary(report: &RunReport) -> String {
         notes +=
             &pace_note(component, report.duration_s).map_or_else(String::new, |note| format!("\n{note}"));
     }
+    for component in &report.components {
+        notes += &files_note(component);
+    }
     // The usual choices need no words.
     let is_unusual = |transport: &str| !["inproc", "shm"].contains(&transport);
     for c in report.connections.iter().filter(|c| c.chosen_by == ChosenBy::Auto && is_unusual(&c.transport)) {
@@ -442,6 +445,25 @@ pub(crate) fn summary(report: &RunReport) -> String {
         report.waveform, report.duration_s,
     );
     format!("{}\n{}{}\n", wrapped(&head, width, 0), table.render().trim_end(), wrapped(&notes, width, 2))
+}
+
+/// Returns lines on what the files of a component lack.
+fn files_note(component: &ComponentResult) -> String {
+    let mut note = String::new();
+    let name = &component.name;
+    for file in &component.files {
+        let (lacks, path) = (file.to_string(), printable(&file.path, REASON_MAX));
+        if !lacks.is_empty() {
+            note += &format!("\n{name} wrote {}.", printable(&lacks, 2 * REASON_MAX));
+        }
+        if !file.not_kept.is_empty() {
+            note += &format!("\n{name} wrote {path}, which cannot have: {}.", file.not_kept.join(", "));
+        }
+        if !file.finished {
+            note += &format!("\n{name} did not complete {path}.");
+        }
+    }
+    note
 }
 
 /// Returns a line on a source that missed its schedule, with the receiver that is the reason.

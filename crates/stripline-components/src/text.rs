@@ -1,26 +1,10 @@
 //! Numbers and texts in lines of output.
 
-/// Formats a whole number with its digits in groups.
-pub fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
+pub use stripline::component::kit::{counted, grouped};
 
 /// Formats a number of packets, as `1 packet` or `1,234 packets`.
 pub fn packets(number: u64) -> String {
     counted(number, "packet")
-}
-
-/// Formats a number of things, with the singular for one.
-pub fn counted(number: u64, thing: &str) -> String {
-    format!("{} {thing}{}", grouped(number), if number == 1 { "" } else { "s" })
 }
 
 /// Returns another process's text without characters that move the cursor, change colours or

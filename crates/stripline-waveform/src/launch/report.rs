@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use stripline::component::Value;
+use stripline::component::{FileReport, Value};
 use stripline::link::{ConnectionReport, LatencyReport};
 
 use super::connection_state::ConnectionState;
@@ -68,6 +68,9 @@ pub struct ComponentResult {
     /// How it kept its pace, if it is a source with one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pace: Option<PaceResult>,
+    /// The files that it has written, with what they lack.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<FileReport>,
     /// The values set while it ran, by property.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub set: BTreeMap<String, Value>,

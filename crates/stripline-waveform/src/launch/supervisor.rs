@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
-use stripline::component::{Properties, Value};
+use stripline::component::{FileReport, Properties, Value};
 use stripline::internal::control::LauncherCommand;
 use stripline::internal::{Endpoint, PaceReport, PollSet};
 use stripline::{Error, Result};
@@ -113,6 +113,9 @@ struct LaunchedComponent<'a> {
     pace: Option<PaceReport>,
     /// A warning has been given that it is behind its pace.
     is_delay_reported: bool,
+    /// The files of its process, and of those before it.
+    files: Vec<FileReport>,
+    earlier_files: Vec<FileReport>,
     /// The values set since the start.
     set: BTreeMap<String, Value>,
 }
@@ -189,6 +192,8 @@ impl<'a> Supervisor<'a> {
                 pace: None,
                 is_delay_reported: false,
                 properties: plan.properties.clone(),
+                files: Vec::new(),
+                earlier_files: Vec::new(),
                 set: BTreeMap::new(),
             });
         }
@@ -439,6 +444,7 @@ impl<'a> Supervisor<'a> {
             },
             problem: member.given_up.clone(),
             pace: self.pace_of(index, duration_s),
+            files: member.earlier_files.iter().chain(&member.files).cloned().collect(),
             set: member.set.clone(),
         };
         let connection = |link: &ConnectionState| ConnectionResult::new(link, duration_s);

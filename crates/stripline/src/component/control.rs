@@ -17,7 +17,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::pace_log::PaceReport;
-use super::{Properties, TestResult, Value};
+use super::{FileReport, Properties, TestResult, Value};
 use crate::inspect::WaitReason;
 use crate::link::{ConnectionReport, FullReport, Sampling};
 use crate::node::Dispatch;
@@ -117,6 +117,9 @@ pub struct Assignment {
     /// Whether its streams go on when it has ended its work, because it is started again.
     #[serde(default)]
     pub keeps_streams: bool,
+    /// The number of times that it was started before in this run.
+    #[serde(default)]
+    pub restarts: u32,
 }
 
 /// One transport of one output.
@@ -171,6 +174,9 @@ pub enum Report {
         inputs: Vec<ConnectionReport>,
         awaited: Vec<(String, WaitReason)>,
         paces: Vec<(String, PaceReport)>,
+        /// The files of components so far.
+        #[serde(default)]
+        files: Vec<(String, Vec<FileReport>)>,
     },
     /// The result of a request.
     Answer { component: String, number: u64, answer: RequestAnswer },
@@ -183,6 +189,9 @@ pub enum Report {
         sent: Vec<(String, u64)>,
         /// Its pace, if it set itself one.
         pace: Option<PaceReport>,
+        /// The files that it has written.
+        #[serde(default)]
+        files: Vec<FileReport>,
     },
 }
 

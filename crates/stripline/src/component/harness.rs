@@ -9,6 +9,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::control::{Ask, RequestAnswer};
+use super::file_log::FileLog;
 use super::host::finish;
 use super::pace_log::PaceLog;
 use super::requests::PendingRequests;
@@ -175,6 +176,8 @@ impl Harness {
             finished,
             stop: stop.clone(),
             pace: PaceLog::default(),
+            files: FileLog::default(),
+            restarts: 0,
             dispatch: self.dispatch,
             quiet: true,
             pending: Arc::clone(pending),

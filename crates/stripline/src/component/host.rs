@@ -18,6 +18,7 @@ use super::control::{
     self, Ask, Assignment, CONTROL_VARIABLE, ConnectionAssignment, ControlChannel, LAUNCHER_VARIABLE,
     LauncherCommand, OpenOutput, Report, RequestAnswer,
 };
+use super::file_log::FileLog;
 use super::log_to_stderr::{log_to_stderr, print_error};
 use super::pace_log::PaceLog;
 use super::registry::Run;
@@ -296,6 +297,7 @@ struct HostedComponent {
     requests: Arc<PendingRequests>,
     keeps_streams: Arc<AtomicBool>,
     pace: PaceLog,
+    files: FileLog,
     ready: Option<Ready>,
     /// By output.
     output_slots: BTreeMap<String, OutputSlots>,
@@ -350,6 +352,7 @@ struct Ready {
     finished: Receiver<Outgoing>,
     keeps_streams: Arc<AtomicBool>,
     pace: PaceLog,
+    files: FileLog,
     assignment: Assignment,
 }
 
@@ -416,7 +419,10 @@ impl ComponentHost {
                     |(name, member): (&String, &HostedComponent)| Some((name.clone(), member.pace.report()?));
                 let paces = self.components.iter().filter_map(pace).collect();
                 let awaited = inspect::awaited_connections();
-                self.reporter.send(&Report::Counters { inputs, awaited, paces });
+                let files =
+                    self.components.iter().map(|(name, member)| (name.clone(), member.files.reports()));
+                let files = files.filter(|(_, files)| !files.is_empty()).collect();
+                self.reporter.send(&Report::Counters { inputs, awaited, paces, files });
             }
             LauncherCommand::Ask { component, number, ask } => match member(&component) {
                 Some(member) if ask.port().is_some() => self.ask_port(member, &component, number, ask),
@@ -465,7 +471,8 @@ impl ComponentHost {
                 }
                 Err(error) => {
                     let outcome = Err(error.to_string());
-                    Report::Ended { component, outcome, reports: Vec::new(), sent: Vec::new(), pace: None }
+                    let (reports, sent, files) = (Vec::new(), Vec::new(), Vec::new());
+                    Report::Ended { component, outcome, reports, sent, pace: None, files }
                 }
             };
             self.reporter.send(&report);
@@ -485,7 +492,7 @@ impl ComponentHost {
         let (reporter, name) = (Arc::clone(&self.reporter), assignment.name.clone());
         let answer = move |number, answer| reporter.reply(&name, number, answer);
         let pending = PendingRequests::new(spec.clone(), assignment.properties.clone(), answer);
-        let pace = PaceLog::default();
+        let (pace, files) = (PaceLog::default(), FileLog::default());
         let mut ports = Ports {
             component: assignment.name.clone(),
             process: OwnerProcess::current(),
@@ -495,6 +502,8 @@ impl ComponentHost {
             finished: Some(Local::new(finished_tx)),
             stop: stop.clone(),
             pace: pace.clone(),
+            files: files.clone(),
+            restarts: assignment.restarts,
             dispatch: assignment.dispatch,
             quiet: assignment.quiet,
             pending: Arc::clone(&pending),
@@ -542,9 +551,15 @@ impl ComponentHost {
         }
         let keeps_streams = Arc::new(AtomicBool::new(assignment.keeps_streams));
         let kept = Arc::clone(&keeps_streams);
-        let its = pace.clone();
-        let ready =
-            Some(Ready { run, ports, finished: finished_rx, keeps_streams: kept, pace: its, assignment });
+        let ready = Some(Ready {
+            run,
+            ports,
+            finished: finished_rx,
+            keeps_streams: kept,
+            pace: pace.clone(),
+            files: files.clone(),
+            assignment,
+        });
         let member = HostedComponent {
             stop,
             port_events,
@@ -552,6 +567,7 @@ impl ComponentHost {
             requests: pending,
             keeps_streams,
             pace,
+            files,
             ready,
             output_slots,
         };
@@ -658,7 +674,7 @@ fn strongest_of(assignment: &Assignment, port: &str) -> SenderOptions {
 
 /// Runs a component from its start to its end, on its own thread.
 fn run(ready: Ready, reporter: &Reporter, stats: &Statistics, pending: &PendingRequests) {
-    let Ready { run, ports, finished: finished_tx, keeps_streams, pace, assignment } = ready;
+    let Ready { run, ports, finished: finished_tx, keeps_streams, pace, files, assignment } = ready;
     let component = assignment.name;
     if let Some(Err(error)) = assignment.priority.map(process::set_priority) {
         reporter.warn(&component, format!("{error}; it runs at normal priority"));
@@ -688,7 +704,8 @@ fn run(ready: Ready, reporter: &Reporter, stats: &Statistics, pending: &PendingR
     let outcome = outcome.and_then(|()| finish(&mut outputs, keeps_streams));
     drop((finished_tx, outputs));
     let outcome = outcome.map_err(|error| error.to_string());
-    reporter.send(&Report::Ended { component, outcome, reports: stats.reports(), sent, pace });
+    let (reports, files) = (stats.reports(), files.reports());
+    reporter.send(&Report::Ended { component, outcome, reports, sent, pace, files });
 }
 
 /// Ends the streams of a component's outputs, or only sends the rest if the streams go on.

@@ -75,6 +75,7 @@
 //! ```
 
 pub(crate) mod control;
+mod file_log;
 mod handler;
 pub mod harness;
 pub(crate) mod host;
@@ -93,6 +94,7 @@ pub(crate) mod units;
 mod validate;
 
 pub use crate::error::InvalidProperties;
+pub use file_log::{FileLog, FileReport};
 pub use handler::{Handler, HandlerComponent};
 pub use host::{main, main_of, main_with_args};
 pub use ports::{Ports, StopSignal};

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use super::file_log::FileLog;
 use super::pace_log::PaceLog;
 use super::requests::PendingRequests;
 use super::{ControlRequests, Direction, PortTypes, Status, StatusValue};
@@ -51,6 +52,9 @@ pub struct Ports {
     pub(super) finished: Option<Local<Sender<Outgoing>>>,
     pub(super) stop: StopToken,
     pub(super) pace: PaceLog,
+    pub(super) files: FileLog,
+    /// The number of times that the component was started before in this run.
+    pub(super) restarts: u32,
     /// The dispatch of the component's handlers.
     pub(super) dispatch: Dispatch,
     pub(super) quiet: bool,
@@ -68,6 +72,17 @@ impl Ports {
     /// to write, `-` included.
     pub fn is_quiet(&self) -> bool {
         self.quiet
+    }
+
+    /// Returns how many times the component was started before in this run. A component with a
+    /// state outside of its process, as a file, continues it then instead of beginning anew.
+    pub fn restarts(&self) -> u32 {
+        self.restarts
+    }
+
+    /// Returns the place where the component reports the files that it writes.
+    pub fn files(&self) -> FileLog {
+        self.files.clone()
     }
 
     /// Returns the payload type of a port in this waveform; `None` when it is not connected.
@@ -474,6 +489,8 @@ mod tests {
             finished: Some(Local::new(std::sync::mpsc::channel().0)),
             stop: StopToken::new().unwrap(),
             pace: PaceLog::default(),
+            files: FileLog::default(),
+            restarts: 0,
             dispatch: Dispatch::Queue,
             quiet: false,
             pending: PendingRequests::new(spec, properties, |_, _| ()),

@@ -109,7 +109,7 @@ impl Supervisor<'_> {
                 }
             }
             Report::Warning { component, text } => self.observer.warning(&component, &text),
-            Report::Counters { inputs, awaited, paces } => {
+            Report::Counters { inputs, awaited, paces, files } => {
                 self.count_awaited(group, &awaited);
                 for (component, pace) in paces {
                     if let Some(index) = self.index_in(group, &component)
@@ -117,6 +117,13 @@ impl Supervisor<'_> {
                     {
                         self.members[index].set_pace(Some(pace));
                         self.report_delay(index);
+                    }
+                }
+                for (component, files) in files {
+                    if let Some(index) = self.index_in(group, &component)
+                        && self.members[index].state == ComponentState::Running
+                    {
+                        self.members[index].files = files;
                     }
                 }
                 for counters in inputs {
@@ -132,11 +139,12 @@ impl Supervisor<'_> {
                     self.answered(index, number, answer);
                 }
             }
-            Report::Ended { component, outcome, reports, sent, pace } => {
+            Report::Ended { component, outcome, reports, sent, pace, files } => {
                 if let Some(index) = self.index_in(group, &component) {
                     let member = &mut self.members[index];
                     member.counted = true;
                     member.set_pace(pace);
+                    member.files = files;
                     // One that could not be created has sent nothing.
                     let has_run = self.members[index].state == ComponentState::Running;
                     for link in self.connections.iter_mut().filter(|link| link.from == index && has_run) {
@@ -149,6 +157,7 @@ impl Supervisor<'_> {
                             link.last = Some(report);
                         }
                     }
+                    self.report_files(index);
                     self.component_ended(group, index, outcome);
                 }
             }
@@ -165,6 +174,14 @@ impl Supervisor<'_> {
             let text = format!(
                 "is {behind_s:.1} s behind its pace; `stripline links` shows the connection that holds it up"
             );
+            self.observer.warning(&member.plan.name, &text);
+        }
+    }
+
+    /// Warns of what the files of a component lack.
+    fn report_files(&mut self, index: usize) {
+        let member = &self.members[index];
+        for text in member.files.iter().map(ToString::to_string).filter(|text| !text.is_empty()) {
             self.observer.warning(&member.plan.name, &text);
         }
     }

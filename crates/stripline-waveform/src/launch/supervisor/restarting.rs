@@ -125,6 +125,8 @@ impl Supervisor<'_> {
                     link.attempts = 0;
                 }
             }
+            let files = std::mem::take(&mut member.files);
+            member.earlier_files.extend(files);
             (member.state, member.counted) = (ComponentState::Absent, false);
             member.endpoints.clear();
         }

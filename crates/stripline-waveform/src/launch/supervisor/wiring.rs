@@ -55,6 +55,7 @@ impl Supervisor<'_> {
             waveform: self.waveform.name.clone(),
             quiet: self.options.quiet,
             keeps_streams: self.keeps_streams(index),
+            restarts: self.groups[member.group].history.total,
         }
     }
 

@@ -14,6 +14,8 @@
 
 mod continuity;
 mod pacing;
+mod text;
 
 pub use continuity::{Continuity, StreamTracker, sample_rate, sample_rate_property};
 pub use pacing::{Pace, PacedSource};
+pub use text::{counted, grouped};

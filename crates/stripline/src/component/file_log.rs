@@ -1,0 +1,120 @@
+//! The record of the files that a component writes, which the report of a run shows.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::kit::{counted, grouped};
+use crate::sys::fork::LocalMutex;
+
+/// The most files of a component in a report. The first ones stay.
+const FILES_MAX: usize = 1000;
+
+/// The state of a file that a component writes: how much it has, and what it lacks.
+///
+/// ```
+/// use stripline::component::FileReport;
+///
+/// let file = FileReport { samples: 48_000, clipped: 43_000, ..FileReport::new("audio.wav") };
+/// assert_eq!(file.to_string(), "audio.wav: 43,000 of 48,000 samples clipped");
+/// assert_eq!(FileReport::new("audio.wav").to_string(), "");
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileReport {
+    /// The path of the file.
+    pub path: String,
+    /// Samples in the file; 0 for a file of another kind.
+    pub samples: u64,
+    /// Samples that the file's format has altered: beyond its range, or not a number.
+    pub clipped: u64,
+    /// Samples of the stream that are not in the file.
+    pub missing: u64,
+    /// Places in the file at which samples are missing.
+    pub places: u64,
+    /// Keys of the stream's description that the file's format does not have.
+    pub not_kept: Vec<String>,
+    /// Whether the component has completed the file.
+    pub finished: bool,
+}
+
+impl FileReport {
+    /// Creates the report of an empty file.
+    pub fn new(path: impl Into<String>) -> Self {
+        Self { path: path.into(), ..Self::default() }
+    }
+}
+
+/// Writes a sentence with what the file lacks; nothing if it has all samples as they were.
+impl fmt::Display for FileReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut lacks = Vec::new();
+        if self.clipped > 0 {
+            lacks.push(format!("{} of {} clipped", grouped(self.clipped), counted(self.samples, "sample")));
+        }
+        let places = counted(self.places, "place");
+        match (self.missing, self.places) {
+            (0, 0) => {}
+            (0, _) => lacks.push(format!("an unknown number of samples missing in {places}")),
+            (missing, _) => lacks.push(format!("{} missing in {places}", counted(missing, "sample"))),
+        }
+        if lacks.is_empty() { Ok(()) } else { write!(f, "{}: {}", self.path, lacks.join(", ")) }
+    }
+}
+
+/// The reports of a component's files. Copies have the same reports.
+///
+/// A component reports a file when it has created it, from time to time, and when it is complete.
+/// The report of the run then has the file even if the component is killed.
+///
+/// ```no_run
+/// # fn run(ports: stripline::component::Ports) -> stripline::Result<()> {
+/// use stripline::component::FileReport;
+///
+/// let files = ports.files();
+/// files.report(FileReport::new("audio.wav"));
+/// files.report(FileReport { samples: 48_000, finished: true, ..FileReport::new("audio.wav") });
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Default)]
+pub struct FileLog(Arc<LocalMutex<Vec<FileReport>>>);
+
+impl FileLog {
+    /// Replaces the report of the file with that path, or adds it. Takes a lock: not for each
+    /// packet.
+    pub fn report(&self, report: FileReport) {
+        let Some(mut files) = self.0.lock() else { return };
+        let known = files.iter().position(|file| file.path == report.path);
+        match known {
+            Some(index) => files[index] = report,
+            None if files.len() < FILES_MAX => files.push(report),
+            None => {}
+        }
+    }
+
+    /// Returns the reports so far.
+    pub(super) fn reports(&self) -> Vec<FileReport> {
+        self.0.lock().map_or_else(Vec::new, |files| files.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_has_one_report_and_says_what_it_lacks() {
+        let log = FileLog::default();
+        log.report(FileReport::new("a"));
+        log.report(FileReport::new("b"));
+        let holes = FileReport { samples: 10, missing: 3, places: 1, ..FileReport::new("a") };
+        log.report(holes.clone());
+        assert_eq!(log.reports(), [holes.clone(), FileReport::new("b")]);
+        assert_eq!(holes.to_string(), "a: 3 samples missing in 1 place");
+        let both = FileReport { clipped: 1, places: 2, ..holes };
+        assert_eq!(both.to_string(), "a: 1 of 10 samples clipped, 3 samples missing in 2 places");
+        let unknown = FileReport { missing: 0, places: 2, ..FileReport::new("a") };
+        assert_eq!(unknown.to_string(), "a: an unknown number of samples missing in 2 places");
+    }
+}
