@@ -231,6 +231,8 @@ codes! {
     /// Properties that are valid one by one but rejected as a set, or a file that the component
     /// cannot use.
     PropertiesUnfit => "properties-unfit",
+    /// A file that one component writes and another one writes or reads.
+    FileShared => "file-shared",
     /// Streams of different sample rates at the inputs of a component that takes one rate.
     RateMismatch => "rate-mismatch",
     /// A component that the waveform does not have.

@@ -26,6 +26,7 @@ pub mod control;
 mod describe;
 mod diagnostics;
 mod file;
+mod files_check;
 #[cfg(fuzzing)]
 #[doc(hidden)]
 pub mod fuzzing;

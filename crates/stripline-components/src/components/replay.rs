@@ -111,7 +111,7 @@ fn facts(properties: &Properties) -> PropertyFacts {
         Some(RecordingEntry::Stream(info)) => info.sample_rate_hz,
         _ => None,
     };
-    PropertyFacts { sample_rate_hz, payload: Some(reader.info().payload.clone()) }
+    PropertyFacts { sample_rate_hz, payload: Some(reader.info().payload.clone()), ..PropertyFacts::default() }
 }
 
 /// The counts of a recording that was played.

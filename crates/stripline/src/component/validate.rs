@@ -1,6 +1,7 @@
 //! What a component finds out from its properties before it runs: problems, and facts.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::Properties;
@@ -36,6 +37,9 @@ pub struct PropertyFacts {
     pub sample_rate_hz: Option<f64>,
     /// The payload type of ports with the type that a property names, where that one is empty.
     pub payload: Option<TypeName>,
+    /// The files that it writes, and those beside them that belong to them. A path that it has from
+    /// a property is a file that it reads, unless it is here.
+    pub writes: Vec<PathBuf>,
 }
 
 /// The function that finds the facts. It stays in its program, as [`Validation`] does.
