@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use stripline::terms::Overflow;
+use stripline_components::formats::Existing;
 
 /// The longest queue of a command that only shows packets.
 const DEPTH_DEFAULT: &str = "256";
@@ -119,12 +120,14 @@ pub(crate) struct HzArguments {
     stripline record --topic iq --to rec                     a topic\n  \
     stripline record adsb source.out --to rec --sigmf        I/Q samples for other programs\n\n\
     Writes one file for each port, COMPONENT.PORT.slrec, with all packets, streams, gaps and times; any type. An \
-    existing file is kept, and is an error. It receives a copy (a tap), which the waveform never waits for: what the \
+    existing file is kept, and is an error without --existing. It receives a copy (a tap), which the waveform never waits for: what the \
     disk does not take in time is missing in the file, counted and recorded as a gap. More --depth helps a disk that \
     is slow at times. A truncated file can be read up to there. docs/recording.md describes the format.\n\n\
     Play it again with the component `replay`, or with `stripline replay`. SigMF is played by `file-source`, and by \
     other programs.\n\n\
-    With --json: an array of {port, type, path, packets, bytes, missing, problem}.\n\n\
+    The counts are of what a reader finds in the file. With --json: an array of {port, type, path, packets, bytes, \
+    missing, missing_samples, places, complete, problem}; `missing` counts packets in gaps, `missing_samples` and \
+    `places` those of SigMF, where the sample index shows them as well.\n\n\
     Exit codes: 0 recorded, also with packets missing, 1 a file cannot be written, or the waveform does not answer, 2 \
     there is no such waveform or port.")]
 pub(crate) struct RecordArguments {
@@ -165,6 +168,11 @@ pub(crate) struct RecordArguments {
     #[arg(long)]
     pub sigmf: bool,
 
+    /// What becomes of a file that exists: refuse (an error), number (another file, NAME.2),
+    /// replace, or append (SigMF alone: further segments)
+    #[arg(long, value_name = "WORD", default_value = "refuse", value_parser = existing)]
+    pub existing: Existing,
+
     /// Print the summary as JSON
     #[arg(long)]
     pub json: bool,
@@ -202,6 +210,11 @@ fn speed(text: &str) -> Result<f64, String> {
         Ok(speed) if (0.0..=1e9).contains(&speed) => Ok(speed),
         _ => Err("it must be a number from 0 to 1e9, as 0.5 for half the recorded pace".into()),
     }
+}
+
+/// Parses the handling of a file that exists.
+fn existing(word: &str) -> Result<Existing, String> {
+    word.parse()
 }
 
 /// Parses `COMPONENT.PORT`.

@@ -1,12 +1,13 @@
 //! The file of a recorded port: a recording with everything, or SigMF.
 
-use std::path::{Path, PathBuf};
-use std::time::{Duration, UNIX_EPOCH};
+use std::path::Path;
+use std::sync::Arc;
 
+use stripline::component::FileReport;
 use stripline::{Gap, StreamInfo};
 use stripline_components::formats::{
-    FormatError, IqFileWriter, RECORDING_EXTENSION, RecordedPacket, RecordingInfo, RecordingWriter,
-    SampleFormat, SigMfCapture, SigMfMeta, utc_datetime,
+    Existing, FormatError, RECORDING_EXTENSION, RecordedPacket, RecordingCounts, RecordingInfo,
+    RecordingWriter, SampleFormat, SamplePlace, StreamFileWriter,
 };
 
 const META_EXTENSION: &str = "sigmf-meta";
@@ -21,23 +22,32 @@ pub(super) enum PortFile {
 }
 
 impl PortFile {
-    /// Creates the file for a port. None is replaced. Returns it with its path.
+    /// Creates the file for a port.
     pub(super) fn create(
         folder: &Path,
         info: &RecordingInfo,
         prefers_sigmf: bool,
-    ) -> Result<(Self, PathBuf), FormatError> {
+        existing: Existing,
+    ) -> Result<Self, FormatError> {
         let format = info.payload.as_str().parse::<SampleFormat>().ok();
         if let Some(format) = format.filter(|_| prefers_sigmf) {
             let path = folder.join(file_name(&info.port, META_EXTENSION));
-            return Ok((Self::SigMf(Box::new(SigMfFile::create(&path, format)?)), path));
+            return Ok(Self::SigMf(Box::new(SigMfFile::create(&path, format, existing)?)));
         }
         let path = folder.join(file_name(&info.port, RECORDING_EXTENSION));
-        Ok((Self::Recording(RecordingWriter::create(&path, info)?), path))
+        Ok(Self::Recording(RecordingWriter::open(&path, info, existing)?))
     }
 
     pub(super) fn is_sigmf(&self) -> bool {
         matches!(self, Self::SigMf(_))
+    }
+
+    /// Returns the path, with the number that the file has got.
+    pub(super) fn path(&self) -> &Path {
+        match self {
+            Self::Recording(writer) => writer.path(),
+            Self::SigMf(file) => file.writer.path(),
+        }
     }
 
     /// Writes that packets are missing here.
@@ -45,17 +55,21 @@ impl PortFile {
         match self {
             Self::Recording(writer) => writer.gap(gap),
             Self::SigMf(file) => {
-                file.begins_segment = true;
+                file.counts.missing += gap.packets;
+                file.gap = Some(*gap);
                 Ok(())
             }
         }
     }
 
     /// Writes the description of the packets that follow.
-    pub(super) fn stream(&mut self, stream: &StreamInfo) -> Result<(), FormatError> {
+    pub(super) fn stream(&mut self, stream: &Arc<StreamInfo>) -> Result<(), FormatError> {
         match self {
             Self::Recording(writer) => writer.stream(stream),
-            Self::SigMf(file) => file.stream(stream),
+            Self::SigMf(file) => {
+                file.stream = Arc::clone(stream);
+                Ok(())
+            }
         }
     }
 
@@ -72,7 +86,7 @@ impl PortFile {
         match self {
             Self::Recording(writer) => writer.restart(),
             Self::SigMf(file) => {
-                file.begins_segment = true;
+                file.writer.interrupt();
                 Ok(())
             }
         }
@@ -82,91 +96,92 @@ impl PortFile {
     pub(super) fn flush(&mut self) -> Result<(), FormatError> {
         match self {
             Self::Recording(writer) => writer.flush(),
-            Self::SigMf(file) => file.writer.as_mut().map_or(Ok(()), IqFileWriter::sync_metadata),
+            Self::SigMf(file) => file.writer.sync(),
         }
     }
 
     /// Completes the file.
-    pub(super) fn finish(self) -> Result<(), FormatError> {
+    pub(super) fn finish(&mut self) -> Result<(), FormatError> {
         match self {
             Self::Recording(writer) => writer.finish().map(drop),
-            Self::SigMf(mut file) => match file.writer.take() {
-                Some(writer) => writer.finish().map(drop),
-                // Without any packet, it is empty.
-                None => file.writer()?.finish().map(drop),
-            },
+            Self::SigMf(file) => {
+                file.report = Some(file.writer.finish(file.gap.take().as_ref())?);
+                Ok(())
+            }
+        }
+    }
+
+    /// Returns the counts of what a reader finds in the file now, and the samples and places that
+    /// are missing in SigMF.
+    pub(super) fn kept(&self) -> (RecordingCounts, FileReport) {
+        match self {
+            Self::Recording(writer) => (writer.kept(), FileReport::default()),
+            Self::SigMf(file) => {
+                let report = file.report.clone().unwrap_or_else(|| file.writer.report());
+                let bytes = report.samples * file.format.bytes_per_sample() as u64;
+                let bytes = bytes.saturating_sub(file.before);
+                // The packets that are whole.
+                let lost = file.ends.iter().filter(|end| **end > bytes).count() as u64;
+                let packets = file.counts.packets - lost;
+                (RecordingCounts { packets, bytes, missing: file.counts.missing }, report)
+            }
         }
     }
 }
 
 /// A SigMF recording. It is created with the first packet, which has its sample rate.
 pub(super) struct SigMfFile {
-    path: PathBuf,
     format: SampleFormat,
-    writer: Option<IqFileWriter>,
-    /// The stream of the next packet.
-    stream: StreamInfo,
-    begins_segment: bool,
+    writer: StreamFileWriter,
+    /// The stream of the next packet, and the gap before it.
+    stream: Arc<StreamInfo>,
+    gap: Option<Gap>,
+    counts: RecordingCounts,
+    /// The bytes up to the end of each of the last packets, which the file may not have yet.
+    ends: Vec<u64>,
+    /// The bytes that the file had before.
+    before: u64,
+    report: Option<FileReport>,
 }
 
+/// The most ends of packets that are compared with what the file has.
+const ENDS_MAX: usize = 4096;
+
 impl SigMfFile {
-    fn create(path: &Path, format: SampleFormat) -> Result<Self, FormatError> {
-        for taken in [path.to_owned(), path.with_extension(DATA_EXTENSION)] {
-            if taken.symlink_metadata().is_ok() {
-                return Err(FormatError::Recording {
-                    path: taken,
-                    problem: "the file exists already".into(),
-                    remedy: "give another folder or name, or remove it".into(),
-                });
-            }
+    fn create(path: &Path, format: SampleFormat, existing: Existing) -> Result<Self, FormatError> {
+        let data = path.with_extension(DATA_EXTENSION);
+        if existing == Existing::Refuse
+            && let Some(path) = [path, &data].into_iter().find(|taken| taken.symlink_metadata().is_ok())
+        {
+            return Err(FormatError::Exists { path: path.into() });
         }
-        let stream = StreamInfo::default();
-        Ok(Self { path: path.into(), format, writer: None, stream, begins_segment: true })
-    }
-
-    /// Creates both files.
-    fn writer(&self) -> Result<IqFileWriter, FormatError> {
-        let meta = SigMfMeta {
-            sample_rate_hz: self.stream.sample_rate_hz,
-            recorder: Some("Stripline".into()),
-            ..SigMfMeta::new(self.format)
-        };
-        IqFileWriter::create_sigmf(&self.path, meta)
-    }
-
-    fn stream(&mut self, stream: &StreamInfo) -> Result<(), FormatError> {
-        let before = self.stream.sample_rate_hz;
-        if self.writer.is_some() && before != stream.sample_rate_hz {
-            let text = |rate: Option<f64>| rate.map_or("none".into(), |hz| format!("{hz} samples/s"));
-            return Err(FormatError::Recording {
-                path: self.path.clone(),
-                problem: format!(
-                    "SigMF has one sample rate, {}, and that of the stream is now {}",
-                    text(before),
-                    text(stream.sample_rate_hz)
-                ),
-                remedy: "it ends here; record without `--sigmf`".into(),
-            });
-        }
-        self.stream = stream.clone();
-        self.begins_segment = true;
-        Ok(())
+        let before = if existing == Existing::Append { data.metadata().map_or(0, |it| it.len()) } else { 0 };
+        Ok(Self {
+            format,
+            writer: StreamFileWriter::new(path, format, existing),
+            stream: Arc::default(),
+            gap: None,
+            counts: RecordingCounts::default(),
+            ends: Vec::new(),
+            before,
+            report: None,
+        })
     }
 
     fn packet(&mut self, packet: &RecordedPacket, payload: &[u8]) -> Result<(), FormatError> {
-        let writer = match &mut self.writer {
-            Some(writer) => writer,
-            None => self.writer.insert(self.writer()?),
-        };
-        if std::mem::take(&mut self.begins_segment) {
-            let time = u64::try_from(packet.time_ns).ok().filter(|ns| *ns > 0);
-            writer.begin_capture(SigMfCapture {
-                global_index: Some(packet.sample_index),
-                frequency_hz: self.stream.center_frequency_hz,
-                datetime: time.map(|ns| utc_datetime(UNIX_EPOCH + Duration::from_nanos(ns))),
-                ..SigMfCapture::default()
-            })?;
+        let bytes = self.format.bytes_per_sample();
+        let RecordedPacket { sample_index, time_ns, .. } = *packet;
+        let place = SamplePlace { sample_index, time_ns, samples: (payload.len() / bytes) as u64 };
+        let writer = self.writer.packet(&self.stream, place, self.gap.take().as_ref())?;
+        self.counts.packets += 1;
+        self.counts.bytes += payload.len() as u64;
+        if self.ends.len() >= ENDS_MAX {
+            writer.flush()?;
         }
+        if writer.samples_kept() == writer.samples() {
+            self.ends.clear();
+        }
+        self.ends.push(self.counts.bytes);
         writer.write(payload)
     }
 }
@@ -190,8 +205,8 @@ mod tests {
         RecordingInfo { port: port.into(), ..RecordingInfo::new(TypeName::new(payload).unwrap()) }
     }
 
-    fn stream(rate: f64, frequency: f64) -> StreamInfo {
-        StreamInfo::new("iq").sample_rate_hz(rate).center_frequency_hz(frequency)
+    fn stream(rate: f64, frequency: f64) -> Arc<StreamInfo> {
+        Arc::new(StreamInfo::new("iq").sample_rate_hz(rate).center_frequency_hz(frequency))
     }
 
     #[test]
@@ -203,8 +218,10 @@ mod tests {
     #[test]
     fn sigmf_has_a_segment_for_each_stream_and_behind_each_gap() {
         let folder = tempfile::tempdir().unwrap();
-        let (mut file, path) = PortFile::create(folder.path(), &info("a.out", "cu8"), true).unwrap();
-        assert_eq!(path, folder.path().join("a.out.sigmf-meta"));
+        let refuse = Existing::Refuse;
+        let mut file = PortFile::create(folder.path(), &info("a.out", "cu8"), true, refuse).unwrap();
+        let path = folder.path().join("a.out.sigmf-meta");
+        assert_eq!(file.path(), path);
         let at = |sample_index, time_ns| RecordedPacket { sample_index, time_ns, ..Default::default() };
         file.stream(&stream(2e6, 100e6)).unwrap();
         file.packet(&at(40, 1_709_210_096_000_250_000), &[1, 2, 3, 4]).unwrap();
@@ -218,8 +235,12 @@ mod tests {
         file.packet(&at(101, 0), &[9, 10]).unwrap();
         file.restart().unwrap();
         file.packet(&at(0, 0), &[11, 12]).unwrap();
+        assert_eq!(file.kept().0.packets, 3);
+        file.flush().unwrap();
+        assert_eq!(file.kept().0.packets, 5);
         // SigMF has one rate: what comes now would be wrong.
-        let error = file.stream(&stream(1e6, 101e6)).unwrap_err().to_string();
+        file.stream(&stream(1e6, 101e6)).unwrap();
+        let error = file.packet(&at(1, 0), &[13, 14]).unwrap_err().to_string();
         assert!(error.contains("2000000") && error.contains("1000000 samples/s"), "{error}");
         file.finish().unwrap();
 
@@ -238,16 +259,17 @@ mod tests {
     #[test]
     fn a_file_that_exists_is_kept_and_a_type_that_does_not_fit_is_recorded_whole() {
         let folder = tempfile::tempdir().unwrap();
-        let create = |payload: &str| PortFile::create(folder.path(), &info("a.out", payload), true);
-        assert!(create("f32").unwrap().1.ends_with("a.out.slrec"));
+        let create =
+            |payload: &str| PortFile::create(folder.path(), &info("a.out", payload), true, Existing::Refuse);
+        assert!(create("f32").unwrap().path().ends_with("a.out.slrec"));
         let data = folder.path().join("a.out.sigmf-data");
         std::fs::write(&data, "mine").unwrap();
         let error = create("cf32").err().unwrap().to_string();
         assert!(error.contains("a.out.sigmf-data") && error.contains("exists already"), "{error}");
         std::fs::remove_file(&data).unwrap();
         // Without any packet, the recording is empty.
-        let (file, path) = create("cs8").unwrap();
+        let mut file = create("cs8").unwrap();
         file.finish().unwrap();
-        assert_eq!(SigMfRecording::open(&path).unwrap().meta.captures, []);
+        assert_eq!(SigMfRecording::open(file.path()).unwrap().meta.captures, []);
     }
 }

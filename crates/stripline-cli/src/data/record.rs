@@ -5,13 +5,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
+use stripline::component::FileReport;
 use stripline::internal::tap;
 use stripline::node::Node;
 use stripline::terms::Overflow;
 use stripline::{Error, Packet, StreamInfo};
 use stripline_components::components::{Played, WITHOUT_CHECKSUMS, play};
 use stripline_components::formats::{
-    FormatError, RECORDING_EXTENSION, RecordedPacket, RecordingInfo, RecordingReader,
+    FormatError, RECORDING_EXTENSION, RecordedPacket, RecordingCounts, RecordingInfo, RecordingReader,
 };
 use stripline_waveform::control::ControlClient;
 
@@ -59,7 +60,7 @@ pub(crate) fn record(arguments: &RecordArguments) -> Exit {
         let (name, payload) = (printable(&one.source.name, super::TEXT_MAX), &one.source.payload);
         complain!(
             "note: {name} has {payload}, which does not fit into SigMF; it is written to {}",
-            one.path.display()
+            one.file.path().display()
         );
     }
     let end = arguments.duration.map(|seconds| Instant::now() + Duration::from_secs_f64(seconds));
@@ -103,7 +104,6 @@ fn sources(arguments: &RecordArguments, interrupt: &Interrupt) -> Result<Option<
 /// One port and its file.
 struct Recording {
     source: Source,
-    path: PathBuf,
     file: PortFile,
     stream: Option<Arc<StreamInfo>>,
     start: Instant,
@@ -115,9 +115,10 @@ struct Summary {
     name: String,
     payload: String,
     path: PathBuf,
-    packets: u64,
-    bytes: u64,
-    missing: u64,
+    /// The counts of what a reader finds in the file.
+    counts: RecordingCounts,
+    /// The samples that are missing in SigMF.
+    samples: FileReport,
     problem: Option<String>,
 }
 
@@ -130,17 +131,16 @@ impl Recording {
             started_ns: i64::try_from(now.as_nanos()).unwrap_or(i64::MAX),
             ..RecordingInfo::new(source.payload.clone())
         };
-        let (file, path) = PortFile::create(&arguments.to, &info, arguments.sigmf)?;
+        let file = PortFile::create(&arguments.to, &info, arguments.sigmf, arguments.existing)?;
         let summary = Summary {
             name: source.name.clone(),
             payload: source.payload.to_string(),
-            path: path.clone(),
-            packets: 0,
-            bytes: 0,
-            missing: 0,
+            path: file.path().into(),
+            counts: RecordingCounts::default(),
+            samples: FileReport::default(),
             problem: None,
         };
-        Ok(Self { source, path, file, stream: None, start: Instant::now(), summary })
+        Ok(Self { source, file, stream: None, start: Instant::now(), summary })
     }
 
     /// Records until the end of the sender, of the time or of the packets, or Ctrl-C.
@@ -148,10 +148,12 @@ impl Recording {
         let outcome = self.record_all(interrupt, end, count);
         // What was written stays readable, also without its end.
         let outcome = outcome.and_then(|()| self.file.finish().map_err(|e| e.to_string()));
-        let is_gone = self.path.symlink_metadata().is_err();
-        let gone = || format!("{}: it was removed while it was written", self.path.display());
+        let path = self.file.path().to_owned();
+        let is_gone = path.symlink_metadata().is_err();
+        let gone = || format!("{}: it was removed while it was written", path.display());
         self.summary.problem = outcome.err().or_else(|| is_gone.then(gone));
-        self.summary.path = self.path;
+        (self.summary.counts, self.summary.samples) = self.file.kept();
+        self.summary.path = path;
         self.summary
     }
 
@@ -162,10 +164,11 @@ impl Recording {
         count: Option<u64>,
     ) -> Result<(), String> {
         let said = |error: FormatError| error.to_string();
+        let packets = &mut 0;
         let mut flush_at = Instant::now() + FLUSH_TIME;
         loop {
             let now = Instant::now();
-            let is_over = end.is_some_and(|end| now >= end) || count == Some(self.summary.packets);
+            let is_over = end.is_some_and(|end| now >= end) || count == Some(*packets);
             if interrupt.is_set() || is_over {
                 return Ok(());
             }
@@ -173,20 +176,19 @@ impl Recording {
                 self.file.flush().map_err(said)?;
                 flush_at = now + FLUSH_TIME;
             }
-            let Self { source, file, stream, start, summary, .. } = self;
+            let Self { source, file, stream, start, .. } = self;
             let mut written = Ok(());
-            let polled =
-                source.poll(POLL_TIME, |packet| written = write(packet, file, stream, *start, summary));
+            let polled = source.poll(POLL_TIME, |packet| written = write(packet, file, stream, *start));
             written.map_err(said)?;
             match polled.map_err(|error| error.to_string())? {
-                Poll::Packet | Poll::Empty => {}
+                Poll::Packet => *packets += 1,
+                Poll::Empty => {}
                 Poll::Restarted => {
                     *stream = None;
                     file.restart().map_err(said)?;
                 }
                 Poll::Ended => {
                     if let Some(gap) = source.gap_at_end() {
-                        summary.missing += gap.packets;
                         file.gap(&gap).map_err(said)?;
                     }
                     return Ok(());
@@ -202,10 +204,8 @@ fn write(
     file: &mut PortFile,
     stream: &mut Option<Arc<StreamInfo>>,
     start: Instant,
-    summary: &mut Summary,
 ) -> Result<(), FormatError> {
     if let Some(gap) = packet.gap() {
-        summary.missing += gap.packets;
         file.gap(gap)?;
     }
     if !stream.as_ref().is_some_and(|known| Arc::ptr_eq(known, packet.stream())) {
@@ -218,27 +218,31 @@ fn write(
         time_ns: packet.time_ns(),
         received_ns: start.elapsed().as_nanos() as u64,
     };
-    file.packet(&recorded, packet)?;
-    summary.packets += 1;
-    summary.bytes += packet.len() as u64;
-    Ok(())
+    file.packet(&recorded, packet)
 }
 
 impl Summary {
     fn text(&self) -> String {
-        let Self { name, payload, path, packets: count, bytes, missing, .. } = self;
+        let Self { name, payload, path, counts, samples, problem } = self;
         let name = printable(name, super::TEXT_MAX);
-        let loss =
-            if *missing == 0 { "none missing".into() } else { format!("{} missing", packets(*missing)) };
-        let size = quantity(*bytes as f64, "B");
-        format!("{name}: {} of {payload}, {size}, {loss}, in {}\n", packets(*count), path.display())
+        let places = || counted(samples.places, "place");
+        let loss = match (counts.missing, samples.missing, samples.places) {
+            (0, 0, 0) if problem.is_some() => "cut off at its end".into(),
+            (0, 0, 0) => "none missing".into(),
+            (0, 0, _) => format!("an unknown number of samples missing in {}", places()),
+            (missing, 0, _) => format!("{} missing", packets(missing)),
+            (_, missing, _) => format!("{} missing in {}", counted(missing, "sample"), places()),
+        };
+        let size = quantity(counts.bytes as f64, "B");
+        format!("{name}: {} of {payload}, {size}, {loss}, in {}\n", packets(counts.packets), path.display())
     }
 
     fn json(&self) -> Value {
-        let Self { name, payload, path, packets, bytes, missing, problem } = self;
+        let Self { name, payload, path, counts, samples, problem } = self;
         json!({
-            "port": name, "type": payload, "path": path.to_string_lossy(), "packets": packets, "bytes": bytes,
-            "missing": missing, "problem": problem,
+            "port": name, "type": payload, "path": path.to_string_lossy(), "packets": counts.packets,
+            "bytes": counts.bytes, "missing": counts.missing, "missing_samples": samples.missing,
+            "places": samples.places, "complete": problem.is_none(), "problem": problem,
         })
     }
 }

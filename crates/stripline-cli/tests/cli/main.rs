@@ -24,6 +24,7 @@ mod ladder;
 mod log;
 mod moving;
 mod new;
+mod outputs;
 mod own_component;
 mod pace;
 mod places;

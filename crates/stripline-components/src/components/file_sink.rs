@@ -1,25 +1,32 @@
 //! `file-sink`: records samples to an I/Q file.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
-use bytemuck::Pod;
 use num_complex::Complex;
-use stripline::component::kit::{Continuity, StreamTracker};
-use stripline::component::{Component, ComponentSpec, PortTypes, Ports, Properties, PropertySpec};
+use stripline::component::{
+    Component, ComponentSpec, FileReport, PortTypes, Ports, Properties, PropertyFacts, PropertySpec,
+};
 use stripline::payload::TypeName;
-use stripline::{Error, Input, Packet, Result, Sample, StreamInfo};
+use stripline::{Error, Packet, Result, Sample};
 
 use super::line_file::Destination;
-use super::output_file;
+use super::output_file::{self, Target};
 use super::property_errors::can_be_made;
-use crate::formats::{FormatError, IqFileWriter, RawSample, SampleFormat, SigMfCapture, SigMfMeta, is_sigmf};
+use crate::formats::{
+    FormatError, IqFileWriter, RawSample, SampleFormat, SamplePlace, StepTracker, StreamFileWriter, is_sigmf,
+    not_kept,
+};
 
 /// The choice of `format` that uses the input's.
 const AS_RECEIVED: &str = "as-received";
 
+/// So often the counts of a file are reported.
+const REPORT_TIME: Duration = Duration::from_secs(1);
+
 /// The component `file-sink`.
 pub struct FileSink {
-    path: PathBuf,
+    target: Target,
     format: Option<SampleFormat>,
 }
 
@@ -35,13 +42,18 @@ impl Component for FileSink {
                 )
                 .required(),
             )
+            .property(output_file::existing_property())
             .property(PropertySpec::choice(
                 "format",
                 &[AS_RECEIVED, cu8, cs8, cs16, cf32],
                 AS_RECEIVED,
                 "format in the file; cf32 samples can be converted to any",
             ))
-            .validated(can_be_made::<Self>)
+            .validated(|properties| {
+                can_be_made::<Self>(properties)?;
+                Target::required(properties, None)?.check_existing(files)
+            })
+            .facts(facts)
     }
 
     fn new(properties: &Properties) -> Result<Self> {
@@ -49,7 +61,7 @@ impl Component for FileSink {
             AS_RECEIVED => None,
             name => Some(name.parse().map_err(Error::failed)?),
         };
-        Ok(Self { path: output_file::required_path(properties)?, format })
+        Ok(Self { target: Target::required(properties, None)?, format })
     }
 
     fn run(self, ports: Ports) -> Result<()> {
@@ -67,7 +79,8 @@ impl FileSink {
     /// Records samples of another type: their bytes, one after the other.
     fn run_raw(self, mut ports: Ports) -> Result<()> {
         let payload = ports.payload("in").map(TypeName::to_string).unwrap_or_default();
-        let path = self.path.display();
+        let sample_bytes = ports.payload("in").and_then(TypeName::sample_bytes).filter(|bytes| *bytes > 0);
+        let path = self.target.path.display();
         if payload.starts_with("message/") {
             let remedy = "use a `print-sink`, or `stripline record`";
             return Err(Error::failed(format!(
@@ -76,7 +89,7 @@ impl FileSink {
         }
         let problem = match self.format {
             Some(format) => Some(format!("cannot be converted to {format}: leave `format` out")),
-            None if is_sigmf(&self.path) => {
+            None if is_sigmf(&self.target.path) => {
                 Some("are no I/Q samples for SigMF: give the file another ending".into())
             }
             None => None,
@@ -84,16 +97,38 @@ impl FileSink {
         if let Some(problem) = problem {
             return Err(Error::failed(format!("{path}: receives {payload} samples, which {problem}")));
         }
+        let target = self.target.of_run(&ports);
         let mut input = ports.raw_input("in")?;
-        let mut destination = Destination::open(&self.path)?;
+        let files = ports.files();
+        let mut destination = Destination::open(&target, false, &files)?;
+        let mut report = destination
+            .path()
+            .map_or_else(FileReport::default, |path| FileReport::new(path.to_string_lossy()));
+        let mut steps = StepTracker::default();
         let mut receive = || {
             while let Some(packet) = input.receive()? {
+                let place = place(&packet, sample_bytes.map_or(0, |bytes| (packet.len() / bytes) as u64));
+                if steps.packet(packet.stream(), place, packet.gap()) {
+                    let lost = not_kept(packet.stream(), packet.time_ns(), false);
+                    let lost =
+                        lost.into_iter().filter(|key| !report.not_kept.iter().any(|known| known == key));
+                    report.not_kept.extend(lost.map(String::from).collect::<Vec<_>>());
+                }
                 destination.write(&packet)?;
+                report.samples += place.samples;
             }
+            input.gap_at_end().iter().for_each(|gap| steps.gap_at_end(gap));
             Ok(())
         };
         let received = receive();
-        output_file::outcome(received, destination.finish())
+        let is_file = destination.path().is_some();
+        let finished = destination.finish();
+        (report.missing, report.places) = (steps.missing(), steps.places());
+        report.finished = finished.is_ok();
+        if is_file {
+            files.report(report);
+        }
+        output_file::outcome(received, finished)
     }
 
     fn run_as<T: Sample + RawSample>(
@@ -101,81 +136,57 @@ impl FileSink {
         mut ports: Ports,
         write: impl Fn(&mut IqFileWriter, &[T]) -> Result<(), FormatError>,
     ) -> Result<()> {
-        let input = ports.input::<T>("in")?;
+        let mut input = ports.input::<T>("in")?;
         let format = self.format.unwrap_or(T::FORMAT);
+        let target = self.target.of_run(&ports);
         if format != T::FORMAT && T::FORMAT != SampleFormat::Cf32 {
             let received = T::FORMAT;
             let message = format!(
                 "{}: receives {received} samples, which cannot be converted to {format}: leave `format` out",
-                self.path.display()
+                target.path.display()
             );
             return Err(Error::failed(message));
         }
-        let mut recording = Recording { path: self.path, format, writer: None };
-        let received = recording.receive(input, write);
-        output_file::outcome(received, recording.finish().map_err(Error::failed))
-    }
-}
-
-/// A file that is created with the first packet, which has the values for SigMF metadata.
-struct Recording {
-    path: PathBuf,
-    format: SampleFormat,
-    writer: Option<IqFileWriter>,
-}
-
-impl Recording {
-    fn receive<T: Sample>(
-        &mut self,
-        mut input: Input<T>,
-        write: impl Fn(&mut IqFileWriter, &[T]) -> Result<(), FormatError>,
-    ) -> Result<()> {
-        let mut tracker = StreamTracker::default();
-        while let Some(packet) = input.receive()? {
-            let begins_segment = tracker.packet(&packet) != Continuity::Next;
-            self.write(&packet, begins_segment, &write).map_err(Error::failed)?;
-        }
-        Ok(())
-    }
-
-    fn write<T: Sample + Pod>(
-        &mut self,
-        packet: &Packet<'_, T>,
-        begins_segment: bool,
-        write: impl Fn(&mut IqFileWriter, &[T]) -> Result<(), FormatError>,
-    ) -> Result<(), FormatError> {
-        let writer = match &mut self.writer {
-            Some(writer) => writer,
-            None => self.writer.insert(create(&self.path, self.format, packet.stream())?),
+        let files = ports.files();
+        let is_file = target.path != Path::new("-");
+        let mut writer = StreamFileWriter::new(target.path, format, target.existing);
+        let mut reported = None;
+        let mut receive = || {
+            while let Some(packet) = input.receive()? {
+                let file = writer.packet(packet.stream(), place(&packet, packet.len() as u64), packet.gap());
+                write(file.map_err(Error::failed)?, &packet).map_err(Error::failed)?;
+                // The report of a killed process is as old.
+                if is_file && reported.is_none_or(|at: Instant| at.elapsed() >= REPORT_TIME) {
+                    files.report(writer.report());
+                    reported = Some(Instant::now());
+                }
+            }
+            Ok(())
         };
-        if begins_segment {
-            writer.begin_capture(SigMfCapture {
-                global_index: Some(packet.sample_index()),
-                frequency_hz: packet.stream().center_frequency_hz,
-                ..Default::default()
-            })?;
+        let received = receive();
+        let finished = writer.finish(input.gap_at_end().as_ref());
+        if is_file {
+            files.report(finished.as_ref().map_or_else(|_| writer.report(), Clone::clone));
         }
-        write(writer, packet)
-    }
-
-    /// Completes the file. Without any packet, it is empty.
-    fn finish(self) -> Result<(), FormatError> {
-        let writer = match self.writer {
-            Some(writer) => writer,
-            None => create(&self.path, self.format, &StreamInfo::default())?,
-        };
-        writer.finish().map(drop)
+        output_file::outcome(received, finished.map(drop).map_err(Error::failed))
     }
 }
 
-fn create(path: &PathBuf, format: SampleFormat, stream: &StreamInfo) -> Result<IqFileWriter, FormatError> {
-    if !is_sigmf(path) {
-        return IqFileWriter::create(path, format);
+/// Returns the place of a packet of so many samples.
+fn place<T: Sample>(packet: &Packet<'_, T>, samples: u64) -> SamplePlace {
+    SamplePlace { sample_index: packet.sample_index(), time_ns: packet.time_ns(), samples }
+}
+
+/// Returns both files of a SigMF recording, or the file alone.
+fn files(path: &Path) -> Vec<PathBuf> {
+    if is_sigmf(path) {
+        return ["sigmf-meta", "sigmf-data"].map(|extension| path.with_extension(extension)).into();
     }
-    let meta = SigMfMeta {
-        sample_rate_hz: stream.sample_rate_hz,
-        recorder: Some("Stripline".into()),
-        ..SigMfMeta::new(format)
-    };
-    IqFileWriter::create_sigmf(path, meta)
+    vec![path.into()]
+}
+
+/// Returns the facts about its files.
+fn facts(properties: &Properties) -> PropertyFacts {
+    let facts = output_file::facts(properties);
+    PropertyFacts { writes: facts.writes.iter().flat_map(|path| files(path)).collect(), ..facts }
 }

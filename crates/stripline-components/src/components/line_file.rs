@@ -3,25 +3,42 @@
 use std::fmt::Display;
 use std::fs::File;
 use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
+use stripline::component::{FileLog, FileReport};
 use stripline::{Error, Result};
 
-use crate::formats::FormatError;
+use super::output_file::Target;
+use crate::formats::{Existing, FormatError, OutputFile};
 
 /// A file. What a packet gives is written at once, so that the file can be followed.
 pub(super) struct LineFile {
     path: PathBuf,
     file: File,
+    is_regular: bool,
     written: u64,
 }
 
 impl LineFile {
-    pub fn create(path: PathBuf) -> Result<Self, FormatError> {
-        match File::create(&path) {
-            Ok(file) => Ok(Self { path, file, written: 0 }),
-            Err(source) => Err(FormatError::open(&path, "create", source)),
+    /// Opens the file. `is_text`: a last line that was written in part is ended first.
+    pub fn open(target: &Target, is_text: bool) -> Result<Self, FormatError> {
+        let OutputFile { path, file, length, is_regular } = OutputFile::open(&target.path, target.existing)?;
+        let mut opened = Self { path, file, is_regular, written: 0 };
+        let mut last = [b'\n'];
+        if is_text && target.existing == Existing::Append && length > 0 {
+            let read = opened.file.read_exact_at(&mut last, length - 1);
+            read.map_err(|source| FormatError::open(&opened.path, "open", source))?;
         }
+        if last != [b'\n'] {
+            opened.write(b"\n")?;
+        }
+        Ok(opened)
+    }
+
+    /// Returns the path, with the number that the file has got.
+    pub fn path(&self) -> &Path {
+        &self.path
     }
 
     pub fn write(&mut self, mut bytes: &[u8]) -> Result<(), FormatError> {
@@ -42,8 +59,7 @@ impl LineFile {
     /// Waits until a regular file is on the disk. Some file systems report only then that it is
     /// full.
     pub fn finish(self) -> Result<(), FormatError> {
-        let is_regular = self.file.metadata().is_ok_and(|metadata| metadata.is_file());
-        let synced = if is_regular { self.file.sync_all() } else { Ok(()) };
+        let synced = if self.is_regular { self.file.sync_all() } else { Ok(()) };
         synced.map_err(|source| self.failed(source))
     }
 
@@ -59,11 +75,22 @@ pub(super) enum Destination {
 }
 
 impl Destination {
-    pub fn open(path: &Path) -> Result<Self> {
-        if path == Path::new("-") {
+    /// Opens it, and reports the file.
+    pub fn open(target: &Target, is_text: bool, files: &FileLog) -> Result<Self> {
+        if target.path == Path::new("-") {
             return Ok(Self::Stdout);
         }
-        LineFile::create(path.to_owned()).map(Self::File).map_err(Error::failed)
+        let file = LineFile::open(target, is_text).map_err(Error::failed)?;
+        files.report(FileReport::new(file.path().to_string_lossy()));
+        Ok(Self::File(file))
+    }
+
+    /// Returns the path of a file; `None`: standard output.
+    pub fn path(&self) -> Option<&Path> {
+        match self {
+            Self::File(file) => Some(file.path()),
+            Self::Stdout => None,
+        }
     }
 
     pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
@@ -75,8 +102,7 @@ impl Destination {
             Self::Stdout => {
                 let mut out = std::io::stdout().lock();
                 let written = out.write_all(bytes).and_then(|()| out.flush());
-                written
-                    .map_err(|error| Error::failed(format!("cannot write to the standard output: {error}")))
+                written.map_err(|error| not_printed(&error))
             }
         }
     }
@@ -89,6 +115,15 @@ impl Destination {
     }
 }
 
+/// Returns the error of a write to standard output. A reader that has closed it, as `head`, ends
+/// the component in order.
+fn not_printed(error: &io::Error) -> Error {
+    match error.kind() {
+        ErrorKind::BrokenPipe => Error::Stopped,
+        _ => Error::failed(format!("cannot write to the standard output: {error}")),
+    }
+}
+
 /// Standard output.
 pub(super) struct Screen {
     pub is_open: bool,
@@ -97,7 +132,7 @@ pub(super) struct Screen {
 }
 
 impl Screen {
-    /// Prints. A closed reader is an error only if printing is the component's only task.
+    /// Prints. A closed reader ends the component only if printing is its only task.
     pub fn print(&mut self, text: impl Display) -> Result<()> {
         if !self.is_open {
             return Ok(());
@@ -107,9 +142,10 @@ impl Screen {
             Err(error) => {
                 self.is_open = false;
                 if self.is_all || error.kind() != ErrorKind::BrokenPipe {
-                    return Err(Error::failed(format!("cannot print to the standard output: {error}")));
+                    Err(not_printed(&error))
+                } else {
+                    Ok(())
                 }
-                Ok(())
             }
             Ok(()) => Ok(()),
         }
@@ -120,11 +156,26 @@ impl Screen {
 mod tests {
     use super::*;
 
+    fn target(path: &Path, existing: Existing) -> Target {
+        Target { path: path.into(), existing }
+    }
+
+    #[test]
+    fn a_line_that_a_killed_writer_left_is_ended_before_the_next_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("lines");
+        for (before, after) in [("", "next"), ("whole\n", "whole\nnext"), ("in pa", "in pa\nnext")] {
+            std::fs::write(&path, before).unwrap();
+            LineFile::open(&target(&path, Existing::Append), true).unwrap().write(b"next").unwrap();
+            assert_eq!(std::fs::read_to_string(&path).unwrap(), after);
+        }
+    }
+
     #[test]
     fn lines_are_in_the_file_at_once() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("frames.avr");
-        let mut file = LineFile::create(path.clone()).unwrap();
+        let mut file = LineFile::open(&target(&path, Existing::Refuse), true).unwrap();
         file.write(b"*02e19838bf1a56;\n").unwrap();
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "*02e19838bf1a56;\n");
         file.finish().unwrap();
@@ -133,7 +184,7 @@ mod tests {
     #[cfg(target_os = "linux")]
     #[test]
     fn a_full_disk_is_reported_with_path_and_bytes() {
-        let mut file = LineFile::create("/dev/full".into()).unwrap();
+        let mut file = LineFile::open(&target(Path::new("/dev/full"), Existing::Refuse), true).unwrap();
         let message = file.write(b"*02e19838bf1a56;\n").unwrap_err().to_string();
         assert!(message.starts_with("/dev/full: cannot write after 0 bytes: No space left"), "{message}");
     }

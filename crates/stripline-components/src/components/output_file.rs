@@ -4,27 +4,98 @@ use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{Access, access};
-use stripline::component::{InvalidProperties, Properties};
+use stripline::component::{InvalidProperties, Ports, Properties, PropertyFacts, PropertySpec};
 use stripline::{Error, Result};
 
-/// Returns the file of the property `path`, checked as far as possible without creating or changing
-/// it.
-///
-/// # Errors
-/// No path, a folder, a folder that does not exist or takes no files, or a file without write
-/// permission.
-pub(super) fn required_path(properties: &Properties) -> Result<PathBuf> {
-    let path = properties.path("path").ok_or_else(|| {
-        InvalidProperties::new("`path` is empty").property("path").remedy("set it to the file to write")
-    })?;
-    check(&path)?;
-    Ok(path)
+use crate::formats::{Existing, FormatError};
+
+/// The file of a sink, and the handling of one that exists.
+#[derive(Clone, Debug)]
+pub(super) struct Target {
+    pub path: PathBuf,
+    pub existing: Existing,
+}
+
+impl Target {
+    /// Returns the file of the properties `path` and `existing`; `None` without a path.
+    ///
+    /// # Errors
+    /// As [`check`].
+    pub fn optional(properties: &Properties) -> Result<Option<Self>> {
+        let Some(path) = properties.path("path") else { return Ok(None) };
+        check(&path)?;
+        Ok(Some(Self { path, existing: existing(properties) }))
+    }
+
+    /// Returns the file as [`Target::optional`] does. Without a path it is `default` in the current
+    /// folder, or the next free number of it.
+    ///
+    /// # Errors
+    /// As [`check`]. Also if there is no path and no default.
+    pub fn required(properties: &Properties, default: Option<&str>) -> Result<Self> {
+        if let Some(target) = Self::optional(properties)? {
+            return Ok(target);
+        }
+        let path = default.ok_or_else(|| {
+            InvalidProperties::new("`path` is empty").property("path").remedy("set it to the file to write")
+        })?;
+        check(Path::new(path))?;
+        Ok(Self { path: path.into(), existing: existing(properties).without_path() })
+    }
+
+    /// Returns the file for a component that runs. One that was started before in this run keeps
+    /// what it has written then.
+    pub fn of_run(mut self, ports: &Ports) -> Self {
+        if ports.restarts() > 0 {
+            self.existing = self.existing.after_restart();
+        }
+        self
+    }
+
+    /// Checks that the file does not exist, if it must not.
+    ///
+    /// # Errors
+    /// It exists.
+    pub fn check_existing(&self, files: impl Fn(&Path) -> Vec<PathBuf>) -> Result<()> {
+        let is_taken = |path: &PathBuf| path.symlink_metadata().is_ok() && (path.is_file() || !path.exists());
+        match files(&self.path).into_iter().find(is_taken) {
+            Some(path) if self.existing == Existing::Refuse => {
+                Err(super::property_errors::file(FormatError::Exists { path }))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+fn existing(properties: &Properties) -> Existing {
+    properties.text("existing").parse().unwrap_or_default()
+}
+
+/// Describes the property `existing`.
+pub(super) fn existing_property() -> PropertySpec {
+    PropertySpec::choice(
+        "existing",
+        &Existing::ALL.map(Existing::as_str),
+        Existing::default().as_str(),
+        "what becomes of a file that exists: an error; further data at its end; another file, NAME.2; a new file",
+    )
+}
+
+/// Returns the facts about a sink that writes the file of its property `path`.
+pub(super) fn facts(properties: &Properties) -> PropertyFacts {
+    let path = properties.path("path").filter(|path| path != Path::new("-"));
+    PropertyFacts { writes: path.into_iter().collect(), ..PropertyFacts::default() }
+}
+
+/// Returns the file itself, for [`Target::check_existing`].
+pub(super) fn alone(path: &Path) -> Vec<PathBuf> {
+    vec![path.into()]
 }
 
 /// Checks that a file can be written, as far as possible without creating or changing it.
 ///
 /// # Errors
-/// As [`required_path`].
+/// A folder, a folder that does not exist or takes no files, or a file without write permission.
 pub(super) fn check(path: &Path) -> Result<()> {
     let registered = path.display();
     let invalid = |message: String| InvalidProperties::new(message).property("path");

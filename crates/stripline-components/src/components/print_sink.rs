@@ -1,14 +1,13 @@
 //! `print-sink`: prints packets of any type.
 
-use std::path::PathBuf;
-
 use stripline::component::{
-    Component, ComponentSpec, Direction, PortSpec, PortTypes, Ports, Properties, PropertySpec, Value,
+    Component, ComponentSpec, Direction, FileReport, PortSpec, PortTypes, Ports, Properties, PropertySpec,
+    Value,
 };
 use stripline::{Input, Result};
 
 use super::line_file::Destination;
-use super::output_file;
+use super::output_file::{self, Target};
 use super::packet_lines::PacketLines;
 use super::property_errors::can_be_made;
 
@@ -17,7 +16,7 @@ const SAMPLES_MAX: i64 = 1 << 20;
 
 /// The component `print-sink`.
 pub struct PrintSink {
-    path: PathBuf,
+    target: Target,
     json: bool,
     samples: usize,
     every: u64,
@@ -38,6 +37,7 @@ impl Component for PrintSink {
                     .many_writers(),
             )
             .property(path)
+            .property(output_file::existing_property())
             .property(PropertySpec::choice(
                 "format",
                 &["text", "json"],
@@ -68,12 +68,16 @@ impl Component for PrintSink {
                 )
                 .unit("packets"),
             )
-            .validated(can_be_made::<Self>)
+            .validated(|properties| {
+                can_be_made::<Self>(properties)?;
+                Target::required(properties, None)?.check_existing(output_file::alone)
+            })
+            .facts(output_file::facts)
     }
 
     fn new(properties: &Properties) -> Result<Self> {
         Ok(Self {
-            path: output_file::required_path(properties)?,
+            target: Target::required(properties, None)?,
             json: properties.text("format") == "json",
             samples: usize::try_from(properties.count("samples")).unwrap_or(usize::MAX),
             every: properties.count("every"),
@@ -85,9 +89,15 @@ impl Component for PrintSink {
         let Some(payload) = ports.payload("in").cloned() else { return Ok(()) };
         let input = ports.raw_input("in")?;
         let mut lines = PacketLines::new(payload, self.json, self.samples);
-        let mut destination = Destination::open(&self.path)?;
+        let (target, files) = (self.target.clone().of_run(&ports), ports.files());
+        let mut destination = Destination::open(&target, true, &files)?;
+        let mut report = destination.path().map(|path| FileReport::new(path.to_string_lossy()));
         let received = self.receive(input, &mut lines, &mut destination);
-        output_file::outcome(received, destination.finish())
+        let finished = destination.finish();
+        if let Some(report) = report.take() {
+            files.report(FileReport { finished: finished.is_ok(), ..report });
+        }
+        output_file::outcome(received, finished)
     }
 }
 

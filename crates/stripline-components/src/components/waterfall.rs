@@ -1,18 +1,19 @@
 //! `waterfall-sink`: spectra over time, as a picture and on the terminal.
 
 use std::io::{IsTerminal, Write};
-use std::path::PathBuf;
 
 use stripline::component::kit::{Continuity, StreamTracker};
 use stripline::component::{
-    Component, ComponentSpec, InvalidProperties, PortTypes, Ports, Properties, PropertySpec,
+    Component, ComponentSpec, FileReport, InvalidProperties, PortTypes, Ports, Properties, PropertySpec,
 };
 use stripline::{Axis, Error, Input, Result, StreamInfo};
 
 use super::line_file::Screen;
-use super::output_file;
+use super::output_file::{self, Target};
 use super::property_errors::can_be_made;
-use crate::formats::{WATERFALL_SIZE_MAX, Waterfall, chosen_range, colour, columns, part, with_unit};
+use crate::formats::{
+    Existing, OutputFile, WATERFALL_SIZE_MAX, Waterfall, chosen_range, colour, columns, part, with_unit,
+};
 use crate::terminal;
 
 /// The columns of a line where neither COLUMNS nor a terminal has a number of them.
@@ -24,7 +25,7 @@ const ROW_MAX: u32 = 1 << 20;
 
 /// The component `waterfall-sink`.
 pub struct WaterfallSink {
-    path: Option<PathBuf>,
+    target: Option<Target>,
     channel: String,
     is_drawn: bool,
     colours: Option<bool>,
@@ -49,6 +50,7 @@ impl Component for WaterfallSink {
                 "",
                 "name of the channel to draw; needed if the stream has several",
             ))
+            .property(output_file::existing_property())
             .property(PropertySpec::boolean(
                 "terminal",
                 true,
@@ -80,13 +82,19 @@ impl Component for WaterfallSink {
                 size_max,
                 "most columns of the picture; a column of a longer row stands for several bins",
             ))
-            .validated(can_be_made::<Self>)
+            .validated(|properties| {
+                can_be_made::<Self>(properties)?;
+                let target = Target::optional(properties)?;
+                target.map_or(Ok(()), |target| target.check_existing(output_file::alone))
+            })
+            .facts(output_file::facts)
     }
 
     fn new(properties: &Properties) -> Result<Self> {
-        let path = properties.path("path");
-        if let Some(path) = &path {
-            output_file::check(path)?;
+        let target = Target::optional(properties)?;
+        if target.as_ref().is_some_and(|target| target.existing == Existing::Append) {
+            let invalid = InvalidProperties::new("a picture has no end to go on at").property("existing");
+            return Err(invalid.remedy("set it to number or replace").into());
         }
         let (low, high) = (properties.float("low") as f32, properties.float("high") as f32);
         if low > high || low == high && low != 0.0 {
@@ -96,7 +104,7 @@ impl Component for WaterfallSink {
         }
         let number = |name| usize::try_from(properties.count(name)).unwrap_or(usize::MAX);
         Ok(Self {
-            path,
+            target,
             channel: properties.text("channel").to_owned(),
             is_drawn: properties.boolean("terminal"),
             colours: match properties.text("colour") {
@@ -111,9 +119,10 @@ impl Component for WaterfallSink {
         })
     }
 
-    fn run(self, mut ports: Ports) -> Result<()> {
+    fn run(mut self, mut ports: Ports) -> Result<()> {
         let input = ports.input::<f32>("in")?;
-        let screen = Screen { is_open: self.is_drawn && !ports.is_quiet(), is_all: self.path.is_none() };
+        let screen = Screen { is_open: self.is_drawn && !ports.is_quiet(), is_all: self.target.is_none() };
+        let target = self.target.take().map(|target| target.of_run(&ports));
         let mut terminal = Terminal { screen, painter: Painter::new(self.colours, self.range) };
         let mut drawing = Drawing {
             waterfall: Waterfall::new(self.columns, self.lines),
@@ -123,16 +132,21 @@ impl Component for WaterfallSink {
         };
         let received = drawing.receive(input, &self, &mut terminal);
         // Also when the waveform is stopped: the user wants the picture up to then.
-        let finished = match (&self.path, &received) {
-            (Some(path), Ok(()) | Err(Error::Stopped)) if drawing.waterfall.is_empty() => {
+        let finished = match (&target, &received) {
+            (Some(Target { path, .. }), Ok(()) | Err(Error::Stopped)) if drawing.waterfall.is_empty() => {
                 let _ =
                     writeln!(std::io::stderr(), "warning: no row arrived: {} is not written", path.display());
                 Ok(())
             }
-            (Some(path), Ok(()) | Err(Error::Stopped)) => {
-                let written = drawing.waterfall.write_png(path, &drawing.stream, self.range);
-                written.map_err(Error::failed).inspect(|()| {
-                    let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
+            (Some(target), Ok(()) | Err(Error::Stopped)) => {
+                let output = OutputFile::open(&target.path, target.existing);
+                let written = output.and_then(|output| {
+                    drawing.waterfall.write_png_to(&output, &drawing.stream, self.range).map(|()| output.path)
+                });
+                written.map_err(Error::failed).map(|path| {
+                    let path = std::path::absolute(&path).unwrap_or(path);
+                    let report = FileReport::new(path.to_string_lossy());
+                    ports.files().report(FileReport { finished: true, ..report });
                     // For the user only; if printing fails, the file exists all the same.
                     let _ = writeln!(std::io::stderr(), "wrote the waterfall to {}", path.display());
                 })

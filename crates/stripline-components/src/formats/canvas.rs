@@ -2,7 +2,6 @@
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
-use std::path::Path;
 
 /// The distance from one character to the next, in pixels.
 pub(super) const CHAR_WIDTH: usize = 6;
@@ -76,10 +75,10 @@ impl Canvas {
         }
     }
 
-    /// Writes the picture to a PNG file.
-    pub fn write_png(&self, path: &Path) -> io::Result<()> {
+    /// Writes the picture as PNG.
+    pub fn write_png(&self, file: &File) -> io::Result<()> {
         let size = |pixels: usize| u32::try_from(pixels).map_err(io::Error::other);
-        let mut file = BufWriter::new(File::create(path)?);
+        let mut file = BufWriter::new(file);
         let mut encoder = png::Encoder::new(&mut file, size(self.width)?, size(self.height)?);
         encoder.set_color(png::ColorType::Rgb);
         encoder.set_depth(png::BitDepth::Eight);

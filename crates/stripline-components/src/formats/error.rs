@@ -32,6 +32,26 @@ pub enum FormatError {
         /// The operating system's reason.
         source: io::Error,
     },
+    /// The file that is to be written exists already.
+    #[error("{path}: the file exists already: name another one, or set `existing` to number, append or replace", path = .path.display())]
+    Exists {
+        /// The file.
+        path: PathBuf,
+    },
+    /// SigMF metadata would have too many segments.
+    #[error("{path}: the recording has {limit} segments, and a further one does not fit: begin another recording", path = .path.display())]
+    Captures {
+        /// The metadata.
+        path: PathBuf,
+        /// The limit.
+        limit: usize,
+    },
+    /// Another writer has the file open.
+    #[error("{path}: the file is being written at the moment: name another one", path = .path.display())]
+    Busy {
+        /// The file.
+        path: PathBuf,
+    },
     /// The file holds no sample.
     #[error("{path}: the file is empty: check that the recording was made", path = .path.display())]
     Empty {
@@ -215,12 +235,6 @@ pub enum FormatError {
         /// The valid range in words.
         valid: &'static str,
     },
-    /// A WAV file has the largest size that the format allows.
-    #[error("{path}: a WAV file cannot be longer than 4 GiB: begin a new file", path = .path.display())]
-    WavFull {
-        /// The file.
-        path: PathBuf,
-    },
 }
 
 impl FormatError {
@@ -247,7 +261,9 @@ impl From<FormatError> for io::Error {
             | FormatError::Write { source, .. } => source.kind(),
             FormatError::RepeatNotSeekable { .. } => Kind::NotSeekable,
             FormatError::Shrunk { .. } => Kind::UnexpectedEof,
-            FormatError::WavFull { .. } => Kind::FileTooLarge,
+            FormatError::Exists { .. } => Kind::AlreadyExists,
+            FormatError::Busy { .. } => Kind::ResourceBusy,
+            FormatError::Captures { .. } => Kind::FileTooLarge,
             FormatError::UnknownSampleFormat { .. }
             | FormatError::NoSampleFormat { .. }
             | FormatError::ConflictingFormat { .. }

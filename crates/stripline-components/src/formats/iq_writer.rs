@@ -1,21 +1,25 @@
 //! Writing I/Q files, raw or SigMF.
 
 use std::fs::{self, File};
-use std::io::{self, ErrorKind, Stdout, Write};
+use std::io::{self, ErrorKind, Seek, SeekFrom, Stdout, Write};
 use std::path::{Path, PathBuf};
 
 use num_complex::Complex;
+use rustix::fs::{FallocateFlags, Mode, OFlags, fallocate};
+use serde_json::Value;
 
 use super::error::FormatError;
-use super::sample_format::{RawSample, SampleFormat};
-use super::sigmf::{SigMfCapture, SigMfMeta, is_sigmf};
+use super::output::{Existing, OutputFile};
+use super::sample_format::{RawSample, SampleFormat, is_clipped};
+use super::sigmf::{SigMfCapture, SigMfMeta, SigMfRecording, is_sigmf};
 
 /// A writer of samples to a raw I/Q file, a SigMF recording, a pipe or device, or standard output
-/// (`-`). An existing file is replaced.
+/// (`-`).
 ///
 /// Small writes are gathered. Only [`finish`](Self::finish) reports that everything is on the disk.
 /// Dropping a writer does as much of that as it can, without reporting errors. After an error a
-/// writer only repeats the error.
+/// writer only repeats the error. A file on a full disk has the whole samples that found room, and
+/// the metadata for them.
 ///
 /// ```
 /// use num_complex::Complex;
@@ -38,8 +42,12 @@ pub struct IqFileWriter {
     sigmf: Option<Sidecar>,
     /// Bytes that are not written to the file yet.
     buffer: Vec<u8>,
+    /// Number of bytes that the file had before.
+    before: u64,
     /// Number of bytes written to the file.
     written: u64,
+    /// Number of samples that the format could not hold.
+    clipped: u64,
     /// The operating system's code and the kind of the error that stopped the writer.
     failed: Option<(Option<i32>, ErrorKind)>,
     finished: bool,
@@ -59,34 +67,75 @@ enum Sink {
 #[derive(Debug)]
 struct Sidecar {
     path: PathBuf,
-    meta: SigMfMeta,
+    /// The metadata as they are written, with keys of other programs.
+    json: Value,
     /// Whether the file lacks the latest additions.
     stale: bool,
+    /// A file without a name, to be deleted when the metadata need its room on a full disk.
+    reserve: Option<File>,
 }
+
+/// The room that is kept for metadata, in bytes.
+const RESERVE_BYTES: u64 = 64 << 10;
+/// The most segments in the metadata, so that a reader takes them.
+const CAPTURES_MAX: usize = 50_000;
 
 /// Writes below this size are gathered up to it.
 const BUFFER_BYTES: usize = 256 << 10;
 
 impl IqFileWriter {
-    /// Creates a raw file. If `path` ends in `.sigmf-meta` or `.sigmf-data`, creates a recording
-    /// with only the format in its metadata.
+    /// Creates a file as [`open`](Self::open) does, and replaces an existing one.
     ///
     /// # Errors
     /// The file cannot be created.
     pub fn create(path: impl AsRef<Path>, format: SampleFormat) -> Result<Self, FormatError> {
-        let path = path.as_ref();
-        if is_sigmf(path) {
-            return Self::create_sigmf(path, SigMfMeta::new(format));
-        }
-        Self::new(path.to_owned(), format)
+        Self::open(path, format, Existing::Replace)
     }
 
-    /// Creates a SigMF recording, both files, from the path of either. To any other extension (also
-    /// `.sigmf`) it appends SigMF's own.
+    /// Opens a raw file. If `path` ends in `.sigmf-meta` or `.sigmf-data`, creates a recording
+    /// with only the format in its metadata.
+    ///
+    /// # Errors
+    /// The file exists and is to be refused, or it cannot be created.
+    pub fn open(
+        path: impl AsRef<Path>,
+        format: SampleFormat,
+        existing: Existing,
+    ) -> Result<Self, FormatError> {
+        let path = path.as_ref();
+        if is_sigmf(path) {
+            return Self::open_sigmf(path, SigMfMeta::new(format), existing);
+        }
+        if path == Path::new("-") {
+            return Ok(Self::new(path.into(), format, Sink::Stdout(io::stdout()), 0));
+        }
+        let OutputFile { path, file, length, is_regular } = OutputFile::open(path, existing)?;
+        let whole = length - length % format.bytes_per_sample() as u64;
+        Self::cut(&path, &file, length, whole)?;
+        Ok(Self::new(path, format, Sink::File { file, regular: is_regular }, whole))
+    }
+
+    /// Creates a SigMF recording as [`open_sigmf`](Self::open_sigmf) does, and replaces an existing
+    /// one.
     ///
     /// # Errors
     /// A file cannot be created, or the metadata are invalid.
     pub fn create_sigmf(path: impl AsRef<Path>, meta: SigMfMeta) -> Result<Self, FormatError> {
+        Self::open_sigmf(path, meta, Existing::Replace)
+    }
+
+    /// Opens a SigMF recording, both files, from the path of either. To any other extension (also
+    /// `.sigmf`) it appends SigMF's own. A recording that is continued keeps its metadata, and gets
+    /// further segments.
+    ///
+    /// # Errors
+    /// A file exists and is to be refused, or cannot be created. Also if the metadata are invalid,
+    /// or the recording to continue has another format or rate.
+    pub fn open_sigmf(
+        path: impl AsRef<Path>,
+        meta: SigMfMeta,
+        existing: Existing,
+    ) -> Result<Self, FormatError> {
         let path = path.as_ref();
         let base = if is_sigmf(path) { path.with_extension("") } else { path.to_owned() };
         let with = |suffix| {
@@ -96,28 +145,49 @@ impl IqFileWriter {
         };
         let meta_path = with(".sigmf-meta");
         // Before anything is created.
-        meta.to_json(&meta_path)?;
-        let mut writer = Self::new(with(".sigmf-data"), meta.format)?;
-        let mut sidecar = Sidecar { path: meta_path, meta, stale: true };
+        let text = meta.to_json(&meta_path)?;
+        let syntax = |source| FormatError::MetaSyntax { path: meta_path.clone(), source };
+        let mut json = serde_json::from_str(&text).map_err(syntax)?;
+        if existing == Existing::Append && meta_path.exists() {
+            json = continued(&meta_path, &meta)?;
+        }
+        let beside = |data: &Path| Some(data.with_extension("sigmf-meta"));
+        let OutputFile { path, file, length, is_regular } =
+            OutputFile::open_beside(&with(".sigmf-data"), existing, beside)?;
+        let whole = length - length % meta.format.bytes_per_sample() as u64;
+        Self::cut(&path, &file, length, whole)?;
+        let mut sidecar =
+            Sidecar { path: path.with_extension("sigmf-meta"), json, stale: true, reserve: None };
+        let mut writer = Self::new(path, meta.format, Sink::File { file, regular: is_regular }, whole);
         // Written at once, so that an interrupted recording can be read.
         sidecar.write()?;
         writer.sigmf = Some(sidecar);
         Ok(writer)
     }
 
-    fn new(path: PathBuf, format: SampleFormat) -> Result<Self, FormatError> {
-        let sink = if path == Path::new("-") {
-            Sink::Stdout(io::stdout())
-        } else {
-            let create = || {
-                let file = File::create(&path)?;
-                let regular = file.metadata()?.is_file();
-                Ok(Sink::File { file, regular })
-            };
-            create().map_err(|source| FormatError::open(&path, "create", source))?
-        };
+    fn new(path: PathBuf, format: SampleFormat, sink: Sink, before: u64) -> Self {
         let buffer = Vec::with_capacity(BUFFER_BYTES);
-        Ok(Self { path, format, sink, sigmf: None, buffer, written: 0, failed: None, finished: false })
+        Self {
+            path,
+            format,
+            sink,
+            sigmf: None,
+            buffer,
+            before,
+            written: 0,
+            clipped: 0,
+            failed: None,
+            finished: false,
+        }
+    }
+
+    /// Removes a part of a sample from the end of a file that is continued.
+    fn cut(path: &Path, mut file: &File, length: u64, whole: u64) -> Result<(), FormatError> {
+        if length == whole {
+            return Ok(());
+        }
+        let cut = file.set_len(whole).and_then(|()| file.seek(SeekFrom::Start(whole)));
+        cut.map(drop).map_err(|source| FormatError::open(path, "create", source))
     }
 
     /// Returns the file with the samples.
@@ -130,9 +200,25 @@ impl IqFileWriter {
         self.format
     }
 
-    /// Returns the number of samples given to be written.
+    /// Returns the path of a SigMF recording's metadata, and that of any other file.
+    pub fn named_path(&self) -> &Path {
+        self.sigmf.as_ref().map_or(&self.path, |sidecar| &sidecar.path)
+    }
+
+    /// Returns the number of samples in the file once all that were given are written.
     pub fn samples(&self) -> u64 {
-        (self.written + self.buffer.len() as u64) / self.format.bytes_per_sample() as u64
+        (self.before + self.written + self.buffer.len() as u64) / self.format.bytes_per_sample() as u64
+    }
+
+    /// Returns the number of samples that a reader finds in the file now.
+    pub fn samples_kept(&self) -> u64 {
+        (self.before + self.written) / self.format.bytes_per_sample() as u64
+    }
+
+    /// Returns the number of samples that [`write_samples`](Self::write_samples) has clipped: the
+    /// file's format does not have them.
+    pub fn clipped(&self) -> u64 {
+        self.clipped
     }
 
     /// Writes whole samples in the layout of the file.
@@ -180,6 +266,8 @@ impl IqFileWriter {
             return self.write_raw(samples);
         }
         let size = self.format.bytes_per_sample();
+        let is_beyond = |sample: &&Complex<f32>| is_clipped(sample.re) || is_clipped(sample.im);
+        self.clipped += samples.iter().filter(is_beyond).count() as u64;
         for part in samples.chunks(BUFFER_BYTES / size) {
             if self.buffer.len() + part.len() * size > BUFFER_BYTES {
                 self.flush()?;
@@ -195,19 +283,24 @@ impl IqFileWriter {
     /// example after tuning. Does nothing for a raw file. The given `sample_start` is replaced.
     ///
     /// # Errors
-    /// The metadata would be invalid.
+    /// The metadata would be invalid, or have too many segments.
     pub fn begin_capture(&mut self, capture: SigMfCapture) -> Result<(), FormatError> {
         let sample_start = self.samples();
-        if let Some(sidecar) = &mut self.sigmf {
-            let capture = SigMfCapture { sample_start, ..capture };
-            // Only the new segment needs a check.
-            let only = SigMfMeta { captures: vec![capture.clone()], ..SigMfMeta::new(self.format) };
-            only.to_json(&sidecar.path)?;
-            // Of two captures at one sample, the later one is valid.
-            sidecar.meta.captures.retain(|earlier| earlier.sample_start < sample_start);
-            sidecar.meta.captures.push(capture);
-            sidecar.stale = true;
+        let Some(sidecar) = &mut self.sigmf else { return Ok(()) };
+        let capture = SigMfCapture { sample_start, ..capture };
+        // Only the new segment needs a check.
+        let only = SigMfMeta { captures: vec![capture], ..SigMfMeta::new(self.format) };
+        let text = only.to_json(&sidecar.path)?;
+        let syntax = |source| FormatError::MetaSyntax { path: sidecar.path.clone(), source };
+        let mut only: Value = serde_json::from_str(&text).map_err(syntax)?;
+        let Some(captures) = sidecar.json["captures"].as_array_mut() else { return Ok(()) };
+        // Of two captures at one sample, the later one is valid.
+        captures.pop_if(|earlier| earlier["core:sample_start"].as_u64() == Some(sample_start));
+        if captures.len() >= CAPTURES_MAX {
+            return Err(FormatError::Captures { path: sidecar.path.clone(), limit: CAPTURES_MAX });
         }
+        captures.push(only["captures"][0].take());
+        sidecar.stale = true;
         Ok(())
     }
 
@@ -239,8 +332,8 @@ impl IqFileWriter {
     /// # Errors
     /// Writing fails.
     pub fn finish(mut self) -> Result<u64, FormatError> {
-        self.finished = true;
         self.flush()?;
+        self.finished = true;
         let synced = match &mut self.sink {
             Sink::File { file, regular: true } => file.sync_all(),
             Sink::File { file, .. } => file.flush(),
@@ -278,6 +371,16 @@ impl IqFileWriter {
 
     fn failed_write(&mut self, source: io::Error) -> FormatError {
         self.failed = Some((source.raw_os_error(), source.kind()));
+        // The file ends with a whole sample.
+        self.written -= (self.before + self.written) % self.format.bytes_per_sample() as u64;
+        if let Sink::File { file, regular: true } = &mut self.sink {
+            let end = self.before + self.written;
+            // Neither can be reported beside the error itself.
+            let _ = file.set_len(end).and_then(|()| file.seek(SeekFrom::Start(end)));
+        }
+        if let Some(sidecar) = &mut self.sigmf {
+            let _ = sidecar.write();
+        }
         FormatError::Write { path: self.path.clone(), written: self.written, source }
     }
 }
@@ -300,7 +403,10 @@ impl Sidecar {
         if !self.stale {
             return Ok(());
         }
-        let json = self.meta.to_json(&self.path)?;
+        let syntax = |source| FormatError::MetaSyntax { path: self.path.clone(), source };
+        let json = serde_json::to_string_pretty(&self.json).map_err(syntax)? + "\n";
+        // Its room is free now.
+        self.reserve = None;
         let mut name = self.path.clone().into_os_string();
         name.push(".partial");
         let partial = PathBuf::from(name);
@@ -310,10 +416,43 @@ impl Sidecar {
             file.sync_all()?;
             fs::rename(&partial, &self.path)
         };
-        replace().map_err(|source| FormatError::Write { path: self.path.clone(), written: 0, source })?;
+        let outcome = replace();
+        if outcome.is_err() {
+            let _ = fs::remove_file(&partial);
+        }
+        outcome.map_err(|source| FormatError::Write { path: self.path.clone(), written: 0, source })?;
         self.stale = false;
+        // A disk without room or a file system without such files has no reserve.
+        self.reserve = reserve(&self.path, RESERVE_BYTES.max(2 * json.len() as u64)).ok();
         Ok(())
     }
+}
+
+/// Returns a file without a name in the folder of `path`, which takes so many bytes of the disk.
+fn reserve(path: &Path, bytes: u64) -> rustix::io::Result<File> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let flags = OFlags::WRONLY | OFlags::TMPFILE | OFlags::CLOEXEC;
+    let file = rustix::fs::open(folder, flags, Mode::RUSR | Mode::WUSR)?;
+    fallocate(&file, FallocateFlags::empty(), 0, bytes)?;
+    Ok(file.into())
+}
+
+/// Returns the metadata of a recording that is continued with samples as `meta` describes them.
+fn continued(path: &Path, meta: &SigMfMeta) -> Result<Value, FormatError> {
+    let before = SigMfRecording::open(path)?.meta;
+    if (before.format, before.sample_rate_hz) != (meta.format, meta.sample_rate_hz) {
+        let text = |meta: &SigMfMeta| match meta.sample_rate_hz {
+            Some(rate) => format!("{} at {rate} samples/s", meta.format),
+            None => format!("{} at an unknown rate", meta.format),
+        };
+        return Err(FormatError::Recording {
+            path: path.into(),
+            problem: format!("it has {}, and is to be continued with {}", text(&before), text(meta)),
+            remedy: "set `existing` to number".into(),
+        });
+    }
+    let text = fs::read(path).map_err(|source| FormatError::open(path, "open", source))?;
+    serde_json::from_slice(&text).map_err(|source| FormatError::MetaSyntax { path: path.into(), source })
 }
 
 #[cfg(test)]

@@ -5,6 +5,8 @@
 //! | `sample_format.rs` | the layout of a complex sample in a file, and its conversion |
 //! | `sigmf.rs` | the metadata of SigMF recordings |
 //! | `iq_reader.rs`, `iq_writer.rs` | I/Q files, raw or SigMF |
+//! | `output.rs` | the one way in which a file is opened for writing |
+//! | `stream_writer.rs` | the samples of a stream to a raw file or SigMF, with what is missing |
 //! | `raw_reader.rs` | raw files of any built-in sample type |
 //! | `recording.rs` | recordings of ports of any type |
 //! | `packet_values.rs` | the samples of packets of any type as values |
@@ -17,11 +19,13 @@ mod colour_map;
 mod error;
 mod iq_reader;
 mod iq_writer;
+mod output;
 pub(crate) mod packet_values;
 mod raw_reader;
 mod recording;
 mod sample_format;
 mod sigmf;
+mod stream_writer;
 mod waterfall;
 mod wav;
 
@@ -29,12 +33,16 @@ pub(crate) use colour_map::colour;
 pub use error::FormatError;
 pub use iq_reader::{IqFileReader, IqReaderOptions};
 pub use iq_writer::IqFileWriter;
+pub use output::{Existing, OutputFile};
 pub use raw_reader::RawFileReader;
 pub use recording::{
-    RECORDING_EXTENSION, RecordedPacket, RecordingEntry, RecordingInfo, RecordingReader, RecordingWriter,
+    RECORDING_EXTENSION, RecordedPacket, RecordingCounts, RecordingEntry, RecordingInfo, RecordingReader,
+    RecordingWriter,
 };
 pub use sample_format::{RawSample, SampleFormat};
 pub use sigmf::{SIGMF_META_BYTES_MAX, SigMfCapture, SigMfMeta, SigMfRecording, is_sigmf, utc_datetime};
+pub(crate) use stream_writer::not_kept;
+pub use stream_writer::{SamplePlace, StepTracker, StreamFileWriter};
 pub use waterfall::{WATERFALL_SIZE_MAX, Waterfall};
 pub(crate) use waterfall::{chosen_range, columns, part, with_unit};
 pub use wav::{WavEncoding, WavFileWriter, WavSettings};

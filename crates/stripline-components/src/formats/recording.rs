@@ -13,6 +13,7 @@ use stripline::terms::LinkOptions;
 use stripline::{Gap, GapReason, StreamInfo};
 
 use super::FormatError;
+use super::output::{Existing, OutputFile};
 
 /// The end of the names of recordings.
 ///
@@ -203,8 +204,28 @@ pub struct RecordingWriter {
     /// The checksum of all bytes before the next record, without the records' checksums.
     checksum: Hasher,
     written: u64,
-    packets: u64,
-    missing: u64,
+    counts: RecordingCounts,
+    /// The counts in the file, as of its last record.
+    kept: RecordingCounts,
+    /// The place of the end of each record in the buffer, with the counts up to there.
+    ends: Vec<(u64, RecordingCounts)>,
+    is_failed: bool,
+}
+
+/// The counts of a recording, as a reader finds them.
+///
+/// ```
+/// let none = stripline_components::formats::RecordingCounts::default();
+/// assert_eq!((none.packets, none.bytes, none.missing), (0, 0, 0));
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RecordingCounts {
+    /// Packets.
+    pub packets: u64,
+    /// Bytes of their payloads.
+    pub bytes: u64,
+    /// Packets in gaps.
+    pub missing: u64,
 }
 
 impl RecordingWriter {
@@ -213,15 +234,23 @@ impl RecordingWriter {
     /// # Errors
     /// When the file exists or cannot be created.
     pub fn create(path: &Path, info: &RecordingInfo) -> Result<Self, FormatError> {
-        let open = |source: io::Error| match source.kind() {
-            io::ErrorKind::AlreadyExists => FormatError::Recording {
+        Self::open(path, info, Existing::Refuse)
+    }
+
+    /// Creates the file. A recording has an end, so that none can be continued.
+    ///
+    /// # Errors
+    /// When the file exists and is to be refused or continued, or cannot be created.
+    pub fn open(path: &Path, info: &RecordingInfo, existing: Existing) -> Result<Self, FormatError> {
+        if existing == Existing::Append && path.symlink_metadata().is_ok() {
+            return Err(FormatError::Recording {
                 path: path.into(),
-                problem: "the file exists already".into(),
-                remedy: "give another folder or name, or remove it".into(),
-            },
-            _ => FormatError::open(path, "create", source),
-        };
-        let file = File::options().write(true).create_new(true).open(path).map_err(open)?;
+                problem: "a recording of packets cannot be continued".into(),
+                remedy: "set `existing` to number or replace".into(),
+            });
+        }
+        let OutputFile { path, file, .. } = OutputFile::open(path, existing)?;
+        let open = |source: io::Error| FormatError::open(&path, "create", source);
         let text = serde_json::to_vec(info).map_err(|e| open(e.into()))?;
         let mut buffer = Vec::with_capacity(BUFFER_BYTES);
         buffer.extend_from_slice(&MAGIC);
@@ -233,10 +262,29 @@ impl RecordingWriter {
         let mut checksum = Hasher::new();
         checksum.update(&buffer);
         buffer[INFO_CHECKSUM].copy_from_slice(&info_checksum(&checksum).to_le_bytes());
-        let mut writer =
-            Self { path: path.into(), file, buffer, checksum, written: 0, packets: 0, missing: 0 };
+        let mut writer = Self {
+            path,
+            file,
+            buffer,
+            checksum,
+            written: 0,
+            counts: RecordingCounts::default(),
+            kept: RecordingCounts::default(),
+            ends: Vec::new(),
+            is_failed: false,
+        };
         writer.flush()?;
         Ok(writer)
+    }
+
+    /// Returns the path, with the number that the file has got.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Returns the counts of what a reader finds in the file now.
+    pub fn kept(&self) -> RecordingCounts {
+        self.kept
     }
 
     /// Writes the description of the packets that follow.
@@ -255,7 +303,8 @@ impl RecordingWriter {
     pub fn packet(&mut self, packet: &RecordedPacket, payload: &[u8]) -> Result<(), FormatError> {
         let RecordedPacket { sequence, sample_index, time_ns, received_ns } = *packet;
         let words = [sequence, sample_index, time_ns.cast_unsigned(), received_ns];
-        self.packets += 1;
+        self.counts.packets += 1;
+        self.counts.bytes += payload.len() as u64;
         self.record(&Head { kind: PACKET, words, ..Head::default() }, payload)
     }
 
@@ -264,7 +313,7 @@ impl RecordingWriter {
     /// # Errors
     /// As [`RecordingWriter::stream`].
     pub fn gap(&mut self, gap: &Gap) -> Result<(), FormatError> {
-        self.missing = self.missing.saturating_add(gap.packets);
+        self.counts.missing = self.counts.missing.saturating_add(gap.packets);
         let extra = match gap.reason {
             GapReason::Overflow => 0,
             GapReason::PeerRestart => 1,
@@ -288,21 +337,52 @@ impl RecordingWriter {
     /// # Errors
     /// As [`RecordingWriter::stream`].
     pub fn flush(&mut self) -> Result<(), FormatError> {
-        let outcome = self.file.write_all(&self.buffer).map_err(|error| self.error(error));
-        self.written += self.buffer.len() as u64;
+        if self.is_failed {
+            self.buffer.clear();
+            self.ends.clear();
+            return Err(self.error(io::ErrorKind::WriteZero.into()));
+        }
+        let (mut rest, before) = (&self.buffer[..], self.written);
+        let outcome = loop {
+            if rest.is_empty() {
+                break Ok(());
+            }
+            match self.file.write(rest) {
+                Ok(0) => break Err(io::ErrorKind::WriteZero.into()),
+                Ok(count) => rest = &rest[count..],
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => break Err(error),
+            }
+        };
+        self.written += (self.buffer.len() - rest.len()) as u64;
+        // Of a record in part, a reader finds nothing.
+        let whole = self.ends.iter().rev().find(|(end, _)| *end <= self.written);
+        let end = whole.map_or(before, |(end, _)| *end);
+        self.kept = whole.map_or(self.kept, |(_, counts)| *counts);
         self.buffer.clear();
-        outcome
+        self.ends.clear();
+        outcome.map_err(|source| {
+            self.is_failed = true;
+            // It cannot be reported beside the error itself.
+            let _ = self.file.set_len(end);
+            self.written = end;
+            self.error(source)
+        })
     }
 
-    /// Writes the end. Returns the size of the file in bytes.
+    /// Writes the end, and waits until the file is on the disk. Returns its size in bytes.
     ///
     /// # Errors
     /// As [`RecordingWriter::stream`].
-    pub fn finish(mut self) -> Result<u64, FormatError> {
-        let words = [self.packets, self.missing, 0, 0];
+    pub fn finish(&mut self) -> Result<u64, FormatError> {
+        let words = [self.counts.packets, self.counts.missing, 0, 0];
         self.record(&Head { kind: END, words, ..Head::default() }, &[])?;
         self.flush()?;
-        Ok(self.written)
+        match self.file.sync_all() {
+            // A device or a pipe has no disk.
+            Err(error) if error.kind() != io::ErrorKind::InvalidInput => Err(self.error(error)),
+            _ => Ok(self.written),
+        }
     }
 
     fn record(&mut self, head: &Head, body: &[u8]) -> Result<(), FormatError> {
@@ -313,6 +393,7 @@ impl RecordingWriter {
         let record = &mut self.buffer[start..];
         self.checksum.update(record);
         record[head.checksum_place()].copy_from_slice(&self.checksum.clone().finalize().to_le_bytes());
+        self.ends.push((self.written + self.buffer.len() as u64, self.counts));
         if self.buffer.len() >= BUFFER_BYTES { self.flush() } else { Ok(()) }
     }
 

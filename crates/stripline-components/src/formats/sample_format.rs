@@ -178,6 +178,11 @@ impl FromStr for SampleFormat {
     }
 }
 
+/// Returns whether a number is beyond full scale, so that an integer cannot have it.
+pub(super) fn is_clipped(x: f32) -> bool {
+    x.is_nan() || x.abs() > 1.0
+}
+
 mod sealed {
     pub trait Sealed {}
 }

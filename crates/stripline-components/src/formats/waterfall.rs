@@ -1,5 +1,6 @@
 //! A waterfall: spectra over time as a picture of bounded size.
 
+use std::fs::File;
 use std::path::Path;
 
 use stripline::{Axis, StreamInfo};
@@ -7,6 +8,7 @@ use stripline::{Axis, StreamInfo};
 use super::FormatError;
 use super::canvas::{CHAR_HEIGHT, CHAR_WIDTH, Canvas};
 use super::colour_map::colour;
+use super::output::OutputFile;
 
 /// The most columns, and the most lines, of a waterfall.
 pub const WATERFALL_SIZE_MAX: usize = 4096;
@@ -130,9 +132,22 @@ impl Waterfall {
         stream: &StreamInfo,
         range: Option<(f32, f32)>,
     ) -> Result<(), FormatError> {
+        let file = File::create(path).map_err(|source| FormatError::open(path, "write", source))?;
+        let output = OutputFile { path: path.into(), file, length: 0, is_regular: true };
+        self.write_png_to(&output, stream, range)
+    }
+
+    /// Writes the picture to a file that is open.
+    pub(crate) fn write_png_to(
+        &self,
+        output: &OutputFile,
+        stream: &StreamInfo,
+        range: Option<(f32, f32)>,
+    ) -> Result<(), FormatError> {
         let range = range.unwrap_or_else(|| chosen_range(&self.cells));
-        let written = self.drawn(stream, range).write_png(path);
-        written.map_err(|source| FormatError::open(path, "write", source))
+        let written = self.drawn(stream, range).write_png(&output.file);
+        let synced = written.and_then(|()| if output.is_regular { output.file.sync_all() } else { Ok(()) });
+        synced.map_err(|source| FormatError::open(&output.path, "write", source))
     }
 
     /// Returns whether it has no row yet.

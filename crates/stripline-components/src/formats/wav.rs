@@ -1,12 +1,13 @@
 //! WAV files of audio.
 
 use std::fs::File;
-use std::io::{self, BufWriter, Seek};
+use std::io::{self, Seek, SeekFrom, Write};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use hound::{SampleFormat as WavSampleFormat, WavSpec, WavWriter};
-
 use super::error::FormatError;
+use super::output::{Existing, OutputFile};
+use super::sample_format::is_clipped;
 
 /// The encoding of a sample in a WAV file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -36,11 +37,12 @@ impl Default for WavSettings {
     }
 }
 
-/// A writer of audio to a WAV file. An existing file is replaced.
+/// A writer of audio to a WAV file. Beyond 4 GiB, the file becomes RF64 (EBU Tech 3306), for which
+/// its header has room from the start.
 ///
 /// The header is updated with every second of audio, so that a killed process leaves a playable
-/// file. It is also updated when the writer is dropped. [`finish`](Self::finish) does the same and
-/// reports errors.
+/// file. It is also updated when the writer is dropped, and on a full disk. [`finish`](Self::finish)
+/// does the same and reports errors.
 ///
 /// ```
 /// use stripline_components::formats::{WavFileWriter, WavSettings};
@@ -52,26 +54,47 @@ impl Default for WavSettings {
 /// assert_eq!(writer.finish()?, 3);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[derive(Debug)]
 pub struct WavFileWriter {
     path: PathBuf,
+    file: File,
+    is_regular: bool,
     settings: WavSettings,
-    writer: WavWriter<BufWriter<File>>,
-    /// Number of samples written, all channels counted.
-    samples: u64,
-    /// Number of samples counted in the header.
-    flushed: u64,
+    /// Bytes that are not written to the file yet.
+    buffer: Vec<u8>,
+    /// Number of bytes of audio in the file.
+    written: u64,
+    /// Number of bytes of audio that the header has.
+    stated: u64,
+    /// Number of samples that the encoding could not hold.
+    clipped: u64,
+    is_failed: bool,
 }
 
-/// The longest data for the header's 32 bits, less room for the header itself.
-const DATA_BYTES_MAX: u64 = u32::MAX as u64 - 128;
+/// Writes below this size are gathered up to it.
+const BUFFER_BYTES: usize = 256 << 10;
+/// The room for the 64-bit lengths of RF64, in bytes.
+const LONG_LENGTHS_BYTES: u32 = 28;
 
 impl WavFileWriter {
-    /// Creates a file.
+    /// Creates a file as [`open`](Self::open) does, and replaces an existing one.
     ///
     /// # Errors
-    /// A setting is out of range. Also if the file cannot be created, or is a pipe (a WAV header is
-    /// written last).
+    /// As [`open`](Self::open).
     pub fn create(path: impl AsRef<Path>, settings: &WavSettings) -> Result<Self, FormatError> {
+        Self::open(path, settings, Existing::Replace)
+    }
+
+    /// Opens a file. One that is continued must be of this writer, with the same settings.
+    ///
+    /// # Errors
+    /// A setting is out of range. Also if the file exists and is to be refused, cannot be created
+    /// or continued, or is a pipe (a WAV header is written last).
+    pub fn open(
+        path: impl AsRef<Path>,
+        settings: &WavSettings,
+        existing: Existing,
+    ) -> Result<Self, FormatError> {
         let path = path.as_ref();
         let refuse = |parameter, value, valid| {
             Err(FormatError::WavSetting { path: path.to_owned(), parameter, value, valid })
@@ -82,69 +105,82 @@ impl WavFileWriter {
         if !(1..=2).contains(&settings.channels) {
             return refuse("channels", settings.channels.into(), "1 (mono) or 2 (stereo)");
         }
-        let create = || {
-            let mut file = File::create(path)?;
-            file.stream_position()?;
-            Ok(file)
+        let OutputFile { path, mut file, length, is_regular } = OutputFile::open(path, existing)?;
+        file.stream_position().map_err(|source| FormatError::open(&path, "create", source))?;
+        let mut writer = Self {
+            path,
+            file,
+            is_regular,
+            settings: *settings,
+            buffer: Vec::with_capacity(BUFFER_BYTES),
+            written: 0,
+            stated: 0,
+            clipped: 0,
+            // Until it is certain that the file can be continued, nothing is written to it.
+            is_failed: length > 0,
         };
-        let file = create().map_err(|source| FormatError::open(path, "create", source))?;
-        let (bits_per_sample, sample_format) = match settings.encoding {
-            WavEncoding::Pcm16 => (16, WavSampleFormat::Int),
-            WavEncoding::Float32 => (32, WavSampleFormat::Float),
-        };
-        let spec = WavSpec {
-            channels: settings.channels,
-            sample_rate: settings.sample_rate_hz,
-            bits_per_sample,
-            sample_format,
-        };
-        let writer =
-            WavWriter::new(BufWriter::new(file), spec).map_err(|error| failed_write(path, 0, error))?;
-        Ok(Self { path: path.to_owned(), settings: *settings, writer, samples: 0, flushed: 0 })
+        if length > 0 {
+            writer.continue_file(length)?;
+        } else {
+            writer.buffer.extend_from_slice(&header(settings, 0));
+            // Written at once, so that an interrupted recording can be read.
+            if is_regular {
+                writer.write_buffer()?;
+            }
+        }
+        Ok(writer)
     }
 
-    /// Returns the path of the file.
+    /// Returns the path of the file, with the number that it has got.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
     /// Returns the number of frames (samples of each channel) written.
     pub fn frames(&self) -> u64 {
-        self.samples / u64::from(self.settings.channels)
+        self.samples() / u64::from(self.settings.channels)
+    }
+
+    /// Returns the number of samples of all channels.
+    pub fn samples(&self) -> u64 {
+        (self.written + self.buffer.len() as u64) / self.settings.encoding.bytes()
+    }
+
+    /// Returns the number of samples that the encoding could not hold.
+    pub fn clipped(&self) -> u64 {
+        self.clipped
     }
 
     /// Writes samples, those of two channels interleaved, left first.
     ///
     /// # Errors
-    /// Writing fails, for example on a full disk, or `samples` does not hold whole frames. Also if
-    /// the file would exceed 4 GiB (it stays unchanged).
+    /// Writing fails, for example on a full disk, or `samples` does not hold whole frames.
     pub fn write(&mut self, samples: &[f32]) -> Result<(), FormatError> {
-        let path = &self.path;
         let channels = usize::from(self.settings.channels);
         if !samples.len().is_multiple_of(channels) {
             return Err(FormatError::WavSetting {
-                path: path.clone(),
+                path: self.path.clone(),
                 parameter: "the number of samples",
                 value: samples.len() as u64,
                 valid: "a multiple of the number of channels",
             });
         }
-        if (self.samples + samples.len() as u64) * self.bytes_per_sample() > DATA_BYTES_MAX {
-            return Err(FormatError::WavFull { path: path.clone() });
-        }
-        for &x in samples {
+        for part in samples.chunks(BUFFER_BYTES / 4) {
             match self.settings.encoding {
-                // The cast saturates, and takes NaN for 0.
-                WavEncoding::Pcm16 => self.writer.write_sample((x * 32_768.0).round_ties_even() as i16),
-                WavEncoding::Float32 => self.writer.write_sample(x),
+                WavEncoding::Pcm16 => {
+                    self.clipped += part.iter().filter(|x| is_clipped(**x)).count() as u64;
+                    // The cast saturates, and takes NaN for 0.
+                    let rounded = part.iter().map(|x| (x * 32_768.0).round_ties_even() as i16);
+                    self.buffer.extend(rounded.flat_map(i16::to_le_bytes));
+                }
+                WavEncoding::Float32 => self.buffer.extend(part.iter().flat_map(|x| x.to_le_bytes())),
             }
-            .map_err(|error| failed_write(path, self.flushed * self.bytes_per_sample(), error))?;
-            self.samples += 1;
+            if self.buffer.len() >= BUFFER_BYTES {
+                self.write_buffer()?;
+            }
         }
-        if self.samples - self.flushed >= u64::from(self.settings.sample_rate_hz) * channels as u64 {
-            self.flush()?;
-        }
-        Ok(())
+        let second = u64::from(self.settings.sample_rate_hz) * self.block();
+        if self.written + self.buffer.len() as u64 - self.stated >= second { self.flush() } else { Ok(()) }
     }
 
     /// Writes all samples to the operating system and updates the header.
@@ -152,46 +188,173 @@ impl WavFileWriter {
     /// # Errors
     /// Writing fails.
     pub fn flush(&mut self) -> Result<(), FormatError> {
-        let written = self.flushed * self.bytes_per_sample();
-        self.writer.flush().map_err(|error| failed_write(&self.path, written, error))?;
-        self.flushed = self.samples;
-        Ok(())
+        self.write_buffer()?;
+        self.state_length().map_err(|source| self.failed_write(source))
     }
 
-    /// Completes the file. Returns the number of its frames.
+    /// Completes the file, and waits until it is on the disk. Returns the number of its frames.
     ///
     /// # Errors
     /// Writing fails.
     pub fn finish(mut self) -> Result<u64, FormatError> {
         self.flush()?;
+        if self.is_regular {
+            self.file.sync_all().map_err(|source| self.failed_write(source))?;
+        }
         Ok(self.frames())
     }
 
-    fn bytes_per_sample(&self) -> u64 {
-        match self.settings.encoding {
-            WavEncoding::Pcm16 => 2,
-            WavEncoding::Float32 => 4,
+    /// Returns the bytes of a frame.
+    fn block(&self) -> u64 {
+        self.settings.encoding.bytes() * u64::from(self.settings.channels)
+    }
+
+    /// Goes on behind the audio of a file that exists.
+    fn continue_file(&mut self, length: u64) -> Result<(), FormatError> {
+        let empty = header(&self.settings, 0);
+        let mut found = vec![0; empty.len()];
+        let audio = length.saturating_sub(empty.len() as u64);
+        let whole = audio - audio % self.block();
+        let read = self.file.read_exact_at(&mut found, 0);
+        // All but the lengths must agree.
+        let is_same = |lengths: u64| found == header(&self.settings, lengths);
+        if read.is_err() || !stated_lengths(&found).into_iter().any(is_same) {
+            return Err(FormatError::Recording {
+                path: self.path.clone(),
+                problem: "this is no WAV file with the same rate, channels and encoding".into(),
+                remedy: "set `existing` to number".into(),
+            });
+        }
+        let end = empty.len() as u64 + whole;
+        let cut = self.file.set_len(end).and_then(|()| self.file.seek(SeekFrom::Start(end)));
+        cut.map_err(|source| FormatError::open(&self.path, "create", source))?;
+        self.written = whole;
+        self.is_failed = false;
+        self.flush()
+    }
+
+    fn write_buffer(&mut self) -> Result<(), FormatError> {
+        if self.is_failed {
+            self.buffer.clear();
+            let source = io::ErrorKind::StorageFull.into();
+            return Err(FormatError::Write { path: self.path.clone(), written: self.written, source });
+        }
+        let mut rest = &self.buffer[..];
+        let mut done = 0;
+        let outcome = loop {
+            if rest.is_empty() {
+                break Ok(());
+            }
+            match self.file.write(rest) {
+                Ok(0) => break Err(io::ErrorKind::WriteZero.into()),
+                Ok(count) => {
+                    done += count as u64;
+                    rest = &rest[count..];
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => break Err(error),
+            }
+        };
+        // The header is before the audio, and written with it the first time.
+        let start = header(&self.settings, 0).len() as u64;
+        let is_start = self.buffer.starts_with(b"RIFF") && self.written == 0 && self.stated == 0;
+        self.written += if is_start { done.saturating_sub(start) } else { done };
+        self.buffer.clear();
+        outcome.map_err(|source| self.failed_write(source))
+    }
+
+    /// Writes the header for the audio in the file.
+    fn state_length(&mut self) -> io::Result<()> {
+        if self.is_regular {
+            self.file.write_all_at(&header(&self.settings, self.written), 0)?;
+        }
+        self.stated = self.written;
+        Ok(())
+    }
+
+    /// Leaves a file with whole frames, and returns the error.
+    fn failed_write(&mut self, source: io::Error) -> FormatError {
+        if !self.is_failed {
+            self.is_failed = true;
+            self.written -= self.written % self.block();
+            if self.is_regular {
+                let end = header(&self.settings, 0).len() as u64 + self.written;
+                // Neither can be reported beside the error itself.
+                let _ = self.file.set_len(end).and_then(|()| self.state_length());
+            }
+        }
+        FormatError::Write { path: self.path.clone(), written: self.written, source }
+    }
+}
+
+impl Drop for WavFileWriter {
+    fn drop(&mut self) {
+        // Errors cannot be reported here; `finish` reports them.
+        let _ = self.flush();
+    }
+}
+
+impl WavEncoding {
+    /// Returns the bytes of a sample.
+    fn bytes(self) -> u64 {
+        match self {
+            Self::Pcm16 => 2,
+            Self::Float32 => 4,
         }
     }
 }
 
-impl std::fmt::Debug for WavFileWriter {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("WavFileWriter")
-            .field("path", &self.path)
-            .field("settings", &self.settings)
-            .field("samples", &self.samples)
-            .finish_non_exhaustive()
+/// Returns the header of a file with so many bytes of audio: always as long as without any.
+fn header(settings: &WavSettings, audio: u64) -> Vec<u8> {
+    let WavSettings { sample_rate_hz, channels, encoding } = *settings;
+    let bytes = encoding.bytes() as u16;
+    let block = channels * bytes;
+    let mut format = Vec::new();
+    let (tag, frames) = match encoding {
+        WavEncoding::Pcm16 => (1u16, None),
+        WavEncoding::Float32 => (3, Some(audio / u64::from(block))),
+    };
+    format.extend_from_slice(&tag.to_le_bytes());
+    format.extend_from_slice(&channels.to_le_bytes());
+    format.extend_from_slice(&sample_rate_hz.to_le_bytes());
+    format.extend_from_slice(&sample_rate_hz.wrapping_mul(block.into()).to_le_bytes());
+    format.extend_from_slice(&block.to_le_bytes());
+    format.extend_from_slice(&(bytes * 8).to_le_bytes());
+    let mut behind = Vec::new();
+    let short = |length: u64| u32::try_from(length).unwrap_or(u32::MAX).to_le_bytes();
+    if let Some(frames) = frames {
+        // Other encodings than PCM have the size of an extension, and their length in frames.
+        format.extend_from_slice(&[0; 2]);
+        behind.extend_from_slice(b"fact\x04\0\0\0");
+        behind.extend_from_slice(&short(frames));
     }
+    // From the form's own word to the start of the audio.
+    let before = 4 + 8 + u64::from(LONG_LENGTHS_BYTES) + 8 + (format.len() + behind.len()) as u64 + 8;
+    let all = before + audio;
+    let is_long = all > u64::from(u32::MAX);
+    let mut text = Vec::new();
+    text.extend_from_slice(if is_long { b"RF64" } else { b"RIFF" });
+    text.extend_from_slice(&if is_long { [0xff; 4] } else { short(all) });
+    text.extend_from_slice(b"WAVE");
+    text.extend_from_slice(if is_long { b"ds64" } else { b"JUNK" });
+    text.extend_from_slice(&LONG_LENGTHS_BYTES.to_le_bytes());
+    let lengths = [all, audio, audio / u64::from(block)].map(|length| if is_long { length } else { 0 });
+    lengths.iter().for_each(|length| text.extend_from_slice(&length.to_le_bytes()));
+    text.extend_from_slice(&[0; 4]);
+    text.extend_from_slice(b"fmt ");
+    text.extend_from_slice(&(format.len() as u32).to_le_bytes());
+    text.extend_from_slice(&format);
+    text.extend_from_slice(&behind);
+    text.extend_from_slice(b"data");
+    text.extend_from_slice(&if is_long { [0xff; 4] } else { short(audio) });
+    text
 }
 
-/// Returns the error; the file has certainly taken `written` bytes of audio.
-fn failed_write(path: &Path, written: u64, error: hound::Error) -> FormatError {
-    let source = match error {
-        hound::Error::IoError(source) => source,
-        other => io::Error::other(other),
-    };
-    FormatError::Write { path: path.to_owned(), written, source }
+/// Returns the lengths of the audio that a header of this writer states: RIFF's and RF64's.
+fn stated_lengths(header: &[u8]) -> [u64; 2] {
+    let short = header.last_chunk().map_or(0, |four| u32::from_le_bytes(*four));
+    let long = header.get(28..36).and_then(<[u8]>::first_chunk).map_or(0, |eight| u64::from_le_bytes(*eight));
+    [short.into(), long]
 }
 
 #[cfg(test)]
@@ -264,9 +427,71 @@ mod tests {
         assert!(matches!(WavFileWriter::create(dir.path(), &default), Err(FormatError::Directory { .. })));
         let mut writer = WavFileWriter::create(&path, &WavSettings { channels: 2, ..default }).unwrap();
         assert!(writer.write(&[0.0; 3]).unwrap_err().to_string().contains("multiple"));
-        // As if 4 GiB had been written.
-        writer.samples = DATA_BYTES_MAX / 2 - 1;
-        assert!(matches!(writer.write(&[0.0; 2]), Err(FormatError::WavFull { .. })));
+    }
+
+    #[test]
+    fn a_file_beyond_4_gib_has_the_lengths_of_rf64() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("long.wav");
+        for encoding in [WavEncoding::Pcm16, WavEncoding::Float32] {
+            let settings = WavSettings { encoding, ..WavSettings::default() };
+            let mut writer = WavFileWriter::create(&path, &settings).unwrap();
+            writer.write(&[0.5]).unwrap();
+            // As if 4 GiB had been written: the file is sparse.
+            writer.flush().unwrap();
+            let audio = (1 << 32) + 4;
+            writer.file.set_len(header(&settings, 0).len() as u64 + audio).unwrap();
+            writer.file.seek(SeekFrom::End(0)).unwrap();
+            writer.written = audio;
+            writer.write(&[0.25]).unwrap();
+            let audio = audio + encoding.bytes();
+            assert_eq!(writer.finish().unwrap(), audio / encoding.bytes());
+            let mut start = [0; 104];
+            File::open(&path).unwrap().read_exact_at(&mut start, 0).unwrap();
+            assert_eq!(
+                (&start[..4], &start[4..8], &start[12..16]),
+                (&b"RF64"[..], &[0xff; 4][..], &b"ds64"[..])
+            );
+            let long = |at: usize| u64::from_le_bytes(start[at..at + 8].try_into().unwrap());
+            let length = path.metadata().unwrap().len();
+            assert_eq!((long(20), long(28), long(36)), (length - 8, audio, audio / encoding.bytes()));
+            assert_eq!(stated_lengths(&start[..header(&settings, 0).len()])[1], audio);
+        }
+    }
+
+    #[test]
+    fn clipped_samples_are_counted_and_full_scale_is_none() {
+        let dir = tempfile::tempdir().unwrap();
+        for (encoding, clipped) in [(WavEncoding::Pcm16, 3), (WavEncoding::Float32, 0)] {
+            let settings = WavSettings { encoding, ..WavSettings::default() };
+            let mut writer = WavFileWriter::create(dir.path().join("a.wav"), &settings).unwrap();
+            writer.write(&[1.0, -1.0, 1.001, f32::NAN, -9.0, 0.5]).unwrap();
+            assert_eq!((writer.clipped(), writer.samples()), (clipped, 6));
+        }
+    }
+
+    #[test]
+    fn a_file_is_continued_behind_its_last_whole_frame() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.wav");
+        let settings = WavSettings { channels: 2, encoding: WavEncoding::Float32, ..WavSettings::default() };
+        let open = |settings| WavFileWriter::open(&path, settings, Existing::Append);
+        let mut writer = open(&settings).unwrap();
+        writer.write(&[0.25; 4]).unwrap();
+        writer.finish().unwrap();
+        // A killed writer leaves audio that the header does not count, and a part of a frame.
+        let mut file = File::options().append(true).open(&path).unwrap();
+        file.write_all(&0.5f32.to_le_bytes().repeat(2)).unwrap();
+        file.write_all(&[1; 7]).unwrap();
+        let mut writer = open(&settings).unwrap();
+        writer.write(&[0.75; 2]).unwrap();
+        assert_eq!(writer.finish().unwrap(), 4);
+        let samples: Vec<f32> =
+            hound::WavReader::open(&path).unwrap().samples().map(Result::unwrap).collect();
+        assert_eq!(samples, [0.25, 0.25, 0.25, 0.25, 0.5, 0.5, 0.75, 0.75]);
+        let other = open(&WavSettings { channels: 1, ..settings }).unwrap_err().to_string();
+        assert!(other.contains("set `existing` to number"), "{other}");
+        assert_eq!(hound::WavReader::open(&path).unwrap().duration(), 4);
     }
 
     proptest! {

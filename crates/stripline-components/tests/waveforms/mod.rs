@@ -58,7 +58,13 @@ fn the_fm_waveform_plays_the_tune() {
     let bench = Bench::new();
     let speaker = format!("speaker.path={}", bench.path("tune.wav").display());
     for transport in ["shm", "tcp"] {
-        bench.file("fm.toml").set(&speaker).transport(transport).run().ended();
+        bench
+            .file("fm.toml")
+            .set(&speaker)
+            .set("speaker.existing=replace")
+            .transport(transport)
+            .run()
+            .ended();
         let (rate, audio) = wav(&bench.path("tune.wav"));
         assert_eq!((rate, audio.len()), (48_000, 8 * 48_000));
         // A beat has 250 ms, and the shortest note half of that.
@@ -120,6 +126,7 @@ fn adsb_frames_do_not_depend_on_packets_or_formats() {
             .set(format)
             .set(packet)
             .set(&sink)
+            .set("sink.existing=replace")
             .set("sink.table=false")
             .threads()
             .run()
@@ -158,7 +165,8 @@ fn play(bench: &Bench, from: &str, to: &str, settings: &[&str]) -> Vec<u8> {
     let mut waveform = bench
         .text(PLAY)
         .set(&format!("player.path={}", path.display()))
-        .set(&format!("recorder.path={}", target.display()));
+        .set(&format!("recorder.path={}", target.display()))
+        .set("recorder.existing=replace");
     for setting in settings {
         waveform = waveform.set(setting);
     }
@@ -256,7 +264,7 @@ fn filtered(bench: &Bench, type_name: &str, properties: &str) -> (f32, u32) {
         properties = {{ {properties} }}
         [component.speaker]
         type = "wav-sink"
-        properties = {{ path = "tone.wav", encoding = "float32" }}
+        properties = {{ path = "tone.wav", encoding = "float32", existing = "replace" }}
         [[connection]]
         from = "tone"
         to = "filter"
@@ -279,7 +287,7 @@ fn the_magnitude_of_a_sine_is_its_amplitude() {
              properties = {{ frequency = 1e3, amplitude = 0.5, sample_rate = 48e3, duration_s = 0.5, packet = 1000 }}\n\
              [component.magnitude]\ntype = 'magnitude'\ndispatch = '{dispatch}'\nproperties = {{ squared = {squared} }}\n\
              [component.speaker]\ntype = 'wav-sink'\n\
-             properties = {{ path = '{}', encoding = 'float32' }}\n\
+             properties = {{ path = '{}', encoding = 'float32', existing = 'replace' }}\n\
              [[connection]]\nfrom = 'tone'\nto = 'magnitude'\n\
              [[connection]]\nfrom = 'magnitude'\nto = 'speaker'\n\
              resequence = {{ window = 64, skip-after-ms = 60000 }}\n",

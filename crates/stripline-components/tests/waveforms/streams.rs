@@ -48,7 +48,7 @@ pub fn packets_are_printed() {
             r#"
             [component]
             source = {{ type = "null-source", properties = {{ packets = 5, packet = 3, output = "cs16" }} }}
-            printer = {{ type = "print-sink", properties = {{ path = "{}", {properties} }} }}
+            printer = {{ type = "print-sink", properties = {{ path = "{}", existing = "replace", {properties} }} }}
             [[connection]]
             from = "source"
             to = "printer"
@@ -129,7 +129,7 @@ pub fn structures_and_messages_are_printed() {
         r#"
         [component]
         tuner = {{ type = "replay", properties = {{ path = "{}", type = "message/tune" }} }}
-        printer = {{ type = "print-sink", properties = {{ path = "{}" }} }}
+        printer = {{ type = "print-sink", properties = {{ path = "{}", existing = "replace" }} }}
         [[connection]]
         from = "tuner"
         to = "printer"
@@ -223,7 +223,8 @@ fn joined(bench: &Bench, of: &str, component: &str, parts: [&[u8]; 2], packets: 
         )
     };
     let text = format!(
-        "[component]\n{}{}join = {component}\nrecorder = {{ type = 'file-sink', properties = {{ path = '{}' }} }}\n\
+        "[component]\n{}{}join = {component}\n\
+         recorder = {{ type = 'file-sink', properties = {{ path = '{}', existing = 'replace' }} }}\n\
          [[connection]]\nfrom = 'one'\nto = 'join.in1'\n\
          [[connection]]\nfrom = 'two'\nto = 'join.in4'\n\
          [[connection]]\nfrom = 'two'\nto = 'join.in2'\n\

@@ -1,21 +1,22 @@
 //! `adsb-sink`: frames to a file, aircraft to standard output.
 
 use std::fmt::Write as _;
-use std::path::PathBuf;
 
-use stripline::component::{Component, ComponentSpec, PortTypes, Ports, Properties, PropertySpec};
+use stripline::component::{
+    Component, ComponentSpec, FileReport, PortTypes, Ports, Properties, PropertySpec,
+};
 use stripline::{Error, Input, Result};
 
 use super::record::FrameRecord;
 use crate::adsb::{Tracker, TrackerConfig};
 use crate::components::line_file::{LineFile, Screen};
-use crate::components::output_file;
+use crate::components::output_file::{self, Target};
 use crate::components::property_errors::can_be_made;
 use crate::terminal;
 
 /// The component `adsb-sink`.
 pub struct AdsbSink {
-    path: Option<PathBuf>,
+    target: Option<Target>,
     table: bool,
 }
 
@@ -27,31 +28,41 @@ impl Component for AdsbSink {
                 "path",
                 "file for the frames, a line of AVR format each; none: no file",
             ))
+            .property(output_file::existing_property())
             .property(PropertySpec::boolean(
                 "table",
                 true,
                 "whether to print the aircraft to standard output; with --quiet they are not",
             ))
-            .validated(can_be_made::<Self>)
+            .validated(|properties| {
+                can_be_made::<Self>(properties)?;
+                let target = Target::optional(properties)?;
+                target.map_or(Ok(()), |target| target.check_existing(output_file::alone))
+            })
+            .facts(output_file::facts)
     }
 
     fn new(properties: &Properties) -> Result<Self> {
-        let path = properties.path("path");
-        if let Some(path) = &path {
-            output_file::check(path)?;
-        }
-        Ok(Self { path, table: properties.boolean("table") })
+        Ok(Self { target: Target::optional(properties)?, table: properties.boolean("table") })
     }
 
     fn run(self, mut ports: Ports) -> Result<()> {
         let is_open = self.table && !ports.is_quiet();
         let input = ports.input::<FrameRecord>("in")?;
-        let mut file = self.path.map(LineFile::create).transpose().map_err(Error::failed)?;
+        let target = self.target.map(|target| target.of_run(&ports));
+        let mut file =
+            target.map(|target| LineFile::open(&target, true)).transpose().map_err(Error::failed)?;
+        let mut report = file.as_ref().map(|file| FileReport::new(file.path().to_string_lossy()));
+        report.iter().for_each(|report| ports.files().report(report.clone()));
         let mut screen = Screen { is_open, is_all: file.is_none() };
         let mut tracker = Tracker::new(TrackerConfig::default());
         let received = receive(input, file.as_mut(), &mut screen, &mut tracker);
         // Also when the waveform is stopped: the user wants the aircraft received up to then.
         let finished = file.map_or(Ok(()), |file| file.finish().map_err(Error::failed));
+        if let Some(mut report) = report.take() {
+            report.finished = finished.is_ok();
+            ports.files().report(report);
+        }
         let printed = match &received {
             Ok(()) | Err(Error::Stopped) if tracker.is_empty() => screen.print("no aircraft received\n"),
             Ok(()) | Err(Error::Stopped) => {

@@ -1,0 +1,175 @@
+//! Files that sinks write: what exists stays, restarts continue, and what is lacking is counted.
+
+use std::path::Path;
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::common::waveform::File;
+use crate::common::{Run, run, send};
+
+/// Writes a waveform with a tone of these properties, and a sink.
+fn tone(properties: &str, sink: &str) -> File {
+    File::new(&format!(
+        "[component.tone]\ntype = \"signal-generator\"\nproperties = {{ packet = 1000, {properties} }}\n\
+         [component.sink]\n{sink}\n\
+         [[connection]]\nfrom = \"tone.out\"\nto = \"sink.in\"\n"
+    ))
+}
+
+/// Runs the waveform with a report in JSON, which is returned, too.
+fn report(file: &File) -> (Run, Value) {
+    let result = file.path("result.json");
+    let path = file.path("file.toml");
+    let done = run(&["run", path.to_str().unwrap(), "-q", "--json", result.to_str().unwrap()]);
+    let report = std::fs::read(result).map_or(Value::Null, |text| serde_json::from_slice(&text).unwrap());
+    (done, report)
+}
+
+fn size(path: &Path) -> u64 {
+    path.metadata().map_or(0, |metadata| metadata.len())
+}
+
+const SECOND: &str = "output = \"cf32\", sample_rate = 1e4, duration_s = 0.1";
+
+#[test]
+fn a_file_that_exists_is_kept_unless_the_waveform_allows_more() {
+    for (existing, code, kept, second) in
+        [("refuse", 2, 3, 0), ("number", 0, 3, 8000), ("append", 0, 8000, 0), ("replace", 0, 8000, 0)]
+    {
+        let sink =
+            format!("type = \"file-sink\"\nproperties = {{ path = \"a.cf32\", existing = \"{existing}\" }}");
+        let file = tone(SECOND, &sink);
+        std::fs::write(file.path("a.cf32"), "old").unwrap();
+        let path = file.path("file.toml");
+        let checked = run(&["check", path.to_str().unwrap()]);
+        let done = run(&["run", path.to_str().unwrap(), "-q"]);
+        let expected: &[&str] =
+            if code == 0 { &[] } else { &["a.cf32: the file exists already", "existing"] };
+        checked.says(code, expected);
+        done.says(code, expected);
+        assert_eq!((size(&file.path("a.cf32")), size(&file.path("a.2.cf32"))), (kept, second), "{existing}");
+    }
+}
+
+#[test]
+fn a_sink_that_is_started_again_keeps_what_it_has_written() {
+    for (name, second, bytes, sink) in [
+        ("a.cf32", "a.2.cf32", 8 << 20, "type = \"file-sink\"\nproperties = { path = \"a.cf32\" }"),
+        (
+            "a.sigmf-data",
+            "a.2.sigmf-data",
+            8 << 20,
+            "type = \"file-sink\"\nproperties = { path = \"a.sigmf-meta\", existing = \"replace\" }",
+        ),
+        ("a.txt", "a.2.txt", 1 << 17, "type = \"print-sink\"\nproperties = { path = \"a.txt\" }"),
+    ] {
+        let endless = "output = \"cf32\", sample_rate = 1e6, rate = 1e6";
+        let file = tone(endless, &format!("restart = \"on-failure\"\n{sink}"));
+        let result = file.path("result.json");
+        let running = file.start(&["--json", result.to_str().unwrap()], 2);
+        let (first, second) = (file.path(name), file.path(second));
+        running.wait_until("it has written", || size(&first) > bytes);
+        send(running.component("sink"), Signal::KILL);
+        running.wait_until("it writes again", || size(&second) > bytes / 8);
+        assert!(size(&first) > bytes);
+        file.ask("stop", &[]).says(0, &[]);
+        let (code, text) = running.end();
+        assert_eq!(code, Some(0), "{text}");
+        let report: Value = serde_json::from_slice(&std::fs::read(result).unwrap()).unwrap();
+        let files = report["components"][1]["files"].as_array().unwrap();
+        let finished: Vec<_> = files.iter().map(|file| file["finished"].as_bool()).collect();
+        assert_eq!(finished, [Some(false), Some(true)], "{report}");
+        assert!(
+            text.contains("sink did not complete ") && text.contains(name.split('.').next().unwrap()),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn no_file_has_two_writers_or_is_read_while_it_is_written() {
+    let file = File::new(
+        r#"
+        [component.source]
+        type = "file-source"
+        properties = { path = "own.cf32", sample_rate = 1e6 }
+        [component.sink]
+        type = "file-sink"
+        properties = { path = "link.cf32", existing = "replace" }
+        [[connection]]
+        from = "source.out"
+        to = "sink.in"
+        "#,
+    );
+    std::fs::write(file.path("own.cf32"), [0; 800]).unwrap();
+    std::os::unix::fs::symlink("own.cf32", file.path("link.cf32")).unwrap();
+    for command in ["check", "run"] {
+        let done = run(&[command, file.path("file.toml").to_str().unwrap()]);
+        done.says(2, &["`sink` writes the file that `source` reads", "another file"]);
+    }
+    assert_eq!(size(&file.path("own.cf32")), 800);
+
+    let two = |one: &str, other: &str| {
+        let text: String = [("a", one), ("b", other)]
+            .map(|(name, properties)| {
+                format!(
+                    "[component.{name}]\ntype = \"signal-generator\"\nproperties = {{ output = \"f32\", \
+                 sample_rate = 48e3, duration_s = 0.1 }}\n[component.w{name}]\n{properties}\n\
+                 [[connection]]\nfrom = \"{name}.out\"\nto = \"w{name}.in\"\n"
+                )
+            })
+            .concat();
+        let file = File::new(&text);
+        run(&["check", file.path("file.toml").to_str().unwrap()])
+    };
+    let wav = "type = \"wav-sink\"";
+    two(wav, wav).says(2, &["`wb` writes the file that `wa` writes", "audio.wav"]);
+    let number = "type = \"wav-sink\"\nproperties = { path = \"x.wav\", existing = \"number\" }";
+    two(number, number).says(2, &["x.wav"]);
+    two(wav, number).says(0, &[]);
+    let print = "type = \"print-sink\"";
+    two(print, print).says(0, &[]);
+}
+
+#[test]
+fn clipped_and_missing_samples_are_counted_per_file() {
+    let loud = "output = \"f32\", sample_rate = 48e3, frequency = 440.0, duration_s = 1.0, amplitude = 5.0";
+    let file = tone(loud, "type = \"wav-sink\"\nproperties = { path = \"loud.wav\" }");
+    let (done, loud) = report(&file);
+    done.says(0, &[" of 48,000 samples clipped"]);
+    let written = &loud["components"][1]["files"][0];
+    assert_eq!(written["samples"], 48_000, "{loud}");
+    assert!(written["clipped"].as_u64() > Some(40_000), "{loud}");
+
+    let file = File::new(
+        r#"
+        [component.tone]
+        type = "signal-generator"
+        properties = { output = "cf32", sample_rate = 1e6, rate = 1e6, duration_s = 0.3, packet = 1000 }
+        [component.slow]
+        type = "throttle"
+        properties = { rate = 3e5 }
+        [component.sink]
+        type = "file-sink"
+        properties = { path = "holes.cf32" }
+        [[connection]]
+        from = "tone.out"
+        to = "slow.in"
+        overflow = "drop-oldest"
+        depth = 4
+        [[connection]]
+        from = "slow.out"
+        to = "sink.in"
+        "#,
+    );
+    let (done, holes) = report(&file);
+    done.says(0, &["holes.cf32: ", " samples missing in ", " places"]);
+    let written = &holes["components"][2]["files"][0];
+    let count = |key: &str| written[key].as_u64().unwrap();
+    assert_eq!(count("samples") * 8, size(&file.path("holes.cf32")));
+    // What was dropped behind the last packet has no place in the file.
+    assert!(count("samples") + count("missing") <= 300_000 && count("places") > 1, "{holes}");
+    let keys = written["not_kept"].to_string();
+    assert!(keys.contains("sample_rate_hz"), "{holes}");
+}

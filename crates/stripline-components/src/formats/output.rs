@@ -1,0 +1,280 @@
+//! The one way in which a file is opened for writing.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, ErrorKind, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
+
+use super::error::FormatError;
+
+/// The highest number in the name of a file.
+const NUMBER_MAX: u32 = 100_000;
+
+/// The handling of a file that exists before it is written.
+///
+/// ```
+/// use stripline_components::formats::Existing;
+///
+/// assert_eq!("number".parse(), Ok(Existing::Number));
+/// assert_eq!(Existing::default().as_str(), "refuse");
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Existing {
+    /// It is an error.
+    #[default]
+    Refuse,
+    /// Writing goes on at its end.
+    Append,
+    /// It stays, and a file with the next free number in its name is written: `NAME.2.EXTENSION`.
+    Number,
+    /// It is replaced.
+    Replace,
+}
+
+impl Existing {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Refuse, Self::Append, Self::Number, Self::Replace];
+
+    /// Returns the word for it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Refuse => "refuse",
+            Self::Append => "append",
+            Self::Number => "number",
+            Self::Replace => "replace",
+        }
+    }
+
+    /// Returns the handling for a file without a given name: it gets a number.
+    ///
+    /// ```
+    /// use stripline_components::formats::Existing;
+    ///
+    /// assert_eq!(Existing::Refuse.without_path(), Existing::Number);
+    /// assert_eq!(Existing::Replace.without_path(), Existing::Replace);
+    /// ```
+    #[must_use]
+    pub const fn without_path(self) -> Self {
+        match self {
+            Self::Refuse => Self::Number,
+            given => given,
+        }
+    }
+
+    /// Returns the handling by a writer that is started again. It does not replace what it wrote
+    /// before, and does not fail on it.
+    ///
+    /// ```
+    /// use stripline_components::formats::Existing;
+    ///
+    /// assert_eq!(Existing::Replace.after_restart(), Existing::Number);
+    /// assert_eq!(Existing::Append.after_restart(), Existing::Append);
+    /// ```
+    #[must_use]
+    pub const fn after_restart(self) -> Self {
+        match self {
+            Self::Append => Self::Append,
+            Self::Refuse | Self::Number | Self::Replace => Self::Number,
+        }
+    }
+}
+
+impl FromStr for Existing {
+    type Err = String;
+
+    fn from_str(word: &str) -> Result<Self, String> {
+        let known = Self::ALL.into_iter().find(|existing| existing.as_str() == word);
+        known.ok_or_else(|| format!("use one of {}", Self::ALL.map(Self::as_str).join(", ")))
+    }
+}
+
+/// A file that is open for writing, with its real path.
+///
+/// A regular file is locked (`flock`), so that no second writer has it at the same time. A pipe or
+/// a device is only opened.
+///
+/// ```
+/// use std::io::Write;
+/// use stripline_components::formats::{Existing, OutputFile};
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("levels.raw");
+///
+/// let mut first = OutputFile::open(&path, Existing::Refuse)?;
+/// first.file.write_all(b"levels")?;
+/// assert!(OutputFile::open(&path, Existing::Refuse).is_err());
+/// let second = OutputFile::open(&path, Existing::Number)?;
+/// assert!(second.path.ends_with("levels.2.raw"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct OutputFile {
+    /// Its path, with the number if it has one.
+    pub path: PathBuf,
+    /// The file, at its end.
+    pub file: File,
+    /// The bytes that it has already.
+    pub length: u64,
+    /// Whether it is a regular file, which has a length and can be synchronised.
+    pub is_regular: bool,
+}
+
+impl OutputFile {
+    /// Opens a file.
+    ///
+    /// # Errors
+    /// It exists and is to be refused, another writer has it, or it cannot be created.
+    pub fn open(path: &Path, existing: Existing) -> Result<Self, FormatError> {
+        Self::open_beside(path, existing, |_| None)
+    }
+
+    /// Opens a file of a pair. `other` returns the path of the other one, which must not exist
+    /// where this one must not.
+    ///
+    /// # Errors
+    /// As [`OutputFile::open`].
+    pub fn open_beside(
+        path: &Path,
+        existing: Existing,
+        other: impl Fn(&Path) -> Option<PathBuf>,
+    ) -> Result<Self, FormatError> {
+        let is_special = path.metadata().is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir());
+        if is_special {
+            return Self::locked(path, OpenOptions::new().write(true));
+        }
+        let new = |path: &Path| {
+            if let Some(taken) = other(path).filter(|other| other.symlink_metadata().is_ok()) {
+                return Err(FormatError::Exists { path: taken });
+            }
+            Self::locked(path, OpenOptions::new().write(true).create_new(true))
+        };
+        match existing {
+            Existing::Refuse => new(path),
+            Existing::Number => {
+                for number in 1..NUMBER_MAX {
+                    match new(&numbered(path, number)) {
+                        Err(FormatError::Exists { .. }) => {}
+                        opened => return opened,
+                    }
+                }
+                Err(FormatError::Exists { path: numbered(path, NUMBER_MAX) })
+            }
+            Existing::Append => Self::locked(path, OpenOptions::new().read(true).write(true).create(true)),
+            Existing::Replace => {
+                let mut output = Self::locked(path, OpenOptions::new().write(true).create(true))?;
+                // Only now: another writer's file stays as it is.
+                let emptied = output.file.set_len(0).and_then(|()| output.file.rewind());
+                emptied.map_err(|source| FormatError::open(path, "create", source))?;
+                output.length = 0;
+                Ok(output)
+            }
+        }
+    }
+
+    fn locked(path: &Path, options: &OpenOptions) -> Result<Self, FormatError> {
+        let open = |source: io::Error| match source.kind() {
+            ErrorKind::AlreadyExists => FormatError::Exists { path: path.into() },
+            _ => FormatError::open(path, "create", source),
+        };
+        let mut file = options.open(path).map_err(open)?;
+        let is_regular = file.metadata().map_err(open)?.is_file();
+        let mut length = 0;
+        if is_regular {
+            // A file system without locks has no second writer to find.
+            if flock(&file, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK) {
+                return Err(FormatError::Busy { path: path.into() });
+            }
+            length = file.seek(SeekFrom::End(0)).map_err(open)?;
+        }
+        Ok(Self { path: path.into(), file, length, is_regular })
+    }
+}
+
+/// Returns the path with a number before its extension; the first one has none.
+fn numbered(path: &Path, number: u32) -> PathBuf {
+    if number == 1 {
+        return path.into();
+    }
+    let mut name = path.file_stem().unwrap_or_default().to_owned();
+    name.push(format!(".{number}"));
+    if let Some(extension) = path.extension() {
+        name.push(".");
+        name.push(extension);
+    }
+    path.with_file_name(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    #[test]
+    fn an_existing_file_is_kept_unless_it_is_to_be_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.b.raw");
+        let write = |existing| {
+            let mut output = OutputFile::open(&path, existing)?;
+            output.file.write_all(b"new").unwrap();
+            Ok::<_, FormatError>((output.path.file_name().unwrap().to_owned(), output.length))
+        };
+        std::fs::write(&path, "older").unwrap();
+        let refused = write(Existing::Refuse).unwrap_err().to_string();
+        assert!(refused.contains("a.b.raw: the file exists already"), "{refused}");
+        assert_eq!(write(Existing::Number).unwrap(), ("a.b.2.raw".into(), 0));
+        assert_eq!(write(Existing::Number).unwrap(), ("a.b.3.raw".into(), 0));
+        assert_eq!(std::fs::read(&path).unwrap(), b"older");
+        assert_eq!(write(Existing::Append).unwrap(), ("a.b.raw".into(), 5));
+        assert_eq!(std::fs::read(&path).unwrap(), b"oldernew");
+        assert_eq!(write(Existing::Replace).unwrap(), ("a.b.raw".into(), 0));
+        assert_eq!(std::fs::read(&path).unwrap(), b"new");
+    }
+
+    #[test]
+    fn a_file_has_one_writer_also_by_a_link() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, link) = (folder.path().join("a"), folder.path().join("b"));
+        let mut first = OutputFile::open(&path, Existing::Refuse).unwrap();
+        first.file.write_all(b"kept").unwrap();
+        std::os::unix::fs::symlink(&path, &link).unwrap();
+        for existing in [Existing::Replace, Existing::Append] {
+            let busy = OutputFile::open(&link, existing).unwrap_err().to_string();
+            assert!(busy.contains("is being written"), "{busy}");
+        }
+        assert_eq!(std::fs::read(&path).unwrap(), b"kept");
+        drop(first);
+        assert_eq!(OutputFile::open(&link, Existing::Append).unwrap().length, 4);
+    }
+
+    #[test]
+    fn a_link_to_nothing_is_something_that_exists() {
+        let folder = tempfile::tempdir().unwrap();
+        let link = folder.path().join("link");
+        std::os::unix::fs::symlink(folder.path().join("none"), &link).unwrap();
+        assert!(matches!(OutputFile::open(&link, Existing::Refuse), Err(FormatError::Exists { .. })));
+        assert!(OutputFile::open(&link, Existing::Number).unwrap().path.ends_with("link.2"));
+    }
+
+    #[test]
+    fn the_other_file_of_a_pair_counts() {
+        let folder = tempfile::tempdir().unwrap();
+        let data = folder.path().join("x.data");
+        let meta = |path: &Path| Some(path.with_extension("meta"));
+        std::fs::write(folder.path().join("x.meta"), "").unwrap();
+        let refused = OutputFile::open_beside(&data, Existing::Refuse, meta).unwrap_err().to_string();
+        assert!(refused.contains("x.meta") && !data.exists(), "{refused}");
+        let numbered = OutputFile::open_beside(&data, Existing::Number, meta).unwrap();
+        assert!(numbered.path.ends_with("x.2.data"));
+    }
+
+    #[test]
+    fn a_device_is_neither_refused_nor_emptied() {
+        for existing in Existing::ALL {
+            let output = OutputFile::open("/dev/null".as_ref(), existing).unwrap();
+            assert!(!output.is_regular && output.path == Path::new("/dev/null"));
+        }
+    }
+}
