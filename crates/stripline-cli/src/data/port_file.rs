@@ -246,7 +246,7 @@ mod tests {
 
         let SigMfRecording { meta, data_path, .. } = SigMfRecording::open(&path).unwrap();
         assert_eq!(std::fs::read(data_path).unwrap(), (1..=12).collect::<Vec<u8>>());
-        assert_eq!((meta.format, meta.sample_rate_hz), (SampleFormat::Cu8, Some(2e6)));
+        assert_eq!((meta.format, meta.sample_rate_hz), (SampleFormat::Cu8.scalar(), Some(2e6)));
         let segments: Vec<_> =
             meta.captures.iter().map(|it| (it.sample_start, it.global_index, it.frequency_hz)).collect();
         let (low, high) = (Some(100e6), Some(101e6));

@@ -13,6 +13,7 @@ use stripline::{Error, Packet, StreamInfo};
 use stripline_components::components::{Played, WITHOUT_CHECKSUMS, play};
 use stripline_components::formats::{
     FormatError, RECORDING_EXTENSION, RecordedPacket, RecordingCounts, RecordingInfo, RecordingReader,
+    is_sigmf,
 };
 use stripline_waveform::control::ControlClient;
 
@@ -361,6 +362,13 @@ fn files_of(path: &Path) -> Result<Vec<PathBuf>, String> {
         }
     }
     files.sort();
+    let is_other = |entry: std::io::Result<std::fs::DirEntry>| entry.is_ok_and(|file| is_sigmf(&file.path()));
+    if files.is_empty() && std::fs::read_dir(path).map_err(said)?.any(is_other) {
+        return Err(format!(
+            "{} has SigMF recordings, and none of ports: play them with the component `file-source`",
+            path.display()
+        ));
+    }
     if files.is_empty() {
         return Err(format!(
             "{} has no recordings: give a folder with files *.{RECORDING_EXTENSION}, as `stripline record` makes them",

@@ -18,6 +18,7 @@ mod dispatch;
 mod experiment;
 mod explain;
 mod faults;
+mod files;
 mod generate;
 mod habits;
 mod ladder;

@@ -328,10 +328,10 @@ fn what_cannot_be_played_is_refused_before_anything_starts() {
     let mut newer = bytes.clone();
     newer[8] = 9;
     for (name, bytes, words) in [
-        ("foreign", b"RIFF, and so on".to_vec(), "no recording of a port"),
+        ("foreign", b"RIFF, and so on".to_vec(), "this is no recording of a port"),
         ("newer", newer, "version 9"),
         ("short", bytes[..20].to_vec(), "ends within its description"),
-        ("empty", Vec::new(), "no recording of a port"),
+        ("empty", Vec::new(), "the file is empty"),
     ] {
         let path = file.path(&format!("{name}.slrec"));
         std::fs::write(&path, bytes).unwrap();

@@ -1,70 +1,57 @@
 //! `file-source`: plays a recording.
 
-use num_complex::Complex;
 use stripline::component::kit::{Pace, PacedSource};
 use stripline::component::{
     Component, ComponentSpec, InvalidProperties, PortTypes, Ports, Properties, PropertyFacts, PropertySpec,
     RateRule,
 };
-use stripline::payload::Scalar;
-use stripline::{Error, Result, Sample, StreamInfo};
+use stripline::payload::{Number, Scalar};
+use stripline::{Error, Result, StreamInfo};
 
 use super::property_errors::{self, can_play};
-use crate::formats::{
-    FormatError, IqFileReader, IqReaderOptions, RawFileReader, RawSample, SampleFormat, SigMfMeta, is_sigmf,
-};
+use crate::formats::encoding::{TYPES, to_f32};
+use crate::formats::{FileReader, FileReaderOptions, FormatError};
 
 /// The choice of `format` that uses the file's.
 const AUTO: &str = "auto";
 
-/// The types that are sent as they are in the file, beside those of I/Q recordings.
-const RAW: [&str; 16] = [
-    "f32", "f64", "u8", "u16", "u32", "u64", "s8", "s16", "s32", "s64", "cf64", "cu16", "cu32", "cu64",
-    "cs32", "cs64",
-];
-
 /// The component `file-source`.
 pub struct FileSource {
-    reader: Reader,
+    reader: FileReader,
+    /// The type sent.
+    output: Scalar,
     properties: Properties,
-}
-
-enum Reader {
-    Iq(IqFileReader, SampleFormat),
-    /// Of samples of so many bytes.
-    Raw(RawFileReader, usize),
 }
 
 impl Component for FileSource {
     fn describe() -> ComponentSpec {
-        let [cu8, cs8, cs16, cf32] = SampleFormat::ALL.map(SampleFormat::name);
-        let types: Vec<&str> = [cf32, cu8, cs8, cs16].into_iter().chain(RAW).collect();
+        let formats: Vec<&str> = [AUTO].into_iter().chain(TYPES).collect();
         ComponentSpec::new(
             "file-source",
-            "Plays a recording: I/Q, raw or SigMF, or raw samples of another type.",
+            "Plays a file of samples: raw, SigMF, WAV or numpy, also compressed with gzip.",
         )
         .sample_rate(RateRule::property("sample_rate"))
         .output("out", PortTypes::Property("output".into()), "the recorded samples")
         .property(PropertySpec::path("path", "file to play; of SigMF, either file").required())
         .property(PropertySpec::choice(
             "format",
-            &[AUTO, cu8, cs8, cs16, cf32],
+            &formats,
             AUTO,
-            "I/Q format in the file; auto: from SigMF metadata, or a file name such as x.cu8",
+            "type in the file; auto: from its header, SigMF metadata, or a name such as x.cu8",
         ))
         .property(PropertySpec::choice(
             "output",
-            &types,
-            cf32,
-            "type sent: cf32 converts I/Q formats; any other sends the file's samples as they are",
+            &TYPES,
+            TYPES[0],
+            "type sent: cf32 converts complex samples, f32 real ones; any other is that of the file",
         ))
         .property(
-            PropertySpec::float("sample_rate", 0.0, "sample rate; 0: from SigMF metadata")
+            PropertySpec::float("sample_rate", 0.0, "sample rate, of all channels; 0: from the file")
                 .range(0.0, 1e12)
                 .unit("Hz"),
         )
         .property(
-            PropertySpec::float("frequency", 0.0, "centre frequency; 0: from SigMF metadata")
+            PropertySpec::float("frequency", 0.0, "centre frequency; 0: from the file")
                 .range(0.0, 1e12)
                 .unit("Hz"),
         )
@@ -82,127 +69,116 @@ impl Component for FileSource {
                 .property("path")
                 .remedy("set it to the recording to play")
         })?;
-        let (repeat, truncate_partial) = (properties.count("repeat"), properties.boolean("truncate_partial"));
-        let (format, output) = (properties.text("format"), properties.text("output"));
-        let properties = properties.clone();
-        if let Some(scalar) = Scalar::parse(output).filter(|_| RAW.contains(&output)) {
-            let problem = match format {
-                AUTO if !is_sigmf(&path) => None,
-                AUTO => Some("a SigMF recording".to_owned()),
-                format => Some(format!("a file of {format} samples")),
-            };
-            if let Some(problem) = problem {
-                let message = format!("{}: {problem} cannot be sent as {output}", path.display());
-                let remedy = "set the property `output` to the format of the file, or to \"cf32\"";
-                return Err(InvalidProperties::new(message).property("output").remedy(remedy).into());
-            }
-            let reader = RawFileReader::open(&path, scalar, repeat, truncate_partial);
-            let reader = Reader::Raw(reader.map_err(property_errors::file)?, scalar.size());
-            return Ok(Self { reader, properties });
-        }
-        let ending = path.extension().and_then(|ending| ending.to_str());
-        if let Some(raw) = ending.filter(|ending| format == AUTO && RAW.contains(ending)) {
-            let message = format!("{}: its name is that of {raw} samples", path.display());
-            let remedy = format!("set the property `output` to \"{raw}\", or `format` to that of the file");
-            return Err(InvalidProperties::new(message).property("output").remedy(remedy).into());
-        }
-        let format = match format {
-            AUTO => None,
-            name => Some(name.parse().map_err(Error::failed)?),
+        let scalar = |name| Scalar::parse(properties.text(name));
+        let Some(output) = scalar("output") else {
+            return Err(InvalidProperties::new("`output` is no type of samples").property("output").into());
         };
-        let options = IqReaderOptions { format, repeat, truncate_partial };
-        let reader = IqFileReader::open(&path, &options).map_err(property_errors::file)?;
-        let output: SampleFormat = output.parse().map_err(Error::failed)?;
-        let found = reader.format();
-        if output != SampleFormat::Cf32 && output != found {
-            let message =
-                format!("{}: holds {found} samples, which cannot be sent as {output}", path.display());
-            let remedy = format!("set the property `output` to \"{found}\", or to \"cf32\" to convert them");
+        let converts = output.to_string() == TYPES[0];
+        let options = FileReaderOptions {
+            format: scalar("format"),
+            // A raw file without a type in its name has that which is sent.
+            fallback: (!converts).then_some(output),
+            repeat: properties.count("repeat"),
+            truncate_partial: properties.boolean("truncate_partial"),
+        };
+        let mut reader = FileReader::open(&path, &options).map_err(property_errors::file)?;
+        if output.is_complex() {
+            reader.join_channels();
+        }
+        let found = reader.scalar();
+        if output != found && (!is_f32(output) || output.is_complex() != found.is_complex()) {
+            let message = format!("{}: it holds {} samples, not {output}", path.display(), reader.describe());
+            let float = if found.is_complex() { "cf32" } else { "f32" };
+            let remedy =
+                format!("set the property `output` to \"{found}\", or to \"{float}\" to convert them");
             return Err(InvalidProperties::new(message).property("output").remedy(remedy).into());
         }
-        Ok(Self { reader: Reader::Iq(reader, output), properties })
+        Ok(Self { reader, output, properties: properties.clone() })
     }
 
-    fn run(self, ports: Ports) -> Result<()> {
-        let Self { reader, properties } = self;
-        match reader {
-            Reader::Raw(reader, sample_bytes) => run_raw(reader, sample_bytes, &properties, ports),
-            Reader::Iq(reader, SampleFormat::Cu8) => {
-                run_iq::<Complex<u8>>(reader, &properties, ports, IqFileReader::read_raw)
+    fn run(self, mut ports: Ports) -> Result<()> {
+        let Self { mut reader, output: scalar, properties } = self;
+        for note in reader.notes() {
+            eprintln!("{}: {}: {note}", ports.component(), reader.path().display());
+        }
+        let mut pace = Pace::new(ports.stop_signal(), properties.float("rate"));
+        let packet = usize::try_from(properties.count("packet")).unwrap_or(usize::MAX);
+        // All channels of a sample are in one packet.
+        let samples = packet.max(reader.channels());
+        let mut output = ports.raw_output("out")?;
+        let (mut frequency_hz, mut sent, mut scratch) = (None, 0, Vec::new());
+        loop {
+            let place = reader.place();
+            if frequency_hz != Some(place.frequency_hz) {
+                frequency_hz = Some(place.frequency_hz);
+                output.set_stream(stream(ports.component(), &properties, &reader, place.frequency_hz));
             }
-            Reader::Iq(reader, SampleFormat::Cs8) => {
-                run_iq::<Complex<i8>>(reader, &properties, ports, IqFileReader::read_raw)
+            let mut loan = output.loan(samples.saturating_mul(scalar.size()))?;
+            let count = read(&mut reader, scalar, &mut loan, &mut scratch).map_err(Error::failed)?;
+            if count == 0 {
+                return Ok(());
             }
-            Reader::Iq(reader, SampleFormat::Cs16) => {
-                run_iq::<Complex<i16>>(reader, &properties, ports, IqFileReader::read_raw)
-            }
-            Reader::Iq(reader, SampleFormat::Cf32) => {
-                run_iq(reader, &properties, ports, IqFileReader::read_samples)
-            }
+            loan.truncate(count);
+            sent += (count / scalar.size()) as u64;
+            let due_ns = pace.wait_for(sent)?;
+            let loan = loan.at_sample(place.sample_index).intended_ns(due_ns);
+            match place.time_ns {
+                Some(time_ns) => loan.at_time_ns(time_ns).send()?,
+                None => loan.send()?,
+            };
         }
     }
 }
 
-fn run_iq<T: Sample + RawSample>(
-    mut reader: IqFileReader,
-    properties: &Properties,
-    mut ports: Ports,
-    read: impl Fn(&mut IqFileReader, &mut [T]) -> Result<usize, FormatError>,
-) -> Result<()> {
-    let source = PacedSource::new(&ports, properties, properties.float("rate"));
-    let mut output = ports.output::<T>("out")?;
-    output.set_stream(stream(&ports, properties, reader.sigmf()));
-    source.run(output, |samples| read(&mut reader, samples).map_err(Error::failed))
-}
-
-/// Sends packets of whole samples as bytes.
-fn run_raw(
-    mut reader: RawFileReader,
-    sample_bytes: usize,
-    properties: &Properties,
-    mut ports: Ports,
-) -> Result<()> {
-    let mut pace = Pace::new(ports.stop_signal(), properties.float("rate"));
-    let packet = usize::try_from(properties.count("packet")).unwrap_or(usize::MAX);
-    let mut output = ports.raw_output("out")?;
-    output.set_stream(stream(&ports, properties, None));
-    let mut sent = 0;
-    loop {
-        let mut bytes = output.loan(packet.saturating_mul(sample_bytes))?;
-        let count = reader.read(&mut bytes).map_err(Error::failed)?;
-        if count == 0 {
-            return Ok(());
-        }
-        bytes.truncate(count);
-        let next = sent + (count / sample_bytes) as u64;
-        let due_ns = pace.wait_for(next)?;
-        bytes.at_sample(sent).intended_ns(due_ns).send()?;
-        sent = next;
+/// Reads samples as those of a type: of the file's, or of the floats that they are converted to.
+/// Returns their bytes; 0 at the end.
+fn read(
+    reader: &mut FileReader,
+    scalar: Scalar,
+    out: &mut [u8],
+    scratch: &mut Vec<u8>,
+) -> std::result::Result<usize, FormatError> {
+    let found = reader.scalar();
+    if found == scalar {
+        return reader.read(out);
     }
+    scratch.resize(out.len() / scalar.size() * found.size(), 0);
+    let bytes = reader.read(scratch)?;
+    let count = bytes / found.size() * scalar.size();
+    to_f32(found.number(), &scratch[..bytes], out[..count].as_chunks_mut().0);
+    Ok(count)
 }
 
-/// Returns the sample rate in SigMF metadata.
+/// Returns whether other types are converted to this one.
+fn is_f32(scalar: Scalar) -> bool {
+    matches!(scalar.number(), Number::Float(4))
+}
+
+/// Returns the sample rate in the file.
 fn facts(properties: &Properties) -> PropertyFacts {
-    let path = properties.path("path").filter(|path| is_sigmf(path));
-    let made = path
-        .filter(|_| property_errors::is_regular_file(properties))
-        .and_then(|_| FileSource::new(properties).ok());
-    match made.map(|made| made.reader) {
-        Some(Reader::Iq(reader, _)) => PropertyFacts {
-            sample_rate_hz: reader.sigmf().and_then(|meta| meta.sample_rate_hz),
-            ..PropertyFacts::default()
-        },
-        _ => PropertyFacts::default(),
+    let made = property_errors::is_regular_file(properties).then(|| FileSource::new(properties).ok());
+    PropertyFacts {
+        sample_rate_hz: made.flatten().and_then(|made| rate(&made.reader)),
+        ..PropertyFacts::default()
     }
+}
+
+/// Returns the rate of all channels together in the file.
+fn rate(reader: &FileReader) -> Option<f64> {
+    reader.sample_rate_hz().map(|rate| rate * reader.channels() as f64)
 }
 
 /// Returns the description of the stream.
-fn stream(ports: &Ports, properties: &Properties, meta: Option<&SigMfMeta>) -> StreamInfo {
+fn stream(name: &str, properties: &Properties, reader: &FileReader, frequency_hz: Option<f64>) -> StreamInfo {
     let said = |name| Some(properties.float(name)).filter(|value| *value > 0.0);
-    StreamInfo {
-        sample_rate_hz: said("sample_rate").or(meta.and_then(|meta| meta.sample_rate_hz)),
-        center_frequency_hz: said("frequency").or(meta.and_then(|meta| meta.captures.first()?.frequency_hz)),
-        ..StreamInfo::new(ports.component())
+    let info = StreamInfo {
+        sample_rate_hz: said("sample_rate").or(rate(reader)),
+        center_frequency_hz: said("frequency").or(frequency_hz),
+        ..StreamInfo::new(name)
+    };
+    match reader.channels() {
+        1 => info,
+        channels => info.channels((1..=channels).map(|channel| channel.to_string())),
     }
 }
 

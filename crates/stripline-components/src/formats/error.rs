@@ -3,6 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
+use super::encoding;
 use super::sample_format::SampleFormat;
 
 /// A reason why a file could not be read or written. Every message names the file, the problem and
@@ -58,11 +59,17 @@ pub enum FormatError {
         /// The file.
         path: PathBuf,
     },
+    /// A pipe or another input ended without a sample.
+    #[error("{path}: the input had no samples: check the program that writes it", path = .path.display())]
+    NoSamples {
+        /// The input.
+        path: PathBuf,
+    },
     /// The length is no multiple of the sample size.
     #[error(
         "{path}: {left_over} of its {length} bytes are left over, as a {format} sample has {size}: check the sample \
          format, or set truncate_partial to drop them",
-        path = .path.display(), size = .format.bytes_per_sample()
+        path = .path.display()
     )]
     PartialSample {
         /// The file.
@@ -72,28 +79,52 @@ pub enum FormatError {
         /// The length in bytes.
         length: u64,
         /// The format assumed for the file.
-        format: SampleFormat,
-    },
-    /// The length is no multiple of the size of a built-in sample type.
-    #[error(
-        "{path}: {left_over} of its {length} bytes are left over, as a {scalar} sample has {size}: check the sample \
-         type, or set truncate_partial to drop them",
-        path = .path.display()
-    )]
-    PartialScalar {
-        /// The file.
-        path: PathBuf,
-        /// Number of bytes after the last whole sample.
-        left_over: u64,
-        /// The length in bytes.
-        length: u64,
-        /// The name of the type.
-        scalar: String,
-        /// The bytes of a sample.
+        format: String,
+        /// The bytes of a sample, of all channels.
         size: usize,
     },
+    /// The first bytes show a format from which no samples are read.
+    #[error("{path}: this is {what}: {remedy}", path = .path.display())]
+    Foreign {
+        /// The file.
+        path: PathBuf,
+        /// What it is.
+        what: &'static str,
+        /// What to do.
+        remedy: &'static str,
+    },
+    /// The name promises a header that the file does not have.
+    #[error(
+        "{path}: its name ends in .{ending}, but it does not begin like such a file: give it another name, or set the \
+         property `format` to the type of its samples",
+        path = .path.display()
+    )]
+    Misnamed {
+        /// The file.
+        path: PathBuf,
+        /// The ending.
+        ending: &'static str,
+    },
+    /// The header of a file is damaged, or describes samples that cannot be read.
+    #[error("{path}: this {format} file cannot be read, {problem}: check it, or convert it to another type", path = .path.display())]
+    Header {
+        /// The file.
+        path: PathBuf,
+        /// The format of the file, as `WAV`.
+        format: &'static str,
+        /// What is wrong.
+        problem: String,
+    },
+    /// A file holds samples of a type or of channels that a reader of I/Q samples does not return.
+    #[error("{path}: it holds {found} samples: give one of {}", SampleFormat::names(), path = .path.display())]
+    NotIq {
+        /// The file.
+        path: PathBuf,
+        /// Its type.
+        found: String,
+    },
     /// Repetition was requested for a file that cannot be read twice.
-    #[error("{path}: a pipe or device cannot be repeated (repeat is {repeat}): set repeat to 1, or give a regular file", path = .path.display())]
+    #[error("{path}: a pipe, a device or a compressed file cannot be repeated (repeat is {repeat}): set repeat to 1, or give a regular file", path = .path.display())]
     RepeatNotSeekable {
         /// The file.
         path: PathBuf,
@@ -151,20 +182,20 @@ pub enum FormatError {
         name: String,
     },
     /// Neither the caller nor the file's name gives the sample format.
-    #[error("{path}: the sample format is unknown: set the property `format` to one of {}", SampleFormat::names(), path = .path.display())]
+    #[error("{path}: the sample format is unknown: set the property `format` to one of {}", encoding::TYPES.join(", "), path = .path.display())]
     NoSampleFormat {
         /// The file.
         path: PathBuf,
     },
-    /// The caller gives one sample format and the SigMF metadata another one.
-    #[error("{path}: the metadata has {found}, but the sample format is set to {asked}: leave it out", path = .path.display())]
+    /// The caller gives one sample format and the file another one.
+    #[error("{path}: the file has {found}, but the property `format` is {asked}: leave it out", path = .path.display())]
     ConflictingFormat {
-        /// The metadata.
+        /// The file, or its metadata.
         path: PathBuf,
-        /// The format in the metadata.
-        found: SampleFormat,
+        /// The format in the file.
+        found: String,
         /// The caller's format.
-        asked: SampleFormat,
+        asked: String,
     },
     /// Samples of one type were requested from a file of another one.
     #[error("{path}: holds {found} samples, not {asked}: read {found}, or complex f32, which converts", path = .path.display())]
@@ -195,8 +226,8 @@ pub enum FormatError {
         /// The limit.
         limit: u64,
     },
-    /// SigMF metadata is no JSON, or lacks a required key.
-    #[error("{path}: not valid SigMF metadata: {source}", path = .path.display())]
+    /// SigMF metadata is no JSON.
+    #[error("{path}: this is no SigMF metadata, {source}: repair it, or write it anew", path = .path.display())]
     MetaSyntax {
         /// The metadata.
         path: PathBuf,
@@ -204,7 +235,7 @@ pub enum FormatError {
         source: serde_json::Error,
     },
     /// A field of SigMF metadata has a value that is impossible or not supported.
-    #[error("{path}: `{field}` is {value}, but {problem}", path = .path.display())]
+    #[error("{path}: the key `{field}` is {value}, but {problem}", path = .path.display())]
     MetaField {
         /// The metadata.
         path: PathBuf,
@@ -271,8 +302,12 @@ impl From<FormatError> for io::Error {
             | FormatError::WavSetting { .. }
             | FormatError::Buffer { .. } => Kind::InvalidInput,
             FormatError::Empty { .. }
+            | FormatError::NoSamples { .. }
             | FormatError::PartialSample { .. }
-            | FormatError::PartialScalar { .. }
+            | FormatError::Foreign { .. }
+            | FormatError::Misnamed { .. }
+            | FormatError::Header { .. }
+            | FormatError::NotIq { .. }
             | FormatError::Recording { .. }
             | FormatError::MetaTooLong { .. }
             | FormatError::MetaSyntax { .. }

@@ -1,14 +1,15 @@
-//! Reading I/Q files, raw or SigMF.
+//! Reading files of I/Q samples.
 
-use std::fs::File;
-use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Stdin};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use num_complex::Complex;
 
+use super::encoding;
 use super::error::FormatError;
+use super::file_reader::{FileReader, FileReaderOptions};
 use super::sample_format::{RawSample, SampleFormat};
-use super::sigmf::{SigMfMeta, SigMfRecording, is_sigmf};
+use super::segments::FilePlace;
+use super::sigmf::SigMfMeta;
 
 /// The options for reading an I/Q file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,8 +30,9 @@ impl Default for IqReaderOptions {
     }
 }
 
-/// A reader of samples from an I/Q file, raw or SigMF, a pipe or device, or standard input (`-`).
-/// Either file of a SigMF recording names it.
+/// A reader of complex samples from a file of any format of [`FileReader`], a pipe or device, or
+/// standard input (`-`). Either file of a SigMF recording names it. Two channels of a WAV file are
+/// I and Q.
 ///
 /// A regular file is checked when it is opened, and played up to its length at that time. Bytes
 /// appended later are left out, and a file that shrinks is an error. From a pipe, each read returns
@@ -52,61 +54,10 @@ impl Default for IqReaderOptions {
 /// ```
 #[derive(Debug)]
 pub struct IqFileReader {
-    /// The file with the samples.
-    path: PathBuf,
+    reader: FileReader,
     format: SampleFormat,
-    sigmf: Option<SigMfMeta>,
-    input: Input,
-    /// Number of bytes returned.
-    bytes: u64,
     /// Bytes to be converted.
     scratch: Vec<u8>,
-}
-
-#[derive(Debug)]
-enum Input {
-    Regular(Regular),
-    Stream(Stream),
-}
-
-/// A file with a fixed length.
-#[derive(Debug)]
-struct Regular {
-    file: File,
-    /// Its whole samples in bytes, at least one sample.
-    length: u64,
-    /// Number of bytes after these.
-    left_over: u64,
-    /// Number of bytes left in the present pass.
-    left: u64,
-    /// Number of passes after the present one; `None`: no end.
-    passes: Option<u64>,
-}
-
-/// A pipe, a device or the standard input.
-#[derive(Debug)]
-struct Stream {
-    source: Source,
-    /// The first bytes of a sample that has not arrived completely.
-    carry: [u8; 8],
-    carried: usize,
-    truncate_partial: bool,
-    ended: bool,
-}
-
-#[derive(Debug)]
-pub(super) enum Source {
-    File(File),
-    Stdin(Stdin),
-}
-
-impl Read for Source {
-    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
-        match self {
-            Self::File(file) => file.read(out),
-            Self::Stdin(stdin) => stdin.read(out),
-        }
-    }
 }
 
 /// Number of bytes converted at a time: they stay in the cache.
@@ -116,36 +67,29 @@ impl IqFileReader {
     /// Opens a file.
     ///
     /// # Errors
-    /// A missing or empty file, or a directory.
-    ///
-    /// An unknown or conflicting format, or invalid SigMF metadata.
-    ///
-    /// A length that is no multiple of the sample size (unless `truncate_partial` is set), or a
-    /// repetition of a file that is not regular.
+    /// As [`FileReader::open`]. Also if the file has samples of another type, or several channels
+    /// of complex samples.
     pub fn open(path: impl AsRef<Path>, options: &IqReaderOptions) -> Result<Self, FormatError> {
         let path = path.as_ref();
-        let (path, format, sigmf) = if is_sigmf(path) {
-            let SigMfRecording { meta, meta_path, data_path } = SigMfRecording::open(path)?;
-            if let Some(asked) = options.format.filter(|asked| *asked != meta.format) {
-                return Err(FormatError::ConflictingFormat { path: meta_path, found: meta.format, asked });
-            }
-            (data_path, meta.format, Some(meta))
-        } else {
-            let format = options.format.or_else(|| SampleFormat::from_extension(path));
-            // A missing file is the more useful error.
-            if format.is_none() && path != Path::new("-") {
-                path.metadata().map_err(|source| FormatError::open(path, "open", source))?;
-            }
-            let format = format.ok_or_else(|| FormatError::NoSampleFormat { path: path.to_owned() })?;
-            (path.to_owned(), format, None)
-        };
-        let input = open_input(&path, format, options)?;
-        Ok(Self { path, format, sigmf, input, bytes: 0, scratch: Vec::new() })
+        let mut reader = FileReader::open(
+            path,
+            &FileReaderOptions {
+                format: options.format.map(SampleFormat::scalar),
+                fallback: None,
+                repeat: options.repeat,
+                truncate_partial: options.truncate_partial,
+            },
+        )?;
+        reader.join_channels();
+        let format = SampleFormat::of_scalar(reader.scalar()).filter(|_| reader.channels() == 1);
+        let not_iq = || FormatError::NotIq { path: reader.path().to_owned(), found: reader.describe() };
+        let format = format.ok_or_else(not_iq)?;
+        Ok(Self { reader, format, scratch: Vec::new() })
     }
 
     /// Returns the file with the samples.
     pub fn path(&self) -> &Path {
-        &self.path
+        self.reader.path()
     }
 
     /// Returns the format of the samples.
@@ -153,58 +97,62 @@ impl IqFileReader {
         self.format
     }
 
+    /// Returns the sample rate in Hz, if the file has it.
+    pub fn sample_rate_hz(&self) -> Option<f64> {
+        self.reader.sample_rate_hz()
+    }
+
+    /// Returns index, time and frequency of the next sample.
+    pub fn place(&self) -> FilePlace {
+        self.reader.place()
+    }
+
     /// Returns the metadata of a SigMF recording.
     pub fn sigmf(&self) -> Option<&SigMfMeta> {
-        self.sigmf.as_ref()
+        self.reader.sigmf()
     }
 
     /// Returns the number of samples in one pass; `None` for a pipe or device.
     pub fn samples_per_pass(&self) -> Option<u64> {
-        match &self.input {
-            Input::Regular(regular) => Some(regular.length / self.format.bytes_per_sample() as u64),
-            Input::Stream(_) => None,
-        }
+        self.reader.samples_per_pass()
     }
 
     /// Returns the number of samples read, over all passes.
     pub fn samples_read(&self) -> u64 {
-        self.bytes / self.format.bytes_per_sample() as u64
+        self.reader.samples_read()
     }
 
     /// Returns the number of bytes at the end that are dropped (see
     /// [`IqReaderOptions::truncate_partial`]). For a pipe it is available at its end.
     pub fn left_over_bytes(&self) -> u64 {
-        match &self.input {
-            Input::Regular(regular) => regular.left_over,
-            Input::Stream(stream) if stream.ended => stream.carried as u64,
-            Input::Stream(_) => 0,
-        }
+        self.reader.left_over_bytes()
     }
 
-    /// Reads whole samples, as they are stored in the file, into `out`. Returns the number of bytes
-    /// read; 0 at the end of the last pass. From a regular file it fills `out`, also across two
-    /// passes, until the end.
+    /// Reads whole samples, as they are in memory, into `out`. Returns the number of bytes read; 0
+    /// at the end of the last pass. From a regular file it fills `out`, also across two passes,
+    /// until the end.
     ///
     /// # Errors
     /// Reading fails, the file has shrunk, or a pipe ended inside a sample (all whole samples
     /// before that are returned first). Also if `out` is smaller than one sample.
     pub fn read(&mut self, out: &mut [u8]) -> Result<usize, FormatError> {
         let size = self.format.bytes_per_sample();
-        let whole = out.len() - out.len() % size;
-        if whole == 0 {
-            return Err(FormatError::Buffer {
-                path: self.path.clone(),
-                bytes: out.len(),
-                format: self.format,
-            });
+        let (path, bytes) = (self.reader.path(), out.len());
+        if bytes < size {
+            return Err(FormatError::Buffer { path: path.to_owned(), bytes, format: self.format });
         }
-        let out = &mut out[..whole];
-        let count = match &mut self.input {
-            Input::Regular(regular) => regular.read(out, size, self.bytes, &self.path),
-            Input::Stream(stream) => stream.read(out, self.format, self.bytes, &self.path),
-        }?;
-        self.bytes += count as u64;
-        Ok(count)
+        let mut filled = self.reader.read(out)?;
+        // A read ends where the metadata of SigMF change.
+        while !self.reader.is_stream() && out.len() - filled >= size {
+            match self.reader.read(&mut out[filled..]) {
+                Ok(0) => break,
+                Ok(count) => filled += count,
+                // The samples before are returned first. The same error comes again.
+                Err(_) if filled > 0 => break,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(filled)
     }
 
     /// Reads samples in the file's own type, without conversion. Returns their number; 0 at the
@@ -214,12 +162,10 @@ impl IqFileReader {
     /// As [`read`](Self::read). Also if the file holds another type.
     pub fn read_raw<T: RawSample>(&mut self, out: &mut [T]) -> Result<usize, FormatError> {
         if T::FORMAT != self.format {
-            let path = self.path.clone();
+            let path = self.path().to_owned();
             return Err(FormatError::WrongSampleType { path, found: self.format, asked: T::FORMAT });
         }
-        let count = self.read(bytemuck::cast_slice_mut(out))? / self.format.bytes_per_sample();
-        T::swap_from_little_endian(&mut out[..count]);
-        Ok(count)
+        Ok(self.read(bytemuck::cast_slice_mut(out))? / self.format.bytes_per_sample())
     }
 
     /// Reads samples, converted as described for [`SampleFormat`]. Returns their number; 0 at the
@@ -231,7 +177,7 @@ impl IqFileReader {
         if self.format == SampleFormat::Cf32 {
             return self.read_raw(out);
         }
-        let size = self.format.bytes_per_sample();
+        let (size, number) = (self.format.bytes_per_sample(), self.format.scalar().number());
         let mut scratch = std::mem::take(&mut self.scratch);
         scratch.resize(SCRATCH_BYTES, 0);
         let mut done = 0;
@@ -240,12 +186,12 @@ impl IqFileReader {
             match self.read(&mut scratch[..room * size]) {
                 Ok(bytes) => {
                     let count = bytes / size;
-                    self.format.decode(&scratch[..bytes], &mut out[done..done + count]);
+                    let numbers = bytemuck::cast_slice_mut(&mut out[done..done + count]);
+                    encoding::to_f32(number, &scratch[..bytes], numbers);
                     done += count;
                     // From a stream, return the samples that have arrived rather than wait for
                     // more.
-                    let stream = matches!(self.input, Input::Stream(_));
-                    if stream || count < room || done == out.len() {
+                    if self.reader.is_stream() || count < room || done == out.len() {
                         break Ok(done);
                     }
                 }
@@ -260,145 +206,11 @@ impl IqFileReader {
     }
 }
 
-fn open_input(path: &Path, format: SampleFormat, options: &IqReaderOptions) -> Result<Input, FormatError> {
-    let stream = |source| {
-        if options.repeat != 1 {
-            return Err(FormatError::RepeatNotSeekable { path: path.to_owned(), repeat: options.repeat });
-        }
-        let truncate_partial = options.truncate_partial;
-        Ok(Input::Stream(Stream { source, carry: [0; 8], carried: 0, truncate_partial, ended: false }))
-    };
-    if path == Path::new("-") {
-        return stream(Source::Stdin(io::stdin()));
-    }
-    let failed = |source| FormatError::open(path, "open", source);
-    // Before opening, because a FIFO that cannot be repeated should not be waited for.
-    let metadata = path.metadata().map_err(failed)?;
-    if metadata.is_dir() {
-        return Err(FormatError::Directory { path: path.to_owned() });
-    }
-    if !metadata.is_file() && options.repeat != 1 {
-        return Err(FormatError::RepeatNotSeekable { path: path.to_owned(), repeat: options.repeat });
-    }
-    let file = File::open(path).map_err(failed)?;
-    let metadata = file.metadata().map_err(failed)?;
-    if !metadata.is_file() {
-        return stream(Source::File(file));
-    }
-    let (length, size) = (metadata.len(), format.bytes_per_sample() as u64);
-    let left_over = length % size;
-    if left_over != 0 && !options.truncate_partial {
-        return Err(FormatError::PartialSample { path: path.to_owned(), left_over, length, format });
-    }
-    if length < size {
-        return Err(FormatError::Empty { path: path.to_owned() });
-    }
-    let length = length - left_over;
-    Ok(Input::Regular(Regular {
-        file,
-        length,
-        left_over,
-        left: length,
-        passes: options.repeat.checked_sub(1),
-    }))
-}
-
-impl Regular {
-    /// Reads whole samples of `size` bytes into `out`; `before` bytes have been read over all
-    /// passes.
-    fn read(&mut self, out: &mut [u8], size: usize, before: u64, path: &Path) -> Result<usize, FormatError> {
-        let mut filled = 0;
-        while filled < out.len() {
-            let failed =
-                |source, filled| FormatError::Read { path: path.to_owned(), read: before + filled, source };
-            if self.left == 0 {
-                match &mut self.passes {
-                    Some(0) => break,
-                    Some(passes) => *passes -= 1,
-                    None => {}
-                }
-                self.file.rewind().map_err(|source| failed(source, filled as u64))?;
-                self.left = self.length;
-            }
-            let want = usize::try_from(self.left).unwrap_or(usize::MAX).min(out.len() - filled);
-            let error = match self.file.read(&mut out[filled..filled + want]) {
-                Ok(0) => FormatError::Shrunk {
-                    path: path.to_owned(),
-                    expected: self.length + self.left_over,
-                    actual: self.length - self.left,
-                },
-                Ok(count) => {
-                    filled += count;
-                    self.left -= count as u64;
-                    continue;
-                }
-                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-                Err(source) => failed(source, filled as u64),
-            };
-            // The whole samples before the error are returned first. The bytes after them are read
-            // again, and the error then comes again.
-            let partial = filled % size;
-            if filled == partial {
-                return Err(error);
-            }
-            self.file
-                .seek(SeekFrom::Current(-(partial as i64)))
-                .map_err(|source| failed(source, filled as u64))?;
-            self.left += partial as u64;
-            return Ok(filled - partial);
-        }
-        Ok(filled)
-    }
-}
-
-impl Stream {
-    /// Reads at least one sample into `out`, or reaches the end; `before` bytes have been read.
-    fn read(
-        &mut self,
-        out: &mut [u8],
-        format: SampleFormat,
-        before: u64,
-        path: &Path,
-    ) -> Result<usize, FormatError> {
-        let size = format.bytes_per_sample();
-        let mut filled = self.carried;
-        out[..filled].copy_from_slice(&self.carry[..filled]);
-        while filled < size && !self.ended {
-            match self.source.read(&mut out[filled..]) {
-                Ok(0) => self.ended = true,
-                Ok(count) => filled += count,
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(source) => {
-                    self.keep(&out[..filled]);
-                    let read = before + filled as u64;
-                    return Err(FormatError::Read { path: path.to_owned(), read, source });
-                }
-            }
-        }
-        let partial = filled % size;
-        self.keep(&out[filled - partial..filled]);
-        if filled == partial && partial != 0 && !self.truncate_partial {
-            let left_over = partial as u64;
-            return Err(FormatError::PartialSample {
-                path: path.to_owned(),
-                left_over,
-                length: before + left_over,
-                format,
-            });
-        }
-        Ok(filled - partial)
-    }
-
-    /// Keeps the beginning of a sample for the next read.
-    fn keep(&mut self, partial: &[u8]) {
-        self.carry[..partial.len()].copy_from_slice(partial);
-        self.carried = partial.len();
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::fs::File;
     use std::io::Write;
+    use std::path::PathBuf;
 
     use proptest::prelude::*;
 

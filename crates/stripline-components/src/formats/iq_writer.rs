@@ -146,6 +146,10 @@ impl IqFileWriter {
         let meta_path = with(".sigmf-meta");
         // Before anything is created.
         let text = meta.to_json(&meta_path)?;
+        let format =
+            SampleFormat::of_scalar(meta.format).filter(|_| !meta.is_big_endian && meta.channels == 1);
+        let format = format
+            .ok_or_else(|| FormatError::NotIq { path: meta_path.clone(), found: meta.format.to_string() })?;
         let syntax = |source| FormatError::MetaSyntax { path: meta_path.clone(), source };
         let mut json = serde_json::from_str(&text).map_err(syntax)?;
         if existing == Existing::Append && meta_path.exists() {
@@ -154,11 +158,11 @@ impl IqFileWriter {
         let beside = |data: &Path| Some(data.with_extension("sigmf-meta"));
         let OutputFile { path, file, length, is_regular } =
             OutputFile::open_beside(&with(".sigmf-data"), existing, beside)?;
-        let whole = length - length % meta.format.bytes_per_sample() as u64;
+        let whole = length - length % format.bytes_per_sample() as u64;
         Self::cut(&path, &file, length, whole)?;
         let mut sidecar =
             Sidecar { path: path.with_extension("sigmf-meta"), json, stale: true, reserve: None };
-        let mut writer = Self::new(path, meta.format, Sink::File { file, regular: is_regular }, whole);
+        let mut writer = Self::new(path, format, Sink::File { file, regular: is_regular }, whole);
         // Written at once, so that an interrupted recording can be read.
         sidecar.write()?;
         writer.sigmf = Some(sidecar);

@@ -3,11 +3,14 @@
 //! | file | content |
 //! | --- | --- |
 //! | `sample_format.rs` | the layout of a complex sample in a file, and its conversion |
-//! | `sigmf.rs` | the metadata of SigMF recordings |
+//! | `encoding.rs` | the types of samples in files of all formats |
+//! | `sigmf.rs`, `sigmf/json.rs` | the metadata of SigMF recordings; `utc.rs`: their times |
+//! | `file_reader.rs` | the samples of files of all formats |
+//! | `file_kind.rs`, `header.rs` | what a file is by its first bytes; the headers of WAV and numpy |
+//! | `file_input.rs`, `segments.rs` | the bytes of its samples; their indexes, times and frequencies |
 //! | `iq_reader.rs`, `iq_writer.rs` | I/Q files, raw or SigMF |
 //! | `output.rs` | the one way in which a file is opened for writing |
 //! | `stream_writer.rs` | the samples of a stream to a raw file or SigMF, with what is missing |
-//! | `raw_reader.rs` | raw files of any built-in sample type |
 //! | `recording.rs` | recordings of ports of any type |
 //! | `packet_values.rs` | the samples of packets of any type as values |
 //! | `wav.rs` | WAV files of audio |
@@ -16,33 +19,41 @@
 
 mod canvas;
 mod colour_map;
+pub(crate) mod encoding;
 mod error;
+mod file_input;
+mod file_kind;
+mod file_reader;
+mod header;
 mod iq_reader;
 mod iq_writer;
 mod output;
 pub(crate) mod packet_values;
-mod raw_reader;
 mod recording;
 mod sample_format;
+mod segments;
 mod sigmf;
 mod stream_writer;
+mod utc;
 mod waterfall;
 mod wav;
 
 pub(crate) use colour_map::colour;
 pub use error::FormatError;
+pub use file_reader::{FileReader, FileReaderOptions};
 pub use iq_reader::{IqFileReader, IqReaderOptions};
 pub use iq_writer::IqFileWriter;
 pub use output::{Existing, OutputFile};
-pub use raw_reader::RawFileReader;
 pub use recording::{
     RECORDING_EXTENSION, RecordedPacket, RecordingCounts, RecordingEntry, RecordingInfo, RecordingReader,
     RecordingWriter,
 };
 pub use sample_format::{RawSample, SampleFormat};
-pub use sigmf::{SIGMF_META_BYTES_MAX, SigMfCapture, SigMfMeta, SigMfRecording, is_sigmf, utc_datetime};
+pub use segments::FilePlace;
+pub use sigmf::{SIGMF_META_BYTES_MAX, SigMfCapture, SigMfMeta, SigMfRecording, is_sigmf};
 pub(crate) use stream_writer::not_kept;
 pub use stream_writer::{SamplePlace, StepTracker, StreamFileWriter};
+pub use utc::{utc_datetime, utc_ns};
 pub use waterfall::{WATERFALL_SIZE_MAX, Waterfall};
 pub(crate) use waterfall::{chosen_range, columns, part, with_unit};
 pub use wav::{WavEncoding, WavFileWriter, WavSettings};

@@ -12,8 +12,8 @@ use stripline::payload::TypeName;
 use stripline::terms::LinkOptions;
 use stripline::{Gap, GapReason, StreamInfo};
 
-use super::FormatError;
 use super::output::{Existing, OutputFile};
+use super::{FormatError, file_kind};
 
 /// The end of the names of recordings.
 ///
@@ -574,10 +574,20 @@ impl<R: Read> RecordingReader<R> {
             problem,
             remedy: "give a file that `stripline record` has written".into(),
         };
-        let mut prefix = [0; PREFIX_BYTES];
-        if !self.fill(&mut prefix)? || prefix[..8] != MAGIC {
-            return Err(foreign(&self.path, "this is no recording of a port".into()));
-        }
+        let mut prefix = Vec::with_capacity(PREFIX_BYTES);
+        let read = (&mut self.input).take(PREFIX_BYTES as u64).read_to_end(&mut prefix);
+        self.read += read.map_err(|source| self.read_error(source))? as u64;
+        let mut prefix = match prefix.first_chunk::<PREFIX_BYTES>() {
+            Some(prefix) if prefix[..8] == MAGIC => *prefix,
+            _ if prefix.is_empty() => return Err(FormatError::Empty { path: self.path.clone() }),
+            _ if MAGIC.starts_with(prefix.get(..8).unwrap_or(&prefix)) => {
+                return Err(foreign(&self.path, "it ends within its first bytes".into()));
+            }
+            _ => {
+                let (problem, remedy) = file_kind::of_no_recording(&prefix, &self.path);
+                return Err(FormatError::Recording { path: self.path.clone(), problem, remedy });
+            }
+        };
         let version = u16::from_le_bytes([prefix[8], prefix[9]]);
         if version != VERSION {
             return Err(FormatError::Recording {

@@ -5,7 +5,9 @@ use std::path::Path;
 use std::str::FromStr;
 
 use num_complex::Complex;
+use stripline::payload::Scalar;
 
+use super::encoding::{self, Encoding};
 use super::error::FormatError;
 
 /// The format of the complex samples in a raw I/Q file: I before Q, no padding, integers
@@ -60,14 +62,14 @@ impl SampleFormat {
         }
     }
 
-    /// Returns the name as a SigMF datatype.
-    pub const fn sigmf_name(self) -> &'static str {
-        match self {
-            Self::Cu8 => "cu8",
-            Self::Cs8 => "ci8",
-            Self::Cs16 => "ci16_le",
-            Self::Cf32 => "cf32_le",
-        }
+    /// Returns the type of a sample.
+    pub fn scalar(self) -> Scalar {
+        Scalar::parse(self.name()).expect("its name is that of a built-in type")
+    }
+
+    /// Returns the format of samples of a type; `None`: they are none of these.
+    pub fn of_scalar(scalar: Scalar) -> Option<Self> {
+        Self::ALL.into_iter().find(|format| format.scalar() == scalar)
     }
 
     /// Returns the names of all formats, for messages.
@@ -96,29 +98,14 @@ impl SampleFormat {
     /// If `bytes` does not hold exactly `samples.len()` samples.
     pub fn decode(self, bytes: &[u8], samples: &mut [Complex<f32>]) {
         self.check_lengths(bytes.len(), samples.len());
-        let components: &mut [f32] = bytemuck::cast_slice_mut(samples);
-        match self {
-            Self::Cu8 => {
-                for (y, &x) in components.iter_mut().zip(bytes) {
-                    *y = (f32::from(x) - 127.5) * (1.0 / 127.5);
-                }
-            }
-            Self::Cs8 => {
-                for (y, &x) in components.iter_mut().zip(bytes) {
-                    *y = f32::from(x as i8) * (1.0 / 128.0);
-                }
-            }
-            Self::Cs16 => {
-                for (y, x) in components.iter_mut().zip(bytes.as_chunks().0) {
-                    *y = f32::from(i16::from_le_bytes(*x)) * (1.0 / 32_768.0);
-                }
-            }
-            Self::Cf32 => {
-                for (y, x) in components.iter_mut().zip(bytes.as_chunks().0) {
-                    *y = f32::from_le_bytes(*x);
-                }
-            }
+        let (number, numbers) = (self.scalar().number(), bytemuck::cast_slice_mut(samples));
+        let encoding = Encoding::raw(self.scalar());
+        if encoding.is_native() {
+            return encoding::to_f32(number, bytes, numbers);
         }
+        let mut native = bytes.to_vec();
+        encoding.decode(&mut native, bytes.len());
+        encoding::to_f32(number, &native, numbers);
     }
 
     /// Converts samples to the bytes of a file.
@@ -158,6 +145,12 @@ impl SampleFormat {
             samples.checked_mul(self.bytes_per_sample()),
             "bytes of {samples} {self} samples"
         );
+    }
+}
+
+impl From<SampleFormat> for Scalar {
+    fn from(format: SampleFormat) -> Self {
+        format.scalar()
     }
 }
 

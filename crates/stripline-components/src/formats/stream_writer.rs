@@ -12,7 +12,8 @@ use super::error::FormatError;
 use super::iq_writer::IqFileWriter;
 use super::output::Existing;
 use super::sample_format::SampleFormat;
-use super::sigmf::{SigMfCapture, SigMfMeta, is_sigmf, utc_datetime};
+use super::sigmf::{SigMfCapture, SigMfMeta, is_sigmf};
+use super::utc::utc_datetime;
 
 /// So often all samples are passed to the system, and metadata to the disk. A killed process loses
 /// no more.

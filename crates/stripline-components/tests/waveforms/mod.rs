@@ -210,7 +210,7 @@ fn sigmf_metadata_travel_with_the_samples() {
     assert_eq!(recorded, [7; 400]);
     let reader = IqFileReader::open(bench.path("out.sigmf-meta"), &IqReaderOptions::default()).unwrap();
     let meta = reader.sigmf().unwrap();
-    assert_eq!((meta.format, meta.sample_rate_hz), (SampleFormat::Cs16, Some(2.4e6)));
+    assert_eq!((meta.format, meta.sample_rate_hz), (SampleFormat::Cs16.scalar(), Some(2.4e6)));
     assert_eq!(meta.captures.len(), 1);
     let first = &meta.captures[0];
     assert_eq!((first.frequency_hz, first.global_index), (Some(433.92e6), Some(0)));

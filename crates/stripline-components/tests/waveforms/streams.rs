@@ -33,8 +33,9 @@ pub fn samples_of_every_type_are_played_and_recorded() {
         bench.text(super::PLAY).set(&path).set("recorder.path=b.out").set("player.output=f64")
     };
     odd().refused(&["4 of its 20 bytes are left over", "a f64 sample has 8", "truncate_partial"]);
-    odd().set("player.format=cu8").refused(&["a file of cu8 samples cannot be sent as f64", "`output`"]);
-    odd().set("player.output=cf32").refused(&["odd.f64", "that of f64 samples", "`output` to \"f64\""]);
+    odd().set("player.format=cu8").refused(&["it holds cu8 samples, not f64", "`output` to \"cu8\""]);
+    let whole = || odd().set("player.truncate_partial=true");
+    whole().set("player.output=cf32").refused(&["odd.f64", "holds f64 samples", "to \"f64\", or to \"f32\""]);
     let sigmf = format!("recorder.path={}", bench.path("b.sigmf-meta").display());
     let words = ["recorder", "receives f64 samples", "no I/Q samples for SigMF"];
     odd().set("player.truncate_partial=true").set(&sigmf).run().failed(&words);

@@ -49,7 +49,7 @@ impl Component for AdsbSource {
             "format of the samples, in the file and at the output",
         ))
         .property(
-            PropertySpec::float("sample_rate", 0.0, "sample rate; 0: from SigMF metadata, else 2e6")
+            PropertySpec::float("sample_rate", 0.0, "sample rate; 0: from the file, else 2e6")
                 .range(0.0, 1e9)
                 .unit("Hz"),
         )
@@ -96,10 +96,8 @@ impl Component for AdsbSource {
                 let remedy = format!("set the property `format` to \"{found}\"");
                 return Err(invalid.property("format").remedy(remedy).into());
             }
-            if let Some(meta) = reader.sigmf() {
-                sample_rate = meta.sample_rate_hz.filter(|_| asked_rate == 0.0).unwrap_or(sample_rate);
-                frequency = meta.captures.first().and_then(|c| c.frequency_hz).unwrap_or(frequency);
-            }
+            sample_rate = reader.sample_rate_hz().filter(|_| asked_rate == 0.0).unwrap_or(sample_rate);
+            frequency = reader.place().frequency_hz.unwrap_or(frequency);
             Signal::Recording(Box::new(reader))
         } else {
             let config = SimulationConfig {

@@ -1,0 +1,148 @@
+//! Files that users bring: what they are is found, and what they describe is used.
+
+use std::io::Write;
+
+use serde_json::Value;
+
+use crate::common::waveform::File;
+use crate::common::{Run, run, stripline};
+
+/// Writes a file of the waveform's folder, and returns its path.
+fn write(file: &File, name: &str, bytes: &[u8]) -> String {
+    let path = file.path(name);
+    std::fs::write(&path, bytes).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+/// Returns a waveform that prints what a source sends.
+fn printed(source: &str) -> File {
+    File::new(&format!(
+        r#"
+        [component.source]
+        {source}
+        [component.sink]
+        type = "print-sink"
+        properties = {{ format = "json", samples = 1 }}
+        [[connection]]
+        from = "source.out"
+        to = "sink.in"
+        "#
+    ))
+}
+
+fn play(file: &File, settings: &[&str]) -> Run {
+    let path = file.path("file.toml");
+    let sets = settings.iter().flat_map(|setting| ["--set", *setting]);
+    run(&["run", path.to_str().unwrap(), "--quiet"].into_iter().chain(sets).collect::<Vec<_>>())
+}
+
+/// Returns index, time and frequency of each packet, and its first value.
+fn packets(run: &Run) -> Vec<(u64, i64, Option<f64>, Value)> {
+    let (mut frequency, mut packets) = (None, Vec::new());
+    for line in run.stdout.lines() {
+        let event: Value = serde_json::from_str(line).unwrap();
+        match event["event"].as_str() {
+            Some("stream") => frequency = event["stream"]["center_frequency_hz"].as_f64(),
+            Some("packet") => {
+                let (index, time) = (&event["sample_index"], &event["time_ns"]);
+                let first = event["values"][0].clone();
+                packets.push((index.as_u64().unwrap(), time.as_i64().unwrap_or(0), frequency, first));
+            }
+            _ => {}
+        }
+    }
+    packets
+}
+
+const FILE_SOURCE: &str = "type = \"file-source\"\nproperties = { packet = 4, path = \"in\" }";
+
+#[test]
+fn captures_of_sigmf_change_index_time_and_frequency_of_the_stream() {
+    let file = printed(FILE_SOURCE);
+    let meta = r#"{"global": {"core:datatype": "ci8", "core:sample_rate": 1000},
+        "captures": [{"core:sample_start": 2, "core:frequency": 1e8, "core:datetime": "1970-01-01T00:00:01Z"},
+        {"core:sample_start": 5, "core:global_index": 60, "core:frequency": 4e8}, {"core:sample_start": 99}]}"#;
+    let path = format!("source.path={}", write(&file, "a.sigmf-meta", meta.as_bytes()));
+    write(&file, "a.sigmf-data", &[64; 20]);
+    let run = play(&file, &[&path]);
+    run.says(
+        0,
+        &["`captures[2].core:sample_start` is 99, but there are 10 samples: the capture is left out"],
+    );
+    let value = serde_json::json!([0.5, 0.5]);
+    let second = 1_000_000_000;
+    assert_eq!(
+        packets(&run),
+        [
+            (0, 0, None, value.clone()),
+            (2, second, Some(1e8), value.clone()),
+            (60, 0, Some(4e8), value.clone()),
+            (64, 0, Some(4e8), value),
+        ]
+    );
+    let tuned = packets(&play(&file, &[&path, "source.frequency=5e8"]));
+    assert!(tuned.iter().all(|(_, _, frequency, _)| *frequency == Some(5e8)), "{tuned:?}");
+}
+
+#[test]
+fn a_wav_file_is_played_with_the_rate_and_frequency_of_its_header() {
+    let file = printed(FILE_SOURCE);
+    let auxi = [&[0; 32][..], &98_000_000u32.to_le_bytes(), &[0; 4]].concat();
+    let format = [1, 0, 2, 0, 0x80, 0x84, 0x1e, 0, 0, 0x12, 0x7a, 0, 4, 0, 16, 0];
+    let chunk = |name: &[u8], body: &[u8]| [name, &(body.len() as u32).to_le_bytes(), body].concat();
+    let body = [chunk(b"fmt ", &format), chunk(b"auxi", &auxi), chunk(b"data", &[0, 64, 0, 128])].concat();
+    let wav = [&b"RIFF\0\0\0\0WAVE"[..], &body].concat();
+    let path = format!("source.path={}", write(&file, "iq.wav", &wav));
+    let run = play(&file, &[&path]);
+    assert_eq!(packets(&run), [(0, 0, Some(98e6), serde_json::json!([0.5, -1.0]))]);
+    assert!(run.stdout.contains("\"sample_rate_hz\":2000000"), "{}", run.stdout);
+    // As two real channels.
+    let run = play(&file, &[&path, "source.output=f32"]);
+    assert_eq!(packets(&run), [(0, 0, Some(98e6), serde_json::json!(0.5))]);
+    assert!(run.stdout.contains("\"channels\":[\"1\",\"2\"]"), "{}", run.stdout);
+    let message = "it holds s16 (2 channels) samples, not u8";
+    play(&file, &[&path, "source.output=u8"]).says(2, &[message, "to \"s16\", or to \"f32\" to convert"]);
+    play(&file, &[&path, "source.output=s16"]).says(0, &[]);
+}
+
+#[test]
+fn a_file_for_another_component_or_program_is_refused_by_name() {
+    let file = printed(FILE_SOURCE);
+    for (name, bytes, words) in [
+        ("port.cf32", &b"SLREC\r\n\x1a\0\0\0\0\0\0\0\0"[..], ["a recording of a port", "component `replay`"]),
+        ("a.wav", &[1; 40], ["its name ends in .wav", "the property `format`"]),
+        ("a.cu8", b"PK\x03\x04\0\0\0\0\0\0\0\0\0\0\0\0", ["a ZIP file", "unpack it"]),
+        ("a.cs8", &[], ["the file is empty", "check that the recording was made"]),
+    ] {
+        play(&file, &[&format!("source.path={}", write(&file, name, bytes))]).says(2, &words);
+    }
+    for (name, bytes, words) in [
+        ("a.sigmf-meta", &b"{}"[..], "a SigMF recording"),
+        ("b.wav", b"RIFF\0\0\0\0WAVEfmt ", "a WAV file"),
+        ("b.cu8", &[0; 20], "by its name, this is a file of cu8 samples"),
+    ] {
+        let path = write(&file, name, bytes);
+        run(&["replay", &path]).says(2, &[words, "play it with the component `file-source`"]);
+    }
+    let folder = file.path("a.sigmf-meta").parent().unwrap().to_owned();
+    run(&["replay", folder.to_str().unwrap()]).says(2, &["has SigMF recordings", "`file-source`"]);
+}
+
+#[test]
+fn an_input_without_samples_is_an_error() {
+    let file = printed("type = \"file-source\"\nproperties = { path = \"-\", format = \"cu8\" }");
+    play(&file, &[]).says(1, &["the input had no samples"]);
+    let path = file.path("file.toml");
+    let mut child = stripline()
+        .args(["run", path.to_str().unwrap(), "--quiet"])
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(b"RIFF\0\0\0\0WAVEfmt and more").unwrap();
+    let output = child.wait_with_output().unwrap();
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(1) && text.contains("a WAV file in a pipe"), "{text}");
+    assert!(!String::from_utf8_lossy(&output.stdout).contains("values"));
+}

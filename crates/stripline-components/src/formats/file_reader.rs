@@ -1,0 +1,482 @@
+//! Reading the samples of files of all formats.
+
+use std::fs::File;
+use std::io::{self, BufReader, Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+
+use flate2::read::MultiGzDecoder;
+use stripline::payload::Scalar;
+
+use super::encoding::{self, Encoding};
+use super::error::FormatError;
+use super::file_input::{Frames, Input, Regular, Source, Stream};
+use super::file_kind::{self, FileKind, HEAD_BYTES};
+use super::header::{self, Header};
+use super::segments::{FilePlace, Segments};
+use super::sigmf::{SigMfMeta, SigMfRecording, is_sigmf};
+
+/// The options for reading a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FileReaderOptions {
+    /// The type of the samples. `None` takes it from the file's header, SigMF metadata, or name.
+    pub format: Option<Scalar>,
+    /// The type of samples of a raw file without one in its name. `None`: such a file is refused.
+    pub fallback: Option<Scalar>,
+    /// Number of times to play the file; 0: for ever. A pipe, a device or a compressed file can be
+    /// played only once.
+    pub repeat: u64,
+    /// Whether to drop an incomplete sample at the end of the file instead of refusing the file.
+    pub truncate_partial: bool,
+}
+
+impl Default for FileReaderOptions {
+    /// Returns: once, with the file's own type, whole samples only.
+    fn default() -> Self {
+        Self { format: None, fallback: None, repeat: 1, truncate_partial: false }
+    }
+}
+
+/// A reader of the samples of a file: raw, SigMF, WAV (RIFF, RF64, BW64), or numpy's `.npy`. All
+/// but SigMF may be compressed with gzip. A pipe, a device or standard input (`-`) has raw samples.
+///
+/// The first bytes decide what a regular file is. It is played up to its length when it was opened.
+/// Bytes appended later are left out, and a file that shrinks is an error. From a pipe, each read
+/// returns the bytes that have arrived, in whole samples.
+///
+/// ```
+/// use stripline_components::formats::{FileReader, FileReaderOptions};
+/// # let dir = tempfile::tempdir()?;
+/// # let path = dir.path().join("levels.s16");
+/// # std::fs::write(&path, [1, 0, 2, 0])?;
+///
+/// let mut reader = FileReader::open(&path, &FileReaderOptions { repeat: 2, ..Default::default() })?;
+/// assert_eq!((reader.scalar().to_string(), reader.channels()), ("s16".to_string(), 1));
+/// let mut bytes = [0; 100];
+/// assert_eq!(reader.read(&mut bytes)?, 8);
+/// assert_eq!(bytes[..8], [1, 0, 2, 0, 1, 0, 2, 0]);
+/// assert_eq!(reader.read(&mut bytes)?, 0, "the end");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct FileReader {
+    /// The file with the samples.
+    path: PathBuf,
+    encoding: Encoding,
+    /// The name of the type, for messages.
+    type_name: String,
+    channels: usize,
+    sample_rate_hz: Option<f64>,
+    /// Whether the channels may be the parts of complex samples.
+    has_header: bool,
+    sigmf: Option<SigMfMeta>,
+    input: Input,
+    segments: Segments,
+    /// Stored bytes read, over all passes.
+    bytes: u64,
+    notes: Vec<String>,
+}
+
+/// Samples in a file, before the file is opened for reading.
+struct Contents {
+    path: PathBuf,
+    encoding: Encoding,
+    channels: usize,
+    header: Option<Header>,
+    sigmf: Option<SigMfMeta>,
+    notes: Vec<String>,
+}
+
+impl Contents {
+    fn raw(path: &Path, scalar: Scalar) -> Self {
+        let encoding = Encoding::raw(scalar);
+        Self { path: path.into(), encoding, channels: 1, header: None, sigmf: None, notes: Vec::new() }
+    }
+
+    fn headed(path: &Path, header: Header) -> Self {
+        let (encoding, channels) = (header.encoding, header.channels);
+        Self { path: path.into(), encoding, channels, header: Some(header), sigmf: None, notes: Vec::new() }
+    }
+
+    /// Returns the bytes of a sample of all channels in the file.
+    fn frame_bytes(&self) -> u64 {
+        (self.encoding.stored_bytes() * self.channels) as u64
+    }
+}
+
+impl FileReader {
+    /// Opens a file. A FIFO waits for its writer.
+    ///
+    /// # Errors
+    /// A missing or empty file, or a directory.
+    ///
+    /// An unknown or conflicting type, a header or SigMF metadata that cannot be used, or a format
+    /// that has no samples.
+    ///
+    /// A length that is no multiple of the sample size (unless `truncate_partial` is set).
+    ///
+    /// A repetition of a file that can be read only once.
+    pub fn open(path: &Path, options: &FileReaderOptions) -> Result<Self, FormatError> {
+        if is_sigmf(path) {
+            let SigMfRecording { meta, meta_path, data_path } = SigMfRecording::open(path)?;
+            check_asked(&meta_path, meta.format, meta.channels as usize, false, options)?;
+            let (encoding, channels) = (meta.encoding(), meta.channels as usize);
+            let contents = Contents { encoding, channels, ..Contents::raw(&data_path, meta.format) };
+            let contents = Contents { sigmf: Some(meta), ..contents };
+            if data_path.is_dir() {
+                return Err(FormatError::Directory { path: data_path });
+            }
+            if !data_path.is_file() {
+                check_once(&data_path, options)?;
+                let file = File::open(&data_path);
+                let file = file.map_err(|source| FormatError::open(&data_path, "open", source))?;
+                return Ok(Self::stream(contents, Box::new(Source::File(file)), options, false));
+            }
+            let (file, length, head) = open_regular(&data_path)?;
+            // A data file with a header of its own would be played with it.
+            if file_kind::of_head(&head, &data_path)?.is_some_and(|kind| kind != FileKind::Gzip) {
+                let (what, remedy) =
+                    ("a file with a header of its own", "play it without its SigMF metadata");
+                return Err(FormatError::Foreign { path: data_path, what, remedy });
+            }
+            return Self::regular(contents, file, length, options);
+        }
+        let stdin = path == Path::new("-");
+        let failed = |source| FormatError::open(path, "open", source);
+        // Before opening, because a FIFO that cannot be repeated should not be waited for.
+        if stdin || !path.metadata().map_err(failed)?.file_type().is_file() {
+            if path.is_dir() {
+                return Err(FormatError::Directory { path: path.to_owned() });
+            }
+            check_once(path, options)?;
+            let contents = Contents::raw(path, raw_type(path, options)?);
+            let source = if stdin {
+                Source::Stdin(io::stdin())
+            } else {
+                Source::File(File::open(path).map_err(failed)?)
+            };
+            return Ok(Self::stream(contents, Box::new(source), options, false));
+        }
+        let (mut file, length, head) = open_regular(path)?;
+        match file_kind::of_head(&head, path)? {
+            Some(FileKind::Gzip) => {
+                check_once(path, options)?;
+                Self::gzip(file, path, options)
+            }
+            Some(kind) => {
+                file.seek(SeekFrom::Start(0)).map_err(failed)?;
+                let header = read_header(kind, BufReader::new(&mut file), path)?;
+                check_asked(path, header.encoding.scalar, header.channels, true, options)?;
+                Self::regular(Contents::headed(path, header), file, length, options)
+            }
+            None => {
+                if options.format.is_none() {
+                    file_kind::check_name(path)?;
+                }
+                Self::regular(Contents::raw(path, raw_type(path, options)?), file, length, options)
+            }
+        }
+    }
+
+    fn gzip(mut file: File, path: &Path, options: &FileReaderOptions) -> Result<Self, FormatError> {
+        let failed = |source| FormatError::open(path, "open", source);
+        file.seek(SeekFrom::Start(0)).map_err(failed)?;
+        let mut unpacked = MultiGzDecoder::new(BufReader::new(file));
+        let mut head = Vec::new();
+        unpacked.by_ref().take(HEAD_BYTES as u64).read_to_end(&mut head).map_err(failed)?;
+        let kind = file_kind::of_head(&head, path)?;
+        let mut all = io::Cursor::new(head).chain(unpacked);
+        let contents = match kind {
+            Some(FileKind::Gzip) => {
+                let (what, remedy) = ("compressed twice with gzip", "unpack it once with `gunzip`");
+                return Err(FormatError::Foreign { path: path.to_owned(), what, remedy });
+            }
+            Some(kind) => {
+                let header = read_header(kind, &mut all, path)?;
+                check_asked(path, header.encoding.scalar, header.channels, true, options)?;
+                Contents::headed(path, header)
+            }
+            // The name without `.gz` has the type, as in `x.cu8.gz`.
+            None => Contents::raw(path, raw_type(&path.with_extension(""), options)?),
+        };
+        let bytes = contents.header.as_ref().and_then(|header| header.bytes).unwrap_or(u64::MAX);
+        Ok(Self::stream(contents, Box::new(all.take(bytes)), options, true))
+    }
+
+    fn regular(
+        mut contents: Contents,
+        file: File,
+        file_bytes: u64,
+        options: &FileReaderOptions,
+    ) -> Result<Self, FormatError> {
+        let (start, announced) =
+            contents.header.as_ref().map_or((0, Some(file_bytes)), |h| (h.start, h.bytes));
+        let available = file_bytes.saturating_sub(start);
+        let length = match announced {
+            // A header of 32 bits that has counted beyond 4 GiB.
+            Some(bytes) if contents.header.is_some() && available.saturating_sub(bytes) >= 1 << 32 => {
+                contents.notes.push(format!(
+                    "its header has {bytes} bytes of samples, but the file is 4 GiB longer: all of it is played"
+                ));
+                available
+            }
+            Some(bytes) if bytes <= available => bytes,
+            Some(bytes) => {
+                contents.notes.push(format!(
+                    "it is truncated: its header has {bytes} bytes of samples, and the file {available}"
+                ));
+                available
+            }
+            None => {
+                if available > 0 {
+                    let note =
+                        "its header has no length, as if its writer was killed: it is played up to its end";
+                    contents.notes.push(note.to_owned());
+                }
+                available
+            }
+        };
+        let size = contents.frame_bytes();
+        let left_over = length % size;
+        let frames = length / size;
+        let mut reader = Self::new(contents, Input::Stream(Stream::new(Box::new(io::empty()), true, true)));
+        let is_cut = !reader.notes.is_empty();
+        if left_over != 0 && !options.truncate_partial && !is_cut {
+            return Err(reader.frames().partial(left_over, length));
+        }
+        if frames == 0 {
+            return Err(FormatError::Empty { path: reader.path });
+        }
+        let path = reader.path.clone();
+        let regular = Regular::new(file, start, frames * size, left_over, options.repeat)
+            .map_err(|source| FormatError::open(&path, "open", source))?;
+        reader.input = Input::Regular(regular);
+        let notes = reader.segments.limit(frames, reader.sigmf.as_ref());
+        reader.notes.extend(notes);
+        Ok(reader)
+    }
+
+    fn stream(
+        contents: Contents,
+        source: Box<dyn Read + Send>,
+        options: &FileReaderOptions,
+        is_checked: bool,
+    ) -> Self {
+        let is_cut = contents.header.as_ref().is_some_and(|header| header.bytes.is_none());
+        Self::new(
+            contents,
+            Input::Stream(Stream::new(source, options.truncate_partial || is_cut, is_checked)),
+        )
+    }
+
+    fn new(contents: Contents, input: Input) -> Self {
+        let Contents { path, encoding, channels, header, sigmf, notes } = contents;
+        let (rate, frequency, time) = match (&header, &sigmf) {
+            (Some(header), _) => (header.sample_rate_hz, header.frequency_hz, header.time_ns),
+            (_, Some(meta)) => (meta.sample_rate_hz, None, None),
+            _ => (None, None, None),
+        };
+        let segments = match &sigmf {
+            Some(meta) => Segments::of_sigmf(meta),
+            None => Segments::one(rate, frequency, time),
+        };
+        let mut reader = Self {
+            path,
+            encoding,
+            type_name: String::new(),
+            channels,
+            sample_rate_hz: rate,
+            has_header: header.is_some(),
+            sigmf,
+            input,
+            segments,
+            bytes: 0,
+            notes,
+        };
+        reader.type_name = reader.describe();
+        reader
+    }
+
+    /// Takes the two channels of a file with a header as the real and the imaginary parts of
+    /// complex samples. Returns whether it has two such channels.
+    pub fn join_channels(&mut self) -> bool {
+        let complex = Scalar::parse(&format!("c{}", self.encoding.scalar));
+        let Some(scalar) = complex.filter(|_| self.has_header && self.channels == 2) else { return false };
+        self.encoding.scalar = scalar;
+        self.channels = 1;
+        self.type_name = self.describe();
+        true
+    }
+
+    /// Returns the file with the samples.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Returns the type of the samples that are returned.
+    pub fn scalar(&self) -> Scalar {
+        self.encoding.scalar
+    }
+
+    /// Returns the type and the number of channels as words.
+    pub fn describe(&self) -> String {
+        match self.channels {
+            1 => self.encoding.scalar.to_string(),
+            channels => format!("{} ({channels} channels)", self.encoding.scalar),
+        }
+    }
+
+    /// Returns the number of channels that take turns, sample by sample.
+    pub fn channels(&self) -> usize {
+        self.channels
+    }
+
+    /// Returns the sample rate of each channel in Hz, if the file has it.
+    pub fn sample_rate_hz(&self) -> Option<f64> {
+        self.sample_rate_hz
+    }
+
+    /// Returns the metadata of a SigMF recording.
+    pub fn sigmf(&self) -> Option<&SigMfMeta> {
+        self.sigmf.as_ref()
+    }
+
+    /// Returns notes for the user of the file: that it is truncated, or that metadata cannot be
+    /// used. Each is part of a sentence.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    /// Returns the number of samples in one pass, of all channels; `None` for a stream.
+    pub fn samples_per_pass(&self) -> Option<u64> {
+        self.input.pass_bytes().map(|bytes| bytes / self.encoding.stored_bytes() as u64)
+    }
+
+    /// Returns the number of samples read, of all channels and over all passes.
+    pub fn samples_read(&self) -> u64 {
+        self.bytes / self.encoding.stored_bytes() as u64
+    }
+
+    /// Returns the number of bytes at the end that are dropped (see
+    /// [`FileReaderOptions::truncate_partial`]). For a stream it is available at its end.
+    pub fn left_over_bytes(&self) -> u64 {
+        match &self.input {
+            Input::Regular(regular) => regular.left_over,
+            Input::Stream(stream) => stream.left_over(),
+        }
+    }
+
+    /// Returns index, time and frequency of the next sample.
+    pub fn place(&self) -> FilePlace {
+        let place = self.segments.place();
+        FilePlace { sample_index: place.sample_index.saturating_mul(self.channels as u64), ..place }
+    }
+
+    /// Reads samples as they are in memory into `out`, all channels of each. Returns their bytes; 0
+    /// at the end of the last pass. It reads up to where index, time or frequency make a step, so
+    /// that [`place`](Self::place) is right for all of them. From a stream, it returns what has
+    /// arrived.
+    ///
+    /// # Errors
+    /// Reading fails, the file has shrunk, or a stream ended inside a sample or without any (all
+    /// whole samples before that are returned first). Also if `out` has no room for one sample of
+    /// all channels.
+    pub fn read(&mut self, out: &mut [u8]) -> Result<usize, FormatError> {
+        let (size, stored) = (self.frame_bytes(), self.encoding.stored_bytes() * self.channels);
+        let frames = ((out.len() / size) as u64).min(self.segments.frames_left()) as usize;
+        if frames == 0 {
+            let source = io::Error::new(io::ErrorKind::InvalidInput, "there is no room for one sample");
+            return Err(FormatError::Read { path: self.path.clone(), read: self.bytes, source });
+        }
+        let (path, format, before) = (&*self.path, &*self.type_name, self.bytes);
+        let count =
+            self.input.read(&mut out[..frames * stored], &Frames { path, size: stored, format, before })?;
+        self.bytes += count as u64;
+        self.segments.advance((count / stored) as u64);
+        self.encoding.decode(&mut out[..count / stored * size], count);
+        Ok(count / stored * size)
+    }
+
+    /// Returns the bytes of a sample of all channels in memory.
+    pub fn frame_bytes(&self) -> usize {
+        self.encoding.scalar.size() * self.channels
+    }
+
+    /// Returns whether a read returns what has arrived, rather than fill its buffer.
+    pub(super) fn is_stream(&self) -> bool {
+        matches!(self.input, Input::Stream(_))
+    }
+
+    fn frames(&self) -> Frames<'_> {
+        let size = self.encoding.stored_bytes() * self.channels;
+        Frames { path: &self.path, size, format: &self.type_name, before: self.bytes }
+    }
+}
+
+impl std::fmt::Debug for FileReader {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("FileReader")
+            .field("path", &self.path)
+            .field("type", &self.type_name)
+            .field("bytes", &self.bytes)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Opens a regular file. Returns it with its length and its first bytes, behind which it stands.
+fn open_regular(path: &Path) -> Result<(File, u64, Vec<u8>), FormatError> {
+    let failed = |source| FormatError::open(path, "open", source);
+    let mut file = File::open(path).map_err(failed)?;
+    let metadata = file.metadata().map_err(failed)?;
+    if metadata.is_dir() {
+        return Err(FormatError::Directory { path: path.to_owned() });
+    }
+    let mut head = Vec::new();
+    file.by_ref().take(HEAD_BYTES as u64).read_to_end(&mut head).map_err(failed)?;
+    if head.is_empty() {
+        return Err(FormatError::Empty { path: path.to_owned() });
+    }
+    Ok((file, metadata.len(), head))
+}
+
+/// Checks that a file that can be read only once is not to be repeated.
+fn check_once(path: &Path, options: &FileReaderOptions) -> Result<(), FormatError> {
+    match options.repeat {
+        1 => Ok(()),
+        repeat => Err(FormatError::RepeatNotSeekable { path: path.to_owned(), repeat }),
+    }
+}
+
+fn read_header(kind: FileKind, input: impl Read, path: &Path) -> Result<Header, FormatError> {
+    match kind {
+        FileKind::Numpy => header::numpy(input, path),
+        FileKind::Wav | FileKind::Gzip => header::wav(input, path),
+    }
+}
+
+/// Returns the type of a raw file.
+fn raw_type(path: &Path, options: &FileReaderOptions) -> Result<Scalar, FormatError> {
+    options
+        .format
+        .or_else(|| encoding::of_ending(path))
+        .or(options.fallback)
+        .ok_or_else(|| FormatError::NoSampleFormat { path: path.to_owned() })
+}
+
+/// Checks that a file has the type that was asked for; `has_pairs`: two channels may be the parts
+/// of complex samples.
+fn check_asked(
+    path: &Path,
+    found: Scalar,
+    channels: usize,
+    has_pairs: bool,
+    options: &FileReaderOptions,
+) -> Result<(), FormatError> {
+    let Some(asked) = options.format.filter(|asked| *asked != found) else { return Ok(()) };
+    if has_pairs && channels == 2 && Scalar::parse(&format!("c{found}")) == Some(asked) {
+        return Ok(());
+    }
+    let (path, found, asked) = (path.to_owned(), found.to_string(), asked.to_string());
+    Err(FormatError::ConflictingFormat { path, found, asked })
+}
+
+#[cfg(test)]
+mod reader_tests;

@@ -1,0 +1,250 @@
+//! The parts of a file with an index, a time and a frequency of their own.
+
+use super::sigmf::SigMfMeta;
+use super::utc::utc_ns;
+
+/// The place of a sample in the stream that was recorded.
+///
+/// ```
+/// let place = stripline_components::formats::FilePlace::default();
+/// assert_eq!((place.sample_index, place.time_ns), (0, None));
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct FilePlace {
+    /// Its index, all channels counted.
+    pub sample_index: u64,
+    /// Its time in nanoseconds since the Unix epoch, if the file has it.
+    pub time_ns: Option<i64>,
+    /// The centre frequency in Hz, if the file has it.
+    pub frequency_hz: Option<f64>,
+}
+
+/// A part of a file, from one sample of it on.
+#[derive(Clone, Copy, Debug)]
+struct Segment {
+    /// Its first sample, counted in the file.
+    start: u64,
+    place: FilePlace,
+}
+
+/// All parts of a file, and the place that reading has reached. One channel is counted.
+#[derive(Clone, Debug)]
+pub(super) struct Segments {
+    sample_rate_hz: Option<f64>,
+    /// By ascending start, the first at 0. There is at least one.
+    segments: Vec<Segment>,
+    /// Samples in a pass; `None`: unknown, and there is one pass.
+    pass: Option<u64>,
+    /// The segment and the sample that reading has reached in this pass.
+    at: usize,
+    sample: u64,
+    /// Added to the indexes, because of the passes before this one.
+    base: u64,
+    /// Whether samples have times: only those of the first pass do.
+    is_first_pass: bool,
+}
+
+impl Segments {
+    /// Returns one segment for a whole file.
+    pub(super) fn one(sample_rate_hz: Option<f64>, frequency_hz: Option<f64>, time_ns: Option<i64>) -> Self {
+        let place = FilePlace { sample_index: 0, time_ns, frequency_hz };
+        Self::new(sample_rate_hz, vec![Segment { start: 0, place }])
+    }
+
+    /// Returns the captures of a SigMF recording as segments. What comes before the first of them
+    /// has neither time nor frequency.
+    pub(super) fn of_sigmf(meta: &SigMfMeta) -> Self {
+        let mut segments: Vec<Segment> = Vec::with_capacity(meta.captures.len() + 1);
+        for capture in &meta.captures {
+            let start = capture.sample_start.saturating_sub(meta.offset);
+            // Without an index, it goes on from the capture before.
+            let index = capture.global_index.unwrap_or_else(|| match segments.last() {
+                Some(before) => before.place.sample_index.saturating_add(start - before.start),
+                None => capture.sample_start,
+            });
+            if segments.is_empty() && start > 0 {
+                let place = FilePlace { sample_index: index.saturating_sub(start), ..FilePlace::default() };
+                segments.push(Segment { start: 0, place });
+            }
+            // Of two captures at one sample, the later one is valid.
+            segments.pop_if(|before| before.start == start);
+            let time_ns = capture.datetime.as_deref().and_then(utc_ns);
+            let place = FilePlace { sample_index: index, time_ns, frequency_hz: capture.frequency_hz };
+            segments.push(Segment { start, place });
+        }
+        if segments.is_empty() {
+            let place = FilePlace { sample_index: meta.offset, ..FilePlace::default() };
+            segments.push(Segment { start: 0, place });
+        }
+        Self::new(meta.sample_rate_hz, segments)
+    }
+
+    fn new(sample_rate_hz: Option<f64>, segments: Vec<Segment>) -> Self {
+        Self { sample_rate_hz, segments, pass: None, at: 0, sample: 0, base: 0, is_first_pass: true }
+    }
+
+    /// Limits them to a file of so many samples, at least one. Returns notes for the file's user
+    /// about the captures that are not used as they are.
+    pub(super) fn limit(&mut self, samples: u64, meta: Option<&SigMfMeta>) -> Vec<String> {
+        self.pass = Some(samples);
+        self.segments.retain(|segment| segment.start < samples);
+        let Some(meta) = meta else { return Vec::new() };
+        let mut notes = Vec::new();
+        let captures = meta.captures.iter().enumerate();
+        let mut behind =
+            captures.clone().filter(|(_, capture)| capture.sample_start - meta.offset >= samples);
+        if let Some((index, capture)) = behind.next() {
+            let (start, more) = (capture.sample_start, and_more(behind.count()));
+            notes.push(format!(
+                "`captures[{index}].core:sample_start` is {start}, but there are {samples} samples: the capture \
+                 is left out{more}"
+            ));
+        }
+        let mut wrong = captures.filter_map(|(index, capture)| {
+            capture.datetime.as_deref().filter(|text| utc_ns(text).is_none()).map(|text| (index, text))
+        });
+        if let Some((index, text)) = wrong.next() {
+            let more = and_more(wrong.count());
+            notes.push(format!(
+                "`captures[{index}].core:datetime` is {text:.40?}, no time: it is left out{more}"
+            ));
+        }
+        notes
+    }
+
+    /// Returns the place of the next sample.
+    pub(super) fn place(&self) -> FilePlace {
+        let Segment { start, place } = self.segments[self.at];
+        let behind = self.sample - start;
+        let time_ns =
+            place.time_ns.filter(|_| self.is_first_pass).and_then(|time| match self.sample_rate_hz {
+                _ if behind == 0 => Some(time),
+                Some(rate) => time.checked_add((behind as f64 / rate * 1e9).round() as i64),
+                None => None,
+            });
+        let index = self.base.saturating_add(place.sample_index).saturating_add(behind);
+        FilePlace { sample_index: index, time_ns, ..place }
+    }
+
+    /// Returns the number of samples up to where the next segment or pass begins. A file of one
+    /// segment without a time has no such limit.
+    pub(super) fn frames_left(&self) -> u64 {
+        let next = match self.segments.get(self.at + 1) {
+            Some(next) => Some(next.start),
+            None if self.segments.len() > 1 || self.segments[0].place.time_ns.is_some() => self.pass,
+            None => None,
+        };
+        next.map_or(u64::MAX, |next| next - self.sample)
+    }
+
+    /// Goes on by so many samples that were read.
+    pub(super) fn advance(&mut self, samples: u64) {
+        self.sample = self.sample.saturating_add(samples);
+        if let Some(pass) = self.pass.filter(|pass| self.sample >= *pass)
+            && let (Some(first), Some(last)) = (self.segments.first(), self.segments.last())
+        {
+            let end = last.place.sample_index.saturating_add(pass - last.start);
+            let span = end.saturating_sub(first.place.sample_index);
+            self.base = self.base.saturating_add(span.saturating_mul(self.sample / pass));
+            self.sample %= pass;
+            self.at = 0;
+            self.is_first_pass = false;
+        }
+        while self.segments.get(self.at + 1).is_some_and(|next| next.start <= self.sample) {
+            self.at += 1;
+        }
+    }
+}
+
+fn and_more(count: usize) -> String {
+    if count == 0 { String::new() } else { format!(", and {count} more") }
+}
+
+#[cfg(test)]
+mod tests {
+    use stripline::payload::Scalar;
+
+    use super::*;
+    use crate::formats::SigMfCapture;
+
+    type Described<'a> = (u64, Option<u64>, Option<f64>, Option<&'a str>);
+
+    fn meta(captures: &[Described<'_>]) -> SigMfMeta {
+        let captures =
+            captures.iter().map(|(sample_start, global_index, frequency_hz, datetime)| SigMfCapture {
+                sample_start: *sample_start,
+                global_index: *global_index,
+                frequency_hz: *frequency_hz,
+                datetime: datetime.map(str::to_owned),
+            });
+        let captures = captures.collect();
+        SigMfMeta { captures, sample_rate_hz: Some(1e6), ..SigMfMeta::new(Scalar::parse("cf32").unwrap()) }
+    }
+
+    fn place(sample_index: u64, time_ns: Option<i64>, frequency_hz: Option<f64>) -> FilePlace {
+        FilePlace { sample_index, time_ns, frequency_hz }
+    }
+
+    #[test]
+    fn each_capture_has_its_index_time_and_frequency() {
+        let second = "1970-01-01T00:00:01.006Z";
+        let first = "1970-01-01T00:00:01Z";
+        let meta = meta(&[
+            (0, Some(0), Some(1e8), Some(first)),
+            (1000, Some(6000), Some(4e8), Some(second)),
+            (1500, None, None, None),
+        ]);
+        let mut segments = Segments::of_sigmf(&meta);
+        assert_eq!(segments.limit(2000, Some(&meta)), Vec::<String>::new());
+        let mut seen = Vec::new();
+        for samples in [400, 600, 500, 500, 100] {
+            assert!(segments.frames_left() >= samples);
+            seen.push(segments.place());
+            segments.advance(samples);
+        }
+        assert_eq!(
+            seen,
+            [
+                place(0, Some(1_000_000_000), Some(1e8)),
+                place(400, Some(1_000_400_000), Some(1e8)),
+                place(6000, Some(1_006_000_000), Some(4e8)),
+                place(6500, None, None),
+                // The second pass goes on behind the first one.
+                place(7000, None, Some(1e8)),
+            ]
+        );
+    }
+
+    #[test]
+    fn what_no_capture_describes_has_no_frequency() {
+        let late = meta(&[
+            (500, Some(900), Some(1e8), None),
+            (99_999, None, None, Some("soon")),
+            (99_999, None, None, None),
+        ]);
+        let mut segments = Segments::of_sigmf(&late);
+        let notes = segments.limit(2000, Some(&late));
+        assert!(notes[0].contains("captures[1].core:sample_start` is 99999") && notes[0].ends_with("1 more"));
+        assert!(notes[1].contains("captures[1].core:datetime` is \"soon\""), "{}", notes[1]);
+        assert_eq!((segments.place(), segments.frames_left()), (place(400, None, None), 500));
+        segments.advance(500);
+        assert_eq!((segments.place(), segments.frames_left()), (place(900, None, Some(1e8)), 1500));
+        let offset =
+            SigMfMeta { offset: 100, ..meta(&[(100, None, Some(1.0), None), (100, None, Some(2.0), None)]) };
+        assert_eq!(Segments::of_sigmf(&offset).place(), place(100, None, Some(2.0)));
+    }
+
+    #[test]
+    fn a_file_without_steps_is_read_across_its_passes() {
+        let mut segments = Segments::one(None, Some(1e8), None);
+        segments.limit(3, None);
+        assert_eq!(segments.frames_left(), u64::MAX);
+        segments.advance(10);
+        assert_eq!(segments.place(), place(10, None, Some(1e8)));
+        let mut timed = Segments::one(None, None, Some(5));
+        timed.limit(3, None);
+        assert_eq!((timed.frames_left(), timed.place().time_ns), (3, Some(5)));
+        timed.advance(1);
+        assert_eq!(timed.place().time_ns, None);
+    }
+}

@@ -1,0 +1,408 @@
+//! Reading the JSON of SigMF, also where a program has written a value in another form.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::path::Path;
+
+use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
+use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+
+use super::super::encoding::Encoding;
+use super::{FormatError, SIGMF_META_BYTES_MAX, SigMfCapture, SigMfMeta, VERSION, refuse};
+
+/// The remedy for data files that other programs than SigMF's describe.
+const NCD: &str = "a non-conforming dataset (NCD) is not read: extract its samples into a .sigmf-data file";
+
+/// Parses metadata. Returns it with the name of its data file, if that is not the usual one.
+pub(super) fn parse(json: &[u8], path: &Path) -> Result<(SigMfMeta, Option<String>), FormatError> {
+    if json.len() as u64 > SIGMF_META_BYTES_MAX {
+        return Err(FormatError::MetaTooLong { path: path.to_owned(), limit: SIGMF_META_BYTES_MAX });
+    }
+    let json = json.strip_prefix(b"\xef\xbb\xbf").unwrap_or(json);
+    let file: Object<MetaJson> = serde_json::from_slice(json)
+        .map_err(|source| FormatError::MetaSyntax { path: path.to_owned(), source })?;
+    let key = KeyPlace { path, part: String::new() };
+    let Object::Given(file) = file else {
+        return Err(key.refuse(
+            "global",
+            Leaf::Absent,
+            "SigMF metadata is an object with this key: give a .sigmf-meta file",
+        ));
+    };
+    let Object::Given(global) = file.global else {
+        return Err(key.refuse(
+            "global",
+            file.global.wrong(),
+            "it must be an object with `core:datatype`: add it",
+        ));
+    };
+    let captures = match file.captures {
+        List::Absent => Vec::new(),
+        List::Given(captures) => captures,
+        List::Wrong(value) => return Err(key.refuse("captures", value, "it must be a list: correct it")),
+    };
+    global.conforms(&key)?;
+    let mut meta = global.meta(&key)?;
+    meta.captures.reserve_exact(captures.len());
+    for (index, capture) in captures.into_iter().enumerate() {
+        let Object::Given(capture) = capture else {
+            let field = format!("captures[{index}]");
+            return Err(key.refuse(&field, capture.wrong(), "it must be an object: correct it"));
+        };
+        meta.captures.push(capture.checked(&KeyPlace { path, part: format!("captures[{index}].") })?);
+    }
+    meta.check(path)?;
+    Ok((meta, global.dataset(&key)?))
+}
+
+/// The place of keys in a file, for messages.
+struct KeyPlace<'a> {
+    path: &'a Path,
+    part: String,
+}
+
+impl KeyPlace<'_> {
+    fn refuse(&self, name: &str, value: impl ToString, problem: &'static str) -> FormatError {
+        refuse(self.path, &format!("{}{name}", self.part), value, problem)
+    }
+
+    fn number(&self, name: &str, value: &Leaf) -> Result<Option<f64>, FormatError> {
+        let number = match value {
+            Leaf::Absent => return Ok(None),
+            Leaf::Whole(number) => Some(*number as f64),
+            Leaf::Float(number) => Some(*number),
+            Leaf::Text(text) => text.trim().parse().ok().filter(|number: &f64| number.is_finite()),
+            Leaf::Bool(_) | Leaf::Other => None,
+        };
+        number
+            .map(Some)
+            .ok_or_else(|| self.refuse(name, value, "it must be a number: correct it, or remove it"))
+    }
+
+    fn whole(&self, name: &str, value: &Leaf) -> Result<Option<u64>, FormatError> {
+        // The next float below 2^64.
+        let is_whole =
+            |number: &f64| number.fract() == 0.0 && (0.0..=1.844_674_407_370_955e19).contains(number);
+        let number = match value {
+            Leaf::Absent => return Ok(None),
+            Leaf::Whole(number) => Some(*number),
+            Leaf::Float(number) => Some(*number).filter(is_whole).map(|number| number as u64),
+            Leaf::Text(text) => text.trim().parse().ok(),
+            Leaf::Bool(_) | Leaf::Other => None,
+        };
+        number
+            .map(Some)
+            .ok_or_else(|| self.refuse(name, value, "it must be a whole number from 0: correct it"))
+    }
+}
+
+/// A value of a key, in any form.
+#[derive(Default)]
+enum Leaf {
+    #[default]
+    Absent,
+    Whole(u64),
+    Float(f64),
+    Text(String),
+    Bool(bool),
+    /// A list or an object.
+    Other,
+}
+
+impl Leaf {
+    /// Returns its text; `None`: it is something else.
+    fn text(&self) -> Option<String> {
+        match self {
+            Self::Text(text) => Some(text.clone()),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Leaf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Absent => f.write_str("missing"),
+            Self::Whole(number) => number.fmt(f),
+            Self::Float(number) => number.fmt(f),
+            Self::Text(text) => write!(f, "{text:?}"),
+            Self::Bool(truth) => truth.fmt(f),
+            Self::Other => f.write_str("a list or an object"),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Leaf {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(Wanted::<Self>(PhantomData))
+    }
+}
+
+/// An object, or what stands in its place.
+enum Object<T> {
+    Given(T),
+    Wrong(Leaf),
+}
+
+impl<T> Object<T> {
+    fn wrong(&self) -> &Leaf {
+        match self {
+            Self::Given(_) => &Leaf::Other,
+            Self::Wrong(value) => value,
+        }
+    }
+}
+
+impl<T> Default for Object<T> {
+    fn default() -> Self {
+        Self::Wrong(Leaf::Absent)
+    }
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(Wanted::<ObjectOf<T>>(PhantomData))
+    }
+}
+
+/// A list, or what stands in its place.
+#[derive(Default)]
+enum List<T> {
+    #[default]
+    Absent,
+    Given(Vec<T>),
+    Wrong(Leaf),
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for List<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(Wanted::<ListOf<T>>(PhantomData))
+    }
+}
+
+/// A visitor that takes the wanted kind of value, and any other as a leaf.
+struct Wanted<K>(PhantomData<K>);
+
+struct ObjectOf<T>(PhantomData<T>);
+struct ListOf<T>(PhantomData<T>);
+
+/// The rule for a kind of value.
+trait WantedKind<'de> {
+    type Value;
+
+    fn of_leaf(leaf: Leaf) -> Self::Value;
+
+    fn of_map<A: MapAccess<'de>>(mut object: A) -> Result<Self::Value, A::Error> {
+        while object.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+        Ok(Self::of_leaf(Leaf::Other))
+    }
+
+    fn of_seq<A: SeqAccess<'de>>(mut list: A) -> Result<Self::Value, A::Error> {
+        while list.next_element::<IgnoredAny>()?.is_some() {}
+        Ok(Self::of_leaf(Leaf::Other))
+    }
+}
+
+impl WantedKind<'_> for Leaf {
+    type Value = Self;
+
+    fn of_leaf(leaf: Leaf) -> Self {
+        leaf
+    }
+}
+
+impl<'de, T: Deserialize<'de>> WantedKind<'de> for ObjectOf<T> {
+    type Value = Object<T>;
+
+    fn of_leaf(leaf: Leaf) -> Object<T> {
+        Object::Wrong(leaf)
+    }
+
+    fn of_map<A: MapAccess<'de>>(object: A) -> Result<Object<T>, A::Error> {
+        T::deserialize(MapAccessDeserializer::new(object)).map(Object::Given)
+    }
+}
+
+impl<'de, T: Deserialize<'de>> WantedKind<'de> for ListOf<T> {
+    type Value = List<T>;
+
+    fn of_leaf(leaf: Leaf) -> List<T> {
+        match leaf {
+            Leaf::Absent => List::Absent,
+            leaf => List::Wrong(leaf),
+        }
+    }
+
+    fn of_seq<A: SeqAccess<'de>>(list: A) -> Result<List<T>, A::Error> {
+        Vec::deserialize(SeqAccessDeserializer::new(list)).map(List::Given)
+    }
+}
+
+impl<'de, K: WantedKind<'de>> Visitor<'de> for Wanted<K> {
+    type Value = K::Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a value")
+    }
+
+    fn visit_unit<E>(self) -> Result<K::Value, E> {
+        Ok(K::of_leaf(Leaf::Absent))
+    }
+
+    fn visit_bool<E>(self, truth: bool) -> Result<K::Value, E> {
+        Ok(K::of_leaf(Leaf::Bool(truth)))
+    }
+
+    fn visit_u64<E>(self, number: u64) -> Result<K::Value, E> {
+        Ok(K::of_leaf(Leaf::Whole(number)))
+    }
+
+    fn visit_i64<E>(self, number: i64) -> Result<K::Value, E> {
+        Ok(K::of_leaf(Leaf::Float(number as f64)))
+    }
+
+    fn visit_f64<E>(self, number: f64) -> Result<K::Value, E> {
+        Ok(K::of_leaf(Leaf::Float(number)))
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<K::Value, E> {
+        Ok(K::of_leaf(Leaf::Text(text.to_owned())))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<K::Value, A::Error> {
+        K::of_seq(list)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, object: A) -> Result<K::Value, A::Error> {
+        K::of_map(object)
+    }
+}
+
+/// The JSON. Keys that are not listed are ignored.
+#[derive(serde::Deserialize)]
+struct MetaJson {
+    #[serde(default)]
+    global: Object<GlobalJson>,
+    #[serde(default)]
+    captures: List<Object<CaptureJson>>,
+}
+
+#[derive(serde::Deserialize)]
+#[serde(default)]
+#[derive(Default)]
+struct GlobalJson {
+    #[serde(rename = "core:datatype")]
+    datatype: Leaf,
+    #[serde(rename = "core:version")]
+    version: Leaf,
+    #[serde(rename = "core:sample_rate")]
+    sample_rate: Leaf,
+    #[serde(rename = "core:num_channels")]
+    num_channels: Leaf,
+    #[serde(rename = "core:offset")]
+    offset: Leaf,
+    #[serde(rename = "core:description")]
+    description: Leaf,
+    #[serde(rename = "core:author")]
+    author: Leaf,
+    #[serde(rename = "core:hw")]
+    hw: Leaf,
+    #[serde(rename = "core:recorder")]
+    recorder: Leaf,
+    #[serde(rename = "core:license")]
+    license: Leaf,
+    #[serde(rename = "core:dataset")]
+    dataset: Leaf,
+    #[serde(rename = "core:trailing_bytes")]
+    trailing_bytes: Leaf,
+    #[serde(rename = "core:metadata_only")]
+    metadata_only: Leaf,
+}
+
+impl GlobalJson {
+    /// Checks that there is a data file of samples alone.
+    fn conforms(&self, key: &KeyPlace<'_>) -> Result<(), FormatError> {
+        if key.whole("core:trailing_bytes", &self.trailing_bytes)?.is_some_and(|bytes| bytes > 0) {
+            return Err(key.refuse("core:trailing_bytes", &self.trailing_bytes, NCD));
+        }
+        if matches!(&self.metadata_only, Leaf::Bool(true)) {
+            let problem = "there are no samples in such a recording: give one with a data file";
+            return Err(key.refuse("core:metadata_only", "true", problem));
+        }
+        Ok(())
+    }
+
+    /// Returns the validated form, without captures.
+    fn meta(&self, key: &KeyPlace<'_>) -> Result<SigMfMeta, FormatError> {
+        let datatype = self.datatype.text();
+        let Some(encoding) = datatype.as_deref().and_then(Encoding::of_sigmf) else {
+            let problem = "a datatype is `c` or `r`, a type from `i8` to `f64`, and `_le` or `_be`, as `ci16_le`: correct it";
+            return Err(key.refuse("core:datatype", &self.datatype, problem));
+        };
+        let channels = key.whole("core:num_channels", &self.num_channels)?.unwrap_or(1);
+        Ok(SigMfMeta {
+            is_big_endian: encoding.is_big_endian && encoding.scalar.align() > 1,
+            channels: u32::try_from(channels).unwrap_or(u32::MAX),
+            offset: key.whole("core:offset", &self.offset)?.unwrap_or(0),
+            sample_rate_hz: key.number("core:sample_rate", &self.sample_rate)?,
+            version: self.version.text().unwrap_or_else(|| VERSION.to_owned()),
+            description: self.description.text(),
+            author: self.author.text(),
+            hardware: self.hw.text(),
+            recorder: self.recorder.text(),
+            license: self.license.text(),
+            ..SigMfMeta::new(encoding.scalar)
+        })
+    }
+
+    /// Returns the name of the data file. It must not lead out of the file's folder.
+    fn dataset(&self, key: &KeyPlace<'_>) -> Result<Option<String>, FormatError> {
+        let name = match &self.dataset {
+            Leaf::Absent => return Ok(None),
+            Leaf::Text(name) => name.as_str(),
+            _ => "",
+        };
+        let is_plain = Path::new(name).file_name().is_some_and(|file_name| file_name == name);
+        if !is_plain || name.contains(['/', '\\', '\0']) {
+            let problem = "it must be the name of a file in the same folder: correct it";
+            return Err(key.refuse("core:dataset", &self.dataset, problem));
+        }
+        Ok(Some(name.to_owned()))
+    }
+}
+
+#[derive(serde::Deserialize)]
+#[serde(default)]
+#[derive(Default)]
+struct CaptureJson {
+    #[serde(rename = "core:sample_start")]
+    sample_start: Leaf,
+    #[serde(rename = "core:global_index")]
+    global_index: Leaf,
+    #[serde(rename = "core:frequency")]
+    frequency: Leaf,
+    #[serde(rename = "core:datetime")]
+    datetime: Leaf,
+    #[serde(rename = "core:header_bytes")]
+    header_bytes: Leaf,
+}
+
+impl CaptureJson {
+    fn checked(self, key: &KeyPlace<'_>) -> Result<SigMfCapture, FormatError> {
+        if key.whole("core:header_bytes", &self.header_bytes)?.is_some_and(|bytes| bytes > 0) {
+            return Err(key.refuse("core:header_bytes", &self.header_bytes, NCD));
+        }
+        let start = key.whole("core:sample_start", &self.sample_start)?;
+        let problem = "each capture needs the number of its first sample: add it";
+        if !matches!(self.datetime, Leaf::Absent | Leaf::Text(_)) {
+            let problem = "it must be a time such as \"2024-02-29T12:34:56Z\": correct it, or remove it";
+            return Err(key.refuse("core:datetime", &self.datetime, problem));
+        }
+        Ok(SigMfCapture {
+            sample_start: start.ok_or_else(|| key.refuse("core:sample_start", &Leaf::Absent, problem))?,
+            global_index: key.whole("core:global_index", &self.global_index)?,
+            frequency_hz: key.number("core:frequency", &self.frequency)?,
+            datetime: self.datetime.text(),
+        })
+    }
+}

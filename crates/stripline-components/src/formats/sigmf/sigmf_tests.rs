@@ -1,0 +1,217 @@
+use proptest::prelude::*;
+
+use super::*;
+use crate::formats::SampleFormat;
+
+const NAME: &str = "test.sigmf-meta";
+
+fn parse(json: &str) -> Result<SigMfMeta, FormatError> {
+    SigMfMeta::parse(json.as_bytes(), Path::new(NAME))
+}
+
+fn refused(json: &str, words: &[&str]) {
+    let message = parse(json).unwrap_err().to_string();
+    // Of the path, the problem and the remedy.
+    assert!(message.matches(": ").count() >= 2, "{message}");
+    for word in words.iter().chain([&NAME]) {
+        assert!(message.contains(word), "`{word}` in {message}");
+    }
+}
+
+fn with_global(extra: &str) -> String {
+    format!(
+        r#"{{"global": {{"core:datatype": "cu8", "core:version": "1.0.0"{extra}}}, "captures": [], "annotations": []}}"#
+    )
+}
+
+fn with_captures(captures: &str) -> String {
+    format!(r#"{{"global": {{"core:datatype": "cu8", "core:version": "1.0.0"}}, "captures": [{captures}]}}"#)
+}
+
+#[test]
+fn unknown_keys_are_ignored_and_known_ones_kept() {
+    let meta = parse(
+        r#"{"global": {"core:datatype": "cf32_le", "core:version": "1.2.3", "core:sample_rate": 250000,
+            "core:author": "A", "core:hw": "H", "core:description": "D", "core:extensions": [{"name": "x"}],
+            "antenna:gain": 3},
+            "captures": [{"core:sample_start": 0, "core:datetime": "2020-01-01T00:00:00Z", "x:y": [1]},
+            {"core:sample_start": 12, "core:frequency": 1e8}],
+            "annotations": [{"core:sample_start": 3, "core:label": "L"}], "more": null}"#,
+    )
+    .unwrap();
+    assert_eq!(meta.format, SampleFormat::Cf32.scalar());
+    assert_eq!(meta.sample_rate_hz, Some(250e3));
+    assert_eq!(
+        (meta.author.as_deref(), meta.hardware.as_deref(), meta.description.as_deref()),
+        (Some("A"), Some("H"), Some("D"))
+    );
+    assert_eq!(meta.captures[0].datetime.as_deref(), Some("2020-01-01T00:00:00Z"));
+    assert_eq!((meta.captures[1].sample_start, meta.captures[1].frequency_hz), (12, Some(1e8)));
+    let json = meta.to_json(Path::new(NAME)).unwrap();
+    assert_eq!(parse(&json).unwrap(), meta);
+}
+
+#[test]
+fn impossible_and_unsupported_values_are_refused_by_name() {
+    for rate in ["0", "-2.4e6", "1e13"] {
+        refused(&with_global(&format!(r#", "core:sample_rate": {rate}"#)), &["core:sample_rate", "above 0"]);
+    }
+    for rate in ["1e999", "NaN"] {
+        refused(&with_global(&format!(r#", "core:sample_rate": {rate}"#)), &["line 1 column"]);
+    }
+    for rate in ["\"fast\"", "[]", "true", "\"NaN\""] {
+        refused(&with_global(&format!(r#", "core:sample_rate": {rate}"#)), &["core:sample_rate", "a number"]);
+    }
+    for datatype in ["rf16_le", "ci12_le", "", "CU8", "ci16_xe"] {
+        let json = with_global("").replace("cu8", datatype);
+        refused(&json, &["core:datatype", datatype, "as `ci16_le`"]);
+    }
+    for channels in ["0", "257", "1e30"] {
+        refused(&with_global(&format!(r#", "core:num_channels": {channels}"#)), &["core:num_channels"]);
+    }
+    refused(&with_global(r#", "core:trailing_bytes": 4"#), &["core:trailing_bytes", "(NCD)"]);
+    refused(&with_global(r#", "core:metadata_only": true"#), &["core:metadata_only"]);
+    for name in ["../secret", "/etc/passwd", "..", "", "a/b", "a\\\\b"] {
+        refused(&with_global(&format!(r#", "core:dataset": "{name}""#)), &["core:dataset", "same folder"]);
+    }
+    refused(&with_captures(r#"{"core:sample_start": -1}"#), &["-1"]);
+    refused(&with_captures(r#"{"core:frequency": 1}"#), &["core:sample_start"]);
+    refused(&with_captures(r#"{"core:sample_start": 0, "core:frequency": 2e12}"#), &["captures[0]"]);
+    refused(&with_captures(r#"{"core:sample_start": 5}, {"core:sample_start": 4}"#), &["captures[1]", "4"]);
+    let headed = r#"{"core:sample_start": 0, "core:header_bytes": 16}"#;
+    refused(&with_captures(headed), &["captures[0].core:header_bytes", "(NCD)"]);
+    for start in ["0.5", "\"x\"", "1e20", "null"] {
+        let capture = format!(r#"{{"core:sample_start": {start}}}"#);
+        refused(&with_captures(&capture), &["captures[0].core:sample_start"]);
+    }
+    refused(&with_captures(r#"{"core:sample_start": 0, "core:datetime": 5}"#), &["core:datetime", "a time"]);
+    refused(&with_captures("7"), &["`captures[0]` is 7", "an object"]);
+    let early = with_global(r#", "core:offset": 5"#).replace("[]", r#"[{"core:sample_start": 0}]"#);
+    refused(&early, &["core:sample_start", "core:offset"]);
+}
+
+#[test]
+fn what_is_clear_is_read() {
+    let odd = "\u{feff}".to_owned()
+        + r#"{"global": {"core:datatype": "ri32_be", "core:sample_rate": "1000000", "core:num_channels": 2.0},
+            "captures": [{"core:sample_start": 0.0, "core:global_index": "18446744073709551615"}]}"#;
+    let meta = parse(&odd).unwrap();
+    assert_eq!((meta.sample_rate_hz, meta.channels, meta.is_big_endian), (Some(1e6), 2, true));
+    assert_eq!((meta.format.to_string(), meta.captures[0].global_index), ("s32".to_owned(), Some(u64::MAX)));
+    assert_eq!(parse(&meta.to_json(Path::new(NAME)).unwrap()).unwrap(), meta);
+    assert_eq!(parse(r#"{"global": {"core:datatype": "cu8"}}"#).unwrap().captures, []);
+}
+
+#[test]
+fn broken_json_is_refused_with_its_place() {
+    refused("", &["line 1"]);
+    refused("[]", &["the key `global` is missing", "an object"]);
+    refused(r#"{"global": {}, "captures": []}"#, &["core:datatype"]);
+    refused(r#"{"global": {"core:datatype": "cu8"}, "captures": {}}"#, &["`captures`", "a list"]);
+    refused(r#"{"global": ["cu8"], "captures": []}"#, &["`global`", "an object"]);
+    refused(r#"{"captures": []}"#, &["global"]);
+    refused(&"[".repeat(1_000_000), &["line 1"]);
+    let deep = format!(r#", "x": {}{}"#, "[".repeat(100_000), "]".repeat(100_000));
+    assert!(parse(&with_global(&deep)).is_ok(), "ignored keys may be nested to any depth");
+    assert!(parse(&with_global(&deep.replace('x', "core:author"))).is_ok());
+    refused(&with_global(&deep.replace('x', "core:sample_rate")), &["a list or an object"]);
+    let long = "x".repeat(100_000);
+    let message = parse(&with_global("").replace("cu8", &long)).unwrap_err().to_string();
+    assert!(message.len() < 300, "a long value is shortened");
+    let long = vec![b' '; SIGMF_META_BYTES_MAX as usize + 1];
+    let message = SigMfMeta::parse(&long, Path::new(NAME)).unwrap_err().to_string();
+    assert!(message.contains("16777216"), "{message}");
+}
+
+#[test]
+fn what_cannot_be_read_is_not_written() {
+    let mut meta = SigMfMeta::new(SampleFormat::Cs8);
+    assert!(meta.to_json(Path::new(NAME)).unwrap().contains("\"annotations\": []"));
+    meta.sample_rate_hz = Some(f64::NAN);
+    assert!(meta.to_json(Path::new(NAME)).unwrap_err().to_string().contains("core:sample_rate"));
+}
+
+#[test]
+fn a_recording_is_found_by_either_of_its_files() {
+    let dir = tempfile::tempdir().unwrap();
+    let meta_path = dir.path().join("a.b.sigmf-meta");
+    let data_path = dir.path().join("a.b.sigmf-data");
+    let message = SigMfRecording::open(&meta_path).unwrap_err().to_string();
+    assert!(message.contains("no such file") && message.contains("a.b.sigmf-meta"), "{message}");
+    std::fs::write(&meta_path, with_global("")).unwrap();
+    let message = SigMfRecording::open(&meta_path).unwrap_err().to_string();
+    assert!(message.contains("a.b.sigmf-data is missing"), "{message}");
+    std::fs::write(&data_path, [1, 2]).unwrap();
+    for path in [&meta_path, &data_path] {
+        assert!(is_sigmf(path));
+        assert_eq!(SigMfRecording::open(path).unwrap().data_path, data_path);
+    }
+    std::fs::write(&meta_path, with_global(r#", "core:dataset": "other.bin""#)).unwrap();
+    std::fs::write(dir.path().join("other.bin"), [1, 2]).unwrap();
+    assert_eq!(SigMfRecording::open(&meta_path).unwrap().data_path, dir.path().join("other.bin"));
+    std::fs::write(dir.path().join("a.sigmf"), "tar").unwrap();
+    let message = SigMfRecording::open(&dir.path().join("a.sigmf")).unwrap_err().to_string();
+    assert!(message.contains("tar"), "{message}");
+    std::fs::create_dir(dir.path().join("d.sigmf-meta")).unwrap();
+    let message = SigMfRecording::open(&dir.path().join("d.sigmf-meta")).unwrap_err().to_string();
+    assert!(message.contains("directory"), "{message}");
+}
+
+/// Returns JSON with the relevant keys and arbitrary values.
+fn hostile() -> impl Strategy<Value = serde_json::Value> {
+    let leaf = prop_oneof![
+        Just(serde_json::Value::Null),
+        any::<bool>().prop_map(Into::into),
+        any::<i64>().prop_map(Into::into),
+        any::<f64>().prop_map(Into::into),
+        prop::sample::select(vec!["cu8", "ci16_le", "rf64_be", "1.0.0", "12", "", "../x"])
+            .prop_map(Into::into),
+        "\\PC{0,8}".prop_map(Into::into),
+    ];
+    let key = prop::sample::select(vec![
+        "global",
+        "captures",
+        "annotations",
+        "core:datatype",
+        "core:version",
+        "core:sample_rate",
+        "core:sample_start",
+        "core:frequency",
+        "core:dataset",
+        "core:datetime",
+        "core:num_channels",
+        "core:offset",
+        "core:global_index",
+    ]);
+    leaf.prop_recursive(3, 40, 6, move |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(Into::into),
+            prop::collection::vec((key.clone(), inner), 0..6)
+                .prop_map(|pairs| pairs.into_iter().map(|(k, v)| (k.to_owned(), v)).collect()),
+        ]
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+
+    #[test]
+    fn hostile_metadata_is_refused_or_valid(global in hostile(), captures in hostile(), valid_type: bool) {
+        let mut global = global;
+        if let (true, Some(map)) = (valid_type, global.as_object_mut()) {
+            map.insert("core:datatype".into(), "cu8".into());
+            map.insert("core:version".into(), "1.0.0".into());
+        }
+        let json = serde_json::json!({"global": global, "captures": captures}).to_string();
+        if let Ok(meta) = parse(&json) {
+            prop_assert!(meta.sample_rate_hz.is_none_or(|rate| rate > 0.0 && rate <= HZ_MAX));
+            prop_assert!(meta.captures.is_sorted_by_key(|capture| capture.sample_start));
+            prop_assert_eq!(parse(&meta.to_json(Path::new(NAME)).unwrap()).unwrap(), meta);
+        }
+    }
+
+    #[test]
+    fn bytes_are_refused_without_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        prop_assert!(SigMfMeta::parse(&bytes, Path::new(NAME)).is_err());
+    }
+}
