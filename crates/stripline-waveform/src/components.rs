@@ -61,6 +61,19 @@ pub(super) struct CheckedProperties {
     pub facts: PropertyFacts,
 }
 
+impl CheckedProperties {
+    /// Returns the properties with another value; `None`: the component does not take it.
+    pub(super) fn with(&self, spec: &ComponentSpec, name: &str, value: Value) -> Option<Properties> {
+        let kept = spec.properties.iter().filter_map(|property| {
+            let value = self.values.value(&property.name)?.clone();
+            Some((property.name.clone(), value))
+        });
+        let mut values: BTreeMap<String, Value> = kept.collect();
+        values.insert(name.into(), value);
+        Properties::new(spec, values).ok()
+    }
+}
+
 /// Checks every component.
 pub(super) fn check<'c>(
     drafts: Vec<ComponentDraft>,

@@ -1,7 +1,5 @@
 //! The check of properties against the sample rates that arrive.
 
-use std::collections::BTreeMap;
-
 use stripline::component::{ComponentSpec, Properties, RateRule, Value};
 
 use super::check::Catalog;
@@ -25,7 +23,7 @@ pub(super) fn check(
         };
         let Some(property) = spec.rate.as_ref().and_then(|rule| rule.property.as_deref()) else { continue };
         let Some(rate) = rates[index].filter(|_| !is_set(&properties.values, property)) else { continue };
-        let Some(values) = with_rate(spec, &properties.values, property, rate) else { continue };
+        let Some(values) = properties.with(spec, property, Value::Float(rate)) else { continue };
         let invalid = match component.executable.as_ref().filter(|_| spec.validates) {
             None => spec.validate(&values).err(),
             Some(path) => (catalog.ask_validity)(path, &spec.name, &values).ok().flatten(),
@@ -157,15 +155,4 @@ fn number(properties: &Properties, name: &str) -> Option<f64> {
         _ => return None,
     };
     (value.is_finite() && value > 0.0).then_some(value)
-}
-
-/// Returns the properties with that rate; `None`: the component does not take it.
-fn with_rate(spec: &ComponentSpec, properties: &Properties, name: &str, rate: f64) -> Option<Properties> {
-    let kept = spec.properties.iter().filter_map(|property| {
-        let value = properties.value(&property.name)?.clone();
-        Some((property.name.clone(), value))
-    });
-    let mut values: BTreeMap<String, Value> = kept.collect();
-    values.insert(name.into(), Value::Float(rate));
-    Properties::new(spec, values).ok()
 }

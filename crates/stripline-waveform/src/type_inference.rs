@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use stripline::component::{ComponentSpec, Direction, PortTypes, Value};
+use stripline::component::{ComponentSpec, Direction, PortTypes, Properties, Value};
 use stripline::packet::payload::TypeName;
 
 use super::check::Catalog;
@@ -248,7 +248,11 @@ impl Graph<'_> {
         let spec = self.spec(end)?;
         let PortTypes::Property(name) = &spec.ports[end.port].types else { return None };
         let property = spec.find_property(name)?;
-        let fits = |name: &&TypeName| property.check(&Value::Text(name.as_str().into())).is_ok();
+        let checked = &self.components[end.component];
+        let fits = |name: &&TypeName| {
+            let value = Value::Text(name.as_str().into());
+            property.check(&value).is_ok() && !is_refused(checked, spec, &property.name, value)
+        };
         let fitting = wanted.iter().find(fits)?;
         let component = &self.components[end.component].name.value;
         Some(format!("set the property `{name}` of `{component}` to \"{fitting}\""))
@@ -319,6 +323,17 @@ impl Graph<'_> {
         let port = self.spec(end).map_or("", |spec| &spec.ports[end.port].name);
         format!("{}.{port}", self.components[end.component].name.value)
     }
+}
+
+/// Returns whether a component that accepts its properties would refuse them with this value. A
+/// recording, for example, is sent as the type that it holds.
+fn is_refused(component: &CheckedComponent, spec: &ComponentSpec, property: &str, value: Value) -> bool {
+    // Another program is not started once more for a remedy.
+    let asks = spec.validates && component.executable.is_some();
+    let Some(properties) = component.properties.as_ref().filter(|_| !asks) else { return false };
+    let changed = properties.with(spec, property, value);
+    let is_invalid = |values: &Properties| spec.validate(values).is_err();
+    changed.is_some_and(|values| is_invalid(&values)) && !is_invalid(&properties.values)
 }
 
 fn or(types: &[TypeName]) -> String {

@@ -146,3 +146,20 @@ fn an_input_without_samples_is_an_error() {
     assert!(output.status.code() == Some(1) && text.contains("a WAV file in a pipe"), "{text}");
     assert!(!String::from_utf8_lossy(&output.stdout).contains("values"));
 }
+
+#[test]
+fn no_remedy_for_a_type_leads_in_a_circle() {
+    let file = File::filtered(
+        "source",
+        "type = \"file-source\"\nproperties = { path = \"in\", sample_rate = 1e6 }",
+        "properties = { high = 1e3 }",
+    );
+    let path = format!("source.path={}", write(&file, "a.cu8", &[0; 20]));
+    let waveform = file.path("file.toml");
+    let check = |setting: &str| run(&["check", waveform.to_str().unwrap(), "--set", &path, "--set", setting]);
+    // The filter takes f32 or cf32; the file cannot be sent as f32.
+    let refused = check("source.output=cu8");
+    refused.says(2, &["sends cu8", "set the property `output` of `source` to \"cf32\""]);
+    assert!(!refused.stderr.contains("\"f32\""), "{}", refused.stderr);
+    check("source.output=cf32").says(0, &[]);
+}
