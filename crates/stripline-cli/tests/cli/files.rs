@@ -148,6 +148,44 @@ fn an_input_without_samples_is_an_error() {
 }
 
 #[test]
+fn what_was_sent_before_an_error_arrives() {
+    let file = File::new(
+        r#"
+        [component.source]
+        type = "file-source"
+        properties = { path = "-", format = "cu8", packet = 100 }
+        [component.slow]
+        type = "throttle"
+        properties = { rate = 2e4 }
+        [component.sink]
+        type = "print-sink"
+        properties = { format = "json", samples = 1 }
+        [[connection]]
+        from = "source.out"
+        to = "slow.in"
+        [[connection]]
+        from = "slow.out"
+        to = "sink.in"
+        "#,
+    );
+    let bytes = file.path("bytes");
+    std::fs::write(&bytes, [7; 10_001]).unwrap();
+    for placement in ["processes", "threads"] {
+        let path = file.path("file.toml");
+        let output = stripline()
+            .args(["run", path.to_str().unwrap(), "--quiet", "--placement", placement])
+            .stdin(std::fs::File::open(&bytes).unwrap())
+            .output()
+            .unwrap();
+        let run = Run::of(output);
+        run.says(1, &["component source failed", "1 of its 10001 bytes are left over"]);
+        let events = run.stdout.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        let sent: u64 = events.filter_map(|event| event["samples"].as_u64()).sum();
+        assert_eq!(sent, 5000, "{placement}");
+    }
+}
+
+#[test]
 fn no_remedy_for_a_type_leads_in_a_circle() {
     let file = File::filtered(
         "source",

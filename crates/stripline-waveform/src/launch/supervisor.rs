@@ -40,7 +40,8 @@ const CONNECT_TIME: Duration = Duration::from_secs(60);
 /// After the sources were commanded to stop, the rest is too after this time, and killed after
 /// twice this time.
 const STOP_TIME: Duration = Duration::from_secs(5);
-/// After a failure, the others have this time to end.
+/// After a failure, the others have this time to end. After that of a component that had sent
+/// packets, they have had `STOP_TIME` to receive them.
 const FAILURE_TIME: Duration = Duration::from_secs(2);
 /// The interval between requests for counters.
 const POLL_TIME: Duration = Duration::from_millis(250);
@@ -340,7 +341,9 @@ impl<'a> Supervisor<'a> {
                     self.stop_in_order(&format!("the duration of {} s is over", duration.as_secs_f64()));
                 }
             }
-            Phase::Draining(since) if now >= since + STOP_TIME => self.stop_all(STOP_TIME),
+            Phase::Draining(since) if now >= since + STOP_TIME => {
+                self.stop_all(if self.failure.is_some() { FAILURE_TIME } else { STOP_TIME });
+            }
             Phase::Stopping(deadline) if now >= deadline => self.kill_all(),
             Phase::Starting | Phase::Draining(_) | Phase::Stopping(_) => {}
         }

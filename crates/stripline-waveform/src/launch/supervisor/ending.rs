@@ -139,6 +139,17 @@ impl Supervisor<'_> {
         text
     }
 
+    /// Records the failure of a component, and stops the rest in order: what it has sent still
+    /// arrives.
+    pub(super) fn fail_in_order(&mut self, index: usize, what: String) {
+        if self.phase != Phase::Running {
+            return self.fail(what);
+        }
+        self.failure.get_or_insert(what);
+        self.abandon(index);
+        self.drain();
+    }
+
     /// Records the first failure and stops the rest.
     pub(super) fn fail(&mut self, what: String) {
         if self.failure.is_none() {

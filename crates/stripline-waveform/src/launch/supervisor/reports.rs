@@ -227,7 +227,7 @@ impl Supervisor<'_> {
                     }
                 } else {
                     self.members[index].state = ComponentState::Failed;
-                    self.fail(text);
+                    self.fail_in_order(index, text);
                 }
             }
         }
