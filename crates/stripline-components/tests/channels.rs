@@ -241,8 +241,9 @@ fn a_waterfall_is_of_one_channel_over_time() {
     let draw = |channel: &str, stream: &StreamInfo, samples: &[f32]| {
         let path = dir.path().join(format!("{channel}.png"));
         let text = path.to_str().unwrap().to_owned();
-        let (path_value, name) = (Value::Text(text), Value::Text(channel.into()));
-        let sink = stage("waterfall-sink", [("path", path_value), ("channel", name)]);
+        let word = |word: &str| Value::Text(word.into());
+        let existing = ("existing", word("replace"));
+        let sink = stage("waterfall-sink", [("path", word(&text)), ("channel", word(channel)), existing]);
         sink.run::<f32, f32>(&[(stream, &[part(0, samples)])]).map_err(|error| error.to_string())?;
         Ok::<_, String>(std::fs::read(path).unwrap())
     };

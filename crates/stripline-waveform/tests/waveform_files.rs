@@ -12,8 +12,8 @@ use std::time::Duration;
 use num_complex::Complex;
 use proptest::prelude::*;
 use stripline::component::{
-    ComponentSpec, Direction, InvalidProperties, PortSpec, PortTypes, Properties, PropertySpec, RateRule,
-    Value,
+    ComponentSpec, Direction, InvalidProperties, PortSpec, PortTypes, Properties, PropertyFacts,
+    PropertySpec, RateRule, Value,
 };
 use stripline::node::Dispatch;
 use stripline::payload::TypeName;
@@ -121,6 +121,13 @@ fn stock() -> BTreeMap<String, ComponentSpec> {
         )),
         ComponentSpec::new("audio-sink", "Plays samples.").input("in", PortTypes::of::<f32>(), "samples"),
         ComponentSpec::new("null-sink", "Drops everything.").port(sink),
+        ComponentSpec::new("file-sink", "Samples to a file.")
+            .input("in", PortTypes::of::<Complex<f32>>(), "samples")
+            .property(PropertySpec::path("path", "the file"))
+            .facts(|properties| PropertyFacts {
+                writes: properties.path("path").into_iter().collect(),
+                ..PropertyFacts::default()
+            }),
     ];
     specs.into_iter().map(|spec| (spec.name.clone(), spec)).collect()
 }

@@ -63,8 +63,12 @@ fn components_in_c_and_cpp_give_the_samples_of_the_one_in_rust() {
     };
     let expected = samples(&common::gain_example(), "rust.toml");
     assert_eq!(expected.len(), 8 * 20_000);
-    for program in gains(folder.path()) {
-        assert!(samples(&program, "other.toml") == expected, "{} gives other samples", program.display());
+    for (number, program) in gains(folder.path()).into_iter().enumerate() {
+        assert!(
+            samples(&program, &format!("other-{number}.toml")) == expected,
+            "{} gives other samples",
+            program.display()
+        );
     }
 }
 

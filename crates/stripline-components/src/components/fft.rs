@@ -233,8 +233,8 @@ impl RowNumbers {
         now
     }
 
-    /// Returns the next row of a channel: its number among those of all channels, and the index of
-    /// the sample with which it begins.
+    /// Returns the next row of a channel: the number among the rows of all channels, and the index
+    /// of the first sample.
     fn row(&self, channel: usize, channels: usize) -> (u64, u64) {
         let channels = channels as u64;
         let number = self.next.saturating_mul(channels).saturating_add(channel as u64);

@@ -172,7 +172,7 @@ impl FileSink {
     }
 }
 
-/// Returns the place of a packet of so many samples.
+/// Returns the place of a packet in its stream. `samples`: the length of the packet.
 fn place<T: Sample>(packet: &Packet<'_, T>, samples: u64) -> SamplePlace {
     SamplePlace { sample_index: packet.sample_index(), time_ns: packet.time_ns(), samples }
 }

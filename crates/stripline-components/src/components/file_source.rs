@@ -130,8 +130,8 @@ impl Component for FileSource {
     }
 }
 
-/// Reads samples as those of a type: of the file's, or of the floats that they are converted to.
-/// Returns their bytes; 0 at the end.
+/// Reads samples in the type of the file, or converted to floats. Returns the number of bytes; 0 at
+/// the end.
 fn read(
     reader: &mut FileReader,
     scalar: Scalar,

@@ -43,8 +43,8 @@ impl Target {
         Ok(Self { path: path.into(), existing: existing(properties).without_path() })
     }
 
-    /// Returns the file for a component that runs. One that was started before in this run keeps
-    /// what it has written then.
+    /// Returns the file for a component that runs. A component that was started before in this
+    /// run keeps its earlier file.
     pub fn of_run(mut self, ports: &Ports) -> Self {
         if ports.restarts() > 0 {
             self.existing = self.existing.after_restart();

@@ -52,7 +52,7 @@ impl StreamRule {
     }
 }
 
-/// The keys of a stream's description, and those of each packet, in the order of the rules.
+/// The keys of a stream's description, and the keys of each packet, in the order of the rules.
 ///
 /// ```
 /// assert_eq!(stripline_components::components::STREAM_KEYS.len(), 8);

@@ -3,7 +3,7 @@
 /// Processors of one kind, one for each channel of interleaved samples.
 ///
 /// A single channel is processed in place. Several are taken apart and put together again, in
-/// memory that is used again. So the result is that of each channel alone.
+/// memory that is used again. So each channel gives the result that it gives alone.
 ///
 /// ```
 /// use stripline_components::dsp::{FirFilter, PerChannel, Taps};
@@ -126,13 +126,13 @@ fn take<T: Copy>(taken: &mut Vec<T>, samples: &[T], place: usize, channels: usiz
 #[derive(Debug, Clone)]
 pub struct Frames<T> {
     channels: usize,
-    /// Samples that were returned, and then those of a frame that is not complete.
+    /// Samples that were returned, and then the samples of a frame that is not complete.
     held: Vec<T>,
     returned: usize,
 }
 
 impl<T: Copy> Frames<T> {
-    /// Creates frames of so many channels, at least one.
+    /// Creates frames of this number of channels, at least one.
     pub fn new(channels: usize) -> Self {
         Self { channels: channels.max(1), held: Vec::new(), returned: 0 }
     }

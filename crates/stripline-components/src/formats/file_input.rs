@@ -55,7 +55,7 @@ impl Read for Source {
 }
 
 /// The description of the samples that are read.
-pub(super) struct Frames<'a> {
+pub(super) struct FileFrames<'a> {
     pub(super) path: &'a Path,
     /// The bytes of a sample of all channels.
     pub(super) size: usize,
@@ -65,7 +65,7 @@ pub(super) struct Frames<'a> {
     pub(super) before: u64,
 }
 
-impl Frames<'_> {
+impl FileFrames<'_> {
     pub(super) fn partial(&self, left_over: u64, length: u64) -> FormatError {
         let (path, format, size) = (self.path.to_owned(), self.format.to_owned(), self.size);
         FormatError::PartialSample { path, left_over, length, format, size }
@@ -79,7 +79,7 @@ impl Frames<'_> {
 impl Input {
     /// Reads whole samples into `out`, which has room for at least one. Returns their bytes; 0 at
     /// the end.
-    pub(super) fn read(&mut self, out: &mut [u8], frames: &Frames<'_>) -> Result<usize, FormatError> {
+    pub(super) fn read(&mut self, out: &mut [u8], frames: &FileFrames<'_>) -> Result<usize, FormatError> {
         match self {
             Self::Regular(regular) => regular.read(out, frames),
             Self::Stream(stream) => stream.read(out, frames),
@@ -109,7 +109,7 @@ impl Regular {
         Ok(Self { file, start, length, left_over, left: length, passes: repeat.checked_sub(1) })
     }
 
-    fn read(&mut self, out: &mut [u8], frames: &Frames<'_>) -> Result<usize, FormatError> {
+    fn read(&mut self, out: &mut [u8], frames: &FileFrames<'_>) -> Result<usize, FormatError> {
         let mut filled = 0;
         while filled < out.len() {
             if self.left == 0 {
@@ -164,7 +164,7 @@ impl Stream {
         if self.ended { self.carried.len() as u64 } else { 0 }
     }
 
-    fn read(&mut self, out: &mut [u8], frames: &Frames<'_>) -> Result<usize, FormatError> {
+    fn read(&mut self, out: &mut [u8], frames: &FileFrames<'_>) -> Result<usize, FormatError> {
         if !self.is_checked {
             self.check_head(out.len(), frames)?;
         }
@@ -199,7 +199,7 @@ impl Stream {
 
     /// Checks that the first bytes are samples, and keeps what has arrived: up to `room` bytes, and
     /// at most 1 MiB.
-    fn check_head(&mut self, room: usize, frames: &Frames<'_>) -> Result<(), FormatError> {
+    fn check_head(&mut self, room: usize, frames: &FileFrames<'_>) -> Result<(), FormatError> {
         let mut arrived = vec![0; room.clamp(HEAD_BYTES, 1 << 20)];
         while self.carried.len() < HEAD_BYTES && !self.ended {
             let room = arrived.len() - self.carried.len();

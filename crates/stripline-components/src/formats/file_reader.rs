@@ -9,7 +9,7 @@ use stripline::payload::Scalar;
 
 use super::encoding::{self, Encoding};
 use super::error::FormatError;
-use super::file_input::{Frames, Input, Regular, Source, Stream};
+use super::file_input::{FileFrames, Input, Regular, Source, Stream};
 use super::file_kind::{self, FileKind, HEAD_BYTES};
 use super::header::{self, Header};
 use super::segments::{FilePlace, Segments};
@@ -387,8 +387,9 @@ impl FileReader {
             return Err(FormatError::Read { path: self.path.clone(), read: self.bytes, source });
         }
         let (path, format, before) = (&*self.path, &*self.type_name, self.bytes);
-        let count =
-            self.input.read(&mut out[..frames * stored], &Frames { path, size: stored, format, before })?;
+        let count = self
+            .input
+            .read(&mut out[..frames * stored], &FileFrames { path, size: stored, format, before })?;
         self.bytes += count as u64;
         self.segments.advance((count / stored) as u64);
         self.encoding.decode(&mut out[..count / stored * size], count);
@@ -405,9 +406,9 @@ impl FileReader {
         matches!(self.input, Input::Stream(_))
     }
 
-    fn frames(&self) -> Frames<'_> {
+    fn frames(&self) -> FileFrames<'_> {
         let size = self.encoding.stored_bytes() * self.channels;
-        Frames { path: &self.path, size, format: &self.type_name, before: self.bytes }
+        FileFrames { path: &self.path, size, format: &self.type_name, before: self.bytes }
     }
 }
 

@@ -80,7 +80,8 @@ pub struct SigMfCapture {
     pub global_index: Option<u64>,
     /// The centre frequency in Hz, at most 10^12 in magnitude.
     pub frequency_hz: Option<f64>,
-    /// The first sample's time in UTC (ISO 8601, see [`utc_datetime`]), unchanged from the file.
+    /// The first sample's time in UTC (ISO 8601, see [`utc_datetime`](super::utc_datetime)),
+    /// unchanged from the file.
     pub datetime: Option<String>,
 }
 

@@ -1,6 +1,8 @@
 //! Times in UTC, as text of ISO 8601.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::SystemTime;
+
+use stripline::internal::rfc3339;
 
 const DAY_S: i64 = 86_400;
 
@@ -15,21 +17,7 @@ const DAY_S: i64 = 86_400;
 /// assert_eq!(utc_datetime(time), "2024-02-29T12:34:56.000250Z");
 /// ```
 pub fn utc_datetime(time: SystemTime) -> String {
-    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
-    let (seconds, micros) = (since.as_secs(), since.subsec_micros());
-    let (days, second) = (seconds / 86_400, seconds % 86_400);
-    // Days to a date by eras of 400 years that begin on 1 March (Hinnant, "chrono-compatible
-    // low-level date algorithms").
-    let shifted = days + 719_468;
-    let (era, day_of_era) = (shifted / 146_097, shifted % 146_097);
-    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let march_month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * march_month + 2) / 5 + 1;
-    let month = if march_month < 10 { march_month + 3 } else { march_month - 9 };
-    let year = era * 400 + year_of_era + u64::from(month <= 2);
-    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
-    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{micros:06}Z")
+    rfc3339(time)
 }
 
 /// Returns the nanoseconds from 1970 to a time of ISO 8601, as `2024-02-29T12:34:56.5Z`. Without
@@ -110,7 +98,7 @@ fn numbers(text: &str, between: char) -> Option<[i64; 3]> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
+    use std::time::{Duration, UNIX_EPOCH};
 
     use proptest::prelude::*;
 
