@@ -239,7 +239,7 @@ def secured(folder: str, participant: DomainParticipant) -> None:
         broken = pathlib.Path(folder) / f"broken-{file}"
         shutil.copytree(ours, broken)
         (broken / file).unlink() if words == "cannot read" else shutil.copy(pathlib.Path(stranger) / file, broken)
-        waveform = receiver(stolen, str(broken))
+        waveform = receiver(pathlib.Path(folder) / f"behind-{file}", str(broken))
         printed = waveform.communicate(timeout=PATIENCE_S)[1]
         assert waveform.returncode != 0 and words in printed and str(broken) in printed, f"{file}: {printed}"
     print(f"{len(faults)} files of DDS Security that do not fit were named")
