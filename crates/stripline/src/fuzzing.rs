@@ -26,7 +26,7 @@ use crate::link::policy;
 use crate::link::{
     ConnectionOptions, ConnectionReport, ConnectionStats, FullReport, Incoming, PortEvent, PortEvents,
 };
-use crate::node::rendezvous::{Offer, OfferSink, RendezvousHost, RendezvousPeer};
+use crate::node::rendezvous::{DiscoveryMessage, Offer, OfferSink, Offers, RendezvousHost, RendezvousPeer};
 use crate::node::{MessageSubscriber, Subscriber};
 use crate::packet::payload::TypeName;
 use crate::sys::fork::Descriptor;
@@ -459,8 +459,12 @@ struct News {
 }
 
 impl OfferSink for News {
-    fn offers(&mut self) -> (Vec<Offer>, bool) {
-        (Vec::new(), false)
+    fn offers(&mut self) -> Offers {
+        Offers::default()
+    }
+
+    fn changes(&mut self) -> Option<Vec<DiscoveryMessage>> {
+        Some(Vec::new())
     }
 
     fn learn(&mut self, offer: Offer) {

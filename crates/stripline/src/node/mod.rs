@@ -43,6 +43,7 @@ pub(crate) mod inlined;
 mod message;
 #[allow(clippy::module_inception, reason = "the layer is named after its main type")]
 mod node;
+mod node_state;
 mod pool;
 mod publisher;
 mod ready_descriptor;

@@ -1,6 +1,5 @@
 //! A process's membership in a domain of topics.
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, Weak, mpsc};
 use std::time::Duration;
 
@@ -25,7 +24,8 @@ use crate::transport::{self, ConnectRequest, Endpoint, StopToken, handshake::is_
 
 use super::connection_log::ConnectionLog;
 use super::domain::{check_domain, domain_of_environment, rendezvous_name};
-use super::rendezvous::{self, Offer, OfferSink};
+use super::node_state::NodeState;
+use super::rendezvous::{self, DiscoveryMessage, Offer, OfferSink, Offers};
 use super::subscription::{FirstAttempts, OfferConsumer, Subscription};
 use super::topics::check_topic;
 use super::{MessagePublisher, MessageSubscriber, Publisher, Subscriber, Topics};
@@ -61,26 +61,6 @@ pub(super) struct NodeShared {
     doorbell: Doorbell,
     stop: StopToken,
     pub(super) state: Mutex<NodeState>,
-}
-
-#[derive(Default)]
-pub(super) struct NodeState {
-    over: bool,
-    own: Vec<Offer>,
-    /// All offers in the domain, by address.
-    pub(super) known: BTreeMap<String, Offer>,
-    subscriptions: Vec<Subscription>,
-    log: ConnectionLog,
-}
-
-impl NodeState {
-    fn subscription_of(&mut self, consumer: &Arc<dyn OfferConsumer>) -> Option<&mut Subscription> {
-        self.subscriptions.iter_mut().find(|subscription| Arc::ptr_eq(&subscription.consumer, consumer))
-    }
-
-    fn is_known(&self, endpoint: &Endpoint) -> bool {
-        self.known.get(&endpoint.address).is_some_and(|known| known.endpoint == *endpoint)
-    }
 }
 
 /// A subscriber as a consumer of offers.
@@ -383,7 +363,8 @@ impl Node {
             return Vec::new();
         }
         let state = lock(&self.shared.state);
-        let living = state.subscriptions.iter().filter(|subscription| subscription.consumer.is_there());
+        let all = state.subscriptions.values().flatten();
+        let living = all.filter(|subscription| subscription.consumer.is_there());
         let refused = living.flat_map(|subscription| &subscription.refused);
         let offered = refused.filter(|(endpoint, _)| state.is_known(endpoint));
         offered.map(|(_, refused)| (refused.connection.clone(), refused.reason.clone())).collect()
@@ -419,7 +400,7 @@ impl Node {
         let wanted = |offer: &&Offer| offer.topic == topic && consumer.wants(&offer.payload);
         let known: Vec<Offer> = state.known.values().filter(wanted).cloned().collect();
         let connected = known.iter().map(|offer| offer.endpoint.clone()).collect();
-        state.subscriptions.push(Subscription::new(topic, Arc::clone(&consumer), connected));
+        state.subscribe(topic, Subscription::new(Arc::clone(&consumer), connected));
         drop(state);
         let tasks =
             known.into_iter().map(|offer| ConnectTask::new(&self.shared, offer, Arc::clone(&consumer)));
@@ -428,7 +409,7 @@ impl Node {
 
     /// Offers an endpoint to the domain until the returned guard is dropped.
     pub(crate) fn offer(&self, offer: Offer) -> impl Send + 'static {
-        lock(&self.shared.state).own.push(offer.clone());
+        lock(&self.shared.state).change_own(DiscoveryMessage::Offer(offer.clone()));
         let guard = OfferGuard { shared: Arc::clone(&self.shared), address: offer.endpoint.address.clone() };
         // The node's own subscribers need not wait for the rendezvous.
         self.shared.learn(offer, Timing::Inline);
@@ -504,12 +485,13 @@ impl NodeShared {
     fn learn(self: &Arc<Self>, offer: Offer, timing: Timing) {
         let wanted: Vec<Arc<dyn OfferConsumer>> = {
             let mut state = lock(&self.state);
-            state.known.insert(offer.endpoint.address.clone(), offer.clone());
-            state.subscriptions.retain(|subscription| subscription.consumer.is_there());
-            let subscriptions = state.subscriptions.iter_mut();
-            let wanting = subscriptions.filter_map(|subscription| {
-                let wants = subscription.topic == offer.topic
-                    && subscription.consumer.wants(&offer.payload)
+            let address = &offer.endpoint.address;
+            if state.known.get(address).is_some_and(|known| *known != offer) {
+                state.forget(address);
+            }
+            state.known.insert(address.clone(), offer.clone());
+            let wanting = state.subscriptions_to(&offer.topic).filter_map(|subscription| {
+                let wants = subscription.consumer.wants(&offer.payload)
                     && subscription.connected.insert(offer.endpoint.clone());
                 wants.then(|| Arc::clone(&subscription.consumer))
             });
@@ -534,10 +516,13 @@ impl Reconnector {
         let Some(shared) = self.0.upgrade() else { return };
         let offer = {
             let mut state = lock(&shared.state);
-            if let Some(subscription) = state.subscription_of(consumer) {
+            let known = state.known.get(&endpoint.address);
+            let offer = known.filter(|offer| offer.endpoint == *endpoint).cloned();
+            let subscription = offer.as_ref().and_then(|offer| state.subscription_of(&offer.topic, consumer));
+            if let Some(subscription) = subscription {
                 subscription.connected.remove(endpoint);
             }
-            state.known.get(&endpoint.address).filter(|offer| offer.endpoint == *endpoint).cloned()
+            offer
         };
         if let Some(offer) = offer {
             shared.learn(offer, Timing::Background);
@@ -617,7 +602,8 @@ impl ConnectTask {
             .and_then(|()| self.consumer.connect(&self.offer, &self.connection));
         match connected {
             Ok(()) => {
-                if let Some(subscription) = lock(&self.shared.state).subscription_of(&self.consumer) {
+                let mut state = lock(&self.shared.state);
+                if let Some(subscription) = state.subscription_of(topic, &self.consumer) {
                     subscription.forget_refused(&endpoint.address);
                 }
                 true
@@ -647,7 +633,7 @@ impl ConnectTask {
     /// Lists the connection as refused, and logs the reason where it is another than before.
     fn show_refused(&self, error: &Error) {
         let mut state = lock(&self.shared.state);
-        let subscription = state.subscription_of(&self.consumer);
+        let subscription = state.subscription_of(&self.offer.topic, &self.consumer);
         if subscription.is_none_or(|to| to.refuse(&self.offer, &self.connection, error.to_string())) {
             log::warn!(target: "stripline::node", "topic {}: {error}", self.offer.topic);
         }
@@ -663,9 +649,8 @@ struct OfferGuard {
 impl Drop for OfferGuard {
     fn drop(&mut self) {
         let mut state = lock(&self.shared.state);
-        state.own.retain(|offer| offer.endpoint.address != self.address);
-        state.known.remove(&self.address);
-        state.subscriptions.iter_mut().for_each(|subscription| subscription.forget_refused(&self.address));
+        state.change_own(DiscoveryMessage::Withdraw(self.address.clone()));
+        state.forget(&self.address);
         drop(state);
         self.shared.doorbell.notify();
     }
@@ -675,28 +660,28 @@ impl Drop for OfferGuard {
 struct NodeOffers(Arc<NodeShared>);
 
 impl OfferSink for NodeOffers {
-    fn offers(&mut self) -> (Vec<Offer>, bool) {
-        let state = lock(&self.0.state);
-        (state.own.clone(), state.over)
+    fn offers(&mut self) -> Offers {
+        let mut state = lock(&self.0.state);
+        state.own_changes.clear();
+        state.own.clone()
+    }
+
+    fn changes(&mut self) -> Option<Vec<DiscoveryMessage>> {
+        let mut state = lock(&self.0.state);
+        (!state.over).then(|| std::mem::take(&mut state.own_changes))
     }
 
     fn learn(&mut self, offer: Offer) {
         // `Node::offer` and `Node::subscribe` connect the node's own ends before they return. If
         // this thread began with that, they would return too early.
-        let is_own = lock(&self.0.state).own.iter().any(|own| own.endpoint == offer.endpoint);
-        if !is_own {
+        let own = lock(&self.0.state).own.0.get(&offer.endpoint.address).cloned();
+        if own.is_none_or(|own| own.endpoint != offer.endpoint) {
             self.0.learn(offer, Timing::Background);
         }
     }
 
     fn forget(&mut self, address: &str) {
-        let mut state = lock(&self.0.state);
-        state.known.remove(address);
-        for subscription in &mut state.subscriptions {
-            // A TCP port may be reused by another publisher.
-            subscription.connected.retain(|endpoint| endpoint.address != address);
-            subscription.forget_refused(address);
-        }
+        lock(&self.0.state).forget(address);
     }
 }
 
@@ -755,7 +740,8 @@ mod tests {
         let node = Node::join(&domain, Topics::default()).unwrap();
         let _publisher = node.publisher::<u8>("levels").unwrap();
         let consumer = Arc::new(Lacking::default());
-        let offer = lock(&node.shared.state).own[0].clone();
+        let mut offer = lock(&node.shared.state).own.0.values().next().unwrap().clone();
+        offer.topic = "other".into();
         node.subscribe("other", Arc::clone(&consumer) as _).wait();
         let task = ConnectTask::new(&node.shared, offer, Arc::clone(&consumer) as _);
         for _ in 0..3 {

@@ -7,7 +7,7 @@
 //! the name anew; the others connect to it and send again what they offer. Links between publishers
 //! and subscribers are not affected.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
@@ -69,7 +69,7 @@ impl Offer {
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-enum DiscoveryMessage {
+pub(crate) enum DiscoveryMessage {
     /// The first one, from a node to the host.
     Join {
         version: u32,
@@ -78,10 +78,41 @@ enum DiscoveryMessage {
     Withdraw(String),
 }
 
+/// The publishers of one node, by address.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Offers(pub BTreeMap<String, Offer>);
+
+impl Offers {
+    /// Applies a change. Returns whether it has changed anything.
+    pub(crate) fn change(&mut self, message: &DiscoveryMessage) -> bool {
+        match message {
+            DiscoveryMessage::Join { .. } => false,
+            DiscoveryMessage::Offer(offer) => {
+                let address = &offer.endpoint.address;
+                self.0.insert(address.clone(), offer.clone()).as_ref() != Some(offer)
+            }
+            DiscoveryMessage::Withdraw(address) => self.0.remove(address).is_some(),
+        }
+    }
+
+    /// Returns whether there is room for what the message offers.
+    fn has_room_for(&self, message: &DiscoveryMessage) -> bool {
+        match message {
+            DiscoveryMessage::Offer(offer) => {
+                self.0.len() < OFFERS_MAX || self.0.contains_key(&offer.endpoint.address)
+            }
+            _ => true,
+        }
+    }
+}
+
 /// A node's handling of the offers of other nodes.
 pub(crate) trait OfferSink: Send {
-    /// Returns this node's own publishers, all of them, and whether the node has ended.
-    fn offers(&mut self) -> (Vec<Offer>, bool);
+    /// Returns this node's own publishers, all of them.
+    fn offers(&mut self) -> Offers;
+    /// Returns the changes of this node's own publishers since the last call of either function, in
+    /// order. `None`: the node has ended.
+    fn changes(&mut self) -> Option<Vec<DiscoveryMessage>>;
     /// Adds a publisher, which may be there already.
     fn learn(&mut self, offer: Offer);
     /// Removes a publisher.
@@ -147,7 +178,7 @@ fn pause(doorbell: &Doorbell, sink: &mut impl OfferSink) -> Result<bool> {
     let mut poll_set = PollSet::default();
     poll_set.readable(doorbell.as_fd());
     // The bell may go on ringing: changed offers are sent to the next host as a whole.
-    poll_set.wait(Some(Instant::now() + RETRY)).map(|_| sink.offers().1)
+    poll_set.wait(Some(Instant::now() + RETRY)).map(|_| sink.changes().is_none())
 }
 
 /// Exchanges offers with a host; true: the node has ended; false: the host has.
@@ -158,17 +189,13 @@ fn join(
     violations: &mut ViolationLog,
 ) -> Result<bool> {
     host.queue(&DiscoveryMessage::Join { version: VERSION });
-    let mut sent: Vec<Offer> = Vec::new();
+    host.queue_all(&sink.offers());
     loop {
-        let (offers, ended) = sink.offers();
-        if ended {
-            return Ok(true);
-        }
-        host.queue_changes(&sent, &offers);
+        let Some(changes) = sink.changes() else { return Ok(true) };
+        changes.iter().for_each(|change| host.queue(change));
         if !host.flush() {
             return Ok(false);
         }
-        sent = offers;
         let mut poll_set = PollSet::default();
         poll_set.readable(doorbell.as_fd());
         poll_set.readable(host.stream.as_fd());
@@ -198,13 +225,10 @@ fn serve(
 ) -> Result<bool> {
     let mut pending = PendingPeers::new(listener, message_length)?;
     pending.poller().add(doorbell.as_fd(), DOORBELL, Interest::Readable)?;
-    let mut host = RendezvousHost::default();
+    let mut host = RendezvousHost { own: sink.offers(), ..RendezvousHost::default() };
     loop {
-        let (offers, ended) = sink.offers();
-        if ended {
-            return Ok(true);
-        }
-        host.set_own(offers, sink);
+        let Some(changes) = sink.changes() else { return Ok(true) };
+        host.change_own(&changes, sink);
         host.watch_room(pending.poller())?;
         let woken = pending.wait()?;
         for token in woken.tokens {
@@ -263,7 +287,7 @@ fn apply(message: DiscoveryMessage, sink: &mut impl OfferSink) {
 pub(crate) struct RendezvousHost {
     /// In the order in which they joined.
     peers: BTreeMap<u64, RendezvousPeer>,
-    own: Vec<Offer>,
+    own: Offers,
     next_token: u64,
 }
 
@@ -274,13 +298,15 @@ impl RendezvousHost {
         self.peers.keys().copied()
     }
 
-    /// Sends what has changed of this node's own offers to all others.
-    fn set_own(&mut self, offers: Vec<Offer>, sink: &mut impl OfferSink) {
-        if offers == self.own {
+    /// Applies changes of this node's own offers, and sends them to all others.
+    fn change_own(&mut self, changes: &[DiscoveryMessage], sink: &mut impl OfferSink) {
+        if changes.is_empty() {
             return;
         }
-        let before = std::mem::replace(&mut self.own, offers.clone());
-        let broken = self.broadcast(None, |peer| peer.queue_changes(&before, &offers));
+        for change in changes {
+            self.own.change(change);
+        }
+        let broken = self.broadcast(None, |peer| changes.iter().for_each(|it| peer.queue(it)));
         self.remove(broken, sink);
     }
 
@@ -296,9 +322,8 @@ impl RendezvousHost {
             }
             self.remove(vec![token], sink);
         }
-        let offers: Vec<Offer> =
-            self.own.iter().chain(self.peers.values().flat_map(|peer| &peer.offers)).cloned().collect();
-        peer.queue_changes(&[], &offers);
+        peer.queue_all(&self.own);
+        self.peers.values().for_each(|other| peer.queue_all(&other.offers));
         peer.unsent_max += peer.unsent.len();
         if !peer.flush() {
             return None;
@@ -322,7 +347,8 @@ impl RendezvousHost {
                 return gone.err().map(|violation| (process, violation));
             }
         };
-        messages.retain(|message| peer.note(message));
+        // An offer that is not kept could not be withdrawn when its owner dies.
+        messages.retain(|message| peer.offers.has_room_for(message) && peer.offers.change(message));
         let broken = self.broadcast(Some(token), |peer| messages.iter().for_each(|it| peer.queue(it)));
         self.remove(broken, sink);
         messages.into_iter().for_each(|message| apply(message, sink));
@@ -356,9 +382,7 @@ impl RendezvousHost {
     fn remove(&mut self, mut tokens: Vec<u64>, sink: &mut impl OfferSink) {
         while let Some(token) = tokens.pop() {
             let Some(peer) = self.peers.remove(&token) else { continue };
-            let withdrawals =
-                peer.offers.into_iter().map(|offer| DiscoveryMessage::Withdraw(offer.endpoint.address));
-            let withdrawals: Vec<_> = withdrawals.collect();
+            let withdrawals: Vec<_> = peer.offers.0.into_keys().map(DiscoveryMessage::Withdraw).collect();
             tokens.extend(self.broadcast(None, |peer| withdrawals.iter().for_each(|it| peer.queue(it))));
             withdrawals.into_iter().for_each(|message| apply(message, sink));
         }
@@ -370,7 +394,7 @@ pub(crate) struct RendezvousPeer {
     stream: Descriptor<UnixStream>,
     process: Option<u32>,
     received: Vec<u8>,
-    offers: Vec<Offer>,
+    offers: Offers,
     /// Messages that the other end has not taken in full.
     unsent: Vec<u8>,
     /// The part of them that it has taken.
@@ -390,15 +414,9 @@ impl RendezvousPeer {
         Self { stream, process, received, offers, unsent, taken, unsent_max, awaits_room }
     }
 
-    /// Adds the difference between two lists of offers to what is to be sent.
-    fn queue_changes(&mut self, before: &[Offer], now: &[Offer]) {
-        let (had, has) = (by_address(before), by_address(now));
-        for offer in before.iter().filter(|offer| has.get(&*offer.endpoint.address) != Some(offer)) {
-            self.queue(&DiscoveryMessage::Withdraw(offer.endpoint.address.clone()));
-        }
-        for offer in now.iter().filter(|offer| had.get(&*offer.endpoint.address) != Some(offer)) {
-            self.queue(&DiscoveryMessage::Offer(offer.clone()));
-        }
+    /// Adds all offers of a node to what is to be sent.
+    fn queue_all(&mut self, offers: &Offers) {
+        offers.0.values().for_each(|offer| self.queue(&DiscoveryMessage::Offer(offer.clone())));
     }
 
     /// Adds a message to what is to be sent.
@@ -430,26 +448,6 @@ impl RendezvousPeer {
             self.taken = 0;
         }
         self.unsent.len() - self.taken <= self.unsent_max
-    }
-
-    /// Records an offer of the node, or its end. Returns false if the message changes nothing, or
-    /// is one offer too many.
-    fn note(&mut self, message: &DiscoveryMessage) -> bool {
-        match message {
-            DiscoveryMessage::Join { .. } => false,
-            // An offer that is not kept could not be withdrawn when its owner dies.
-            DiscoveryMessage::Offer(offer) => {
-                let is_new = self.offers.len() < OFFERS_MAX && !self.offers.contains(offer);
-                if is_new {
-                    self.offers.push(offer.clone());
-                }
-                is_new
-            }
-            DiscoveryMessage::Withdraw(address) => {
-                self.offers.retain(|offer| offer.endpoint.address != *address);
-                true
-            }
-        }
     }
 
     /// Returns the messages that have arrived; `None`: the other end hung up.
@@ -489,10 +487,6 @@ fn message_length(bytes: &[u8]) -> Result<Option<usize>, String> {
     Ok(Some(4 + length))
 }
 
-fn by_address(offers: &[Offer]) -> HashMap<&str, &Offer> {
-    offers.iter().map(|offer| (&*offer.endpoint.address, offer)).collect()
-}
-
 /// Checks that a first message joins the domain.
 ///
 /// # Errors
@@ -527,8 +521,12 @@ mod tests {
     struct Learned(Vec<Offer>, usize);
 
     impl OfferSink for Learned {
-        fn offers(&mut self) -> (Vec<Offer>, bool) {
-            (Vec::new(), false)
+        fn offers(&mut self) -> Offers {
+            Offers::default()
+        }
+
+        fn changes(&mut self) -> Option<Vec<DiscoveryMessage>> {
+            Some(Vec::new())
         }
 
         fn learn(&mut self, offer: Offer) {
@@ -564,7 +562,7 @@ mod tests {
         let [[at_host, mut giver], [late, mut taker]] = [pair(), pair()];
         let token = host.add(at_host, &mut sink).unwrap();
         let all = offers(4000);
-        giver.queue_changes(&[], &all);
+        all.iter().for_each(|offer| giver.queue(&DiscoveryMessage::Offer(offer.clone())));
         assert!(giver.flush() && !giver.is_flushed(), "one buffer takes all");
         while sink.0.len() < all.len() {
             host.receive(token, &mut sink);
@@ -595,9 +593,12 @@ mod tests {
         host.add(at_host, &mut sink).unwrap();
         let mut bytes = 0;
         while !host.peers.is_empty() {
-            let before = host.own.clone();
-            let now = if before.is_empty() { offers(1000) } else { Vec::new() };
-            host.set_own(now, &mut sink);
+            let are_offered = !host.own.0.is_empty();
+            let changes = offers(1000).into_iter().map(|offer| match are_offered {
+                true => DiscoveryMessage::Withdraw(offer.endpoint.address),
+                false => DiscoveryMessage::Offer(offer),
+            });
+            host.change_own(&changes.collect::<Vec<_>>(), &mut sink);
             bytes += 1000 * messages::framed(&DiscoveryMessage::Withdraw(String::new())).unwrap().len();
             assert!(bytes < 2 * UNSENT_MAX, "what waits has no bound");
         }
@@ -605,17 +606,39 @@ mod tests {
     }
 
     #[test]
-    fn a_change_is_sent_as_a_withdrawal_and_an_offer() {
-        let [mut from, mut to] = pair();
-        let (before, mut now) = (offers(3), offers(3));
-        now[1].endpoint.keys = [3, 4];
-        now.remove(0);
-        from.queue_changes(&before, &now);
-        assert!(from.flush());
-        let messages = to.receive().unwrap().unwrap();
-        let shown: Vec<String> =
-            messages.iter().map(|it| format!("{it:?}").chars().take(8).collect()).collect();
-        assert_eq!(shown, ["Withdraw", "Withdraw", "Offer(Of"]);
+    fn what_changes_nothing_is_not_passed_on() {
+        let mut own = Offers::default();
+        let [first, second] = <[Offer; 2]>::try_from(offers(2)).unwrap();
+        let mut changed = first.clone();
+        changed.endpoint.keys = [3, 4];
+        let messages = [
+            (DiscoveryMessage::Offer(first.clone()), true),
+            (DiscoveryMessage::Offer(first.clone()), false),
+            (DiscoveryMessage::Offer(changed), true),
+            (DiscoveryMessage::Withdraw(second.endpoint.address), false),
+            (DiscoveryMessage::Withdraw(first.endpoint.address), true),
+            (DiscoveryMessage::Join { version: VERSION }, false),
+        ];
+        for (message, changes) in messages {
+            assert_eq!(own.change(&message), changes, "{message:?}");
+        }
+        assert_eq!(own, Offers::default());
+    }
+
+    #[test]
+    fn a_node_with_too_many_offers_may_change_those_that_it_has() {
+        let mut all = offers(OFFERS_MAX + 1);
+        let mut one_more = DiscoveryMessage::Offer(all.pop().unwrap());
+        let mut own = Offers::default();
+        for offer in all {
+            let message = DiscoveryMessage::Offer(offer);
+            assert!(own.has_room_for(&message) && own.change(&message));
+        }
+        assert!(!own.has_room_for(&one_more));
+        let address = own.0.keys().next().unwrap().clone();
+        let DiscoveryMessage::Offer(offer) = &mut one_more else { unreachable!() };
+        offer.endpoint.address.clone_from(&address);
+        assert!(own.has_room_for(&one_more) && own.has_room_for(&DiscoveryMessage::Withdraw(address)));
     }
 
     #[test]
@@ -632,8 +655,12 @@ mod tests {
     struct UntilRung(Arc<AtomicBool>);
 
     impl OfferSink for UntilRung {
-        fn offers(&mut self) -> (Vec<Offer>, bool) {
-            (Vec::new(), self.0.load(Ordering::Relaxed))
+        fn offers(&mut self) -> Offers {
+            Offers::default()
+        }
+
+        fn changes(&mut self) -> Option<Vec<DiscoveryMessage>> {
+            (!self.0.load(Ordering::Relaxed)).then(Vec::new)
         }
 
         fn learn(&mut self, _: Offer) {}

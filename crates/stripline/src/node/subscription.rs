@@ -49,7 +49,6 @@ pub(crate) trait OfferConsumer: Send + Sync {
 /// The subscription of a subscriber to every publisher of its topic, or of another consumer of
 /// offers.
 pub(super) struct Subscription {
-    pub topic: String,
     pub consumer: Arc<dyn OfferConsumer>,
     pub connected: HashSet<Endpoint>,
     /// The connections that were refused, and why.
@@ -57,8 +56,8 @@ pub(super) struct Subscription {
 }
 
 impl Subscription {
-    pub(super) fn new(topic: &str, consumer: Arc<dyn OfferConsumer>, connected: HashSet<Endpoint>) -> Self {
-        Self { topic: topic.into(), consumer, connected, refused: Vec::new() }
+    pub(super) fn new(consumer: Arc<dyn OfferConsumer>, connected: HashSet<Endpoint>) -> Self {
+        Self { consumer, connected, refused: Vec::new() }
     }
 
     /// Lists the connection to an offer as refused; false: it was, for the same reason.

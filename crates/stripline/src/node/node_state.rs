@@ -1,0 +1,118 @@
+//! The offers and subscriptions of a node.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use crate::transport::Endpoint;
+
+use super::connection_log::ConnectionLog;
+use super::rendezvous::{DiscoveryMessage, Offer, Offers};
+use super::subscription::{OfferConsumer, Subscription};
+
+/// The offers that a node has made and discovered, and its subscriptions.
+#[derive(Default)]
+pub(super) struct NodeState {
+    pub over: bool,
+    /// The offers of this node.
+    pub own: Offers,
+    /// The changes of `own` that the node's thread has not taken.
+    pub own_changes: Vec<DiscoveryMessage>,
+    /// All offers in the domain, by address.
+    pub known: BTreeMap<String, Offer>,
+    /// By topic.
+    pub subscriptions: HashMap<String, Vec<Subscription>>,
+    /// The number of topics at which subscriptions that have ended are removed.
+    swept_at: usize,
+    pub log: ConnectionLog,
+}
+
+impl NodeState {
+    pub(super) fn subscriptions_to(&mut self, topic: &str) -> impl Iterator<Item = &mut Subscription> {
+        self.subscriptions.get_mut(topic).into_iter().flatten()
+    }
+
+    pub(super) fn subscription_of(
+        &mut self,
+        topic: &str,
+        consumer: &Arc<dyn OfferConsumer>,
+    ) -> Option<&mut Subscription> {
+        self.subscriptions_to(topic).find(|subscription| Arc::ptr_eq(&subscription.consumer, consumer))
+    }
+
+    /// Adds a subscription, and removes subscriptions of consumers that have gone.
+    pub(super) fn subscribe(&mut self, topic: &str, subscription: Subscription) {
+        if self.subscriptions.len() >= self.swept_at {
+            self.subscriptions.retain(|_, subscriptions| {
+                subscriptions.retain(|subscription| subscription.consumer.is_there());
+                !subscriptions.is_empty()
+            });
+            self.swept_at = 2 * self.subscriptions.len() + 1;
+        }
+        let to_topic = self.subscriptions.entry(topic.into()).or_default();
+        to_topic.retain(|subscription| subscription.consumer.is_there());
+        to_topic.push(subscription);
+    }
+
+    /// Removes an offer that is withdrawn or replaced.
+    pub(super) fn forget(&mut self, address: &str) {
+        let Some(Offer { topic, .. }) = self.known.remove(address) else { return };
+        for subscription in self.subscriptions_to(&topic) {
+            // A TCP port may be reused by another publisher.
+            subscription.connected.retain(|endpoint| endpoint.address != address);
+            subscription.forget_refused(address);
+        }
+    }
+
+    /// Offers a publisher of this node, or withdraws it.
+    pub(super) fn change_own(&mut self, change: DiscoveryMessage) {
+        if self.own.change(&change) {
+            self.own_changes.push(change);
+        }
+    }
+
+    pub(super) fn is_known(&self, endpoint: &Endpoint) -> bool {
+        self.known.get(&endpoint.address).is_some_and(|known| known.endpoint == *endpoint)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+    use std::sync::Weak;
+
+    use super::*;
+    use crate::error::Result;
+
+    /// A consumer that is there while its owner holds the other end.
+    struct Held(Weak<()>);
+
+    impl OfferConsumer for Held {
+        fn is_there(&self) -> bool {
+            self.0.strong_count() > 0
+        }
+
+        fn connect(&self, _: &Offer, _: &str) -> Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn subscriptions_that_have_ended_take_no_more_room_than_the_others() {
+        let mut state = NodeState::default();
+        let subscription =
+            |held: &Arc<()>| Subscription::new(Arc::new(Held(Arc::downgrade(held))), HashSet::default());
+        let lasting: Vec<Arc<()>> = (0..10).map(|_| Arc::default()).collect();
+        for (number, held) in lasting.iter().enumerate() {
+            state.subscribe(&format!("lasting-{number}"), subscription(held));
+        }
+        for number in 0..1000 {
+            state.subscribe(&format!("topic-{number}"), subscription(&Arc::default()));
+            state.subscribe("same", subscription(&Arc::default()));
+            assert_eq!(state.subscriptions["same"].len(), 1);
+            assert!(state.subscriptions.len() < 3 * lasting.len());
+        }
+        for number in 0..lasting.len() {
+            assert_eq!(state.subscriptions_to(&format!("lasting-{number}")).count(), 1);
+        }
+    }
+}
