@@ -5,6 +5,7 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
+use std::time::Instant;
 
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketType};
 
@@ -154,10 +155,15 @@ fn forged_launchers_are_told_apart() {
 /// Uses names that accept no connection and have full queues: another connection would wait.
 #[test]
 fn forged_names_with_full_queues_hold_nobody_up() {
-    const NAMES: u32 = 300;
+    const NAMES: u32 = 600;
     let file = File::radio();
     let _running = file.start(&[], 3);
     let me = std::process::id();
+    let list = || {
+        let start = Instant::now();
+        (run(&["ls"]), start.elapsed())
+    };
+    let (_, without) = list();
     let forged: Vec<_> = (0..NAMES)
         .map(|number| {
             let name = format!("{}{:016x}-{me}-{number:016x}", prefix(), 1);
@@ -171,7 +177,8 @@ fn forged_names_with_full_queues_hold_nobody_up() {
         })
         .collect();
     // A wait for each would take longer than a test may.
-    let listed = run(&["ls"]);
+    let (listed, beside) = list();
+    println!("{without:?} without false names, {beside:?} beside {NAMES}");
     assert!(listed.stdout.contains(&file.name), "{}", listed.stdout);
     let full = listed.stderr.matches("its queue is full").count();
     assert_eq!(full, forged.len(), "{}", listed.stderr);
