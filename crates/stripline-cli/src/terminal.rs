@@ -7,6 +7,7 @@ use anstream::{AutoStream, ColorChoice};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 use signal_hook::low_level;
+use stripline::SystemLimit;
 pub(crate) use stripline_components::internal::width;
 
 use crate::arguments::ColorArgument;
@@ -39,7 +40,10 @@ pub(crate) fn raise_when_unread(signal: i32) {
         let _ = low_level::raise(signal);
     };
     if let Err(error) = std::thread::Builder::new().spawn(wait) {
-        complain!("no thread can watch standard output ({error}): a closed pipe is noticed at a write");
+        let limit = SystemLimit::of_thread(&error).map_or_else(String::new, |limit| format!("; {limit}"));
+        complain!(
+            "no thread can watch standard output ({error}{limit}): a closed pipe is noticed at a write"
+        );
     }
 }
 

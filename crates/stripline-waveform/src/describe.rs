@@ -15,13 +15,14 @@ use std::time::{Duration, Instant};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 use serde::Deserialize;
+use stripline::SystemLimit;
 use stripline::component::{ComponentSpec, InvalidProperties, Properties};
 use stripline::internal::{CHECK_OPTION, DESCRIBE_OPTION, PollSet};
 
 use super::file::is_name;
 use super::program_command::ProgramCommand;
 use super::spec_check::check_spec;
-use super::text::quoted;
+use super::text::{quoted, quoted_line};
 
 /// Time limit of an executable for its description.
 const TIME_MAX: Duration = Duration::from_secs(5);
@@ -201,8 +202,11 @@ impl DescribeError {
             }
             Self::Failed(_, code, said) => {
                 let said = said.lines().next().unwrap_or_default();
-                let printed =
-                    if said.is_empty() { String::new() } else { format!(" and printed {}", quoted(said)) };
+                let printed = if said.is_empty() {
+                    String::new()
+                } else {
+                    format!(" and printed {}", quoted_line(said))
+                };
                 format!("{name} {option} ended with exit code {code}{printed}")
             }
             Self::Killed(_, signal) => format!("{name} {option} was ended by signal {signal}"),
@@ -235,7 +239,7 @@ impl DescribeError {
                 format!("its first line names {}, which is not there", quoted(&interpreter))
             }
             Self::NotStarted(..) => "it must be an executable file of this machine; build it again".into(),
-            Self::Exhausted(_, number) => exhausted_remedy(*number).into(),
+            Self::Exhausted(_, number) => exhausted_remedy(*number),
             Self::BadSpec(..) => "correct the ComponentSpec in its source".into(),
             Self::Failed(_, PANIC_CODE, said) if said.contains(PANIC_WORDS) => {
                 "the component panicked while it was asked: correct its `describe` or its validation".into()
@@ -294,7 +298,7 @@ fn quotable(stderr: &[u8]) -> String {
 
 /// Returns the error about an output that cannot be read, with the beginning of the output.
 fn nonsense(command: &ProgramCommand, output: &[u8], error: &serde_json::Error) -> DescribeError {
-    let (error, text) = (quoted(&error.to_string()), String::from_utf8_lossy(output));
+    let (error, text) = (quoted_line(&error.to_string()), String::from_utf8_lossy(output));
     let why = match text.lines().find(|line| !line.trim().is_empty()) {
         Some(line) => format!("it printed {} ({error})", quoted(line.trim())),
         None if output.is_empty() => format!("it printed nothing ({error})"),
@@ -318,13 +322,17 @@ fn missing_interpreter(path: &Path) -> Option<String> {
 }
 
 /// Returns the remedy for a start that failed for want of something, by the error's number.
-fn exhausted_remedy(number: i32) -> &'static str {
+fn exhausted_remedy(number: i32) -> String {
+    let error = io::Error::from_raw_os_error(number);
+    if let Some(limit) = SystemLimit::of(&error).or_else(|| SystemLimit::of_thread(&error)) {
+        return limit.to_string();
+    }
     match Errno::from_raw_os_error(number) {
-        Errno::MFILE => "this process may open no more files: raise its limit, as with `ulimit -n 4096`",
         Errno::NFILE => "the system may open no more files: end other programs, or raise fs.file-max",
-        Errno::AGAIN => "this user may start no more processes: end some, or raise the limit `ulimit -u`",
+        Errno::AGAIN => "the system has no more processes: end some, or raise kernel.pid_max",
         _ => "the system is out of memory: end other programs",
     }
+    .into()
 }
 
 /// Returns the error about a program that did not start.

@@ -5,9 +5,17 @@ use unicode_width::UnicodeWidthStr;
 
 /// Quotes a user's text for a sentence: on one line, and not too long.
 pub(super) fn quoted(text: &str) -> String {
-    const LENGTH_MAX: usize = 60;
-    let mut registered = printable(&text.chars().take(LENGTH_MAX).collect::<String>());
-    if text.chars().nth(LENGTH_MAX).is_some() {
+    quoted_up_to(60, text)
+}
+
+/// Quotes a line that a program printed: a whole sentence with its remedy has room.
+pub(super) fn quoted_line(text: &str) -> String {
+    quoted_up_to(500, text)
+}
+
+fn quoted_up_to(length_max: usize, text: &str) -> String {
+    let mut registered = printable(&text.chars().take(length_max).collect::<String>());
+    if text.chars().nth(length_max).is_some() {
         registered.push('…');
     }
     format!("`{registered}`")
@@ -124,5 +132,7 @@ mod tests {
     fn quoted_text_stays_short_and_on_one_line() {
         assert_eq!(quoted("a\n\u{1b}b"), "`a\\n\\u{1b}b`");
         assert!(quoted(&"é".repeat(1000)).chars().count() < 64);
+        assert_eq!(quoted_line(&"é".repeat(400)).chars().count(), 402);
+        assert_eq!(quoted_line(&"é".repeat(1000)).chars().count(), 503);
     }
 }

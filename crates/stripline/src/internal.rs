@@ -144,7 +144,7 @@ pub mod inlined {
 
 /// Processes and threads.
 pub mod process {
-    pub use crate::sys::process::{clear_priority, state_and_parent};
+    pub use crate::sys::process::{clear_priority, not_ignored, prepare_for_limits, state_and_parent};
 }
 
 /// Discovery of this user's listening sockets.

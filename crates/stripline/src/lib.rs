@@ -82,7 +82,7 @@ mod sys;
 pub mod terms;
 pub mod transport;
 
-pub use error::{Error, ErrorCode, Result};
+pub use error::{Error, ErrorCode, Result, SystemLimit};
 pub use node::{Input, Loan, Output, Packet, Received};
 pub use num_complex::Complex;
 pub use packet::payload;

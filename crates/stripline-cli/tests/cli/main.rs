@@ -22,6 +22,7 @@ mod files;
 mod generate;
 mod habits;
 mod ladder;
+mod limits;
 mod log;
 mod moving;
 mod new;

@@ -3,6 +3,8 @@
 use std::io;
 use std::path::PathBuf;
 
+use stripline::SystemLimit;
+
 use super::encoding;
 use super::sample_format::SampleFormat;
 
@@ -24,7 +26,7 @@ pub enum FormatError {
         path: PathBuf,
     },
     /// The file cannot be opened or created.
-    #[error("{path}: cannot {doing}: {source}", path = .path.display())]
+    #[error("{path}: cannot {doing}: {source}{}", limit(.source), path = .path.display())]
     Open {
         /// The file.
         path: PathBuf,
@@ -156,7 +158,7 @@ pub enum FormatError {
         remedy: String,
     },
     /// Reading failed.
-    #[error("{path}: cannot read after {read} bytes: {source}", path = .path.display())]
+    #[error("{path}: cannot read after {read} bytes: {source}{}", limit(.source), path = .path.display())]
     Read {
         /// The file.
         path: PathBuf,
@@ -166,7 +168,7 @@ pub enum FormatError {
         source: io::Error,
     },
     /// Writing failed.
-    #[error("{path}: cannot write after {written} bytes: {source}", path = .path.display())]
+    #[error("{path}: cannot write after {written} bytes: {source}{}", limit(.source), path = .path.display())]
     Write {
         /// The file.
         path: PathBuf,
@@ -266,6 +268,11 @@ pub enum FormatError {
         /// The valid range in words.
         valid: &'static str,
     },
+}
+
+/// Returns the limit of the system that an error comes from, as the end of a message.
+fn limit(source: &io::Error) -> String {
+    SystemLimit::of(source).map_or_else(String::new, |limit| format!(": {limit}"))
 }
 
 impl FormatError {

@@ -14,7 +14,7 @@ use stripline::internal::control::{
     self, CONTROL_VARIABLE, ControlChannel, LAUNCHER_VARIABLE, LauncherCommand, Report,
 };
 use stripline::internal::{LOG_VARIABLE, process};
-use stripline::{Error, Result};
+use stripline::{Error, Result, SystemLimit};
 
 use super::ComponentOutput;
 use super::line_reader::{LineReader, plain};
@@ -82,7 +82,10 @@ impl ComponentProcess {
             process.pidfd = Some(pidfd_open(Pid::from_child(&process.child), PidfdFlags::empty())?);
             Ok(process)
         };
-        spawn().map_err(|e| Error::system(format!("cannot start {}", program.line()), e))
+        spawn().map_err(|e| {
+            let limit = SystemLimit::of_thread(&e).map_or_else(String::new, |limit| format!("; {limit}"));
+            Error::system(format!("cannot start {}{limit}", program.line()), e)
+        })
     }
 
     pub(super) fn sleep_on<'a>(&'a self, poll_set: &mut PollSet<'a>) {
@@ -229,6 +232,11 @@ pub(super) fn exit_text(status: ExitStatus) -> String {
         (None, Some(6)) => "aborted (SIGABRT)".into(),
         (None, Some(7)) => "crashed (SIGBUS)".into(),
         (None, Some(15)) => "was terminated (SIGTERM)".into(),
+        (None, Some(signal_hook::consts::SIGXFSZ)) => {
+            let limit = SystemLimit::of(&rustix::io::Errno::FBIG.into());
+            let limit = limit.map_or_else(String::new, |limit| format!(": {limit}"));
+            format!("was ended because a file was too large (SIGXFSZ){limit}")
+        }
         (None, Some(signal)) => format!("was ended by signal {signal}"),
         (None, None) => "ended".into(),
     }

@@ -354,7 +354,7 @@ impl<'h> Server<'h> {
             for in_flight in &pool.in_flight {
                 let thread = std::thread::Builder::new().name("stripline-serve".into());
                 if let Err(error) = thread.spawn_scoped(scope, || pool.run(in_flight)) {
-                    pool.fail(Error::system("cannot start a thread of a pool", error));
+                    pool.fail(Error::not_started("cannot start a thread of a pool", error));
                     break;
                 }
             }

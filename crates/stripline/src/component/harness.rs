@@ -217,7 +217,7 @@ impl Harness {
             // After an error the streams have no end, as in a waveform.
             let _ = end.send(outcome.and_then(|()| finish(&mut outputs, false)));
         };
-        thread.spawn(work).map_err(|e| Error::system("cannot start the component's thread", e))?;
+        thread.spawn(work).map_err(|e| Error::not_started("cannot start the component's thread", e))?;
         Ok(HarnessRun { of_test, pending, answers, events, stop, ended, last: 0 })
     }
 

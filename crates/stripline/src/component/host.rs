@@ -221,6 +221,7 @@ pub fn host_if_launched(registry: &Registry) -> Option<ExitCode> {
     let [descriptor, launcher] = [CONTROL_VARIABLE, LAUNCHER_VARIABLE].map(|name| std::env::var(name).ok());
     let descriptor = descriptor?;
     log_to_stderr();
+    process::prepare_for_limits();
     // Programs that a component starts do not inherit them.
     process::remove_variables(&[CONTROL_VARIABLE, LAUNCHER_VARIABLE]);
     let stream = inherit(&descriptor, launcher);
@@ -632,7 +633,7 @@ impl ComponentHost {
         std::thread::Builder::new()
             .name(component.chars().take(15).collect())
             .spawn(move || run(ready, &reporter, &stats, &pending))
-            .map_err(|e| Error::system(format!("cannot start a thread for `{component}`"), e))?;
+            .map_err(|e| Error::not_started(format!("cannot start a thread for `{component}`"), e))?;
         Ok(())
     }
 }

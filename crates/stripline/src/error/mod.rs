@@ -3,6 +3,7 @@
 mod code;
 mod invalid_properties;
 mod printable;
+mod system_limit;
 
 use std::fmt;
 use std::io;
@@ -15,6 +16,7 @@ use crate::terms::{Flow, LinkOptions, Scope};
 pub use code::ErrorCode;
 pub use invalid_properties::InvalidProperties;
 pub use printable::printable;
+pub use system_limit::SystemLimit;
 
 /// Shorthand used throughout the crate.
 ///
@@ -244,6 +246,15 @@ impl Error {
         Self::System { action: doing.to_string(), source: source.into() }
     }
 
+    /// Wraps the error of a thread or a process that did not start, with the limit that it comes
+    /// from.
+    pub(crate) fn not_started(doing: impl fmt::Display, source: io::Error) -> Self {
+        match SystemLimit::of_thread(&source) {
+            Some(limit) => Self::system(format!("{doing}; {limit}"), source),
+            None => Self::system(doing, source),
+        }
+    }
+
     /// Returns its kind, with a number and a word that never change.
     ///
     /// ```
@@ -427,7 +438,10 @@ impl fmt::Display for Error {
                     "port `{port}`: its waker ended the wait; the packet is sent, so go on with the next one"
                 )
             }
-            Self::System { action: doing, source } => write!(f, "{doing}: {source}"),
+            Self::System { action: doing, source } => {
+                write!(f, "{doing}: {source}")?;
+                SystemLimit::of(source).map_or(Ok(()), |limit| write!(f, ": {limit}"))
+            }
             Self::Forked { what } => write!(
                 f,
                 "{what} belongs to the process that this one was forked from; make a node and its ports in the child, or \

@@ -50,7 +50,7 @@ where
         for _ in 0..threads {
             let thread = std::thread::Builder::new().name("stripline-pool".into());
             if let Err(error) = thread.spawn_scoped(scope, || pool.run()) {
-                pool.fail(Error::system("cannot start a thread of a pool", error));
+                pool.fail(Error::not_started("cannot start a thread of a pool", error));
                 break;
             }
         }

@@ -36,10 +36,5 @@ pub(crate) fn check_descriptors_of_select(library: &str, needed: usize) -> Resul
 
 fn open(library: &str, needed: usize) -> Result<Vec<OwnedFd>> {
     let opened: std::result::Result<_, _> = (0..needed).map(|_| eventfd(0, EventfdFlags::CLOEXEC)).collect();
-    opened.map_err(|e| {
-        Error::system(
-            format!("{library} needs {needed} descriptors here; raise the limit of open files (`ulimit -n`)"),
-            e,
-        )
-    })
+    opened.map_err(|e| Error::system(format!("{library} needs {needed} descriptors here"), e))
 }

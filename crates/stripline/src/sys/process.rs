@@ -1,6 +1,6 @@
 //! Processes and threads: death with the parent, real-time priority, processor affinity.
 
-use rustix::process::{Pid, Signal};
+use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, setrlimit};
 use rustix::thread::CpuSet;
 
 use crate::error::{Error, Result};
@@ -66,6 +66,40 @@ pub(crate) fn set_affinity(cpus: &[usize]) -> Result<()> {
         .map_err(|e| Error::system(format!("cannot run on processor(s) {cpus:?}"), e))
 }
 
+/// Prepares a process of the command or of components for the limits of the system. Raises the soft
+/// limit of open files to the hard one, as the low one is for programs that use `select`.
+/// Other limits stay: a lower soft one is deliberate.
+///
+/// A file that reaches its largest size becomes an error of the write: without that, `SIGXFSZ` ends
+/// the process. Programs that are started inherit it.
+pub fn prepare_for_limits() {
+    /// As systemd allows; some programs close all numbers up to their limit.
+    const DESCRIPTORS_MAX: u64 = 1 << 19;
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    let wanted = maximum.unwrap_or(DESCRIPTORS_MAX).min(DESCRIPTORS_MAX);
+    if current.is_some_and(|current| current < wanted) {
+        // Where it fails, the limit stays, and the call that reaches it reports it.
+        let _ = setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), maximum });
+    }
+    // SAFETY: `SIG_IGN` is no function, so that none can run inside of another one.
+    unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
+}
+
+/// Returns those of the signals that this process does not ignore. A program that is started with a
+/// signal ignored, as by `nohup` or in the background of a shell, should leave it so.
+pub fn not_ignored(signals: &[i32]) -> Vec<i32> {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = ignored_signals(&status);
+    signals.iter().copied().filter(|signal| ignored >> (signal - 1) & 1 == 0).collect()
+}
+
+/// Returns the set of ignored signals in a `status` file: bit 0 is that of signal 1. Without a
+/// line, the set is empty.
+fn ignored_signals(status: &str) -> u64 {
+    let line = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    line.and_then(|set| u64::from_str_radix(set.trim(), 16).ok()).unwrap_or(0)
+}
+
 /// Returns the process's state, as one letter, and its parent.
 pub fn state_and_parent(pid: u32) -> (Option<char>, Option<u32>) {
     let stat = stat_behind_command(pid);
@@ -89,4 +123,18 @@ fn stat_behind_command(pid: u32) -> String {
     let stat = String::from_utf8_lossy(&stat);
     // The command before it may have any characters, brackets too.
     stat.rsplit(')').next().unwrap_or_default().into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ignored_signals_are_found() {
+        let status = "SigBlk:\tffff\nSigIgn:\t0000000000001001\nSigCgt:\tffff\n";
+        assert_eq!(ignored_signals(status), 1 | 1 << 12);
+        assert_eq!(ignored_signals(""), 0);
+        // The runtime ignores SIGPIPE, and no program SIGSEGV.
+        assert_eq!(not_ignored(&[libc::SIGPIPE, libc::SIGSEGV]), [libc::SIGSEGV]);
+    }
 }

@@ -15,7 +15,7 @@ impl JoinedThread {
     /// When the system has no further thread.
     pub(crate) fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> Result<Self> {
         let thread = Builder::new().name(name.into()).spawn(run);
-        thread.map(|thread| Self(Some(thread))).map_err(|e| Error::system("cannot start a thread", e))
+        thread.map(|thread| Self(Some(thread))).map_err(|e| Error::not_started("cannot start a thread", e))
     }
 
     /// Leaves the thread to itself: the drop does not wait for it.

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use super::carrier::PathSink;
 use super::handshake::{self, FirstHello, Hello, HelloReply, PartHello};
 use super::parts::PendingParts;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::fail_point::fail_point;
 use crate::sys::doorbell::Doorbell;
 use crate::sys::pending::{Admission, PendingPeers, Woken, name_of};
@@ -275,7 +275,8 @@ impl<A: Acceptor> AcceptLoop<A> {
         if key != part.key {
             return Err(PeerRefusal::violation("the key is wrong: the endpoint is of another port"));
         }
-        let kept = socket.try_clone().map_err(|e| e.to_string())?;
+        let kept =
+            socket.try_clone().map_err(|e| Error::system("cannot keep the peer's socket", e).to_string())?;
         self.parts.add(part, kept, Instant::now())?;
         Ok(its_key)
     }
