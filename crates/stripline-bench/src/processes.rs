@@ -15,6 +15,7 @@ use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use signal_hook::consts::{SIGINT, SIGTERM};
+use stripline::internal::process;
 
 use crate::ladder::Problem;
 
@@ -289,7 +290,7 @@ pub(crate) struct Interruption {
 impl Interruption {
     pub(crate) fn watch() -> Result<Self, Problem> {
         let mut own = Self { flag: Arc::default(), ids: Vec::new() };
-        for signal in [SIGINT, SIGTERM] {
+        for signal in process::not_ignored(&[SIGINT, SIGTERM]) {
             let id = signal_hook::flag::register(signal, Arc::clone(&own.flag));
             own.ids.push(id.map_err(|error| format!("cannot watch for Ctrl-C: {error}"))?);
         }

@@ -9,6 +9,7 @@ use serde::Serialize;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use stripline::component::{Access, Value};
+use stripline::internal::process;
 use stripline_waveform::RunReport;
 use stripline_waveform::control::{
     self, ChangeState, ComponentChange, ControlClient, ControlError, NewValue, PropertyReading,
@@ -180,7 +181,7 @@ fn set_or_interrupted(
 ) -> Option<Result<Vec<ComponentChange>, ControlError>> {
     let timeout = Duration::from_secs_f64(arguments.timeout);
     // Without these handlers, Ctrl-C ends this program as usual.
-    let Ok(mut signals) = Signals::new([SIGINT, SIGTERM]) else {
+    let Ok(mut signals) = Signals::new(process::not_ignored(&[SIGINT, SIGTERM])) else {
         return Some(client.set(settings, timeout));
     };
     let (done, what) = mpsc::channel();

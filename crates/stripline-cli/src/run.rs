@@ -9,6 +9,7 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use log::Level;
 use serde::Serialize;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use stripline::component::Registry;
 use stripline::link::{LatencyReport, Sampling};
 use stripline_components::wire_formats;
@@ -239,7 +240,7 @@ impl Screen {
 impl Observer for Screen {
     fn started(&mut self) {
         // From here on the signal stops the waveform in order.
-        terminal::raise_when_unread(signal_hook::consts::SIGTERM);
+        terminal::raise_when_unread(&[SIGTERM, SIGINT, SIGHUP]);
         // Without a terminal there is no progress: a log gets a line instead.
         if !self.quiet && self.bar.is_hidden() {
             self.log.print(&format!("{} is running", self.name));

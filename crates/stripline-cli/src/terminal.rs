@@ -8,6 +8,7 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 use signal_hook::low_level;
 use stripline::SystemLimit;
+use stripline::internal::process;
 pub(crate) use stripline_components::internal::width;
 
 use crate::arguments::ColorArgument;
@@ -31,8 +32,10 @@ pub(crate) fn wait_while_read(time: Option<Duration>) -> bool {
     }
 }
 
-/// Raises the signal in this process, once, when standard output is a pipe and its reader has gone.
-pub(crate) fn raise_when_unread(signal: i32) {
+/// Raises a signal that ends this process in order, once, when standard output is a pipe and its
+/// reader has gone. The first one that is not ignored is raised: an ignored one has no effect.
+pub(crate) fn raise_when_unread(signals: &[i32]) {
+    let Some(signal) = process::not_ignored(signals).first().copied() else { return };
     let wait = move || {
         while wait_while_read(None) {}
         complain!("standard output has no reader any more");

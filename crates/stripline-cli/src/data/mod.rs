@@ -16,6 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use stripline::internal::process;
 
 use crate::Exit;
 use crate::format::printable;
@@ -32,10 +33,10 @@ pub(crate) struct Interrupt {
 }
 
 impl Interrupt {
-    /// Takes over the signals.
+    /// Takes over the signals that are not ignored.
     pub(crate) fn catch() -> io::Result<Self> {
         let this = Self::default();
-        for signal in [SIGINT, SIGTERM, SIGHUP] {
+        for signal in process::not_ignored(&[SIGINT, SIGTERM, SIGHUP]) {
             // A second signal ends the process at once.
             signal_hook::flag::register_conditional_shutdown(signal, 1, Arc::clone(&this.is_set))?;
             // A positive number. Before the flag, so that the reason is there when that is set.

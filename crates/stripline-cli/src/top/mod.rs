@@ -14,7 +14,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use stripline::internal::{LogFilter, log_to};
+use stripline::internal::{LogFilter, log_to, process};
 use stripline_waveform::control::{self, ChangeState, ControlClient, ControlError, Setting};
 
 use crate::Exit;
@@ -102,9 +102,9 @@ pub(crate) fn top(arguments: &TopArguments) -> Exit {
     }
 }
 
-/// Sets the flag at a signal. A second one ends this process at once.
+/// Sets the flag at a signal that is not ignored. A second one ends this process at once.
 fn handle_signals(ended: &Arc<AtomicBool>) -> io::Result<()> {
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
+    for signal in process::not_ignored(&[SIGINT, SIGTERM, SIGHUP]) {
         signal_hook::flag::register_conditional_default(signal, Arc::clone(ended))?;
         signal_hook::flag::register(signal, Arc::clone(ended))?;
     }

@@ -36,6 +36,7 @@ mod recording;
 mod restarts;
 mod services;
 mod terminal;
+mod signals;
 mod top;
 mod trace;
 mod web;

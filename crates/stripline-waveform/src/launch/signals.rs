@@ -7,11 +7,11 @@ use std::os::unix::net::UnixStream;
 use signal_hook::SigId;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::low_level;
-use stripline::internal::PollSet;
+use stripline::internal::{PollSet, process};
 use stripline::{Error, Result};
 
 /// A handler of the signals that stop a waveform, from its creation until it is dropped. SIGHUP
-/// comes when its terminal is closed.
+/// comes when its terminal is closed. A signal that is ignored at the start stays ignored.
 #[derive(Default)]
 pub(super) struct Signals {
     caught: Vec<CaughtSignal>,
@@ -27,7 +27,7 @@ struct CaughtSignal {
 impl Signals {
     pub(super) fn catch() -> Result<Self> {
         let mut signals = Self::default();
-        for signal in [SIGINT, SIGTERM, SIGHUP] {
+        for signal in process::not_ignored(&[SIGINT, SIGTERM, SIGHUP]) {
             let caught = CaughtSignal::new(signal).map_err(|e| Error::system("cannot catch signals", e))?;
             signals.caught.push(caught);
         }

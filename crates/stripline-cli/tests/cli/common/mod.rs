@@ -14,8 +14,10 @@ use rustix::process::{Pid, Signal};
 /// The time limit of every step; a hang fails the test.
 pub const PATIENCE: Duration = Duration::from_secs(240);
 
+/// Returns the command, with the signals handled that a shell ignores in background programs.
 pub fn stripline() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_stripline"));
+    let mut command = Command::new("env");
+    command.args(["--default-signal=HUP,INT,TERM", env!("CARGO_BIN_EXE_stripline")]);
     command.stdin(Stdio::null()).env_remove("RUST_BACKTRACE").env_remove("COLUMNS");
     command
 }

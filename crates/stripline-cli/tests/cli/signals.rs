@@ -1,0 +1,75 @@
+//! Signals that are ignored when a command starts, as under `nohup`.
+
+use std::io::{BufRead, BufReader};
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, Command, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::common::wait_until;
+use crate::common::waveform::File;
+
+/// Starts the command with these signals ignored.
+fn start(signals: &str, arguments: &[&str]) -> Child {
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &format!("trap '' {signals}; exec \"$0\" \"$@\""), env!("CARGO_BIN_EXE_stripline")]);
+    shell.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+/// Returns the set of signals in that line of the process's status: bit 0 is that of signal 1.
+fn signals_of(child: &Child, line: &str) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
+    let set = status.lines().find_map(|found| found.strip_prefix(line)).unwrap();
+    u64::from_str_radix(set.trim_start_matches(':').trim(), 16).unwrap()
+}
+
+fn bit(signal: Signal) -> u64 {
+    1 << (signal.as_raw() - 1)
+}
+
+fn send(child: &Child, signal: Signal) {
+    kill_process(Pid::from_child(child), signal).unwrap();
+}
+
+#[test]
+fn a_run_ends_on_the_signals_that_were_not_ignored() {
+    let file = File::radio();
+    let path = file.path("file.toml");
+    let mut child = start("HUP INT", &["run", path.to_str().unwrap()]);
+    wait_until("the launcher handles SIGTERM", || signals_of(&child, "SigCgt") & bit(Signal::TERM) != 0);
+    for signal in [Signal::HUP, Signal::INT] {
+        assert_eq!(signals_of(&child, "SigIgn") & bit(signal), bit(signal), "{signal:?}");
+        send(&child, signal);
+    }
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
+    assert!(lines.any(|line| line.ends_with("is running")));
+    send(&child, Signal::TERM);
+    let text = lines.collect::<Vec<_>>().join("\n");
+    assert_eq!(child.wait().unwrap().code(), Some(0), "{text}");
+    assert!(text.contains("stopping in order (SIGTERM)"), "{text}");
+    assert!(!text.contains("SIGHUP") && !text.contains("(Ctrl-C)"), "{text}");
+}
+
+#[test]
+fn other_commands_leave_ignored_signals_ignored() {
+    let file = File::radio();
+    let running = file.start(&[], 3);
+    let folder = file.path("taken");
+    let folder = folder.to_str().unwrap();
+    let name = &*file.name;
+    for arguments in [
+        &["hz", name, "tone.out"][..],
+        &["echo", name, "tone.out"],
+        &["record", name, "tone.out", "--to", folder],
+    ] {
+        let mut child = start("HUP INT", arguments);
+        wait_until("it handles SIGTERM", || signals_of(&child, "SigCgt") & bit(Signal::TERM) != 0);
+        let ignored = bit(Signal::HUP) | bit(Signal::INT);
+        assert_eq!(signals_of(&child, "SigIgn") & ignored, ignored, "{arguments:?}");
+        send(&child, Signal::TERM);
+        child.stdout.take();
+        assert_eq!(child.wait().unwrap().signal(), None, "{arguments:?}");
+    }
+    file.ask("stop", &[]).says(0, &[]);
+    assert_eq!(running.end().0, Some(0));
+}
