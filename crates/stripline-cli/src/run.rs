@@ -10,14 +10,14 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use log::Level;
 use serde::Serialize;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use stripline::component::Registry;
+use stripline::component::{Direction, PropertyKind, PropertySpec, Registry};
 use stripline::link::{LatencyReport, Sampling};
 use stripline_components::wire_formats;
 use stripline_waveform::control::NewValue;
 use stripline_waveform::internal::wrapped;
 use stripline_waveform::{
-    Catalog, ChosenBy, ComponentOutput, ComponentResult, ConnectionPlan, Observer, Overrides, PaceResult,
-    Placement, Progress, RunOptions, RunReport, Step, Waveform, load, parse_bytes,
+    Catalog, ChosenBy, ComponentOutput, ComponentPlan, ComponentResult, ConnectionPlan, Observer, Overrides,
+    PaceResult, Placement, Progress, RunOptions, RunReport, Step, Waveform, load, parse_bytes,
 };
 
 use crate::Exit;
@@ -48,6 +48,12 @@ pub(crate) fn run(arguments: &RunArguments, registry: &Registry) -> Exit {
             return Exit::Failure;
         }
     };
+    let writer = stdout_writer(&waveform);
+    let is_json_printed = json.as_deref().is_some_and(|path| path == Path::new("-"));
+    if let Some(name) = writer.filter(|_| is_json_printed) {
+        complain!("error: `{name}` writes to standard output: give `--json` a file for the result");
+        return Exit::Usage;
+    }
     // Before anything runs, because a result that cannot be written should not cost a run.
     if let Some(path) = &json
         && let Err(exit) = check_writable(path)
@@ -74,16 +80,32 @@ pub(crate) fn run(arguments: &RunArguments, registry: &Registry) -> Exit {
     };
     let outcome = stripline_waveform::run(&waveform, &options, &mut screen);
     screen.clear();
-    let exit = end(outcome, arguments, json.as_deref(), &screen.log);
+    let exit = end(outcome, arguments, json.as_deref(), writer.is_some(), &screen.log);
     screen.log.finish();
     exit
 }
 
-/// Prints and writes the results of a run.
+/// Returns the component that writes what it receives to standard output, if there is one.
+fn stdout_writer(waveform: &Waveform) -> Option<&str> {
+    let writes = |component: &&ComponentPlan| {
+        let spec = &component.spec;
+        let is_stdout = |property: &PropertySpec| {
+            property.kind == PropertyKind::Path && component.properties.text(&property.name) == "-"
+        };
+        // With an output it is a source, which reads from standard input.
+        spec.ports.iter().all(|port| port.direction == Direction::Input)
+            && spec.properties.iter().any(is_stdout)
+    };
+    waveform.components.iter().find(writes).map(|component| component.name.as_str())
+}
+
+/// Prints and writes the results of a run. Where a component writes to standard output, the table
+/// is on standard error.
 fn end(
     outcome: stripline::Result<RunReport>,
     arguments: &RunArguments,
     json: Option<&Path>,
+    is_stdout_taken: bool,
     log: &RunLog,
 ) -> Exit {
     let report = match outcome {
@@ -98,7 +120,10 @@ fn end(
     // A waveform that never ran has no figures.
     let is_json_printed = json.is_some_and(|path| path.as_os_str() == "-");
     if !arguments.quiet && !is_json_printed && report.duration_s > 0.0 {
-        exit = print(&summary(&report));
+        match is_stdout_taken {
+            true => complain!("{}", summary(&report).trim_end()),
+            false => exit = print(&summary(&report)),
+        }
     }
     if let Some(path) = json {
         exit = worse(exit, write_json(path, &report));

@@ -16,6 +16,7 @@ pub mod components;
 pub mod dsp;
 pub mod formats;
 pub mod gnuradio;
+mod stoppable;
 mod terminal;
 mod text;
 mod wire_formats;

@@ -1,6 +1,6 @@
 //! `stripline stop` against real runs, and other ways in which they end.
 
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use crate::common;
 use crate::common::waveform::{File, PLACEMENTS, sockets_of};
@@ -51,10 +51,13 @@ fn one_is_stopped(placement: &str, processes: usize) {
 
 #[test]
 fn a_waveform_that_is_still_starting_can_be_asked_and_stopped() {
-    let source = "type = \"file-source\"\nproperties = { path = \"pipe\", format = \"cf32\" }";
-    let file = File::filtered("source", source, "properties = { high = 4e3, sample_rate = 48e3 }");
-    // A pipe without a writer: it is never opened.
-    assert!(Command::new("mkfifo").arg(file.path("pipe")).status().unwrap().success());
+    let filter = "properties = { high = 4e3, sample_rate = 48e3 }";
+    let file = File::filtered("source", "exec = \"./mute\"", filter);
+    // A component that describes itself and never registers.
+    let port = r#"{"name":"out","direction":"output","mandatory":true,"many_writers":false,"types":{"one-of":["cf32"]},"summary":""}"#;
+    let spec = format!(r#"{{"name":"mute","summary":"","ports":[{port}],"properties":[]}}"#);
+    let script = format!("#!/bin/sh\n[ \"$1\" = --describe ] && echo '{spec}' && exit\nexec sleep 1000\n");
+    common::write_script(&file.path("mute"), &script);
     let mut run = stripline();
     run.args(["run", file.path("file.toml").to_str().unwrap()]).stdout(Stdio::piped()).stderr(Stdio::piped());
     let run = run.spawn().unwrap();

@@ -18,6 +18,8 @@ use crate::formats::{
     not_kept,
 };
 
+use crate::stoppable::ended;
+
 /// The choice of `format` that uses the input's.
 const AS_RECEIVED: &str = "as-received";
 
@@ -105,6 +107,7 @@ impl FileSink {
             .path()
             .map_or_else(FileReport::default, |path| FileReport::new(path.to_string_lossy()));
         let mut steps = StepTracker::default();
+        let mut lost = 0;
         let mut receive = || {
             while let Some(packet) = input.receive()? {
                 let place = place(&packet, sample_bytes.map_or(0, |bytes| (packet.len() / bytes) as u64));
@@ -114,7 +117,7 @@ impl FileSink {
                         lost.into_iter().filter(|key| !report.not_kept.iter().any(|known| known == key));
                     report.not_kept.extend(lost.map(String::from).collect::<Vec<_>>());
                 }
-                destination.write(&packet)?;
+                destination.write(&packet).inspect_err(|_| lost = place.samples)?;
                 report.samples += place.samples;
             }
             input.gap_at_end().iter().for_each(|gap| steps.gap_at_end(gap));
@@ -123,7 +126,8 @@ impl FileSink {
         let received = receive();
         let is_file = destination.path().is_some();
         let finished = destination.finish();
-        (report.missing, report.places) = (steps.missing(), steps.places());
+        report.missing = steps.missing().saturating_add(lost);
+        report.places = steps.places() + u64::from(lost > 0);
         report.finished = finished.is_ok();
         if is_file {
             files.report(report);
@@ -154,7 +158,7 @@ impl FileSink {
         let mut receive = || {
             while let Some(packet) = input.receive()? {
                 let file = writer.packet(packet.stream(), place(&packet, packet.len() as u64), packet.gap());
-                write(file.map_err(Error::failed)?, &packet).map_err(Error::failed)?;
+                write(file.map_err(ended)?, &packet).map_err(ended)?;
                 // The report of a killed process is as old.
                 if is_file && reported.is_none_or(|at: Instant| at.elapsed() >= REPORT_TIME) {
                     files.report(writer.report());
@@ -168,7 +172,7 @@ impl FileSink {
         if is_file {
             files.report(finished.as_ref().map_or_else(|_| writer.report(), Clone::clone));
         }
-        output_file::outcome(received, finished.map(drop).map_err(Error::failed))
+        output_file::outcome(received, finished.map(drop).map_err(ended))
     }
 }
 

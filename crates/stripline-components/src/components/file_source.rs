@@ -6,11 +6,12 @@ use stripline::component::{
     RateRule,
 };
 use stripline::payload::{Number, Scalar};
-use stripline::{Error, Result, StreamInfo};
+use stripline::{Result, StreamInfo};
 
 use super::property_errors::{self, can_play};
 use crate::formats::encoding::{TYPES, to_f32};
 use crate::formats::{FileReader, FileReaderOptions, FormatError};
+use crate::stoppable::ended;
 
 /// The choice of `format` that uses the file's.
 const AUTO: &str = "auto";
@@ -114,7 +115,7 @@ impl Component for FileSource {
                 output.set_stream(stream(ports.component(), &properties, &reader, place.frequency_hz));
             }
             let mut loan = output.loan(samples.saturating_mul(scalar.size()))?;
-            let count = read(&mut reader, scalar, &mut loan, &mut scratch).map_err(Error::failed)?;
+            let count = read(&mut reader, scalar, &mut loan, &mut scratch).map_err(ended)?;
             if count == 0 {
                 return Ok(());
             }

@@ -1,7 +1,6 @@
 //! Files that are written as packets arrive.
 
 use std::fmt::Display;
-use std::fs::File;
 use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -11,11 +10,12 @@ use stripline::{Error, Result};
 
 use super::output_file::Target;
 use crate::formats::{Existing, FormatError, OutputFile};
+use crate::stoppable::{StoppableFile, ended};
 
 /// A file. What a packet gives is written at once, so that the file can be followed.
 pub(super) struct LineFile {
     path: PathBuf,
-    file: File,
+    file: StoppableFile,
     is_regular: bool,
     written: u64,
 }
@@ -27,7 +27,7 @@ impl LineFile {
         let mut opened = Self { path, file, is_regular, written: 0 };
         let mut last = [b'\n'];
         if is_text && target.existing == Existing::Append && length > 0 {
-            let read = opened.file.read_exact_at(&mut last, length - 1);
+            let read = opened.file.file().read_exact_at(&mut last, length - 1);
             read.map_err(|source| FormatError::open(&opened.path, "open", source))?;
         }
         if last != [b'\n'] {
@@ -59,7 +59,7 @@ impl LineFile {
     /// Waits until a regular file is on the disk. Some file systems report only then that it is
     /// full.
     pub fn finish(self) -> Result<(), FormatError> {
-        let synced = if self.is_regular { self.file.sync_all() } else { Ok(()) };
+        let synced = if self.is_regular { self.file.file().sync_all() } else { Ok(()) };
         synced.map_err(|source| self.failed(source))
     }
 
@@ -69,87 +69,61 @@ impl LineFile {
 }
 
 /// A file, or standard output.
-pub(super) enum Destination {
-    File(LineFile),
-    Stdout,
-}
+pub(super) struct Destination(LineFile);
 
 impl Destination {
     /// Opens it, and reports the file.
     pub fn open(target: &Target, is_text: bool, files: &FileLog) -> Result<Self> {
-        if target.path == Path::new("-") {
-            return Ok(Self::Stdout);
-        }
-        let file = LineFile::open(target, is_text).map_err(Error::failed)?;
-        files.report(FileReport::new(file.path().to_string_lossy()));
-        Ok(Self::File(file))
+        let own = Self(LineFile::open(target, is_text).map_err(ended)?);
+        own.path().into_iter().for_each(|path| files.report(FileReport::new(path.to_string_lossy())));
+        Ok(own)
     }
 
     /// Returns the path of a file; `None`: standard output.
     pub fn path(&self) -> Option<&Path> {
-        match self {
-            Self::File(file) => Some(file.path()),
-            Self::Stdout => None,
-        }
+        Some(self.0.path()).filter(|path| *path != Path::new("-"))
     }
 
+    /// Writes. Without a reader of a pipe, the component's work is done.
     pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
-        if bytes.is_empty() {
-            return Ok(());
-        }
-        match self {
-            Self::File(file) => file.write(bytes).map_err(Error::failed),
-            Self::Stdout => {
-                let mut out = std::io::stdout().lock();
-                let written = out.write_all(bytes).and_then(|()| out.flush());
-                written.map_err(|error| not_printed(&error))
-            }
-        }
+        self.0.write(bytes).map_err(ended)
     }
 
     pub fn finish(self) -> Result<()> {
-        match self {
-            Self::File(file) => file.finish().map_err(Error::failed),
-            Self::Stdout => Ok(()),
-        }
-    }
-}
-
-/// Returns the error of a write to standard output. A reader that has closed it, as `head`, ends
-/// the component in order.
-fn not_printed(error: &io::Error) -> Error {
-    match error.kind() {
-        ErrorKind::BrokenPipe => Error::Stopped,
-        _ => Error::failed(format!("cannot write to the standard output: {error}")),
+        self.0.finish().map_err(ended)
     }
 }
 
 /// Standard output.
 pub(super) struct Screen {
-    pub is_open: bool,
+    out: Option<StoppableFile>,
     /// Whether printing is the component's only task.
-    pub is_all: bool,
+    is_all: bool,
 }
 
 impl Screen {
+    /// Returns the screen; one that is not open takes nothing.
+    pub fn new(is_open: bool, is_all: bool) -> Result<Self> {
+        let out = is_open.then(StoppableFile::stdout).transpose().map_err(not_printed)?;
+        Ok(Self { out, is_all })
+    }
+
+    /// Returns whether it takes anything.
+    pub fn is_open(&self) -> bool {
+        self.out.is_some()
+    }
+
     /// Prints. A closed reader ends the component only if printing is its only task.
     pub fn print(&mut self, text: impl Display) -> Result<()> {
-        if !self.is_open {
-            return Ok(());
-        }
-        let mut out = io::stdout().lock();
-        match write!(out, "{text}").and_then(|()| out.flush()) {
-            Err(error) => {
-                self.is_open = false;
-                if self.is_all || error.kind() != ErrorKind::BrokenPipe {
-                    Err(not_printed(&error))
-                } else {
-                    Ok(())
-                }
-            }
-            Ok(()) => Ok(()),
-        }
+        let Some(out) = &mut self.out else { return Ok(()) };
+        let Err(error) = out.write_all(text.to_string().as_bytes()) else { return Ok(()) };
+        self.out = None;
+        if self.is_all || error.kind() != ErrorKind::BrokenPipe { Err(not_printed(error)) } else { Ok(()) }
     }
+}
+
+fn not_printed(source: io::Error) -> Error {
+    ended(FormatError::Write { path: "standard output".into(), written: 0, source })
 }
 
 #[cfg(test)]

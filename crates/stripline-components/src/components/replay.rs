@@ -1,6 +1,7 @@
 //! `replay`: plays a recording of a port.
 
 use std::io::Read;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use stripline::component::{
@@ -10,7 +11,8 @@ use stripline::component::{
 use stripline::{Error, Output, Result};
 
 use super::property_errors::{self, can_play};
-use crate::formats::{RecordingEntry, RecordingReader};
+use crate::formats::{RecordingEntry, RecordingReader, is_special};
+use crate::stoppable::ended;
 
 /// The longest wait for a packet's time, in seconds: a hundred years.
 const WAIT_S_MAX: f64 = 3.2e9;
@@ -24,8 +26,10 @@ pub const WITHOUT_CHECKSUMS: &str = "the recording has no checksums: damage with
 
 /// The component `replay`.
 pub struct Replay {
-    reader: RecordingReader,
-    speed: f64,
+    properties: Properties,
+    path: PathBuf,
+    /// The open recording; `None` for a pipe, which may wait for its writer.
+    reader: Option<RecordingReader>,
 }
 
 impl Component for Replay {
@@ -58,32 +62,45 @@ impl Component for Replay {
                 .property("path")
                 .remedy("set it to the recording to play")
         })?;
-        let reader = RecordingReader::open(&path).map_err(property_errors::file)?;
-        let (given, found) = (properties.text("type"), &reader.info().payload);
-        if !given.is_empty() && given != found.as_str() {
-            let message = format!("{}: holds packets of type {found}, not {given}", path.display());
-            let remedy = format!("set the property `type` to \"{found}\", or leave it out");
-            return Err(InvalidProperties::new(message).property("type").remedy(remedy).into());
-        }
-        Ok(Self { reader, speed: properties.float("speed") })
+        let open = || RecordingReader::open(&path).map_err(property_errors::file);
+        let reader = (!is_special(&path)).then(open).transpose()?;
+        reader.iter().try_for_each(|reader| check_type(reader, properties, &path))?;
+        Ok(Self { properties: properties.clone(), path, reader })
     }
 
-    fn run(mut self, mut ports: Ports) -> Result<()> {
+    fn run(self, mut ports: Ports) -> Result<()> {
         let stop = ports.stop_signal();
         let mut output = ports.raw_output("out")?;
-        if !self.reader.has_checksums() {
+        let Self { properties, path, reader } = self;
+        let mut reader = match reader {
+            Some(reader) => reader,
+            None => RecordingReader::open(&path).map_err(ended)?,
+        };
+        check_type(&reader, &properties, &path)?;
+        if !reader.has_checksums() {
             eprintln!("{}: {WITHOUT_CHECKSUMS}", ports.component());
         }
-        play(&mut self.reader, &mut output, self.speed, |until| match until {
+        play(&mut reader, &mut output, properties.float("speed"), |until| match until {
             Some(until) => stop.sleep_until(until),
             None if stop.is_stopped() => Err(Error::Stopped),
             None => Ok(()),
         })?;
-        if let Some(truncation) = self.reader.truncation() {
+        if let Some(truncation) = reader.truncation() {
             eprintln!("{}: it was played up to where it ends: {truncation}", ports.component());
         }
         Ok(())
     }
+}
+
+/// Checks that the recording has the type that the property `type` has, if it is set.
+fn check_type(reader: &RecordingReader, properties: &Properties, path: &Path) -> Result<()> {
+    let (given, found) = (properties.text("type"), &reader.info().payload);
+    if given.is_empty() || given == found.as_str() {
+        return Ok(());
+    }
+    let message = format!("{}: holds packets of type {found}, not {given}", path.display());
+    let remedy = format!("set the property `type` to \"{found}\", or leave it out");
+    Err(InvalidProperties::new(message).property("type").remedy(remedy).into())
 }
 
 /// Checks the properties. The type of a pipe is not read before it is played.
@@ -158,7 +175,7 @@ pub fn play<R: Read>(
     mut wait: impl FnMut(Option<Instant>) -> Result<()>,
 ) -> Result<Played> {
     let (start, mut first, mut played) = (Instant::now(), None, Played::default());
-    while let Some(entry) = reader.next_entry().map_err(Error::failed)? {
+    while let Some(entry) = reader.next_entry().map_err(ended)? {
         match entry {
             RecordingEntry::Stream(info) => output.set_stream(info),
             RecordingEntry::Packet(packet) => {

@@ -14,6 +14,7 @@ use super::property_errors::can_be_made;
 use crate::formats::{
     Existing, OutputFile, WATERFALL_SIZE_MAX, Waterfall, chosen_range, colour, columns, part, with_unit,
 };
+use crate::stoppable::ended;
 use crate::terminal;
 
 /// The columns of a line where neither COLUMNS nor a terminal has a number of them.
@@ -121,7 +122,7 @@ impl Component for WaterfallSink {
 
     fn run(mut self, mut ports: Ports) -> Result<()> {
         let input = ports.input::<f32>("in")?;
-        let screen = Screen { is_open: self.is_drawn && !ports.is_quiet(), is_all: self.target.is_none() };
+        let screen = Screen::new(self.is_drawn && !ports.is_quiet(), self.target.is_none())?;
         let target = self.target.take().map(|target| target.of_run(&ports));
         let mut terminal = Terminal { screen, painter: Painter::new(self.colours, self.range) };
         let mut drawing = Drawing {
@@ -140,10 +141,9 @@ impl Component for WaterfallSink {
             }
             (Some(target), Ok(()) | Err(Error::Stopped)) => {
                 let output = OutputFile::open(&target.path, target.existing);
-                let written = output.and_then(|output| {
-                    drawing.waterfall.write_png_to(&output, &drawing.stream, self.range).map(|()| output.path)
-                });
-                written.map_err(Error::failed).map(|path| {
+                let written = output
+                    .and_then(|output| drawing.waterfall.write_png_to(output, &drawing.stream, self.range));
+                written.map_err(ended).map(|path| {
                     let path = std::path::absolute(&path).unwrap_or(path);
                     let report = FileReport::new(path.to_string_lossy());
                     ports.files().report(FileReport { finished: true, ..report });
@@ -283,7 +283,7 @@ impl Terminal {
     }
 
     fn row(&mut self, levels: &[f32]) -> Result<()> {
-        if !self.screen.is_open {
+        if !self.screen.is_open() {
             return Ok(());
         }
         self.screen.print(self.painter.line(levels, width()))

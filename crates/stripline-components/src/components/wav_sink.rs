@@ -10,8 +10,9 @@ use stripline::component::{
 use stripline::{Error, Input, Result};
 
 use super::output_file::{self, Target};
-use super::property_errors::can_be_made;
+use super::property_errors::{self, can_be_made};
 use crate::formats::{FormatError, SamplePlace, StepTracker, WavEncoding, WavFileWriter, WavSettings};
+use crate::stoppable::ended;
 
 /// The file without the property `path`.
 const PATH_DEFAULT: &str = "audio.wav";
@@ -41,7 +42,9 @@ impl Component for WavSink {
             .property(sample_rate_property())
             .validated(|properties| {
                 can_be_made::<Self>(properties)?;
-                Target::required(properties, Some(PATH_DEFAULT))?.check_existing(output_file::alone)
+                let target = Target::required(properties, Some(PATH_DEFAULT))?;
+                WavFileWriter::check_path(&target.path).map_err(property_errors::file)?;
+                target.check_existing(output_file::alone)
             })
             .facts(facts)
     }
@@ -67,7 +70,7 @@ impl Component for WavSink {
         let received = self.receive(input, &target, &mut audio);
         // Its header contains the length, so the file is finished also when the waveform is
         // stopped.
-        let finished = audio.finish().map_err(Error::failed);
+        let finished = audio.finish().map_err(ended);
         output_file::outcome(received, finished)
     }
 }
@@ -80,7 +83,7 @@ impl WavSink {
         while let Some(packet) = input.receive()? {
             let rate = sample_rate(self.sample_rate, packet.stream())?;
             if audio.writer.is_none() {
-                audio.create(self, target, rate).map_err(Error::failed)?;
+                audio.create(self, target, rate).map_err(ended)?;
             }
             let place = SamplePlace {
                 sample_index: packet.sample_index(),
@@ -104,7 +107,7 @@ impl WavSink {
                 scaled.extend(packet.iter().map(|sample| sample * self.gain));
                 writer.write(&scaled)
             }
-            .map_err(Error::failed)?;
+            .map_err(ended)?;
         }
         if let Some(gap) = input.gap_at_end() {
             audio.steps.gap_at_end(&gap);

@@ -1,6 +1,5 @@
 //! A small picture: rectangles, and text in a font of 5 by 7 pixels.
 
-use std::fs::File;
 use std::io::{self, BufWriter, Write};
 
 /// The distance from one character to the next, in pixels.
@@ -76,7 +75,7 @@ impl Canvas {
     }
 
     /// Writes the picture as PNG.
-    pub fn write_png(&self, file: &File) -> io::Result<()> {
+    pub fn write_png(&self, file: impl Write) -> io::Result<()> {
         let size = |pixels: usize| u32::try_from(pixels).map_err(io::Error::other);
         let mut file = BufWriter::new(file);
         let mut encoder = png::Encoder::new(&mut file, size(self.width)?, size(self.height)?);

@@ -1,7 +1,7 @@
 //! The bytes of a file with samples: part of a regular file, or what arrives from a pipe.
 
 use std::fs::File;
-use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Stdin};
+use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
 use std::path::Path;
 
 use super::error::FormatError;
@@ -37,21 +37,6 @@ pub(super) struct Stream {
     /// Whether the first bytes were compared with the beginnings of other formats.
     is_checked: bool,
     ended: bool,
-}
-
-/// A pipe or a device.
-pub(super) enum Source {
-    File(File),
-    Stdin(Stdin),
-}
-
-impl Read for Source {
-    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
-        match self {
-            Self::File(file) => file.read(out),
-            Self::Stdin(stdin) => stdin.read(out),
-        }
-    }
 }
 
 /// The description of the samples that are read.

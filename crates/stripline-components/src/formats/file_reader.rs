@@ -9,11 +9,12 @@ use stripline::payload::Scalar;
 
 use super::encoding::{self, Encoding};
 use super::error::FormatError;
-use super::file_input::{FileFrames, Input, Regular, Source, Stream};
+use super::file_input::{FileFrames, Input, Regular, Stream};
 use super::file_kind::{self, FileKind, HEAD_BYTES};
 use super::header::{self, Header};
 use super::segments::{FilePlace, Segments};
 use super::sigmf::{SigMfMeta, SigMfRecording, is_sigmf};
+use crate::stoppable::StoppableFile;
 
 /// The options for reading a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -103,7 +104,7 @@ impl Contents {
 }
 
 impl FileReader {
-    /// Opens a file. A FIFO waits for its writer.
+    /// Opens a file. The first read of a FIFO waits for its writer.
     ///
     /// # Errors
     /// A missing or empty file, or a directory.
@@ -126,9 +127,9 @@ impl FileReader {
             }
             if !data_path.is_file() {
                 check_once(&data_path, options)?;
-                let file = File::open(&data_path);
+                let file = StoppableFile::open(&data_path);
                 let file = file.map_err(|source| FormatError::open(&data_path, "open", source))?;
-                return Ok(Self::stream(contents, Box::new(Source::File(file)), options, false));
+                return Ok(Self::stream(contents, Box::new(file), options, false));
             }
             let (file, length, head) = open_regular(&data_path)?;
             // A data file with a header of its own would be played with it.
@@ -148,12 +149,8 @@ impl FileReader {
             }
             check_once(path, options)?;
             let contents = Contents::raw(path, raw_type(path, options)?);
-            let source = if stdin {
-                Source::Stdin(io::stdin())
-            } else {
-                Source::File(File::open(path).map_err(failed)?)
-            };
-            return Ok(Self::stream(contents, Box::new(source), options, false));
+            let file = StoppableFile::open(path).map_err(failed)?;
+            return Ok(Self::stream(contents, Box::new(file), options, false));
         }
         let (mut file, length, head) = open_regular(path)?;
         match file_kind::of_head(&head, path)? {

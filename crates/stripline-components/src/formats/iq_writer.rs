@@ -1,7 +1,7 @@
 //! Writing I/Q files, raw or SigMF.
 
 use std::fs::{self, File};
-use std::io::{self, ErrorKind, Seek, SeekFrom, Stdout, Write};
+use std::io::{self, ErrorKind, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use num_complex::Complex;
@@ -12,6 +12,7 @@ use super::error::FormatError;
 use super::output::{Existing, OutputFile};
 use super::sample_format::{RawSample, SampleFormat, is_clipped};
 use super::sigmf::{SigMfCapture, SigMfMeta, SigMfRecording, is_sigmf};
+use crate::stoppable::StoppableFile;
 
 /// A writer of samples to a raw I/Q file, a SigMF recording, a pipe or device, or standard output
 /// (`-`).
@@ -38,7 +39,9 @@ pub struct IqFileWriter {
     /// The file with the samples.
     path: PathBuf,
     format: SampleFormat,
-    sink: Sink,
+    file: StoppableFile,
+    /// Whether it is a regular file, which can be shortened and synchronised.
+    is_regular: bool,
     sigmf: Option<Sidecar>,
     /// Bytes that are not written to the file yet.
     buffer: Vec<u8>,
@@ -51,16 +54,6 @@ pub struct IqFileWriter {
     /// The operating system's code and the kind of the error that stopped the writer.
     failed: Option<(Option<i32>, ErrorKind)>,
     finished: bool,
-}
-
-#[derive(Debug)]
-enum Sink {
-    File {
-        file: File,
-        /// Whether it is a regular file, which can be synchronised.
-        regular: bool,
-    },
-    Stdout(Stdout),
 }
 
 /// The metadata beside the samples.
@@ -106,13 +99,7 @@ impl IqFileWriter {
         if is_sigmf(path) {
             return Self::open_sigmf(path, SigMfMeta::new(format), existing);
         }
-        if path == Path::new("-") {
-            return Ok(Self::new(path.into(), format, Sink::Stdout(io::stdout()), 0));
-        }
-        let OutputFile { path, file, length, is_regular } = OutputFile::open(path, existing)?;
-        let whole = length - length % format.bytes_per_sample() as u64;
-        Self::cut(&path, &file, length, whole)?;
-        Ok(Self::new(path, format, Sink::File { file, regular: is_regular }, whole))
+        Self::new(OutputFile::open(path, existing)?, format)
     }
 
     /// Creates a SigMF recording as [`open_sigmf`](Self::open_sigmf) does, and replaces an existing
@@ -156,42 +143,42 @@ impl IqFileWriter {
             json = continued(&meta_path, &meta)?;
         }
         let beside = |data: &Path| Some(data.with_extension("sigmf-meta"));
-        let OutputFile { path, file, length, is_regular } =
-            OutputFile::open_beside(&with(".sigmf-data"), existing, beside)?;
-        let whole = length - length % format.bytes_per_sample() as u64;
-        Self::cut(&path, &file, length, whole)?;
+        let mut writer = Self::new(OutputFile::open_beside(&with(".sigmf-data"), existing, beside)?, format)?;
         let mut sidecar =
-            Sidecar { path: path.with_extension("sigmf-meta"), json, stale: true, reserve: None };
-        let mut writer = Self::new(path, format, Sink::File { file, regular: is_regular }, whole);
+            Sidecar { path: writer.path.with_extension("sigmf-meta"), json, stale: true, reserve: None };
         // Written at once, so that an interrupted recording can be read.
         sidecar.write()?;
         writer.sigmf = Some(sidecar);
         Ok(writer)
     }
 
-    fn new(path: PathBuf, format: SampleFormat, sink: Sink, before: u64) -> Self {
-        let buffer = Vec::with_capacity(BUFFER_BYTES);
-        Self {
+    fn new(output: OutputFile, format: SampleFormat) -> Result<Self, FormatError> {
+        let OutputFile { path, file, length, is_regular } = output;
+        let before = length - length % format.bytes_per_sample() as u64;
+        let writer = Self {
             path,
             format,
-            sink,
+            file,
+            is_regular,
             sigmf: None,
-            buffer,
+            buffer: Vec::with_capacity(BUFFER_BYTES),
             before,
             written: 0,
             clipped: 0,
             failed: None,
             finished: false,
+        };
+        // A part of a sample at the end of a file that is continued.
+        if length != before {
+            writer.cut(before).map_err(|source| FormatError::open(&writer.path, "create", source))?;
         }
+        Ok(writer)
     }
 
-    /// Removes a part of a sample from the end of a file that is continued.
-    fn cut(path: &Path, mut file: &File, length: u64, whole: u64) -> Result<(), FormatError> {
-        if length == whole {
-            return Ok(());
-        }
-        let cut = file.set_len(whole).and_then(|()| file.seek(SeekFrom::Start(whole)));
-        cut.map(drop).map_err(|source| FormatError::open(path, "create", source))
+    /// Shortens a regular file, and goes on at its end.
+    fn cut(&self, end: u64) -> io::Result<()> {
+        let mut file = self.file.file();
+        file.set_len(end).and_then(|()| file.seek(SeekFrom::Start(end))).map(drop)
     }
 
     /// Returns the file with the samples.
@@ -217,6 +204,11 @@ impl IqFileWriter {
     /// Returns the number of samples that a reader finds in the file now.
     pub fn samples_kept(&self) -> u64 {
         (self.before + self.written) / self.format.bytes_per_sample() as u64
+    }
+
+    /// Returns whether writing has failed: later samples are not in the file.
+    pub(super) fn is_failed(&self) -> bool {
+        self.failed.is_some()
     }
 
     /// Returns the number of samples that [`write_samples`](Self::write_samples) has clipped: the
@@ -336,13 +328,14 @@ impl IqFileWriter {
     /// # Errors
     /// Writing fails.
     pub fn finish(mut self) -> Result<u64, FormatError> {
+        self.complete()
+    }
+
+    /// Does what [`finish`](Self::finish) does, and keeps the counts.
+    pub(super) fn complete(&mut self) -> Result<u64, FormatError> {
         self.flush()?;
         self.finished = true;
-        let synced = match &mut self.sink {
-            Sink::File { file, regular: true } => file.sync_all(),
-            Sink::File { file, .. } => file.flush(),
-            Sink::Stdout(stdout) => stdout.flush(),
-        };
+        let synced = if self.is_regular { self.file.file().sync_all() } else { Ok(()) };
         synced.map_err(|source| self.failed_write(source))?;
         if let Some(sidecar) = &mut self.sigmf {
             sidecar.write()?;
@@ -356,11 +349,7 @@ impl IqFileWriter {
             return Err(FormatError::Write { path: self.path.clone(), written: self.written, source });
         }
         while !bytes.is_empty() {
-            let result = match &mut self.sink {
-                Sink::File { file, .. } => file.write(bytes),
-                Sink::Stdout(stdout) => stdout.write(bytes),
-            };
-            match result {
+            match self.file.write(bytes) {
                 Ok(0) => return Err(self.failed_write(ErrorKind::WriteZero.into())),
                 Ok(count) => {
                     self.written += count as u64;
@@ -377,10 +366,9 @@ impl IqFileWriter {
         self.failed = Some((source.raw_os_error(), source.kind()));
         // The file ends with a whole sample.
         self.written -= (self.before + self.written) % self.format.bytes_per_sample() as u64;
-        if let Sink::File { file, regular: true } = &mut self.sink {
-            let end = self.before + self.written;
-            // Neither can be reported beside the error itself.
-            let _ = file.set_len(end).and_then(|()| file.seek(SeekFrom::Start(end)));
+        if self.is_regular {
+            // It cannot be reported beside the error itself.
+            let _ = self.cut(self.before + self.written);
         }
         if let Some(sidecar) = &mut self.sigmf {
             let _ = sidecar.write();

@@ -43,7 +43,8 @@ pub use error::FormatError;
 pub use file_reader::{FileReader, FileReaderOptions};
 pub use iq_reader::{IqFileReader, IqReaderOptions};
 pub use iq_writer::IqFileWriter;
-pub use output::{Existing, OutputFile};
+pub use output::Existing;
+pub(crate) use output::{OutputFile, is_special};
 pub use recording::{
     RECORDING_EXTENSION, RecordedPacket, RecordingCounts, RecordingEntry, RecordingInfo, RecordingReader,
     RecordingWriter,

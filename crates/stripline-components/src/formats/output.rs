@@ -1,7 +1,8 @@
 //! The one way in which a file is opened for writing.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{Metadata, OpenOptions};
 use std::io::{self, ErrorKind, Seek, SeekFrom};
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -9,6 +10,7 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 
 use super::error::FormatError;
+use crate::stoppable::StoppableFile;
 
 /// The highest number in the name of a file.
 const NUMBER_MAX: u32 = 100_000;
@@ -94,30 +96,16 @@ impl FromStr for Existing {
 /// A file that is open for writing, with its real path.
 ///
 /// A regular file is locked (`flock`), so that no second writer has it at the same time. A pipe or
-/// a device is only opened.
-///
-/// ```
-/// use std::io::Write;
-/// use stripline_components::formats::{Existing, OutputFile};
-/// # let folder = tempfile::tempdir()?;
-/// # let path = folder.path().join("levels.raw");
-///
-/// let mut first = OutputFile::open(&path, Existing::Refuse)?;
-/// first.file.write_all(b"levels")?;
-/// assert!(OutputFile::open(&path, Existing::Refuse).is_err());
-/// let second = OutputFile::open(&path, Existing::Number)?;
-/// assert!(second.path.ends_with("levels.2.raw"));
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
+/// a device is only opened: a FIFO waits for its reader. The path `-` is standard output.
 #[derive(Debug)]
-pub struct OutputFile {
+pub(crate) struct OutputFile {
     /// Its path, with the number if it has one.
     pub path: PathBuf,
     /// The file, at its end.
-    pub file: File,
+    pub file: StoppableFile,
     /// The bytes that it has already.
     pub length: u64,
-    /// Whether it is a regular file, which has a length and can be synchronised.
+    /// Whether it is a regular file of this writer, which has a length and can be synchronised.
     pub is_regular: bool,
 }
 
@@ -140,15 +128,14 @@ impl OutputFile {
         existing: Existing,
         other: impl Fn(&Path) -> Option<PathBuf>,
     ) -> Result<Self, FormatError> {
-        let is_special = path.metadata().is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir());
-        if is_special {
-            return Self::locked(path, OpenOptions::new().write(true));
+        if is_special(path) {
+            return Self::locked(path, &mut OpenOptions::new());
         }
         let new = |path: &Path| {
             if let Some(taken) = other(path).filter(|other| other.symlink_metadata().is_ok()) {
                 return Err(FormatError::Exists { path: taken });
             }
-            Self::locked(path, OpenOptions::new().write(true).create_new(true))
+            Self::locked(path, OpenOptions::new().create_new(true))
         };
         match existing {
             Existing::Refuse => new(path),
@@ -161,35 +148,47 @@ impl OutputFile {
                 }
                 Err(FormatError::Exists { path: numbered(path, NUMBER_MAX) })
             }
-            Existing::Append => Self::locked(path, OpenOptions::new().read(true).write(true).create(true)),
+            Existing::Append => Self::locked(path, OpenOptions::new().read(true).create(true)),
             Existing::Replace => {
-                let mut output = Self::locked(path, OpenOptions::new().write(true).create(true))?;
+                let output = Self::locked(path, OpenOptions::new().create(true))?;
                 // Only now: another writer's file stays as it is.
-                let emptied = output.file.set_len(0).and_then(|()| output.file.rewind());
+                let mut file = output.file.file();
+                let emptied = file.set_len(0).and_then(|()| file.rewind());
                 emptied.map_err(|source| FormatError::open(path, "create", source))?;
-                output.length = 0;
-                Ok(output)
+                Ok(Self { length: 0, ..output })
             }
         }
     }
 
-    fn locked(path: &Path, options: &OpenOptions) -> Result<Self, FormatError> {
+    fn locked(path: &Path, options: &mut OpenOptions) -> Result<Self, FormatError> {
         let open = |source: io::Error| match source.kind() {
             ErrorKind::AlreadyExists => FormatError::Exists { path: path.into() },
             _ => FormatError::open(path, "create", source),
         };
-        let mut file = options.open(path).map_err(open)?;
-        let is_regular = file.metadata().map_err(open)?.is_file();
+        let file = StoppableFile::open_output(options, path).map_err(open)?;
+        // What else is in a file that standard output goes to is not of this writer.
+        let is_regular = file.is_regular() && path != Path::new("-");
         let mut length = 0;
         if is_regular {
             // A file system without locks has no second writer to find.
-            if flock(&file, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK) {
+            if flock(file.file(), FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK) {
                 return Err(FormatError::Busy { path: path.into() });
             }
-            length = file.seek(SeekFrom::End(0)).map_err(open)?;
+            length = file.file().seek(SeekFrom::End(0)).map_err(open)?;
         }
         Ok(Self { path: path.into(), file, length, is_regular })
     }
+}
+
+/// Returns whether it is standard output, a pipe or a device: neither created nor replaced.
+pub(crate) fn is_special(path: &Path) -> bool {
+    path == Path::new("-") || path.metadata().is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir())
+}
+
+/// Returns whether it is standard output or a pipe, which has no earlier bytes to change.
+pub(super) fn is_pipe(path: &Path) -> bool {
+    let is_fifo = |metadata: Metadata| metadata.file_type().is_fifo() || metadata.file_type().is_socket();
+    path == Path::new("-") || path.metadata().is_ok_and(is_fifo)
 }
 
 /// Returns the path with a number before its extension; the first one has none.

@@ -1,7 +1,6 @@
 //! Recordings of ports: packets of any type with their streams, numbers, times and gaps, byte by
 //! byte in docs/recording.md.
 
-use std::fs::File;
 use std::io::{self, BufReader, Read, Write};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -14,6 +13,7 @@ use stripline::{Gap, GapReason, StreamInfo};
 
 use super::output::{Existing, OutputFile};
 use super::{FormatError, file_kind};
+use crate::stoppable::StoppableFile;
 
 /// The end of the names of recordings.
 ///
@@ -199,7 +199,7 @@ impl Head {
 /// ```
 pub struct RecordingWriter {
     path: PathBuf,
-    file: File,
+    file: StoppableFile,
     buffer: Vec<u8>,
     /// The checksum of all bytes before the next record, without the records' checksums.
     checksum: Hasher,
@@ -364,7 +364,7 @@ impl RecordingWriter {
         outcome.map_err(|source| {
             self.is_failed = true;
             // It cannot be reported beside the error itself.
-            let _ = self.file.set_len(end);
+            let _ = self.file.file().set_len(end);
             self.written = end;
             self.error(source)
         })
@@ -378,7 +378,7 @@ impl RecordingWriter {
         let words = [self.counts.packets, self.counts.missing, 0, 0];
         self.record(&Head { kind: END, words, ..Head::default() }, &[])?;
         self.flush()?;
-        match self.file.sync_all() {
+        match self.file.file().sync_all() {
             // A device or a pipe has no disk.
             Err(error) if error.kind() != io::ErrorKind::InvalidInput => Err(self.error(error)),
             _ => Ok(self.written),
@@ -413,7 +413,7 @@ impl Drop for RecordingWriter {
 /// A reader of a recording, up to where it was truncated. See [`RecordingWriter`].
 ///
 /// Every record is checked before it is returned: damage is an error, and never an entry.
-pub struct RecordingReader<R = BufReader<File>> {
+pub struct RecordingReader<R = BufReader<Box<dyn Read + Send>>> {
     path: PathBuf,
     input: R,
     info: RecordingInfo,
@@ -436,11 +436,11 @@ impl RecordingReader {
     /// When there is no such file, or it is no recording of this version.
     pub fn open(path: &Path) -> Result<Self, FormatError> {
         let open = |source| FormatError::open(path, "open", source);
-        let file = File::open(path).map_err(open)?;
-        if file.metadata().map_err(open)?.is_dir() {
+        let file = StoppableFile::open(path).map_err(open)?;
+        if file.file().metadata().map_err(open)?.is_dir() {
             return Err(FormatError::Directory { path: path.into() });
         }
-        Self::new(BufReader::with_capacity(BUFFER_BYTES, file), path)
+        Self::new(BufReader::with_capacity(BUFFER_BYTES, Box::new(file)), path)
     }
 }
 

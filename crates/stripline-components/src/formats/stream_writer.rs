@@ -153,6 +153,8 @@ pub struct StreamFileWriter {
     existing: Existing,
     writer: Option<IqFileWriter>,
     steps: StepTracker,
+    /// The samples of the file before, and of all packets.
+    given: u64,
     sample_rate_hz: Option<f64>,
     not_kept: Vec<String>,
     synced: Option<Instant>,
@@ -167,6 +169,7 @@ impl StreamFileWriter {
             existing,
             writer: None,
             steps: StepTracker::default(),
+            given: 0,
             sample_rate_hz: None,
             not_kept: Vec::new(),
             synced: None,
@@ -190,8 +193,11 @@ impl StreamFileWriter {
             self.check(stream, place)?;
         }
         if self.writer.is_none() {
-            self.writer = Some(create(&self.path, self.format, stream, self.existing)?);
+            let writer = create(&self.path, self.format, stream, self.existing)?;
+            self.given = writer.samples();
+            self.writer = Some(writer);
         }
+        self.given = self.given.saturating_add(place.samples);
         let Self { writer: Some(writer), .. } = self else { unreachable!("it is there") };
         if begins {
             let time = u64::try_from(place.time_ns).ok().filter(|ns| *ns > 0);
@@ -229,11 +235,15 @@ impl StreamFileWriter {
 
     /// Returns the state of the file, as a reader would find it.
     pub fn report(&self) -> FileReport {
+        let samples = self.writer.as_ref().map_or(0, IqFileWriter::samples_kept);
+        // What a full disk or the reader of a pipe did not take.
+        let is_failed = self.writer.as_ref().is_some_and(IqFileWriter::is_failed);
+        let lost = if is_failed { self.given.saturating_sub(samples) } else { 0 };
         FileReport {
-            samples: self.writer.as_ref().map_or(0, IqFileWriter::samples_kept),
+            samples,
             clipped: self.writer.as_ref().map_or(0, IqFileWriter::clipped),
-            missing: self.steps.missing(),
-            places: self.steps.places(),
+            missing: self.steps.missing().saturating_add(lost),
+            places: self.steps.places() + u64::from(lost > 0),
             not_kept: self.not_kept.clone(),
             ..FileReport::new(self.path().to_string_lossy())
         }
@@ -245,16 +255,15 @@ impl StreamFileWriter {
     /// The file cannot be written.
     pub fn finish(&mut self, gap: Option<&Gap>) -> Result<FileReport, FormatError> {
         gap.into_iter().for_each(|gap| self.steps.gap_at_end(gap));
-        let mut report = self.report();
-        let writer = match self.writer.take() {
+        let mut writer = match self.writer.take() {
             Some(writer) => writer,
             None => create(&self.path, self.format, &StreamInfo::default(), self.existing)?,
         };
-        report.path = writer.named_path().to_string_lossy().into_owned();
-        report.samples = writer.samples();
-        writer.finish()?;
-        report.finished = true;
-        Ok(report)
+        let completed = writer.complete();
+        // Kept for the counts, also after an error.
+        self.writer = Some(writer);
+        completed?;
+        Ok(FileReport { finished: true, ..self.report() })
     }
 
     /// Checks what the file's format makes of a stream.

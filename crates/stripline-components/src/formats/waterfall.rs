@@ -1,14 +1,13 @@
 //! A waterfall: spectra over time as a picture of bounded size.
 
-use std::fs::File;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use stripline::{Axis, StreamInfo};
 
 use super::FormatError;
 use super::canvas::{CHAR_HEIGHT, CHAR_WIDTH, Canvas};
 use super::colour_map::colour;
-use super::output::OutputFile;
+use super::output::{Existing, OutputFile};
 
 /// The most columns, and the most lines, of a waterfall.
 pub const WATERFALL_SIZE_MAX: usize = 4096;
@@ -132,22 +131,22 @@ impl Waterfall {
         stream: &StreamInfo,
         range: Option<(f32, f32)>,
     ) -> Result<(), FormatError> {
-        let file = File::create(path).map_err(|source| FormatError::open(path, "write", source))?;
-        let output = OutputFile { path: path.into(), file, length: 0, is_regular: true };
-        self.write_png_to(&output, stream, range)
+        self.write_png_to(OutputFile::open(path, Existing::Replace)?, stream, range).map(drop)
     }
 
-    /// Writes the picture to a file that is open.
+    /// Writes the picture to a file that is open. Returns its path.
     pub(crate) fn write_png_to(
         &self,
-        output: &OutputFile,
+        output: OutputFile,
         stream: &StreamInfo,
         range: Option<(f32, f32)>,
-    ) -> Result<(), FormatError> {
+    ) -> Result<PathBuf, FormatError> {
         let range = range.unwrap_or_else(|| chosen_range(&self.cells));
-        let written = self.drawn(stream, range).write_png(&output.file);
-        let synced = written.and_then(|()| if output.is_regular { output.file.sync_all() } else { Ok(()) });
-        synced.map_err(|source| FormatError::open(&output.path, "write", source))
+        let OutputFile { path, mut file, is_regular, .. } = output;
+        let written = self.drawn(stream, range).write_png(&mut file);
+        let synced = written.and_then(|()| if is_regular { file.file().sync_all() } else { Ok(()) });
+        synced.map_err(|source| FormatError::open(&path, "write", source))?;
+        Ok(path)
     }
 
     /// Returns whether it has no row yet.
@@ -345,7 +344,7 @@ mod tests {
         Waterfall::new(64, 64).write_png(&path, &StreamInfo::default(), None).unwrap();
         assert!(decoded(&path).1.contains(&TEXT));
         let missing = Waterfall::new(64, 64).write_png(&dir.path().join("no/w.png"), &stream(4), None);
-        assert!(missing.unwrap_err().to_string().contains("w.png: cannot write: No such file"));
+        assert!(missing.unwrap_err().to_string().contains("w.png: cannot create: No such file"));
     }
 
     #[test]

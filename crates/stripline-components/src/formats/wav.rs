@@ -1,13 +1,13 @@
 //! WAV files of audio.
 
-use std::fs::File;
 use std::io::{self, Seek, SeekFrom, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use super::error::FormatError;
-use super::output::{Existing, OutputFile};
+use super::output::{Existing, OutputFile, is_pipe};
 use super::sample_format::is_clipped;
+use crate::stoppable::StoppableFile;
 
 /// The encoding of a sample in a WAV file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -57,7 +57,7 @@ impl Default for WavSettings {
 #[derive(Debug)]
 pub struct WavFileWriter {
     path: PathBuf,
-    file: File,
+    file: StoppableFile,
     is_regular: bool,
     settings: WavSettings,
     /// Bytes that are not written to the file yet.
@@ -105,8 +105,8 @@ impl WavFileWriter {
         if !(1..=2).contains(&settings.channels) {
             return refuse("channels", settings.channels.into(), "1 (mono) or 2 (stereo)");
         }
-        let OutputFile { path, mut file, length, is_regular } = OutputFile::open(path, existing)?;
-        file.stream_position().map_err(|source| FormatError::open(&path, "create", source))?;
+        Self::check_path(path)?;
+        let OutputFile { path, file, length, is_regular } = OutputFile::open(path, existing)?;
         let mut writer = Self {
             path,
             file,
@@ -129,6 +129,18 @@ impl WavFileWriter {
             }
         }
         Ok(writer)
+    }
+
+    /// Checks that a file is no pipe.
+    pub(crate) fn check_path(path: &Path) -> Result<(), FormatError> {
+        if !is_pipe(path) {
+            return Ok(());
+        }
+        Err(FormatError::Recording {
+            path: path.into(),
+            problem: "a pipe cannot have the header of a WAV file, which is written last".into(),
+            remedy: "give the path of a regular file".into(),
+        })
     }
 
     /// Returns the path of the file, with the number that it has got.
@@ -199,7 +211,7 @@ impl WavFileWriter {
     pub fn finish(mut self) -> Result<u64, FormatError> {
         self.flush()?;
         if self.is_regular {
-            self.file.sync_all().map_err(|source| self.failed_write(source))?;
+            self.file.file().sync_all().map_err(|source| self.failed_write(source))?;
         }
         Ok(self.frames())
     }
@@ -215,7 +227,7 @@ impl WavFileWriter {
         let mut found = vec![0; empty.len()];
         let audio = length.saturating_sub(empty.len() as u64);
         let whole = audio - audio % self.block();
-        let read = self.file.read_exact_at(&mut found, 0);
+        let read = self.file.file().read_exact_at(&mut found, 0);
         // All but the lengths must agree.
         let is_same = |lengths: u64| found == header(&self.settings, lengths);
         if read.is_err() || !stated_lengths(&found).into_iter().any(is_same) {
@@ -226,7 +238,8 @@ impl WavFileWriter {
             });
         }
         let end = empty.len() as u64 + whole;
-        let cut = self.file.set_len(end).and_then(|()| self.file.seek(SeekFrom::Start(end)));
+        let mut file = self.file.file();
+        let cut = file.set_len(end).and_then(|()| file.seek(SeekFrom::Start(end)));
         cut.map_err(|source| FormatError::open(&self.path, "create", source))?;
         self.written = whole;
         self.is_failed = false;
@@ -266,7 +279,7 @@ impl WavFileWriter {
     /// Writes the header for the audio in the file.
     fn state_length(&mut self) -> io::Result<()> {
         if self.is_regular {
-            self.file.write_all_at(&header(&self.settings, self.written), 0)?;
+            self.file.file().write_all_at(&header(&self.settings, self.written), 0)?;
         }
         self.stated = self.written;
         Ok(())
@@ -280,7 +293,7 @@ impl WavFileWriter {
             if self.is_regular {
                 let end = header(&self.settings, 0).len() as u64 + self.written;
                 // Neither can be reported beside the error itself.
-                let _ = self.file.set_len(end).and_then(|()| self.state_length());
+                let _ = self.file.file().set_len(end).and_then(|()| self.state_length());
             }
         }
         FormatError::Write { path: self.path.clone(), written: self.written, source }
@@ -361,6 +374,8 @@ fn stated_lengths(header: &[u8]) -> [u64; 2] {
 mod tests {
     use proptest::prelude::*;
 
+    use std::fs::File;
+
     use super::*;
 
     #[test]
@@ -440,8 +455,8 @@ mod tests {
             // As if 4 GiB had been written: the file is sparse.
             writer.flush().unwrap();
             let audio = (1 << 32) + 4;
-            writer.file.set_len(header(&settings, 0).len() as u64 + audio).unwrap();
-            writer.file.seek(SeekFrom::End(0)).unwrap();
+            writer.file.file().set_len(header(&settings, 0).len() as u64 + audio).unwrap();
+            writer.file.file().seek(SeekFrom::End(0)).unwrap();
             writer.written = audio;
             writer.write(&[0.25]).unwrap();
             let audio = audio + encoding.bytes();

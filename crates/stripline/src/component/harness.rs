@@ -208,6 +208,7 @@ impl Harness {
         let of_run = Arc::clone(&pending);
         let thread = std::thread::Builder::new().name(self.type_name.chars().take(15).collect());
         let work = move || {
+            own.stop_signal().enter();
             let outcome = match catch_panic(|| run(own)) {
                 Err(Error::Stopped) => Ok(()),
                 outcome => outcome,

@@ -639,9 +639,10 @@ impl ComponentHost {
 }
 
 impl HostedComponent {
-    /// Makes the component's clean end the end of its streams.
+    /// Makes the component's clean end the end of its streams, because the run ends.
     fn end_streams(&self) {
         // Relaxed: the launcher ends the streams itself where the component was faster.
+        self.stop.set_ending();
         self.keeps_streams.store(false, Ordering::Relaxed);
     }
 }
@@ -684,6 +685,7 @@ fn run(ready: Ready, reporter: &Reporter, stats: &Statistics, pending: &PendingR
         && let Err(error) = process::set_affinity(&assignment.cpus)
     {
         reporter.warn(&component, format!("{error}; it runs anywhere"));
+    ports.stop_signal().enter();
     }
     let outcome = match catch_panic(|| run(ports)) {
         Ok(()) | Err(Error::Stopped) => Ok(()),

@@ -1,5 +1,6 @@
 //! A component's ports, already connected.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -402,6 +403,11 @@ impl Drop for Ports {
     }
 }
 
+/// The time that the reader of an output has at the end of a run to make room in it.
+const OUTPUT_TIME: Duration = Duration::from_secs(1);
+
+thread_local!(static OF_THIS_THREAD: RefCell<Option<StopSignal>> = const { RefCell::new(None) });
+
 /// The stop request of a component.
 ///
 /// ```no_run
@@ -451,6 +457,100 @@ impl StopSignal {
     pub fn sleep(&self, duration: Duration) -> Result<()> {
         // A deadline beyond the clock's range means no deadline.
         self.sleep_to(Instant::now().checked_add(duration))
+    }
+
+    /// Waits until a read of the descriptor does not block. To be called before each read of a
+    /// pipe, a terminal, a device or a socket: a read itself does not end with the run.
+    ///
+    /// ```no_run
+    /// # fn example(ports: stripline::component::Ports) -> stripline::Result<()> {
+    /// use std::io::Read;
+    ///
+    /// let stop = ports.stop_signal();
+    /// let mut pipe = std::fs::File::open("samples").map_err(stripline::Error::failed)?;
+    /// let mut bytes = [0; 4096];
+    /// stop.wait_readable(&pipe)?;
+    /// let count = pipe.read(&mut bytes).map_err(stripline::Error::failed)?;
+    /// # assert!(count <= 4096);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`StopSignal::sleep_until`].
+    pub fn wait_readable(&self, descriptor: impl AsFd) -> Result<()> {
+        self.process.check(|| "the stop signal of a component".into())?;
+        let mut poll_set = PollSet::default();
+        poll_set.readable(self.stop.doorbell().as_fd());
+        poll_set.readable(descriptor.as_fd());
+        poll_set.wait(None)?;
+        if self.is_stopped() { Err(Error::Stopped) } else { Ok(()) }
+    }
+
+    /// Waits until a write to the descriptor does not block, as [`StopSignal::wait_readable`]
+    /// before a read. When the run ends, its reader has one more second.
+    ///
+    /// # Errors
+    /// [`Error::Stopped`], when the component must stop, or a second after the run began to end;
+    /// [`Error::Forked`].
+    ///
+    /// ```no_run
+    /// # fn example(ports: stripline::component::Ports) -> stripline::Result<()> {
+    /// use std::io::Write;
+    ///
+    /// let mut out = std::io::stdout();
+    /// ports.stop_signal().wait_writable(&out)?;
+    /// out.write_all(b"a line\n").map_err(stripline::Error::failed)
+    /// # }
+    /// ```
+    pub fn wait_writable(&self, descriptor: impl AsFd) -> Result<()> {
+        /// The interval at which the end of the run is checked.
+        const STEP: Duration = Duration::from_millis(100);
+        self.process.check(|| "the stop signal of a component".into())?;
+        let mut last = None;
+        loop {
+            let mut poll_set = PollSet::default();
+            poll_set.readable(self.stop.doorbell().as_fd());
+            poll_set.writable(descriptor.as_fd());
+            let now = Instant::now();
+            poll_set.wait(Some(now + STEP))?;
+            if self.is_stopped() {
+                return Err(Error::Stopped);
+            }
+            if poll_set.is_ready(1) {
+                return Ok(());
+            }
+            if self.is_ending() && now >= *last.get_or_insert(now + OUTPUT_TIME) {
+                return Err(Error::Stopped);
+            }
+        }
+    }
+
+    /// Returns whether the run ends, or the component must stop. A sink then takes what is left,
+    /// and does not wait for the other end of its output.
+    ///
+    /// ```no_run
+    /// # fn example(ports: stripline::component::Ports) {
+    /// let stop = ports.stop_signal();
+    /// println!("more may come: {}", !stop.is_ending());
+    /// # }
+    /// ```
+    pub fn is_ending(&self) -> bool {
+        self.stop.is_ending()
+    }
+
+    /// Returns the signal of the component that runs on this thread; `None` elsewhere.
+    ///
+    /// ```
+    /// assert!(stripline::component::StopSignal::of_this_thread().is_none());
+    /// ```
+    pub fn of_this_thread() -> Option<Self> {
+        OF_THIS_THREAD.with_borrow(Clone::clone)
+    }
+
+    /// Makes this the signal of the thread.
+    pub(super) fn enter(self) {
+        OF_THIS_THREAD.set(Some(self));
     }
 
     fn sleep_to(&self, deadline: Option<Instant>) -> Result<()> {

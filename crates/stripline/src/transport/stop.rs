@@ -71,6 +71,8 @@ impl Wait {
 #[derive(Clone, Debug)]
 pub(crate) struct StopToken {
     flag: Arc<AtomicBool>,
+    /// The run ends, and the component is not stopped yet.
+    ending: Arc<AtomicBool>,
     doorbell: Doorbell,
     wakers: Arc<ParkWakers>,
     interrupt: Arc<Interrupt>,
@@ -79,7 +81,8 @@ pub(crate) struct StopToken {
 impl StopToken {
     pub(crate) fn new() -> Result<Self> {
         let doorbell = Doorbell::new()?;
-        Ok(Self { flag: Arc::default(), doorbell, wakers: Arc::default(), interrupt: Arc::default() })
+        let (flag, ending) = Default::default();
+        Ok(Self { flag, ending, doorbell, wakers: Arc::default(), interrupt: Arc::default() })
     }
 
     /// Returns the same stop request, with an interrupt for one port.
@@ -136,6 +139,18 @@ impl StopToken {
     pub(crate) fn is_stopped(&self) -> bool {
         // Relaxed: a late read costs one more packet and orders no other data.
         self.flag.load(Ordering::Relaxed)
+    }
+
+    /// Records that the run ends: the component takes what is left, and waits for no one else.
+    pub(crate) fn set_ending(&self) {
+        // Relaxed: it stands for itself.
+        self.ending.store(true, Ordering::Relaxed);
+    }
+
+    /// Returns whether the run ends, or the component is stopped.
+    pub(crate) fn is_ending(&self) -> bool {
+        // Relaxed: it stands for itself.
+        self.ending.load(Ordering::Relaxed) || self.is_stopped()
     }
 
     /// Sleeps until a descriptor of the set is ready; false: the wait allows no more.

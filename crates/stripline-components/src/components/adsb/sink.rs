@@ -1,6 +1,7 @@
 //! `adsb-sink`: frames to a file, aircraft to standard output.
 
 use std::fmt::Write as _;
+use std::path::Path;
 
 use stripline::component::{
     Component, ComponentSpec, FileReport, PortTypes, Ports, Properties, PropertySpec,
@@ -12,6 +13,7 @@ use crate::adsb::{Tracker, TrackerConfig};
 use crate::components::line_file::{LineFile, Screen};
 use crate::components::output_file::{self, Target};
 use crate::components::property_errors::can_be_made;
+use crate::stoppable::ended;
 use crate::terminal;
 
 /// The component `adsb-sink`.
@@ -50,15 +52,17 @@ impl Component for AdsbSink {
         let is_open = self.table && !ports.is_quiet();
         let input = ports.input::<FrameRecord>("in")?;
         let target = self.target.map(|target| target.of_run(&ports));
-        let mut file =
-            target.map(|target| LineFile::open(&target, true)).transpose().map_err(Error::failed)?;
-        let mut report = file.as_ref().map(|file| FileReport::new(file.path().to_string_lossy()));
+        let mut file = target.map(|target| LineFile::open(&target, true)).transpose().map_err(ended)?;
+        let path = file.as_ref().map(LineFile::path).filter(|path| *path != Path::new("-"));
+        let mut report = path.map(|path| FileReport::new(path.to_string_lossy()));
         report.iter().for_each(|report| ports.files().report(report.clone()));
-        let mut screen = Screen { is_open, is_all: file.is_none() };
+        // Messages on standard output are alone there.
+        let is_open = is_open && (report.is_some() || file.is_none());
+        let mut screen = Screen::new(is_open, file.is_none())?;
         let mut tracker = Tracker::new(TrackerConfig::default());
         let received = receive(input, file.as_mut(), &mut screen, &mut tracker);
         // Also when the waveform is stopped: the user wants the aircraft received up to then.
-        let finished = file.map_or(Ok(()), |file| file.finish().map_err(Error::failed));
+        let finished = file.map_or(Ok(()), |file| file.finish().map_err(ended));
         if let Some(mut report) = report.take() {
             report.finished = finished.is_ok();
             ports.files().report(report);
@@ -97,7 +101,7 @@ fn receive(
             }
         }
         if let Some(file) = &mut file {
-            file.write(lines.as_bytes()).map_err(Error::failed)?;
+            file.write(lines.as_bytes()).map_err(ended)?;
         }
     }
     Ok(())

@@ -9,7 +9,7 @@ use stripline::terms::Overflow;
 use crate::launch::Step;
 
 use super::{ComponentProcess, ComponentState, FAILURE_TIME, Phase, Supervisor};
-use crate::restart::{Restart, RestartWhen};
+use crate::restart::Restart;
 
 impl Supervisor<'_> {
     /// Stops the waveform without losing packets, where it runs. Returns false if it is stopping
@@ -38,10 +38,9 @@ impl Supervisor<'_> {
         }
         for index in 0..self.members.len() {
             let member = &self.members[index];
-            if member.plan.restart.when() == RestartWhen::Always {
-                let component = member.plan.name.clone();
-                self.order(member.group, &LauncherCommand::EndStreams { component });
-            }
+            // Also for one that waits for the other end of a pipe.
+            let component = member.plan.name.clone();
+            self.order(member.group, &LauncherCommand::EndStreams { component });
             if sources.contains(&index) {
                 self.stop(index);
             } else {

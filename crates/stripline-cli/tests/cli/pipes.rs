@@ -1,0 +1,206 @@
+//! Pipes as files of a waveform: silent ones, ones without another end, and standard output.
+
+use std::fs::File as SystemFile;
+use std::io::{Read, Write};
+use std::process::{Child, Command, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
+use stripline::payload::TypeName;
+use stripline_components::formats::{RecordedPacket, RecordingInfo, RecordingWriter};
+
+use crate::common::waveform::File;
+use crate::common::{Run, stripline, wait_until};
+
+const TONE: &str = r#"type = "signal-generator"
+    properties = { output = "cf32", sample_rate = 1e6, rate = 1e6, packet = 1000 }"#;
+
+fn waveform(source: &str, sink: &str) -> File {
+    File::new(&format!(
+        "[component.source]\n{source}\n[component.sink]\n{sink}\n\
+         [[connection]]\nfrom = \"source.out\"\nto = \"sink.in\"\n"
+    ))
+}
+
+fn make_fifo(file: &File) -> std::path::PathBuf {
+    let path = file.path("pipe");
+    assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
+    path
+}
+
+fn spawn(file: &File, input: Stdio, output: Stdio, options: &[&str]) -> Child {
+    let mut command = stripline();
+    command.args(["run", file.path("file.toml").to_str().unwrap()]).args(options);
+    command.stdin(input).stdout(output).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+/// Waits until the waveform runs.
+fn runs(file: &File) {
+    wait_until("it runs", || {
+        let listed: serde_json::Value =
+            serde_json::from_str(&crate::common::run(&["ls", "--json"]).stdout).unwrap();
+        let mut waveforms = listed["waveforms"].as_array().unwrap().iter();
+        waveforms.any(|waveform| waveform["name"] == *file.name && waveform["phase"] == "running")
+    });
+}
+
+/// Stops a run by Ctrl-C, and asserts that it ended in order.
+#[track_caller]
+fn ends_in_order(child: Child) -> Vec<u8> {
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(0), "{text}");
+    assert!(text.contains("stopping in order (Ctrl-C)") && !text.contains("killed"), "{text}");
+    output.stdout
+}
+
+#[test]
+fn a_source_stops_at_a_pipe_that_is_silent() {
+    for (path, placement) in [("pipe", "processes"), ("pipe", "threads"), ("-", "processes")] {
+        for output in ["cf32", "s16"] {
+            let format = if output == "cf32" { "format = \"cu8\"," } else { "" };
+            let source = format!(
+                "type = \"file-source\"\nproperties = {{ path = \"{path}\", {format} output = \"{output}\", \
+                 sample_rate = 2e6 }}"
+            );
+            let file = waveform(&source, "type = \"null-sink\"");
+            let pipe = make_fifo(&file);
+            let mut child = spawn(&file, Stdio::piped(), Stdio::null(), &["--placement", placement]);
+            let mut writer: Box<dyn Write> = match path {
+                "-" => Box::new(child.stdin.take().unwrap()),
+                _ => Box::new(SystemFile::options().write(true).open(pipe).unwrap()),
+            };
+            writer.write_all(&[128; 4000]).unwrap();
+            runs(&file);
+            wait_until("samples have come", || {
+                file.property("sink.packets")["value"].as_i64().is_some_and(|packets| packets > 0)
+            });
+            ends_in_order(child);
+            drop(writer);
+        }
+    }
+}
+
+#[test]
+fn a_pipe_without_another_end_holds_up_neither_start_nor_stop() {
+    let source = "type = \"file-source\"\nproperties = { path = \"pipe\", format = \"cf32\" }";
+    let sink = "type = \"file-sink\"\nproperties = { path = \"pipe\" }";
+    for file in [waveform(source, "type = \"null-sink\""), waveform(TONE, sink)] {
+        make_fifo(&file);
+        let child = spawn(&file, Stdio::null(), Stdio::null(), &[]);
+        runs(&file);
+        ends_in_order(child);
+    }
+}
+
+#[test]
+fn samples_on_standard_output_are_alone_there() {
+    let tone = TONE.replace("packet", "duration_s = 0.01, packet");
+    let sink = "type = \"file-sink\"\nproperties = { path = \"-\", format = \"cu8\" }";
+    let file = waveform(&tone, sink);
+    let output = spawn(&file, Stdio::null(), Stdio::piped(), &[]).wait_with_output().unwrap();
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!((output.status.code(), output.stdout.len()), (Some(0), 20_000), "{text}");
+    assert!(text.contains("source.out -> sink.in"), "the report is on standard error: {text}");
+    let both = spawn(&file, Stdio::null(), Stdio::piped(), &["--json=-"]).wait_with_output().unwrap();
+    Run::of(both).says(2, &["`sink` writes to standard output: give `--json` a file"]);
+}
+
+#[test]
+fn an_output_that_is_closed_ends_the_run_in_order() {
+    for sink in ["type = \"print-sink\"", "type = \"file-sink\"\nproperties = { path = \"-\" }"] {
+        let file = waveform(TONE, sink);
+        let mut child = spawn(&file, Stdio::null(), Stdio::piped(), &["-q"]);
+        child.stdout.take().unwrap().read_exact(&mut [0; 100]).unwrap();
+        let output = child.wait_with_output().unwrap();
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(0), "{text}");
+        assert!(!text.contains("error") && !text.contains("Broken pipe"), "{text}");
+    }
+}
+
+#[test]
+fn a_reader_that_takes_nothing_leaves_a_count_of_what_it_missed() {
+    for (sink, output) in [("file-sink", "cf32"), ("file-sink", "f32")] {
+        let tone = TONE.replace("cf32", output);
+        let file = waveform(&tone, &format!("type = \"{sink}\"\nproperties = {{ path = \"pipe\" }}"));
+        let pipe = make_fifo(&file);
+        let child = spawn(&file, Stdio::null(), Stdio::piped(), &["--duration", "0.5", "--json=-", "-q"]);
+        // It opens the pipe, and reads nothing.
+        let reader = SystemFile::open(pipe).unwrap();
+        let output = child.wait_with_output().unwrap();
+        drop(reader);
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(0), "{text}");
+        let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let mut components = report["components"].as_array().unwrap().iter();
+        let sink = components.find(|component| component["name"] == "sink").unwrap();
+        assert!(sink["files"][0]["missing"].as_u64().unwrap() > 0, "{report}");
+        assert_eq!(sink["files"][0]["places"], 1, "{report}");
+        assert!(text.contains("missing in 1 place"), "{text}");
+    }
+}
+
+#[test]
+fn a_wav_file_is_no_pipe() {
+    let tone = TONE.replace("cf32", "f32");
+    let file = waveform(&tone, "type = \"wav-sink\"\nproperties = { path = \"pipe\" }");
+    make_fifo(&file);
+    let path = file.path("file.toml");
+    let path = path.to_str().unwrap();
+    let expected = ["a pipe cannot have the header of a WAV file", "give the path of a regular file"];
+    crate::common::run(&["check", path]).says(2, &expected);
+    std::fs::remove_file(file.path("pipe")).unwrap();
+    crate::common::run(&["check", path]).says(0, &[]);
+}
+
+#[test]
+fn a_recording_is_replayed_from_a_pipe() {
+    let source = "type = \"replay\"\nproperties = { path = \"pipe\", type = \"f32\", speed = 0.0 }";
+    let file = waveform(source, "type = \"file-sink\"\nproperties = { path = \"out.raw\" }");
+    let pipe = make_fifo(&file);
+    let silent = spawn(&file, Stdio::null(), Stdio::null(), &[]);
+    runs(&file);
+    ends_in_order(silent);
+    std::fs::remove_file(file.path("out.raw")).unwrap();
+
+    let recording = file.path("port.slrec");
+    let info = RecordingInfo::new(TypeName::of::<f32>());
+    let mut writer = RecordingWriter::create(&recording, &info).unwrap();
+    writer.packet(&RecordedPacket::default(), &[7; 40]).unwrap();
+    writer.finish().unwrap();
+    let child = spawn(&file, Stdio::null(), Stdio::null(), &[]);
+    std::fs::write(pipe, std::fs::read(recording).unwrap()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(std::fs::read(file.path("out.raw")).unwrap(), [7; 40]);
+}
+
+#[test]
+fn a_picture_is_written_to_a_pipe() {
+    let file = File::new(
+        r#"
+        [component.source]
+        type = "signal-generator"
+        properties = { output = "cf32", sample_rate = 1e6, duration_s = 0.01 }
+        [component.fft]
+        type = "fft"
+        properties = { size = 64 }
+        [component.sink]
+        type = "waterfall-sink"
+        properties = { path = "pipe", terminal = false }
+        [[connection]]
+        from = "source.out"
+        to = "fft.in"
+        [[connection]]
+        from = "fft.out"
+        to = "sink.in"
+        "#,
+    );
+    let pipe = make_fifo(&file);
+    let child = spawn(&file, Stdio::null(), Stdio::null(), &[]);
+    let picture = std::fs::read(pipe).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(picture.starts_with(b"\x89PNG"), "{} bytes", picture.len());
+}

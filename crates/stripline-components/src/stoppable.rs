@@ -1,0 +1,245 @@
+//! Reads and writes that end with the run: pipes, terminals and devices may block for long.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::fd::AsFd;
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::path::Path;
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags};
+use rustix::fs::OFlags;
+use stripline::Error;
+use stripline::component::StopSignal;
+
+use crate::formats::FormatError;
+
+/// The bytes of a pipe that a write fills without blocking, when it can be written at all.
+const PIECE_BYTES: usize = 4096;
+
+/// The interval between attempts to open a FIFO that has no reader.
+const READER_STEP: Duration = Duration::from_millis(20);
+
+/// A file with reads and writes that end when the component of this thread must stop. Outside of a
+/// component they only block.
+///
+/// A read or write that was ended has the kind `BrokenPipe`, as one without another end.
+#[derive(Debug)]
+pub(crate) struct StoppableFile {
+    file: File,
+    blocking: Blocking,
+}
+
+/// The time for which a read or write of a file may block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Blocking {
+    /// Not for long: it is a regular file.
+    Never,
+    /// It returns `WouldBlock` instead.
+    Refused,
+    /// Until the other end makes room or writes.
+    Unlimited,
+}
+
+impl StoppableFile {
+    /// Opens a file to be read; `-` is standard input. A FIFO needs no writer yet.
+    pub(crate) fn open(path: &Path) -> io::Result<Self> {
+        if path == Path::new("-") {
+            return Self::inherited(File::from(io::stdin().as_fd().try_clone_to_owned()?));
+        }
+        Self::at_once(OpenOptions::new().read(true), path)
+    }
+
+    /// Opens a file to be written with these options; `-` is standard output. Waits for the reader
+    /// of a FIFO.
+    pub(crate) fn open_output(options: &mut OpenOptions, path: &Path) -> io::Result<Self> {
+        if path == Path::new("-") {
+            return Self::stdout();
+        }
+        loop {
+            match Self::at_once(options.write(true), path) {
+                Err(error) if error.raw_os_error() == Some(NO_READER) && is_fifo(path) => wait_for_reader()?,
+                opened => return opened,
+            }
+        }
+    }
+
+    /// Returns standard output without its buffer.
+    pub(crate) fn stdout() -> io::Result<Self> {
+        let own = Self::inherited(File::from(io::stdout().as_fd().try_clone_to_owned()?))?;
+        if own.blocking == Blocking::Never {
+            return Ok(own);
+        }
+        // Other processes have it too, so whether it blocks is not changed: it is opened again.
+        let again = OpenOptions::new().write(true).custom_flags(at_once()).open("/proc/self/fd/1");
+        Ok(again.map_or(own, |file| Self { file, blocking: Blocking::Refused }))
+    }
+
+    /// Returns the file.
+    pub(crate) fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// Returns whether it is a regular file.
+    pub(crate) fn is_regular(&self) -> bool {
+        self.blocking == Blocking::Never
+    }
+
+    fn at_once(options: &mut OpenOptions, path: &Path) -> io::Result<Self> {
+        let file = options.custom_flags(at_once()).open(path)?;
+        let blocking = if file.metadata()?.is_file() { Blocking::Never } else { Blocking::Refused };
+        Ok(Self { file, blocking })
+    }
+
+    fn inherited(file: File) -> io::Result<Self> {
+        let blocking = if file.metadata()?.is_file() { Blocking::Never } else { Blocking::Unlimited };
+        Ok(Self { file, blocking })
+    }
+
+    fn wait(&self, flags: PollFlags) -> io::Result<()> {
+        let waited = match StopSignal::of_this_thread() {
+            Some(stop) if flags == PollFlags::IN => stop.wait_readable(&self.file),
+            Some(stop) => stop.wait_writable(&self.file),
+            None => {
+                let polled = rustix::event::poll(&mut [PollFd::new(&self.file, flags)], None);
+                return polled.map(drop).map_err(io::Error::from);
+            }
+        };
+        waited.map_err(|error| io::Error::new(ErrorKind::BrokenPipe, error))
+    }
+}
+
+/// `ENXIO`: nothing reads the FIFO.
+const NO_READER: i32 = rustix::io::Errno::NXIO.raw_os_error();
+
+fn at_once() -> i32 {
+    OFlags::NONBLOCK.bits().cast_signed()
+}
+
+fn is_fifo(path: &Path) -> bool {
+    path.metadata().is_ok_and(|metadata| metadata.file_type().is_fifo())
+}
+
+fn wait_for_reader() -> io::Result<()> {
+    let Some(stop) = StopSignal::of_this_thread() else {
+        std::thread::sleep(READER_STEP);
+        return Ok(());
+    };
+    let waited = if stop.is_ending() { Err(Error::Stopped) } else { stop.sleep(READER_STEP) };
+    waited.map_err(|error| io::Error::new(ErrorKind::BrokenPipe, error))
+}
+
+impl Read for StoppableFile {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        loop {
+            // Before the first read: a FIFO without a writer would be at its end.
+            if self.blocking != Blocking::Never {
+                self.wait(PollFlags::IN)?;
+            }
+            match self.file.read(out) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                read => return read,
+            }
+        }
+    }
+}
+
+impl Write for StoppableFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.blocking == Blocking::Unlimited {
+            self.wait(PollFlags::OUT)?;
+            return self.file.write(&bytes[..bytes.len().min(PIECE_BYTES)]);
+        }
+        loop {
+            match self.file.write(bytes) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => self.wait(PollFlags::OUT)?,
+                written => return written,
+            }
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Converts the error of a read or write. If that ended with the run, or its other end has gone,
+/// the component's work is done.
+pub(crate) fn ended(error: FormatError) -> Error {
+    match &error {
+        FormatError::Open { source, .. }
+        | FormatError::Read { source, .. }
+        | FormatError::Write { source, .. }
+            if source.kind() == ErrorKind::BrokenPipe =>
+        {
+            Error::Stopped
+        }
+        _ => Error::failed(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use super::*;
+
+    fn create(path: &Path) -> io::Result<StoppableFile> {
+        StoppableFile::open_output(OpenOptions::new().create(true).truncate(true), path)
+    }
+
+    fn fifo(folder: &tempfile::TempDir) -> PathBuf {
+        let path = folder.path().join("pipe");
+        assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
+        path
+    }
+
+    #[test]
+    fn a_pipe_is_opened_without_a_writer_and_read_to_its_end() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = fifo(&folder);
+        let mut reader = StoppableFile::open(&path).unwrap();
+        assert!(!reader.is_regular());
+        let writer = std::thread::spawn(move || std::fs::write(path, [7; 100_000]).unwrap());
+        let mut bytes = Vec::new();
+        reader.read_to_end(&mut bytes).unwrap();
+        assert_eq!(bytes, [7; 100_000]);
+        writer.join().unwrap();
+    }
+
+    #[test]
+    fn a_pipe_is_written_as_far_as_its_reader_takes_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = fifo(&folder);
+        let its = path.clone();
+        // It waits for its reader.
+        let writer = std::thread::spawn(move || {
+            let mut file = create(&its).unwrap();
+            file.write_all(&[7; 300_000]).unwrap();
+            file
+        });
+        let mut reader = File::open(&path).unwrap();
+        let mut bytes = vec![0; 300_000];
+        reader.read_exact(&mut bytes).unwrap();
+        assert_eq!(bytes, [7; 300_000]);
+        let mut file = writer.join().unwrap();
+        drop(reader);
+        let source = file.write(&[7]).unwrap_err();
+        assert_eq!(source.kind(), ErrorKind::BrokenPipe);
+        let error = FormatError::Write { path, written: 0, source };
+        assert!(matches!(ended(error), Error::Stopped));
+    }
+
+    #[test]
+    fn a_regular_file_does_not_block() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        let mut file = create(&path).unwrap();
+        file.write_all(b"text").unwrap();
+        assert!(file.is_regular());
+        let mut text = String::new();
+        StoppableFile::open(&path).unwrap().read_to_string(&mut text).unwrap();
+        assert_eq!(text, "text");
+        assert_eq!(StoppableFile::open(&folder.path().join("none")).unwrap_err().kind(), ErrorKind::NotFound);
+    }
+}
