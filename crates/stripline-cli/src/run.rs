@@ -504,6 +504,10 @@ fn pace_note(component: &ComponentResult, duration_s: f64) -> Option<String> {
         false => format!("is {} behind its pace: {achieved} of {rate}", seconds(pace.behind_s)),
     };
     let reason = match &pace.held_up_by {
+        _ if pace.starved_by.is_some() => format!(
+            "`{}` spins on its processor at a real-time priority, and leaves it no time",
+            pace.starved_by.as_deref().unwrap_or_default()
+        ),
         None => "no receiver behind it was the reason".into(),
         Some(held) => {
             let of_time = |share: f64| format!("for {:.0} % of the time", share * 100.0);
@@ -645,6 +649,8 @@ mod tests {
         assert!(text.contains(line), "{text}");
         let text = with(&format!("{{{late}}}"));
         assert!(text.contains("no receiver behind it was the reason"), "{text}");
+        let text = with(&format!("{{{late},\"starved_by\":\"sink\"}}"));
+        assert!(text.contains("`sink` spins on its processor at a real-time priority"), "{text}");
         let text = with(&format!(
             "{{{}}}",
             late.replace("_s\":0.5", "_s\":0.0").replace("max_s\":0.0", "max_s\":3.0")

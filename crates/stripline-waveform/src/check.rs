@@ -11,6 +11,7 @@ use super::connections::ResolvedConnection;
 use super::describe::{DescribeError, ExecutableSpecs, ask_validity, describe};
 use super::diagnostics::Diagnostics;
 use super::file::{self, NAME_BYTES_MAX};
+use super::machine_check::{self, Limits};
 use super::overrides::{self, Overrides};
 use super::plan::{ComponentPlan, ConnectionPlan, PortRef, Program, Waveform};
 use super::program_command::ProgramCommand;
@@ -135,6 +136,7 @@ pub fn parse_bytes(
     files_check::check(&components, &mut found);
     rate_check::check(&links, &components, catalog, &mut found);
     build_check::check(&mut links, &components, &types, &mut found);
+    machine_check::check(&links, &components, Limits::of_this_process(), &mut found);
     found.sort();
     if found.has_errors() {
         return Err(found);

@@ -200,7 +200,8 @@ codes! {
     Syntax => "syntax",
     /// A name or key appears twice.
     Duplicate => "duplicate",
-    /// The file, or something in it, is too large or too many.
+    /// The file, or something in it, is too large or too many. Also more than the limits of the
+    /// system allow here (warning).
     Limit => "limit",
     /// A key that has no meaning here.
     UnknownKey => "unknown-key",
@@ -235,6 +236,8 @@ codes! {
     FileShared => "file-shared",
     /// Streams of different sample rates at the inputs of a component that takes one rate.
     RateMismatch => "rate-mismatch",
+    /// A component that needs a sample rate, behind a source that has none.
+    NoRate => "no-rate",
     /// A component that the waveform does not have.
     UnknownComponent => "unknown-component",
     /// A port that the component does not have.
@@ -285,6 +288,9 @@ codes! {
     OptionIdle => "option-idle",
     /// A receiver that drops packets, behind an output with a scope that waits for it (warning).
     ScopeUnfit => "scope-unfit",
+    /// A component that spins on the processor of the other end of its connection, with a real-time
+    /// priority that leaves it no time (warning).
+    SpinUnfit => "spin-unfit",
     /// A `resequence` window smaller than the pool before it (warning).
     WindowSmall => "window-small",
 }

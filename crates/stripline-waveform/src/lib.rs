@@ -32,6 +32,7 @@ mod files_check;
 pub mod fuzzing;
 mod launch;
 mod listing;
+mod machine_check;
 mod options_check;
 mod overrides;
 mod plan;

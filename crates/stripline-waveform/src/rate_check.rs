@@ -17,6 +17,7 @@ pub(super) fn check(
 ) {
     let rates = rates(links, components);
     check_inputs(links, components, &rates, found);
+    check_needed(links, components, &rates, found);
     for (index, component) in components.iter().enumerate() {
         let (Some(spec), Some(properties)) = (component.spec.as_deref(), &component.properties) else {
             continue;
@@ -64,6 +65,52 @@ fn check_inputs(
             found.error(Code::RateMismatch, link.draft.place("to"), message, remedy);
         }
     }
+}
+
+/// Reports the components that need a sample rate, behind a source that has none.
+fn check_needed(
+    links: &[ResolvedConnection],
+    components: &[CheckedComponent],
+    rates: &[Option<f64>],
+    found: &mut Diagnostics,
+) {
+    for (index, component) in components.iter().enumerate() {
+        let Some((spec, _)) = checked(component) else { continue };
+        let rule = spec.rate.as_ref().filter(|rule| rule.needed && rates[index].is_none());
+        let Some(property) = rule.and_then(|rule| rule.property.as_deref()) else { continue };
+        let Some(source) = without_rate(index, links, components, rates, components.len()) else { continue };
+        let (name, source) = (&component.name.value, &components[source].name);
+        let message =
+            format!("`{name}` needs a sample rate, and the samples of `{}` have none", source.value);
+        let remedy = format!("set `{property}` of `{}`, or of `{name}`", source.value);
+        let error = Diagnostic::error(Code::NoRate, &component.name.place, message).help(remedy);
+        found.push(error.also(&source.place, "without a sample rate"));
+    }
+}
+
+/// Returns the component before this one, at most so many connections away, that sends samples
+/// without a rate; `None`: there may be one.
+fn without_rate(
+    index: usize,
+    links: &[ResolvedConnection],
+    components: &[CheckedComponent],
+    rates: &[Option<f64>],
+    far: usize,
+) -> Option<usize> {
+    let (spec, _) = checked(&components[index])?;
+    let rule = spec.rate.as_ref().filter(|_| rates[index].is_none() && far > 0)?;
+    if rule.or_none {
+        return Some(index);
+    }
+    if rule.input.is_none() && !rule.inputs {
+        return None;
+    }
+    let port = |link: &&ResolvedConnection| {
+        let input = link.to.and_then(|to| spec.ports.get(to.port)).map(|port| &port.name);
+        rule.inputs || input == rule.input.as_ref()
+    };
+    let mut senders = inputs(index, links).filter(port).filter_map(|link| link.from);
+    senders.find_map(|from| without_rate(from.component, links, components, rates, far - 1))
 }
 
 /// Returns the rate at which each component works, as far as it follows from the file.

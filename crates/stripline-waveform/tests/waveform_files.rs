@@ -98,7 +98,11 @@ fn stock() -> BTreeMap<String, ComponentSpec> {
         ComponentSpec::new("sampler", "Sends samples of a rate.")
             .output("out", PortTypes::of::<f32>(), "samples")
             .property(PropertySpec::float("sample_rate", 48e3, "their rate").range(0.0, 1e12).unit("Hz"))
-            .sample_rate(RateRule::property("sample_rate")),
+            .sample_rate(RateRule::property("sample_rate").or_none()),
+        ComponentSpec::new("level-meter", "Measures a band.")
+            .input("in", PortTypes::of::<f32>(), "samples")
+            .property(PropertySpec::float("sample_rate", 0.0, "their rate").range(0.0, 1e12).unit("Hz"))
+            .sample_rate(RateRule::property("sample_rate").or_input("in").needed()),
         ComponentSpec::new("magnitude", "Magnitude of complex samples.")
             .input("in", PortTypes::of::<Complex<f32>>(), "samples")
             .output("out", PortTypes::of::<f32>(), "magnitudes")
@@ -371,6 +375,25 @@ fn the_example_of_a_component_is_a_valid_table() {
             }
         }
     }
+}
+
+#[test]
+fn the_remedies_of_a_missing_rate_and_of_spinning_help() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/waveforms");
+    let read = |name: &str| std::fs::read_to_string(folder.join(name)).unwrap();
+    let followed = |text: &str, old: &str, new: &str| {
+        assert!(text.contains(old), "{old}");
+        let found = check_text(&text.replace(old, new), &Overrides::default());
+        found.map(|(_, warnings)| warnings.to_string()).map_err(|found| found.to_string())
+    };
+    let text = read("invalid/no-rate.toml");
+    let of_meter = "type = \"level-meter\"\nproperties = { sample_rate = 48e3 }";
+    assert_eq!(followed(&text, "sample_rate = 0.0", "sample_rate = 48e3"), Ok(String::new()));
+    assert_eq!(followed(&text, "type = \"level-meter\"", of_meter), Ok(String::new()));
+    let text = read("valid/spin.toml");
+    assert_eq!(followed(&text, "priority = 50\n", ""), Ok(String::new()));
+    assert_eq!(followed(&text, "\"spin\"", "\"block\""), Ok(String::new()));
+    assert_eq!(followed(&text, "type = \"audio-tone\"\ncpu = 0", "type = \"audio-tone\""), Ok(String::new()));
 }
 
 #[test]

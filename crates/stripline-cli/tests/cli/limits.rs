@@ -28,3 +28,21 @@ fn the_soft_limit_of_open_files_is_raised_and_others_are_kept() {
     run_with("-S -n 14", &file).says(0, &[]);
     run_with("-S -f 100", &file).says(1, &["RLIMIT_FSIZE", "51200 bytes"]);
 }
+
+#[test]
+fn limits_are_findings_with_their_line() {
+    let file = File::radio();
+    let check = |limits: &str| {
+        let script = format!("ulimit {limits} && exec \"$0\" check \"$1\"");
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &script, env!("CARGO_BIN_EXE_stripline")]).arg(file.path("file.toml"));
+        let output = shell.stdin(Stdio::null()).output().unwrap();
+        String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
+    };
+    let found = check("-f 100");
+    assert!(found.contains("warning[limit]") && found.contains("(RLIMIT_FSIZE)"), "{found}");
+    assert!(found.contains("file.toml:"), "{found}");
+    assert!(check("-n 14").contains("(RLIMIT_NOFILE)"));
+    // The remedy: with more, there is no finding.
+    assert!(!check("-n 200").contains("warning[limit]"));
+}

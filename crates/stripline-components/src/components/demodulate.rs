@@ -34,7 +34,7 @@ impl Component for AmDemodulatorComponent {
             )
             .changeable())
             .property(sample_rate_property())
-            .sample_rate(RateRule::property("sample_rate").or_input("in"))
+            .sample_rate(RateRule::property("sample_rate").or_input("in").needed())
             .validated(can_be_made::<Self>)
     }
 
@@ -97,7 +97,7 @@ impl Component for FmDemodulatorComponent {
                 .changeable(),
             )
             .property(sample_rate_property())
-            .sample_rate(RateRule::property("sample_rate").or_input("in"))
+            .sample_rate(RateRule::property("sample_rate").or_input("in").needed())
             .validated(can_be_made::<Self>)
     }
 

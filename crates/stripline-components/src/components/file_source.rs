@@ -31,7 +31,7 @@ impl Component for FileSource {
             "file-source",
             "Plays a file of samples: raw, SigMF, WAV or numpy, also compressed with gzip.",
         )
-        .sample_rate(RateRule::property("sample_rate"))
+        .sample_rate(RateRule::property("sample_rate").or_none())
         .output("out", PortTypes::Property("output".into()), "the recorded samples")
         .property(PropertySpec::path("path", "file to play; of SigMF, either file").required())
         .property(PropertySpec::choice(

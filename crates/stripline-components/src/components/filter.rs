@@ -45,7 +45,7 @@ impl Component for FirFilterComponent {
                     .changeable(),
             )
             .validated(can_be_made::<Self>)
-            .sample_rate(RateRule::property("sample_rate").or_input("in"))
+            .sample_rate(RateRule::property("sample_rate").or_input("in").needed())
             .test("passband", "the gain in the middle of the band, in dB, is 0")
             .test(
                 "stopband",

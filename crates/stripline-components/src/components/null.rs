@@ -2,10 +2,10 @@
 
 use stripline::component::kit::{Pace, PacedSource};
 use stripline::component::{
-    Component, ComponentSpec, Direction, PortSpec, PortTypes, Ports, Properties, PropertySpec,
+    Component, ComponentSpec, Direction, PortSpec, PortTypes, Ports, Properties, PropertySpec, RateRule,
 };
 use stripline::payload::builtin;
-use stripline::{Error, Result};
+use stripline::{Error, Result, StreamInfo};
 
 /// The component `null-source`.
 pub struct NullSource {
@@ -13,6 +13,7 @@ pub struct NullSource {
     packet: usize,
     packets: u64,
     rate: f64,
+    sample_rate: Option<f64>,
 }
 
 impl Component for NullSource {
@@ -22,6 +23,12 @@ impl Component for NullSource {
             .output("out", PortTypes::Property("output".into()), "zeros")
             .property(PropertySpec::choice("output", &types, types[0], "type of the samples"))
             .property(PropertySpec::integer("packets", 0, 0, i64::MAX, "packets to send; 0: no end"))
+            .property(
+                PropertySpec::float("sample_rate", 0.0, "sample rate of the stream; 0: none")
+                    .range(0.0, 1e12)
+                    .unit("Hz"),
+            )
+            .sample_rate(RateRule::property("sample_rate").or_none())
             .property(PacedSource::rate_property())
             .property(PacedSource::packet_property(4096))
     }
@@ -35,12 +42,17 @@ impl Component for NullSource {
             packet: usize::try_from(properties.count("packet")).unwrap_or(usize::MAX),
             packets: properties.count("packets"),
             rate: properties.float("rate"),
+            sample_rate: Some(properties.float("sample_rate")).filter(|rate| *rate > 0.0),
         })
     }
 
     fn run(self, mut ports: Ports) -> Result<()> {
         let mut pace = Pace::new(ports.stop_signal(), self.rate);
         let mut output = ports.raw_output("out")?;
+        output.set_stream(StreamInfo {
+            sample_rate_hz: self.sample_rate,
+            ..StreamInfo::new(ports.component())
+        });
         let mut sent = 0;
         let mut packets = 0;
         while self.packets == 0 || packets < self.packets {

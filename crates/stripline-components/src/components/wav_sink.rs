@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use stripline::component::kit::{sample_rate, sample_rate_property};
 use stripline::component::{
     Component, ComponentSpec, FileLog, FileReport, PortTypes, Ports, Properties, PropertyFacts, PropertySpec,
+    RateRule,
 };
 use stripline::{Error, Input, Result};
 
@@ -40,6 +41,7 @@ impl Component for WavSink {
             ))
             .property(PropertySpec::float("gain", 1.0, "factor for the audio").range(-1e6, 1e6))
             .property(sample_rate_property())
+            .sample_rate(RateRule::property("sample_rate").or_input("in").needed())
             .validated(|properties| {
                 can_be_made::<Self>(properties)?;
                 let target = Target::required(properties, Some(PATH_DEFAULT))?;

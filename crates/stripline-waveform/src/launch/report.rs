@@ -98,6 +98,9 @@ pub struct PaceResult {
     /// The reason that it was behind, if a receiver was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held_up_by: Option<HeldUp>,
+    /// The component that left it no time: it spins on the same processor at a real-time priority.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub starved_by: Option<String>,
 }
 
 impl PaceResult {

@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 use stripline::component::{FileReport, Properties, Value};
 use stripline::internal::control::LauncherCommand;
 use stripline::internal::{Endpoint, PaceReport, PollSet};
+use stripline::terms::WaitStrategy;
 use stripline::{Error, Result};
 
 use super::bottleneck::held_up_by;
@@ -25,6 +26,7 @@ use super::report::{ComponentResult, ConnectionResult, PaceResult, Progress, Run
 use super::signals::Signals;
 use super::{Observer, RunOptions, Step};
 use crate::control::{ControlService, RequestInbox};
+use crate::machine_check::Schedule;
 use crate::plan::{ComponentPlan, Placement, Program, Waveform};
 use crate::program_command::ProgramCommand;
 use crate::restart::RestartHistory;
@@ -423,11 +425,29 @@ impl<'a> Supervisor<'a> {
             behind_s: pace.behind_s,
             behind_max_s: pace.behind_max_s,
             held_up_by: None,
+            starved_by: None,
         };
         if result.is_behind(duration_s) {
+            result.starved_by = self.starved_by(index);
             result.held_up_by = held_up_by(index, &self.connections, duration_s);
         }
         Some(result)
+    }
+
+    /// Returns the other end of a connection that spins and leaves this component no time.
+    fn starved_by(&self, index: usize) -> Option<String> {
+        let schedule = |index: usize| {
+            let plan = self.members[index].plan;
+            Schedule { priority: plan.priority, cpus: &plan.cpus }
+        };
+        let links = self.connections.iter().filter(|link| link.plan.options.wait == WaitStrategy::Spin);
+        let mut others = links.filter_map(|link| match (link.from == index, link.to == index) {
+            (true, false) => Some(link.to),
+            (false, true) => Some(link.from),
+            _ => None,
+        });
+        let other = others.find(|other| schedule(*other).starves(schedule(index)))?;
+        Some(self.members[other].plan.name.clone())
     }
 
     fn report(self) -> RunReport {

@@ -36,6 +36,13 @@ pub struct RateRule {
     /// With another text, the inputs may have different rates.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interleaves: Option<(String, String)>,
+    /// Whether the component cannot work without a rate.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub needed: bool,
+    /// Whether the streams have no rate where neither the property nor the
+    /// [facts](super::PropertyFacts) have one.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub or_none: bool,
 }
 
 impl RateRule {
@@ -125,6 +132,33 @@ impl RateRule {
     #[must_use]
     pub fn interleaved_if(mut self, property: &str, text: &str) -> Self {
         self.interleaves = Some((property.into(), text.into()));
+        self
+    }
+
+    /// Makes the component one that cannot work without a rate.
+    ///
+    /// ```
+    /// use stripline::component::RateRule;
+    ///
+    /// assert!(RateRule::property("sample_rate").or_input("in").needed().needed);
+    /// ```
+    #[must_use]
+    pub fn needed(mut self) -> Self {
+        self.needed = true;
+        self
+    }
+
+    /// Makes the streams have no rate where neither the property nor the
+    /// [facts](super::PropertyFacts) have one. Without this, a rate may be found while it runs.
+    ///
+    /// ```
+    /// use stripline::component::RateRule;
+    ///
+    /// assert!(RateRule::property("sample_rate").or_none().or_none);
+    /// ```
+    #[must_use]
+    pub fn or_none(mut self) -> Self {
+        self.or_none = true;
         self
     }
 }
