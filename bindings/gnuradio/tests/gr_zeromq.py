@@ -241,7 +241,7 @@ check_example()
 check_unread()
 check_refused("tags = true", 8, 100, False, "the message has no tags; set `tags` to false")
 check_refused("tags = false", 8, 100, True, "its messages have tags; set `tags` to true")
-check_refused("tags = false", 1, 3, False, "3 bytes are no whole items of 8 bytes")
+check_refused("tags = false", 1, 3, False, "sent 3 bytes, which are no whole items of 8")
 for each in ("push-pull", "pub-sub"):
     for with_tags in (False, True):
         check(each, with_tags)

@@ -14,7 +14,7 @@ PAIR = [("re", "i2"), ("im", "i2")]
 
 
 @pytest.mark.parametrize(
-    "dtype", ["i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f4", "f8", "c8", "c16", float, np.uint16]
+    "dtype", ["i1", "i2", "i4", "i8", "u1", "u2", "u4", np.uint64, "f4", "f8", "c8", "c16", float, np.uint16]
 )
 def test_numbers(node: stripline.Node, dtype: Any) -> None:
     out, in_ = linked(node, dtype)
@@ -57,6 +57,12 @@ def test_structures(node: stripline.Node) -> None:
     assert nested.dtype["at"].shape == (2,) and nested.dtype["m"].shape == (2, 3)
     assert stripline.SampleType("track", nested.dtype) == nested
     out.finish()
+
+
+@pytest.mark.parametrize("name", ["cf32", "cs16", "f32", "s8", "u8", "u16"])
+def test_names_of_waveform_files_are_types(node: stripline.Node, name: str) -> None:
+    subscriber = node.subscriber("named", name)
+    assert subscriber.dtype == stripline.SampleType(name).dtype
 
 
 @pytest.mark.parametrize(

@@ -74,11 +74,19 @@ def _resolve(given: Any) -> tuple[str, np.dtype[Any]]:
     """Returns the layout and the dtype of what a program gives as the type of samples."""
     if isinstance(given, SampleType):
         return given.layout, given.dtype
+    # Before numpy, whose "u8" has 8 bytes.
+    if isinstance(given, str) and _is_own_name(given):
+        return given, _Reader(given).read()
     try:
         dtype = np.dtype(given)
     except TypeError as error:
         raise _refused(f"{given!r} is neither a dtype nor a `SampleType`: {error}") from None
     return _text(dtype, str(dtype)), dtype
+
+
+def _is_own_name(name: str) -> bool:
+    """Returns whether a built-in type of the library has that name, as in a waveform file."""
+    return name in _DTYPES or (name[:1] == "c" and name[1:] in _DTYPES)
 
 
 def _text(dtype: np.dtype[Any], where: str) -> str:

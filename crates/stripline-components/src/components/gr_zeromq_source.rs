@@ -81,7 +81,7 @@ impl Component for GrZeromqSource {
             let bytes = found.samples.len();
             if bytes % item_bytes != 0 {
                 return Err(peer.misbehaves(format!(
-                    "{bytes} bytes are no whole items of {item_bytes} bytes; `samples` and `vlen` must be those of its block"
+                    "sent {bytes} bytes, which are no whole items of {item_bytes}; `samples` and `vlen` must be those of its block"
                 )));
             }
             source.send(&found)?;
