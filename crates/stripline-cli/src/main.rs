@@ -65,7 +65,10 @@ impl From<Exit> for ExitCode {
 
 fn main() -> ExitCode {
     stripline::internal::log_to_stderr();
-    stripline::internal::process::prepare_for_limits();
+    if let Err(error) = stripline::internal::process::prepare_for_limits() {
+        complain!("error: {error}");
+        return Exit::Failure.into();
+    }
     // A benchmark starts this same executable for each side of a link.
     if let Some(code) = stripline_bench::child_if_launched() {
         return code;

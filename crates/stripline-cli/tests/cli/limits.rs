@@ -23,6 +23,30 @@ fn a_limit_that_ends_a_run_has_its_name_its_value_and_the_remedy() {
 }
 
 #[test]
+fn a_small_address_space_is_an_error_that_names_the_limit() {
+    let file = File::radio();
+    let executable = std::fs::metadata(env!("CARGO_BIN_EXE_stripline")).unwrap().len() >> 10;
+    let mut refused = 0;
+    // In KiB: from less than the loader of the system needs, over a launcher without room, to
+    // components without room.
+    for limit in (executable / 2..executable + 120_000).step_by(3000) {
+        let run = run_with(&format!("-v {limit}"), &file);
+        // The loader's own error, or its crash.
+        if run.code == Some(127) || run.code == Some(139) || run.code.is_none() {
+            assert_eq!(refused, 0, "{limit}: {}", run.stderr);
+            continue;
+        }
+        if run.code == Some(0) {
+            break;
+        }
+        refused += 1;
+        run.says(1, &["RLIMIT_AS", "`ulimit -v`"]);
+        assert!(!run.stderr.contains("panicked"), "{}", run.stderr);
+    }
+    assert!(refused > 0);
+}
+
+#[test]
 fn the_soft_limit_of_open_files_is_raised_and_others_are_kept() {
     let file = File::radio();
     run_with("-S -n 14", &file).says(0, &[]);

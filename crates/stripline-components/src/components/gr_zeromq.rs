@@ -205,7 +205,7 @@ impl Peer {
             let _ = ended.send(());
         };
         let spawned = std::thread::Builder::new().name("gr-zeromq-end".into()).spawn(close);
-        spawned.map_err(|e| Error::system("cannot start a thread", e))?;
+        spawned.map_err(|e| Error::not_started("cannot start a thread", e))?;
         let mut until = None;
         while end.recv_timeout(Duration::from_millis(STOP_CHECK_MS.unsigned_abs()))
             == Err(RecvTimeoutError::Timeout)

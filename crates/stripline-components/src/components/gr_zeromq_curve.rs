@@ -191,7 +191,7 @@ impl Admission {
         let thread = std::thread::Builder::new().name("curve".into());
         let thread = thread
             .spawn(move || answer(&questions, &ends, &peers))
-            .map_err(|e| Error::system("cannot start a thread for CURVE", e))?;
+            .map_err(|e| Error::not_started("cannot start a thread for CURVE", e))?;
         Ok(Self { end, thread: Some(thread) })
     }
 }

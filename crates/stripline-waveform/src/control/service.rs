@@ -63,7 +63,7 @@ impl ControlService {
                     log::error!(target: "stripline::waveform", "the waveform serves no more requests: {error}");
                 }
             })
-            .map_err(|e| Error::system("cannot start a thread", e))?;
+            .map_err(|e| Error::not_started("cannot start a thread", e))?;
         Ok(Self { node, thread: Local::new(Some(thread)) })
     }
 }

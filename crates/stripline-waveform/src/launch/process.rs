@@ -82,10 +82,7 @@ impl ComponentProcess {
             process.pidfd = Some(pidfd_open(Pid::from_child(&process.child), PidfdFlags::empty())?);
             Ok(process)
         };
-        spawn().map_err(|e| {
-            let limit = SystemLimit::of_thread(&e).map_or_else(String::new, |limit| format!("; {limit}"));
-            Error::system(format!("cannot start {}{limit}", program.line()), e)
-        })
+        spawn().map_err(|e| Error::not_started(format!("cannot start {}", program.line()), e))
     }
 
     pub(super) fn sleep_on<'a>(&'a self, poll_set: &mut PollSet<'a>) {

@@ -221,10 +221,9 @@ pub fn host_if_launched(registry: &Registry) -> Option<ExitCode> {
     let [descriptor, launcher] = [CONTROL_VARIABLE, LAUNCHER_VARIABLE].map(|name| std::env::var(name).ok());
     let descriptor = descriptor?;
     log_to_stderr();
-    process::prepare_for_limits();
     // Programs that a component starts do not inherit them.
     process::remove_variables(&[CONTROL_VARIABLE, LAUNCHER_VARIABLE]);
-    let stream = inherit(&descriptor, launcher);
+    let stream = process::prepare_for_limits().and_then(|()| inherit(&descriptor, launcher));
     let host = stream.and_then(|stream| ComponentHost::new(registry.clone(), stream));
     Some(match host.and_then(ComponentHost::run) {
         Ok(()) => ExitCode::SUCCESS,
@@ -642,8 +641,8 @@ impl HostedComponent {
     /// Makes the component's clean end the end of its streams, because the run ends.
     fn end_streams(&self) {
         // Relaxed: the launcher ends the streams itself where the component was faster.
-        self.stop.set_ending();
         self.keeps_streams.store(false, Ordering::Relaxed);
+        self.stop.set_ending();
     }
 }
 
@@ -685,8 +684,8 @@ fn run(ready: Ready, reporter: &Reporter, stats: &Statistics, pending: &PendingR
         && let Err(error) = process::set_affinity(&assignment.cpus)
     {
         reporter.warn(&component, format!("{error}; it runs anywhere"));
-    ports.stop_signal().enter();
     }
+    ports.stop_signal().enter();
     let outcome = match catch_panic(|| run(ports)) {
         Ok(()) | Err(Error::Stopped) => Ok(()),
         // No end of stream for the receivers: the component may be started again.

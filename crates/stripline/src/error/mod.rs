@@ -248,7 +248,13 @@ impl Error {
 
     /// Wraps the error of a thread or a process that did not start, with the limit that it comes
     /// from.
-    pub(crate) fn not_started(doing: impl fmt::Display, source: io::Error) -> Self {
+    ///
+    /// ```
+    /// let error = std::io::Error::from_raw_os_error(2);
+    /// let error = stripline::Error::not_started("cannot start a thread", error);
+    /// assert!(error.to_string().starts_with("cannot start a thread: No such file"));
+    /// ```
+    pub fn not_started(doing: impl fmt::Display, source: io::Error) -> Self {
         match SystemLimit::of_thread(&source) {
             Some(limit) => Self::system(format!("{doing}; {limit}"), source),
             None => Self::system(doing, source),

@@ -44,7 +44,7 @@ impl InspectService {
             // The deepest thing it does is to write a flat JSON document.
             .stack_size(256 * 1024)
             .spawn(move || serve(&listener, &doorbell))
-            .map_err(|e| Error::system("cannot start a thread", e))?;
+            .map_err(|e| Error::not_started("cannot start a thread", e))?;
         Ok(Self { shutdown, file })
     }
 }

@@ -587,7 +587,8 @@ impl ConnectTask {
             }
         });
         if let Err(error) = started {
-            log::error!(target: "stripline::node", "topic {topic}: cannot start a thread: {error}");
+            let error = Error::not_started("cannot start a thread", error);
+            log::error!(target: "stripline::node", "topic {topic}: {error}");
         }
     }
 

@@ -72,7 +72,12 @@ pub(crate) fn set_affinity(cpus: &[usize]) -> Result<()> {
 ///
 /// A file that reaches its largest size becomes an error of the write: without that, `SIGXFSZ` ends
 /// the process. Programs that are started inherit it.
-pub fn prepare_for_limits() {
+///
+/// # Errors
+/// The address space has less room than 64 MiB: later, an allocation that fails would abort.
+pub fn prepare_for_limits() -> Result<()> {
+    /// The stacks of a launcher's threads, and what they allocate.
+    const ROOM_BYTES: usize = 64 << 20;
     /// As systemd allows; some programs close all numbers up to their limit.
     const DESCRIPTORS_MAX: u64 = 1 << 19;
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
@@ -83,6 +88,10 @@ pub fn prepare_for_limits() {
     }
     // SAFETY: `SIG_IGN` is no function, so that none can run inside of another one.
     unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
+    let reserved = Vec::<u8>::new().try_reserve_exact(ROOM_BYTES);
+    reserved.map_err(|_| {
+        Error::system("cannot start without room for 64 MiB of memory", rustix::io::Errno::NOMEM)
+    })
 }
 
 /// Returns those of the signals that this process does not ignore. A program that is started with a

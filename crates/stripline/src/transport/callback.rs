@@ -61,7 +61,7 @@ impl Carrier for CallbackPipes {
         std::thread::Builder::new()
             .name("callback-thread".into())
             .spawn(run)
-            .map_err(|e| Error::system("cannot start a thread", e))?;
+            .map_err(|e| Error::not_started("cannot start a thread", e))?;
         Ok((Box::new(CallbackPipe { source, shutdown }), ticket))
     }
 

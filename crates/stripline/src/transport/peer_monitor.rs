@@ -106,7 +106,7 @@ fn start() -> Result<PeerMonitor> {
     std::thread::Builder::new()
         .name("stripline-watch".into())
         .spawn(move || run(&its))
-        .map_err(|e| Error::system("cannot start a thread", e))?;
+        .map_err(|e| Error::not_started("cannot start a thread", e))?;
     Ok(PeerMonitor { doorbell, subjects: Vec::new() })
 }
 

@@ -154,7 +154,7 @@ impl CorbaSink {
         let opening = std::thread::Builder::new()
             .name("corba-open".into())
             .spawn(open)
-            .map_err(|e| Error::system("cannot start a thread", e))?;
+            .map_err(|e| Error::not_started("cannot start a thread", e))?;
         let remote = RemoteEnds { receiver, credits, opening: Mutex::new(Some(opening)) };
         Ok(Self::new(ticket, None, page, doorbell, Some(remote)))
     }

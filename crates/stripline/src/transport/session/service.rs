@@ -99,7 +99,7 @@ fn start() -> Result<RepairService> {
     std::thread::Builder::new()
         .name("stripline-repair".into())
         .spawn(move || run(&its))
-        .map_err(|e| Error::system("cannot start a thread", e))?;
+        .map_err(|e| Error::not_started("cannot start a thread", e))?;
     Ok(RepairService { doorbell, sessions: Vec::new() })
 }
 

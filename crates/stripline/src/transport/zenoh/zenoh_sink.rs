@@ -125,7 +125,7 @@ impl ZenohSink {
         std::thread::Builder::new()
             .name("zenoh-open".into())
             .spawn(open)
-            .map_err(|e| Error::system("cannot start a thread", e))?;
+            .map_err(|e| Error::not_started("cannot start a thread", e))?;
         Ok(Self { shared: Local::new(shared) })
     }
 }
