@@ -3,6 +3,8 @@
 use std::io;
 use std::path::PathBuf;
 
+use stripline::payload::Scalar;
+
 use super::encoding;
 use super::sample_format::SampleFormat;
 
@@ -203,20 +205,22 @@ pub enum FormatError {
         /// The file.
         path: PathBuf,
         /// The file's format.
-        found: SampleFormat,
+        found: Scalar,
         /// The format requested.
-        asked: SampleFormat,
+        asked: Scalar,
     },
     /// A buffer to write is no whole number of samples, or a buffer to fill is smaller than one
     /// sample.
-    #[error("{path}: a buffer of {bytes} bytes does not hold whole {format} samples of {size} bytes", path = .path.display(), size = .format.bytes_per_sample())]
+    #[error("{path}: a buffer of {bytes} bytes does not hold whole {format} samples of {size} bytes", path = .path.display())]
     Buffer {
         /// The file.
         path: PathBuf,
         /// The buffer's size.
         bytes: usize,
         /// The file's format.
-        format: SampleFormat,
+        format: Scalar,
+        /// The bytes of a sample, of all channels.
+        size: usize,
     },
     /// SigMF metadata is longer than [`SIGMF_META_BYTES_MAX`](super::SIGMF_META_BYTES_MAX).
     #[error("{path}: the metadata is longer than {limit} bytes: remove annotations", path = .path.display())]

@@ -7,14 +7,16 @@ use std::path::{Path, PathBuf};
 use num_complex::Complex;
 use rustix::fs::{FallocateFlags, Mode, OFlags, fallocate};
 use serde_json::Value;
+use stripline::payload::Scalar;
 
+use super::encoding::Encoding;
 use super::error::FormatError;
 use super::output::{Existing, OutputFile};
-use super::sample_format::{RawSample, SampleFormat, is_clipped};
+use super::sample_format::{SampleFormat, is_clipped};
 use super::sigmf::{SigMfCapture, SigMfMeta, SigMfRecording, is_sigmf};
 
-/// A writer of samples to a raw I/Q file, a SigMF recording, a pipe or device, or standard output
-/// (`-`).
+/// A writer of samples of any type to a raw file, a SigMF recording, a pipe or device, or standard
+/// output (`-`).
 ///
 /// Small writes are gathered. Only [`finish`](Self::finish) reports that everything is on the disk.
 /// Dropping a writer does as much of that as it can, without reporting errors. After an error a
@@ -37,7 +39,9 @@ use super::sigmf::{SigMfCapture, SigMfMeta, SigMfRecording, is_sigmf};
 pub struct IqFileWriter {
     /// The file with the samples.
     path: PathBuf,
-    format: SampleFormat,
+    scalar: Scalar,
+    /// The bytes of a sample of all channels in a SigMF recording.
+    frame_bytes: usize,
     sink: Sink,
     sigmf: Option<Sidecar>,
     /// Bytes that are not written to the file yet.
@@ -88,7 +92,7 @@ impl IqFileWriter {
     ///
     /// # Errors
     /// The file cannot be created.
-    pub fn create(path: impl AsRef<Path>, format: SampleFormat) -> Result<Self, FormatError> {
+    pub fn create(path: impl AsRef<Path>, format: impl Into<Scalar>) -> Result<Self, FormatError> {
         Self::open(path, format, Existing::Replace)
     }
 
@@ -99,20 +103,20 @@ impl IqFileWriter {
     /// The file exists and is to be refused, or it cannot be created.
     pub fn open(
         path: impl AsRef<Path>,
-        format: SampleFormat,
+        format: impl Into<Scalar>,
         existing: Existing,
     ) -> Result<Self, FormatError> {
-        let path = path.as_ref();
+        let (path, scalar) = (path.as_ref(), format.into());
         if is_sigmf(path) {
-            return Self::open_sigmf(path, SigMfMeta::new(format), existing);
+            return Self::open_sigmf(path, SigMfMeta::new(scalar), existing);
         }
         if path == Path::new("-") {
-            return Ok(Self::new(path.into(), format, Sink::Stdout(io::stdout()), 0));
+            return Ok(Self::new(path.into(), scalar, 1, Sink::Stdout(io::stdout()), 0));
         }
         let OutputFile { path, file, length, is_regular } = OutputFile::open(path, existing)?;
-        let whole = length - length % format.bytes_per_sample() as u64;
+        let whole = length - length % scalar.size() as u64;
         Self::cut(&path, &file, length, whole)?;
-        Ok(Self::new(path, format, Sink::File { file, regular: is_regular }, whole))
+        Ok(Self::new(path, scalar, 1, Sink::File { file, regular: is_regular }, whole))
     }
 
     /// Creates a SigMF recording as [`open_sigmf`](Self::open_sigmf) does, and replaces an existing
@@ -146,10 +150,11 @@ impl IqFileWriter {
         let meta_path = with(".sigmf-meta");
         // Before anything is created.
         let text = meta.to_json(&meta_path)?;
-        let format =
-            SampleFormat::of_scalar(meta.format).filter(|_| !meta.is_big_endian && meta.channels == 1);
-        let format = format
-            .ok_or_else(|| FormatError::NotIq { path: meta_path.clone(), found: meta.format.to_string() })?;
+        if meta.is_big_endian {
+            let found = format!("big-endian {}", meta.format);
+            return Err(FormatError::NotIq { path: meta_path, found });
+        }
+        let (scalar, channels) = (meta.format, meta.channels as usize);
         let syntax = |source| FormatError::MetaSyntax { path: meta_path.clone(), source };
         let mut json = serde_json::from_str(&text).map_err(syntax)?;
         if existing == Existing::Append && meta_path.exists() {
@@ -158,22 +163,24 @@ impl IqFileWriter {
         let beside = |data: &Path| Some(data.with_extension("sigmf-meta"));
         let OutputFile { path, file, length, is_regular } =
             OutputFile::open_beside(&with(".sigmf-data"), existing, beside)?;
-        let whole = length - length % format.bytes_per_sample() as u64;
+        let whole = length - length % (scalar.size() * channels) as u64;
         Self::cut(&path, &file, length, whole)?;
         let mut sidecar =
             Sidecar { path: path.with_extension("sigmf-meta"), json, stale: true, reserve: None };
-        let mut writer = Self::new(path, format, Sink::File { file, regular: is_regular }, whole);
+        let sink = Sink::File { file, regular: is_regular };
+        let mut writer = Self::new(path, scalar, channels, sink, whole);
         // Written at once, so that an interrupted recording can be read.
         sidecar.write()?;
         writer.sigmf = Some(sidecar);
         Ok(writer)
     }
 
-    fn new(path: PathBuf, format: SampleFormat, sink: Sink, before: u64) -> Self {
+    fn new(path: PathBuf, scalar: Scalar, channels: usize, sink: Sink, before: u64) -> Self {
         let buffer = Vec::with_capacity(BUFFER_BYTES);
         Self {
             path,
-            format,
+            scalar,
+            frame_bytes: scalar.size() * channels,
             sink,
             sigmf: None,
             buffer,
@@ -199,9 +206,9 @@ impl IqFileWriter {
         &self.path
     }
 
-    /// Returns the format of the samples.
-    pub fn format(&self) -> SampleFormat {
-        self.format
+    /// Returns the type of the samples.
+    pub fn scalar(&self) -> Scalar {
+        self.scalar
     }
 
     /// Returns the path of a SigMF recording's metadata, and that of any other file.
@@ -211,12 +218,12 @@ impl IqFileWriter {
 
     /// Returns the number of samples in the file once all that were given are written.
     pub fn samples(&self) -> u64 {
-        (self.before + self.written + self.buffer.len() as u64) / self.format.bytes_per_sample() as u64
+        (self.before + self.written + self.buffer.len() as u64) / self.scalar.size() as u64
     }
 
     /// Returns the number of samples that a reader finds in the file now.
     pub fn samples_kept(&self) -> u64 {
-        (self.before + self.written) / self.format.bytes_per_sample() as u64
+        (self.before + self.written) / self.scalar.size() as u64
     }
 
     /// Returns the number of samples that [`write_samples`](Self::write_samples) has clipped: the
@@ -230,9 +237,9 @@ impl IqFileWriter {
     /// # Errors
     /// Writing fails, for example on a full disk. Also if `bytes` does not hold whole samples.
     pub fn write(&mut self, bytes: &[u8]) -> Result<(), FormatError> {
-        if !bytes.len().is_multiple_of(self.format.bytes_per_sample()) {
-            let path = self.path.clone();
-            return Err(FormatError::Buffer { path, bytes: bytes.len(), format: self.format });
+        if !bytes.len().is_multiple_of(self.frame_bytes) {
+            let (path, size) = (self.path.clone(), self.frame_bytes);
+            return Err(FormatError::Buffer { path, bytes: bytes.len(), format: self.scalar, size });
         }
         if self.buffer.len() + bytes.len() > BUFFER_BYTES {
             self.flush()?;
@@ -244,21 +251,32 @@ impl IqFileWriter {
         Ok(())
     }
 
-    /// Writes samples in the file's own type, without conversion.
+    /// Writes samples of a type as they are in memory. Those of `cf32` are converted to a type of
+    /// [`SampleFormat`].
     ///
     /// # Errors
-    /// As [`write`](Self::write). Also if the file holds another type.
-    pub fn write_raw<T: RawSample>(&mut self, samples: &[T]) -> Result<(), FormatError> {
-        if T::FORMAT != self.format {
+    /// As [`write`](Self::write). Also if samples of this type are not converted to the file's.
+    pub fn write_native(&mut self, received: Scalar, bytes: &[u8]) -> Result<(), FormatError> {
+        if received == self.scalar {
+            let encoding = Encoding::raw(received);
+            if encoding.is_native() {
+                return self.write(bytes);
+            }
+            let mut swapped = bytes.to_vec();
+            encoding.decode(&mut swapped, bytes.len());
+            return self.write(&swapped);
+        }
+        if received != SampleFormat::Cf32.scalar() {
             let path = self.path.clone();
-            return Err(FormatError::WrongSampleType { path, found: self.format, asked: T::FORMAT });
+            return Err(FormatError::WrongSampleType { path, found: self.scalar, asked: received });
         }
-        if cfg!(target_endian = "little") {
-            return self.write(bytemuck::cast_slice(samples));
+        match bytemuck::try_cast_slice(bytes) {
+            Ok(samples) => self.write_samples(samples),
+            Err(_) => {
+                let samples = bytes.chunks_exact(size_of::<Complex<f32>>()).map(bytemuck::pod_read_unaligned);
+                self.write_samples(&samples.collect::<Vec<_>>())
+            }
         }
-        let mut swapped = samples.to_vec();
-        T::swap_from_little_endian(&mut swapped);
-        self.write(bytemuck::cast_slice(&swapped))
     }
 
     /// Writes samples, converted as described for [`SampleFormat`].
@@ -266,10 +284,15 @@ impl IqFileWriter {
     /// # Errors
     /// As [`write`](Self::write).
     pub fn write_samples(&mut self, samples: &[Complex<f32>]) -> Result<(), FormatError> {
-        if self.format == SampleFormat::Cf32 {
-            return self.write_raw(samples);
+        let cf32 = SampleFormat::Cf32.scalar();
+        if self.scalar == cf32 {
+            return self.write_native(cf32, bytemuck::cast_slice(samples));
         }
-        let size = self.format.bytes_per_sample();
+        let Some(format) = SampleFormat::of_scalar(self.scalar) else {
+            let path = self.path.clone();
+            return Err(FormatError::WrongSampleType { path, found: self.scalar, asked: cf32 });
+        };
+        let size = format.bytes_per_sample();
         let is_beyond = |sample: &&Complex<f32>| is_clipped(sample.re) || is_clipped(sample.im);
         self.clipped += samples.iter().filter(is_beyond).count() as u64;
         for part in samples.chunks(BUFFER_BYTES / size) {
@@ -278,7 +301,7 @@ impl IqFileWriter {
             }
             let start = self.buffer.len();
             self.buffer.resize(start + part.len() * size, 0);
-            self.format.encode(part, &mut self.buffer[start..]);
+            format.encode(part, &mut self.buffer[start..]);
         }
         Ok(())
     }
@@ -289,11 +312,12 @@ impl IqFileWriter {
     /// # Errors
     /// The metadata would be invalid, or have too many segments.
     pub fn begin_capture(&mut self, capture: SigMfCapture) -> Result<(), FormatError> {
-        let sample_start = self.samples();
+        let channels = (self.frame_bytes / self.scalar.size()) as u64;
+        let sample_start = self.samples() / channels;
         let Some(sidecar) = &mut self.sigmf else { return Ok(()) };
         let capture = SigMfCapture { sample_start, ..capture };
         // Only the new segment needs a check.
-        let only = SigMfMeta { captures: vec![capture], ..SigMfMeta::new(self.format) };
+        let only = SigMfMeta { captures: vec![capture], ..SigMfMeta::new(self.scalar) };
         let text = only.to_json(&sidecar.path)?;
         let syntax = |source| FormatError::MetaSyntax { path: sidecar.path.clone(), source };
         let mut only: Value = serde_json::from_str(&text).map_err(syntax)?;
@@ -376,7 +400,7 @@ impl IqFileWriter {
     fn failed_write(&mut self, source: io::Error) -> FormatError {
         self.failed = Some((source.raw_os_error(), source.kind()));
         // The file ends with a whole sample.
-        self.written -= (self.before + self.written) % self.format.bytes_per_sample() as u64;
+        self.written -= (self.before + self.written) % self.frame_bytes as u64;
         if let Sink::File { file, regular: true } = &mut self.sink {
             let end = self.before + self.written;
             // Neither can be reported beside the error itself.
@@ -444,10 +468,15 @@ fn reserve(path: &Path, bytes: u64) -> rustix::io::Result<File> {
 /// Returns the metadata of a recording that is continued with samples as `meta` describes them.
 fn continued(path: &Path, meta: &SigMfMeta) -> Result<Value, FormatError> {
     let before = SigMfRecording::open(path)?.meta;
-    if (before.format, before.sample_rate_hz) != (meta.format, meta.sample_rate_hz) {
-        let text = |meta: &SigMfMeta| match meta.sample_rate_hz {
-            Some(rate) => format!("{} at {rate} samples/s", meta.format),
-            None => format!("{} at an unknown rate", meta.format),
+    let kind = |meta: &SigMfMeta| (meta.format, meta.sample_rate_hz, meta.channels, meta.is_big_endian);
+    if kind(&before) != kind(meta) {
+        let text = |meta: &SigMfMeta| {
+            let rate = meta.sample_rate_hz.map_or("an unknown rate".into(), |hz| format!("{hz} samples/s"));
+            let order = if meta.is_big_endian { "big-endian " } else { "" };
+            match meta.channels {
+                1 => format!("{order}{} at {rate}", meta.format),
+                channels => format!("{channels} channels of {order}{} at {rate}", meta.format),
+            }
         };
         return Err(FormatError::Recording {
             path: path.into(),
@@ -547,7 +576,7 @@ mod tests {
         let mut writer = IqFileWriter::create(dir.path().join("a"), SampleFormat::Cs16).unwrap();
         assert!(matches!(writer.write(&[1, 2, 3]), Err(FormatError::Buffer { .. })));
         assert!(matches!(
-            writer.write_raw(&[Complex::new(1u8, 2)]),
+            writer.write_native(SampleFormat::Cu8.scalar(), &[1, 2]),
             Err(FormatError::WrongSampleType { .. })
         ));
         let mut meta = SigMfMeta::new(SampleFormat::Cu8);
@@ -567,7 +596,7 @@ mod tests {
             let mut expected = Vec::new();
             for size in sizes {
                 let packet: Vec<_> = (0..size).map(|i| Complex::new(i as i16, !(i as i16))).collect();
-                writer.write_raw(&packet).unwrap();
+                writer.write_native(SampleFormat::Cs16.scalar(), bytemuck::cast_slice(&packet)).unwrap();
                 expected.extend(packet);
             }
             prop_assert_eq!(writer.samples(), expected.len() as u64);

@@ -24,7 +24,7 @@ pub enum WavEncoding {
 pub struct WavSettings {
     /// The sample rate in Hz, 1 to 10^8.
     pub sample_rate_hz: u32,
-    /// 1 (mono) or 2 (stereo).
+    /// 1 (mono), 2 (stereo), or up to 256.
     pub channels: u16,
     /// The encoding of the samples.
     pub encoding: WavEncoding,
@@ -102,8 +102,8 @@ impl WavFileWriter {
         if !(1..=100_000_000).contains(&settings.sample_rate_hz) {
             return refuse("sample_rate_hz", settings.sample_rate_hz.into(), "1 to 100000000 Hz");
         }
-        if !(1..=2).contains(&settings.channels) {
-            return refuse("channels", settings.channels.into(), "1 (mono) or 2 (stereo)");
+        if !(1..=256).contains(&settings.channels) {
+            return refuse("channels", settings.channels.into(), "1 to 256");
         }
         let OutputFile { path, mut file, length, is_regular } = OutputFile::open(path, existing)?;
         file.stream_position().map_err(|source| FormatError::open(&path, "create", source))?;
@@ -151,7 +151,7 @@ impl WavFileWriter {
         self.clipped
     }
 
-    /// Writes samples, those of two channels interleaved, left first.
+    /// Writes samples, those of several channels interleaved, left first.
     ///
     /// # Errors
     /// Writing fails, for example on a full disk, or `samples` does not hold whole frames.
@@ -417,7 +417,7 @@ mod tests {
         let default = WavSettings::default();
         for (settings, word) in [
             (WavSettings { channels: 0, ..default }, "channels"),
-            (WavSettings { channels: 3, ..default }, "channels"),
+            (WavSettings { channels: 257, ..default }, "channels"),
             (WavSettings { sample_rate_hz: 0, ..default }, "sample_rate_hz"),
         ] {
             let message = WavFileWriter::create(&path, &settings).unwrap_err().to_string();
