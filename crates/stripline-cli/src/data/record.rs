@@ -153,9 +153,7 @@ impl Recording {
         // What was written stays readable, also without its end.
         let outcome = outcome.and_then(|()| self.file.finish().map_err(|e| e.to_string()));
         let path = self.file.path().to_owned();
-        let is_gone = path.symlink_metadata().is_err();
-        let gone = || format!("{}: it was removed while it was written", path.display());
-        self.summary.problem = outcome.err().or_else(|| is_gone.then(gone));
+        self.summary.problem = outcome.err();
         (self.summary.counts, self.summary.samples) = self.file.kept();
         self.summary.path = path;
         self.summary.earlier = self.file.earlier_files();

@@ -413,7 +413,7 @@ fn a_folder_that_is_removed_meanwhile_is_an_error() {
     let (code, summary) = summary(child);
     assert_eq!(code, Some(1), "{summary}");
     let summary = summary.to_string();
-    assert!(summary.contains("tone.out.slrec: it was removed while it was written"), "{summary}");
+    assert!(summary.contains("the file was removed or replaced meanwhile"), "{summary}");
     running.signal(Signal::INT);
     assert_eq!(running.end().0, Some(0));
 }

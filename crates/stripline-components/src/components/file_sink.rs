@@ -29,16 +29,19 @@ pub struct FileSink {
 impl Component for FileSink {
     fn describe() -> ComponentSpec {
         let [cu8, cs8, cs16, cf32] = SampleFormat::ALL.map(SampleFormat::name);
-        ComponentSpec::new("file-sink", "Records samples of any type to a raw file, or numbers to SigMF.")
-            .input("in", PortTypes::Any, "samples to record, also structures; no messages")
-            .property(
-                PropertySpec::path(
-                    "path",
-                    "file to write; SigMF when it ends in .sigmf-meta, for all types of numbers",
-                )
-                .required(),
+        let spec = ComponentSpec::new(
+            "file-sink",
+            "Records samples of any type to a raw file, or numbers to SigMF.",
+        )
+        .input("in", PortTypes::Any, "samples to record, also structures; no messages")
+        .property(
+            PropertySpec::path(
+                "path",
+                "file to write; SigMF when it ends in .sigmf-meta, for all types of numbers",
             )
-            .property(output_file::existing_property())
+            .required(),
+        );
+        output_file::with_file_properties(spec)
             .property(PropertySpec::choice(
                 "format",
                 &[AS_RECEIVED, cu8, cs8, cs16, cf32],
@@ -117,11 +120,12 @@ impl FileSink {
         let is_file = destination.path().is_some();
         let finished = destination.finish();
         (report.missing, report.places) = (steps.missing(), steps.places());
-        report.finished = finished.is_ok();
+        report.problem = finished.as_ref().ok().cloned().flatten();
+        report.finished = finished.is_ok() && report.problem.is_none();
         if is_file {
             files.report(report);
         }
-        output_file::outcome(received, finished)
+        output_file::outcome(received, finished.map(drop))
     }
 
     /// Records numbers, real or complex.
@@ -138,13 +142,14 @@ impl FileSink {
         }
         let files = ports.files();
         let is_file = target.path != Path::new("-");
-        let mut writer = StreamFileWriter::new(target.path, received, scalar, target.existing);
-        let mut reported = None;
+        let mut writer =
+            StreamFileWriter::new(&target.path, received, scalar, target.existing).durable(target.durability);
+        let (mut reported, mut problem) = (None, None);
         let mut receive = || {
             while let Some(packet) = input.receive()? {
                 let place = place(&packet, (packet.len() / received.size()) as u64);
                 let written = writer.packet(packet.stream(), place, packet.gap(), &packet);
-                if written.map_err(Error::failed)? {
+                if written.map_err(|error| target.failed(error, &mut problem))? {
                     writer.complete().last().cloned().into_iter().for_each(|report| files.report(report));
                     reported = None;
                 }
@@ -160,7 +165,10 @@ impl FileSink {
         let finished = writer.finish(input.gap_at_end().as_ref()).map(drop);
         if is_file {
             let last = writer.complete().last().filter(|_| finished.is_ok());
-            files.report(last.cloned().unwrap_or_else(|| writer.report()));
+            let report = last.cloned().unwrap_or_else(|| writer.report());
+            let finished = finished.map_err(|error| target.failed(error, &mut problem));
+            files.report(FileReport { problem, ..report });
+            return output_file::outcome(received, finished);
         }
         output_file::outcome(received, finished.map_err(Error::failed))
     }

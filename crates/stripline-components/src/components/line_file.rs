@@ -5,12 +5,13 @@ use std::fs::File;
 use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use stripline::component::{FileLog, FileReport};
 use stripline::{Error, Result};
 
 use super::output_file::Target;
-use crate::formats::{Existing, FormatError, OutputFile};
+use crate::formats::{Durability, Existing, FormatError, OutputFile, sync_names};
 
 /// A file. What a packet gives is written at once, so that the file can be followed.
 pub(super) struct LineFile {
@@ -18,13 +19,29 @@ pub(super) struct LineFile {
     file: File,
     is_regular: bool,
     written: u64,
+    durability: Durability,
+    synced: Option<Instant>,
+    /// Whether the name of the file is on the disk.
+    is_named: bool,
+    /// Whether a write has failed.
+    is_cut: bool,
 }
 
 impl LineFile {
     /// Opens the file. `is_text`: a last line that was written in part is ended first.
     pub fn open(target: &Target, is_text: bool) -> Result<Self, FormatError> {
         let OutputFile { path, file, length, is_regular } = OutputFile::open(&target.path, target.existing)?;
-        let mut opened = Self { path, file, is_regular, written: 0 };
+        let durability = target.durability;
+        let mut opened = Self {
+            path,
+            file,
+            is_regular,
+            written: 0,
+            durability,
+            synced: None,
+            is_named: false,
+            is_cut: false,
+        };
         let mut last = [b'\n'];
         if is_text && target.existing == Existing::Append && length > 0 {
             let read = opened.file.read_exact_at(&mut last, length - 1);
@@ -50,17 +67,36 @@ impl LineFile {
                     bytes = &bytes[count..];
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(self.failed(error)),
+                Err(error) => {
+                    self.is_cut = true;
+                    return Err(self.failed(error));
+                }
             }
         }
+        if self.durability.is_due(self.synced) {
+            self.sync()?;
+            self.synced = Some(Instant::now());
+        }
+        Ok(())
+    }
+
+    fn sync(&mut self) -> Result<(), FormatError> {
+        if !self.is_regular {
+            return Ok(());
+        }
+        let names = || if self.is_named { Ok(()) } else { sync_names(&self.file, &self.path) };
+        self.file.sync_all().and_then(|()| names()).map_err(|source| self.failed(source))?;
+        self.is_named = true;
         Ok(())
     }
 
     /// Waits until a regular file is on the disk. Some file systems report only then that it is
     /// full.
-    pub fn finish(self) -> Result<(), FormatError> {
-        let synced = if self.is_regular { self.file.sync_all() } else { Ok(()) };
-        synced.map_err(|source| self.failed(source))
+    pub fn finish(mut self) -> Result<(), FormatError> {
+        // The name may have changed since it was checked.
+        self.is_named = false;
+        self.sync()?;
+        if self.is_cut { Err(self.failed(ErrorKind::WriteZero.into())) } else { Ok(()) }
     }
 
     fn failed(&self, source: io::Error) -> FormatError {
@@ -70,7 +106,12 @@ impl LineFile {
 
 /// A file, or standard output.
 pub(super) enum Destination {
-    File(LineFile),
+    File {
+        file: LineFile,
+        target: Target,
+        /// What has ended the file, if the component ends alone.
+        problem: Option<String>,
+    },
     Stdout,
 }
 
@@ -82,13 +123,13 @@ impl Destination {
         }
         let file = LineFile::open(target, is_text).map_err(Error::failed)?;
         files.report(FileReport::new(file.path().to_string_lossy()));
-        Ok(Self::File(file))
+        Ok(Self::File { file, target: target.clone(), problem: None })
     }
 
     /// Returns the path of a file; `None`: standard output.
     pub fn path(&self) -> Option<&Path> {
         match self {
-            Self::File(file) => Some(file.path()),
+            Self::File { file, .. } => Some(file.path()),
             Self::Stdout => None,
         }
     }
@@ -98,7 +139,9 @@ impl Destination {
             return Ok(());
         }
         match self {
-            Self::File(file) => file.write(bytes).map_err(Error::failed),
+            Self::File { file, target, problem } => {
+                file.write(bytes).map_err(|error| target.failed(error, problem))
+            }
             Self::Stdout => {
                 let mut out = std::io::stdout().lock();
                 let written = out.write_all(bytes).and_then(|()| out.flush());
@@ -107,10 +150,18 @@ impl Destination {
         }
     }
 
-    pub fn finish(self) -> Result<()> {
+    /// Completes the file. Returns what has ended it early, if the component is to end alone.
+    pub fn finish(self) -> Result<Option<String>> {
         match self {
-            Self::File(file) => file.finish().map_err(Error::failed),
-            Self::Stdout => Ok(()),
+            Self::File { file, target, mut problem } => match file.finish() {
+                _ if problem.is_some() => Ok(problem),
+                Err(error) => match target.failed(error, &mut problem) {
+                    Error::Stopped => Ok(problem),
+                    error => Err(error),
+                },
+                Ok(()) => Ok(problem),
+            },
+            Self::Stdout => Ok(None),
         }
     }
 }
@@ -157,7 +208,7 @@ mod tests {
     use super::*;
 
     fn target(path: &Path, existing: Existing) -> Target {
-        Target { path: path.into(), existing }
+        Target { path: path.into(), existing, durability: Durability::End, ends_alone: false }
     }
 
     #[test]

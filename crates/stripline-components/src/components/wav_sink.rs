@@ -2,18 +2,19 @@
 
 use std::io::Write;
 use std::path::PathBuf;
+use std::time::Instant;
 
 use stripline::component::kit::{sample_rate, sample_rate_property};
 use stripline::component::{
     Component, ComponentSpec, FileLog, FileReport, PortTypes, Ports, Properties, PropertyFacts, PropertySpec,
 };
-use stripline::{Error, Input, Result, StreamInfo};
+use stripline::{Input, Result, StreamInfo};
 
 use super::output_file::{self, Target};
 use super::property_errors::can_be_made;
 use crate::formats::{
-    Existing, FormatError, FramePart, FrameSteps, Kept, SamplePlace, WavEncoding, WavFileWriter, WavSettings,
-    not_kept,
+    Durability, Existing, FormatError, FramePart, FrameSteps, Kept, SamplePlace, WavEncoding, WavFileWriter,
+    WavSettings, not_kept,
 };
 
 /// The file without the property `path`.
@@ -30,10 +31,10 @@ pub struct WavSink {
 impl Component for WavSink {
     fn describe() -> ComponentSpec {
         let path = PropertySpec::path("path", "file to write; unless set, audio.wav in the current folder");
-        ComponentSpec::new("wav-sink", "Writes audio to a WAV file.")
+        let spec = ComponentSpec::new("wav-sink", "Writes audio to a WAV file.")
             .input("in", PortTypes::of::<f32>(), "audio, also of several channels; -1 to 1 is full scale")
-            .property(path)
-            .property(output_file::existing_property())
+            .property(path);
+        output_file::with_file_properties(spec)
             .property(PropertySpec::choice(
                 "encoding",
                 &["pcm16", "float32"],
@@ -65,30 +66,33 @@ impl Component for WavSink {
     fn run(self, mut ports: Ports) -> Result<()> {
         let input = ports.input::<f32>("in")?;
         let target = self.target.clone().of_run(&ports);
-        let mut audio = Audio { files: ports.files(), file: None };
-        let received = self.receive(input, target, &mut audio);
+        let mut audio = Audio { files: ports.files(), file: None, target, problem: None };
+        let received = self.receive(input, &mut audio);
         // Its header contains the length, so the file is finished also when the waveform is
         // stopped.
-        let finished = audio.finish().map_err(Error::failed);
-        output_file::outcome(received, finished)
+        output_file::outcome(received, audio.finish())
     }
 }
 
 impl WavSink {
     /// Receives audio until its end. The file is created with the first packet, which has the
     /// sample rate. With another rate or number of channels, it goes on in a numbered file.
-    fn receive(&self, mut input: Input<f32>, mut target: Target, audio: &mut Audio) -> Result<()> {
+    fn receive(&self, mut input: Input<f32>, audio: &mut Audio) -> Result<()> {
         let mut scaled = Vec::new();
         while let Some(packet) = input.receive()? {
             let rate = sample_rate(self.sample_rate, packet.stream())?;
             let kind = (rate, packet.stream().channels.len().max(1));
             if audio.file.as_ref().is_some_and(|file| file.kind != kind) {
-                audio.finish().map_err(Error::failed)?;
-                target.existing = Existing::Number;
+                audio.finish()?;
+                audio.target.existing = Existing::Number;
             }
-            let file = match &mut audio.file {
+            let Audio { files, file, target, problem } = &mut *audio;
+            let file = match file {
                 Some(file) => file,
-                none => none.insert(self.create(&target, kind).map_err(Error::failed)?),
+                none => {
+                    let created = self.create(target, kind);
+                    none.insert(created.map_err(|error| target.failed(error, problem))?)
+                }
             };
             let place = SamplePlace {
                 sample_index: packet.sample_index(),
@@ -106,9 +110,11 @@ impl WavSink {
             };
             if begins {
                 file.keys(packet.stream(), packet.time_ns());
-                audio.files.report(file.report(false));
+                files.report(file.report(false));
             }
-            written.map_err(Error::failed)?;
+            written
+                .and_then(|()| file.sync(target.durability))
+                .map_err(|error| target.failed(error, problem))?;
         }
         if let Some(file) = &mut audio.file {
             file.steps.end(input.gap_at_end().as_ref());
@@ -128,7 +134,7 @@ impl WavSink {
         let writer = WavFileWriter::open(&target.path, &settings, target.existing)?;
         let is_whole = f64::from(settings.sample_rate_hz) * channels as f64 == rate;
         let not_kept = if is_whole { Vec::new() } else { vec!["sample_rate_hz".into()] };
-        Ok(AudioFile { writer, steps: FrameSteps::new(channels, 1), kind, not_kept })
+        Ok(AudioFile { writer, steps: FrameSteps::new(channels, 1), kind, not_kept, synced: None })
     }
 }
 
@@ -136,6 +142,9 @@ impl WavSink {
 struct Audio {
     files: FileLog,
     file: Option<AudioFile>,
+    target: Target,
+    /// What has ended the file, if the component ends alone.
+    problem: Option<String>,
 }
 
 struct AudioFile {
@@ -144,9 +153,19 @@ struct AudioFile {
     /// The rate of all channels together in Hz, and their number.
     kind: (f64, usize),
     not_kept: Vec<String>,
+    synced: Option<Instant>,
 }
 
 impl AudioFile {
+    /// Waits until the audio is on the disk, if it is to be there now.
+    fn sync(&mut self, durability: Durability) -> Result<(), FormatError> {
+        if durability.is_due(self.synced) {
+            self.writer.sync_disk()?;
+            self.synced = Some(Instant::now());
+        }
+        Ok(())
+    }
+
     /// Notes the keys of a stream that WAV does not have.
     fn keys(&mut self, stream: &StreamInfo, time_ns: i64) {
         for key in not_kept(stream, time_ns, Kept::Wav) {
@@ -175,14 +194,20 @@ impl AudioFile {
 
 impl Audio {
     /// Completes the file.
-    fn finish(&mut self) -> Result<(), FormatError> {
-        let Some(file) = self.file.take() else { return Ok(()) };
-        let (path, report) = (file.path(), file.report(true));
-        self.files.report(file.report(false));
-        let frames = file.writer.finish()?;
-        self.files.report(report);
-        let unit =
-            if file.kind.1 == 1 { "samples".into() } else { format!("frames of {} channels", file.kind.1) };
+    fn finish(&mut self) -> Result<()> {
+        let Some(mut file) = self.file.take() else { return Ok(()) };
+        let synced = file.writer.complete();
+        let failed = |error| self.target.failed(error, &mut self.problem);
+        let is_complete = synced.is_ok();
+        let synced = synced.map_err(failed);
+        let report = file.report(is_complete);
+        self.files.report(FileReport { problem: self.problem.clone(), ..report });
+        synced?;
+        let (frames, path) = (file.writer.frames(), file.path());
+        let unit = match file.kind.1 {
+            1 => "samples".to_owned(),
+            channels => format!("frames of {channels} channels"),
+        };
         // For the user only; if printing fails, the file exists all the same.
         let _ = writeln!(std::io::stderr(), "wrote {frames} {unit} to {}", path.display());
         Ok(())

@@ -273,6 +273,23 @@ pub enum FormatError {
 }
 
 impl FormatError {
+    /// Returns whether there is no room for the file: a full disk, a quota, or a limit on the
+    /// size of a file.
+    ///
+    /// ```
+    /// use stripline_components::formats::{IqFileWriter, SampleFormat};
+    ///
+    /// let mut writer = IqFileWriter::create("/dev/full", SampleFormat::Cu8)?;
+    /// writer.write(&[1, 2])?;
+    /// assert!(writer.flush().unwrap_err().is_full());
+    /// # Ok::<(), stripline_components::formats::FormatError>(())
+    /// ```
+    pub fn is_full(&self) -> bool {
+        use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+        let (Self::Open { source, .. } | Self::Write { source, .. }) = self else { return false };
+        matches!(source.kind(), StorageFull | QuotaExceeded | FileTooLarge)
+    }
+
     /// Creates an error from opening or creating `path`.
     pub(crate) fn open(path: &std::path::Path, doing: &'static str, source: io::Error) -> Self {
         let path = path.to_owned();

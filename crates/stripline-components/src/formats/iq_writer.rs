@@ -11,7 +11,7 @@ use stripline::payload::Scalar;
 
 use super::encoding::Encoding;
 use super::error::FormatError;
-use super::output::{Existing, OutputFile};
+use super::output::{Existing, OutputFile, sync_names};
 use super::sample_format::{SampleFormat, is_clipped};
 use super::sigmf::{SigMfCapture, SigMfMeta, SigMfRecording, is_sigmf};
 
@@ -55,6 +55,8 @@ pub struct IqFileWriter {
     /// The operating system's code and the kind of the error that stopped the writer.
     failed: Option<(Option<i32>, ErrorKind)>,
     finished: bool,
+    /// Whether the name of the file is on the disk.
+    is_named: bool,
 }
 
 #[derive(Debug)]
@@ -189,6 +191,7 @@ impl IqFileWriter {
             clipped: 0,
             failed: None,
             finished: false,
+            is_named: false,
         }
     }
 
@@ -354,24 +357,54 @@ impl IqFileWriter {
         self.sigmf.as_mut().map_or(Ok(()), Sidecar::write)
     }
 
-    /// Writes everything, waits until a regular file is on the disk, and completes the metadata.
-    /// Returns the number of bytes of the samples.
+    /// Writes everything, and waits until a regular file and its metadata are on the disk.
     ///
     /// # Errors
     /// Writing fails.
-    pub fn finish(mut self) -> Result<u64, FormatError> {
+    pub fn sync_disk(&mut self) -> Result<(), FormatError> {
         self.flush()?;
-        self.finished = true;
         let synced = match &mut self.sink {
             Sink::File { file, regular: true } => file.sync_all(),
             Sink::File { file, .. } => file.flush(),
             Sink::Stdout(stdout) => stdout.flush(),
         };
         synced.map_err(|source| self.failed_write(source))?;
+        let is_renamed = self.sigmf.as_ref().is_some_and(|sidecar| sidecar.stale);
         if let Some(sidecar) = &mut self.sigmf {
             sidecar.write()?;
         }
+        if let Sink::File { file, regular: true } = &self.sink
+            && (is_renamed || !self.is_named)
+        {
+            sync_names(file, &self.path).map_err(|source| self.failed_write(source))?;
+            self.is_named = true;
+        }
+        Ok(())
+    }
+
+    /// Writes everything, waits until a regular file is on the disk, and completes the metadata.
+    /// Returns the number of bytes of the samples.
+    ///
+    /// # Errors
+    /// Writing fails.
+    pub fn finish(mut self) -> Result<u64, FormatError> {
+        self.complete()?;
         Ok(self.written)
+    }
+
+    /// Completes the file as [`finish`](Self::finish) does, and keeps it open.
+    ///
+    /// # Errors
+    /// Writing fails.
+    pub fn complete(&mut self) -> Result<(), FormatError> {
+        // The names may have changed since they were checked.
+        self.is_named = false;
+        if let Some(sidecar) = &mut self.sigmf {
+            sidecar.stale |= !sidecar.path.exists();
+        }
+        self.sync_disk()?;
+        self.finished = true;
+        Ok(())
     }
 
     fn write_through(&mut self, mut bytes: &[u8]) -> Result<(), FormatError> {
@@ -435,9 +468,8 @@ impl Sidecar {
         let json = serde_json::to_string_pretty(&self.json).map_err(syntax)? + "\n";
         // Its room is free now.
         self.reserve = None;
-        let mut name = self.path.clone().into_os_string();
-        name.push(".partial");
-        let partial = PathBuf::from(name);
+        // It is as long as the name itself, which may be of 255 bytes.
+        let partial = self.path.with_extension("sigmf-part");
         let replace = || {
             let mut file = File::create(&partial)?;
             file.write_all(json.as_bytes())?;

@@ -45,7 +45,8 @@ pub use error::FormatError;
 pub use file_reader::{FileReader, FileReaderOptions};
 pub use iq_reader::{IqFileReader, IqReaderOptions};
 pub use iq_writer::IqFileWriter;
-pub use output::{Existing, OutputFile};
+pub(crate) use output::sync_names;
+pub use output::{Durability, Existing, OutputFile};
 pub use recording::{
     RECORDING_EXTENSION, RecordedPacket, RecordingCounts, RecordingEntry, RecordingInfo, RecordingReader,
     RecordingWriter,

@@ -10,7 +10,7 @@ use stripline::{Gap, StreamInfo};
 
 use super::error::FormatError;
 use super::iq_writer::IqFileWriter;
-use super::output::Existing;
+use super::output::{Durability, Existing};
 use super::sigmf::{SigMfCapture, SigMfMeta, is_sigmf};
 use super::steps::{FrameSteps, SamplePlace};
 use super::utc::utc_datetime;
@@ -59,6 +59,9 @@ pub struct StreamFileWriter {
     /// The rate of all channels together and their number, of the file that is open.
     kind: (Option<f64>, usize),
     not_kept: Vec<String>,
+    durability: Durability,
+    /// When all samples were last passed to the system, and to the disk.
+    passed: Option<Instant>,
     synced: Option<Instant>,
     /// The files that are complete.
     complete: Vec<FileReport>,
@@ -77,9 +80,25 @@ impl StreamFileWriter {
             steps: FrameSteps::new(1, received.size()),
             kind: (None, 1),
             not_kept: Vec::new(),
+            durability: Durability::End,
+            passed: None,
             synced: None,
             complete: Vec::new(),
         }
+    }
+
+    /// Makes data durable at another time than the end.
+    ///
+    /// ```
+    /// use stripline_components::formats::{Durability, Existing, SampleFormat, StreamFileWriter};
+    ///
+    /// let cu8 = SampleFormat::Cu8.scalar();
+    /// let writer = StreamFileWriter::new("capture.cu8", cu8, cu8, Existing::Refuse).durable(Durability::Second);
+    /// assert_eq!(writer.samples(), 0);
+    /// ```
+    #[must_use]
+    pub fn durable(self, durability: Durability) -> Self {
+        Self { durability, ..self }
     }
 
     /// Writes a packet with these samples as they are in memory. Returns whether a file was
@@ -137,11 +156,15 @@ impl StreamFileWriter {
             })?;
         }
         // Of the first packet, too: a recording that is killed soon has its first segment.
-        if self.synced.is_none_or(|synced| synced.elapsed() >= SYNC_TIME) || is_new {
+        if self.passed.is_none_or(|passed| passed.elapsed() >= SYNC_TIME) || is_new {
             writer.sync_metadata()?;
-            self.synced = Some(Instant::now());
+            self.passed = Some(Instant::now());
         }
         writer.write_native(*received, part.items)?;
+        if self.durability.is_due(self.synced) {
+            writer.sync_disk()?;
+            self.synced = Some(Instant::now());
+        }
         Ok(is_new && !self.complete.is_empty())
     }
 
@@ -227,11 +250,10 @@ impl StreamFileWriter {
 
     fn end_file(&mut self, gap: Option<&Gap>) -> Result<(), FormatError> {
         self.steps.end(gap);
-        let mut report = self.report();
-        let Some(writer) = self.writer.take() else { return Ok(()) };
-        report.samples = writer.samples();
-        writer.finish()?;
-        report.finished = true;
+        let Some(writer) = &mut self.writer else { return Ok(()) };
+        writer.complete()?;
+        let report = FileReport { finished: true, ..self.report() };
+        self.writer = None;
         self.complete.push(report);
         self.not_kept.clear();
         Ok(())

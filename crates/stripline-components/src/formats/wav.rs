@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use super::error::FormatError;
-use super::output::{Existing, OutputFile};
+use super::output::{Existing, OutputFile, sync_names};
 use super::sample_format::is_clipped;
 
 /// The encoding of a sample in a WAV file.
@@ -69,6 +69,8 @@ pub struct WavFileWriter {
     /// Number of samples that the encoding could not hold.
     clipped: u64,
     is_failed: bool,
+    /// Whether the name of the file is on the disk.
+    is_named: bool,
 }
 
 /// Writes below this size are gathered up to it.
@@ -118,6 +120,7 @@ impl WavFileWriter {
             clipped: 0,
             // Until it is certain that the file can be continued, nothing is written to it.
             is_failed: length > 0,
+            is_named: false,
         };
         if length > 0 {
             writer.continue_file(length)?;
@@ -197,11 +200,35 @@ impl WavFileWriter {
     /// # Errors
     /// Writing fails.
     pub fn finish(mut self) -> Result<u64, FormatError> {
+        self.complete()?;
+        Ok(self.frames())
+    }
+
+    /// Completes the file as [`finish`](Self::finish) does, and keeps it open.
+    ///
+    /// # Errors
+    /// Writing fails.
+    pub fn complete(&mut self) -> Result<(), FormatError> {
+        // The name may have changed since it was checked.
+        self.is_named = false;
+        self.sync_disk()
+    }
+
+    /// Writes all samples and the header, and waits until they are on the disk.
+    ///
+    /// # Errors
+    /// Writing fails.
+    pub fn sync_disk(&mut self) -> Result<(), FormatError> {
         self.flush()?;
         if self.is_regular {
-            self.file.sync_all().map_err(|source| self.failed_write(source))?;
+            let synced = self
+                .file
+                .sync_all()
+                .and_then(|()| if self.is_named { Ok(()) } else { sync_names(&self.file, &self.path) });
+            synced.map_err(|source| self.failed_write(source))?;
+            self.is_named = true;
         }
-        Ok(self.frames())
+        Ok(())
     }
 
     /// Returns the bytes of a frame.
