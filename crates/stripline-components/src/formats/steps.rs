@@ -122,13 +122,11 @@ pub(crate) struct FrameSteps<T> {
     frames: Frames<T>,
     steps: StepTracker,
     stream: Option<Arc<StreamInfo>>,
-    /// The index behind the last packet, and the gap that is reported with the next frame.
+    /// The index behind the last packet.
     next_index: u64,
-    gap: Option<Gap>,
     is_interrupted: bool,
-    /// Samples of frames in part, if no step of the index shows them.
-    dropped: u64,
-    is_by_index: bool,
+    missing: u64,
+    places: u64,
 }
 
 /// Whole frames of a packet.
@@ -148,10 +146,9 @@ impl<T: Copy> FrameSteps<T> {
             steps: StepTracker::default(),
             stream: None,
             next_index: 0,
-            gap: None,
             is_interrupted: false,
-            dropped: 0,
-            is_by_index: false,
+            missing: 0,
+            places: 0,
         }
     }
 
@@ -165,27 +162,27 @@ impl<T: Copy> FrameSteps<T> {
         items: &'a [T],
     ) -> FramePart<'a, T> {
         let is_same = self.stream.as_ref().is_some_and(|last| Arc::ptr_eq(last, stream) || last == stream);
-        let is_next = place.sample_index == self.next_index && gap.is_none();
+        let index = place.sample_index;
+        let is_next = index == self.next_index && gap.is_none();
         if !is_same || !is_next || mem::take(&mut self.is_interrupted) {
-            self.is_by_index = is_same && place.sample_index > self.next_index;
-            self.drop_part();
+            let part = self.drop_part();
+            let ahead = if is_same { index.saturating_sub(self.next_index) } else { 0 };
+            let lost = ahead.max(gap.map_or(0, |gap| gap.samples));
+            self.missing = self.missing.saturating_add(lost);
+            self.places += u64::from(part > 0 || gap.is_some() || (is_same && index != self.next_index));
             self.steps.interrupt();
         }
         if !is_same {
             self.stream = Some(Arc::clone(stream));
         }
-        if let Some(gap) = gap {
-            let before = self.gap.map_or(0, |gap| gap.samples);
-            self.gap = Some(Gap { samples: before.saturating_add(gap.samples), ..*gap });
-        }
-        let index = place.sample_index;
         self.next_index = index.saturating_add(place.samples);
         let (first, length) = (index.saturating_mul(self.width), items.len());
         let is_between = self.frames.waiting() == 0;
         let (start, items) = self.frames.push(first, items);
-        if is_between && !self.is_by_index {
+        if is_between && start > first {
             // The rest of a frame that has begun elsewhere.
-            self.dropped += (start - first).min(length as u64) / self.width;
+            self.missing += (start - first).min(length as u64) / self.width;
+            self.places = self.places.max(1);
         }
         if items.is_empty() {
             return FramePart { begins: false, place, items };
@@ -197,7 +194,7 @@ impl<T: Copy> FrameSteps<T> {
             let after = stream.sample_rate_hz.map(|rate| (ahead * 1e9 / rate).round() as i64);
             place.time_ns = after.map_or(0, |after| place.time_ns.saturating_add(after));
         }
-        let begins = self.steps.packet(stream, place, self.gap.take().as_ref());
+        let begins = self.steps.packet(stream, place, None);
         FramePart { begins, place, items }
     }
 
@@ -208,25 +205,25 @@ impl<T: Copy> FrameSteps<T> {
 
     /// Ends the stream, with the gap behind its last packet. A frame in part is missing.
     pub(crate) fn end(&mut self, gap: Option<&Gap>) {
-        self.is_by_index = false;
-        self.drop_part();
-        self.gap.take().iter().chain(gap).for_each(|gap| self.steps.gap_at_end(gap));
+        self.places += u64::from(self.drop_part() > 0 || gap.is_some());
+        self.missing = self.missing.saturating_add(gap.map_or(0, |gap| gap.samples));
     }
 
-    /// Leaves out a frame in part.
-    fn drop_part(&mut self) {
-        let items = self.frames.restart() as u64;
-        self.dropped += if self.is_by_index { 0 } else { items / self.width };
+    /// Leaves out a frame in part, which is missing then. Returns the number of its samples.
+    fn drop_part(&mut self) -> u64 {
+        let samples = self.frames.restart() as u64 / self.width;
+        self.missing += samples;
+        samples
     }
 
     /// Returns the number of samples that are missing, as far as it can be counted.
     pub(crate) fn missing(&self) -> u64 {
-        self.steps.missing() + self.dropped
+        self.missing
     }
 
     /// Returns the number of places at which samples are missing.
     pub(crate) fn places(&self) -> u64 {
-        self.steps.places().max(u64::from(self.dropped > 0))
+        self.places
     }
 }
 
