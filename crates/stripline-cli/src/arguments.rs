@@ -223,7 +223,7 @@ pub(crate) struct LogArguments {
     #[arg(long, value_enum, default_value_t = LogFormat::Text, requires = "log_file")]
     pub log_format: LogFormat,
 
-    /// Write a trace of the run, which https://ui.perfetto.dev opens
+    /// Write a trace of the run, which https://ui.perfetto.dev opens. A file that exists is refused
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
 
@@ -304,7 +304,7 @@ pub(crate) struct ExperimentArguments {
     pub json: JsonArguments,
 
     /// Write a page with tables and plots to this file (`-`: standard output, instead of the
-    /// tables)
+    /// tables). A file that exists is replaced
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
 }
@@ -371,7 +371,7 @@ pub(crate) struct LadderArguments {
     #[command(flatten)]
     pub json: JsonArguments,
 
-    /// Draw the plot to this file
+    /// Draw the plot to this file, and replace one that exists
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
 
@@ -510,7 +510,7 @@ pub(crate) struct JsonArguments {
     pub json: Option<Option<PathBuf>>,
 
     /// Write the JSON to this file, and print the tables as usual, with or without `--json` (`-`:
-    /// standard output, instead of the tables)
+    /// standard output, instead of the tables). A file that exists is replaced
     #[arg(long, value_name = "FILE")]
     pub output: Option<PathBuf>,
 }

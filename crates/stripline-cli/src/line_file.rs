@@ -18,24 +18,23 @@ pub(crate) struct LineFile {
 }
 
 impl LineFile {
-    /// Opens a file for lines at its end, or makes it empty first.
+    /// Opens a file for lines at its end. `is_new`: a file that exists is refused.
     ///
     /// # Errors
     /// The problem, with the name of the file.
-    pub(crate) fn open(path: &Path, empty: bool) -> Result<Self, String> {
+    pub(crate) fn open(path: &Path, is_new: bool) -> Result<Self, String> {
         let mut options = OpenOptions::new();
-        options.create(true).append(true);
+        // Pipes and devices exist before they are written.
+        let is_special = path.metadata().is_ok_and(|about| !about.is_file() && !about.is_dir());
+        options.create(true).create_new(is_new && !is_special).append(true);
         // Neither the opening nor a write waits for the reader of a pipe.
         options.custom_flags((OFlags::NONBLOCK | OFlags::NOCTTY).bits().cast_signed());
         let shown = path.display();
         let file = options.open(path).map_err(|error| match Errno::from_io_error(&error) {
             Some(Errno::NXIO) => format!("cannot write {shown}: it is a pipe without a reader, or a socket"),
+            Some(Errno::EXIST) => format!("{shown}: the file exists already: name another one, or remove it"),
             _ => format!("cannot write {shown}: {error}"),
         })?;
-        // Pipes and devices have no length.
-        if empty && file.metadata().is_ok_and(|about| about.is_file()) {
-            file.set_len(0).map_err(|error| format!("cannot make {shown} empty: {error}"))?;
-        }
         Ok(Self { path: path.into(), file, lost: 0, is_torn: false })
     }
 

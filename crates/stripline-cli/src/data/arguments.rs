@@ -163,8 +163,8 @@ pub(crate) struct RecordArguments {
     #[arg(long, value_name = "PACKETS", default_value = "4096", value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub depth: u32,
 
-    /// Write SigMF where it fits: ports of cf32, cs16, cs8 and cu8. It has samples, rate,
-    /// frequency, times and gaps, but no packets; other ports get a file as without
+    /// Write SigMF where it fits: ports of numbers, real or complex. It has samples, rate,
+    /// channels, frequency, times and gaps, but no packets; other ports get a file as without
     #[arg(long)]
     pub sigmf: bool,
 

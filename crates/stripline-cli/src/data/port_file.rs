@@ -4,10 +4,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use stripline::component::FileReport;
+use stripline::payload::Scalar;
 use stripline::{Gap, StreamInfo};
 use stripline_components::formats::{
     Existing, FormatError, RECORDING_EXTENSION, RecordedPacket, RecordingCounts, RecordingInfo,
-    RecordingWriter, SampleFormat, SamplePlace, StreamFileWriter,
+    RecordingWriter, SamplePlace, StreamFileWriter,
 };
 
 const META_EXTENSION: &str = "sigmf-meta";
@@ -29,10 +30,10 @@ impl PortFile {
         prefers_sigmf: bool,
         existing: Existing,
     ) -> Result<Self, FormatError> {
-        let format = info.payload.as_str().parse::<SampleFormat>().ok();
-        if let Some(format) = format.filter(|_| prefers_sigmf) {
+        let scalar = Scalar::parse(info.payload.as_str());
+        if let Some(scalar) = scalar.filter(|_| prefers_sigmf) {
             let path = folder.join(file_name(&info.port, META_EXTENSION));
-            return Ok(Self::SigMf(Box::new(SigMfFile::create(&path, format, existing)?)));
+            return Ok(Self::SigMf(Box::new(SigMfFile::create(&path, scalar, existing)?)));
         }
         let path = folder.join(file_name(&info.port, RECORDING_EXTENSION));
         Ok(Self::Recording(RecordingWriter::open(&path, info, existing)?))
@@ -104,9 +105,18 @@ impl PortFile {
     pub(super) fn finish(&mut self) -> Result<(), FormatError> {
         match self {
             Self::Recording(writer) => writer.finish().map(drop),
+            Self::SigMf(file) => file.writer.finish(file.gap.take().as_ref()).map(drop),
+        }
+    }
+
+    /// Returns the files before the last one. There are some if the rate has changed.
+    pub(super) fn earlier_files(&self) -> Vec<String> {
+        match self {
+            Self::Recording(_) => Vec::new(),
             Self::SigMf(file) => {
-                file.report = Some(file.writer.finish(file.gap.take().as_ref())?);
-                Ok(())
+                let last = file.writer.path().to_string_lossy();
+                let paths = file.writer.complete().iter().map(|report| report.path.clone());
+                paths.filter(|path| *path != last).collect()
             }
         }
     }
@@ -117,12 +127,12 @@ impl PortFile {
         match self {
             Self::Recording(writer) => (writer.kept(), FileReport::default()),
             Self::SigMf(file) => {
-                let report = file.report.clone().unwrap_or_else(|| file.writer.report());
-                let bytes = report.samples * file.format.bytes_per_sample() as u64;
-                let bytes = bytes.saturating_sub(file.before);
+                let report = file.writer.total();
                 // The packets that are whole.
-                let lost = file.ends.iter().filter(|end| **end > bytes).count() as u64;
+                let lost = file.ends.iter().filter(|end| **end > report.samples).count() as u64;
                 let packets = file.counts.packets - lost;
+                let samples = report.samples.saturating_sub(file.before);
+                let bytes = samples * file.scalar.size() as u64;
                 (RecordingCounts { packets, bytes, missing: file.counts.missing }, report)
             }
         }
@@ -131,24 +141,23 @@ impl PortFile {
 
 /// A SigMF recording. It is created with the first packet, which has its sample rate.
 pub(super) struct SigMfFile {
-    format: SampleFormat,
+    scalar: Scalar,
     writer: StreamFileWriter,
     /// The stream of the next packet, and the gap before it.
     stream: Arc<StreamInfo>,
     gap: Option<Gap>,
     counts: RecordingCounts,
-    /// The bytes up to the end of each of the last packets, which the file may not have yet.
+    /// The samples up to the end of each of the last packets, which the file may not have yet.
     ends: Vec<u64>,
-    /// The bytes that the file had before.
+    /// The samples that the file had before.
     before: u64,
-    report: Option<FileReport>,
 }
 
 /// The most ends of packets that are compared with what the file has.
 const ENDS_MAX: usize = 4096;
 
 impl SigMfFile {
-    fn create(path: &Path, format: SampleFormat, existing: Existing) -> Result<Self, FormatError> {
+    fn create(path: &Path, scalar: Scalar, existing: Existing) -> Result<Self, FormatError> {
         let data = path.with_extension(DATA_EXTENSION);
         if existing == Existing::Refuse
             && let Some(path) = [path, &data].into_iter().find(|taken| taken.symlink_metadata().is_ok())
@@ -156,33 +165,39 @@ impl SigMfFile {
             return Err(FormatError::Exists { path: path.into() });
         }
         let before = if existing == Existing::Append { data.metadata().map_or(0, |it| it.len()) } else { 0 };
+        let before = before / scalar.size() as u64;
         Ok(Self {
-            format,
-            writer: StreamFileWriter::new(path, format, existing),
+            scalar,
+            writer: StreamFileWriter::new(path, scalar, scalar, existing),
             stream: Arc::default(),
             gap: None,
             counts: RecordingCounts::default(),
             ends: Vec::new(),
             before,
-            report: None,
         })
     }
 
     fn packet(&mut self, packet: &RecordedPacket, payload: &[u8]) -> Result<(), FormatError> {
-        let bytes = self.format.bytes_per_sample();
         let RecordedPacket { sample_index, time_ns, .. } = *packet;
-        let place = SamplePlace { sample_index, time_ns, samples: (payload.len() / bytes) as u64 };
-        let writer = self.writer.packet(&self.stream, place, self.gap.take().as_ref())?;
-        self.counts.packets += 1;
-        self.counts.bytes += payload.len() as u64;
+        let samples = (payload.len() / self.scalar.size()) as u64;
+        let place = SamplePlace { sample_index, time_ns, samples };
         if self.ends.len() >= ENDS_MAX {
-            writer.flush()?;
+            self.writer.sync()?;
         }
-        if writer.samples_kept() == writer.samples() {
+        if self.writer.samples_kept() == self.writer.samples() {
             self.ends.clear();
         }
-        self.ends.push(self.counts.bytes);
-        writer.write(payload)
+        let before = self.writer.samples();
+        let written = self.writer.packet(&self.stream, place, self.gap.take().as_ref(), payload);
+        self.counts.packets += 1;
+        self.counts.bytes += payload.len() as u64;
+        // Of a write that fails, the file has a part.
+        self.ends.push(before.saturating_add(samples));
+        if written.is_ok() {
+            self.ends.pop();
+            self.ends.push(self.writer.samples());
+        }
+        written.map(drop)
     }
 }
 
@@ -197,7 +212,7 @@ fn file_name(port: &str, extension: &str) -> String {
 mod tests {
     use stripline::GapReason;
     use stripline::payload::TypeName;
-    use stripline_components::formats::SigMfRecording;
+    use stripline_components::formats::{SampleFormat, SigMfRecording};
 
     use super::*;
 
@@ -238,11 +253,16 @@ mod tests {
         assert_eq!(file.kept().0.packets, 3);
         file.flush().unwrap();
         assert_eq!(file.kept().0.packets, 5);
-        // SigMF has one rate: what comes now would be wrong.
+        // SigMF has one rate: with another one, the recording goes on in a further file.
         file.stream(&stream(1e6, 101e6)).unwrap();
-        let error = file.packet(&at(1, 0), &[13, 14]).unwrap_err().to_string();
-        assert!(error.contains("2000000") && error.contains("1000000 samples/s"), "{error}");
+        file.packet(&at(1, 0), &[13, 14, 15, 16]).unwrap();
+        assert_eq!(file.earlier_files(), [path.to_str().unwrap()]);
         file.finish().unwrap();
+        let (counts, report) = file.kept();
+        assert_eq!((counts.packets, counts.bytes, counts.missing, report.missing), (6, 16, 3, 57));
+        let next = SigMfRecording::open(&folder.path().join("a.out.2.sigmf-meta")).unwrap();
+        assert_eq!(std::fs::read(next.data_path).unwrap(), [13, 14, 15, 16]);
+        assert_eq!((next.meta.sample_rate_hz, next.meta.captures[0].global_index), (Some(1e6), Some(1)));
 
         let SigMfRecording { meta, data_path, .. } = SigMfRecording::open(&path).unwrap();
         assert_eq!(std::fs::read(data_path).unwrap(), (1..=12).collect::<Vec<u8>>());
@@ -261,7 +281,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let create =
             |payload: &str| PortFile::create(folder.path(), &info("a.out", payload), true, Existing::Refuse);
-        assert!(create("f32").unwrap().path().ends_with("a.out.slrec"));
+        assert!(create("message/text").unwrap().path().ends_with("a.out.slrec"));
         let data = folder.path().join("a.out.sigmf-data");
         std::fs::write(&data, "mine").unwrap();
         let error = create("cf32").err().unwrap().to_string();

@@ -116,6 +116,8 @@ struct Summary {
     name: String,
     payload: String,
     path: PathBuf,
+    /// The files before it. There are some if the rate has changed.
+    earlier: Vec<String>,
     /// The counts of what a reader finds in the file.
     counts: RecordingCounts,
     /// The samples that are missing in SigMF.
@@ -137,6 +139,7 @@ impl Recording {
             name: source.name.clone(),
             payload: source.payload.to_string(),
             path: file.path().into(),
+            earlier: Vec::new(),
             counts: RecordingCounts::default(),
             samples: FileReport::default(),
             problem: None,
@@ -150,11 +153,10 @@ impl Recording {
         // What was written stays readable, also without its end.
         let outcome = outcome.and_then(|()| self.file.finish().map_err(|e| e.to_string()));
         let path = self.file.path().to_owned();
-        let is_gone = path.symlink_metadata().is_err();
-        let gone = || format!("{}: it was removed while it was written", path.display());
-        self.summary.problem = outcome.err().or_else(|| is_gone.then(gone));
+        self.summary.problem = outcome.err();
         (self.summary.counts, self.summary.samples) = self.file.kept();
         self.summary.path = path;
+        self.summary.earlier = self.file.earlier_files();
         self.summary
     }
 
@@ -224,7 +226,7 @@ fn write(
 
 impl Summary {
     fn text(&self) -> String {
-        let Self { name, payload, path, counts, samples, problem } = self;
+        let Self { name, payload, path, earlier, counts, samples, problem } = self;
         let name = printable(name, super::TEXT_MAX);
         let places = || counted(samples.places, "place");
         let loss = match (counts.missing, samples.missing, samples.places) {
@@ -235,13 +237,19 @@ impl Summary {
             (_, missing, _) => format!("{} missing in {}", counted(missing, "sample"), places()),
         };
         let size = quantity(counts.bytes as f64, "B");
-        format!("{name}: {} of {payload}, {size}, {loss}, in {}\n", packets(counts.packets), path.display())
+        let more = match earlier.len() {
+            0 => String::new(),
+            more => format!(" and {} before it, because the rate has changed", counted(more as u64, "file")),
+        };
+        let path = path.display();
+        format!("{name}: {} of {payload}, {size}, {loss}, in {path}{more}\n", packets(counts.packets))
     }
 
     fn json(&self) -> Value {
-        let Self { name, payload, path, counts, samples, problem } = self;
+        let Self { name, payload, path, earlier, counts, samples, problem } = self;
         json!({
-            "port": name, "type": payload, "path": path.to_string_lossy(), "packets": counts.packets,
+            "port": name, "type": payload, "path": path.to_string_lossy(), "earlier_files": earlier,
+            "packets": counts.packets,
             "bytes": counts.bytes, "missing": counts.missing, "missing_samples": samples.missing,
             "places": samples.places, "complete": problem.is_none(), "problem": problem,
         })

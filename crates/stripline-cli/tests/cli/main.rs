@@ -19,6 +19,7 @@ mod experiment;
 mod explain;
 mod faults;
 mod files;
+mod full_disk;
 mod generate;
 mod habits;
 mod ladder;

@@ -173,3 +173,42 @@ fn clipped_and_missing_samples_are_counted_per_file() {
     let keys = written["not_kept"].to_string();
     assert!(keys.contains("sample_rate_hz"), "{holes}");
 }
+
+#[test]
+fn several_channels_are_written_and_read_back() {
+    for (sink, name, samples, stored) in [
+        ("wav-sink", "two.wav", "f32", "s16"),
+        ("file-sink", "two.sigmf-meta", "f32", "f32"),
+        ("file-sink", "iq.sigmf-meta", "cf32", "cf32"),
+    ] {
+        let tones: String = ["a", "b"]
+            .map(|tone| {
+                format!(
+                    "[component.{tone}]\ntype = \"signal-generator\"\nproperties = {{ output = \"{samples}\", \
+                     sample_rate = 48e3, duration_s = 0.01, packet = 7 }}\n"
+                )
+            })
+            .concat();
+        let file = File::new(&format!(
+            "{tones}[component.both]\ntype = \"multiplexer\"\nproperties = {{ mode = \"interleave\", block = 1 }}\n\
+             [component.sink]\ntype = \"{sink}\"\nproperties = {{ path = \"{name}\" }}\n\
+             [[connection]]\nfrom = \"a.out\"\nto = \"both.in1\"\n[[connection]]\nfrom = \"b.out\"\nto = \"both.in2\"\n\
+             [[connection]]\nfrom = \"both.out\"\nto = \"sink.in\"\n"
+        ));
+        let (done, written) = report(&file);
+        done.says(0, &[]);
+        let its = &written["components"][3]["files"][0];
+        assert_eq!((&its["samples"], &its["missing"]), (&960.into(), &0.into()), "{written}");
+        let play = File::new(&format!(
+            "[component.source]\ntype = \"file-source\"\nproperties = {{ path = \"{}\", output = \"{stored}\" }}\n\
+             [component.print]\ntype = \"print-sink\"\nproperties = {{ format = \"json\" }}\n\
+             [[connection]]\nfrom = \"source.out\"\nto = \"print.in\"\n",
+            file.path(name).display()
+        ));
+        let played = run(&["run", play.path("file.toml").to_str().unwrap(), "-q"]);
+        played.says(0, &[]);
+        for what in ["\"channels\":[\"1\",\"2\"]", "\"sample_rate_hz\":96000.0"] {
+            assert!(played.stdout.contains(what), "{name}: {what}: {}", played.stdout);
+        }
+    }
+}

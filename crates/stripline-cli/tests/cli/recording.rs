@@ -120,8 +120,9 @@ fn samples_are_recorded_as_sigmf_and_played_from_it() {
     let (code, found) = summary(recorder(&tone, &["tone.out", "envelope.out"], &options));
     drop(running);
     assert_eq!((code, &found[0]["packets"], &found[0]["missing"]), (Some(0), &20.into(), &0.into()));
-    // A real stream of samples has no type in this SigMF: it is recorded with everything.
-    assert_eq!(packets(&tone.path("rec/envelope.out.slrec")).0.len(), 20);
+    let real = SigMfRecording::open(&tone.path("rec/envelope.out.sigmf-meta")).unwrap();
+    assert_eq!(real.meta.format.to_string(), "f32");
+    assert_eq!(std::fs::read(real.data_path).unwrap().len(), 20 * 480 * 4);
     let meta = tone.path("rec/tone.out.sigmf-meta");
     assert_eq!(found[0]["path"], meta.to_str().unwrap());
     let recording = SigMfRecording::open(&meta).unwrap();
@@ -412,7 +413,7 @@ fn a_folder_that_is_removed_meanwhile_is_an_error() {
     let (code, summary) = summary(child);
     assert_eq!(code, Some(1), "{summary}");
     let summary = summary.to_string();
-    assert!(summary.contains("tone.out.slrec: it was removed while it was written"), "{summary}");
+    assert!(summary.contains("the file was removed or replaced meanwhile"), "{summary}");
     running.signal(Signal::INT);
     assert_eq!(running.end().0, Some(0));
 }

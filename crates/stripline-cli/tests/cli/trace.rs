@@ -74,7 +74,6 @@ fn start(folder: &Path, trace: &Path) -> (Running, String) {
 fn a_trace_has_a_restart_a_change_counters_and_the_end() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("trace.json");
-    std::fs::write(&path, "of an earlier run").unwrap();
     let (running, name) = start(folder.path(), &path);
     run(&["set", &name, "filter.high=6e3"]).says(0, &[]);
     send(running.component("filter"), Signal::KILL);
@@ -136,11 +135,16 @@ fn a_trace_of_a_killed_launcher_can_be_read_up_to_there() {
 
 #[test]
 fn a_trace_that_cannot_be_written_is_reported_and_stops_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let earlier = folder.path().join("trace.json");
+    std::fs::write(&earlier, "of an earlier run").unwrap();
     let waveform = repository("waveforms/adsb.toml");
     let run_with = |trace: &str| {
         let arguments = ["run", waveform.to_str().unwrap(), "--set", "source.rate=0", "--trace", trace];
         run(&[&arguments[..], &["--set", "source.duration_s=1"]].concat())
     };
     run_with("/nowhere/trace.json").says(2, &["error: cannot write /nowhere/trace.json: No such file"]);
+    run_with(earlier.to_str().unwrap()).says(2, &["trace.json: the file exists already: name another one"]);
+    assert_eq!(read(&earlier), "of an earlier run");
     run_with("/dev/full").says(2, &["error: cannot write /dev/full: No space left"]);
 }

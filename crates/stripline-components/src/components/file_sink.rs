@@ -1,22 +1,18 @@
-//! `file-sink`: records samples to an I/Q file.
+//! `file-sink`: records samples to a raw file or SigMF.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use num_complex::Complex;
 use stripline::component::{
     Component, ComponentSpec, FileReport, PortTypes, Ports, Properties, PropertyFacts, PropertySpec,
 };
-use stripline::payload::TypeName;
-use stripline::{Error, Packet, Result, Sample};
+use stripline::payload::{Scalar, TypeName};
+use stripline::{Error, Packet, Result};
 
 use super::line_file::Destination;
 use super::output_file::{self, Target};
 use super::property_errors::can_be_made;
-use crate::formats::{
-    FormatError, IqFileWriter, RawSample, SampleFormat, SamplePlace, StepTracker, StreamFileWriter, is_sigmf,
-    not_kept,
-};
+use crate::formats::{Kept, SampleFormat, SamplePlace, StepTracker, StreamFileWriter, is_sigmf, not_kept};
 
 use crate::stoppable::ended;
 
@@ -35,16 +31,19 @@ pub struct FileSink {
 impl Component for FileSink {
     fn describe() -> ComponentSpec {
         let [cu8, cs8, cs16, cf32] = SampleFormat::ALL.map(SampleFormat::name);
-        ComponentSpec::new("file-sink", "Records samples of any type to a raw file, or I/Q samples to SigMF.")
-            .input("in", PortTypes::Any, "samples to record, also structures; no messages")
-            .property(
-                PropertySpec::path(
-                    "path",
-                    "file to write; SigMF when it ends in .sigmf-meta, for cf32, cu8, cs8 and cs16 only",
-                )
-                .required(),
+        let spec = ComponentSpec::new(
+            "file-sink",
+            "Records samples of any type to a raw file, or numbers to SigMF.",
+        )
+        .input("in", PortTypes::Any, "samples to record, also structures; no messages")
+        .property(
+            PropertySpec::path(
+                "path",
+                "file to write; SigMF when it ends in .sigmf-meta, for all types of numbers",
             )
-            .property(output_file::existing_property())
+            .required(),
+        );
+        output_file::with_file_properties(spec)
             .property(PropertySpec::choice(
                 "format",
                 &[AS_RECEIVED, cu8, cs8, cs16, cf32],
@@ -67,19 +66,16 @@ impl Component for FileSink {
     }
 
     fn run(self, ports: Ports) -> Result<()> {
-        match ports.payload("in").map_or("cf32", TypeName::as_str) {
-            "cu8" => self.run_as::<Complex<u8>>(ports, IqFileWriter::write_raw),
-            "cs8" => self.run_as::<Complex<i8>>(ports, IqFileWriter::write_raw),
-            "cs16" => self.run_as::<Complex<i16>>(ports, IqFileWriter::write_raw),
-            "cf32" => self.run_as(ports, IqFileWriter::write_samples),
-            _ => self.run_raw(ports),
+        match ports.payload("in").and_then(|payload| Scalar::parse(payload.as_str())) {
+            Some(received) => self.run_as(ports, received),
+            None => self.run_structures(ports),
         }
     }
 }
 
 impl FileSink {
-    /// Records samples of another type: their bytes, one after the other.
-    fn run_raw(self, mut ports: Ports) -> Result<()> {
+    /// Records structures: their bytes, one after the other.
+    fn run_structures(self, mut ports: Ports) -> Result<()> {
         let payload = ports.payload("in").map(TypeName::to_string).unwrap_or_default();
         let sample_bytes = ports.payload("in").and_then(TypeName::sample_bytes).filter(|bytes| *bytes > 0);
         let path = self.target.path.display();
@@ -92,7 +88,7 @@ impl FileSink {
         let problem = match self.format {
             Some(format) => Some(format!("cannot be converted to {format}: leave `format` out")),
             None if is_sigmf(&self.target.path) => {
-                Some("are no I/Q samples for SigMF: give the file another ending".into())
+                Some("are no numbers for SigMF: give the file another ending".into())
             }
             None => None,
         };
@@ -112,7 +108,7 @@ impl FileSink {
             while let Some(packet) = input.receive()? {
                 let place = place(&packet, sample_bytes.map_or(0, |bytes| (packet.len() / bytes) as u64));
                 if steps.packet(packet.stream(), place, packet.gap()) {
-                    let lost = not_kept(packet.stream(), packet.time_ns(), false);
+                    let lost = not_kept(packet.stream(), packet.time_ns(), Kept::Samples);
                     let lost =
                         lost.into_iter().filter(|key| !report.not_kept.iter().any(|known| known == key));
                     report.not_kept.extend(lost.map(String::from).collect::<Vec<_>>());
@@ -128,37 +124,39 @@ impl FileSink {
         let finished = destination.finish();
         report.missing = steps.missing().saturating_add(lost);
         report.places = steps.places() + u64::from(lost > 0);
-        report.finished = finished.is_ok();
+        report.problem = finished.as_ref().ok().cloned().flatten();
+        report.finished = finished.is_ok() && report.problem.is_none();
         if is_file {
             files.report(report);
         }
-        output_file::outcome(received, finished)
+        output_file::outcome(received, finished.map(drop))
     }
 
-    fn run_as<T: Sample + RawSample>(
-        self,
-        mut ports: Ports,
-        write: impl Fn(&mut IqFileWriter, &[T]) -> Result<(), FormatError>,
-    ) -> Result<()> {
-        let mut input = ports.input::<T>("in")?;
-        let format = self.format.unwrap_or(T::FORMAT);
+    /// Records numbers, real or complex.
+    fn run_as(self, mut ports: Ports, received: Scalar) -> Result<()> {
+        let mut input = ports.raw_input("in")?;
+        let scalar = self.format.map_or(received, SampleFormat::scalar);
         let target = self.target.of_run(&ports);
-        if format != T::FORMAT && T::FORMAT != SampleFormat::Cf32 {
-            let received = T::FORMAT;
+        if scalar != received && received != SampleFormat::Cf32.scalar() {
             let message = format!(
-                "{}: receives {received} samples, which cannot be converted to {format}: leave `format` out",
+                "{}: receives {received} samples, which cannot be converted to {scalar}: leave `format` out",
                 target.path.display()
             );
             return Err(Error::failed(message));
         }
         let files = ports.files();
         let is_file = target.path != Path::new("-");
-        let mut writer = StreamFileWriter::new(target.path, format, target.existing);
-        let mut reported = None;
+        let mut writer =
+            StreamFileWriter::new(&target.path, received, scalar, target.existing).durable(target.durability);
+        let (mut reported, mut problem) = (None, None);
         let mut receive = || {
             while let Some(packet) = input.receive()? {
-                let file = writer.packet(packet.stream(), place(&packet, packet.len() as u64), packet.gap());
-                write(file.map_err(ended)?, &packet).map_err(ended)?;
+                let place = place(&packet, (packet.len() / received.size()) as u64);
+                let written = writer.packet(packet.stream(), place, packet.gap(), &packet);
+                if written.map_err(|error| target.failed(error, &mut problem))? {
+                    writer.complete().last().cloned().into_iter().for_each(|report| files.report(report));
+                    reported = None;
+                }
                 // The report of a killed process is as old.
                 if is_file && reported.is_none_or(|at: Instant| at.elapsed() >= REPORT_TIME) {
                     files.report(writer.report());
@@ -168,16 +166,20 @@ impl FileSink {
             Ok(())
         };
         let received = receive();
-        let finished = writer.finish(input.gap_at_end().as_ref());
+        let finished = writer.finish(input.gap_at_end().as_ref()).map(drop);
         if is_file {
-            files.report(finished.as_ref().map_or_else(|_| writer.report(), Clone::clone));
+            let last = writer.complete().last().filter(|_| finished.is_ok());
+            let report = last.cloned().unwrap_or_else(|| writer.report());
+            let finished = finished.map_err(|error| target.failed(error, &mut problem));
+            files.report(FileReport { problem, ..report });
+            return output_file::outcome(received, finished);
         }
-        output_file::outcome(received, finished.map(drop).map_err(ended))
+        output_file::outcome(received, finished.map_err(ended))
     }
 }
 
 /// Returns the place of a packet in its stream. `samples`: the length of the packet.
-fn place<T: Sample>(packet: &Packet<'_, T>, samples: u64) -> SamplePlace {
+fn place(packet: &Packet<'_, u8>, samples: u64) -> SamplePlace {
     SamplePlace { sample_index: packet.sample_index(), time_ns: packet.time_ns(), samples }
 }
 

@@ -4,12 +4,13 @@ use std::fmt::Display;
 use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use stripline::component::{FileLog, FileReport};
 use stripline::{Error, Result};
 
 use super::output_file::Target;
-use crate::formats::{Existing, FormatError, OutputFile};
+use crate::formats::{Durability, Existing, FormatError, OutputFile, sync_names};
 use crate::stoppable::{StoppableFile, ended};
 
 /// A file. What a packet gives is written at once, so that the file can be followed.
@@ -18,13 +19,29 @@ pub(super) struct LineFile {
     file: StoppableFile,
     is_regular: bool,
     written: u64,
+    durability: Durability,
+    synced: Option<Instant>,
+    /// Whether the name of the file is on the disk.
+    is_named: bool,
+    /// Whether a write has failed.
+    is_cut: bool,
 }
 
 impl LineFile {
     /// Opens the file. `is_text`: a last line that was written in part is ended first.
     pub fn open(target: &Target, is_text: bool) -> Result<Self, FormatError> {
         let OutputFile { path, file, length, is_regular } = OutputFile::open(&target.path, target.existing)?;
-        let mut opened = Self { path, file, is_regular, written: 0 };
+        let durability = target.durability;
+        let mut opened = Self {
+            path,
+            file,
+            is_regular,
+            written: 0,
+            durability,
+            synced: None,
+            is_named: false,
+            is_cut: false,
+        };
         let mut last = [b'\n'];
         if is_text && target.existing == Existing::Append && length > 0 {
             let read = opened.file.file().read_exact_at(&mut last, length - 1);
@@ -50,17 +67,36 @@ impl LineFile {
                     bytes = &bytes[count..];
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(self.failed(error)),
+                Err(error) => {
+                    self.is_cut = true;
+                    return Err(self.failed(error));
+                }
             }
         }
+        if self.durability.is_due(self.synced) {
+            self.sync()?;
+            self.synced = Some(Instant::now());
+        }
+        Ok(())
+    }
+
+    fn sync(&mut self) -> Result<(), FormatError> {
+        if !self.is_regular {
+            return Ok(());
+        }
+        let names = || if self.is_named { Ok(()) } else { sync_names(self.file.file(), &self.path) };
+        self.file.file().sync_all().and_then(|()| names()).map_err(|source| self.failed(source))?;
+        self.is_named = true;
         Ok(())
     }
 
     /// Waits until a regular file is on the disk. Some file systems report only then that it is
     /// full.
-    pub fn finish(self) -> Result<(), FormatError> {
-        let synced = if self.is_regular { self.file.file().sync_all() } else { Ok(()) };
-        synced.map_err(|source| self.failed(source))
+    pub fn finish(mut self) -> Result<(), FormatError> {
+        // The name may have changed since it was checked.
+        self.is_named = false;
+        self.sync()?;
+        if self.is_cut { Err(self.failed(ErrorKind::WriteZero.into())) } else { Ok(()) }
     }
 
     fn failed(&self, source: io::Error) -> FormatError {
@@ -69,28 +105,41 @@ impl LineFile {
 }
 
 /// A file, or standard output.
-pub(super) struct Destination(LineFile);
+pub(super) struct Destination {
+    file: LineFile,
+    target: Target,
+    /// What has ended the file, if the component ends alone.
+    problem: Option<String>,
+}
 
 impl Destination {
     /// Opens it, and reports the file.
     pub fn open(target: &Target, is_text: bool, files: &FileLog) -> Result<Self> {
-        let own = Self(LineFile::open(target, is_text).map_err(ended)?);
+        let file = LineFile::open(target, is_text).map_err(ended)?;
+        let own = Self { file, target: target.clone(), problem: None };
         own.path().into_iter().for_each(|path| files.report(FileReport::new(path.to_string_lossy())));
         Ok(own)
     }
 
     /// Returns the path of a file; `None`: standard output.
     pub fn path(&self) -> Option<&Path> {
-        Some(self.0.path()).filter(|path| *path != Path::new("-"))
+        Some(self.file.path()).filter(|path| *path != Path::new("-"))
     }
 
     /// Writes. Without a reader of a pipe, the component's work is done.
     pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
-        self.0.write(bytes).map_err(ended)
+        self.file.write(bytes).map_err(|error| self.target.failed(error, &mut self.problem))
     }
 
-    pub fn finish(self) -> Result<()> {
-        self.0.finish().map_err(ended)
+    /// Completes the file. Returns what has ended it early, if the component is to end alone.
+    pub fn finish(mut self) -> Result<Option<String>> {
+        match self.file.finish() {
+            Err(error) if self.problem.is_none() => match self.target.failed(error, &mut self.problem) {
+                Error::Stopped if self.problem.is_some() => Ok(self.problem),
+                error => Err(error),
+            },
+            _ => Ok(self.problem),
+        }
     }
 }
 
@@ -131,7 +180,7 @@ mod tests {
     use super::*;
 
     fn target(path: &Path, existing: Existing) -> Target {
-        Target { path: path.into(), existing }
+        Target { path: path.into(), existing, durability: Durability::End, ends_alone: false }
     }
 
     #[test]

@@ -1,19 +1,26 @@
 //! Helpers for sinks that write files.
 
 use std::fs::OpenOptions;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{Access, access};
-use stripline::component::{InvalidProperties, Ports, Properties, PropertyFacts, PropertySpec};
+use stripline::component::{
+    ComponentSpec, InvalidProperties, Ports, Properties, PropertyFacts, PropertySpec, Value,
+};
 use stripline::{Error, Result};
 
-use crate::formats::{Existing, FormatError};
+use crate::formats::{Durability, Existing, FormatError};
+use crate::stoppable::ended;
 
 /// The file of a sink, and the handling of one that exists.
 #[derive(Clone, Debug)]
 pub(super) struct Target {
     pub path: PathBuf,
     pub existing: Existing,
+    pub durability: Durability,
+    /// Whether a full disk ends this component alone.
+    pub ends_alone: bool,
 }
 
 impl Target {
@@ -24,7 +31,17 @@ impl Target {
     pub fn optional(properties: &Properties) -> Result<Option<Self>> {
         let Some(path) = properties.path("path") else { return Ok(None) };
         check(&path)?;
-        Ok(Some(Self { path, existing: existing(properties) }))
+        Ok(Some(Self::new(path, existing(properties), properties)))
+    }
+
+    fn new(path: PathBuf, existing: Existing, properties: &Properties) -> Self {
+        // Not every sink has these properties.
+        let word = |name| match properties.value(name) {
+            Some(Value::Text(word)) => word.as_str(),
+            _ => "",
+        };
+        let durability = word("sync").parse().unwrap_or_default();
+        Self { path, existing, durability, ends_alone: word("disk_full") == DISK_FULL[1] }
     }
 
     /// Returns the file as [`Target::optional`] does. Without a path it is `default` in the current
@@ -40,7 +57,7 @@ impl Target {
             InvalidProperties::new("`path` is empty").property("path").remedy("set it to the file to write")
         })?;
         check(Path::new(path))?;
-        Ok(Self { path: path.into(), existing: existing(properties).without_path() })
+        Ok(Self::new(path.into(), existing(properties).without_path(), properties))
     }
 
     /// Returns the file for a component that runs. A component that was started before in this
@@ -50,6 +67,16 @@ impl Target {
             self.existing = self.existing.after_restart();
         }
         self
+    }
+
+    /// Returns the error of a file, which ends the component. If a full disk is to end it alone,
+    /// its end is in order, and `problem` has the reason for the report.
+    pub fn failed(&self, error: FormatError, problem: &mut Option<String>) -> Error {
+        if self.ends_alone && error.is_full() {
+            problem.get_or_insert_with(|| error.to_string());
+            return Error::Stopped;
+        }
+        ended(error)
     }
 
     /// Checks that the file does not exist, if it must not.
@@ -81,6 +108,26 @@ pub(super) fn existing_property() -> PropertySpec {
     )
 }
 
+/// The choices of the property `disk_full`.
+const DISK_FULL: [&str; 2] = ["fail", "end"];
+
+/// Describes the properties of a file that is written while packets arrive.
+pub(super) fn with_file_properties(spec: ComponentSpec) -> ComponentSpec {
+    spec.property(existing_property())
+        .property(PropertySpec::choice(
+            "sync",
+            &Durability::ALL.map(Durability::as_str),
+            Durability::default().as_str(),
+            "when the file is on the disk, also if the machine fails: at its end, each second, with each packet",
+        ))
+        .property(PropertySpec::choice(
+            "disk_full",
+            &DISK_FULL,
+            DISK_FULL[0],
+            "what a full disk does: the component fails; or it ends in order, alone, and the report has the reason",
+        ))
+}
+
 /// Returns the facts about a sink that writes the file of its property `path`.
 pub(super) fn facts(properties: &Properties) -> PropertyFacts {
     let path = properties.path("path").filter(|path| path != Path::new("-"));
@@ -101,6 +148,13 @@ pub(super) fn check(path: &Path) -> Result<()> {
     let invalid = |message: String| InvalidProperties::new(message).property("path");
     if path.is_dir() {
         return Err(invalid(format!("{registered}: this is a folder")).remedy("name a file in it").into());
+    }
+    if let Err(error) = path.symlink_metadata()
+        && error.kind() == ErrorKind::InvalidFilename
+    {
+        return Err(invalid(format!("{registered}: the name is too long"))
+            .remedy("name a file of at most 255 bytes")
+            .into());
     }
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {

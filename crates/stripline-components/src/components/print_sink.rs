@@ -31,13 +31,13 @@ impl Component for PrintSink {
         };
         let summary =
             "Prints packets of any type, a line each: samples, structures by their layout, messages.";
-        ComponentSpec::new("print-sink", summary)
+        let spec = ComponentSpec::new("print-sink", summary)
             .port(
                 PortSpec::new("in", Direction::Input, PortTypes::Any, "anything, of any number of senders")
                     .many_writers(),
             )
-            .property(path)
-            .property(output_file::existing_property())
+            .property(path);
+        output_file::with_file_properties(spec)
             .property(PropertySpec::choice(
                 "format",
                 &["text", "json"],
@@ -95,9 +95,11 @@ impl Component for PrintSink {
         let received = self.receive(input, &mut lines, &mut destination);
         let finished = destination.finish();
         if let Some(report) = report.take() {
-            files.report(FileReport { finished: finished.is_ok(), ..report });
+            let problem = finished.as_ref().ok().cloned().flatten();
+            let finished = finished.is_ok() && problem.is_none();
+            files.report(FileReport { finished, problem, ..report });
         }
-        output_file::outcome(received, finished)
+        output_file::outcome(received, finished.map(drop))
     }
 }
 

@@ -2,18 +2,21 @@
 
 use std::io::Write;
 use std::path::PathBuf;
+use std::time::Instant;
 
 use stripline::component::kit::{sample_rate, sample_rate_property};
 use stripline::component::{
     Component, ComponentSpec, FileLog, FileReport, PortTypes, Ports, Properties, PropertyFacts, PropertySpec,
     RateRule,
 };
-use stripline::{Error, Input, Result};
+use stripline::{Input, Result, StreamInfo};
 
 use super::output_file::{self, Target};
 use super::property_errors::{self, can_be_made};
-use crate::formats::{FormatError, SamplePlace, StepTracker, WavEncoding, WavFileWriter, WavSettings};
-use crate::stoppable::ended;
+use crate::formats::{
+    Durability, Existing, FormatError, FramePart, FrameSteps, Kept, SamplePlace, WavEncoding, WavFileWriter,
+    WavSettings, not_kept,
+};
 
 /// The file without the property `path`.
 const PATH_DEFAULT: &str = "audio.wav";
@@ -29,10 +32,10 @@ pub struct WavSink {
 impl Component for WavSink {
     fn describe() -> ComponentSpec {
         let path = PropertySpec::path("path", "file to write; unless set, audio.wav in the current folder");
-        ComponentSpec::new("wav-sink", "Writes audio to a WAV file.")
-            .input("in", PortTypes::of::<f32>(), "audio; -1 to 1 is full scale")
-            .property(path)
-            .property(output_file::existing_property())
+        let spec = ComponentSpec::new("wav-sink", "Writes audio to a WAV file.")
+            .input("in", PortTypes::of::<f32>(), "audio, also of several channels; -1 to 1 is full scale")
+            .property(path);
+        output_file::with_file_properties(spec)
             .property(PropertySpec::choice(
                 "encoding",
                 &["pcm16", "float32"],
@@ -67,96 +70,150 @@ impl Component for WavSink {
     fn run(self, mut ports: Ports) -> Result<()> {
         let input = ports.input::<f32>("in")?;
         let target = self.target.clone().of_run(&ports);
-        let mut audio =
-            Audio { files: ports.files(), writer: None, steps: StepTracker::default(), rate: 0.0 };
-        let received = self.receive(input, &target, &mut audio);
+        let mut audio = Audio { files: ports.files(), file: None, target, problem: None };
+        let received = self.receive(input, &mut audio);
         // Its header contains the length, so the file is finished also when the waveform is
         // stopped.
-        let finished = audio.finish().map_err(ended);
-        output_file::outcome(received, finished)
+        output_file::outcome(received, audio.finish())
     }
 }
 
 impl WavSink {
     /// Receives audio until its end. The file is created with the first packet, which has the
-    /// sample rate.
-    fn receive(&self, mut input: Input<f32>, target: &Target, audio: &mut Audio) -> Result<()> {
+    /// sample rate. With another rate or number of channels, it goes on in a numbered file.
+    fn receive(&self, mut input: Input<f32>, audio: &mut Audio) -> Result<()> {
         let mut scaled = Vec::new();
         while let Some(packet) = input.receive()? {
             let rate = sample_rate(self.sample_rate, packet.stream())?;
-            if audio.writer.is_none() {
-                audio.create(self, target, rate).map_err(ended)?;
+            let kind = (rate, packet.stream().channels.len().max(1));
+            if audio.file.as_ref().is_some_and(|file| file.kind != kind) {
+                audio.finish()?;
+                audio.target.existing = Existing::Number;
             }
+            let Audio { files, file, target, problem } = &mut *audio;
+            let file = match file {
+                Some(file) => file,
+                none => {
+                    let created = self.create(target, kind);
+                    none.insert(created.map_err(|error| target.failed(error, problem))?)
+                }
+            };
             let place = SamplePlace {
                 sample_index: packet.sample_index(),
                 time_ns: packet.time_ns(),
                 samples: packet.len() as u64,
             };
-            if audio.steps.packet(packet.stream(), place, packet.gap()) {
-                audio.report(false);
-            }
-            let Some(writer) = &mut audio.writer else { continue };
-            if rate != audio.rate {
-                let (path, before) = (writer.path().display(), audio.rate);
-                return Err(Error::failed(format!(
-                    "{path}: WAV has one sample rate, {before} samples/s, and that of the stream is now {rate}"
-                )));
-            }
-            if self.gain == 1.0 {
-                writer.write(&packet)
+            let FramePart { begins, items, .. } =
+                file.steps.push(packet.stream(), place, packet.gap(), &packet);
+            let written = if self.gain == 1.0 {
+                file.writer.write(items)
             } else {
                 scaled.clear();
-                scaled.extend(packet.iter().map(|sample| sample * self.gain));
-                writer.write(&scaled)
+                scaled.extend(items.iter().map(|sample| sample * self.gain));
+                file.writer.write(&scaled)
+            };
+            if begins {
+                file.keys(packet.stream(), packet.time_ns());
+                files.report(file.report(false));
             }
-            .map_err(ended)?;
+            written
+                .and_then(|()| file.sync(target.durability))
+                .map_err(|error| target.failed(error, problem))?;
         }
-        if let Some(gap) = input.gap_at_end() {
-            audio.steps.gap_at_end(&gap);
+        if let Some(file) = &mut audio.file {
+            file.steps.end(input.gap_at_end().as_ref());
         }
         Ok(())
+    }
+
+    /// Creates a file of this rate of all channels together, and this number of channels.
+    fn create(&self, target: &Target, kind: (f64, usize)) -> Result<AudioFile, FormatError> {
+        let (rate, channels) = kind;
+        // The casts saturate; the writer checks the ranges.
+        let settings = WavSettings {
+            sample_rate_hz: (rate / channels as f64).round() as u32,
+            channels: u16::try_from(channels).unwrap_or(u16::MAX),
+            encoding: self.encoding,
+        };
+        let writer = WavFileWriter::open(&target.path, &settings, target.existing)?;
+        let is_whole = f64::from(settings.sample_rate_hz) * channels as f64 == rate;
+        let not_kept = if is_whole { Vec::new() } else { vec!["sample_rate_hz".into()] };
+        Ok(AudioFile { writer, steps: FrameSteps::new(channels, 1), kind, not_kept, synced: None })
     }
 }
 
 /// The file while it is written.
 struct Audio {
     files: FileLog,
-    writer: Option<WavFileWriter>,
-    steps: StepTracker,
-    /// The sample rate in Hz.
-    rate: f64,
+    file: Option<AudioFile>,
+    target: Target,
+    /// What has ended the file, if the component ends alone.
+    problem: Option<String>,
 }
 
-impl Audio {
-    fn create(&mut self, sink: &WavSink, target: &Target, rate: f64) -> Result<(), FormatError> {
-        // The cast saturates; the writer checks the range.
-        let sample_rate_hz = rate.round() as u32;
-        let settings = WavSettings { sample_rate_hz, channels: 1, encoding: sink.encoding };
-        self.writer = Some(WavFileWriter::open(&target.path, &settings, target.existing)?);
-        self.rate = rate;
+struct AudioFile {
+    writer: WavFileWriter,
+    steps: FrameSteps<f32>,
+    /// The rate of all channels together in Hz, and their number.
+    kind: (f64, usize),
+    not_kept: Vec<String>,
+    synced: Option<Instant>,
+}
+
+impl AudioFile {
+    /// Waits until the audio is on the disk, if it is to be there now.
+    fn sync(&mut self, durability: Durability) -> Result<(), FormatError> {
+        if durability.is_due(self.synced) {
+            self.writer.sync_disk()?;
+            self.synced = Some(Instant::now());
+        }
         Ok(())
     }
 
-    fn report(&self, finished: bool) {
-        let Some(writer) = &self.writer else { return };
-        let path = std::path::absolute(writer.path()).unwrap_or_else(|_| writer.path().into());
-        self.files.report(FileReport {
-            samples: writer.samples(),
-            clipped: writer.clipped(),
-            missing: self.steps.missing(),
-            places: self.steps.places(),
-            finished,
-            ..FileReport::new(path.to_string_lossy())
-        });
+    /// Notes the keys of a stream that WAV does not have.
+    fn keys(&mut self, stream: &StreamInfo, time_ns: i64) {
+        for key in not_kept(stream, time_ns, Kept::Wav) {
+            if !self.not_kept.iter().any(|known| known == key) {
+                self.not_kept.push(key.into());
+            }
+        }
     }
 
-    fn finish(mut self) -> Result<(), FormatError> {
-        self.report(true);
-        let Some(writer) = self.writer.take() else { return Ok(()) };
-        let path = std::path::absolute(writer.path()).unwrap_or_else(|_| writer.path().into());
-        let samples = writer.finish()?;
+    fn path(&self) -> PathBuf {
+        std::path::absolute(self.writer.path()).unwrap_or_else(|_| self.writer.path().into())
+    }
+
+    fn report(&self, finished: bool) -> FileReport {
+        FileReport {
+            samples: self.writer.samples(),
+            clipped: self.writer.clipped(),
+            missing: self.steps.missing(),
+            places: self.steps.places(),
+            not_kept: self.not_kept.clone(),
+            finished,
+            ..FileReport::new(self.path().to_string_lossy())
+        }
+    }
+}
+
+impl Audio {
+    /// Completes the file.
+    fn finish(&mut self) -> Result<()> {
+        let Some(mut file) = self.file.take() else { return Ok(()) };
+        let synced = file.writer.complete();
+        let failed = |error| self.target.failed(error, &mut self.problem);
+        let is_complete = synced.is_ok();
+        let synced = synced.map_err(failed);
+        let report = file.report(is_complete);
+        self.files.report(FileReport { problem: self.problem.clone(), ..report });
+        synced?;
+        let (frames, path) = (file.writer.frames(), file.path());
+        let unit = match file.kind.1 {
+            1 => "samples".to_owned(),
+            channels => format!("frames of {channels} channels"),
+        };
         // For the user only; if printing fails, the file exists all the same.
-        let _ = writeln!(std::io::stderr(), "wrote {samples} samples to {}", path.display());
+        let _ = writeln!(std::io::stderr(), "wrote {frames} {unit} to {}", path.display());
         Ok(())
     }
 }

@@ -142,10 +142,23 @@ impl<T: Copy> Frames<T> {
         self.channels
     }
 
-    /// Drops a frame that is not complete, as after a gap.
-    pub fn restart(&mut self) {
+    /// Returns the number of samples of a frame that is not complete.
+    ///
+    /// ```
+    /// let mut frames = stripline_components::dsp::Frames::new(2);
+    /// frames.push(0, &[1, 2, 3]);
+    /// assert_eq!(frames.waiting(), 1);
+    /// ```
+    pub fn waiting(&self) -> usize {
+        self.held.len() - self.returned
+    }
+
+    /// Drops a frame that is not complete, as after a gap. Returns the number of its samples.
+    pub fn restart(&mut self) -> usize {
+        let left = self.waiting();
         self.held.clear();
         self.returned = 0;
+        left
     }
 
     /// Takes the next samples, with the index of the first. Returns the whole frames that are there

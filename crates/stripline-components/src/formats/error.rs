@@ -4,6 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use stripline::SystemLimit;
+use stripline::payload::Scalar;
 
 use super::encoding;
 use super::sample_format::SampleFormat;
@@ -205,20 +206,22 @@ pub enum FormatError {
         /// The file.
         path: PathBuf,
         /// The file's format.
-        found: SampleFormat,
+        found: Scalar,
         /// The format requested.
-        asked: SampleFormat,
+        asked: Scalar,
     },
     /// A buffer to write is no whole number of samples, or a buffer to fill is smaller than one
     /// sample.
-    #[error("{path}: a buffer of {bytes} bytes does not hold whole {format} samples of {size} bytes", path = .path.display(), size = .format.bytes_per_sample())]
+    #[error("{path}: a buffer of {bytes} bytes does not hold whole {format} samples of {size} bytes", path = .path.display())]
     Buffer {
         /// The file.
         path: PathBuf,
         /// The buffer's size.
         bytes: usize,
         /// The file's format.
-        format: SampleFormat,
+        format: Scalar,
+        /// The bytes of a sample, of all channels.
+        size: usize,
     },
     /// SigMF metadata is longer than [`SIGMF_META_BYTES_MAX`](super::SIGMF_META_BYTES_MAX).
     #[error("{path}: the metadata is longer than {limit} bytes: remove annotations", path = .path.display())]
@@ -276,6 +279,23 @@ fn limit(source: &io::Error) -> String {
 }
 
 impl FormatError {
+    /// Returns whether there is no room for the file: a full disk, a quota, or a limit on the
+    /// size of a file.
+    ///
+    /// ```
+    /// use stripline_components::formats::{IqFileWriter, SampleFormat};
+    ///
+    /// let mut writer = IqFileWriter::create("/dev/full", SampleFormat::Cu8)?;
+    /// writer.write(&[1, 2])?;
+    /// assert!(writer.flush().unwrap_err().is_full());
+    /// # Ok::<(), stripline_components::formats::FormatError>(())
+    /// ```
+    pub fn is_full(&self) -> bool {
+        use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+        let (Self::Open { source, .. } | Self::Write { source, .. }) = self else { return false };
+        matches!(source.kind(), StorageFull | QuotaExceeded | FileTooLarge)
+    }
+
     /// Creates an error from opening or creating `path`.
     pub(crate) fn open(path: &std::path::Path, doing: &'static str, source: io::Error) -> Self {
         let path = path.to_owned();

@@ -139,7 +139,8 @@ impl IqFileReader {
         let size = self.format.bytes_per_sample();
         let (path, bytes) = (self.reader.path(), out.len());
         if bytes < size {
-            return Err(FormatError::Buffer { path: path.to_owned(), bytes, format: self.format });
+            let (path, size) = (path.to_owned(), self.format.bytes_per_sample());
+            return Err(FormatError::Buffer { path, bytes, format: self.format.scalar(), size });
         }
         let mut filled = self.reader.read(out)?;
         // A read ends where the metadata of SigMF change.
@@ -163,7 +164,8 @@ impl IqFileReader {
     pub fn read_raw<T: RawSample>(&mut self, out: &mut [T]) -> Result<usize, FormatError> {
         if T::FORMAT != self.format {
             let path = self.path().to_owned();
-            return Err(FormatError::WrongSampleType { path, found: self.format, asked: T::FORMAT });
+            let (found, asked) = (self.format.scalar(), T::FORMAT.scalar());
+            return Err(FormatError::WrongSampleType { path, found, asked });
         }
         Ok(self.read(bytemuck::cast_slice_mut(out))? / self.format.bytes_per_sample())
     }

@@ -7,15 +7,17 @@ use std::path::{Path, PathBuf};
 use num_complex::Complex;
 use rustix::fs::{FallocateFlags, Mode, OFlags, fallocate};
 use serde_json::Value;
+use stripline::payload::Scalar;
 
+use super::encoding::Encoding;
 use super::error::FormatError;
-use super::output::{Existing, OutputFile};
-use super::sample_format::{RawSample, SampleFormat, is_clipped};
+use super::output::{Existing, OutputFile, sync_names};
+use super::sample_format::{SampleFormat, is_clipped};
 use super::sigmf::{SigMfCapture, SigMfMeta, SigMfRecording, is_sigmf};
 use crate::stoppable::StoppableFile;
 
-/// A writer of samples to a raw I/Q file, a SigMF recording, a pipe or device, or standard output
-/// (`-`).
+/// A writer of samples of any type to a raw file, a SigMF recording, a pipe or device, or standard
+/// output (`-`).
 ///
 /// Small writes are gathered. Only [`finish`](Self::finish) reports that everything is on the disk.
 /// Dropping a writer does as much of that as it can, without reporting errors. After an error a
@@ -38,7 +40,9 @@ use crate::stoppable::StoppableFile;
 pub struct IqFileWriter {
     /// The file with the samples.
     path: PathBuf,
-    format: SampleFormat,
+    scalar: Scalar,
+    /// The bytes of a sample of all channels in a SigMF recording.
+    frame_bytes: usize,
     file: StoppableFile,
     /// Whether it is a regular file, which can be shortened and synchronised.
     is_regular: bool,
@@ -54,6 +58,8 @@ pub struct IqFileWriter {
     /// The operating system's code and the kind of the error that stopped the writer.
     failed: Option<(Option<i32>, ErrorKind)>,
     finished: bool,
+    /// Whether the name of the file is on the disk.
+    is_named: bool,
 }
 
 /// The metadata beside the samples.
@@ -81,7 +87,7 @@ impl IqFileWriter {
     ///
     /// # Errors
     /// The file cannot be created.
-    pub fn create(path: impl AsRef<Path>, format: SampleFormat) -> Result<Self, FormatError> {
+    pub fn create(path: impl AsRef<Path>, format: impl Into<Scalar>) -> Result<Self, FormatError> {
         Self::open(path, format, Existing::Replace)
     }
 
@@ -92,14 +98,14 @@ impl IqFileWriter {
     /// The file exists and is to be refused, or it cannot be created.
     pub fn open(
         path: impl AsRef<Path>,
-        format: SampleFormat,
+        format: impl Into<Scalar>,
         existing: Existing,
     ) -> Result<Self, FormatError> {
-        let path = path.as_ref();
+        let (path, scalar) = (path.as_ref(), format.into());
         if is_sigmf(path) {
-            return Self::open_sigmf(path, SigMfMeta::new(format), existing);
+            return Self::open_sigmf(path, SigMfMeta::new(scalar), existing);
         }
-        Self::new(OutputFile::open(path, existing)?, format)
+        Self::new(OutputFile::open(path, existing)?, scalar, 1)
     }
 
     /// Creates a SigMF recording as [`open_sigmf`](Self::open_sigmf) does, and replaces an existing
@@ -133,17 +139,19 @@ impl IqFileWriter {
         let meta_path = with(".sigmf-meta");
         // Before anything is created.
         let text = meta.to_json(&meta_path)?;
-        let format =
-            SampleFormat::of_scalar(meta.format).filter(|_| !meta.is_big_endian && meta.channels == 1);
-        let format = format
-            .ok_or_else(|| FormatError::NotIq { path: meta_path.clone(), found: meta.format.to_string() })?;
+        if meta.is_big_endian {
+            let found = format!("big-endian {}", meta.format);
+            return Err(FormatError::NotIq { path: meta_path, found });
+        }
+        let (scalar, channels) = (meta.format, meta.channels as usize);
         let syntax = |source| FormatError::MetaSyntax { path: meta_path.clone(), source };
         let mut json = serde_json::from_str(&text).map_err(syntax)?;
         if existing == Existing::Append && meta_path.exists() {
             json = continued(&meta_path, &meta)?;
         }
         let beside = |data: &Path| Some(data.with_extension("sigmf-meta"));
-        let mut writer = Self::new(OutputFile::open_beside(&with(".sigmf-data"), existing, beside)?, format)?;
+        let output = OutputFile::open_beside(&with(".sigmf-data"), existing, beside)?;
+        let mut writer = Self::new(output, scalar, channels)?;
         let mut sidecar =
             Sidecar { path: writer.path.with_extension("sigmf-meta"), json, stale: true, reserve: None };
         // Written at once, so that an interrupted recording can be read.
@@ -152,12 +160,14 @@ impl IqFileWriter {
         Ok(writer)
     }
 
-    fn new(output: OutputFile, format: SampleFormat) -> Result<Self, FormatError> {
+    fn new(output: OutputFile, scalar: Scalar, channels: usize) -> Result<Self, FormatError> {
         let OutputFile { path, file, length, is_regular } = output;
-        let before = length - length % format.bytes_per_sample() as u64;
+        let frame_bytes = scalar.size() * channels;
+        let before = length - length % frame_bytes as u64;
         let writer = Self {
             path,
-            format,
+            scalar,
+            frame_bytes,
             file,
             is_regular,
             sigmf: None,
@@ -167,6 +177,7 @@ impl IqFileWriter {
             clipped: 0,
             failed: None,
             finished: false,
+            is_named: false,
         };
         // A part of a sample at the end of a file that is continued.
         if length != before {
@@ -186,9 +197,9 @@ impl IqFileWriter {
         &self.path
     }
 
-    /// Returns the format of the samples.
-    pub fn format(&self) -> SampleFormat {
-        self.format
+    /// Returns the type of the samples.
+    pub fn scalar(&self) -> Scalar {
+        self.scalar
     }
 
     /// Returns the path of a SigMF recording's metadata, and that of any other file.
@@ -198,12 +209,12 @@ impl IqFileWriter {
 
     /// Returns the number of samples in the file once all that were given are written.
     pub fn samples(&self) -> u64 {
-        (self.before + self.written + self.buffer.len() as u64) / self.format.bytes_per_sample() as u64
+        (self.before + self.written + self.buffer.len() as u64) / self.scalar.size() as u64
     }
 
     /// Returns the number of samples that a reader finds in the file now.
     pub fn samples_kept(&self) -> u64 {
-        (self.before + self.written) / self.format.bytes_per_sample() as u64
+        (self.before + self.written) / self.scalar.size() as u64
     }
 
     /// Returns whether writing has failed: later samples are not in the file.
@@ -222,9 +233,9 @@ impl IqFileWriter {
     /// # Errors
     /// Writing fails, for example on a full disk. Also if `bytes` does not hold whole samples.
     pub fn write(&mut self, bytes: &[u8]) -> Result<(), FormatError> {
-        if !bytes.len().is_multiple_of(self.format.bytes_per_sample()) {
-            let path = self.path.clone();
-            return Err(FormatError::Buffer { path, bytes: bytes.len(), format: self.format });
+        if !bytes.len().is_multiple_of(self.frame_bytes) {
+            let (path, size) = (self.path.clone(), self.frame_bytes);
+            return Err(FormatError::Buffer { path, bytes: bytes.len(), format: self.scalar, size });
         }
         if self.buffer.len() + bytes.len() > BUFFER_BYTES {
             self.flush()?;
@@ -236,21 +247,32 @@ impl IqFileWriter {
         Ok(())
     }
 
-    /// Writes samples in the file's own type, without conversion.
+    /// Writes samples of a type as they are in memory. Those of `cf32` are converted to a type of
+    /// [`SampleFormat`].
     ///
     /// # Errors
-    /// As [`write`](Self::write). Also if the file holds another type.
-    pub fn write_raw<T: RawSample>(&mut self, samples: &[T]) -> Result<(), FormatError> {
-        if T::FORMAT != self.format {
+    /// As [`write`](Self::write). Also if samples of this type are not converted to the file's.
+    pub fn write_native(&mut self, received: Scalar, bytes: &[u8]) -> Result<(), FormatError> {
+        if received == self.scalar {
+            let encoding = Encoding::raw(received);
+            if encoding.is_native() {
+                return self.write(bytes);
+            }
+            let mut swapped = bytes.to_vec();
+            encoding.decode(&mut swapped, bytes.len());
+            return self.write(&swapped);
+        }
+        if received != SampleFormat::Cf32.scalar() {
             let path = self.path.clone();
-            return Err(FormatError::WrongSampleType { path, found: self.format, asked: T::FORMAT });
+            return Err(FormatError::WrongSampleType { path, found: self.scalar, asked: received });
         }
-        if cfg!(target_endian = "little") {
-            return self.write(bytemuck::cast_slice(samples));
+        match bytemuck::try_cast_slice(bytes) {
+            Ok(samples) => self.write_samples(samples),
+            Err(_) => {
+                let samples = bytes.chunks_exact(size_of::<Complex<f32>>()).map(bytemuck::pod_read_unaligned);
+                self.write_samples(&samples.collect::<Vec<_>>())
+            }
         }
-        let mut swapped = samples.to_vec();
-        T::swap_from_little_endian(&mut swapped);
-        self.write(bytemuck::cast_slice(&swapped))
     }
 
     /// Writes samples, converted as described for [`SampleFormat`].
@@ -258,10 +280,15 @@ impl IqFileWriter {
     /// # Errors
     /// As [`write`](Self::write).
     pub fn write_samples(&mut self, samples: &[Complex<f32>]) -> Result<(), FormatError> {
-        if self.format == SampleFormat::Cf32 {
-            return self.write_raw(samples);
+        let cf32 = SampleFormat::Cf32.scalar();
+        if self.scalar == cf32 {
+            return self.write_native(cf32, bytemuck::cast_slice(samples));
         }
-        let size = self.format.bytes_per_sample();
+        let Some(format) = SampleFormat::of_scalar(self.scalar) else {
+            let path = self.path.clone();
+            return Err(FormatError::WrongSampleType { path, found: self.scalar, asked: cf32 });
+        };
+        let size = format.bytes_per_sample();
         let is_beyond = |sample: &&Complex<f32>| is_clipped(sample.re) || is_clipped(sample.im);
         self.clipped += samples.iter().filter(is_beyond).count() as u64;
         for part in samples.chunks(BUFFER_BYTES / size) {
@@ -270,7 +297,7 @@ impl IqFileWriter {
             }
             let start = self.buffer.len();
             self.buffer.resize(start + part.len() * size, 0);
-            self.format.encode(part, &mut self.buffer[start..]);
+            format.encode(part, &mut self.buffer[start..]);
         }
         Ok(())
     }
@@ -281,11 +308,12 @@ impl IqFileWriter {
     /// # Errors
     /// The metadata would be invalid, or have too many segments.
     pub fn begin_capture(&mut self, capture: SigMfCapture) -> Result<(), FormatError> {
-        let sample_start = self.samples();
+        let channels = (self.frame_bytes / self.scalar.size()) as u64;
+        let sample_start = self.samples() / channels;
         let Some(sidecar) = &mut self.sigmf else { return Ok(()) };
         let capture = SigMfCapture { sample_start, ..capture };
         // Only the new segment needs a check.
-        let only = SigMfMeta { captures: vec![capture], ..SigMfMeta::new(self.format) };
+        let only = SigMfMeta { captures: vec![capture], ..SigMfMeta::new(self.scalar) };
         let text = only.to_json(&sidecar.path)?;
         let syntax = |source| FormatError::MetaSyntax { path: sidecar.path.clone(), source };
         let mut only: Value = serde_json::from_str(&text).map_err(syntax)?;
@@ -322,25 +350,48 @@ impl IqFileWriter {
         self.sigmf.as_mut().map_or(Ok(()), Sidecar::write)
     }
 
+    /// Writes everything, and waits until a regular file and its metadata are on the disk.
+    ///
+    /// # Errors
+    /// Writing fails.
+    pub fn sync_disk(&mut self) -> Result<(), FormatError> {
+        self.flush()?;
+        let synced = if self.is_regular { self.file.file().sync_all() } else { Ok(()) };
+        synced.map_err(|source| self.failed_write(source))?;
+        let is_renamed = self.sigmf.as_ref().is_some_and(|sidecar| sidecar.stale);
+        if let Some(sidecar) = &mut self.sigmf {
+            sidecar.write()?;
+        }
+        if self.is_regular && (is_renamed || !self.is_named) {
+            sync_names(self.file.file(), &self.path).map_err(|source| self.failed_write(source))?;
+            self.is_named = true;
+        }
+        Ok(())
+    }
+
     /// Writes everything, waits until a regular file is on the disk, and completes the metadata.
     /// Returns the number of bytes of the samples.
     ///
     /// # Errors
     /// Writing fails.
     pub fn finish(mut self) -> Result<u64, FormatError> {
-        self.complete()
+        self.complete()?;
+        Ok(self.written)
     }
 
-    /// Does what [`finish`](Self::finish) does, and keeps the counts.
-    pub(super) fn complete(&mut self) -> Result<u64, FormatError> {
-        self.flush()?;
-        self.finished = true;
-        let synced = if self.is_regular { self.file.file().sync_all() } else { Ok(()) };
-        synced.map_err(|source| self.failed_write(source))?;
+    /// Completes the file as [`finish`](Self::finish) does, and keeps it open.
+    ///
+    /// # Errors
+    /// Writing fails.
+    pub fn complete(&mut self) -> Result<(), FormatError> {
+        // The names may have changed since they were checked.
+        self.is_named = false;
         if let Some(sidecar) = &mut self.sigmf {
-            sidecar.write()?;
+            sidecar.stale |= !sidecar.path.exists();
         }
-        Ok(self.written)
+        self.sync_disk()?;
+        self.finished = true;
+        Ok(())
     }
 
     fn write_through(&mut self, mut bytes: &[u8]) -> Result<(), FormatError> {
@@ -365,9 +416,9 @@ impl IqFileWriter {
     fn failed_write(&mut self, source: io::Error) -> FormatError {
         self.failed = Some((source.raw_os_error(), source.kind()));
         // The file ends with a whole sample.
-        self.written -= (self.before + self.written) % self.format.bytes_per_sample() as u64;
+        self.written -= (self.before + self.written) % self.frame_bytes as u64;
         if self.is_regular {
-            // It cannot be reported beside the error itself.
+            // Neither can be reported beside the error itself.
             let _ = self.cut(self.before + self.written);
         }
         if let Some(sidecar) = &mut self.sigmf {
@@ -399,9 +450,8 @@ impl Sidecar {
         let json = serde_json::to_string_pretty(&self.json).map_err(syntax)? + "\n";
         // Its room is free now.
         self.reserve = None;
-        let mut name = self.path.clone().into_os_string();
-        name.push(".partial");
-        let partial = PathBuf::from(name);
+        // It is as long as the name itself, which may be of 255 bytes.
+        let partial = self.path.with_extension("sigmf-part");
         let replace = || {
             let mut file = File::create(&partial)?;
             file.write_all(json.as_bytes())?;
@@ -432,10 +482,15 @@ fn reserve(path: &Path, bytes: u64) -> rustix::io::Result<File> {
 /// Returns the metadata of a recording that is continued with samples as `meta` describes them.
 fn continued(path: &Path, meta: &SigMfMeta) -> Result<Value, FormatError> {
     let before = SigMfRecording::open(path)?.meta;
-    if (before.format, before.sample_rate_hz) != (meta.format, meta.sample_rate_hz) {
-        let text = |meta: &SigMfMeta| match meta.sample_rate_hz {
-            Some(rate) => format!("{} at {rate} samples/s", meta.format),
-            None => format!("{} at an unknown rate", meta.format),
+    let kind = |meta: &SigMfMeta| (meta.format, meta.sample_rate_hz, meta.channels, meta.is_big_endian);
+    if kind(&before) != kind(meta) {
+        let text = |meta: &SigMfMeta| {
+            let rate = meta.sample_rate_hz.map_or("an unknown rate".into(), |hz| format!("{hz} samples/s"));
+            let order = if meta.is_big_endian { "big-endian " } else { "" };
+            match meta.channels {
+                1 => format!("{order}{} at {rate}", meta.format),
+                channels => format!("{channels} channels of {order}{} at {rate}", meta.format),
+            }
         };
         return Err(FormatError::Recording {
             path: path.into(),
@@ -535,7 +590,7 @@ mod tests {
         let mut writer = IqFileWriter::create(dir.path().join("a"), SampleFormat::Cs16).unwrap();
         assert!(matches!(writer.write(&[1, 2, 3]), Err(FormatError::Buffer { .. })));
         assert!(matches!(
-            writer.write_raw(&[Complex::new(1u8, 2)]),
+            writer.write_native(SampleFormat::Cu8.scalar(), &[1, 2]),
             Err(FormatError::WrongSampleType { .. })
         ));
         let mut meta = SigMfMeta::new(SampleFormat::Cu8);
@@ -555,7 +610,7 @@ mod tests {
             let mut expected = Vec::new();
             for size in sizes {
                 let packet: Vec<_> = (0..size).map(|i| Complex::new(i as i16, !(i as i16))).collect();
-                writer.write_raw(&packet).unwrap();
+                writer.write_native(SampleFormat::Cs16.scalar(), bytemuck::cast_slice(&packet)).unwrap();
                 expected.extend(packet);
             }
             prop_assert_eq!(writer.samples(), expected.len() as u64);

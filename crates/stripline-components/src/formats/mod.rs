@@ -10,7 +10,8 @@
 //! | `file_input.rs`, `segments.rs` | the bytes of its samples; their indexes, times and frequencies |
 //! | `iq_reader.rs`, `iq_writer.rs` | I/Q files, raw or SigMF |
 //! | `output.rs` | the one way in which a file is opened for writing |
-//! | `stream_writer.rs` | the samples of a stream to a raw file or SigMF, with what is missing |
+//! | `steps.rs` | the steps of a stream, and what is missing between its packets |
+//! | `stream_writer.rs` | the samples of a stream to a raw file or SigMF |
 //! | `recording.rs` | recordings of ports of any type |
 //! | `packet_values.rs` | the samples of packets of any type as values |
 //! | `wav.rs` | WAV files of audio |
@@ -33,6 +34,7 @@ mod recording;
 mod sample_format;
 mod segments;
 mod sigmf;
+mod steps;
 mod stream_writer;
 mod utc;
 mod waterfall;
@@ -43,8 +45,8 @@ pub use error::FormatError;
 pub use file_reader::{FileReader, FileReaderOptions};
 pub use iq_reader::{IqFileReader, IqReaderOptions};
 pub use iq_writer::IqFileWriter;
-pub use output::Existing;
-pub(crate) use output::{OutputFile, is_special};
+pub use output::{Durability, Existing};
+pub(crate) use output::{OutputFile, is_special, sync_names};
 pub use recording::{
     RECORDING_EXTENSION, RecordedPacket, RecordingCounts, RecordingEntry, RecordingInfo, RecordingReader,
     RecordingWriter,
@@ -52,8 +54,10 @@ pub use recording::{
 pub use sample_format::{RawSample, SampleFormat};
 pub use segments::FilePlace;
 pub use sigmf::{SIGMF_META_BYTES_MAX, SigMfCapture, SigMfMeta, SigMfRecording, is_sigmf};
-pub(crate) use stream_writer::not_kept;
-pub use stream_writer::{SamplePlace, StepTracker, StreamFileWriter};
+pub(crate) use steps::{FramePart, FrameSteps};
+pub use steps::{SamplePlace, StepTracker};
+pub use stream_writer::StreamFileWriter;
+pub(crate) use stream_writer::{Kept, not_kept};
 pub use utc::{utc_datetime, utc_ns};
 pub use waterfall::{WATERFALL_SIZE_MAX, Waterfall};
 pub(crate) use waterfall::{chosen_range, columns, part, with_unit};

@@ -1,10 +1,11 @@
 //! The one way in which a file is opened for writing.
 
-use std::fs::{Metadata, OpenOptions};
+use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, ErrorKind, Seek, SeekFrom};
-use std::os::unix::fs::FileTypeExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::time::{Duration, Instant};
 
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
@@ -90,6 +91,87 @@ impl FromStr for Existing {
     fn from_str(word: &str) -> Result<Self, String> {
         let known = Self::ALL.into_iter().find(|existing| existing.as_str() == word);
         known.ok_or_else(|| format!("use one of {}", Self::ALL.map(Self::as_str).join(", ")))
+    }
+}
+
+/// The time at which data that was written is on the disk, so that a machine that fails keeps it.
+///
+/// A killed process loses nothing that it has passed to the system, with any of them.
+///
+/// ```
+/// use stripline_components::formats::Durability;
+///
+/// assert_eq!("packet".parse(), Ok(Durability::Packet));
+/// assert_eq!(Durability::default().as_str(), "end");
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Durability {
+    /// When the file is complete.
+    #[default]
+    End,
+    /// About once a second, and when the file is complete.
+    Second,
+    /// With each packet.
+    Packet,
+}
+
+impl Durability {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::End, Self::Second, Self::Packet];
+
+    /// Returns the word for it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::End => "end",
+            Self::Second => "second",
+            Self::Packet => "packet",
+        }
+    }
+
+    /// Returns whether data is to be on the disk now, if that was so last at `synced`.
+    ///
+    /// ```
+    /// use stripline_components::formats::Durability;
+    ///
+    /// assert!(!Durability::End.is_due(None) && Durability::Packet.is_due(None));
+    /// ```
+    pub fn is_due(self, synced: Option<Instant>) -> bool {
+        match self {
+            Self::End => false,
+            Self::Second => synced.is_none_or(|synced| synced.elapsed() >= Duration::from_secs(1)),
+            Self::Packet => true,
+        }
+    }
+}
+
+impl FromStr for Durability {
+    type Err = String;
+
+    fn from_str(word: &str) -> Result<Self, String> {
+        let known = Self::ALL.into_iter().find(|durability| durability.as_str() == word);
+        known.ok_or_else(|| format!("use one of {}", Self::ALL.map(Self::as_str).join(", ")))
+    }
+}
+
+/// Waits until the names of the files in the folder of `path` are on the disk.
+///
+/// # Errors
+/// The path names another file than this one, or none. The disk fails. A folder that cannot be
+/// opened for reading, or a file system without such a wait, is no error.
+pub(crate) fn sync_names(file: &File, path: &Path) -> io::Result<()> {
+    let identity = |metadata: Metadata| (metadata.dev(), metadata.ino());
+    // The name of the standard output is not of this writer.
+    if path == Path::new("-") {
+        return Ok(());
+    }
+    if path.metadata().map(identity).ok() != Some(identity(file.metadata()?)) {
+        return Err(io::Error::other("the file was removed or replaced meanwhile"));
+    }
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let Ok(folder) = File::open(folder) else { return Ok(()) };
+    match folder.sync_all() {
+        Err(error) if error.kind() == ErrorKind::InvalidInput => Ok(()),
+        synced => synced,
     }
 }
 

@@ -11,7 +11,7 @@ use stripline::payload::TypeName;
 use stripline::terms::LinkOptions;
 use stripline::{Gap, GapReason, StreamInfo};
 
-use super::output::{Existing, OutputFile};
+use super::output::{Existing, OutputFile, sync_names};
 use super::{FormatError, file_kind};
 use crate::stoppable::StoppableFile;
 
@@ -380,9 +380,12 @@ impl RecordingWriter {
         self.flush()?;
         match self.file.file().sync_all() {
             // A device or a pipe has no disk.
-            Err(error) if error.kind() != io::ErrorKind::InvalidInput => Err(self.error(error)),
-            _ => Ok(self.written),
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput => return Ok(self.written),
+            Err(error) => return Err(self.error(error)),
+            Ok(()) => {}
         }
+        sync_names(self.file.file(), &self.path).map_err(|error| self.error(error))?;
+        Ok(self.written)
     }
 
     fn record(&mut self, head: &Head, body: &[u8]) -> Result<(), FormatError> {

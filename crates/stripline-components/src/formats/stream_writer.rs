@@ -1,132 +1,32 @@
 //! Writing the samples of a stream with their places and their description.
 
-use std::mem;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use stripline::component::FileReport;
+use stripline::payload::Scalar;
 use stripline::{Gap, StreamInfo};
 
 use super::error::FormatError;
 use super::iq_writer::IqFileWriter;
-use super::output::Existing;
-use super::sample_format::SampleFormat;
+use super::output::{Durability, Existing};
 use super::sigmf::{SigMfCapture, SigMfMeta, is_sigmf};
+use super::steps::{FrameSteps, SamplePlace};
 use super::utc::utc_datetime;
 
 /// So often all samples are passed to the system, and metadata to the disk. A killed process loses
 /// no more.
 const SYNC_TIME: Duration = Duration::from_secs(1);
-/// A time that differs by more from the one expected is a step.
-const STEP_NS: i64 = 1000;
+/// The most files of one stream.
+const FILES_MAX: usize = 999;
 
-/// The place of a packet in its stream.
+/// A writer of a stream's samples to a raw file or a SigMF recording. The file is created with the
+/// first packet, which has its sample rate.
 ///
-/// ```
-/// use stripline_components::formats::SamplePlace;
-///
-/// let place = SamplePlace { sample_index: 1000, ..SamplePlace::default() };
-/// assert_eq!((place.time_ns, place.samples), (0, 0));
-/// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SamplePlace {
-    /// The number of its first sample within the stream.
-    pub sample_index: u64,
-    /// The time of its first sample, in nanoseconds since the Unix epoch; 0: unknown.
-    pub time_ns: i64,
-    /// The number of its samples.
-    pub samples: u64,
-}
-
-/// A search for the places in a stream at which samples are missing, or its description changes.
-///
-/// ```
-/// use std::sync::Arc;
-/// use stripline::StreamInfo;
-/// use stripline_components::formats::{SamplePlace, StepTracker};
-///
-/// let stream = Arc::new(StreamInfo::new("iq").sample_rate_hz(1e6));
-/// let at = |sample_index| SamplePlace { sample_index, samples: 10, ..SamplePlace::default() };
-/// let mut steps = StepTracker::default();
-/// assert!(steps.packet(&stream, at(0), None));
-/// assert!(!steps.packet(&stream, at(10), None));
-/// assert!(steps.packet(&stream, at(50), None));
-/// assert_eq!((steps.missing(), steps.places()), (30, 1));
-/// ```
-#[derive(Clone, Debug, Default)]
-pub struct StepTracker {
-    /// What the last segment began with.
-    start: Option<(Arc<StreamInfo>, SamplePlace)>,
-    next_index: u64,
-    is_interrupted: bool,
-    missing: u64,
-    places: u64,
-}
-
-impl StepTracker {
-    /// Adds the next packet, with the gap that was reported before it. Returns whether a segment
-    /// begins with it: index, time or description do not follow from the packet before.
-    pub fn packet(&mut self, stream: &Arc<StreamInfo>, place: SamplePlace, gap: Option<&Gap>) -> bool {
-        let is_first = self.start.is_none();
-        let is_same =
-            self.start.as_ref().is_some_and(|(last, _)| Arc::ptr_eq(last, stream) || last == stream);
-        let is_next = place.sample_index == self.next_index;
-        let ahead = place.sample_index.saturating_sub(self.next_index);
-        let known = gap.map_or(0, |gap| gap.samples);
-        if gap.is_some() || (!is_first && is_same && !is_next) {
-            self.places += 1;
-            let is_ahead = !is_first && ahead > 0;
-            self.missing = self.missing.saturating_add(if is_ahead { ahead.max(known) } else { known });
-        }
-        self.next_index = place.sample_index.saturating_add(place.samples);
-        let interrupted = mem::take(&mut self.is_interrupted) || gap.is_some();
-        let begins = !is_same || !is_next || interrupted || self.time_steps(place);
-        if begins {
-            self.start = Some((Arc::clone(stream), place));
-        }
-        begins
-    }
-
-    /// Makes the next packet begin a segment, as the first one of another sender.
-    pub fn interrupt(&mut self) {
-        self.is_interrupted = true;
-    }
-
-    /// Adds a gap behind the last packet.
-    pub fn gap_at_end(&mut self, gap: &Gap) {
-        self.places += 1;
-        self.missing = self.missing.saturating_add(gap.samples);
-    }
-
-    /// Returns the number of samples that are missing, as far as it can be counted.
-    pub fn missing(&self) -> u64 {
-        self.missing
-    }
-
-    /// Returns the number of places at which samples are missing.
-    pub fn places(&self) -> u64 {
-        self.places
-    }
-
-    /// Returns whether the time of a packet differs from the one that follows from the segment.
-    fn time_steps(&self, place: SamplePlace) -> bool {
-        let Some((stream, start)) = self.start.as_ref().filter(|_| place.time_ns != 0) else { return false };
-        if start.time_ns == 0 {
-            return true;
-        }
-        let Some(rate) = stream.sample_rate_hz.filter(|rate| *rate > 0.0) else { return false };
-        let samples = place.sample_index.saturating_sub(start.sample_index);
-        let after = (samples as f64 * 1e9 / rate).round() as i64;
-        start.time_ns.saturating_add(after).abs_diff(place.time_ns) > STEP_NS.unsigned_abs()
-    }
-}
-
-/// A writer of a stream's complex samples to a raw file or a SigMF recording. The file is created
-/// with the first packet, which has its sample rate.
-///
-/// In SigMF, a segment begins at each step of index, time or frequency. A raw file has the samples
-/// alone. What either lacks is counted.
+/// In SigMF, a segment begins at each step of index, time or frequency. A SigMF recording has one
+/// rate and one number of channels: with others, the stream goes on in a file with the next free
+/// number. A raw file has the samples alone. What either lacks is counted.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -135,84 +35,143 @@ impl StepTracker {
 /// # let folder = tempfile::tempdir()?;
 /// # let path = folder.path().join("capture.sigmf-meta");
 ///
-/// let mut writer = StreamFileWriter::new(&path, SampleFormat::Cu8, Existing::Refuse);
+/// let cu8 = SampleFormat::Cu8.scalar();
+/// let mut writer = StreamFileWriter::new(&path, cu8, cu8, Existing::Refuse);
 /// let stream = Arc::new(StreamInfo::new("iq").sample_rate_hz(1e6));
 /// for sample_index in [0, 10] {
 ///     let place = SamplePlace { sample_index, samples: 2, ..SamplePlace::default() };
-///     writer.packet(&stream, place, None)?.write(&[1, 2, 3, 4])?;
+///     writer.packet(&stream, place, None, &[1, 2, 3, 4])?;
 /// }
-/// let report = writer.finish(None)?;
-/// assert_eq!((report.samples, report.missing, report.places), (4, 8, 1));
+/// let reports = writer.finish(None)?;
+/// assert_eq!((reports[0].samples, reports[0].missing, reports[0].places), (4, 8, 1));
 /// assert_eq!(SigMfRecording::open(&path)?.meta.captures[1].global_index, Some(10));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]
 pub struct StreamFileWriter {
     path: PathBuf,
-    format: SampleFormat,
+    /// The type of the samples that are received, and that in the file.
+    received: Scalar,
+    scalar: Scalar,
     existing: Existing,
     writer: Option<IqFileWriter>,
-    steps: StepTracker,
+    steps: FrameSteps<u8>,
     /// The samples of the file before, and of all packets.
     given: u64,
-    sample_rate_hz: Option<f64>,
+    /// The rate of all channels together and their number, of the file that is open.
+    kind: (Option<f64>, usize),
     not_kept: Vec<String>,
+    durability: Durability,
+    /// When all samples were last passed to the system, and to the disk.
+    passed: Option<Instant>,
     synced: Option<Instant>,
+    /// The files that are complete.
+    complete: Vec<FileReport>,
 }
 
 impl StreamFileWriter {
-    /// Creates a writer; the file is created later.
-    pub fn new(path: impl Into<PathBuf>, format: SampleFormat, existing: Existing) -> Self {
+    /// Creates a writer of samples that are `received`, and are `scalar` in the file. The file is
+    /// created later.
+    pub fn new(path: impl Into<PathBuf>, received: Scalar, scalar: Scalar, existing: Existing) -> Self {
         Self {
             path: path.into(),
-            format,
+            received,
+            scalar,
             existing,
             writer: None,
-            steps: StepTracker::default(),
+            steps: FrameSteps::new(1, received.size()),
             given: 0,
-            sample_rate_hz: None,
+            kind: (None, 1),
             not_kept: Vec::new(),
+            durability: Durability::End,
+            passed: None,
             synced: None,
+            complete: Vec::new(),
         }
     }
 
-    /// Begins a packet. Its samples are to be written to the file that is returned.
+    /// Makes data durable at another time than the end.
+    ///
+    /// ```
+    /// use stripline_components::formats::{Durability, Existing, SampleFormat, StreamFileWriter};
+    ///
+    /// let cu8 = SampleFormat::Cu8.scalar();
+    /// let writer = StreamFileWriter::new("capture.cu8", cu8, cu8, Existing::Refuse).durable(Durability::Second);
+    /// assert_eq!(writer.samples(), 0);
+    /// ```
+    #[must_use]
+    pub fn durable(self, durability: Durability) -> Self {
+        Self { durability, ..self }
+    }
+
+    /// Writes a packet with these samples as they are in memory. Returns whether a file was
+    /// completed before it, because the rate or the number of channels has changed.
     ///
     /// # Errors
-    /// The file cannot be created or written, or SigMF cannot describe the stream: it has one
-    /// sample rate.
+    /// The file cannot be created or written, or it would be one of too many.
     pub fn packet(
         &mut self,
         stream: &Arc<StreamInfo>,
         place: SamplePlace,
         gap: Option<&Gap>,
-    ) -> Result<&mut IqFileWriter, FormatError> {
-        let begins = self.steps.packet(stream, place, gap);
-        let is_due = self.synced.is_none_or(|synced| synced.elapsed() >= SYNC_TIME);
-        if begins {
-            self.check(stream, place)?;
+        bytes: &[u8],
+    ) -> Result<bool, FormatError> {
+        let has_meta = is_sigmf(&self.path);
+        let kind = (stream.sample_rate_hz, stream.channels.len().max(1));
+        let is_other = has_meta && kind != self.kind;
+        if is_other && self.writer.is_some() {
+            self.end_file(None)?;
+            if self.complete.len() >= FILES_MAX {
+                return Err(FormatError::Recording {
+                    path: self.path.clone(),
+                    problem: format!(
+                        "the rate of the stream has changed {FILES_MAX} times, each in its own file"
+                    ),
+                    remedy: "record it without SigMF".into(),
+                });
+            }
+            self.existing = Existing::Number;
         }
-        if self.writer.is_none() {
-            let writer = create(&self.path, self.format, stream, self.existing)?;
+        if is_other {
+            self.kind = kind;
+            self.steps = FrameSteps::new(kind.1, self.received.size());
+        }
+        let is_new = self.writer.is_none();
+        if is_new {
+            let writer = create(&self.path, self.scalar, stream, self.existing)?;
             self.given = writer.samples();
             self.writer = Some(writer);
         }
         self.given = self.given.saturating_add(place.samples);
-        let Self { writer: Some(writer), .. } = self else { unreachable!("it is there") };
-        if begins {
-            let time = u64::try_from(place.time_ns).ok().filter(|ns| *ns > 0);
+        let Self { writer: Some(writer), steps, not_kept: lost, received, .. } = self else {
+            unreachable!("it is there")
+        };
+        let part = steps.push(stream, place, gap, bytes);
+        if part.begins {
+            for key in not_kept(stream, place.time_ns, if has_meta { Kept::SigMf } else { Kept::Samples }) {
+                if !lost.iter().any(|known| known == key) {
+                    lost.push(key.into());
+                }
+            }
+            let time = u64::try_from(part.place.time_ns).ok().filter(|ns| *ns > 0);
             writer.begin_capture(SigMfCapture {
-                global_index: Some(place.sample_index),
+                global_index: Some(part.place.sample_index / kind.1 as u64),
                 frequency_hz: stream.center_frequency_hz,
                 datetime: time.map(|ns| utc_datetime(UNIX_EPOCH + Duration::from_nanos(ns))),
                 ..SigMfCapture::default()
             })?;
         }
-        if is_due {
+        // Of the first packet, too: a recording that is killed soon has its first segment.
+        if self.passed.is_none_or(|passed| passed.elapsed() >= SYNC_TIME) || is_new {
             writer.sync_metadata()?;
+            self.passed = Some(Instant::now());
+        }
+        writer.write_native(*received, part.items)?;
+        if self.durability.is_due(self.synced) {
+            writer.sync_disk()?;
             self.synced = Some(Instant::now());
         }
-        Ok(writer)
+        Ok(is_new && !self.complete.is_empty())
     }
 
     /// Makes the next packet begin a segment, as the first one of another sender.
@@ -230,10 +189,11 @@ impl StreamFileWriter {
 
     /// Returns the path of the file, with the number that it has got.
     pub fn path(&self) -> &Path {
-        self.writer.as_ref().map_or(&self.path, IqFileWriter::named_path)
+        let last = self.complete.last().map_or(&*self.path, |report| Path::new(&report.path));
+        self.writer.as_ref().map_or(last, IqFileWriter::named_path)
     }
 
-    /// Returns the state of the file, as a reader would find it.
+    /// Returns the state of the file that is open, as a reader would find it.
     pub fn report(&self) -> FileReport {
         let samples = self.writer.as_ref().map_or(0, IqFileWriter::samples_kept);
         // What a full disk or the reader of a pipe did not take.
@@ -249,54 +209,90 @@ impl StreamFileWriter {
         }
     }
 
-    /// Completes the file, with the gap behind its last packet. Without any packet, it is empty.
+    /// Returns the number of samples in all files once those that were given are written.
+    pub fn samples(&self) -> u64 {
+        self.samples_complete() + self.writer.as_ref().map_or(0, IqFileWriter::samples)
+    }
+
+    /// Returns the number of samples that a reader finds in all files now.
+    pub fn samples_kept(&self) -> u64 {
+        self.samples_complete() + self.writer.as_ref().map_or(0, IqFileWriter::samples_kept)
+    }
+
+    fn samples_complete(&self) -> u64 {
+        self.complete.iter().map(|report| report.samples).sum()
+    }
+
+    /// Returns the sums over all files, as a reader would find them, with the path of the last one.
+    pub fn total(&self) -> FileReport {
+        let open = self.writer.is_some().then(|| self.report());
+        let mut total = FileReport::new(self.path().to_string_lossy());
+        for report in self.complete.iter().chain(&open) {
+            total = FileReport {
+                samples: total.samples + report.samples,
+                clipped: total.clipped + report.clipped,
+                missing: total.missing.saturating_add(report.missing),
+                places: total.places + report.places,
+                path: report.path.clone(),
+                ..total
+            };
+        }
+        total
+    }
+
+    /// Returns the files that are complete.
+    pub fn complete(&self) -> &[FileReport] {
+        &self.complete
+    }
+
+    /// Completes the file, with the gap behind its last packet. Returns all files. Without any
+    /// packet, there is one, which is empty.
     ///
     /// # Errors
     /// The file cannot be written.
-    pub fn finish(&mut self, gap: Option<&Gap>) -> Result<FileReport, FormatError> {
-        gap.into_iter().for_each(|gap| self.steps.gap_at_end(gap));
-        let mut writer = match self.writer.take() {
-            Some(writer) => writer,
-            None => create(&self.path, self.format, &StreamInfo::default(), self.existing)?,
-        };
-        let completed = writer.complete();
-        // Kept for the counts, also after an error.
-        self.writer = Some(writer);
-        completed?;
-        Ok(FileReport { finished: true, ..self.report() })
+    pub fn finish(&mut self, gap: Option<&Gap>) -> Result<&[FileReport], FormatError> {
+        if self.writer.is_none() {
+            self.writer = Some(create(&self.path, self.scalar, &StreamInfo::default(), self.existing)?);
+        }
+        self.end_file(gap)?;
+        Ok(&self.complete)
     }
 
-    /// Checks what the file's format makes of a stream.
-    fn check(&mut self, stream: &StreamInfo, place: SamplePlace) -> Result<(), FormatError> {
-        let has_meta = is_sigmf(&self.path);
-        let before = mem::replace(&mut self.sample_rate_hz, stream.sample_rate_hz);
-        if has_meta && self.writer.is_some() && before != stream.sample_rate_hz {
-            let text = |rate: Option<f64>| rate.map_or("none".into(), |hz| format!("{hz} samples/s"));
-            let (before, now) = (text(before), text(stream.sample_rate_hz));
-            return Err(FormatError::Recording {
-                path: self.path().into(),
-                problem: format!("SigMF has one sample rate, {before}, and that of the stream is now {now}"),
-                remedy: "it ends here; record without SigMF".into(),
-            });
-        }
-        for key in not_kept(stream, place.time_ns, has_meta) {
-            if !self.not_kept.iter().any(|known| known == key) {
-                self.not_kept.push(key.into());
-            }
-        }
+    fn end_file(&mut self, gap: Option<&Gap>) -> Result<(), FormatError> {
+        self.steps.end(gap);
+        let Some(writer) = &mut self.writer else { return Ok(()) };
+        writer.complete()?;
+        let report = FileReport { finished: true, ..self.report() };
+        self.writer = None;
+        self.complete.push(report);
+        self.not_kept.clear();
         Ok(())
     }
 }
 
-/// Returns the keys of a stream that a file does not have: a raw one, or one of SigMF.
-pub(crate) fn not_kept(stream: &StreamInfo, time_ns: i64, is_sigmf: bool) -> Vec<&'static str> {
+/// The part of a stream's description that a file has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kept {
+    /// The samples alone.
+    Samples,
+    /// That of SigMF.
+    SigMf,
+    /// The rate and the number of the channels, as WAV.
+    Wav,
+}
+
+/// Returns the keys of a stream that a file does not have.
+pub(crate) fn not_kept(stream: &StreamInfo, time_ns: i64, kept: Kept) -> Vec<&'static str> {
+    let is_raw = kept == Kept::Samples;
+    // Readers number the channels.
+    let numbered = (1..).zip(&stream.channels).all(|(number, name): (u32, _)| *name == number.to_string());
     let keys = [
-        ("sample_rate_hz", !is_sigmf && stream.sample_rate_hz.is_some()),
-        ("center_frequency_hz", !is_sigmf && stream.center_frequency_hz.is_some()),
-        ("time", !is_sigmf && time_ns != 0),
+        ("sample_rate_hz", is_raw && stream.sample_rate_hz.is_some()),
+        ("center_frequency_hz", kept != Kept::SigMf && stream.center_frequency_hz.is_some()),
+        ("time", kept != Kept::SigMf && time_ns != 0),
         ("row_length", stream.row_length.is_some()),
         ("axes", !stream.axes.is_empty()),
-        ("channels", !stream.channels.is_empty()),
+        ("channels", !stream.channels.is_empty() && (is_raw || !numbered)),
         ("keywords", !stream.keywords.is_empty()),
     ];
     keys.into_iter().filter(|(_, is_lost)| *is_lost).map(|(key, _)| key).collect()
@@ -304,69 +300,34 @@ pub(crate) fn not_kept(stream: &StreamInfo, time_ns: i64, is_sigmf: bool) -> Vec
 
 fn create(
     path: &Path,
-    format: SampleFormat,
+    scalar: Scalar,
     stream: &StreamInfo,
     existing: Existing,
 ) -> Result<IqFileWriter, FormatError> {
     if !is_sigmf(path) {
-        return IqFileWriter::open(path, format, existing);
+        return IqFileWriter::open(path, scalar, existing);
     }
+    let channels = stream.channels.len().max(1);
     let meta = SigMfMeta {
-        sample_rate_hz: stream.sample_rate_hz,
+        sample_rate_hz: stream.sample_rate_hz.map(|rate| rate / channels as f64),
+        channels: u32::try_from(channels).unwrap_or(u32::MAX),
         recorder: Some("Stripline".into()),
-        ..SigMfMeta::new(format)
+        ..SigMfMeta::new(scalar)
     };
     IqFileWriter::open_sigmf(path, meta, existing)
 }
 
 #[cfg(test)]
 mod tests {
-    use stripline::GapReason;
-
     use super::super::sigmf::SigMfRecording;
     use super::*;
 
+    fn scalar(name: &str) -> Scalar {
+        Scalar::parse(name).unwrap()
+    }
+
     fn stream(frequency_hz: f64) -> Arc<StreamInfo> {
         Arc::new(StreamInfo::new("iq").sample_rate_hz(1e6).center_frequency_hz(frequency_hz))
-    }
-
-    #[test]
-    fn a_segment_begins_at_each_step_of_index_time_and_description() {
-        let (low, high) = (stream(1e8), stream(2e8));
-        let mut steps = StepTracker::default();
-        let start = 1_700_000_000_000_000_000;
-        for (stream, sample_index, time_ns, begins) in [
-            (&low, 5, start, true),
-            (&low, 15, start + 10_000, false),
-            (&low, 25, start + 20_900, false),
-            (&low, 35, 0, false),
-            (&low, 45, start + 50_000, true),
-            (&low, 60, start + 65_000, true),
-            (&high, 70, start + 75_000, true),
-            (&high, 0, 0, true),
-        ] {
-            let place = SamplePlace { sample_index, time_ns, samples: 10 };
-            assert_eq!(steps.packet(stream, place, None), begins, "{place:?}");
-        }
-        assert_eq!((steps.missing(), steps.places()), (5, 2));
-    }
-
-    #[test]
-    fn a_gap_is_counted_once_by_its_index_or_by_its_report() {
-        let stream = stream(1e8);
-        let mut steps = StepTracker::default();
-        let gap = |samples| Gap { first: 1, packets: 2, samples, reason: GapReason::Overflow };
-        let mut packet = |sample_index, gap: Option<&Gap>| {
-            let begins = steps.packet(&stream, SamplePlace { sample_index, time_ns: 0, samples: 10 }, gap);
-            (begins, steps.missing(), steps.places())
-        };
-        assert_eq!(packet(0, None), (true, 0, 0));
-        assert_eq!(packet(30, Some(&gap(20))), (true, 20, 1));
-        // A sender that was started again counts from 0; how much is missing is not reported.
-        assert_eq!(packet(0, Some(&gap(0))), (true, 20, 2));
-        assert_eq!(packet(10, None), (false, 20, 2));
-        steps.gap_at_end(&gap(7));
-        assert_eq!((steps.missing(), steps.places()), (27, 3));
     }
 
     #[test]
@@ -374,11 +335,11 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.sigmf-meta");
         let write = |existing, rate: f64, sample_index| {
-            let mut writer = StreamFileWriter::new(&path, SampleFormat::Cu8, existing);
+            let mut writer = StreamFileWriter::new(&path, scalar("cu8"), scalar("cu8"), existing);
             let stream = Arc::new(StreamInfo::new("iq").sample_rate_hz(rate));
             let place = SamplePlace { sample_index, time_ns: 1_700_000_000_000_000_000, samples: 2 };
-            writer.packet(&stream, place, None)?.write(&[1, 2, 3, 4])?;
-            writer.finish(None)
+            writer.packet(&stream, place, None, &[1, 2, 3, 4])?;
+            writer.finish(None).map(|reports| reports[0].clone())
         };
         write(Existing::Refuse, 1e6, 7).unwrap();
         let refused = write(Existing::Refuse, 1e6, 7).unwrap_err().to_string();
@@ -410,11 +371,43 @@ mod tests {
             ("a.cu8", &["sample_rate_hz", "center_frequency_hz", "time", "channels"][..]),
             ("a.sigmf-meta", &["channels"]),
         ] {
-            let mut writer =
-                StreamFileWriter::new(folder.path().join(name), SampleFormat::Cu8, Existing::Refuse);
-            let place = SamplePlace { sample_index: 0, time_ns: 1, samples: 1 };
-            writer.packet(&described, place, None).unwrap().write(&[1, 2]).unwrap();
-            assert_eq!(writer.finish(None).unwrap().not_kept, lost, "{name}");
+            let path = folder.path().join(name);
+            let mut writer = StreamFileWriter::new(path, scalar("cu8"), scalar("cu8"), Existing::Refuse);
+            let place = SamplePlace { sample_index: 0, time_ns: 1, samples: 2 };
+            writer.packet(&described, place, None, &[1, 2, 3, 4]).unwrap();
+            assert_eq!(writer.finish(None).unwrap()[0].not_kept, lost, "{name}");
         }
+    }
+
+    #[test]
+    fn a_stream_with_another_rate_or_number_of_channels_goes_on_in_a_numbered_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        let mut writer =
+            StreamFileWriter::new(at("a.sigmf-meta"), scalar("s16"), scalar("s16"), Existing::Refuse);
+        let stereo =
+            Arc::new(StreamInfo::new("iq").sample_rate_hz(2e6).channels(["1", "2"].map(String::from)));
+        let numbers: Vec<u8> = (0..24).collect();
+        for (stream, sample_index, bytes, completes) in [
+            (&stream(1e8), 4, &numbers[..4], false),
+            (&stream(2e8), 6, &numbers[4..8], false),
+            // The end of this packet is in the middle of a frame, and so is the next one's start.
+            (&stereo, 100, &numbers[8..14], true),
+            (&stereo, 103, &numbers[14..20], false),
+        ] {
+            let place = SamplePlace { sample_index, time_ns: 0, samples: bytes.len() as u64 / 2 };
+            assert_eq!(writer.packet(stream, place, None, bytes).unwrap(), completes);
+        }
+        assert_eq!((writer.complete().len(), writer.samples()), (1, 10));
+        let reports = writer.finish(None).unwrap();
+        let counts: Vec<_> = reports.iter().map(|it| (it.samples, it.missing, it.finished)).collect();
+        assert_eq!(counts, [(4, 0, true), (6, 0, true)]);
+        let SigMfRecording { meta, data_path, .. } = SigMfRecording::open(&at("a.sigmf-meta")).unwrap();
+        assert_eq!((meta.sample_rate_hz, meta.channels, meta.captures.len()), (Some(1e6), 1, 2));
+        assert_eq!(std::fs::read(data_path).unwrap(), numbers[..8]);
+        let SigMfRecording { meta, data_path, .. } = SigMfRecording::open(&at("a.2.sigmf-meta")).unwrap();
+        assert_eq!((meta.sample_rate_hz, meta.channels), (Some(1e6), 2));
+        assert_eq!(meta.captures[0].global_index, Some(50));
+        assert_eq!(std::fs::read(data_path).unwrap(), numbers[8..20]);
     }
 }

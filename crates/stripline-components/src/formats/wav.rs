@@ -5,7 +5,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use super::error::FormatError;
-use super::output::{Existing, OutputFile, is_pipe};
+use super::output::{Existing, OutputFile, is_pipe, sync_names};
 use super::sample_format::is_clipped;
 use crate::stoppable::StoppableFile;
 
@@ -24,7 +24,7 @@ pub enum WavEncoding {
 pub struct WavSettings {
     /// The sample rate in Hz, 1 to 10^8.
     pub sample_rate_hz: u32,
-    /// 1 (mono) or 2 (stereo).
+    /// 1 (mono), 2 (stereo), or up to 256.
     pub channels: u16,
     /// The encoding of the samples.
     pub encoding: WavEncoding,
@@ -69,6 +69,8 @@ pub struct WavFileWriter {
     /// Number of samples that the encoding could not hold.
     clipped: u64,
     is_failed: bool,
+    /// Whether the name of the file is on the disk.
+    is_named: bool,
 }
 
 /// Writes below this size are gathered up to it.
@@ -102,8 +104,8 @@ impl WavFileWriter {
         if !(1..=100_000_000).contains(&settings.sample_rate_hz) {
             return refuse("sample_rate_hz", settings.sample_rate_hz.into(), "1 to 100000000 Hz");
         }
-        if !(1..=2).contains(&settings.channels) {
-            return refuse("channels", settings.channels.into(), "1 (mono) or 2 (stereo)");
+        if !(1..=256).contains(&settings.channels) {
+            return refuse("channels", settings.channels.into(), "1 to 256");
         }
         Self::check_path(path)?;
         let OutputFile { path, file, length, is_regular } = OutputFile::open(path, existing)?;
@@ -118,6 +120,7 @@ impl WavFileWriter {
             clipped: 0,
             // Until it is certain that the file can be continued, nothing is written to it.
             is_failed: length > 0,
+            is_named: false,
         };
         if length > 0 {
             writer.continue_file(length)?;
@@ -163,7 +166,7 @@ impl WavFileWriter {
         self.clipped
     }
 
-    /// Writes samples, those of two channels interleaved, left first.
+    /// Writes samples, those of several channels interleaved, left first.
     ///
     /// # Errors
     /// Writing fails, for example on a full disk, or `samples` does not hold whole frames.
@@ -209,11 +212,35 @@ impl WavFileWriter {
     /// # Errors
     /// Writing fails.
     pub fn finish(mut self) -> Result<u64, FormatError> {
+        self.complete()?;
+        Ok(self.frames())
+    }
+
+    /// Completes the file as [`finish`](Self::finish) does, and keeps it open.
+    ///
+    /// # Errors
+    /// Writing fails.
+    pub fn complete(&mut self) -> Result<(), FormatError> {
+        // The name may have changed since it was checked.
+        self.is_named = false;
+        self.sync_disk()
+    }
+
+    /// Writes all samples and the header, and waits until they are on the disk.
+    ///
+    /// # Errors
+    /// Writing fails.
+    pub fn sync_disk(&mut self) -> Result<(), FormatError> {
         self.flush()?;
         if self.is_regular {
-            self.file.file().sync_all().map_err(|source| self.failed_write(source))?;
+            let file = self.file.file();
+            let synced = file
+                .sync_all()
+                .and_then(|()| if self.is_named { Ok(()) } else { sync_names(file, &self.path) });
+            synced.map_err(|source| self.failed_write(source))?;
+            self.is_named = true;
         }
-        Ok(self.frames())
+        Ok(())
     }
 
     /// Returns the bytes of a frame.
@@ -432,7 +459,7 @@ mod tests {
         let default = WavSettings::default();
         for (settings, word) in [
             (WavSettings { channels: 0, ..default }, "channels"),
-            (WavSettings { channels: 3, ..default }, "channels"),
+            (WavSettings { channels: 257, ..default }, "channels"),
             (WavSettings { sample_rate_hz: 0, ..default }, "sample_rate_hz"),
         ] {
             let message = WavFileWriter::create(&path, &settings).unwrap_err().to_string();

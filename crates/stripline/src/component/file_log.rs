@@ -36,6 +36,9 @@ pub struct FileReport {
     pub not_kept: Vec<String>,
     /// Whether the component has completed the file.
     pub finished: bool,
+    /// What has ended the file early, if the component has ended alone.
+    #[serde(default)]
+    pub problem: Option<String>,
 }
 
 impl FileReport {
@@ -58,6 +61,7 @@ impl fmt::Display for FileReport {
             (0, _) => lacks.push(format!("an unknown number of samples missing in {places}")),
             (missing, _) => lacks.push(format!("{} missing in {places}", counted(missing, "sample"))),
         }
+        lacks.extend(self.problem.clone());
         if lacks.is_empty() { Ok(()) } else { write!(f, "{}: {}", self.path, lacks.join(", ")) }
     }
 }
@@ -114,6 +118,8 @@ mod tests {
         assert_eq!(holes.to_string(), "a: 3 samples missing in 1 place");
         let both = FileReport { clipped: 1, places: 2, ..holes };
         assert_eq!(both.to_string(), "a: 1 of 10 samples clipped, 3 samples missing in 2 places");
+        let full = FileReport { problem: Some("the disk is full".into()), ..FileReport::new("a") };
+        assert_eq!(full.to_string(), "a: the disk is full");
         let unknown = FileReport { missing: 0, places: 2, ..FileReport::new("a") };
         assert_eq!(unknown.to_string(), "a: an unknown number of samples missing in 2 places");
     }

@@ -1,7 +1,6 @@
 //! `adsb-sink`: frames to a file, aircraft to standard output.
 
 use std::fmt::Write as _;
-use std::path::Path;
 
 use stripline::component::{
     Component, ComponentSpec, FileReport, PortTypes, Ports, Properties, PropertySpec,
@@ -10,10 +9,9 @@ use stripline::{Error, Input, Result};
 
 use super::record::FrameRecord;
 use crate::adsb::{Tracker, TrackerConfig};
-use crate::components::line_file::{LineFile, Screen};
+use crate::components::line_file::{Destination, Screen};
 use crate::components::output_file::{self, Target};
 use crate::components::property_errors::can_be_made;
-use crate::stoppable::ended;
 use crate::terminal;
 
 /// The component `adsb-sink`.
@@ -24,13 +22,16 @@ pub struct AdsbSink {
 
 impl Component for AdsbSink {
     fn describe() -> ComponentSpec {
-        ComponentSpec::new("adsb-sink", "Prints the aircraft received, and writes their frames to a file.")
-            .input("in", PortTypes::of::<FrameRecord>(), "frames")
-            .property(PropertySpec::path(
-                "path",
-                "file for the frames, a line of AVR format each; none: no file",
-            ))
-            .property(output_file::existing_property())
+        let spec = ComponentSpec::new(
+            "adsb-sink",
+            "Prints the aircraft received, and writes their frames to a file.",
+        )
+        .input("in", PortTypes::of::<FrameRecord>(), "frames")
+        .property(PropertySpec::path(
+            "path",
+            "file for the frames, a line of AVR format each; none: no file",
+        ));
+        output_file::with_file_properties(spec)
             .property(PropertySpec::boolean(
                 "table",
                 true,
@@ -52,20 +53,21 @@ impl Component for AdsbSink {
         let is_open = self.table && !ports.is_quiet();
         let input = ports.input::<FrameRecord>("in")?;
         let target = self.target.map(|target| target.of_run(&ports));
-        let mut file = target.map(|target| LineFile::open(&target, true)).transpose().map_err(ended)?;
-        let path = file.as_ref().map(LineFile::path).filter(|path| *path != Path::new("-"));
-        let mut report = path.map(|path| FileReport::new(path.to_string_lossy()));
-        report.iter().for_each(|report| ports.files().report(report.clone()));
+        let files = ports.files();
+        let mut file = target.map(|target| Destination::open(&target, true, &files)).transpose()?;
+        let mut report =
+            file.as_ref().and_then(Destination::path).map(|path| FileReport::new(path.to_string_lossy()));
         // Messages on standard output are alone there.
         let is_open = is_open && (report.is_some() || file.is_none());
         let mut screen = Screen::new(is_open, file.is_none())?;
         let mut tracker = Tracker::new(TrackerConfig::default());
         let received = receive(input, file.as_mut(), &mut screen, &mut tracker);
         // Also when the waveform is stopped: the user wants the aircraft received up to then.
-        let finished = file.map_or(Ok(()), |file| file.finish().map_err(ended));
+        let finished = file.map_or(Ok(None), Destination::finish);
         if let Some(mut report) = report.take() {
-            report.finished = finished.is_ok();
-            ports.files().report(report);
+            report.problem = finished.as_ref().ok().cloned().flatten();
+            report.finished = finished.is_ok() && report.problem.is_none();
+            files.report(report);
         }
         let printed = match &received {
             Ok(()) | Err(Error::Stopped) if tracker.is_empty() => screen.print("no aircraft received\n"),
@@ -81,7 +83,7 @@ impl Component for AdsbSink {
 /// Receives frames until their end.
 fn receive(
     mut input: Input<FrameRecord>,
-    mut file: Option<&mut LineFile>,
+    mut file: Option<&mut Destination>,
     screen: &mut Screen,
     tracker: &mut Tracker,
 ) -> Result<()> {
@@ -101,7 +103,7 @@ fn receive(
             }
         }
         if let Some(file) = &mut file {
-            file.write(lines.as_bytes()).map_err(ended)?;
+            file.write(lines.as_bytes())?;
         }
     }
     Ok(())

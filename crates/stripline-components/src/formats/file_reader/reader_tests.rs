@@ -254,7 +254,6 @@ proptest! {
         room in 1usize..30,
     ) {
         use super::super::{IqFileWriter, SampleFormat, SigMfCapture, utc_datetime};
-        use num_complex::Complex;
         use std::time::{Duration, UNIX_EPOCH};
 
         let dir = tempfile::tempdir().unwrap();
@@ -270,7 +269,7 @@ proptest! {
             let global_index = Some(index);
             let capture = SigMfCapture { global_index, frequency_hz, datetime, ..Default::default() };
             writer.begin_capture(capture).unwrap();
-            writer.write_raw(&vec![Complex::new(1i8, 2); length]).unwrap();
+            writer.write(&[1, 2].repeat(length)).unwrap();
             for sample in 0..length as u64 {
                 // A sample takes a microsecond.
                 let time_ns = micros.map(|micros| ((micros + sample) * 1000) as i64);

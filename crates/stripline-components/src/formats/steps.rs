@@ -1,0 +1,303 @@
+//! The places in a stream at which samples are missing, or its description changes.
+
+use std::mem;
+use std::sync::Arc;
+
+use stripline::{Gap, StreamInfo};
+
+use crate::dsp::Frames;
+
+/// A time that differs by more from the one expected is a step.
+const STEP_NS: i64 = 1000;
+
+/// The place of a packet in its stream.
+///
+/// ```
+/// use stripline_components::formats::SamplePlace;
+///
+/// let place = SamplePlace { sample_index: 1000, ..SamplePlace::default() };
+/// assert_eq!((place.time_ns, place.samples), (0, 0));
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SamplePlace {
+    /// The number of its first sample within the stream.
+    pub sample_index: u64,
+    /// The time of its first sample, in nanoseconds since the Unix epoch; 0: unknown.
+    pub time_ns: i64,
+    /// The number of its samples.
+    pub samples: u64,
+}
+
+/// A search for the places in a stream at which samples are missing, or its description changes.
+///
+/// ```
+/// use std::sync::Arc;
+/// use stripline::StreamInfo;
+/// use stripline_components::formats::{SamplePlace, StepTracker};
+///
+/// let stream = Arc::new(StreamInfo::new("iq").sample_rate_hz(1e6));
+/// let at = |sample_index| SamplePlace { sample_index, samples: 10, ..SamplePlace::default() };
+/// let mut steps = StepTracker::default();
+/// assert!(steps.packet(&stream, at(0), None));
+/// assert!(!steps.packet(&stream, at(10), None));
+/// assert!(steps.packet(&stream, at(50), None));
+/// assert_eq!((steps.missing(), steps.places()), (30, 1));
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct StepTracker {
+    /// What the last segment began with.
+    start: Option<(Arc<StreamInfo>, SamplePlace)>,
+    next_index: u64,
+    is_interrupted: bool,
+    missing: u64,
+    places: u64,
+}
+
+impl StepTracker {
+    /// Adds the next packet, with the gap that was reported before it. Returns whether a segment
+    /// begins with it: index, time or description do not follow from the packet before.
+    pub fn packet(&mut self, stream: &Arc<StreamInfo>, place: SamplePlace, gap: Option<&Gap>) -> bool {
+        let is_first = self.start.is_none();
+        let is_same =
+            self.start.as_ref().is_some_and(|(last, _)| Arc::ptr_eq(last, stream) || last == stream);
+        let is_next = place.sample_index == self.next_index;
+        let ahead = place.sample_index.saturating_sub(self.next_index);
+        let known = gap.map_or(0, |gap| gap.samples);
+        if gap.is_some() || (!is_first && is_same && !is_next) {
+            self.places += 1;
+            let is_ahead = !is_first && ahead > 0;
+            self.missing = self.missing.saturating_add(if is_ahead { ahead.max(known) } else { known });
+        }
+        self.next_index = place.sample_index.saturating_add(place.samples);
+        let interrupted = mem::take(&mut self.is_interrupted) || gap.is_some();
+        let begins = !is_same || !is_next || interrupted || self.time_steps(place);
+        if begins {
+            self.start = Some((Arc::clone(stream), place));
+        }
+        begins
+    }
+
+    /// Makes the next packet begin a segment, as the first one of another sender.
+    pub fn interrupt(&mut self) {
+        self.is_interrupted = true;
+    }
+
+    /// Adds a gap behind the last packet.
+    pub fn gap_at_end(&mut self, gap: &Gap) {
+        self.places += 1;
+        self.missing = self.missing.saturating_add(gap.samples);
+    }
+
+    /// Returns the number of samples that are missing, as far as it can be counted.
+    pub fn missing(&self) -> u64 {
+        self.missing
+    }
+
+    /// Returns the number of places at which samples are missing.
+    pub fn places(&self) -> u64 {
+        self.places
+    }
+
+    /// Returns whether the time of a packet differs from the one that follows from the segment.
+    fn time_steps(&self, place: SamplePlace) -> bool {
+        let Some((stream, start)) = self.start.as_ref().filter(|_| place.time_ns != 0) else { return false };
+        if start.time_ns == 0 {
+            return true;
+        }
+        let Some(rate) = stream.sample_rate_hz.filter(|rate| *rate > 0.0) else { return false };
+        let samples = place.sample_index.saturating_sub(start.sample_index);
+        let after = (samples as f64 * 1e9 / rate).round() as i64;
+        start.time_ns.saturating_add(after).abs_diff(place.time_ns) > STEP_NS.unsigned_abs()
+    }
+}
+
+/// The packets of a stream in whole frames of its channels, with the steps between them.
+///
+/// A frame has one sample of each channel. At a step, a frame in part is left out and counted as
+/// missing.
+#[derive(Clone, Debug)]
+pub(crate) struct FrameSteps<T> {
+    /// The items of a sample.
+    width: u64,
+    frames: Frames<T>,
+    steps: StepTracker,
+    stream: Option<Arc<StreamInfo>>,
+    /// The index behind the last packet.
+    next_index: u64,
+    is_interrupted: bool,
+    missing: u64,
+    places: u64,
+}
+
+/// Whole frames of a packet.
+pub(crate) struct FramePart<'a, T> {
+    /// Whether a segment begins with them.
+    pub(crate) begins: bool,
+    pub(crate) place: SamplePlace,
+    pub(crate) items: &'a [T],
+}
+
+impl<T: Copy> FrameSteps<T> {
+    /// Creates it for frames of so many channels. A sample has `width` items.
+    pub(crate) fn new(channels: usize, width: usize) -> Self {
+        Self {
+            width: width as u64,
+            frames: Frames::new(channels * width),
+            steps: StepTracker::default(),
+            stream: None,
+            next_index: 0,
+            is_interrupted: false,
+            missing: 0,
+            places: 0,
+        }
+    }
+
+    /// Takes the next packet, with the gap that was reported before it. Returns the whole frames
+    /// that are there now, which may be none.
+    pub(crate) fn push<'a>(
+        &'a mut self,
+        stream: &Arc<StreamInfo>,
+        mut place: SamplePlace,
+        gap: Option<&Gap>,
+        items: &'a [T],
+    ) -> FramePart<'a, T> {
+        let is_same = self.stream.as_ref().is_some_and(|last| Arc::ptr_eq(last, stream) || last == stream);
+        let index = place.sample_index;
+        let is_next = index == self.next_index && gap.is_none();
+        if !is_same || !is_next || mem::take(&mut self.is_interrupted) {
+            let part = self.drop_part();
+            let ahead = if is_same { index.saturating_sub(self.next_index) } else { 0 };
+            let lost = ahead.max(gap.map_or(0, |gap| gap.samples));
+            self.missing = self.missing.saturating_add(lost);
+            self.places += u64::from(part > 0 || gap.is_some() || (is_same && index != self.next_index));
+            self.steps.interrupt();
+        }
+        if !is_same {
+            self.stream = Some(Arc::clone(stream));
+        }
+        self.next_index = index.saturating_add(place.samples);
+        let (first, length) = (index.saturating_mul(self.width), items.len());
+        let is_between = self.frames.waiting() == 0;
+        let (start, items) = self.frames.push(first, items);
+        if is_between && start > first {
+            // The rest of a frame that has begun elsewhere.
+            self.missing += (start - first).min(length as u64) / self.width;
+            self.places = self.places.max(1);
+        }
+        if items.is_empty() {
+            return FramePart { begins: false, place, items };
+        }
+        place.sample_index = start / self.width;
+        place.samples = items.len() as u64 / self.width;
+        if place.time_ns != 0 && place.sample_index != index {
+            let ahead = place.sample_index as f64 - index as f64;
+            let after = stream.sample_rate_hz.map(|rate| (ahead * 1e9 / rate).round() as i64);
+            place.time_ns = after.map_or(0, |after| place.time_ns.saturating_add(after));
+        }
+        let begins = self.steps.packet(stream, place, None);
+        FramePart { begins, place, items }
+    }
+
+    /// Makes the next packet begin a segment, as the first one of another sender.
+    pub(crate) fn interrupt(&mut self) {
+        self.is_interrupted = true;
+    }
+
+    /// Ends the stream, with the gap behind its last packet. A frame in part is missing.
+    pub(crate) fn end(&mut self, gap: Option<&Gap>) {
+        self.places += u64::from(self.drop_part() > 0 || gap.is_some());
+        self.missing = self.missing.saturating_add(gap.map_or(0, |gap| gap.samples));
+    }
+
+    /// Leaves out a frame in part, which is missing then. Returns the number of its samples.
+    fn drop_part(&mut self) -> u64 {
+        let samples = self.frames.restart() as u64 / self.width;
+        self.missing += samples;
+        samples
+    }
+
+    /// Returns the number of samples that are missing, as far as it can be counted.
+    pub(crate) fn missing(&self) -> u64 {
+        self.missing
+    }
+
+    /// Returns the number of places at which samples are missing.
+    pub(crate) fn places(&self) -> u64 {
+        self.places
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use stripline::GapReason;
+
+    use super::*;
+
+    fn stream(frequency_hz: f64) -> Arc<StreamInfo> {
+        Arc::new(StreamInfo::new("iq").sample_rate_hz(1e6).center_frequency_hz(frequency_hz))
+    }
+
+    #[test]
+    fn a_segment_begins_at_each_step_of_index_time_and_description() {
+        let (low, high) = (stream(1e8), stream(2e8));
+        let mut steps = StepTracker::default();
+        let start = 1_700_000_000_000_000_000;
+        for (stream, sample_index, time_ns, begins) in [
+            (&low, 5, start, true),
+            (&low, 15, start + 10_000, false),
+            (&low, 25, start + 20_900, false),
+            (&low, 35, 0, false),
+            (&low, 45, start + 50_000, true),
+            (&low, 60, start + 65_000, true),
+            (&high, 70, start + 75_000, true),
+            (&high, 0, 0, true),
+        ] {
+            let place = SamplePlace { sample_index, time_ns, samples: 10 };
+            assert_eq!(steps.packet(stream, place, None), begins, "{place:?}");
+        }
+        assert_eq!((steps.missing(), steps.places()), (5, 2));
+    }
+
+    #[test]
+    fn a_gap_is_counted_once_by_its_index_or_by_its_report() {
+        let stream = stream(1e8);
+        let mut steps = StepTracker::default();
+        let gap = |samples| Gap { first: 1, packets: 2, samples, reason: GapReason::Overflow };
+        let mut packet = |sample_index, gap: Option<&Gap>| {
+            let begins = steps.packet(&stream, SamplePlace { sample_index, time_ns: 0, samples: 10 }, gap);
+            (begins, steps.missing(), steps.places())
+        };
+        assert_eq!(packet(0, None), (true, 0, 0));
+        assert_eq!(packet(30, Some(&gap(20))), (true, 20, 1));
+        // A sender that was started again counts from 0; how much is missing is not reported.
+        assert_eq!(packet(0, Some(&gap(0))), (true, 20, 2));
+        assert_eq!(packet(10, None), (false, 20, 2));
+        steps.gap_at_end(&gap(7));
+        assert_eq!((steps.missing(), steps.places()), (27, 3));
+    }
+
+    #[test]
+    fn frames_in_part_are_left_out_and_missing() {
+        let (one, other) = (stream(1e8), stream(2e8));
+        let mut frames = FrameSteps::new(3, 2);
+        let (mut found, mut starts) = (Vec::new(), Vec::new());
+        for (stream, index, samples) in
+            [(&one, 0, 4), (&one, 4, 1), (&one, 5, 3), (&one, 10, 6), (&other, 16, 5), (&other, 21, 2)]
+        {
+            let items: Vec<u64> = (2 * index..2 * (index + samples)).collect();
+            let place =
+                SamplePlace { sample_index: index, time_ns: 1_000_000 + 1000 * index as i64, samples };
+            let part = frames.push(stream, place, None, &items);
+            if part.begins {
+                starts.push((part.place.sample_index, part.place.time_ns));
+            }
+            found.extend_from_slice(part.items);
+        }
+        frames.end(None);
+        // 6 and 7 before the gap, 10 and 11 behind it; 15 before the retuning, 16 and 17 behind it.
+        let whole = (0..6).chain(12..15).chain(18..21);
+        assert_eq!(found, whole.flat_map(|index| [2 * index, 2 * index + 1]).collect::<Vec<u64>>());
+        assert_eq!(starts, [(0, 1_000_000), (12, 1_012_000), (18, 1_018_000)]);
+        assert_eq!(frames.missing(), 6 + 1 + 2 + 2);
+    }
+}
