@@ -33,6 +33,7 @@ mod pace;
 mod pipes;
 mod places;
 mod printing;
+mod promises;
 mod ps;
 mod recording;
 mod restarts;
