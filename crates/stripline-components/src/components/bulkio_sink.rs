@@ -12,6 +12,7 @@ use stripline::payload::{Dynamic, TypeName};
 use stripline::{Error, Packet, Result, StreamInfo};
 
 use super::bulkio::{self, Elements};
+use super::stream_order;
 
 /// Bytes of the samples in a call, at most: omniORB's default takes 2 MiB.
 const CALL_BYTES: usize = 1 << 20;
@@ -164,6 +165,7 @@ impl StreamSink<'_> {
 
     /// Sets the description of a stream.
     fn describe(&mut self, info: &Arc<StreamInfo>) -> Result<()> {
+        stream_order::check_one_channel(info, "the description of a stream in BulkIO")?;
         match self.open.iter().position(|open| open.id == info.id) {
             Some(place) if self.open[place] == *info => {
                 let open = self.open.remove(place);

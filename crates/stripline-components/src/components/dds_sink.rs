@@ -7,7 +7,7 @@ use stripline::internal::{DdsSampleInfo, DdsSampleWriter};
 use stripline::payload::{Dynamic, SampleType, TypeName};
 use stripline::{Error, Packet, Result};
 
-use super::dds;
+use super::{dds, stream_order};
 
 /// How long the last samples have to arrive.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -71,6 +71,7 @@ impl Component for DdsSink {
         }
         let most = MESSAGE_BYTES / samples.size() * samples.size();
         while let Some(packet) = input.receive()? {
+            stream_order::check_one_channel(packet.stream(), "the type of the topic")?;
             let mut info = info_of(&packet);
             for part in packet.chunks(most) {
                 while !writer.write(info, part)? {

@@ -6,7 +6,7 @@ use stripline::{Error, Result};
 use zenoh::Wait;
 use zenoh::qos::CongestionControl;
 
-use super::zenoh_ends;
+use super::{stream_order, zenoh_ends};
 
 /// The component `zenoh-sink`.
 pub struct ZenohSink {
@@ -45,6 +45,7 @@ impl Component for ZenohSink {
         let samples = SampleType::parse(ports.payload("in").map_or("cf32", TypeName::as_str))?;
         let mut input = ports.input_of(&samples, "in")?;
         while let Some(packet) = input.receive()? {
+            stream_order::check_one_channel(packet.stream(), "a publication")?;
             publisher
                 .put(&packet[..])
                 .wait()
