@@ -32,6 +32,18 @@ fn every_component_with_an_input_has_rules() {
 }
 
 #[test]
+fn the_check_refuses_what_the_component_refuses() {
+    let registry = registry();
+    for (name, rules) in STREAM_RULES {
+        let Some(spec) = registry.specs().get(type_of(name)) else { continue };
+        let refused =
+            |key| rules[STREAM_KEYS.iter().position(|its| *its == key).unwrap()] == StreamRule::Refused;
+        assert_eq!(spec.order.takes_channels, !refused("channels"), "{name}");
+        assert_eq!(spec.order.takes_rows, !refused("row_length"), "{name}");
+    }
+}
+
+#[test]
 fn the_document_has_the_rules() {
     let keys: Vec<String> = STREAM_KEYS.iter().map(|key| format!("`{key}`")).collect();
     let mut table = format!("| | {} |\n{}|\n", keys.join(" | "), "| --- ".repeat(STREAM_KEYS.len() + 1));

@@ -235,6 +235,8 @@ codes! {
     FileShared => "file-shared",
     /// Streams of different sample rates at the inputs of a component that takes one rate.
     RateMismatch => "rate-mismatch",
+    /// A stream of channels or rows at a component that cannot take it.
+    OrderMismatch => "order-mismatch",
     /// A component that the waveform does not have.
     UnknownComponent => "unknown-component",
     /// A port that the component does not have.

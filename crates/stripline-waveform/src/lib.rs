@@ -33,6 +33,7 @@ pub mod fuzzing;
 mod launch;
 mod listing;
 mod options_check;
+mod order_check;
 mod overrides;
 mod plan;
 mod program_command;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use stripline::component::{
-    Component, ComponentSpec, PortTypes, Ports, Properties, PropertySpec, StopSignal,
+    Component, ComponentSpec, OrderRule, PortTypes, Ports, Properties, PropertySpec, StopSignal,
 };
 use stripline::internal::{BulkioOutput, BulkioSri, BulkioTime};
 use stripline::node::Subscriber;
@@ -31,6 +31,7 @@ impl Component for BulkioSink {
             "Sends samples to REDHAWK and other programs by a uses port of BulkIO.",
         )
         .input("in", PortTypes::OneOf(bulkio::type_names()), "samples for the other programs")
+        .sample_order(OrderRule { takes_channels: false, ..OrderRule::default() })
         .property(PropertySpec::integer(
             "connections",
             1,

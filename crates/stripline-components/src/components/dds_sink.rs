@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use stripline::component::{Component, ComponentSpec, PortTypes, Ports, Properties, PropertySpec};
+use stripline::component::{Component, ComponentSpec, OrderRule, PortTypes, Ports, Properties, PropertySpec};
 use stripline::internal::{DdsSampleInfo, DdsSampleWriter};
 use stripline::payload::{Dynamic, SampleType, TypeName};
 use stripline::{Error, Packet, Result};
@@ -23,6 +23,7 @@ impl Component for DdsSink {
     fn describe() -> ComponentSpec {
         let spec = ComponentSpec::new("dds-sink", "Sends samples to DDS applications by a topic.")
             .input("in", PortTypes::OneOf(dds::type_names()), "samples for the applications")
+            .sample_order(OrderRule { takes_channels: false, ..OrderRule::default() })
             .property(PropertySpec::integer(
                 "readers",
                 0,

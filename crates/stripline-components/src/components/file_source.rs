@@ -154,11 +154,13 @@ fn is_f32(scalar: Scalar) -> bool {
     matches!(scalar.number(), Number::Float(4))
 }
 
-/// Returns the sample rate in the file.
+/// Returns the sample rate and the channels of the file.
 fn facts(properties: &Properties) -> PropertyFacts {
-    let made = property_errors::is_regular_file(properties).then(|| FileSource::new(properties).ok());
+    let made =
+        property_errors::is_regular_file(properties).then(|| FileSource::new(properties).ok()).flatten();
     PropertyFacts {
-        sample_rate_hz: made.flatten().and_then(|made| rate(&made.reader)),
+        sample_rate_hz: made.as_ref().and_then(|made| rate(&made.reader)),
+        channels: made.as_ref().map(|made| made.reader.channels()),
         ..PropertyFacts::default()
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use stripline::component::{Component, ComponentSpec, PortTypes, Ports, Properties};
+use stripline::component::{Component, ComponentSpec, OrderRule, PortTypes, Ports, Properties};
 use stripline::payload::{Dynamic, SampleType, TypeName};
 use stripline::{Packet, Result, StreamInfo};
 
@@ -24,7 +24,8 @@ impl Component for GrZeromqSink {
             "gr-zeromq-sink",
             "Sends samples to a flowgraph, for its ZMQ PULL Source or ZMQ SUB Source.",
         )
-        .input("in", PortTypes::Any, "samples for the flowgraph; no messages");
+        .input("in", PortTypes::Any, "samples for the flowgraph; no messages")
+        .sample_order(OrderRule { items: Some("vlen".into()), ..OrderRule::default() });
         let spec = gr_zeromq::properties(true).fold(spec, ComponentSpec::property);
         spec.validated(gr_zeromq::check)
     }

@@ -1,6 +1,8 @@
 //! `gr-zeromq-source`: samples of a flowgraph, over GNU Radio's own blocks for ZeroMQ.
 
-use stripline::component::{Component, ComponentSpec, PortTypes, Ports, Properties, PropertySpec, RateRule};
+use stripline::component::{
+    Component, ComponentSpec, OrderRule, PortTypes, Ports, Properties, PropertySpec, RateRule,
+};
 use stripline::node::Publisher;
 use stripline::payload::{Dynamic, SampleType};
 use stripline::{Result, StreamInfo};
@@ -23,6 +25,7 @@ impl Component for GrZeromqSource {
             "Receives the samples of a flowgraph from its ZMQ PUSH Sink or ZMQ PUB Sink.",
         )
         .sample_rate(RateRule::property("sample_rate"))
+        .sample_order(OrderRule { rows: Some("vlen".into()), ..OrderRule::default() })
         .output("out", PortTypes::Property("samples".into()), "the flowgraph's samples")
         .property(PropertySpec::choice("samples", &TYPES, "cf32", "type of the items"))
         .property(

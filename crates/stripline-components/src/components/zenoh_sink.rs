@@ -1,6 +1,6 @@
 //! `zenoh-sink`: packets as publications, for any program of zenoh.
 
-use stripline::component::{Component, ComponentSpec, PortTypes, Ports, Properties, PropertySpec};
+use stripline::component::{Component, ComponentSpec, OrderRule, PortTypes, Ports, Properties, PropertySpec};
 use stripline::payload::{SampleType, TypeName};
 use stripline::{Error, Result};
 use zenoh::Wait;
@@ -18,6 +18,7 @@ impl Component for ZenohSink {
         let spec =
             ComponentSpec::new("zenoh-sink", "Publishes packets over zenoh: each is a payload, as it is.")
                 .input("in", PortTypes::Any, "samples to publish; no messages")
+                .sample_order(OrderRule { takes_channels: false, ..OrderRule::default() })
                 .property(PropertySpec::choice(
                     "congestion",
                     &["block", "drop"],
