@@ -12,11 +12,11 @@ use stage::{Part, Stage, stage};
 use stripline::component::{Direction, Value};
 use stripline::{Axis, Sample, StreamInfo};
 use stripline_components::components::{STREAM_KEYS, STREAM_RULES, StreamRule};
+use stripline_components::gnuradio::{CarriedTags, Pmt, Tag};
 use stripline_components::{adsb, components, registry};
 
-/// Components that join other programs, and those with formats: they are tested with these.
-const ELSEWHERE: [&str; 6] =
-    ["bulkio-sink", "dds-sink", "file-sink", "gr-zeromq-sink", "wav-sink", "zenoh-sink"];
+/// Components that join other programs. They are in a program with their feature alone.
+const JOINING: [&str; 4] = ["bulkio-sink", "dds-sink", "gr-zeromq-sink", "zenoh-sink"];
 
 #[test]
 fn every_component_with_an_input_has_rules() {
@@ -27,8 +27,20 @@ fn every_component_with_an_input_has_rules() {
     let ruled: BTreeSet<&str> = STREAM_RULES.iter().map(|(name, _)| type_of(name)).collect();
     let missing: Vec<&&str> = names.difference(&ruled).collect();
     assert_eq!(missing, [&""; 0]);
-    let unknown: Vec<&&str> = ruled.difference(&names).filter(|name| !ELSEWHERE.contains(name)).collect();
+    let unknown: Vec<&&str> = ruled.difference(&names).filter(|name| !JOINING.contains(name)).collect();
     assert_eq!(unknown, [&""; 0]);
+}
+
+#[test]
+fn the_check_refuses_what_the_component_refuses() {
+    let registry = registry();
+    for (name, rules) in STREAM_RULES {
+        let Some(spec) = registry.specs().get(type_of(name)) else { continue };
+        let refused =
+            |key| rules[STREAM_KEYS.iter().position(|its| *its == key).unwrap()] == StreamRule::Refused;
+        assert_eq!(spec.order.takes_channels, !refused("channels"), "{name}");
+        assert_eq!(spec.order.takes_rows, !refused("row_length"), "{name}");
+    }
 }
 
 #[test]
@@ -83,7 +95,14 @@ fn with_key<T: Sample>((mut stream, mut packets): Feed<T>, key: &str, variant: u
             let names = [&[][..], &["a", "b"], &["a", "b", "c"]][variant];
             stream.channels = names.iter().map(|name| (*name).to_owned()).collect();
         }
-        "keywords" if variant > 0 => drop(stream.keywords.insert("gain".into(), n.into())),
+        "keywords" if variant > 0 => {
+            drop(stream.keywords.insert("gain".into(), n.into()));
+            // `gr-zeromq-sink` has a place for this one alone.
+            let mut tags = CarriedTags::default();
+            let key = Pmt::of_symbol("gain").unwrap();
+            tags.push(Tag { item: 0, key, value: Pmt::of_number(n), source: Pmt::of_false() });
+            stream = tags.describe(stream);
+        }
         "keywords" => {}
         "sample_index" => {
             // A gap before the second packet, too.
@@ -146,13 +165,36 @@ fn without(key: &str, outcome: &Outcome) -> Outcome {
     with_key_of(key, outcome, &nothing)
 }
 
+/// The socket of a flowgraph's block.
+#[cfg(feature = "zeromq")]
+struct Flowgraph(zmq::Socket);
+
+#[cfg(feature = "zeromq")]
+impl Flowgraph {
+    /// Lets a sink connect to it.
+    fn join(sink: &mut Stage) -> Self {
+        let socket = zmq::Context::new().socket(zmq::PULL).unwrap();
+        socket.bind("tcp://127.0.0.1:*").unwrap();
+        let address = socket.get_last_endpoint().unwrap().unwrap();
+        sink.properties.push(("address", Value::Text(address)));
+        sink.properties.push(("bind", Value::Boolean(false)));
+        Self(socket)
+    }
+
+    /// Returns the bytes of the two messages that the sink has sent, one after the other.
+    fn received(&self) -> Vec<u8> {
+        self.0.set_rcvtimeo(10_000).unwrap();
+        [(); 2].map(|()| self.0.recv_bytes(0).unwrap()).concat()
+    }
+}
+
 /// Runs a component with these streams at its inputs.
 fn outcome<T: Sample, R: Sample>(component: &Stage, feeds: &[&Feed<T>]) -> Result<Outcome, String> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("out.png");
     let mut component = Stage { name: component.name, properties: component.properties.clone() };
     let is_sink = component.name.ends_with("-sink");
-    if is_sink && component.name != "null-sink" {
+    if is_sink && component.name != "null-sink" && !JOINING.contains(&component.name) {
         component.properties.push(("path", Value::Text(path.to_str().unwrap().into())));
     }
     let mut inputs: Vec<_> = feeds.iter().map(|(stream, packets)| (stream, &packets[..])).collect();
@@ -161,7 +203,13 @@ fn outcome<T: Sample, R: Sample>(component: &Stage, feeds: &[&Feed<T>]) -> Resul
         // The order of arrival of two streams is not fixed.
         inputs.push((&nothing, &[]));
     }
+    #[cfg(feature = "zeromq")]
+    let flowgraph = (component.name == "gr-zeromq-sink").then(|| Flowgraph::join(&mut component));
     let (stream, sent) = component.run::<T, R>(&inputs).map_err(|error| error.to_string())?;
+    #[cfg(feature = "zeromq")]
+    if let Some(flowgraph) = flowgraph {
+        std::fs::write(&path, flowgraph.received()).unwrap();
+    }
     if !is_sink {
         assert!(!sent.is_empty(), "{} has sent nothing", component.name);
     }
@@ -278,6 +326,31 @@ fn every_rule_is_true() {
         ("magnitude", stage("magnitude", [])),
     ] {
         found.extend(faults::<Complex<f32>, f32>(name, &component, 1, &iq));
+    }
+    let mut joining: Vec<Stage> = Vec::new();
+    #[cfg(feature = "zenoh")]
+    {
+        let place = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let listen = text(&format!("tcp/{place}"));
+        joining.push(stage("zenoh-sink", [("key", text("rules")), ("listen", listen)]));
+    }
+    #[cfg(feature = "dds")]
+    joining.push(stage("dds-sink", [("topic", text("rules"))]));
+    #[cfg(feature = "corba")]
+    let folder = tempfile::tempdir().unwrap();
+    #[cfg(feature = "corba")]
+    joining.push(stage("bulkio-sink", [("ior_file", text(folder.path().join("ior").to_str().unwrap()))]));
+    for component in joining.drain(..) {
+        let (name, rules) = STREAM_RULES.iter().find(|(name, _)| *name == component.name).unwrap();
+        let channels = STREAM_KEYS.iter().position(|key| *key == "channels").unwrap();
+        // What else it sends is received by other programs: their tests have that.
+        let fault = fault::<f32, f32>(&component, 1, &real, "channels", rules[channels]);
+        found.extend(fault.map(|fault| format!("{name}, channels: {fault}")));
+    }
+    #[cfg(feature = "zeromq")]
+    {
+        let sink = stage("gr-zeromq-sink", [("tags", Value::Boolean(true))]);
+        found.extend(faults::<f32, f32>("gr-zeromq-sink", &sink, 1, &real));
     }
     let mut rows = real;
     rows.0 = rows.0.rows(4, Axis::new(0.0, 1.0, "Hz"), Axis::new(0.0, 1.0, "s"));

@@ -15,7 +15,7 @@ use super::machine_check::{self, Limits};
 use super::overrides::{self, Overrides};
 use super::plan::{ComponentPlan, ConnectionPlan, PortRef, Program, Waveform};
 use super::program_command::ProgramCommand;
-use super::{build_check, components, connections, files_check, rate_check, type_inference};
+use super::{build_check, components, connections, files_check, order_check, rate_check, type_inference};
 
 /// The launcher's catalog: the stock components, the transports, and the functions that query an
 /// executable.
@@ -134,7 +134,8 @@ pub fn parse_bytes(
     let mut links = connections::check(draft.connections, &components, &options, catalog, &mut found);
     let types = type_inference::resolve(&components, &links, catalog, &mut found);
     files_check::check(&components, &mut found);
-    rate_check::check(&links, &components, catalog, &mut found);
+    let channels = order_check::check(&links, &components, &mut found);
+    rate_check::check(&links, &components, &channels, catalog, &mut found);
     build_check::check(&mut links, &components, &types, &mut found);
     machine_check::check(&links, &components, Limits::of_this_process(), &mut found);
     found.sort();

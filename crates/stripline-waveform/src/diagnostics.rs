@@ -238,6 +238,8 @@ codes! {
     RateMismatch => "rate-mismatch",
     /// A component that needs a sample rate, behind a source that has none.
     NoRate => "no-rate",
+    /// A stream of channels or rows at a component that cannot take it.
+    OrderMismatch => "order-mismatch",
     /// A component that the waveform does not have.
     UnknownComponent => "unknown-component",
     /// A port that the component does not have.

@@ -34,6 +34,7 @@ mod launch;
 mod listing;
 mod machine_check;
 mod options_check;
+mod order_check;
 mod overrides;
 mod plan;
 mod program_command;

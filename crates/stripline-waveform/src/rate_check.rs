@@ -8,10 +8,11 @@ use super::connections::ResolvedConnection;
 use super::diagnostics::{Code, Diagnostic, Diagnostics};
 
 /// Lets every component that takes its rate from an input check its properties again, with the rate
-/// of the samples that arrive there.
+/// of each channel that arrives there. `channels` has the number of them for each component.
 pub(super) fn check(
     links: &[ResolvedConnection],
     components: &[CheckedComponent],
+    channels: &[usize],
     catalog: &Catalog,
     found: &mut Diagnostics,
 ) {
@@ -23,7 +24,11 @@ pub(super) fn check(
             continue;
         };
         let Some(property) = spec.rate.as_ref().and_then(|rule| rule.property.as_deref()) else { continue };
-        let Some(rate) = rates[index].filter(|_| !is_set(&properties.values, property)) else { continue };
+        let channels = channels[index];
+        let is_checked = is_set(&properties.values, property) && channels == 1;
+        let Some(rate) = rates[index].filter(|_| !is_checked) else { continue };
+        // Each channel is processed at its own rate.
+        let rate = rate / channels as f64;
         let Some(values) = properties.with(spec, property, Value::Float(rate)) else { continue };
         let invalid = match component.executable.as_ref().filter(|_| spec.validates) {
             None => spec.validate(&values).err(),
@@ -33,9 +38,9 @@ pub(super) fn check(
         let place = invalid.property.as_deref().and_then(|name| properties.places.get(name));
         let message = format!("`{}`: {}", component.name.value, invalid.message);
         let error = Diagnostic::error(Code::PropertiesUnfit, place.unwrap_or(&component.name.place), message);
-        found.push(
-            error.help(format!("{rate} samples/s arrive: change that rate at its source, or the property")),
-        );
+        let each = if channels == 1 { "" } else { " of each channel" };
+        let help = format!("{rate} samples/s{each} arrive: change that rate at its source, or the property");
+        found.push(error.help(help));
     }
 }
 
@@ -156,7 +161,10 @@ fn rate(
 }
 
 /// Returns the connections to a component.
-fn inputs(index: usize, links: &[ResolvedConnection]) -> impl Iterator<Item = &ResolvedConnection> {
+pub(super) fn inputs(
+    index: usize,
+    links: &[ResolvedConnection],
+) -> impl Iterator<Item = &ResolvedConnection> {
     links.iter().filter(move |link| link.to.is_some_and(|to| to.component == index))
 }
 
@@ -181,12 +189,14 @@ fn sent(
 }
 
 /// Returns whether the output has the samples of all inputs in turn.
-fn is_interleaved(rule: &RateRule, properties: &Properties) -> bool {
+pub(super) fn is_interleaved(rule: &RateRule, properties: &Properties) -> bool {
     let choice = rule.interleaves.as_ref();
     choice.is_some_and(|(name, text)| properties.value(name) == Some(&Value::Text(text.clone())))
 }
 
-fn checked<'c>(component: &'c CheckedComponent) -> Option<(&'c ComponentSpec, &'c CheckedProperties)> {
+pub(super) fn checked<'c>(
+    component: &'c CheckedComponent,
+) -> Option<(&'c ComponentSpec, &'c CheckedProperties)> {
     Some((component.spec.as_deref()?, component.properties.as_ref()?))
 }
 
@@ -195,7 +205,7 @@ fn is_set(properties: &Properties, name: &str) -> bool {
 }
 
 /// Returns a property that is a number above 0.
-fn number(properties: &Properties, name: &str) -> Option<f64> {
+pub(super) fn number(properties: &Properties, name: &str) -> Option<f64> {
     let value = match properties.value(name)? {
         Value::Float(value) => *value,
         Value::Integer(value) => *value as f64,

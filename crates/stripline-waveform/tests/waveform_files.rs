@@ -12,7 +12,7 @@ use std::time::Duration;
 use num_complex::Complex;
 use proptest::prelude::*;
 use stripline::component::{
-    ComponentSpec, Direction, InvalidProperties, PortSpec, PortTypes, Properties, PropertyFacts,
+    ComponentSpec, Direction, InvalidProperties, OrderRule, PortSpec, PortTypes, Properties, PropertyFacts,
     PropertySpec, RateRule, Value,
 };
 use stripline::node::Dispatch;
@@ -103,6 +103,11 @@ fn stock() -> BTreeMap<String, ComponentSpec> {
             .input("in", PortTypes::of::<f32>(), "samples")
             .property(PropertySpec::float("sample_rate", 0.0, "their rate").range(0.0, 1e12).unit("Hz"))
             .sample_rate(RateRule::property("sample_rate").or_input("in").needed()),
+        ComponentSpec::new("spectra", "Rows of a spectrum each.")
+            .input("in", PortTypes::of::<f32>(), "samples")
+            .output("out", PortTypes::of::<f32>(), "rows")
+            .property(PropertySpec::integer("size", 8, 2, 64, "samples of a row"))
+            .sample_order(OrderRule { rows: Some("size".into()), ..OrderRule::in_time() }),
         ComponentSpec::new("magnitude", "Magnitude of complex samples.")
             .input("in", PortTypes::of::<Complex<f32>>(), "samples")
             .output("out", PortTypes::of::<f32>(), "magnitudes")
@@ -321,6 +326,7 @@ fn findings_are_rendered_as_before() {
         "type-mismatch-of-layouts",
         "type-mismatch-of-schemas-and-layouts",
         "misplaced-keys",
+        "order-mismatch",
         "rate-mismatch",
         "unconnected",
         "unproven-layouts",

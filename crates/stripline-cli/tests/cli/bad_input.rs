@@ -145,12 +145,13 @@ fn rates_are_carried_through_components_that_change_or_join_streams() {
         ("resampler", "up = 3, down = 2", "72000", "30e3", "40e3"),
         ("adder", "", "48000", "20e3", "30e3"),
         ("multiplexer", "", "48000", "20e3", "30e3"),
-        ("multiplexer", "mode = \"interleave\"", "144000", "60e3", "80e3"),
+        // Each of the channels has the rate of its input.
+        ("multiplexer", "mode = \"interleave\"", "48000", "20e3", "30e3"),
     ] {
         let file = behind(folder.path(), kind, properties, good);
         run(&["check", &file]).says(0, &[]);
         let file = behind(folder.path(), kind, properties, bad);
-        run(&["check", &file]).says(2, &["`filter`: `high` is", &format!("{rate} samples/s arrive")]);
+        run(&["check", &file]).says(2, &["`filter`: `high` is", &format!("{rate} samples/s")]);
     }
     let mixed = ["--set", "in3.sample_rate=44.1e3"];
     let words = ["rate-mismatch", "`between` takes streams of one rate, but 48000 and 44100", "resampler"];
@@ -161,6 +162,29 @@ fn rates_are_carried_through_components_that_change_or_join_streams() {
         let file = behind(folder.path(), kind, properties, if code == 0 { "30e3" } else { "4e3" });
         run(&[&["check", &file], &mixed[..]].concat()).says(code, if code == 0 { &[] } else { &words });
     }
+}
+
+#[test]
+fn channels_and_rows_that_a_component_cannot_take_are_found_by_the_check() {
+    let folder = tempfile::tempdir().unwrap();
+    let check = |properties: &str, last: &str, code, words: &[&str]| {
+        let text = format!(
+            "[component]\na = {{ type = 'signal-generator', properties = {{ sample_rate = 2e6 }} }}\n\
+             b = {{ type = 'signal-generator', properties = {{ sample_rate = 2e6 }} }}\n\
+             join = {{ type = 'multiplexer', properties = {{ {properties} }} }}\n\
+             last = {{ type = '{last}' }}\nend = {{ type = 'null-sink' }}\n\
+             [[connection]]\nfrom = 'a.out'\nto = 'join.in1'\n[[connection]]\nfrom = 'b.out'\nto = 'join.in2'\n\
+             [[connection]]\nfrom = 'join.out'\nto = 'last.in'\n[[connection]]\nfrom = 'last.out'\nto = 'end.in'\n"
+        );
+        let file = waveform(folder.path(), &text);
+        run(&["check", file.to_str().unwrap()]).says(code, words);
+    };
+    check("", "adsb-demodulator", 0, &[]);
+    let channels = ["order-mismatch", "`last` takes one channel, and 2 arrive (`channels`)", "of its own"];
+    check("mode = 'interleave'", "adsb-demodulator", 2, &channels);
+    check("mode = 'interleave'", "fft", 0, &[]);
+    let rows = ["order-mismatch", "`last` takes a signal in time", "(`row_length`)", "block = 1"];
+    check("mode = 'interleave', block = 4", "fft", 2, &rows);
 }
 
 #[test]

@@ -82,6 +82,13 @@ fn captures_of_sigmf_change_index_time_and_frequency_of_the_stream() {
     );
     let tuned = packets(&play(&file, &[&path, "source.frequency=5e8"]));
     assert!(tuned.iter().all(|(_, _, frequency, _)| *frequency == Some(5e8)), "{tuned:?}");
+
+    let aircraft = "type = \"adsb-source\"\nproperties = { packet = 4, path = \"in\", format = \"cs8\" }";
+    let run = play(&printed(aircraft), &[&path]);
+    let value = serde_json::json!([64, 64]);
+    let segments = [(0, 0, 1090e6), (2, second, 1e8), (60, 0, 4e8), (64, 0, 4e8)];
+    let segments = segments.map(|(index, time, frequency)| (index, time, Some(frequency), value.clone()));
+    assert_eq!(packets(&run), segments);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use stripline::component::{
-    Component, ComponentSpec, PortTypes, Ports, Properties, PropertySpec, StopSignal,
+    Component, ComponentSpec, OrderRule, PortTypes, Ports, Properties, PropertySpec, StopSignal,
 };
 use stripline::internal::{BulkioOutput, BulkioSri, BulkioTime};
 use stripline::node::Subscriber;
@@ -12,6 +12,7 @@ use stripline::payload::{Dynamic, TypeName};
 use stripline::{Error, Packet, Result, StreamInfo};
 
 use super::bulkio::{self, Elements};
+use super::stream_order;
 
 /// Bytes of the samples in a call, at most: omniORB's default takes 2 MiB.
 const CALL_BYTES: usize = 1 << 20;
@@ -30,6 +31,7 @@ impl Component for BulkioSink {
             "Sends samples to REDHAWK and other programs by a uses port of BulkIO.",
         )
         .input("in", PortTypes::OneOf(bulkio::type_names()), "samples for the other programs")
+        .sample_order(OrderRule { takes_channels: false, ..OrderRule::default() })
         .property(PropertySpec::integer(
             "connections",
             1,
@@ -164,6 +166,7 @@ impl StreamSink<'_> {
 
     /// Sets the description of a stream.
     fn describe(&mut self, info: &Arc<StreamInfo>) -> Result<()> {
+        stream_order::check_one_channel(info, "the description of a stream in BulkIO")?;
         match self.open.iter().position(|open| open.id == info.id) {
             Some(place) if self.open[place] == *info => {
                 let open = self.open.remove(place);

@@ -2,12 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use stripline::component::{Component, ComponentSpec, PortTypes, Ports, Properties, PropertySpec};
+use stripline::component::{Component, ComponentSpec, OrderRule, PortTypes, Ports, Properties, PropertySpec};
 use stripline::internal::{DdsSampleInfo, DdsSampleWriter};
 use stripline::payload::{Dynamic, SampleType, TypeName};
 use stripline::{Error, Packet, Result};
 
-use super::dds;
+use super::{dds, stream_order};
 
 /// How long the last samples have to arrive.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -23,6 +23,7 @@ impl Component for DdsSink {
     fn describe() -> ComponentSpec {
         let spec = ComponentSpec::new("dds-sink", "Sends samples to DDS applications by a topic.")
             .input("in", PortTypes::OneOf(dds::type_names()), "samples for the applications")
+            .sample_order(OrderRule { takes_channels: false, ..OrderRule::default() })
             .property(PropertySpec::integer(
                 "readers",
                 0,
@@ -71,6 +72,7 @@ impl Component for DdsSink {
         }
         let most = MESSAGE_BYTES / samples.size() * samples.size();
         while let Some(packet) = input.receive()? {
+            stream_order::check_one_channel(packet.stream(), "the type of the topic")?;
             let mut info = info_of(&packet);
             for part in packet.chunks(most) {
                 while !writer.write(info, part)? {

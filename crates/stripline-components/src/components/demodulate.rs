@@ -2,7 +2,9 @@
 
 use num_complex::Complex;
 use stripline::component::kit::{Continuity, StreamTracker, sample_rate, sample_rate_property};
-use stripline::component::{Component, ComponentSpec, PortTypes, Ports, Properties, PropertySpec, RateRule};
+use stripline::component::{
+    Component, ComponentSpec, OrderRule, PortTypes, Ports, Properties, PropertySpec, RateRule,
+};
 use stripline::{Result, StreamInfo};
 
 use super::property_errors::{can_be_made, setting};
@@ -35,6 +37,7 @@ impl Component for AmDemodulatorComponent {
             .changeable())
             .property(sample_rate_property())
             .sample_rate(RateRule::property("sample_rate").or_input("in").needed())
+            .sample_order(OrderRule::in_time())
             .validated(can_be_made::<Self>)
     }
 
@@ -98,6 +101,7 @@ impl Component for FmDemodulatorComponent {
             )
             .property(sample_rate_property())
             .sample_rate(RateRule::property("sample_rate").or_input("in").needed())
+            .sample_order(OrderRule::in_time())
             .validated(can_be_made::<Self>)
     }
 

@@ -3,7 +3,7 @@
 use num_complex::Complex;
 use stripline::component::kit::{Continuity, StreamTracker};
 use stripline::component::{
-    Component, ComponentSpec, InvalidProperties, PortTypes, Ports, Properties, PropertySpec,
+    Component, ComponentSpec, InvalidProperties, OrderRule, PortTypes, Ports, Properties, PropertySpec,
 };
 use stripline::payload::TypeName;
 use stripline::{Axis, Error, Output, Packet, Result, Sample, StreamInfo};
@@ -29,6 +29,7 @@ impl Component for FftComponent {
         let types = vec![TypeName::of::<Complex<f32>>(), TypeName::of::<f32>()];
         ComponentSpec::new("fft", "Makes spectra: rows of power in dB, or of complex amplitudes.")
             .input("in", PortTypes::OneOf(types), "samples")
+            .sample_order(OrderRule { rows: Some("size".into()), ..OrderRule::in_time() })
             .output(
                 "out",
                 PortTypes::Property("output".into()),

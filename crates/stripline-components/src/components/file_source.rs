@@ -97,37 +97,54 @@ impl Component for FileSource {
         Ok(Self { reader, output, properties: properties.clone() })
     }
 
-    fn run(self, mut ports: Ports) -> Result<()> {
-        let Self { mut reader, output: scalar, properties } = self;
-        for note in reader.notes() {
-            eprintln!("{}: {}: {note}", ports.component(), reader.path().display());
+    fn run(self, ports: Ports) -> Result<()> {
+        let Self { mut reader, output, properties } = self;
+        let described = stream(ports.component(), &properties, &reader);
+        let frequency = Some(properties.float("frequency")).filter(|frequency| *frequency > 0.0);
+        let described =
+            |in_file| StreamInfo { center_frequency_hz: frequency.or(in_file), ..described.clone() };
+        play(ports, &properties, properties.float("rate"), &mut reader, output, described)
+    }
+}
+
+/// Sends the samples of a file as a type, with index, frequency and time of each segment.
+/// `described` returns the stream of a segment with a frequency in the file.
+pub(super) fn play(
+    mut ports: Ports,
+    properties: &Properties,
+    rate: f64,
+    reader: &mut FileReader,
+    scalar: Scalar,
+    described: impl Fn(Option<f64>) -> StreamInfo,
+) -> Result<()> {
+    for note in reader.notes() {
+        eprintln!("{}: {}: {note}", ports.component(), reader.path().display());
+    }
+    let mut pace = Pace::new(ports.stop_signal(), rate);
+    let packet = usize::try_from(properties.count("packet")).unwrap_or(usize::MAX);
+    // All channels of a sample are in one packet.
+    let samples = packet.max(reader.channels());
+    let mut output = ports.raw_output("out")?;
+    let (mut frequency_hz, mut sent, mut scratch) = (None, 0, Vec::new());
+    loop {
+        let place = reader.place();
+        if frequency_hz != Some(place.frequency_hz) {
+            frequency_hz = Some(place.frequency_hz);
+            output.set_stream(described(place.frequency_hz));
         }
-        let mut pace = Pace::new(ports.stop_signal(), properties.float("rate"));
-        let packet = usize::try_from(properties.count("packet")).unwrap_or(usize::MAX);
-        // All channels of a sample are in one packet.
-        let samples = packet.max(reader.channels());
-        let mut output = ports.raw_output("out")?;
-        let (mut frequency_hz, mut sent, mut scratch) = (None, 0, Vec::new());
-        loop {
-            let place = reader.place();
-            if frequency_hz != Some(place.frequency_hz) {
-                frequency_hz = Some(place.frequency_hz);
-                output.set_stream(stream(ports.component(), &properties, &reader, place.frequency_hz));
-            }
-            let mut loan = output.loan(samples.saturating_mul(scalar.size()))?;
-            let count = read(&mut reader, scalar, &mut loan, &mut scratch).map_err(ended)?;
-            if count == 0 {
-                return Ok(());
-            }
-            loan.truncate(count);
-            sent += (count / scalar.size()) as u64;
-            let due_ns = pace.wait_for(sent)?;
-            let loan = loan.at_sample(place.sample_index).intended_ns(due_ns);
-            match place.time_ns {
-                Some(time_ns) => loan.at_time_ns(time_ns).send()?,
-                None => loan.send()?,
-            };
+        let mut loan = output.loan(samples.saturating_mul(scalar.size()))?;
+        let count = read(reader, scalar, &mut loan, &mut scratch).map_err(ended)?;
+        if count == 0 {
+            return Ok(());
         }
+        loan.truncate(count);
+        sent += (count / scalar.size()) as u64;
+        let due_ns = pace.wait_for(sent)?;
+        let loan = loan.at_sample(place.sample_index).intended_ns(due_ns);
+        match place.time_ns {
+            Some(time_ns) => loan.at_time_ns(time_ns).send()?,
+            None => loan.send()?,
+        };
     }
 }
 
@@ -155,11 +172,13 @@ fn is_f32(scalar: Scalar) -> bool {
     matches!(scalar.number(), Number::Float(4))
 }
 
-/// Returns the sample rate in the file.
+/// Returns the sample rate and the channels of the file.
 fn facts(properties: &Properties) -> PropertyFacts {
-    let made = property_errors::is_regular_file(properties).then(|| FileSource::new(properties).ok());
+    let made =
+        property_errors::is_regular_file(properties).then(|| FileSource::new(properties).ok()).flatten();
     PropertyFacts {
-        sample_rate_hz: made.flatten().and_then(|made| rate(&made.reader)),
+        sample_rate_hz: made.as_ref().and_then(|made| rate(&made.reader)),
+        channels: made.as_ref().map(|made| made.reader.channels()),
         ..PropertyFacts::default()
     }
 }
@@ -169,14 +188,10 @@ fn rate(reader: &FileReader) -> Option<f64> {
     reader.sample_rate_hz().map(|rate| rate * reader.channels() as f64)
 }
 
-/// Returns the description of the stream.
-fn stream(name: &str, properties: &Properties, reader: &FileReader, frequency_hz: Option<f64>) -> StreamInfo {
-    let said = |name| Some(properties.float(name)).filter(|value| *value > 0.0);
-    let info = StreamInfo {
-        sample_rate_hz: said("sample_rate").or(rate(reader)),
-        center_frequency_hz: said("frequency").or(frequency_hz),
-        ..StreamInfo::new(name)
-    };
+/// Returns the description of the stream, without a frequency.
+fn stream(name: &str, properties: &Properties, reader: &FileReader) -> StreamInfo {
+    let given = Some(properties.float("sample_rate")).filter(|rate| *rate > 0.0);
+    let info = StreamInfo { sample_rate_hz: given.or(rate(reader)), ..StreamInfo::new(name) };
     match reader.channels() {
         1 => info,
         channels => info.channels((1..=channels).map(|channel| channel.to_string())),

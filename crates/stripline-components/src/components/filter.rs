@@ -5,8 +5,8 @@ use std::sync::Arc;
 use num_complex::Complex;
 use stripline::component::kit::{Continuity, StreamTracker, sample_rate, sample_rate_property};
 use stripline::component::{
-    Component, ComponentSpec, InvalidProperties, PortTypes, Ports, Properties, PropertySpec, RateRule,
-    Request, TestResult, Value,
+    Component, ComponentSpec, InvalidProperties, OrderRule, PortTypes, Ports, Properties, PropertySpec,
+    RateRule, Request, TestResult, Value,
 };
 use stripline::payload::TypeName;
 use stripline::{Error, Result, Sample, StreamInfo};
@@ -46,6 +46,7 @@ impl Component for FirFilterComponent {
             )
             .validated(can_be_made::<Self>)
             .sample_rate(RateRule::property("sample_rate").or_input("in").needed())
+            .sample_order(OrderRule::in_time())
             .test("passband", "the gain in the middle of the band, in dB, is 0")
             .test(
                 "stopband",
@@ -233,7 +234,8 @@ impl Component for Decimator {
                 .changeable(),
         )
         .validated(can_be_made::<Self>)
-        .sample_rate(RateRule::property("sample_rate").or_input("in").divided_by("factor"));
+        .sample_rate(RateRule::property("sample_rate").or_input("in").divided_by("factor"))
+        .sample_order(OrderRule::in_time());
         FilterShape::describe(spec, "such that it ends at half the lower rate")
     }
 

@@ -16,6 +16,10 @@ const STOP_CHECK_MS: i64 = 20;
 const STOPPED_PATIENCE: Duration = Duration::from_secs(1);
 /// Descriptors of a context and a socket with its connection.
 const DESCRIPTORS: usize = 20;
+/// Bytes of a message that is received, at most: those of a packet.
+const MESSAGE_BYTES_MAX: usize = 1 << 30;
+/// Parts of a message that is received, at most.
+const PARTS_MAX: usize = 65_536;
 
 /// The choices of `pattern`.
 pub(super) const PUSH_PULL: &str = "push-pull";
@@ -62,7 +66,8 @@ pub(super) struct Peer {
     /// Dropped after the socket.
     _admission: Option<Admission>,
     address: String,
-    pub key: Vec<u8>,
+    is_pub_sub: bool,
+    key: Vec<u8>,
     pub has_tags: bool,
     pub vlen: u64,
 }
@@ -152,6 +157,7 @@ impl Peer {
             has_logged: Cell::new(false),
             _admission: admission,
             address: address.clone(),
+            is_pub_sub: kind == pub_sub,
             key,
             has_tags: properties.boolean("tags"),
             vlen: properties.count("vlen"),
@@ -160,18 +166,49 @@ impl Peer {
         Ok(peer)
     }
 
-    /// Receives a message without its key.
+    /// Receives all parts of a message, without its key.
     ///
     /// # Errors
-    /// [`Error::Stopped`], within some milliseconds.
-    pub fn receive(&self, stop: &StopSignal) -> Result<zmq::Message> {
-        self.wait(zmq::POLLIN, stop)?;
-        let mut message = self.socket.recv_msg(0).map_err(|error| self.failed("receive", error))?;
-        // A block with a key sends it as a part of its own.
-        while message.get_more() {
-            message = self.socket.recv_msg(0).map_err(|error| self.failed("receive", error))?;
+    /// [`Error::Stopped`], within some milliseconds. Parts that the properties leave no meaning to.
+    pub fn receive(&self, parts: &mut Vec<zmq::Message>, stop: &StopSignal) -> Result<()> {
+        loop {
+            self.wait(zmq::POLLIN, stop)?;
+            parts.clear();
+            let mut bytes = 0;
+            loop {
+                let part = self.socket.recv_msg(0).map_err(|error| self.failed("receive", error))?;
+                let has_more = part.get_more();
+                bytes += part.len();
+                if bytes > MESSAGE_BYTES_MAX || parts.len() == PARTS_MAX {
+                    return Err(self.misbehaves(format!(
+                        "a message has more than {PARTS_MAX} parts or {MESSAGE_BYTES_MAX} bytes; send smaller ones"
+                    )));
+                }
+                parts.push(part);
+                if !has_more {
+                    break;
+                }
+            }
+            if self.take_key(parts)? {
+                return Ok(());
+            }
         }
-        Ok(message)
+    }
+
+    /// Takes the key from the parts of a message. False: the message has another key.
+    fn take_key(&self, parts: &mut Vec<zmq::Message>) -> Result<bool> {
+        match (self.key.is_empty(), parts.len()) {
+            (true, 1) => Ok(true),
+            (true, count) if self.is_pub_sub => Err(self.misbehaves(format!(
+                "its messages have {count} parts, and the first can be a key; set `key` to it, or send one part"
+            ))),
+            (true, _) => Ok(true),
+            (false, 1) => Err(self.misbehaves(
+                "its messages have one part, and a key is a part of its own; leave `key` empty, or set it in the block",
+            )),
+            // A subscription is for all keys that begin with its own.
+            (false, _) => Ok(parts.remove(0)[..] == self.key[..]),
+        }
     }
 
     /// Sends a message behind the key, and waits for room.

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use stripline::component::{Component, ComponentSpec, PortTypes, Ports, Properties};
+use stripline::component::{Component, ComponentSpec, OrderRule, PortTypes, Ports, Properties};
 use stripline::payload::{Dynamic, SampleType, TypeName};
 use stripline::{Packet, Result, StreamInfo};
 
 use super::gr_zeromq::{self, Peer};
+use super::stream_order;
 use crate::gnuradio::{CarriedTags, Described, Tag, TaggedMessage};
 
 /// How long the last samples have to leave this process.
@@ -23,7 +24,8 @@ impl Component for GrZeromqSink {
             "gr-zeromq-sink",
             "Sends samples to a flowgraph, for its ZMQ PULL Source or ZMQ SUB Source.",
         )
-        .input("in", PortTypes::Any, "samples for the flowgraph; no messages");
+        .input("in", PortTypes::Any, "samples for the flowgraph; no messages")
+        .sample_order(OrderRule { items: Some("vlen".into()), ..OrderRule::default() });
         let spec = gr_zeromq::properties(true).fold(spec, ComponentSpec::property);
         spec.validated(gr_zeromq::check)
     }
@@ -43,10 +45,14 @@ impl Component for GrZeromqSink {
         let mut partial = Vec::new();
         let mut partial_at = 0;
         while let Some(packet) = input.receive()? {
+            stream_order::check_items(packet.stream(), peer.vlen)?;
             if packet.gap().is_some() {
                 partial.clear();
             }
-            let index = if partial.is_empty() { packet.sample_index() } else { partial_at };
+            // Behind a gap, the rest of an item is left out.
+            let begun = if partial.is_empty() { packet.sample_index() % peer.vlen } else { 0 };
+            let left_out = ((peer.vlen - begun) % peer.vlen).min(packet.samples() as u64);
+            let index = if partial.is_empty() { packet.sample_index() + left_out } else { partial_at };
             let mut message = Vec::with_capacity(packet.len() + partial.len() + 64);
             if peer.has_tags {
                 let tags = described.tags(&packet, peer.vlen).map_err(|bad| peer.misbehaves(bad))?;
@@ -54,7 +60,7 @@ impl Component for GrZeromqSink {
             }
             let head = message.len();
             message.append(&mut partial);
-            message.extend_from_slice(&packet);
+            message.extend_from_slice(&packet[left_out as usize * samples.size()..]);
             let left_over = (message.len() - head) % (samples.size() * peer.vlen as usize);
             partial = message.split_off(message.len() - left_over);
             partial_at = index + ((message.len() - head) / samples.size()) as u64;
@@ -93,8 +99,8 @@ impl Before {
         let before = |of: fn(&StreamInfo) -> Option<f64>| before.as_ref().filter(|_| !begins).and_then(of);
         let rate = stream.sample_rate_hz;
         let mut made = Vec::new();
-        if rate != before(|stream| stream.sample_rate_hz) {
-            made.extend(rate.map(Described::RateHz));
+        if rate_of_channel(stream) != before(rate_of_channel) {
+            made.extend(rate_of_channel(stream).map(Described::RateHz));
         }
         if stream.center_frequency_hz != before(|stream| stream.center_frequency_hz) {
             made.extend(stream.center_frequency_hz.map(Described::FrequencyHz));
@@ -122,4 +128,9 @@ impl Before {
         tags.sort_by_key(|tag| tag.item);
         Ok(tags)
     }
+}
+
+/// Returns the rate of each channel: an item has a sample of each.
+fn rate_of_channel(stream: &StreamInfo) -> Option<f64> {
+    stream.sample_rate_hz.map(|rate| rate / stream.channels.len().max(1) as f64)
 }

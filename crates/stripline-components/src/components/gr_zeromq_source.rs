@@ -1,12 +1,14 @@
 //! `gr-zeromq-source`: samples of a flowgraph, over GNU Radio's own blocks for ZeroMQ.
 
-use stripline::component::{Component, ComponentSpec, PortTypes, Ports, Properties, PropertySpec, RateRule};
+use stripline::component::{
+    Component, ComponentSpec, OrderRule, PortTypes, Ports, Properties, PropertySpec, RateRule,
+};
 use stripline::node::Publisher;
 use stripline::payload::{Dynamic, SampleType};
 use stripline::{Result, StreamInfo};
 
 use super::gr_zeromq::{self, Peer};
-use crate::gnuradio::{CarriedTags, Described, Tag, TaggedMessage};
+use crate::gnuradio::{CarriedTags, Described, Tag, TaggedMessage, join_parts};
 
 /// The types of items. Others come as bytes.
 const TYPES: [&str; 6] = ["cf32", "f32", "s32", "s16", "cs16", "u8"];
@@ -23,6 +25,7 @@ impl Component for GrZeromqSource {
             "Receives the samples of a flowgraph from its ZMQ PUSH Sink or ZMQ PUB Sink.",
         )
         .sample_rate(RateRule::property("sample_rate"))
+        .sample_order(OrderRule { rows: Some("vlen".into()), ..OrderRule::default() })
         .output("out", PortTypes::Property("samples".into()), "the flowgraph's samples")
         .property(PropertySpec::choice("samples", &TYPES, "cf32", "type of the items"))
         .property(
@@ -66,25 +69,29 @@ impl Component for GrZeromqSource {
             next_item: 0,
             offset: None,
         };
+        let mut parts = Vec::new();
         loop {
-            let message = peer.receive(&stop)?;
-            let found = if peer.has_tags {
-                TaggedMessage::parse(&message)
-            } else if TaggedMessage::is_tagged(&message) {
-                return Err(peer.misbehaves(
-                    "its messages have tags; set `tags` to true, or `pass_tags` of its block to False",
-                ));
-            } else {
-                Ok(TaggedMessage { first_item: source.next_item, tags: Vec::new(), samples: &message })
-            };
-            let found = found.map_err(|bad| peer.misbehaves(bad))?;
-            let bytes = found.samples.len();
-            if bytes % item_bytes != 0 {
-                return Err(peer.misbehaves(format!(
-                    "sent {bytes} bytes, which are no whole items of {item_bytes}; `samples` and `vlen` must be those of its block"
-                )));
+            peer.receive(&mut parts, &stop)?;
+            for message in join_parts(parts.iter().map(|part| &part[..]), peer.has_tags) {
+                let found = if peer.has_tags {
+                    TaggedMessage::parse(&message)
+                } else if TaggedMessage::is_tagged(&message) {
+                    return Err(peer.misbehaves(
+                        "its messages have tags; set `tags` to true, or `pass_tags` of its block to False",
+                    ));
+                } else {
+                    Ok(TaggedMessage { first_item: source.next_item, tags: Vec::new(), samples: &message })
+                };
+                let found = found.map_err(|bad| peer.misbehaves(bad))?;
+                let bytes = found.samples.len();
+                if bytes % item_bytes != 0 {
+                    return Err(peer.misbehaves(format!(
+                        "sent {bytes} bytes, which are no whole items of {item_bytes}; `samples` and `vlen` must be those \
+                         of its block"
+                    )));
+                }
+                source.send(&found)?;
             }
-            source.send(&found)?;
         }
     }
 }

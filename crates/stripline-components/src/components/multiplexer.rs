@@ -1,7 +1,8 @@
 //! `multiplexer`: several streams as one.
 
 use stripline::component::{
-    Component, ComponentSpec, InvalidProperties, PortTypes, Ports, Properties, PropertySpec, RateRule,
+    Component, ComponentSpec, InvalidProperties, OrderRule, PortTypes, Ports, Properties, PropertySpec,
+    RateRule,
 };
 use stripline::node::{Waitable, wait_any};
 use stripline::payload::TypeName;
@@ -33,6 +34,7 @@ impl Component for Multiplexer {
         inputs::describe(spec, PortTypes::Any, "anything; to interleave, samples of the same rate")
             .output("out", PortTypes::SameAs("in1".into()), "the packets, or samples of each input in turn")
             .sample_rate(RateRule::inputs().interleaved_if("mode", "interleave"))
+            .sample_order(OrderRule { rows: Some("block".into()), ..OrderRule::default() })
             .property(PropertySpec::choice(
                 "mode",
                 &["merge", "interleave"],

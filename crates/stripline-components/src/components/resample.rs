@@ -3,7 +3,8 @@
 use num_complex::Complex;
 use stripline::component::kit::{Continuity, StreamTracker};
 use stripline::component::{
-    Component, ComponentSpec, InvalidProperties, PortTypes, Ports, Properties, PropertySpec, RateRule,
+    Component, ComponentSpec, InvalidProperties, OrderRule, PortTypes, Ports, Properties, PropertySpec,
+    RateRule,
 };
 use stripline::payload::TypeName;
 use stripline::{Error, Result, Sample};
@@ -50,6 +51,7 @@ impl Component for ResamplerComponent {
                 .unit("dB"),
             )
             .sample_rate(RateRule::input("in").multiplied_by("up").divided_by("down"))
+            .sample_order(OrderRule::in_time())
             .validated(can_be_made::<Self>)
     }
 

@@ -85,14 +85,14 @@ pub const STREAM_RULES: &[(&str, [StreamRule; 8])] = &[
     ("adsb-sink", [LeftOut; 8]),
     ("am-demodulator", [UsedAndPassedOn, LeftOut, Refused, PassedOn, UsedAndPassedOn, PassedOn, UsedAndPassedOn, PassedOn]),
     ("awgn", [PassedOn; 8]),
-    ("bulkio-sink", [Used, Used, Used, Used, LeftOut, Used, LeftOut, Used]),
-    ("dds-sink", [Used, Used, LeftOut, LeftOut, LeftOut, LeftOut, Used, Used]),
+    ("bulkio-sink", [Used, Used, Used, Used, Refused, Used, LeftOut, Used]),
+    ("dds-sink", [Used, Used, LeftOut, LeftOut, Refused, LeftOut, Used, Used]),
     ("decimator", [UsedAndChanged, PassedOn, Refused, Changed, UsedAndPassedOn, PassedOn, UsedAndChanged, Changed]),
     ("fft", [UsedAndChanged, PassedOn, Refused, UsedAndChanged, UsedAndPassedOn, Changed, UsedAndChanged, Changed]),
     ("file-sink", [ByFormat; 8]),
     ("fir-filter", [UsedAndPassedOn, PassedOn, Refused, PassedOn, UsedAndPassedOn, PassedOn, UsedAndPassedOn, PassedOn]),
     ("fm-demodulator", [UsedAndPassedOn, LeftOut, Refused, PassedOn, UsedAndPassedOn, PassedOn, UsedAndPassedOn, PassedOn]),
-    ("gr-zeromq-sink", [Used, Used, LeftOut, LeftOut, LeftOut, Used, Used, Used]),
+    ("gr-zeromq-sink", [Used, Used, Used, LeftOut, Used, Used, Used, Used]),
     ("magnitude", [PassedOn; 8]),
     ("multiplexer, interleave", [UsedAndChanged, UsedAndPassedOn, UsedAndPassedOn, UsedAndChanged, UsedAndChanged, PassedOn, UsedAndChanged, PassedOn]),
     ("multiplexer, merge", [PassedOn; 8]),
@@ -103,7 +103,7 @@ pub const STREAM_RULES: &[(&str, [StreamRule; 8])] = &[
     ("throttle", [PassedOn; 8]),
     ("waterfall-sink", [LeftOut, Used, Used, Used, Used, LeftOut, Used, LeftOut]),
     ("wav-sink", [ByFormat; 8]),
-    ("zenoh-sink", [LeftOut; 8]),
+    ("zenoh-sink", [LeftOut, LeftOut, LeftOut, LeftOut, Refused, LeftOut, LeftOut, LeftOut]),
 ];
 
 /// Returns the rule of a component, as it stands in [`STREAM_RULES`], for one of [`STREAM_KEYS`].

@@ -1,12 +1,12 @@
 //! `zenoh-sink`: packets as publications, for any program of zenoh.
 
-use stripline::component::{Component, ComponentSpec, PortTypes, Ports, Properties, PropertySpec};
+use stripline::component::{Component, ComponentSpec, OrderRule, PortTypes, Ports, Properties, PropertySpec};
 use stripline::payload::{SampleType, TypeName};
 use stripline::{Error, Result};
 use zenoh::Wait;
 use zenoh::qos::CongestionControl;
 
-use super::zenoh_ends;
+use super::{stream_order, zenoh_ends};
 
 /// The component `zenoh-sink`.
 pub struct ZenohSink {
@@ -18,6 +18,7 @@ impl Component for ZenohSink {
         let spec =
             ComponentSpec::new("zenoh-sink", "Publishes packets over zenoh: each is a payload, as it is.")
                 .input("in", PortTypes::Any, "samples to publish; no messages")
+                .sample_order(OrderRule { takes_channels: false, ..OrderRule::default() })
                 .property(PropertySpec::choice(
                     "congestion",
                     &["block", "drop"],
@@ -45,6 +46,7 @@ impl Component for ZenohSink {
         let samples = SampleType::parse(ports.payload("in").map_or("cf32", TypeName::as_str))?;
         let mut input = ports.input_of(&samples, "in")?;
         while let Some(packet) = input.receive()? {
+            stream_order::check_one_channel(packet.stream(), "a publication")?;
             publisher
                 .put(&packet[..])
                 .wait()

@@ -107,6 +107,11 @@ impl IqFileReader {
         self.reader.place()
     }
 
+    /// Returns the reader of the file behind it.
+    pub(crate) fn into_reader(self) -> FileReader {
+        self.reader
+    }
+
     /// Returns the metadata of a SigMF recording.
     pub fn sigmf(&self) -> Option<&SigMfMeta> {
         self.reader.sigmf()

@@ -124,6 +124,8 @@ pub(crate) struct FrameSteps<T> {
     stream: Option<Arc<StreamInfo>>,
     /// The index behind the last packet.
     next_index: u64,
+    /// Index and time of the packet in which the frame in part began.
+    begun: (u64, i64),
     is_interrupted: bool,
     missing: u64,
     places: u64,
@@ -146,6 +148,7 @@ impl<T: Copy> FrameSteps<T> {
             steps: StepTracker::default(),
             stream: None,
             next_index: 0,
+            begun: (0, 0),
             is_interrupted: false,
             missing: 0,
             places: 0,
@@ -184,12 +187,19 @@ impl<T: Copy> FrameSteps<T> {
             self.missing += (start - first).min(length as u64) / self.width;
             self.places = self.places.max(1);
         }
+        let begun = self.begun;
+        if is_between || !items.is_empty() {
+            self.begun = (index, place.time_ns);
+        }
         if items.is_empty() {
             return FramePart { begins: false, place, items };
         }
         place.sample_index = start / self.width;
         place.samples = items.len() as u64 / self.width;
-        if place.time_ns != 0 && place.sample_index != index {
+        let (index, time_ns) =
+            if place.time_ns == 0 && start < first { begun } else { (index, place.time_ns) };
+        place.time_ns = time_ns;
+        if time_ns != 0 && place.sample_index != index {
             let ahead = place.sample_index as f64 - index as f64;
             let after = stream.sample_rate_hz.map(|rate| (ahead * 1e9 / rate).round() as i64);
             place.time_ns = after.map_or(0, |after| place.time_ns.saturating_add(after));

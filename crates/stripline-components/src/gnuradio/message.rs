@@ -1,9 +1,13 @@
 //! Messages of gr-zeromq's blocks for streams, with `pass_tags` (`tag_headers.cc`).
 
+use std::borrow::Cow;
+
 use super::{BadMessage, Pmt};
 
 /// The first bytes of a message with tags: 0x5FF0 in the order of the host, and the version.
-const MAGIC: [u8; 3] = [0xf0, 0x5f, 0x01];
+const MAGIC: [u8; 3] = [0xf0, 0x5f, VERSION];
+/// The version of all blocks of GNU Radio up to 3.10.
+const VERSION: u8 = 1;
 /// The least bytes of a tag: its item, and three values.
 const TAG_BYTES_MIN: u64 = 8 + 3;
 
@@ -49,6 +53,15 @@ impl<'a> TaggedMessage<'a> {
     /// assert_eq!((message.first_item, message.tags, message.samples), (40, vec![tag], &[1, 2, 3][..]));
     /// ```
     pub fn parse(bytes: &'a [u8]) -> Result<Self, BadMessage> {
+        if let [first, second, version, ..] = bytes
+            && [*first, *second] == MAGIC[..2]
+            && *version != VERSION
+        {
+            return Err(BadMessage::new(format!(
+                "the tags of the message have version {version} of their header, and version {VERSION} is read; send \
+                 them from GNU Radio 3.8 to 3.10, or without `pass_tags`"
+            )));
+        }
         let Some(rest) = bytes.strip_prefix(&MAGIC) else {
             return Err(BadMessage::new(
                 "the message has no tags; set `tags` to false, or `pass_tags` of the block in GNU Radio to True",
@@ -88,10 +101,63 @@ impl<'a> TaggedMessage<'a> {
     }
 }
 
+/// Returns the messages that the parts of one make, joined: with tags, one begins at each part that
+/// begins as one.
+///
+/// ```
+/// use stripline_components::gnuradio::join_parts;
+///
+/// let parts = [&[1, 2][..], &[3]];
+/// assert_eq!(join_parts(parts.into_iter(), false), [&[1, 2, 3][..]]);
+/// ```
+pub fn join_parts<'a>(parts: impl Iterator<Item = &'a [u8]>, has_tags: bool) -> Vec<Cow<'a, [u8]>> {
+    let mut messages: Vec<Cow<'a, [u8]>> = Vec::with_capacity(1);
+    for part in parts {
+        match messages.last_mut() {
+            Some(message) if !(has_tags && TaggedMessage::is_tagged(part)) => {
+                message.to_mut().extend_from_slice(part);
+            }
+            _ => messages.push(Cow::Borrowed(part)),
+        }
+    }
+    messages
+}
+
 /// Takes a number in the order of the hosts that GNU Radio runs on: little-endian.
 fn number(bytes: &[u8]) -> Result<(u64, &[u8]), BadMessage> {
     let (first, rest) = bytes
         .split_first_chunk()
         .ok_or_else(|| BadMessage::new("the message ends within the tags that it begins with"))?;
     Ok((u64::from_le_bytes(*first), rest))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn head(first_item: u64) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        TaggedMessage::write_head(&mut bytes, first_item, &[]);
+        bytes
+    }
+
+    #[test]
+    fn parts_are_joined_up_to_the_next_message() {
+        let (one, two) = (head(0), [head(3), vec![4]].concat());
+        let parts = [&one[..], &[1, 2], &[3], &two];
+        let messages = join_parts(parts.into_iter(), true);
+        let [first, second] = &messages[..] else { panic!("{messages:?}") };
+        let first = TaggedMessage::parse(first).unwrap();
+        assert_eq!((first.first_item, first.samples), (0, &[1, 2, 3][..]));
+        let second = TaggedMessage::parse(second).unwrap();
+        assert_eq!((second.first_item, second.samples), (3, &[4][..]));
+    }
+
+    #[test]
+    fn another_version_of_the_header_is_named() {
+        let mut bytes = head(0);
+        bytes[2] = 2;
+        let error = TaggedMessage::parse(&bytes).unwrap_err().to_string();
+        assert!(error.contains("version 2") && error.contains("GNU Radio 3.8 to 3.10"), "{error}");
+    }
 }

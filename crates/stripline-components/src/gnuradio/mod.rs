@@ -16,7 +16,7 @@ use std::fmt;
 
 pub use carried::{CarriedTags, KEYWORD};
 pub use description::Described;
-pub use message::{Tag, TaggedMessage};
+pub use message::{Tag, TaggedMessage, join_parts};
 pub use pmt::Pmt;
 
 /// An error of a message of GNU Radio: what is wrong with it.

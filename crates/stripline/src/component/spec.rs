@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::validate::{FactFinder, PropertyFacts, Validation};
-use super::{Access, Properties, RateRule, TestSpec, Value, units};
+use super::{Access, OrderRule, Properties, RateRule, TestSpec, Value, units};
 use crate::error::InvalidProperties;
 use crate::error::Result;
 use crate::packet::payload::{MessageSchema, Sample, SampleType, TypeName};
@@ -44,6 +44,9 @@ pub struct ComponentSpec {
     /// The rule for its sample rate; `None`: unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<RateRule>,
+    /// The rule for channels and rows.
+    #[serde(default, skip_serializing_if = "OrderRule::is_default")]
+    pub order: OrderRule,
     /// Whether it checks its properties as a set ([`ComponentSpec::validated`]); an executable does
     /// so on `--check`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -66,6 +69,7 @@ impl ComponentSpec {
             any_dispatch: false,
             tests: Vec::new(),
             rate: None,
+            order: OrderRule::default(),
             validates: false,
             validation: Validation::default(),
             facts: FactFinder::default(),
@@ -125,6 +129,20 @@ impl ComponentSpec {
     #[must_use]
     pub fn sample_rate(mut self, rule: RateRule) -> Self {
         self.rate = Some(rule);
+        self
+    }
+
+    /// Declares which streams of channels and rows it takes, and which it sends.
+    ///
+    /// ```
+    /// use stripline::component::{ComponentSpec, OrderRule};
+    ///
+    /// let delay = ComponentSpec::new("delay", "Delays a signal.").sample_order(OrderRule::in_time());
+    /// assert!(!delay.order.takes_rows);
+    /// ```
+    #[must_use]
+    pub fn sample_order(mut self, rule: OrderRule) -> Self {
+        self.order = rule;
         self
     }
 

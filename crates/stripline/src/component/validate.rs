@@ -35,6 +35,8 @@ impl Validation {
 pub struct PropertyFacts {
     /// The sample rate, where no property has it.
     pub sample_rate_hz: Option<f64>,
+    /// The number of channels.
+    pub channels: Option<usize>,
     /// The payload type of ports with the type that a property names, where that one is empty.
     pub payload: Option<TypeName>,
     /// The files that it writes, and those beside them that belong to them. A path that it has from

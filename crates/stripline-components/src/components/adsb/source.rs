@@ -9,9 +9,9 @@ use stripline::{Error, Result, Sample, StreamInfo};
 
 use crate::adsb::demodulate::SAMPLE_RATE_HZ;
 use crate::adsb::{Simulation, SimulationConfig};
-use crate::components::file_source::truncate_partial_property;
+use crate::components::file_source::{play, truncate_partial_property};
 use crate::components::property_errors::{self, can_play};
-use crate::formats::{IqFileReader, IqReaderOptions, RawSample, SampleFormat, is_sigmf};
+use crate::formats::{FileReader, IqFileReader, IqReaderOptions, RawSample, SampleFormat, is_sigmf};
 
 /// The frequency at which Mode S transponders transmit.
 const FREQUENCY_HZ: f64 = 1090e6;
@@ -23,13 +23,12 @@ pub struct AdsbSource {
     signal: Signal,
     format: SampleFormat,
     sample_rate: f64,
-    frequency: f64,
     rate: f64,
     properties: Properties,
 }
 
 enum Signal {
-    Recording(Box<IqFileReader>),
+    Recording(Box<FileReader>),
     Simulation(Box<Simulation>),
 }
 
@@ -78,7 +77,7 @@ impl Component for AdsbSource {
 
     fn new(properties: &Properties) -> Result<Self> {
         let format: SampleFormat = properties.text("format").parse().map_err(Error::failed)?;
-        let (mut sample_rate, mut frequency) = (f64::from(SAMPLE_RATE_HZ), FREQUENCY_HZ);
+        let mut sample_rate = f64::from(SAMPLE_RATE_HZ);
         let asked_rate = properties.float("sample_rate");
         if asked_rate > 0.0 {
             sample_rate = asked_rate;
@@ -97,8 +96,7 @@ impl Component for AdsbSource {
                 return Err(invalid.property("format").remedy(remedy).into());
             }
             sample_rate = reader.sample_rate_hz().filter(|_| asked_rate == 0.0).unwrap_or(sample_rate);
-            frequency = reader.place().frequency_hz.unwrap_or(frequency);
-            Signal::Recording(Box::new(reader))
+            Signal::Recording(Box::new(reader.into_reader()))
         } else {
             let config = SimulationConfig {
                 seed: properties.count("seed"),
@@ -127,7 +125,7 @@ impl Component for AdsbSource {
                 return Err(invalid.property("rate").into());
             }
         };
-        Ok(Self { signal, format, sample_rate, frequency, rate, properties: properties.clone() })
+        Ok(Self { signal, format, sample_rate, rate, properties: properties.clone() })
     }
 
     fn run(self, ports: Ports) -> Result<()> {
@@ -150,19 +148,21 @@ impl AdsbSource {
         mut ports: Ports,
         simulate: impl Fn(&mut Simulation, &mut [T]),
     ) -> Result<()> {
-        let source = PacedSource::new(&ports, &self.properties, self.rate);
-        let mut output = ports.output::<T>("out")?;
-        output.set_stream(
-            StreamInfo::new(ports.component())
-                .sample_rate_hz(self.sample_rate)
-                .center_frequency_hz(self.frequency),
-        );
+        let (name, sample_rate) = (ports.component().to_owned(), self.sample_rate);
+        let described = |in_file: Option<f64>| {
+            let stream = StreamInfo::new(&name).sample_rate_hz(sample_rate);
+            stream.center_frequency_hz(in_file.unwrap_or(FREQUENCY_HZ))
+        };
         match self.signal {
             Signal::Recording(mut reader) => {
-                source.run(output, |samples| reader.read_raw(samples).map_err(Error::failed))
+                let scalar = reader.scalar();
+                play(ports, &self.properties, self.rate, &mut reader, scalar, described)
             }
             Signal::Simulation(mut simulation) => {
-                source.limited(self.properties.float("duration_s"), self.sample_rate).run(output, |samples| {
+                let source = PacedSource::new(&ports, &self.properties, self.rate);
+                let mut output = ports.output::<T>("out")?;
+                output.set_stream(described(None));
+                source.limited(self.properties.float("duration_s"), sample_rate).run(output, |samples| {
                     simulate(&mut simulation, samples);
                     // The list of transmitted frames is not used, and would grow without bound.
                     drop(simulation.take_sent());

@@ -1,0 +1,143 @@
+//! Messages of ZeroMQ to and from the components for flowgraphs, sent by a socket of this test.
+
+#![cfg(feature = "zeromq")]
+#![allow(clippy::unwrap_used, reason = "a panic fails the test")]
+
+mod stage;
+
+use num_complex::Complex;
+use stage::stage;
+use stripline::component::Value;
+use stripline::component::harness::{Harness, HarnessRun};
+use stripline::{Received, StreamInfo};
+use stripline_components::gnuradio::{Described, TaggedMessage};
+use stripline_components::registry;
+
+/// Longest wait for a message.
+const PATIENCE_MS: i32 = 10_000;
+
+/// Returns a socket of that kind, and its address.
+fn socket(kind: zmq::SocketType) -> (zmq::Socket, String) {
+    let socket = zmq::Context::new().socket(kind).unwrap();
+    socket.set_rcvtimeo(PATIENCE_MS).unwrap();
+    socket.bind("tcp://127.0.0.1:*").unwrap();
+    let address = socket.get_last_endpoint().unwrap().unwrap();
+    (socket, address)
+}
+
+fn source(address: &str, properties: &[(&str, Value)]) -> HarnessRun {
+    let registry = registry();
+    let harness = Harness::of_type(&registry, "gr-zeromq-source");
+    let harness = harness.property("address", address).property("samples", "f32");
+    let with = |harness: Harness, (name, value): &(&str, Value)| harness.property(name, value.clone());
+    properties.iter().fold(harness, with).start().unwrap()
+}
+
+/// Returns the first samples that a source sends, or the error that ends it.
+fn samples(mut source: HarnessRun, count: usize) -> Result<Vec<f32>, String> {
+    let mut output = source.output::<f32>("out").unwrap();
+    let mut found = Vec::new();
+    while found.len() < count {
+        match output.receive_timeout(std::time::Duration::from_millis(20)).unwrap() {
+            Received::Packet(packet) => found.extend_from_slice(&packet),
+            Received::Empty => {
+                source.wait_for_end(std::time::Duration::ZERO).map_err(|error| error.to_string())?;
+            }
+            Received::Ended => break,
+        }
+    }
+    drop(output);
+    source.stop();
+    Ok(found)
+}
+
+fn bytes(samples: &[f32]) -> Vec<u8> {
+    samples.iter().flat_map(|sample| sample.to_le_bytes()).collect()
+}
+
+/// Sends messages to a source with push-pull.
+fn pushed(properties: &[(&str, Value)], messages: &[&[Vec<u8>]], count: usize) -> Result<Vec<f32>, String> {
+    let (socket, address) = socket(zmq::PUSH);
+    let source = source(&address, properties);
+    messages.iter().for_each(|parts| socket.send_multipart(*parts, 0).unwrap());
+    samples(source, count)
+}
+
+/// Sends messages to a source that has subscribed to a key.
+fn published(key: &str, messages: &[&[Vec<u8>]], count: usize) -> Result<Vec<f32>, String> {
+    // It gets the subscription as a message.
+    let (socket, address) = socket(zmq::XPUB);
+    let source = source(&address, &[("pattern", "pub-sub".into()), ("key", key.into())]);
+    assert_eq!(socket.recv_bytes(0).unwrap(), [&[1], key.as_bytes()].concat());
+    messages.iter().for_each(|parts| socket.send_multipart(*parts, 0).unwrap());
+    samples(source, count)
+}
+
+#[test]
+fn all_parts_of_a_message_arrive() {
+    // The second sample begins in one part and ends in the next.
+    let message = bytes(&[1.0, 2.0, 3.0]);
+    let parts = [message[..6].to_vec(), message[6..].to_vec()];
+    assert_eq!(pushed(&[], &[&parts, &parts], 6), Ok(vec![1.0, 2.0, 3.0, 1.0, 2.0, 3.0]));
+}
+
+#[test]
+fn a_key_is_compared_whole() {
+    let [a, ab, more] = ["A", "AB", "A"].map(|key| key.as_bytes().to_vec());
+    let messages = [
+        [ab.clone(), bytes(&[2.0])].to_vec(),
+        [a, bytes(&[1.0])].to_vec(),
+        [ab, bytes(&[2.0])].to_vec(),
+        [more, bytes(&[3.0]), bytes(&[4.0])].to_vec(),
+    ];
+    let messages = messages.each_ref().map(|parts| &parts[..]);
+    assert_eq!(published("A", &messages, 3), Ok(vec![1.0, 3.0, 4.0]));
+}
+
+#[test]
+fn parts_without_a_clear_meaning_are_refused() {
+    let key = b"A".to_vec();
+    let error = published("A", &[&[[&key[..], &bytes(&[1.0])].concat()]], 1).unwrap_err();
+    assert!(error.contains("a key is a part of its own"), "{error}");
+    let error = published("", &[&[key, bytes(&[1.0])]], 1).unwrap_err();
+    assert!(error.contains("2 parts") && error.contains("set `key`"), "{error}");
+}
+
+#[test]
+fn a_header_has_its_samples_in_another_part() {
+    let mut head = Vec::new();
+    TaggedMessage::write_head(&mut head, 0, &[Described::RateHz(5.0).tag(0)]);
+    let tags = [("tags", Value::Boolean(true))];
+    assert_eq!(pushed(&tags, &[&[head.clone(), bytes(&[7.0, 8.0])]], 2), Ok(vec![7.0, 8.0]));
+    head[2] = 2;
+    let error = pushed(&tags, &[&[head, bytes(&[7.0])]], 1).unwrap_err();
+    assert!(error.contains("version 2 of their header"), "{error}");
+}
+
+#[test]
+fn items_have_a_sample_of_each_channel() {
+    let (socket, address) = socket(zmq::PULL);
+    let mut stream = StreamInfo::new("s").sample_rate_hz(2e6);
+    stream.channels = vec!["a".into(), "b".into()];
+    let sink = |vlen| {
+        let text = Value::Text(address.clone());
+        let [bind, tags] = [("bind", Value::Boolean(false)), ("tags", Value::Boolean(true))];
+        stage("gr-zeromq-sink", [("address", text), bind, tags, ("vlen", Value::Integer(vlen))])
+    };
+    // The second packet is behind a gap, and begins within a frame.
+    let complex = |values: &[f32]| values.iter().map(|value| Complex::new(*value, 0.0)).collect();
+    let packets = [(4, 0, complex(&[1.0, -1.0])), (9, 0, complex(&[-2.0, 3.0, -3.0]))];
+    let inputs = [(&stream, &packets[..])];
+    let error = sink(1).run::<Complex<f32>, f32>(&inputs).unwrap_err().to_string();
+    assert!(error.contains("`channels`") && error.contains("set `vlen` to 2"), "{error}");
+    sink(2).run::<Complex<f32>, f32>(&inputs).unwrap();
+    for (first_item, values) in [(2, [1.0, 0.0, -1.0, 0.0]), (5, [3.0, 0.0, -3.0, 0.0])] {
+        let message = socket.recv_bytes(0).unwrap();
+        let message = TaggedMessage::parse(&message).unwrap();
+        assert_eq!((message.first_item, message.samples), (first_item, &bytes(&values)[..]));
+        if first_item == 2 {
+            let described: Vec<_> = message.tags.iter().filter_map(Described::of).collect();
+            assert_eq!(described, [Described::RateHz(1e6)]);
+        }
+    }
+}

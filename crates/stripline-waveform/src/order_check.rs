@@ -1,0 +1,106 @@
+//! The check of channels and rows against the components that they arrive at.
+
+use stripline::component::OrderRule;
+
+use super::components::CheckedComponent;
+use super::connections::ResolvedConnection;
+use super::diagnostics::{Code, Diagnostics};
+use super::rate_check::{checked, inputs, is_interleaved, number};
+
+/// The order of the samples of a stream.
+#[derive(Clone, Copy, PartialEq)]
+struct Order {
+    /// At least 1.
+    channels: usize,
+    has_rows: bool,
+}
+
+/// Reports streams of channels or rows that a component cannot take. Returns the number of channels
+/// that arrive at each component, 1 where it is unknown.
+pub(super) fn check(
+    links: &[ResolvedConnection],
+    components: &[CheckedComponent],
+    found: &mut Diagnostics,
+) -> Vec<usize> {
+    let sent = sent_by_all(links, components);
+    let arrives = |link: &ResolvedConnection| sent[link.from?.component];
+    for link in links {
+        let Some(order) = arrives(link) else { continue };
+        let Some(component) = link.to.map(|to| &components[to.component]) else { continue };
+        let Some((spec, properties)) = checked(component) else { continue };
+        let items = spec.order.items.as_deref().map(|name| (name, number(&properties.values, name)));
+        if let Some((problem, remedy)) = unfit(&spec.order, order, items) {
+            let message = format!("`{}` {problem}", component.name.value);
+            found.error(Code::OrderMismatch, link.draft.place("to"), message, remedy);
+        }
+    }
+    let channels = |index| inputs(index, links).filter_map(arrives).map(|order| order.channels).max();
+    (0..components.len()).map(|index| channels(index).unwrap_or(1)).collect()
+}
+
+/// Returns what is wrong with an order at a component, and the remedy.
+fn unfit(rule: &OrderRule, order: Order, items: Option<(&str, Option<f64>)>) -> Option<(String, String)> {
+    let Order { channels, has_rows } = order;
+    if channels > 1 && !rule.takes_channels {
+        return Some((
+            format!("takes one channel, and {channels} arrive (`channels`)"),
+            "connect each channel to a component of its own, before they are interleaved".into(),
+        ));
+    }
+    if has_rows && !rule.takes_rows {
+        return Some((
+            "takes a signal in time, and rows of samples arrive (`row_length`)".into(),
+            "put it before the component that makes the rows, or set block = 1 in a `multiplexer`".into(),
+        ));
+    }
+    let (name, Some(samples)) = items? else { return None };
+    if samples % channels as f64 != 0.0 {
+        return Some((
+            format!("has `{name}` = {samples}, and {channels} channels arrive (`channels`)"),
+            format!("set {name} = {channels}: an item has a sample of each channel"),
+        ));
+    }
+    (has_rows && samples == 1.0).then(|| {
+        let problem = format!("has `{name}` = 1, and rows of samples arrive (`row_length`)");
+        (problem, format!("set `{name}` to the samples of a row, of all channels"))
+    })
+}
+
+/// Returns the order of what each component sends, as far as it follows from the file.
+fn sent_by_all(links: &[ResolvedConnection], components: &[CheckedComponent]) -> Vec<Option<Order>> {
+    let mut sent = vec![None; components.len()];
+    // Each turn carries the orders one connection further.
+    for _ in 0..components.len() {
+        for index in 0..components.len() {
+            if sent[index].is_none() {
+                sent[index] = sent_by(index, links, components, &sent);
+            }
+        }
+    }
+    sent
+}
+
+fn sent_by(
+    index: usize,
+    links: &[ResolvedConnection],
+    components: &[CheckedComponent],
+    sent: &[Option<Order>],
+) -> Option<Order> {
+    let (spec, properties) = checked(&components[index])?;
+    let rule = spec.rate.as_ref();
+    let arriving = || inputs(index, links).map(|link| link.from.and_then(|from| sent[from.component]));
+    let rows = spec.order.rows.as_deref().and_then(|name| number(&properties.values, name));
+    let has_rows = rows.is_some_and(|length| length > 1.0);
+    if rule.is_some_and(|rule| is_interleaved(rule, &properties.values)) {
+        let channels = arriving().map(|order| order.map_or(1, |order| order.channels)).sum();
+        return Some(Order { channels, has_rows }).filter(|order| order.channels > 0);
+    }
+    let passes_on = rule.is_some_and(|rule| rule.inputs || rule.input.is_some()) || has_rows;
+    let first = arriving().next().filter(|_| passes_on).flatten();
+    let passed_on = first.filter(|first| arriving().all(|order| order == Some(*first)));
+    if has_rows {
+        return Some(Order { channels: passed_on.map_or(1, |order| order.channels), has_rows });
+    }
+    let from_facts = properties.facts.channels.map(|channels| Order { channels: channels.max(1), has_rows });
+    passed_on.or(from_facts)
+}
