@@ -96,7 +96,8 @@ impl LineFile {
         // The name may have changed since it was checked.
         self.is_named = false;
         self.sync()?;
-        if self.is_cut { Err(self.failed(ErrorKind::WriteZero.into())) } else { Ok(()) }
+        // The error of that write has ended the component already.
+        if self.is_cut { Err(self.failed(ErrorKind::BrokenPipe.into())) } else { Ok(()) }
     }
 
     fn failed(&self, source: io::Error) -> FormatError {

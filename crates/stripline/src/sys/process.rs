@@ -88,6 +88,12 @@ pub fn prepare_for_limits() -> Result<()> {
     }
     // SAFETY: `SIG_IGN` is no function, so that none can run inside of another one.
     unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
+    // Otherwise each thread reserves 64 MiB for a heap of its own, which leave no room for stacks.
+    #[cfg(target_env = "gnu")]
+    if getrlimit(Resource::As).current.is_some() {
+        // SAFETY: the call sets a number, and takes no pointer.
+        unsafe { libc::mallopt(libc::M_ARENA_MAX, 1) };
+    }
     let reserved = Vec::<u8>::new().try_reserve_exact(ROOM_BYTES);
     reserved.map_err(|_| {
         Error::system("cannot start without room for 64 MiB of memory", rustix::io::Errno::NOMEM)
