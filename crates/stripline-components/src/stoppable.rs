@@ -163,8 +163,8 @@ impl Write for StoppableFile {
     }
 }
 
-/// Converts the error of a read or write. If that ended with the run, or its other end has gone,
-/// the component's work is done.
+/// Converts the error of a read or write. If the run has ended, or a pipe has no other end any
+/// more, the component's work is done.
 pub(crate) fn ended(error: FormatError) -> Error {
     match &error {
         FormatError::Open { source, .. }

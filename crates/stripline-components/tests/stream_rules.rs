@@ -339,7 +339,9 @@ fn every_rule_is_true() {
     #[cfg(feature = "corba")]
     let folder = tempfile::tempdir().unwrap();
     #[cfg(feature = "corba")]
-    joining.push(stage("bulkio-sink", [("ior_file", text(folder.path().join("ior").to_str().unwrap()))]));
+    let ior_file = text(folder.path().join("ior").to_str().unwrap());
+    #[cfg(feature = "corba")]
+    joining.push(stage("bulkio-sink", [("ior_file", ior_file), ("connections", Value::Integer(0))]));
     for component in joining.drain(..) {
         let (name, rules) = STREAM_RULES.iter().find(|(name, _)| *name == component.name).unwrap();
         let channels = STREAM_KEYS.iter().position(|key| *key == "channels").unwrap();

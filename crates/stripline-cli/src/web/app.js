@@ -163,6 +163,7 @@ function showSpectrum() {
   const it = spectrum.spectrum;
   const words = [it?.port && `${it.port}, ${it.payload}`, it?.sample_rate_hz && `${quantity(it.sample_rate_hz, "sample/s")}`];
   if (it?.center_frequency_hz) words.push(`centre ${quantity(it.center_frequency_hz, "Hz")}`);
+  if (it?.channel) words.push(`channel ${it.channel}`);
   if (it?.problem) words.push(it.problem);
   at("spectrum-text").textContent = words.filter(Boolean).join(", ") || "waiting for samples";
   at("spectrum").dataset.spectra = it?.number ?? 0;

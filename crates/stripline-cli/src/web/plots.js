@@ -139,19 +139,21 @@ export class SpectrumPlot {
   }
 
   add(spectrum) {
-    const isOther = this.spectrum && this.spectrum.levels_db.length !== spectrum.levels_db.length;
+    const isOther = this.spectrum && this.spectrum.levels.length !== spectrum.levels.length;
     if (isOther) this.rows = [];
     const isNew = !this.spectrum || this.spectrum.number !== spectrum.number;
     this.spectrum = spectrum;
-    if (!spectrum.levels_db.length || !isNew) return;
-    this.rows.unshift(spectrum.levels_db);
+    if (!spectrum.levels.length || !isNew) return;
+    this.rows.unshift(spectrum.levels);
     this.rows.length = Math.min(this.rows.length, 220);
     // The scale follows slowly, so that it does not jump.
-    const sorted = [...spectrum.levels_db].sort((a, b) => a - b);
-    const [floor, top] = [Math.max(sorted[Math.floor(sorted.length / 10)], -140) - 12, sorted.at(-1) + 8];
+    const sorted = [...spectrum.levels].sort((a, b) => a - b);
+    let [floor, top] = [sorted[Math.floor(sorted.length / 10)], sorted.at(-1)];
+    if (spectrum.unit === "dB") [floor, top] = [Math.max(floor, -140) - 12, top + 8];
+    const least = spectrum.unit === "dB" ? 20 : Math.max(Math.abs(top) * 1e-3, 1e-9);
     const follow = this.rows.length === 1 ? 1 : 0.1;
     this.low += (floor - this.low) * follow;
-    this.high += (Math.max(top, this.low + 20) - this.high) * follow;
+    this.high += (Math.max(top, this.low + least) - this.high) * follow;
   }
 
   draw() {
@@ -159,16 +161,15 @@ export class SpectrumPlot {
     this.drawWaterfall();
   }
 
-  // Returns the frequency at a share of the width as text; a share of the sample rate, if that is
-  // unknown. There are as many digits as a quarter of the width needs.
-  frequency(share) {
-    const { sample_rate_hz: hz, center_frequency_hz: center, is_complex: isComplex } = this.spectrum ?? {};
-    if (!hz) return `${Number((isComplex ? share - 0.5 : share / 2).toFixed(3))} fs`;
-    const [low, span] = isComplex ? [(center ?? 0) - hz / 2, hz] : [center ?? 0, hz / 2];
-    const largest = Math.max(Math.abs(low), Math.abs(low + span));
-    const [size, unit] = [[1e9, "GHz"], [1e6, "MHz"], [1e3, "kHz"]].find(([size]) => largest >= size) ?? [1, "Hz"];
-    const digits = Math.max(0, Math.min(9, 1 - Math.floor(Math.log10(span / 4 / size))));
-    return `${Number(((low + share * span) / size).toFixed(digits))} ${unit}`;
+  // Returns the value of the horizontal axis at a share of the width as text. There are as many digits as a
+  // quarter of the width needs.
+  place(share) {
+    const [low, high, unit] = this.spectrum?.axis ?? [0, 1, ""];
+    const largest = Math.max(Math.abs(low), Math.abs(high));
+    const sizes = unit === "fs" || unit === "" ? [] : [[1e9, "G"], [1e6, "M"], [1e3, "k"]];
+    const [size, prefix] = sizes.find(([size]) => largest >= size) ?? [1, ""];
+    const digits = Math.max(0, Math.min(9, 1 - Math.floor(Math.log10(Math.abs(high - low) / 4 / size || 1))));
+    return `${Number(((low + share * (high - low)) / size).toFixed(digits))} ${prefix}${unit}`;
   }
 
   drawLevels() {
@@ -177,14 +178,18 @@ export class SpectrumPlot {
     const y = (db) => plotHeight * (1 - (Math.max(db, this.low) - this.low) / (this.high - this.low));
     context.font = FONT;
     context.textAlign = "right";
-    const step = this.high - this.low > 90 ? 40 : 20;
-    for (let db = Math.ceil(this.low / step) * step; db < this.high; db += step) {
+    const unit = this.spectrum?.unit ?? "dB";
+    const span = this.high - this.low;
+    const power = 10 ** Math.floor(Math.log10(span / 2));
+    const step = unit === "dB" ? (span > 90 ? 40 : 20) : [5, 2, 1].find((it) => it * power <= span / 2) * power;
+    for (let place = Math.ceil(this.low / step); place * step < this.high; place++) {
+      const level = place * step;
       context.fillStyle = style("--line");
-      context.fillRect(LEFT, y(db), plotWidth, 1);
+      context.fillRect(LEFT, y(level), plotWidth, 1);
       context.fillStyle = style("--muted");
-      context.fillText(`${db} dB`, LEFT - 6, Math.max(y(db) + 4, 10));
+      context.fillText(`${Number(level.toPrecision(3))} ${unit}`, LEFT - 6, Math.max(y(level) + 4, 10));
     }
-    const levels = this.spectrum?.levels_db ?? [];
+    const levels = this.spectrum?.levels ?? [];
     if (!levels.length) return;
     context.beginPath();
     levels.forEach((db, index) => context.lineTo(LEFT + (plotWidth * (index + 0.5)) / levels.length, y(db)));
@@ -194,7 +199,7 @@ export class SpectrumPlot {
     context.fillStyle = style("--muted");
     [0, 0.25, 0.5, 0.75, 1].forEach((share) => {
       context.textAlign = share === 0 ? "left" : share === 1 ? "right" : "center";
-      context.fillText(this.frequency(share), LEFT + plotWidth * share, height - 5);
+      context.fillText(this.place(share), LEFT + plotWidth * share, height - 5);
     });
   }
 

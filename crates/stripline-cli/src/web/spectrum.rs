@@ -1,4 +1,5 @@
-//! The spectrum of a port: its newest samples, through a tap, while a page shows it.
+//! The spectrum of a port: its newest samples, through a tap, while a page shows it. Of a port that
+//! sends rows, the newest row is shown.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -10,7 +11,7 @@ use rustfft::{Fft, FftDirection, Length};
 use serde::Serialize;
 use stripline::node::Subscriber;
 use stripline::payload::{Number, Scalar, ScalarValue, TypeName};
-use stripline::{Packet, Received};
+use stripline::{Axis, Packet, Received, StreamInfo};
 use stripline_waveform::control::{ControlClient, Tapped};
 
 /// The interval between two spectra.
@@ -31,7 +32,10 @@ const THREADS_MAX: usize = 32;
 /// The number of these threads.
 static THREADS: AtomicUsize = AtomicUsize::new(0);
 
-/// The spectrum of a port, as the page gets it.
+/// The longest row that is shown, in samples.
+const ROW_MAX: usize = 1 << 20;
+
+/// The spectrum of a port, or its newest row, as the page gets it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub(super) struct Spectrum {
     /// The sending port.
@@ -39,10 +43,14 @@ pub(super) struct Spectrum {
     pub payload: String,
     pub sample_rate_hz: Option<f64>,
     pub center_frequency_hz: Option<f64>,
-    /// From minus to plus half the sample rate, or else from 0 to half of it.
-    pub is_complex: bool,
-    /// Levels in decibels; a full-scale sine has 0.
-    pub levels_db: Vec<f32>,
+    /// The channel that is shown, of several.
+    pub channel: Option<String>,
+    /// The values at both ends of the horizontal axis, and their unit.
+    pub axis: (f64, f64, String),
+    /// Levels in decibels; a full-scale sine has 0. Of a row, its values.
+    pub levels: Vec<f32>,
+    /// The unit of the levels; empty: unknown.
+    pub unit: &'static str,
     /// Counts the spectra: the same number is the same spectrum.
     pub number: u64,
     /// The reason that no spectrum, or no further one, can be shown.
@@ -140,7 +148,6 @@ impl Shared {
             self.update(|spectrum| {
                 spectrum.port = tap.port().into();
                 spectrum.payload = tap.payload().as_str().into();
-                spectrum.is_complex = scalar.is_complex();
             });
             let mut subscriber = tap.into_subscriber();
             analyser.clear();
@@ -149,9 +156,10 @@ impl Shared {
                     return Ok(());
                 }
                 let is_open = self.take(&mut subscriber, scalar, &mut analyser).map_err(|e| e.to_string())?;
-                if let Some(levels_db) = analyser.levels_db(scalar.is_complex()) {
+                if let Some(levels) = analyser.levels(scalar.is_complex()) {
+                    let unit = if analyser.row_length.is_some() { "" } else { "dB" };
                     self.update(|spectrum| {
-                        spectrum.levels_db = levels_db;
+                        (spectrum.levels, spectrum.unit) = (levels, unit);
                         spectrum.number += 1;
                     });
                 }
@@ -176,10 +184,7 @@ impl Shared {
                 Received::Packet(packet) => {
                     analyser.add_packet(&packet, scalar);
                     let stream = packet.stream();
-                    let (rate, center) = (stream.sample_rate_hz, stream.center_frequency_hz);
-                    self.update(|spectrum| {
-                        (spectrum.sample_rate_hz, spectrum.center_frequency_hz) = (rate, center);
-                    });
+                    self.update(|spectrum| spectrum.describe(stream, scalar.is_complex()));
                 }
                 Received::Empty => return Ok(true),
                 Received::Ended => return Ok(false),
@@ -187,6 +192,37 @@ impl Shared {
         }
         Ok(true)
     }
+}
+
+impl Spectrum {
+    /// Describes the axis, the rate of a channel, and the channel.
+    fn describe(&mut self, stream: &StreamInfo, is_complex: bool) {
+        let channels = stream.channels.len().max(1) as f64;
+        self.sample_rate_hz = stream.sample_rate_hz.map(|rate| rate / channels);
+        self.center_frequency_hz = stream.center_frequency_hz;
+        self.channel = stream.channels.first().filter(|_| stream.channels.len() > 1).cloned();
+        self.axis = match (stream.row_length, stream.axes.first()) {
+            (Some(length), Some(axis)) => {
+                // Frequencies are relative to the centre, as `waterfall-sink` has them.
+                let center = self.center_frequency_hz.filter(|_| axis.unit == "Hz").unwrap_or(0.0);
+                let (first, last, unit) = ends(axis, length);
+                (center + first, center + last, unit)
+            }
+            (Some(length), None) => ends(&Axis::new(0.0, 1.0, ""), length),
+            (None, _) => {
+                let (rate, unit) = self.sample_rate_hz.map_or((1.0, "fs"), |rate| (rate, "Hz"));
+                let center = self.center_frequency_hz.filter(|_| unit == "Hz").unwrap_or(0.0);
+                let below = if is_complex { rate / 2.0 } else { 0.0 };
+                (center - below, center + rate / 2.0, unit.into())
+            }
+        };
+    }
+}
+
+/// Returns the ends of an axis that has so many values, each in the middle of its place.
+fn ends(axis: &Axis, length: u32) -> (f64, f64, String) {
+    let half = axis.step / 2.0;
+    (axis.start - half, axis.at(u64::from(length)) - half, axis.unit.clone())
 }
 
 /// Returns the kind of the samples.
@@ -198,10 +234,14 @@ fn scalar_of(payload: &TypeName) -> Result<Scalar, String> {
     })
 }
 
-/// The newest samples in a row, and their spectrum.
+/// The newest samples of the first channel in a row, and their spectrum. Of rows, the newest one.
 #[derive(Default)]
 struct Analyser {
     samples: Vec<Complex<f32>>,
+    /// The samples of each row; `None`: the stream has no rows.
+    row_length: Option<usize>,
+    /// The newest row that is complete and was not taken yet.
+    row: Option<Vec<f32>>,
     /// For the last length. All are powers of two: a planner for any length would make the
     /// executable much larger.
     transform: Option<Radix4<f32>>,
@@ -210,35 +250,72 @@ struct Analyser {
 impl Analyser {
     fn clear(&mut self) {
         self.samples.clear();
+        self.row = None;
     }
 
     fn add_packet(&mut self, packet: &Packet<'_, u8>, scalar: Scalar) {
-        if packet.gap().is_some() {
+        let stream = packet.stream();
+        let row_length = stream.row_length.map(|length| length as usize);
+        if packet.gap().is_some() || row_length != self.row_length {
             self.clear();
         }
-        self.add(packet, scalar);
+        self.row_length = row_length;
+        self.add(packet, scalar, packet.sample_index(), stream.channels.len().max(1));
     }
 
-    /// Adds samples, and forgets those before the newest [`SAMPLES_MAX`].
-    fn add(&mut self, bytes: &[u8], scalar: Scalar) {
-        let newest = bytes.len() / scalar.size() * scalar.size();
-        let skipped = newest.saturating_sub(SAMPLES_MAX * scalar.size());
-        let values = bytes[skipped..newest].chunks_exact(scalar.size());
-        let full_scale = full_scale(scalar);
-        self.samples.extend(values.filter_map(|bytes| scalar.read(bytes)).map(|value| {
+    /// Adds samples. `index` is the number of the first one, of all channels together. Forgets what
+    /// is before the newest [`SAMPLES_MAX`] samples, or the newest row.
+    fn add(&mut self, bytes: &[u8], scalar: Scalar, index: u64, channels: usize) {
+        let row = self.row_length.unwrap_or(1).max(1);
+        let newest = bytes.len() / scalar.size();
+        // Two rounds of rows have a whole row of the first channel.
+        let wanted = if self.row_length.is_some() { 2 * row } else { SAMPLES_MAX };
+        let skipped = newest.saturating_sub(wanted.saturating_mul(channels));
+        let values = bytes[skipped * scalar.size()..newest * scalar.size()].chunks_exact(scalar.size());
+        let full_scale = if self.row_length.is_some() { 1.0 } else { full_scale(scalar) };
+        for (index, bytes) in (index + skipped as u64..).zip(values) {
+            let (turn, place) = (index / row as u64 % channels as u64, (index % row as u64) as usize);
+            let Some(value) = scalar.read(bytes).filter(|_| turn == 0) else { continue };
             let (re, im) = match value {
                 ScalarValue::Real(re) => (re.as_f64(), 0.0),
                 ScalarValue::Complex(re, im) => (re.as_f64(), im.as_f64()),
             };
             let finite = |x: f64| if x.is_finite() { (x / full_scale) as f32 } else { 0.0 };
-            Complex::new(finite(re), finite(im))
-        }));
+            if self.row_length.is_none() {
+                self.samples.push(Complex::new(finite(re), finite(im)));
+                continue;
+            }
+            if place == 0 {
+                self.samples.clear();
+            }
+            // A row without its begin is left out.
+            if place == self.samples.len() && row <= ROW_MAX {
+                // No power at all is minus infinity in decibels.
+                let lowest = |x: f64| if x == f64::NEG_INFINITY { FLOOR_DB } else { finite(x) };
+                self.samples.push(Complex::new(lowest(re), finite(im)));
+            }
+            if self.samples.len() == row {
+                let level = |it: Complex<f32>| if scalar.is_complex() { it.norm() } else { it.re };
+                self.row = Some(self.samples.drain(..).map(level).collect());
+            }
+        }
+        if self.row_length.is_some() {
+            return;
+        }
         let old = self.samples.len().saturating_sub(SAMPLES_MAX);
         self.samples.drain(..old);
     }
 
-    /// Returns the levels of the newest samples; `None`: there are too few.
-    fn levels_db(&mut self, is_complex: bool) -> Option<Vec<f32>> {
+    /// Returns the levels of the newest samples, or the values of the newest row. `None`: there are
+    /// too few samples, or no further row.
+    fn levels(&mut self, is_complex: bool) -> Option<Vec<f32>> {
+        if self.row_length.is_some() {
+            let row = self.row.take()?;
+            let group = row.len().div_ceil(BINS_MAX);
+            return Some(
+                row.chunks(group).map(|part| part.iter().copied().fold(f32::MIN, f32::max)).collect(),
+            );
+        }
         let length = 1 << self.samples.len().checked_ilog2()?;
         if length < SAMPLES_MIN {
             return None;
@@ -306,8 +383,8 @@ mod tests {
     fn a_tone_is_at_its_frequency_with_its_level() {
         let mut analyser = Analyser::default();
         let cf32 = Scalar::parse("cf32").unwrap();
-        analyser.add(&complex_tone(10_000, -0.25, 0.1), cf32);
-        let levels = analyser.levels_db(true).unwrap();
+        analyser.add(&complex_tone(10_000, -0.25, 0.1), cf32, 0, 1);
+        let levels = analyser.levels(true).unwrap();
         // A quarter below the middle of 512; -20 dB.
         assert_eq!((levels.len(), peak(&levels)), (512, (128, -20.0)));
         assert!(levels[300] < -80.0, "{}", levels[300]);
@@ -316,8 +393,8 @@ mod tests {
         let f32 = Scalar::parse("f32").unwrap();
         let real =
             |bytes: &[u8]| bytes.chunks(8).flat_map(|sample| sample[..4].to_vec()).collect::<Vec<u8>>();
-        analyser.add(&real(&complex_tone(1024, 0.125, 1.0)), f32);
-        let levels = analyser.levels_db(false).unwrap();
+        analyser.add(&real(&complex_tone(1024, 0.125, 1.0)), f32, 0, 1);
+        let levels = analyser.levels(false).unwrap();
         assert_eq!((levels.len(), peak(&levels)), (512, (128, 0.0)));
     }
 
@@ -329,8 +406,8 @@ mod tests {
             .chunks(4)
             .flat_map(|part| ((f32::from_ne_bytes(part.try_into().unwrap()) * 32_768.0) as i16).to_ne_bytes())
             .collect();
-        analyser.add(&bytes, cs16);
-        let (bin, level) = peak(&analyser.levels_db(true).unwrap());
+        analyser.add(&bytes, cs16, 0, 1);
+        let (bin, level) = peak(&analyser.levels(true).unwrap());
         assert!(bin == 192 && (level + 6.0).abs() < 0.1, "{bin}: {level}");
     }
 
@@ -338,15 +415,15 @@ mod tests {
     fn few_samples_silence_and_numbers_that_are_not_finite_are_no_trouble() {
         let mut analyser = Analyser::default();
         let f32 = Scalar::parse("f32").unwrap();
-        assert_eq!(analyser.levels_db(false), None);
-        analyser.add(&[0; 4 * (SAMPLES_MIN - 1)], f32);
-        assert_eq!(analyser.levels_db(false), None);
+        assert_eq!(analyser.levels(false), None);
+        analyser.add(&[0; 4 * (SAMPLES_MIN - 1)], f32, 0, 1);
+        assert_eq!(analyser.levels(false), None);
         // A part of a sample at the end is left out.
-        analyser.add(&[0; 7], f32);
-        assert_eq!(analyser.levels_db(false), Some(vec![FLOOR_DB; SAMPLES_MIN / 2]));
-        analyser.add(&f32::NAN.to_ne_bytes().repeat(9), f32);
-        assert_eq!(analyser.levels_db(false), Some(vec![FLOOR_DB; SAMPLES_MIN / 2]));
-        analyser.add(&[0; 4 * SAMPLES_MAX * 2], f32);
+        analyser.add(&[0; 7], f32, 0, 1);
+        assert_eq!(analyser.levels(false), Some(vec![FLOOR_DB; SAMPLES_MIN / 2]));
+        analyser.add(&f32::NAN.to_ne_bytes().repeat(9), f32, 0, 1);
+        assert_eq!(analyser.levels(false), Some(vec![FLOOR_DB; SAMPLES_MIN / 2]));
+        analyser.add(&[0; 4 * SAMPLES_MAX * 2], f32, 0, 1);
         assert_eq!(analyser.samples.len(), SAMPLES_MAX);
     }
 
@@ -354,5 +431,49 @@ mod tests {
     fn a_port_without_numbers_is_refused_by_name() {
         let text = scalar_of(&TypeName::parse("det{bin:u32}").unwrap()).unwrap_err();
         assert!(text.contains("det;") && text.contains("cf32"), "{text}");
+    }
+
+    #[test]
+    fn rows_are_shown_as_they_are_and_channels_apart() {
+        let f32 = Scalar::parse("f32").unwrap();
+        let bytes = |values: &[f32]| values.iter().flat_map(|value| value.to_ne_bytes()).collect::<Vec<u8>>();
+        let mut analyser = Analyser { row_length: Some(4), ..Analyser::default() };
+        // From the middle of a row, to the middle of another one.
+        analyser.add(&bytes(&[8.0, 9.0, -1.0, f32::NEG_INFINITY, 3.0, 2.0, 7.0]), f32, 2, 1);
+        assert_eq!(analyser.levels(false), Some(vec![-1.0, FLOOR_DB, 3.0, 2.0]));
+        assert_eq!(analyser.levels(false), None);
+        analyser.add(&bytes(&[6.0, 5.0, 4.0]), f32, 9, 1);
+        assert_eq!(analyser.levels(false), Some(vec![7.0, 6.0, 5.0, 4.0]));
+        // Rows of two channels take turns.
+        let turns: Vec<f32> = (0..16).map(|n| n as f32).collect();
+        analyser.add(&bytes(&turns), f32, 0, 2);
+        assert_eq!(analyser.levels(false), Some(vec![8.0, 9.0, 10.0, 11.0]));
+        // More values than the page draws: the largest of each group.
+        let mut analyser = Analyser { row_length: Some(1024), ..Analyser::default() };
+        analyser.add(&bytes(&(0..1024).map(|n| n as f32).collect::<Vec<_>>()), f32, 0, 1);
+        let levels = analyser.levels(false).unwrap();
+        assert_eq!((levels.len(), levels[0], levels[511]), (512, 1.0, 1023.0));
+        // Samples of two channels: the first one alone.
+        let mut analyser = Analyser::default();
+        analyser.add(&bytes(&[1.0, -1.0].repeat(SAMPLES_MIN)), f32, 0, 2);
+        assert!(analyser.samples.iter().all(|sample| sample.re == 1.0));
+    }
+
+    #[test]
+    fn the_axis_has_the_frequencies_of_one_channel_or_of_a_row() {
+        let mut spectrum = Spectrum::default();
+        spectrum.describe(&StreamInfo::new("iq").sample_rate_hz(2e6).center_frequency_hz(1e8), true);
+        assert_eq!(spectrum.axis, (99e6, 101e6, "Hz".into()));
+        spectrum.describe(&StreamInfo::new("audio").sample_rate_hz(96e3).channels(["left", "right"]), false);
+        assert_eq!((spectrum.axis, spectrum.channel.as_deref()), ((0.0, 24e3, "Hz".into()), Some("left")));
+        spectrum.axis = Default::default();
+        spectrum.describe(&StreamInfo::new("unknown"), true);
+        assert_eq!((&spectrum.axis, &spectrum.channel), (&(-0.5, 0.5, "fs".into()), &None));
+        let rows = StreamInfo::new("rows").rows(4, Axis::new(10.0, 2.0, "m"), Axis::new(0.0, 1.0, "s"));
+        spectrum.describe(&rows, false);
+        assert_eq!(spectrum.axis, (9.0, 17.0, "m".into()));
+        let axes = (Axis::new(-2.0, 1.0, "Hz"), Axis::new(0.0, 1.0, "s"));
+        spectrum.describe(&StreamInfo::new("rows").center_frequency_hz(1e3).rows(4, axes.0, axes.1), false);
+        assert_eq!(spectrum.axis, (997.5, 1001.5, "Hz".into()));
     }
 }

@@ -216,7 +216,7 @@ fn pages_that_are_not_read_keep_no_spectrum_from_a_newcomer() {
     loop {
         let spectrum = &events.next()["spectrum"];
         assert!(spectrum["problem"].is_null(), "{spectrum}");
-        if spectrum["levels_db"].as_array().is_some_and(|levels| !levels.is_empty()) {
+        if spectrum["levels"].as_array().is_some_and(|levels| !levels.is_empty()) {
             break;
         }
     }
@@ -292,6 +292,44 @@ fn a_property_that_is_set_on_the_page_arrives_in_the_waveform() {
 }
 
 #[test]
+fn a_port_that_sends_spectra_is_shown_as_it_is() {
+    let file = File::new(
+        r#"
+        [component.station]
+        type = "fm-station"
+        properties = { sample_rate = 960e3, rate = 960e3, frequency = 100e6, snr = 20 }
+        [component.spectra]
+        type = "fft"
+        properties = { size = 1024, average = 20 }
+        [component.sink]
+        type = "null-sink"
+        [[connection]]
+        from = "station.out"
+        to = "spectra.in"
+        [[connection]]
+        from = "spectra.out"
+        to = "sink.in"
+        "#,
+    );
+    let _running = file.start(&[], 3);
+    let page = Page::start(&[]);
+    let mut events = Events::new(page.open_events(&file, Some("spectra.out")));
+    let spectrum = loop {
+        let event = events.next();
+        if event["spectrum"]["levels"].as_array().is_some_and(|levels| levels.len() == 512) {
+            break event["spectrum"].clone();
+        }
+    };
+    let half = 960e3 / 1024.0 / 2.0;
+    assert_eq!(spectrum["axis"], json!([100e6 - 480e3 - half, 100e6 + 480e3 - half, "Hz"]));
+    assert_eq!(spectrum["unit"], "");
+    let levels = spectrum["levels"].as_array().unwrap().iter().map(|it| it.as_f64().unwrap());
+    // The station is in the middle. A spectrum of the spectrum has its largest value at 0 Hz.
+    let (bin, _) = levels.enumerate().max_by(|a, b| a.1.total_cmp(&b.1)).unwrap();
+    assert!((150..362).contains(&bin), "{bin}");
+}
+
+#[test]
 fn ten_events_a_second_at_most_while_a_port_has_a_thousand_packets() {
     let file = thousand();
     let running = file.start(&[], 3);
@@ -312,7 +350,7 @@ fn ten_events_a_second_at_most_while_a_port_has_a_thousand_packets() {
         );
         let packets = tone["packets"].as_u64().unwrap();
         first.get_or_insert(packets);
-        if event["spectrum"]["levels_db"].as_array().is_some_and(|levels| levels.len() == 512) {
+        if event["spectrum"]["levels"].as_array().is_some_and(|levels| levels.len() == 512) {
             peak = Some(event["spectrum"].clone());
         }
         let is_measured =
@@ -323,8 +361,8 @@ fn ten_events_a_second_at_most_while_a_port_has_a_thousand_packets() {
         }
     }
     let spectrum = peak.unwrap();
-    assert_eq!((&spectrum["sample_rate_hz"], &spectrum["is_complex"]), (&json!(48e3), &json!(false)));
-    let levels = spectrum["levels_db"].as_array().unwrap().iter().map(|it| it.as_f64().unwrap());
+    assert_eq!((&spectrum["sample_rate_hz"], &spectrum["axis"]), (&json!(48e3), &json!([0.0, 24e3, "Hz"])));
+    let levels = spectrum["levels"].as_array().unwrap().iter().map(|it| it.as_f64().unwrap());
     let (bin, level) = levels.enumerate().max_by(|a, b| a.1.total_cmp(&b.1)).unwrap();
     // 6 kHz of 24 kHz in 512 bins.
     assert!((127..=128).contains(&bin) && level.abs() < 0.5, "{bin}: {level}");

@@ -57,6 +57,11 @@ impl Browser {
     }
 
     fn call(&mut self, method: &str, parameters: Value) -> Value {
+        self.try_call(method, parameters).unwrap_or_else(|error| panic!("{method}: {error}"))
+    }
+
+    /// Does as [`Browser::call`], and returns an error of the browser.
+    fn try_call(&mut self, method: &str, parameters: Value) -> Result<Value, String> {
         self.number += 1;
         let mut message = json!({ "id": self.number, "method": method, "params": parameters });
         if !self.session.is_empty() {
@@ -70,8 +75,8 @@ impl Browser {
             let reply: Value =
                 serde_json::from_slice(&bytes).unwrap_or_else(|error| panic!("{method}: {error}"));
             if reply["id"] == self.number {
-                assert!(reply["error"].is_null(), "{method}: {reply}");
-                return reply["result"].clone();
+                let is_ok = reply["error"].is_null();
+                return if is_ok { Ok(reply["result"].clone()) } else { Err(reply.to_string()) };
             }
             self.events.push(reply);
         }
@@ -79,16 +84,26 @@ impl Browser {
 
     /// Returns the value of an expression on the page.
     fn value(&mut self, expression: &str) -> Value {
+        self.try_value(expression).unwrap_or_else(|error| panic!("{expression}: {error}"))
+    }
+
+    fn try_value(&mut self, expression: &str) -> Result<Value, String> {
         let parameters = json!({ "expression": expression, "returnByValue": true });
-        let result = self.call("Runtime.evaluate", parameters);
+        let result = self.try_call("Runtime.evaluate", parameters)?;
         assert!(result["exceptionDetails"].is_null(), "{expression}: {result}");
-        result["result"]["value"].clone()
+        Ok(result["result"]["value"].clone())
     }
 
     #[track_caller]
     fn wait_until(&mut self, what: &str, expression: &str) {
         let deadline = Instant::now() + PATIENCE;
-        while self.value(expression) != true {
+        loop {
+            match self.try_value(expression) {
+                Ok(value) if value == true => return,
+                // The page changes meanwhile.
+                Err(error) if !error.contains("navigated") => panic!("{expression}: {error}"),
+                _ => {}
+            }
             let page = || "document.body.innerText";
             assert!(Instant::now() < deadline, "timed out waiting until {what}: {}", self.value(page()));
             std::thread::sleep(Duration::from_millis(20));

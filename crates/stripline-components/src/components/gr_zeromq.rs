@@ -16,7 +16,7 @@ const STOP_CHECK_MS: i64 = 20;
 const STOPPED_PATIENCE: Duration = Duration::from_secs(1);
 /// Descriptors of a context and a socket with its connection.
 const DESCRIPTORS: usize = 20;
-/// Bytes of a message that is received, at most: those of a packet.
+/// The most bytes of a message that is received: as many as in a packet.
 const MESSAGE_BYTES_MAX: usize = 1 << 30;
 /// Parts of a message that is received, at most.
 const PARTS_MAX: usize = 65_536;

@@ -152,7 +152,7 @@ pub(super) struct Screen {
 }
 
 impl Screen {
-    /// Returns the screen; one that is not open takes nothing.
+    /// Returns the screen. A screen that is not open takes nothing.
     pub fn new(is_open: bool, is_all: bool) -> Result<Self> {
         let out = is_open.then(StoppableFile::stdout).transpose().map_err(not_printed)?;
         Ok(Self { out, is_all })

@@ -69,8 +69,8 @@ impl Target {
         self
     }
 
-    /// Returns the error of a file, which ends the component. If a full disk is to end it alone,
-    /// its end is in order, and `problem` has the reason for the report.
+    /// Returns the error of a file, which ends the component. If a full disk is to end the
+    /// component alone, the end is in order, and `problem` gets the reason for the report.
     pub fn failed(&self, error: FormatError, problem: &mut Option<String>) -> Error {
         if self.ends_alone && error.is_full() {
             problem.get_or_insert_with(|| error.to_string());

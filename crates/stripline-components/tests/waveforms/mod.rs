@@ -494,5 +494,5 @@ fn mistakes_are_told_with_a_remedy() {
         from = "radio"
         to = "sink"
     "#;
-    bench.text(text).run().failed(&["radio", "has no sample rate", "`sample_rate`"]);
+    bench.text(text).refused(&["`radio` needs a sample rate", "`sample_rate`"]);
 }

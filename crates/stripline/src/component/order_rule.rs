@@ -42,7 +42,7 @@ impl OrderRule {
         Self { takes_rows: false, ..Self::default() }
     }
 
-    /// Returns whether the rule is that of most components.
+    /// Returns whether it is the rule of most components.
     pub(super) fn is_default(&self) -> bool {
         *self == Self::default()
     }
