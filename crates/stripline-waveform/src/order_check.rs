@@ -5,7 +5,7 @@ use stripline::component::OrderRule;
 use super::components::CheckedComponent;
 use super::connections::ResolvedConnection;
 use super::diagnostics::{Code, Diagnostics};
-use super::rate_check::{checked, inputs, is_interleaved, number};
+use super::rate_check::{carried_on, checked, inputs, is_interleaved, number};
 
 /// The order of the samples of a stream.
 #[derive(Clone, Copy, PartialEq)]
@@ -68,16 +68,7 @@ fn unfit(rule: &OrderRule, order: Order, items: Option<(&str, Option<f64>)>) -> 
 
 /// Returns the order of what each component sends, as far as it follows from the file.
 fn sent_by_all(links: &[ResolvedConnection], components: &[CheckedComponent]) -> Vec<Option<Order>> {
-    let mut sent = vec![None; components.len()];
-    // Each turn carries the orders one connection further.
-    for _ in 0..components.len() {
-        for index in 0..components.len() {
-            if sent[index].is_none() {
-                sent[index] = sent_by(index, links, components, &sent);
-            }
-        }
-    }
-    sent
+    carried_on(components.len(), |index, sent| sent_by(index, links, components, sent))
 }
 
 fn sent_by(

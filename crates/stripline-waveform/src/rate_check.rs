@@ -93,8 +93,8 @@ fn check_needed(
     }
 }
 
-/// Returns the component before this one, at most so many connections away, that sends samples
-/// without a rate; `None`: there may be one.
+/// Returns the component, at most `far` connections before this one, that sends samples without a
+/// rate. `None`: there may be a rate.
 fn without_rate(
     index: usize,
     links: &[ResolvedConnection],
@@ -120,16 +120,25 @@ fn without_rate(
 
 /// Returns the rate at which each component works, as far as it follows from the file.
 fn rates(links: &[ResolvedConnection], components: &[CheckedComponent]) -> Vec<Option<f64>> {
-    let mut rates = vec![None; components.len()];
-    // Each turn carries the rates one connection further.
-    for _ in 0..components.len() {
-        for index in 0..components.len() {
-            if rates[index].is_none() {
-                rates[index] = rate(index, links, components, &rates);
+    carried_on(components.len(), |index, rates| rate(index, links, components, rates))
+}
+
+/// Returns a fact about each of `count` components, as far as it follows from the facts about those
+/// before it: `fact` gets the index of a component and all facts that are found already.
+pub(super) fn carried_on<T: Clone>(
+    count: usize,
+    fact: impl Fn(usize, &[Option<T>]) -> Option<T>,
+) -> Vec<Option<T>> {
+    let mut facts = vec![None; count];
+    // Each turn carries the facts one connection further.
+    for _ in 0..count {
+        for index in 0..count {
+            if facts[index].is_none() {
+                facts[index] = fact(index, &facts);
             }
         }
     }
-    rates
+    facts
 }
 
 fn rate(

@@ -219,7 +219,7 @@ impl Spectrum {
     }
 }
 
-/// Returns the ends of an axis that has so many values, each in the middle of its place.
+/// Returns the ends of an axis with `length` values. Each value is in the middle of its place.
 fn ends(axis: &Axis, length: u32) -> (f64, f64, String) {
     let half = axis.step / 2.0;
     (axis.start - half, axis.at(u64::from(length)) - half, axis.unit.clone())

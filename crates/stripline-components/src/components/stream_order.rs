@@ -39,7 +39,7 @@ pub(super) fn check_one_channel(stream: &StreamInfo, carrier: &str) -> Result<()
     )))
 }
 
-/// Checks that items of so many samples have whole rows and a sample, or row, of each channel.
+/// Checks that an item has whole rows, and a sample or a row of each channel.
 ///
 /// # Errors
 /// The key that they do not fit, and the length that fits.

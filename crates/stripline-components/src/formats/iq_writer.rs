@@ -247,7 +247,7 @@ impl IqFileWriter {
         Ok(())
     }
 
-    /// Writes samples of a type as they are in memory. Those of `cf32` are converted to a type of
+    /// Writes samples of a type as they are in memory. `cf32` samples are converted to a type of
     /// [`SampleFormat`].
     ///
     /// # Errors

@@ -140,7 +140,7 @@ pub(crate) struct FramePart<'a, T> {
 }
 
 impl<T: Copy> FrameSteps<T> {
-    /// Creates it for frames of so many channels. A sample has `width` items.
+    /// Creates a search in frames of `channels` samples. A sample has `width` items.
     pub(crate) fn new(channels: usize, width: usize) -> Self {
         Self {
             width: width as u64,

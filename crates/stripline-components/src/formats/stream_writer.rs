@@ -275,7 +275,7 @@ impl StreamFileWriter {
 pub(crate) enum Kept {
     /// The samples alone.
     Samples,
-    /// That of SigMF.
+    /// The keys of SigMF.
     SigMf,
     /// The rate and the number of the channels, as WAV.
     Wav,

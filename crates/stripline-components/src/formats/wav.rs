@@ -166,7 +166,7 @@ impl WavFileWriter {
         self.clipped
     }
 
-    /// Writes samples, those of several channels interleaved, left first.
+    /// Writes samples. Several channels are interleaved, the left one first.
     ///
     /// # Errors
     /// Writing fails, for example on a full disk, or `samples` does not hold whole frames.
