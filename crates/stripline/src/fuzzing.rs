@@ -48,7 +48,7 @@ fn endpoint() -> Endpoint {
 
 fn connect(socket: UnixStream, connection: &str, overflow: Overflow) -> Result<AnyInlet> {
     let options = LinkOptions { overflow, depth: 4, ..LinkOptions::default() };
-    let request = ConnectRequest { connection: connection.into(), payload: TypeName::of::<u8>(), options };
+    let request = ConnectRequest::new(connection.into(), TypeName::of::<u8>(), options);
     let (socket, endpoint) = (Socket::from(socket), endpoint());
     let hello = Hello::new(&endpoint, &request);
     let (welcome, _) = handshake::exchange_hello(&socket, &endpoint, &hello, &[], |_| Ok(()))?;

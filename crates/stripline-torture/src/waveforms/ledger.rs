@@ -318,11 +318,16 @@ impl Checker<'_> {
             return Ok(());
         }
         let Some((last, sender)) = self.senders.iter().enumerate().next_back() else { return Ok(()) };
+        // The one before was killed behind its end, and the receiver has got that.
+        if let Some((start, _, next)) = view.current
+            && start != last
+            && self.senders[start].done == Some(next)
+        {
+            return Ok(());
+        }
         let sent = sender.done.ok_or("the end of the stream, and the sender has not ended it")?;
         let position = match view.current {
             Some((start, _, next)) if start == last => next,
-            // The one before was killed behind its end, and the receiver has got that.
-            Some((start, _, next)) if self.senders[start].done == Some(next) => return Ok(()),
             _ if self.was_there(view.life, last) => {
                 self.outlived(view)?;
                 0
@@ -490,5 +495,9 @@ mod tests {
         let sender = sends(2, 5, false);
         let of_dead = super::tests::judge(&plan, &sender, &early, [&[5], &[]]);
         assert!(of_dead.is_err(), "the end of a stream that its sender has not ended");
+        // The sender was killed behind its end, and its successor before an end of its own.
+        let sender = [sends(2, 5, true), sends(9, 1, false)].concat();
+        let of_first = super::tests::judge(&plan, &sender, &early, [&[5], &[]]);
+        assert!(of_first.is_ok(), "{of_first:?}");
     }
 }

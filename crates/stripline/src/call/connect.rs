@@ -284,7 +284,7 @@ fn connect_to(
     // Room for as many replies as can ever be outstanding.
     let depth = requested.outstanding + PendingCalls::abandoned_max(requested.outstanding);
     let link = link_options(requested.wait, requested.buffer, depth, topic.link.group);
-    let request = ConnectRequest { connection: name.into(), payload: calls_payload()?, options: link };
+    let request = ConnectRequest::new(name.into(), calls_payload()?, link);
     let bind = bind(name, &link, stop.clone())?;
     let connection = transport::find(&endpoint.transport)?.connect_calls(endpoint, &request, bind)?;
     let mut outgoing =

@@ -51,7 +51,7 @@ fn outgoing_of(outlet: AnyOutlet, stop: StopToken) -> Outgoing {
 fn asked(stop: &StopToken) -> (ConnectRequest, BindRequest) {
     let link = LinkOptions { depth: 128, buffer: 1 << 14, ..LinkOptions::default() };
     let connection = format!("evil {}", transport::random().unwrap());
-    let request = ConnectRequest { connection, payload: calls_payload().unwrap(), options: link };
+    let request = ConnectRequest::new(connection, calls_payload().unwrap(), link);
     (request, bind("evil", &link, stop.clone()).unwrap())
 }
 

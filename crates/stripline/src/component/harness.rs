@@ -232,8 +232,7 @@ impl Harness {
         if let (Some(endpoint), Some(payload)) = (endpoint, payload) {
             let connection = format!("{sender} -> {receiver}");
             let options = self.options;
-            let request =
-                ConnectRequest { connection: connection.clone(), payload: payload.clone(), options };
+            let request = ConnectRequest::new(connection.clone(), payload.clone(), options);
             events.push(PortEvent::Connected(connection, policy::connect(&endpoint, &request)?));
         }
         let options = self.options;

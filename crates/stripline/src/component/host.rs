@@ -580,7 +580,7 @@ impl ComponentHost {
         let ConnectionAssignment { component, port, connection, payload, options, endpoint, moves } =
             connection;
         let Some(events) = self.events_of(&component, &port) else { return };
-        let request = ConnectRequest { connection: connection.clone(), payload, options };
+        let request = ConnectRequest { connection: connection.clone(), payload, options, moves };
         let (reporter, name) = (Arc::clone(&self.reporter), connection.clone());
         let connect = move || {
             reporter.send(&match policy::connect(&endpoint, &request) {

@@ -105,8 +105,7 @@ mod tests {
                 left_paths: Default::default(),
             };
             let outlet = transport.bind(bind).unwrap();
-            let request =
-                ConnectRequest { connection: format!("out -> {name}"), payload: payload.clone(), options };
+            let request = ConnectRequest::new(format!("out -> {name}"), payload.clone(), options);
             inlets.push(transport.connect(&outlet.traits().endpoint, &request).unwrap());
             outlets.push(outlet);
         }

@@ -291,7 +291,7 @@ mod tests {
         fn new(transport: &str, options: LinkOptions) -> Self {
             let (out, slot, endpoint) = Self::sender(transport, options);
             let (events, incoming) = Self::receiver(options);
-            events.push(PortEvent::Connected(CONNECTION.into(), Self::connect(&endpoint, options)));
+            events.push(PortEvent::Connected(CONNECTION.into(), Self::connect(&endpoint, options, false)));
             Self { out, slot, events, incoming, options, endpoint }
         }
 
@@ -308,7 +308,7 @@ mod tests {
         /// Has the receiver die, and another one connect in its place.
         fn restart_receiver(&mut self, endpoint: &Endpoint) {
             (self.events, self.incoming) = Self::receiver(self.options);
-            let inlet = Self::connect(endpoint, self.options);
+            let inlet = Self::connect(endpoint, self.options, false);
             self.events.push(PortEvent::Connected(CONNECTION.into(), inlet));
         }
 
@@ -325,13 +325,13 @@ mod tests {
         fn restart_sender(&mut self, transport: &str) {
             let endpoint;
             (self.out, self.slot, endpoint) = Self::sender(transport, self.options);
-            let inlet = Self::connect(&endpoint, self.options);
+            let inlet = Self::connect(&endpoint, self.options, false);
             self.events.push(PortEvent::Connected(CONNECTION.into(), inlet));
         }
 
-        fn connect(endpoint: &Endpoint, options: LinkOptions) -> crate::transport::AnyInlet {
+        fn connect(endpoint: &Endpoint, options: LinkOptions, moves: bool) -> crate::transport::AnyInlet {
             let (connection, payload) = (CONNECTION.to_string(), TypeName::of::<u8>());
-            policy::connect(endpoint, &ConnectRequest { connection, payload, options }).unwrap()
+            policy::connect(endpoint, &ConnectRequest { connection, payload, options, moves }).unwrap()
         }
 
         /// Opens another transport.
@@ -349,7 +349,7 @@ mod tests {
         /// Opens another transport, and connects the receiver there.
         fn prepare(&self, transport: &str) -> Endpoint {
             let endpoint = self.open(transport);
-            let inlet = Self::connect(&endpoint, self.options);
+            let inlet = Self::connect(&endpoint, self.options, true);
             self.events.push(PortEvent::Moving(CONNECTION.into(), inlet, endpoint.clone()));
             endpoint
         }
@@ -546,8 +546,17 @@ mod tests {
                     link.request();
                     send(&mut link, &mut rings, path);
                 }
+                3 => {
+                    life = Life::new(life.stopped_at(&rings), rings.len() as u64);
+                    link.restart_receiver(&endpoint);
+                }
+                // It dies while it connects for a move, which is given up.
                 _ => {
                     life = Life::new(life.stopped_at(&rings), rings.len() as u64);
+                    let other = link.open(PATHS[(path + 1) % PATHS.len()]);
+                    (link.events, link.incoming) = Link::receiver(link.options);
+                    drop(Link::connect(&other, link.options, true));
+                    link.slot.cancel();
                     link.restart_receiver(&endpoint);
                 }
             }
@@ -560,7 +569,7 @@ mod tests {
 
     #[test]
     fn the_successor_of_a_dead_receiver_reports_all_that_was_left_on_every_path() {
-        const KINDS: usize = 4;
+        const KINDS: usize = 5;
         let steps_of = |number: usize, steps: u32| -> Vec<usize> {
             (0..steps).map(|place| number / KINDS.pow(place) % KINDS).collect()
         };

@@ -326,7 +326,7 @@ mod tests {
     /// Returns a port that receives from that endpoint.
     fn receiver(endpoint: &Endpoint, options: LinkOptions) -> Incoming {
         let (connection, payload) = ("a.out -> b.in".to_string(), TypeName::of::<u8>());
-        let request = ConnectRequest { connection: connection.clone(), payload, options };
+        let request = ConnectRequest::new(connection.clone(), payload, options);
         let inlet = policy::connect(endpoint, &request).unwrap();
         let events = Arc::new(PortEvents::new().unwrap());
         events.push(PortEvent::Connected(connection, inlet));

@@ -103,11 +103,8 @@ impl OfferConsumer for SubscribedPort {
         let Some(shared) = self.shared.upgrade() else { return Ok(()) };
         // Kept meanwhile: if the port leaves, its goodbye follows with the connection.
         let Some(events) = self.events.upgrade() else { return Ok(()) };
-        let request = ConnectRequest {
-            connection: connection.into(),
-            payload: self.payload.clone(),
-            options: shared.topics.of(&offer.topic).link_of(&self.payload),
-        };
+        let options = shared.topics.of(&offer.topic).link_of(&self.payload);
+        let request = ConnectRequest::new(connection.into(), self.payload.clone(), options);
         let inlet = policy::connect(&offer.endpoint, &request)?;
         events.push(PortEvent::Connected(request.connection, inlet));
         Ok(())

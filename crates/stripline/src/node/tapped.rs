@@ -27,7 +27,7 @@ pub(crate) fn connect_tap(
     }
     let options = options(LinkOptions::default(), depth, Overflow::DropOldest);
     let connection = format!("{port} -> tap-{}", std::process::id());
-    let request = ConnectRequest { connection: connection.clone(), payload: payload.clone(), options };
+    let request = ConnectRequest::new(connection.clone(), payload.clone(), options);
     let inlet = policy::connect(endpoint, &request)?;
     let events = Arc::new(PortEvents::new()?);
     events.push(PortEvent::Connected(connection, inlet));
@@ -126,7 +126,7 @@ impl OfferConsumer for TappedTopic {
     fn connect(&self, offer: &Offer, connection: &str) -> Result<()> {
         let Some(events) = self.events.upgrade() else { return Ok(()) };
         let (connection, payload) = (connection.to_string(), self.payload.clone());
-        let request = ConnectRequest { connection, payload, options: self.options };
+        let request = ConnectRequest::new(connection, payload, self.options);
         let inlet = policy::connect(&offer.endpoint, &request)?;
         events.push(PortEvent::Connected(request.connection, inlet));
         Ok(())

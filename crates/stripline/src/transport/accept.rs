@@ -392,7 +392,7 @@ mod tests {
         let _thread = AcceptThread::start("nowhere", Listener::unix(&name, None).unwrap(), Nowhere).unwrap();
         let endpoint = Endpoint { transport: "uds".into(), address: name.clone(), keys: [1, 2] };
         let options = LinkOptions::default();
-        let request = ConnectRequest { connection: "a -> b".into(), payload: TypeName::of::<u8>(), options };
+        let request = ConnectRequest::new("a -> b".into(), TypeName::of::<u8>(), options);
         let socket = Socket::Unix(socket::connect_unix(&name, None).unwrap());
         let hello = Hello::new(&endpoint, &request);
         let error = handshake::exchange_hello(&socket, &endpoint, &hello, &[], |_| Ok(())).unwrap_err();
@@ -426,7 +426,7 @@ mod tests {
 
     fn hello_for(endpoint: &Endpoint) -> Hello {
         let (payload, options) = (TypeName::of::<u8>(), LinkOptions::default());
-        Hello::new(endpoint, &ConnectRequest { connection: "a -> levels".into(), payload, options })
+        Hello::new(endpoint, &ConnectRequest::new("a -> levels".into(), payload, options))
     }
 
     /// Sends a first message to an endpoint, and returns the reply once the connection has ended.

@@ -61,6 +61,9 @@ pub(crate) struct Hello {
     /// Whether the receiver runs a barrier on all processors before it sleeps.
     #[serde(default)]
     pub membarrier: bool,
+    /// Whether the receiver goes on from another path of the port, after a move.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub moves: bool,
     /// The receiver's build, for a type without a layout.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub build: Option<ReceiverBuild>,
@@ -89,6 +92,7 @@ impl Hello {
             watermarks: Some(request.options.watermarks()),
             flow: request.options.flow,
             membarrier: membarrier::is_used_with(request.options.wait),
+            moves: request.moves,
             build: ReceiverBuild::of_port(&request.payload, request.options.any_build),
             path: None,
             session: None,

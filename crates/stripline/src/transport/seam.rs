@@ -86,6 +86,16 @@ pub(crate) struct ConnectRequest {
     pub connection: String,
     pub payload: TypeName,
     pub options: LinkOptions,
+    /// Whether it goes on from another path of the port, after a move. Such a receiver
+    /// has no predecessor.
+    pub moves: bool,
+}
+
+impl ConnectRequest {
+    /// Returns a request of a receiver that comes for the first time, or again after a restart.
+    pub(crate) fn new(connection: String, payload: TypeName, options: LinkOptions) -> Self {
+        Self { connection, payload, options, moves: false }
+    }
 }
 
 /// The sending side of one port over one transport: any number of receivers.

@@ -170,12 +170,8 @@ impl Acceptor for ShmCallAcceptor {
         let (handles, mut pending) = shared.prepare_reader(&hello, socket::peer_process(stream))?;
         pending.peer = Some(copied()?);
         let ring = Ring { bytes: call.buffer, page: call.page, locked: false, membarrier: call.membarrier };
-        let mut request = ConnectRequest {
-            connection: hello.connection.clone(),
-            payload: hello.payload.clone(),
-            options: LinkOptions::default(),
-        };
-        request.options.wait = self.request.options.wait;
+        let options = LinkOptions { wait: self.request.options.wait, ..LinkOptions::default() };
+        let request = ConnectRequest::new(hello.connection.clone(), hello.payload.clone(), options);
         let registration = ReaderRegistration::new(shared, handles.token);
         let inlet = ring.inlet(fds, copied()?, Some(registration), &request)?;
         let server_info = CallWelcome {

@@ -363,7 +363,7 @@ mod tests {
     }
 
     fn request(udp: UdpOptions) -> ConnectRequest {
-        ConnectRequest { connection: "a -> b".into(), payload: TypeName::of::<u8>(), options: options(udp) }
+        ConnectRequest::new("a -> b".into(), TypeName::of::<u8>(), options(udp))
     }
 
     const SECOND: UdpOptions = UdpOptions {

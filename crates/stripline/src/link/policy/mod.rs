@@ -63,7 +63,7 @@ mod tests {
         let sender = std::thread::spawn(move || answer(listener));
         let endpoint = Endpoint { transport: "uds".into(), address: name, keys: [1, 2] };
         let options = LinkOptions::default();
-        let request = ConnectRequest { connection: "a -> b".into(), payload: TypeName::of::<u8>(), options };
+        let request = ConnectRequest::new("a -> b".into(), TypeName::of::<u8>(), options);
         let error = connect(&endpoint, &request).err().unwrap();
         sender.join().unwrap();
         error

@@ -202,6 +202,8 @@ pub(super) struct PendingReader {
     pub membarrier: bool,
     /// The socket to close when it violates the protocol, if it is in another process.
     pub peer: Option<Socket>,
+    /// Whether it goes on from another path of the port, and so has no predecessor.
+    moves: bool,
     /// Where its predecessor has stopped on the paths that the port has left.
     stopped: Option<Stopped>,
 }
@@ -320,6 +322,7 @@ impl RingShared {
             low: hello.checked_watermarks().low(),
             membarrier: hello.membarrier,
             peer: None,
+            moves: hello.moves,
             stopped: None,
         };
         Ok((ReaderHandles { token, cursor, sleepers, doorbell }, pending))
@@ -336,7 +339,9 @@ impl RingShared {
         mut pending: PendingReader,
         welcome: impl FnOnce() -> std::result::Result<(), E>,
     ) -> std::result::Result<(), E> {
-        pending.stopped = self.left_paths.take(&pending.connection);
+        if !pending.moves {
+            pending.stopped = self.left_paths.take(&pending.connection);
+        }
         let mut changes = self.changes();
         // Release: as in `announce`.
         self.changed.store(true, Ordering::Release);

@@ -169,7 +169,7 @@ impl<F: ReceiverFactory> Acceptor for SignallingAcceptor<F> {
 
     fn accept(&mut self, arrival: ArrivedReceiver, socket: &Socket) -> Result<Option<u64>, PeerRefusal> {
         let ArrivedReceiver { hello, path, .. } = arrival;
-        let resume_from = self.resume_position(&hello.connection);
+        let resume_from = if hello.moves { None } else { self.resume_position(&hello.connection) };
         let welcome = Welcome::new(self.keys[1], resume_from, self.buffer);
         let answer = HelloReply::Welcome(Welcome { wants_acks: self.wants_acks, ..welcome });
         let bytes = handshake::encode(&answer).map_err(|e| e.to_string())?;

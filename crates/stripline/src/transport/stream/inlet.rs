@@ -500,7 +500,7 @@ mod tests {
             let (mut ours, theirs) = UnixStream::pair().unwrap();
             let welcome = Welcome { clock: its, ..Welcome::new(1, None, 4096) };
             let (connection, payload) = ("a -> b".into(), TypeName::of::<u8>());
-            let request = ConnectRequest { connection, payload, options: LinkOptions::default() };
+            let request = ConnectRequest::new(connection, payload, LinkOptions::default());
             let endpoint = Endpoint { transport: "uds".into(), address: "test".into(), keys: [0, 1] };
             let mut inlet =
                 StreamInlet::connect(Socket::from(theirs), None, &welcome, &endpoint, &request).unwrap();
