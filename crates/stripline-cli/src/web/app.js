@@ -14,6 +14,8 @@ const forms = new PropertyForms(at("properties"));
 let stream = null;
 let state = null;
 let seen = false;
+// Whether the chosen waveform runs.
+let runs = false;
 
 const keyOf = (it) => `${it.from} -> ${it.to}`;
 
@@ -94,7 +96,8 @@ function receive(update) {
   options("waveform", names, `${chosen.waveform?.pid ?? ""}`);
   at("problems").hidden = !state.problems.length;
   at("problems").replaceChildren(...state.problems.map((it) => Object.assign(document.createElement("li"), { textContent: it })));
-  if (!running) return showEnd();
+  runs = Boolean(running);
+  if (!runs) return showEnd();
   seen = true;
   badge("phase", running.phase, running.phase === "running" ? "good" : "warn");
   at("totals").textContent = `${running.elapsed_s.toFixed(0)} s · ${count(running.packets)} packets · ${count(running.lost)} lost`;
@@ -109,6 +112,7 @@ function showEnd() {
   const name = chosen.waveform?.name ?? state.only;
   const text = name ? `${name} ${seen ? "has ended" : "does not run"}` : "no waveform runs";
   badge("phase", text, "bad");
+  graph.end();
   if (!seen) at("graph").textContent = "As soon as a waveform runs, it is shown here: stripline run FILE.toml";
 }
 
@@ -198,7 +202,7 @@ let isAsking = false;
 
 // Shows the properties as they are now; called once a second.
 async function showProperties() {
-  if (!chosen.waveform || !chosen.component || isAsking || document.hidden) return;
+  if (!runs || !chosen.component || isAsking || document.hidden) return;
   isAsking = true;
   try {
     const which = chosen.waveform;

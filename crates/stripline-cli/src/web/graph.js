@@ -57,6 +57,7 @@ export class Graph {
   constructor(holder, onConnection, onComponent) {
     Object.assign(this, { holder, onConnection, onComponent });
     this.shape = "";
+    this.nodes = new Map();
   }
 
   // Shows a state. The picture is built anew only when components or connections have changed.
@@ -78,6 +79,15 @@ export class Graph {
       node.querySelector("title").textContent = `${it.name}: ${it.state}${restarts}${it.problem ? `\n${it.problem}` : ""}`;
     }
     for (const it of connections) this.update(it, chosen);
+  }
+
+  // Shows that no component runs any more. The figures stay as they were at the end.
+  end() {
+    for (const [name, node] of this.nodes) {
+      node.classList.remove("running", "starting", "suspended");
+      node.setAttribute("aria-label", `component ${name}, ended`);
+      node.querySelector("title").textContent = `${name}: ended`;
+    }
   }
 
   update(it, chosen) {

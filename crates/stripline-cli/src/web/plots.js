@@ -197,7 +197,9 @@ export class SpectrumPlot {
     context.lineWidth = 1.4;
     context.stroke();
     context.fillStyle = style("--muted");
-    [0, 0.25, 0.5, 0.75, 1].forEach((share) => {
+    // On a narrow screen, there is no room for five.
+    const shares = plotWidth > 420 ? [0, 0.25, 0.5, 0.75, 1] : [0, 0.5, 1];
+    shares.forEach((share) => {
       context.textAlign = share === 0 ? "left" : share === 1 ? "right" : "center";
       context.fillText(this.place(share), LEFT + plotWidth * share, height - 5);
     });

@@ -252,6 +252,14 @@ fn the_page_shows_graph_spectrum_latency_and_properties() {
     assert_eq!(running.end().0, Some(0));
     browser
         .wait_until("the end is shown", "document.getElementById('phase').textContent.includes('has ended')");
+    assert_eq!(browser.value("document.querySelectorAll('#graph .node.running').length"), 0);
+    assert_eq!(browser.value("document.querySelectorAll('#rows tr').length"), 5, "the last figures stay");
+    // The page asks for nothing that is not there any more.
+    browser.events.clear();
+    let is_later = "(globalThis.endedAt ??= performance.now()) + 2500 < performance.now()";
+    browser.wait_until("two more requests were due", is_later);
+    let asked = browser.events_of(&["Network.requestWillBeSent"]);
+    assert!(asked.is_empty(), "{asked:?}");
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 use stripline::payload::TypeName;
-use stripline::{Gap, GapReason, Packet, StreamInfo};
+use stripline::{Axis, Gap, GapReason, Packet, StreamInfo};
 
 use crate::formats::packet_values::{Content, content, text};
 use crate::formats::utc_datetime;
@@ -77,6 +77,17 @@ impl PacketLines {
         let mut words = vec![format!("stream {}", printable(&stream.id, TEXT_MAX))];
         words.extend(stream.sample_rate_hz.map(|rate| format!("{rate} samples/s")));
         words.extend(stream.center_frequency_hz.map(|frequency| format!("centre {frequency} Hz")));
+        if !stream.channels.is_empty() {
+            let turn = if stream.row_length.is_some() { "row by row" } else { "sample by sample" };
+            let names = printable(&stream.channels.join(" "), TEXT_MAX);
+            words.push(format!("{} {turn}: {names}", counted(stream.channels.len() as u64, "channel")));
+        }
+        words.extend(stream.row_length.map(|length| format!("rows of {}", counted(length.into(), "sample"))));
+        let along = if stream.row_length.is_some() { "row" } else { "stream" };
+        for (axis, place) in stream.axes.iter().zip([&format!("along a {along}"), "from row to row"]) {
+            let Axis { start, step, unit } = axis;
+            words.push(printable(&format!("axis {place} from {start} in steps of {step} {unit}"), TEXT_MAX));
+        }
         words.extend(
             stream.keywords.iter().map(|(key, value)| printable(&format!("{key} {value}"), TEXT_MAX)),
         );
@@ -124,7 +135,11 @@ fn json_line(packet: &Packet<'_, u8>, content: Content) -> String {
 }
 
 fn text_line(packet: &Packet<'_, u8>, content: Content) -> String {
-    let mut line = format!("packet {} sample {}", packet.sequence(), packet.sample_index());
+    let mut line = format!("packet {}", packet.sequence());
+    // A port of messages counts bytes there.
+    if matches!(content, Content::Samples { .. }) {
+        line += &format!(" sample {}", packet.sample_index());
+    }
     let time = packet.time_ns();
     if time != 0 {
         let since = std::time::Duration::from_nanos(time.unsigned_abs());
@@ -168,4 +183,42 @@ fn gap_text(gap: &Gap) -> String {
     let samples =
         if gap.samples > 0 { format!(", {}", counted(gap.samples, "sample")) } else { String::new() };
     format!("gap: {} missing from {} on{samples} ({})", packets(gap.packets), gap.first, reason(gap))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stream_has_its_channels_rows_and_axes() {
+        let lines = PacketLines::new(TypeName::of::<f32>(), false, 8);
+        let pair = StreamInfo::new("iq").sample_rate_hz(2e6).channels(["a", "b\n"]);
+        assert_eq!(
+            lines.stream(&pair),
+            "stream iq, 2000000 samples/s, 2 channels sample by sample: a b\\u{a}\n"
+        );
+        let map = StreamInfo {
+            row_length: Some(64),
+            axes: vec![Axis::new(0.0, 75.0, "m"), Axis::new(-50.0, 0.5, "m/s")],
+            channels: vec!["h".into(), "v".into()],
+            ..StreamInfo::new("map")
+        };
+        assert_eq!(
+            lines.stream(&map),
+            "stream map, 2 channels row by row: h v, rows of 64 samples, axis along a row from 0 in steps of 75 m, \
+             axis from row to row from -50 in steps of 0.5 m/s\n"
+        );
+    }
+
+    #[test]
+    fn a_message_has_no_sample_index() {
+        let node = stripline::node::Node::isolated().unwrap();
+        let mut publisher = node.publisher::<u8>("levels").unwrap();
+        let mut subscriber = node.subscriber::<u8>("levels").unwrap();
+        publisher.wait_for_receivers(1, std::time::Duration::from_secs(20)).unwrap();
+        publisher.send(&[0x61, b'a']).unwrap();
+        let packet = subscriber.receive().unwrap().unwrap();
+        let mut message = PacketLines::new(TypeName::new("message/tune").unwrap(), false, 8);
+        assert_eq!(message.packet(&packet), "stream levels\npacket 0: \"a\"\n");
+    }
 }

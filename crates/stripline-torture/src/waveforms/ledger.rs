@@ -124,7 +124,10 @@ pub fn check(plan: &Plan, connection: &Connection, lives: &[Vec<Life>]) -> Resul
     if let ([sender], [receiver]) = (&senders[..], &receivers[..]) {
         let is_untouched = |life: &Life| life.is_first && life.killed_ns.is_none();
         let is_untouched = is_untouched(sender) && is_untouched(receiver);
-        checker.count.is_whole = is_untouched && sender.done.is_some() && receiver.has_ended();
+        if let Some(sent) = sender.done.filter(|_| is_untouched && receiver.has_ended()) {
+            // A packet that a stop kept it from sending does not count.
+            checker.count = Count { sent, is_whole: true, ..checker.count };
+        }
     }
     Ok(checker.count)
 }
@@ -411,6 +414,10 @@ mod tests {
         let judge = |events| judge(&plan, &sender, &receiver(events), [&[], &[]]);
         let count = judge(takes(0, 0..5)).expect("nothing is wrong with it");
         assert_eq!((count.sent, count.received, count.unaccounted(), count.is_whole), (5, 5, 0, true));
+        // A stop came before its last packet was sent.
+        let stopped = [&sender[..sender.len() - 1], &[Record::Begun(5), Record::Done(5)]].concat();
+        let count = super::tests::judge(&plan, &stopped, &receiver(takes(0, 0..5)), [&[], &[]]);
+        assert_eq!(count.map(|count| (count.sent, count.is_whole)), Ok((5, true)));
         let bad = [
             takes(0, 0..4),
             takes(0, 1..5),
