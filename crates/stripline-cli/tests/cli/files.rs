@@ -113,6 +113,29 @@ fn a_wav_file_is_played_with_the_rate_and_frequency_of_its_header() {
 }
 
 #[test]
+fn the_channels_of_a_raw_file_take_turns() {
+    let file = File::filtered(
+        "source",
+        "type = \"file-source\"\nproperties = { path = \"in\", output = \"f32\", sample_rate = 4e3 }",
+        "properties = { high = 900 }",
+    );
+    let samples: Vec<u8> = [1f32, -1.0].repeat(2000).iter().flat_map(|x| x.to_le_bytes()).collect();
+    let path = format!("source.path={}", write(&file, "a.f32", &samples));
+    let waveform = file.path("file.toml");
+    let check = |high| {
+        let settings = ["--set", &path, "--set", "source.channels=2", "--set", high];
+        run(&[&["check", waveform.to_str().unwrap()], &settings[..]].concat())
+    };
+    check("filter.high=900").says(0, &[]);
+    // A channel has half of the rate, and so a quarter of it is the highest frequency.
+    check("filter.high=1100").says(2, &["1100"]);
+    let printed = printed("type = \"file-source\"\nproperties = { path = \"in\", output = \"f32\" }");
+    let run = play(&printed, &[&path, "source.channels=2", "source.packet=4"]);
+    assert!(run.stdout.contains("\"channels\":[\"1\",\"2\"]"), "{}", run.stdout);
+    assert_eq!(packets(&run)[1], (4, 0, None, serde_json::json!(1.0)));
+}
+
+#[test]
 fn a_file_for_another_component_or_program_is_refused_by_name() {
     let file = printed(FILE_SOURCE);
     for (name, bytes, words) in [

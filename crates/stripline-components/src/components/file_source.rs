@@ -1,5 +1,7 @@
 //! `file-source`: plays a recording.
 
+use std::num::NonZeroU16;
+
 use stripline::component::kit::{Pace, PacedSource};
 use stripline::component::{
     Component, ComponentSpec, InvalidProperties, PortTypes, Ports, Properties, PropertyFacts, PropertySpec,
@@ -46,6 +48,13 @@ impl Component for FileSource {
             TYPES[0],
             "type sent: cf32 converts complex samples, f32 real ones; any other is that of the file",
         ))
+        .property(PropertySpec::integer(
+            "channels",
+            1,
+            1,
+            StreamInfo::CHANNELS_MAX as i64,
+            "channels in a raw file, which take turns sample by sample; other files have their own",
+        ))
         .property(
             PropertySpec::float("sample_rate", 0.0, "sample rate, of all channels; 0: from the file")
                 .range(0.0, 1e12)
@@ -75,10 +84,13 @@ impl Component for FileSource {
             return Err(InvalidProperties::new("`output` is no type of samples").property("output").into());
         };
         let converts = output.to_string() == TYPES[0];
+        let channels = u16::try_from(properties.count("channels")).ok().and_then(NonZeroU16::new);
         let options = FileReaderOptions {
             format: scalar("format"),
             // A raw file without a type in its name has that which is sent.
             fallback: (!converts).then_some(output),
+            // One is the default, and nothing that a file contradicts.
+            channels: channels.filter(|channels| channels.get() > 1),
             repeat: properties.count("repeat"),
             truncate_partial: properties.boolean("truncate_partial"),
         };

@@ -1,6 +1,7 @@
 //! The error type of the file formats.
 
 use std::io;
+use std::num::NonZeroU16;
 use std::path::PathBuf;
 
 use stripline::SystemLimit;
@@ -200,6 +201,16 @@ pub enum FormatError {
         /// The caller's format.
         asked: String,
     },
+    /// The caller gives one number of channels and the file another one.
+    #[error("{path}: the file has {found} {}, but the property `channels` is {asked}: leave it out", if *.found == 1 { "channel" } else { "channels" }, path = .path.display())]
+    ConflictingChannels {
+        /// The file, or its metadata.
+        path: PathBuf,
+        /// The number in the file.
+        found: usize,
+        /// The caller's number.
+        asked: NonZeroU16,
+    },
     /// Samples of one type were requested from a file of another one.
     #[error("{path}: holds {found} samples, not {asked}: read {found}, or complex f32, which converts", path = .path.display())]
     WrongSampleType {
@@ -325,6 +336,7 @@ impl From<FormatError> for io::Error {
             FormatError::UnknownSampleFormat { .. }
             | FormatError::NoSampleFormat { .. }
             | FormatError::ConflictingFormat { .. }
+            | FormatError::ConflictingChannels { .. }
             | FormatError::WrongSampleType { .. }
             | FormatError::WavSetting { .. }
             | FormatError::Buffer { .. } => Kind::InvalidInput,

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
+use std::num::NonZeroU16;
 use std::path::{Path, PathBuf};
 
 use flate2::read::MultiGzDecoder;
@@ -23,6 +24,9 @@ pub struct FileReaderOptions {
     pub format: Option<Scalar>,
     /// The type of samples of a raw file without one in its name. `None`: such a file is refused.
     pub fallback: Option<Scalar>,
+    /// The number of channels, which take turns sample by sample. `None`: those of the file's
+    /// header or SigMF metadata, and one of a raw file.
+    pub channels: Option<NonZeroU16>,
     /// Number of times to play the file; 0: for ever. A pipe, a device or a compressed file can be
     /// played only once.
     pub repeat: u64,
@@ -31,9 +35,9 @@ pub struct FileReaderOptions {
 }
 
 impl Default for FileReaderOptions {
-    /// Returns: once, with the file's own type, whole samples only.
+    /// Returns: once, with the file's own type and channels, whole samples only.
     fn default() -> Self {
-        Self { format: None, fallback: None, repeat: 1, truncate_partial: false }
+        Self { format: None, fallback: None, channels: None, repeat: 1, truncate_partial: false }
     }
 }
 
@@ -87,14 +91,21 @@ struct Contents {
 }
 
 impl Contents {
-    fn raw(path: &Path, scalar: Scalar) -> Self {
-        let encoding = Encoding::raw(scalar);
-        Self { path: path.into(), encoding, channels: 1, header: None, sigmf: None, notes: Vec::new() }
+    /// Returns samples without a header. The name of the file or the options have their type.
+    fn raw(path: &Path, name: &Path, options: &FileReaderOptions) -> Result<Self, FormatError> {
+        let scalar = options.format.or_else(|| encoding::of_ending(name)).or(options.fallback);
+        let scalar = scalar.ok_or_else(|| FormatError::NoSampleFormat { path: name.to_owned() })?;
+        let channels = options.channels.map_or(1, |channels| channels.get().into());
+        Ok(Self::of(path, Encoding::raw(scalar), channels))
+    }
+
+    fn of(path: &Path, encoding: Encoding, channels: usize) -> Self {
+        Self { path: path.into(), encoding, channels, header: None, sigmf: None, notes: Vec::new() }
     }
 
     fn headed(path: &Path, header: Header) -> Self {
-        let (encoding, channels) = (header.encoding, header.channels);
-        Self { path: path.into(), encoding, channels, header: Some(header), sigmf: None, notes: Vec::new() }
+        let contents = Self::of(path, header.encoding, header.channels);
+        Self { header: Some(header), ..contents }
     }
 
     /// Returns the bytes of a sample of all channels in the file.
@@ -119,8 +130,7 @@ impl FileReader {
         if is_sigmf(path) {
             let SigMfRecording { meta, meta_path, data_path } = SigMfRecording::open(path)?;
             check_asked(&meta_path, meta.format, meta.channels as usize, false, options)?;
-            let (encoding, channels) = (meta.encoding(), meta.channels as usize);
-            let contents = Contents { encoding, channels, ..Contents::raw(&data_path, meta.format) };
+            let contents = Contents::of(&data_path, meta.encoding(), meta.channels as usize);
             let contents = Contents { sigmf: Some(meta), ..contents };
             if data_path.is_dir() {
                 return Err(FormatError::Directory { path: data_path });
@@ -148,7 +158,7 @@ impl FileReader {
                 return Err(FormatError::Directory { path: path.to_owned() });
             }
             check_once(path, options)?;
-            let contents = Contents::raw(path, raw_type(path, options)?);
+            let contents = Contents::raw(path, path, options)?;
             let file = StoppableFile::open(path).map_err(failed)?;
             return Ok(Self::stream(contents, Box::new(file), options, false));
         }
@@ -168,7 +178,7 @@ impl FileReader {
                 if options.format.is_none() {
                     file_kind::check_name(path)?;
                 }
-                Self::regular(Contents::raw(path, raw_type(path, options)?), file, length, options)
+                Self::regular(Contents::raw(path, path, options)?, file, length, options)
             }
         }
     }
@@ -192,7 +202,7 @@ impl FileReader {
                 Contents::headed(path, header)
             }
             // The name without `.gz` has the type, as in `x.cu8.gz`.
-            None => Contents::raw(path, raw_type(&path.with_extension(""), options)?),
+            None => Contents::raw(path, &path.with_extension(""), options)?,
         };
         let bytes = contents.header.as_ref().and_then(|header| header.bytes).unwrap_or(u64::MAX);
         Ok(Self::stream(contents, Box::new(all.take(bytes)), options, true))
@@ -450,17 +460,8 @@ fn read_header(kind: FileKind, input: impl Read, path: &Path) -> Result<Header, 
     }
 }
 
-/// Returns the type of a raw file.
-fn raw_type(path: &Path, options: &FileReaderOptions) -> Result<Scalar, FormatError> {
-    options
-        .format
-        .or_else(|| encoding::of_ending(path))
-        .or(options.fallback)
-        .ok_or_else(|| FormatError::NoSampleFormat { path: path.to_owned() })
-}
-
-/// Checks that a file has the type that was asked for; `has_pairs`: two channels may be the parts
-/// of complex samples.
+/// Checks that a file has the type and the channels that were asked for; `has_pairs`: two channels
+/// may be the parts of complex samples.
 fn check_asked(
     path: &Path,
     found: Scalar,
@@ -468,6 +469,9 @@ fn check_asked(
     has_pairs: bool,
     options: &FileReaderOptions,
 ) -> Result<(), FormatError> {
+    if let Some(asked) = options.channels.filter(|asked| usize::from(asked.get()) != channels) {
+        return Err(FormatError::ConflictingChannels { path: path.to_owned(), found: channels, asked });
+    }
     let Some(asked) = options.format.filter(|asked| *asked != found) else { return Ok(()) };
     if has_pairs && channels == 2 && Scalar::parse(&format!("c{found}")) == Some(asked) {
         return Ok(());

@@ -76,6 +76,7 @@ impl IqFileReader {
             &FileReaderOptions {
                 format: options.format.map(SampleFormat::scalar),
                 fallback: None,
+                channels: None,
                 repeat: options.repeat,
                 truncate_partial: options.truncate_partial,
             },

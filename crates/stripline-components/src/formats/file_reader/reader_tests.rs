@@ -69,6 +69,32 @@ fn the_header_of_a_wav_file_is_used_and_not_played() {
 }
 
 #[test]
+fn a_raw_file_has_the_channels_that_are_given() {
+    let dir = tempfile::tempdir().unwrap();
+    let samples: Vec<u8> = (0..60).collect();
+    let at = |name: &str, bytes: &[u8]| {
+        std::fs::write(dir.path().join(name), bytes).unwrap();
+        dir.path().join(name)
+    };
+    let three = FileReaderOptions { channels: NonZeroU16::new(3), ..Default::default() };
+    let raw = at("a.s16", &samples);
+    for path in [&raw, &at("a.s16.gz", &gzip(&samples))] {
+        let mut reader = FileReader::open(path, &three).unwrap();
+        assert_eq!((reader.channels(), reader.frame_bytes()), (3, 6));
+        assert_eq!(all(&mut reader), samples);
+    }
+    let refused = |path: &Path| FileReader::open(path, &three).unwrap_err().to_string();
+    let message = refused(&at("cut.s16", &samples[..56]));
+    assert!(message.contains("2 of its 56 bytes are left over, as a s16 (3 channels) sample"), "{message}");
+    let message = refused(&at("a.wav", &stereo(&samples)));
+    let words = "the file has 2 channels, but the property `channels` is 3: leave it out";
+    assert!(message.ends_with(words), "{message}");
+    at("b.sigmf-data", &samples);
+    let message = refused(&at("b.sigmf-meta", br#"{"global": {"core:datatype": "ru8"}}"#));
+    assert!(message.contains("the file has 1 channel, but the property `channels` is 3"), "{message}");
+}
+
+#[test]
 fn an_unfinished_wav_file_is_played_up_to_its_end() {
     let dir = tempfile::tempdir().unwrap();
     let samples: Vec<u8> = (0..203).collect();
@@ -168,7 +194,7 @@ fn captures_of_sigmf_are_read_one_by_one() {
 
 #[test]
 fn the_first_read_of_a_pipe_returns_all_that_has_arrived() {
-    let contents = Contents::raw(Path::new("pipe"), scalar("u8"));
+    let contents = Contents::of(Path::new("pipe"), Encoding::raw(scalar("u8")), 1);
     let input = Box::new(io::Cursor::new([7; 100]));
     let mut reader = FileReader::stream(contents, input, &FileReaderOptions::default(), false);
     let counts: Vec<usize> = (0..3).map(|_| reader.read(&mut [0; 64]).unwrap()).collect();
@@ -185,7 +211,7 @@ fn a_pipe_without_samples_or_with_a_header_is_an_error() {
         (gzip(&[0; 8]), "compressed with gzip"),
         (b"SLREC\r\n\x1a".to_vec(), "a recording of a port"),
     ] {
-        let contents = Contents::raw(Path::new("pipe"), scalar("u8"));
+        let contents = Contents::of(Path::new("pipe"), Encoding::raw(scalar("u8")), 1);
         let mut reader = FileReader::stream(contents, Box::new(io::Cursor::new(bytes)), &options, false);
         let message = reader.read(&mut [0; 10]).unwrap_err().to_string();
         assert!(message.contains(words), "{message}");
