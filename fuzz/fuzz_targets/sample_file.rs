@@ -1,7 +1,9 @@
-//! Files of samples of all formats with a header: WAV, numpy, gzip, and SigMF with captures.
+//! Files of samples of all formats with a header: WAV, numpy, gzip, SigMF with captures, and its
+//! archives.
 #![no_main]
 #![allow(missing_docs)] // the macro makes items without docs
 
+use std::num::NonZeroU16;
 use std::sync::LazyLock;
 
 use libfuzzer_sys::fuzz_target;
@@ -10,7 +12,7 @@ use stripline_fuzz::Choices;
 use tempfile::TempDir;
 
 static FOLDER: LazyLock<TempDir> = LazyLock::new(|| tempfile::tempdir().unwrap());
-const ENDINGS: [&str; 8] = ["wav", "npy", "gz", "cu8", "sigmf-meta", "cf64", "slrec", ""];
+const ENDINGS: [&str; 9] = ["wav", "npy", "gz", "cu8", "sigmf-meta", "cf64", "slrec", "", "sigmf"];
 
 fuzz_target!(|data: &[u8]| {
     let mut choices = Choices(data);
@@ -27,6 +29,7 @@ fuzz_target!(|data: &[u8]| {
     let options = FileReaderOptions {
         repeat: if way & 1 == 0 { 1 } else { 2 },
         truncate_partial: way & 2 == 0,
+        channels: NonZeroU16::new(if way & 8 == 0 { 0 } else { 3 }),
         ..Default::default()
     };
     let mut reader = match FileReader::open(&path(ending), &options) {

@@ -97,6 +97,18 @@ pub enum FormatError {
         /// What to do.
         remedy: &'static str,
     },
+    /// The file has or names several recordings, and one is needed.
+    #[error("{path}: this is {what}: {remedy} {names}", path = .path.display())]
+    Several {
+        /// The file.
+        path: PathBuf,
+        /// What it is.
+        what: &'static str,
+        /// What to do with the names.
+        remedy: &'static str,
+        /// The recordings.
+        names: String,
+    },
     /// The name promises a header that the file does not have.
     #[error(
         "{path}: its name ends in .{ending}, but it does not begin like such a file: give it another name, or set the \
@@ -344,6 +356,7 @@ impl From<FormatError> for io::Error {
             | FormatError::NoSamples { .. }
             | FormatError::PartialSample { .. }
             | FormatError::Foreign { .. }
+            | FormatError::Several { .. }
             | FormatError::Misnamed { .. }
             | FormatError::Header { .. }
             | FormatError::NotIq { .. }

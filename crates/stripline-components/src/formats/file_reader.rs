@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::num::NonZeroU16;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use flate2::read::MultiGzDecoder;
@@ -87,6 +88,8 @@ struct Contents {
     channels: usize,
     header: Option<Header>,
     sigmf: Option<SigMfMeta>,
+    /// Its part of an archive.
+    archived: Option<Range<u64>>,
     notes: Vec<String>,
 }
 
@@ -100,7 +103,8 @@ impl Contents {
     }
 
     fn of(path: &Path, encoding: Encoding, channels: usize) -> Self {
-        Self { path: path.into(), encoding, channels, header: None, sigmf: None, notes: Vec::new() }
+        let (header, sigmf, archived) = (None, None, None);
+        Self { path: path.into(), encoding, channels, header, sigmf, archived, notes: Vec::new() }
     }
 
     fn headed(path: &Path, header: Header) -> Self {
@@ -128,10 +132,11 @@ impl FileReader {
     /// A repetition of a file that can be read only once.
     pub fn open(path: &Path, options: &FileReaderOptions) -> Result<Self, FormatError> {
         if is_sigmf(path) {
-            let SigMfRecording { meta, meta_path, data_path } = SigMfRecording::open(path)?;
+            let SigMfRecording { meta, meta_path, data_path, archived } = SigMfRecording::open(path)?;
             check_asked(&meta_path, meta.format, meta.channels as usize, false, options)?;
             let contents = Contents::of(&data_path, meta.encoding(), meta.channels as usize);
-            let contents = Contents { sigmf: Some(meta), ..contents };
+            let start = archived.as_ref().map_or(0, |range| range.start);
+            let contents = Contents { sigmf: Some(meta), archived, ..contents };
             if data_path.is_dir() {
                 return Err(FormatError::Directory { path: data_path });
             }
@@ -141,7 +146,7 @@ impl FileReader {
                 let file = file.map_err(|source| FormatError::open(&data_path, "open", source))?;
                 return Ok(Self::stream(contents, Box::new(file), options, false));
             }
-            let (file, length, head) = open_regular(&data_path)?;
+            let (file, length, head) = open_regular(&data_path, start)?;
             // A data file with a header of its own would be played with it.
             if file_kind::of_head(&head, &data_path)?.is_some_and(|kind| kind != FileKind::Gzip) {
                 let (what, remedy) =
@@ -162,7 +167,7 @@ impl FileReader {
             let file = StoppableFile::open(path).map_err(failed)?;
             return Ok(Self::stream(contents, Box::new(file), options, false));
         }
-        let (mut file, length, head) = open_regular(path)?;
+        let (mut file, length, head) = open_regular(path, 0)?;
         match file_kind::of_head(&head, path)? {
             Some(FileKind::Gzip) => {
                 check_once(path, options)?;
@@ -185,6 +190,10 @@ impl FileReader {
 
     fn gzip(mut file: File, path: &Path, options: &FileReaderOptions) -> Result<Self, FormatError> {
         let failed = |source| FormatError::open(path, "open", source);
+        if is_sigmf(&path.with_extension("")) {
+            let (what, remedy) = ("a SigMF file compressed with gzip", "unpack it with `gunzip`");
+            return Err(FormatError::Foreign { path: path.to_owned(), what, remedy });
+        }
         file.seek(SeekFrom::Start(0)).map_err(failed)?;
         let mut unpacked = MultiGzDecoder::new(BufReader::new(file));
         let mut head = Vec::new();
@@ -214,8 +223,11 @@ impl FileReader {
         file_bytes: u64,
         options: &FileReaderOptions,
     ) -> Result<Self, FormatError> {
-        let (start, announced) =
-            contents.header.as_ref().map_or((0, Some(file_bytes)), |h| (h.start, h.bytes));
+        let (start, announced) = match (&contents.header, &contents.archived) {
+            (Some(header), _) => (header.start, header.bytes),
+            (_, Some(range)) => (range.start, Some(range.end - range.start)),
+            _ => (0, Some(file_bytes)),
+        };
         let available = file_bytes.saturating_sub(start);
         let length = match announced {
             // A header of 32 bits that has counted beyond 4 GiB.
@@ -275,7 +287,7 @@ impl FileReader {
     }
 
     fn new(contents: Contents, input: Input) -> Self {
-        let Contents { path, encoding, channels, header, sigmf, notes } = contents;
+        let Contents { path, encoding, channels, header, sigmf, notes, .. } = contents;
         let (rate, frequency, time) = match (&header, &sigmf) {
             (Some(header), _) => (header.sample_rate_hz, header.frequency_hz, header.time_ns),
             (_, Some(meta)) => (meta.sample_rate_hz, None, None),
@@ -429,8 +441,9 @@ impl std::fmt::Debug for FileReader {
     }
 }
 
-/// Opens a regular file. Returns it with its length and its first bytes, behind which it stands.
-fn open_regular(path: &Path) -> Result<(File, u64, Vec<u8>), FormatError> {
+/// Opens a regular file. Returns it with its length and the first bytes of its samples, which begin
+/// at `start`. It stands behind them.
+fn open_regular(path: &Path, start: u64) -> Result<(File, u64, Vec<u8>), FormatError> {
     let failed = |source| FormatError::open(path, "open", source);
     let mut file = File::open(path).map_err(failed)?;
     let metadata = file.metadata().map_err(failed)?;
@@ -438,6 +451,7 @@ fn open_regular(path: &Path) -> Result<(File, u64, Vec<u8>), FormatError> {
         return Err(FormatError::Directory { path: path.to_owned() });
     }
     let mut head = Vec::new();
+    file.seek(SeekFrom::Start(start)).map_err(failed)?;
     file.by_ref().take(HEAD_BYTES as u64).read_to_end(&mut head).map_err(failed)?;
     if head.is_empty() {
         return Err(FormatError::Empty { path: path.to_owned() });

@@ -1,8 +1,9 @@
 //! SigMF, the Signal Metadata Format (version 1.x, <https://sigmf.org>): a `.sigmf-meta` file of
-//! JSON beside a `.sigmf-data` file of samples.
+//! JSON beside a `.sigmf-data` file of samples. An archive (`.sigmf`) is a tar file with both.
 
 use std::fs::File;
 use std::io::{self, Read};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
@@ -11,13 +12,17 @@ use stripline::payload::Scalar;
 
 use super::encoding::{self, Encoding};
 use super::error::FormatError;
+use crate::text::printable;
 
+mod archive;
 mod json;
 
 /// The longest metadata accepted, in bytes.
 pub const SIGMF_META_BYTES_MAX: u64 = 16 << 20;
 /// The most captures of a recording.
 const CAPTURES_MAX: usize = 1 << 17;
+/// The most names of recordings in a message.
+const NAMES_SHOWN: usize = 16;
 
 /// The format version of written files.
 const VERSION: &str = "1.0.0";
@@ -216,45 +221,65 @@ fn refuse(path: &Path, field: &str, value: impl ToString, problem: &'static str)
 pub struct SigMfRecording {
     /// The metadata.
     pub meta: SigMfMeta,
-    /// The `.sigmf-meta` file.
+    /// The `.sigmf-meta` file, or the archive.
     pub meta_path: PathBuf,
-    /// The `.sigmf-data` file.
+    /// The `.sigmf-data` file, or the archive.
     pub data_path: PathBuf,
+    /// The bytes of the samples in an archive; `None`: the whole data file.
+    pub archived: Option<Range<u64>>,
 }
 
 impl SigMfRecording {
-    /// Reads the metadata of a recording; `path` is its `.sigmf-meta` or its `.sigmf-data` file.
+    /// Reads the metadata of a recording; `path` is its `.sigmf-meta` or its `.sigmf-data` file, or
+    /// an archive (`.sigmf`) with this recording alone.
     ///
     /// # Errors
-    /// No such file, no data file beside it, an archive (`.sigmf`), a collection
-    /// (`.sigmf-collection`), or metadata that [`SigMfMeta::parse`] refuses.
+    /// No such file, no data file beside it, or metadata that [`SigMfMeta::parse`] refuses.
+    ///
+    /// An archive of several recordings, or a collection (`.sigmf-collection`): the error names
+    /// them.
     pub fn open(path: &Path) -> Result<Self, FormatError> {
-        let what = match ending(path).as_deref() {
-            Some("sigmf") => Some(("a SigMF archive", "unpack it with `tar`, and give its .sigmf-meta file")),
-            Some("sigmf-collection") => Some(("a SigMF collection", "give one of its recordings")),
-            _ => None,
-        };
-        if let Some((what, remedy)) = what {
-            path.metadata().map_err(|source| FormatError::open(path, "open", source))?;
-            return Err(FormatError::Foreign { path: path.to_owned(), what, remedy });
+        match ending(path).as_deref() {
+            Some("sigmf") => return archive::open(path),
+            Some("sigmf-collection") => return Err(collection(path)?),
+            _ => {}
         }
         let meta_path = sibling(path, "sigmf-meta");
-        let (meta, data_name) = read_meta(&meta_path)?;
+        let (meta, data_name) = json::parse(&read_text(&meta_path)?, &meta_path)?;
         let data_path = match data_name {
             Some(name) => meta_path.with_file_name(name),
             None => sibling(path, "sigmf-data"),
         };
         match data_path.try_exists() {
-            Ok(true) => Ok(Self { meta, meta_path, data_path }),
+            Ok(true) => Ok(Self { meta, meta_path, data_path, archived: None }),
             Ok(false) => Err(FormatError::DataMissing { path: meta_path, data: data_path }),
             Err(source) => Err(FormatError::open(&data_path, "open", source)),
         }
     }
 }
 
-/// Returns whether `path` names a SigMF recording by `.sigmf-meta` or `.sigmf-data`, or by
-/// `.sigmf` or `.sigmf-collection` (not supported, but then reported as such). Capitals count as
-/// small letters.
+/// Returns the error for a collection, which names its recordings.
+fn collection(path: &Path) -> Result<FormatError, FormatError> {
+    let names = json::streams(&read_text(path)?, path)?;
+    let (path, what) = (path.to_owned(), "a SigMF collection");
+    Ok(match names.is_empty() {
+        true => FormatError::Foreign { path, what, remedy: "give the .sigmf-meta file of a recording" },
+        false => FormatError::Several { path, what, remedy: "play one of", names: listed(&names) },
+    })
+}
+
+/// Returns names as part of a message, the first few of them.
+fn listed(names: &[String]) -> String {
+    let shown = names.iter().take(NAMES_SHOWN).map(|name| format!("`{}`", printable(name, 100)));
+    let more = match names.len().saturating_sub(NAMES_SHOWN) {
+        0 => String::new(),
+        more => format!(", and {more} more"),
+    };
+    shown.collect::<Vec<_>>().join(", ") + &more
+}
+
+/// Returns whether `path` names a SigMF recording by `.sigmf-meta` or `.sigmf-data`, an archive by
+/// `.sigmf`, or a collection by `.sigmf-collection`. Capitals count as small letters.
 pub fn is_sigmf(path: &Path) -> bool {
     let ending = ending(path);
     matches!(ending.as_deref(), Some("sigmf-meta" | "sigmf-data" | "sigmf" | "sigmf-collection"))
@@ -264,18 +289,25 @@ fn ending(path: &Path) -> Option<String> {
     path.extension()?.to_str().map(str::to_ascii_lowercase)
 }
 
-/// Returns the file of a recording with this ending, which may be in capitals on the disk.
+/// Returns the file of a recording with this ending, which may have capitals on the disk.
 fn sibling(path: &Path, wanted: &str) -> PathBuf {
     if ending(path).as_deref() == Some(wanted) {
         return path.to_owned();
     }
-    let capitals = path.with_extension(wanted.to_ascii_uppercase());
     let small = path.with_extension(wanted);
-    if !small.exists() && capitals.exists() { capitals } else { small }
+    if small.exists() {
+        return small;
+    }
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let names = folder.read_dir().into_iter().flatten().flatten().map(|entry| entry.file_name());
+    let alike = names
+        .map(|name| path.with_file_name(name))
+        .filter(|other| other.file_stem() == path.file_stem() && ending(other).as_deref() == Some(wanted));
+    alike.min().unwrap_or(small)
 }
 
-/// Reads a metadata file, and the name of its data file if that is not the usual one.
-fn read_meta(path: &Path) -> Result<(SigMfMeta, Option<String>), FormatError> {
+/// Reads a file of metadata.
+fn read_text(path: &Path) -> Result<Vec<u8>, FormatError> {
     let read = |file: File| -> io::Result<Vec<u8>> {
         if file.metadata()?.is_dir() {
             return Err(io::ErrorKind::IsADirectory.into());
@@ -285,8 +317,7 @@ fn read_meta(path: &Path) -> Result<(SigMfMeta, Option<String>), FormatError> {
         file.take(SIGMF_META_BYTES_MAX + 1).read_to_end(&mut json)?;
         Ok(json)
     };
-    let json = File::open(path).and_then(read).map_err(|source| FormatError::open(path, "open", source))?;
-    json::parse(&json, path)
+    File::open(path).and_then(read).map_err(|source| FormatError::open(path, "open", source))
 }
 
 /// The JSON that is written.

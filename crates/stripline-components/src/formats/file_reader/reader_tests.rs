@@ -147,7 +147,8 @@ fn names_and_first_bytes_contradict_each_other() {
         ("a.cf32", b"SLREC\r\n\x1a\0\0\0\0\0\0\0\0", &["a recording of a port", "component `replay`"]),
         ("a.cu8", b"fLaC\0\0\0\0\0\0\0\0", &["FLAC", "convert it"]),
         ("a.bin", &[1; 40], &["the sample format is unknown", "`format`", "cs64"]),
-        ("a.sigmf", b"x", &["a SigMF archive", "unpack it with `tar`"]),
+        ("a.sigmf", b"x", &["no SigMF archive, which is a tar file", "unpack it"]),
+        ("a.sigmf.gz", &gzip(&[0; 600]), &["a SigMF file compressed with gzip", "with `gunzip`"]),
     ] {
         let message = opened(dir.path(), name, bytes).unwrap_err().to_string();
         for word in words {
@@ -190,6 +191,39 @@ fn captures_of_sigmf_are_read_one_by_one() {
             (44, None, Some(1e6), 6, 2),
         ]
     );
+}
+
+#[test]
+fn the_recording_of_a_sigmf_archive_is_played_in_place() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut archive = tar::Builder::new(Vec::new());
+    let meta = br#"{"global": {"core:datatype": "ci16_be", "core:sample_rate": 8}, "captures":
+        [{"core:sample_start": 0, "core:global_index": 9, "core:frequency": 5}]}"#;
+    for (name, content) in [
+        ("r/r.sigmf-meta", &meta[..]),
+        ("r/r.sigmf-data", &[0, 1, 0, 2, 0, 3, 0, 4]),
+        ("r/notes", &[7; 5000]),
+    ] {
+        let mut header = tar::Header::new_ustar();
+        header.set_size(content.len() as u64);
+        archive.append_data(&mut header, name, content).unwrap();
+    }
+    let bytes = archive.into_inner().unwrap();
+    std::fs::write(dir.path().join("r.SIGMF"), &bytes).unwrap();
+    let options = FileReaderOptions { repeat: 2, ..Default::default() };
+    let mut reader = FileReader::open(&dir.path().join("r.SIGMF"), &options).unwrap();
+    assert_eq!((reader.sample_rate_hz(), reader.samples_per_pass()), (Some(8.0), Some(2)));
+    assert_eq!((reader.place().sample_index, reader.place().frequency_hz), (9, Some(5.0)));
+    let samples: Vec<u8> = [1u16, 2, 3, 4].repeat(2).iter().flat_map(|x| x.to_ne_bytes()).collect();
+    assert_eq!(all(&mut reader), samples);
+    // What is there of an archive that was cut, here within its third block of data.
+    let mut reader = opened(dir.path(), "cut.sigmf", &bytes[..3 * 512 + 6]).unwrap();
+    assert!(reader.notes()[0].contains("truncated"), "{:?}", reader.notes());
+    assert_eq!(all(&mut reader), samples[..4]);
+    let mut wav = bytes;
+    wav[3 * 512..3 * 512 + 8].copy_from_slice(b"fLaC\0\0\0\0");
+    let message = opened(dir.path(), "flac.sigmf", &wav).unwrap_err().to_string();
+    assert!(message.contains("a FLAC file"), "{message}");
 }
 
 #[test]

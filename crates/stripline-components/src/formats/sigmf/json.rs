@@ -6,6 +6,7 @@ use std::path::Path;
 
 use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::Value;
 
 use super::super::encoding::Encoding;
 use super::{FormatError, SIGMF_META_BYTES_MAX, SigMfCapture, SigMfMeta, VERSION, refuse};
@@ -13,14 +14,30 @@ use super::{FormatError, SIGMF_META_BYTES_MAX, SigMfCapture, SigMfMeta, VERSION,
 /// The remedy for data files that other programs than SigMF's describe.
 const NCD: &str = "a non-conforming dataset (NCD) is not read: extract its samples into a .sigmf-data file";
 
-/// Parses metadata. Returns it with the name of its data file, if that is not the usual one.
-pub(super) fn parse(json: &[u8], path: &Path) -> Result<(SigMfMeta, Option<String>), FormatError> {
+/// Parses text of limited length, which may begin with a byte order mark.
+fn read<'a, T: Deserialize<'a>>(json: &'a [u8], path: &Path) -> Result<T, FormatError> {
     if json.len() as u64 > SIGMF_META_BYTES_MAX {
         return Err(FormatError::MetaTooLong { path: path.to_owned(), limit: SIGMF_META_BYTES_MAX });
     }
     let json = json.strip_prefix(b"\xef\xbb\xbf").unwrap_or(json);
-    let file: Object<MetaJson> = serde_json::from_slice(json)
-        .map_err(|source| FormatError::MetaSyntax { path: path.to_owned(), source })?;
+    serde_json::from_slice(json).map_err(|source| FormatError::MetaSyntax { path: path.to_owned(), source })
+}
+
+/// Returns the files of the recordings in a collection. Earlier versions of SigMF have a list of
+/// name and hash for each of them, in place of an object.
+pub(super) fn streams(json: &[u8], path: &Path) -> Result<Vec<String>, FormatError> {
+    let file: Value = read(json, path)?;
+    let streams = file["collection"]["core:streams"].as_array().map_or(&[][..], Vec::as_slice);
+    let name = |stream: &Value| {
+        let name = stream["name"].as_str().or(stream[0].as_str()).or(stream.as_str())?;
+        Some(format!("{}.sigmf-meta", name.strip_suffix(".sigmf-meta").unwrap_or(name)))
+    };
+    Ok(streams.iter().filter_map(name).collect())
+}
+
+/// Parses metadata. Returns it with the name of its data file, if that is not the usual one.
+pub(super) fn parse(json: &[u8], path: &Path) -> Result<(SigMfMeta, Option<String>), FormatError> {
+    let file: Object<MetaJson> = read(json, path)?;
     let key = KeyPlace { path, part: String::new() };
     let Object::Given(file) = file else {
         return Err(key.refuse(

@@ -157,6 +157,49 @@ fn a_recording_is_found_by_either_of_its_files() {
     assert!(message.contains("directory"), "{message}");
 }
 
+#[test]
+fn the_other_file_is_found_in_any_way_of_writing() {
+    let dir = tempfile::tempdir().unwrap();
+    for (meta, data) in [
+        ("a.SIGMF-META", "a.SIGMF-DATA"),
+        ("b.Sigmf-meta", "b.Sigmf-data"),
+        ("c.sigmf-meta", "c.SigMF-Data"),
+        ("d.SIGMF-META", "d.sigmf-data"),
+    ] {
+        let (meta, data) = (dir.path().join(meta), dir.path().join(data));
+        std::fs::write(&meta, with_global("")).unwrap();
+        std::fs::write(&data, [1, 2]).unwrap();
+        for path in [&meta, &data] {
+            let found = SigMfRecording::open(path).unwrap();
+            assert_eq!((&found.meta_path, &found.data_path), (&meta, &data));
+        }
+    }
+}
+
+#[test]
+fn a_collection_names_its_recordings() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("all.Sigmf-Collection");
+    let message = |json: &str| {
+        std::fs::write(&path, json).unwrap();
+        SigMfRecording::open(&path).unwrap_err().to_string()
+    };
+    let of = |streams: &str| format!(r#"{{"collection": {{"core:streams": [{streams}]}}}}"#);
+    let found = message(&of(r#"{"name": "a"}, ["b", "hash"], {"name": "c\u001b.sigmf-meta", "hash": "x"}"#));
+    let words =
+        "this is a SigMF collection: play one of `a.sigmf-meta`, `b.sigmf-meta`, `c\\u{1b}.sigmf-meta`";
+    assert!(found.ends_with(words), "{found}");
+    let many = message(&of(&vec![r#"{"name": "a"}"#; 20].join(",")));
+    assert!(many.ends_with("`a.sigmf-meta`, and 4 more"), "{many}");
+    for json in [&of(""), "{}", "[]", r#"{"collection": {"core:streams": {"name": 1}}}"#] {
+        let found = message(json);
+        assert!(found.ends_with("collection: give the .sigmf-meta file of a recording"), "{found}");
+    }
+    assert!(message("{").contains("no SigMF metadata"));
+    let missing = SigMfRecording::open(&dir.path().join("none.sigmf-collection")).unwrap_err();
+    assert!(missing.to_string().contains("there is no such file"), "{missing}");
+}
+
 /// Returns JSON with the relevant keys and arbitrary values.
 fn hostile() -> impl Strategy<Value = serde_json::Value> {
     let leaf = prop_oneof![
