@@ -5,7 +5,21 @@ use super::text::{listed, suggestion};
 /// Names for one thing. In each group the names of keys and properties come first, the likeliest
 /// ahead; the others are those of other programs.
 const SYNONYMS: [&[&str]; 22] = [
-    &["sample_rate", "rate", "samp_rate", "sampling_rate", "sample_rate_hz", "rate_hz", "fs", "samplerate"],
+    &[
+        "sample_rate",
+        "rate",
+        "samp_rate",
+        "sampling_rate",
+        "sample_rate_hz",
+        "rate_hz",
+        "fs",
+        "samplerate",
+        "samplingrate",
+        "srate",
+        "sample_frequency",
+        "sampling_frequency",
+        "samples_per_second",
+    ],
     &[
         "frequency",
         "freq",
@@ -94,6 +108,9 @@ mod tests {
             ("rate", &["low", "sample_rate"], Some("sample_rate")),
             ("samp_rate", &["rate", "sample_rate"], Some("sample_rate")),
             ("Sample-Rate", &["rate", "sample_rate"], Some("sample_rate")),
+            // Not the pace, which is written alike.
+            ("srate", &["rate", "sample_rate"], Some("sample_rate")),
+            ("sampling-frequency", &["frequency", "rate", "sample_rate"], Some("sample_rate")),
             ("cutoff", &["low", "high"], Some("high")),
             ("file", &["path", "format"], Some("path")),
             ("fft_size", &["output", "size"], Some("size")),

@@ -62,7 +62,7 @@ fn what_a_component_would_refuse_is_found_before_anything_starts() {
         let printed = |setting: &str| run(&[command, path, "--set", setting]);
         printed("filter.high=0")
             .says(2, &["`high` is 0 Hz; it must be above `low`, 0 Hz", "high = 4e3", "^"]);
-        printed("tone.frequency=1e6").says(2, &["frequency_hz is 1000000", "half its sample rate", "^"]);
+        printed("tone.frequency=1e6").says(2, &["`frequency` is 1000000", "half its sample rate", "^"]);
     }
     let with = |source: &str| {
         let text = format!(

@@ -51,8 +51,7 @@ pub(super) fn setting(error: DspError) -> Error {
     };
     // The parameters have the names of the properties, with the unit last.
     let property = parameter.rsplit_once('_').map_or(parameter, |(name, _)| name);
-    let property = if parameter == "sample_rate_hz" { "sample_rate" } else { property };
-    InvalidProperties::new(format!("{block}: {parameter} is {value}, but must be {valid}"))
+    InvalidProperties::new(format!("{block}: `{property}` is {value}, but must be {valid}"))
         .property(property)
         .remedy(remedy)
         .into()
@@ -77,9 +76,10 @@ mod tests {
         };
         assert_eq!(InvalidProperties::from(file(denied)).remedy, "");
         let error = crate::dsp::FmDemodulator::new(240e3, -5.0).map(drop).unwrap_err();
-        let text = error.to_string();
         let invalid = InvalidProperties::from(setting(error));
         assert_eq!(invalid.property.as_deref(), Some("deviation"));
-        assert_eq!(invalid.to_string(), text);
+        // The name that the file has, not that of the field in Rust.
+        let words = "FM demodulator: `deviation` is -5, but must be above 0 Hz";
+        assert!(invalid.message.starts_with(words), "{}", invalid.message);
     }
 }

@@ -479,8 +479,8 @@ fn mistakes_are_told_with_a_remedy() {
 
     let channel = ["`channel`", "half the lower rate", "samples/s arrive"];
     bench.file("fm.toml").set("channel.cutoff=130e3").refused(&channel);
-    bench.file("fm.toml").set("station.sample_rate=1e3").refused(&["station", "sample_rate_hz"]);
-    let demodulator = ["`demodulator`", "deviation_hz", "samples/s arrive"];
+    bench.file("fm.toml").set("station.sample_rate=1e3").refused(&["station", "`sample_rate` is 1000"]);
+    let demodulator = ["`demodulator`", "`deviation` is 200000", "samples/s arrive"];
     bench.file("fm.toml").set("demodulator.deviation=200e3").refused(&demodulator);
     let text = r#"
         [component]
