@@ -35,7 +35,9 @@ impl Component for FileSource {
         )
         .sample_rate(RateRule::property("sample_rate").or_none())
         .output("out", PortTypes::Property("output".into()), "the recorded samples")
-        .property(PropertySpec::path("path", "file to play; of SigMF, either file").required())
+        .property(
+            PropertySpec::path("path", "file to play; of SigMF, either file, or the archive").required(),
+        )
         .property(PropertySpec::choice(
             "format",
             &formats,

@@ -5,6 +5,7 @@
 //! | `sample_format.rs` | the layout of a complex sample in a file, and its conversion |
 //! | `encoding.rs` | the types of samples in files of all formats |
 //! | `sigmf.rs`, `sigmf/json.rs` | the metadata of SigMF recordings; `utc.rs`: their times |
+//! | `sigmf/archive.rs` | the recording in a SigMF archive |
 //! | `file_reader.rs` | the samples of files of all formats |
 //! | `file_kind.rs`, `header.rs` | what a file is by its first bytes; the headers of WAV and numpy |
 //! | `file_input.rs`, `segments.rs` | the bytes of its samples; their indexes, times and frequencies |

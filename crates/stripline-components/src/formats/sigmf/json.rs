@@ -66,7 +66,17 @@ pub(super) fn parse(json: &[u8], path: &Path) -> Result<(SigMfMeta, Option<Strin
             let field = format!("captures[{index}]");
             return Err(key.refuse(&field, capture.wrong(), "it must be an object: correct it"));
         };
-        meta.captures.push(capture.checked(&KeyPlace { path, part: format!("captures[{index}].") })?);
+        let key = KeyPlace { path, part: format!("captures[{index}].") };
+        // As in version 0.0.1.
+        if let Some(rate) = key.number("core:sample_rate", &capture.sample_rate)?
+            && rate != *meta.sample_rate_hz.get_or_insert(rate)
+        {
+            let problem = "one rate is read for all captures: split the recording";
+            return Err(key.refuse("core:sample_rate", &capture.sample_rate, problem));
+        }
+        // Programs leave out numbers that are zero.
+        let default = Some(meta.offset).filter(|offset| index == 0 && *offset == 0);
+        meta.captures.push(capture.checked(&key, default)?);
     }
     meta.check(path)?;
     Ok((meta, global.dataset(&key)?))
@@ -83,13 +93,21 @@ impl KeyPlace<'_> {
         refuse(self.path, &format!("{}{name}", self.part), value, problem)
     }
 
+    /// Checks that there are no bytes beside the samples.
+    fn no_bytes(&self, name: &str, value: &Leaf) -> Result<(), FormatError> {
+        match self.whole(name, value)? {
+            None | Some(0) => Ok(()),
+            Some(_) => Err(self.refuse(name, value, NCD)),
+        }
+    }
+
     fn number(&self, name: &str, value: &Leaf) -> Result<Option<f64>, FormatError> {
         let number = match value {
             Leaf::Absent => return Ok(None),
             Leaf::Whole(number) => Some(*number as f64),
             Leaf::Float(number) => Some(*number),
             Leaf::Text(text) => text.trim().parse().ok().filter(|number: &f64| number.is_finite()),
-            Leaf::Bool(_) | Leaf::Other => None,
+            Leaf::Bool(_) | Leaf::List | Leaf::Object => None,
         };
         number
             .map(Some)
@@ -105,7 +123,7 @@ impl KeyPlace<'_> {
             Leaf::Whole(number) => Some(*number),
             Leaf::Float(number) => Some(*number).filter(is_whole).map(|number| number as u64),
             Leaf::Text(text) => text.trim().parse().ok(),
-            Leaf::Bool(_) | Leaf::Other => None,
+            Leaf::Bool(_) | Leaf::List | Leaf::Object => None,
         };
         number
             .map(Some)
@@ -122,8 +140,8 @@ enum Leaf {
     Float(f64),
     Text(String),
     Bool(bool),
-    /// A list or an object.
-    Other,
+    List,
+    Object,
 }
 
 impl Leaf {
@@ -144,7 +162,8 @@ impl fmt::Display for Leaf {
             Self::Float(number) => number.fmt(f),
             Self::Text(text) => write!(f, "{text:?}"),
             Self::Bool(truth) => truth.fmt(f),
-            Self::Other => f.write_str("a list or an object"),
+            Self::List => f.write_str("a list"),
+            Self::Object => f.write_str("an object"),
         }
     }
 }
@@ -164,7 +183,7 @@ enum Object<T> {
 impl<T> Object<T> {
     fn wrong(&self) -> &Leaf {
         match self {
-            Self::Given(_) => &Leaf::Other,
+            Self::Given(_) => &Leaf::Object,
             Self::Wrong(value) => value,
         }
     }
@@ -211,12 +230,12 @@ trait WantedKind<'de> {
 
     fn of_map<A: MapAccess<'de>>(mut object: A) -> Result<Self::Value, A::Error> {
         while object.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
-        Ok(Self::of_leaf(Leaf::Other))
+        Ok(Self::of_leaf(Leaf::Object))
     }
 
     fn of_seq<A: SeqAccess<'de>>(mut list: A) -> Result<Self::Value, A::Error> {
         while list.next_element::<IgnoredAny>()?.is_some() {}
-        Ok(Self::of_leaf(Leaf::Other))
+        Ok(Self::of_leaf(Leaf::List))
     }
 }
 
@@ -332,6 +351,8 @@ struct GlobalJson {
     dataset: Leaf,
     #[serde(rename = "core:trailing_bytes")]
     trailing_bytes: Leaf,
+    #[serde(rename = "core:header_bytes")]
+    header_bytes: Leaf,
     #[serde(rename = "core:metadata_only")]
     metadata_only: Leaf,
 }
@@ -339,9 +360,8 @@ struct GlobalJson {
 impl GlobalJson {
     /// Checks that there is a data file of samples alone.
     fn conforms(&self, key: &KeyPlace<'_>) -> Result<(), FormatError> {
-        if key.whole("core:trailing_bytes", &self.trailing_bytes)?.is_some_and(|bytes| bytes > 0) {
-            return Err(key.refuse("core:trailing_bytes", &self.trailing_bytes, NCD));
-        }
+        key.no_bytes("core:trailing_bytes", &self.trailing_bytes)?;
+        key.no_bytes("core:header_bytes", &self.header_bytes)?;
         if matches!(&self.metadata_only, Leaf::Bool(true)) {
             let problem = "there are no samples in such a recording: give one with a data file";
             return Err(key.refuse("core:metadata_only", "true", problem));
@@ -353,7 +373,7 @@ impl GlobalJson {
     fn meta(&self, key: &KeyPlace<'_>) -> Result<SigMfMeta, FormatError> {
         let datatype = self.datatype.text();
         let Some(encoding) = datatype.as_deref().and_then(Encoding::of_sigmf) else {
-            let problem = "a datatype is `c` or `r`, a type from `i8` to `f64`, and `_le` or `_be`, as `ci16_le`: correct it";
+            let problem = "a datatype is `c` or `r`, a type from `i8` to `f64`, and `_le` or `_be`, as `ci16_le`: set it to that of the samples";
             return Err(key.refuse("core:datatype", &self.datatype, problem));
         };
         let channels = key.whole("core:num_channels", &self.num_channels)?.unwrap_or(1);
@@ -402,14 +422,15 @@ struct CaptureJson {
     datetime: Leaf,
     #[serde(rename = "core:header_bytes")]
     header_bytes: Leaf,
+    #[serde(rename = "core:sample_rate")]
+    sample_rate: Leaf,
 }
 
 impl CaptureJson {
-    fn checked(self, key: &KeyPlace<'_>) -> Result<SigMfCapture, FormatError> {
-        if key.whole("core:header_bytes", &self.header_bytes)?.is_some_and(|bytes| bytes > 0) {
-            return Err(key.refuse("core:header_bytes", &self.header_bytes, NCD));
-        }
-        let start = key.whole("core:sample_start", &self.sample_start)?;
+    /// Returns the validated form. Without a start, it begins at `default`.
+    fn checked(self, key: &KeyPlace<'_>, default: Option<u64>) -> Result<SigMfCapture, FormatError> {
+        key.no_bytes("core:header_bytes", &self.header_bytes)?;
+        let start = key.whole("core:sample_start", &self.sample_start)?.or(default);
         let problem = "each capture needs the number of its first sample: add it";
         if !matches!(self.datetime, Leaf::Absent | Leaf::Text(_)) {
             let problem = "it must be a time such as \"2024-02-29T12:34:56Z\": correct it, or remove it";

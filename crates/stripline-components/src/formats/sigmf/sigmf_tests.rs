@@ -70,17 +70,24 @@ fn impossible_and_unsupported_values_are_refused_by_name() {
         refused(&with_global(&format!(r#", "core:num_channels": {channels}"#)), &["core:num_channels"]);
     }
     refused(&with_global(r#", "core:trailing_bytes": 4"#), &["core:trailing_bytes", "(NCD)"]);
+    refused(&with_global(r#", "core:header_bytes": 4"#), &["`core:header_bytes`", "(NCD)"]);
     refused(&with_global(r#", "core:metadata_only": true"#), &["core:metadata_only"]);
     for name in ["../secret", "/etc/passwd", "..", "", "a/b", "a\\\\b"] {
         refused(&with_global(&format!(r#", "core:dataset": "{name}""#)), &["core:dataset", "same folder"]);
     }
     refused(&with_captures(r#"{"core:sample_start": -1}"#), &["-1"]);
-    refused(&with_captures(r#"{"core:frequency": 1}"#), &["core:sample_start"]);
+    let second = r#"{"core:sample_start": 0}, {"core:frequency": 1}"#;
+    refused(&with_captures(second), &["captures[1].core:sample_start", "missing"]);
+    let late = with_global(r#", "core:offset": 5"#).replace("[]", "[{}]");
+    refused(&late, &["captures[0].core:sample_start", "missing"]);
+    let rates =
+        r#"{"core:sample_start": 0, "core:sample_rate": 5}, {"core:sample_start": 1, "core:sample_rate": 6}"#;
+    refused(&with_captures(rates), &["captures[1].core:sample_rate", "is 6", "split the recording"]);
     refused(&with_captures(r#"{"core:sample_start": 0, "core:frequency": 2e12}"#), &["captures[0]"]);
     refused(&with_captures(r#"{"core:sample_start": 5}, {"core:sample_start": 4}"#), &["captures[1]", "4"]);
     let headed = r#"{"core:sample_start": 0, "core:header_bytes": 16}"#;
     refused(&with_captures(headed), &["captures[0].core:header_bytes", "(NCD)"]);
-    for start in ["0.5", "\"x\"", "1e20", "null"] {
+    for start in ["0.5", "\"x\"", "1e20"] {
         let capture = format!(r#"{{"core:sample_start": {start}}}"#);
         refused(&with_captures(&capture), &["captures[0].core:sample_start"]);
     }
@@ -100,6 +107,9 @@ fn what_is_clear_is_read() {
     assert_eq!((meta.format.to_string(), meta.captures[0].global_index), ("s32".to_owned(), Some(u64::MAX)));
     assert_eq!(parse(&meta.to_json(Path::new(NAME)).unwrap()).unwrap(), meta);
     assert_eq!(parse(r#"{"global": {"core:datatype": "cu8"}}"#).unwrap().captures, []);
+    // Version 0.0.1 has the rate in the captures, and SDRangel leaves out a start of zero.
+    let old = parse(&with_captures(r#"{"core:sample_rate": 1e7, "core:frequency": 9e8}"#)).unwrap();
+    assert_eq!((old.sample_rate_hz, old.captures[0].sample_start), (Some(1e7), 0));
 }
 
 #[test]
@@ -107,14 +117,17 @@ fn broken_json_is_refused_with_its_place() {
     refused("", &["line 1"]);
     refused("[]", &["the key `global` is missing", "an object"]);
     refused(r#"{"global": {}, "captures": []}"#, &["core:datatype"]);
-    refused(r#"{"global": {"core:datatype": "cu8"}, "captures": {}}"#, &["`captures`", "a list"]);
-    refused(r#"{"global": ["cu8"], "captures": []}"#, &["`global`", "an object"]);
+    refused(
+        r#"{"global": {"core:datatype": "cu8"}, "captures": {}}"#,
+        &["`captures` is an object, but it must be a list"],
+    );
+    refused(r#"{"global": ["cu8"], "captures": []}"#, &["`global` is a list, but it must be an object"]);
     refused(r#"{"captures": []}"#, &["global"]);
     refused(&"[".repeat(1_000_000), &["line 1"]);
     let deep = format!(r#", "x": {}{}"#, "[".repeat(100_000), "]".repeat(100_000));
     assert!(parse(&with_global(&deep)).is_ok(), "ignored keys may be nested to any depth");
     assert!(parse(&with_global(&deep.replace('x', "core:author"))).is_ok());
-    refused(&with_global(&deep.replace('x', "core:sample_rate")), &["a list or an object"]);
+    refused(&with_global(&deep.replace('x', "core:sample_rate")), &["is a list, but"]);
     let long = "x".repeat(100_000);
     let message = parse(&with_global("").replace("cu8", &long)).unwrap_err().to_string();
     assert!(message.len() < 300, "a long value is shortened");
