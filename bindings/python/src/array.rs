@@ -138,6 +138,11 @@ impl ArrayType {
                 "port `{topic}` sends arrays of numpy, not {kind}; use numpy.asarray with the port's dtype"
             )));
         };
+        if !given.is_exact_instance_of::<PyUntypedArray>() && is_masked(given)? {
+            return Err(error::argument(format!(
+                "port `{topic}` sends all samples of an array, and this one has a mask; use `array.filled(value)`"
+            )));
+        }
         let py = given.py();
         let (own, other) = (self.dtype.bind(py), array.dtype());
         if !other.is(own) && !other.is_equiv_to(own) {
@@ -170,6 +175,12 @@ impl ArrayType {
         let bytes = Bytes { start: data_of(array), length: samples * self.samples.size(), samples };
         Ok((bytes, array.shape()[0]))
     }
+}
+
+/// Returns whether an array has a mask, which would not be sent.
+fn is_masked(array: &Bound<'_, PyAny>) -> PyResult<bool> {
+    static MASKED: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    array.is_instance(MASKED.import(array.py(), "numpy.ma", "MaskedArray")?)
 }
 
 /// The memory of an array.

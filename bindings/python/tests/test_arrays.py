@@ -118,6 +118,7 @@ def test_layouts_that_are_refused(layout: str) -> None:
 def test_arrays_that_do_not_fit(node: stripline.Node) -> None:
     out, in_ = linked(node)
     good = np.arange(6, dtype=np.float32)
+    masked: np.ndarray = np.ma.masked_less(good, 2)  # type: ignore[no-untyped-call, type-arg]
     for array, problem in (
         (good.astype(np.float64), "sends float32, and the array has float64; use `array.astype"),
         (good.astype(">f4"), "bytes are swapped"),
@@ -131,6 +132,7 @@ def test_arrays_that_do_not_fit(node: stripline.Node) -> None:
         (b"1234", "arrays of numpy, not bytes"),
         (None, "arrays of numpy, not NoneType"),
         (np.float32(3), "arrays of numpy, not float32"),
+        (masked, "this one has a mask; use `array.filled\\(value\\)`"),
     ):
         with pytest.raises(stripline.UsageError, match=problem) as refused:
             out.send(array)  # type: ignore[arg-type]

@@ -33,7 +33,9 @@ class Mixed(stripline.Component):
     in_ = stripline.input_port([np.float32, stripline.SampleType("cs16")], "samples")
     out = stripline.output_port(same_as="in", summary="the same")
     more = stripline.input_port(np.uint8, optional=True, many_writers=True, name="more-in")
-    mode = stripline.choice_property(["forward", "fail", "exit", "text", "code", "deep"], "what it does")
+    mode = stripline.choice_property(
+        "forward", "what it does", choices=["forward", "fail", "exit", "text", "code", "deep"]
+    )
     factor = stripline.float_property(1, "gain", range=(0, 10), unit="dB", changeable=True)
     offset = stripline.integer_property(0, "offset", range=(-5, 5), changeable=True)
     is_on = stripline.boolean_property(True, "whether it works", changeable=True)
@@ -469,7 +471,7 @@ def test_mistakes_in_a_class_are_refused_by_name() -> None:
     refused("the default of `a` is 5", run=run, a=stripline.float_property(5, "", range=(0, 1)))
     text: Any = "x"
     refused("the default of `a` takes a whole number", run=run, a=stripline.integer_property(text, ""))
-    refused("the default of `a` is `z`", run=run, a=stripline.choice_property(["x", "y"], "", default="z"))
+    refused("the default of `a` is `z`", run=run, a=stripline.choice_property("z", "", choices=["x", "y"]))
     octets: Any = b"x"
     refused("is no value of a property", run=run, a=stripline.text_property(octets, ""))
     fixed = stripline.float_property(1, "")
@@ -486,7 +488,7 @@ def test_mistakes_in_a_class_are_refused_by_name() -> None:
         (lambda: stripline.float_property(1, "", range=(2, 1)), "has no number in it"),
         (lambda: stripline.float_property(1, "", range=(0, float("nan"))), "has no number in it"),
         (lambda: stripline.integer_property(1, "", range=(0, 2**64)), "no number of 64 bits"),
-        (lambda: stripline.choice_property([], ""), "the choices are words"),
+        (lambda: stripline.choice_property("x", "", choices=[]), "the choices are words"),
         (lambda: stripline.float_property(1, "", changeable=True, read_only=True), "`changeable` or `read_only`"),
         (lambda: stripline.float_property(None, "", read_only=True), "needs a default"),
     ]

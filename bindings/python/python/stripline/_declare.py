@@ -461,30 +461,28 @@ def text_property(
 
 
 def choice_property(
-    choices: Sequence[str],
+    default: str | None,
     summary: str,
     *,
-    default: str | None = None,
-    required: bool = False,
+    choices: Sequence[str],
     changeable: bool = False,
     read_only: bool = False,
     name: str | None = None,
 ) -> Property[str]:
-    """Declares one of several words, the first of them by default, as `float_property`.
-
-    With `required`, the waveform must set it.
-    """
+    """Declares one of several words, as `float_property`."""
     words = [choices] if isinstance(choices, str) else list(choices)
     if not words or not all(isinstance(word, str) and word for word in words):
         raise _refused("the choices are words: a sequence of texts that are not empty")
-    value = None if required else words[0] if default is None else default
-    return Property({"choice": {"choices": words}}, value, summary, name, "", changeable, read_only)
+    return Property({"choice": {"choices": words}}, default, summary, name, "", changeable, read_only)
 
 
 def path_property(
     summary: str, *, required: bool = False, changeable: bool = False, name: str | None = None
 ) -> Property[Path | None]:
-    """Declares a path, relative to the waveform file; None names no file. As `choice_property`."""
+    """Declares a path, relative to the waveform file; None names no file.
+
+    With `required`, the waveform must set it. All else is as for `float_property`.
+    """
     return Property("path", None if required else "", summary, name, "", changeable, False)
 
 
