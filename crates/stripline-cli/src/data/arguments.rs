@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use stripline::terms::Overflow;
-use stripline_components::formats::Existing;
+use stripline_components::formats::{Durability, Existing};
 
 /// The longest queue of a command that only shows packets.
 const DEPTH_DEFAULT: &str = "256";
@@ -173,6 +173,11 @@ pub(crate) struct RecordArguments {
     #[arg(long, value_name = "WORD", default_value = "refuse", value_parser = existing)]
     pub existing: Existing,
 
+    /// When data is on the disk, also if the machine fails: end, second (within one after a
+    /// packet), or packet (each one: slow)
+    #[arg(long, value_name = "WORD", default_value = "end", value_parser = sync)]
+    pub sync: Durability,
+
     /// Print the summary as JSON
     #[arg(long)]
     pub json: bool,
@@ -217,6 +222,11 @@ fn existing(word: &str) -> Result<Existing, String> {
     word.parse()
 }
 
+/// Parses the time at which a file is on the disk.
+fn sync(word: &str) -> Result<Durability, String> {
+    word.parse()
+}
+
 /// Parses `COMPONENT.PORT`.
 fn port(text: &str) -> Result<(String, String), String> {
     let parts = text.split_once('.').filter(|(component, port)| !component.is_empty() && !port.is_empty());
@@ -227,6 +237,13 @@ fn port(text: &str) -> Result<(String, String), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn words_are_those_of_the_properties_of_sinks() {
+        assert_eq!(sync("packet"), Ok(Durability::Packet));
+        assert_eq!(sync("minute"), Err("use one of end, second, packet".into()));
+        assert_eq!(existing("number"), Ok(Existing::Number));
+    }
 
     #[test]
     fn a_port_has_two_parts() {

@@ -2,12 +2,13 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use stripline::component::FileReport;
 use stripline::payload::Scalar;
 use stripline::{Gap, StreamInfo};
 use stripline_components::formats::{
-    Existing, FormatError, RECORDING_EXTENSION, RecordedPacket, RecordingCounts, RecordingInfo,
+    Durability, Existing, FormatError, RECORDING_EXTENSION, RecordedPacket, RecordingCounts, RecordingInfo,
     RecordingWriter, SamplePlace, StreamFileWriter,
 };
 
@@ -29,14 +30,15 @@ impl PortFile {
         info: &RecordingInfo,
         prefers_sigmf: bool,
         existing: Existing,
+        durability: Durability,
     ) -> Result<Self, FormatError> {
         let scalar = Scalar::parse(info.payload.as_str());
         if let Some(scalar) = scalar.filter(|_| prefers_sigmf) {
             let path = folder.join(file_name(&info.port, META_EXTENSION));
-            return Ok(Self::SigMf(Box::new(SigMfFile::create(&path, scalar, existing)?)));
+            return Ok(Self::SigMf(Box::new(SigMfFile::create(&path, scalar, existing, durability)?)));
         }
         let path = folder.join(file_name(&info.port, RECORDING_EXTENSION));
-        Ok(Self::Recording(RecordingWriter::open(&path, info, existing)?))
+        Ok(Self::Recording(RecordingWriter::open(&path, info, existing)?.durable(durability)))
     }
 
     pub(super) fn is_sigmf(&self) -> bool {
@@ -93,11 +95,19 @@ impl PortFile {
         }
     }
 
-    /// Passes everything to the system.
-    pub(super) fn flush(&mut self) -> Result<(), FormatError> {
+    /// Returns the longest time to wait for the next packet before `pass_due` is called.
+    pub(super) fn wait_time(&self) -> Duration {
         match self {
-            Self::Recording(writer) => writer.flush(),
-            Self::SigMf(file) => file.writer.sync(),
+            Self::Recording(writer) => writer.wait_time(),
+            Self::SigMf(file) => file.writer.wait_time(),
+        }
+    }
+
+    /// Passes on what was written a second ago.
+    pub(super) fn pass_due(&mut self) -> Result<(), FormatError> {
+        match self {
+            Self::Recording(writer) => writer.pass_due(),
+            Self::SigMf(file) => file.writer.pass_due(),
         }
     }
 
@@ -157,7 +167,12 @@ pub(super) struct SigMfFile {
 const ENDS_MAX: usize = 4096;
 
 impl SigMfFile {
-    fn create(path: &Path, scalar: Scalar, existing: Existing) -> Result<Self, FormatError> {
+    fn create(
+        path: &Path,
+        scalar: Scalar,
+        existing: Existing,
+        durability: Durability,
+    ) -> Result<Self, FormatError> {
         let data = path.with_extension(DATA_EXTENSION);
         if existing == Existing::Refuse
             && let Some(path) = [path, &data].into_iter().find(|taken| taken.symlink_metadata().is_ok())
@@ -168,7 +183,7 @@ impl SigMfFile {
         let before = before / scalar.size() as u64;
         Ok(Self {
             scalar,
-            writer: StreamFileWriter::new(path, scalar, scalar, existing),
+            writer: StreamFileWriter::new(path, scalar, scalar, existing).durable(durability),
             stream: Arc::default(),
             gap: None,
             counts: RecordingCounts::default(),
@@ -233,8 +248,12 @@ mod tests {
     #[test]
     fn sigmf_has_a_segment_for_each_stream_and_behind_each_gap() {
         let folder = tempfile::tempdir().unwrap();
-        let refuse = Existing::Refuse;
-        let mut file = PortFile::create(folder.path(), &info("a.out", "cu8"), true, refuse).unwrap();
+        let (refuse, end) = (Existing::Refuse, Durability::End);
+        let mut file = PortFile::create(folder.path(), &info("a.out", "cu8"), true, refuse, end).unwrap();
+        let pass = |file: &mut PortFile| match file {
+            PortFile::SigMf(file) => file.writer.sync().unwrap(),
+            PortFile::Recording(_) => panic!("it is SigMF"),
+        };
         let path = folder.path().join("a.out.sigmf-meta");
         assert_eq!(file.path(), path);
         let at = |sample_index, time_ns| RecordedPacket { sample_index, time_ns, ..Default::default() };
@@ -245,13 +264,13 @@ mod tests {
         file.packet(&at(100, 0), &[7, 8]).unwrap();
         file.stream(&stream(2e6, 101e6)).unwrap();
         // What a killed recorder leaves can be read.
-        file.flush().unwrap();
+        pass(&mut file);
         assert_eq!(SigMfRecording::open(&path).unwrap().meta.captures.len(), 2);
         file.packet(&at(101, 0), &[9, 10]).unwrap();
         file.restart().unwrap();
         file.packet(&at(0, 0), &[11, 12]).unwrap();
         assert_eq!(file.kept().0.packets, 3);
-        file.flush().unwrap();
+        pass(&mut file);
         assert_eq!(file.kept().0.packets, 5);
         // SigMF has one rate: with another one, the recording goes on in a further file.
         file.stream(&stream(1e6, 101e6)).unwrap();
@@ -279,8 +298,9 @@ mod tests {
     #[test]
     fn a_file_that_exists_is_kept_and_a_type_that_does_not_fit_is_recorded_whole() {
         let folder = tempfile::tempdir().unwrap();
+        let (refuse, end) = (Existing::Refuse, Durability::End);
         let create =
-            |payload: &str| PortFile::create(folder.path(), &info("a.out", payload), true, Existing::Refuse);
+            |payload: &str| PortFile::create(folder.path(), &info("a.out", payload), true, refuse, end);
         assert!(create("message/text").unwrap().path().ends_with("a.out.slrec"));
         let data = folder.path().join("a.out.sigmf-data");
         std::fs::write(&data, "mine").unwrap();

@@ -25,8 +25,6 @@ use crate::Exit;
 use crate::format::{counted, packets, printable, quantity};
 use crate::services::{domain, join};
 
-/// So often everything received is passed to the system. A killed command loses no more.
-const FLUSH_TIME: Duration = Duration::from_secs(1);
 /// The longest wait for a packet's time between two checks for Ctrl-C.
 const SLEEP_MAX: Duration = Duration::from_millis(50);
 /// How long a topic's subscribers may be missing before that is reported.
@@ -134,7 +132,8 @@ impl Recording {
             started_ns: i64::try_from(now.as_nanos()).unwrap_or(i64::MAX),
             ..RecordingInfo::new(source.payload.clone())
         };
-        let file = PortFile::create(&arguments.to, &info, arguments.sigmf, arguments.existing)?;
+        let file =
+            PortFile::create(&arguments.to, &info, arguments.sigmf, arguments.existing, arguments.sync)?;
         let summary = Summary {
             name: source.name.clone(),
             payload: source.payload.to_string(),
@@ -168,24 +167,19 @@ impl Recording {
     ) -> Result<(), String> {
         let said = |error: FormatError| error.to_string();
         let packets = &mut 0;
-        let mut flush_at = Instant::now() + FLUSH_TIME;
         loop {
-            let now = Instant::now();
-            let is_over = end.is_some_and(|end| now >= end) || count == Some(*packets);
+            let is_over = end.is_some_and(|end| Instant::now() >= end) || count == Some(*packets);
             if interrupt.is_set() || is_over {
                 return Ok(());
             }
-            if now >= flush_at {
-                self.file.flush().map_err(said)?;
-                flush_at = now + FLUSH_TIME;
-            }
             let Self { source, file, stream, start, .. } = self;
             let mut written = Ok(());
-            let polled = source.poll(POLL_TIME, |packet| written = write(packet, file, stream, *start));
+            let wait_time = POLL_TIME.min(file.wait_time());
+            let polled = source.poll(wait_time, |packet| written = write(packet, file, stream, *start));
             written.map_err(said)?;
             match polled.map_err(|error| error.to_string())? {
                 Poll::Packet => *packets += 1,
-                Poll::Empty => {}
+                Poll::Empty => file.pass_due().map_err(said)?,
                 Poll::Restarted => {
                     *stream = None;
                     file.restart().map_err(said)?;

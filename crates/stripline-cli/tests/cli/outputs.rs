@@ -1,5 +1,6 @@
 //! Files that sinks write: what exists stays, restarts continue, and what is lacking is counted.
 
+use std::io::Write;
 use std::path::Path;
 
 use rustix::process::Signal;
@@ -84,6 +85,33 @@ fn a_sink_that_is_started_again_keeps_what_it_has_written() {
             text.contains("sink did not complete ") && text.contains(name.split('.').next().unwrap()),
             "{text}"
         );
+    }
+}
+
+#[test]
+fn what_was_written_is_in_the_file_also_when_nothing_more_comes() {
+    for (kind, name, more) in [
+        ("file-sink", "a.f32", ""),
+        ("file-sink", "a.sigmf-data", ", sync = \"second\""),
+        ("wav-sink", "a.wav", ", encoding = \"float32\""),
+    ] {
+        let file = File::new(&format!(
+            "[component.source]\ntype = \"file-source\"\nproperties = {{ path = \"pipe\", format = \"f32\", \
+             output = \"f32\", sample_rate = 48e3, packet = 1000 }}\n\
+             [component.sink]\ntype = \"{kind}\"\nproperties = {{ path = \"{name}\"{more} }}\n\
+             [[connection]]\nfrom = \"source.out\"\nto = \"sink.in\"\n"
+        ));
+        let pipe = file.path("pipe");
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        let running = file.start(&[], 2);
+        let mut writer = std::fs::OpenOptions::new().write(true).open(pipe).unwrap();
+        for packets in 1..3 {
+            writer.write_all(&[0; 4000]).unwrap();
+            running.wait_until("the samples are in the file", || size(&file.path(name)) >= 4000 * packets);
+        }
+        file.ask("stop", &[]).says(0, &[]);
+        let (code, text) = running.end();
+        assert_eq!(code, Some(0), "{text}");
     }
 }
 

@@ -158,6 +158,42 @@ fn samples_are_recorded_as_sigmf_and_played_from_it() {
 }
 
 #[test]
+fn a_recording_is_on_the_disk_as_its_option_states() {
+    let tone = File::new(
+        r#"
+        [component.tone]
+        type = "signal-generator"
+        properties = { sample_rate = 48e3, rate = 48e3, packet = 480 }
+        [component.sink]
+        type = "null-sink"
+        [[connection]]
+        from = "tone.out"
+        to = "sink.in"
+        "#,
+    );
+    let _running = tone.start(&[], 2);
+    for (sync, form, name) in [
+        ("packet", &["--sigmf"][..], "tone.out.sigmf-data"),
+        ("second", &["--sigmf"], "tone.out.2.sigmf-data"),
+        ("packet", &[], "tone.out.slrec"),
+        ("second", &[], "tone.out.2.slrec"),
+    ] {
+        let options = ["--json", "--sync", sync, "--existing", "number"];
+        let child = recorder(&tone, &["tone.out"], &[&options, form].concat());
+        // It is larger than any description in front of the packets.
+        let path = tone.path("rec").join(name);
+        wait_until("packets are in the file", || path.metadata().is_ok_and(|file| file.len() > 20_000));
+        send(child.id(), Signal::INT);
+        let (code, found) = summary(child);
+        assert_eq!((code, &found[0]["complete"]), (Some(0), &true.into()), "{found}");
+    }
+    let folder = tone.path("other");
+    let options = ["--to", folder.to_str().unwrap(), "--sync", "minute"];
+    let wrong = run(&[&["record", &tone.name, "tone.out"], &options[..]].concat());
+    wrong.says(2, &["--sync", "use one of end, second, packet"]);
+}
+
+#[test]
 fn a_recorded_run_of_aircraft_gives_the_same_frames_again() {
     // Two seconds of samples in a file.
     let simulated = File::new(

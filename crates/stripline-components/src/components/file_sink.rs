@@ -7,7 +7,7 @@ use stripline::component::{
     Component, ComponentSpec, FileReport, PortTypes, Ports, Properties, PropertyFacts, PropertySpec,
 };
 use stripline::payload::{Scalar, TypeName};
-use stripline::{Error, Packet, Result};
+use stripline::{Error, Packet, Received, Result};
 
 use super::line_file::Destination;
 use super::output_file::{self, Target};
@@ -105,7 +105,15 @@ impl FileSink {
         let mut steps = StepTracker::default();
         let mut lost = 0;
         let mut receive = || {
-            while let Some(packet) = input.receive()? {
+            loop {
+                let packet = match input.receive_timeout(destination.wait_time())? {
+                    Received::Packet(packet) => packet,
+                    Received::Empty => {
+                        destination.pass_due()?;
+                        continue;
+                    }
+                    Received::Ended => break,
+                };
                 let place = place(&packet, sample_bytes.map_or(0, |bytes| (packet.len() / bytes) as u64));
                 if steps.packet(packet.stream(), place, packet.gap()) {
                     let lost = not_kept(packet.stream(), packet.time_ns(), Kept::Samples);
@@ -150,7 +158,16 @@ impl FileSink {
             StreamFileWriter::new(&target.path, received, scalar, target.existing).durable(target.durability);
         let (mut reported, mut problem) = (None, None);
         let mut receive = || {
-            while let Some(packet) = input.receive()? {
+            loop {
+                let packet = match input.receive_timeout(writer.wait_time())? {
+                    Received::Packet(packet) => packet,
+                    Received::Empty => {
+                        writer.pass_due().map_err(|error| target.failed(error, &mut problem))?;
+                        Some(writer.report()).filter(|_| is_file).into_iter().for_each(|it| files.report(it));
+                        continue;
+                    }
+                    Received::Ended => return Ok(()),
+                };
                 let place = place(&packet, (packet.len() / received.size()) as u64);
                 let written = writer.packet(packet.stream(), place, packet.gap(), &packet);
                 if written.map_err(|error| target.failed(error, &mut problem))? {
@@ -163,7 +180,6 @@ impl FileSink {
                     reported = Some(Instant::now());
                 }
             }
-            Ok(())
         };
         let received = receive();
         let finished = writer.finish(input.gap_at_end().as_ref()).map(drop);

@@ -4,13 +4,13 @@ use std::fmt::Display;
 use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::Duration;
 
 use stripline::component::{FileLog, FileReport};
 use stripline::{Error, Result};
 
 use super::output_file::Target;
-use crate::formats::{Durability, Existing, FormatError, OutputFile, sync_names};
+use crate::formats::{Existing, FormatError, OutputFile, PassTimer, sync_file};
 use crate::stoppable::{StoppableFile, ended};
 
 /// A file. What a packet gives is written at once, so that the file can be followed.
@@ -19,8 +19,7 @@ pub(super) struct LineFile {
     file: StoppableFile,
     is_regular: bool,
     written: u64,
-    durability: Durability,
-    synced: Option<Instant>,
+    timer: PassTimer,
     /// Whether the name of the file is on the disk.
     is_named: bool,
     /// Whether a write has failed.
@@ -31,17 +30,8 @@ impl LineFile {
     /// Opens the file. `is_text`: a last line that was written in part is ended first.
     pub fn open(target: &Target, is_text: bool) -> Result<Self, FormatError> {
         let OutputFile { path, file, length, is_regular } = OutputFile::open(&target.path, target.existing)?;
-        let durability = target.durability;
-        let mut opened = Self {
-            path,
-            file,
-            is_regular,
-            written: 0,
-            durability,
-            synced: None,
-            is_named: false,
-            is_cut: false,
-        };
+        let timer = PassTimer::new(target.durability);
+        let mut opened = Self { path, file, is_regular, written: 0, timer, is_named: false, is_cut: false };
         let mut last = [b'\n'];
         if is_text && target.existing == Existing::Append && length > 0 {
             let read = opened.file.file().read_exact_at(&mut last, length - 1);
@@ -73,20 +63,26 @@ impl LineFile {
                 }
             }
         }
-        if self.durability.is_due(self.synced) {
-            self.sync()?;
-            self.synced = Some(Instant::now());
-        }
-        Ok(())
+        // Nothing is gathered here, so that the system has it already.
+        if self.timer.is_to_disk() && self.timer.written() { self.sync() } else { Ok(()) }
+    }
+
+    /// Returns the longest time to wait for the next packet before `pass_due` is called.
+    pub const fn wait_time(&self) -> Duration {
+        self.timer.left()
+    }
+
+    /// Waits until the file is on the disk, if what was written is a second old.
+    pub fn pass_due(&mut self) -> Result<(), FormatError> {
+        if self.timer.is_due() { self.sync() } else { Ok(()) }
     }
 
     fn sync(&mut self) -> Result<(), FormatError> {
-        if !self.is_regular {
-            return Ok(());
+        if self.is_regular {
+            let synced = sync_file(self.file.file(), &self.path, &mut self.is_named);
+            synced.map_err(|source| self.failed(source))?;
         }
-        let names = || if self.is_named { Ok(()) } else { sync_names(self.file.file(), &self.path) };
-        self.file.file().sync_all().and_then(|()| names()).map_err(|source| self.failed(source))?;
-        self.is_named = true;
+        self.timer.passed();
         Ok(())
     }
 
@@ -130,6 +126,16 @@ impl Destination {
     /// Writes. Without a reader of a pipe, the component's work is done.
     pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
         self.file.write(bytes).map_err(|error| self.target.failed(error, &mut self.problem))
+    }
+
+    /// Returns the longest time to wait for the next packet before `pass_due` is called.
+    pub const fn wait_time(&self) -> Duration {
+        self.file.wait_time()
+    }
+
+    /// Waits until the file is on the disk, if what was written is a second old.
+    pub fn pass_due(&mut self) -> Result<()> {
+        self.file.pass_due().map_err(|error| self.target.failed(error, &mut self.problem))
     }
 
     /// Completes the file. Returns what has ended it early, if the component is to end alone.
@@ -179,6 +185,7 @@ fn not_printed(source: io::Error) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::formats::Durability;
 
     fn target(path: &Path, existing: Existing) -> Target {
         Target { path: path.into(), existing, durability: Durability::End, ends_alone: false }

@@ -118,7 +118,7 @@ pub(super) fn with_file_properties(spec: ComponentSpec) -> ComponentSpec {
             "sync",
             &Durability::ALL.map(Durability::as_str),
             Durability::default().as_str(),
-            "when the file is on the disk, also if the machine fails: at its end, each second, with each packet",
+            "when data is on the disk, also if the machine fails: at the end, a second later at most, with each packet",
         ))
         .property(PropertySpec::choice(
             "disk_full",

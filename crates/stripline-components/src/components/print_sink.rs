@@ -4,7 +4,7 @@ use stripline::component::{
     Component, ComponentSpec, Direction, FileReport, PortSpec, PortTypes, Ports, Properties, PropertySpec,
     Value,
 };
-use stripline::{Input, Result};
+use stripline::{Input, Received, Result};
 
 use super::line_file::Destination;
 use super::output_file::{self, Target};
@@ -111,7 +111,15 @@ impl PrintSink {
         destination: &mut Destination,
     ) -> Result<()> {
         let (mut received, mut printed) = (0, 0);
-        while let Some(packet) = input.receive()? {
+        loop {
+            let packet = match input.receive_timeout(destination.wait_time())? {
+                Received::Packet(packet) => packet,
+                Received::Empty => {
+                    destination.pass_due()?;
+                    continue;
+                }
+                Received::Ended => break,
+            };
             let is_open = self.packets == 0 || printed < self.packets;
             let text = match received % self.every {
                 0 if is_open => {

@@ -2,19 +2,19 @@
 
 use std::io::Write;
 use std::path::PathBuf;
-use std::time::Instant;
+use std::time::Duration;
 
 use stripline::component::kit::{sample_rate, sample_rate_property};
 use stripline::component::{
     Component, ComponentSpec, FileLog, FileReport, PortTypes, Ports, Properties, PropertyFacts, PropertySpec,
     RateRule,
 };
-use stripline::{Input, Result, StreamInfo};
+use stripline::{Input, Received, Result, StreamInfo};
 
 use super::output_file::{self, Target};
 use super::property_errors::{self, can_be_made};
 use crate::formats::{
-    Durability, Existing, FormatError, FramePart, FrameSteps, Kept, SamplePlace, WavEncoding, WavFileWriter,
+    Existing, FormatError, FramePart, FrameSteps, Kept, PassTimer, SamplePlace, WavEncoding, WavFileWriter,
     WavSettings, not_kept,
 };
 
@@ -83,7 +83,16 @@ impl WavSink {
     /// sample rate. With another rate or number of channels, it goes on in a numbered file.
     fn receive(&self, mut input: Input<f32>, audio: &mut Audio) -> Result<()> {
         let mut scaled = Vec::new();
-        while let Some(packet) = input.receive()? {
+        loop {
+            let wait_time = audio.file.as_ref().map_or(Duration::MAX, |file| file.timer.left());
+            let packet = match input.receive_timeout(wait_time)? {
+                Received::Packet(packet) => packet,
+                Received::Empty => {
+                    audio.pass_due()?;
+                    continue;
+                }
+                Received::Ended => break,
+            };
             let rate = sample_rate(self.sample_rate, packet.stream())?;
             let kind = (rate, packet.stream().channels.len().max(1));
             if audio.file.as_ref().is_some_and(|file| file.kind != kind) {
@@ -117,7 +126,7 @@ impl WavSink {
                 files.report(file.report(false));
             }
             written
-                .and_then(|()| file.sync(target.durability))
+                .and_then(|()| if file.timer.written() { file.pass() } else { Ok(()) })
                 .map_err(|error| target.failed(error, problem))?;
         }
         if let Some(file) = &mut audio.file {
@@ -138,7 +147,13 @@ impl WavSink {
         let writer = WavFileWriter::open(&target.path, &settings, target.existing)?;
         let is_whole = f64::from(settings.sample_rate_hz) * channels as f64 == rate;
         let not_kept = if is_whole { Vec::new() } else { vec!["sample_rate_hz".into()] };
-        Ok(AudioFile { writer, steps: FrameSteps::new(channels, 1), kind, not_kept, synced: None })
+        Ok(AudioFile {
+            writer,
+            steps: FrameSteps::new(channels, 1),
+            kind,
+            not_kept,
+            timer: PassTimer::new(target.durability),
+        })
     }
 }
 
@@ -157,16 +172,14 @@ struct AudioFile {
     /// The rate of all channels together in Hz, and their number.
     kind: (f64, usize),
     not_kept: Vec<String>,
-    synced: Option<Instant>,
+    timer: PassTimer,
 }
 
 impl AudioFile {
-    /// Waits until the audio is on the disk, if it is to be there now.
-    fn sync(&mut self, durability: Durability) -> Result<(), FormatError> {
-        if durability.is_due(self.synced) {
-            self.writer.sync_disk()?;
-            self.synced = Some(Instant::now());
-        }
+    /// Passes the audio on, to the system or to the disk.
+    fn pass(&mut self) -> Result<(), FormatError> {
+        if self.timer.is_to_disk() { self.writer.sync_disk() } else { self.writer.flush() }?;
+        self.timer.passed();
         Ok(())
     }
 
@@ -197,6 +210,16 @@ impl AudioFile {
 }
 
 impl Audio {
+    /// Passes on what was written a second ago.
+    fn pass_due(&mut self) -> Result<()> {
+        let Self { files, file: Some(file), target, problem } = self else { return Ok(()) };
+        if file.timer.is_due() {
+            file.pass().map_err(|error| target.failed(error, problem))?;
+            files.report(file.report(false));
+        }
+        Ok(())
+    }
+
     /// Completes the file.
     fn finish(&mut self) -> Result<()> {
         let Some(mut file) = self.file.take() else { return Ok(()) };

@@ -109,7 +109,7 @@ pub enum Durability {
     /// When the file is complete.
     #[default]
     End,
-    /// About once a second, and when the file is complete.
+    /// At most a second after it was written, and when the file is complete.
     Second,
     /// With each packet.
     Packet,
@@ -127,21 +127,6 @@ impl Durability {
             Self::Packet => "packet",
         }
     }
-
-    /// Returns whether data is to be on the disk now, if that was so last at `synced`.
-    ///
-    /// ```
-    /// use stripline_components::formats::Durability;
-    ///
-    /// assert!(!Durability::End.is_due(None) && Durability::Packet.is_due(None));
-    /// ```
-    pub fn is_due(self, synced: Option<Instant>) -> bool {
-        match self {
-            Self::End => false,
-            Self::Second => synced.is_none_or(|synced| synced.elapsed() >= Duration::from_secs(1)),
-            Self::Packet => true,
-        }
-    }
 }
 
 impl FromStr for Durability {
@@ -151,6 +136,73 @@ impl FromStr for Durability {
         let known = Self::ALL.into_iter().find(|durability| durability.as_str() == word);
         known.ok_or_else(|| format!("use one of {}", Self::ALL.map(Self::as_str).join(", ")))
     }
+}
+
+/// The longest time after which what was written is passed on.
+const PASS_TIME: Duration = Duration::from_secs(1);
+
+/// The time at which a writer passes on what was written: to the disk, or with [`Durability::End`]
+/// to the system.
+///
+/// The clock is read once for each packet. A receiver waits for its next packet up to that time.
+#[derive(Debug)]
+pub(crate) struct PassTimer {
+    durability: Durability,
+    /// `None`: everything was passed on.
+    due: Option<Instant>,
+    /// The time up to then, as of the last packet.
+    left: Duration,
+}
+
+impl PassTimer {
+    pub const fn new(durability: Durability) -> Self {
+        Self { durability, due: None, left: Duration::MAX }
+    }
+
+    /// Returns whether what is passed on goes to the disk.
+    pub fn is_to_disk(&self) -> bool {
+        self.durability != Durability::End
+    }
+
+    /// Notes that a packet was written. Returns whether it is to be passed on now.
+    pub fn written(&mut self) -> bool {
+        if self.durability == Durability::Packet {
+            return true;
+        }
+        let now = Instant::now();
+        let due = *self.due.get_or_insert(now + PASS_TIME);
+        self.left = due.saturating_duration_since(now);
+        self.left.is_zero()
+    }
+
+    /// Returns whether something written is to be passed on now.
+    pub fn is_due(&mut self) -> bool {
+        let Some(due) = self.due else { return false };
+        self.left = due.saturating_duration_since(Instant::now());
+        self.left.is_zero()
+    }
+
+    /// Notes that everything was passed on.
+    pub fn passed(&mut self) {
+        (self.due, self.left) = (None, Duration::MAX);
+    }
+
+    /// Returns the longest wait for the next packet.
+    pub const fn left(&self) -> Duration {
+        self.left
+    }
+}
+
+/// Waits until a regular file is on the disk, and its name if `is_named` is not set.
+///
+/// # Errors
+/// As [`sync_names`].
+pub(crate) fn sync_file(file: &File, path: &Path, is_named: &mut bool) -> io::Result<()> {
+    file.sync_all()?;
+    if !std::mem::replace(is_named, true) {
+        sync_names(file, path)?;
+    }
+    Ok(())
 }
 
 /// Waits until the names of the files in the folder of `path` are on the disk.
@@ -349,6 +401,22 @@ mod tests {
         assert!(refused.contains("x.meta") && !data.exists(), "{refused}");
         let numbered = OutputFile::open_beside(&data, Existing::Number, meta).unwrap();
         assert!(numbered.path.ends_with("x.2.data"));
+    }
+
+    #[test]
+    fn what_was_written_is_passed_on_within_a_second_of_its_first_packet() {
+        for durability in [Durability::End, Durability::Second] {
+            let mut timer = PassTimer::new(durability);
+            assert!(!timer.is_due() && timer.left() == Duration::MAX);
+            assert!(!timer.written() && timer.left() <= PASS_TIME && timer.left() > Duration::ZERO);
+            let first = timer.due;
+            assert!(!timer.written() && timer.due == first, "a later packet does not put it off");
+            timer.due = first.and_then(|due| due.checked_sub(PASS_TIME));
+            assert!(timer.is_due() && timer.written());
+            timer.passed();
+            assert!(!timer.is_due() && timer.left() == Duration::MAX, "silence has no more to do");
+        }
+        assert!(PassTimer::new(Durability::Packet).written());
     }
 
     #[test]

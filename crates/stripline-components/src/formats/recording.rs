@@ -4,6 +4,7 @@
 use std::io::{self, BufReader, Read, Write};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use crc32fast::Hasher;
 use serde::{Deserialize, Serialize};
@@ -11,7 +12,7 @@ use stripline::payload::TypeName;
 use stripline::terms::LinkOptions;
 use stripline::{Gap, GapReason, StreamInfo};
 
-use super::output::{Existing, OutputFile, sync_names};
+use super::output::{Durability, Existing, OutputFile, PassTimer, sync_file};
 use super::{FormatError, file_kind};
 use crate::stoppable::StoppableFile;
 
@@ -210,6 +211,11 @@ pub struct RecordingWriter {
     /// The place of the end of each record in the buffer, with the counts up to there.
     ends: Vec<(u64, RecordingCounts)>,
     is_failed: bool,
+    /// Whether it is a regular file, which can be synchronised.
+    is_regular: bool,
+    /// Whether the name of the file is on the disk.
+    is_named: bool,
+    timer: PassTimer,
 }
 
 /// The counts of a recording, as a reader finds them.
@@ -249,7 +255,7 @@ impl RecordingWriter {
                 remedy: "set `existing` to number or replace".into(),
             });
         }
-        let OutputFile { path, file, .. } = OutputFile::open(path, existing)?;
+        let OutputFile { path, file, is_regular, .. } = OutputFile::open(path, existing)?;
         let open = |source: io::Error| FormatError::open(&path, "create", source);
         let text = serde_json::to_vec(info).map_err(|e| open(e.into()))?;
         let mut buffer = Vec::with_capacity(BUFFER_BYTES);
@@ -272,9 +278,70 @@ impl RecordingWriter {
             kept: RecordingCounts::default(),
             ends: Vec::new(),
             is_failed: false,
+            is_regular,
+            is_named: false,
+            timer: PassTimer::new(Durability::End),
         };
         writer.flush()?;
         Ok(writer)
+    }
+
+    /// Makes data durable at another time than the end.
+    ///
+    /// ```
+    /// use stripline::payload::TypeName;
+    /// use stripline_components::formats::{
+    ///     Durability, RecordedPacket, RecordingInfo, RecordingReader, RecordingWriter,
+    /// };
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("a.slrec");
+    ///
+    /// let info = RecordingInfo::new(TypeName::of::<u8>());
+    /// let mut writer = RecordingWriter::create(&path, &info)?.durable(Durability::Packet);
+    /// writer.packet(&RecordedPacket::default(), &[1, 2, 3])?;
+    /// // It is there before the end.
+    /// assert!(RecordingReader::open(&path)?.next_entry()?.is_some());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn durable(mut self, durability: Durability) -> Self {
+        self.timer = PassTimer::new(durability);
+        self
+    }
+
+    /// Returns the longest time to wait for the next packet before [`pass_due`](Self::pass_due) is
+    /// called.
+    pub const fn wait_time(&self) -> Duration {
+        self.timer.left()
+    }
+
+    /// Passes on what was written a second ago, to the system or to the disk as
+    /// [`durable`](Self::durable) states, and what was written since.
+    ///
+    /// # Errors
+    /// As [`RecordingWriter::stream`].
+    pub fn pass_due(&mut self) -> Result<(), FormatError> {
+        if self.timer.is_due() { self.pass() } else { Ok(()) }
+    }
+
+    fn pass(&mut self) -> Result<(), FormatError> {
+        if self.timer.is_to_disk() { self.sync_disk() } else { self.flush() }?;
+        self.timer.passed();
+        Ok(())
+    }
+
+    /// Passes everything written so far to the system, and waits until a regular file is on the
+    /// disk.
+    ///
+    /// # Errors
+    /// As [`RecordingWriter::stream`].
+    pub fn sync_disk(&mut self) -> Result<(), FormatError> {
+        self.flush()?;
+        if self.is_regular {
+            let synced = sync_file(self.file.file(), &self.path, &mut self.is_named);
+            synced.map_err(|error| self.error(error))?;
+        }
+        Ok(())
     }
 
     /// Returns the path, with the number that the file has got.
@@ -377,14 +444,9 @@ impl RecordingWriter {
     pub fn finish(&mut self) -> Result<u64, FormatError> {
         let words = [self.counts.packets, self.counts.missing, 0, 0];
         self.record(&Head { kind: END, words, ..Head::default() }, &[])?;
-        self.flush()?;
-        match self.file.file().sync_all() {
-            // A device or a pipe has no disk.
-            Err(error) if error.kind() == io::ErrorKind::InvalidInput => return Ok(self.written),
-            Err(error) => return Err(self.error(error)),
-            Ok(()) => {}
-        }
-        sync_names(self.file.file(), &self.path).map_err(|error| self.error(error))?;
+        // The name may have changed since it was checked.
+        self.is_named = false;
+        self.sync_disk()?;
         Ok(self.written)
     }
 
@@ -397,7 +459,10 @@ impl RecordingWriter {
         self.checksum.update(record);
         record[head.checksum_place()].copy_from_slice(&self.checksum.clone().finalize().to_le_bytes());
         self.ends.push((self.written + self.buffer.len() as u64, self.counts));
-        if self.buffer.len() >= BUFFER_BYTES { self.flush() } else { Ok(()) }
+        if self.buffer.len() >= BUFFER_BYTES {
+            self.flush()?;
+        }
+        if self.timer.written() { self.pass() } else { Ok(()) }
     }
 
     fn error(&self, source: io::Error) -> FormatError {

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant, UNIX_EPOCH};
+use std::time::{Duration, UNIX_EPOCH};
 
 use stripline::component::FileReport;
 use stripline::payload::Scalar;
@@ -10,14 +10,11 @@ use stripline::{Gap, StreamInfo};
 
 use super::error::FormatError;
 use super::iq_writer::IqFileWriter;
-use super::output::{Durability, Existing};
+use super::output::{Durability, Existing, PassTimer};
 use super::sigmf::{SigMfCapture, SigMfMeta, is_sigmf};
 use super::steps::{FrameSteps, SamplePlace};
 use super::utc::utc_datetime;
 
-/// So often all samples are passed to the system, and metadata to the disk. A killed process loses
-/// no more.
-const SYNC_TIME: Duration = Duration::from_secs(1);
 /// The most files of one stream.
 const FILES_MAX: usize = 999;
 
@@ -27,6 +24,9 @@ const FILES_MAX: usize = 999;
 /// In SigMF, a segment begins at each step of index, time or frequency. A SigMF recording has one
 /// rate and one number of channels: with others, the stream goes on in a file with the next free
 /// number. A raw file has the samples alone. What either lacks is counted.
+///
+/// Samples and metadata are passed to the system at most a second after they were given, if
+/// [`pass_due`](Self::pass_due) is called in silence. A killed process loses no more.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -61,10 +61,7 @@ pub struct StreamFileWriter {
     /// The rate of all channels together and their number, of the file that is open.
     kind: (Option<f64>, usize),
     not_kept: Vec<String>,
-    durability: Durability,
-    /// When all samples were last passed to the system, and to the disk.
-    passed: Option<Instant>,
-    synced: Option<Instant>,
+    timer: PassTimer,
     /// The files that are complete.
     complete: Vec<FileReport>,
 }
@@ -83,9 +80,7 @@ impl StreamFileWriter {
             given: 0,
             kind: (None, 1),
             not_kept: Vec::new(),
-            durability: Durability::End,
-            passed: None,
-            synced: None,
+            timer: PassTimer::new(Durability::End),
             complete: Vec::new(),
         }
     }
@@ -101,7 +96,7 @@ impl StreamFileWriter {
     /// ```
     #[must_use]
     pub fn durable(self, durability: Durability) -> Self {
-        Self { durability, ..self }
+        Self { timer: PassTimer::new(durability), ..self }
     }
 
     /// Writes a packet with these samples as they are in memory. Returns whether a file was
@@ -162,16 +157,47 @@ impl StreamFileWriter {
             })?;
         }
         // Of the first packet, too: a recording that is killed soon has its first segment.
-        if self.passed.is_none_or(|passed| passed.elapsed() >= SYNC_TIME) || is_new {
+        if is_new {
             writer.sync_metadata()?;
-            self.passed = Some(Instant::now());
         }
         writer.write_native(*received, part.items)?;
-        if self.durability.is_due(self.synced) {
-            writer.sync_disk()?;
-            self.synced = Some(Instant::now());
+        if self.timer.written() {
+            self.pass()?;
         }
         Ok(is_new && !self.complete.is_empty())
+    }
+
+    /// Returns the longest time to wait for the next packet before [`pass_due`](Self::pass_due) is
+    /// called.
+    ///
+    /// ```
+    /// use stripline_components::formats::{Existing, SampleFormat, StreamFileWriter};
+    ///
+    /// let cu8 = SampleFormat::Cu8.scalar();
+    /// let mut writer = StreamFileWriter::new("capture.cu8", cu8, cu8, Existing::Refuse);
+    /// assert_eq!(writer.wait_time(), std::time::Duration::MAX);
+    /// writer.pass_due()?;
+    /// # Ok::<(), stripline_components::formats::FormatError>(())
+    /// ```
+    pub const fn wait_time(&self) -> Duration {
+        self.timer.left()
+    }
+
+    /// Passes on what was written a second ago, to the system or to the disk as
+    /// [`durable`](Self::durable) states, and what was written since.
+    ///
+    /// # Errors
+    /// Writing fails.
+    pub fn pass_due(&mut self) -> Result<(), FormatError> {
+        if self.timer.is_due() { self.pass() } else { Ok(()) }
+    }
+
+    fn pass(&mut self) -> Result<(), FormatError> {
+        if let Some(writer) = &mut self.writer {
+            if self.timer.is_to_disk() { writer.sync_disk() } else { writer.sync_metadata() }?;
+        }
+        self.timer.passed();
+        Ok(())
     }
 
     /// Makes the next packet begin a segment, as the first one of another sender.

@@ -5,7 +5,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use super::error::FormatError;
-use super::output::{Existing, OutputFile, is_pipe, sync_names};
+use super::output::{Existing, OutputFile, is_pipe, sync_file};
 use super::sample_format::is_clipped;
 use crate::stoppable::StoppableFile;
 
@@ -233,12 +233,8 @@ impl WavFileWriter {
     pub fn sync_disk(&mut self) -> Result<(), FormatError> {
         self.flush()?;
         if self.is_regular {
-            let file = self.file.file();
-            let synced = file
-                .sync_all()
-                .and_then(|()| if self.is_named { Ok(()) } else { sync_names(file, &self.path) });
+            let synced = sync_file(self.file.file(), &self.path, &mut self.is_named);
             synced.map_err(|source| self.failed_write(source))?;
-            self.is_named = true;
         }
         Ok(())
     }

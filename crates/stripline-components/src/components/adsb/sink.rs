@@ -1,11 +1,12 @@
 //! `adsb-sink`: frames to a file, aircraft to standard output.
 
 use std::fmt::Write as _;
+use std::time::Duration;
 
 use stripline::component::{
     Component, ComponentSpec, FileReport, PortTypes, Ports, Properties, PropertySpec,
 };
-use stripline::{Error, Input, Result};
+use stripline::{Error, Input, Received, Result};
 
 use super::record::FrameRecord;
 use crate::adsb::{Tracker, TrackerConfig};
@@ -88,7 +89,16 @@ fn receive(
     tracker: &mut Tracker,
 ) -> Result<()> {
     let mut lines = String::new();
-    while let Some(packet) = input.receive()? {
+    loop {
+        let wait_time = file.as_ref().map_or(Duration::MAX, |file| file.wait_time());
+        let packet = match input.receive_timeout(wait_time)? {
+            Received::Packet(packet) => packet,
+            Received::Empty => {
+                file.as_mut().map_or(Ok(()), |file| file.pass_due())?;
+                continue;
+            }
+            Received::Ended => return Ok(()),
+        };
         lines.clear();
         for record in packet.iter() {
             let Some(accepted) = record.accepted() else { continue };
@@ -106,5 +116,4 @@ fn receive(
             file.write(lines.as_bytes())?;
         }
     }
-    Ok(())
 }
