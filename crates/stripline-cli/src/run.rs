@@ -482,6 +482,9 @@ fn files_note(component: &ComponentResult) -> String {
         if !lacks.is_empty() {
             note += &format!("\n{name} wrote {}.", printable(&lacks, 2 * REASON_MAX));
         }
+        if let Some(found) = &file.found {
+            note += &format!("\n{name} found {}.", printable(found, 2 * REASON_MAX));
+        }
         if !file.not_kept.is_empty() {
             note += &format!("\n{name} wrote {path}, which cannot have: {}.", file.not_kept.join(", "));
         }

@@ -75,6 +75,11 @@ impl StoppableFile {
         Ok(again.map_or(own, |file| Self { file, blocking: Blocking::Refused }))
     }
 
+    /// Returns a regular file that is open.
+    pub(crate) fn regular(file: File) -> Self {
+        Self { file, blocking: Blocking::Never }
+    }
+
     /// Returns the file.
     pub(crate) fn file(&self) -> &File {
         &self.file

@@ -126,8 +126,9 @@ pub(crate) struct HzArguments {
     Play it again with the component `replay`, or with `stripline replay`. SigMF is played by `file-source`, and by \
     other programs.\n\n\
     The counts are of what a reader finds in the file. With --json: an array of {port, type, path, packets, bytes, \
-    missing, missing_samples, places, complete, problem}; `missing` counts packets in gaps, `missing_samples` and \
-    `places` those of SigMF, where the sample index shows them as well.\n\n\
+    missing, missing_samples, places, found, complete, problem}; `missing` counts packets in gaps, `missing_samples` and \
+    `places` those of SigMF, where the sample index shows them as well, and `found` is what stood in the file's \
+    place.\n\n\
     Exit codes: 0 recorded, also with packets missing, 1 a file cannot be written, or the waveform does not answer, 2 \
     there is no such waveform or port.")]
 pub(crate) struct RecordArguments {

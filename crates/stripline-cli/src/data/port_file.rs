@@ -119,6 +119,14 @@ impl PortFile {
         }
     }
 
+    /// Returns what an earlier writer has left in the file's place.
+    pub(super) fn found(&self) -> Option<String> {
+        match self {
+            Self::Recording(writer) => writer.found().map(String::from),
+            Self::SigMf(file) => file.writer.total().found,
+        }
+    }
+
     /// Returns the files before the last one. There are some if the rate has changed.
     pub(super) fn earlier_files(&self) -> Vec<String> {
         match self {

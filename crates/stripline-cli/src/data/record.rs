@@ -116,6 +116,8 @@ struct Summary {
     path: PathBuf,
     /// The files before it. There are some if the rate has changed.
     earlier: Vec<String>,
+    /// What stood in the file's place.
+    found: Option<String>,
     /// The counts of what a reader finds in the file.
     counts: RecordingCounts,
     /// The samples that are missing in SigMF.
@@ -139,6 +141,7 @@ impl Recording {
             payload: source.payload.to_string(),
             path: file.path().into(),
             earlier: Vec::new(),
+            found: None,
             counts: RecordingCounts::default(),
             samples: FileReport::default(),
             problem: None,
@@ -156,6 +159,7 @@ impl Recording {
         (self.summary.counts, self.summary.samples) = self.file.kept();
         self.summary.path = path;
         self.summary.earlier = self.file.earlier_files();
+        self.summary.found = self.file.found();
         self.summary
     }
 
@@ -220,7 +224,7 @@ fn write(
 
 impl Summary {
     fn text(&self) -> String {
-        let Self { name, payload, path, earlier, counts, samples, problem } = self;
+        let Self { name, payload, path, earlier, found, counts, samples, problem } = self;
         let name = printable(name, super::TEXT_MAX);
         let places = || counted(samples.places, "place");
         let loss = match (counts.missing, samples.missing, samples.places) {
@@ -236,13 +240,15 @@ impl Summary {
             more => format!(" and {} before it, because the rate has changed", counted(more as u64, "file")),
         };
         let path = path.display();
-        format!("{name}: {} of {payload}, {size}, {loss}, in {path}{more}\n", packets(counts.packets))
+        let found = found.as_ref().map_or(String::new(), |found| format!("; found {found}"));
+        format!("{name}: {} of {payload}, {size}, {loss}, in {path}{more}{found}\n", packets(counts.packets))
     }
 
     fn json(&self) -> Value {
-        let Self { name, payload, path, earlier, counts, samples, problem } = self;
+        let Self { name, payload, path, earlier, found, counts, samples, problem } = self;
         json!({
             "port": name, "type": payload, "path": path.to_string_lossy(), "earlier_files": earlier,
+            "found": found,
             "packets": counts.packets,
             "bytes": counts.bytes, "missing": counts.missing, "missing_samples": samples.missing,
             "places": samples.places, "complete": problem.is_none(), "problem": problem,

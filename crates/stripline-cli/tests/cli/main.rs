@@ -22,6 +22,7 @@ mod files;
 mod full_disk;
 mod generate;
 mod habits;
+mod killed_calls;
 mod ladder;
 mod limits;
 mod log;

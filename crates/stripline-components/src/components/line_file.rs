@@ -29,7 +29,8 @@ pub(super) struct LineFile {
 impl LineFile {
     /// Opens the file. `is_text`: a last line that was written in part is ended first.
     pub fn open(target: &Target, is_text: bool) -> Result<Self, FormatError> {
-        let OutputFile { path, file, length, is_regular } = OutputFile::open(&target.path, target.existing)?;
+        let OutputFile { path, file, length, is_regular, .. } =
+            OutputFile::open(&target.path, target.existing)?;
         let timer = PassTimer::new(target.durability);
         let mut opened = Self { path, file, is_regular, written: 0, timer, is_named: false, is_cut: false };
         let mut last = [b'\n'];

@@ -70,7 +70,7 @@ impl Component for WavSink {
     fn run(self, mut ports: Ports) -> Result<()> {
         let input = ports.input::<f32>("in")?;
         let target = self.target.clone().of_run(&ports);
-        let mut audio = Audio { files: ports.files(), file: None, target, problem: None };
+        let mut audio = Audio { files: ports.files(), file: None, target, problem: None, is_next: false };
         let received = self.receive(input, &mut audio);
         // Its header contains the length, so the file is finished also when the waveform is
         // stopped.
@@ -98,13 +98,16 @@ impl WavSink {
             if audio.file.as_ref().is_some_and(|file| file.kind != kind) {
                 audio.finish()?;
                 audio.target.existing = Existing::Number;
+                audio.is_next = true;
             }
-            let Audio { files, file, target, problem } = &mut *audio;
+            let Audio { files, file, target, problem, is_next } = &mut *audio;
             let file = match file {
                 Some(file) => file,
                 none => {
                     let created = self.create(target, kind);
-                    none.insert(created.map_err(|error| target.failed(error, problem))?)
+                    let created = none.insert(created.map_err(|error| target.failed(error, problem))?);
+                    created.is_next = *is_next;
+                    created
                 }
             };
             let place = SamplePlace {
@@ -153,6 +156,7 @@ impl WavSink {
             kind,
             not_kept,
             timer: PassTimer::new(target.durability),
+            is_next: false,
         })
     }
 }
@@ -164,6 +168,8 @@ struct Audio {
     target: Target,
     /// What has ended the file, if the component ends alone.
     problem: Option<String>,
+    /// Whether the next file is a further one of the stream.
+    is_next: bool,
 }
 
 struct AudioFile {
@@ -173,6 +179,8 @@ struct AudioFile {
     kind: (f64, usize),
     not_kept: Vec<String>,
     timer: PassTimer,
+    /// Whether it is a further file of the stream.
+    is_next: bool,
 }
 
 impl AudioFile {
@@ -203,6 +211,7 @@ impl AudioFile {
             missing: self.steps.missing(),
             places: self.steps.places(),
             not_kept: self.not_kept.clone(),
+            found: self.writer.found().filter(|_| !self.is_next).map(String::from),
             finished,
             ..FileReport::new(self.path().to_string_lossy())
         }
@@ -212,7 +221,7 @@ impl AudioFile {
 impl Audio {
     /// Passes on what was written a second ago.
     fn pass_due(&mut self) -> Result<()> {
-        let Self { files, file: Some(file), target, problem } = self else { return Ok(()) };
+        let Self { files, file: Some(file), target, problem, .. } = self else { return Ok(()) };
         if file.timer.is_due() {
             file.pass().map_err(|error| target.failed(error, problem))?;
             files.report(file.report(false));

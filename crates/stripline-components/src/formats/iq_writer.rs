@@ -11,7 +11,7 @@ use stripline::payload::Scalar;
 
 use super::encoding::Encoding;
 use super::error::FormatError;
-use super::output::{Existing, OutputFile, sync_names};
+use super::output::{Existing, OutputFile, folder, sync_names};
 use super::sample_format::{SampleFormat, is_clipped};
 use super::sigmf::{SigMfCapture, SigMfMeta, SigMfRecording, is_sigmf};
 use crate::stoppable::StoppableFile;
@@ -46,6 +46,8 @@ pub struct IqFileWriter {
     file: StoppableFile,
     /// Whether it is a regular file, which can be shortened and synchronised.
     is_regular: bool,
+    /// What stood in its place.
+    found: Option<String>,
     sigmf: Option<Sidecar>,
     /// Bytes that are not written to the file yet.
     buffer: Vec<u8>,
@@ -161,15 +163,18 @@ impl IqFileWriter {
     }
 
     fn new(output: OutputFile, scalar: Scalar, channels: usize) -> Result<Self, FormatError> {
-        let OutputFile { path, file, length, is_regular } = output;
         let frame_bytes = scalar.size() * channels;
+        let length = output.length;
         let before = length - length % frame_bytes as u64;
+        let found = output.found(before / scalar.size() as u64, "sample", length - before);
+        let OutputFile { path, file, is_regular, .. } = output;
         let writer = Self {
             path,
             scalar,
             frame_bytes,
             file,
             is_regular,
+            found,
             sigmf: None,
             buffer: Vec::with_capacity(BUFFER_BYTES),
             before,
@@ -195,6 +200,11 @@ impl IqFileWriter {
     /// Returns the file with the samples.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Returns what an earlier writer has left in the file's place; `None`: nothing.
+    pub fn found(&self) -> Option<&str> {
+        self.found.as_deref()
     }
 
     /// Returns the type of the samples.
@@ -318,8 +328,10 @@ impl IqFileWriter {
         let syntax = |source| FormatError::MetaSyntax { path: sidecar.path.clone(), source };
         let mut only: Value = serde_json::from_str(&text).map_err(syntax)?;
         let Some(captures) = sidecar.json["captures"].as_array_mut() else { return Ok(()) };
-        // Of two captures at one sample, the later one is valid.
-        captures.pop_if(|earlier| earlier["core:sample_start"].as_u64() == Some(sample_start));
+        // Of two captures at one sample, the later one is valid. A full disk may have left some
+        // behind the end of the samples.
+        let is_behind = |earlier: &mut Value| earlier["core:sample_start"].as_u64() >= Some(sample_start);
+        while captures.pop_if(is_behind).is_some() {}
         if captures.len() >= CAPTURES_MAX {
             return Err(FormatError::Captures { path: sidecar.path.clone(), limit: CAPTURES_MAX });
         }
@@ -472,9 +484,8 @@ impl Sidecar {
 
 /// Returns a file without a name in the folder of `path`, which takes so many bytes of the disk.
 fn reserve(path: &Path, bytes: u64) -> rustix::io::Result<File> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let flags = OFlags::WRONLY | OFlags::TMPFILE | OFlags::CLOEXEC;
-    let file = rustix::fs::open(folder, flags, Mode::RUSR | Mode::WUSR)?;
+    let file = rustix::fs::open(folder(path), flags, Mode::RUSR | Mode::WUSR)?;
     fallocate(&file, FallocateFlags::empty(), 0, bytes)?;
     Ok(file.into())
 }

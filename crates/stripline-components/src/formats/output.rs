@@ -1,17 +1,19 @@
 //! The one way in which a file is opened for writing.
 
 use std::fs::{File, Metadata, OpenOptions};
-use std::io::{self, ErrorKind, Seek, SeekFrom};
+use std::io::{self, ErrorKind, Seek, SeekFrom, Write};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::{Duration, Instant};
 
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{AtFlags, CWD, FlockOperation, Mode, OFlags, flock, linkat};
 use rustix::io::Errno;
 
 use super::error::FormatError;
 use crate::stoppable::StoppableFile;
+use crate::text::counted;
 
 /// The highest number in the name of a file.
 const NUMBER_MAX: u32 = 100_000;
@@ -219,12 +221,16 @@ pub(crate) fn sync_names(file: &File, path: &Path) -> io::Result<()> {
     if path.metadata().map(identity).ok() != Some(identity(file.metadata()?)) {
         return Err(io::Error::other("the file was removed or replaced meanwhile"));
     }
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let Ok(folder) = File::open(folder) else { return Ok(()) };
+    let Ok(folder) = File::open(folder(path)) else { return Ok(()) };
     match folder.sync_all() {
         Err(error) if error.kind() == ErrorKind::InvalidInput => Ok(()),
         synced => synced,
     }
+}
+
+/// Returns the folder of a file.
+pub(super) fn folder(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 /// A file that is open for writing, with its real path.
@@ -241,6 +247,10 @@ pub(crate) struct OutputFile {
     pub length: u64,
     /// Whether it is a regular file of this writer, which has a length and can be synchronised.
     pub is_regular: bool,
+    /// Whether it was created with its first bytes.
+    pub has_head: bool,
+    /// What stood in its place, for the report.
+    pub found: Option<String>,
 }
 
 impl OutputFile {
@@ -249,7 +259,16 @@ impl OutputFile {
     /// # Errors
     /// It exists and is to be refused, another writer has it, or it cannot be created.
     pub fn open(path: &Path, existing: Existing) -> Result<Self, FormatError> {
-        Self::open_beside(path, existing, |_| None)
+        Self::open_as(path, existing, &[], |_| None)
+    }
+
+    /// Opens a file that a reader takes only with its first bytes. A new file has them when it gets
+    /// its name, on file systems that can do that.
+    ///
+    /// # Errors
+    /// As [`OutputFile::open`].
+    pub fn open_with_head(path: &Path, existing: Existing, head: &[u8]) -> Result<Self, FormatError> {
+        Self::open_as(path, existing, head, |_| None)
     }
 
     /// Opens a file of a pair. `other` returns the path of the other one, which must not exist
@@ -262,12 +281,24 @@ impl OutputFile {
         existing: Existing,
         other: impl Fn(&Path) -> Option<PathBuf>,
     ) -> Result<Self, FormatError> {
+        Self::open_as(path, existing, &[], other)
+    }
+
+    fn open_as(
+        path: &Path,
+        existing: Existing,
+        head: &[u8],
+        other: impl Fn(&Path) -> Option<PathBuf>,
+    ) -> Result<Self, FormatError> {
         if is_special(path) {
             return Self::locked(path, &mut OpenOptions::new());
         }
         let new = |path: &Path| {
             if let Some(taken) = other(path).filter(|other| other.symlink_metadata().is_ok()) {
                 return Err(FormatError::Exists { path: taken });
+            }
+            if let Some(created) = Self::created(path, head) {
+                return created;
             }
             Self::locked(path, OpenOptions::new().create_new(true))
         };
@@ -277,11 +308,20 @@ impl OutputFile {
                 for number in 1..NUMBER_MAX {
                     match new(&numbered(path, number)) {
                         Err(FormatError::Exists { .. }) => {}
+                        Ok(opened) if number > 1 => {
+                            let found = format!("{}, which stays as it is", path.display());
+                            return Ok(Self { found: Some(found), ..opened });
+                        }
                         opened => return opened,
                     }
                 }
                 Err(FormatError::Exists { path: numbered(path, NUMBER_MAX) })
             }
+            Existing::Append if path.symlink_metadata().is_err() => match new(path) {
+                // Another writer was faster.
+                Err(FormatError::Exists { .. }) => Self::locked(path, OpenOptions::new().read(true)),
+                created => created,
+            },
             Existing::Append => Self::locked(path, OpenOptions::new().read(true).create(true)),
             Existing::Replace => {
                 let output = Self::locked(path, OpenOptions::new().create(true))?;
@@ -310,7 +350,40 @@ impl OutputFile {
             }
             length = file.file().seek(SeekFrom::End(0)).map_err(open)?;
         }
-        Ok(Self { path: path.into(), file, length, is_regular })
+        Ok(Self { path: path.into(), file, length, is_regular, has_head: false, found: None })
+    }
+
+    /// Creates a file with its first bytes, and then gives it its name. `None`: the file system
+    /// cannot do that, or there are none.
+    fn created(path: &Path, head: &[u8]) -> Option<Result<Self, FormatError>> {
+        if head.is_empty() {
+            return None;
+        }
+        let flags = OFlags::RDWR | OFlags::TMPFILE | OFlags::CLOEXEC;
+        let mut file = File::from(rustix::fs::open(folder(path), flags, Mode::from_raw_mode(0o666)).ok()?);
+        flock(&file, FlockOperation::NonBlockingLockExclusive).ok()?;
+        file.write_all(head).ok()?;
+        let own = format!("/proc/self/fd/{}", file.as_raw_fd());
+        match linkat(CWD, own, CWD, path, AtFlags::SYMLINK_FOLLOW) {
+            Ok(()) => {}
+            Err(Errno::EXIST) => return Some(Err(FormatError::Exists { path: path.into() })),
+            Err(_) => return None,
+        }
+        let (path, file) = (path.into(), StoppableFile::regular(file));
+        Some(Ok(Self { path, file, length: 0, is_regular: true, has_head: true, found: None }))
+    }
+
+    /// Returns what stood in the file's place: a file that stays, or one that is continued behind
+    /// `before` units. `cut` bytes at its end were a part of one, and are removed.
+    pub fn found(&self, before: u64, unit: &str, cut: u64) -> Option<String> {
+        if self.found.is_some() || self.length == 0 {
+            return self.found.clone();
+        }
+        let part = match cut {
+            0 => String::new(),
+            cut => format!(", and {} of a part of one, which are removed", counted(cut, "byte")),
+        };
+        Some(format!("{} with {}{part}, and continued it", self.path.display(), counted(before, unit)))
     }
 }
 
@@ -341,8 +414,6 @@ fn numbered(path: &Path, number: u32) -> PathBuf {
 
 #[cfg(test)]
 mod tests {
-    use std::io::Write;
-
     use super::*;
 
     #[test]
@@ -364,6 +435,34 @@ mod tests {
         assert_eq!(std::fs::read(&path).unwrap(), b"oldernew");
         assert_eq!(write(Existing::Replace).unwrap(), ("a.b.raw".into(), 0));
         assert_eq!(std::fs::read(&path).unwrap(), b"new");
+    }
+
+    #[test]
+    fn a_new_file_has_its_head_when_it_has_its_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.wav");
+        let open = |existing| OutputFile::open_with_head(&path, existing, b"head");
+        let created = open(Existing::Refuse).unwrap();
+        assert_eq!((created.has_head, created.length, created.found(0, "sample", 0)), (true, 0, None));
+        assert_eq!(std::fs::read(&path).unwrap(), b"head");
+        assert!(
+            matches!(open(Existing::Append), Err(FormatError::Busy { .. })),
+            "it is locked from the start"
+        );
+        assert!(matches!(open(Existing::Refuse), Err(FormatError::Exists { .. })));
+        drop(created);
+        let continued = open(Existing::Append).unwrap();
+        assert_eq!((continued.has_head, continued.length), (false, 4));
+        let found = continued.found(2, "sample", 1).unwrap();
+        assert!(found.ends_with(
+            "a.wav with 2 samples, and 1 byte of a part of one, which are removed, and continued it"
+        ));
+        let numbered = open(Existing::Number).unwrap();
+        assert!(numbered.has_head && numbered.path.ends_with("a.2.wav"));
+        assert!(numbered.found(0, "sample", 0).unwrap().ends_with("a.wav, which stays as it is"));
+        drop(continued);
+        assert!(!open(Existing::Replace).unwrap().has_head);
+        assert_eq!(std::fs::read(&path).unwrap(), b"");
     }
 
     #[test]

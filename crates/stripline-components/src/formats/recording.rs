@@ -201,6 +201,8 @@ impl Head {
 pub struct RecordingWriter {
     path: PathBuf,
     file: StoppableFile,
+    /// What stood in its place.
+    found: Option<String>,
     buffer: Vec<u8>,
     /// The checksum of all bytes before the next record, without the records' checksums.
     checksum: Hasher,
@@ -255,8 +257,7 @@ impl RecordingWriter {
                 remedy: "set `existing` to number or replace".into(),
             });
         }
-        let OutputFile { path, file, is_regular, .. } = OutputFile::open(path, existing)?;
-        let open = |source: io::Error| FormatError::open(&path, "create", source);
+        let open = |source: io::Error| FormatError::open(path, "create", source);
         let text = serde_json::to_vec(info).map_err(|e| open(e.into()))?;
         let mut buffer = Vec::with_capacity(BUFFER_BYTES);
         buffer.extend_from_slice(&MAGIC);
@@ -268,12 +269,20 @@ impl RecordingWriter {
         let mut checksum = Hasher::new();
         checksum.update(&buffer);
         buffer[INFO_CHECKSUM].copy_from_slice(&info_checksum(&checksum).to_le_bytes());
+        let output = OutputFile::open_with_head(path, existing, &buffer)?;
+        let found = output.found(0, "packet", 0);
+        let OutputFile { path, file, is_regular, has_head, .. } = output;
+        let written = if has_head { buffer.len() as u64 } else { 0 };
+        if has_head {
+            buffer.clear();
+        }
         let mut writer = Self {
             path,
             file,
+            found,
             buffer,
             checksum,
-            written: 0,
+            written,
             counts: RecordingCounts::default(),
             kept: RecordingCounts::default(),
             ends: Vec::new(),
@@ -347,6 +356,11 @@ impl RecordingWriter {
     /// Returns the path, with the number that the file has got.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Returns what an earlier writer has left in the file's place; `None`: nothing.
+    pub fn found(&self) -> Option<&str> {
+        self.found.as_deref()
     }
 
     /// Returns the counts of what a reader finds in the file now.

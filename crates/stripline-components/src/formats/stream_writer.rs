@@ -231,6 +231,13 @@ impl StreamFileWriter {
             missing: self.steps.missing().saturating_add(lost),
             places: self.steps.places() + u64::from(lost > 0),
             not_kept: self.not_kept.clone(),
+            // The files of one stream are of one run.
+            found: self
+                .writer
+                .as_ref()
+                .and_then(IqFileWriter::found)
+                .filter(|_| self.complete.is_empty())
+                .map(String::from),
             ..FileReport::new(self.path().to_string_lossy())
         }
     }
@@ -260,6 +267,7 @@ impl StreamFileWriter {
                 missing: total.missing.saturating_add(report.missing),
                 places: total.places + report.places,
                 path: report.path.clone(),
+                found: total.found.or_else(|| report.found.clone()),
                 ..total
             };
         }
@@ -376,6 +384,8 @@ mod tests {
         std::fs::write(&path, noted).unwrap();
         let report = write(Existing::Append, 1e6, 100).unwrap();
         assert_eq!((report.samples, report.finished), (4, true));
+        let found = report.found.unwrap();
+        assert!(found.ends_with("a.sigmf-data with 2 samples, and continued it"), "{found}");
         let SigMfRecording { meta, data_path, .. } = SigMfRecording::open(&path).unwrap();
         let starts: Vec<_> = meta.captures.iter().map(|it| (it.sample_start, it.global_index)).collect();
         assert_eq!(starts, [(0, Some(7)), (2, Some(100))]);
@@ -386,6 +396,26 @@ mod tests {
         assert!(other.contains("cu8 at 1000000 samples/s") && other.contains("number"), "{other}");
         assert_eq!(std::fs::read(&data_path).unwrap().len(), 8);
         assert!(write(Existing::Number, 2e6, 0).unwrap().path.ends_with("a.2.sigmf-meta"));
+    }
+
+    #[test]
+    fn segments_behind_the_samples_of_a_full_disk_do_not_stay() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.sigmf-meta");
+        let write = |existing, frequency| {
+            let mut writer = StreamFileWriter::new(&path, scalar("cu8"), scalar("cu8"), existing);
+            let place = SamplePlace { samples: 2, ..SamplePlace::default() };
+            writer.packet(&stream(frequency), place, None, &[1, 2, 3, 4]).unwrap();
+            writer.packet(&stream(frequency + 1.0), place, None, &[1, 2, 3, 4]).unwrap();
+            writer.finish(None).unwrap();
+        };
+        write(Existing::Refuse, 1e6);
+        // The second segment starts at sample 2, and so many are not there.
+        std::fs::write(folder.path().join("a.sigmf-data"), [1, 2, 3]).unwrap();
+        write(Existing::Append, 2e6);
+        let meta = SigMfRecording::open(&path).unwrap().meta;
+        let starts: Vec<_> = meta.captures.iter().map(|it| (it.sample_start, it.frequency_hz)).collect();
+        assert_eq!(starts, [(0, Some(1e6)), (1, Some(2e6)), (3, Some(2e6 + 1.0))]);
     }
 
     #[test]

@@ -59,6 +59,10 @@ pub struct WavFileWriter {
     path: PathBuf,
     file: StoppableFile,
     is_regular: bool,
+    /// What stood in its place.
+    found: Option<String>,
+    /// Bytes of the header in the buffer.
+    unwritten_head: u64,
     settings: WavSettings,
     /// Bytes that are not written to the file yet.
     buffer: Vec<u8>,
@@ -108,11 +112,18 @@ impl WavFileWriter {
             return refuse("channels", settings.channels.into(), "1 to 256");
         }
         Self::check_path(path)?;
-        let OutputFile { path, file, length, is_regular } = OutputFile::open(path, existing)?;
+        let head = header(settings, 0);
+        let output = OutputFile::open_with_head(path, existing, &head)?;
+        let audio = output.length.saturating_sub(head.len() as u64);
+        let block = settings.encoding.bytes() * u64::from(settings.channels);
+        let found = output.found(audio / block, "frame", audio % block);
+        let OutputFile { path, file, length, is_regular, has_head, .. } = output;
         let mut writer = Self {
             path,
             file,
             is_regular,
+            found,
+            unwritten_head: 0,
             settings: *settings,
             buffer: Vec::with_capacity(BUFFER_BYTES),
             written: 0,
@@ -124,8 +135,9 @@ impl WavFileWriter {
         };
         if length > 0 {
             writer.continue_file(length)?;
-        } else {
-            writer.buffer.extend_from_slice(&header(settings, 0));
+        } else if !has_head {
+            writer.buffer.extend_from_slice(&head);
+            writer.unwritten_head = head.len() as u64;
             // Written at once, so that an interrupted recording can be read.
             if is_regular {
                 writer.write_buffer()?;
@@ -149,6 +161,11 @@ impl WavFileWriter {
     /// Returns the path of the file, with the number that it has got.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Returns what an earlier writer has left in the file's place; `None`: nothing.
+    pub fn found(&self) -> Option<&str> {
+        self.found.as_deref()
     }
 
     /// Returns the number of frames (samples of each channel) written.
@@ -291,10 +308,10 @@ impl WavFileWriter {
                 Err(error) => break Err(error),
             }
         };
-        // The header is before the audio, and written with it the first time.
-        let start = header(&self.settings, 0).len() as u64;
-        let is_start = self.buffer.starts_with(b"RIFF") && self.written == 0 && self.stated == 0;
-        self.written += if is_start { done.saturating_sub(start) } else { done };
+        // The header is before the audio, and may be written with it the first time.
+        let head = done.min(self.unwritten_head);
+        self.unwritten_head -= head;
+        self.written += done - head;
         self.buffer.clear();
         outcome.map_err(|source| self.failed_write(source))
     }

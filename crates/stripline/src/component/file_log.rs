@@ -32,6 +32,12 @@ pub struct FileReport {
     pub missing: u64,
     /// Places in the file at which samples are missing.
     pub places: u64,
+    /// Lines that the other end of a pipe did not take.
+    #[serde(default)]
+    pub lines_missing: u64,
+    /// What an earlier writer has left in the file's place; `None`: nothing.
+    #[serde(default)]
+    pub found: Option<String>,
     /// Keys of the stream's description that the file's format does not have.
     pub not_kept: Vec<String>,
     /// Whether the component has completed the file.
@@ -60,6 +66,9 @@ impl fmt::Display for FileReport {
             (0, 0) => {}
             (0, _) => lacks.push(format!("an unknown number of samples missing in {places}")),
             (missing, _) => lacks.push(format!("{} missing in {places}", counted(missing, "sample"))),
+        }
+        if self.lines_missing > 0 {
+            lacks.push(format!("{} missing", counted(self.lines_missing, "line")));
         }
         lacks.extend(self.problem.clone());
         if lacks.is_empty() { Ok(()) } else { write!(f, "{}: {}", self.path, lacks.join(", ")) }
@@ -120,6 +129,8 @@ mod tests {
         assert_eq!(both.to_string(), "a: 1 of 10 samples clipped, 3 samples missing in 2 places");
         let full = FileReport { problem: Some("the disk is full".into()), ..FileReport::new("a") };
         assert_eq!(full.to_string(), "a: the disk is full");
+        let unread = FileReport { lines_missing: 2, ..FileReport::new("a") };
+        assert_eq!(unread.to_string(), "a: 2 lines missing");
         let unknown = FileReport { missing: 0, places: 2, ..FileReport::new("a") };
         assert_eq!(unknown.to_string(), "a: an unknown number of samples missing in 2 places");
     }
