@@ -92,6 +92,34 @@ fn captures_of_sigmf_change_index_time_and_frequency_of_the_stream() {
 }
 
 #[test]
+fn a_sigmf_archive_is_played_in_place_or_names_its_recordings() {
+    let file = printed(FILE_SOURCE);
+    let meta = r#"{"global": {"core:datatype": "ci8", "core:sample_rate": 1000},
+        "captures": [{"core:sample_start": 0, "core:global_index": 7, "core:frequency": 1e8}]}"#;
+    for name in ["a", "b"] {
+        write(&file, &format!("{name}.sigmf-meta"), meta.as_bytes());
+        write(&file, &format!("{name}.sigmf-data"), &[64; 10]);
+    }
+    let folder = file.path("a.sigmf-meta").parent().unwrap().to_owned();
+    let archive = |name: &str, files: &[&str]| {
+        let made =
+            std::process::Command::new("tar").arg("-cf").arg(name).args(files).current_dir(&folder).status();
+        assert!(made.unwrap().success());
+        format!("source.path={}", folder.join(name).display())
+    };
+    let one = archive("one.sigmf", &["a.sigmf-data", "a.sigmf-meta"]);
+    let value = serde_json::json!([0.5, 0.5]);
+    assert_eq!(packets(&play(&file, &[&one])), [(7, 0, Some(1e8), value.clone()), (11, 0, Some(1e8), value)]);
+    let both = archive("both.sigmf", &["a.sigmf-data", "a.sigmf-meta", "b.sigmf-data", "b.sigmf-meta"]);
+    let words = ["of several recordings", "help: unpack it with `tar`, and play one of `a.sigmf-meta`, `b"];
+    play(&file, &[&both]).says(2, &words);
+    let streams = br#"{"collection": {"core:streams": [{"name": "a"}, {"name": "b"}]}}"#;
+    let all = format!("source.path={}", write(&file, "all.sigmf-collection", streams));
+    play(&file, &[&all]).says(2, &["a SigMF collection", "help: play one of `a.sigmf-meta`, `b"]);
+    play(&file, &["source.path=none.sigmf"]).says(2, &["none.sigmf: there is no such file"]);
+}
+
+#[test]
 fn a_wav_file_is_played_with_the_rate_and_frequency_of_its_header() {
     let file = printed(FILE_SOURCE);
     let auxi = [&[0; 32][..], &98_000_000u32.to_le_bytes(), &[0; 4]].concat();

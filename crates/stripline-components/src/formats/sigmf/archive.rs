@@ -120,6 +120,8 @@ impl Seek for Headers<'_> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     const META: &[u8] = br#"{"global": {"core:datatype": "ri16_le"}}"#;
@@ -180,5 +182,38 @@ mod tests {
         refused(folder.path(), &["directory"]);
         refused(Path::new("/dev/null"), &["a SigMF archive in a pipe"]);
         refused(&folder.path().join("none.sigmf"), &["there is no such file"]);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(128))]
+
+        #[test]
+        fn hostile_archives_are_refused_or_have_a_part_for_samples(
+            sizes in prop::collection::vec(prop_oneof![0u64..2000, any::<u64>()], 2),
+            kinds in prop::collection::vec(prop::sample::select(b"0LxgSK5\0".to_vec()), 2),
+            noise in prop::collection::vec(any::<u8>(), 0..600),
+            cut in 0usize..4000,
+        ) {
+            let folder = tempfile::tempdir().unwrap();
+            let mut bytes = Vec::new();
+            for ((name, size), kind) in ["a.sigmf-meta", "a.sigmf-data"].iter().zip(sizes).zip(kinds) {
+                let mut header = tar::Header::new_gnu();
+                header.set_path(name).unwrap();
+                header.set_size(size);
+                header.set_entry_type(tar::EntryType::new(kind));
+                header.set_cksum();
+                let content = if *name == "a.sigmf-meta" { META } else { &noise };
+                bytes.extend_from_slice(header.as_bytes());
+                bytes.extend_from_slice(content);
+                bytes.resize(bytes.len().next_multiple_of(512), b' ');
+            }
+            bytes.truncate(cut.max(512));
+            let path = folder.path().join("a.sigmf");
+            std::fs::write(&path, bytes).unwrap();
+            match open(&path) {
+                Ok(found) => prop_assert!(found.archived.is_some_and(|range| range.start <= range.end)),
+                Err(error) => prop_assert!(error.to_string().contains("a.sigmf")),
+            }
+        }
     }
 }

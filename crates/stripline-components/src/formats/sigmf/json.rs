@@ -67,12 +67,18 @@ pub(super) fn parse(json: &[u8], path: &Path) -> Result<(SigMfMeta, Option<Strin
             return Err(key.refuse(&field, capture.wrong(), "it must be an object: correct it"));
         };
         let key = KeyPlace { path, part: format!("captures[{index}].") };
-        // As in version 0.0.1.
-        if let Some(rate) = key.number("core:sample_rate", &capture.sample_rate)?
-            && rate != *meta.sample_rate_hz.get_or_insert(rate)
-        {
-            let problem = "one rate is read for all captures: split the recording";
-            return Err(key.refuse("core:sample_rate", &capture.sample_rate, problem));
+        // As in version 0.0.1, and in files of SDRangel.
+        let rates = [
+            ("core:sample_rate", &capture.sample_rate),
+            ("sdrangel:sample_rate", &capture.sdrangel_sample_rate),
+        ];
+        for (name, value) in rates {
+            if let Some(rate) = key.number(name, value)?
+                && rate != *meta.sample_rate_hz.get_or_insert(rate)
+            {
+                let problem = "one rate is read for all captures: split the recording";
+                return Err(key.refuse(name, value, problem));
+            }
         }
         // Programs leave out numbers that are zero.
         let default = Some(meta.offset).filter(|offset| index == 0 && *offset == 0);
@@ -424,6 +430,8 @@ struct CaptureJson {
     header_bytes: Leaf,
     #[serde(rename = "core:sample_rate")]
     sample_rate: Leaf,
+    #[serde(rename = "sdrangel:sample_rate")]
+    sdrangel_sample_rate: Leaf,
 }
 
 impl CaptureJson {

@@ -83,6 +83,8 @@ fn impossible_and_unsupported_values_are_refused_by_name() {
     let rates =
         r#"{"core:sample_start": 0, "core:sample_rate": 5}, {"core:sample_start": 1, "core:sample_rate": 6}"#;
     refused(&with_captures(rates), &["captures[1].core:sample_rate", "is 6", "split the recording"]);
+    let rates = rates.replace("core:sample_rate", "sdrangel:sample_rate");
+    refused(&with_captures(&rates), &["captures[1].sdrangel:sample_rate", "is 6"]);
     refused(&with_captures(r#"{"core:sample_start": 0, "core:frequency": 2e12}"#), &["captures[0]"]);
     refused(&with_captures(r#"{"core:sample_start": 5}, {"core:sample_start": 4}"#), &["captures[1]", "4"]);
     let headed = r#"{"core:sample_start": 0, "core:header_bytes": 16}"#;
