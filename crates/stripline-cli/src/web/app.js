@@ -16,6 +16,8 @@ let state = null;
 let seen = false;
 // Whether the chosen waveform runs.
 let runs = false;
+// The connections shown last, and when they were all there.
+let kept = { connections: [], at_ms: 0 };
 
 const keyOf = (it) => `${it.from} -> ${it.to}`;
 
@@ -99,6 +101,10 @@ function receive(update) {
   runs = Boolean(running);
   if (!runs) return showEnd();
   seen = true;
+  // Connections are gone a moment before their waveform, or while a component is started again.
+  const isLess = state.connections.length < kept.connections.length;
+  if (isLess && (running.phase === "stopping" || state.at_ms - kept.at_ms < 3000)) state.connections = kept.connections;
+  else kept = { connections: state.connections, at_ms: state.at_ms };
   badge("phase", running.phase, running.phase === "running" ? "good" : "warn");
   at("totals").textContent = `${running.elapsed_s.toFixed(0)} s · ${count(running.packets)} packets · ${count(running.lost)} lost`;
   showChoices(running);
@@ -175,6 +181,7 @@ function showSpectrum() {
 
 function chooseWaveform(it) {
   Object.assign(chosen, { waveform: { name: it.name, pid: it.pid }, connection: null, component: null, port: null });
+  kept = { connections: [], at_ms: 0 };
   latency.clear();
   spectrum.clear();
   connect();
