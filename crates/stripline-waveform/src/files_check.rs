@@ -1,4 +1,5 @@
-//! The check that no two components write one file, and that none writes a file that another reads.
+//! The check that no two components write one file or standard output, and that none writes a file
+//! that another reads.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -47,8 +48,12 @@ impl Identity {
     }
 }
 
+/// The path that is standard input or output.
+const STANDARD: &str = "-";
+
 /// Reports each file that a component writes and another one uses.
 pub(super) fn check(components: &[CheckedComponent], found: &mut Diagnostics) {
+    check_standard_output(components, found);
     let uses: Vec<Use> = components.iter().flat_map(uses).collect();
     let mut reported: Vec<(&str, &str)> = Vec::new();
     for (index, first) in uses.iter().enumerate() {
@@ -70,6 +75,35 @@ pub(super) fn check(components: &[CheckedComponent], found: &mut Diagnostics) {
     }
 }
 
+/// Reports a component that needs standard output for itself, and another one that writes there.
+fn check_standard_output(components: &[CheckedComponent], found: &mut Diagnostics) {
+    let facts = |component: &'_ CheckedComponent| match &component.properties {
+        Some(properties) => {
+            let is_owner = properties.facts.writes.iter().any(|path| path == Path::new(STANDARD));
+            (is_owner, is_owner || properties.facts.prints)
+        }
+        None => (false, false),
+    };
+    let place = |component: &'_ CheckedComponent| {
+        let path = component.properties.as_ref().and_then(|properties| properties.places.get("path"));
+        path.unwrap_or(&component.name.place).clone()
+    };
+    let mut writers = components.iter().filter(|component| facts(component).1);
+    while let Some(first) = writers.next() {
+        for second in writers.clone() {
+            let (owner, other) = if facts(first).0 { (first, second) } else { (second, first) };
+            if !facts(owner).0 {
+                continue;
+            }
+            let (name, other_name) = (&owner.name.value, &other.name.value);
+            let message = format!("`{name}` and `{other_name}` write to standard output");
+            let error = Diagnostic::error(Code::FileShared, &place(owner), message);
+            let error = error.also(&place(other), format!("`{other_name}` writes there"));
+            found.push(error.help(format!("set the `path` of `{name}` to a file")));
+        }
+    }
+}
+
 /// Returns the files of a component. A path among its properties is a file that it reads, unless
 /// the component's facts have it as written.
 fn uses<'c>(component: &'c CheckedComponent) -> Vec<Use<'c>> {
@@ -80,6 +114,9 @@ fn uses<'c>(component: &'c CheckedComponent) -> Vec<Use<'c>> {
     let place = |property: &str| properties.places.get(property).unwrap_or(&component.name.place);
     let written = &properties.facts.writes;
     let file = |path: PathBuf, place: &'c Place, is_written: bool| {
+        if path == Path::new(STANDARD) {
+            return None;
+        }
         let identity = Identity::of(&path)?;
         Some(Use { component: name, place, path, identity, is_written })
     };

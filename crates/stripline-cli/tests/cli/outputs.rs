@@ -158,6 +158,54 @@ fn no_file_has_two_writers_or_is_read_while_it_is_written() {
     two(wav, number).says(0, &[]);
     let print = "type = \"print-sink\"";
     two(print, print).says(0, &[]);
+
+    // Samples on standard output are alone there.
+    let samples = "type = \"file-sink\"\nproperties = { path = \"-\" }";
+    for other in [samples, print] {
+        for (one, other) in [(samples, other), (other, samples)] {
+            two(one, other).says(2, &["`wa`", "`wb`", "write to standard output", "to a file"]);
+        }
+    }
+    two(samples, "type = \"print-sink\"\nproperties = { path = \"lines\" }").says(0, &[]);
+    two(samples, "type = \"wav-sink\"\nproperties = { path = \"-\" }")
+        .says(2, &["a pipe cannot have the header"]);
+    let file = File::new(
+        r#"
+        [component.source]
+        type = "adsb-source"
+        properties = { aircraft = 1, duration_s = 0.1, rate = 0.0 }
+        [component.demodulator]
+        type = "adsb-demodulator"
+        [component.decoder]
+        type = "adsb-decoder"
+        [component.sink]
+        type = "adsb-sink"
+        [component.samples]
+        type = "file-sink"
+        properties = { path = "-" }
+        [[connection]]
+        from = "source.out"
+        to = "demodulator.in"
+        [[connection]]
+        from = "source.out"
+        to = "samples.in"
+        [[connection]]
+        from = "demodulator.out"
+        to = "decoder.in"
+        [[connection]]
+        from = "decoder.out"
+        to = "sink.in"
+        "#,
+    );
+    for command in ["check", "run"] {
+        let done = run(&[command, file.path("file.toml").to_str().unwrap()]);
+        done.says(2, &["`samples` and `sink` write to standard output"]);
+    }
+    let path = file.path("file.toml");
+    let text = std::fs::read_to_string(&path).unwrap();
+    let silent = text.replace("type = \"adsb-sink\"", "type = \"adsb-sink\"\nproperties = { table = false }");
+    std::fs::write(&path, silent).unwrap();
+    run(&["check", path.to_str().unwrap()]).says(0, &[]);
 }
 
 #[test]

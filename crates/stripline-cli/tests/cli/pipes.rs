@@ -142,6 +142,33 @@ fn a_reader_that_takes_nothing_leaves_a_count_of_what_it_missed() {
 }
 
 #[test]
+fn a_pipe_that_nothing_reads_leaves_a_count_of_lines() {
+    let tone = TONE.replace("cf32", "f32");
+    for has_reader in [false, true] {
+        let file = waveform(&tone, "type = \"print-sink\"\nproperties = { path = \"pipe\", samples = 1000 }");
+        let pipe = make_fifo(&file);
+        let reader = has_reader.then(|| {
+            // It is there before the run, and reads nothing.
+            SystemFile::options().read(true).write(true).open(&pipe).unwrap()
+        });
+        let child = spawn(&file, Stdio::null(), Stdio::piped(), &["--duration", "0.5", "--json=-", "-q"]);
+        let output = child.wait_with_output().unwrap();
+        drop(reader);
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(0), "{text}");
+        let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let mut components = report["components"].as_array().unwrap().iter();
+        let sink = components.find(|component| component["name"] == "sink").unwrap();
+        let lines = sink["files"][0]["lines_missing"].as_u64().unwrap();
+        let packets = report["connections"][0]["packets"].as_u64().unwrap();
+        assert!(lines > 0 && !sink["files"][0]["finished"].as_bool().unwrap(), "{report}");
+        // A line for each packet, one for the stream and one for the end.
+        assert!(has_reader || lines >= packets && lines <= packets + 2, "{report}");
+        assert!(text.contains("lines missing"), "{text}");
+    }
+}
+
+#[test]
 fn a_wav_file_is_no_pipe() {
     let tone = TONE.replace("cf32", "f32");
     let file = waveform(&tone, "type = \"wav-sink\"\nproperties = { path = \"pipe\" }");

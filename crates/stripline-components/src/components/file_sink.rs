@@ -99,11 +99,8 @@ impl FileSink {
         let mut input = ports.raw_input("in")?;
         let files = ports.files();
         let mut destination = Destination::open(&target, false, &files)?;
-        let mut report = destination
-            .path()
-            .map_or_else(FileReport::default, |path| FileReport::new(path.to_string_lossy()));
+        let mut report = destination.report().unwrap_or_default();
         let mut steps = StepTracker::default();
-        let mut lost = 0;
         let mut receive = || {
             loop {
                 let packet = match input.receive_timeout(destination.wait_time())? {
@@ -121,14 +118,17 @@ impl FileSink {
                         lost.into_iter().filter(|key| !report.not_kept.iter().any(|known| known == key));
                     report.not_kept.extend(lost.map(String::from).collect::<Vec<_>>());
                 }
-                destination.write(&packet).inspect_err(|_| lost = place.samples)?;
                 report.samples += place.samples;
+                destination.write(&packet)?;
             }
             input.gap_at_end().iter().for_each(|gap| steps.gap_at_end(gap));
             Ok(())
         };
         let received = receive();
-        let is_file = destination.path().is_some();
+        let is_file = destination.report().is_some();
+        // Structures have no lines.
+        let lost = sample_bytes.map_or(0, |bytes| destination.bytes_missing().div_ceil(bytes as u64));
+        report.samples = report.samples.saturating_sub(lost);
         let finished = destination.finish();
         report.missing = steps.missing().saturating_add(lost);
         report.places = steps.places() + u64::from(lost > 0);

@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use stripline::component::{FileLog, FileReport};
+use stripline::component::{FileLog, FileReport, StopSignal};
 use stripline::{Error, Result};
 
 use super::output_file::Target;
@@ -17,6 +17,8 @@ use crate::stoppable::{StoppableFile, ended};
 pub(super) struct LineFile {
     path: PathBuf,
     file: StoppableFile,
+    /// What stood in its place.
+    found: Option<String>,
     is_regular: bool,
     written: u64,
     timer: PassTimer,
@@ -29,10 +31,12 @@ pub(super) struct LineFile {
 impl LineFile {
     /// Opens the file. `is_text`: a last line that was written in part is ended first.
     pub fn open(target: &Target, is_text: bool) -> Result<Self, FormatError> {
-        let OutputFile { path, file, length, is_regular, .. } =
-            OutputFile::open(&target.path, target.existing)?;
+        let output = OutputFile::open(&target.path, target.existing)?;
+        let found = output.found(output.length, "byte", 0);
+        let OutputFile { path, file, length, is_regular, .. } = output;
         let timer = PassTimer::new(target.durability);
-        let mut opened = Self { path, file, is_regular, written: 0, timer, is_named: false, is_cut: false };
+        let (written, is_named, is_cut) = (0, false, false);
+        let mut opened = Self { path, file, found, is_regular, written, timer, is_named, is_cut };
         let mut last = [b'\n'];
         if is_text && target.existing == Existing::Append && length > 0 {
             let read = opened.file.file().read_exact_at(&mut last, length - 1);
@@ -42,11 +46,6 @@ impl LineFile {
             opened.write(b"\n")?;
         }
         Ok(opened)
-    }
-
-    /// Returns the path, with the number that the file has got.
-    pub fn path(&self) -> &Path {
-        &self.path
     }
 
     pub fn write(&mut self, mut bytes: &[u8]) -> Result<(), FormatError> {
@@ -103,9 +102,21 @@ impl LineFile {
 }
 
 /// A file, or standard output.
+///
+/// A pipe may have no reader, or one that takes nothing. When the run ends, what is left is counted
+/// as missing.
 pub(super) struct Destination {
-    file: LineFile,
+    /// `None`: no reader came.
+    file: Option<LineFile>,
+    path: PathBuf,
+    /// What stood in the file's place.
+    found: Option<String>,
     target: Target,
+    /// The lines and bytes that were not taken.
+    lines_missing: u64,
+    bytes_missing: u64,
+    /// Whether nothing more is taken.
+    is_over: bool,
     /// What has ended the file, if the component ends alone.
     problem: Option<String>,
 }
@@ -113,35 +124,69 @@ pub(super) struct Destination {
 impl Destination {
     /// Opens it, and reports the file.
     pub fn open(target: &Target, is_text: bool, files: &FileLog) -> Result<Self> {
-        let file = LineFile::open(target, is_text).map_err(ended)?;
-        let own = Self { file, target: target.clone(), problem: None };
-        own.path().into_iter().for_each(|path| files.report(FileReport::new(path.to_string_lossy())));
+        let file = match LineFile::open(target, is_text) {
+            Ok(file) => Some(file),
+            Err(error) if is_untaken(&error) => None,
+            Err(error) => return Err(ended(error)),
+        };
+        let path = file.as_ref().map_or(&target.path, |file| &file.path).clone();
+        let found = file.as_ref().and_then(|file| file.found.clone());
+        let is_over = file.is_none();
+        let (lines_missing, bytes_missing, target, problem) = (0, 0, target.clone(), None);
+        let own = Self { file, path, found, target, lines_missing, bytes_missing, is_over, problem };
+        own.report().into_iter().for_each(|report| files.report(report));
         Ok(own)
     }
 
-    /// Returns the path of a file; `None`: standard output.
-    pub fn path(&self) -> Option<&Path> {
-        Some(self.file.path()).filter(|path| *path != Path::new("-"))
+    /// Returns the report of a file, without its samples; `None`: standard output.
+    pub fn report(&self) -> Option<FileReport> {
+        let report = FileReport::new(self.path.to_string_lossy());
+        let (lines_missing, found) = (self.lines_missing, self.found.clone());
+        (self.path != Path::new("-")).then_some(FileReport { lines_missing, found, ..report })
     }
 
-    /// Writes. Without a reader of a pipe, the component's work is done.
+    /// Returns the number of bytes that were not taken.
+    pub const fn bytes_missing(&self) -> u64 {
+        self.bytes_missing
+    }
+
+    /// Writes. If a pipe has lost its reader, the component's work is done.
     pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
-        self.file.write(bytes).map_err(|error| self.target.failed(error, &mut self.problem))
+        let Some(file) = self.file.as_mut().filter(|_| !self.is_over) else {
+            self.miss(bytes);
+            return Ok(());
+        };
+        let before = file.written;
+        let Err(error) = file.write(bytes) else { return Ok(()) };
+        let taken = usize::try_from(file.written - before).unwrap_or(bytes.len());
+        self.miss(bytes.get(taken..).unwrap_or_default());
+        if is_untaken(&error) {
+            self.is_over = true;
+            return Ok(());
+        }
+        Err(self.target.failed(error, &mut self.problem))
+    }
+
+    fn miss(&mut self, bytes: &[u8]) {
+        self.bytes_missing += bytes.len() as u64;
+        self.lines_missing += bytes.iter().filter(|byte| **byte == b'\n').count() as u64;
     }
 
     /// Returns the longest time to wait for the next packet before `pass_due` is called.
-    pub const fn wait_time(&self) -> Duration {
-        self.file.wait_time()
+    pub fn wait_time(&self) -> Duration {
+        self.file.as_ref().map_or(Duration::MAX, LineFile::wait_time)
     }
 
     /// Waits until the file is on the disk, if what was written is a second old.
     pub fn pass_due(&mut self) -> Result<()> {
-        self.file.pass_due().map_err(|error| self.target.failed(error, &mut self.problem))
+        let passed = self.file.as_mut().map_or(Ok(()), LineFile::pass_due);
+        passed.map_err(|error| self.target.failed(error, &mut self.problem))
     }
 
     /// Completes the file. Returns what has ended it early, if the component is to end alone.
     pub fn finish(mut self) -> Result<Option<String>> {
-        match self.file.finish() {
+        let Some(file) = self.file else { return Err(Error::Stopped) };
+        match file.finish() {
             Err(error) if self.problem.is_none() => match self.target.failed(error, &mut self.problem) {
                 Error::Stopped if self.problem.is_some() => Ok(self.problem),
                 error => Err(error),
@@ -149,6 +194,13 @@ impl Destination {
             _ => Ok(self.problem),
         }
     }
+}
+
+/// Returns whether the run ends before the other end of a pipe has taken everything.
+fn is_untaken(error: &FormatError) -> bool {
+    let (FormatError::Open { source, .. } | FormatError::Write { source, .. }) = error else { return false };
+    source.kind() == ErrorKind::BrokenPipe
+        && StopSignal::of_this_thread().is_some_and(|stop| stop.is_ending())
 }
 
 /// Standard output.

@@ -128,10 +128,15 @@ pub(super) fn with_file_properties(spec: ComponentSpec) -> ComponentSpec {
         ))
 }
 
-/// Returns the facts about a sink that writes the file of its property `path`.
+/// Returns the facts about a sink that writes the file of its property `path`, or has standard
+/// output for itself.
 pub(super) fn facts(properties: &Properties) -> PropertyFacts {
-    let path = properties.path("path").filter(|path| path != Path::new("-"));
-    PropertyFacts { writes: path.into_iter().collect(), ..PropertyFacts::default() }
+    PropertyFacts { writes: properties.path("path").into_iter().collect(), ..PropertyFacts::default() }
+}
+
+/// Returns whether the property `path` is standard output.
+pub(super) fn is_printed(properties: &Properties) -> bool {
+    properties.path("path").is_some_and(|path| path == Path::new("-"))
 }
 
 /// Returns the file itself, for [`Target::check_existing`].

@@ -1,8 +1,8 @@
 //! `print-sink`: prints packets of any type.
 
 use stripline::component::{
-    Component, ComponentSpec, Direction, FileReport, PortSpec, PortTypes, Ports, Properties, PropertySpec,
-    Value,
+    Component, ComponentSpec, Direction, FileReport, PortSpec, PortTypes, Ports, Properties, PropertyFacts,
+    PropertySpec, Value,
 };
 use stripline::{Input, Received, Result};
 
@@ -72,7 +72,11 @@ impl Component for PrintSink {
                 can_be_made::<Self>(properties)?;
                 Target::required(properties, None)?.check_existing(output_file::alone)
             })
-            .facts(output_file::facts)
+            .facts(|properties| match output_file::is_printed(properties) {
+                // Its lines may stand between those of others.
+                true => PropertyFacts { prints: true, ..PropertyFacts::default() },
+                false => output_file::facts(properties),
+            })
     }
 
     fn new(properties: &Properties) -> Result<Self> {
@@ -91,10 +95,10 @@ impl Component for PrintSink {
         let mut lines = PacketLines::new(payload, self.json, self.samples);
         let (target, files) = (self.target.clone().of_run(&ports), ports.files());
         let mut destination = Destination::open(&target, true, &files)?;
-        let mut report = destination.path().map(|path| FileReport::new(path.to_string_lossy()));
         let received = self.receive(input, &mut lines, &mut destination);
+        let report = destination.report();
         let finished = destination.finish();
-        if let Some(report) = report.take() {
+        if let Some(report) = report {
             let problem = finished.as_ref().ok().cloned().flatten();
             let finished = finished.is_ok() && problem.is_none();
             files.report(FileReport { finished, problem, ..report });

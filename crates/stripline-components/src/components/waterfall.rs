@@ -4,7 +4,8 @@ use std::io::{IsTerminal, Write};
 
 use stripline::component::kit::{Continuity, StreamTracker};
 use stripline::component::{
-    Component, ComponentSpec, FileReport, InvalidProperties, PortTypes, Ports, Properties, PropertySpec,
+    Component, ComponentSpec, FileReport, InvalidProperties, PortTypes, Ports, Properties, PropertyFacts,
+    PropertySpec,
 };
 use stripline::{Axis, Error, Input, Result, StreamInfo};
 
@@ -88,7 +89,10 @@ impl Component for WaterfallSink {
                 let target = Target::optional(properties)?;
                 target.map_or(Ok(()), |target| target.check_existing(output_file::alone))
             })
-            .facts(output_file::facts)
+            .facts(|properties| PropertyFacts {
+                prints: properties.boolean("terminal"),
+                ..output_file::facts(properties)
+            })
     }
 
     fn new(properties: &Properties) -> Result<Self> {
@@ -140,6 +144,8 @@ impl Component for WaterfallSink {
                 Ok(())
             }
             (Some(target), Ok(()) | Err(Error::Stopped)) => {
+                // No reader of a pipe may come.
+                ports.files().report(FileReport::new(target.path.to_string_lossy()));
                 let output = OutputFile::open(&target.path, target.existing);
                 let written = output
                     .and_then(|output| drawing.waterfall.write_png_to(output, &drawing.stream, self.range));

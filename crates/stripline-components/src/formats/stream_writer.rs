@@ -133,7 +133,9 @@ impl StreamFileWriter {
         }
         let is_new = self.writer.is_none();
         if is_new {
-            let writer = create(&self.path, self.scalar, stream, self.existing)?;
+            // No reader of a pipe may come.
+            let created = create(&self.path, self.scalar, stream, self.existing);
+            let writer = created.inspect_err(|_| self.given = place.samples)?;
             self.given = writer.samples();
             self.writer = Some(writer);
         }
@@ -223,7 +225,7 @@ impl StreamFileWriter {
     pub fn report(&self) -> FileReport {
         let samples = self.writer.as_ref().map_or(0, IqFileWriter::samples_kept);
         // What a full disk or the reader of a pipe did not take.
-        let is_failed = self.writer.as_ref().is_some_and(IqFileWriter::is_failed);
+        let is_failed = self.writer.as_ref().is_none_or(IqFileWriter::is_failed);
         let lost = if is_failed { self.given.saturating_sub(samples) } else { 0 };
         FileReport {
             samples,
@@ -297,7 +299,7 @@ impl StreamFileWriter {
         let Some(writer) = &mut self.writer else { return Ok(()) };
         writer.complete()?;
         let report = FileReport { finished: true, ..self.report() };
-        self.writer = None;
+        (self.writer, self.given) = (None, 0);
         self.complete.push(report);
         self.not_kept.clear();
         Ok(())

@@ -42,6 +42,9 @@ pub struct PropertyFacts {
     /// The files that it writes, and those beside them that belong to them. A path that it has from
     /// a property is a file that it reads, unless it is here.
     pub writes: Vec<PathBuf>,
+    /// Whether it prints lines on standard output, beside other components. One that needs standard
+    /// output for itself has the path `-` among its files.
+    pub prints: bool,
 }
 
 /// The function that finds the facts. It stays in its program, as [`Validation`] does.

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use stripline::component::{
-    Component, ComponentSpec, FileReport, PortTypes, Ports, Properties, PropertySpec,
+    Component, ComponentSpec, PortTypes, Ports, Properties, PropertyFacts, PropertySpec,
 };
 use stripline::{Error, Input, Received, Result};
 
@@ -43,7 +43,10 @@ impl Component for AdsbSink {
                 let target = Target::optional(properties)?;
                 target.map_or(Ok(()), |target| target.check_existing(output_file::alone))
             })
-            .facts(output_file::facts)
+            .facts(|properties| PropertyFacts {
+                prints: properties.boolean("table") && !output_file::is_printed(properties),
+                ..output_file::facts(properties)
+            })
     }
 
     fn new(properties: &Properties) -> Result<Self> {
@@ -56,16 +59,15 @@ impl Component for AdsbSink {
         let target = self.target.map(|target| target.of_run(&ports));
         let files = ports.files();
         let mut file = target.map(|target| Destination::open(&target, true, &files)).transpose()?;
-        let mut report =
-            file.as_ref().and_then(Destination::path).map(|path| FileReport::new(path.to_string_lossy()));
         // Messages on standard output are alone there.
-        let is_open = is_open && (report.is_some() || file.is_none());
+        let is_open = is_open && file.as_ref().is_none_or(|file| file.report().is_some());
         let mut screen = Screen::new(is_open, file.is_none())?;
         let mut tracker = Tracker::new(TrackerConfig::default());
         let received = receive(input, file.as_mut(), &mut screen, &mut tracker);
         // Also when the waveform is stopped: the user wants the aircraft received up to then.
+        let report = file.as_ref().and_then(Destination::report);
         let finished = file.map_or(Ok(None), Destination::finish);
-        if let Some(mut report) = report.take() {
+        if let Some(mut report) = report {
             report.problem = finished.as_ref().ok().cloned().flatten();
             report.finished = finished.is_ok() && report.problem.is_none();
             files.report(report);
