@@ -1,6 +1,7 @@
 //! The file of a recorded port: a recording with everything, or SigMF.
 
-use std::path::Path;
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -32,8 +33,18 @@ impl PortFile {
         existing: Existing,
         durability: Durability,
     ) -> Result<Self, FormatError> {
-        let scalar = Scalar::parse(info.payload.as_str());
-        if let Some(scalar) = scalar.filter(|_| prefers_sigmf) {
+        let scalar = Scalar::parse(info.payload.as_str()).filter(|_| prefers_sigmf);
+        let endings: &[&str] =
+            if scalar.is_some() { &[META_EXTENSION, DATA_EXTENSION] } else { &[RECORDING_EXTENSION] };
+        let mut paths = endings.iter().map(|ending| folder.join(file_name(&info.port, ending)));
+        let is_pipe = |path: &PathBuf| path.metadata().is_ok_and(|file| file.file_type().is_fifo());
+        if let Some(path) = paths.find(is_pipe) {
+            // Its reader may never come, and Ctrl-C would not end that wait.
+            let problem = "this is a pipe, and a recording needs a regular file".into();
+            let remedy = "remove it, or record to another folder".into();
+            return Err(FormatError::Recording { path, problem, remedy });
+        }
+        if let Some(scalar) = scalar {
             let path = folder.join(file_name(&info.port, META_EXTENSION));
             return Ok(Self::SigMf(Box::new(SigMfFile::create(&path, scalar, existing, durability)?)));
         }
@@ -311,6 +322,10 @@ mod tests {
             |payload: &str| PortFile::create(folder.path(), &info("a.out", payload), true, refuse, end);
         assert!(create("message/text").unwrap().path().ends_with("a.out.slrec"));
         let data = folder.path().join("a.out.sigmf-data");
+        assert!(std::process::Command::new("mkfifo").arg(&data).status().unwrap().success());
+        let error = create("cf32").err().unwrap().to_string();
+        assert!(error.contains("this is a pipe") && error.contains("another folder"), "{error}");
+        std::fs::remove_file(&data).unwrap();
         std::fs::write(&data, "mine").unwrap();
         let error = create("cf32").err().unwrap().to_string();
         assert!(error.contains("a.out.sigmf-data") && error.contains("exists already"), "{error}");

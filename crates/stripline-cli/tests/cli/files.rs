@@ -3,6 +3,7 @@
 use std::io::Write;
 
 use serde_json::Value;
+use stripline_components::formats::{WavFileWriter, WavSettings};
 
 use crate::common::waveform::File;
 use crate::common::{Run, run, stripline};
@@ -241,6 +242,20 @@ fn what_was_sent_before_an_error_arrives() {
         let sent: u64 = events.filter_map(|event| event["samples"].as_u64()).sum();
         assert_eq!(sent, 5000, "{placement}");
     }
+}
+
+#[test]
+fn a_wav_file_that_is_cut_is_sent_up_to_its_end_before_the_error() {
+    let file = printed("type = \"file-source\"\nproperties = { path = \"a.wav\", output = \"f32\" }");
+    let mut writer = WavFileWriter::create(file.path("a.wav"), &WavSettings::default()).unwrap();
+    writer.write(&[0.5; 1000]).unwrap();
+    writer.finish().unwrap();
+    let whole = std::fs::read(file.path("a.wav")).unwrap();
+    std::fs::write(file.path("a.wav"), &whole[..whole.len() - 1001]).unwrap();
+    let run = play(&file, &[]);
+    run.says(1, &["a.wav: it is truncated: its header has 2000 bytes of samples, and the file 999"]);
+    let events = run.stdout.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    assert_eq!(events.filter_map(|event| event["samples"].as_u64()).sum::<u64>(), 499);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use stripline::component::{
     RateRule,
 };
 use stripline::payload::{Number, Scalar};
-use stripline::{Result, StreamInfo};
+use stripline::{Error, Result, StreamInfo};
 
 use super::property_errors::{self, can_play};
 use crate::formats::encoding::{TYPES, to_f32};
@@ -149,7 +149,7 @@ pub(super) fn play(
         let mut loan = output.loan(samples.saturating_mul(scalar.size()))?;
         let count = read(reader, scalar, &mut loan, &mut scratch).map_err(ended)?;
         if count == 0 {
-            return Ok(());
+            return reader.truncation().map_or(Ok(()), |truncation| Err(Error::failed(truncation)));
         }
         loan.truncate(count);
         sent += (count / scalar.size()) as u64;

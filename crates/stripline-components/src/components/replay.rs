@@ -85,10 +85,7 @@ impl Component for Replay {
             None if stop.is_stopped() => Err(Error::Stopped),
             None => Ok(()),
         })?;
-        if let Some(truncation) = reader.truncation() {
-            eprintln!("{}: it was played up to where it ends: {truncation}", ports.component());
-        }
-        Ok(())
+        reader.truncation().map_or(Ok(()), |truncation| Err(Error::failed(truncation)))
     }
 }
 

@@ -79,6 +79,8 @@ pub struct FileReader {
     /// Stored bytes read, over all passes.
     bytes: u64,
     notes: Vec<String>,
+    /// The bytes of samples that the header has, and those in the file, if these are fewer.
+    cut: Option<(u64, u64)>,
 }
 
 /// Samples in a file, before the file is opened for reading.
@@ -229,6 +231,7 @@ impl FileReader {
             _ => (0, Some(file_bytes)),
         };
         let available = file_bytes.saturating_sub(start);
+        let mut cut = None;
         let length = match announced {
             // A header of 32 bits that has counted beyond 4 GiB.
             Some(bytes) if contents.header.is_some() && available.saturating_sub(bytes) >= 1 << 32 => {
@@ -239,9 +242,7 @@ impl FileReader {
             }
             Some(bytes) if bytes <= available => bytes,
             Some(bytes) => {
-                contents.notes.push(format!(
-                    "it is truncated: its header has {bytes} bytes of samples, and the file {available}"
-                ));
+                cut = Some((bytes, available));
                 available
             }
             None => {
@@ -257,7 +258,8 @@ impl FileReader {
         let left_over = length % size;
         let frames = length / size;
         let mut reader = Self::new(contents, Input::Stream(Stream::new(Box::new(io::empty()), true, true)));
-        let is_cut = !reader.notes.is_empty();
+        reader.cut = cut;
+        let is_cut = cut.is_some() || !reader.notes.is_empty();
         if left_over != 0 && !options.truncate_partial && !is_cut {
             return Err(reader.frames().partial(left_over, length));
         }
@@ -309,6 +311,7 @@ impl FileReader {
             segments,
             bytes: 0,
             notes,
+            cut: None,
         };
         reader.type_name = reader.describe();
         reader
@@ -358,8 +361,20 @@ impl FileReader {
         self.sigmf.as_ref()
     }
 
-    /// Returns notes for the user of the file: that it is truncated, or that metadata cannot be
-    /// used. Each is part of a sentence.
+    /// Returns where a truncated file ends, as an error for its user. It is for the time when all
+    /// samples were read.
+    pub fn truncation(&self) -> Option<FormatError> {
+        self.cut.map(|(header, file)| FormatError::Recording {
+            path: self.path.clone(),
+            problem: format!(
+                "it is truncated: its header has {header} bytes of samples, and the file {file}"
+            ),
+            remedy: "the samples before that are whole; if this is a copy, copy it again".into(),
+        })
+    }
+
+    /// Returns notes for the user of the file: that its header has no length, or which metadata
+    /// cannot be used. Each is part of a sentence.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
