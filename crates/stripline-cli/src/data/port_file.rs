@@ -19,7 +19,7 @@ const DATA_EXTENSION: &str = "sigmf-data";
 /// The file of a port.
 pub(super) enum PortFile {
     /// Packets of any type, with their streams, numbers, times and gaps.
-    Recording(RecordingWriter),
+    Recording(Box<RecordingWriter>),
     /// Samples, with segments where the stream changes and where some are missing.
     SigMf(Box<SigMfFile>),
 }
@@ -49,7 +49,8 @@ impl PortFile {
             return Ok(Self::SigMf(Box::new(SigMfFile::create(&path, scalar, existing, durability)?)));
         }
         let path = folder.join(file_name(&info.port, RECORDING_EXTENSION));
-        Ok(Self::Recording(RecordingWriter::open(&path, info, existing)?.durable(durability)))
+        let writer = RecordingWriter::open(&path, info, existing)?.durable(durability);
+        Ok(Self::Recording(Box::new(writer)))
     }
 
     pub(super) fn is_sigmf(&self) -> bool {

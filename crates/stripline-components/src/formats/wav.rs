@@ -269,8 +269,8 @@ impl WavFileWriter {
         let whole = audio - audio % self.block();
         let read = self.file.file().read_exact_at(&mut found, 0);
         // All but the lengths must agree.
-        let is_same = |lengths: u64| found == header(&self.settings, lengths);
-        if read.is_err() || !stated_lengths(&found).into_iter().any(is_same) {
+        let [found, empty] = [&found, &empty].map(|bytes| without_lengths(bytes, self.settings.encoding));
+        if read.is_err() || found != empty {
             return Err(FormatError::Recording {
                 path: self.path.clone(),
                 problem: "this is no WAV file with the same rate, channels and encoding".into(),
@@ -403,11 +403,16 @@ fn header(settings: &WavSettings, audio: u64) -> Vec<u8> {
     text
 }
 
-/// Returns the lengths of the audio that a header of this writer states: RIFF's and RF64's.
-fn stated_lengths(header: &[u8]) -> [u64; 2] {
-    let short = header.last_chunk().map_or(0, |four| u32::from_le_bytes(*four));
-    let long = header.get(28..36).and_then(<[u8]>::first_chunk).map_or(0, |eight| u64::from_le_bytes(*eight));
-    [short.into(), long]
+/// Returns a header of this writer without the lengths in it. A kill may leave some of them old.
+fn without_lengths(header: &[u8], encoding: WavEncoding) -> Vec<u8> {
+    let mut fixed = header.to_vec();
+    let end = fixed.len();
+    // The frames of the chunk `fact` are before the word `data`.
+    let frames = if encoding == WavEncoding::Float32 { end - 12..end - 8 } else { end..end };
+    for lengths in [0..8, 12..16, 20..20 + LONG_LENGTHS_BYTES as usize, frames, end - 4..end] {
+        fixed[lengths].fill(0);
+    }
+    fixed
 }
 
 #[cfg(test)]
@@ -510,7 +515,10 @@ mod tests {
             let long = |at: usize| u64::from_le_bytes(start[at..at + 8].try_into().unwrap());
             let length = path.metadata().unwrap().len();
             assert_eq!((long(20), long(28), long(36)), (length - 8, audio, audio / encoding.bytes()));
-            assert_eq!(stated_lengths(&start[..header(&settings, 0).len()])[1], audio);
+            let [empty, long] = [header(&settings, 0), start[..header(&settings, 0).len()].to_vec()];
+            assert_eq!(without_lengths(&long, encoding), without_lengths(&empty, encoding));
+            let other = header(&WavSettings { sample_rate_hz: 44_100, ..settings }, 0);
+            assert_ne!(without_lengths(&other, encoding), without_lengths(&empty, encoding));
         }
     }
 
