@@ -127,8 +127,8 @@ pub(crate) struct HzArguments {
     other programs.\n\n\
     The counts are of what a reader finds in the file. With --json: an array of {port, type, path, packets, bytes, \
     missing, missing_samples, places, found, complete, problem}; `missing` counts packets in gaps, `missing_samples` and \
-    `places` those of SigMF, where the sample index shows them as well, and `found` is what stood in the file's \
-    place.\n\n\
+    `places` those of SigMF, where the sample index shows them as well, and `found` names an earlier file \
+    in its place.\n\n\
     Exit codes: 0 recorded, also with packets missing, 1 a file cannot be written, or the waveform does not answer, 2 \
     there is no such waveform or port.")]
 pub(crate) struct RecordArguments {

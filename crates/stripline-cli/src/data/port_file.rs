@@ -131,7 +131,7 @@ impl PortFile {
         }
     }
 
-    /// Returns what an earlier writer has left in the file's place.
+    /// Returns a text about an earlier file in this place; `None`: there was none.
     pub(super) fn found(&self) -> Option<String> {
         match self {
             Self::Recording(writer) => writer.found().map(String::from),

@@ -116,7 +116,7 @@ struct Summary {
     path: PathBuf,
     /// The files before it. There are some if the rate has changed.
     earlier: Vec<String>,
-    /// What stood in the file's place.
+    /// A text about an earlier file in this place.
     found: Option<String>,
     /// The counts of what a reader finds in the file.
     counts: RecordingCounts,

@@ -17,7 +17,7 @@ use crate::stoppable::{StoppableFile, ended};
 pub(super) struct LineFile {
     path: PathBuf,
     file: StoppableFile,
-    /// What stood in its place.
+    /// A text about an earlier file in this place.
     found: Option<String>,
     is_regular: bool,
     written: u64,
@@ -103,13 +103,13 @@ impl LineFile {
 
 /// A file, or standard output.
 ///
-/// A pipe may have no reader, or one that takes nothing. When the run ends, what is left is counted
-/// as missing.
+/// A pipe may have no reader, or a reader that takes nothing. When the run ends, what is left is
+/// counted as missing.
 pub(super) struct Destination {
     /// `None`: no reader came.
     file: Option<LineFile>,
     path: PathBuf,
-    /// What stood in the file's place.
+    /// A text about an earlier file in this place.
     found: Option<String>,
     target: Target,
     /// The lines and bytes that were not taken.

@@ -78,7 +78,7 @@ mod tests {
         let error = crate::dsp::FmDemodulator::new(240e3, -5.0).map(drop).unwrap_err();
         let invalid = InvalidProperties::from(setting(error));
         assert_eq!(invalid.property.as_deref(), Some("deviation"));
-        // The name that the file has, not that of the field in Rust.
+        // The name in the waveform file, not the name of the field in Rust.
         let words = "FM demodulator: `deviation` is -5, but must be above 0 Hz";
         assert!(invalid.message.starts_with(words), "{}", invalid.message);
     }

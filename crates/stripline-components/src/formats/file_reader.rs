@@ -25,8 +25,8 @@ pub struct FileReaderOptions {
     pub format: Option<Scalar>,
     /// The type of samples of a raw file without one in its name. `None`: such a file is refused.
     pub fallback: Option<Scalar>,
-    /// The number of channels, which take turns sample by sample. `None`: those of the file's
-    /// header or SigMF metadata, and one of a raw file.
+    /// The number of channels, which take turns sample by sample. `None`: as in the file's
+    /// header or SigMF metadata. A raw file has one then.
     pub channels: Option<NonZeroU16>,
     /// Number of times to play the file; 0: for ever. A pipe, a device or a compressed file can be
     /// played only once.

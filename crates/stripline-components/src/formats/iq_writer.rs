@@ -46,7 +46,7 @@ pub struct IqFileWriter {
     file: StoppableFile,
     /// Whether it is a regular file, which can be shortened and synchronised.
     is_regular: bool,
-    /// What stood in its place.
+    /// A text about an earlier file in this place.
     found: Option<String>,
     sigmf: Option<Sidecar>,
     /// Bytes that are not written to the file yet.
@@ -202,7 +202,7 @@ impl IqFileWriter {
         &self.path
     }
 
-    /// Returns what an earlier writer has left in the file's place; `None`: nothing.
+    /// Returns a text about an earlier file in this place; `None`: there was none.
     pub fn found(&self) -> Option<&str> {
         self.found.as_deref()
     }

@@ -249,7 +249,7 @@ pub(crate) struct OutputFile {
     pub is_regular: bool,
     /// Whether it was created with its first bytes.
     pub has_head: bool,
-    /// What stood in its place, for the report.
+    /// A text about an earlier file in this place.
     pub found: Option<String>,
 }
 
@@ -373,8 +373,8 @@ impl OutputFile {
         Some(Ok(Self { path, file, length: 0, is_regular: true, has_head: true, found: None }))
     }
 
-    /// Returns what stood in the file's place: a file that stays, or one that is continued behind
-    /// `before` units. `cut` bytes at its end were a part of one, and are removed.
+    /// Returns a text about an earlier file in this place, which stays or is continued behind
+    /// `before` units. Its last `cut` bytes were a partial unit, and are removed.
     pub fn found(&self, before: u64, unit: &str, cut: u64) -> Option<String> {
         if self.found.is_some() || self.length == 0 {
             return self.found.clone();

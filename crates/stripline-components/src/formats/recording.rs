@@ -201,7 +201,7 @@ impl Head {
 pub struct RecordingWriter {
     path: PathBuf,
     file: StoppableFile,
-    /// What stood in its place.
+    /// A text about an earlier file in this place.
     found: Option<String>,
     buffer: Vec<u8>,
     /// The checksum of all bytes before the next record, without the records' checksums.
@@ -358,7 +358,7 @@ impl RecordingWriter {
         &self.path
     }
 
-    /// Returns what an earlier writer has left in the file's place; `None`: nothing.
+    /// Returns a text about an earlier file in this place; `None`: there was none.
     pub fn found(&self) -> Option<&str> {
         self.found.as_deref()
     }

@@ -412,7 +412,7 @@ mod tests {
             writer.finish(None).unwrap();
         };
         write(Existing::Refuse, 1e6);
-        // The second segment starts at sample 2, and so many are not there.
+        // The second segment starts at sample 2, where the file has no samples any more.
         std::fs::write(folder.path().join("a.sigmf-data"), [1, 2, 3]).unwrap();
         write(Existing::Append, 2e6);
         let meta = SigMfRecording::open(&path).unwrap().meta;

@@ -59,7 +59,7 @@ pub struct WavFileWriter {
     path: PathBuf,
     file: StoppableFile,
     is_regular: bool,
-    /// What stood in its place.
+    /// A text about an earlier file in this place.
     found: Option<String>,
     /// Bytes of the header in the buffer.
     unwritten_head: u64,
@@ -163,7 +163,7 @@ impl WavFileWriter {
         &self.path
     }
 
-    /// Returns what an earlier writer has left in the file's place; `None`: nothing.
+    /// Returns a text about an earlier file in this place; `None`: there was none.
     pub fn found(&self) -> Option<&str> {
         self.found.as_deref()
     }

@@ -35,7 +35,7 @@ pub struct FileReport {
     /// Lines that the other end of a pipe did not take.
     #[serde(default)]
     pub lines_missing: u64,
-    /// What an earlier writer has left in the file's place; `None`: nothing.
+    /// A text about an earlier file in this place; `None`: there was none.
     #[serde(default)]
     pub found: Option<String>,
     /// Keys of the stream's description that the file's format does not have.

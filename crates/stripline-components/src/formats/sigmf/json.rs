@@ -379,7 +379,7 @@ impl GlobalJson {
     fn meta(&self, key: &KeyPlace<'_>) -> Result<SigMfMeta, FormatError> {
         let datatype = self.datatype.text();
         let Some(encoding) = datatype.as_deref().and_then(Encoding::of_sigmf) else {
-            let problem = "a datatype is `c` or `r`, a type from `i8` to `f64`, and `_le` or `_be`, as `ci16_le`: set it to that of the samples";
+            let problem = "a datatype is `c` or `r`, a type from `i8` to `f64`, and `_le` or `_be`, as `ci16_le`: set it to the type of the samples";
             return Err(key.refuse("core:datatype", &self.datatype, problem));
         };
         let channels = key.whole("core:num_channels", &self.num_channels)?.unwrap_or(1);
