@@ -766,13 +766,16 @@ impl Incoming {
 
 impl Drop for Incoming {
     fn drop(&mut self) {
+        if !self.connections.is_current() {
+            return;
+        }
         // A program that panics may be restarted.
-        let is_own = self.connections.is_current();
-        if is_own && self.says_goodbye_on_drop && !std::thread::panicking() && !crate::fail_point::is_silent()
-        {
+        let says_goodbye =
+            self.says_goodbye_on_drop && !std::thread::panicking() && !crate::fail_point::is_silent();
+        // Also senders that no receive has taken up yet.
+        let mut fresh = self.events.end(says_goodbye);
+        if says_goodbye {
             crate::fail_point::fail_point!("goodbye");
-            // Also to senders that no receive has taken up yet.
-            let mut fresh = self.events.leave();
             let taken_up = self.connections.iter_mut().filter_map(|o| o.inlet.as_mut());
             taken_up.chain(&mut fresh).for_each(|inlet| inlet.say_goodbye());
             crate::fail_point::fail_point!("goodbye-sent");

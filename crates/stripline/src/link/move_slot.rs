@@ -657,6 +657,30 @@ mod tests {
         assert_eq!(incoming.stats().counters("").peer_deaths, 1);
     }
 
+    /// The queue of events outlives its port where other threads have it.
+    #[test]
+    fn no_sender_waits_for_a_receiver_that_ended_before_it_received() {
+        let options = LinkOptions { depth: 2, ..LinkOptions::default() };
+        let send = |link: &mut Link| {
+            for byte in 0..=options.depth as u8 {
+                link.out.send_bytes(1, time(), |place| place[0] = byte).unwrap();
+            }
+        };
+        for moves in [false, true] {
+            let mut link = Link::new("shm", options);
+            let mut endpoint = link.endpoint.clone();
+            if moves {
+                endpoint = link.prepare("inproc");
+                link.request();
+            }
+            drop(std::mem::replace(&mut link.incoming, Link::receiver(options).1));
+            send(&mut link);
+            let late = Link::connect(&endpoint, options, false);
+            link.events.push(PortEvent::Connected(CONNECTION.into(), late));
+            send(&mut link);
+        }
+    }
+
     #[test]
     fn a_port_that_moves_to_nowhere_is_refused() {
         let mut link = Link::new("uds", LinkOptions::default());

@@ -41,8 +41,8 @@ pub(crate) struct PortEvents {
 #[derive(Default)]
 struct EventQueue {
     events: Vec<PortEvent>,
-    /// Whether the port has left with a goodbye.
-    has_left: bool,
+    /// Whether the port has ended with a goodbye; `None`: it has not ended.
+    ended: Option<bool>,
 }
 
 impl PortEvents {
@@ -57,15 +57,18 @@ impl PortEvents {
         })
     }
 
-    /// Puts an event in the queue. A connection of a port that has left ends with a goodbye.
+    /// Puts an event in the queue. A connection of a port that has ended is closed, and gets the
+    /// goodbye of the port.
     pub(crate) fn push(&self, event: PortEvent) {
         let mut queue = lock(&self.queue);
-        if !queue.has_left {
+        let Some(says_goodbye) = queue.ended else {
             queue.events.push(event);
             return self.notify(queue);
-        }
+        };
         drop(queue);
-        if let PortEvent::Connected(_, mut inlet) = event {
+        if let PortEvent::Connected(_, mut inlet) = event
+            && says_goodbye
+        {
             inlet.say_goodbye();
         }
     }
@@ -142,10 +145,10 @@ impl PortEvents {
         std::mem::take(&mut lock(&self.queue).events)
     }
 
-    /// Ends the queue of a port that leaves with a goodbye. Returns the connections that were made
-    /// and that no receive has taken up. All other events are dropped.
-    pub(crate) fn leave(&self) -> Vec<AnyInlet> {
-        lock(&self.queue).has_left = true;
+    /// Ends the queue with the port. Returns the connections that were made and that no receive has
+    /// taken up. All other events are dropped: a sender must not wait for a path without a port.
+    pub(crate) fn end(&self, says_goodbye: bool) -> Vec<AnyInlet> {
+        lock(&self.queue).ended = Some(says_goodbye);
         let connected = |event| match event {
             PortEvent::Connected(_, inlet) => Some(inlet),
             _ => None,
