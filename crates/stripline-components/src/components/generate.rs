@@ -120,7 +120,7 @@ impl Component for FmStationComponent {
             .property(
                 PropertySpec::float(
                     "preemphasis",
-                    defaults.pre_emphasis_us,
+                    defaults.preemphasis_us,
                     "50 in Europe, 75 in the Americas",
                 )
                 .range(0.0, 75.0)
@@ -141,7 +141,7 @@ impl Component for FmStationComponent {
             snr_db: Some(properties.float("snr")),
             seed: properties.count("seed"),
             stereo: properties.boolean("stereo"),
-            pre_emphasis_us: properties.float("preemphasis"),
+            preemphasis_us: properties.float("preemphasis"),
         };
         let station = dsp::FmStation::new(&settings).map_err(setting)?;
         Ok(Self { station, properties: properties.clone() })

@@ -129,16 +129,16 @@ impl DeEmphasis {
     ///
     /// # Errors
     /// A parameter out of range.
-    pub fn new(sample_rate_hz: f64, time_constant_us: f64) -> Result<Self, DspError> {
+    pub fn new(sample_rate_hz: f64, deemphasis_us: f64) -> Result<Self, DspError> {
         const BLOCK: &str = "FM de-emphasis";
         let rate = check_sample_rate(BLOCK, sample_rate_hz)?;
         let us = Parameter {
             block: BLOCK,
-            name: "time_constant_us",
+            name: "deemphasis_us",
             unit: "us",
             remedy: "use 50 in Europe and 75 in the Americas",
         }
-        .check(time_constant_us, 0.1..=1e6)?;
+        .check(deemphasis_us, 0.1..=1e6)?;
         Ok(Self { weight: -(-1e6 / (us * rate)).exp_m1(), output: 0.0 })
     }
 
@@ -251,7 +251,7 @@ mod tests {
             );
         }
         assert!(FmDemodulator::new(f64::INFINITY, 75e3).is_err());
-        assert!(DeEmphasis::new(RATE, 0.0).unwrap_err().to_string().contains("time_constant_us"));
+        assert!(DeEmphasis::new(RATE, 0.0).unwrap_err().to_string().contains("deemphasis_us"));
     }
 
     #[test]

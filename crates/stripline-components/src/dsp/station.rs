@@ -70,7 +70,7 @@ pub struct FmStationSettings {
     /// least 240 kHz.
     pub stereo: bool,
     /// The time constant of the pre-emphasis in µs, 0 (none) to 75.
-    pub pre_emphasis_us: f64,
+    pub preemphasis_us: f64,
 }
 
 impl Default for FmStationSettings {
@@ -83,7 +83,7 @@ impl Default for FmStationSettings {
             snr_db: Some(30.0),
             seed: 0,
             stereo: false,
-            pre_emphasis_us: 50.0,
+            preemphasis_us: 50.0,
         }
     }
 }
@@ -139,8 +139,8 @@ impl FmStation {
         let offset = parameter("offset_hz", "Hz", "the 75 kHz deviation must fit beside it: raise the rate")
             .check(settings.offset_hz, -room..=room)?;
         let amplitude = parameter("amplitude", "", "1 is full scale").check(settings.amplitude, 0.0..=1e6)?;
-        let pre_emphasis = parameter("pre_emphasis_us", "us", "use 50 in Europe, 75 in the Americas")
-            .check(settings.pre_emphasis_us, 0.0..=75.0)?;
+        let pre_emphasis = parameter("preemphasis_us", "us", "use 50 in Europe, 75 in the Americas")
+            .check(settings.preemphasis_us, 0.0..=75.0)?;
         let noise = settings
             .snr_db
             .map(|snr_db| Awgn::with_snr(snr_db, amplitude * amplitude, settings.seed))
@@ -310,7 +310,7 @@ mod tests {
     fn the_tune_is_heard_through_a_whole_receiver() {
         let settings = FmStationSettings { snr_db: Some(20.0), seed: 7, ..Default::default() };
         let mut audio = received(&settings, 240_000);
-        DeEmphasis::new(240e3, settings.pre_emphasis_us).unwrap().filter(&mut audio);
+        DeEmphasis::new(240e3, settings.preemphasis_us).unwrap().filter(&mut audio);
         let taps = Taps::low_pass(240e3, 15e3, FirLength::TransitionHz(8e3), Window::Hamming).unwrap();
         let mut decimator = DecimatingFir::new(&taps, 5).unwrap();
         let mut speaker = vec![0.0; decimator.outputs_for(audio.len())];
@@ -331,11 +331,11 @@ mod tests {
 
     #[test]
     fn the_deviation_stays_within_75_khz() {
-        for (stereo, pre_emphasis_us) in [(false, 50.0), (false, 75.0), (true, 50.0), (true, 75.0)] {
-            let settings = FmStationSettings { snr_db: None, stereo, pre_emphasis_us, ..Default::default() };
+        for (stereo, preemphasis_us) in [(false, 50.0), (false, 75.0), (true, 50.0), (true, 75.0)] {
+            let settings = FmStationSettings { snr_db: None, stereo, preemphasis_us, ..Default::default() };
             let audio = received(&settings, 400_000);
             let peak = audio.iter().fold(0.0f32, |m, a| m.max(a.abs()));
-            assert!((0.85..1.0).contains(&peak), "{stereo} {pre_emphasis_us}: {peak}");
+            assert!((0.85..1.0).contains(&peak), "{stereo} {preemphasis_us}: {peak}");
         }
     }
 
@@ -346,7 +346,7 @@ mod tests {
             stereo: true,
             sample_rate_hz: 480e3,
             offset_hz: 100e3,
-            pre_emphasis_us: 0.0,
+            preemphasis_us: 0.0,
             ..Default::default()
         };
         // 100 ms of the first note: C5 to the right of E5.
@@ -393,7 +393,7 @@ mod tests {
         refused(FmStationSettings { offset_hz: 50e3, ..default }, "offset_hz");
         refused(FmStationSettings { amplitude: -1.0, ..default }, "amplitude");
         refused(FmStationSettings { snr_db: Some(f64::NAN), ..default }, "snr_db");
-        refused(FmStationSettings { pre_emphasis_us: 100.0, ..default }, "pre_emphasis_us");
+        refused(FmStationSettings { preemphasis_us: 100.0, ..default }, "preemphasis_us");
     }
 
     proptest! {

@@ -657,10 +657,10 @@ mod tests {
         assert_eq!(incoming.stats().counters("").peer_deaths, 1);
     }
 
-    /// The queue of events outlives its port where other threads have it.
     #[test]
     fn no_sender_waits_for_a_receiver_that_ended_before_it_received() {
         let options = LinkOptions { depth: 2, ..LinkOptions::default() };
+        // The queue of events is there behind the end of its port: other threads have it, too.
         let send = |link: &mut Link| {
             for byte in 0..=options.depth as u8 {
                 link.out.send_bytes(1, time(), |place| place[0] = byte).unwrap();
