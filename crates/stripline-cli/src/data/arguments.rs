@@ -126,7 +126,7 @@ pub(crate) struct HzArguments {
     Play it again with the component `replay`, or with `stripline replay`. SigMF is played by `file-source`, and by \
     other programs.\n\n\
     The counts are of what a reader finds in the file. With --json: an array of {port, type, path, packets, bytes, \
-    missing, missing_samples, places, found, complete, problem}; `missing` counts packets in gaps, `missing_samples` and \
+    missing, missing_samples, places, earlier_files, found, complete, problem}; `missing` counts packets in gaps, `missing_samples` and \
     `places` those of SigMF, where the sample index shows them as well, and `found` names an earlier file \
     in its place.\n\n\
     Exit codes: 0 recorded, also with packets missing, 1 a file cannot be written, or the waveform does not answer, 2 \
@@ -174,8 +174,8 @@ pub(crate) struct RecordArguments {
     #[arg(long, value_name = "WORD", default_value = "refuse", value_parser = existing)]
     pub existing: Existing,
 
-    /// When data is on the disk, also if the machine fails: end, second (within one after a
-    /// packet), or packet (each one: slow)
+    /// When data is on the disk, also if the machine fails: end, second (a second
+    /// after a packet at most), or packet (slow)
     #[arg(long, value_name = "WORD", default_value = "end", value_parser = sync)]
     pub sync: Durability,
 

@@ -115,7 +115,7 @@ impl PortFile {
         }
     }
 
-    /// Passes on what was written a second ago.
+    /// Passes all data on, if the oldest of it was written a second ago.
     pub(super) fn pass_due(&mut self) -> Result<(), FormatError> {
         match self {
             Self::Recording(writer) => writer.pass_due(),

@@ -1,5 +1,5 @@
-//! Writers that are killed at each of their calls to the system. What was on the disk is read back,
-//! and a next run goes on.
+//! Writers that are killed at each of their calls to the system. The files are read back, and a
+//! next run goes on.
 //!
 //! The kills come from a library in C, which the writer is started with. Without `STRIPLINE_KILLS`,
 //! only some of the calls are tried.

@@ -73,7 +73,7 @@ impl Component for PrintSink {
                 Target::required(properties, None)?.check_existing(output_file::alone)
             })
             .facts(|properties| match output_file::is_printed(properties) {
-                // Its lines may stand between those of others.
+                // Lines of several components may share standard output.
                 true => PropertyFacts { prints: true, ..PropertyFacts::default() },
                 false => output_file::facts(properties),
             })

@@ -144,7 +144,7 @@ impl Component for WaterfallSink {
                 Ok(())
             }
             (Some(target), Ok(()) | Err(Error::Stopped)) => {
-                // No reader of a pipe may come.
+                // A pipe may never get a reader.
                 ports.files().report(FileReport::new(target.path.to_string_lossy()));
                 let output = OutputFile::open(&target.path, target.existing);
                 let written = output

@@ -219,7 +219,7 @@ impl AudioFile {
 }
 
 impl Audio {
-    /// Passes on what was written a second ago.
+    /// Passes all data on, if the oldest of it was written a second ago.
     fn pass_due(&mut self) -> Result<()> {
         let Self { files, file: Some(file), target, problem, .. } = self else { return Ok(()) };
         if file.timer.is_due() {

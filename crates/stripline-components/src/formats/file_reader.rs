@@ -81,6 +81,8 @@ pub struct FileReader {
     notes: Vec<String>,
     /// The bytes of samples that the header has, and those in the file, if these are fewer.
     cut: Option<(u64, u64)>,
+    /// The bytes of samples that the header of a stream has.
+    announced: Option<u64>,
 }
 
 /// Samples in a file, before the file is opened for reading.
@@ -215,8 +217,9 @@ impl FileReader {
             // The name without `.gz` has the type, as in `x.cu8.gz`.
             None => Contents::raw(path, &path.with_extension(""), options)?,
         };
-        let bytes = contents.header.as_ref().and_then(|header| header.bytes).unwrap_or(u64::MAX);
-        Ok(Self::stream(contents, Box::new(all.take(bytes)), options, true))
+        let announced = contents.header.as_ref().and_then(|header| header.bytes);
+        let samples = Box::new(all.take(announced.unwrap_or(u64::MAX)));
+        Ok(Self { announced, ..Self::stream(contents, samples, options, true) })
     }
 
     fn regular(
@@ -312,6 +315,7 @@ impl FileReader {
             bytes: 0,
             notes,
             cut: None,
+            announced: None,
         };
         reader.type_name = reader.describe();
         reader
@@ -361,10 +365,11 @@ impl FileReader {
         self.sigmf.as_ref()
     }
 
-    /// Returns where a truncated file ends, as an error for its user. It is for the time when all
-    /// samples were read.
+    /// Returns the error of a truncated file, with its length in the header and on the disk. Report
+    /// it after all samples were read.
     pub fn truncation(&self) -> Option<FormatError> {
-        self.cut.map(|(header, file)| FormatError::Recording {
+        let short = self.announced.map(|bytes| (bytes, self.bytes)).filter(|(bytes, read)| read < bytes);
+        self.cut.or(short).map(|(header, file)| FormatError::Recording {
             path: self.path.clone(),
             problem: format!(
                 "it is truncated: its header has {header} bytes of samples, and the file {file}"

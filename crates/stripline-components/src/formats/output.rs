@@ -140,11 +140,11 @@ impl FromStr for Durability {
     }
 }
 
-/// The longest time after which what was written is passed on.
+/// The longest time for which written data waits until it is passed on.
 const PASS_TIME: Duration = Duration::from_secs(1);
 
-/// The time at which a writer passes on what was written: to the disk, or with [`Durability::End`]
-/// to the system.
+/// The time at which a writer passes its data on: to the system with [`Durability::End`], and else
+/// to the disk.
 ///
 /// The clock is read once for each packet. A receiver waits for its next packet up to that time.
 #[derive(Debug)]
@@ -262,8 +262,8 @@ impl OutputFile {
         Self::open_as(path, existing, &[], |_| None)
     }
 
-    /// Opens a file that a reader takes only with its first bytes. A new file has them when it gets
-    /// its name, on file systems that can do that.
+    /// Opens a file that cannot be read without its first bytes, `head`. A new file gets its name
+    /// after these bytes are in it, on file systems that can do that.
     ///
     /// # Errors
     /// As [`OutputFile::open`].
@@ -381,7 +381,7 @@ impl OutputFile {
         }
         let part = match cut {
             0 => String::new(),
-            cut => format!(", and {} of a part of one, which are removed", counted(cut, "byte")),
+            cut => format!(" and {} of a partial {unit}, which the run removed", counted(cut, "byte")),
         };
         Some(format!("{} with {}{part}, and continued it", self.path.display(), counted(before, unit)))
     }
@@ -455,7 +455,7 @@ mod tests {
         assert_eq!((continued.has_head, continued.length), (false, 4));
         let found = continued.found(2, "sample", 1).unwrap();
         assert!(found.ends_with(
-            "a.wav with 2 samples, and 1 byte of a part of one, which are removed, and continued it"
+            "a.wav with 2 samples and 1 byte of a partial sample, which the run removed, and continued it"
         ));
         let numbered = open(Existing::Number).unwrap();
         assert!(numbered.has_head && numbered.path.ends_with("a.2.wav"));

@@ -324,8 +324,8 @@ impl RecordingWriter {
         self.timer.left()
     }
 
-    /// Passes on what was written a second ago, to the system or to the disk as
-    /// [`durable`](Self::durable) states, and what was written since.
+    /// Passes all data on, if the oldest of it was written a second ago: to the system, or to the
+    /// disk as [`durable`](Self::durable) states.
     ///
     /// # Errors
     /// As [`RecordingWriter::stream`].

@@ -133,7 +133,7 @@ impl StreamFileWriter {
         }
         let is_new = self.writer.is_none();
         if is_new {
-            // No reader of a pipe may come.
+            // A pipe may never get a reader.
             let created = create(&self.path, self.scalar, stream, self.existing);
             let writer = created.inspect_err(|_| self.given = place.samples)?;
             self.given = writer.samples();
@@ -185,8 +185,8 @@ impl StreamFileWriter {
         self.timer.left()
     }
 
-    /// Passes on what was written a second ago, to the system or to the disk as
-    /// [`durable`](Self::durable) states, and what was written since.
+    /// Passes all data on, if the oldest of it was written a second ago: to the system, or to the
+    /// disk as [`durable`](Self::durable) states.
     ///
     /// # Errors
     /// Writing fails.

@@ -321,7 +321,7 @@ impl Checker<'_> {
             return Ok(());
         }
         let Some((last, sender)) = self.senders.iter().enumerate().next_back() else { return Ok(()) };
-        // The one before was killed behind its end, and the receiver has got that.
+        // The sender before it was killed after its end of stream, which the receiver has got.
         if let Some((start, _, next)) = view.current
             && start != last
             && self.senders[start].done == Some(next)

@@ -42,8 +42,8 @@ pub struct PropertyFacts {
     /// The files that it writes, and those beside them that belong to them. A path that it has from
     /// a property is a file that it reads, unless it is here.
     pub writes: Vec<PathBuf>,
-    /// Whether it prints lines on standard output, beside other components. One that needs standard
-    /// output for itself has the path `-` among its files.
+    /// Whether it prints lines on standard output, beside other components. A component that needs
+    /// standard output for itself has the path `-` among its files.
     pub prints: bool,
 }
 

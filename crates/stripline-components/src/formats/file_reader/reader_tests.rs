@@ -108,6 +108,10 @@ fn an_unfinished_wav_file_is_played_up_to_its_end() {
     assert_eq!((all(&mut reader), reader.notes().len()), (samples[..100].to_vec(), 0));
     let cut = reader.truncation().unwrap().to_string();
     assert!(cut.contains("cut.wav: it is truncated: its header has 203 bytes"), "{cut}");
+    let mut packed = opened(dir.path(), "cut.wav.gz", &gzip(&whole)).unwrap();
+    assert_eq!(all(&mut packed), samples[..100]);
+    let cut = packed.truncation().unwrap().to_string();
+    assert!(cut.contains("203 bytes of samples, and the file 100"), "{cut}");
     let empty = opened(dir.path(), "empty.wav", &stereo(&[])).unwrap_err();
     assert!(matches!(empty, FormatError::Empty { .. }), "{empty}");
 }
@@ -217,10 +221,11 @@ fn the_recording_of_a_sigmf_archive_is_played_in_place() {
     assert_eq!((reader.place().sample_index, reader.place().frequency_hz), (9, Some(5.0)));
     let samples: Vec<u8> = [1u16, 2, 3, 4].repeat(2).iter().flat_map(|x| x.to_ne_bytes()).collect();
     assert_eq!(all(&mut reader), samples);
-    // What is there of an archive that was cut, here within its third block of data.
+    // An archive that was cut within its samples is played up to there.
     let mut reader = opened(dir.path(), "cut.sigmf", &bytes[..3 * 512 + 6]).unwrap();
-    assert!(reader.notes()[0].contains("truncated"), "{:?}", reader.notes());
-    assert_eq!(all(&mut reader), samples[..4]);
+    assert_eq!((all(&mut reader), reader.notes().len()), (samples[..4].to_vec(), 0));
+    let cut = reader.truncation().unwrap().to_string();
+    assert!(cut.contains("8 bytes of samples, and the file 6"), "{cut}");
     let mut wav = bytes;
     wav[3 * 512..3 * 512 + 8].copy_from_slice(b"fLaC\0\0\0\0");
     let message = opened(dir.path(), "flac.sigmf", &wav).unwrap_err().to_string();

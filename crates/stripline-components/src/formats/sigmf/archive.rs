@@ -9,7 +9,7 @@ use tar::Archive;
 
 use super::{FormatError, SIGMF_META_BYTES_MAX, SigMfRecording, ending, json, listed};
 
-/// The most bytes of a tar file that are read beside its files, 512 or more for each of them.
+/// The most bytes of tar headers that are read. Each file has 512 or more.
 const HEADER_BYTES_MAX: u64 = 32 << 20;
 
 /// A file in an archive.
@@ -53,7 +53,10 @@ pub(super) fn open(path: &Path) -> Result<SigMfRecording, FormatError> {
     let mut metas = members.iter().filter(|member| member.is("sigmf-meta"));
     let (meta, more) = (metas.next(), metas.next());
     let Some(meta) = meta else {
-        return Err(foreign("a SigMF archive without a .sigmf-meta file", "check how it was made"));
+        return Err(foreign(
+            "a SigMF archive without a .sigmf-meta file",
+            "unpack it with `tar`, and set the property `format` to the type of its samples",
+        ));
     };
     if more.is_some() {
         let names = members.iter().filter(|member| member.is("sigmf-meta"));
