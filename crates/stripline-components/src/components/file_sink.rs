@@ -4,16 +4,17 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use stripline::component::{
-    Component, ComponentSpec, FileReport, PortTypes, Ports, Properties, PropertyFacts, PropertySpec,
+    Component, ComponentSpec, FileLog, FileReport, PortTypes, Ports, Properties, PropertyFacts, PropertySpec,
 };
 use stripline::payload::{Scalar, TypeName};
-use stripline::{Error, Packet, Received, Result};
+use stripline::{Error, Packet, Result};
 
 use super::line_file::Destination;
-use super::output_file::{self, Target};
+use super::output_file::{self, Target, TimedOutput};
 use super::property_errors::can_be_made;
-use crate::formats::{Kept, SampleFormat, SamplePlace, StepTracker, StreamFileWriter, is_sigmf, not_kept};
-
+use crate::formats::{
+    FormatError, Kept, SampleFormat, SamplePlace, StepTracker, StreamFileWriter, is_sigmf, not_kept,
+};
 use crate::stoppable::ended;
 
 /// The choice of `format` that uses the input's.
@@ -101,30 +102,19 @@ impl FileSink {
         let mut destination = Destination::open(&target, false, &files)?;
         let mut report = destination.report().unwrap_or_default();
         let mut steps = StepTracker::default();
-        let mut receive = || {
-            loop {
-                let packet = match input.receive_timeout(destination.wait_time())? {
-                    Received::Packet(packet) => packet,
-                    Received::Empty => {
-                        destination.pass_due()?;
-                        continue;
-                    }
-                    Received::Ended => break,
-                };
-                let place = place(&packet, sample_bytes.map_or(0, |bytes| (packet.len() / bytes) as u64));
-                if steps.packet(packet.stream(), place, packet.gap()) {
-                    let lost = not_kept(packet.stream(), packet.time_ns(), Kept::Samples);
-                    let lost =
-                        lost.into_iter().filter(|key| !report.not_kept.iter().any(|known| known == key));
-                    report.not_kept.extend(lost.map(String::from).collect::<Vec<_>>());
-                }
-                report.samples += place.samples;
-                destination.write(&packet)?;
+        let received = output_file::receive(&mut input, &mut destination, |destination, packet| {
+            let place = place(packet, sample_bytes.map_or(0, |bytes| (packet.len() / bytes) as u64));
+            if steps.packet(packet.stream(), place, packet.gap()) {
+                let lost = not_kept(packet.stream(), packet.time_ns(), Kept::Samples);
+                let lost = lost.into_iter().filter(|key| !report.not_kept.iter().any(|known| known == key));
+                report.not_kept.extend(lost.map(String::from).collect::<Vec<_>>());
             }
+            report.samples += place.samples;
+            destination.write(packet)
+        });
+        if received.is_ok() {
             input.gap_at_end().iter().for_each(|gap| steps.gap_at_end(gap));
-            Ok(())
-        };
-        let received = receive();
+        }
         let is_file = destination.report().is_some();
         // Structures have no lines.
         let lost = sample_bytes.map_or(0, |bytes| destination.bytes_missing().div_ceil(bytes as u64));
@@ -154,34 +144,24 @@ impl FileSink {
         }
         let files = ports.files();
         let is_file = target.path != Path::new("-");
-        let mut writer =
+        let writer =
             StreamFileWriter::new(&target.path, received, scalar, target.existing).durable(target.durability);
-        let (mut reported, mut problem) = (None, None);
-        let mut receive = || {
-            loop {
-                let packet = match input.receive_timeout(writer.wait_time())? {
-                    Received::Packet(packet) => packet,
-                    Received::Empty => {
-                        writer.pass_due().map_err(|error| target.failed(error, &mut problem))?;
-                        Some(writer.report()).filter(|_| is_file).into_iter().for_each(|it| files.report(it));
-                        continue;
-                    }
-                    Received::Ended => return Ok(()),
-                };
-                let place = place(&packet, (packet.len() / received.size()) as u64);
-                let written = writer.packet(packet.stream(), place, packet.gap(), &packet);
-                if written.map_err(|error| target.failed(error, &mut problem))? {
-                    writer.complete().last().cloned().into_iter().for_each(|report| files.report(report));
-                    reported = None;
-                }
-                // The report of a killed process is as old.
-                if is_file && reported.is_none_or(|at: Instant| at.elapsed() >= REPORT_TIME) {
-                    files.report(writer.report());
-                    reported = Some(Instant::now());
-                }
+        let mut output = NumbersOutput { writer, target, files, is_file, problem: None, reported: None };
+        let received = output_file::receive(&mut input, &mut output, |output, packet| {
+            let place = place(packet, (packet.len() / received.size()) as u64);
+            let written = output.writer.packet(packet.stream(), place, packet.gap(), packet);
+            if written.map_err(|error| output.failed(error))? {
+                output.writer.complete().last().cloned().into_iter().for_each(|it| output.files.report(it));
+                output.reported = None;
             }
-        };
-        let received = receive();
+            // The report of a killed process is as old.
+            if output.reported.is_none_or(|at| at.elapsed() >= REPORT_TIME) {
+                output.report();
+                output.reported = Some(Instant::now());
+            }
+            Ok(())
+        });
+        let NumbersOutput { mut writer, target, files, mut problem, .. } = output;
         let finished = writer.finish(input.gap_at_end().as_ref()).map(drop);
         if is_file {
             let last = writer.complete().last().filter(|_| finished.is_ok());
@@ -191,6 +171,43 @@ impl FileSink {
             return output_file::outcome(received, finished);
         }
         output_file::outcome(received, finished.map_err(ended))
+    }
+}
+
+/// A file of numbers while it is written, or standard output.
+struct NumbersOutput {
+    writer: StreamFileWriter,
+    target: Target,
+    files: FileLog,
+    /// Whether it is a file, which is reported.
+    is_file: bool,
+    /// What has ended the file, if the component ends alone.
+    problem: Option<String>,
+    /// When the file was reported last.
+    reported: Option<Instant>,
+}
+
+impl NumbersOutput {
+    fn failed(&mut self, error: FormatError) -> Error {
+        self.target.failed(error, &mut self.problem)
+    }
+
+    fn report(&self) {
+        if self.is_file {
+            self.files.report(self.writer.report());
+        }
+    }
+}
+
+impl TimedOutput for NumbersOutput {
+    fn wait_time(&self) -> Duration {
+        self.writer.wait_time()
+    }
+
+    fn pass_due(&mut self) -> Result<()> {
+        self.writer.pass_due().map_err(|error| self.failed(error))?;
+        self.report();
+        Ok(())
     }
 }
 

@@ -9,21 +9,15 @@ use std::time::Duration;
 use stripline::component::{FileLog, FileReport, StopSignal};
 use stripline::{Error, Result};
 
-use super::output_file::Target;
-use crate::formats::{Existing, FormatError, OutputFile, PassTimer, sync_file};
+use super::output_file::{Target, TimedOutput};
+use crate::formats::{Existing, FormatError, OutputFile, PassTimer};
 use crate::stoppable::{StoppableFile, ended};
 
 /// A file. What a packet gives is written at once, so that the file can be followed.
 pub(super) struct LineFile {
-    path: PathBuf,
-    file: StoppableFile,
-    /// A text about an earlier file in this place.
-    found: Option<String>,
-    is_regular: bool,
+    output: OutputFile,
     written: u64,
     timer: PassTimer,
-    /// Whether the name of the file is on the disk.
-    is_named: bool,
     /// Whether a write has failed.
     is_cut: bool,
 }
@@ -31,16 +25,14 @@ pub(super) struct LineFile {
 impl LineFile {
     /// Opens the file. `is_text`: a last line that was written in part is ended first.
     pub fn open(target: &Target, is_text: bool) -> Result<Self, FormatError> {
-        let output = OutputFile::open(&target.path, target.existing)?;
-        let found = output.found(output.length, "byte", 0);
-        let OutputFile { path, file, length, is_regular, .. } = output;
-        let timer = PassTimer::new(target.durability);
-        let (written, is_named, is_cut) = (0, false, false);
-        let mut opened = Self { path, file, found, is_regular, written, timer, is_named, is_cut };
+        let mut output = OutputFile::open(&target.path, target.existing)?;
+        let length = output.length;
+        output.note_found(length, "byte", 0);
+        let mut opened = Self { output, written: 0, timer: PassTimer::new(target.durability), is_cut: false };
         let mut last = [b'\n'];
         if is_text && target.existing == Existing::Append && length > 0 {
-            let read = opened.file.file().read_exact_at(&mut last, length - 1);
-            read.map_err(|source| FormatError::open(&opened.path, "open", source))?;
+            let read = opened.output.file.file().read_exact_at(&mut last, length - 1);
+            read.map_err(|source| FormatError::open(&opened.output.path, "open", source))?;
         }
         if last != [b'\n'] {
             opened.write(b"\n")?;
@@ -48,28 +40,13 @@ impl LineFile {
         Ok(opened)
     }
 
-    pub fn write(&mut self, mut bytes: &[u8]) -> Result<(), FormatError> {
-        while !bytes.is_empty() {
-            match self.file.write(bytes) {
-                Ok(0) => return Err(self.failed(ErrorKind::WriteZero.into())),
-                Ok(count) => {
-                    self.written += count as u64;
-                    bytes = &bytes[count..];
-                }
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => {
-                    self.is_cut = true;
-                    return Err(self.failed(error));
-                }
-            }
+    pub fn write(&mut self, bytes: &[u8]) -> Result<(), FormatError> {
+        if let Err(error) = self.output.write_all(bytes, &mut self.written) {
+            self.is_cut = true;
+            return Err(self.failed(error));
         }
         // Nothing is gathered here, so that the system has it already.
         if self.timer.is_to_disk() && self.timer.written() { self.sync() } else { Ok(()) }
-    }
-
-    /// Returns the longest time to wait for the next packet before `pass_due` is called.
-    pub const fn wait_time(&self) -> Duration {
-        self.timer.left()
     }
 
     /// Waits until the file is on the disk, if what was written is a second old.
@@ -78,10 +55,7 @@ impl LineFile {
     }
 
     fn sync(&mut self) -> Result<(), FormatError> {
-        if self.is_regular {
-            let synced = sync_file(self.file.file(), &self.path, &mut self.is_named);
-            synced.map_err(|source| self.failed(source))?;
-        }
+        self.output.sync().map_err(|source| self.failed(source))?;
         self.timer.passed();
         Ok(())
     }
@@ -89,15 +63,14 @@ impl LineFile {
     /// Waits until a regular file is on the disk. Some file systems report only then that it is
     /// full.
     pub fn finish(mut self) -> Result<(), FormatError> {
-        // The name may have changed since it was checked.
-        self.is_named = false;
+        self.output.forget_names();
         self.sync()?;
         // The error of that write has ended the component already.
         if self.is_cut { Err(self.failed(ErrorKind::BrokenPipe.into())) } else { Ok(()) }
     }
 
     fn failed(&self, source: io::Error) -> FormatError {
-        FormatError::Write { path: self.path.clone(), written: self.written, source }
+        FormatError::Write { path: self.output.path.clone(), written: self.written, source }
     }
 }
 
@@ -129,8 +102,8 @@ impl Destination {
             Err(error) if is_untaken(&error) => None,
             Err(error) => return Err(ended(error)),
         };
-        let path = file.as_ref().map_or(&target.path, |file| &file.path).clone();
-        let found = file.as_ref().and_then(|file| file.found.clone());
+        let path = file.as_ref().map_or(&target.path, |file| &file.output.path).clone();
+        let found = file.as_ref().and_then(|file| file.output.found.clone());
         let is_over = file.is_none();
         let (lines_missing, bytes_missing, target, problem) = (0, 0, target.clone(), None);
         let own = Self { file, path, found, target, lines_missing, bytes_missing, is_over, problem };
@@ -172,17 +145,6 @@ impl Destination {
         self.lines_missing += bytes.iter().filter(|byte| **byte == b'\n').count() as u64;
     }
 
-    /// Returns the longest time to wait for the next packet before `pass_due` is called.
-    pub fn wait_time(&self) -> Duration {
-        self.file.as_ref().map_or(Duration::MAX, LineFile::wait_time)
-    }
-
-    /// Waits until the file is on the disk, if what was written is a second old.
-    pub fn pass_due(&mut self) -> Result<()> {
-        let passed = self.file.as_mut().map_or(Ok(()), LineFile::pass_due);
-        passed.map_err(|error| self.target.failed(error, &mut self.problem))
-    }
-
     /// Completes the file. Returns what has ended it early, if the component is to end alone.
     pub fn finish(mut self) -> Result<Option<String>> {
         let Some(file) = self.file else { return Err(Error::Stopped) };
@@ -193,6 +155,17 @@ impl Destination {
             },
             _ => Ok(self.problem),
         }
+    }
+}
+
+impl TimedOutput for Destination {
+    fn wait_time(&self) -> Duration {
+        self.file.as_ref().map_or(Duration::MAX, |file| file.timer.left())
+    }
+
+    fn pass_due(&mut self) -> Result<()> {
+        let passed = self.file.as_mut().map_or(Ok(()), LineFile::pass_due);
+        passed.map_err(|error| self.target.failed(error, &mut self.problem))
     }
 }
 

@@ -3,14 +3,16 @@
 use std::fs::OpenOptions;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use rustix::fs::{Access, access};
 use stripline::component::{
     ComponentSpec, InvalidProperties, Ports, Properties, PropertyFacts, PropertySpec, Value,
 };
-use stripline::{Error, Result};
+use stripline::payload::Element;
+use stripline::{Error, Input, Packet, Received, Result};
 
-use crate::formats::{Durability, Existing, FormatError};
+use crate::formats::{Durability, Existing, FormatError, folder};
 use crate::stoppable::ended;
 
 /// The file of a sink, and the handling of one that exists.
@@ -161,10 +163,9 @@ pub(super) fn check(path: &Path) -> Result<()> {
             .remedy("name a file of at most 255 bytes")
             .into());
     }
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
-        let folder = folder.display();
-        return Err(invalid(format!("{registered}: there is no folder {folder}"))
+    let folder = folder(path);
+    if !folder.is_dir() {
+        return Err(invalid(format!("{registered}: there is no folder {}", folder.display()))
             .remedy("create it first")
             .into());
     }
@@ -175,7 +176,6 @@ pub(super) fn check(path: &Path) -> Result<()> {
             .open(path)
             .map_err(|error| invalid(format!("{registered}: cannot write: {error}")))?;
     } else if path != Path::new("-") && !path.exists() {
-        let folder = folder.unwrap_or(Path::new("."));
         access(folder, Access::WRITE_OK | Access::EXEC_OK).map_err(|error| {
             let error = std::io::Error::from(error);
             invalid(format!("{registered}: cannot create a file in the folder {}: {error}", folder.display()))
@@ -183,6 +183,40 @@ pub(super) fn check(path: &Path) -> Result<()> {
         })?;
     }
     Ok(())
+}
+
+/// An output that passes its data on in time, also while no packet comes.
+pub(super) trait TimedOutput {
+    /// Returns the longest time to wait for the next packet before `pass_due` is called.
+    fn wait_time(&self) -> Duration;
+
+    /// Passes all data on, if the oldest of it was written a second ago.
+    fn pass_due(&mut self) -> Result<()>;
+}
+
+impl<O: TimedOutput> TimedOutput for Option<O> {
+    fn wait_time(&self) -> Duration {
+        self.as_ref().map_or(Duration::MAX, O::wait_time)
+    }
+
+    fn pass_due(&mut self) -> Result<()> {
+        self.as_mut().map_or(Ok(()), O::pass_due)
+    }
+}
+
+/// Receives packets until their end, and calls `write` with the output and each of them.
+pub(super) fn receive<T: Element, O: TimedOutput>(
+    input: &mut Input<T>,
+    output: &mut O,
+    mut write: impl FnMut(&mut O, &Packet<'_, T>) -> Result<()>,
+) -> Result<()> {
+    loop {
+        match input.receive_timeout(output.wait_time())? {
+            Received::Packet(packet) => write(output, &packet)?,
+            Received::Empty => output.pass_due()?,
+            Received::Ended => return Ok(()),
+        }
+    }
 }
 
 /// Returns a sink's result: the error that ended receiving, or else the error of finishing the

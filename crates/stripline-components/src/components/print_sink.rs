@@ -4,7 +4,7 @@ use stripline::component::{
     Component, ComponentSpec, Direction, FileReport, PortSpec, PortTypes, Ports, Properties, PropertyFacts,
     PropertySpec, Value,
 };
-use stripline::{Input, Received, Result};
+use stripline::{Input, Result};
 
 use super::line_file::Destination;
 use super::output_file::{self, Target};
@@ -115,27 +115,19 @@ impl PrintSink {
         destination: &mut Destination,
     ) -> Result<()> {
         let (mut received, mut printed) = (0, 0);
-        loop {
-            let packet = match input.receive_timeout(destination.wait_time())? {
-                Received::Packet(packet) => packet,
-                Received::Empty => {
-                    destination.pass_due()?;
-                    continue;
-                }
-                Received::Ended => break,
-            };
+        output_file::receive(&mut input, destination, |destination, packet| {
             let is_open = self.packets == 0 || printed < self.packets;
             let text = match received % self.every {
                 0 if is_open => {
                     printed += 1;
-                    lines.packet(&packet)
+                    lines.packet(packet)
                 }
-                _ if is_open => lines.before(&packet),
+                _ if is_open => lines.before(packet),
                 _ => String::new(),
             };
             received += 1;
-            destination.write(text.as_bytes())?;
-        }
+            destination.write(text.as_bytes())
+        })?;
         let gap = input.gap_at_end().map(|gap| lines.gap(&gap)).unwrap_or_default();
         destination.write((gap + &lines.event("end", "the sender has ended")).as_bytes())
     }

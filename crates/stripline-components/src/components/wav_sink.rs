@@ -9,9 +9,9 @@ use stripline::component::{
     Component, ComponentSpec, FileLog, FileReport, PortTypes, Ports, Properties, PropertyFacts, PropertySpec,
     RateRule,
 };
-use stripline::{Input, Received, Result, StreamInfo};
+use stripline::{Input, Result, StreamInfo};
 
-use super::output_file::{self, Target};
+use super::output_file::{self, Target, TimedOutput};
 use super::property_errors::{self, can_be_made};
 use crate::formats::{
     Existing, FormatError, FramePart, FrameSteps, Kept, PassTimer, SamplePlace, WavEncoding, WavFileWriter,
@@ -83,16 +83,7 @@ impl WavSink {
     /// sample rate. With another rate or number of channels, it goes on in a numbered file.
     fn receive(&self, mut input: Input<f32>, audio: &mut Audio) -> Result<()> {
         let mut scaled = Vec::new();
-        loop {
-            let wait_time = audio.file.as_ref().map_or(Duration::MAX, |file| file.timer.left());
-            let packet = match input.receive_timeout(wait_time)? {
-                Received::Packet(packet) => packet,
-                Received::Empty => {
-                    audio.pass_due()?;
-                    continue;
-                }
-                Received::Ended => break,
-            };
+        output_file::receive(&mut input, audio, |audio, packet| {
             let rate = sample_rate(self.sample_rate, packet.stream())?;
             let kind = (rate, packet.stream().channels.len().max(1));
             if audio.file.as_ref().is_some_and(|file| file.kind != kind) {
@@ -100,7 +91,7 @@ impl WavSink {
                 audio.target.existing = Existing::Number;
                 audio.is_next = true;
             }
-            let Audio { files, file, target, problem, is_next } = &mut *audio;
+            let Audio { files, file, target, problem, is_next } = audio;
             let file = match file {
                 Some(file) => file,
                 none => {
@@ -116,7 +107,7 @@ impl WavSink {
                 samples: packet.len() as u64,
             };
             let FramePart { begins, items, .. } =
-                file.steps.push(packet.stream(), place, packet.gap(), &packet);
+                file.steps.push(packet.stream(), place, packet.gap(), packet);
             let written = if self.gain == 1.0 {
                 file.writer.write(items)
             } else {
@@ -130,8 +121,8 @@ impl WavSink {
             }
             written
                 .and_then(|()| if file.timer.written() { file.pass() } else { Ok(()) })
-                .map_err(|error| target.failed(error, problem))?;
-        }
+                .map_err(|error| target.failed(error, problem))
+        })?;
         if let Some(file) = &mut audio.file {
             file.steps.end(input.gap_at_end().as_ref());
         }
@@ -218,8 +209,11 @@ impl AudioFile {
     }
 }
 
-impl Audio {
-    /// Passes all data on, if the oldest of it was written a second ago.
+impl TimedOutput for Audio {
+    fn wait_time(&self) -> Duration {
+        self.file.as_ref().map_or(Duration::MAX, |file| file.timer.left())
+    }
+
     fn pass_due(&mut self) -> Result<()> {
         let Self { files, file: Some(file), target, problem, .. } = self else { return Ok(()) };
         if file.timer.is_due() {
@@ -228,7 +222,9 @@ impl Audio {
         }
         Ok(())
     }
+}
 
+impl Audio {
     /// Completes the file.
     fn finish(&mut self) -> Result<()> {
         let Some(mut file) = self.file.take() else { return Ok(()) };

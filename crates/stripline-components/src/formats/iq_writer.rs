@@ -11,10 +11,9 @@ use stripline::payload::Scalar;
 
 use super::encoding::Encoding;
 use super::error::FormatError;
-use super::output::{Existing, OutputFile, folder, sync_names};
+use super::output::{Existing, OutputFile, folder};
 use super::sample_format::{SampleFormat, is_clipped};
 use super::sigmf::{SigMfCapture, SigMfMeta, SigMfRecording, is_sigmf};
-use crate::stoppable::StoppableFile;
 
 /// A writer of samples of any type to a raw file, a SigMF recording, a pipe or device, or standard
 /// output (`-`).
@@ -39,15 +38,10 @@ use crate::stoppable::StoppableFile;
 #[derive(Debug)]
 pub struct IqFileWriter {
     /// The file with the samples.
-    path: PathBuf,
+    output: OutputFile,
     scalar: Scalar,
     /// The bytes of a sample of all channels in a SigMF recording.
     frame_bytes: usize,
-    file: StoppableFile,
-    /// Whether it is a regular file, which can be shortened and synchronised.
-    is_regular: bool,
-    /// A text about an earlier file in this place.
-    found: Option<String>,
     sigmf: Option<Sidecar>,
     /// Bytes that are not written to the file yet.
     buffer: Vec<u8>,
@@ -60,8 +54,6 @@ pub struct IqFileWriter {
     /// The operating system's code and the kind of the error that stopped the writer.
     failed: Option<(Option<i32>, ErrorKind)>,
     finished: bool,
-    /// Whether the name of the file is on the disk.
-    is_named: bool,
 }
 
 /// The metadata beside the samples.
@@ -154,27 +146,27 @@ impl IqFileWriter {
         let beside = |data: &Path| Some(data.with_extension("sigmf-meta"));
         let output = OutputFile::open_beside(&with(".sigmf-data"), existing, beside)?;
         let mut writer = Self::new(output, scalar, channels)?;
-        let mut sidecar =
-            Sidecar { path: writer.path.with_extension("sigmf-meta"), json, stale: true, reserve: None };
+        let mut sidecar = Sidecar {
+            path: writer.output.path.with_extension("sigmf-meta"),
+            json,
+            stale: true,
+            reserve: None,
+        };
         // Written at once, so that an interrupted recording can be read.
         sidecar.write()?;
         writer.sigmf = Some(sidecar);
         Ok(writer)
     }
 
-    fn new(output: OutputFile, scalar: Scalar, channels: usize) -> Result<Self, FormatError> {
+    fn new(mut output: OutputFile, scalar: Scalar, channels: usize) -> Result<Self, FormatError> {
         let frame_bytes = scalar.size() * channels;
         let length = output.length;
         let before = length - length % frame_bytes as u64;
-        let found = output.found(before / scalar.size() as u64, "sample", length - before);
-        let OutputFile { path, file, is_regular, .. } = output;
+        output.note_found(before / scalar.size() as u64, "sample", length - before);
         let writer = Self {
-            path,
+            output,
             scalar,
             frame_bytes,
-            file,
-            is_regular,
-            found,
             sigmf: None,
             buffer: Vec::with_capacity(BUFFER_BYTES),
             before,
@@ -182,29 +174,28 @@ impl IqFileWriter {
             clipped: 0,
             failed: None,
             finished: false,
-            is_named: false,
         };
         // A part of a sample at the end of a file that is continued.
         if length != before {
-            writer.cut(before).map_err(|source| FormatError::open(&writer.path, "create", source))?;
+            writer.cut(before).map_err(|source| FormatError::open(&writer.output.path, "create", source))?;
         }
         Ok(writer)
     }
 
     /// Shortens a regular file, and goes on at its end.
     fn cut(&self, end: u64) -> io::Result<()> {
-        let mut file = self.file.file();
+        let mut file = self.output.file.file();
         file.set_len(end).and_then(|()| file.seek(SeekFrom::Start(end))).map(drop)
     }
 
     /// Returns the file with the samples.
     pub fn path(&self) -> &Path {
-        &self.path
+        &self.output.path
     }
 
     /// Returns a text about an earlier file in this place; `None`: there was none.
     pub fn found(&self) -> Option<&str> {
-        self.found.as_deref()
+        self.output.found.as_deref()
     }
 
     /// Returns the type of the samples.
@@ -214,7 +205,7 @@ impl IqFileWriter {
 
     /// Returns the path of a SigMF recording's metadata, and that of any other file.
     pub fn named_path(&self) -> &Path {
-        self.sigmf.as_ref().map_or(&self.path, |sidecar| &sidecar.path)
+        self.sigmf.as_ref().map_or(&self.output.path, |sidecar| &sidecar.path)
     }
 
     /// Returns the number of samples in the file once all that were given are written.
@@ -244,7 +235,7 @@ impl IqFileWriter {
     /// Writing fails, for example on a full disk. Also if `bytes` does not hold whole samples.
     pub fn write(&mut self, bytes: &[u8]) -> Result<(), FormatError> {
         if !bytes.len().is_multiple_of(self.frame_bytes) {
-            let (path, size) = (self.path.clone(), self.frame_bytes);
+            let (path, size) = (self.output.path.clone(), self.frame_bytes);
             return Err(FormatError::Buffer { path, bytes: bytes.len(), format: self.scalar, size });
         }
         if self.buffer.len() + bytes.len() > BUFFER_BYTES {
@@ -273,7 +264,7 @@ impl IqFileWriter {
             return self.write(&swapped);
         }
         if received != SampleFormat::Cf32.scalar() {
-            let path = self.path.clone();
+            let path = self.output.path.clone();
             return Err(FormatError::WrongSampleType { path, found: self.scalar, asked: received });
         }
         match bytemuck::try_cast_slice(bytes) {
@@ -295,7 +286,7 @@ impl IqFileWriter {
             return self.write_native(cf32, bytemuck::cast_slice(samples));
         }
         let Some(format) = SampleFormat::of_scalar(self.scalar) else {
-            let path = self.path.clone();
+            let path = self.output.path.clone();
             return Err(FormatError::WrongSampleType { path, found: self.scalar, asked: cf32 });
         };
         let size = format.bytes_per_sample();
@@ -368,17 +359,15 @@ impl IqFileWriter {
     /// Writing fails.
     pub fn sync_disk(&mut self) -> Result<(), FormatError> {
         self.flush()?;
-        let synced = if self.is_regular { self.file.file().sync_all() } else { Ok(()) };
-        synced.map_err(|source| self.failed_write(source))?;
+        self.output.sync_data().map_err(|source| self.failed_write(source))?;
         let is_renamed = self.sigmf.as_ref().is_some_and(|sidecar| sidecar.stale);
         if let Some(sidecar) = &mut self.sigmf {
             sidecar.write()?;
         }
-        if self.is_regular && (is_renamed || !self.is_named) {
-            sync_names(self.file.file(), &self.path).map_err(|source| self.failed_write(source))?;
-            self.is_named = true;
+        if is_renamed {
+            self.output.forget_names();
         }
-        Ok(())
+        self.output.sync_names().map_err(|source| self.failed_write(source))
     }
 
     /// Writes everything, waits until a regular file is on the disk, and completes the metadata.
@@ -396,8 +385,7 @@ impl IqFileWriter {
     /// # Errors
     /// Writing fails.
     pub fn complete(&mut self) -> Result<(), FormatError> {
-        // The names may have changed since they were checked.
-        self.is_named = false;
+        self.output.forget_names();
         if let Some(sidecar) = &mut self.sigmf {
             sidecar.stale |= !sidecar.path.exists();
         }
@@ -406,37 +394,27 @@ impl IqFileWriter {
         Ok(())
     }
 
-    fn write_through(&mut self, mut bytes: &[u8]) -> Result<(), FormatError> {
+    fn write_through(&mut self, bytes: &[u8]) -> Result<(), FormatError> {
         if let Some((code, kind)) = self.failed {
             let source = code.map_or_else(|| kind.into(), io::Error::from_raw_os_error);
-            return Err(FormatError::Write { path: self.path.clone(), written: self.written, source });
+            return Err(FormatError::Write { path: self.output.path.clone(), written: self.written, source });
         }
-        while !bytes.is_empty() {
-            match self.file.write(bytes) {
-                Ok(0) => return Err(self.failed_write(ErrorKind::WriteZero.into())),
-                Ok(count) => {
-                    self.written += count as u64;
-                    bytes = &bytes[count..];
-                }
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(self.failed_write(error)),
-            }
-        }
-        Ok(())
+        let written = self.output.write_all(bytes, &mut self.written);
+        written.map_err(|source| self.failed_write(source))
     }
 
     fn failed_write(&mut self, source: io::Error) -> FormatError {
         self.failed = Some((source.raw_os_error(), source.kind()));
         // The file ends with a whole sample.
         self.written -= (self.before + self.written) % self.frame_bytes as u64;
-        if self.is_regular {
+        if self.output.is_regular {
             // Neither can be reported beside the error itself.
             let _ = self.cut(self.before + self.written);
         }
         if let Some(sidecar) = &mut self.sigmf {
             let _ = sidecar.write();
         }
-        FormatError::Write { path: self.path.clone(), written: self.written, source }
+        FormatError::Write { path: self.output.path.clone(), written: self.written, source }
     }
 }
 

@@ -195,41 +195,8 @@ impl PassTimer {
     }
 }
 
-/// Waits until a regular file is on the disk, and its name if `is_named` is not set.
-///
-/// # Errors
-/// As [`sync_names`].
-pub(crate) fn sync_file(file: &File, path: &Path, is_named: &mut bool) -> io::Result<()> {
-    file.sync_all()?;
-    if !std::mem::replace(is_named, true) {
-        sync_names(file, path)?;
-    }
-    Ok(())
-}
-
-/// Waits until the names of the files in the folder of `path` are on the disk.
-///
-/// # Errors
-/// The path names another file than this one, or none. The disk fails. A folder that cannot be
-/// opened for reading, or a file system without such a wait, is no error.
-pub(crate) fn sync_names(file: &File, path: &Path) -> io::Result<()> {
-    let identity = |metadata: Metadata| (metadata.dev(), metadata.ino());
-    // The name of the standard output is not of this writer.
-    if path == Path::new("-") {
-        return Ok(());
-    }
-    if path.metadata().map(identity).ok() != Some(identity(file.metadata()?)) {
-        return Err(io::Error::other("the file was removed or replaced meanwhile"));
-    }
-    let Ok(folder) = File::open(folder(path)) else { return Ok(()) };
-    match folder.sync_all() {
-        Err(error) if error.kind() == ErrorKind::InvalidInput => Ok(()),
-        synced => synced,
-    }
-}
-
 /// Returns the folder of a file.
-pub(super) fn folder(path: &Path) -> &Path {
+pub(crate) fn folder(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
@@ -251,6 +218,8 @@ pub(crate) struct OutputFile {
     pub has_head: bool,
     /// A text about an earlier file in this place.
     pub found: Option<String>,
+    /// Whether its name is on the disk.
+    is_named: bool,
 }
 
 impl OutputFile {
@@ -350,7 +319,8 @@ impl OutputFile {
             }
             length = file.file().seek(SeekFrom::End(0)).map_err(open)?;
         }
-        Ok(Self { path: path.into(), file, length, is_regular, has_head: false, found: None })
+        let (path, has_head, found, is_named) = (path.into(), false, None, false);
+        Ok(Self { path, file, length, is_regular, has_head, found, is_named })
     }
 
     /// Creates a file with its first bytes, and then gives it its name. `None`: the file system
@@ -370,20 +340,80 @@ impl OutputFile {
             Err(_) => return None,
         }
         let (path, file) = (path.into(), StoppableFile::regular(file));
-        Some(Ok(Self { path, file, length: 0, is_regular: true, has_head: true, found: None }))
+        let (is_regular, has_head, found, is_named) = (true, true, None, false);
+        Some(Ok(Self { path, file, length: 0, is_regular, has_head, found, is_named }))
     }
 
-    /// Returns a text about an earlier file in this place, which stays or is continued behind
-    /// `before` units. Its last `cut` bytes were a partial unit, and are removed.
-    pub fn found(&self, before: u64, unit: &str, cut: u64) -> Option<String> {
+    /// Notes the text about an earlier file that is continued behind `before` units. Its last `cut`
+    /// bytes were a partial unit, and are removed.
+    pub fn note_found(&mut self, before: u64, unit: &str, cut: u64) {
         if self.found.is_some() || self.length == 0 {
-            return self.found.clone();
+            return;
         }
         let part = match cut {
             0 => String::new(),
             cut => format!(" and {} of a partial {unit}, which the run removed", counted(cut, "byte")),
         };
-        Some(format!("{} with {}{part}, and continued it", self.path.display(), counted(before, unit)))
+        let continued =
+            format!("{} with {}{part}, and continued it", self.path.display(), counted(before, unit));
+        self.found = Some(continued);
+    }
+
+    /// Writes all bytes, and adds to `written` how many of them the system took, also with an
+    /// error.
+    pub fn write_all(&mut self, mut bytes: &[u8], written: &mut u64) -> io::Result<()> {
+        while !bytes.is_empty() {
+            match self.file.write(bytes) {
+                Ok(0) => return Err(ErrorKind::WriteZero.into()),
+                Ok(count) => {
+                    *written += count as u64;
+                    bytes = &bytes[count..];
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits until a regular file and its name are on the disk.
+    ///
+    /// # Errors
+    /// As [`OutputFile::sync_names`].
+    pub fn sync(&mut self) -> io::Result<()> {
+        self.sync_data()?;
+        self.sync_names()
+    }
+
+    /// Waits until the bytes of a regular file are on the disk.
+    pub fn sync_data(&self) -> io::Result<()> {
+        if self.is_regular { self.file.file().sync_all() } else { Ok(()) }
+    }
+
+    /// Waits, once, until the names in the folder of a regular file are on the disk.
+    ///
+    /// # Errors
+    /// The path names another file than this one, or none. The disk fails. A folder that cannot be
+    /// opened for reading, or a file system without such a wait, is no error.
+    pub fn sync_names(&mut self) -> io::Result<()> {
+        if !self.is_regular || self.is_named {
+            return Ok(());
+        }
+        let identity = |metadata: Metadata| (metadata.dev(), metadata.ino());
+        if self.path.metadata().map(identity).ok() != Some(identity(self.file.file().metadata()?)) {
+            return Err(io::Error::other("the file was removed or replaced meanwhile"));
+        }
+        self.is_named = true;
+        let Ok(folder) = File::open(folder(&self.path)) else { return Ok(()) };
+        match folder.sync_all() {
+            Err(error) if error.kind() == ErrorKind::InvalidInput => Ok(()),
+            synced => synced,
+        }
+    }
+
+    /// Lets the next wait look at the names again, which may have changed.
+    pub fn forget_names(&mut self) {
+        self.is_named = false;
     }
 }
 
@@ -442,8 +472,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.wav");
         let open = |existing| OutputFile::open_with_head(&path, existing, b"head");
-        let created = open(Existing::Refuse).unwrap();
-        assert_eq!((created.has_head, created.length, created.found(0, "sample", 0)), (true, 0, None));
+        let mut created = open(Existing::Refuse).unwrap();
+        created.note_found(0, "sample", 0);
+        assert_eq!((created.has_head, created.length, &created.found), (true, 0, &None));
         assert_eq!(std::fs::read(&path).unwrap(), b"head");
         assert!(
             matches!(open(Existing::Append), Err(FormatError::Busy { .. })),
@@ -451,15 +482,16 @@ mod tests {
         );
         assert!(matches!(open(Existing::Refuse), Err(FormatError::Exists { .. })));
         drop(created);
-        let continued = open(Existing::Append).unwrap();
+        let mut continued = open(Existing::Append).unwrap();
         assert_eq!((continued.has_head, continued.length), (false, 4));
-        let found = continued.found(2, "sample", 1).unwrap();
-        assert!(found.ends_with(
+        continued.note_found(2, "sample", 1);
+        assert!(continued.found.as_ref().unwrap().ends_with(
             "a.wav with 2 samples and 1 byte of a partial sample, which the run removed, and continued it"
         ));
-        let numbered = open(Existing::Number).unwrap();
+        let mut numbered = open(Existing::Number).unwrap();
+        numbered.note_found(0, "sample", 0);
         assert!(numbered.has_head && numbered.path.ends_with("a.2.wav"));
-        assert!(numbered.found(0, "sample", 0).unwrap().ends_with("a.wav, which stays as it is"));
+        assert!(numbered.found.unwrap().ends_with("a.wav, which stays as it is"));
         drop(continued);
         assert!(!open(Existing::Replace).unwrap().has_head);
         assert_eq!(std::fs::read(&path).unwrap(), b"");

@@ -1,7 +1,7 @@
 //! Recordings of ports: packets of any type with their streams, numbers, times and gaps, byte by
 //! byte in docs/recording.md.
 
-use std::io::{self, BufReader, Read, Write};
+use std::io::{self, BufReader, Read};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -12,7 +12,7 @@ use stripline::payload::TypeName;
 use stripline::terms::LinkOptions;
 use stripline::{Gap, GapReason, StreamInfo};
 
-use super::output::{Durability, Existing, OutputFile, PassTimer, sync_file};
+use super::output::{Durability, Existing, OutputFile, PassTimer};
 use super::{FormatError, file_kind};
 use crate::stoppable::StoppableFile;
 
@@ -199,10 +199,7 @@ impl Head {
 /// # Ok::<(), stripline_components::formats::FormatError>(())
 /// ```
 pub struct RecordingWriter {
-    path: PathBuf,
-    file: StoppableFile,
-    /// A text about an earlier file in this place.
-    found: Option<String>,
+    output: OutputFile,
     buffer: Vec<u8>,
     /// The checksum of all bytes before the next record, without the records' checksums.
     checksum: Hasher,
@@ -213,10 +210,6 @@ pub struct RecordingWriter {
     /// The place of the end of each record in the buffer, with the counts up to there.
     ends: Vec<(u64, RecordingCounts)>,
     is_failed: bool,
-    /// Whether it is a regular file, which can be synchronised.
-    is_regular: bool,
-    /// Whether the name of the file is on the disk.
-    is_named: bool,
     timer: PassTimer,
 }
 
@@ -269,17 +262,15 @@ impl RecordingWriter {
         let mut checksum = Hasher::new();
         checksum.update(&buffer);
         buffer[INFO_CHECKSUM].copy_from_slice(&info_checksum(&checksum).to_le_bytes());
-        let output = OutputFile::open_with_head(path, existing, &buffer)?;
-        let found = output.found(0, "packet", 0);
-        let OutputFile { path, file, is_regular, has_head, .. } = output;
-        let written = if has_head { buffer.len() as u64 } else { 0 };
-        if has_head {
+        let mut output = OutputFile::open_with_head(path, existing, &buffer)?;
+        output.note_found(0, "packet", 0);
+        let mut written = 0;
+        if output.has_head {
+            written = buffer.len() as u64;
             buffer.clear();
         }
         let mut writer = Self {
-            path,
-            file,
-            found,
+            output,
             buffer,
             checksum,
             written,
@@ -287,8 +278,6 @@ impl RecordingWriter {
             kept: RecordingCounts::default(),
             ends: Vec::new(),
             is_failed: false,
-            is_regular,
-            is_named: false,
             timer: PassTimer::new(Durability::End),
         };
         writer.flush()?;
@@ -346,21 +335,17 @@ impl RecordingWriter {
     /// As [`RecordingWriter::stream`].
     pub fn sync_disk(&mut self) -> Result<(), FormatError> {
         self.flush()?;
-        if self.is_regular {
-            let synced = sync_file(self.file.file(), &self.path, &mut self.is_named);
-            synced.map_err(|error| self.error(error))?;
-        }
-        Ok(())
+        self.output.sync().map_err(|error| self.error(error))
     }
 
     /// Returns the path, with the number that the file has got.
     pub fn path(&self) -> &Path {
-        &self.path
+        &self.output.path
     }
 
     /// Returns a text about an earlier file in this place; `None`: there was none.
     pub fn found(&self) -> Option<&str> {
-        self.found.as_deref()
+        self.output.found.as_deref()
     }
 
     /// Returns the counts of what a reader finds in the file now.
@@ -423,19 +408,8 @@ impl RecordingWriter {
             self.ends.clear();
             return Err(self.error(io::ErrorKind::WriteZero.into()));
         }
-        let (mut rest, before) = (&self.buffer[..], self.written);
-        let outcome = loop {
-            if rest.is_empty() {
-                break Ok(());
-            }
-            match self.file.write(rest) {
-                Ok(0) => break Err(io::ErrorKind::WriteZero.into()),
-                Ok(count) => rest = &rest[count..],
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => break Err(error),
-            }
-        };
-        self.written += (self.buffer.len() - rest.len()) as u64;
+        let before = self.written;
+        let outcome = self.output.write_all(&self.buffer, &mut self.written);
         // Of a record in part, a reader finds nothing.
         let whole = self.ends.iter().rev().find(|(end, _)| *end <= self.written);
         let end = whole.map_or(before, |(end, _)| *end);
@@ -445,7 +419,7 @@ impl RecordingWriter {
         outcome.map_err(|source| {
             self.is_failed = true;
             // It cannot be reported beside the error itself.
-            let _ = self.file.file().set_len(end);
+            let _ = self.output.file.file().set_len(end);
             self.written = end;
             self.error(source)
         })
@@ -458,8 +432,7 @@ impl RecordingWriter {
     pub fn finish(&mut self) -> Result<u64, FormatError> {
         let words = [self.counts.packets, self.counts.missing, 0, 0];
         self.record(&Head { kind: END, words, ..Head::default() }, &[])?;
-        // The name may have changed since it was checked.
-        self.is_named = false;
+        self.output.forget_names();
         self.sync_disk()?;
         Ok(self.written)
     }
@@ -480,7 +453,7 @@ impl RecordingWriter {
     }
 
     fn error(&self, source: io::Error) -> FormatError {
-        FormatError::Write { path: self.path.clone(), written: self.written, source }
+        FormatError::Write { path: self.output.path.clone(), written: self.written, source }
     }
 }
 

@@ -12,6 +12,7 @@ use stripline::payload::Scalar;
 
 use super::encoding::{self, Encoding};
 use super::error::FormatError;
+use super::output::folder;
 use crate::text::printable;
 
 mod archive;
@@ -298,8 +299,7 @@ fn sibling(path: &Path, wanted: &str) -> PathBuf {
     if small.exists() {
         return small;
     }
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let names = folder.read_dir().into_iter().flatten().flatten().map(|entry| entry.file_name());
+    let names = folder(path).read_dir().into_iter().flatten().flatten().map(|entry| entry.file_name());
     let alike = names
         .map(|name| path.with_file_name(name))
         .filter(|other| other.file_stem() == path.file_stem() && ending(other).as_deref() == Some(wanted));

@@ -137,16 +137,15 @@ impl Waterfall {
     /// Writes the picture to a file that is open. Returns its path.
     pub(crate) fn write_png_to(
         &self,
-        output: OutputFile,
+        mut output: OutputFile,
         stream: &StreamInfo,
         range: Option<(f32, f32)>,
     ) -> Result<PathBuf, FormatError> {
         let range = range.unwrap_or_else(|| chosen_range(&self.cells));
-        let OutputFile { path, mut file, is_regular, .. } = output;
-        let written = self.drawn(stream, range).write_png(&mut file);
-        let synced = written.and_then(|()| if is_regular { file.file().sync_all() } else { Ok(()) });
-        synced.map_err(|source| FormatError::open(&path, "write", source))?;
-        Ok(path)
+        let written = self.drawn(stream, range).write_png(&mut output.file);
+        let synced = written.and_then(|()| output.sync_data());
+        synced.map_err(|source| FormatError::open(&output.path, "write", source))?;
+        Ok(output.path)
     }
 
     /// Returns whether it has no row yet.

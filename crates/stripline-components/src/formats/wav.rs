@@ -1,13 +1,12 @@
 //! WAV files of audio.
 
-use std::io::{self, Seek, SeekFrom, Write};
+use std::io::{self, Seek, SeekFrom};
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::error::FormatError;
-use super::output::{Existing, OutputFile, is_pipe, sync_file};
+use super::output::{Existing, OutputFile, is_pipe};
 use super::sample_format::is_clipped;
-use crate::stoppable::StoppableFile;
 
 /// The encoding of a sample in a WAV file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -56,11 +55,7 @@ impl Default for WavSettings {
 /// ```
 #[derive(Debug)]
 pub struct WavFileWriter {
-    path: PathBuf,
-    file: StoppableFile,
-    is_regular: bool,
-    /// A text about an earlier file in this place.
-    found: Option<String>,
+    output: OutputFile,
     /// Bytes of the header in the buffer.
     unwritten_head: u64,
     settings: WavSettings,
@@ -73,8 +68,6 @@ pub struct WavFileWriter {
     /// Number of samples that the encoding could not hold.
     clipped: u64,
     is_failed: bool,
-    /// Whether the name of the file is on the disk.
-    is_named: bool,
 }
 
 /// Writes below this size are gathered up to it.
@@ -113,16 +106,13 @@ impl WavFileWriter {
         }
         Self::check_path(path)?;
         let head = header(settings, 0);
-        let output = OutputFile::open_with_head(path, existing, &head)?;
-        let audio = output.length.saturating_sub(head.len() as u64);
+        let mut output = OutputFile::open_with_head(path, existing, &head)?;
+        let length = output.length;
+        let audio = length.saturating_sub(head.len() as u64);
         let block = settings.encoding.bytes() * u64::from(settings.channels);
-        let found = output.found(audio / block, "frame", audio % block);
-        let OutputFile { path, file, length, is_regular, has_head, .. } = output;
+        output.note_found(audio / block, "frame", audio % block);
         let mut writer = Self {
-            path,
-            file,
-            is_regular,
-            found,
+            output,
             unwritten_head: 0,
             settings: *settings,
             buffer: Vec::with_capacity(BUFFER_BYTES),
@@ -131,15 +121,14 @@ impl WavFileWriter {
             clipped: 0,
             // Until it is certain that the file can be continued, nothing is written to it.
             is_failed: length > 0,
-            is_named: false,
         };
         if length > 0 {
             writer.continue_file(length)?;
-        } else if !has_head {
+        } else if !writer.output.has_head {
             writer.buffer.extend_from_slice(&head);
             writer.unwritten_head = head.len() as u64;
             // Written at once, so that an interrupted recording can be read.
-            if is_regular {
+            if writer.output.is_regular {
                 writer.write_buffer()?;
             }
         }
@@ -160,12 +149,12 @@ impl WavFileWriter {
 
     /// Returns the path of the file, with the number that it has got.
     pub fn path(&self) -> &Path {
-        &self.path
+        &self.output.path
     }
 
     /// Returns a text about an earlier file in this place; `None`: there was none.
     pub fn found(&self) -> Option<&str> {
-        self.found.as_deref()
+        self.output.found.as_deref()
     }
 
     /// Returns the number of frames (samples of each channel) written.
@@ -191,7 +180,7 @@ impl WavFileWriter {
         let channels = usize::from(self.settings.channels);
         if !samples.len().is_multiple_of(channels) {
             return Err(FormatError::WavSetting {
-                path: self.path.clone(),
+                path: self.output.path.clone(),
                 parameter: "the number of samples",
                 value: samples.len() as u64,
                 valid: "a multiple of the number of channels",
@@ -239,7 +228,7 @@ impl WavFileWriter {
     /// Writing fails.
     pub fn complete(&mut self) -> Result<(), FormatError> {
         // The name may have changed since it was checked.
-        self.is_named = false;
+        self.output.forget_names();
         self.sync_disk()
     }
 
@@ -249,11 +238,7 @@ impl WavFileWriter {
     /// Writing fails.
     pub fn sync_disk(&mut self) -> Result<(), FormatError> {
         self.flush()?;
-        if self.is_regular {
-            let synced = sync_file(self.file.file(), &self.path, &mut self.is_named);
-            synced.map_err(|source| self.failed_write(source))?;
-        }
-        Ok(())
+        self.output.sync().map_err(|source| self.failed_write(source))
     }
 
     /// Returns the bytes of a frame.
@@ -267,20 +252,20 @@ impl WavFileWriter {
         let mut found = vec![0; empty.len()];
         let audio = length.saturating_sub(empty.len() as u64);
         let whole = audio - audio % self.block();
-        let read = self.file.file().read_exact_at(&mut found, 0);
+        let read = self.output.file.file().read_exact_at(&mut found, 0);
         // All but the lengths must agree.
         let [found, empty] = [&found, &empty].map(|bytes| without_lengths(bytes, self.settings.encoding));
         if read.is_err() || found != empty {
             return Err(FormatError::Recording {
-                path: self.path.clone(),
+                path: self.output.path.clone(),
                 problem: "this is no WAV file with the same rate, channels and encoding".into(),
                 remedy: "set `existing` to number".into(),
             });
         }
         let end = empty.len() as u64 + whole;
-        let mut file = self.file.file();
+        let mut file = self.output.file.file();
         let cut = file.set_len(end).and_then(|()| file.seek(SeekFrom::Start(end)));
-        cut.map_err(|source| FormatError::open(&self.path, "create", source))?;
+        cut.map_err(|source| FormatError::open(&self.output.path, "create", source))?;
         self.written = whole;
         self.is_failed = false;
         self.flush()
@@ -290,24 +275,10 @@ impl WavFileWriter {
         if self.is_failed {
             self.buffer.clear();
             let source = io::ErrorKind::StorageFull.into();
-            return Err(FormatError::Write { path: self.path.clone(), written: self.written, source });
+            return Err(FormatError::Write { path: self.output.path.clone(), written: self.written, source });
         }
-        let mut rest = &self.buffer[..];
         let mut done = 0;
-        let outcome = loop {
-            if rest.is_empty() {
-                break Ok(());
-            }
-            match self.file.write(rest) {
-                Ok(0) => break Err(io::ErrorKind::WriteZero.into()),
-                Ok(count) => {
-                    done += count as u64;
-                    rest = &rest[count..];
-                }
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => break Err(error),
-            }
-        };
+        let outcome = self.output.write_all(&self.buffer, &mut done);
         // The header is before the audio, and may be written with it the first time.
         let head = done.min(self.unwritten_head);
         self.unwritten_head -= head;
@@ -318,8 +289,8 @@ impl WavFileWriter {
 
     /// Writes the header for the audio in the file.
     fn state_length(&mut self) -> io::Result<()> {
-        if self.is_regular {
-            self.file.file().write_all_at(&header(&self.settings, self.written), 0)?;
+        if self.output.is_regular {
+            self.output.file.file().write_all_at(&header(&self.settings, self.written), 0)?;
         }
         self.stated = self.written;
         Ok(())
@@ -330,13 +301,13 @@ impl WavFileWriter {
         if !self.is_failed {
             self.is_failed = true;
             self.written -= self.written % self.block();
-            if self.is_regular {
+            if self.output.is_regular {
                 let end = header(&self.settings, 0).len() as u64 + self.written;
                 // Neither can be reported beside the error itself.
-                let _ = self.file.file().set_len(end).and_then(|()| self.state_length());
+                let _ = self.output.file.file().set_len(end).and_then(|()| self.state_length());
             }
         }
-        FormatError::Write { path: self.path.clone(), written: self.written, source }
+        FormatError::Write { path: self.output.path.clone(), written: self.written, source }
     }
 }
 
@@ -417,9 +388,10 @@ fn without_lengths(header: &[u8], encoding: WavEncoding) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-
     use std::fs::File;
+    use std::io::Write;
+
+    use proptest::prelude::*;
 
     use super::*;
 
@@ -500,8 +472,8 @@ mod tests {
             // As if 4 GiB had been written: the file is sparse.
             writer.flush().unwrap();
             let audio = (1 << 32) + 4;
-            writer.file.file().set_len(header(&settings, 0).len() as u64 + audio).unwrap();
-            writer.file.file().seek(SeekFrom::End(0)).unwrap();
+            writer.output.file.file().set_len(header(&settings, 0).len() as u64 + audio).unwrap();
+            writer.output.file.file().seek(SeekFrom::End(0)).unwrap();
             writer.written = audio;
             writer.write(&[0.25]).unwrap();
             let audio = audio + encoding.bytes();

@@ -1,12 +1,11 @@
 //! `adsb-sink`: frames to a file, aircraft to standard output.
 
 use std::fmt::Write as _;
-use std::time::Duration;
 
 use stripline::component::{
     Component, ComponentSpec, PortTypes, Ports, Properties, PropertyFacts, PropertySpec,
 };
-use stripline::{Error, Input, Received, Result};
+use stripline::{Error, Input, Result};
 
 use super::record::FrameRecord;
 use crate::adsb::{Tracker, TrackerConfig};
@@ -63,7 +62,7 @@ impl Component for AdsbSink {
         let is_open = is_open && file.as_ref().is_none_or(|file| file.report().is_some());
         let mut screen = Screen::new(is_open, file.is_none())?;
         let mut tracker = Tracker::new(TrackerConfig::default());
-        let received = receive(input, file.as_mut(), &mut screen, &mut tracker);
+        let received = receive(input, &mut file, &mut screen, &mut tracker);
         // Also when the waveform is stopped: the user wants the aircraft received up to then.
         let report = file.as_ref().and_then(Destination::report);
         let finished = file.map_or(Ok(None), Destination::finish);
@@ -86,21 +85,12 @@ impl Component for AdsbSink {
 /// Receives frames until their end.
 fn receive(
     mut input: Input<FrameRecord>,
-    mut file: Option<&mut Destination>,
+    file: &mut Option<Destination>,
     screen: &mut Screen,
     tracker: &mut Tracker,
 ) -> Result<()> {
     let mut lines = String::new();
-    loop {
-        let wait_time = file.as_ref().map_or(Duration::MAX, |file| file.wait_time());
-        let packet = match input.receive_timeout(wait_time)? {
-            Received::Packet(packet) => packet,
-            Received::Empty => {
-                file.as_mut().map_or(Ok(()), |file| file.pass_due())?;
-                continue;
-            }
-            Received::Ended => return Ok(()),
-        };
+    output_file::receive(&mut input, file, |file, packet| {
         lines.clear();
         for record in packet.iter() {
             let Some(accepted) = record.accepted() else { continue };
@@ -114,8 +104,6 @@ fn receive(
                 screen.print(format_args!("{seconds:>9.3} s  {address:06x} received, {level:.1} dBFS\n"))?;
             }
         }
-        if let Some(file) = &mut file {
-            file.write(lines.as_bytes())?;
-        }
-    }
+        file.as_mut().map_or(Ok(()), |file| file.write(lines.as_bytes()))
+    })
 }
