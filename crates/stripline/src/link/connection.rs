@@ -79,6 +79,8 @@ pub(super) struct IncomingConnection {
     pub options: ConnectionOptions,
     pub options_for: OptionsFor,
     counts: Arc<ConnectionCounts>,
+    /// The events of its port.
+    events: Arc<PortEvents>,
     /// The number of this connection among those of the port.
     connection: u16,
     /// A number of the port for this name and these streams.
@@ -109,16 +111,8 @@ pub(super) struct IncomingConnection {
 pub(super) struct Successor {
     pub name: String,
     pub inlet: AnyInlet,
-    /// The move, if it is another path of the earlier one.
-    pub moves: Option<PathMove>,
-}
-
-/// The move of a connection to another path.
-pub(super) struct PathMove {
-    /// The events of its port, which is to check everything again when it goes on there.
-    pub events: Arc<PortEvents>,
-    /// The endpoint of that path.
-    pub endpoint: Endpoint,
+    /// The endpoint, if it is another path of the earlier one.
+    pub path: Option<Endpoint>,
 }
 
 /// The sequence number and the sample index expected next, once set. A steady stream sets both
@@ -172,6 +166,7 @@ impl IncomingConnection {
         options: ConnectionOptions,
         options_for: OptionsFor,
         counts: Arc<ConnectionCounts>,
+        events: Arc<PortEvents>,
     ) -> Self {
         Self {
             name,
@@ -182,6 +177,7 @@ impl IncomingConnection {
             options,
             options_for,
             counts,
+            events,
             connection: 0,
             description: 0,
             furthest: None,
@@ -350,20 +346,25 @@ impl IncomingConnection {
     /// Drops the path to an endpoint, if it was connected. The sender uses the paths before it
     /// already.
     pub(super) fn cancel_move(&mut self, endpoint: &Endpoint) {
-        let is_it = |path: &Successor| path.moves.as_ref().is_some_and(|its| its.endpoint == *endpoint);
-        self.successors.retain(|path| !is_it(path));
+        self.successors.retain(|next| next.path.as_ref() != Some(endpoint));
     }
 
     /// Takes the next path of the present sender.
-    fn take_path(&mut self) -> Option<Successor> {
-        self.successors.front()?.moves.as_ref()?;
-        self.successors.pop_front()
+    fn take_path(&mut self) -> Option<AnyInlet> {
+        self.successors.front()?.path.as_ref()?;
+        self.successors.pop_front().map(|path| path.inlet)
+    }
+
+    /// Returns whether the frame ends this path while events of the port are not handled yet. The
+    /// next path, or that another one is cancelled, may be among them: it stays until they are.
+    fn awaits_events(&self, header: &Header) -> bool {
+        header.kind == Kind::End as u8 && header.flags & Header::MOVED != 0 && self.events.has_queued()
     }
 
     /// Goes on over the other path: the sender has left this one. What is missing between the two
     /// is found by the numbers, as everywhere.
     fn change_path(&mut self) -> Result<()> {
-        let Some(Successor { mut inlet, moves: Some(PathMove { events, .. }), .. }) = self.take_path() else {
+        let Some(mut inlet) = self.take_path() else {
             return Err(Error::misbehaved(&self.name, "went on over another path that was not connected"));
         };
         self.is_steady = false;
@@ -371,7 +372,7 @@ impl IncomingConnection {
         self.options.stats.set_other_clock(self.parts.is_other_clock);
         self.inlet = Some(inlet);
         // The port's way to wait, and its view, are those of the path before.
-        events.set_pending();
+        self.events.set_pending();
         fail_point!("moved-receiver");
         Ok(())
     }
@@ -420,6 +421,9 @@ impl IncomingConnection {
             }
             if is_packet {
                 return Ok(true);
+            }
+            if self.awaits_events(&header) {
+                return Ok(false);
             }
             // SAFETY: just lent, and the transport has not been called since.
             let text = unsafe { payload.get::<u8>() }.to_vec();
@@ -569,6 +573,9 @@ impl IncomingConnection {
                     self.close_without_end();
                     return Err(error);
                 }
+            }
+            if self.awaits_events(&taken.header) {
+                return Ok(false);
             }
             let is_packet = taken.header.kind == Kind::Data as u8 && !self.reassembler.wants(&taken.header);
             if is_packet || self.take_special(taken)? {

@@ -750,6 +750,11 @@ impl Incoming {
                 return self.report_problem();
             }
         }
+        self.poll_connections()
+    }
+
+    /// Polls the connections once. Events that came since the last check are left for the next one.
+    pub(super) fn poll_connections(&mut self) -> Result<Polled> {
         let count = self.connections.len();
         for _ in 0..count {
             let index = self.next_index;

@@ -409,6 +409,33 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_receiver_finds_the_end_of_a_path_before_it_has_heard_of_the_next_one() {
+        let _turn = MessageQueueTurn::take("mqueue");
+        for from in TRANSPORTS {
+            for cancels in [false, true] {
+                let mut link = Link::new(from, LinkOptions::default());
+                link.send(0);
+                assert_eq!(link.next(), Some((0, 0, 0)));
+                // The port has checked its events, and its thread is held up before it polls.
+                if cancels {
+                    let endpoint = link.prepare("shm");
+                    assert!(!link.incoming.is_ready().unwrap(), "{from}");
+                    link.cancel(endpoint);
+                }
+                link.prepare("uds");
+                let reply = link.request();
+                link.send(1);
+                assert_eq!(reply.try_recv(), Ok(Ok(1)), "{from}");
+                for _ in 0..3 {
+                    assert!(matches!(link.incoming.poll_connections(), Ok(Polled::Empty)), "{from}");
+                }
+                assert_eq!(link.next(), Some((1, 1, 0)), "{from}");
+                assert_eq!(link.incoming.stats().counters("").peer_deaths, 0);
+            }
+        }
+    }
+
     /// An event of a connection.
     #[derive(Clone, Copy, Debug)]
     enum Step {

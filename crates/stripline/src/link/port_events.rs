@@ -128,6 +128,11 @@ impl PortEvents {
         self.pending.load(Ordering::Relaxed)
     }
 
+    /// Returns whether events are in the queue.
+    pub(crate) fn has_queued(&self) -> bool {
+        !lock(&self.queue).events.is_empty()
+    }
+
     /// Makes the port check everything at its next receive.
     pub(crate) fn set_pending(&self) {
         // Relaxed: for the thread that receives.

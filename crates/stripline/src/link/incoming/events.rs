@@ -6,7 +6,7 @@ use super::{Incoming, IncomingConnection, Polled};
 use crate::error::Result;
 use crate::link::PortEvent;
 use crate::link::PortEvents;
-use crate::link::connection::{PathMove, Successor};
+use crate::link::connection::Successor;
 use crate::terms::WaitStrategy;
 use crate::transport::{AnyInlet, Attention, InletParts, Interrupt, StopToken, Wait};
 
@@ -66,12 +66,11 @@ impl Incoming {
                 PortEvent::Refused(error) => self.defer(error),
                 PortEvent::Moving(name, mut inlet, endpoint) => {
                     self.wake_by(&mut inlet);
-                    let moves = Some(PathMove { events: Arc::clone(&self.events), endpoint });
                     let connection = self.connection_mut(name.clone());
                     // Without a sender there is nothing to go on from. A sender may move again
                     // before this port has read its earlier paths: they are kept in order.
                     if connection.inlet.is_some() || !connection.successors.is_empty() {
-                        connection.successors.push_back(Successor { name, inlet, moves });
+                        connection.successors.push_back(Successor { name, inlet, path: Some(endpoint) });
                     }
                 }
                 PortEvent::MoveCancelled(name, endpoint) => {
@@ -87,7 +86,7 @@ impl Incoming {
                     if connection.inlet.is_none() && connection.failed.is_none() {
                         connection.connect(name, inlet);
                     } else {
-                        connection.successors.push_back(Successor { name, inlet, moves: None });
+                        connection.successors.push_back(Successor { name, inlet, path: None });
                     }
                 }
             }
@@ -138,7 +137,8 @@ impl Incoming {
             self.connections.iter().position(|connection| connection.name == name).unwrap_or_else(|| {
                 let options = (self.options_for)(&name);
                 let (options_for, counts) = (Arc::clone(&self.options_for), Arc::clone(&self.counts));
-                self.connections.push(IncomingConnection::new(name, options, options_for, counts));
+                let events = Arc::clone(&self.events);
+                self.connections.push(IncomingConnection::new(name, options, options_for, counts, events));
                 self.connections.len() - 1
             });
         &mut self.connections[index]
