@@ -201,7 +201,7 @@ pub(crate) struct ReplayArguments {
     /// The folder of the recordings, or one of them
     pub path: PathBuf,
 
-    /// The pace over the recorded one; 0: as fast as those subscribers take it that block
+    /// The pace over the recorded one; 0: as fast as the blocking subscribers take it
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = speed)]
     pub speed: f64,
 

@@ -70,7 +70,7 @@ impl Component for WavSink {
     fn run(self, mut ports: Ports) -> Result<()> {
         let input = ports.input::<f32>("in")?;
         let target = self.target.clone().of_run(&ports);
-        let mut audio = Audio { files: ports.files(), file: None, target, problem: None, is_next: false };
+        let mut audio = Audio { files: ports.files(), file: None, target, problem: None, next: None };
         let received = self.receive(input, &mut audio);
         // Its header contains the length, so the file is finished also when the waveform is
         // stopped.
@@ -86,18 +86,20 @@ impl WavSink {
         output_file::receive(&mut input, audio, |audio, packet| {
             let rate = sample_rate(self.sample_rate, packet.stream())?;
             let kind = (rate, packet.stream().channels.len().max(1));
-            if audio.file.as_ref().is_some_and(|file| file.kind != kind) {
+            if let Some(file) = audio.file.as_ref().filter(|file| file.kind != kind) {
+                audio.next = Some(file.steps.next_file(kind.1));
                 audio.finish()?;
                 audio.target.existing = Existing::Number;
-                audio.is_next = true;
             }
-            let Audio { files, file, target, problem, is_next } = audio;
+            let Audio { files, file, target, problem, next } = audio;
             let file = match file {
                 Some(file) => file,
                 none => {
                     let created = self.create(target, kind);
                     let created = none.insert(created.map_err(|error| target.failed(error, problem))?);
-                    created.is_next = *is_next;
+                    if let Some(steps) = next.take() {
+                        (created.steps, created.is_next) = (steps, true);
+                    }
                     created
                 }
             };
@@ -159,8 +161,8 @@ struct Audio {
     target: Target,
     /// What has ended the file, if the component ends alone.
     problem: Option<String>,
-    /// Whether the next file is a further one of the stream.
-    is_next: bool,
+    /// The search for gaps in the next file, if it is a further one of the stream.
+    next: Option<FrameSteps<f32>>,
 }
 
 struct AudioFile {

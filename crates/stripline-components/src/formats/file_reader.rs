@@ -179,9 +179,12 @@ impl FileReader {
             }
             Some(kind) => {
                 file.seek(SeekFrom::Start(0)).map_err(failed)?;
-                let header = read_header(kind, BufReader::new(&mut file), path)?;
+                let mut header = read_header(kind, BufReader::new(&mut file), path)?;
                 check_asked(path, header.encoding.scalar, header.channels, true, options)?;
-                Self::regular(Contents::headed(path, header), file, length, options)
+                let left_out = behind(kind, &mut file, length, &mut header).map_err(failed)?;
+                let mut contents = Contents::headed(path, header);
+                contents.notes.extend(left_out);
+                Self::regular(contents, file, length, options)
             }
             None => {
                 if options.format.is_none() {
@@ -234,10 +237,11 @@ impl FileReader {
             _ => (0, Some(file_bytes)),
         };
         let available = file_bytes.saturating_sub(start);
-        let mut cut = None;
+        let (mut cut, mut has_no_length) = (None, false);
         let length = match announced {
             // A header of 32 bits that has counted beyond 4 GiB.
             Some(bytes) if contents.header.is_some() && available.saturating_sub(bytes) >= 1 << 32 => {
+                has_no_length = true;
                 contents.notes.push(format!(
                     "its header has {bytes} bytes of samples, but the file is 4 GiB longer: all of it is played"
                 ));
@@ -250,6 +254,7 @@ impl FileReader {
             }
             None => {
                 if available > 0 {
+                    has_no_length = true;
                     let note =
                         "its header has no length, as if its writer was killed: it is played up to its end";
                     contents.notes.push(note.to_owned());
@@ -262,7 +267,7 @@ impl FileReader {
         let frames = length / size;
         let mut reader = Self::new(contents, Input::Stream(Stream::new(Box::new(io::empty()), true, true)));
         reader.cut = cut;
-        let is_cut = cut.is_some() || !reader.notes.is_empty();
+        let is_cut = cut.is_some() || has_no_length;
         if left_over != 0 && !options.truncate_partial && !is_cut {
             return Err(reader.frames().partial(left_over, length));
         }
@@ -492,6 +497,26 @@ fn read_header(kind: FileKind, input: impl Read, path: &Path) -> Result<Header, 
         FileKind::Numpy => header::numpy(input, path),
         FileKind::Wav | FileKind::Gzip => header::wav(input, path),
     }
+}
+
+/// Reads what is behind the samples of a file with a header. Returns a note about bytes that may be
+/// samples.
+fn behind(kind: FileKind, file: &mut File, length: u64, header: &mut Header) -> io::Result<Option<String>> {
+    let Some(bytes) = header.bytes else { return Ok(None) };
+    let padding = if kind == FileKind::Numpy { 0 } else { bytes % 2 };
+    let Some(end) = header.start.checked_add(bytes).and_then(|end| end.checked_add(padding)) else {
+        return Ok(None);
+    };
+    // A header of 32 bits has counted beyond 4 GiB: all of it is played.
+    let left = length.saturating_sub(end);
+    if left == 0 || left >= 1 << 32 {
+        return Ok(None);
+    }
+    if kind == FileKind::Numpy {
+        return Ok(Some(format!("{left} bytes behind its array are not played")));
+    }
+    file.seek(SeekFrom::Start(end))?;
+    header::wav_behind(BufReader::new(file), header)
 }
 
 /// Checks that a file has the type and the channels that were asked for; `has_pairs`: two channels

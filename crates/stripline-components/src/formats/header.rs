@@ -13,6 +13,9 @@ const CHUNKS_MAX: u32 = 1000;
 const CHUNK_BYTES_MAX: u64 = 64 << 10;
 /// The longest header of numpy, in bytes.
 const NUMPY_BYTES_MAX: usize = 64 << 10;
+/// The most channels that take turns.
+const CHANNELS_MAX: usize = 256;
+
 /// The description of the samples that follow a header.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Header {
@@ -112,6 +115,38 @@ fn read_wav<R: Read>(input: &mut Counted<R>) -> io::Result<Header> {
     Err(wrong("there are no samples (`data`) among its first chunks"))
 }
 
+/// Reads what follows the samples of a WAV file, and completes its header by frequency and time.
+/// Returns a note if there are bytes that may be samples: not in chunks, or in a chunk `data`.
+///
+/// # Errors
+/// Reading fails.
+pub(super) fn wav_behind(input: impl Read, header: &mut Header) -> io::Result<Option<String>> {
+    let mut input = Counted { input, count: 0 };
+    for _ in 0..CHUNKS_MAX {
+        let before = input.count;
+        let mut head = Vec::new();
+        input.by_ref().take(8).read_to_end(&mut head)?;
+        if head.iter().all(|byte| *byte == 0) && head.len() < 8 {
+            return Ok(None);
+        }
+        let is_chunk = head.len() == 8 && head[..4].iter().all(|byte| (0x20..0x7f).contains(byte));
+        let length = if is_chunk { u64::from(u32_at(&head, 4)) } else { 0 };
+        let mut body = Vec::new();
+        input.by_ref().take(length.min(CHUNK_BYTES_MAX)).read_to_end(&mut body)?;
+        let rest = io::copy(&mut input.by_ref().take(length - body.len() as u64), &mut io::sink())?;
+        if !is_chunk || head[..4] == *b"data" || body.len() as u64 + rest < length {
+            let count = input.count - before + io::copy(&mut input.by_ref(), &mut io::sink())?;
+            let what = if head.starts_with(b"data") { "another chunk `data`" } else { "no chunk" };
+            return Ok(Some(format!("{count} bytes behind its samples are not played: {what}")));
+        }
+        if head[..4] == *b"auxi" && (header.frequency_hz, header.time_ns) == (None, None) {
+            (header.frequency_hz, header.time_ns) = auxi(&body);
+        }
+        io::copy(&mut input.by_ref().take(length % 2), &mut io::sink())?;
+    }
+    Ok(None)
+}
+
 /// Returns the layout of the samples, the channels, and the sample rate.
 fn wav_format(body: &[u8]) -> io::Result<(Encoding, usize, u32)> {
     if body.len() < 16 {
@@ -126,6 +161,9 @@ fn wav_format(body: &[u8]) -> io::Result<(Encoding, usize, u32)> {
     let Some(encoding) = Encoding::of_wav(tag, bits) else {
         return Err(wrong(&format!("its samples have the encoding {tag} with {bits} bits")));
     };
+    if channels > CHANNELS_MAX {
+        return Err(wrong(&format!("it has {channels} channels, and at most {CHANNELS_MAX} are read")));
+    }
     if channels == 0 || channels * encoding.stored_bytes() != usize::from(frame_bytes) {
         return Err(wrong(&format!("{channels} channels of {bits} bits do not have {frame_bytes} bytes")));
     }
@@ -302,6 +340,32 @@ pub(super) mod tests {
     }
 
     #[test]
+    fn what_follows_the_samples_of_a_wav_file_is_looked_at() {
+        let plain = of_wav(&riff(&[format(1, 1, 8000, 16), chunk(b"data", &[0; 3])])).unwrap();
+        let numbers = chunk(b"auxi", &[&[0; 32][..], &98_000_000u32.to_le_bytes()].concat());
+        let data = chunk(b"data", &[1; 100]);
+        for (behind, note, frequency) in [
+            (vec![], None, None),
+            (vec![0; 7], None, None),
+            ([chunk(b"LIST", &[1; 70_001]), numbers.clone()].concat(), None, Some(98e6)),
+            (
+                [numbers, data.clone()].concat(),
+                Some("108 bytes behind its samples are not played: another"),
+                Some(98e6),
+            ),
+            (data[..20].to_vec(), Some("20 bytes behind its samples"), None),
+            (vec![1; 500], Some("500 bytes behind its samples are not played: no chunk"), None),
+            (chunk(b"LIST", &[1; 50])[..40].to_vec(), Some("40 bytes"), None),
+        ] {
+            let mut header = plain.clone();
+            let found = wav_behind(&*behind, &mut header).unwrap();
+            assert_eq!(found.is_some(), note.is_some(), "{found:?}");
+            assert!(found.iter().all(|found| found.starts_with(note.unwrap())), "{found:?}");
+            assert_eq!(header.frequency_hz, frequency);
+        }
+    }
+
+    #[test]
     fn long_and_unfinished_wav_files_are_read() {
         let sizes: Vec<u8> = [100u64, 5 << 30, 7].iter().flat_map(|x| x.to_le_bytes()).collect();
         let with = |magic: &[u8], chunks: &[Vec<u8>], length: u32| {
@@ -327,6 +391,10 @@ pub(super) mod tests {
             (riff(&[format(6, 1, 8000, 8), data.clone()]), "the encoding 6 with 8 bits"),
             (riff(std::slice::from_ref(&data)), "come before their format"),
             (riff(&[format(1, 0, 8000, 16), data.clone()]), "0 channels of 16 bits"),
+            (
+                riff(&[format(1, 257, 8000, 16), data.clone()]),
+                "it has 257 channels, and at most 256 are read",
+            ),
             (riff(&[chunk(b"fmt ", &[1, 0]), data]), "too short"),
             (riff(&[format(1, 1, 8000, 16)]), "ends within its header"),
             (riff(&vec![chunk(b"junk", &[]); 1001]), "no samples"),

@@ -411,7 +411,7 @@ impl OutputFile {
         }
     }
 
-    /// Lets the next wait look at the names again, which may have changed.
+    /// Makes the next wait check the names again, which may have changed.
     pub fn forget_names(&mut self) {
         self.is_named = false;
     }

@@ -1,6 +1,6 @@
 //! The parts of a file with an index, a time and a frequency of their own.
 
-use super::sigmf::SigMfMeta;
+use super::sigmf::{SigMfCapture, SigMfMeta};
 use super::utc::utc_ns;
 
 /// The place of a sample in the stream that was recorded.
@@ -100,8 +100,20 @@ impl Segments {
                  is left out{more}"
             ));
         }
+        let is_within = |capture: &SigMfCapture| capture.sample_start - meta.offset < samples;
+        let starts = meta.captures.windows(2);
+        let starts = starts.map(|pair| pair[0].sample_start == pair[1].sample_start && is_within(&pair[0]));
+        let mut doubled = starts.enumerate().filter(|(_, is_doubled)| *is_doubled);
+        if let Some((index, _)) = doubled.next() {
+            let more = and_more(doubled.count());
+            notes.push(format!(
+                "`captures[{index}]` has no samples, as the next capture begins at the same one: it is left out{more}"
+            ));
+        }
         let mut wrong = captures.filter_map(|(index, capture)| {
-            capture.datetime.as_deref().filter(|text| utc_ns(text).is_none()).map(|text| (index, text))
+            // The first nanosecond of 1970 stands for no time.
+            let is_none = |text: &&str| utc_ns(text).is_none_or(|time| time == 0);
+            capture.datetime.as_deref().filter(is_none).map(|text| (index, text))
         });
         if let Some((index, text)) = wrong.next() {
             let more = and_more(wrong.count());
@@ -231,7 +243,13 @@ mod tests {
         assert_eq!((segments.place(), segments.frames_left()), (place(900, None, Some(1e8)), 1500));
         let offset =
             SigMfMeta { offset: 100, ..meta(&[(100, None, Some(1.0), None), (100, None, Some(2.0), None)]) };
-        assert_eq!(Segments::of_sigmf(&offset).place(), place(100, None, Some(2.0)));
+        let mut segments = Segments::of_sigmf(&offset);
+        assert_eq!(segments.place(), place(100, None, Some(2.0)));
+        let notes = segments.limit(2000, Some(&offset));
+        assert!(
+            notes.len() == 1 && notes[0].starts_with("`captures[0]` has no samples, as the next"),
+            "{notes:?}"
+        );
     }
 
     #[test]

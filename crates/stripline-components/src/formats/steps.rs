@@ -57,15 +57,15 @@ impl StepTracker {
     /// Adds the next packet, with the gap that was reported before it. Returns whether a segment
     /// begins with it: index, time or description do not follow from the packet before.
     pub fn packet(&mut self, stream: &Arc<StreamInfo>, place: SamplePlace, gap: Option<&Gap>) -> bool {
-        let is_first = self.start.is_none();
         let is_same =
             self.start.as_ref().is_some_and(|(last, _)| Arc::ptr_eq(last, stream) || last == stream);
+        let counts_on = self.start.as_ref().is_some_and(|(last, _)| last.id == stream.id);
         let is_next = place.sample_index == self.next_index;
         let ahead = place.sample_index.saturating_sub(self.next_index);
         let known = gap.map_or(0, |gap| gap.samples);
-        if gap.is_some() || (!is_first && is_same && !is_next) {
+        if gap.is_some() || (counts_on && !is_next) {
             self.places += 1;
-            let is_ahead = !is_first && ahead > 0;
+            let is_ahead = counts_on && ahead > 0;
             self.missing = self.missing.saturating_add(if is_ahead { ahead.max(known) } else { known });
         }
         self.next_index = place.sample_index.saturating_add(place.samples);
@@ -155,6 +155,13 @@ impl<T: Copy> FrameSteps<T> {
         }
     }
 
+    /// Returns the search for the next file of the stream, with this number of channels. Samples
+    /// that are missing between the two files are counted there.
+    pub(crate) fn next_file(&self, channels: usize) -> Self {
+        let (stream, next_index) = (self.stream.clone(), self.next_index);
+        Self { stream, next_index, ..Self::new(channels, self.width as usize) }
+    }
+
     /// Takes the next packet, with the gap that was reported before it. Returns the whole frames
     /// that are there now, which may be none.
     pub(crate) fn push<'a>(
@@ -165,21 +172,26 @@ impl<T: Copy> FrameSteps<T> {
         items: &'a [T],
     ) -> FramePart<'a, T> {
         let is_same = self.stream.as_ref().is_some_and(|last| Arc::ptr_eq(last, stream) || last == stream);
+        // A retuned stream has the same name, and its samples count on.
+        let counts_on = self.stream.as_ref().is_some_and(|last| last.id == stream.id);
         let index = place.sample_index;
         let is_next = index == self.next_index && gap.is_none();
         if !is_same || !is_next || mem::take(&mut self.is_interrupted) {
             let part = self.drop_part();
-            let ahead = if is_same { index.saturating_sub(self.next_index) } else { 0 };
+            let ahead = if counts_on { index.saturating_sub(self.next_index) } else { 0 };
             let lost = ahead.max(gap.map_or(0, |gap| gap.samples));
             self.missing = self.missing.saturating_add(lost);
-            self.places += u64::from(part > 0 || gap.is_some() || (is_same && index != self.next_index));
+            self.places += u64::from(part > 0 || gap.is_some() || (counts_on && index != self.next_index));
             self.steps.interrupt();
         }
         if !is_same {
             self.stream = Some(Arc::clone(stream));
         }
         self.next_index = index.saturating_add(place.samples);
-        let (first, length) = (index.saturating_mul(self.width), items.len());
+        // Items are counted from a frame near the packet: an index may be too large for that.
+        let channels = self.frames.channels() as u64 / self.width;
+        let near = index % channels + channels;
+        let (first, length) = (near * self.width, items.len());
         let is_between = self.frames.waiting() == 0;
         let (start, items) = self.frames.push(first, items);
         if is_between && start > first {
@@ -194,7 +206,7 @@ impl<T: Copy> FrameSteps<T> {
         if items.is_empty() {
             return FramePart { begins: false, place, items };
         }
-        place.sample_index = start / self.width;
+        place.sample_index = index.wrapping_sub(near).wrapping_add(start / self.width);
         place.samples = items.len() as u64 / self.width;
         let (index, time_ns) =
             if place.time_ns == 0 && start < first { begun } else { (index, place.time_ns) };
@@ -284,6 +296,41 @@ mod tests {
         assert_eq!(packet(10, None), (false, 20, 2));
         steps.gap_at_end(&gap(7));
         assert_eq!((steps.missing(), steps.places()), (27, 3));
+    }
+
+    #[test]
+    fn a_gap_at_a_retuning_is_counted() {
+        let (low, high) = (stream(1e8), stream(2e8));
+        let other = Arc::new(StreamInfo::new("other"));
+        let (mut steps, mut frames) = (StepTracker::default(), FrameSteps::new(1, 1));
+        for (stream, sample_index, missing, places) in
+            [(&low, 0, 0, 0), (&high, 30, 20, 1), (&low, 40, 20, 1), (&low, 60, 30, 2), (&other, 99, 30, 2)]
+        {
+            let place = SamplePlace { sample_index, time_ns: 0, samples: 10 };
+            assert!(steps.packet(stream, place, None));
+            frames.push(stream, place, None, &[0u8; 10]);
+            assert_eq!((steps.missing(), steps.places()), (missing, places), "{sample_index}");
+            assert_eq!((frames.missing(), frames.places()), (missing, places), "{sample_index}");
+        }
+    }
+
+    #[test]
+    fn the_largest_indexes_are_kept() {
+        let mut frames = FrameSteps::new(3, 16);
+        let index = u64::MAX - 15;
+        for (ahead, samples) in [(0, 4), (4, 8)] {
+            let place = SamplePlace { sample_index: index + ahead, time_ns: 0, samples };
+            let items = vec![0u8; 16 * samples as usize];
+            let part = frames.push(&stream(1e8), place, None, &items);
+            assert_eq!(
+                part.place,
+                SamplePlace {
+                    sample_index: index + ahead - ahead % 3,
+                    time_ns: 0,
+                    samples: 3 * (samples.div_ceil(3) - 1 + ahead / 4)
+                }
+            );
+        }
     }
 
     #[test]

@@ -129,7 +129,7 @@ impl StreamFileWriter {
         }
         if is_other {
             self.kind = kind;
-            self.steps = FrameSteps::new(kind.1, self.received.size());
+            self.steps = self.steps.next_file(kind.1);
         }
         let is_new = self.writer.is_none();
         if is_new {
@@ -459,7 +459,7 @@ mod tests {
         assert_eq!((writer.complete().len(), writer.samples()), (1, 10));
         let reports = writer.finish(None).unwrap();
         let counts: Vec<_> = reports.iter().map(|it| (it.samples, it.missing, it.finished)).collect();
-        assert_eq!(counts, [(4, 0, true), (6, 0, true)]);
+        assert_eq!(counts, [(4, 0, true), (6, 92, true)]);
         let SigMfRecording { meta, data_path, .. } = SigMfRecording::open(&at("a.sigmf-meta")).unwrap();
         assert_eq!((meta.sample_rate_hz, meta.channels, meta.captures.len()), (Some(1e6), 1, 2));
         assert_eq!(std::fs::read(data_path).unwrap(), numbers[..8]);

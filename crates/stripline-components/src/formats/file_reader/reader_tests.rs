@@ -199,6 +199,32 @@ fn captures_of_sigmf_are_read_one_by_one() {
 }
 
 #[test]
+fn what_is_behind_the_samples_is_noted() {
+    let dir = tempfile::tempdir().unwrap();
+    let array = npy("{'descr': '|u1', 'fortran_order': False, 'shape': (4,), }", &[1, 2, 3, 4]);
+    let wav = stereo(&[1, 0, 2, 0, 3, 0, 4, 0]);
+    for (name, bytes, samples, note) in [
+        (
+            "two.npy",
+            array.repeat(2),
+            4,
+            Some(format!("{} bytes behind its array are not played", array.len())),
+        ),
+        ("one.npy", array, 4, None),
+        (
+            "two.wav",
+            [wav.clone(), b"data\x02\0\0\0\x07\x07".to_vec()].concat(),
+            8,
+            Some("10 bytes behind its samples are not played: another chunk `data`".into()),
+        ),
+        ("one.wav", wav, 8, None),
+    ] {
+        let mut reader = opened(dir.path(), name, &bytes).unwrap();
+        assert_eq!((all(&mut reader).len(), reader.notes().first()), (samples, note.as_ref()), "{name}");
+    }
+}
+
+#[test]
 fn the_recording_of_a_sigmf_archive_is_played_in_place() {
     let dir = tempfile::tempdir().unwrap();
     let mut archive = tar::Builder::new(Vec::new());
