@@ -181,7 +181,7 @@ def check_source_that_connects(context: Context, folder: Folder) -> None:
     server.curve_server = True
     port, found = server.bind_to_random_port("tcp://127.0.0.1"), folder.path / "found-too"
     address = f'address = "tcp://127.0.0.1:{port}", samples = "u8"'
-    sink = f'type = "file-sink"\nproperties = {{ path = "{found}" }}'
+    sink = f'type = "file-sink"\nproperties = {{ path = "{found}", existing = "replace" }}'
     # With the key of another server, with a key that the server does not know, and with the right ones.
     for keys, peers, is_right in [
         ("waveform.key_secret", "stranger.key", False),

@@ -581,6 +581,8 @@ fn damage_is_never_published_and_does_not_end_the_stream() {
     let place = format!("truncated at byte {}", bytes.len() - END_BYTES);
     assert!(errors.contains("levels.slrec: ") && errors.contains(&place), "{errors}");
     assert!(matches!(subscriber.receive_timeout(Duration::from_secs(60)).unwrap(), Received::Ended));
+    // Otherwise the replay would start as soon as this subscriber has connected.
+    drop(subscriber);
     let mut subscriber = node.subscriber::<i16>("levels").unwrap();
     std::fs::write(&path, without_checksums(bytes)).unwrap();
     let playing = in_domain(&domain, &["replay", path.to_str().unwrap(), "--speed", "0"]);
