@@ -237,11 +237,11 @@ impl FileReader {
             _ => (0, Some(file_bytes)),
         };
         let available = file_bytes.saturating_sub(start);
-        let (mut cut, mut has_no_length) = (None, false);
+        let (mut cut, mut plays_to_end) = (None, false);
         let length = match announced {
             // A header of 32 bits that has counted beyond 4 GiB.
             Some(bytes) if contents.header.is_some() && available.saturating_sub(bytes) >= 1 << 32 => {
-                has_no_length = true;
+                plays_to_end = true;
                 contents.notes.push(format!(
                     "its header has {bytes} bytes of samples, but the file is 4 GiB longer: all of it is played"
                 ));
@@ -254,7 +254,7 @@ impl FileReader {
             }
             None => {
                 if available > 0 {
-                    has_no_length = true;
+                    plays_to_end = true;
                     let note =
                         "its header has no length, as if its writer was killed: it is played up to its end";
                     contents.notes.push(note.to_owned());
@@ -267,7 +267,7 @@ impl FileReader {
         let frames = length / size;
         let mut reader = Self::new(contents, Input::Stream(Stream::new(Box::new(io::empty()), true, true)));
         reader.cut = cut;
-        let is_cut = cut.is_some() || has_no_length;
+        let is_cut = cut.is_some() || plays_to_end;
         if left_over != 0 && !options.truncate_partial && !is_cut {
             return Err(reader.frames().partial(left_over, length));
         }
@@ -516,7 +516,7 @@ fn behind(kind: FileKind, file: &mut File, length: u64, header: &mut Header) -> 
         return Ok(Some(format!("{left} bytes behind its array are not played")));
     }
     file.seek(SeekFrom::Start(end))?;
-    header::wav_behind(BufReader::new(file), header)
+    header::wav_behind(file, left, header)
 }
 
 /// Checks that a file has the type and the channels that were asked for; `has_pairs`: two channels

@@ -1,7 +1,9 @@
 //! The headers of WAV files and of files of numpy.
 
-use std::io::{self, ErrorKind, Read};
+use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
 use std::path::Path;
+
+use stripline::StreamInfo;
 
 use super::encoding::Encoding;
 use super::error::FormatError;
@@ -13,9 +15,6 @@ const CHUNKS_MAX: u32 = 1000;
 const CHUNK_BYTES_MAX: u64 = 64 << 10;
 /// The longest header of numpy, in bytes.
 const NUMPY_BYTES_MAX: usize = 64 << 10;
-/// The most channels that take turns.
-const CHANNELS_MAX: usize = 256;
-
 /// The description of the samples that follow a header.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Header {
@@ -115,34 +114,42 @@ fn read_wav<R: Read>(input: &mut Counted<R>) -> io::Result<Header> {
     Err(wrong("there are no samples (`data`) among its first chunks"))
 }
 
-/// Reads what follows the samples of a WAV file, and completes its header by frequency and time.
-/// Returns a note if there are bytes that may be samples: not in chunks, or in a chunk `data`.
+/// Reads the `left` bytes behind the samples of a WAV file, and adds frequency and time to its
+/// header. Returns a note if some of them may be samples: they are no whole chunk, or a chunk
+/// `data`.
 ///
 /// # Errors
 /// Reading fails.
-pub(super) fn wav_behind(input: impl Read, header: &mut Header) -> io::Result<Option<String>> {
-    let mut input = Counted { input, count: 0 };
+pub(super) fn wav_behind(
+    mut input: impl Read + Seek,
+    left: u64,
+    header: &mut Header,
+) -> io::Result<Option<String>> {
+    let (start, mut at) = (input.stream_position()?, 0);
     for _ in 0..CHUNKS_MAX {
-        let before = input.count;
+        let rest = left.saturating_sub(at);
+        input.seek(SeekFrom::Start(start + at))?;
         let mut head = Vec::new();
-        input.by_ref().take(8).read_to_end(&mut head)?;
-        if head.iter().all(|byte| *byte == 0) && head.len() < 8 {
+        input.by_ref().take(rest.min(8)).read_to_end(&mut head)?;
+        if head.len() < 8 && head.iter().all(|byte| *byte == 0) {
             return Ok(None);
         }
-        let is_chunk = head.len() == 8 && head[..4].iter().all(|byte| (0x20..0x7f).contains(byte));
-        let length = if is_chunk { u64::from(u32_at(&head, 4)) } else { 0 };
-        let mut body = Vec::new();
-        input.by_ref().take(length.min(CHUNK_BYTES_MAX)).read_to_end(&mut body)?;
-        let rest = io::copy(&mut input.by_ref().take(length - body.len() as u64), &mut io::sink())?;
-        if !is_chunk || head[..4] == *b"data" || body.len() as u64 + rest < length {
-            let count = input.count - before + io::copy(&mut input.by_ref(), &mut io::sink())?;
-            let what = if head.starts_with(b"data") { "another chunk `data`" } else { "no chunk" };
-            return Ok(Some(format!("{count} bytes behind its samples are not played: {what}")));
-        }
-        if head[..4] == *b"auxi" && (header.frequency_hz, header.time_ns) == (None, None) {
-            (header.frequency_hz, header.time_ns) = auxi(&body);
-        }
-        io::copy(&mut input.by_ref().take(length % 2), &mut io::sink())?;
+        let is_named = head.len() == 8 && head[..4].iter().all(|byte| (0x20..0x7f).contains(byte));
+        let length = if is_named { u64::from(u32_at(&head, 4)) } else { u64::MAX };
+        let problem = match head.get(..4) {
+            Some(b"data") => "another chunk `data`",
+            _ if length > rest - head.len() as u64 => "no whole chunk",
+            name => {
+                if name == Some(b"auxi") && (header.frequency_hz, header.time_ns) == (None, None) {
+                    let mut body = Vec::new();
+                    input.by_ref().take(length.min(CHUNK_BYTES_MAX)).read_to_end(&mut body)?;
+                    (header.frequency_hz, header.time_ns) = auxi(&body);
+                }
+                at += 8 + length + length % 2;
+                continue;
+            }
+        };
+        return Ok(Some(format!("{rest} bytes behind its samples are not played: {problem}")));
     }
     Ok(None)
 }
@@ -161,8 +168,9 @@ fn wav_format(body: &[u8]) -> io::Result<(Encoding, usize, u32)> {
     let Some(encoding) = Encoding::of_wav(tag, bits) else {
         return Err(wrong(&format!("its samples have the encoding {tag} with {bits} bits")));
     };
-    if channels > CHANNELS_MAX {
-        return Err(wrong(&format!("it has {channels} channels, and at most {CHANNELS_MAX} are read")));
+    if channels > StreamInfo::CHANNELS_MAX {
+        let most = StreamInfo::CHANNELS_MAX;
+        return Err(wrong(&format!("it has {channels} channels, and at most {most} are read")));
     }
     if channels == 0 || channels * encoding.stored_bytes() != usize::from(frame_bytes) {
         return Err(wrong(&format!("{channels} channels of {bits} bits do not have {frame_bytes} bytes")));
@@ -340,7 +348,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_follows_the_samples_of_a_wav_file_is_looked_at() {
+    fn what_follows_the_samples_of_a_wav_file_is_read() {
         let plain = of_wav(&riff(&[format(1, 1, 8000, 16), chunk(b"data", &[0; 3])])).unwrap();
         let numbers = chunk(b"auxi", &[&[0; 32][..], &98_000_000u32.to_le_bytes()].concat());
         let data = chunk(b"data", &[1; 100]);
@@ -354,11 +362,12 @@ pub(super) mod tests {
                 Some(98e6),
             ),
             (data[..20].to_vec(), Some("20 bytes behind its samples"), None),
-            (vec![1; 500], Some("500 bytes behind its samples are not played: no chunk"), None),
+            (vec![1; 500], Some("500 bytes behind its samples are not played: no whole chunk"), None),
             (chunk(b"LIST", &[1; 50])[..40].to_vec(), Some("40 bytes"), None),
         ] {
             let mut header = plain.clone();
-            let found = wav_behind(&*behind, &mut header).unwrap();
+            let left = behind.len() as u64;
+            let found = wav_behind(io::Cursor::new(behind), left, &mut header).unwrap();
             assert_eq!(found.is_some(), note.is_some(), "{found:?}");
             assert!(found.iter().all(|found| found.starts_with(note.unwrap())), "{found:?}");
             assert_eq!(header.frequency_hz, frequency);

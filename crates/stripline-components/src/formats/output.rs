@@ -411,7 +411,8 @@ impl OutputFile {
         }
     }
 
-    /// Makes the next wait check the names again, which may have changed.
+    /// Makes the next call of [`OutputFile::sync_names`] check the path again, which may name
+    /// another file by then.
     pub fn forget_names(&mut self) {
         self.is_named = false;
     }

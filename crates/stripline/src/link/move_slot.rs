@@ -410,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn a_receiver_finds_the_end_of_a_path_before_it_has_heard_of_the_next_one() {
+    fn the_end_of_a_path_waits_for_the_event_of_the_next_path() {
         let _turn = MessageQueueTurn::take("mqueue");
         for from in TRANSPORTS {
             for cancels in [false, true] {
