@@ -7,7 +7,7 @@ use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
 
-use stripline::node::{Dispatch, MessageSubscriber, Node, Publisher, Subscriber, Topics};
+use stripline::node::{Dispatch, MessageSubscriber, Node, Publisher, Subscriber, Topics, wait_any};
 use stripline::transport::Reach;
 use stripline::{Error, Gap, GapReason, Received};
 
@@ -209,6 +209,11 @@ impl Stage {
                 publisher.send(&vec![publisher.sequence(); number()]).unwrap();
             }
             "fill" => return fill(self.publisher.as_mut().unwrap(), &[0; SAMPLES]).0.to_string(),
+            // A packet waits; it is not taken.
+            "await-packet" => {
+                let subscriber = self.subscriber.as_mut().unwrap();
+                assert_eq!(wait_any(&mut [subscriber], Some(DEADLINE)).unwrap(), [0]);
+            }
             "take" => return self.take(number(), true),
             "take-any" => return self.take(number(), false),
             "take-messages" => return self.take_messages(number()),

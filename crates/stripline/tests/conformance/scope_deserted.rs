@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::channel;
 
 use stripline::Error;
+use stripline::node::wait_any;
 use stripline::terms::Scope;
 
 use crate::puppet::{Puppet, SAMPLES, beside_another};
@@ -13,7 +14,7 @@ use crate::support::{DEADLINE, await_asleep, await_receivers, node, pair, take_n
 
 pub fn a_receiver_that_leaves_ends_the_wait(transport: &'static str) {
     let node = node(transport, TARGET);
-    let (mut publisher, subscriber) = pair::<u64>(&node, "deserted");
+    let (mut publisher, mut subscriber) = pair::<u64>(&node, "deserted");
     let (tell, sender) = channel();
     let waiting = std::thread::spawn(move || {
         tell.send(rustix::thread::gettid().as_raw_nonzero().get()).unwrap();
@@ -22,6 +23,8 @@ pub fn a_receiver_that_leaves_ends_the_wait(transport: &'static str) {
         publisher.send(&[1]).unwrap();
         outcome.unwrap_err()
     });
+    // A sender may sleep before its packet has left, too: in a lock of the transport's library.
+    assert_eq!(wait_any(&mut [&mut subscriber], Some(DEADLINE)).unwrap(), [0]);
     await_asleep(std::process::id(), sender.recv().unwrap());
     drop(subscriber);
     match waiting.join().unwrap() {
@@ -51,6 +54,7 @@ pub fn a_killed_receiver_ends_the_wait_and_the_others_count(transport: &'static 
             (publisher, outcome)
         });
         let sender = sender.recv().unwrap();
+        victim.order("await-packet");
         await_asleep(std::process::id(), sender);
         victim.kill();
         // The survivor is still awaited.
