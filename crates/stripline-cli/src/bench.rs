@@ -15,7 +15,8 @@ use stripline_bench::ladder::{self, Decision, Progress, Report, Row, Settings};
 use crate::Exit;
 use crate::arguments::{InstructionsArguments, LadderArguments};
 use crate::format::{counted, grouped, packets, quantity};
-use crate::run::{check_writable, worse, write_json, write_text};
+use crate::result_file::{Form, check_writable, write_json, write_text};
+use crate::run::worse;
 use crate::show::print;
 use crate::table::Table;
 use crate::terminal;
@@ -120,7 +121,10 @@ impl Results<'_> {
     ) -> Result<(R, Exit), Exit> {
         let files = || [self.json, self.drawing].into_iter().flatten();
         // Before anything runs, because a result that cannot be written should not cost a run.
-        files().try_for_each(check_writable)?;
+        let forms = [(self.json, Form::Json), (self.drawing, Form::Drawing)];
+        forms
+            .into_iter()
+            .try_for_each(|(path, form)| path.map_or(Ok(()), |path| check_writable(path, form)))?;
         let mut screen = BenchScreen::new();
         let outcome = run(&mut screen);
         screen.finish();

@@ -24,6 +24,7 @@ mod line_file;
 mod log;
 mod new;
 mod ps;
+mod result_file;
 mod run;
 mod services;
 mod show;

@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use log::Level;
-use serde::Serialize;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use stripline::component::{Direction, PropertyKind, PropertySpec, Registry};
 use stripline::link::{LatencyReport, Sampling};
@@ -21,10 +20,13 @@ use stripline_waveform::{
 };
 
 use crate::Exit;
-use crate::arguments::{JsonArguments, OutputForm, OverrideArguments, PlacementArgument, RunArguments};
+use crate::arguments::{
+    JsonArguments, LogArguments, OutputForm, OverrideArguments, PlacementArgument, RunArguments,
+};
 use crate::builtin;
 use crate::format::{counted, grouped, packets, printable, quantity, time};
 use crate::log::{LAUNCHER, RunLog};
+use crate::result_file::{Form, check_writable, write_json};
 use crate::show::{Printed, print, print_while_read};
 use crate::table::{Cell, Table, Tone};
 use crate::terminal;
@@ -37,7 +39,9 @@ pub(crate) fn run(arguments: &RunArguments, registry: &Registry) -> Exit {
         Ok(both) => both,
         Err(exit) => return exit,
     };
-    let waveform = match checked(&file, &arguments.overrides, registry) {
+    let overrides =
+        Overrides { writes: writes(arguments, json.as_deref()), ..overrides_of(&arguments.overrides) };
+    let waveform = match checked(&file, &overrides, registry) {
         Ok(waveform) => waveform,
         Err(exit) => return exit,
     };
@@ -54,9 +58,13 @@ pub(crate) fn run(arguments: &RunArguments, registry: &Registry) -> Exit {
         complain!("error: `{name}` writes to standard output: give `--json` a file for the result");
         return Exit::Usage;
     }
+    if let Some(name) = writer.filter(|_| arguments.log.stdout == OutputForm::Lines) {
+        complain!("error: `{name}` writes samples to standard output: leave `--stdout lines` out");
+        return Exit::Usage;
+    }
     // Before anything runs, because a result that cannot be written should not cost a run.
     if let Some(path) = &json
-        && let Err(exit) = check_writable(path)
+        && let Err(exit) = check_writable(path, Form::Json)
     {
         return exit;
     }
@@ -83,6 +91,13 @@ pub(crate) fn run(arguments: &RunArguments, registry: &Registry) -> Exit {
     let exit = end(outcome, arguments, json.as_deref(), writer.is_some(), &screen.log);
     screen.log.finish();
     exit
+}
+
+/// Returns the files that the command writes, each with its option.
+fn writes(arguments: &RunArguments, json: Option<&Path>) -> Vec<(String, PathBuf)> {
+    let LogArguments { log_file, trace, .. } = &arguments.log;
+    let files = [("--output", json), ("--log-file", log_file.as_deref()), ("--trace", trace.as_deref())];
+    files.into_iter().filter_map(|(option, path)| Some((option.into(), path?.into()))).collect()
 }
 
 /// Returns the component that writes what it receives to standard output, if there is one.
@@ -136,20 +151,6 @@ fn end(
     exit
 }
 
-/// Reports a file that results cannot be written to; `-` is standard output.
-pub(crate) fn check_writable(path: &Path) -> Result<(), Exit> {
-    if path.as_os_str() == "-" {
-        return Ok(());
-    }
-    match std::fs::OpenOptions::new().append(true).create(true).open(path) {
-        Ok(_) => Ok(()),
-        Err(error) => {
-            complain!("error: cannot write {}: {error}", path.display());
-            Err(Exit::Usage)
-        }
-    }
-}
-
 /// Returns the command's own file, and the destination of the result as JSON.
 pub(crate) fn destination(
     json: &JsonArguments,
@@ -168,13 +169,13 @@ pub(crate) fn destination(
 }
 
 /// Loads and checks the file. Prints its problems.
-fn checked(file: &Path, overrides: &OverrideArguments, registry: &Registry) -> Result<Waveform, Exit> {
+fn checked(file: &Path, overrides: &Overrides, registry: &Registry) -> Result<Waveform, Exit> {
     let is_coloured = terminal::is_stderr_coloured();
-    let (overrides, names) = (overrides_of(overrides), transport_names());
+    let names = transport_names();
     let catalog = catalog(registry, &names);
     let found = match builtin::waveform(file) {
-        Some(text) => parse_bytes(text.as_bytes(), file, &overrides, &catalog),
-        None => load(file, &overrides, &catalog),
+        Some(text) => parse_bytes(text.as_bytes(), file, overrides, &catalog),
+        None => load(file, overrides, &catalog),
     };
     match found {
         Ok((waveform, warnings)) => {
@@ -218,6 +219,7 @@ pub(crate) fn overrides_of(arguments: &OverrideArguments) -> Overrides {
             PlacementArgument::Threads => Placement::Thread,
             PlacementArgument::Processes => Placement::Process,
         }),
+        writes: Vec::new(),
     }
 }
 
@@ -478,7 +480,7 @@ fn files_note(component: &ComponentResult) -> String {
     let mut note = String::new();
     let name = &component.name;
     for file in &component.files {
-        let (lacks, path) = (file.to_string(), printable(&file.path, REASON_MAX));
+        let (lacks, path) = (file.to_string(), printable(file.name(), REASON_MAX));
         if !lacks.is_empty() {
             note += &format!("\n{name} wrote {}.", printable(&lacks, 2 * REASON_MAX));
         }
@@ -554,33 +556,6 @@ fn tail(latency: &LatencyReport) -> String {
         (None, Some(p90), _) => format!("p90: {}", time(Some(p90))),
         (None, None, Some(p75)) => format!("p75: {}", time(Some(p75))),
         _ => time(p99),
-    }
-}
-
-/// Writes a result as JSON; `-` is standard output.
-pub(crate) fn write_json(path: &Path, report: &impl Serialize) -> Exit {
-    let text = serde_json::to_string_pretty(report).map(|text| text + "\n");
-    write_text(path, text.map_err(|error| format!("the result does not serialise: {error}")))
-}
-
-/// Writes a result, or reports why it could not be made; `-` is standard output.
-pub(crate) fn write_text(path: &Path, text: Result<String, String>) -> Exit {
-    let text = match text {
-        Ok(text) => text,
-        Err(error) => {
-            complain!("error: {error}");
-            return Exit::Failure;
-        }
-    };
-    if path.as_os_str() == "-" {
-        return print(&text);
-    }
-    match std::fs::write(path, text) {
-        Ok(()) => Exit::Clean,
-        Err(error) => {
-            complain!("error: cannot write {}: {error}", path.display());
-            Exit::Failure
-        }
     }
 }
 

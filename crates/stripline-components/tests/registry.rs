@@ -93,9 +93,9 @@ fn the_example_waveforms_are_right_over_every_transport() {
         let ways = transports.iter().map(|name| (Some(*name), Placement::Thread));
         for (transport, placement) in ways.chain([(None, Placement::Thread), (None, Placement::Process)]) {
             let overrides = Overrides {
-                set: Vec::new(),
                 transport: transport.map(str::to_owned),
                 placement: Some(placement),
+                ..Overrides::default()
             };
             let (waveform, warnings) = load(&path, &overrides, &catalog).unwrap_or_else(|e| panic!("{e}"));
             assert!(!waveform.description.is_empty());

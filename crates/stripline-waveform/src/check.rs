@@ -11,6 +11,7 @@ use super::connections::ResolvedConnection;
 use super::describe::{DescribeError, ExecutableSpecs, ask_validity, describe};
 use super::diagnostics::Diagnostics;
 use super::file::{self, NAME_BYTES_MAX};
+use super::files_check::LauncherFiles;
 use super::machine_check::{self, Limits};
 use super::overrides::{self, Overrides};
 use super::plan::{ComponentPlan, ConnectionPlan, PortRef, Program, Waveform};
@@ -133,7 +134,8 @@ pub fn parse_bytes(
     }
     let mut links = connections::check(draft.connections, &components, &options, catalog, &mut found);
     let types = type_inference::resolve(&components, &links, catalog, &mut found);
-    files_check::check(&components, &mut found);
+    let files = LauncherFiles::new(&source, path, &options.writes);
+    files_check::check(&components, &files, &types, &mut found);
     let channels = order_check::check(&links, &components, &mut found);
     rate_check::check(&links, &components, &channels, catalog, &mut found);
     build_check::check(&mut links, &components, &types, &mut found);
@@ -168,7 +170,7 @@ fn name_of(path: &Path) -> String {
     if name.is_empty() { "waveform".into() } else { name }
 }
 
-type PortTypesFound = BTreeMap<connections::ConnectionEnd, TypeName>;
+pub(super) type PortTypesFound = BTreeMap<connections::ConnectionEnd, TypeName>;
 
 fn connection_plans(
     components: &[CheckedComponent],

@@ -232,8 +232,10 @@ codes! {
     /// Properties that are valid one by one but rejected as a set, or a file that the component
     /// cannot use.
     PropertiesUnfit => "properties-unfit",
-    /// A file that one component writes and another one writes or reads.
+    /// A file that one component or option writes and another one writes or reads.
     FileShared => "file-shared",
+    /// A file with the name of another type of samples than it would get.
+    FileMisnamed => "file-misnamed",
     /// Streams of different sample rates at the inputs of a component that takes one rate.
     RateMismatch => "rate-mismatch",
     /// A component that needs a sample rate, behind a source that has none.

@@ -1,22 +1,63 @@
-//! The check that no two components write one file or standard output, and that none writes a file
-//! that another reads.
+//! The check of the files that a waveform uses. No two components write one file or standard
+//! output, and none writes a file that another reads. The launcher and its options count, too. The
+//! name of a file does not promise another type of samples than the component receives.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use stripline::component::PropertyKind;
+use std::sync::Arc;
 
+use stripline::component::{Direction, PropertyKind, PropertySpec};
+
+use super::check::PortTypesFound;
 use super::components::CheckedComponent;
-use super::diagnostics::{Code, Diagnostic, Diagnostics, Place};
+use super::connections::ConnectionEnd;
+use super::diagnostics::{At, Code, Diagnostic, Diagnostics, Place, Source};
 
-/// A file that a component uses.
+/// A file that a component or the launcher uses.
 struct Use<'c> {
-    component: &'c str,
+    /// The name of a component or an option, in backticks, or the launcher.
+    user: String,
+    remedy: String,
     place: &'c Place,
     path: PathBuf,
     identity: Identity,
     is_written: bool,
+}
+
+/// The files of the launcher: the waveform file, and the files that its options write.
+pub(super) struct LauncherFiles<'a> {
+    source: (Place, &'a Path),
+    written: &'a [At<PathBuf>],
+}
+
+impl<'a> LauncherFiles<'a> {
+    pub fn new(source: &Arc<Source>, path: &'a Path, written: &'a [At<PathBuf>]) -> Self {
+        Self { source: (Place::new(source, 0..0), path), written }
+    }
+
+    fn uses(&self) -> impl Iterator<Item = Use<'_>> {
+        let written = self.written.iter().filter_map(|file| {
+            let option = file.place.text().split(' ').next().unwrap_or_default();
+            let remedy = format!("name another file with `{option}`");
+            Use::of(format!("`{option}`"), remedy, &file.place, file.value.clone(), true)
+        });
+        let (place, path) = &self.source;
+        let source = Use::of("the launcher".into(), String::new(), place, path.to_path_buf(), false);
+        written.chain(source)
+    }
+}
+
+impl<'c> Use<'c> {
+    /// Returns the use of a file; `None`: it is standard input or output, or no regular file.
+    fn of(user: String, remedy: String, place: &'c Place, path: PathBuf, is_written: bool) -> Option<Self> {
+        if path == Path::new(STANDARD) {
+            return None;
+        }
+        let identity = Identity::of(&path)?;
+        Some(Self { user, remedy, place, path, identity, is_written })
+    }
 }
 
 /// The identity of a file: by device and inode, so that links count. A file that does not exist has
@@ -51,27 +92,57 @@ impl Identity {
 /// The path that is standard input or output.
 const STANDARD: &str = "-";
 
-/// Reports each file that a component writes and another one uses.
-pub(super) fn check(components: &[CheckedComponent], found: &mut Diagnostics) {
+/// Reports each file that one component or option writes and another one uses.
+pub(super) fn check(
+    components: &[CheckedComponent],
+    launcher: &LauncherFiles<'_>,
+    types: &PortTypesFound,
+    found: &mut Diagnostics,
+) {
     check_standard_output(components, found);
-    let uses: Vec<Use> = components.iter().flat_map(uses).collect();
+    check_names(components, types, found);
+    let uses: Vec<Use> = components.iter().flat_map(uses).chain(launcher.uses()).collect();
     let mut reported: Vec<(&str, &str)> = Vec::new();
     for (index, first) in uses.iter().enumerate() {
         for second in &uses[index + 1..] {
-            let names = (first.component, second.component);
-            let is_shared = first.identity == second.identity && names.0 != names.1;
-            if !is_shared || !(first.is_written || second.is_written) || reported.contains(&names) {
+            let users = (&*first.user, &*second.user);
+            let is_shared = first.identity == second.identity && users.0 != users.1;
+            if !is_shared || !(first.is_written || second.is_written) || reported.contains(&users) {
                 continue;
             }
-            reported.push(names);
+            reported.push(users);
             let (writer, other) = if second.is_written { (second, first) } else { (first, second) };
             let verb = if other.is_written { "writes" } else { "reads" };
-            let (name, other_name, path) = (writer.component, other.component, other.path.display());
-            let message = format!("`{name}` writes the file that `{other_name}` {verb}: {path}");
+            let (name, other_name, path) = (&writer.user, &other.user, other.path.display());
+            let message = format!("{name} writes the file that {other_name} {verb}: {path}");
             let error = Diagnostic::error(Code::FileShared, writer.place, message);
-            let error = error.also(other.place, format!("`{other_name}` {verb} it"));
-            found.push(error.help(format!("set the `path` of `{name}` to another file")));
+            let error = error.also(other.place, format!("{other_name} {verb} it"));
+            found.push(error.help(&writer.remedy));
         }
+    }
+}
+
+/// Reports a component that writes samples to a file with the name of another type.
+fn check_names(components: &[CheckedComponent], types: &PortTypesFound, found: &mut Diagnostics) {
+    for (index, component) in components.iter().enumerate() {
+        let (Some(spec), Some(properties)) = (component.spec.as_deref(), &component.properties) else {
+            continue;
+        };
+        let Some(named) = &properties.facts.named_payload else { continue };
+        let input = spec.ports.iter().position(|port| port.direction == Direction::Input);
+        let received = input.and_then(|port| types.get(&ConnectionEnd { component: index, port }));
+        let Some(received) = received.filter(|received| *received != named) else { continue };
+        let name = &component.name.value;
+        let place = properties.places.get("path").unwrap_or(&component.name.place);
+        let message = format!("the name of the file is of {named} samples, and `{name}` receives {received}");
+        let error = Diagnostic::error(Code::FileMisnamed, place, message);
+        let converts = |property: &PropertySpec| {
+            let PropertyKind::Choice { choices } = &property.kind else { return None };
+            let takes = received.as_str() == "cf32" && choices.iter().any(|word| word == named.as_str());
+            takes.then(|| format!(", or set `{}` to {named}", property.name))
+        };
+        let or_convert = spec.properties.iter().find_map(converts).unwrap_or_default();
+        found.push(error.help(format!("give the file another ending, as .{received}{or_convert}")));
     }
 }
 
@@ -110,15 +181,12 @@ fn uses<'c>(component: &'c CheckedComponent) -> Vec<Use<'c>> {
     let (Some(spec), Some(properties)) = (component.spec.as_deref(), &component.properties) else {
         return Vec::new();
     };
-    let name = component.name.value.as_str();
+    let user = format!("`{}`", component.name.value);
     let place = |property: &str| properties.places.get(property).unwrap_or(&component.name.place);
     let written = &properties.facts.writes;
     let file = |path: PathBuf, place: &'c Place, is_written: bool| {
-        if path == Path::new(STANDARD) {
-            return None;
-        }
-        let identity = Identity::of(&path)?;
-        Some(Use { component: name, place, path, identity, is_written })
+        let remedy = format!("set the `path` of {user} to another file");
+        Use::of(user.clone(), remedy, place, path, is_written)
     };
     let paths = spec.properties.iter().filter(|property| property.kind == PropertyKind::Path);
     let read = paths.filter_map(|property| {

@@ -1,5 +1,7 @@
 //! The command-line options that replace settings of the file.
 
+use std::path::PathBuf;
+
 use super::Placement;
 use super::diagnostics::{At, Code, Diagnostics, Place, Source};
 
@@ -12,6 +14,7 @@ use super::diagnostics::{At, Code, Diagnostics, Place, Source};
 ///     set: vec!["source.path=capture.bin".into()],
 ///     transport: Some("inproc".into()),
 ///     placement: Some(Placement::Thread),
+///     writes: vec![("--output".into(), "result.json".into())],
 /// };
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -23,6 +26,9 @@ pub struct Overrides {
     pub transport: Option<String>,
     /// `--placement threads|processes`: the placement of every component.
     pub placement: Option<Placement>,
+    /// The files that the launcher writes, each with its option: none of them may be a file of the
+    /// waveform.
+    pub writes: Vec<(String, PathBuf)>,
 }
 
 /// Parsed [`Overrides`], each part with its place in the option's text.
@@ -30,6 +36,7 @@ pub(super) struct Options {
     pub set: Vec<SetOption>,
     pub transport: Option<At<String>>,
     pub placement: Option<At<Placement>>,
+    pub writes: Vec<At<PathBuf>>,
 }
 
 /// One `--set component.property=value`.
@@ -57,7 +64,12 @@ pub(super) fn read(overrides: &Overrides, found: &mut Diagnostics) -> Options {
         .as_ref()
         .map(|name| At { value: name.clone(), place: whole(format!("--transport {name}")) });
     let set = overrides.set.iter().filter_map(|text| read_set(text, found)).collect();
-    Options { set, transport, placement }
+    let written = |(option, path): &(String, PathBuf)| At {
+        value: path.clone(),
+        place: whole(format!("{option} {}", path.display())),
+    };
+    let writes = overrides.writes.iter().map(written).collect();
+    Options { set, transport, placement, writes }
 }
 
 fn read_set(text: &str, found: &mut Diagnostics) -> Option<SetOption> {

@@ -16,7 +16,7 @@ use stripline::component::{
     PropertySpec, RateRule, Value,
 };
 use stripline::node::Dispatch;
-use stripline::payload::TypeName;
+use stripline::payload::{Scalar, TypeName};
 use stripline::terms::{Flow, LinkOptions, Overflow, Resequence, Scope, WaitStrategy};
 use stripline::transport;
 use stripline_waveform::internal::{check_spec, render_component, render_component_list};
@@ -133,9 +133,13 @@ fn stock() -> BTreeMap<String, ComponentSpec> {
         ComponentSpec::new("file-sink", "Samples to a file.")
             .input("in", PortTypes::of::<Complex<f32>>(), "samples")
             .property(PropertySpec::path("path", "the file"))
-            .facts(|properties| PropertyFacts {
-                writes: properties.path("path").into_iter().collect(),
-                ..PropertyFacts::default()
+            .property(PropertySpec::choice("format", &["as-received", "cs16"], "as-received", "format"))
+            .facts(|properties| {
+                let path = properties.path("path").unwrap_or_default();
+                let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
+                let scalar = Scalar::parse(ending).filter(|_| properties.text("format") != "cs16");
+                let named_payload = scalar.and_then(|scalar| TypeName::parse(&scalar.to_string()).ok());
+                PropertyFacts { writes: vec![path], named_payload, ..PropertyFacts::default() }
             }),
     ];
     specs.into_iter().map(|spec| (spec.name.clone(), spec)).collect()
@@ -200,7 +204,12 @@ fn overrides_of(text: &str) -> Overrides {
         "processes" => Placement::Process,
         other => panic!("{other}"),
     });
-    Overrides { set: said(text, "set"), transport: said(text, "transport").pop(), placement }
+    let writes = |option: String| {
+        let (option, path) = option.split_once(' ').unwrap();
+        (option.to_owned(), Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/waveforms/invalid").join(path))
+    };
+    let writes = said(text, "writes").into_iter().map(writes).collect();
+    Overrides { set: said(text, "set"), transport: said(text, "transport").pop(), placement, writes }
 }
 
 fn check_file(path: &Path) -> (String, Checked) {
@@ -740,7 +749,7 @@ proptest! {
     #[test]
     fn any_options(set in ".{0,40}", rest in "(tone|sink|.)[.](frequency|order|.)=.{0,20}", transport in ".{0,20}") {
         let text = CHAIN.replace("PLACEMENT", "process");
-        let overrides = Overrides { set: vec![set, rest], transport: Some(transport), placement: None };
+        let overrides = Overrides { set: vec![set, rest], transport: Some(transport), ..Overrides::default() };
         never_panics(text.as_bytes(), &overrides);
     }
 

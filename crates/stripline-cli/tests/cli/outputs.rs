@@ -251,6 +251,89 @@ fn clipped_and_missing_samples_are_counted_per_file() {
 }
 
 #[test]
+fn what_standard_output_lacks_is_reported() {
+    let loud = "output = \"cf32\", sample_rate = 48e3, frequency = 440.0, duration_s = 1.0, amplitude = 5.0";
+    let file = tone(loud, "type = \"file-sink\"\nproperties = { path = \"-\", format = \"cs8\" }");
+    let (done, loud) = report(&file);
+    assert!(done.stderr.contains("standard output: ") && done.stderr.contains(" of 48,000 samples clipped"));
+    let written = &loud["components"][1]["files"][0];
+    assert_eq!(
+        (&written["path"], &written["samples"], done.stdout.len() > 0),
+        (&"-".into(), &48_000.into(), true)
+    );
+
+    // Lines with a prefix would alter the samples.
+    let path = file.path("file.toml");
+    let lines = run(&["run", path.to_str().unwrap(), "--stdout", "lines"]);
+    lines.says(2, &["`sink` writes samples to standard output", "leave `--stdout lines` out"]);
+    assert_eq!(lines.stdout, "");
+
+    let mut to_nowhere = std::process::Command::new(env!("CARGO_BIN_EXE_stripline"));
+    let done = to_nowhere
+        .args(["run", path.to_str().unwrap()])
+        .stdout(std::process::Stdio::null())
+        .output()
+        .unwrap();
+    let printed = String::from_utf8_lossy(&done.stderr);
+    assert!(printed.contains("sink found that standard output is /dev/null"), "{printed}");
+}
+
+#[test]
+fn results_and_logs_are_no_files_of_the_waveform() {
+    let file = tone(SECOND, "type = \"file-sink\"\nproperties = { path = \"a.cf32\" }");
+    let path = file.path("file.toml");
+    let text = std::fs::read_to_string(&path).unwrap();
+    let sink = file.path("a.cf32");
+    for option in ["--output", "--log-file", "--trace"] {
+        let itself = run(&["run", path.to_str().unwrap(), option, path.to_str().unwrap()]);
+        itself
+            .says(2, &[&format!("`{option}` writes the file that the launcher reads"), "name another file"]);
+        let shared = run(&["run", path.to_str().unwrap(), option, sink.to_str().unwrap()]);
+        shared.says(2, &[&format!("`{option}` writes the file that `sink` writes")]);
+        assert!(!sink.exists());
+    }
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
+    // Neither is anything else that is no earlier result.
+    let notes = file.path("notes");
+    std::fs::write(&notes, "mine").unwrap();
+    let refused = run(&["run", path.to_str().unwrap(), "--output", notes.to_str().unwrap()]);
+    refused.says(2, &["notes exists, and is no earlier result: name another file, or remove it"]);
+    assert_eq!(std::fs::read(&notes).unwrap(), b"mine");
+    for _ in 0..2 {
+        report(&tone(SECOND, "type = \"null-sink\"")).0.says(0, &[]);
+    }
+}
+
+#[test]
+fn the_name_of_a_file_does_not_promise_another_type() {
+    for (path, format, problem, remedy) in [
+        (
+            "a.cs16",
+            "",
+            "the name of the file is of cs16 samples, and `sink` receives cf32",
+            "set `format` to cs16",
+        ),
+        ("a.f32", "", "the name of the file is of f32 samples, and `sink` receives cf32", "as .cf32"),
+        ("a.CU8", ", format = \"cs16\"", "of cu8 samples, and `format` is cs16", "set `format` to cu8"),
+        ("a.wav", "", "a .wav file has a header", "use a `wav-sink`"),
+        ("a.npy", "", "a .npy file has a header", "another ending"),
+    ] {
+        let sink = format!("type = \"file-sink\"\nproperties = {{ path = \"{path}\"{format} }}");
+        let file = tone(SECOND, &sink);
+        let waveform = file.path("file.toml");
+        for command in ["check", "run"] {
+            run(&[command, waveform.to_str().unwrap()]).says(2, &[problem, remedy]);
+        }
+        assert!(!file.path(path).exists());
+    }
+    for (path, format) in [("a.cs16", ", format = \"cs16\""), ("a.cf32", ""), ("a.raw", ""), ("a", "")] {
+        let sink = format!("type = \"file-sink\"\nproperties = {{ path = \"{path}\"{format} }}");
+        let file = tone(SECOND, &sink);
+        run(&["run", file.path("file.toml").to_str().unwrap(), "-q"]).says(0, &[]);
+    }
+}
+
+#[test]
 fn several_channels_are_written_and_read_back() {
     for (sink, name, samples, stored) in [
         ("wav-sink", "two.wav", "f32", "s16"),

@@ -34,7 +34,7 @@ fn an_executable_that_links_the_library_runs_beside_stock_components() {
 #[test]
 fn a_script_behind_an_interpreter_runs_beside_stock_components() {
     let folder = tempfile::tempdir().unwrap();
-    let (path, out) = (folder.path().join("script.toml"), folder.path().join("out.f32"));
+    let (path, out) = (folder.path().join("script.toml"), folder.path().join("out.cf32"));
     let script = format!("exec {} \"$@\"\n", gain_example().display());
     std::fs::write(folder.path().join("gain.sh"), script).unwrap();
     let text = format!(

@@ -4,18 +4,18 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use stripline::component::{
-    Component, ComponentSpec, FileLog, FileReport, PortTypes, Ports, Properties, PropertyFacts, PropertySpec,
+    Component, ComponentSpec, FileLog, FileReport, InvalidProperties, PortTypes, Ports, Properties,
+    PropertyFacts, PropertySpec,
 };
 use stripline::payload::{Scalar, TypeName};
 use stripline::{Error, Packet, Result};
 
 use super::line_file::Destination;
 use super::output_file::{self, Target, TimedOutput};
-use super::property_errors::can_be_made;
 use crate::formats::{
-    FormatError, Kept, SampleFormat, SamplePlace, StepTracker, StreamFileWriter, is_sigmf, not_kept,
+    FormatError, Kept, SampleFormat, SamplePlace, StepTracker, StreamFileWriter, header_ending, is_sigmf,
+    is_special, not_kept, of_ending,
 };
-use crate::stoppable::ended;
 
 /// The choice of `format` that uses the input's.
 const AS_RECEIVED: &str = "as-received";
@@ -40,7 +40,7 @@ impl Component for FileSink {
         .property(
             PropertySpec::path(
                 "path",
-                "file to write; SigMF when it ends in .sigmf-meta, for all types of numbers",
+                "file to write; SigMF when it ends in .sigmf-meta, for all types of numbers; an ending such as .cs16 must be the type",
             )
             .required(),
         );
@@ -52,8 +52,9 @@ impl Component for FileSink {
                 "format in the file; cf32 samples can be converted to any",
             ))
             .validated(|properties| {
-                can_be_made::<Self>(properties)?;
-                Target::required(properties, None)?.check_existing(files)
+                let Self { target, format } = Self::new(properties)?;
+                check_ending(&target.path, format)?;
+                target.check_existing(files)
             })
             .facts(facts)
     }
@@ -100,7 +101,7 @@ impl FileSink {
         let mut input = ports.raw_input("in")?;
         let files = ports.files();
         let mut destination = Destination::open(&target, false, &files)?;
-        let mut report = destination.report().unwrap_or_default();
+        let mut report = FileReport::default();
         let mut steps = StepTracker::default();
         let received = output_file::receive(&mut input, &mut destination, |destination, packet| {
             let place = place(packet, sample_bytes.map_or(0, |bytes| (packet.len() / bytes) as u64));
@@ -115,19 +116,12 @@ impl FileSink {
         if received.is_ok() {
             input.gap_at_end().iter().for_each(|gap| steps.gap_at_end(gap));
         }
-        let is_file = destination.report().is_some();
         // Structures have no lines.
         let lost = sample_bytes.map_or(0, |bytes| destination.bytes_missing().div_ceil(bytes as u64));
         report.samples = report.samples.saturating_sub(lost);
-        let finished = destination.finish();
         report.missing = steps.missing().saturating_add(lost);
         report.places = steps.places() + u64::from(lost > 0);
-        report.problem = finished.as_ref().ok().cloned().flatten();
-        report.finished = finished.is_ok() && report.problem.is_none();
-        if is_file {
-            files.report(report);
-        }
-        output_file::outcome(received, finished.map(drop))
+        output_file::outcome(received, destination.finish(&files, report))
     }
 
     /// Records numbers, real or complex.
@@ -143,10 +137,9 @@ impl FileSink {
             return Err(Error::failed(message));
         }
         let files = ports.files();
-        let is_file = target.path != Path::new("-");
         let writer =
             StreamFileWriter::new(&target.path, received, scalar, target.existing).durable(target.durability);
-        let mut output = NumbersOutput { writer, target, files, is_file, problem: None, reported: None };
+        let mut output = NumbersOutput { writer, target, files, problem: None, reported: None };
         let received = output_file::receive(&mut input, &mut output, |output, packet| {
             let place = place(packet, (packet.len() / received.size()) as u64);
             let written = output.writer.packet(packet.stream(), place, packet.gap(), packet);
@@ -163,14 +156,11 @@ impl FileSink {
         });
         let NumbersOutput { mut writer, target, files, mut problem, .. } = output;
         let finished = writer.finish(input.gap_at_end().as_ref()).map(drop);
-        if is_file {
-            let last = writer.complete().last().filter(|_| finished.is_ok());
-            let report = last.cloned().unwrap_or_else(|| writer.report());
-            let finished = finished.map_err(|error| target.failed(error, &mut problem));
-            files.report(FileReport { problem, ..report });
-            return output_file::outcome(received, finished);
-        }
-        output_file::outcome(received, finished.map_err(ended))
+        let last = writer.complete().last().filter(|_| finished.is_ok());
+        let report = last.cloned().unwrap_or_else(|| writer.report());
+        let finished = finished.map_err(|error| target.failed(error, &mut problem));
+        files.report(FileReport { problem, ..report });
+        output_file::outcome(received, finished)
     }
 }
 
@@ -179,8 +169,6 @@ struct NumbersOutput {
     writer: StreamFileWriter,
     target: Target,
     files: FileLog,
-    /// Whether it is a file, which is reported.
-    is_file: bool,
     /// What has ended the file, if the component ends alone.
     problem: Option<String>,
     /// When the file was reported last.
@@ -193,9 +181,7 @@ impl NumbersOutput {
     }
 
     fn report(&self) {
-        if self.is_file {
-            self.files.report(self.writer.report());
-        }
+        self.files.report(self.writer.report());
     }
 }
 
@@ -224,8 +210,45 @@ fn files(path: &Path) -> Vec<PathBuf> {
     vec![path.into()]
 }
 
+/// Returns the type that the name of a file states; `None`: any type, or no regular file.
+fn named_type(path: &Path) -> Option<Scalar> {
+    (!is_special(path)).then(|| of_ending(path)).flatten()
+}
+
+/// Checks that the name of a file does not promise a header, or another type than `format`.
+///
+/// # Errors
+/// It does.
+fn check_ending(path: &Path, format: Option<SampleFormat>) -> Result<()> {
+    let invalid =
+        |problem: String| InvalidProperties::new(format!("{}: {problem}", path.display())).property("path");
+    if let Some(ending) = header_ending(path).filter(|_| !is_special(path)) {
+        let remedy = if ending == "wav" { "use a `wav-sink`, or" } else { "" };
+        return Err(invalid(format!("a .{ending} file has a header, and `file-sink` writes samples alone"))
+            .remedy(format!("{remedy} give the file another ending, as .cf32").trim_start())
+            .into());
+    }
+    let wanted = format.map(SampleFormat::scalar);
+    match named_type(path).filter(|named| wanted.is_some_and(|wanted| wanted != *named)) {
+        Some(named) => {
+            let written = wanted.map_or_else(String::new, |wanted| wanted.to_string());
+            let or_convert = match SampleFormat::ALL.iter().any(|format| format.scalar() == named) {
+                true => format!(", or set `format` to {named}"),
+                false => String::new(),
+            };
+            Err(invalid(format!("the name of the file is of {named} samples, and `format` is {written}"))
+                .remedy(format!("give the file another ending, as .{written}{or_convert}"))
+                .into())
+        }
+        None => Ok(()),
+    }
+}
+
 /// Returns the facts about its files.
 fn facts(properties: &Properties) -> PropertyFacts {
     let facts = output_file::facts(properties);
-    PropertyFacts { writes: facts.writes.iter().flat_map(|path| files(path)).collect(), ..facts }
+    let named = facts.writes.first().filter(|_| properties.text("format") == AS_RECEIVED);
+    let named_payload = named.and_then(|path| TypeName::parse(&named_type(path)?.to_string()).ok());
+    let writes = facts.writes.iter().flat_map(|path| files(path)).collect();
+    PropertyFacts { writes, named_payload, ..facts }
 }

@@ -3,7 +3,7 @@
 use std::fmt::Display;
 use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use stripline::component::{FileLog, FileReport, StopSignal};
@@ -107,15 +107,19 @@ impl Destination {
         let is_over = file.is_none();
         let (lines_missing, bytes_missing, target, problem) = (0, 0, target.clone(), None);
         let own = Self { file, path, found, target, lines_missing, bytes_missing, is_over, problem };
-        own.report().into_iter().for_each(|report| files.report(report));
+        files.report(own.report());
         Ok(own)
     }
 
-    /// Returns the report of a file, without its samples; `None`: standard output.
-    pub fn report(&self) -> Option<FileReport> {
+    /// Returns the report of the file, without its samples.
+    pub fn report(&self) -> FileReport {
         let report = FileReport::new(self.path.to_string_lossy());
-        let (lines_missing, found) = (self.lines_missing, self.found.clone());
-        (self.path != Path::new("-")).then_some(FileReport { lines_missing, found, ..report })
+        FileReport { lines_missing: self.lines_missing, found: self.found.clone(), ..report }
+    }
+
+    /// Returns whether it is standard output.
+    pub fn is_printed(&self) -> bool {
+        self.path.as_os_str() == "-"
     }
 
     /// Returns the number of bytes that were not taken.
@@ -145,8 +149,21 @@ impl Destination {
         self.lines_missing += bytes.iter().filter(|byte| **byte == b'\n').count() as u64;
     }
 
+    /// Completes the file, and reports it with these counts of samples.
+    ///
+    /// # Errors
+    /// The file cannot be completed, and the component is not to end alone.
+    pub fn finish(self, files: &FileLog, counts: FileReport) -> Result<()> {
+        let FileReport { path, lines_missing, found, .. } = self.report();
+        let finished = self.complete();
+        let problem = finished.as_ref().ok().cloned().flatten();
+        let is_finished = finished.is_ok() && problem.is_none();
+        files.report(FileReport { path, lines_missing, found, problem, finished: is_finished, ..counts });
+        finished.map(drop)
+    }
+
     /// Completes the file. Returns what has ended it early, if the component is to end alone.
-    pub fn finish(mut self) -> Result<Option<String>> {
+    fn complete(mut self) -> Result<Option<String>> {
         let Some(file) = self.file else { return Err(Error::Stopped) };
         match file.finish() {
             Err(error) if self.problem.is_none() => match self.target.failed(error, &mut self.problem) {
@@ -210,6 +227,8 @@ fn not_printed(source: io::Error) -> Error {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
     use crate::formats::Durability;
 

@@ -96,14 +96,8 @@ impl Component for PrintSink {
         let (target, files) = (self.target.clone().of_run(&ports), ports.files());
         let mut destination = Destination::open(&target, true, &files)?;
         let received = self.receive(input, &mut lines, &mut destination);
-        let report = destination.report();
-        let finished = destination.finish();
-        if let Some(report) = report {
-            let problem = finished.as_ref().ok().cloned().flatten();
-            let finished = finished.is_ok() && problem.is_none();
-            files.report(FileReport { finished, problem, ..report });
-        }
-        output_file::outcome(received, finished.map(drop))
+        let finished = destination.finish(&files, FileReport::default());
+        output_file::outcome(received, finished)
     }
 }
 

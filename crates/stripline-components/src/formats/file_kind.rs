@@ -65,9 +65,13 @@ pub(super) fn of_head(head: &[u8], path: &Path) -> Result<Option<FileKind>, Form
 /// # Errors
 /// It has.
 pub(super) fn check_name(path: &Path) -> Result<(), FormatError> {
-    let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
-    let ending = ["wav", "npy", "gz", "slrec"].into_iter().find(|known| ending.eq_ignore_ascii_case(known));
-    ending.map_or(Ok(()), |ending| Err(FormatError::Misnamed { path: path.into(), ending }))
+    header_ending(path).map_or(Ok(()), |ending| Err(FormatError::Misnamed { path: path.into(), ending }))
+}
+
+/// Returns the ending of a name that promises a file with a header.
+pub(crate) fn header_ending(path: &Path) -> Option<&'static str> {
+    let ending = path.extension()?.to_str()?;
+    ["wav", "npy", "gz", "slrec"].into_iter().find(|known| ending.eq_ignore_ascii_case(known))
 }
 
 /// Returns what a file is that is no recording of a port, and the remedy.

@@ -42,7 +42,9 @@ mod waterfall;
 mod wav;
 
 pub(crate) use colour_map::colour;
+pub(crate) use encoding::of_ending;
 pub use error::FormatError;
+pub(crate) use file_kind::header_ending;
 pub use file_reader::{FileReader, FileReaderOptions};
 pub use iq_reader::{IqFileReader, IqReaderOptions};
 pub use iq_writer::IqFileWriter;

@@ -319,7 +319,11 @@ impl OutputFile {
             }
             length = file.file().seek(SeekFrom::End(0)).map_err(open)?;
         }
-        let (path, has_head, found, is_named) = (path.into(), false, None, false);
+        // Where a program was started without standard output, its descriptor is this device.
+        let is_null = path == Path::new("-")
+            && file.file().metadata().ok().is_some_and(|about| Some(about.rdev()) == null_device());
+        let found = is_null.then(|| "that standard output is /dev/null, which keeps nothing".into());
+        let (path, has_head, is_named) = (path.into(), false, false);
         Ok(Self { path, file, length, is_regular, has_head, found, is_named })
     }
 
@@ -416,6 +420,11 @@ impl OutputFile {
     pub fn forget_names(&mut self) {
         self.is_named = false;
     }
+}
+
+/// Returns the number of the device that takes everything and keeps nothing.
+fn null_device() -> Option<u64> {
+    Path::new("/dev/null").metadata().ok().map(|about| about.rdev())
 }
 
 /// Returns whether it is standard output, a pipe or a device: neither created nor replaced.

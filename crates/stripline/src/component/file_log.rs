@@ -52,6 +52,17 @@ impl FileReport {
     pub fn new(path: impl Into<String>) -> Self {
         Self { path: path.into(), ..Self::default() }
     }
+
+    /// Returns the path, or `standard output` for `-`.
+    ///
+    /// ```
+    /// use stripline::component::FileReport;
+    ///
+    /// assert_eq!(FileReport::new("-").name(), "standard output");
+    /// ```
+    pub fn name(&self) -> &str {
+        if self.path == "-" { "standard output" } else { &self.path }
+    }
 }
 
 /// Writes a sentence with what the file lacks; nothing if it has all samples as they were.
@@ -71,7 +82,7 @@ impl fmt::Display for FileReport {
             lacks.push(format!("{} missing", counted(self.lines_missing, "line")));
         }
         lacks.extend(self.problem.clone());
-        if lacks.is_empty() { Ok(()) } else { write!(f, "{}: {}", self.path, lacks.join(", ")) }
+        if lacks.is_empty() { Ok(()) } else { write!(f, "{}: {}", self.name(), lacks.join(", ")) }
     }
 }
 

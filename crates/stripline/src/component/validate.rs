@@ -42,6 +42,9 @@ pub struct PropertyFacts {
     /// The files that it writes, and those beside them that belong to them. A path that it has from
     /// a property is a file that it reads, unless it is here.
     pub writes: Vec<PathBuf>,
+    /// The payload type of the samples in the file that it writes, where the name of the file
+    /// states one. It must be the type that the component receives.
+    pub named_payload: Option<TypeName>,
     /// Whether it prints lines on standard output, beside other components. A component that needs
     /// standard output for itself has the path `-` among its files.
     pub prints: bool,

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use stripline::component::{
-    Component, ComponentSpec, PortTypes, Ports, Properties, PropertyFacts, PropertySpec,
+    Component, ComponentSpec, FileReport, PortTypes, Ports, Properties, PropertyFacts, PropertySpec,
 };
 use stripline::{Error, Input, Result};
 
@@ -59,18 +59,12 @@ impl Component for AdsbSink {
         let files = ports.files();
         let mut file = target.map(|target| Destination::open(&target, true, &files)).transpose()?;
         // Messages on standard output are alone there.
-        let is_open = is_open && file.as_ref().is_none_or(|file| file.report().is_some());
+        let is_open = is_open && !file.as_ref().is_some_and(Destination::is_printed);
         let mut screen = Screen::new(is_open, file.is_none())?;
         let mut tracker = Tracker::new(TrackerConfig::default());
         let received = receive(input, &mut file, &mut screen, &mut tracker);
         // Also when the waveform is stopped: the user wants the aircraft received up to then.
-        let report = file.as_ref().and_then(Destination::report);
-        let finished = file.map_or(Ok(None), Destination::finish);
-        if let Some(mut report) = report {
-            report.problem = finished.as_ref().ok().cloned().flatten();
-            report.finished = finished.is_ok() && report.problem.is_none();
-            files.report(report);
-        }
+        let finished = file.map_or(Ok(()), |file| file.finish(&files, FileReport::default()));
         let printed = match &received {
             Ok(()) | Err(Error::Stopped) if tracker.is_empty() => screen.print("no aircraft received\n"),
             Ok(()) | Err(Error::Stopped) => {
