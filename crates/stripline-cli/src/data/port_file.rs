@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use stripline::component::FileReport;
 use stripline::payload::Scalar;
 use stripline::{Gap, StreamInfo};
 use stripline_components::formats::{
@@ -151,19 +150,19 @@ impl PortFile {
         }
     }
 
-    /// Returns the counts of what a reader finds in the file now, and the samples and places that
-    /// are missing in SigMF.
-    pub(super) fn kept(&self) -> (RecordingCounts, FileReport) {
+    /// Returns the counts of what a reader finds in the file now.
+    pub(super) fn kept(&self) -> RecordingCounts {
         match self {
-            Self::Recording(writer) => (writer.kept(), FileReport::default()),
+            Self::Recording(writer) => writer.kept(),
             Self::SigMf(file) => {
                 let report = file.writer.total();
                 // The packets that are whole.
                 let lost = file.ends.iter().filter(|end| **end > report.samples).count() as u64;
-                let packets = file.counts.packets - lost;
+                let packets = if report.samples == 0 { 0 } else { file.counts.packets - lost };
                 let samples = report.samples.saturating_sub(file.before);
                 let bytes = samples * file.scalar.size() as u64;
-                (RecordingCounts { packets, bytes, missing: file.counts.missing }, report)
+                let (missing_samples, gaps) = (report.missing, report.places);
+                RecordingCounts { packets, bytes, missing: file.counts.missing, missing_samples, gaps }
             }
         }
     }
@@ -289,16 +288,19 @@ mod tests {
         file.packet(&at(101, 0), &[9, 10]).unwrap();
         file.restart().unwrap();
         file.packet(&at(0, 0), &[11, 12]).unwrap();
-        assert_eq!(file.kept().0.packets, 3);
+        assert_eq!(file.kept().packets, 3);
         pass(&mut file);
-        assert_eq!(file.kept().0.packets, 5);
+        assert_eq!(file.kept().packets, 5);
         // SigMF has one rate: with another one, the recording goes on in a further file.
         file.stream(&stream(1e6, 101e6)).unwrap();
         file.packet(&at(1, 0), &[13, 14, 15, 16]).unwrap();
         assert_eq!(file.earlier_files(), [path.to_str().unwrap()]);
         file.finish().unwrap();
-        let (counts, report) = file.kept();
-        assert_eq!((counts.packets, counts.bytes, counts.missing, report.missing), (6, 16, 3, 57));
+        let counts = file.kept();
+        assert_eq!(
+            (counts.packets, counts.bytes, counts.missing, counts.missing_samples, counts.gaps),
+            (6, 16, 3, 57, 2)
+        );
         let next = SigMfRecording::open(&folder.path().join("a.out.2.sigmf-meta")).unwrap();
         assert_eq!(std::fs::read(next.data_path).unwrap(), [13, 14, 15, 16]);
         assert_eq!((next.meta.sample_rate_hz, next.meta.captures[0].global_index), (Some(1e6), Some(1)));
@@ -313,6 +315,40 @@ mod tests {
         assert_eq!(segments, expected.map(|(start, index, hz)| (start, Some(index), hz)));
         assert_eq!(meta.captures[0].datetime.as_deref(), Some("2024-02-29T12:34:56.000250Z"));
         assert_eq!(meta.captures[1].datetime, None);
+    }
+
+    #[test]
+    fn counts_are_of_what_a_reader_finds() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |sample_index| RecordedPacket { sample_index, ..Default::default() };
+        let gap = Gap { first: 2, packets: 3, samples: 57, reason: GapReason::Overflow };
+        for is_sigmf in [false, true] {
+            let info = info(&format!("a.{is_sigmf}"), "cu8");
+            let mut file =
+                PortFile::create(folder.path(), &info, is_sigmf, Existing::Refuse, Durability::End).unwrap();
+            file.stream(&stream(2e6, 100e6)).unwrap();
+            file.packet(&at(0), &[1, 2]).unwrap();
+            file.gap(&gap).unwrap();
+            file.packet(&at(58), &[3, 4]).unwrap();
+            file.finish().unwrap();
+            let counts = file.kept();
+            assert_eq!(
+                (counts.packets, counts.missing, counts.missing_samples, counts.gaps),
+                (2, 3, 57, 1),
+                "{is_sigmf}"
+            );
+
+            // A file that is removed has nothing.
+            let info = RecordingInfo { port: format!("b.{is_sigmf}"), ..info };
+            let mut file =
+                PortFile::create(folder.path(), &info, is_sigmf, Existing::Refuse, Durability::End).unwrap();
+            file.stream(&stream(2e6, 100e6)).unwrap();
+            file.packet(&at(0), &[1, 2]).unwrap();
+            let data = if is_sigmf { file.path().with_extension(DATA_EXTENSION) } else { file.path().into() };
+            std::fs::remove_file(data).unwrap();
+            file.finish().unwrap_err();
+            assert_eq!((file.kept().packets, file.kept().bytes), (0, 0), "{is_sigmf}");
+        }
     }
 
     #[test]

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
-use stripline::component::FileReport;
 use stripline::internal::tap;
 use stripline::node::Node;
 use stripline::terms::Overflow;
@@ -120,8 +119,8 @@ struct Summary {
     found: Option<String>,
     /// The counts of what a reader finds in the file.
     counts: RecordingCounts,
-    /// The samples that are missing in SigMF.
-    samples: FileReport,
+    /// Whether the file has samples alone, without packets.
+    is_sigmf: bool,
     problem: Option<String>,
 }
 
@@ -143,7 +142,7 @@ impl Recording {
             earlier: Vec::new(),
             found: None,
             counts: RecordingCounts::default(),
-            samples: FileReport::default(),
+            is_sigmf: file.is_sigmf(),
             problem: None,
         };
         Ok(Self { source, file, stream: None, start: Instant::now(), summary })
@@ -156,7 +155,7 @@ impl Recording {
         let outcome = outcome.and_then(|()| self.file.finish().map_err(|e| e.to_string()));
         let path = self.file.path().to_owned();
         self.summary.problem = outcome.err();
-        (self.summary.counts, self.summary.samples) = self.file.kept();
+        self.summary.counts = self.file.kept();
         self.summary.path = path;
         self.summary.earlier = self.file.earlier_files();
         self.summary.found = self.file.found();
@@ -224,15 +223,17 @@ fn write(
 
 impl Summary {
     fn text(&self) -> String {
-        let Self { name, payload, path, earlier, found, counts, samples, problem } = self;
+        let Self { name, payload, path, earlier, found, counts, is_sigmf, problem } = self;
         let name = printable(name, super::TEXT_MAX);
-        let places = || counted(samples.places, "place");
-        let loss = match (counts.missing, samples.missing, samples.places) {
+        let places = || counted(counts.gaps, "place");
+        let loss = match (counts.missing, counts.missing_samples, counts.gaps) {
             (0, 0, 0) if problem.is_some() => "cut off at its end".into(),
             (0, 0, 0) => "none missing".into(),
             (0, 0, _) => format!("an unknown number of samples missing in {}", places()),
-            (missing, 0, _) => format!("{} missing", packets(missing)),
-            (_, missing, _) => format!("{} missing in {}", counted(missing, "sample"), places()),
+            (_, missing, _) if *is_sigmf && missing > 0 => {
+                format!("{} missing in {}", counted(missing, "sample"), places())
+            }
+            (missing, ..) => format!("{} missing", packets(missing)),
         };
         let size = quantity(counts.bytes as f64, "B");
         let more = match earlier.len() {
@@ -245,13 +246,13 @@ impl Summary {
     }
 
     fn json(&self) -> Value {
-        let Self { name, payload, path, earlier, found, counts, samples, problem } = self;
+        let Self { name, payload, path, earlier, found, counts, problem, .. } = self;
         json!({
             "port": name, "type": payload, "path": path.to_string_lossy(), "earlier_files": earlier,
             "found": found,
             "packets": counts.packets,
-            "bytes": counts.bytes, "missing": counts.missing, "missing_samples": samples.missing,
-            "places": samples.places, "complete": problem.is_none(), "problem": problem,
+            "bytes": counts.bytes, "missing": counts.missing, "missing_samples": counts.missing_samples,
+            "places": counts.gaps, "complete": problem.is_none(), "problem": problem,
         })
     }
 }
@@ -265,12 +266,20 @@ pub(crate) fn replay(arguments: &ReplayArguments) -> Exit {
         Ok(files) => files,
         Err(problem) => return failed(&problem, Exit::Usage),
     };
-    let mut readers = Vec::new();
-    for path in files {
-        match RecordingReader::open(&path) {
-            Ok(reader) => readers.push(reader),
+    let mut readers: Vec<RecordingReader> = Vec::new();
+    for (index, path) in files.iter().enumerate() {
+        let reader = match RecordingReader::open(path) {
+            Ok(reader) => reader,
             Err(error) => return failed(&error, Exit::Usage),
+        };
+        // Their packets would be mixed on the topic of the port.
+        let port = &reader.info().port;
+        if let Some(other) = readers.iter().position(|other| other.info().port == *port) {
+            let (one, other) = (files[other].display(), files[index].display());
+            let problem = format!("{one} and {other} are both of `{port}`: play one after the other");
+            return failed(&problem, Exit::Usage);
         }
+        readers.push(reader);
     }
     let node = match domain(None).and_then(|domain| join(&domain)) {
         Ok(node) => node,

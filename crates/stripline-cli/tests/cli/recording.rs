@@ -12,7 +12,10 @@ use rustix::process::Signal;
 use serde_json::Value;
 use stripline::Received;
 use stripline::node::{Node, Topics};
-use stripline_components::formats::{RecordingEntry, RecordingReader, SigMfRecording};
+use stripline::payload::TypeName;
+use stripline_components::formats::{
+    RecordingEntry, RecordingInfo, RecordingReader, RecordingWriter, SigMfRecording,
+};
 
 /// Bytes of the last record.
 const END_BYTES: usize = 48;
@@ -379,6 +382,12 @@ fn what_cannot_be_played_is_refused_before_anything_starts() {
     run_file(&replayed(&file.path("none.slrec"), "f32"), &[]).says(2, &["no such file"]);
     let folder = tempfile::tempdir().unwrap();
     run(&["replay", folder.path().to_str().unwrap()]).says(2, &["has no recordings"]);
+    let info = RecordingInfo { port: "a.out".into(), ..RecordingInfo::new(TypeName::of::<f32>()) };
+    for name in ["a.out.slrec", "a.out.2.slrec"] {
+        RecordingWriter::create(&folder.path().join(name), &info).unwrap().finish().unwrap();
+    }
+    run(&["replay", folder.path().to_str().unwrap()])
+        .says(2, &["a.out.2.slrec and ", "a.out.slrec are both of `a.out`: play one after the other"]);
 }
 
 #[test]

@@ -47,6 +47,8 @@ pub struct IqFileWriter {
     buffer: Vec<u8>,
     /// Number of bytes that the file had before.
     before: u64,
+    /// The index behind the last sample of a SigMF recording that is continued.
+    index_before: Option<u64>,
     /// Number of bytes written to the file.
     written: u64,
     /// Number of samples that the format could not hold.
@@ -62,6 +64,8 @@ struct Sidecar {
     path: PathBuf,
     /// The metadata as they are written, with keys of other programs.
     json: Value,
+    /// The index of the first sample of the file, from which segments count.
+    offset: u64,
     /// Whether the file lacks the latest additions.
     stale: bool,
     /// A file without a name, to be deleted when the metadata need its room on a full disk.
@@ -140,15 +144,25 @@ impl IqFileWriter {
         let (scalar, channels) = (meta.format, meta.channels as usize);
         let syntax = |source| FormatError::MetaSyntax { path: meta_path.clone(), source };
         let mut json = serde_json::from_str(&text).map_err(syntax)?;
+        let (mut last, mut offset) = (None, meta.offset);
         if existing == Existing::Append && meta_path.exists() {
-            json = continued(&meta_path, &meta)?;
+            let mut before;
+            (json, before) = continued(&meta_path, &meta)?;
+            (last, offset) = (before.captures.pop(), before.offset);
         }
         let beside = |data: &Path| Some(data.with_extension("sigmf-meta"));
         let output = OutputFile::open_beside(&with(".sigmf-data"), existing, beside)?;
         let mut writer = Self::new(output, scalar, channels)?;
+        writer.index_before = last.map(|last| {
+            let end = offset.saturating_add(writer.before / writer.frame_bytes as u64);
+            let frames = end.saturating_sub(last.sample_start);
+            let index = last.global_index.unwrap_or(last.sample_start).saturating_add(frames);
+            index.saturating_mul(channels as u64)
+        });
         let mut sidecar = Sidecar {
             path: writer.output.path.with_extension("sigmf-meta"),
             json,
+            offset,
             stale: true,
             reserve: None,
         };
@@ -170,6 +184,7 @@ impl IqFileWriter {
             sigmf: None,
             buffer: Vec::with_capacity(BUFFER_BYTES),
             before,
+            index_before: None,
             written: 0,
             clipped: 0,
             failed: None,
@@ -216,6 +231,16 @@ impl IqFileWriter {
     /// Returns the number of samples that a reader finds in the file now.
     pub fn samples_kept(&self) -> u64 {
         (self.before + self.written) / self.scalar.size() as u64
+    }
+
+    /// Returns the index behind the last sample of a SigMF recording that is continued.
+    pub(super) fn index_before(&self) -> Option<u64> {
+        self.index_before
+    }
+
+    /// Returns whether the path still names the file with the samples.
+    pub(super) fn is_in_place(&self) -> bool {
+        self.output.is_in_place()
     }
 
     /// Returns whether writing has failed: later samples are not in the file.
@@ -310,8 +335,9 @@ impl IqFileWriter {
     /// The metadata would be invalid, or have too many segments.
     pub fn begin_capture(&mut self, capture: SigMfCapture) -> Result<(), FormatError> {
         let channels = (self.frame_bytes / self.scalar.size()) as u64;
-        let sample_start = self.samples() / channels;
+        let frames = self.samples() / channels;
         let Some(sidecar) = &mut self.sigmf else { return Ok(()) };
+        let sample_start = sidecar.offset.saturating_add(frames);
         let capture = SigMfCapture { sample_start, ..capture };
         // Only the new segment needs a check.
         let only = SigMfMeta { captures: vec![capture], ..SigMfMeta::new(self.scalar) };
@@ -469,7 +495,7 @@ fn reserve(path: &Path, bytes: u64) -> rustix::io::Result<File> {
 }
 
 /// Returns the metadata of a recording that is continued with samples as `meta` describes them.
-fn continued(path: &Path, meta: &SigMfMeta) -> Result<Value, FormatError> {
+fn continued(path: &Path, meta: &SigMfMeta) -> Result<(Value, SigMfMeta), FormatError> {
     let before = SigMfRecording::open(path)?.meta;
     let kind = |meta: &SigMfMeta| (meta.format, meta.sample_rate_hz, meta.channels, meta.is_big_endian);
     if kind(&before) != kind(meta) {
@@ -488,7 +514,9 @@ fn continued(path: &Path, meta: &SigMfMeta) -> Result<Value, FormatError> {
         });
     }
     let text = fs::read(path).map_err(|source| FormatError::open(path, "open", source))?;
-    serde_json::from_slice(&text).map_err(|source| FormatError::MetaSyntax { path: path.into(), source })
+    let json = serde_json::from_slice(&text);
+    let json = json.map_err(|source| FormatError::MetaSyntax { path: path.into(), source })?;
+    Ok((json, before))
 }
 
 #[cfg(test)]

@@ -403,8 +403,7 @@ impl OutputFile {
         if !self.is_regular || self.is_named {
             return Ok(());
         }
-        let identity = |metadata: Metadata| (metadata.dev(), metadata.ino());
-        if self.path.metadata().map(identity).ok() != Some(identity(self.file.file().metadata()?)) {
+        if !self.is_in_place() {
             return Err(io::Error::other("the file was removed or replaced meanwhile"));
         }
         self.is_named = true;
@@ -413,6 +412,12 @@ impl OutputFile {
             Err(error) if error.kind() == ErrorKind::InvalidInput => Ok(()),
             synced => synced,
         }
+    }
+
+    /// Returns whether the path still names this file, if it is a regular one.
+    pub fn is_in_place(&self) -> bool {
+        let identity = |metadata: io::Result<Metadata>| metadata.ok().map(|about| (about.dev(), about.ino()));
+        !self.is_regular || identity(self.path.metadata()) == identity(self.file.file().metadata())
     }
 
     /// Makes the next call of [`OutputFile::sync_names`] check the path again, which may name

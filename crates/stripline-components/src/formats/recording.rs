@@ -227,6 +227,10 @@ pub struct RecordingCounts {
     pub bytes: u64,
     /// Packets in gaps.
     pub missing: u64,
+    /// Samples in gaps, as far as senders have counted them.
+    pub missing_samples: u64,
+    /// Gaps.
+    pub gaps: u64,
 }
 
 impl RecordingWriter {
@@ -350,7 +354,7 @@ impl RecordingWriter {
 
     /// Returns the counts of what a reader finds in the file now.
     pub fn kept(&self) -> RecordingCounts {
-        self.kept
+        if self.output.is_in_place() { self.kept } else { RecordingCounts::default() }
     }
 
     /// Writes the description of the packets that follow.
@@ -380,6 +384,8 @@ impl RecordingWriter {
     /// As [`RecordingWriter::stream`].
     pub fn gap(&mut self, gap: &Gap) -> Result<(), FormatError> {
         self.counts.missing = self.counts.missing.saturating_add(gap.packets);
+        self.counts.missing_samples = self.counts.missing_samples.saturating_add(gap.samples);
+        self.counts.gaps += 1;
         let extra = match gap.reason {
             GapReason::Overflow => 0,
             GapReason::PeerRestart => 1,

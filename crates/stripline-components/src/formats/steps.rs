@@ -225,6 +225,12 @@ impl<T: Copy> FrameSteps<T> {
         self.is_interrupted = true;
     }
 
+    /// Counts samples that are missing before the first packet, where a file is continued.
+    pub(crate) fn skipped(&mut self, samples: u64) {
+        self.missing = self.missing.saturating_add(samples);
+        self.places += u64::from(samples > 0);
+    }
+
     /// Ends the stream, with the gap behind its last packet. A frame in part is missing.
     pub(crate) fn end(&mut self, gap: Option<&Gap>) {
         self.places += u64::from(self.drop_part() > 0 || gap.is_some());

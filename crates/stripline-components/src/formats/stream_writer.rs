@@ -137,6 +137,8 @@ impl StreamFileWriter {
             let created = create(&self.path, self.scalar, stream, self.existing);
             let writer = created.inspect_err(|_| self.given = place.samples)?;
             self.given = writer.samples();
+            let before = writer.index_before().unwrap_or(place.sample_index);
+            self.steps.skipped(place.sample_index.saturating_sub(before));
             self.writer = Some(writer);
         }
         self.given = self.given.saturating_add(place.samples);
@@ -223,9 +225,11 @@ impl StreamFileWriter {
 
     /// Returns the state of the file that is open, as a reader would find it.
     pub fn report(&self) -> FileReport {
-        let samples = self.writer.as_ref().map_or(0, IqFileWriter::samples_kept);
+        // A file that was removed or replaced has nothing for a reader.
+        let writer = self.writer.as_ref().filter(|writer| writer.is_in_place());
+        let samples = writer.map_or(0, IqFileWriter::samples_kept);
         // What a full disk or the reader of a pipe did not take.
-        let is_failed = self.writer.as_ref().is_none_or(IqFileWriter::is_failed);
+        let is_failed = writer.is_none_or(IqFileWriter::is_failed);
         let lost = if is_failed { self.given.saturating_sub(samples) } else { 0 };
         FileReport {
             samples,
@@ -385,7 +389,9 @@ mod tests {
         assert_ne!(text, noted);
         std::fs::write(&path, noted).unwrap();
         let report = write(Existing::Append, 1e6, 100).unwrap();
+        // A reader finds the gap between the two recordings.
         assert_eq!((report.samples, report.finished), (4, true));
+        assert_eq!((report.missing, report.places), (91, 1));
         let found = report.found.unwrap();
         assert!(found.ends_with("a.sigmf-data with 2 samples, and continued it"), "{found}");
         let SigMfRecording { meta, data_path, .. } = SigMfRecording::open(&path).unwrap();
@@ -398,6 +404,26 @@ mod tests {
         assert!(other.contains("cu8 at 1000000 samples/s") && other.contains("number"), "{other}");
         assert_eq!(std::fs::read(&data_path).unwrap().len(), 8);
         assert!(write(Existing::Number, 2e6, 0).unwrap().path.ends_with("a.2.sigmf-meta"));
+    }
+
+    #[test]
+    fn a_continued_recording_counts_from_its_offset() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.sigmf-meta");
+        let meta = SigMfMeta { offset: 1000, sample_rate_hz: Some(1e6), ..SigMfMeta::new(scalar("cu8")) };
+        let mut first = IqFileWriter::create_sigmf(&path, meta).unwrap();
+        first.begin_capture(SigMfCapture::default()).unwrap();
+        first.write(&[1, 2, 3, 4]).unwrap();
+        first.finish().unwrap();
+        let mut writer = StreamFileWriter::new(&path, scalar("cu8"), scalar("cu8"), Existing::Append);
+        let place = SamplePlace { sample_index: 1002, samples: 1, ..SamplePlace::default() };
+        let stream = Arc::new(StreamInfo::new("iq").sample_rate_hz(1e6));
+        writer.packet(&stream, place, None, &[5, 6]).unwrap();
+        let reports = writer.finish(None).unwrap();
+        assert_eq!((reports[0].samples, reports[0].missing, reports[0].places), (3, 0, 0));
+        let captures = SigMfRecording::open(&path).unwrap().meta.captures;
+        let starts: Vec<u64> = captures.iter().map(|it| it.sample_start).collect();
+        assert_eq!(starts, [1000, 1002]);
     }
 
     #[test]
