@@ -326,11 +326,9 @@ impl StreamInlet {
 
 impl Drop for StreamInlet {
     fn drop(&mut self) {
-        if self.is_of_pair {
-            // The outlet holds the socket as well, so it is shut down explicitly: the other end
-            // detects it now.
-            self.socket.close();
-        }
+        // The outlet of a pair has the socket as well, and so has a process that another thread is
+        // starting, for a moment. It is shut down, so that the other end detects it now.
+        self.socket.close();
     }
 }
 
@@ -489,6 +487,18 @@ mod tests {
         let (ours, theirs) = UnixStream::pair().unwrap();
         theirs.set_nonblocking(true).unwrap();
         (ours, StreamInlet::over(Arc::new(Socket::from(theirs)), "a -> b".into(), 4096, None))
+    }
+
+    #[test]
+    fn the_end_of_a_receiver_is_detected_while_its_process_starts_another() {
+        let (ours, inlet) = inlet();
+        // As a process has it between fork and exec.
+        let copy = inlet.socket.try_clone().unwrap();
+        let ours = Socket::from(ours);
+        assert!(!ours.has_hung_up());
+        drop(inlet);
+        assert!(ours.has_hung_up());
+        drop(copy);
     }
 
     #[test]
