@@ -59,6 +59,8 @@ pub(super) struct CheckedProperties {
     /// The place in the source where each property was set.
     pub places: BTreeMap<String, Place>,
     pub facts: PropertyFacts,
+    /// The property that the component has refused, which is reported; empty: several together.
+    pub refused: Option<String>,
 }
 
 impl CheckedProperties {
@@ -110,8 +112,8 @@ pub(super) fn check<'c>(
         let dispatch = checker.dispatch(spec.as_deref());
         let properties = spec.as_deref().and_then(|spec| {
             let properties = checker.properties(spec, folder)?;
-            checker.validate(spec, &properties);
-            Some(properties)
+            let refused = checker.validate(spec, &properties);
+            Some(CheckedProperties { refused, ..properties })
         });
         let described = executable.as_ref().and_then(|path| described.get(path)?.as_ref().ok());
         CheckedComponent {
@@ -405,11 +407,12 @@ impl<'c> ComponentChecker<'_, 'c> {
         };
         let values = Properties::new(spec, values).map_err(wrong).ok()?;
         let facts = spec.facts_of(&values);
-        Some(CheckedProperties { values, places, facts })
+        Some(CheckedProperties { values, places, facts, refused: None })
     }
 
-    /// Lets the component check its properties together, before it is created.
-    fn validate(&mut self, spec: &ComponentSpec, properties: &CheckedProperties) {
+    /// Lets the component check its properties together, before it is created. Returns the
+    /// property that it has refused; empty: several together.
+    fn validate(&mut self, spec: &ComponentSpec, properties: &CheckedProperties) -> Option<String> {
         let (name, executable) = (&self.draft.name, self.executable);
         let invalid = match executable.filter(|_| spec.validates) {
             None => spec.validate(&properties.values).err(),
@@ -424,7 +427,7 @@ impl<'c> ComponentChecker<'_, 'c> {
                 }
             },
         };
-        let Some(invalid) = invalid else { return };
+        let invalid = invalid?;
         let property = invalid.property.as_deref().and_then(|name| spec.find_property(name));
         let said = property.and_then(|property| properties.places.get(&property.name));
         let message = format!("`{}`: {}", name.value, invalid.message);
@@ -445,6 +448,7 @@ impl<'c> ComponentChecker<'_, 'c> {
             };
         }
         self.found.push(error);
+        Some(invalid.property.unwrap_or_default())
     }
 
     /// Checks one given property; returns its checked value.

@@ -108,6 +108,18 @@ impl Diagnostics {
         self.push(Diagnostic::error(code, place, message).help(remedy));
     }
 
+    /// Drops the errors of a kind at a place, which another error replaces.
+    pub(super) fn drop_at(&mut self, place: &Place, code: Code) {
+        let is_other = |kept: &Diagnostic| {
+            kept.code != code
+                || kept.place.span != place.span
+                || !Arc::ptr_eq(&kept.place.source, &place.source)
+        };
+        let before = self.list.len();
+        self.list.retain(is_other);
+        self.errors -= before - self.list.len();
+    }
+
     pub(super) fn push(&mut self, diagnostic: Diagnostic) {
         match diagnostic.level {
             Level::Error => self.errors += 1,

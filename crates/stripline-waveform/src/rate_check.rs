@@ -102,7 +102,7 @@ fn without_rate(
     rates: &[Option<f64>],
     far: usize,
 ) -> Option<usize> {
-    let (spec, _) = checked(&components[index])?;
+    let (spec, _) = checked(&components[index]).filter(|(_, properties)| properties.refused.is_none())?;
     let rule = spec.rate.as_ref().filter(|_| rates[index].is_none() && far > 0)?;
     if rule.or_none {
         return Some(index);

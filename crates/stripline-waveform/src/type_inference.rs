@@ -114,6 +114,9 @@ impl Graph<'_> {
     fn type_in_property(&mut self, end: ConnectionEnd, name: &str) -> Option<TypeName> {
         let component = &self.components[end.component];
         let properties = component.properties.as_ref()?;
+        if properties.refused.as_deref() == Some(name) {
+            return None;
+        }
         let Some(Value::Text(text)) = properties.values.value(name) else { return None };
         if text.is_empty() && component.spec.as_ref().is_some_and(|spec| spec.has_facts()) {
             // Without the fact, the component has refused its properties.

@@ -258,7 +258,7 @@ fn what_standard_output_lacks_is_reported() {
     assert!(done.stderr.contains("standard output: ") && done.stderr.contains(" of 48,000 samples clipped"));
     let written = &loud["components"][1]["files"][0];
     assert_eq!(
-        (&written["path"], &written["samples"], done.stdout.len() > 0),
+        (&written["path"], &written["samples"], !done.stdout.is_empty()),
         (&"-".into(), &48_000.into(), true)
     );
 
@@ -302,6 +302,55 @@ fn results_and_logs_are_no_files_of_the_waveform() {
     for _ in 0..2 {
         report(&tone(SECOND, "type = \"null-sink\"")).0.says(0, &[]);
     }
+}
+
+#[test]
+fn one_mistake_has_one_error_and_a_remedy_that_helps() {
+    let check = |source: &str, filter: &str, sink: &str| {
+        let file = File::new(&format!(
+            "[component.source]\ntype = \"file-source\"\nproperties = {{ {source} }}\n\
+             [component.filter]\ntype = \"fir-filter\"\nproperties = {{ high = 100.0{filter} }}\n\
+             [component.sink]\n{sink}\n\
+             [[connection]]\nfrom = \"source.out\"\nto = \"filter.in\"\n\
+             [[connection]]\nfrom = \"filter.out\"\nto = \"sink.in\"\n"
+        ));
+        std::fs::write(file.path("in.cf32"), [0; 800]).unwrap();
+        std::fs::write(file.path("odd.cs16"), [0; 13]).unwrap();
+        let done = run(&["check", file.path("file.toml").to_str().unwrap()]);
+        (file, done)
+    };
+    let (null, rate) = ("type = \"null-sink\"", "path = \"in.cf32\", sample_rate = 1e4");
+    for (source, sink, said, unsaid) in [
+        ("path = \"none.cf32\"", null, "there is no such file", "no-rate"),
+        (
+            rate,
+            "type = \"file-sink\"\nproperties = { path = \"in.cf32\" }",
+            "`sink` writes the file",
+            "existing",
+        ),
+        (
+            "path = \"in.cf32\", sample_rate = 1e4, output = \"cu8\"",
+            null,
+            "set the property `output` to \"cf32\"",
+            "or to \"cf32\"",
+        ),
+        (
+            "path = \"odd.cs16\", sample_rate = 1e4, channels = 3, output = \"cf32\"",
+            null,
+            "check its type and `channels`",
+            "sample format",
+        ),
+    ] {
+        let (_file, done) = check(source, "", sink);
+        done.says(2, &[said, "1 error;"]);
+        assert!(!done.stderr.contains(unsaid), "{}", done.stderr);
+    }
+    // A rate that is set late reaches the file.
+    let sigmf = "type = \"file-sink\"\nproperties = { path = \"out.sigmf-meta\" }";
+    let (file, _) = check("path = \"in.cf32\"", ", sample_rate = 1e4", sigmf);
+    report(&file).0.says(0, &[]);
+    let meta = std::fs::read_to_string(file.path("out.sigmf-meta")).unwrap();
+    assert!(meta.contains("\"core:sample_rate\": 10000"), "{meta}");
 }
 
 #[test]

@@ -104,8 +104,11 @@ impl Component for FileSource {
         if output != found && (!is_f32(output) || output.is_complex() != found.is_complex()) {
             let message = format!("{}: it holds {} samples, not {output}", path.display(), reader.describe());
             let float = if found.is_complex() { "cf32" } else { "f32" };
-            let remedy =
-                format!("set the property `output` to \"{found}\", or to \"{float}\" to convert them");
+            let or_convert = match is_f32(found) {
+                true => String::new(),
+                false => format!(", or to \"{float}\" to convert them"),
+            };
+            let remedy = format!("set the property `output` to \"{found}\"{or_convert}");
             return Err(InvalidProperties::new(message).property("output").remedy(remedy).into());
         }
         Ok(Self { reader, output, properties: properties.clone() })

@@ -180,6 +180,7 @@ impl FirFilterComponent {
         let mut tracker = StreamTracker::default();
         // Replaced at the first packet, which starts a stream.
         let mut filters = None;
+        let mut has_own_rate = false;
         while let Some(packet) = input.receive_with(|| {
             // Without a rate the values cannot be checked: they wait for the first packet.
             while (filters.is_some() || self.shape.sample_rate > 0.0)
@@ -195,6 +196,12 @@ impl FirFilterComponent {
                     let channels = channels(packet.stream())?;
                     let rate = sample_rate(self.shape.sample_rate, packet.stream())? / channels as f64;
                     let filter = FirFilter::<T>::new(&self.design(rate)?);
+                    let given = Some(self.shape.sample_rate).filter(|rate| *rate > 0.0);
+                    has_own_rate = given.is_some() && given != packet.stream().sample_rate_hz;
+                    if has_own_rate {
+                        let stream = StreamInfo::clone(packet.stream());
+                        output.set_stream(StreamInfo { sample_rate_hz: given, ..stream });
+                    }
                     unset.insert((PerChannel::new(channels, filter), rate))
                 }
             };
@@ -204,7 +211,10 @@ impl FirFilterComponent {
             let mut out = output.loan(packet.len())?;
             let first = filters.channel_at(packet.sample_index());
             filters.run(first, &packet, &mut out, FirFilter::filter);
-            out.send_like(&packet)?;
+            match has_own_rate {
+                true => out.at_sample(packet.sample_index()).at_time_ns(packet.time_ns()).send()?,
+                false => out.send_like(&packet)?,
+            }
         }
         Ok(())
     }

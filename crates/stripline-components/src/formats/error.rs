@@ -71,9 +71,10 @@ pub enum FormatError {
     },
     /// The length is no multiple of the sample size.
     #[error(
-        "{path}: {left_over} of its {length} bytes are left over, as a {format} sample has {size}: check the sample \
-         format, or set truncate_partial to drop them",
-        path = .path.display()
+        "{path}: {left_over} of its {length} bytes are left over, as a {format} sample has {size}: check {checked}, \
+         or set truncate_partial to drop them",
+        path = .path.display(),
+        checked = if .format.contains("channels") { "its type and `channels`" } else { "the sample format" },
     )]
     PartialSample {
         /// The file.
