@@ -117,7 +117,7 @@ pub(super) fn check(
             let message = format!("{name} writes the file that {other_name} {verb}: {path}");
             let error = Diagnostic::error(Code::FileShared, writer.place, message);
             let error = error.also(other.place, format!("{other_name} {verb} it"));
-            // That the file exists already is no fault of its own, and its remedy would replace it.
+            // The error that the file exists already has a remedy that would replace the file.
             found.drop_at(writer.place, Code::PropertiesUnfit);
             found.push(error.help(&writer.remedy));
         }

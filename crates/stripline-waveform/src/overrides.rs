@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use super::Placement;
 use super::diagnostics::{At, Code, Diagnostics, Place, Source};
 
-/// The command-line options that replace settings of the file.
+/// The command-line options that replace settings of the file, and the files that options name.
 ///
 /// ```
 /// use stripline_waveform::{Overrides, Placement};

@@ -49,9 +49,10 @@ fn of_several_with_one_name_one_is_chosen_by_its_process() {
     assert!(listed.contains("fir-filter"), "{listed}");
     run(&["ls", "--pid", "1"]).says(2, &["no waveform of this user runs in process 1"]);
     // The ports of each can be, too.
+    // A process that is late with its figures is left out of a list.
     let ports = |filter: &str| run(&["ps", filter]).stdout.matches("tone.out").count();
     wait_until("both are shown", || ports(&file.name) >= 2);
-    assert!(ports(&pids[0]) < ports(&file.name));
+    wait_until("one is shown", || (1..ports(&file.name)).contains(&ports(&pids[0])));
     file.ask("set", &["--pid", &pids[0], "tone.amplitude=2"]).says(0, &[]);
     file.ask("get", &["--pid", &pids[0], "tone.amplitude"]).prints("2\n");
     file.ask("get", &["--pid", &pids[1], "tone.amplitude"]).prints("1\n");

@@ -364,7 +364,7 @@ fn what_cannot_be_played_is_refused_before_anything_starts() {
     assert_eq!(summary(recorder(&file, &["tone.out"], &["--count", "1", "--json"])).0, Some(0));
     drop(running);
     let path = file.path("rec/tone.out.slrec");
-    run_file(&replayed(&path, "cf32"), &[]).says(2, &["holds packets of type f32, not cf32", "sends cf32"]);
+    run_file(&replayed(&path, "cf32"), &[]).says(2, &["holds packets of type f32, not cf32", "1 error"]);
     let bytes = std::fs::read(&path).unwrap();
     let mut newer = bytes.clone();
     newer[8] = 9;

@@ -319,7 +319,7 @@ impl OutputFile {
             }
             length = file.file().seek(SeekFrom::End(0)).map_err(open)?;
         }
-        // Where a program was started without standard output, its descriptor is this device.
+        // A program that was started without standard output has this device there.
         let is_null = path == Path::new("-")
             && file.file().metadata().ok().is_some_and(|about| Some(about.rdev()) == null_device());
         let found = is_null.then(|| "that standard output is /dev/null, which keeps nothing".into());

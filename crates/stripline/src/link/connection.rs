@@ -355,9 +355,9 @@ impl IncomingConnection {
         self.successors.pop_front().map(|path| path.inlet)
     }
 
-    /// Returns whether the frame ends this path while events wait at the port. One of them may
-    /// bring the next path or cancel it. So the port handles them first, and the frame at its next
-    /// poll.
+    /// Returns whether the frame ends this path while events wait at the port. Such an event may
+    /// bring the next path or cancel it. So the port handles events first, and the frame at the
+    /// next poll.
     fn awaits_events(&self, header: &Header) -> bool {
         header.kind == Kind::End as u8 && header.flags & Header::MOVED != 0 && self.events.has_queued()
     }
