@@ -248,11 +248,29 @@ pub fn threads_named(names: &[&str]) -> Vec<i32> {
     tasks.filter(is_named).map(number).collect()
 }
 
-/// Waits until all threads of a process sleep.
+/// Waits until all threads of a process sleep at the same time, but for the thread that waits.
 pub fn await_all_asleep(process: u32) {
-    let threads = std::fs::read_dir(format!("/proc/{process}/task")).unwrap();
-    threads.for_each(|entry| {
-        await_asleep(process, entry.unwrap().file_name().to_str().unwrap().parse().unwrap());
+    let own = rustix::thread::gettid().as_raw_nonzero().to_string();
+    // A thread's state, and how often it has slept: what did not run between two readings is the
+    // same in both. So one moment lies between the readings at which none of them ran.
+    let reading = || {
+        let mut threads = Vec::new();
+        for entry in std::fs::read_dir(format!("/proc/{process}/task")).unwrap() {
+            let folder = entry.unwrap().path();
+            let Ok(status) = std::fs::read_to_string(folder.join("status")) else { continue };
+            let is_fact = |line: &&str| line.starts_with("State:") || line.contains("_switches:");
+            let facts: Vec<_> = status.lines().filter(is_fact).map(String::from).collect();
+            if !folder.ends_with(&own) {
+                threads.push((folder, facts));
+            }
+        }
+        threads
+    };
+    let mut before = Vec::new();
+    await_that("all threads sleep", || {
+        let now = reading();
+        let asleep = now.iter().all(|(_, facts)| facts[0].ends_with("S (sleeping)"));
+        std::mem::replace(&mut before, now) == before && asleep
     });
 }
 
