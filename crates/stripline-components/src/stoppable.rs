@@ -8,7 +8,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags};
-use rustix::fs::OFlags;
+use rustix::fs::{FlockOperation, OFlags, flock};
+use rustix::io::Errno;
 use stripline::Error;
 use stripline::component::StopSignal;
 
@@ -28,6 +29,7 @@ const READER_STEP: Duration = Duration::from_millis(20);
 pub(crate) struct StoppableFile {
     file: File,
     blocking: Blocking,
+    is_locked: bool,
 }
 
 /// The time for which a read or write of a file may block.
@@ -72,12 +74,12 @@ impl StoppableFile {
         }
         // Other processes have it too, so whether it blocks is not changed: it is opened again.
         let again = OpenOptions::new().write(true).custom_flags(at_once()).open("/proc/self/fd/1");
-        Ok(again.map_or(own, |file| Self { file, blocking: Blocking::Refused }))
+        Ok(again.map_or(own, |file| Self { file, blocking: Blocking::Refused, is_locked: false }))
     }
 
     /// Returns a regular file that is open.
     pub(crate) fn regular(file: File) -> Self {
-        Self { file, blocking: Blocking::Never }
+        Self { file, blocking: Blocking::Never, is_locked: false }
     }
 
     /// Returns the file.
@@ -90,15 +92,23 @@ impl StoppableFile {
         self.blocking == Blocking::Never
     }
 
+    /// Locks the file for this writer (`flock`). Returns whether no other one has it. A file system
+    /// without locks has no second writer to find.
+    pub(crate) fn lock(&mut self) -> bool {
+        let locked = flock(&self.file, FlockOperation::NonBlockingLockExclusive);
+        self.is_locked = locked.is_ok();
+        locked != Err(Errno::WOULDBLOCK)
+    }
+
     fn at_once(options: &mut OpenOptions, path: &Path) -> io::Result<Self> {
         let file = options.custom_flags(at_once()).open(path)?;
         let blocking = if file.metadata()?.is_file() { Blocking::Never } else { Blocking::Refused };
-        Ok(Self { file, blocking })
+        Ok(Self { file, blocking, is_locked: false })
     }
 
     fn inherited(file: File) -> io::Result<Self> {
         let blocking = if file.metadata()?.is_file() { Blocking::Never } else { Blocking::Unlimited };
-        Ok(Self { file, blocking })
+        Ok(Self { file, blocking, is_locked: false })
     }
 
     fn wait(&self, flags: PollFlags) -> io::Result<()> {
@@ -115,7 +125,7 @@ impl StoppableFile {
 }
 
 /// `ENXIO`: nothing reads the FIFO.
-const NO_READER: i32 = rustix::io::Errno::NXIO.raw_os_error();
+const NO_READER: i32 = Errno::NXIO.raw_os_error();
 
 fn at_once() -> i32 {
     OFlags::NONBLOCK.bits().cast_signed()
@@ -132,6 +142,16 @@ fn wait_for_reader() -> io::Result<()> {
     };
     let waited = if stop.is_ending() { Err(Error::Stopped) } else { stop.sleep(READER_STEP) };
     waited.map_err(|error| io::Error::new(ErrorKind::BrokenPipe, error))
+}
+
+impl Drop for StoppableFile {
+    /// Unlocks the file now: a process that another thread starts has it too, until it executes its
+    /// program.
+    fn drop(&mut self) {
+        if self.is_locked {
+            let _ = flock(&self.file, FlockOperation::Unlock);
+        }
+    }
 }
 
 impl Read for StoppableFile {

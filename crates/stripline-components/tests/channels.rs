@@ -130,6 +130,32 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
     #[test]
+    fn a_demultiplexer_is_the_reverse_of_a_multiplexer(runs in runs(), channels in 2u64..5) {
+        let names: Vec<String> = (0..channels).map(|channel| format!("{channel}")).collect();
+        let all = StreamInfo::new("iq").sample_rate_hz(RATE_HZ * channels as f64).channels(names);
+        let packets = interleaved(&runs, channels, complex);
+        for channel in 0..channels {
+            let stage = Stage { output: channel as usize, ..stage("demultiplexer", []) };
+            let (stream, found) = stage.run::<_, Complex<f32>>(&[(&all, &packets)]).unwrap();
+            assert_eq!((&stream.id[..], stream.sample_rate_hz), (&format!("iq.{channel}")[..], Some(RATE_HZ)));
+            let mut found: Vec<_> = found
+                .into_iter()
+                .flat_map(|(index, packet_ns, samples)| {
+                    assert!((packet_ns - time_ns(index, RATE_HZ)).abs() <= 2, "{packet_ns} at {index}");
+                    (index..).zip(samples).collect::<Vec<_>>()
+                })
+                .collect();
+            found.reverse();
+            for (first, frames, _) in &runs {
+                for frame in *first..first + *frames as u64 {
+                    assert_eq!(found.pop(), Some((frame, complex(frame, channel))));
+                }
+            }
+            assert_eq!(found, []);
+        }
+    }
+
+    #[test]
     fn channels_are_processed_as_each_of_them_alone(runs in runs(), channels in 2u64..5) {
         let filter = stage("fir-filter", [("high", Value::Float(4e3))]);
         compare::<_, f32>(&filter, &runs, channels, real, 1);
@@ -233,6 +259,56 @@ fn channels_of_several_streams_take_turns() {
         error.contains("an axis from sample to sample (`axes`)") && error.contains("block = 1"),
         "{error}"
     );
+}
+
+#[test]
+fn channels_that_were_interleaved_are_streams_again() {
+    let separated = |stream: &StreamInfo, packets: &[Part<f32>], first: i64, output: usize| {
+        let stage = stage("demultiplexer", [("first", Value::Integer(first))]);
+        Stage { output, ..stage }.run::<f32, f32>(&[(stream, packets)]).map(|(stream, mut found)| {
+            // Times are rounded more than once.
+            found.iter_mut().for_each(|(_, time_ns, _)| *time_ns = (*time_ns + 500) / 1000);
+            (stream, found)
+        })
+    };
+    // Packets end in the middle of a frame, and one frame is cut by a gap.
+    let packets = [part(2, &[1.0, 10.0, 2.0]), part(5, &[20.0]), part(9, &[40.0, 5.0])];
+    let all = stereo("a").axis(Axis::new(0.0, 0.5, "m"));
+    let (stream, found) = separated(&all, &packets, 1, 0).unwrap();
+    let alone = |id: &str| StreamInfo::new(id).sample_rate_hz(RATE_HZ).axis(Axis::new(0.0, 1.0, "m"));
+    assert_eq!(stream, alone("a.left"));
+    let at_us = |frame, rate_hz| (time_ns(frame, rate_hz) + 500) / 1000;
+    let at = |frame| at_us(frame, RATE_HZ);
+    assert_eq!(found, [(1, at(1), vec![1.0, 2.0]), (5, at(5), vec![5.0])]);
+    let right = [(1, at(1), vec![10.0]), (2, at(2), vec![20.0]), (4, at(4), vec![40.0])];
+    for (first, output) in [(1, 1), (2, 0)] {
+        let (stream, found) = separated(&all, &packets, first, output).unwrap();
+        assert_eq!((stream, found), (alone("a.right"), right.to_vec()));
+    }
+
+    // Each row of a spectrum is a packet.
+    let rows = |across: f64| {
+        let axes = (Axis::new(0.0, 1.0, "Hz"), Axis::new(0.0, across, "s"));
+        StreamInfo::new("s").sample_rate_hz(96e3).rows(2, axes.0, axes.1)
+    };
+    let packets: Vec<Part<f32>> = [1.0, 2.0, 3.0, 4.0, 5.0]
+        .iter()
+        .zip(6u64..)
+        .map(|(value, row)| (2 * row, time_ns(row / 2, 24e3), vec![*value, -*value]))
+        .collect();
+    let (stream, found) = separated(&rows(0.25).channels(["x", "y"]), &packets, 1, 1).unwrap();
+    let expected = StreamInfo { sample_rate_hz: Some(48e3), id: "s.y".into(), ..rows(0.5) };
+    assert_eq!(stream, expected);
+    assert_eq!(found, [(6, at_us(3, 24e3), vec![2.0, -2.0]), (8, at_us(4, 24e3), vec![4.0, -4.0])]);
+
+    // A stream without channels is one channel.
+    let mono = StreamInfo::new("m").sample_rate_hz(RATE_HZ);
+    let (stream, found) = separated(&mono, &[part(3, &[1.0, 2.0])], 1, 0).unwrap();
+    assert_eq!((stream, found.len(), &found[0].2), (mono.clone(), 1, &vec![1.0, 2.0]));
+    for (stream, count) in [(&mono, "1 channel "), (&stereo("a"), "2 channels ")] {
+        let error = separated(stream, &[part(0, &[0.0; 4])], 3, 0).unwrap_err().to_string();
+        assert!(error.contains("for the channel 3") && error.contains(count), "{error}");
+    }
 }
 
 #[test]

@@ -192,7 +192,8 @@ impl Flowgraph {
 fn outcome<T: Sample, R: Sample>(component: &Stage, feeds: &[&Feed<T>]) -> Result<Outcome, String> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("out.png");
-    let mut component = Stage { name: component.name, properties: component.properties.clone() };
+    let mut component =
+        Stage { name: component.name, properties: component.properties.clone(), output: component.output };
     let is_sink = component.name.ends_with("-sink");
     if is_sink && component.name != "null-sink" && !JOINING.contains(&component.name) {
         component.properties.push(("path", Value::Text(path.to_str().unwrap().into())));
@@ -273,7 +274,11 @@ fn fault<T: Sample, R: Sample>(
 fn faults<T: Sample, R: Sample>(name: &str, component: &Stage, inputs: usize, feed: &Feed<T>) -> Vec<String> {
     let (_, rules) = STREAM_RULES.iter().find(|(its, _)| *its == name).unwrap();
     let of_keys = STREAM_KEYS.iter().zip(rules).filter_map(|(key, rule)| {
-        let mut component = Stage { name: component.name, properties: component.properties.clone() };
+        let mut component = Stage {
+            name: component.name,
+            properties: component.properties.clone(),
+            output: component.output,
+        };
         if name == "multiplexer, interleave" && *key == "row_length" {
             component.properties.push(("block", Value::Integer(4)));
         }
@@ -354,6 +359,10 @@ fn every_rule_is_true() {
         let sink = stage("gr-zeromq-sink", [("tags", Value::Boolean(true))]);
         found.extend(faults::<f32, f32>("gr-zeromq-sink", &sink, 1, &real));
     }
+    // The second of five channels, so that the second packet begins within a frame.
+    let channels = (real.0.clone().channels(["v", "w", "x", "y", "z"]), real.1.clone());
+    let second = Stage { output: 1, ..stage("demultiplexer", []) };
+    found.extend(faults::<f32, f32>("demultiplexer", &second, 1, &channels));
     let mut rows = real;
     rows.0 = rows.0.rows(4, Axis::new(0.0, 1.0, "Hz"), Axis::new(0.0, 1.0, "s"));
     let waterfall = stage("waterfall-sink", [("terminal", Value::Boolean(false))]);

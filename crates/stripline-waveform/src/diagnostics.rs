@@ -248,7 +248,8 @@ codes! {
     FileShared => "file-shared",
     /// A file with the name of another type of samples than it would get.
     FileMisnamed => "file-misnamed",
-    /// Streams of different sample rates at the inputs of a component that takes one rate.
+    /// Streams of different sample rates at the inputs of a component that takes one rate, or
+    /// another rate than the only one that it takes.
     RateMismatch => "rate-mismatch",
     /// A component that needs a sample rate, behind a source that has none.
     NoRate => "no-rate",

@@ -1,11 +1,13 @@
 //! The check of channels and rows against the components that they arrive at.
 
+use std::fmt;
+
 use stripline::component::OrderRule;
 
 use super::components::CheckedComponent;
 use super::connections::ResolvedConnection;
 use super::diagnostics::{Code, Diagnostics};
-use super::rate_check::{carried_on, checked, inputs, is_interleaved, number};
+use super::rate_check::{carried_on, checked, inputs, is_interleaved, number, takes_one_rate};
 
 /// The order of the samples of a stream.
 #[derive(Clone, Copy, PartialEq)]
@@ -15,13 +17,20 @@ struct Order {
     has_rows: bool,
 }
 
+impl fmt::Display for Order {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (plural, rows) = (if self.channels == 1 { "" } else { "s" }, self.has_rows);
+        write!(f, "{} channel{plural}{}", self.channels, if rows { " of rows" } else { "" })
+    }
+}
+
 /// Reports streams of channels or rows that a component cannot take. Returns the number of channels
-/// that arrive at each component, 1 where it is unknown.
+/// that arrive at each component; `None`: unknown.
 pub(super) fn check(
     links: &[ResolvedConnection],
     components: &[CheckedComponent],
     found: &mut Diagnostics,
-) -> Vec<usize> {
+) -> Vec<Option<usize>> {
     let sent = sent_by_all(links, components);
     let arrives = |link: &ResolvedConnection| sent[link.from?.component];
     for link in links {
@@ -34,8 +43,35 @@ pub(super) fn check(
             found.error(Code::OrderMismatch, link.draft.place("to"), message, remedy);
         }
     }
+    check_alike(links, components, arrives, found);
     let channels = |index| inputs(index, links).filter_map(arrives).map(|order| order.channels).max();
-    (0..components.len()).map(|index| channels(index).unwrap_or(1)).collect()
+    (0..components.len()).map(channels).collect()
+}
+
+/// Reports the components with inputs of different orders that take one order only.
+fn check_alike(
+    links: &[ResolvedConnection],
+    components: &[CheckedComponent],
+    arrives: impl Fn(&ResolvedConnection) -> Option<Order>,
+    found: &mut Diagnostics,
+) {
+    for (index, component) in components.iter().enumerate() {
+        if !checked(component).is_some_and(|(spec, properties)| takes_one_rate(spec, properties)) {
+            continue;
+        }
+        let mut arriving = inputs(index, links).filter_map(|link| Some((link, arrives(link)?)));
+        let Some((_, first)) = arriving.next() else { continue };
+        if let Some((link, other)) = arriving.find(|(_, order)| *order != first) {
+            let name = &component.name.value;
+            let message = format!("`{name}` takes streams of one order, but {first} and {other} arrive");
+            let remedy = if first.channels == other.channels {
+                "put it before the component that makes the rows"
+            } else {
+                "put a `demultiplexer` behind the source of several channels"
+            };
+            found.error(Code::OrderMismatch, link.draft.place("to"), message, remedy);
+        }
+    }
 }
 
 /// Returns what is wrong with an order at a component, and the remedy.
@@ -44,7 +80,7 @@ fn unfit(rule: &OrderRule, order: Order, items: Option<(&str, Option<f64>)>) -> 
     if channels > 1 && !rule.takes_channels {
         return Some((
             format!("takes one channel, and {channels} arrive (`channels`)"),
-            "connect each channel to a component of its own, before they are interleaved".into(),
+            "put a `demultiplexer` before it, and connect the output of one channel".into(),
         ));
     }
     if has_rows && !rule.takes_rows {
@@ -89,6 +125,9 @@ fn sent_by(
     let passes_on = rule.is_some_and(|rule| rule.inputs || rule.input.is_some()) || has_rows;
     let first = arriving().next().filter(|_| passes_on).flatten();
     let passed_on = first.filter(|first| arriving().all(|order| order == Some(*first)));
+    if spec.order.one_channel {
+        return Some(Order { channels: 1, has_rows: passed_on.is_some_and(|order| order.has_rows) });
+    }
     if has_rows {
         return Some(Order { channels: passed_on.map_or(1, |order| order.channels), has_rows });
     }

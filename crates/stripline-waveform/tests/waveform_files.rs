@@ -130,6 +130,9 @@ fn stock() -> BTreeMap<String, ComponentSpec> {
         )),
         ComponentSpec::new("audio-sink", "Plays samples.").input("in", PortTypes::of::<f32>(), "samples"),
         ComponentSpec::new("null-sink", "Drops everything.").port(sink),
+        ComponentSpec::new("fixed-rate", "Takes one rate.")
+            .input("in", PortTypes::of::<f32>(), "samples")
+            .sample_rate(RateRule::input("in").only(48_000)),
         ComponentSpec::new("file-sink", "Samples to a file.")
             .input("in", PortTypes::of::<Complex<f32>>(), "samples")
             .property(PropertySpec::path("path", "the file"))

@@ -180,11 +180,33 @@ fn channels_and_rows_that_a_component_cannot_take_are_found_by_the_check() {
         run(&["check", file.to_str().unwrap()]).says(code, words);
     };
     check("", "adsb-demodulator", 0, &[]);
-    let channels = ["order-mismatch", "`last` takes one channel, and 2 arrive (`channels`)", "of its own"];
+    let channels =
+        ["order-mismatch", "`last` takes one channel, and 2 arrive (`channels`)", "`demultiplexer`"];
     check("mode = 'interleave'", "adsb-demodulator", 2, &channels);
     check("mode = 'interleave'", "fft", 0, &[]);
     let rows = ["order-mismatch", "`last` takes a signal in time", "(`row_length`)", "block = 1"];
     check("mode = 'interleave', block = 4", "fft", 2, &rows);
+
+    // One channel beside two, and the remedy.
+    let sum = |second: &str| {
+        let text = format!(
+            "[component]\na = {{ type = 'signal-generator', properties = {{ sample_rate = 1e6 }} }}\n\
+             b = {{ type = 'signal-generator', properties = {{ sample_rate = 1e6 }} }}\n\
+             join = {{ type = 'multiplexer', properties = {{ mode = 'interleave' }} }}\n\
+             mono = {{ type = 'signal-generator', properties = {{ sample_rate = 1e6 }} }}\n\
+             sum = {{ type = 'adder' }}\nend = {{ type = 'null-sink' }}\n\
+             [[connection]]\nfrom = 'a.out'\nto = 'join.in1'\n[[connection]]\nfrom = 'b.out'\nto = 'join.in2'\n\
+             [[connection]]\nfrom = 'mono.out'\nto = 'sum.in1'\n[[connection]]\nfrom = 'sum.out'\nto = 'end.in'\n\
+             {second}"
+        );
+        run(&["check", waveform(folder.path(), &text).to_str().unwrap()])
+    };
+    let direct = "[[connection]]\nfrom = 'join.out'\nto = 'sum.in2'\n";
+    let differing = "`sum` takes streams of one order, but 1 channel and 2 channels arrive";
+    sum(direct).says(2, &["order-mismatch", differing, "put a `demultiplexer` behind"]);
+    let remedy = "[[connection]]\nfrom = 'join.out'\nto = 'apart.in'\n[[connection]]\nfrom = 'apart.out2'\n\
+                  to = 'sum.in2'\n[component.apart]\ntype = 'demultiplexer'\n";
+    sum(remedy).says(0, &[]);
 }
 
 #[test]

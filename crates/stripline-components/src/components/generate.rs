@@ -2,7 +2,9 @@
 
 use num_complex::Complex;
 use stripline::component::kit::PacedSource;
-use stripline::component::{Component, ComponentSpec, PortTypes, Ports, Properties, PropertySpec, RateRule};
+use stripline::component::{
+    Component, ComponentSpec, OrderRule, PortTypes, Ports, Properties, PropertySpec, RateRule,
+};
 use stripline::{Error, Result, StreamInfo};
 
 use super::property_errors::{can_be_made, setting};
@@ -39,6 +41,7 @@ impl Component for SignalGenerator {
             )
             .property(sample_rate_property(48e3))
             .sample_rate(RateRule::property("sample_rate"))
+            .sample_order(OrderRule { one_channel: true, ..OrderRule::default() })
             .property(PropertySpec::integer("seed", 0, 0, i64::MAX, "start of the noise"))
             .property(PacedSource::duration_property(0.0, "length of the signal; 0: for ever"))
             .property(PacedSource::rate_property())
@@ -102,6 +105,7 @@ impl Component for FmStationComponent {
             .output("out", PortTypes::of::<Complex<f32>>(), "samples of a receiver tuned to the station")
             .property(sample_rate_property(defaults.sample_rate_hz))
             .sample_rate(RateRule::property("sample_rate"))
+            .sample_order(OrderRule { one_channel: true, ..OrderRule::default() })
             .property(
                 PropertySpec::float("frequency", 100e6, "centre frequency in the stream's description")
                     .range(0.0, 1e12)

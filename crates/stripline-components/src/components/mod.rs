@@ -22,6 +22,7 @@ mod dds_sink;
 #[cfg(feature = "dds")]
 mod dds_source;
 mod demodulate;
+mod demultiplexer;
 mod fft;
 mod file_sink;
 mod file_source;
@@ -74,6 +75,7 @@ pub use dds_sink::DdsSink;
 #[cfg(feature = "dds")]
 pub use dds_source::DdsSource;
 pub use demodulate::{AmDemodulatorComponent, FmDemodulatorComponent};
+pub use demultiplexer::Demultiplexer;
 pub use fft::FftComponent;
 pub use file_sink::FileSink;
 pub use file_source::FileSource;
@@ -125,6 +127,7 @@ pub fn registry() -> Registry {
         .with::<AmDemodulatorComponent>()
         .with::<AwgnComponent>()
         .with::<Decimator>()
+        .with::<Demultiplexer>()
         .with::<FftComponent>()
         .with::<FileSink>()
         .with::<FileSource>()

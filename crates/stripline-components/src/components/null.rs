@@ -2,7 +2,8 @@
 
 use stripline::component::kit::{Pace, PacedSource};
 use stripline::component::{
-    Component, ComponentSpec, Direction, PortSpec, PortTypes, Ports, Properties, PropertySpec, RateRule,
+    Component, ComponentSpec, Direction, OrderRule, PortSpec, PortTypes, Ports, Properties, PropertySpec,
+    RateRule,
 };
 use stripline::payload::builtin;
 use stripline::{Error, Result, StreamInfo};
@@ -29,6 +30,7 @@ impl Component for NullSource {
                     .unit("Hz"),
             )
             .sample_rate(RateRule::property("sample_rate").or_none())
+            .sample_order(OrderRule { one_channel: true, ..OrderRule::default() })
             .property(PacedSource::rate_property())
             .property(PacedSource::packet_property(4096))
     }

@@ -34,8 +34,8 @@ pub(super) fn check_one_channel(stream: &StreamInfo, carrier: &str) -> Result<()
         return Ok(());
     }
     Err(Error::failed(format!(
-        "the stream `{id}` has {count} channels (`channels`), and {carrier} has no place for them: connect each \
-         channel to a component of its own, before the `multiplexer`"
+        "the stream `{id}` has {count} channels (`channels`), and {carrier} has no place for them: put a `demultiplexer` \
+         before it, and connect the output of one channel"
     )))
 }
 

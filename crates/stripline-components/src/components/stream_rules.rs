@@ -88,6 +88,7 @@ pub const STREAM_RULES: &[(&str, [StreamRule; 8])] = &[
     ("bulkio-sink", [Used, Used, Used, Used, Refused, Used, LeftOut, Used]),
     ("dds-sink", [Used, Used, LeftOut, LeftOut, Refused, LeftOut, Used, Used]),
     ("decimator", [UsedAndChanged, PassedOn, Refused, Changed, UsedAndPassedOn, PassedOn, UsedAndChanged, Changed]),
+    ("demultiplexer", [UsedAndChanged, PassedOn, UsedAndPassedOn, Changed, Used, PassedOn, UsedAndChanged, Changed]),
     ("fft", [UsedAndChanged, PassedOn, Refused, UsedAndChanged, UsedAndPassedOn, Changed, UsedAndChanged, Changed]),
     ("file-sink", [ByFormat; 8]),
     ("fir-filter", [UsedAndPassedOn, PassedOn, Refused, PassedOn, UsedAndPassedOn, PassedOn, UsedAndPassedOn, PassedOn]),

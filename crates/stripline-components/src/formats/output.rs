@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::{Duration, Instant};
 
-use rustix::fs::{AtFlags, CWD, FlockOperation, Mode, OFlags, flock, linkat};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, linkat};
 use rustix::io::Errno;
 
 use super::error::FormatError;
@@ -308,13 +308,12 @@ impl OutputFile {
             ErrorKind::AlreadyExists => FormatError::Exists { path: path.into() },
             _ => FormatError::open(path, "create", source),
         };
-        let file = StoppableFile::open_output(options, path).map_err(open)?;
+        let mut file = StoppableFile::open_output(options, path).map_err(open)?;
         // What else is in a file that standard output goes to is not of this writer.
         let is_regular = file.is_regular() && path != Path::new("-");
         let mut length = 0;
         if is_regular {
-            // A file system without locks has no second writer to find.
-            if flock(file.file(), FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK) {
+            if !file.lock() {
                 return Err(FormatError::Busy { path: path.into() });
             }
             length = file.file().seek(SeekFrom::End(0)).map_err(open)?;
@@ -334,17 +333,17 @@ impl OutputFile {
             return None;
         }
         let flags = OFlags::RDWR | OFlags::TMPFILE | OFlags::CLOEXEC;
-        let mut file = File::from(rustix::fs::open(folder(path), flags, Mode::from_raw_mode(0o666)).ok()?);
-        flock(&file, FlockOperation::NonBlockingLockExclusive).ok()?;
+        let file = rustix::fs::open(folder(path), flags, Mode::from_raw_mode(0o666)).ok()?;
+        let mut file = StoppableFile::regular(file.into());
+        file.lock();
         file.write_all(head).ok()?;
-        let own = format!("/proc/self/fd/{}", file.as_raw_fd());
+        let own = format!("/proc/self/fd/{}", file.file().as_raw_fd());
         match linkat(CWD, own, CWD, path, AtFlags::SYMLINK_FOLLOW) {
             Ok(()) => {}
             Err(Errno::EXIST) => return Some(Err(FormatError::Exists { path: path.into() })),
             Err(_) => return None,
         }
-        let (path, file) = (path.into(), StoppableFile::regular(file));
-        let (is_regular, has_head, found, is_named) = (true, true, None, false);
+        let (path, is_regular, has_head, found, is_named) = (path.into(), true, true, None, false);
         Some(Ok(Self { path, file, length: 0, is_regular, has_head, found, is_named }))
     }
 
@@ -526,6 +525,17 @@ mod tests {
         assert_eq!(std::fs::read(&path).unwrap(), b"kept");
         drop(first);
         assert_eq!(OutputFile::open(&link, Existing::Append).unwrap().length, 4);
+    }
+
+    #[test]
+    fn a_writer_that_ends_unlocks_its_file_for_processes_that_have_it_too() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a");
+        let first = OutputFile::open(&path, Existing::Refuse).unwrap();
+        // As a process has it that is started at this moment.
+        let _inherited = first.file.file().try_clone().unwrap();
+        drop(first);
+        assert!(OutputFile::open(&path, Existing::Append).is_ok());
     }
 
     #[test]

@@ -19,15 +19,17 @@ const PAUSE: Duration = Duration::from_millis(20);
 pub struct Stage {
     pub name: &'static str,
     pub properties: Vec<(&'static str, Value)>,
+    /// The output with the packets that it returns, from 0.
+    pub output: usize,
 }
 
 pub fn stage<const N: usize>(name: &'static str, properties: [(&'static str, Value); N]) -> Stage {
-    Stage { name, properties: properties.into() }
+    Stage { name, properties: properties.into(), output: 0 }
 }
 
 impl Stage {
     /// Runs the component on the packets of a stream at each of its first inputs. Returns those
-    /// that it sends by its first output, and their description.
+    /// that it sends by its output, and their description.
     pub fn run<T: Sample, R: Sample>(
         &self,
         inputs: &[(&StreamInfo, &[Part<T>])],
@@ -39,7 +41,9 @@ impl Stage {
         for port in of(Direction::Input).take(1) {
             harness = harness.payload(&port.name, &TypeName::of::<T>());
         }
-        let unused = of(Direction::Input).skip(inputs.len()).chain(of(Direction::Output).skip(1));
+        let outputs = of(Direction::Output).enumerate();
+        let other_outputs = outputs.filter(|(number, _)| *number != self.output).map(|(_, port)| port);
+        let unused = of(Direction::Input).skip(inputs.len()).chain(other_outputs);
         for port in unused {
             harness = harness.unconnected(&port.name);
         }
@@ -53,7 +57,7 @@ impl Stage {
             stream.check().unwrap();
             senders.push((running.input::<T>(&port.name)?, StreamInfo::clone(stream), *packets));
         }
-        let output = of(Direction::Output).next().map(|port| running.output::<R>(&port.name));
+        let output = of(Direction::Output).nth(self.output).map(|port| running.output::<R>(&port.name));
         let mut found = (StreamInfo::default(), Vec::new());
         thread::scope(|scope| {
             for (mut input, stream, packets) in senders {

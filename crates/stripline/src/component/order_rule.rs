@@ -27,12 +27,16 @@ pub struct OrderRule {
     /// An integer property: above 1, what it sends has rows, and the channels of its inputs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rows: Option<String>,
+    /// Whether each output has one channel, with any number of them at the input. The rate of an
+    /// output is then the rate of the input, divided by the number of channels.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub one_channel: bool,
 }
 
 impl Default for OrderRule {
     /// Returns the rule of a component that takes all, and sends what arrives.
     fn default() -> Self {
-        Self { takes_channels: true, takes_rows: true, items: None, rows: None }
+        Self { takes_channels: true, takes_rows: true, items: None, rows: None, one_channel: false }
     }
 }
 

@@ -39,6 +39,9 @@ pub struct RateRule {
     /// Whether the component cannot work without a rate.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub needed: bool,
+    /// The one rate that it takes, in samples/s.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub only: Option<u64>,
     /// Whether the streams have no rate where neither the property nor the
     /// [facts](super::PropertyFacts) have one.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -145,6 +148,19 @@ impl RateRule {
     #[must_use]
     pub fn needed(mut self) -> Self {
         self.needed = true;
+        self
+    }
+
+    /// Makes the component one that takes one rate only, in samples/s.
+    ///
+    /// ```
+    /// use stripline::component::RateRule;
+    ///
+    /// assert_eq!(RateRule::input("in").only(2_000_000).only, Some(2_000_000));
+    /// ```
+    #[must_use]
+    pub fn only(mut self, rate: u64) -> Self {
+        self.only = Some(rate);
         self
     }
 

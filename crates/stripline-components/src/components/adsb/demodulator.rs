@@ -2,7 +2,9 @@
 
 use num_complex::Complex;
 use stripline::component::kit::{Continuity, StreamTracker};
-use stripline::component::{Component, ComponentSpec, OrderRule, PortTypes, Ports, Properties, PropertySpec};
+use stripline::component::{
+    Component, ComponentSpec, OrderRule, PortTypes, Ports, Properties, PropertySpec, RateRule,
+};
 use stripline::payload::TypeName;
 use stripline::{Error, Output, Packet, Result, Sample, StreamInfo};
 
@@ -27,6 +29,7 @@ impl Component for AdsbDemodulator {
         ComponentSpec::new("adsb-demodulator", "Finds possible Mode S frames in samples at 2 Msample/s.")
             .input("in", PortTypes::OneOf(formats), "samples at 2 Msample/s around 1090 MHz")
             .sample_order(OrderRule { takes_channels: false, ..OrderRule::in_time() })
+            .sample_rate(RateRule::input("in").only(SAMPLE_RATE_HZ.into()))
             .output("out", PortTypes::of::<Candidate>(), "candidates: a preamble and the bits after it")
             .property(
                 PropertySpec::float(

@@ -1,0 +1,151 @@
+//! `demultiplexer`: the channels of a stream as streams of their own.
+
+use stripline::component::kit::{Continuity, StreamTracker};
+use stripline::component::{
+    Component, ComponentSpec, Direction, OrderRule, PortSpec, PortTypes, Ports, Properties, PropertySpec,
+    RateRule,
+};
+use stripline::payload::TypeName;
+use stripline::{Error, Output, Packet, Result, StreamInfo};
+
+use super::stream_order::between;
+use super::timing::time_after;
+
+/// The most outputs.
+const OUTPUTS_MAX: usize = 8;
+
+/// The component `demultiplexer`.
+pub struct Demultiplexer {
+    /// The place of the channel at the first output, among all channels.
+    first: usize,
+}
+
+impl Component for Demultiplexer {
+    fn describe() -> ComponentSpec {
+        let summary = "Makes a stream of each channel: the reverse of a multiplexer that interleaves.";
+        let mut spec = ComponentSpec::new("demultiplexer", summary)
+            .input("in", PortTypes::Any, "samples of several channels in turn, or rows of them")
+            .sample_rate(RateRule::input("in"))
+            .sample_order(OrderRule { one_channel: true, ..OrderRule::default() })
+            .property(PropertySpec::integer(
+                "first",
+                1,
+                1,
+                StreamInfo::CHANNELS_MAX as i64,
+                "the channel at `out1`, counted from 1; the next one is at `out2`, and so on",
+            ));
+        for number in 1..=OUTPUTS_MAX {
+            let types = PortTypes::SameAs("in".into());
+            let port = PortSpec::new(&format!("out{number}"), Direction::Output, types, "a channel");
+            spec = spec.port(port.optional());
+        }
+        spec
+    }
+
+    fn new(properties: &Properties) -> Result<Self> {
+        Ok(Self { first: properties.count("first") as usize - 1 })
+    }
+
+    fn run(self, mut ports: Ports) -> Result<()> {
+        let payload = ports.payload("in").cloned();
+        let Some(sample_bytes) = payload.as_ref().and_then(TypeName::sample_bytes) else {
+            let payload = payload.map(|payload| payload.to_string()).unwrap_or_default();
+            return Err(Error::failed(format!("{payload} has no samples of a known size to take apart")));
+        };
+        let mut input = ports.raw_input("in")?;
+        let mut channels = Vec::new();
+        for number in 0..OUTPUTS_MAX {
+            let name = format!("out{}", number + 1);
+            if ports.is_connected(&name) {
+                let (place, output) = (self.first + number, ports.raw_output(&name)?);
+                channels.push(Channel { name, place, output, samples: Vec::new() });
+            }
+        }
+        let mut turns = Turns { channels: 1, row: 1, sample_bytes };
+        let mut tracker = StreamTracker::default();
+        while let Some(packet) = input.receive()? {
+            if tracker.packet(&packet) == Continuity::NewStream {
+                let stream = packet.stream();
+                turns.row = stream.row_length.unwrap_or(1).into();
+                turns.channels = stream.channels.len().max(1) as u64;
+                channels.iter_mut().try_for_each(|channel| channel.begin(stream))?;
+            }
+            channels.iter_mut().try_for_each(|channel| channel.send(&packet, &turns))?;
+        }
+        Ok(())
+    }
+}
+
+/// The order of the samples of a stream.
+struct Turns {
+    /// At least 1.
+    channels: u64,
+    /// How many samples of a channel are one after the other.
+    row: u64,
+    sample_bytes: usize,
+}
+
+/// An output.
+struct Channel {
+    name: String,
+    /// The place of the channel among all, from 0.
+    place: usize,
+    output: Output<u8>,
+    /// The samples of a packet. The memory is used again.
+    samples: Vec<u8>,
+}
+
+impl Channel {
+    /// Describes the channel alone.
+    fn begin(&mut self, all: &StreamInfo) -> Result<()> {
+        let (name, number, count) = (&self.name, self.place + 1, all.channels.len().max(1));
+        if number > count {
+            let (id, plural) = (&all.id, if count == 1 { "" } else { "s" });
+            return Err(Error::failed(format!(
+                "`{name}` is connected for the channel {number}, and the stream `{id}` has {count} channel{plural} \
+                 (`channels`): leave that output without a connection, or change `first`"
+            )));
+        }
+        let mut stream = all.clone();
+        if let Some(channel) = all.channels.get(self.place) {
+            stream.id = format!("{}.{channel}", all.id);
+        }
+        stream.channels.clear();
+        stream.sample_rate_hz = stream.sample_rate_hz.map(|rate| rate / count as f64);
+        // From row to row, or from sample to sample.
+        if let Some(axis) = stream.axes.get_mut(usize::from(stream.row_length.is_some())) {
+            axis.step *= count as f64;
+        }
+        self.output.set_stream(stream);
+        Ok(())
+    }
+
+    /// Sends what a packet has of the channel.
+    fn send(&mut self, packet: &Packet<'_, u8>, turns: &Turns) -> Result<()> {
+        let start = packet.sample_index();
+        let frame = turns.channels * turns.row;
+        let end = start.saturating_add((packet.len() / turns.sample_bytes) as u64);
+        self.samples.clear();
+        let mut first = None;
+        // The rows of the channel, from the first that ends behind the start.
+        let mut row = start / frame * frame + self.place as u64 * turns.row;
+        while row < end {
+            let (from, to) = (row.max(start), row.saturating_add(turns.row).min(end));
+            if from < to {
+                first.get_or_insert(from);
+                let [from, to] = [from, to].map(|index| (index - start) as usize * turns.sample_bytes);
+                self.samples.extend_from_slice(&packet[from..to]);
+            }
+            row = row.saturating_add(frame);
+        }
+        let Some(first) = first else { return Ok(()) };
+        let index = first / frame * turns.row + first % turns.row;
+        // The samples of a frame are of one time, and so are its rows.
+        let since = if turns.row == 1 { start } else { start / frame * frame };
+        let samples = between(since, (first / frame * frame).into(), 1);
+        let time_ns = time_after(packet.time_ns(), samples, packet.stream());
+        let mut part = self.output.loan(self.samples.len())?;
+        part.copy_from_slice(&self.samples);
+        part.at_sample(index).at_time_ns(time_ns).send()
+    }
+}
