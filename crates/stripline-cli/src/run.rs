@@ -140,6 +140,11 @@ fn end(
             false => exit = print(&summary(&report)),
         }
     }
+    if arguments.quiet {
+        // The warnings about files were printed when they came up.
+        let notes = transit_notes(&report);
+        notes.lines().filter(|line| !line.is_empty()).for_each(|line| complain!("warning: {line}"));
+    }
     if let Some(path) = json {
         exit = worse(exit, write_json(path, &report));
     }
@@ -422,24 +427,7 @@ pub(crate) fn summary(report: &RunReport) -> String {
         (None, Some(reason)) => format!("stopped ({reason}) after"),
         (None, None) => "ended after".to_string(),
     };
-    let mut notes = String::new();
-    for c in report.connections.iter().filter(|c| c.statistics == "partial") {
-        let (from, to) = (&c.from, &c.to);
-        notes += &match (c.unaccounted, c.sent) {
-            (Some(0), _) => continue,
-            (Some(count), Some(sent)) => format!(
-                "\n{from} -> {to}: {} of {} sent {} not accounted for ({}).",
-                grouped(count),
-                packets(sent),
-                if count == 1 { "is" } else { "are" },
-                match c.receiver_died {
-                    true => "the receiver was killed or failed, and its last figures are missing",
-                    false => "the receiver ended before it took them",
-                },
-            ),
-            _ => format!("\n{from} -> {to}: a component died before its last report."),
-        };
-    }
+    let mut notes = transit_notes(report);
     for c in report.connections.iter().filter(|c| c.resequenced && c.reordered > 0) {
         notes += &format!(
             "\n{} -> {}: the {} reordered came after a later one and were put back in sequence.",
@@ -495,6 +483,29 @@ fn files_note(component: &ComponentResult) -> String {
         }
     }
     note
+}
+
+/// Returns lines on the packets that were sent and not taken.
+fn transit_notes(report: &RunReport) -> String {
+    let mut notes = String::new();
+    for c in report.connections.iter().filter(|c| c.statistics == "partial") {
+        let (from, to) = (&c.from, &c.to);
+        notes += &match (c.unaccounted, c.sent) {
+            (Some(0), _) => continue,
+            (Some(count), Some(sent)) => format!(
+                "\n{from} -> {to}: {} of {} sent {} not accounted for ({}).",
+                grouped(count),
+                packets(sent),
+                if count == 1 { "is" } else { "are" },
+                match c.receiver_died {
+                    true => "the receiver was killed or failed, and its last figures are missing",
+                    false => "the receiver ended before it took them",
+                },
+            ),
+            _ => format!("\n{from} -> {to}: a component died before its last report."),
+        };
+    }
+    notes
 }
 
 /// Returns a line on a source that missed its schedule, with the receiver that is the reason.

@@ -92,6 +92,10 @@ impl Identity {
 /// The path that is standard input or output.
 const STANDARD: &str = "-";
 
+/// Other paths of standard output and of standard error, where the launcher prints.
+const PRINTED: [&str; 6] =
+    ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1", "/dev/stderr", "/dev/fd/2", "/proc/self/fd/2"];
+
 /// Reports each file that one component or option writes and another one uses.
 pub(super) fn check(
     components: &[CheckedComponent],
@@ -100,6 +104,7 @@ pub(super) fn check(
     found: &mut Diagnostics,
 ) {
     check_standard_output(components, found);
+    check_printed(components, found);
     check_names(components, types, found);
     let uses: Vec<Use> = components.iter().flat_map(uses).chain(launcher.uses()).collect();
     let mut reported: Vec<(&str, &str)> = Vec::new();
@@ -174,6 +179,21 @@ fn check_standard_output(components: &[CheckedComponent], found: &mut Diagnostic
             let error = error.also(&place(other), format!("`{other_name}` writes there"));
             found.push(error.help(format!("set the `path` of `{name}` to a file")));
         }
+    }
+}
+
+/// Reports a component that writes to standard output or standard error as if it were a file.
+fn check_printed(components: &[CheckedComponent], found: &mut Diagnostics) {
+    for component in components {
+        let Some(properties) = &component.properties else { continue };
+        let is_printed = |path: &&PathBuf| PRINTED.iter().any(|printed| path.as_path() == Path::new(printed));
+        let Some(path) = properties.facts.writes.iter().find(is_printed) else { continue };
+        let (name, path) = (&component.name.value, path.display());
+        let place = properties.places.get("path").unwrap_or(&component.name.place);
+        let message = format!("`{name}` writes the file that the launcher prints on: {path}");
+        found.drop_at(place, Code::PropertiesUnfit);
+        let error = Diagnostic::error(Code::FileShared, place, message);
+        found.push(error.help("set `path` to -, which is standard output without other lines, or to a file"));
     }
 }
 

@@ -268,6 +268,13 @@ fn what_standard_output_lacks_is_reported() {
     lines.says(2, &["`sink` writes samples to standard output", "leave `--stdout lines` out"]);
     assert_eq!(lines.stdout, "");
 
+    for path in ["/dev/stdout", "/proc/self/fd/1"] {
+        let set = format!("sink.path={path}");
+        let refused = run(&["run", file.path("file.toml").to_str().unwrap(), "--set", &set]);
+        refused.says(2, &["file-shared", &format!("the launcher prints on: {path}"), "set `path` to -"]);
+        assert_eq!(refused.stdout, "");
+    }
+
     let mut to_nowhere = std::process::Command::new(env!("CARGO_BIN_EXE_stripline"));
     let done = to_nowhere
         .args(["run", path.to_str().unwrap()])
@@ -276,6 +283,39 @@ fn what_standard_output_lacks_is_reported() {
         .unwrap();
     let printed = String::from_utf8_lossy(&done.stderr);
     assert!(printed.contains("sink found that standard output is /dev/null"), "{printed}");
+}
+
+#[test]
+fn a_stop_waits_for_packets_in_transit_as_long_as_receivers_take_them() {
+    let run_at = |rate: f64, more: &[&str]| {
+        let text = format!(
+            "[component]\nsource = {{ type = 'null-source', properties = {{ packet = 8, output = 'u8' }} }}\n\
+             slow = {{ type = 'throttle', properties = {{ rate = {rate:?} }} }}\n\
+             sink = {{ type = 'file-sink', properties = {{ path = 'a.raw' }} }}\n\
+             [[connection]]\nfrom = 'source'\nto = 'slow'\ndepth = 64\n\
+             [[connection]]\nfrom = 'slow'\nto = 'sink'\n"
+        );
+        let file = File::new(&text);
+        let path = file.path("file.toml");
+        let done = run(&[&["run", path.to_str().unwrap(), "--duration", "0.1", "-q"], more].concat());
+        let written = size(&file.path("a.raw"));
+        (done, written)
+    };
+    // The queue takes longer than a stop waits for receivers that take nothing.
+    let (done, written) = run_at(64.0, &["--json", "-"]);
+    done.says(0, &[]);
+    let report: Value = serde_json::from_str(&done.stdout).unwrap();
+    let sent = report["connections"][0]["sent"].as_u64().unwrap();
+    let counts = ["packets", "sent", "unaccounted"].map(|name| report["connections"][1][name].as_u64());
+    assert!(sent >= 64, "{report}");
+    assert_eq!((counts, written), ([Some(sent), Some(sent), Some(0)], 8 * sent));
+
+    // Here no packet is taken for that time.
+    let (done, _) = run_at(1.0, &[]);
+    done.says(
+        0,
+        &["warning: source.out -> slow.in: ", "sent are not accounted for (the receiver ended before"],
+    );
 }
 
 #[test]

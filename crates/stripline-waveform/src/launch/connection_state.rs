@@ -147,6 +147,12 @@ impl<'a> ConnectionState<'a> {
         total
     }
 
+    /// Returns how many packets the receivers have taken so far.
+    pub(super) fn taken(&self) -> u64 {
+        let now = self.last.as_ref().map_or(&self.counters, |last| &last.counters);
+        self.before.counters.packets.saturating_add(now.packets)
+    }
+
     /// Counts a reading: the reason for which the sender waited, if it did.
     pub(super) fn count_reading(&mut self, reason: Option<WaitReason>) {
         let counts = |one: WaitReason| u32::from(reason == Some(one));

@@ -39,9 +39,11 @@ const REGISTER_TIME: Duration = Duration::from_secs(30);
 /// All components must be created and connected within this time. A process that is started again
 /// must have registered by then.
 const CONNECT_TIME: Duration = Duration::from_secs(60);
-/// After the sources were commanded to stop, the rest is too after this time, and killed after
-/// twice this time.
+/// After the sources were commanded to stop, the rest is too once no receiver has taken a packet for
+/// this time, and killed after another such time.
 const STOP_TIME: Duration = Duration::from_secs(5);
+/// The longest wait for receivers that take packets after the stop of the sources.
+const DRAIN_TIME: Duration = Duration::from_secs(60);
 /// After a failure, the others have this time to end. After that of a component that had sent
 /// packets, they have had `STOP_TIME` to receive them.
 const FAILURE_TIME: Duration = Duration::from_secs(2);
@@ -74,10 +76,19 @@ enum Phase {
     /// Until every component is created and every connection made.
     Starting,
     Running,
-    /// The sources were commanded to stop at this time.
-    Draining(Instant),
+    /// The sources were commanded to stop.
+    Draining(Drain),
     /// All components were commanded to stop; those that have not by this time are killed.
     Stopping(Instant),
+}
+
+/// The wait for packets in transit.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Drain {
+    /// The time at which all components must stop, although packets are taken.
+    until: Instant,
+    /// The last time at which packets were taken, and their number.
+    taken: (Instant, u64),
 }
 
 /// A process and the components in it.
@@ -343,11 +354,18 @@ impl<'a> Supervisor<'a> {
                     self.stop_in_order(&format!("the duration of {} s is over", duration.as_secs_f64()));
                 }
             }
-            Phase::Draining(since) if now >= since + STOP_TIME => {
-                self.stop_all(if self.failure.is_some() { FAILURE_TIME } else { STOP_TIME });
+            Phase::Draining(mut drain) => {
+                let taken = self.taken();
+                if taken > drain.taken.1 && self.failure.is_none() {
+                    drain.taken = (now, taken);
+                    self.phase = Phase::Draining(drain);
+                }
+                if now >= drain.until || now >= drain.taken.0 + STOP_TIME {
+                    self.stop_all(if self.failure.is_some() { FAILURE_TIME } else { STOP_TIME });
+                }
             }
             Phase::Stopping(deadline) if now >= deadline => self.kill_all(),
-            Phase::Starting | Phase::Draining(_) | Phase::Stopping(_) => {}
+            Phase::Starting | Phase::Stopping(_) => {}
         }
         if now >= self.next_poll {
             self.next_poll = now + POLL_TIME;
@@ -396,6 +414,11 @@ impl<'a> Supervisor<'a> {
             connections: self.connections.iter().map(|link| link.total().counters).collect(),
             ended: (self.members.iter().filter(|m| m.state.is_over()).count(), self.members.len()),
         }
+    }
+
+    /// Returns how many packets all receivers have taken so far.
+    fn taken(&self) -> u64 {
+        self.connections.iter().map(ConnectionState::taken).sum()
     }
 
     fn elapsed(&self) -> Duration {

@@ -8,7 +8,7 @@ use stripline::terms::Overflow;
 
 use crate::launch::Step;
 
-use super::{ComponentProcess, ComponentState, FAILURE_TIME, Phase, Supervisor};
+use super::{ComponentProcess, ComponentState, DRAIN_TIME, Drain, FAILURE_TIME, Phase, Supervisor};
 use crate::restart::Restart;
 
 impl Supervisor<'_> {
@@ -30,7 +30,8 @@ impl Supervisor<'_> {
 
     /// Stops the sources; the rest ends when it has received everything.
     fn drain(&mut self) {
-        self.phase = Phase::Draining(Instant::now());
+        let now = Instant::now();
+        self.phase = Phase::Draining(Drain { until: now + DRAIN_TIME, taken: (now, self.taken()) });
         let is_source = |index: &usize| !self.connections.iter().any(|link| link.to == *index);
         let mut sources: Vec<usize> = (0..self.members.len()).filter(is_source).collect();
         if sources.is_empty() {
