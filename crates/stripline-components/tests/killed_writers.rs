@@ -19,7 +19,7 @@ use stripline_components::formats::{
 
 /// The variable with the file of the writer.
 const FILE: &str = "STRIPLINE_KILLED_WRITER";
-const NAMES: [&str; 4] = ["a.u8", "a.sigmf-meta", "a.wav", "a.slrec"];
+const NAMES: [&str; 5] = ["a.u8", "a.sigmf-meta", "gathered.sigmf-meta", "a.wav", "a.slrec"];
 /// The samples of a packet, all of its number.
 const SAMPLES: usize = 100;
 /// More packets than a writer lives for.
@@ -97,23 +97,39 @@ fn write(path: &Path) {
             }
         }
         _ => {
-            let mut writer =
-                StreamFileWriter::new(path, u8s, u8s, Existing::Refuse).durable(Durability::Packet);
+            let writer = StreamFileWriter::new(path, u8s, u8s, Existing::Refuse);
+            let mut writer = match is_gathered(path) {
+                true => writer,
+                false => writer.durable(Durability::Packet),
+            };
             for number in 0..PACKETS {
                 // A step of frequency, and one of the index.
                 let stream = &streams[(number / 3 % 2) as usize];
                 let sample_index = (number + number / 5) * SAMPLES as u64;
                 let place = SamplePlace { sample_index, time_ns: 0, samples: SAMPLES as u64 };
                 writer.packet(stream, place, None, &bytes(number)).unwrap();
+                if is_gathered(path) && number % 7 == 6 {
+                    writer.sync().unwrap();
+                }
                 state(number);
             }
         }
     }
 }
 
+/// Returns whether the writer gathers packets, so that the last of those that it has stated may be
+/// missing.
+fn is_gathered(path: &Path) -> bool {
+    path.file_stem().is_some_and(|name| name == "gathered")
+}
+
 /// Reads the file of a killed writer.
 fn check(path: &Path, stated: u64, kill: usize) {
     let mut found = 0;
+    let stated = if is_gathered(path) { stated.saturating_sub(7) } else { stated };
+    if stated == 0 {
+        return;
+    }
     if path.extension().is_some_and(|extension| extension == "slrec") {
         let mut reader = RecordingReader::open(path).unwrap();
         while let Some(entry) = reader.next_entry().unwrap() {
@@ -146,9 +162,7 @@ fn check(path: &Path, stated: u64, kill: usize) {
             assert!(is_right, "{kill}: {} has other samples in packet {number}", path.display());
             found += 1;
         }
-        for (start, place) in
-            places.into_iter().filter(|(start, _)| is_sigmf && start / SAMPLES < stated as usize)
-        {
+        for (start, place) in places.into_iter().filter(|_| is_sigmf) {
             let number = (start / SAMPLES) as u64;
             let index = (number + number / 5) * SAMPLES as u64 + (start % SAMPLES) as u64;
             let frequency = if (number / 3).is_multiple_of(2) { 1e8 } else { 2e8 };

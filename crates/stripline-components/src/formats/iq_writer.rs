@@ -68,6 +68,10 @@ struct Sidecar {
     offset: u64,
     /// Whether the file lacks the latest additions.
     stale: bool,
+    /// Whether the file on the disk may lack some.
+    unsynced: bool,
+    /// The bytes of the metadata as they were written last.
+    length: usize,
     /// A file without a name, to be deleted when the metadata need its room on a full disk.
     reserve: Option<File>,
 }
@@ -164,10 +168,12 @@ impl IqFileWriter {
             json,
             offset,
             stale: true,
+            unsynced: true,
+            length: 0,
             reserve: None,
         };
         // Written at once, so that an interrupted recording can be read.
-        sidecar.write()?;
+        sidecar.write(true)?;
         writer.sigmf = Some(sidecar);
         Ok(writer)
     }
@@ -263,10 +269,11 @@ impl IqFileWriter {
             let (path, size) = (self.output.path.clone(), self.frame_bytes);
             return Err(FormatError::Buffer { path, bytes: bytes.len(), format: self.scalar, size });
         }
-        if self.buffer.len() + bytes.len() > BUFFER_BYTES {
+        let room = self.room();
+        if self.buffer.len() + bytes.len() > room {
             self.flush()?;
         }
-        if bytes.len() >= BUFFER_BYTES {
+        if bytes.len() >= room {
             return self.write_through(bytes);
         }
         self.buffer.extend_from_slice(bytes);
@@ -318,7 +325,7 @@ impl IqFileWriter {
         let is_beyond = |sample: &&Complex<f32>| is_clipped(sample.re) || is_clipped(sample.im);
         self.clipped += samples.iter().filter(is_beyond).count() as u64;
         for part in samples.chunks(BUFFER_BYTES / size) {
-            if self.buffer.len() + part.len() * size > BUFFER_BYTES {
+            if self.buffer.len() + part.len() * size > self.room() {
                 self.flush()?;
             }
             let start = self.buffer.len();
@@ -345,15 +352,14 @@ impl IqFileWriter {
         let syntax = |source| FormatError::MetaSyntax { path: sidecar.path.clone(), source };
         let mut only: Value = serde_json::from_str(&text).map_err(syntax)?;
         let Some(captures) = sidecar.json["captures"].as_array_mut() else { return Ok(()) };
-        // Of two captures at one sample, the later one is valid. A full disk may have left some
-        // behind the end of the samples.
-        let is_behind = |earlier: &mut Value| earlier["core:sample_start"].as_u64() >= Some(sample_start);
-        while captures.pop_if(is_behind).is_some() {}
+        // Of two captures at one sample, the later one is valid. A writer that was killed may have
+        // left some behind the end of the samples.
+        drop_captures_from(captures, sample_start);
         if captures.len() >= CAPTURES_MAX {
             return Err(FormatError::Captures { path: sidecar.path.clone(), limit: CAPTURES_MAX });
         }
         captures.push(only["captures"][0].take());
-        sidecar.stale = true;
+        (sidecar.stale, sidecar.unsynced) = (true, true);
         Ok(())
     }
 
@@ -376,7 +382,7 @@ impl IqFileWriter {
     /// Writing fails.
     pub fn sync_metadata(&mut self) -> Result<(), FormatError> {
         self.flush()?;
-        self.sigmf.as_mut().map_or(Ok(()), Sidecar::write)
+        self.sigmf.as_mut().map_or(Ok(()), |sidecar| sidecar.write(true))
     }
 
     /// Writes everything, and waits until a regular file and its metadata are on the disk.
@@ -386,9 +392,9 @@ impl IqFileWriter {
     pub fn sync_disk(&mut self) -> Result<(), FormatError> {
         self.flush()?;
         self.output.sync_data().map_err(|source| self.failed_write(source))?;
-        let is_renamed = self.sigmf.as_ref().is_some_and(|sidecar| sidecar.stale);
+        let is_renamed = self.sigmf.as_ref().is_some_and(|sidecar| sidecar.unsynced);
         if let Some(sidecar) = &mut self.sigmf {
-            sidecar.write()?;
+            sidecar.write(true)?;
         }
         if is_renamed {
             self.output.forget_names();
@@ -414,16 +420,31 @@ impl IqFileWriter {
         self.output.forget_names();
         if let Some(sidecar) = &mut self.sigmf {
             sidecar.stale |= !sidecar.path.exists();
+            sidecar.unsynced |= sidecar.stale;
         }
         self.sync_disk()?;
         self.finished = true;
         Ok(())
     }
 
+    /// Returns the bytes up to which small writes are gathered. Metadata that are written before
+    /// each part take a small share of the time.
+    fn room(&self) -> usize {
+        let stale = self.sigmf.as_ref().filter(|sidecar| sidecar.stale);
+        stale.map_or(BUFFER_BYTES, |sidecar| BUFFER_BYTES.max(4 * sidecar.length))
+    }
+
     fn write_through(&mut self, bytes: &[u8]) -> Result<(), FormatError> {
         if let Some((code, kind)) = self.failed {
             let source = code.map_or_else(|| kind.into(), io::Error::from_raw_os_error);
             return Err(FormatError::Write { path: self.output.path.clone(), written: self.written, source });
+        }
+        // Before its samples: a killed writer leaves none that seem to belong to the segment before.
+        if let Some(sidecar) = self.sigmf.as_mut().filter(|_| !bytes.is_empty()) {
+            match sidecar.write(false) {
+                Err(FormatError::Write { source, .. }) => return Err(self.failed_write(source)),
+                written => written?,
+            }
         }
         let written = self.output.write_all(bytes, &mut self.written);
         written.map_err(|source| self.failed_write(source))
@@ -437,8 +458,14 @@ impl IqFileWriter {
             // Neither can be reported beside the error itself.
             let _ = self.cut(self.before + self.written);
         }
+        let frames = (self.before + self.written) / self.frame_bytes as u64;
         if let Some(sidecar) = &mut self.sigmf {
-            let _ = sidecar.write();
+            if let Some(captures) = sidecar.json["captures"].as_array_mut().filter(|all| all.len() > 1) {
+                // The first one describes a recording without samples, too.
+                drop_captures_from(captures, sidecar.offset.saturating_add(frames.max(1)));
+            }
+            (sidecar.stale, sidecar.unsynced) = (true, true);
+            let _ = sidecar.write(true);
         }
         FormatError::Write { path: self.output.path.clone(), written: self.written, source }
     }
@@ -450,16 +477,22 @@ impl Drop for IqFileWriter {
             // Errors cannot be reported here; `finish` reports them.
             let _ = self.flush();
             if let Some(sidecar) = &mut self.sigmf {
-                let _ = sidecar.write();
+                let _ = sidecar.write(true);
             }
         }
     }
 }
 
+/// Removes the segments that begin at this sample or behind it.
+fn drop_captures_from(captures: &mut Vec<Value>, sample: u64) {
+    let is_behind = |capture: &mut Value| capture["core:sample_start"].as_u64() >= Some(sample);
+    while captures.pop_if(is_behind).is_some() {}
+}
+
 impl Sidecar {
-    /// Writes the metadata if necessary, all or nothing.
-    fn write(&mut self) -> Result<(), FormatError> {
-        if !self.stale {
+    /// Writes the metadata if necessary, all or nothing; `sync`: to the disk.
+    fn write(&mut self, sync: bool) -> Result<(), FormatError> {
+        if !self.stale && !(sync && self.unsynced) {
             return Ok(());
         }
         let syntax = |source| FormatError::MetaSyntax { path: self.path.clone(), source };
@@ -471,7 +504,9 @@ impl Sidecar {
         let replace = || {
             let mut file = File::create(&partial)?;
             file.write_all(json.as_bytes())?;
-            file.sync_all()?;
+            if sync {
+                file.sync_all()?;
+            }
             fs::rename(&partial, &self.path)
         };
         let outcome = replace();
@@ -479,7 +514,7 @@ impl Sidecar {
             let _ = fs::remove_file(&partial);
         }
         outcome.map_err(|source| FormatError::Write { path: self.path.clone(), written: 0, source })?;
-        self.stale = false;
+        (self.stale, self.unsynced, self.length) = (false, !sync, json.len());
         // A disk without room or a file system without such files has no reserve.
         self.reserve = reserve(&self.path, RESERVE_BYTES.max(2 * json.len() as u64)).ok();
         Ok(())
