@@ -89,6 +89,11 @@ fn a_full_disk_ends_the_run_or_the_sink_alone() {
             let problem = written["problem"].as_str().unwrap_or_default();
             assert_eq!(problem.contains("File too large"), word == "end", "{report}");
             assert_eq!(written["finished"], false);
+            if kind != "print-sink" {
+                let count = |name: &str| written[name].as_u64().unwrap();
+                let received = 1000 * report["connections"][0]["packets"].as_u64().unwrap();
+                assert_eq!(count("samples") + count("missing"), received, "{report}");
+            }
             if word == "end" {
                 assert_eq!(report["connections"][1]["packets"], 2000, "{report}");
             }

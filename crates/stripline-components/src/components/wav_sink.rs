@@ -110,6 +110,7 @@ impl WavSink {
             };
             let FramePart { begins, items, .. } =
                 file.steps.push(packet.stream(), place, packet.gap(), packet);
+            file.given += items.len() as u64;
             let written = if self.gain == 1.0 {
                 file.writer.write(items)
             } else {
@@ -141,6 +142,7 @@ impl WavSink {
             encoding: self.encoding,
         };
         let writer = WavFileWriter::open(&target.path, &settings, target.existing)?;
+        let given = writer.samples();
         let is_whole = f64::from(settings.sample_rate_hz) * channels as f64 == rate;
         let not_kept = if is_whole { Vec::new() } else { vec!["sample_rate_hz".into()] };
         Ok(AudioFile {
@@ -149,6 +151,7 @@ impl WavSink {
             kind,
             not_kept,
             timer: PassTimer::new(target.durability),
+            given,
             is_next: false,
         })
     }
@@ -172,6 +175,8 @@ struct AudioFile {
     kind: (f64, usize),
     not_kept: Vec<String>,
     timer: PassTimer,
+    /// The samples that the file would have with all that were received.
+    given: u64,
     /// Whether it is a further file of the stream.
     is_next: bool,
 }
@@ -198,11 +203,14 @@ impl AudioFile {
     }
 
     fn report(&self, finished: bool) -> FileReport {
+        // What a full disk did not take. A file that was removed or replaced has nothing.
+        let samples = if self.writer.is_in_place() { self.writer.samples() } else { 0 };
+        let lost = self.given.saturating_sub(samples);
         FileReport {
-            samples: self.writer.samples(),
+            samples,
             clipped: self.writer.clipped(),
-            missing: self.steps.missing(),
-            places: self.steps.places(),
+            missing: self.steps.missing().saturating_add(lost),
+            places: self.steps.places() + u64::from(lost > 0),
             not_kept: self.not_kept.clone(),
             found: self.writer.found().filter(|_| !self.is_next).map(String::from),
             finished,

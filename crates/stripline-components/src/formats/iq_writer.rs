@@ -1,7 +1,7 @@
 //! Writing I/Q files, raw or SigMF.
 
 use std::fs::{self, File};
-use std::io::{self, ErrorKind, Seek, SeekFrom, Write};
+use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use num_complex::Complex;
@@ -198,15 +198,12 @@ impl IqFileWriter {
         };
         // A part of a sample at the end of a file that is continued.
         if length != before {
-            writer.cut(before).map_err(|source| FormatError::open(&writer.output.path, "create", source))?;
+            writer
+                .output
+                .cut(before)
+                .map_err(|source| FormatError::open(&writer.output.path, "create", source))?;
         }
         Ok(writer)
-    }
-
-    /// Shortens a regular file, and goes on at its end.
-    fn cut(&self, end: u64) -> io::Result<()> {
-        let mut file = self.output.file.file();
-        file.set_len(end).and_then(|()| file.seek(SeekFrom::Start(end))).map(drop)
     }
 
     /// Returns the file with the samples.
@@ -454,10 +451,8 @@ impl IqFileWriter {
         self.failed = Some((source.raw_os_error(), source.kind()));
         // The file ends with a whole sample.
         self.written -= (self.before + self.written) % self.frame_bytes as u64;
-        if self.output.is_regular {
-            // Neither can be reported beside the error itself.
-            let _ = self.cut(self.before + self.written);
-        }
+        // Neither can be reported beside the error itself.
+        let _ = self.output.cut(self.before + self.written);
         let frames = (self.before + self.written) / self.frame_bytes as u64;
         if let Some(sidecar) = &mut self.sigmf {
             if let Some(captures) = sidecar.json["captures"].as_array_mut().filter(|all| all.len() > 1) {
@@ -492,7 +487,8 @@ fn drop_captures_from(captures: &mut Vec<Value>, sample: u64) {
 impl Sidecar {
     /// Writes the metadata if necessary, all or nothing; `sync`: to the disk.
     fn write(&mut self, sync: bool) -> Result<(), FormatError> {
-        if !self.stale && !(sync && self.unsynced) {
+        let is_due = self.stale || (sync && self.unsynced);
+        if !is_due {
             return Ok(());
         }
         let syntax = |source| FormatError::MetaSyntax { path: self.path.clone(), source };

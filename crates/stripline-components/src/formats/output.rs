@@ -365,6 +365,8 @@ impl OutputFile {
     /// Writes all bytes, and adds to `written` how many of them the system took, also with an
     /// error.
     pub fn write_all(&mut self, mut bytes: &[u8], written: &mut u64) -> io::Result<()> {
+        // The system would fill with zeros what another program has cut off.
+        self.check_length()?;
         while !bytes.is_empty() {
             match self.file.write(bytes) {
                 Ok(0) => return Err(ErrorKind::WriteZero.into()),
@@ -399,6 +401,7 @@ impl OutputFile {
     /// The path names another file than this one, or none. The disk fails. A folder that cannot be
     /// opened for reading, or a file system without such a wait, is no error.
     pub fn sync_names(&mut self) -> io::Result<()> {
+        self.check_length()?;
         if !self.is_regular || self.is_named {
             return Ok(());
         }
@@ -413,10 +416,36 @@ impl OutputFile {
         }
     }
 
-    /// Returns whether the path still names this file, if it is a regular one.
+    /// Returns whether a regular file still has all that was written to it.
+    fn is_whole(&self) -> bool {
+        let mut file = self.file.file();
+        let length = file.metadata().map(|about| about.len());
+        !self.is_regular || matches!((file.stream_position(), length), (Ok(end), Ok(length)) if end <= length)
+    }
+
+    fn check_length(&self) -> io::Result<()> {
+        match self.is_whole() {
+            true => Ok(()),
+            false => Err(io::Error::other("the file was shortened by another program meanwhile")),
+        }
+    }
+
+    /// Shortens a regular file, and goes on at its end. A file that another program has changed
+    /// stays as it is.
+    pub fn cut(&self, end: u64) -> io::Result<()> {
+        let mut file = self.file.file();
+        if !self.is_regular || !self.is_whole() {
+            return Ok(());
+        }
+        file.set_len(end).and_then(|()| file.seek(SeekFrom::Start(end))).map(drop)
+    }
+
+    /// Returns whether the path still names this file, if it is a regular one, and has all that
+    /// was written to it.
     pub fn is_in_place(&self) -> bool {
         let identity = |metadata: io::Result<Metadata>| metadata.ok().map(|about| (about.dev(), about.ino()));
-        !self.is_regular || identity(self.path.metadata()) == identity(self.file.file().metadata())
+        let is_named = || identity(self.path.metadata()) == identity(self.file.file().metadata());
+        !self.is_regular || (is_named() && self.is_whole())
     }
 
     /// Makes the next call of [`OutputFile::sync_names`] check the path again, which may name
@@ -536,6 +565,23 @@ mod tests {
         let _inherited = first.file.file().try_clone().unwrap();
         drop(first);
         assert!(OutputFile::open(&path, Existing::Append).is_ok());
+    }
+
+    #[test]
+    fn a_file_that_another_program_shortens_is_no_file_of_zeros() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a");
+        let mut output = OutputFile::open(&path, Existing::Refuse).unwrap();
+        let mut written = 0;
+        output.write_all(b"1234", &mut written).unwrap();
+        output.sync().unwrap();
+        File::options().write(true).open(&path).unwrap().set_len(2).unwrap();
+        for outcome in [output.write_all(b"5", &mut written), output.sync()] {
+            assert!(outcome.unwrap_err().to_string().contains("shortened by another program"));
+        }
+        assert!(!output.is_in_place());
+        output.cut(4).unwrap();
+        assert_eq!((std::fs::read(&path).unwrap(), written), (b"12".to_vec(), 4));
     }
 
     #[test]

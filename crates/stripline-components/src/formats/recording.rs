@@ -425,7 +425,7 @@ impl RecordingWriter {
         outcome.map_err(|source| {
             self.is_failed = true;
             // It cannot be reported beside the error itself.
-            let _ = self.output.file.file().set_len(end);
+            let _ = self.output.cut(end);
             self.written = end;
             self.error(source)
         })

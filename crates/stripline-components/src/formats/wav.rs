@@ -157,6 +157,11 @@ impl WavFileWriter {
         self.output.found.as_deref()
     }
 
+    /// Returns whether the path still names the file, with all that was written to it.
+    pub(crate) fn is_in_place(&self) -> bool {
+        self.output.is_in_place()
+    }
+
     /// Returns the number of frames (samples of each channel) written.
     pub fn frames(&self) -> u64 {
         self.samples() / u64::from(self.settings.channels)
@@ -301,11 +306,9 @@ impl WavFileWriter {
         if !self.is_failed {
             self.is_failed = true;
             self.written -= self.written % self.block();
-            if self.output.is_regular {
-                let end = header(&self.settings, 0).len() as u64 + self.written;
-                // Neither can be reported beside the error itself.
-                let _ = self.output.file.file().set_len(end).and_then(|()| self.state_length());
-            }
+            let end = header(&self.settings, 0).len() as u64 + self.written;
+            // Neither can be reported beside the error itself.
+            let _ = self.output.cut(end).and_then(|()| self.state_length());
         }
         FormatError::Write { path: self.output.path.clone(), written: self.written, source }
     }
