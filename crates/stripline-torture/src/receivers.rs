@@ -169,6 +169,12 @@ fn kill_one(
         sender.change(link)?;
         *predecessor = None;
     }
+    if death.name() == "reattach" && predecessor.is_some() {
+        // The receiver that died misses these, and its successor is told so.
+        for _ in 0..4 {
+            sender.send()?;
+        }
+    }
     // On a ring, only a receiver that drops packets acknowledges that they are in its queue.
     let is_queued = matches!(death.name(), "queue" | "queue-accepted") && link.is_ring();
     let lossy = is_queued || matches!(death, Death::Time(_)) && rng.below(4) == 0;
@@ -182,7 +188,8 @@ fn kill_one(
         packets: PACKETS,
         receivers: 0,
         // A slow receiver makes the sender wait, and must then wake it.
-        delay_us: if death.name() == "release-stored" { 500 } else { 0 },
+        // It is slower than the sender also on a machine that leaves the sender little time.
+        delay_us: if death.name() == "release-stored" { 5000 } else { 0 },
     };
     let (child, bystander) = role.start(notes, death.fail_point())?;
     let mut child = Victim::new(child);

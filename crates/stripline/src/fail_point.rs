@@ -64,11 +64,13 @@ pub const POINTS: &[&str] = &[
     // The socket of an ORB has a name; it has none any more.
     "corba-name",
     "corba-nameless",
-    "reattach",
     // A packet is received and released.
     "receive",
     "release",
     "release-stored",
+    // A receiver has a predecessor that died. It has its turn behind a point of the plain link, where
+    // one has died.
+    "reattach",
     // The sender waits for the packet. It is queued and acknowledged as accepted. Later it is
     // finished: the result is stored, then acknowledged.
     "queue",
