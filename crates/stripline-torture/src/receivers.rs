@@ -170,7 +170,7 @@ fn kill_one(
         *predecessor = None;
     }
     if death.name() == "reattach" && predecessor.is_some() {
-        // The receiver that died misses these, and its successor is told so.
+        // The receiver that died misses these, and its successor reports them.
         for _ in 0..4 {
             sender.send()?;
         }

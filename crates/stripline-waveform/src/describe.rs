@@ -25,7 +25,7 @@ use super::spec_check::check_spec;
 use super::text::{quoted, quoted_line};
 
 /// Time limit of an executable for its description.
-const TIME_MAX: Duration = Duration::from_secs(5);
+const TIME_MAX: Duration = Duration::from_secs(20);
 /// Limit of its output.
 const OUTPUT_BYTES_MAX: usize = 1 << 20;
 /// Lines of a panic that are quoted.

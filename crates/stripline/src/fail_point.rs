@@ -68,8 +68,8 @@ pub const POINTS: &[&str] = &[
     "receive",
     "release",
     "release-stored",
-    // A receiver has a predecessor that died. It has its turn behind a point of the plain link, where
-    // one has died.
+    // A receiver has a predecessor that died. This comes after a point of the plain link, where one
+    // has died.
     "reattach",
     // The sender waits for the packet. It is queued and acknowledged as accepted. Later it is
     // finished: the result is stored, then acknowledged.

@@ -40,6 +40,14 @@ pub(crate) fn record(arguments: &RecordArguments) -> Exit {
         Ok(None) => return Exit::Clean,
         Err(exit) => return exit,
     };
+    let is_named_twice = |(number, source): &(usize, &Source)| {
+        sources[..*number].iter().any(|other| other.name == source.name)
+    };
+    if let Some((_, source)) = sources.iter().enumerate().find(is_named_twice) {
+        let name = printable(&source.name, super::TEXT_MAX);
+        complain!("error: two of the ports are `{name}`: name it once; nothing was recorded");
+        return Exit::Usage;
+    }
     if let Err(error) = std::fs::create_dir_all(&arguments.to) {
         complain!("error: cannot make the folder {}: {error}", arguments.to.display());
         return Exit::Failure;

@@ -262,6 +262,9 @@ fn a_recording_ends_with_its_count_and_ctrl_c_and_keeps_existing_files() {
     let folder = folder.to_str().unwrap();
     file.ask("record", &["tone.out", "--to", folder]).says(1, &["tone.out.slrec", "exists already"]);
     file.ask("record", &["tone.uot", "--to", folder]).says(2, &["did you mean `out`?"]);
+    let twice = file.ask("record", &["filter.out", "filter.out", "--to", folder]);
+    twice.says(2, &["two of the ports are `", "name it once; nothing was recorded"]);
+    assert!(!file.path("rec/filter.out.slrec").exists());
     file.ask("record", &["--to", folder]).says(2, &["<COMPONENT.PORT>"]);
 
     let second = recorder(&file, &["filter.out"], &["--json"]);

@@ -436,7 +436,7 @@ impl IqFileWriter {
             let source = code.map_or_else(|| kind.into(), io::Error::from_raw_os_error);
             return Err(FormatError::Write { path: self.output.path.clone(), written: self.written, source });
         }
-        // Before its samples: a killed writer leaves none that seem to belong to the segment before.
+        // Before the samples: a killed writer leaves none that seem to be of the segment before.
         if let Some(sidecar) = self.sigmf.as_mut().filter(|_| !bytes.is_empty()) {
             match sidecar.write(false) {
                 Err(FormatError::Write { source, .. }) => return Err(self.failed_write(source)),

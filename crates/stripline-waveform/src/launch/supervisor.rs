@@ -39,8 +39,8 @@ const REGISTER_TIME: Duration = Duration::from_secs(30);
 /// All components must be created and connected within this time. A process that is started again
 /// must have registered by then.
 const CONNECT_TIME: Duration = Duration::from_secs(60);
-/// After the sources were commanded to stop, the rest is too once no receiver has taken a packet for
-/// this time, and killed after another such time.
+/// After the sources were commanded to stop, the rest is too once no receiver has taken a packet
+/// for this time. It is killed after another such time.
 const STOP_TIME: Duration = Duration::from_secs(5);
 /// The longest wait for receivers that take packets after the stop of the sources.
 const DRAIN_TIME: Duration = Duration::from_secs(60);
