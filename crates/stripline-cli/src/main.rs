@@ -28,6 +28,7 @@ mod result_file;
 mod run;
 mod services;
 mod show;
+mod standard_streams;
 mod table;
 mod terminal;
 mod top;

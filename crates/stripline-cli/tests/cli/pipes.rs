@@ -107,6 +107,17 @@ fn samples_on_standard_output_are_alone_there() {
 }
 
 #[test]
+fn standard_output_that_is_closed_at_the_start_keeps_nothing_and_is_named() {
+    let tone = TONE.replace("packet", "duration_s = 0.1, packet");
+    let file = waveform(&tone, "type = \"file-sink\"\nproperties = { path = \"-\" }");
+    let path = file.path("file.toml");
+    let command =
+        ["-c", "exec \"$0\" run \"$1\" >&-", env!("CARGO_BIN_EXE_stripline"), path.to_str().unwrap()];
+    let output = std::process::Command::new("sh").args(command).output().unwrap();
+    Run::of(output).says(0, &["sink found that standard output is /dev/null, which keeps nothing"]);
+}
+
+#[test]
 fn an_output_that_is_closed_ends_the_run_in_order() {
     for sink in ["type = \"print-sink\"", "type = \"file-sink\"\nproperties = { path = \"-\" }"] {
         let file = waveform(TONE, sink);
