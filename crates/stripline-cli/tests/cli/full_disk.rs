@@ -120,6 +120,10 @@ fn a_name_may_have_255_bytes() {
         let (file, path) = (at(&name(255)), name(255));
         run(&["run", file.path("file.toml").to_str().unwrap(), "-q"]).says(0, &[]);
         assert!(size(&file.path(&path)) > 0);
+        // With a number, the name would be too long.
+        let numbered = "sink0.existing=number";
+        let again = run(&["check", file.path("file.toml").to_str().unwrap(), "--set", numbered]);
+        again.says(2, &[".2.", "the name is too long"]);
         let long = at(&name(256));
         for command in ["check", "run"] {
             run(&[command, long.path("file.toml").to_str().unwrap()])

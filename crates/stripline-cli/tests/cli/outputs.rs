@@ -81,6 +81,9 @@ fn a_sink_that_is_started_again_keeps_what_it_has_written() {
         let files = report["components"][1]["files"].as_array().unwrap();
         let finished: Vec<_> = files.iter().map(|file| file["finished"].as_bool()).collect();
         assert_eq!(finished, [Some(false), Some(true)], "{report}");
+        let counts = "the process was killed or failed; the file may have more or fewer samples";
+        assert!(files[0]["problem"].as_str().unwrap().starts_with(counts), "{report}");
+        assert!(files[1]["problem"].is_null() && text.contains(counts), "{report} {text}");
         assert!(
             text.contains("sink did not complete ") && text.contains(name.split('.').next().unwrap()),
             "{text}"

@@ -12,7 +12,7 @@ use stripline::component::{
 use stripline::payload::Element;
 use stripline::{Error, Input, Packet, Received, Result};
 
-use crate::formats::{Durability, Existing, FormatError, folder};
+use crate::formats::{Durability, Existing, FormatError, folder, numbered};
 use crate::stoppable::ended;
 
 /// The file of a sink, and the handling of one that exists.
@@ -81,15 +81,20 @@ impl Target {
         ended(error)
     }
 
-    /// Checks that the file does not exist, if it must not.
+    /// Checks that the file does not exist, if it must not, and has a name with a number, if it
+    /// would get one.
     ///
     /// # Errors
-    /// It exists.
+    /// It exists, or that name would be too long.
     pub fn check_existing(&self, files: impl Fn(&Path) -> Vec<PathBuf>) -> Result<()> {
         let is_taken = |path: &PathBuf| path.symlink_metadata().is_ok() && (path.is_file() || !path.exists());
         match files(&self.path).into_iter().find(is_taken) {
             Some(path) if self.existing == Existing::Refuse => {
                 Err(super::property_errors::file(FormatError::Exists { path }))
+            }
+            Some(_) if self.existing == Existing::Number => {
+                let mut paths = (2..).map(|number| numbered(&self.path, number));
+                paths.find(|path| path.symlink_metadata().is_err()).map_or(Ok(()), |path| check_name(&path))
             }
             _ => Ok(()),
         }
@@ -156,13 +161,7 @@ pub(super) fn check(path: &Path) -> Result<()> {
     if path.is_dir() {
         return Err(invalid(format!("{registered}: this is a folder")).remedy("name a file in it").into());
     }
-    if let Err(error) = path.symlink_metadata()
-        && error.kind() == ErrorKind::InvalidFilename
-    {
-        return Err(invalid(format!("{registered}: the name is too long"))
-            .remedy("name a file of at most 255 bytes")
-            .into());
-    }
+    check_name(path)?;
     let folder = folder(path);
     if !folder.is_dir() {
         return Err(invalid(format!("{registered}: there is no folder {}", folder.display()))
@@ -183,6 +182,16 @@ pub(super) fn check(path: &Path) -> Result<()> {
         })?;
     }
     Ok(())
+}
+
+fn check_name(path: &Path) -> Result<()> {
+    match path.symlink_metadata() {
+        Err(error) if error.kind() == ErrorKind::InvalidFilename => {
+            let problem = InvalidProperties::new(format!("{}: the name is too long", path.display()));
+            Err(problem.property("path").remedy("name a file of at most 255 bytes").into())
+        }
+        _ => Ok(()),
+    }
 }
 
 /// An output that passes its data on in time, also while no packet comes.

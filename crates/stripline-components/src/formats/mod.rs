@@ -49,7 +49,7 @@ pub use file_reader::{FileReader, FileReaderOptions};
 pub use iq_reader::{IqFileReader, IqReaderOptions};
 pub use iq_writer::IqFileWriter;
 pub use output::{Durability, Existing};
-pub(crate) use output::{OutputFile, PassTimer, folder, is_special};
+pub(crate) use output::{OutputFile, PassTimer, folder, is_special, numbered};
 pub use recording::{
     RECORDING_EXTENSION, RecordedPacket, RecordingCounts, RecordingEntry, RecordingInfo, RecordingReader,
     RecordingWriter,

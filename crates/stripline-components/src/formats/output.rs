@@ -336,7 +336,9 @@ impl OutputFile {
         let file = rustix::fs::open(folder(path), flags, Mode::from_raw_mode(0o666)).ok()?;
         let mut file = StoppableFile::regular(file.into());
         file.lock();
-        file.write_all(head).ok()?;
+        if let Err(source) = file.write_all(head) {
+            return Some(Err(FormatError::Write { path: path.into(), written: 0, source }));
+        }
         let own = format!("/proc/self/fd/{}", file.file().as_raw_fd());
         match linkat(CWD, own, CWD, path, AtFlags::SYMLINK_FOLLOW) {
             Ok(()) => {}
@@ -430,13 +432,14 @@ impl OutputFile {
         }
     }
 
-    /// Shortens a regular file, and goes on at its end. A file that another program has changed
-    /// stays as it is.
+    /// Shortens a regular file to at most `end`, and goes on there. A file that another program has
+    /// changed stays as it is.
     pub fn cut(&self, end: u64) -> io::Result<()> {
         let mut file = self.file.file();
         if !self.is_regular || !self.is_whole() {
             return Ok(());
         }
+        let end = end.min(file.metadata()?.len());
         file.set_len(end).and_then(|()| file.seek(SeekFrom::Start(end))).map(drop)
     }
 
@@ -472,7 +475,7 @@ pub(super) fn is_pipe(path: &Path) -> bool {
 }
 
 /// Returns the path with a number before its extension; the first one has none.
-fn numbered(path: &Path, number: u32) -> PathBuf {
+pub(crate) fn numbered(path: &Path, number: u32) -> PathBuf {
     if number == 1 {
         return path.into();
     }
@@ -575,6 +578,9 @@ mod tests {
         let mut written = 0;
         output.write_all(b"1234", &mut written).unwrap();
         output.sync().unwrap();
+        // A header that found no room leaves none of zeros.
+        output.cut(10).unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), b"1234");
         File::options().write(true).open(&path).unwrap().set_len(2).unwrap();
         for outcome in [output.write_all(b"5", &mut written), output.sync()] {
             assert!(outcome.unwrap_err().to_string().contains("shortened by another program"));

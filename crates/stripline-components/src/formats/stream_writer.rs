@@ -11,7 +11,7 @@ use stripline::{Gap, StreamInfo};
 use super::error::FormatError;
 use super::iq_writer::IqFileWriter;
 use super::output::{Durability, Existing, PassTimer};
-use super::sigmf::{SigMfCapture, SigMfMeta, is_sigmf};
+use super::sigmf::{SigMfCapture, SigMfMeta, SigMfRecording, is_sigmf};
 use super::steps::{FrameSteps, SamplePlace};
 use super::utc::utc_datetime;
 
@@ -292,10 +292,26 @@ impl StreamFileWriter {
     /// The file cannot be written.
     pub fn finish(&mut self, gap: Option<&Gap>) -> Result<&[FileReport], FormatError> {
         if self.writer.is_none() {
-            self.writer = Some(create(&self.path, self.scalar, &StreamInfo::default(), self.existing)?);
+            let stream = self.continued();
+            self.writer = Some(create(&self.path, self.scalar, &stream, self.existing)?);
         }
         self.end_file(gap)?;
         Ok(&self.complete)
+    }
+
+    /// Returns the description of a recording to be continued without a packet; otherwise an empty
+    /// one.
+    fn continued(&self) -> StreamInfo {
+        let before = (self.existing == Existing::Append && is_sigmf(&self.path))
+            .then(|| SigMfRecording::open(&self.path).ok())
+            .flatten();
+        let Some(SigMfRecording { meta, .. }) = before else { return StreamInfo::default() };
+        let channels = meta.channels.max(1);
+        StreamInfo {
+            sample_rate_hz: meta.sample_rate_hz.map(|rate| rate * f64::from(channels)),
+            channels: (1..=channels).filter(|_| channels > 1).map(|number| number.to_string()).collect(),
+            ..StreamInfo::default()
+        }
     }
 
     fn end_file(&mut self, gap: Option<&Gap>) -> Result<(), FormatError> {
@@ -359,7 +375,6 @@ fn create(
 
 #[cfg(test)]
 mod tests {
-    use super::super::sigmf::SigMfRecording;
     use super::*;
 
     fn scalar(name: &str) -> Scalar {
@@ -388,6 +403,9 @@ mod tests {
         let noted = text.replacen("\"core:recorder\"", "\"mine:note\": \"kept\", \"core:recorder\"", 1);
         assert_ne!(text, noted);
         std::fs::write(&path, noted).unwrap();
+        // A sink that ends before its first packet changes nothing.
+        let mut idle = StreamFileWriter::new(&path, scalar("cu8"), scalar("cu8"), Existing::Append);
+        assert_eq!(idle.finish(None).unwrap()[0].samples, 2);
         let report = write(Existing::Append, 1e6, 100).unwrap();
         // A reader finds the gap between the two recordings.
         assert_eq!((report.samples, report.finished), (4, true));

@@ -12,6 +12,10 @@ use crate::restart::RestartWhen;
 /// The least delay of a source that is a warning while it runs, in seconds.
 const WARNED_S_MIN: f64 = 1.0;
 
+/// The reason for counts that may differ from what is in a file.
+const CUT: &str =
+    "the process was killed or failed; the file may have more or fewer samples than its last report";
+
 impl Supervisor<'_> {
     /// Passes the lines and log records of a process to the observer.
     pub(super) fn observe_lines(&mut self, group: usize, names: &str) {
@@ -184,6 +188,14 @@ impl Supervisor<'_> {
         for text in member.files.iter().map(ToString::to_string).filter(|text| !text.is_empty()) {
             self.observer.warning(&member.plan.name, &text);
         }
+    }
+
+    /// Notes that the counts of a component's files are of a time before its process has ended.
+    pub(super) fn cut_files(&mut self, index: usize) {
+        for file in self.members[index].files.iter_mut().filter(|file| !file.finished) {
+            file.problem.get_or_insert_with(|| CUT.into());
+        }
+        self.report_files(index);
     }
 
     /// Counts a reading of the queues behind the running components of a process.

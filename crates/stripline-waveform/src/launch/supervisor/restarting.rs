@@ -24,6 +24,7 @@ impl Supervisor<'_> {
         // One that reported its end was then killed from here, if at all.
         if reported.is_none() {
             self.observe_group(group, &Step::Exited(how.clone()));
+            unfinished.iter().for_each(|index| self.cut_files(*index));
         }
         let has_failed = reported != Some(Ok(()));
         if self.may_restart(group, has_failed) {
