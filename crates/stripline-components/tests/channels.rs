@@ -301,6 +301,10 @@ fn channels_that_were_interleaved_are_streams_again() {
     assert_eq!(stream, expected);
     assert_eq!(found, [(6, at_us(3, 24e3), vec![2.0, -2.0]), (8, at_us(4, 24e3), vec![4.0, -4.0])]);
 
+    // The largest indexes are no error.
+    let (_, found) = separated(&stereo("a"), &[(u64::MAX - 3, 0, vec![7.0, 8.0])], 1, 1).unwrap();
+    assert_eq!((found.len(), &found[0].2), (1, &vec![8.0]));
+
     // A stream without channels is one channel.
     let mono = StreamInfo::new("m").sample_rate_hz(RATE_HZ);
     let (stream, found) = separated(&mono, &[part(3, &[1.0, 2.0])], 1, 0).unwrap();

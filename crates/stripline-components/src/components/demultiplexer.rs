@@ -127,8 +127,8 @@ impl Channel {
         let end = start.saturating_add((packet.len() / turns.sample_bytes) as u64);
         self.samples.clear();
         let mut first = None;
-        // The rows of the channel, from the first that ends behind the start.
-        let mut row = start / frame * frame + self.place as u64 * turns.row;
+        // The rows of the channel, from the frame in which the packet begins.
+        let mut row = (start / frame * frame).saturating_add(self.place as u64 * turns.row);
         while row < end {
             let (from, to) = (row.max(start), row.saturating_add(turns.row).min(end));
             if from < to {
