@@ -37,7 +37,8 @@ CORBA::ORB_var orb;
   std::_Exit(1);
 }
 
-void say(const std::string &line) { std::cout << line << std::endl; }
+// One insertion, because threads say things at the same time.
+void say(const std::string &line) { std::cout << line + "\n" << std::flush; }
 
 std::string name_of(const CORBA::SystemException &e) { return e._name(); }
 
