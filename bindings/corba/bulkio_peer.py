@@ -238,7 +238,7 @@ def a_foreign_uses_port(place: Place) -> None:
 def our_uses_port(place: Place) -> None:
     """The peer connects and disconnects our `CF::Port`, twice: nothing is missing in between."""
     out, ior = place.fresh("out", "sink.ior")
-    waveform = place.waveform(place.numbers("numbers", 200_000, ", rate = 1e5") + place.sink("sink.ior"))
+    waveform = place.waveform(place.numbers("numbers", 200_000, ", rate = 5e4") + place.sink("sink.ior"))
     wait_for("the sink's reference", lambda: os.path.exists(ior))
     first = place.peer("join", ior, "cfloat", 300, out).end()
     second = place.peer("join", ior, "cfloat", 0, out).end()

@@ -32,13 +32,13 @@ namespace {
 
 CORBA::ORB_var orb;
 
-[[noreturn]] void fail(const std::string &why) {
-  std::cout << "failed: " << why << std::endl;
-  std::_Exit(1);
-}
-
 // One insertion, because threads say things at the same time.
 void say(const std::string &line) { std::cout << line + "\n" << std::flush; }
+
+[[noreturn]] void fail(const std::string &why) {
+  say("failed: " + why);
+  std::_Exit(1);
+}
 
 std::string name_of(const CORBA::SystemException &e) { return e._name(); }
 

@@ -291,7 +291,7 @@ class Components(unittest.TestCase):
     def test_readouts_of_a_flowgraph_are_read_only_properties(self):
         self.write(self.reports())
         process = self.start()
-        self.wait_until(lambda: self.get("gain.call-count") > 3)
+        self.wait_until(lambda: (self.get("gain.call-count") or 0) > 3)
         self.assertEqual([self.get(f"gain.{name}") for name in ("twice", "text", "is_off")], [2.0, "<none>", False])
         self.set("gain.first=4", "gain.name=b", "gain.is_on=false")
         self.wait_until(

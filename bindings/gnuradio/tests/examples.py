@@ -46,6 +46,8 @@ class Examples(unittest.TestCase):
                 started(sys.executable, EXAMPLES / "tone.py", env=environment) as graph:
             line(subscriber, "waiting for `iq`; Ctrl-C ends it")
             line(graph, "publishing `iq`; Ctrl-C ends it")
+            # At the second line, a second later, the flowgraph waits for the signal.
+            line(subscriber, "of `tone`: 1000 samples, power 1.000")
             line(subscriber, "of `tone`: 1000 samples, power 1.000")
             graph.send_signal(signal.SIGINT)
             line(subscriber, "end of the stream")

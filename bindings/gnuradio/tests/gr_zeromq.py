@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import pathlib
 import signal
 import socket
@@ -67,7 +68,7 @@ class Sender(gr.top_block):
         make = zeromq.push_sink if pattern == "push-pull" else zeromq.pub_sink
         sink = make(gr.sizeof_gr_complex, 1, f"tcp://127.0.0.1:{port}", 100, given is not None)
         if repeats:
-            throttle = blocks.throttle(gr.sizeof_gr_complex, 10 * SAMPLES)
+            throttle = blocks.throttle(gr.sizeof_gr_complex, SAMPLES)
             self.connect(source, throttle, sink)
         elif given:
             # Of zeros, so that only the tags are added.
@@ -143,6 +144,10 @@ def check(pattern: str, has_tags: bool) -> None:
             while not found.exists() or not has_come(found.read_bytes(), sent.read_bytes(), pattern):
                 assert time.monotonic() < end, f"{pattern}: {found.stat().st_size} bytes came, and not what was sent"
                 time.sleep(0.1)
+            # The file and the tags have a thread each.
+            while pattern == "push-pull" and len(receiver.debug.current_tags()) < len(given or []):
+                assert time.monotonic() < end, "tags are missing"
+                time.sleep(0.1)
         finally:
             for flowgraph in (sender, receiver):
                 flowgraph.stop()
@@ -194,10 +199,13 @@ def check_example() -> None:
 def threads_of(process: int) -> list[str]:
     """The names of the threads of a process and its children."""
     found = []
-    for task in pathlib.Path(f"/proc/{process}/task").iterdir():
-        found.append((task / "comm").read_text().strip())
-        for child in (task / "children").read_text().split():
-            found += threads_of(int(child))
+    # Threads may end meanwhile.
+    with contextlib.suppress(OSError):
+        for task in pathlib.Path(f"/proc/{process}/task").iterdir():
+            with contextlib.suppress(OSError):
+                found.append((task / "comm").read_text().strip())
+                for child in (task / "children").read_text().split():
+                    found += threads_of(int(child))
     return found
 
 

@@ -3,6 +3,7 @@
 Each number is the index of its sample, so that a jump shows how many are missing.
 """
 
+import itertools
 import json
 import os
 import signal
@@ -178,11 +179,13 @@ class Kills(unittest.TestCase):
         done = subprocess.run([COMMAND, "ls", self.name, "--json"], capture_output=True, text=True, timeout=PATIENCE_S)
         if done.returncode != 0:
             return None
-        (found,) = json.loads(done.stdout)["waveforms"]
-        return next(it["pid"] for it in found["components"] if it["name"] == component)
+        # None if the launcher does not answer in time.
+        found = (components["components"] for components in json.loads(done.stdout)["waveforms"])
+        return next((it["pid"] for it in itertools.chain(*found) if it["name"] == component), None)
 
     def kill(self, component):
-        before = self.process_of(component)
+        while (before := self.process_of(component)) is None:
+            time.sleep(0.01)
         os.kill(before, signal.SIGKILL)
         self.wait_until(lambda: self.process_of(component) not in (None, before))
 

@@ -92,9 +92,12 @@ class Waveform:
     def pid(self) -> int | None:
         """Returns the process of the gain; None while there is none."""
         command = [COMMAND, "ls", self.name, "--json"]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S)
-        (found,) = json.loads(done.stdout)["waveforms"]
-        (pid,) = [it["pid"] for it in found["components"] if it["name"] == "gain"]
+        found: list[dict[str, Any]] = []
+        # It is not listed if its launcher does not answer in time.
+        while not found:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S)
+            found = json.loads(done.stdout)["waveforms"]
+        (pid,) = [it["pid"] for it in found[0]["components"] if it["name"] == "gain"]
         assert pid is None or isinstance(pid, int)
         return pid
 

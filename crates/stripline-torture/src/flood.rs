@@ -271,9 +271,15 @@ fn addresses(domain: &str, process: u32) -> Result<Vec<String>, String> {
         .collect();
     addresses.sort();
     addresses.dedup();
-    let overview = stripline::inspect::processes().map_err(|e| e.to_string())?;
-    let ports = overview.processes.iter().filter(|one| one.pid == process).flat_map(|one| &one.sending);
-    addresses.extend(ports.map(|port| port.address.clone()));
+    // A process that does not answer in time is not listed.
+    let until = Instant::now() + TIMEOUT;
+    let mut sending = Vec::new();
+    while sending.is_empty() && Instant::now() < until {
+        let overview = stripline::inspect::processes().map_err(|e| e.to_string())?;
+        let own = overview.processes.into_iter().filter(|one| one.pid == process);
+        sending = own.flat_map(|one| one.sending).collect();
+    }
+    addresses.extend(sending.into_iter().map(|port| port.address));
     if addresses.len() == 3 {
         Ok(addresses)
     } else {
