@@ -21,6 +21,9 @@ const PIECE_BYTES: usize = 4096;
 /// The interval between attempts to open a FIFO that has no reader.
 const READER_STEP: Duration = Duration::from_millis(20);
 
+/// The attempts to lock a file, one each millisecond.
+const LOCK_TRIES: u32 = 20;
+
 /// A file with reads and writes that end when the component of this thread must stop. Outside of a
 /// component they only block.
 ///
@@ -95,9 +98,28 @@ impl StoppableFile {
     /// Locks the file for this writer (`flock`). Returns whether no other one has it. A file system
     /// without locks has no second writer to find.
     pub(crate) fn lock(&mut self) -> bool {
-        let locked = flock(&self.file, FlockOperation::NonBlockingLockExclusive);
-        self.is_locked = locked.is_ok();
-        locked != Err(Errno::WOULDBLOCK)
+        let mut tries = 1..LOCK_TRIES;
+        loop {
+            let locked = flock(&self.file, FlockOperation::NonBlockingLockExclusive);
+            self.is_locked = locked.is_ok();
+            if locked != Err(Errno::WOULDBLOCK) {
+                return true;
+            }
+            if tries.next().is_none() {
+                return false;
+            }
+            // It may be a check, which has the lock for a moment.
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// Returns whether a writer has locked a regular file that exists.
+    pub(crate) fn has_writer(path: &Path) -> bool {
+        let Ok(file) = File::open(path) else { return false };
+        let mut file = Self::regular(file);
+        let locked = flock(&file.file, FlockOperation::NonBlockingLockShared);
+        file.is_locked = locked.is_ok();
+        locked == Err(Errno::WOULDBLOCK)
     }
 
     fn at_once(options: &mut OpenOptions, path: &Path) -> io::Result<Self> {

@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::path::Path;
 
+use rustix::fs::{FlockOperation, flock};
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -209,6 +210,28 @@ fn no_file_has_two_writers_or_is_read_while_it_is_written() {
     let silent = text.replace("type = \"adsb-sink\"", "type = \"adsb-sink\"\nproperties = { table = false }");
     std::fs::write(&path, silent).unwrap();
     run(&["check", path.to_str().unwrap()]).says(0, &[]);
+}
+
+#[test]
+fn a_file_that_another_program_writes_is_found_before_anything_is_emptied() {
+    for (existing, code) in [("append", 2), ("replace", 2), ("number", 0)] {
+        let sink = |path: &str, existing: &str| {
+            format!("type = \"file-sink\"\nproperties = {{ path = \"{path}\", existing = \"{existing}\" }}")
+        };
+        let other = "[[connection]]\nfrom = \"tone.out\"\nto = \"other.in\"";
+        let two =
+            format!("{}\n[component.other]\n{}\n{other}", sink("a.f32", "replace"), sink("b.f32", existing));
+        let file = tone("output = \"f32\", sample_rate = 1e4, duration_s = 0.1", &two);
+        std::fs::write(file.path("a.f32"), "old").unwrap();
+        let writer = std::fs::File::create(file.path("b.f32")).unwrap();
+        flock(&writer, FlockOperation::LockExclusive).unwrap();
+        let busy: &[&str] = &["b.f32: the file is being written", "name another one", "file.toml:11:"];
+        let expected = if code == 0 { &[] } else { busy };
+        for command in ["check", "run"] {
+            run(&[command, file.path("file.toml").to_str().unwrap()]).says(code, expected);
+        }
+        assert_eq!(size(&file.path("a.f32")), if code == 0 { 4000 } else { 3 }, "{existing}");
+    }
 }
 
 #[test]

@@ -13,7 +13,7 @@ use stripline::payload::Element;
 use stripline::{Error, Input, Packet, Received, Result};
 
 use crate::formats::{Durability, Existing, FormatError, folder, numbered};
-use crate::stoppable::ended;
+use crate::stoppable::{StoppableFile, ended};
 
 /// The file of a sink, and the handling of one that exists.
 #[derive(Clone, Debug)]
@@ -81,23 +81,28 @@ impl Target {
         ended(error)
     }
 
-    /// Checks that the file does not exist, if it must not, and has a name with a number, if it
-    /// would get one.
+    /// Checks that the file does not exist, if it must not, has a name with a number, if it would
+    /// get one, and is not being written, if it is to be continued or replaced.
     ///
     /// # Errors
-    /// It exists, or that name would be too long.
+    /// It exists, or that name would be too long, or another writer has it.
     pub fn check_existing(&self, files: impl Fn(&Path) -> Vec<PathBuf>) -> Result<()> {
-        let is_taken = |path: &PathBuf| path.symlink_metadata().is_ok() && (path.is_file() || !path.exists());
-        match files(&self.path).into_iter().find(is_taken) {
-            Some(path) if self.existing == Existing::Refuse => {
-                Err(super::property_errors::file(FormatError::Exists { path }))
-            }
-            Some(_) if self.existing == Existing::Number => {
+        let is_taken = |path: &Path| path.symlink_metadata().is_ok() && (path.is_file() || !path.exists());
+        let files = files(&self.path);
+        let Some(taken) = files.iter().find(|path| is_taken(path)) else { return Ok(()) };
+        let error = match self.existing {
+            Existing::Refuse => Some(FormatError::Exists { path: taken.clone() }),
+            Existing::Number => {
                 let mut paths = (2..).map(|number| numbered(&self.path, number));
-                paths.find(|path| path.symlink_metadata().is_err()).map_or(Ok(()), |path| check_name(&path))
+                let free = paths.find(|path| path.symlink_metadata().is_err());
+                return free.map_or(Ok(()), |path| check_name(&path));
             }
-            _ => Ok(()),
-        }
+            Existing::Append | Existing::Replace => {
+                let busy = files.iter().find(|path| path.is_file() && StoppableFile::has_writer(path));
+                busy.map(|path| FormatError::Busy { path: path.clone() })
+            }
+        };
+        error.map_or(Ok(()), |error| Err(super::property_errors::file(error)))
     }
 }
 
