@@ -78,7 +78,7 @@ pub fn observe(domain: &str) -> Result<Node> {
 pub mod tap {
     use super::{Endpoint, Node, Result};
     use crate::node::{Publisher, Subscriber, connect_tap};
-    use crate::packet::payload::TypeName;
+    use crate::packet::payload::{Dynamic, TypeName};
     use crate::terms::Overflow;
 
     /// Connects to a tap of the output with that name.
@@ -104,11 +104,11 @@ pub mod tap {
         node.known_topics()
     }
 
-    /// Creates a publisher of bytes on a topic of any type.
+    /// Creates a publisher on a topic of any type.
     ///
     /// # Errors
     /// As [`Node::publisher`].
-    pub fn publisher(node: &Node, topic: &str, payload: &TypeName) -> Result<Publisher<u8>> {
+    pub fn publisher(node: &Node, topic: &str, payload: &TypeName) -> Result<Publisher<Dynamic>> {
         node.raw_publisher(topic, payload)
     }
 

@@ -5,7 +5,7 @@ use stripline::component::{
     Component, ComponentSpec, Direction, OrderRule, PortSpec, PortTypes, Ports, Properties, PropertySpec,
     RateRule,
 };
-use stripline::payload::TypeName;
+use stripline::payload::{Dynamic, TypeName};
 use stripline::{Error, Output, Packet, Result, StreamInfo};
 
 use super::stream_order::between;
@@ -90,7 +90,7 @@ struct Channel {
     name: String,
     /// The place of the channel among all, from 0.
     place: usize,
-    output: Output<u8>,
+    output: Output<Dynamic>,
     /// The samples of a packet. The memory is used again.
     samples: Vec<u8>,
 }
@@ -121,10 +121,10 @@ impl Channel {
     }
 
     /// Sends what a packet has of the channel.
-    fn send(&mut self, packet: &Packet<'_, u8>, turns: &Turns) -> Result<()> {
+    fn send(&mut self, packet: &Packet<'_, Dynamic>, turns: &Turns) -> Result<()> {
         let start = packet.sample_index();
         let frame = turns.channels * turns.row;
-        let end = start.saturating_add((packet.len() / turns.sample_bytes) as u64);
+        let end = start.saturating_add(packet.samples() as u64);
         self.samples.clear();
         let mut first = None;
         // The rows of the channel, from the frame in which the packet begins.
@@ -144,8 +144,7 @@ impl Channel {
         let since = if turns.row == 1 { start } else { start / frame * frame };
         let samples = between(since, (first / frame * frame).into(), 1);
         let time_ns = time_after(packet.time_ns(), samples, packet.stream());
-        let mut part = self.output.loan(self.samples.len())?;
-        part.copy_from_slice(&self.samples);
+        let part = self.output.loan_copy_of(&self.samples)?;
         part.at_sample(index).at_time_ns(time_ns).send()
     }
 }

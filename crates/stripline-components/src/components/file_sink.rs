@@ -7,7 +7,7 @@ use stripline::component::{
     Component, ComponentSpec, FileLog, FileReport, InvalidProperties, PortTypes, Ports, Properties,
     PropertyFacts, PropertySpec,
 };
-use stripline::payload::{Scalar, TypeName};
+use stripline::payload::{Dynamic, Scalar, TypeName};
 use stripline::{Error, Packet, Result};
 
 use super::line_file::Destination;
@@ -141,7 +141,7 @@ impl FileSink {
             StreamFileWriter::new(&target.path, received, scalar, target.existing).durable(target.durability);
         let mut output = NumbersOutput { writer, target, files, problem: None, reported: None };
         let received = output_file::receive(&mut input, &mut output, |output, packet| {
-            let place = place(packet, (packet.len() / received.size()) as u64);
+            let place = place(packet, packet.samples() as u64);
             let written = output.writer.packet(packet.stream(), place, packet.gap(), packet);
             if written.map_err(|error| output.failed(error))? {
                 output.writer.complete().last().cloned().into_iter().for_each(|it| output.files.report(it));
@@ -198,7 +198,7 @@ impl TimedOutput for NumbersOutput {
 }
 
 /// Returns the place of a packet in its stream. `samples`: the length of the packet.
-fn place(packet: &Packet<'_, u8>, samples: u64) -> SamplePlace {
+fn place(packet: &Packet<'_, Dynamic>, samples: u64) -> SamplePlace {
     SamplePlace { sample_index: packet.sample_index(), time_ns: packet.time_ns(), samples }
 }
 

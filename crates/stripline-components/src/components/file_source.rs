@@ -149,12 +149,12 @@ pub(super) fn play(
             frequency_hz = Some(place.frequency_hz);
             output.set_stream(described(place.frequency_hz));
         }
-        let mut loan = output.loan(samples.saturating_mul(scalar.size()))?;
+        let mut loan = output.loan(samples)?;
         let count = read(reader, scalar, &mut loan, &mut scratch).map_err(ended)?;
         if count == 0 {
             return reader.truncation().map_or(Ok(()), |truncation| Err(Error::failed(truncation)));
         }
-        loan.truncate(count);
+        loan.truncate(count / scalar.size());
         sent += (count / scalar.size()) as u64;
         let due_ns = pace.wait_for(sent)?;
         let loan = loan.at_sample(place.sample_index).intended_ns(due_ns);

@@ -48,7 +48,6 @@ impl InputStreams {
         number: usize,
         packet: &Packet<'_, T>,
     ) -> Option<&StreamInfo> {
-        // Of bytes, the continuity is unknown; whether the stream is new does not depend on it.
         if self.trackers[number].packet(packet) != Continuity::NewStream {
             return None;
         }

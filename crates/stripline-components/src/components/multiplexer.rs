@@ -5,7 +5,7 @@ use stripline::component::{
     RateRule,
 };
 use stripline::node::{Waitable, wait_any};
-use stripline::payload::TypeName;
+use stripline::payload::{Dynamic, TypeName};
 use stripline::{Error, Input, Output, Received, Result, StreamInfo};
 
 use super::inputs::{self, InputStreams};
@@ -68,7 +68,8 @@ impl Component for Multiplexer {
     fn run(self, mut ports: Ports) -> Result<()> {
         let names = inputs::connected(&ports);
         let payload = ports.payload("in1").cloned();
-        let inputs = names.iter().map(|name| ports.raw_input(name)).collect::<Result<Vec<Input<u8>>>>()?;
+        let inputs =
+            names.iter().map(|name| ports.raw_input(name)).collect::<Result<Vec<Input<Dynamic>>>>()?;
         let output = ports.raw_output("out")?;
         if self.is_merge {
             return merge(inputs, output);
@@ -87,7 +88,7 @@ impl Component for Multiplexer {
 }
 
 /// Forwards packets in the order of their arrival, until all streams have ended.
-fn merge(mut inputs: Vec<Input<u8>>, mut output: Output<u8>) -> Result<()> {
+fn merge(mut inputs: Vec<Input<Dynamic>>, mut output: Output<Dynamic>) -> Result<()> {
     while !inputs.is_empty() {
         let mut is_idle = true;
         let mut number = 0;
@@ -96,9 +97,7 @@ fn merge(mut inputs: Vec<Input<u8>>, mut output: Output<u8>) -> Result<()> {
             let is_over = match inputs[number].try_receive()? {
                 Received::Packet(packet) => {
                     is_idle = false;
-                    let mut copy = output.loan(packet.len())?;
-                    copy.copy_from_slice(&packet);
-                    copy.send_like(&packet)?;
+                    output.loan_copy_of(&packet)?.send_like(&packet)?;
                     false
                 }
                 Received::Empty => false,
@@ -129,7 +128,7 @@ struct Interleaving {
 }
 
 impl Interleaving {
-    fn run(mut self, mut inputs: Vec<Input<u8>>, mut output: Output<u8>) -> Result<()> {
+    fn run(mut self, mut inputs: Vec<Input<Dynamic>>, mut output: Output<Dynamic>) -> Result<()> {
         while !self.aligner.is_over() {
             if let Some(number) = self.aligner.wants() {
                 self.receive(number, &mut inputs[number])?;
@@ -144,7 +143,7 @@ impl Interleaving {
     }
 
     /// Receives a packet, or the end.
-    fn receive(&mut self, number: usize, input: &mut Input<u8>) -> Result<()> {
+    fn receive(&mut self, number: usize, input: &mut Input<Dynamic>) -> Result<()> {
         let Some(packet) = input.receive()? else {
             self.aligner.end(number);
             return Ok(());
@@ -214,11 +213,11 @@ impl Interleaving {
         names.collect()
     }
 
-    fn send(&mut self, index: u64, count: usize, streams: usize, output: &mut Output<u8>) -> Result<()> {
+    fn send(&mut self, index: u64, count: usize, streams: usize, output: &mut Output<Dynamic>) -> Result<()> {
         // Whole blocks, at least one.
         let blocks = (PACKET_BYTES_MAX / self.block_bytes / streams).max(1);
         let count = count.min(blocks.saturating_mul(self.block_bytes / self.sample_bytes));
-        let mut packet = output.loan(count * self.sample_bytes * streams)?;
+        let mut packet = output.loan(count * streams)?;
         for (turn, place) in packet.chunks_exact_mut(self.block_bytes).enumerate() {
             let start = turn / streams * self.block_bytes;
             place.copy_from_slice(&self.aligner.samples(turn % streams)[start..start + self.block_bytes]);

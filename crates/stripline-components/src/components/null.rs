@@ -5,12 +5,10 @@ use stripline::component::{
     Component, ComponentSpec, Direction, OrderRule, PortSpec, PortTypes, Ports, Properties, PropertySpec,
     RateRule,
 };
-use stripline::payload::builtin;
-use stripline::{Error, Result, StreamInfo};
+use stripline::{Result, StreamInfo};
 
 /// The component `null-source`.
 pub struct NullSource {
-    sample_bytes: usize,
     packet: usize,
     packets: u64,
     rate: f64,
@@ -36,11 +34,7 @@ impl Component for NullSource {
     }
 
     fn new(properties: &Properties) -> Result<Self> {
-        let name = properties.text("output");
-        let (sample_bytes, _) = builtin(name)
-            .ok_or_else(|| Error::failed(format!("`{name}` has no zeros: choose another `output`")))?;
         Ok(Self {
-            sample_bytes,
             packet: usize::try_from(properties.count("packet")).unwrap_or(usize::MAX),
             packets: properties.count("packets"),
             rate: properties.float("rate"),
@@ -58,7 +52,7 @@ impl Component for NullSource {
         let mut sent = 0;
         let mut packets = 0;
         while self.packets == 0 || packets < self.packets {
-            let mut zeros = output.loan(self.packet.saturating_mul(self.sample_bytes))?;
+            let mut zeros = output.loan(self.packet)?;
             zeros.fill(0);
             let due_ns = pace.wait_for(sent + self.packet as u64)?;
             zeros.at_sample(sent).intended_ns(due_ns).send()?;
@@ -95,5 +89,32 @@ impl Component for NullSink {
             packets.set(count);
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use stripline::component::harness::Harness;
+    use stripline::payload::SampleType;
+    use stripline::terms::{LinkOptions, Overflow};
+
+    use super::*;
+
+    #[test]
+    fn a_loss_at_the_end_counts_samples_of_any_size() {
+        for samples in ["u8", "cs16", "cf32"] {
+            let options = LinkOptions { depth: 1, overflow: Overflow::DropNewest, ..LinkOptions::default() };
+            let source = Harness::of::<NullSource>().property("output", samples).options(options);
+            let mut run = source.property("packets", 8).property("packet", 10).start().unwrap();
+            let samples = SampleType::parse(samples).unwrap();
+            let mut output = run.output_of(&samples, "out").unwrap();
+            run.wait_for_end(std::time::Duration::from_secs(60)).unwrap().expect("it ends");
+            let mut count = 0;
+            while let Some(packet) = output.receive().unwrap() {
+                count += packet.samples() as u64 + packet.gap().map_or(0, |gap| gap.samples);
+            }
+            let gap = output.gap_at_end().expect("a loss");
+            assert_eq!(count + gap.samples, 80, "{samples}: {gap:?}");
+        }
     }
 }

@@ -81,8 +81,8 @@ impl Target {
         ended(error)
     }
 
-    /// Checks that the file does not exist, if it must not, has a name with a number, if it would
-    /// get one, and is not being written, if it is to be continued or replaced.
+    /// Checks that the file does not exist, if it must not, and has a name with a number, if it
+    /// would get one. No writer may have a file that is to be continued or replaced.
     ///
     /// # Errors
     /// It exists, or that name would be too long, or another writer has it.

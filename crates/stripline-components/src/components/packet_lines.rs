@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
-use stripline::payload::TypeName;
+use stripline::payload::{Element, TypeName};
 use stripline::{Axis, Gap, GapReason, Packet, StreamInfo};
 
 use crate::formats::packet_values::{Content, content, text};
@@ -48,14 +48,14 @@ impl PacketLines {
     }
 
     /// Returns the lines of a packet: its stream if that is new, the gap before it, and itself.
-    pub fn packet(&mut self, packet: &Packet<'_, u8>) -> String {
+    pub fn packet(&mut self, packet: &Packet<'_, impl Element<Item = u8>>) -> String {
         let content = content(&self.payload, packet, self.max);
         let line = if self.json { json_line(packet, content) } else { text_line(packet, content) };
         self.before(packet) + &line
     }
 
     /// Returns the lines that stand before a packet: its stream if that is new, and the gap.
-    pub fn before(&mut self, packet: &Packet<'_, u8>) -> String {
+    pub fn before(&mut self, packet: &Packet<'_, impl Element<Item = u8>>) -> String {
         let mut lines = String::new();
         if let Some(gap) = packet.gap() {
             lines += &self.gap(gap);
@@ -112,7 +112,7 @@ impl PacketLines {
     }
 }
 
-fn json_line(packet: &Packet<'_, u8>, content: Content) -> String {
+fn json_line(packet: &Packet<'_, impl Element<Item = u8>>, content: Content) -> String {
     let mut object = Map::new();
     let mut set = |key: &str, value: Value| drop(object.insert(key.into(), value));
     set("event", "packet".into());
@@ -134,7 +134,7 @@ fn json_line(packet: &Packet<'_, u8>, content: Content) -> String {
     line(&Value::Object(object))
 }
 
-fn text_line(packet: &Packet<'_, u8>, content: Content) -> String {
+fn text_line(packet: &Packet<'_, impl Element<Item = u8>>, content: Content) -> String {
     let mut line = format!("packet {}", packet.sequence());
     // A port of messages counts bytes there.
     if matches!(content, Content::Samples { .. }) {

@@ -4,6 +4,7 @@ use stripline::component::{
     Component, ComponentSpec, Direction, FileReport, PortSpec, PortTypes, Ports, Properties, PropertyFacts,
     PropertySpec, Value,
 };
+use stripline::payload::Dynamic;
 use stripline::{Input, Result};
 
 use super::line_file::Destination;
@@ -104,7 +105,7 @@ impl Component for PrintSink {
 impl PrintSink {
     fn receive(
         &self,
-        mut input: Input<u8>,
+        mut input: Input<Dynamic>,
         lines: &mut PacketLines,
         destination: &mut Destination,
     ) -> Result<()> {

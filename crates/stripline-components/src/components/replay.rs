@@ -8,6 +8,7 @@ use stripline::component::{
     Component, ComponentSpec, InvalidProperties, PortTypes, Ports, Properties, PropertyFacts, PropertySpec,
     Value,
 };
+use stripline::payload::Dynamic;
 use stripline::{Error, Output, Result};
 
 use super::property_errors::{self, can_play};
@@ -167,7 +168,7 @@ pub struct Played {
 /// A damaged recording, an error of the output, or one of `wait`.
 pub fn play<R: Read>(
     reader: &mut RecordingReader<R>,
-    output: &mut Output<u8>,
+    output: &mut Output<Dynamic>,
     speed: f64,
     mut wait: impl FnMut(Option<Instant>) -> Result<()>,
 ) -> Result<Played> {
@@ -181,8 +182,7 @@ pub fn play<R: Read>(
                 let due = (speed > 0.0).then(|| start.checked_add(Duration::from_secs_f64(after_s)));
                 wait(due.flatten())?;
                 let payload = reader.payload();
-                let mut loan = output.loan(payload.len())?;
-                loan.copy_from_slice(payload);
+                let loan = output.loan_copy_of(payload)?;
                 loan.at_sample(packet.sample_index).at_time_ns(packet.time_ns).send()?;
                 played.packets += 1;
                 played.bytes += payload.len() as u64;

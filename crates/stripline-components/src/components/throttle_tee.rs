@@ -4,6 +4,7 @@ use stripline::component::kit::Pace;
 use stripline::component::{
     Component, ComponentSpec, Direction, PortSpec, PortTypes, Ports, Properties, PropertySpec, RateRule,
 };
+use stripline::payload::Dynamic;
 use stripline::{Output, Result};
 
 /// Number of outputs of a `tee`.
@@ -48,9 +49,7 @@ impl Component for Throttle {
         })? {
             let due = schedule.due(packet.sample_index(), packet.gap().is_some());
             let due_ns = pace.wait_for(due)?;
-            let mut copy = output.loan(packet.len())?;
-            copy.copy_from_slice(&packet);
-            copy.intended_ns(due_ns).send_like(&packet)?;
+            output.loan_copy_of(&packet)?.intended_ns(due_ns).send_like(&packet)?;
         }
         Ok(())
     }
@@ -106,12 +105,10 @@ impl Component for Tee {
         let names = (1..=TEE_OUTPUTS).map(|number| format!("out{number}"));
         let connected: Vec<String> = names.filter(|name| ports.is_connected(name)).collect();
         let mut outputs =
-            connected.iter().map(|name| ports.raw_output(name)).collect::<Result<Vec<Output<u8>>>>()?;
+            connected.iter().map(|name| ports.raw_output(name)).collect::<Result<Vec<Output<Dynamic>>>>()?;
         while let Some(packet) = input.receive()? {
             for output in &mut outputs {
-                let mut copy = output.loan(packet.len())?;
-                copy.copy_from_slice(&packet);
-                copy.send_like(&packet)?;
+                output.loan_copy_of(&packet)?.send_like(&packet)?;
             }
         }
         Ok(())

@@ -20,7 +20,7 @@ use crate::node::{
     Dispatch, Input, MessagePublisher, MessageSubscriber, Output, Publisher, Subscriber, check_messages,
 };
 use crate::packet::element::DynamicForm;
-use crate::packet::payload::{Dynamic, Layout, MessageSchema, Sample, SampleType, TypeName};
+use crate::packet::payload::{Dynamic, MessageSchema, Sample, SampleType, TypeName};
 use crate::sys::doorbell::PollSet;
 use crate::sys::fork::{Local, OwnerProcess};
 use crate::transport::StopToken;
@@ -167,9 +167,7 @@ impl Ports {
     /// let mut output = ports.output_of(&samples, "out")?;
     /// while let Some(packet) = input.receive()? {
     ///     if packet.sequence() % 2 == 0 {
-    ///         let mut loan = output.loan(packet.samples())?;
-    ///         loan.copy_from_slice(&packet);
-    ///         loan.send_like(&packet)?;
+    ///         output.loan_copy_of(&packet)?.send_like(&packet)?;
     ///     }
     /// }
     /// # Ok(())
@@ -191,19 +189,19 @@ impl Ports {
         Ok(Publisher::of(outgoing, self.return_to(), samples.form()))
     }
 
-    /// Takes an input of any type as bytes.
+    /// Takes an input of any type. Its packets are slices of bytes, and indexes count samples. Of
+    /// messages, and of a type without a layout, each byte counts as a sample.
     ///
     /// # Errors
     /// [`Error::Port`] when there is no such input or it was taken before.
-    pub fn raw_input(&mut self, port: &str) -> Result<Input<u8>> {
-        let layout = self.types.get(port).and_then(TypeName::layout);
-        let sample_bytes = layout.map(Layout::size);
+    pub fn raw_input(&mut self, port: &str) -> Result<Input<Dynamic>> {
+        let payload = self.types.get(port);
+        let (form, sample_bytes) = (DynamicForm::of(payload), payload.and_then(TypeName::sample_bytes));
         let incoming = self.take_input(port, sample_bytes)?;
-        Ok(Subscriber::new(incoming)?.with_dispatch(self.dispatch))
+        Ok(Subscriber::of(incoming, form).with_dispatch(self.dispatch))
     }
 
-    /// Takes an output of any type as bytes; packets must be a whole number of samples. Use
-    /// [`Loan::send_like`](crate::Loan::send_like) so that the sample index counts samples.
+    /// Takes an output of any type, as [`Ports::raw_input`] takes an input.
     ///
     /// # Errors
     /// As [`Ports::raw_input`].
@@ -213,17 +211,14 @@ impl Ports {
     /// let mut input = ports.raw_input("in")?;
     /// let mut output = ports.raw_output("out")?;
     /// while let Some(packet) = input.receive()? {
-    ///     let mut loan = output.loan(packet.len())?;
-    ///     loan.copy_from_slice(&packet);
-    ///     loan.send_like(&packet)?;
+    ///     output.loan_copy_of(&packet)?.send_like(&packet)?;
     /// }
     /// # Ok(())
     /// # }
     /// ```
-    pub fn raw_output(&mut self, port: &str) -> Result<Output<u8>> {
-        let mut outgoing = self.take_output(port)?;
-        outgoing.set_raw();
-        Publisher::new(outgoing, self.return_to())
+    pub fn raw_output(&mut self, port: &str) -> Result<Output<Dynamic>> {
+        let form = DynamicForm::of(self.types.get(port));
+        Ok(Publisher::of(self.take_output(port)?, self.return_to(), form))
     }
 
     /// Takes an input of messages with the schema that the specification has from
@@ -265,7 +260,7 @@ impl Ports {
         port: &str,
     ) -> Result<MessagePublisher<M>> {
         self.check_type(port, &TypeName::of_message::<M>())?;
-        Ok(MessagePublisher::new(self.raw_output(port)?))
+        Ok(MessagePublisher::new(Publisher::new(self.take_output(port)?, self.return_to())?))
     }
 
     /// Takes an input of messages without a schema ([`PortTypes::message`]). A message of another
@@ -286,7 +281,7 @@ impl Ports {
     /// As [`Ports::message_input`], with [`Ports::typed_message_output`].
     pub fn message_output<M: Serialize>(&mut self, port: &str) -> Result<MessagePublisher<M>> {
         self.check_no_schema(port, "typed_message_output")?;
-        Ok(MessagePublisher::new(self.raw_output(port)?))
+        Ok(MessagePublisher::new(Publisher::new(self.take_output(port)?, self.return_to())?))
     }
 
     /// Takes an input of messages of that type, as bytes of CBOR that the program decodes. Its own

@@ -88,8 +88,6 @@ pub(crate) struct Outgoing {
     stream: u16,
     /// The number of the first packet of its stream.
     stream_start: u64,
-    /// Whether its samples are counted as bytes, so that only stamps have their indexes.
-    is_raw: bool,
     /// The second word of its short headers, but for the length.
     short_word: u64,
     info: Arc<StreamInfo>,
@@ -150,7 +148,6 @@ impl Outgoing {
             sample_index: 0,
             stream: 0,
             stream_start: 0,
-            is_raw: false,
             short_word: Header::short_word(0),
             info,
             described: false,
@@ -184,11 +181,6 @@ impl Outgoing {
         self.scope_max = traits.iter().find_map(limit);
         self.attention.set(traits.into_iter().filter_map(|traits| traits.attention).collect());
         self.remind();
-    }
-
-    /// Records that the port sends samples of any type as bytes.
-    pub(crate) fn set_raw(&mut self) {
-        self.is_raw = true;
     }
 
     /// Returns the scope of the port's sends.
@@ -316,7 +308,7 @@ impl Outgoing {
             return;
         }
         self.is_lossy = false;
-        let sample = Some(sample_index).filter(|_| !self.is_raw);
+        let sample = Some(sample_index);
         let next = NextPacket { sequence: self.sequence, sample, stream_start: self.stream_start };
         for outlet in &mut *self.outlets {
             let admitted = outlet.admit(next);

@@ -214,10 +214,32 @@ impl<T: Element> Publisher<T> {
     /// As [`Publisher::loan`] and [`Loan::send`].
     #[inline(always)]
     pub fn send(&mut self, samples: &[T::Item]) -> Result<()> {
+        self.loan_copy_of(samples)?.send()
+    }
+
+    /// Prepares a packet as [`Publisher::loan`] does, with these samples in it.
+    ///
+    /// # Errors
+    /// As [`Publisher::loan`]. [`Error::Port`] if the bytes of [`Dynamic`](crate::payload::Dynamic)
+    /// are no whole samples.
+    ///
+    /// ```no_run
+    /// # fn example(
+    /// #     mut input: stripline::Input<f32>,
+    /// #     mut output: stripline::Output<f32>,
+    /// # ) -> stripline::Result<()> {
+    /// while let Some(packet) = input.receive()? {
+    ///     output.loan_copy_of(&packet)?.send_like(&packet)?;
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[inline(always)]
+    pub fn loan_copy_of(&mut self, samples: &[T::Item]) -> Result<Loan<'_, T>> {
         let count = self.whole(samples.len())?;
         let mut loan = self.loan(count)?;
         loan.copy_from_slice(samples);
-        loan.send()
+        Ok(loan)
     }
 
     /// Sends like [`Publisher::send`], without waiting for room: all receivers get the packet, or

@@ -8,7 +8,8 @@ use super::subscription::OfferConsumer;
 use super::{Publisher, Subscriber, calls_payload};
 use crate::error::{Error, Result};
 use crate::link::{ConnectionOptions, EndsWhen, Incoming, PortEvent, PortEvents, policy};
-use crate::packet::payload::TypeName;
+use crate::packet::element::DynamicForm;
+use crate::packet::payload::{Dynamic, TypeName};
 use crate::sys::mutex::lock;
 use crate::terms::{LinkOptions, Overflow};
 use crate::transport::{ConnectRequest, Endpoint, StopToken};
@@ -85,11 +86,10 @@ impl Node {
         Subscriber::new(incoming)
     }
 
-    /// Creates a publisher of bytes on a topic of any type.
-    pub(crate) fn raw_publisher(&self, topic: &str, payload: &TypeName) -> Result<Publisher<u8>> {
-        let mut outgoing = self.outgoing(topic, payload.clone())?;
-        outgoing.set_raw();
-        Publisher::new(outgoing, None)
+    /// Creates a publisher on a topic of any type.
+    pub(crate) fn raw_publisher(&self, topic: &str, payload: &TypeName) -> Result<Publisher<Dynamic>> {
+        let outgoing = self.outgoing(topic, payload.clone())?;
+        Ok(Publisher::of(outgoing, None, DynamicForm::of(Some(payload))))
     }
 
     fn offers(&self, wanted: impl Fn(&Offer) -> bool) -> Vec<TypeName> {

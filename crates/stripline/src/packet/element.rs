@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 
 use bytemuck::Pod;
 
-use super::payload::{Sample, SampleType};
+use super::payload::{Sample, SampleType, TypeName};
 use super::sample_size::SampleSize;
 use crate::terms::LinkOptions;
 
@@ -176,13 +176,23 @@ pub struct DynamicForm {
 
 impl DynamicForm {
     pub(crate) fn new(of: &SampleType) -> Self {
-        let count = SampleSize::new(Some(of.size()));
-        Self { size: of.size(), align: of.align(), count }
+        Self::with(of.size(), of.align())
+    }
+
+    fn with(size: usize, align: usize) -> Self {
+        Self { size, align, count: SampleSize::new(Some(size)) }
+    }
+
+    /// Returns the form of the samples of a port. Of messages, and of a type without a layout,
+    /// each byte counts as a sample.
+    pub(crate) fn of(payload: Option<&TypeName>) -> Self {
+        let layout = payload.and_then(TypeName::layout);
+        layout.map_or_else(Self::bytes, |layout| Self::with(layout.size(), layout.align()))
     }
 
     /// Returns that of messages: their samples are bytes.
     pub(crate) fn bytes() -> Self {
-        Self { size: 1, align: 1, count: SampleSize::new(Some(1)) }
+        Self::with(1, 1)
     }
 }
 

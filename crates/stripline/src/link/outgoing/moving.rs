@@ -46,7 +46,7 @@ impl Outgoing {
         let outcome = self.publish_to_all(&header, 0, wait);
         fail_point!("moved");
         // Those that have connected by now get the next packet.
-        let sample = Some(self.sample_index).filter(|_| !self.is_raw);
+        let sample = Some(self.sample_index);
         outlet.admit(NextPacket { sequence: self.sequence, sample, stream_start: self.stream_start });
         let before = std::mem::replace(&mut *self.outlets, vec![outlet]);
         self.moves.leave(before, self.sequence);
