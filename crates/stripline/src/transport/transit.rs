@@ -9,6 +9,7 @@
 use std::io;
 use std::num::NonZeroU32;
 use std::os::fd::{AsFd, OwnedFd};
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
@@ -253,11 +254,36 @@ impl SentCounts {
         (self.taken, self.received) = (taken, received);
         self.messages_taken = page.messages_taken();
     }
+}
 
-    /// Returns whether all bytes are in the receiver's process. If not, the doorbell rings when
-    /// more are.
-    pub(super) fn have_arrived(&self, page: &TransitPage) -> bool {
-        page.announce_wait_for_receipt() >= self.bytes
+/// A limit of the wait of a sender that ends for its last bytes. It begins again when some arrive.
+pub(super) struct ArrivalLimit {
+    idle: Duration,
+    arrived: u64,
+    until: Instant,
+    /// The end of all waits.
+    end: Instant,
+}
+
+impl ArrivalLimit {
+    /// Begins, with the longest wait in which nothing arrives, and the longest one in all.
+    pub(super) fn new(idle: Duration, longest: Duration) -> Self {
+        let now = Instant::now();
+        Self { idle, arrived: 0, until: now + idle, end: now + longest }
+    }
+
+    /// Returns the end of the next wait. The doorbell rings earlier if more arrives. `None`: all
+    /// bytes are in the receiver's process.
+    pub(super) fn next_wait(&mut self, sent: &SentCounts, page: &TransitPage) -> Option<Instant> {
+        let arrived = page.announce_wait_for_receipt();
+        (arrived < sent.bytes).then(|| self.until(arrived, Instant::now()))
+    }
+
+    fn until(&mut self, arrived: u64, now: Instant) -> Instant {
+        if arrived > self.arrived {
+            (self.arrived, self.until) = (arrived, self.end.min(now + self.idle));
+        }
+        self.until
     }
 }
 
@@ -448,5 +474,19 @@ mod tests {
         assert_eq!((ended.bytes, ended.frames, sequence(&ended)), (large - 600, 0, Some(1)));
         assert_eq!(cut(&bytes[small + 600..], 0, begun.packet, begun.rest).bytes, 0);
         assert_eq!(cut(&bytes, 0, None, none).bytes, 0);
+    }
+
+    #[test]
+    fn the_wait_for_the_last_bytes_begins_again_when_some_arrive() {
+        let [idle, longest] = [5, 60].map(Duration::from_secs);
+        let mut limit = ArrivalLimit::new(idle, longest);
+        let begun = limit.until - idle;
+        let mut until = |arrived, after_s| {
+            let at = begun + Duration::from_secs(after_s);
+            limit.until(arrived, at).duration_since(begun).as_secs()
+        };
+        // Nothing, some, no more, more, and some just before the end of all.
+        let steps = [(0, 1), (10, 4), (10, 8), (20, 8), (30, 58), (40, 59)];
+        assert_eq!(steps.map(|(arrived, after_s)| until(arrived, after_s)), [5, 9, 9, 13, 60, 60]);
     }
 }

@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::{DdsTicket, MESSAGE_COST, MESSAGE_MAX, PROBE};
 use crate::error::Result;
@@ -15,11 +15,13 @@ use crate::sys::fork::Local;
 use crate::sys::mutex::lock;
 use crate::sys::poller::{Interest, Poller};
 use crate::transport::carrier::{PathProbe, PathSink};
-use crate::transport::transit::{MessageLimits, SentCounts, TransitSender};
+use crate::transport::transit::{ArrivalLimit, MessageLimits, SentCounts, TransitSender};
 
-/// How long the end of a sender waits until what it has sent is in the receiver's process. That
+/// How long the end of a sender waits for the next bytes to be in the receiver's process. That
 /// takes a fraction of a millisecond, unless that process is stopped.
 const FINISH_TIME: Duration = Duration::from_secs(5);
+/// The longest wait of that end in all.
+const LINGER: Duration = Duration::from_secs(60);
 
 /// The sending end.
 pub(super) struct DdsSink {
@@ -155,11 +157,8 @@ impl Drop for DdsSink {
         if self.is_receiver_gone.load(Ordering::Relaxed) || !self.is_connected.load(Ordering::Relaxed) {
             return;
         }
-        let until = Instant::now() + FINISH_TIME;
-        loop {
-            if state.counts.have_arrived(&self.transit.page) {
-                return;
-            }
+        let mut limit = ArrivalLimit::new(FINISH_TIME, LINGER);
+        while let Some(until) = limit.next_wait(&state.counts, &self.transit.page) {
             let mut poll_set = PollSet::default();
             poll_set.readable(self.transit.doorbell.as_fd());
             let is_in_time = poll_set.wait(Some(until)).unwrap_or(false);
@@ -172,7 +171,8 @@ impl Drop for DdsSink {
                 let topic = &self.topic;
                 log::warn!(
                     target: "stripline::transport",
-                    "what was sent to {topic} has not arrived within {FINISH_TIME:?}; Cyclone DDS goes on with it"
+                    "not all that was sent to {topic} has arrived, and nothing more for {FINISH_TIME:?}; \
+                     Cyclone DDS goes on with it"
                 );
                 return;
             }

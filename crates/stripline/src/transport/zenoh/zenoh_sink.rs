@@ -22,12 +22,12 @@ use crate::sys::zenoh::{
 };
 use crate::transport::carrier::{PathProbe, PathSink};
 use crate::transport::plain::{PlainStream, plain_key};
-use crate::transport::transit::{MessageLimits, PREFIX_BYTES, SentCounts, TransitSender};
+use crate::transport::transit::{ArrivalLimit, MessageLimits, PREFIX_BYTES, SentCounts, TransitSender};
 
-/// How long the end of a sender waits until what it has sent has arrived. That takes
-/// milliseconds, unless the receiver's process is stopped.
+/// How long the end of a sender waits for the next bytes to arrive. That takes milliseconds, unless
+/// the receiver's process is stopped.
 const FINISH_TIME: Duration = Duration::from_secs(5);
-/// How long the session goes on with it, if this process lives on.
+/// The longest wait of that end in all. The session goes on for as long, if this process lives on.
 const LINGER: Duration = Duration::from_secs(60);
 
 const LIMITS: MessageLimits = MessageLimits { message: MESSAGE_MAX - PREFIX_BYTES, on_the_way: LINK_BYTES };
@@ -237,19 +237,18 @@ impl SinkShared {
         Ok(admitted.bytes)
     }
 
-    /// Waits until what was sent has arrived, or the receiver is gone; false: neither in that time.
-    fn await_arrival(&self, counts: &SentCounts, longest: Duration) -> bool {
-        let until = Instant::now() + longest;
-        let page = &self.transit.page;
+    /// Waits until what was sent has arrived, or the receiver is gone. Returns false if nothing
+    /// more has arrived for `idle`, or not all within [`LINGER`].
+    fn await_arrival(&self, counts: &SentCounts, idle: Duration) -> bool {
+        let mut limit = ArrivalLimit::new(idle, LINGER);
         loop {
             self.transit.doorbell.drain();
             self.changed.drain();
-            let have_arrived = counts.have_arrived(page);
             let is_gone =
                 self.is_receiver_gone.load(Ordering::Acquire) || self.is_lost.load(Ordering::Acquire);
-            if is_gone || have_arrived {
+            let Some(until) = limit.next_wait(counts, &self.transit.page).filter(|_| !is_gone) else {
                 return true;
-            }
+            };
             let mut poll_set = PollSet::default();
             poll_set.readable(self.transit.doorbell.as_fd());
             poll_set.readable(self.changed.as_fd());
@@ -352,7 +351,7 @@ impl Drop for ZenohSink {
         let shared = Arc::clone(&self.shared);
         log::warn!(
             target: "stripline::transport",
-            "what was sent to {} has not arrived within {FINISH_TIME:?}", shared.address
+            "not all that was sent to {} has arrived, and nothing more for {FINISH_TIME:?}", shared.address
         );
         let linger = move || {
             shared.await_arrival(&counts, LINGER);
