@@ -123,11 +123,21 @@ pub fn meeting_point(domain: &str) -> String {
 }
 
 /// Returns the entries of a folder that bear the library's name, and what is in them.
+/// Returns whether a folder of iceoryx2 is of another process, which lives. All processes of the
+/// torture have ended.
+fn is_of_another(name: &str) -> bool {
+    let process = name.strip_prefix("stripline-iceoryx2-").and_then(|rest| rest.split('-').nth(1));
+    process.is_some_and(|process| {
+        process != std::process::id().to_string() && Path::new("/proc").join(process).exists()
+    })
+}
+
 fn ours(folder: &Path) -> BTreeSet<PathBuf> {
     let mut found = BTreeSet::new();
     for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
         let path = entry.path();
-        if path.to_string_lossy().contains("stripline") {
+        let name = entry.file_name();
+        if name.to_string_lossy().contains("stripline") && !is_of_another(&name.to_string_lossy()) {
             found.extend(ours(&path));
             found.insert(path);
         }
