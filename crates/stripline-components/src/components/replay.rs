@@ -8,7 +8,7 @@ use stripline::component::{
     Component, ComponentSpec, InvalidProperties, PortTypes, Ports, Properties, PropertyFacts, PropertySpec,
     Value,
 };
-use stripline::payload::Dynamic;
+use stripline::payload::Element;
 use stripline::{Error, Output, Result};
 
 use super::property_errors::{self, can_play};
@@ -168,7 +168,7 @@ pub struct Played {
 /// A damaged recording, an error of the output, or one of `wait`.
 pub fn play<R: Read>(
     reader: &mut RecordingReader<R>,
-    output: &mut Output<Dynamic>,
+    output: &mut Output<impl Element<Item = u8>>,
     speed: f64,
     mut wait: impl FnMut(Option<Instant>) -> Result<()>,
 ) -> Result<Played> {
