@@ -4,7 +4,9 @@ use crate::common::waveform::File;
 use crate::common::{run, wait_until};
 use serde_json::Value;
 
-/// Writes a source, a component that keeps up with it, and a throttle at half the source's pace.
+/// Writes a source, a component that keeps up with it, and a throttle at a hundredth of its pace.
+///
+/// A packet takes the throttle 100 ms. The other component is slower than that on no machine.
 fn held_up(overflow: &str) -> File {
     // On `tcp` the kernel may hold 30 MB, all that is sent in the time.
     let flow = if overflow == "block" { "flow = \"credit\"" } else { "" };
@@ -17,7 +19,7 @@ fn held_up(overflow: &str) -> File {
         type = "tee"
         [component.slow]
         type = "throttle"
-        properties = {{ rate = 480e3 }}
+        properties = {{ rate = 48e3 }}
         [component.sink]
         type = "null-sink"
         [[connection]]
