@@ -2,6 +2,7 @@
 
 use super::sigmf::{SigMfCapture, SigMfMeta};
 use super::utc::utc_ns;
+use crate::text::counted;
 
 /// The place of a sample in the stream that was recorded.
 ///
@@ -87,12 +88,21 @@ impl Segments {
     /// about the captures that are not used as they are.
     pub(super) fn limit(&mut self, samples: u64, meta: Option<&SigMfMeta>) -> Vec<String> {
         self.pass = Some(samples);
-        self.segments.retain(|segment| segment.start < samples);
-        let Some(meta) = meta else { return Vec::new() };
         let mut notes = Vec::new();
+        let at_end = self.segments.iter().rposition(|segment| segment.start == samples);
+        let lost = at_end.map_or(0, |at| self.lost_before(at));
+        if lost > 0 {
+            let of_each = if meta.is_some_and(|meta| meta.channels > 1) { " of each channel" } else { "" };
+            notes.push(format!("{}{of_each} missing behind the last one", counted(lost, "sample")));
+        }
+        self.segments.retain(|segment| segment.start < samples);
+        let Some(meta) = meta else { return notes };
         let captures = meta.captures.iter().enumerate();
-        let mut behind =
-            captures.clone().filter(|(_, capture)| capture.sample_start - meta.offset >= samples);
+        let is_behind = |capture: &SigMfCapture| {
+            let start = capture.sample_start - meta.offset;
+            start > samples || (start == samples && lost == 0)
+        };
+        let mut behind = captures.clone().filter(|(_, capture)| is_behind(capture));
         if let Some((index, capture)) = behind.next() {
             let (start, more) = (capture.sample_start, and_more(behind.count()));
             notes.push(format!(
@@ -122,6 +132,14 @@ impl Segments {
             ));
         }
         notes
+    }
+
+    /// Returns the number of samples that are missing between a segment and the one before it.
+    fn lost_before(&self, at: usize) -> u64 {
+        let Some(before) = at.checked_sub(1).map(|before| self.segments[before]) else { return 0 };
+        let Segment { start, place } = self.segments[at];
+        let follows = before.place.sample_index.saturating_add(start - before.start);
+        place.sample_index.saturating_sub(follows)
     }
 
     /// Returns the place of the next sample.

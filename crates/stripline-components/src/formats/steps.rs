@@ -237,6 +237,11 @@ impl<T: Copy> FrameSteps<T> {
         self.missing = self.missing.saturating_add(gap.map_or(0, |gap| gap.samples));
     }
 
+    /// Returns the index behind the last packet.
+    pub(crate) fn next_index(&self) -> u64 {
+        self.next_index
+    }
+
     /// Leaves out a frame in part, which is missing then. Returns the number of its samples.
     fn drop_part(&mut self) -> u64 {
         let samples = self.frames.restart() as u64 / self.width;

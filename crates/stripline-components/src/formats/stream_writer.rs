@@ -317,6 +317,11 @@ impl StreamFileWriter {
     fn end_file(&mut self, gap: Option<&Gap>) -> Result<(), FormatError> {
         self.steps.end(gap);
         let Some(writer) = &mut self.writer else { return Ok(()) };
+        if let Some(lost) = gap.filter(|gap| gap.samples > 0) {
+            // A segment without samples has the index behind the loss.
+            let index = self.steps.next_index().saturating_add(lost.samples) / self.kind.1 as u64;
+            writer.begin_capture(SigMfCapture { global_index: Some(index), ..SigMfCapture::default() })?;
+        }
         writer.complete()?;
         let report = FileReport { finished: true, ..self.report() };
         (self.writer, self.given) = (None, 0);
@@ -375,6 +380,9 @@ fn create(
 
 #[cfg(test)]
 mod tests {
+    use stripline::GapReason;
+
+    use super::super::file_reader::{FileReader, FileReaderOptions};
     use super::*;
 
     fn scalar(name: &str) -> Scalar {
@@ -479,6 +487,29 @@ mod tests {
             writer.packet(&described, place, None, &[1, 2, 3, 4]).unwrap();
             assert_eq!(writer.finish(None).unwrap()[0].not_kept, lost, "{name}");
         }
+    }
+
+    #[test]
+    fn a_loss_behind_the_last_sample_is_found_by_a_reader() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.sigmf-meta");
+        let write = |existing, sample_index, gap: Option<Gap>| {
+            let mut writer = StreamFileWriter::new(&path, scalar("cu8"), scalar("cu8"), existing);
+            let place = SamplePlace { sample_index, samples: 2, ..SamplePlace::default() };
+            writer.packet(&stream(1e8), place, None, &[1, 2, 3, 4]).unwrap();
+            let reports = writer.finish(gap.as_ref()).unwrap();
+            (reports[0].samples, reports[0].missing, reports[0].places)
+        };
+        let notes = || FileReader::open(&path, &FileReaderOptions::default()).unwrap().notes().to_vec();
+        let gap = Gap { first: 1, packets: 2, samples: 57, reason: GapReason::Overflow };
+        assert_eq!(write(Existing::Refuse, 0, Some(gap)), (2, 57, 1));
+        assert_eq!(notes(), ["57 samples missing behind the last one"]);
+        // The stream goes on where it has lost samples, and they are no loss of the second run.
+        assert_eq!(write(Existing::Append, 59, None), (4, 0, 0));
+        assert_eq!(notes(), [""; 0]);
+        let meta = SigMfRecording::open(&path).unwrap().meta;
+        let starts: Vec<_> = meta.captures.iter().map(|it| (it.sample_start, it.global_index)).collect();
+        assert_eq!(starts, [(0, Some(0)), (2, Some(59))]);
     }
 
     #[test]
