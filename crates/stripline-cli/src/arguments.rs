@@ -18,6 +18,8 @@ use crate::web::arguments::WebArguments;
     name = "stripline",
     version,
     about,
+    // Examples with their comments are lines of up to 117 columns.
+    max_term_width = 120,
     after_help = "Examples:\n  \
         stripline run waveforms/adsb.toml                     receive simulated aircraft\n  \
         stripline run waveforms/adsb.toml --transport tcp     the same over TCP\n  \

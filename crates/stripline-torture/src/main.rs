@@ -32,6 +32,8 @@ use impair::Problem;
     name = "stripline-torture",
     version,
     about,
+    // Examples with their comments are lines of up to 117 columns.
+    max_term_width = 120,
     after_help = "Examples:\n  \
         stripline-torture torture --kills 500\n  \
         stripline-torture torture --kills 100000 --json torture.json\n  \
