@@ -24,6 +24,8 @@ use crate::worker::{TIMEOUT, wait_for_host};
 
 /// The variable of the environment with the role of a child.
 const ROLE: &str = "STRIPLINE_FLOOD_ROLE";
+/// The transports between processes.
+pub const TRANSPORTS: [&str; 3] = ["shm", "uds", "tcp"];
 /// Between two packets of the publisher.
 const INTERVAL: Duration = Duration::from_micros(200);
 /// Rounds, every second one with connections. The first and the last are without.
@@ -40,6 +42,8 @@ pub struct Flood {
     pub rate: u64,
     /// Seconds in which they are opened.
     pub seconds: u64,
+    /// The only transport; `None`: all of [`TRANSPORTS`].
+    pub transport: Option<String>,
     /// New subscribers in each round.
     pub newcomers: usize,
 }
@@ -51,7 +55,8 @@ impl Flood {
     /// When a newcomer is not served, a link is disturbed, or a process cannot be started.
     pub fn run(&self) -> Result<Value, String> {
         let mut report = serde_json::Map::new();
-        for transport in ["shm", "uds", "tcp"] {
+        let is_wanted = |name: &&str| self.transport.as_ref().is_none_or(|wanted| wanted == name);
+        for transport in TRANSPORTS.into_iter().filter(is_wanted) {
             eprintln!("torture: flood over {transport}");
             report.insert(transport.into(), self.run_on(transport)?);
         }
@@ -363,10 +368,14 @@ fn publish(domain: &str, transport: &str) -> Result<(), String> {
     }
 }
 
-/// Publishes nothing.
+/// Publishes nothing. The answer is the word `done` once the established subscriber has connected.
 fn idle(domain: &str, transport: &str) -> Result<(), String> {
     let node = join(domain, &topics(transport))?;
-    let _publisher = node.publisher::<u64>(TOPIC).map_err(|e| e.to_string())?;
+    let mut publisher = node.publisher::<u64>(TOPIC).map_err(|e| e.to_string())?;
+    // By then, all nodes have its offer.
+    if !publisher.wait_for_receivers(1, TIMEOUT).map_err(|e| e.to_string())? {
+        return Err(format!("the established subscriber has not connected after {TIMEOUT:?}"));
+    }
     println!("done");
     // Until it is killed.
     loop {

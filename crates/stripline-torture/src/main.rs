@@ -125,7 +125,8 @@ enum Order {
     /// Open connections that send nothing, and stop a second publisher, beside new subscribers
     #[command(after_help = "Examples:\n  \
         stripline-torture flood\n  \
-        stripline-torture flood --connections 1000 --seconds 4 --newcomers 5\n\n\
+        stripline-torture flood --connections 1000 --seconds 4 --newcomers 5\n  \
+        stripline-torture flood --connections 1000 --seconds 12 --newcomers 3 --transport uds\n\n\
         The report is JSON: for each transport, the time to a newcomer's first packet, and rate and 99th percentile of an\n\
         established link, each without and with the connections in turn, with the null comparison. Then the same with a\n\
         second publisher of the topic, which is stopped.")]
@@ -141,6 +142,10 @@ enum Order {
         /// Seconds in which they are opened
         #[arg(long, value_name = "S", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=3600))]
         seconds: u64,
+
+        /// Only this transport
+        #[arg(long, value_name = "NAME", value_parser = clap::builder::PossibleValuesParser::new(flood::TRANSPORTS))]
+        transport: Option<String>,
 
         /// New subscribers in each round, at least
         #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..=1000))]
@@ -279,8 +284,8 @@ fn main() -> ExitCode {
         Order::Stop { seconds, transport, json } => stop::Stop { seconds, transport }
             .run()
             .and_then(|report| campaign::write(&report, json.as_deref())),
-        Order::Flood { connections, rate, seconds, newcomers, json } => {
-            flood::Flood { connections, rate, seconds, newcomers: newcomers as usize }
+        Order::Flood { connections, rate, seconds, transport, newcomers, json } => {
+            flood::Flood { connections, rate, seconds, transport, newcomers: newcomers as usize }
                 .run()
                 .and_then(|report| campaign::write(&report, json.as_deref()))
         }

@@ -1,7 +1,7 @@
 //! A process's membership in a domain of topics.
 
 use std::sync::{Arc, Mutex, Weak, mpsc};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -495,9 +495,37 @@ impl NodeShared {
             wanting.collect()
         };
         for consumer in wanted {
+            if offer.is_stopped() {
+                self.connect_later(offer.clone(), consumer);
+                continue;
+            }
             let task = ConnectTask::new(self, offer.clone(), consumer);
             if matches!(timing, Timing::Background) || !task.attempt() {
                 task.run_in_background(None);
+            }
+        }
+    }
+
+    /// Leaves it to the node's thread to connect to a stopped process once that goes on.
+    fn connect_later(&self, offer: Offer, consumer: Arc<dyn OfferConsumer>) {
+        lock(&self.state).stopped.push(offer, consumer);
+        // Its wait ends at the time of the next check.
+        self.doorbell.notify();
+    }
+
+    /// Connects the publishers whose processes are not stopped any more.
+    fn connect_stopped(self: &Arc<Self>) {
+        let Some(due) = lock(&self.state).stopped.take_due() else { return };
+        for (offer, consumer) in due.offers {
+            let is_known = lock(&self.state).is_known(&offer.endpoint);
+            if !is_known || !consumer.is_there() {
+                continue;
+            }
+            // Its word about its process may be wrong.
+            if due.is_for_all || !offer.is_stopped() {
+                ConnectTask::new(self, offer, consumer).run_in_background(None);
+            } else {
+                lock(&self.state).stopped.push(offer, consumer);
             }
         }
     }
@@ -550,20 +578,20 @@ impl ConnectTask {
         Self { shared: Arc::clone(shared), connection, offer, consumer }
     }
 
-    /// Starts tasks side by side. Publishers of stopped processes are connected last.
+    /// Starts tasks side by side. The node's thread connects publishers of stopped processes later.
     fn run_all(tasks: impl Iterator<Item = Self>) -> FirstAttempts {
         let (running, attempts) = mpsc::channel();
-        let mut stopped = Vec::new();
         for task in tasks {
             match task.offer.process {
                 // It answers while this thread waits. No other process can hold it up.
                 Some(process) if process == std::process::id() && task.attempt() => {}
-                _ if task.offer.is_stopped() => stopped.push(task),
+                _ if task.offer.is_stopped() => {
+                    task.shared.connect_later(task.offer, task.consumer);
+                }
                 _ => task.run_in_background(Some(running.clone())),
             }
         }
-        let rest = || stopped.into_iter().for_each(|task: Self| task.run_in_background(None));
-        FirstAttempts::new(attempts, Box::new(rest))
+        FirstAttempts::new(attempts)
     }
 
     /// Makes attempts on a thread of their own until one succeeds. The first ends the channel.
@@ -664,7 +692,12 @@ impl OfferSink for NodeOffers {
         state.own.clone()
     }
 
+    fn wake_at(&self) -> Option<Instant> {
+        lock(&self.0.state).stopped.due()
+    }
+
     fn changes(&mut self) -> Option<Vec<DiscoveryMessage>> {
+        self.0.connect_stopped();
         let mut state = lock(&self.0.state);
         (!state.over).then(|| std::mem::take(&mut state.own_changes))
     }

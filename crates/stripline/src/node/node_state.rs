@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use crate::transport::Endpoint;
 
@@ -23,7 +24,53 @@ pub(super) struct NodeState {
     pub subscriptions: HashMap<String, Vec<Subscription>>,
     /// The number of topics at which subscriptions that have ended are removed.
     swept_at: usize,
+    /// The publishers of stopped processes that are to be connected.
+    pub stopped: StoppedOffers,
     pub log: ConnectionLog,
+}
+
+/// Offers of stopped processes, with the consumers to be connected to them.
+///
+/// A stopped process does not answer. So there is no attempt to connect until it goes on: a new
+/// subscriber beside it costs no thread.
+#[derive(Default)]
+pub(super) struct StoppedOffers {
+    offers: Vec<(Offer, Arc<dyn OfferConsumer>)>,
+    due: Option<Instant>,
+    turn: u64,
+}
+
+/// The offers of stopped processes that are to be checked again.
+pub(super) struct DueOffers {
+    pub offers: Vec<(Offer, Arc<dyn OfferConsumer>)>,
+    /// Whether an attempt is made for all of them.
+    pub is_for_all: bool,
+}
+
+impl StoppedOffers {
+    /// The interval between two checks of the processes.
+    const INTERVAL: Duration = Duration::from_millis(250);
+    /// An offer states its process itself, which may be wrong: one of eight checks connects to all.
+    const TURNS: u64 = 8;
+
+    /// Adds an offer, to be checked after [`Self::INTERVAL`] at the latest.
+    pub(super) fn push(&mut self, offer: Offer, consumer: Arc<dyn OfferConsumer>) {
+        self.offers.push((offer, consumer));
+        self.due.get_or_insert_with(|| Instant::now() + Self::INTERVAL);
+    }
+
+    /// Returns when they are to be checked; `None`: there are none.
+    pub(super) fn due(&self) -> Option<Instant> {
+        self.due
+    }
+
+    /// Takes all of them, if it is time.
+    pub(super) fn take_due(&mut self) -> Option<DueOffers> {
+        self.due.take_if(|due| Instant::now() >= *due)?;
+        self.turn += 1;
+        let is_for_all = self.turn.is_multiple_of(Self::TURNS);
+        Some(DueOffers { offers: std::mem::take(&mut self.offers), is_for_all })
+    }
 }
 
 impl NodeState {
@@ -82,6 +129,7 @@ mod tests {
 
     use super::*;
     use crate::error::Result;
+    use crate::packet::payload::TypeName;
 
     /// A consumer that is there while its owner holds the other end.
     struct Held(Weak<()>);
@@ -93,6 +141,24 @@ mod tests {
 
         fn connect(&self, _: &Offer, _: &str) -> Result<()> {
             Ok(())
+        }
+    }
+
+    #[test]
+    fn offers_of_stopped_processes_are_taken_when_they_are_due() {
+        let mut stopped = StoppedOffers::default();
+        assert!(stopped.due().is_none() && stopped.take_due().is_none());
+        let endpoint = Endpoint { transport: "shm".into(), address: "name".into(), keys: [1, 2] };
+        let offer = Offer::new("levels", TypeName::of::<f32>(), endpoint);
+        for turn in 1..=StoppedOffers::TURNS {
+            stopped.push(offer.clone(), Arc::new(Held(Weak::new())));
+            let due = stopped.due().expect("one waits");
+            stopped.due = Some(due + Duration::from_secs(86_400));
+            assert!(stopped.take_due().is_none());
+            stopped.due = Some(Instant::now());
+            let due = stopped.take_due().expect("it is due");
+            assert_eq!((due.offers.len(), due.is_for_all), (1, turn == StoppedOffers::TURNS));
+            assert!(stopped.due().is_none());
         }
     }
 

@@ -63,8 +63,8 @@ impl Offer {
 
     /// Returns whether the publisher's process is stopped, so that it would not answer.
     pub(super) fn is_stopped(&self) -> bool {
-        let state = self.process.and_then(|pid| state_and_parent(pid).0);
-        matches!(state, Some('T' | 't'))
+        let other = self.process.filter(|pid| *pid != std::process::id());
+        matches!(other.and_then(|pid| state_and_parent(pid).0), Some('T' | 't'))
     }
 }
 
@@ -113,6 +113,10 @@ pub(crate) trait OfferSink: Send {
     /// Returns the changes of this node's own publishers since the last call of either function, in
     /// order. `None`: the node has ended.
     fn changes(&mut self) -> Option<Vec<DiscoveryMessage>>;
+    /// Returns when [`OfferSink::changes`] is to be called again, also without a change.
+    fn wake_at(&self) -> Option<Instant> {
+        None
+    }
     /// Adds a publisher, which may be there already.
     fn learn(&mut self, offer: Offer);
     /// Removes a publisher.
@@ -202,7 +206,7 @@ fn join(
         if !host.is_flushed() {
             poll_set.writable(host.stream.as_fd());
         }
-        poll_set.wait(None)?;
+        poll_set.wait(sink.wake_at())?;
         doorbell.drain();
         let messages = match host.receive() {
             Ok(Some(messages)) => messages,
@@ -230,7 +234,7 @@ fn serve(
         let Some(changes) = sink.changes() else { return Ok(true) };
         host.change_own(&changes, sink);
         host.watch_room(pending.poller())?;
-        let woken = pending.wait()?;
+        let woken = pending.wait(sink.wake_at())?;
         for token in woken.tokens {
             match token {
                 DOORBELL => drop(doorbell.drain()),

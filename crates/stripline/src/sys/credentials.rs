@@ -4,6 +4,7 @@ use std::ffi::CString;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
+use std::sync::OnceLock;
 use std::time::Instant;
 
 use crate::error::{Error, Result};
@@ -92,9 +93,9 @@ impl Peer {
             if user == own_user() { Vec::new() } else { supplementary_groups(stream).map_err(failed)? };
         // The kernel gives 0 for a process of another process namespace, as of another container.
         let process = u32::try_from(first.pid).ok().filter(|process| *process != 0);
-        let unmapped_group = unmapped("gid");
-        let is_unmapped =
-            user == unmapped("uid") || first.gid == unmapped_group || supplementary.contains(&unmapped_group);
+        let is_unmapped = user == unmapped_user()
+            || first.gid == unmapped_group()
+            || supplementary.contains(&unmapped_group());
         let is_of_namespace = !is_unmapped || is_of_this_namespace(stream);
         Ok(Self { user, group: first.gid, supplementary, process, is_of_namespace })
     }
@@ -133,18 +134,30 @@ impl Peer {
 
     fn may_pass(&self, user: u32, group: Option<Group>) -> bool {
         let is_in = |group: Group| {
-            let is_its_own = group.gid() != unmapped("gid") || self.is_of_namespace;
+            let is_its_own = group.gid() != unmapped_group() || self.is_of_namespace;
             is_its_own && (self.group == group.gid() || self.supplementary.contains(&group.gid()))
         };
         self.is_user(user) || group.is_some_and(is_in)
     }
 
     fn is_user(&self, user: u32) -> bool {
-        self.user == user && (user != unmapped("uid") || self.is_of_namespace)
+        self.user == user && (user != unmapped_user() || self.is_of_namespace)
     }
 }
 
-/// Returns the number of users (`uid`) or groups (`gid`) that have none in this namespace.
+/// Returns the number of users that have none in this namespace. It is read once: each connection
+/// needs it.
+fn unmapped_user() -> u32 {
+    static USER: OnceLock<u32> = OnceLock::new();
+    *USER.get_or_init(|| unmapped("uid"))
+}
+
+/// Returns the number of groups that have none in this namespace, as [`unmapped_user`].
+fn unmapped_group() -> u32 {
+    static GROUP: OnceLock<u32> = OnceLock::new();
+    *GROUP.get_or_init(|| unmapped("gid"))
+}
+
 fn unmapped(kind: &str) -> u32 {
     let set = std::fs::read_to_string(format!("/proc/sys/kernel/overflow{kind}"));
     set.ok().and_then(|number| number.trim().parse().ok()).unwrap_or(UNMAPPED)

@@ -116,19 +116,12 @@ impl PendingPeers {
         &self.poller
     }
 
-    /// Waits until a connection has an outcome or one of the caller's descriptors has something.
+    /// Waits until a connection has an outcome, one of the caller's descriptors has something, or
+    /// that time.
     ///
     /// # Errors
     /// When the kernel refuses to wait.
-    pub(crate) fn wait(&mut self) -> Result<Woken> {
-        self.wait_within(None)
-    }
-
-    /// Waits as [`PendingPeers::wait`], but not longer than until that time.
-    ///
-    /// # Errors
-    /// As [`PendingPeers::wait`].
-    pub(crate) fn wait_within(&mut self, until: Option<Instant>) -> Result<Woken> {
+    pub(crate) fn wait(&mut self, until: Option<Instant>) -> Result<Woken> {
         let own = self.peers.front().map(|peer| peer.deadline);
         let deadline = own.into_iter().chain(self.paused).chain(until).min();
         self.wait_until(deadline)
@@ -346,7 +339,7 @@ mod tests {
 
     fn admitted(pending: &mut PendingPeers) -> Admission {
         loop {
-            if let Some(admission) = pending.wait().unwrap().admissions.pop() {
+            if let Some(admission) = pending.wait(None).unwrap().admissions.pop() {
                 return admission;
             }
         }
@@ -358,7 +351,7 @@ mod tests {
         let peer = connect_unix(&name, None).unwrap();
         for byte in [3, 7, 8] {
             (&*peer).write_all(&[byte]).unwrap();
-            assert!(pending.wait().unwrap().admissions.is_empty());
+            assert!(pending.wait(None).unwrap().admissions.is_empty());
         }
         (&*peer).write_all(&[9, 10]).unwrap();
         let Admission::Message { socket, process, message, fds } = admitted(&mut pending) else {

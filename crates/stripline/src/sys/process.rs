@@ -1,5 +1,8 @@
 //! Processes and threads: death with the parent, real-time priority, processor affinity.
 
+use std::fs::File;
+use std::io::Read;
+
 use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, setrlimit};
 use rustix::thread::CpuSet;
 
@@ -134,8 +137,10 @@ pub(crate) fn start_time(pid: u32) -> Option<u64> {
 
 /// Returns the fields of the process's `stat` from its state on.
 fn stat_behind_command(pid: u32) -> String {
-    let stat = std::fs::read(format!("/proc/{pid}/stat")).unwrap_or_default();
-    let stat = String::from_utf8_lossy(&stat);
+    // One read has it all. `std::fs::read` makes six of it, as the file has no length.
+    let mut stat = [0; 1024];
+    let read = File::open(format!("/proc/{pid}/stat")).and_then(|mut file| file.read(&mut stat));
+    let stat = String::from_utf8_lossy(&stat[..read.unwrap_or(0)]);
     // The command before it may have any characters, brackets too.
     stat.rsplit(')').next().unwrap_or_default().into()
 }

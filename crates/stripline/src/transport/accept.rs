@@ -132,7 +132,7 @@ impl<A: Acceptor> AcceptLoop<A> {
     fn run(mut self) {
         loop {
             let until = self.probed.iter().map(|probed| probed.next).chain(self.parts.deadline()).min();
-            let Woken { tokens, admissions } = match self.pending.wait_within(until) {
+            let Woken { tokens, admissions } = match self.pending.wait(until) {
                 Ok(woken) => woken,
                 Err(error) => {
                     log::error!(target: "stripline::transport", "no more receivers are accepted: {error}");
