@@ -13,6 +13,7 @@ use stripline::fuzzing::Switchboard;
 use stripline::fuzzing::{Header, Kind};
 use stripline::node::Received;
 use stripline::terms::Overflow;
+use stripline::payload::{Cbor, NoSchema};
 use stripline_fuzz::Choices;
 
 /// A message with every kind of value that serde supports.
@@ -62,8 +63,8 @@ fuzz_target!(|data: &[u8]| {
 });
 
 /// Sends the bytes as one message, and receives it.
-fn decode<M: DeserializeOwned>(bytes: &[u8]) -> Option<M> {
-    let (switchboard, mut subscriber) = Switchboard::messages::<M>().unwrap();
+fn decode<M: DeserializeOwned + 'static>(bytes: &[u8]) -> Option<M> {
+    let (switchboard, mut subscriber) = Switchboard::subscriber::<Cbor<M, NoSchema>>(Overflow::Block).unwrap();
     let mut socket = switchboard.connect("a -> in", Overflow::Block, None).unwrap();
     let header = Header {
         sequence: 0,
@@ -81,11 +82,14 @@ fn decode<M: DeserializeOwned>(bytes: &[u8]) -> Option<M> {
     frame.resize(frame.len().next_multiple_of(16), 0);
     socket.write_all(&frame).unwrap();
     match subscriber.try_receive() {
-        Ok(Received::Packet(message)) => Some(message.value),
-        Err(Error::Decode { what, reason }) => {
-            assert!(what == "a -> in" && !reason.is_empty());
-            None
-        }
+        Ok(Received::Packet(packet)) => match packet.decode() {
+            Ok(message) => Some(message),
+            Err(Error::Decode { what, reason }) => {
+                assert!(what == "a -> in" && !reason.is_empty());
+                None
+            }
+            Err(error) => panic!("{error}"),
+        },
         // Too long for the connection's buffer.
         Err(Error::PeerMisbehaved { .. }) => None,
         Ok(_) => panic!("the message is not there"),

@@ -55,9 +55,9 @@ pub fn run(instance: &Arc<Instance>, ports: RustPorts, requests: Option<Arc<Requ
         open().map_err(|raised| instance.class.failed(py, raised))
     });
     let (mut ports, array, made) = opened?;
-    let mut source = ports.input_of(&array.samples, &input)?;
+    let mut source = ports.input::<Dynamic>((&input, &array.samples))?;
     let mut output = match &made {
-        Some(made) => Some(ports.output_of(&made.array.samples, &made.port)?),
+        Some(made) => Some(ports.output::<Dynamic>((&made.port, &made.array.samples))?),
         None => None,
     };
     let shared = Arc::new(Shared { topic: input, array, streams: Default::default() });

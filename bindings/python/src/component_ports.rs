@@ -7,6 +7,7 @@ use std::time::Duration;
 use pyo3::prelude::*;
 use stripline::Error;
 use stripline::component::{Ports as RustPorts, Status, StopSignal, Value};
+use stripline::payload::Dynamic;
 
 use crate::array::ArrayType;
 use crate::component::value_of;
@@ -164,7 +165,7 @@ impl Ports {
         copy: bool,
     ) -> PyResult<Py<Subscriber>> {
         let array = ArrayType::resolve(samples)?;
-        let holding = self.with(|ports| ports.input_of(&array.samples, port)?.holding(hold))?;
+        let holding = self.with(|ports| ports.input::<Dynamic>((port, &array.samples))?.holding(hold))?;
         let shared = Shared { topic: port.into(), array, streams: Default::default() };
         let made = Py::new(py, Subscriber::of_component(holding, shared, self.requests.clone(), copy))?;
         self.lock()?.inputs.push(Input::Samples(made.clone_ref(py)));
@@ -180,7 +181,7 @@ impl Ports {
         hold: usize,
     ) -> PyResult<Py<WindowedSubscriber>> {
         let array = ArrayType::resolve(samples)?;
-        let holding = self.with(|ports| ports.input_of(&array.samples, port)?.holding(hold))?;
+        let holding = self.with(|ports| ports.input::<Dynamic>((port, &array.samples))?.holding(hold))?;
         let made = WindowedSubscriber::of_component(holding, port.into(), array, self.requests.clone());
         let made = Py::new(py, made)?;
         self.lock()?.inputs.push(Input::Windows(made.clone_ref(py)));
@@ -190,7 +191,7 @@ impl Ports {
     #[pyo3(name = "_message_input")]
     fn message_input(&self, py: Python<'_>, port: &str, messages: &str) -> PyResult<Py<MessageSubscriber>> {
         let messages = message_type(messages)?;
-        let holding = self.with(|ports| ports.message_input_of(&messages, port)?.holding(1))?;
+        let holding = self.with(|ports| ports.input::<Dynamic>((port, &messages))?.holding(1))?;
         let made = MessageSubscriber::of_component(py, holding, port, self.requests.clone())?;
         let made = Py::new(py, made)?;
         self.lock()?.inputs.push(Input::Messages(made.clone_ref(py)));
@@ -200,7 +201,7 @@ impl Ports {
     #[pyo3(name = "_message_output")]
     fn message_output(&self, py: Python<'_>, port: &str, messages: &str) -> PyResult<Py<MessagePublisher>> {
         let messages = message_type(messages)?;
-        let publisher = self.with(|ports| ports.message_output_of(&messages, port))?;
+        let publisher = self.with(|ports| ports.output::<Dynamic>((port, &messages)))?;
         let made = Py::new(py, MessagePublisher::of_component(py, publisher, port)?)?;
         self.lock()?.outputs.push(Output::Messages(made.clone_ref(py)));
         Ok(made)
@@ -209,7 +210,7 @@ impl Ports {
     #[pyo3(name = "_output")]
     fn output(&self, py: Python<'_>, port: &str, samples: &Bound<'_, PyAny>) -> PyResult<Py<Publisher>> {
         let array = ArrayType::resolve(samples)?;
-        let publisher = self.with(|ports| ports.output_of(&array.samples, port))?;
+        let publisher = self.with(|ports| ports.output::<Dynamic>((port, &array.samples)))?;
         let made = Py::new(py, Publisher::of_component(publisher, port.into(), array))?;
         self.lock()?.outputs.push(Output::Samples(made.clone_ref(py)));
         Ok(made)

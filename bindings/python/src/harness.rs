@@ -11,6 +11,7 @@ use stripline::Error;
 use stripline::component::Registry;
 use stripline::component::harness::{Harness as RustHarness, HarnessRun};
 use stripline::node::Topics;
+use stripline::payload::Dynamic;
 
 use crate::array::ArrayType;
 use crate::component::{ComponentClass, value_of, values_object};
@@ -162,7 +163,8 @@ impl Harness {
 
     fn input(&self, port: &str, samples: &Bound<'_, PyAny>) -> PyResult<Publisher> {
         let array = ArrayType::resolve(samples)?;
-        let publisher = self.run(|run| run.input_of(&array.samples, port).map_err(error::raised))?;
+        let publisher =
+            self.run(|run| run.input::<Dynamic>((port, &array.samples)).map_err(error::raised))?;
         Ok(Publisher::of_harness(publisher, port.into(), array))
     }
 
@@ -175,7 +177,9 @@ impl Harness {
     ) -> PyResult<Subscriber> {
         let array = ArrayType::resolve(samples)?;
         let found = self.run(|run| {
-            run.output_of(&array.samples, port).and_then(|made| made.holding(hold)).map_err(error::raised)
+            run.output::<Dynamic>((port, &array.samples))
+                .and_then(|made| made.holding(hold))
+                .map_err(error::raised)
         })?;
         let shared = Shared { topic: port.into(), array, streams: Default::default() };
         Ok(Subscriber::of_component(found, shared, None, copy))
@@ -183,14 +187,14 @@ impl Harness {
 
     fn message_input(&self, py: Python<'_>, port: &str, messages: &str) -> PyResult<MessagePublisher> {
         let messages = message_type(messages)?;
-        let made = self.run(|run| run.message_input_of(&messages, port).map_err(error::raised))?;
+        let made = self.run(|run| run.input::<Dynamic>((port, &messages)).map_err(error::raised))?;
         MessagePublisher::of_harness(py, made, port)
     }
 
     fn message_output(&self, py: Python<'_>, port: &str, messages: &str) -> PyResult<MessageSubscriber> {
         let messages = message_type(messages)?;
         let found = self.run(|run| {
-            run.message_output_of(&messages, port).and_then(|made| made.holding(1)).map_err(error::raised)
+            run.output::<Dynamic>((port, &messages)).and_then(|made| made.holding(1)).map_err(error::raised)
         })?;
         MessageSubscriber::of_component(py, found, port, None)
     }

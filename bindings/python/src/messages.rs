@@ -49,7 +49,7 @@ impl MessagePublisher {
     pub fn make(py: Python<'_>, node: Arc<NodeHandle>, topic: String, messages: &str) -> PyResult<Self> {
         let messages = message_type(messages)?;
         let array = bytes_type(py)?;
-        let made = waits::quietly(py, || node.node().message_publisher_of(&messages, &topic));
+        let made = waits::quietly(py, || node.node().publisher::<Dynamic>((&topic, &messages)));
         let what = format!("the message for port `{topic}`");
         let port = Publisher::new(made.map_err(error::raised)?, topic, array, node);
         Ok(Self { port, what })
@@ -186,7 +186,7 @@ impl MessageSubscriber {
         let messages = message_type(messages)?;
         let array = bytes_type(py)?;
         // Each is read and given back before the next is asked for.
-        let made = waits::quietly(py, || node.node().message_subscriber_of(&messages, &topic)?.holding(1));
+        let made = waits::quietly(py, || node.node().subscriber::<Dynamic>((&topic, &messages))?.holding(1));
         let shared = Shared { topic, array, streams: Default::default() };
         let port = Subscriber::new(made.map_err(error::raised)?, shared, node, false, is_spinning);
         Ok(Self { port })

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use stripline::node::{Node as RustNode, Topics};
+use stripline::payload::Dynamic;
 use stripline::terms::WaitStrategy;
 
 use crate::array::ArrayType;
@@ -103,7 +104,7 @@ impl Node {
         let stream = stream.map(stream::from_object).transpose()?;
         let array = ArrayType::resolve(samples)?;
         let handle = self.handle()?;
-        let made = waits::quietly(py, || handle.node.publisher_of(&array.samples, &topic));
+        let made = waits::quietly(py, || handle.node.publisher::<Dynamic>((&topic, &array.samples)));
         let mut publisher = made.map_err(error::raised)?;
         if let Some(stream) = stream {
             publisher.set_stream(stream);
@@ -127,7 +128,8 @@ impl Node {
     ) -> PyResult<Subscriber> {
         let array = ArrayType::resolve(samples)?;
         let handle = self.handle()?;
-        let made = waits::quietly(py, || handle.node.subscriber_of(&array.samples, &topic)?.holding(hold));
+        let made =
+            waits::quietly(py, || handle.node.subscriber::<Dynamic>((&topic, &array.samples))?.holding(hold));
         let is_spinning = handle.topics.of(&topic).link.wait == WaitStrategy::Spin;
         let shared = Shared { topic, array, streams: Default::default() };
         Ok(Subscriber::new(made.map_err(error::raised)?, shared, handle, copy, is_spinning))

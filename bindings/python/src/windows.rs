@@ -255,7 +255,8 @@ impl WindowedSubscriber {
         array: ArrayType,
         hold: usize,
     ) -> PyResult<Self> {
-        let made = waits::quietly(py, || node.node().subscriber_of(&array.samples, &topic)?.holding(hold));
+        let made =
+            waits::quietly(py, || node.node().subscriber::<Dynamic>((&topic, &array.samples))?.holding(hold));
         Ok(Self::made(made.map_err(error::raised)?, topic, array, None, Some(node)))
     }
 

@@ -12,14 +12,14 @@
 use std::time::Instant;
 
 use stripline::node::{Node, Publisher, Subscriber, Topics};
-use stripline::payload::{Element, SampleType};
+use stripline::payload::{Content, Dynamic, SampleType};
 
 fn number(place: usize) -> Result<usize, String> {
     let word = std::env::args().nth(place).ok_or("usage: cost BYTES PACKETS")?;
     word.parse().map_err(|error| format!("`{word}`: {error}"))
 }
 
-fn measure<T: Element<Item = u8>>(
+fn measure<T: Content<Item = u8>>(
     publisher: &mut Publisher<T>,
     subscriber: &mut Subscriber<T>,
     (bytes, packets): (usize, usize),
@@ -50,7 +50,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let node = Node::join(&format!("cost-{}", std::process::id()), topics)?;
     if std::env::args().nth(3).as_deref() == Some("by-value") {
         let bytes = SampleType::of::<u8>();
-        measure(&mut node.publisher_of(&bytes, "t")?, &mut node.subscriber_of(&bytes, "t")?, size)?;
+        measure(
+            &mut node.publisher::<Dynamic>(("t", &bytes))?,
+            &mut node.subscriber::<Dynamic>(("t", &bytes))?,
+            size,
+        )?;
     } else {
         measure(&mut node.publisher::<u8>("t")?, &mut node.subscriber::<u8>("t")?, size)?;
     }

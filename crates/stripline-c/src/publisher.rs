@@ -67,7 +67,7 @@ pub unsafe extern "C" fn stripline_publisher_new(
         // SAFETY: the header's rules for handles, texts and structures.
         let (node, topic, samples) =
             unsafe { (Node::get(node)?, text::required(topic, "topic")?, sample_type::read(r#type)?) };
-        let made = Publisher::new(node.publisher_of(&samples, topic)?);
+        let made = Publisher::new(node.publisher::<Dynamic>((topic, &samples))?);
         // SAFETY: the header's rule for results.
         unsafe { text::put(publisher, "publisher", made) }?;
         Ok(Status::Ok)
@@ -101,7 +101,7 @@ pub unsafe extern "C" fn stripline_message_publisher_new(
         // SAFETY: the header's rules for handles and texts.
         let (node, topic, messages) =
             unsafe { (Node::get(node)?, text::required(topic, "topic")?, message_type::read(r#type)?) };
-        let made = Publisher::new(node.message_publisher_of(&messages, topic)?);
+        let made = Publisher::new(node.publisher::<Dynamic>((topic, &messages))?);
         // SAFETY: the header's rule for results.
         unsafe { text::put(publisher, "publisher", made) }?;
         Ok(Status::Ok)

@@ -156,7 +156,9 @@ pub unsafe extern "C" fn stripline_subscriber_new(
         let (node, topic, samples) =
             unsafe { (Node::get(node)?, text::required(topic, "topic")?, sample_type::read(r#type)?) };
         // SAFETY: as above, and for results.
-        unsafe { Subscriber::give(subscriber, options, None, || node.subscriber_of(&samples, topic)) }
+        unsafe {
+            Subscriber::give(subscriber, options, None, || node.subscriber::<Dynamic>((topic, &samples)))
+        }
     };
     // SAFETY: the header's rule for `error`.
     unsafe { guard(error, make) }
@@ -191,7 +193,7 @@ pub unsafe extern "C" fn stripline_message_subscriber_new(
         };
         // SAFETY: as above, and for results.
         unsafe {
-            Subscriber::give(subscriber, options, None, || node.message_subscriber_of(&messages, topic))
+            Subscriber::give(subscriber, options, None, || node.subscriber::<Dynamic>((topic, &messages)))
         }
     };
     // SAFETY: the header's rule for `error`.

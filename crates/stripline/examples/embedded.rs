@@ -12,6 +12,7 @@
 use std::time::Duration;
 
 use stripline::node::{Node, Topics};
+use stripline::payload::Cbor;
 use stripline::{Error, Received, Result};
 
 /// The user's choices, with the keys of a topics file.
@@ -27,11 +28,11 @@ depth = 16             # a main loop that is late gets the newest levels
 /// Publishes levels until the node is stopped. Another thread sets the gain.
 fn measure(node: &Node) -> Result<()> {
     let mut levels = node.publisher::<f32>("levels")?;
-    let mut gains = node.message_subscriber::<f32>("gain")?;
+    let mut gains = node.subscriber::<Cbor<f32>>("gain")?;
     let mut gain = 1.0;
     loop {
-        if let Some(message) = gains.try_receive()?.packet() {
-            gain = message.value;
+        if let Some(packet) = gains.try_receive()?.packet() {
+            gain = packet.decode()?;
         }
         levels.send(&[gain; 64])?;
         std::thread::sleep(Duration::from_millis(1));
@@ -41,7 +42,7 @@ fn measure(node: &Node) -> Result<()> {
 /// Runs the program's own loop, which never waits for a packet. It ends when the level is 2.
 fn main_loop(node: &Node) -> Result<()> {
     let mut levels = node.subscriber::<f32>("levels")?;
-    let mut gain = node.message_publisher::<f32>("gain")?;
+    let mut gain = node.publisher::<Cbor<f32>>("gain")?;
     let mut shown = 0.0;
     loop {
         while let Received::Packet(packet) = levels.try_receive()? {

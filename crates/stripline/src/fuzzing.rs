@@ -26,9 +26,10 @@ use crate::link::policy;
 use crate::link::{
     ConnectionOptions, ConnectionReport, ConnectionStats, FullReport, Incoming, PortEvent, PortEvents,
 };
+use crate::node::Subscriber;
 use crate::node::rendezvous::{DiscoveryMessage, Offer, OfferSink, Offers, RendezvousHost, RendezvousPeer};
-use crate::node::{MessageSubscriber, Subscriber};
-use crate::packet::payload::TypeName;
+use crate::packet::content::PortType;
+use crate::packet::payload::{Content, TypeName};
 use crate::sys::fork::Descriptor;
 use crate::sys::pending::{Admission, PendingPeers};
 use crate::sys::socket::{Listener, Socket, connect_unix};
@@ -37,7 +38,7 @@ use crate::transport::handshake::{self, FirstHello, Hello, HelloReply, Welcome};
 use crate::transport::signalling::AckReader;
 use crate::transport::stream::StreamInlet;
 use crate::transport::{AnyInlet, ConnectRequest, Endpoint, Next, PortPosition, StopToken, random};
-use crate::{Error, Result, Sample};
+use crate::{Error, Result};
 
 /// The keys of every endpoint here.
 pub const KEYS: [u64; 2] = [1, 2];
@@ -294,18 +295,10 @@ impl Switchboard {
     ///
     /// # Errors
     /// When descriptors are lacking.
-    pub fn subscriber<T: Sample>(overflow: Overflow) -> Result<(Self, Subscriber<T>)> {
-        let (switchboard, incoming) = Self::incoming(overflow, Some(size_of::<T>()))?;
-        Ok((switchboard, Subscriber::new(incoming)?))
-    }
-
-    /// Creates the same for messages.
-    ///
-    /// # Errors
-    /// When descriptors are lacking.
-    pub fn messages<M: DeserializeOwned>() -> Result<(Self, MessageSubscriber<M>)> {
-        let (switchboard, incoming) = Self::incoming(Overflow::Block, None)?;
-        Ok((switchboard, MessageSubscriber::new(Subscriber::new(incoming)?)))
+    pub fn subscriber<C: Content>(overflow: Overflow) -> Result<(Self, Subscriber<C>)> {
+        let PortType { sample_bytes, form, .. } = C::port_type(None).map_err(Error::failed)?;
+        let (switchboard, incoming) = Self::incoming(overflow, sample_bytes)?;
+        Ok((switchboard, Subscriber::of(incoming, form)))
     }
 
     fn incoming(overflow: Overflow, sample_bytes: Option<usize>) -> Result<(Self, Incoming)> {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use stripline::component::harness::{Harness as RustHarness, HarnessRun};
 use stripline::component::{ComponentSpec, Registry, TestResult, Value};
 use stripline::node::Topics;
-use stripline::payload::TypeName;
+use stripline::payload::{Dynamic, TypeName};
 
 use crate::error::{Error, Failure};
 use crate::handle::{Head, drop_quietly, guard};
@@ -298,7 +298,7 @@ pub unsafe extern "C" fn stripline_harness_input(
         text::check_place(publisher, "publisher")?;
         // SAFETY: the header's rules for structures and texts.
         let (port, samples) = unsafe { (text::required(port, "port")?, sample_type::read(r#type)?) };
-        let made = Publisher::new(inside.run()?.input_of(&samples, port)?);
+        let made = Publisher::new(inside.run()?.input::<Dynamic>((port, &samples))?);
         // SAFETY: the header's rule for results.
         unsafe { text::put(publisher, "publisher", made) }?;
         Ok(Status::Ok)
@@ -328,7 +328,7 @@ pub unsafe extern "C" fn stripline_harness_output(
         let (port, samples) = unsafe { (text::required(port, "port")?, sample_type::read(r#type)?) };
         let run = inside.run()?;
         // SAFETY: as above, and for results.
-        unsafe { Subscriber::give(subscriber, options, None, || run.output_of(&samples, port)) }
+        unsafe { Subscriber::give(subscriber, options, None, || run.output::<Dynamic>((port, &samples))) }
     };
     // SAFETY: the header's rules for handles and `error`.
     unsafe { Harness::call(harness, error, take) }
@@ -352,7 +352,7 @@ pub unsafe extern "C" fn stripline_harness_message_input(
         text::check_place(publisher, "publisher")?;
         // SAFETY: the header's rule for texts.
         let (port, messages) = unsafe { (text::required(port, "port")?, message_type::read(r#type)?) };
-        let made = Publisher::new(inside.run()?.message_input_of(&messages, port)?);
+        let made = Publisher::new(inside.run()?.input::<Dynamic>((port, &messages))?);
         // SAFETY: the header's rule for results.
         unsafe { text::put(publisher, "publisher", made) }?;
         Ok(Status::Ok)
@@ -384,7 +384,7 @@ pub unsafe extern "C" fn stripline_harness_message_output(
         };
         let run = inside.run()?;
         // SAFETY: as above, and for results.
-        unsafe { Subscriber::give(subscriber, options, None, || run.message_output_of(&messages, port)) }
+        unsafe { Subscriber::give(subscriber, options, None, || run.output::<Dynamic>((port, &messages))) }
     };
     // SAFETY: the header's rules for handles and `error`.
     unsafe { Harness::call(harness, error, take) }

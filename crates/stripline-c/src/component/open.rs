@@ -59,15 +59,15 @@ impl PortType {
 
     pub fn input(&self, ports: &mut RustPorts, port: &str) -> stripline::Result<Subscriber<Dynamic>> {
         match self {
-            Self::Samples(samples) => ports.input_of(samples, port),
-            Self::Messages(messages) => ports.message_input_of(messages, port),
+            Self::Samples(samples) => ports.input::<Dynamic>((port, samples)),
+            Self::Messages(messages) => ports.input::<Dynamic>((port, messages)),
         }
     }
 
     pub fn output(&self, ports: &mut RustPorts, port: &str) -> stripline::Result<Publisher<Dynamic>> {
         match self {
-            Self::Samples(samples) => ports.output_of(samples, port),
-            Self::Messages(messages) => ports.message_output_of(messages, port),
+            Self::Samples(samples) => ports.output::<Dynamic>((port, samples)),
+            Self::Messages(messages) => ports.output::<Dynamic>((port, messages)),
         }
     }
 }

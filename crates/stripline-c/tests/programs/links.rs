@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use stripline::call::{CallError, ClientOptions, Operation, ServerOptions};
 use stripline::node::{Node, Publisher, Topics};
+use stripline::payload::Cbor;
 use stripline::{GapReason, StreamInfo};
 
 use crate::build::{Kind, program};
@@ -158,14 +159,14 @@ fn messages_of_rust_come_back_from_c() {
     for transport in TRANSPORTS {
         let domain = domain(&format!("messages-{transport}"));
         let node = join(&domain, transport);
-        let mut commands = node.typed_message_publisher::<Tune>("commands").unwrap();
-        let mut status = node.typed_message_subscriber::<Tune>("status").unwrap();
+        let mut commands = node.publisher::<Cbor<Tune>>("commands").unwrap();
+        let mut status = node.subscriber::<Cbor<Tune>>("status").unwrap();
         let mut running = Running::start(&echo, &[&domain, &topics(transport)]);
         assert!(commands.wait_for_receivers(1, PATIENCE).unwrap());
         for hz in [0.0, 433.92e6, -1.5] {
             commands.send(&Tune { hz }).unwrap();
-            let message = status.receive_timeout(PATIENCE).unwrap().packet().unwrap();
-            assert_eq!(message.value, Tune { hz }, "{transport}");
+            let packet = status.receive_timeout(PATIENCE).unwrap().packet().unwrap();
+            assert_eq!(packet.decode().unwrap(), Tune { hz }, "{transport}");
         }
         commands.finish().unwrap();
         assert!(status.receive().unwrap().is_none(), "{transport}: the end of stream");

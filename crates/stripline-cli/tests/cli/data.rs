@@ -9,6 +9,7 @@ use crate::common::{run, send, stripline, wait_until};
 use rustix::process::Signal;
 use serde_json::Value;
 use stripline::node::{Node, Topics};
+use stripline::payload::{Cbor, NoSchema};
 
 /// A tap in a process of its own, which is killed when dropped.
 struct Tap {
@@ -230,7 +231,7 @@ fn samples_and_messages_of_topics_are_shown() {
     let domain = format!("data-{}", std::process::id());
     let node = Node::join(&domain, Topics::default()).unwrap();
     let mut levels = node.publisher::<i16>("levels").unwrap();
-    let mut notes = node.message_publisher::<(String, Option<u8>)>("notes").unwrap();
+    let mut notes = node.publisher::<Cbor<(String, Option<u8>), NoSchema>>("notes").unwrap();
     let mut echo = Tap::start_in(&domain, &["echo", "--topic", "levels", "--json", "--count", "1"]);
     assert!(levels.wait_for_receivers(1, Duration::from_secs(60)).unwrap());
     levels.send(&[-1, 2]).unwrap();
@@ -243,7 +244,7 @@ fn samples_and_messages_of_topics_are_shown() {
     assert_eq!(echo.wait_for("packet")["message"], serde_json::json!(["tuned", null]));
     assert_eq!(echo.end(), Some(0));
     // A message with a schema.
-    let mut typed = node.typed_message_publisher::<(String, Option<u8>)>("typed").unwrap();
+    let mut typed = node.publisher::<Cbor<(String, Option<u8>)>>("typed").unwrap();
     let mut echo = Tap::start_in(&domain, &["echo", "--topic", "typed", "--json", "--count", "1"]);
     assert!(typed.wait_for_receivers(1, Duration::from_secs(60)).unwrap());
     typed.send(&("tuned".into(), Some(3))).unwrap();

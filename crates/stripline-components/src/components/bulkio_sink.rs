@@ -58,7 +58,7 @@ impl Component for BulkioSink {
         for reference in bulkio::references(properties) {
             output.connect(reference, &bulkio::connection_name(&name)?)?;
         }
-        let input = ports.input_of(&samples, "in")?;
+        let input = ports.input::<Dynamic>(("in", &samples))?;
         let connections = properties.count("connections") as usize;
         let may_come = bulkio::is_findable(properties)?;
         let mut sink = StreamSink {

@@ -55,7 +55,7 @@ impl Component for BulkioSource {
         let stop = ports.stop_signal();
         let name = ports.component().to_owned();
         let mut source = StreamSource {
-            output: ports.output_of(&samples, "out")?,
+            output: ports.output::<Dynamic>(("out", &samples))?,
             known: Some(properties.float("sample_rate")).filter(|rate| *rate > 0.0),
             stream: None,
             sample_bytes: samples.size(),

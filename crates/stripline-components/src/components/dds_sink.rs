@@ -49,7 +49,7 @@ impl Component for DdsSink {
         let terms = dds::terms(&self.properties);
         let writer = DdsSampleWriter::new(&dds::place(&self.properties), kind, topic, terms)?;
         let stop = ports.stop_signal();
-        let mut input = ports.input_of(&samples, "in")?;
+        let mut input = ports.input::<Dynamic>(("in", &samples))?;
         let readers = self.properties.count("readers") as usize;
         let mut search = Instant::now() + Duration::from_secs(1);
         while writer.readers() < readers {

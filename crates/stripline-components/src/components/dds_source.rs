@@ -54,7 +54,7 @@ impl Component for DdsSource {
         let samples = SampleType::parse(samples)?;
         let known = Some(self.properties.float("sample_rate")).filter(|rate| *rate > 0.0);
         let stream = StreamInfo { sample_rate_hz: known, ..StreamInfo::new(ports.component()) };
-        let output = ports.output_of(&samples, "out")?;
+        let output = ports.output::<Dynamic>(("out", &samples))?;
         let mut source =
             TopicSource { output, stream, known, is_described: false, sample_bytes: samples.size() };
         let misbehaves = |violation: String| Error::PeerMisbehaved { peer: topic.into(), violation };

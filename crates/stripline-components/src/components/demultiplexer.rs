@@ -52,12 +52,12 @@ impl Component for Demultiplexer {
             let payload = payload.map(|payload| payload.to_string()).unwrap_or_default();
             return Err(Error::failed(format!("{payload} has no samples of a known size to take apart")));
         };
-        let mut input = ports.raw_input("in")?;
+        let mut input = ports.input::<Dynamic>("in")?;
         let mut channels = Vec::new();
         for number in 0..OUTPUTS_MAX {
             let name = format!("out{}", number + 1);
             if ports.is_connected(&name) {
-                let (place, output) = (self.first + number, ports.raw_output(&name)?);
+                let (place, output) = (self.first + number, ports.output::<Dynamic>(&name)?);
                 channels.push(Channel { name, place, output, samples: Vec::new() });
             }
         }

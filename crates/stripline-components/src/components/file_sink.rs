@@ -98,7 +98,7 @@ impl FileSink {
             return Err(Error::failed(format!("{path}: receives {payload} samples, which {problem}")));
         }
         let target = self.target.of_run(&ports);
-        let mut input = ports.raw_input("in")?;
+        let mut input = ports.input::<Dynamic>("in")?;
         let files = ports.files();
         let mut destination = Destination::open(&target, false, &files)?;
         let mut report = FileReport::default();
@@ -126,7 +126,7 @@ impl FileSink {
 
     /// Records numbers, real or complex.
     fn run_as(self, mut ports: Ports, received: Scalar) -> Result<()> {
-        let mut input = ports.raw_input("in")?;
+        let mut input = ports.input::<Dynamic>("in")?;
         let scalar = self.format.map_or(received, SampleFormat::scalar);
         let target = self.target.of_run(&ports);
         if scalar != received && received != SampleFormat::Cf32.scalar() {

@@ -7,7 +7,7 @@ use stripline::component::{
     Component, ComponentSpec, InvalidProperties, PortTypes, Ports, Properties, PropertyFacts, PropertySpec,
     RateRule,
 };
-use stripline::payload::{Number, Scalar};
+use stripline::payload::{Dynamic, Number, Scalar};
 use stripline::{Error, Result, StreamInfo};
 
 use super::property_errors::{self, can_play};
@@ -141,7 +141,7 @@ pub(super) fn play(
     let packet = usize::try_from(properties.count("packet")).unwrap_or(usize::MAX);
     // All channels of a sample are in one packet.
     let samples = packet.max(reader.channels());
-    let mut output = ports.raw_output("out")?;
+    let mut output = ports.output::<Dynamic>("out")?;
     let (mut frequency_hz, mut sent, mut scratch) = (None, 0, Vec::new());
     loop {
         let place = reader.place();

@@ -39,7 +39,7 @@ impl Component for GrZeromqSink {
         let peer = Peer::open(&self.properties, [zmq::PUSH, zmq::PUB])?;
         let stop = ports.stop_signal();
         let samples = SampleType::parse(ports.payload("in").map_or("cf32", TypeName::as_str))?;
-        let mut input = ports.input_of(&samples, "in")?;
+        let mut input = ports.input::<Dynamic>(("in", &samples))?;
         let mut described = Before::default();
         // The first samples of an item; the others are in the next packet.
         let mut partial = Vec::new();

@@ -58,7 +58,7 @@ impl Component for GrZeromqSource {
             ..StreamInfo::new(ports.component())
         };
         let samples = SampleType::parse(self.properties.text("samples"))?;
-        let output = ports.output_of(&samples, "out")?;
+        let output = ports.output::<Dynamic>(("out", &samples))?;
         let item_bytes = samples.size() * peer.vlen as usize;
         let mut source = FlowgraphSource {
             output,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use stripline::component::kit::{Continuity, StreamTracker};
 use stripline::component::{ComponentSpec, Direction, PortSpec, PortTypes, Ports};
-use stripline::payload::Element;
+use stripline::payload::Content;
 use stripline::{Axis, Error, Packet, Result, StreamInfo};
 
 /// The most inputs.
@@ -43,7 +43,7 @@ impl InputStreams {
     }
 
     /// Registers a packet of the input of this number. Returns its stream, if that is new.
-    pub(super) fn packet<T: Element>(
+    pub(super) fn packet<T: Content>(
         &mut self,
         number: usize,
         packet: &Packet<'_, T>,

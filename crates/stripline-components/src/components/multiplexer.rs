@@ -69,8 +69,8 @@ impl Component for Multiplexer {
         let names = inputs::connected(&ports);
         let payload = ports.payload("in1").cloned();
         let inputs =
-            names.iter().map(|name| ports.raw_input(name)).collect::<Result<Vec<Input<Dynamic>>>>()?;
-        let output = ports.raw_output("out")?;
+            names.iter().map(|name| ports.input::<Dynamic>(name)).collect::<Result<Vec<Input<Dynamic>>>>()?;
+        let output = ports.output::<Dynamic>("out")?;
         if self.is_merge {
             return merge(inputs, output);
         }

@@ -5,6 +5,7 @@ use stripline::component::{
     Component, ComponentSpec, Direction, OrderRule, PortSpec, PortTypes, Ports, Properties, PropertySpec,
     RateRule,
 };
+use stripline::payload::Dynamic;
 use stripline::{Result, StreamInfo};
 
 /// The component `null-source`.
@@ -44,7 +45,7 @@ impl Component for NullSource {
 
     fn run(self, mut ports: Ports) -> Result<()> {
         let mut pace = Pace::new(ports.stop_signal(), self.rate);
-        let mut output = ports.raw_output("out")?;
+        let mut output = ports.output::<Dynamic>("out")?;
         output.set_stream(StreamInfo {
             sample_rate_hz: self.sample_rate,
             ..StreamInfo::new(ports.component())
@@ -82,7 +83,7 @@ impl Component for NullSink {
 
     fn run(self, mut ports: Ports) -> Result<()> {
         let packets = ports.status::<u64>("packets")?;
-        let mut input = ports.raw_input("in")?;
+        let mut input = ports.input::<Dynamic>("in")?;
         let mut count = 0u64;
         while input.receive()?.is_some() {
             count += 1;
@@ -107,7 +108,7 @@ mod tests {
             let source = Harness::of::<NullSource>().property("output", samples).options(options);
             let mut run = source.property("packets", 8).property("packet", 10).start().unwrap();
             let samples = SampleType::parse(samples).unwrap();
-            let mut output = run.output_of(&samples, "out").unwrap();
+            let mut output = run.output::<Dynamic>(("out", &samples)).unwrap();
             run.wait_for_end(std::time::Duration::from_secs(60)).unwrap().expect("it ends");
             let mut count = 0;
             while let Some(packet) = output.receive().unwrap() {

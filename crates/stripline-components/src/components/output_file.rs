@@ -9,7 +9,7 @@ use rustix::fs::{Access, access};
 use stripline::component::{
     ComponentSpec, InvalidProperties, Ports, Properties, PropertyFacts, PropertySpec, Value,
 };
-use stripline::payload::Element;
+use stripline::payload::Content;
 use stripline::{Error, Input, Packet, Received, Result};
 
 use crate::formats::{Durability, Existing, FormatError, folder, numbered};
@@ -219,7 +219,7 @@ impl<O: TimedOutput> TimedOutput for Option<O> {
 }
 
 /// Receives packets until their end, and calls `write` with the output and each of them.
-pub(super) fn receive<T: Element, O: TimedOutput>(
+pub(super) fn receive<T: Content, O: TimedOutput>(
     input: &mut Input<T>,
     output: &mut O,
     mut write: impl FnMut(&mut O, &Packet<'_, T>) -> Result<()>,

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
-use stripline::payload::{Element, TypeName};
+use stripline::payload::{Content, TypeName};
 use stripline::{Axis, Gap, GapReason, Packet, StreamInfo};
 
-use crate::formats::packet_values::{Content, content, text};
+use crate::formats::packet_values::{PacketValues, content, text};
 use crate::formats::utc_datetime;
 use crate::text::{counted, packets, printable};
 
@@ -48,14 +48,14 @@ impl PacketLines {
     }
 
     /// Returns the lines of a packet: its stream if that is new, the gap before it, and itself.
-    pub fn packet(&mut self, packet: &Packet<'_, impl Element<Item = u8>>) -> String {
+    pub fn packet(&mut self, packet: &Packet<'_, impl Content<Item = u8>>) -> String {
         let content = content(&self.payload, packet, self.max);
         let line = if self.json { json_line(packet, content) } else { text_line(packet, content) };
         self.before(packet) + &line
     }
 
     /// Returns the lines that stand before a packet: its stream if that is new, and the gap.
-    pub fn before(&mut self, packet: &Packet<'_, impl Element<Item = u8>>) -> String {
+    pub fn before(&mut self, packet: &Packet<'_, impl Content<Item = u8>>) -> String {
         let mut lines = String::new();
         if let Some(gap) = packet.gap() {
             lines += &self.gap(gap);
@@ -112,7 +112,7 @@ impl PacketLines {
     }
 }
 
-fn json_line(packet: &Packet<'_, impl Element<Item = u8>>, content: Content) -> String {
+fn json_line(packet: &Packet<'_, impl Content<Item = u8>>, content: PacketValues) -> String {
     let mut object = Map::new();
     let mut set = |key: &str, value: Value| drop(object.insert(key.into(), value));
     set("event", "packet".into());
@@ -123,21 +123,21 @@ fn json_line(packet: &Packet<'_, impl Element<Item = u8>>, content: Content) -> 
     set("time_ns", if time == 0 { Value::Null } else { time.into() });
     set("bytes", packet.len().into());
     match content {
-        Content::Samples { count, values } => {
+        PacketValues::Samples { count, values } => {
             set("samples", count.into());
             set("values", values.into());
         }
-        Content::Message(message) => set("message", message),
-        Content::Hex(hex) => set("hex", hex.into()),
-        Content::Invalid(problem) => set("problem", problem.into()),
+        PacketValues::Message(message) => set("message", message),
+        PacketValues::Hex(hex) => set("hex", hex.into()),
+        PacketValues::Invalid(problem) => set("problem", problem.into()),
     }
     line(&Value::Object(object))
 }
 
-fn text_line(packet: &Packet<'_, impl Element<Item = u8>>, content: Content) -> String {
+fn text_line(packet: &Packet<'_, impl Content<Item = u8>>, content: PacketValues) -> String {
     let mut line = format!("packet {}", packet.sequence());
     // A port of messages counts bytes there.
-    if matches!(content, Content::Samples { .. }) {
+    if matches!(content, PacketValues::Samples { .. }) {
         line += &format!(" sample {}", packet.sample_index());
     }
     let time = packet.time_ns();
@@ -147,16 +147,16 @@ fn text_line(packet: &Packet<'_, impl Element<Item = u8>>, content: Content) -> 
         line += &at.map_or_else(|| format!(" time {time} ns"), |at| format!(" time {}", utc_datetime(at)));
     }
     let rest = match content {
-        Content::Samples { count, values } => {
+        PacketValues::Samples { count, values } => {
             let more = if values.len() < count { " …" } else { "" };
             format!(" ({}): {}{more}", counted(count as u64, "sample"), text(&values))
         }
-        Content::Message(message) => format!(": {}", printable(&message.to_string(), TEXT_MAX)),
-        Content::Hex(hex) => {
+        PacketValues::Message(message) => format!(": {}", printable(&message.to_string(), TEXT_MAX)),
+        PacketValues::Hex(hex) => {
             let more = if hex.len() / 2 < packet.len() { " …" } else { "" };
             format!(" ({}): {hex}{more}", counted(packet.len() as u64, "byte"))
         }
-        Content::Invalid(problem) => format!(": {problem}"),
+        PacketValues::Invalid(problem) => format!(": {problem}"),
     };
     line + &rest + "\n"
 }

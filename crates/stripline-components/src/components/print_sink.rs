@@ -92,7 +92,7 @@ impl Component for PrintSink {
 
     fn run(self, mut ports: Ports) -> Result<()> {
         let Some(payload) = ports.payload("in").cloned() else { return Ok(()) };
-        let input = ports.raw_input("in")?;
+        let input = ports.input::<Dynamic>("in")?;
         let mut lines = PacketLines::new(payload, self.json, self.samples);
         let (target, files) = (self.target.clone().of_run(&ports), ports.files());
         let mut destination = Destination::open(&target, true, &files)?;

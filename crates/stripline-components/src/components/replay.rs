@@ -8,7 +8,7 @@ use stripline::component::{
     Component, ComponentSpec, InvalidProperties, PortTypes, Ports, Properties, PropertyFacts, PropertySpec,
     Value,
 };
-use stripline::payload::Element;
+use stripline::payload::Dynamic;
 use stripline::{Error, Output, Result};
 
 use super::property_errors::{self, can_play};
@@ -71,7 +71,7 @@ impl Component for Replay {
 
     fn run(self, mut ports: Ports) -> Result<()> {
         let stop = ports.stop_signal();
-        let mut output = ports.raw_output("out")?;
+        let mut output = ports.output::<Dynamic>("out")?;
         let Self { properties, path, reader } = self;
         let mut reader = match reader {
             Some(reader) => reader,
@@ -153,13 +153,15 @@ pub struct Played {
 ///
 /// ```no_run
 /// use std::path::Path;
+/// use stripline::payload::Dynamic;
 /// use stripline_components::components::play;
 /// use stripline_components::formats::RecordingReader;
 ///
 /// let node = stripline::node::Node::new()?;
-/// let mut bytes = node.publisher::<u8>("bytes")?;
 /// let mut reader = RecordingReader::open(Path::new("tuner.out.slrec")).map_err(stripline::Error::failed)?;
-/// let played = play(&mut reader, &mut bytes, 0.0, |_| Ok(()))?;
+/// let payload = reader.info().payload.clone();
+/// let mut output = node.publisher::<Dynamic>(("tuner.out", &payload))?;
+/// let played = play(&mut reader, &mut output, 0.0, |_| Ok(()))?;
 /// println!("{} packets", played.packets);
 /// # Ok::<(), stripline::Error>(())
 /// ```
@@ -168,7 +170,7 @@ pub struct Played {
 /// A damaged recording, an error of the output, or one of `wait`.
 pub fn play<R: Read>(
     reader: &mut RecordingReader<R>,
-    output: &mut Output<impl Element<Item = u8>>,
+    output: &mut Output<Dynamic>,
     speed: f64,
     mut wait: impl FnMut(Option<Instant>) -> Result<()>,
 ) -> Result<Played> {

@@ -36,8 +36,8 @@ impl Component for Throttle {
     fn run(self, mut ports: Ports) -> Result<()> {
         let (live, stop) = (ports.requests(), ports.stop_signal());
         let mut pace = Pace::new(stop.clone(), self.rate);
-        let mut input = ports.raw_input("in")?;
-        let mut output = ports.raw_output("out")?;
+        let mut input = ports.input::<Dynamic>("in")?;
+        let mut output = ports.output::<Dynamic>("out")?;
         let mut schedule = Schedule::default();
         while let Some(packet) = input.receive_with(|| {
             live.apply_changes(|new| {
@@ -101,11 +101,13 @@ impl Component for Tee {
     }
 
     fn run(self, mut ports: Ports) -> Result<()> {
-        let mut input = ports.raw_input("in")?;
+        let mut input = ports.input::<Dynamic>("in")?;
         let names = (1..=TEE_OUTPUTS).map(|number| format!("out{number}"));
         let connected: Vec<String> = names.filter(|name| ports.is_connected(name)).collect();
-        let mut outputs =
-            connected.iter().map(|name| ports.raw_output(name)).collect::<Result<Vec<Output<Dynamic>>>>()?;
+        let mut outputs = connected
+            .iter()
+            .map(|name| ports.output::<Dynamic>(name))
+            .collect::<Result<Vec<Output<Dynamic>>>>()?;
         while let Some(packet) = input.receive()? {
             for output in &mut outputs {
                 output.loan_copy_of(&packet)?.send_like(&packet)?;

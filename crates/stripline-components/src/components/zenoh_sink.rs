@@ -1,7 +1,7 @@
 //! `zenoh-sink`: packets as publications, for any program of zenoh.
 
 use stripline::component::{Component, ComponentSpec, OrderRule, PortTypes, Ports, Properties, PropertySpec};
-use stripline::payload::{SampleType, TypeName};
+use stripline::payload::{Dynamic, SampleType, TypeName};
 use stripline::{Error, Result};
 use zenoh::Wait;
 use zenoh::qos::CongestionControl;
@@ -44,7 +44,7 @@ impl Component for ZenohSink {
         let publisher = session.declare_publisher(key.clone()).congestion_control(congestion).wait();
         let publisher = publisher.map_err(|e| Error::failed(format!("cannot publish {key}: {e}")))?;
         let samples = SampleType::parse(ports.payload("in").map_or("cf32", TypeName::as_str))?;
-        let mut input = ports.input_of(&samples, "in")?;
+        let mut input = ports.input::<Dynamic>(("in", &samples))?;
         while let Some(packet) = input.receive()? {
             stream_order::check_one_channel(packet.stream(), "a publication")?;
             publisher

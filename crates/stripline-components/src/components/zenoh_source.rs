@@ -4,7 +4,7 @@ use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::time::Duration;
 
 use stripline::component::{Component, ComponentSpec, PortTypes, Ports, Properties, PropertySpec, RateRule};
-use stripline::payload::SampleType;
+use stripline::payload::{Dynamic, SampleType};
 use stripline::{Error, Result, StreamInfo};
 use zenoh::Wait;
 use zenoh::sample::{Sample, SampleKind};
@@ -51,7 +51,7 @@ impl Component for ZenohSource {
         let stop = ports.stop_signal();
         let rate = Some(self.properties.float("sample_rate")).filter(|rate| *rate > 0.0);
         let samples = SampleType::parse(self.properties.text("samples"))?;
-        let mut output = ports.output_of(&samples, "out")?;
+        let mut output = ports.output::<Dynamic>(("out", &samples))?;
         output.set_stream(StreamInfo { sample_rate_hz: rate, ..StreamInfo::new(ports.component()) });
         let (sender, publications) = sync_channel(WAITING_MAX);
         let key = self.properties.text("key").to_owned();

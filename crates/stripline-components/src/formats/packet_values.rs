@@ -5,7 +5,7 @@ use stripline::payload::{Field, Layout, Numeric, Scalar, ScalarValue, TypeName, 
 
 /// The content of a packet.
 #[derive(Debug, PartialEq)]
-pub(crate) enum Content {
+pub(crate) enum PacketValues {
     /// Samples: how many there are, and the first of them. A complex number is an array of two, and
     /// a structure an object.
     Samples { count: usize, values: Vec<Value> },
@@ -19,24 +19,30 @@ pub(crate) enum Content {
 
 /// Returns the content of a packet, up to `max` samples of it. Every type is decoded here and
 /// nowhere else.
-pub(crate) fn content(payload: &TypeName, bytes: &[u8], max: usize) -> Content {
+pub(crate) fn content(payload: &TypeName, bytes: &[u8], max: usize) -> PacketValues {
     let name = payload.as_str();
     let builtin = Scalar::parse(name).map(Layout::of_scalar);
     if let Some(layout) = builtin.as_ref().or(payload.layout()) {
         let Some(samples) = layout.samples(bytes) else {
-            return Content::Invalid(format!("{} bytes are no whole number of {name} samples", bytes.len()));
+            return PacketValues::Invalid(format!(
+                "{} bytes are no whole number of {name} samples",
+                bytes.len()
+            ));
         };
         let count = samples.len();
-        return Content::Samples { count, values: samples.take(max).map(|it| sample(layout, it)).collect() };
+        return PacketValues::Samples {
+            count,
+            values: samples.take(max).map(|it| sample(layout, it)).collect(),
+        };
     }
     if name.starts_with("message/") {
         return match message_json(bytes) {
-            Ok(message) => Content::Message(message),
-            Err(problem) => Content::Invalid(format!("it is no message: {problem}")),
+            Ok(message) => PacketValues::Message(message),
+            Err(problem) => PacketValues::Invalid(format!("it is no message: {problem}")),
         };
     }
     // The size of a sample is unknown here: `max` counts words of 8 bytes.
-    Content::Hex(bytes.iter().take(max.saturating_mul(8)).map(|byte| format!("{byte:02x}")).collect())
+    PacketValues::Hex(bytes.iter().take(max.saturating_mul(8)).map(|byte| format!("{byte:02x}")).collect())
 }
 
 /// Returns a sample: a number, or an object of its fields.
@@ -100,14 +106,14 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn of(name: &str, bytes: &[u8], max: usize) -> Content {
+    fn of(name: &str, bytes: &[u8], max: usize) -> PacketValues {
         content(&TypeName::new(name).unwrap(), bytes, max)
     }
 
     #[test]
     fn samples_of_every_builtin_type_are_decoded() {
         let values = |name: &str, bytes: &[u8]| match of(name, bytes, 8) {
-            Content::Samples { values, .. } => Value::Array(values),
+            PacketValues::Samples { values, .. } => Value::Array(values),
             other => panic!("{name}: {other:?}"),
         };
         assert_eq!(values("u8", &[0, 255]), json!([0, 255]));
@@ -136,18 +142,21 @@ mod tests {
             json!({ "bin": 7, "at": [{ "x": 1, "y": 2 }, { "x": -1, "y": 4 }], "iq": [1.5, "NaN"] });
         let all = [&bytes[..], &bytes].concat();
         let content = |bytes: &[u8]| content(&payload, bytes, 1);
-        assert_eq!(content(&all), Content::Samples { count: 2, values: vec![expected.clone()] });
-        assert!(matches!(content(&all[1..]), Content::Invalid(_)));
+        assert_eq!(content(&all), PacketValues::Samples { count: 2, values: vec![expected.clone()] });
+        assert!(matches!(content(&all[1..]), PacketValues::Invalid(_)));
         let line = "{at: ({x: 1, y: 2}, {x: -1, y: 4}), bin: 7, iq: (1.5, NaN)}";
         assert_eq!(text(&[expected]), line);
     }
 
     #[test]
     fn only_so_many_samples_are_decoded_and_all_are_counted() {
-        assert_eq!(of("u8", &[1, 2, 3], 2), Content::Samples { count: 3, values: vec![1.into(), 2.into()] });
-        assert_eq!(of("detection", &[1, 2, 255], 8), Content::Hex("0102ff".into()));
-        assert_eq!(of("message/tune", &[0x63, b'a', b'b', b'c'], 0), Content::Message("abc".into()));
-        assert!(matches!(of("message/tune", &[0xff], 0), Content::Invalid(_)));
-        assert!(matches!(of("f32", &[1], 0), Content::Invalid(_)));
+        assert_eq!(
+            of("u8", &[1, 2, 3], 2),
+            PacketValues::Samples { count: 3, values: vec![1.into(), 2.into()] }
+        );
+        assert_eq!(of("detection", &[1, 2, 255], 8), PacketValues::Hex("0102ff".into()));
+        assert_eq!(of("message/tune", &[0x63, b'a', b'b', b'c'], 0), PacketValues::Message("abc".into()));
+        assert!(matches!(of("message/tune", &[0xff], 0), PacketValues::Invalid(_)));
+        assert!(matches!(of("f32", &[1], 0), PacketValues::Invalid(_)));
     }
 }

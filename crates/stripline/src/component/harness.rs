@@ -5,8 +5,6 @@ use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver};
 use std::time::{Duration, Instant};
 
-use serde::{Serialize, de::DeserializeOwned};
-
 use super::control::{Ask, RequestAnswer};
 use super::file_log::FileLog;
 use super::host::finish;
@@ -17,8 +15,8 @@ use crate::error::{Error, Result, catch_panic};
 use crate::link::{
     ConnectionOptions, Incoming, Outgoing, PortBuilder, PortEvent, PortEvents, Sampling, policy,
 };
-use crate::node::{Dispatch, MessagePublisher, MessageSubscriber, Publisher, Subscriber};
-use crate::packet::payload::{Dynamic, MessageSchema, Sample, SampleType, TypeName};
+use crate::node::{Dispatch, PortName, Publisher, Subscriber};
+use crate::packet::payload::{Content, TypeName};
 use crate::sys::fork::{Local, OwnerProcess};
 use crate::terms::{LinkOptions, SenderOptions};
 use crate::transport::{ConnectRequest, StopToken};
@@ -315,7 +313,7 @@ fn mirrored(spec: &ComponentSpec) -> ComponentSpec {
 /// ```
 /// use stripline::component::harness::Harness;
 /// use stripline::component::{ComponentSpec, PortTypes, Ports, Properties, PropertySpec, Registry};
-/// use stripline::payload::SampleType;
+/// use stripline::payload::{Dynamic, SampleType};
 ///
 /// // A component by value, of a sample type by value.
 /// let samples = SampleType::parse("s16")?;
@@ -327,7 +325,7 @@ fn mirrored(spec: &ComponentSpec) -> ComponentSpec {
 ///     let (mut step, samples) = (properties.count("step"), samples.clone());
 ///     Ok(move |mut ports: Ports| {
 ///         let (requests, counted) = (ports.requests(), ports.status::<u64>("counted")?);
-///         let mut input = ports.input_of(&samples, "in")?;
+///         let mut input = ports.input::<Dynamic>(("in", &samples))?;
 ///         while let Some(packet) =
 ///             input.receive_with(|| requests.apply_changes(|new| Ok(step = new.count("step"))))?
 ///         {
@@ -363,86 +361,16 @@ impl HarnessRun {
     ///
     /// # Errors
     /// As [`Ports::input`].
-    pub fn input<T: Sample>(&mut self, port: &str) -> Result<Publisher<T>> {
+    pub fn input<'a, C: Content>(&mut self, port: impl Into<PortName<'a, C>>) -> Result<Publisher<C>> {
         self.of_test.output(port)
-    }
-
-    /// Takes the sending end of an input, with a type by value.
-    ///
-    /// # Errors
-    /// As [`Ports::input`].
-    pub fn input_of(&mut self, samples: &SampleType, port: &str) -> Result<Publisher<Dynamic>> {
-        self.of_test.output_of(samples, port)
     }
 
     /// Takes the receiving end of an output.
     ///
     /// # Errors
     /// As [`Ports::output`].
-    pub fn output<T: Sample>(&mut self, port: &str) -> Result<Subscriber<T>> {
+    pub fn output<'a, C: Content>(&mut self, port: impl Into<PortName<'a, C>>) -> Result<Subscriber<C>> {
         self.of_test.input(port)
-    }
-
-    /// Takes the receiving end of an output, with a type by value.
-    ///
-    /// # Errors
-    /// As [`Ports::output`].
-    pub fn output_of(&mut self, samples: &SampleType, port: &str) -> Result<Subscriber<Dynamic>> {
-        self.of_test.input_of(samples, port)
-    }
-
-    /// Takes the sending end of an input of messages without a schema.
-    ///
-    /// # Errors
-    /// As [`Ports::message_input`].
-    pub fn message_input<M: Serialize>(&mut self, port: &str) -> Result<MessagePublisher<M>> {
-        self.of_test.message_output(port)
-    }
-
-    /// Takes the receiving end of an output of messages without a schema.
-    ///
-    /// # Errors
-    /// As [`Ports::message_output`].
-    pub fn message_output<M: DeserializeOwned>(&mut self, port: &str) -> Result<MessageSubscriber<M>> {
-        self.of_test.message_input(port)
-    }
-
-    /// Takes the sending end of an input of messages with a schema.
-    ///
-    /// # Errors
-    /// As [`Ports::typed_message_input`].
-    pub fn typed_message_input<M: MessageSchema + Serialize>(
-        &mut self,
-        port: &str,
-    ) -> Result<MessagePublisher<M>> {
-        self.of_test.typed_message_output(port)
-    }
-
-    /// Takes the receiving end of an output of messages with a schema.
-    ///
-    /// # Errors
-    /// As [`Ports::typed_message_output`].
-    pub fn typed_message_output<M: MessageSchema + DeserializeOwned>(
-        &mut self,
-        port: &str,
-    ) -> Result<MessageSubscriber<M>> {
-        self.of_test.typed_message_input(port)
-    }
-
-    /// Takes the sending end of an input of messages, with their type by value.
-    ///
-    /// # Errors
-    /// As [`Ports::message_input_of`].
-    pub fn message_input_of(&mut self, messages: &TypeName, port: &str) -> Result<Publisher<Dynamic>> {
-        self.of_test.message_output_of(messages, port)
-    }
-
-    /// Takes the receiving end of an output of messages, with their type by value.
-    ///
-    /// # Errors
-    /// As [`Ports::message_output_of`].
-    pub fn message_output_of(&mut self, messages: &TypeName, port: &str) -> Result<Subscriber<Dynamic>> {
-        self.of_test.message_input_of(messages, port)
     }
 
     /// Sets a property while the component runs. Blocks until it has taken or refused the value,
@@ -635,6 +563,7 @@ mod tests {
     use super::super::{PortSpec, PropertySpec, Request};
     use super::*;
     use crate::node::Received;
+    use crate::packet::payload::{Cbor, Dynamic, NoSchema};
 
     /// It only ends a hang.
     const DEADLINE: Duration = Duration::from_secs(60);
@@ -664,9 +593,8 @@ mod tests {
 
     fn run(mode: &str, mut ports: Ports) -> Result<()> {
         let (requests, packets) = (ports.requests(), ports.status::<u64>("packets")?);
-        let samples = SampleType::try_from(ports.payload("in").unwrap().clone()).unwrap();
-        let mut words = ports.message_output::<String>("words")?;
-        let (mut input, mut output) = (ports.input_of(&samples, "in")?, ports.output_of(&samples, "out")?);
+        let mut words = ports.output::<Cbor<String, NoSchema>>("words")?;
+        let (mut input, mut output) = (ports.input::<Dynamic>("in")?, ports.output::<Dynamic>("out")?);
         let on_request = || {
             while let Some(request) = requests.request() {
                 match request {
@@ -701,7 +629,7 @@ mod tests {
     fn a_component_by_value_runs_with_fed_inputs() {
         let mut run = harness().property("factor", 2).start().unwrap();
         let (mut input, mut output) = (run.input::<u32>("in").unwrap(), run.output::<u32>("out").unwrap());
-        let mut words = run.message_output::<String>("words").unwrap();
+        let mut words = run.output::<Cbor<String, NoSchema>>("words").unwrap();
         assert_eq!((input.name(), output.name()), ("test.in", "test.out"));
         let mut loan = input.loan(3).unwrap();
         loan.copy_from_slice(&[1, 2, 3]);
@@ -710,7 +638,7 @@ mod tests {
         assert_eq!((&*packet, packet.sample_index()), (&[1, 2, 3][..], 50));
         assert_eq!(packet.connection(), "component.out -> test.out");
         drop(packet);
-        assert_eq!(words.receive().unwrap().map(|word| word.value), Some("3 samples".into()));
+        assert_eq!(words.receive().unwrap().unwrap().decode().unwrap(), "3 samples");
         run.set("factor", 3.5).unwrap();
         assert!(run.set("factor", 7.0).unwrap_err().to_string().contains("not seven"));
         assert!(run.set("factor", 11.0).unwrap_err().to_string().contains("from 0 to 10"));

@@ -7,20 +7,15 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
-use serde::Serialize;
-use serde::de::DeserializeOwned;
-
 use super::file_log::FileLog;
 use super::pace_log::PaceLog;
 use super::requests::PendingRequests;
 use super::{ControlRequests, Direction, PortTypes, Status, StatusValue};
 use crate::error::{Error, Result};
 use crate::link::{Incoming, Outgoing};
-use crate::node::{
-    Dispatch, Input, MessagePublisher, MessageSubscriber, Output, Publisher, Subscriber, check_messages,
-};
-use crate::packet::element::DynamicForm;
-use crate::packet::payload::{Dynamic, MessageSchema, Sample, SampleType, TypeName};
+use crate::node::{Dispatch, Input, Output, Publisher, Subscriber};
+use crate::packet::content::{PortName, PortType, StaticForm};
+use crate::packet::payload::{Content, TypeName};
 use crate::sys::doorbell::PollSet;
 use crate::sys::fork::{Local, OwnerProcess};
 use crate::transport::StopToken;
@@ -132,39 +127,27 @@ impl Ports {
         })
     }
 
-    /// Takes an input of samples. An input that is not connected is at its end of stream.
+    /// Takes an input of samples of a Rust type, of messages ([`Cbor`](crate::payload::Cbor)), or of
+    /// any type ([`Dynamic`](crate::payload::Dynamic)). An input that is not connected is at its end
+    /// of stream.
+    ///
+    /// Messages have the schema that the specification has from [`PortTypes::message_of`]. A
+    /// [`Dynamic`](crate::payload::Dynamic) input has the type that the waveform gives it; a type
+    /// that comes with the name is compared with that.
     ///
     /// # Errors
     /// [`Error::Port`] when there is no such input or it was taken before. Also when the waveform
-    /// gave it another type, or `T` is aligned to more than 16 bytes. [`Error::Forked`].
-    pub fn input<T: Sample>(&mut self, port: &str) -> Result<Input<T>> {
-        self.check_type(port, &TypeName::of::<T>())?;
-        Ok(Subscriber::new(self.take_input(port, Some(size_of::<T>()))?)?.with_dispatch(self.dispatch))
-    }
-
-    /// Takes an output of samples. Packets sent to an unconnected output are discarded.
-    ///
-    /// # Errors
-    /// As [`Ports::input`].
-    pub fn output<T: Sample>(&mut self, port: &str) -> Result<Output<T>> {
-        self.check_type(port, &TypeName::of::<T>())?;
-        Publisher::new(self.take_output(port)?, self.return_to())
-    }
-
-    /// Takes an input of samples of a type by value, as [`Ports::input`] does of a Rust type.
-    ///
-    /// # Errors
-    /// [`Error::Port`] when there is no such input or it was taken before, or when the waveform
-    /// gave it another type.
+    /// gave it another type, or samples are aligned to more than 16 bytes. Messages without a
+    /// schema ([`NoSchema`](crate::payload::NoSchema)) are refused where the specification states
+    /// one. [`Error::Forked`].
     ///
     /// ```no_run
-    /// # fn example(mut ports: stripline::component::Ports) -> Result<(), Box<dyn std::error::Error>> {
-    /// use stripline::payload::SampleType;
+    /// # fn example(mut ports: stripline::component::Ports) -> stripline::Result<()> {
+    /// use stripline::payload::Dynamic;
     ///
-    /// // Forwards each second packet, of any type with a layout.
-    /// let samples = SampleType::try_from(ports.payload("in").expect("it is connected").clone())?;
-    /// let mut input = ports.input_of(&samples, "in")?;
-    /// let mut output = ports.output_of(&samples, "out")?;
+    /// // Forwards each second packet, of any type.
+    /// let mut input = ports.input::<Dynamic>("in")?;
+    /// let mut output = ports.output::<Dynamic>("out")?;
     /// while let Some(packet) = input.receive()? {
     ///     if packet.sequence() % 2 == 0 {
     ///         output.loan_copy_of(&packet)?.send_like(&packet)?;
@@ -173,176 +156,73 @@ impl Ports {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn input_of(&mut self, samples: &SampleType, port: &str) -> Result<Input<Dynamic>> {
-        self.check_type(port, samples.name())?;
-        let incoming = self.take_input(port, Some(samples.size()))?;
-        Ok(Subscriber::of(incoming, samples.form()).with_dispatch(self.dispatch))
-    }
-
-    /// Takes an output of samples of a type by value, as [`Ports::output`] does of a Rust type.
-    ///
-    /// # Errors
-    /// As [`Ports::input_of`].
-    pub fn output_of(&mut self, samples: &SampleType, port: &str) -> Result<Output<Dynamic>> {
-        self.check_type(port, samples.name())?;
-        let outgoing = self.take_output(port)?;
-        Ok(Publisher::of(outgoing, self.return_to(), samples.form()))
-    }
-
-    /// Takes an input of any type. Its packets are slices of bytes, and indexes count samples. Of
-    /// messages, and of a type without a layout, each byte counts as a sample.
-    ///
-    /// # Errors
-    /// [`Error::Port`] when there is no such input or it was taken before.
-    pub fn raw_input(&mut self, port: &str) -> Result<Input<Dynamic>> {
-        let payload = self.types.get(port);
-        let (form, sample_bytes) = (DynamicForm::of(payload), payload.and_then(TypeName::sample_bytes));
-        let incoming = self.take_input(port, sample_bytes)?;
+    pub fn input<'a, C: Content>(&mut self, port: impl Into<PortName<'a, C>>) -> Result<Input<C>> {
+        let port = port.into();
+        let name = port.name;
+        let PortType { sample_bytes, form, .. } = self.port_type(port)?;
+        let incoming = self.take_input(name, sample_bytes)?;
         Ok(Subscriber::of(incoming, form).with_dispatch(self.dispatch))
     }
 
-    /// Takes an output of any type, as [`Ports::raw_input`] takes an input.
+    /// Takes an output, with the content as [`Ports::input`]. Packets sent to an unconnected output
+    /// are discarded.
     ///
     /// # Errors
-    /// As [`Ports::raw_input`].
-    ///
-    /// ```no_run
-    /// # fn example(mut ports: stripline::component::Ports) -> stripline::Result<()> {
-    /// let mut input = ports.raw_input("in")?;
-    /// let mut output = ports.raw_output("out")?;
-    /// while let Some(packet) = input.receive()? {
-    ///     output.loan_copy_of(&packet)?.send_like(&packet)?;
-    /// }
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn raw_output(&mut self, port: &str) -> Result<Output<Dynamic>> {
-        let form = DynamicForm::of(self.types.get(port));
-        Ok(Publisher::of(self.take_output(port)?, self.return_to(), form))
-    }
-
-    /// Takes an input of messages with the schema that the specification has from
-    /// [`PortTypes::message_of`].
-    ///
-    /// # Errors
-    /// As [`Ports::input`]; another schema is another type.
-    pub fn typed_message_input<M: MessageSchema + DeserializeOwned>(
-        &mut self,
-        port: &str,
-    ) -> Result<MessageSubscriber<M>> {
-        self.check_type(port, &TypeName::of_message::<M>())?;
-        let subscriber = Subscriber::new(self.take_input(port, None)?)?;
-        Ok(MessageSubscriber::new(subscriber.with_dispatch(self.dispatch)))
-    }
-
-    /// Takes an output of messages with the schema that the specification has from
-    /// [`PortTypes::message_of`].
-    ///
-    /// # Errors
-    /// As [`Ports::input`]; another schema is another type.
+    /// As [`Ports::input`].
     ///
     /// ```no_run
     /// # use serde::{Deserialize, Serialize};
+    /// use stripline::payload::Cbor;
+    ///
     /// #[derive(Serialize, Deserialize, stripline::Message)]
     /// struct Tune { frequency_hz: f64 }
     ///
     /// # fn example(mut ports: stripline::component::Ports) -> stripline::Result<()> {
-    /// let mut commands = ports.typed_message_input::<Tune>("commands")?;
-    /// let mut status = ports.typed_message_output::<String>("status")?;
+    /// let mut commands = ports.input::<Cbor<Tune>>("commands")?;
+    /// let mut status = ports.output::<Cbor<String>>("status")?;
     /// while let Some(command) = commands.receive()? {
-    ///     status.send(&format!("tuned to {} Hz", command.value.frequency_hz))?;
+    ///     status.send(&format!("tuned to {} Hz", command.decode()?.frequency_hz))?;
     /// }
     /// # Ok(())
     /// # }
     /// ```
-    pub fn typed_message_output<M: MessageSchema + Serialize>(
-        &mut self,
-        port: &str,
-    ) -> Result<MessagePublisher<M>> {
-        self.check_type(port, &TypeName::of_message::<M>())?;
-        Ok(MessagePublisher::new(Publisher::new(self.take_output(port)?, self.return_to())?))
+    pub fn output<'a, C: Content>(&mut self, port: impl Into<PortName<'a, C>>) -> Result<Output<C>> {
+        let port = port.into();
+        let name = port.name;
+        let PortType { form, .. } = self.port_type(port)?;
+        Ok(Publisher::of(self.take_output(name)?, self.return_to(), form))
     }
 
-    /// Takes an input of messages without a schema ([`PortTypes::message`]). A message of another
-    /// structure is an error at its receive.
-    ///
-    /// # Errors
-    /// As [`Ports::raw_input`]. Also when the specification states a schema: then
-    /// [`Ports::typed_message_input`] takes it.
-    pub fn message_input<M: DeserializeOwned>(&mut self, port: &str) -> Result<MessageSubscriber<M>> {
-        self.check_no_schema(port, "typed_message_input")?;
-        let subscriber = Subscriber::new(self.take_input(port, None)?)?;
-        Ok(MessageSubscriber::new(subscriber.with_dispatch(self.dispatch)))
+    /// Returns the type of a port, which the waveform's fits.
+    fn port_type<C: Content>(&self, port: PortName<'_, C>) -> Result<PortType<C::Form>> {
+        let in_waveform = self.types.get(port.name);
+        let given = port.given.unwrap_or_else(|| PortType::of(in_waveform));
+        let found = C::port_type(Some(given)).map_err(|problem| Error::port(port.name, problem))?;
+        if C::IS_WITHOUT_SCHEMA {
+            self.check_no_schema(port.name)?;
+        }
+        let fits = |given: &TypeName, taken: &TypeName| {
+            given.fits(taken) || (C::IS_WITHOUT_SCHEMA && given.is_message())
+        };
+        match (in_waveform, &found.payload) {
+            (Some(given), Some(taken)) if !fits(given, taken) => {
+                let (given, taken) = (given.full_text(), taken.full_text());
+                Err(Error::port(port.name, format!("carries {given} in this waveform, not {taken}")))
+            }
+            _ => Ok(found),
+        }
     }
 
-    /// Takes an output of messages without a schema.
-    ///
-    /// # Errors
-    /// As [`Ports::message_input`], with [`Ports::typed_message_output`].
-    pub fn message_output<M: Serialize>(&mut self, port: &str) -> Result<MessagePublisher<M>> {
-        self.check_no_schema(port, "typed_message_output")?;
-        Ok(MessagePublisher::new(Publisher::new(self.take_output(port)?, self.return_to())?))
-    }
-
-    /// Takes an input of messages of that type, as bytes of CBOR that the program decodes. Its own
-    /// schema is compared with that of the waveform; `message/cbor` fits any.
-    ///
-    /// # Errors
-    /// As [`Ports::input_of`]; a type that is not of messages.
-    ///
-    /// ```no_run
-    /// # fn example(mut ports: stripline::component::Ports) -> Result<(), Box<dyn std::error::Error>> {
-    /// use stripline::payload::TypeName;
-    ///
-    /// // Forwards messages of any type.
-    /// let any = TypeName::parse("message/cbor")?;
-    /// let mut input = ports.message_input_of(&any, "in")?;
-    /// let mut output = ports.message_output_of(&any, "out")?;
-    /// while let Some(message) = input.receive()? {
-    ///     output.send(&message)?;
-    /// }
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn message_input_of(&mut self, messages: &TypeName, port: &str) -> Result<Input<Dynamic>> {
-        check_messages(messages, port)?;
-        self.check_type(port, messages)?;
-        let incoming = self.take_input(port, None)?;
-        Ok(Subscriber::of(incoming, DynamicForm::bytes()).with_dispatch(self.dispatch))
-    }
-
-    /// Takes an output of messages of that type, as bytes of CBOR that the program encodes. They
-    /// are not checked.
-    ///
-    /// # Errors
-    /// As [`Ports::message_input_of`].
-    pub fn message_output_of(&mut self, messages: &TypeName, port: &str) -> Result<Output<Dynamic>> {
-        check_messages(messages, port)?;
-        self.check_type(port, messages)?;
-        let outgoing = self.take_output(port)?;
-        Ok(Publisher::of(outgoing, self.return_to(), DynamicForm::bytes()))
-    }
-
-    /// Checks that the specification states no schema, which an untyped port would not compare.
-    fn check_no_schema(&self, port: &str, instead: &str) -> Result<()> {
+    /// Checks that the specification states no schema, which a port without one would not compare.
+    fn check_no_schema(&self, port: &str) -> Result<()> {
         let types = self.pending.spec.find_port(port).map(|spec| &spec.types);
         let Some(PortTypes::OneOf(types)) = types else { return Ok(()) };
         match types.iter().find(|name| name.schema().is_some()) {
             Some(name) => {
                 let name = name.full_text();
-                Err(Error::port(port, format!("is specified as {name}: take it by `{instead}`")))
+                Err(Error::port(port, format!("is specified as {name}: take it as `Cbor<M>`, with a schema")))
             }
             None => Ok(()),
-        }
-    }
-
-    fn check_type(&self, port: &str, pending: &TypeName) -> Result<()> {
-        match self.types.get(port) {
-            Some(given) if !given.fits(pending) => {
-                let (given, pending) = (given.full_text(), pending.full_text());
-                Err(Error::port(port, format!("carries {given} in this waveform, not {pending}")))
-            }
-            _ => Ok(()),
         }
     }
 
@@ -370,7 +250,7 @@ impl Ports {
         for (_, outgoing) in std::mem::take(&mut self.outputs) {
             match &self.finished {
                 Some(finished) => drop(finished.send(outgoing)),
-                None => drop(Publisher::<u8>::new(outgoing, None)),
+                None => drop(Publisher::<u8>::of(outgoing, None, StaticForm::new())),
             }
         }
     }
@@ -560,6 +440,7 @@ impl StopSignal {
 mod tests {
     use super::super::{ComponentSpec, Properties};
     use super::*;
+    use crate::packet::payload::{Cbor, Dynamic, NoSchema};
 
     type Tune = (String, f64);
     type OldTune = (String, f32);
@@ -599,16 +480,21 @@ mod tests {
             let error = error.to_string();
             assert!(error.contains(why), "{error}");
         };
-        let other = ports.typed_message_output::<OldTune>("typed").err().unwrap();
+        let other = ports.output::<Cbor<OldTune>>("typed").err().unwrap();
         refused(other, "carries message/cbor((text,f64)) in this waveform, not message/cbor((text,f32))");
-        let untyped = ports.message_output::<Tune>("typed").err().unwrap();
-        refused(untyped, "is specified as message/cbor((text,f64)): take it by `typed_message_output`");
+        let untyped = ports.output::<Cbor<Tune, NoSchema>>("typed").err().unwrap();
+        refused(untyped, "is specified as message/cbor((text,f64)): take it as `Cbor<M>`, with a schema");
         // No type is refused here: these have no connection to take.
-        let typed = ports.typed_message_output::<Tune>("typed").err().unwrap();
-        refused(typed, "was taken before");
-        let plain = ports.message_output::<Tune>("plain").err().unwrap();
-        refused(plain, "was taken before");
-        let by_name = ports.typed_message_output::<Tune>("plain").err().unwrap();
-        refused(by_name, "was taken before");
+        for taken in [
+            ports.output::<Cbor<Tune>>("typed").err(),
+            ports.output::<Cbor<Tune, NoSchema>>("plain").err(),
+            ports.output::<Cbor<Tune>>("plain").err(),
+            ports.output::<Dynamic>("typed").err(),
+            ports.output::<Dynamic>(("typed", &TypeName::any_message())).err(),
+        ] {
+            refused(taken.unwrap(), "was taken before");
+        }
+        let by_value = ports.output::<Dynamic>(("typed", &TypeName::of::<f32>())).err().unwrap();
+        refused(by_value, "carries message/cbor((text,f64)) in this waveform, not f32");
     }
 }

@@ -9,7 +9,7 @@ use std::ptr::NonNull;
 
 use bytemuck::Pod;
 
-use crate::packet::element::SampleForm;
+use crate::packet::content::SampleForm;
 
 /// Bytes of a frame that a transport lends for reading until they are released.
 #[derive(Clone, Copy)]

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::error::{Error, Result};
 use crate::link::{Called, run_called};
-use crate::packet::payload::Element;
+use crate::packet::payload::Content;
 use crate::sys::ready_set::ReadySet;
 use crate::sys::scoped_call::ScopedCall;
 use crate::transport::Wait;
@@ -14,7 +14,7 @@ use super::{PacketView, Received, Subscriber};
 
 /// Runs the handler for all packets: on the middleware's threads, one at a time, and on this one
 /// for all else that wakes the port. Returns as [`Subscriber::serve`].
-pub(super) fn run<T: Element>(
+pub(super) fn run<T: Content>(
     subscriber: &mut Subscriber<T>,
     handler: impl FnMut(PacketView<'_, T>) -> Result<()> + Send,
 ) -> Result<()> {
@@ -23,13 +23,13 @@ pub(super) fn run<T: Element>(
     work.into_inner().unwrap_or_else(PoisonError::into_inner).outcome.unwrap_or(Ok(()))
 }
 
-struct DirectWork<'a, T: Element, H> {
+struct DirectWork<'a, T: Content, H> {
     subscriber: &'a mut Subscriber<T>,
     handler: H,
     outcome: Option<Result<()>>,
 }
 
-impl<T: Element, H: FnMut(PacketView<'_, T>) -> Result<()> + Send> Called for DirectWork<'_, T, H> {
+impl<T: Content, H: FnMut(PacketView<'_, T>) -> Result<()> + Send> Called for DirectWork<'_, T, H> {
     fn work(&mut self) -> bool {
         while self.outcome.is_none() {
             if let Err(error) = self.subscriber.incoming.stop().check(Wait::FOREVER) {

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result, catch_panic};
 use crate::link::FrameRef;
-use crate::packet::payload::Element;
+use crate::packet::payload::Content;
 use crate::transport::Wait;
 
 use super::{PacketView, Received, Subscriber, direct, pool};
@@ -159,7 +159,7 @@ impl From<Dispatch> for String {
     }
 }
 
-impl<T: Element> Subscriber<T> {
+impl<T: Content> Subscriber<T> {
     /// Runs a handler for every packet until the end of stream, and returns when the last handler
     /// has returned. A handler should return soon. It sends its results itself, or passes them on:
     /// see [`Subscriber::serve_then`].
@@ -257,7 +257,7 @@ impl<T: Element> Subscriber<T> {
 }
 
 /// Runs a handler for the next packet, in place.
-pub(super) fn serve_one<T: Element>(
+pub(super) fn serve_one<T: Content>(
     subscriber: &mut Subscriber<T>,
     wait: Wait,
     handler: &mut impl FnMut(PacketView<'_, T>) -> Result<()>,
@@ -277,7 +277,7 @@ pub(super) fn serve_one<T: Element>(
 }
 
 /// Wraps an error of a handler. A stop is not an error of the handler.
-pub(super) fn failure<T: Element>(port: &str, packet: PacketView<'_, T>, error: Error) -> Error {
+pub(super) fn failure<T: Content>(port: &str, packet: PacketView<'_, T>, error: Error) -> Error {
     match error {
         Error::Stopped => Error::Stopped,
         error => Error::Handler {

@@ -8,8 +8,8 @@ use std::time::Duration;
 use crate::error::{Error, Result};
 use crate::inspect::RefusedSender;
 use crate::link::{FrameRef, GivenPacket, HeldSlots, PacketSource, Polled, SlotInUse};
-use crate::packet::element::SampleForm;
-use crate::packet::payload::Element;
+use crate::packet::content::SampleForm;
+use crate::packet::payload::Content;
 use crate::packet::{Gap, Order, StreamInfo};
 use crate::terms::WaitStrategy;
 use crate::transport::Wait;
@@ -19,12 +19,12 @@ use super::{PacketView, Received, Subscriber};
 
 /// A [`Subscriber`] that gives its packets away: up to so many are in use at once. See
 /// [`Subscriber::holding`].
-pub struct Holding<T: Element> {
+pub struct Holding<T: Content> {
     subscriber: Subscriber<T>,
     slots: HeldSlots,
 }
 
-impl<T: Element> Subscriber<T> {
+impl<T: Content> Subscriber<T> {
     /// Gives packets away instead of lending them: up to `packets` are in use at once. They can go
     /// to other threads, and be dropped in any order, also after the subscriber.
     ///
@@ -77,7 +77,7 @@ impl<T: Element> Subscriber<T> {
     }
 }
 
-impl<T: Element> Holding<T> {
+impl<T: Content> Holding<T> {
     /// Returns the port's or topic's name.
     pub fn name(&self) -> &str {
         self.subscriber.name()
@@ -271,7 +271,7 @@ impl<T: Element> Holding<T> {
     }
 }
 
-impl<T: Element> Drop for Holding<T> {
+impl<T: Content> Drop for Holding<T> {
     fn drop(&mut self) {
         // A child leaves the packets to its parent.
         if self.subscriber.incoming.check_own().is_ok() {
@@ -298,7 +298,7 @@ impl<T: Element> Drop for Holding<T> {
 /// assert!(packet.connection().ends_with("-> audio"));
 /// # Ok::<(), stripline::Error>(())
 /// ```
-pub struct HeldPacket<T: Element> {
+pub struct HeldPacket<T: Content> {
     // No field is smaller than a word. A copy of the padding would cover bytes that were just
     // written as others, and wait for them.
     slot: SlotInUse,
@@ -306,7 +306,7 @@ pub struct HeldPacket<T: Element> {
     form: T::Form,
 }
 
-impl<T: Element> HeldPacket<T> {
+impl<T: Content> HeldPacket<T> {
     /// Returns the number of samples: the slice's length, unless they are
     /// [`Dynamic`](crate::payload::Dynamic).
     pub fn samples(&self) -> usize {
@@ -389,9 +389,9 @@ impl<T: Element> HeldPacket<T> {
     }
 }
 
-impl<T: Element> Stamped for HeldPacket<T> {}
+impl<T: Content> Stamped for HeldPacket<T> {}
 
-impl<T: Element> sealed::Sealed for HeldPacket<T> {
+impl<T: Content> sealed::Sealed for HeldPacket<T> {
     fn stamps(&self) -> sealed::Stamps<'_> {
         // SAFETY: this is the packet.
         let packet = unsafe { self.slot.packet() };
@@ -405,7 +405,7 @@ impl<T: Element> sealed::Sealed for HeldPacket<T> {
     }
 }
 
-impl<T: Element> Deref for HeldPacket<T> {
+impl<T: Content> Deref for HeldPacket<T> {
     type Target = [T::Item];
     fn deref(&self) -> &[T::Item] {
         // SAFETY: the slot holds the memory, and the port gives it back only when this is dropped.
@@ -414,7 +414,7 @@ impl<T: Element> Deref for HeldPacket<T> {
     }
 }
 
-impl<T: Element<Item: fmt::Debug>> fmt::Debug for HeldPacket<T> {
+impl<T: Content<Item: fmt::Debug>> fmt::Debug for HeldPacket<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("HeldPacket").field("sequence", &self.sequence()).field("samples", &&**self).finish()
     }

@@ -8,14 +8,14 @@
 use std::mem::ManuallyDrop;
 
 use crate::error::Result;
-use crate::packet::element::SampleForm;
-use crate::packet::payload::Element;
+use crate::packet::content::SampleForm;
+use crate::packet::payload::Content;
 
 use super::{Loan, Packet, Publisher, Subscriber};
 
 /// Lends room as [`Publisher::loan`]; `None`: nothing was lent.
 #[inline(always)]
-pub fn loan<T: Element>(publisher: &mut Publisher<T>, samples: usize) -> Option<Loan<'_, T>> {
+pub fn loan<T: Content>(publisher: &mut Publisher<T>, samples: usize) -> Option<Loan<'_, T>> {
     let form = publisher.form();
     let start = publisher.link().reserve_inlined(samples.checked_mul(form.size())?)?.of(form).start();
     Some(Loan::of(publisher, start, samples))
@@ -24,7 +24,7 @@ pub fn loan<T: Element>(publisher: &mut Publisher<T>, samples: usize) -> Option<
 /// Sends a loan as [`Loan::send`]; false: nothing was sent. Once it is sent, it must be forgotten:
 /// its drop would reset the options of the next packet.
 #[inline(always)]
-pub fn send<T: Element>(loan: &mut Loan<'_, T>) -> bool {
+pub fn send<T: Content>(loan: &mut Loan<'_, T>) -> bool {
     loan.send_inlined()
 }
 
@@ -34,13 +34,13 @@ pub fn send<T: Element>(loan: &mut Loan<'_, T>) -> bool {
 /// # Errors
 /// As [`Subscriber::receive`], for a packet that is no whole samples.
 #[inline(always)]
-pub fn receive<T: Element>(subscriber: &mut Subscriber<T>, spins: bool) -> Option<Result<Packet<'_, T>>> {
+pub fn receive<T: Content>(subscriber: &mut Subscriber<T>, spins: bool) -> Option<Result<Packet<'_, T>>> {
     let samples = subscriber.incoming.receive_inlined(spins)?;
     Some(subscriber.lent(samples))
 }
 
 /// Releases a packet as its drop does.
 #[inline(always)]
-pub fn release<T: Element>(packet: Packet<'_, T>) {
+pub fn release<T: Content>(packet: Packet<'_, T>) {
     ManuallyDrop::new(packet).release_inlined();
 }

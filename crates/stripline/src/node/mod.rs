@@ -26,14 +26,13 @@
 //! | write a packet where its receivers read it | [`Publisher::loan`] | `publisher` |
 //! | end a stream that is not complete, or wait no longer for its end | [`Publisher::abandon`], [`Publisher::finish_within`] | |
 //! | send samples that are elsewhere in memory | [`Publisher::send`] | `embedded` |
-//! | send and receive values of any serde type | [`MessagePublisher`], [`MessageSubscriber`] | `embedded` |
-//! | send or receive samples of a type that is defined at run time | [`Node::publisher_of`], [`Node::subscriber_of`] | |
+//! | send and receive values of any serde type | [`Cbor`](crate::payload::Cbor), [`Packet::decode`] | `embedded` |
+//! | send or receive samples of a type that is defined at run time | [`Dynamic`](crate::payload::Dynamic) | |
 //! | get a reply to each request | [`call`](crate::call) | `tuner`, `scan` |
 //!
 //! The examples are in the folder `crates/stripline/examples`; `examples/README.md` lists them. All
 //! ways to receive have the same contract: order, gaps, overflow, end of stream.
 
-mod by_value;
 mod connection_log;
 mod direct;
 mod dispatch;
@@ -60,11 +59,9 @@ mod wait_set;
 mod waker;
 mod window;
 
-pub(crate) use by_value::check_messages;
 pub use dispatch::{Completion, Dispatch};
 pub(crate) use domain::domain_of_environment;
 pub use holding::{HeldPacket, Holding};
-pub use message::{Message, MessagePublisher, MessageSubscriber};
 pub use node::Node;
 pub(crate) use node::{Reconnector, calls_payload};
 pub use publisher::{Input, Loan, Output, Publisher};
@@ -75,6 +72,8 @@ pub(crate) use subscription::OfferConsumer;
 pub(crate) use tapped::connect_tap;
 pub use topics::{TopicOptions, Topics};
 pub use view::{PacketView, Stamped};
+
+pub use crate::packet::content::PortName;
 pub use wait::{Waitable, wait_any};
 pub use wait_set::{AddedReady, WaitInterest, WaitMember, WaitReady, WaitSet};
 pub(crate) use waker::NoFastPath;

@@ -3,16 +3,14 @@
 use std::sync::{Arc, Mutex, Weak, mpsc};
 use std::time::{Duration, Instant};
 
-use serde::Serialize;
-use serde::de::DeserializeOwned;
-
 use crate::error::{Error, Result};
 use crate::inspect::RefusedSender;
 use crate::link::policy;
 use crate::link::{
     ConnectionOptions, ConnectionReport, Incoming, Outgoing, PortBuilder, PortEvent, PortEvents,
 };
-use crate::packet::payload::{MessageSchema, Sample, TypeName};
+use crate::packet::content::{DynamicForm, PortName, PortType};
+use crate::packet::payload::{Content, TypeName};
 use crate::sys::doorbell::Doorbell;
 use crate::sys::fork::Local;
 use crate::sys::mutex::lock;
@@ -28,7 +26,7 @@ use super::node_state::NodeState;
 use super::rendezvous::{self, DiscoveryMessage, Offer, OfferSink, Offers};
 use super::subscription::{FirstAttempts, OfferConsumer, Subscription};
 use super::topics::check_topic;
-use super::{MessagePublisher, MessageSubscriber, Publisher, Subscriber, Topics};
+use super::{Publisher, Subscriber, Topics};
 
 /// The interval between two attempts to connect to a publisher that does not answer.
 const RETRY: Duration = Duration::from_millis(250);
@@ -219,40 +217,50 @@ impl Node {
         Ok(Self { shared: Local::new(shared), _thread: Local::new(thread) })
     }
 
-    /// Creates a publisher of samples on a topic.
+    /// Creates a publisher on a topic, of samples of a Rust type, of messages
+    /// ([`Cbor`](crate::payload::Cbor)), or of a type by value ([`Dynamic`](crate::payload::Dynamic)).
     ///
     /// # Errors
     /// A name that is empty, has more than 255 bytes or control characters; a missing transport; a
-    /// lack of memory or descriptors.
-    pub fn publisher<T: Sample>(&self, topic: &str) -> Result<Publisher<T>> {
-        Publisher::new(self.outgoing(topic, TypeName::of::<T>())?, None)
-    }
-
-    /// Creates a subscriber to samples on a topic, connected to every present and future publisher.
+    /// lack of memory or descriptors. [`Error::Port`] for samples that are aligned to more than 16
+    /// bytes, and for `Dynamic` content without a type.
     ///
-    /// # Errors
-    /// As [`Node::publisher`].
-    pub fn subscriber<T: Sample>(&self, topic: &str) -> Result<Subscriber<T>> {
-        let incoming = self.incoming(topic, TypeName::of::<T>(), Some(size_of::<T>()))?;
-        Ok(Subscriber::new(incoming)?.with_dispatch(self.shared.topics.of(topic).dispatch))
-    }
-
-    /// Creates a publisher of messages on a topic.
+    /// ```
+    /// use std::time::Duration;
+    /// use stripline::payload::{Cbor, Dynamic, SampleType, TypeName};
     ///
-    /// # Errors
-    /// As [`Node::publisher`].
-    pub fn message_publisher<M: Serialize>(&self, topic: &str) -> Result<MessagePublisher<M>> {
-        Ok(MessagePublisher::new(Publisher::new(self.outgoing(topic, message_type()?)?, None)?))
+    /// let node = stripline::node::Node::isolated()?;
+    /// let mut audio = node.publisher::<Dynamic>(("audio", &SampleType::parse("s16")?))?;
+    /// let mut samples = node.subscriber::<i16>("audio")?;
+    /// audio.wait_for_receivers(1, Duration::from_secs(5))?;
+    /// audio.send(&[1u16.to_ne_bytes(), 2u16.to_ne_bytes()].concat())?;
+    /// assert_eq!(*samples.receive()?.expect("a packet"), [1, 2]);
+    /// let error = audio.send(&[0; 3]).unwrap_err().to_string();
+    /// assert!(error.contains("cannot send 3 bytes: its samples have 2 bytes each"), "{error}");
+    ///
+    /// // A program that encodes messages itself sends their bytes.
+    /// let mut count = node.publisher::<Dynamic>(("count", &TypeName::parse("message/cbor(u32)")?))?;
+    /// let mut messages = node.subscriber::<Cbor<u32>>("count")?;
+    /// count.wait_for_receivers(1, Duration::from_secs(5))?;
+    /// count.send(&[0x18, 0x2a])?;
+    /// assert_eq!(messages.receive()?.expect("a message").decode()?, 42);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn publisher<'a, C: Content>(&self, topic: impl Into<PortName<'a, C>>) -> Result<Publisher<C>> {
+        let PortName { name, given, .. } = topic.into();
+        let (payload, PortType { form, .. }) = port_type::<C>(name, given)?;
+        Ok(Publisher::of(self.outgoing(name, payload)?, None, form))
     }
 
-    /// Creates a publisher of messages of a type with a schema. A subscriber of another schema is
-    /// refused; one without a schema is connected.
+    /// Creates a subscriber to a topic, connected to every present and future publisher. A
+    /// publisher of another type is refused: see [`Subscriber::refusals`].
     ///
     /// # Errors
     /// As [`Node::publisher`].
     ///
     /// ```
     /// use serde::{Deserialize, Serialize};
+    /// use stripline::payload::{Cbor, NoSchema};
     ///
     /// #[derive(Serialize, Deserialize, stripline::Message)]
     /// struct Tune { hz: f64 }
@@ -262,45 +270,19 @@ impl Node {
     /// struct OldTune { mhz: f64 }
     ///
     /// let node = stripline::node::Node::isolated()?;
-    /// let _publisher = node.typed_message_publisher::<Tune>("tune")?;
-    /// let _new = node.typed_message_subscriber::<Tune>("tune")?;
-    /// let _untyped = node.message_subscriber::<Tune>("tune")?;
-    /// let _old = node.typed_message_subscriber::<OldTune>("tune")?;
+    /// let _publisher = node.publisher::<Cbor<Tune>>("tune")?;
+    /// let _new = node.subscriber::<Cbor<Tune>>("tune")?;
+    /// let _untyped = node.subscriber::<Cbor<Tune, NoSchema>>("tune")?;
+    /// let _old = node.subscriber::<Cbor<OldTune>>("tune")?;
     /// let [(_, reason)] = &node.refused_connections()[..] else { panic!("one is refused") };
     /// assert!(reason.contains("message/tune{hz:f64}, not message/tune{mhz:f64}"), "{reason}");
     /// # Ok::<(), stripline::Error>(())
     /// ```
-    pub fn typed_message_publisher<M: MessageSchema + Serialize>(
-        &self,
-        topic: &str,
-    ) -> Result<MessagePublisher<M>> {
-        let outgoing = self.outgoing(topic, TypeName::of_message::<M>())?;
-        Ok(MessagePublisher::new(Publisher::new(outgoing, None)?))
-    }
-
-    /// Creates a subscriber to messages of a type with a schema. A publisher of another schema is
-    /// refused ([`MessageSubscriber::refusals`]); one without a schema is connected.
-    ///
-    /// # Errors
-    /// As [`Node::publisher`].
-    pub fn typed_message_subscriber<M: MessageSchema + DeserializeOwned>(
-        &self,
-        topic: &str,
-    ) -> Result<MessageSubscriber<M>> {
-        self.messages(topic, TypeName::of_message::<M>())
-    }
-
-    /// Creates a subscriber to messages on a topic.
-    ///
-    /// # Errors
-    /// As [`Node::publisher`].
-    pub fn message_subscriber<M: DeserializeOwned>(&self, topic: &str) -> Result<MessageSubscriber<M>> {
-        self.messages(topic, message_type()?)
-    }
-
-    fn messages<M: DeserializeOwned>(&self, topic: &str, payload: TypeName) -> Result<MessageSubscriber<M>> {
-        let subscriber = Subscriber::new(self.incoming(topic, payload, None)?)?;
-        Ok(MessageSubscriber::new(subscriber.with_dispatch(self.shared.topics.of(topic).dispatch)))
+    pub fn subscriber<'a, C: Content>(&self, topic: impl Into<PortName<'a, C>>) -> Result<Subscriber<C>> {
+        let PortName { name, given, .. } = topic.into();
+        let (payload, PortType { sample_bytes, form, .. }) = port_type::<C>(name, given)?;
+        let subscriber = Subscriber::of(self.incoming(name, payload, sample_bytes)?, form);
+        Ok(subscriber.with_dispatch(self.shared.topics.of(name).dispatch))
     }
 
     /// Stops this node: blocking calls of its publishers and subscribers return [`Error::Stopped`].
@@ -513,7 +495,7 @@ impl NodeShared {
         self.doorbell.notify();
     }
 
-    /// Connects the publishers whose processes are not stopped any more.
+    /// Connects the publishers that are not stopped any more.
     fn connect_stopped(self: &Arc<Self>) {
         let Some(due) = lock(&self.state).stopped.take_due() else { return };
         for (offer, consumer) in due.offers {
@@ -721,11 +703,15 @@ fn is_taken(error: &Error) -> bool {
     matches!(error, Error::System { source, .. } if source.kind() == std::io::ErrorKind::AddrInUse)
 }
 
-/// Returns the payload type of all messages of a topic.
-///
-/// The program defines the messages; the topic's name distinguishes them.
-fn message_type() -> Result<TypeName> {
-    TypeName::message("cbor").map_err(Error::failed)
+/// Returns the type of a topic, and the payload type in it.
+fn port_type<C: Content>(
+    topic: &str,
+    given: Option<PortType<DynamicForm>>,
+) -> Result<(TypeName, PortType<C::Form>)> {
+    let mut port = C::port_type(given).map_err(|problem| Error::port(topic, problem))?;
+    let missing = || Error::port(topic, "is `Dynamic`: give its type with its name, as `(\"iq\", &cf32)`");
+    let payload = port.payload.take().ok_or_else(missing)?;
+    Ok((payload, port))
 }
 
 /// Returns the payload type that marks a server of calls among the offers of nodes.

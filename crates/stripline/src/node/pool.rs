@@ -6,7 +6,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use crate::error::{Error, Result, catch_panic};
 use crate::link::{ConnectionStats, OwnedPacket, Receipt};
-use crate::packet::payload::Element;
+use crate::packet::payload::Content;
 use crate::sys::clock::now_ns;
 use crate::sys::doorbell::Doorbell;
 use crate::sys::fork::OwnerProcess;
@@ -28,7 +28,7 @@ pub(super) fn run<T, R, W, H>(
     hand_on: H,
 ) -> Result<()>
 where
-    T: Element,
+    T: Content,
     W: Fn(PacketView<'_, T>) -> Result<R> + Sync,
     H: FnMut(PacketView<'_, T>, R) -> Result<()> + Send,
 {
@@ -59,7 +59,7 @@ where
     error.map_or(Ok(()), Err)
 }
 
-struct Pool<'a, T: Element, W, H> {
+struct Pool<'a, T: Content, W, H> {
     form: T::Form,
     source: Mutex<PoolSource<'a, T>>,
     exit: Mutex<Exit<H>>,
@@ -76,7 +76,7 @@ struct Pool<'a, T: Element, W, H> {
 }
 
 /// The state of the receiving thread.
-struct PoolSource<'a, T: Element> {
+struct PoolSource<'a, T: Content> {
     subscriber: &'a mut Subscriber<T>,
     /// Packets taken.
     taken: u64,
@@ -97,7 +97,7 @@ type PooledPacket = (u64, Option<Measured>, Option<Receipt>);
 
 impl<T, R, W, H> Pool<'_, T, W, H>
 where
-    T: Element,
+    T: Content,
     W: Fn(PacketView<'_, T>) -> Result<R> + Sync,
     H: FnMut(PacketView<'_, T>, R) -> Result<()> + Send,
 {
@@ -186,7 +186,7 @@ where
     }
 }
 
-impl<T: Element, W, H> Pool<'_, T, W, H> {
+impl<T: Content, W, H> Pool<'_, T, W, H> {
     /// Ends the pool. The first failure is kept.
     fn fail(&self, error: Error) {
         lock(&self.error).get_or_insert(error);

@@ -9,13 +9,13 @@ use std::time::{Duration, Instant};
 use crate::error::{Error, Result};
 use crate::link::{FrameStart, Outgoing};
 use crate::packet::StreamInfo;
-use crate::packet::element::{SampleForm, StaticForm};
-use crate::packet::payload::{Element, Sample};
+use crate::packet::content::SampleForm;
+use crate::packet::payload::{Content, Sendable};
 use crate::sys::fork::Local;
 use crate::terms::{LinkOptions, Scope};
 use crate::transport::Wait;
 
-use super::subscriber::{Subscriber, check_type};
+use super::Subscriber;
 use super::view::{Stamped, sealed::Stamps};
 
 /// A component's input port: another name of [`Subscriber`], and the same type. A function that
@@ -60,7 +60,7 @@ const FOREVER: Duration = Duration::from_secs(u32::MAX as u64);
 /// assert_eq!(&*packet, [1.0, 2.0]);
 /// # Ok::<(), stripline::Error>(())
 /// ```
-pub struct Publisher<T: Element> {
+pub struct Publisher<T: Content> {
     /// Present until dropped.
     outgoing: Option<Outgoing>,
     /// The runtime that takes the link instead of ending its stream: it decides how the component
@@ -69,14 +69,99 @@ pub struct Publisher<T: Element> {
     form: T::Form,
 }
 
-impl<T: Sample> Publisher<T> {
-    pub(crate) fn new(outgoing: Outgoing, return_to: Option<Sender<Outgoing>>) -> Result<Self> {
-        check_type::<T>(outgoing.port())?;
-        Ok(Self::of(outgoing, return_to, StaticForm::new()))
+impl<C: Sendable> Publisher<C> {
+    /// Sends a copy of the samples, or a message. Returns according to the connection's scope;
+    /// blocks while a receiver with policy `block` has no room.
+    ///
+    /// # Errors
+    /// As [`Publisher::loan_copy_of`] and [`Loan::send`].
+    #[inline(always)]
+    pub fn send(&mut self, value: &C::Value) -> Result<()> {
+        self.loan_copy_of(value)?.send()
+    }
+
+    /// Prepares a packet as [`Publisher::loan`] does, with these samples or this message in it. It
+    /// can be sent with a scope, a deadline or stamps of its own. Dropping it sends nothing.
+    ///
+    /// # Errors
+    /// As [`Publisher::loan`]. [`Error::Port`] if the bytes of [`Dynamic`](crate::payload::Dynamic)
+    /// are no whole samples. [`Error::Failed`] for a message that does not serialise.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use stripline::payload::Cbor;
+    /// use stripline::terms::Scope;
+    ///
+    /// let node = stripline::node::Node::isolated()?;
+    /// let mut commands = node.publisher::<Cbor<String>>("commands")?;
+    /// let mut receiver = node.subscriber::<Cbor<String>>("commands")?;
+    /// commands.wait_for_receivers(1, Duration::from_secs(5))?;
+    /// let component = std::thread::spawn(move || receiver.receive()?.map(|command| command.decode()).transpose());
+    /// // Returns when the component has the command.
+    /// commands.loan_copy_of(&"start".into())?.scope(Scope::Target).deadline(Duration::from_secs(5)).send()?;
+    /// assert_eq!(component.join().expect("no panic")?, Some("start".into()));
+    /// # Ok::<(), stripline::Error>(())
+    /// ```
+    ///
+    /// A component that forwards packets:
+    ///
+    /// ```no_run
+    /// # fn example(
+    /// #     mut input: stripline::Input<f32>,
+    /// #     mut output: stripline::Output<f32>,
+    /// # ) -> stripline::Result<()> {
+    /// while let Some(packet) = input.receive()? {
+    ///     output.loan_copy_of(&packet)?.send_like(&packet)?;
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[inline(always)]
+    pub fn loan_copy_of(&mut self, value: &C::Value) -> Result<Loan<'_, C>> {
+        let items = C::items(value).map_err(|problem| self.not_encoded(&problem))?;
+        let count = self.whole(items.len())?;
+        let mut loan = self.loan(count)?;
+        loan.copy_from_slice(&items);
+        Ok(loan)
+    }
+
+    /// Sends like [`Publisher::send`], without waiting for room: all receivers get the packet, or
+    /// none. Under the scopes `server` and `target` it still waits for the receivers after it has
+    /// sent.
+    ///
+    /// # Errors
+    /// As [`Publisher::try_loan`] and [`Loan::send`]; [`Error::Failed`] for a message that does not
+    /// serialise.
+    ///
+    /// ```
+    /// # let node = stripline::node::Node::isolated()?;
+    /// # let mut publisher = node.publisher::<f32>("levels")?;
+    /// # let mut subscriber = node.subscriber::<f32>("levels")?;
+    /// # publisher.wait_for_receivers(1, std::time::Duration::from_secs(5))?;
+    /// // The receiver takes no packets: after some, its queue is full.
+    /// let error = loop {
+    ///     if let Err(error) = publisher.try_send(&[0.5; 1000]) {
+    ///         break error;
+    ///     }
+    /// };
+    /// assert!(matches!(error, stripline::Error::Full { .. }));
+    /// # Ok::<(), stripline::Error>(())
+    /// ```
+    pub fn try_send(&mut self, value: &C::Value) -> Result<()> {
+        let items = C::items(value).map_err(|problem| self.not_encoded(&problem))?;
+        let count = self.whole(items.len())?;
+        let mut loan = self.try_loan(count)?;
+        loan.copy_from_slice(&items);
+        loan.send()
+    }
+
+    #[cold]
+    fn not_encoded(&self, problem: &str) -> Error {
+        Error::failed(format!("{}: {problem}", self.name()))
     }
 }
 
-impl<T: Element> Publisher<T> {
+impl<T: Content> Publisher<T> {
     /// Creates a publisher of samples of that form, which fits the transports' memory.
     pub(crate) fn of(outgoing: Outgoing, return_to: Option<Sender<Outgoing>>, form: T::Form) -> Self {
         Self { outgoing: Some(outgoing), return_to: return_to.map(Local::new), form }
@@ -205,69 +290,6 @@ impl<T: Element> Publisher<T> {
     #[inline(always)]
     pub fn try_loan(&mut self, samples: usize) -> Result<Loan<'_, T>> {
         self.loan_as(samples, false)
-    }
-
-    /// Sends a copy of the samples. Returns according to the connection's scope; blocks while a
-    /// receiver with policy `block` has no room.
-    ///
-    /// # Errors
-    /// As [`Publisher::loan`] and [`Loan::send`].
-    #[inline(always)]
-    pub fn send(&mut self, samples: &[T::Item]) -> Result<()> {
-        self.loan_copy_of(samples)?.send()
-    }
-
-    /// Prepares a packet as [`Publisher::loan`] does, with these samples in it.
-    ///
-    /// # Errors
-    /// As [`Publisher::loan`]. [`Error::Port`] if the bytes of [`Dynamic`](crate::payload::Dynamic)
-    /// are no whole samples.
-    ///
-    /// ```no_run
-    /// # fn example(
-    /// #     mut input: stripline::Input<f32>,
-    /// #     mut output: stripline::Output<f32>,
-    /// # ) -> stripline::Result<()> {
-    /// while let Some(packet) = input.receive()? {
-    ///     output.loan_copy_of(&packet)?.send_like(&packet)?;
-    /// }
-    /// # Ok(())
-    /// # }
-    /// ```
-    #[inline(always)]
-    pub fn loan_copy_of(&mut self, samples: &[T::Item]) -> Result<Loan<'_, T>> {
-        let count = self.whole(samples.len())?;
-        let mut loan = self.loan(count)?;
-        loan.copy_from_slice(samples);
-        Ok(loan)
-    }
-
-    /// Sends like [`Publisher::send`], without waiting for room: all receivers get the packet, or
-    /// none. Under the scopes `server` and `target` it still waits for the receivers after it has
-    /// sent.
-    ///
-    /// # Errors
-    /// As [`Publisher::try_loan`] and [`Loan::send`].
-    ///
-    /// ```
-    /// # let node = stripline::node::Node::isolated()?;
-    /// # let mut publisher = node.publisher::<f32>("levels")?;
-    /// # let mut subscriber = node.subscriber::<f32>("levels")?;
-    /// # publisher.wait_for_receivers(1, std::time::Duration::from_secs(5))?;
-    /// // The receiver takes no packets: after some, its queue is full.
-    /// let error = loop {
-    ///     if let Err(error) = publisher.try_send(&[0.5; 1000]) {
-    ///         break error;
-    ///     }
-    /// };
-    /// assert!(matches!(error, stripline::Error::Full { .. }));
-    /// # Ok::<(), stripline::Error>(())
-    /// ```
-    pub fn try_send(&mut self, samples: &[T::Item]) -> Result<()> {
-        let count = self.whole(samples.len())?;
-        let mut loan = self.try_loan(count)?;
-        loan.copy_from_slice(samples);
-        loan.send()
     }
 
     /// Sends `packets` packets of `samples` samples each. `write` gets the index of each packet,
@@ -435,16 +457,16 @@ pub(super) fn finish_wait(timeout: Duration) -> Wait {
 
 /// Packets of a publisher that may leave together. The drop sends them, also after an error, or
 /// when the function that writes them panics.
-struct Gather<'a, T: Element>(&'a mut Publisher<T>);
+struct Gather<'a, T: Content>(&'a mut Publisher<T>);
 
-impl<T: Element> Drop for Gather<'_, T> {
+impl<T: Content> Drop for Gather<'_, T> {
     fn drop(&mut self) {
         // The error before this one is returned, or there was none.
         let _ = self.0.link().gather(false);
     }
 }
 
-impl<T: Element> Drop for Publisher<T> {
+impl<T: Content> Drop for Publisher<T> {
     fn drop(&mut self) {
         // A child leaves the end of the stream to the process that sends it.
         let Some(mut outgoing) = self.outgoing.take().filter(Outgoing::is_own) else { return };
@@ -475,7 +497,7 @@ impl<T: Element> Drop for Publisher<T> {
 /// loan.send()?;
 /// # Ok::<(), stripline::Error>(())
 /// ```
-pub struct Loan<'a, T: Element> {
+pub struct Loan<'a, T: Content> {
     /// What else there is of the loan lies there: a loan is moved often, and each word counts.
     publisher: &'a mut Publisher<T>,
     /// Of room for that many samples at least.
@@ -483,7 +505,7 @@ pub struct Loan<'a, T: Element> {
     samples: usize,
 }
 
-impl<'a, T: Element> Loan<'a, T> {
+impl<'a, T: Content> Loan<'a, T> {
     /// Makes a loan of the room that the publisher's link has reserved.
     #[inline(always)]
     pub(super) fn of(publisher: &'a mut Publisher<T>, start: FrameStart, samples: usize) -> Self {
@@ -498,7 +520,7 @@ impl<'a, T: Element> Loan<'a, T> {
     }
 }
 
-impl<T: Element> Loan<'_, T> {
+impl<T: Content> Loan<'_, T> {
     /// Returns the number of samples: the slice's length, unless they are
     /// [`Dynamic`](crate::payload::Dynamic).
     pub fn samples(&self) -> usize {
@@ -716,7 +738,7 @@ impl<T: Element> Loan<'_, T> {
     }
 }
 
-impl<T: Element> Deref for Loan<'_, T> {
+impl<T: Content> Deref for Loan<'_, T> {
     type Target = [T::Item];
     fn deref(&self) -> &[T::Item] {
         // SAFETY: the loan holds the link exclusively and does not call it until it sends or
@@ -725,14 +747,14 @@ impl<T: Element> Deref for Loan<'_, T> {
     }
 }
 
-impl<T: Element> DerefMut for Loan<'_, T> {
+impl<T: Content> DerefMut for Loan<'_, T> {
     fn deref_mut(&mut self) -> &mut [T::Item] {
         // SAFETY: as above; `&mut self` makes it the only reference.
         unsafe { self.start.get_mut(self.publisher.form.items(self.samples)) }
     }
 }
 
-impl<T: Element> Drop for Loan<'_, T> {
+impl<T: Content> Drop for Loan<'_, T> {
     fn drop(&mut self) {
         self.publisher.link().cancel();
     }

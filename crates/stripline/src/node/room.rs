@@ -1,11 +1,11 @@
 //! Publishers in a program's own loop.
 
-use super::{MessagePublisher, Publisher, ReadyDescriptor};
+use super::{Publisher, ReadyDescriptor};
 use crate::error::Result;
-use crate::packet::element::SampleForm;
-use crate::packet::payload::Element;
+use crate::packet::content::SampleForm;
+use crate::packet::payload::Content;
 
-impl<T: Element> Publisher<T> {
+impl<T: Content> Publisher<T> {
     /// Returns a descriptor for `poll`, epoll or a toolkit. It is the same each time, and readable
     /// when the publisher has to be asked, once [`Publisher::arm`] or
     /// [`Publisher::arm_for_receivers`] has returned true.
@@ -94,43 +94,5 @@ impl<T: Element> Publisher<T> {
     /// ```
     pub fn arm_for_receivers(&mut self, count: usize) -> Result<bool> {
         self.link().arm_for_receivers(count)
-    }
-}
-
-impl<M> MessagePublisher<M> {
-    /// Returns a descriptor for `poll`, epoll or a toolkit, as [`Publisher::ready_descriptor`]
-    /// does.
-    ///
-    /// # Errors
-    /// As [`Publisher::ready_descriptor`].
-    pub fn ready_descriptor(&mut self) -> Result<ReadyDescriptor> {
-        self.publisher.ready_descriptor()
-    }
-
-    /// Makes the descriptor readable once there may be room for a message of so many bytes, as
-    /// [`Publisher::arm`] does.
-    ///
-    /// # Errors
-    /// As [`Publisher::arm`].
-    ///
-    /// ```
-    /// let node = stripline::node::Node::isolated()?;
-    /// let mut commands = node.message_publisher::<String>("commands")?;
-    /// // Nothing receives, so that there is always room.
-    /// assert!(!commands.arm(1000)?);
-    /// assert!(commands.arm_for_receivers(1)?);
-    /// # Ok::<(), stripline::Error>(())
-    /// ```
-    pub fn arm(&mut self, bytes: usize) -> Result<bool> {
-        self.publisher.arm(bytes)
-    }
-
-    /// Makes the descriptor readable once so many receivers may be connected, as
-    /// [`Publisher::arm_for_receivers`] does.
-    ///
-    /// # Errors
-    /// As [`Publisher::arm_for_receivers`].
-    pub fn arm_for_receivers(&mut self, count: usize) -> Result<bool> {
-        self.publisher.arm_for_receivers(count)
     }
 }

@@ -1,16 +1,13 @@
 //! A single thread for all ports of a component.
 
-use serde::de::DeserializeOwned;
-
 use crate::error::Result;
 use crate::link::{FrameRef, Incoming};
-use crate::packet::payload::Element;
+use crate::packet::payload::Content;
 use crate::transport::Wait;
 
 use super::dispatch::serve_one;
-use super::message::message_of;
 use super::wait::wait_until;
-use super::{Message, MessageSubscriber, PacketView, Received, Subscriber};
+use super::{PacketView, Received, Subscriber};
 
 /// A runner of the handlers of several ports on one thread. No two handlers run at the same time,
 /// so they can share state without locks (in a [`Cell`](std::cell::Cell) or
@@ -23,12 +20,13 @@ use super::{Message, MessageSubscriber, PacketView, Received, Subscriber};
 /// use std::cell::Cell;
 /// use std::time::Duration;
 /// use stripline::node::{Node, SingleThread};
+/// use stripline::payload::Cbor;
 ///
 /// let node = Node::isolated()?;
 /// let mut publisher = node.publisher::<f32>("levels")?;
 /// let mut levels = node.subscriber::<f32>("levels")?;
-/// let mut commander = node.message_publisher::<f32>("gain")?;
-/// let mut commands = node.message_subscriber::<f32>("gain")?;
+/// let mut commander = node.publisher::<Cbor<f32>>("gain")?;
+/// let mut commands = node.subscriber::<Cbor<f32>>("gain")?;
 /// publisher.wait_for_receivers(1, Duration::from_secs(5))?;
 /// commander.wait_for_receivers(1, Duration::from_secs(5))?;
 /// publisher.send(&[1.0, 2.0])?;
@@ -38,8 +36,8 @@ use super::{Message, MessageSubscriber, PacketView, Received, Subscriber};
 ///
 /// let gain = Cell::new(1.0);
 /// let mut amplified = Vec::new();
-/// let ports = SingleThread::new().messages(&mut commands, |command| {
-///     gain.set(command.value);
+/// let ports = SingleThread::new().packets(&mut commands, |command| {
+///     gain.set(command.decode()?);
 ///     Ok(())
 /// });
 /// let ports = ports.packets(&mut levels, |packet| {
@@ -63,23 +61,13 @@ impl<'a> SingleThread<'a> {
 
     /// Adds a handler for the packets of a port.
     #[must_use]
-    pub fn packets<T: Element>(
+    pub fn packets<T: Content>(
         mut self,
         subscriber: &'a mut Subscriber<T>,
         handler: impl FnMut(PacketView<'_, T>) -> Result<()> + 'a,
     ) -> Self {
         self.ports.push(Box::new(Served { subscriber, handler }));
         self
-    }
-
-    /// Adds a handler for the messages of a port.
-    #[must_use]
-    pub fn messages<M: DeserializeOwned>(
-        self,
-        subscriber: &'a mut MessageSubscriber<M>,
-        mut handler: impl FnMut(Message<M>) -> Result<()> + 'a,
-    ) -> Self {
-        self.packets(subscriber.packets(), move |packet| handler(message_of(packet)?))
     }
 
     /// Runs the handlers until the end of stream of every port.
@@ -115,12 +103,12 @@ trait ServedPort {
     fn incoming(&mut self) -> &mut Incoming;
 }
 
-struct Served<'a, T: Element, H> {
+struct Served<'a, T: Content, H> {
     subscriber: &'a mut Subscriber<T>,
     handler: H,
 }
 
-impl<T: Element, H: FnMut(PacketView<'_, T>) -> Result<()>> ServedPort for Served<'_, T, H> {
+impl<T: Content, H: FnMut(PacketView<'_, T>) -> Result<()>> ServedPort for Served<'_, T, H> {
     fn serve_one(&mut self) -> Result<Received<FrameRef>> {
         serve_one(self.subscriber, Wait::Never, &mut self.handler)
     }

@@ -7,8 +7,8 @@ use std::time::Duration;
 use crate::error::{Error, Result};
 use crate::inspect::RefusedSender;
 use crate::link::{FrameRef, Incoming, PacketSource, Polled};
-use crate::packet::element::{SampleForm, StaticForm};
-use crate::packet::payload::{Element, Sample};
+use crate::packet::content::SampleForm;
+use crate::packet::payload::Content;
 use crate::packet::{Gap, Header, Order, StreamInfo};
 use crate::terms::Resequence;
 use crate::transport::Wait;
@@ -33,7 +33,7 @@ use super::{Dispatch, PacketView, Windowed};
 /// }
 /// # Ok::<(), stripline::Error>(())
 /// ```
-pub struct Subscriber<T: Element> {
+pub struct Subscriber<T: Content> {
     pub(super) incoming: Incoming,
     dispatch: Dispatch,
     pub(super) form: T::Form,
@@ -68,14 +68,7 @@ impl<P> Received<P> {
     }
 }
 
-impl<T: Sample> Subscriber<T> {
-    pub(crate) fn new(incoming: Incoming) -> Result<Self> {
-        check_type::<T>(incoming.port())?;
-        Ok(Self::of(incoming, StaticForm::new()))
-    }
-}
-
-impl<T: Element> Subscriber<T> {
+impl<T: Content> Subscriber<T> {
     /// Creates a subscriber to samples of that form, which fits the transports' memory.
     pub(crate) fn of(incoming: Incoming, form: T::Form) -> Self {
         Self { incoming, dispatch: Dispatch::Queue, form }
@@ -495,23 +488,12 @@ impl<T: Element> Subscriber<T> {
 }
 
 /// A drain, which ends with this.
-struct Drain<'a, T: Element>(&'a mut Subscriber<T>);
+struct Drain<'a, T: Content>(&'a mut Subscriber<T>);
 
-impl<T: Element> Drop for Drain<'_, T> {
+impl<T: Content> Drop for Drain<'_, T> {
     fn drop(&mut self) {
         self.0.incoming.end_drain();
     }
-}
-
-/// Checks that samples can be read and written in a transport's memory.
-pub(super) fn check_type<T>(port: &str) -> Result<()> {
-    if size_of::<T>() == 0 {
-        return Err(Error::port(port, "its type has no size"));
-    }
-    if align_of::<T>() > 16 {
-        return Err(Error::port(port, "its type needs more than 16-byte alignment"));
-    }
-    Ok(())
 }
 
 /// Received samples, used in place and released when dropped. A packet that is forgotten
@@ -530,12 +512,12 @@ pub(super) fn check_type<T>(port: &str) -> Result<()> {
 /// assert!(packet.connection().ends_with("-> audio"));
 /// # Ok::<(), stripline::Error>(())
 /// ```
-pub struct Packet<'a, T: Element> {
+pub struct Packet<'a, T: Content> {
     subscriber: &'a mut Subscriber<T>,
     payload: FrameRef,
 }
 
-impl<T: Element> Packet<'_, T> {
+impl<T: Content> Packet<'_, T> {
     /// Returns the number of samples: the slice's length, unless they are
     /// [`Dynamic`](crate::payload::Dynamic).
     pub fn samples(&self) -> usize {
@@ -611,7 +593,7 @@ impl<T: Element> Packet<'_, T> {
     }
 }
 
-impl<T: Element> Packet<'_, T> {
+impl<T: Content> Packet<'_, T> {
     /// Releases it by [`Incoming::release_inlined`], in place of the drop.
     #[inline(always)]
     pub(super) fn release_inlined(&mut self) {
@@ -623,9 +605,9 @@ impl<T: Element> Packet<'_, T> {
     }
 }
 
-impl<T: Element> Stamped for Packet<'_, T> {}
+impl<T: Content> Stamped for Packet<'_, T> {}
 
-impl<T: Element> sealed::Sealed for Packet<'_, T> {
+impl<T: Content> sealed::Sealed for Packet<'_, T> {
     fn stamps(&self) -> sealed::Stamps<'_> {
         let Header { sample_index, time_ns, .. } = self.subscriber.incoming.taken().header;
         let order = self.subscriber.incoming.taken().header.order().map(|_| self.subscriber.incoming.order());
@@ -633,7 +615,7 @@ impl<T: Element> sealed::Sealed for Packet<'_, T> {
     }
 }
 
-impl<T: Element> Deref for Packet<'_, T> {
+impl<T: Content> Deref for Packet<'_, T> {
     type Target = [T::Item];
     fn deref(&self) -> &[T::Item] {
         // SAFETY: the packet holds the link exclusively and does not call its transport until
@@ -642,13 +624,13 @@ impl<T: Element> Deref for Packet<'_, T> {
     }
 }
 
-impl<T: Element> Drop for Packet<'_, T> {
+impl<T: Content> Drop for Packet<'_, T> {
     fn drop(&mut self) {
         self.subscriber.incoming.release();
     }
 }
 
-impl<T: Element<Item: std::fmt::Debug>> std::fmt::Debug for Packet<'_, T> {
+impl<T: Content<Item: std::fmt::Debug>> std::fmt::Debug for Packet<'_, T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Packet")
             .field("header", &self.subscriber.incoming.taken().header)

@@ -8,7 +8,7 @@ use super::subscription::OfferConsumer;
 use super::{Publisher, Subscriber, calls_payload};
 use crate::error::{Error, Result};
 use crate::link::{ConnectionOptions, EndsWhen, Incoming, PortEvent, PortEvents, policy};
-use crate::packet::element::DynamicForm;
+use crate::packet::content::{DynamicForm, StaticForm};
 use crate::packet::payload::{Dynamic, TypeName};
 use crate::sys::mutex::lock;
 use crate::terms::{LinkOptions, Overflow};
@@ -38,7 +38,7 @@ pub(crate) fn connect_tap(
         Incoming::new(name, events, options_for, StopToken::new()?, false, payload.sample_bytes());
     incoming.set_ends(EndsWhen::WithSender);
     incoming.say_goodbye_on_drop();
-    Subscriber::new(incoming)
+    Ok(Subscriber::of(incoming, StaticForm::new()))
 }
 
 impl Node {
@@ -83,7 +83,7 @@ impl Node {
             Incoming::new(topic.into(), events, options_for, stop, true, payload.sample_bytes());
         incoming.say_goodbye_on_drop();
         attempts.wait_for(&mut incoming);
-        Subscriber::new(incoming)
+        Ok(Subscriber::of(incoming, StaticForm::new()))
     }
 
     /// Creates a publisher on a topic of any type.

@@ -5,8 +5,8 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use crate::link::{Incoming, OwnedPacket, PacketSource, Receipt};
-use crate::packet::element::SampleForm;
-use crate::packet::payload::Element;
+use crate::packet::content::SampleForm;
+use crate::packet::payload::Content;
 use crate::packet::{Gap, Header, Order, StreamInfo};
 
 /// A packet as a handler receives it, valid until the handler returns.
@@ -30,7 +30,7 @@ use crate::packet::{Gap, Header, Order, StreamInfo};
 /// })?;
 /// # Ok::<(), stripline::Error>(())
 /// ```
-pub struct PacketView<'a, T: Element> {
+pub struct PacketView<'a, T: Content> {
     samples: &'a [T::Item],
     form: T::Form,
     meta: PacketMeta<'a>,
@@ -95,7 +95,7 @@ pub(crate) mod sealed {
     }
 }
 
-impl<T: Element> PacketView<'_, T> {
+impl<T: Content> PacketView<'_, T> {
     /// Returns the number of samples: the slice's length, unless they are
     /// [`Dynamic`](crate::payload::Dynamic).
     pub fn samples(&self) -> usize {
@@ -177,17 +177,17 @@ impl<T: Element> PacketView<'_, T> {
     }
 }
 
-impl<T: Element> Clone for PacketView<'_, T> {
+impl<T: Content> Clone for PacketView<'_, T> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<T: Element> Copy for PacketView<'_, T> {}
+impl<T: Content> Copy for PacketView<'_, T> {}
 
-impl<T: Element> Stamped for PacketView<'_, T> {}
+impl<T: Content> Stamped for PacketView<'_, T> {}
 
-impl<T: Element> sealed::Sealed for PacketView<'_, T> {
+impl<T: Content> sealed::Sealed for PacketView<'_, T> {
     fn stamps(&self) -> sealed::Stamps<'_> {
         let PacketMeta { header, source, .. } = self.meta;
         let order = source.is_ordered(header).then(|| source.order(header));
@@ -196,14 +196,14 @@ impl<T: Element> sealed::Sealed for PacketView<'_, T> {
     }
 }
 
-impl<T: Element<Item: fmt::Debug>> fmt::Debug for PacketView<'_, T> {
+impl<T: Content<Item: fmt::Debug>> fmt::Debug for PacketView<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let samples = &&**self;
         f.debug_struct("PacketView").field("header", self.meta.header).field("samples", samples).finish()
     }
 }
 
-impl<'a, T: Element> PacketView<'a, T> {
+impl<'a, T: Content> PacketView<'a, T> {
     #[inline]
     pub(super) fn new(samples: &'a [T::Item], form: T::Form, meta: PacketMeta<'a>) -> Self {
         Self { samples, form, meta }
@@ -216,7 +216,7 @@ impl<'a, T: Element> PacketView<'a, T> {
     }
 }
 
-impl<T: Element> Deref for PacketView<'_, T> {
+impl<T: Content> Deref for PacketView<'_, T> {
     type Target = [T::Item];
     fn deref(&self) -> &[T::Item] {
         self.samples
@@ -224,7 +224,7 @@ impl<T: Element> Deref for PacketView<'_, T> {
 }
 
 /// Returns a view of the packet that was copied; `None` before the first.
-pub(super) fn view_of<T: Element>(copy: &OwnedPacket, form: T::Form) -> Option<PacketView<'_, T>> {
+pub(super) fn view_of<T: Content>(copy: &OwnedPacket, form: T::Form) -> Option<PacketView<'_, T>> {
     let (header, _) = copy.meta()?;
     let meta = PacketMeta { header, gap: copy.gap.as_ref(), source: PacketSource::Copy(copy), receipt: None };
     Some(PacketView { samples: bytemuck::cast_slice(copy.bytes()), form, meta })

@@ -4,23 +4,23 @@ use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
 use crate::link::Incoming;
-use crate::packet::payload::Element;
+use crate::packet::payload::Content;
 use crate::sys::doorbell::{Doorbell, PollSet};
 use crate::transport::Wait;
 
 use self::sealed::IncomingAccess;
 use super::{Holding, ReadyDescriptor, Subscriber};
 
-/// A receiver of packets: every [`Subscriber`], [`Holding`] and
-/// [`MessageSubscriber`](super::MessageSubscriber), of any type.
+/// A receiver of packets: every [`Subscriber`] and [`Holding`], of any content.
 ///
 /// ```
 /// use std::time::Duration;
 /// use stripline::node::{Node, Waitable, wait_any};
+/// use stripline::payload::Cbor;
 ///
 /// let node = Node::isolated()?;
 /// let mut samples = node.subscriber::<f32>("samples")?;
-/// let mut commands = node.message_subscriber::<String>("commands")?;
+/// let mut commands = node.subscriber::<Cbor<String>>("commands")?;
 /// let mut all: Vec<&mut dyn Waitable> = vec![&mut samples, &mut commands];
 /// assert!(wait_any(&mut all, Some(Duration::from_millis(1)))?.is_empty());
 /// # Ok::<(), stripline::Error>(())
@@ -84,9 +84,9 @@ pub trait Waitable: sealed::Sealed {
     }
 }
 
-impl<T: Element> Waitable for Subscriber<T> {}
+impl<T: Content> Waitable for Subscriber<T> {}
 
-impl<T: Element> Waitable for Holding<T> {}
+impl<T: Content> Waitable for Holding<T> {}
 
 pub(crate) mod sealed {
     use crate::link::Incoming;
@@ -100,13 +100,13 @@ pub(crate) mod sealed {
     pub struct IncomingAccess<'a>(pub(crate) &'a mut Incoming);
 }
 
-impl<T: Element> sealed::Sealed for Subscriber<T> {
+impl<T: Content> sealed::Sealed for Subscriber<T> {
     fn incoming(&mut self) -> sealed::IncomingAccess<'_> {
         sealed::IncomingAccess(&mut self.incoming)
     }
 }
 
-impl<T: Element> sealed::Sealed for Holding<T> {
+impl<T: Content> sealed::Sealed for Holding<T> {
     fn incoming(&mut self) -> sealed::IncomingAccess<'_> {
         sealed::IncomingAccess(&mut self.for_wait().incoming)
     }

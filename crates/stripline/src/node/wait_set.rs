@@ -122,11 +122,12 @@ pub struct AddedReady {
 /// use std::os::unix::net::UnixStream;
 /// use std::time::Duration;
 /// use stripline::node::{WaitInterest, Node, WaitSet};
+/// use stripline::payload::Cbor;
 ///
 /// let node = Node::isolated()?;
 /// let mut levels = node.subscriber::<f32>("levels")?;
-/// let mut texts = node.message_subscriber::<String>("texts")?;
-/// # let mut publisher = node.message_publisher::<String>("texts")?;
+/// let mut texts = node.subscriber::<Cbor<String>>("texts")?;
+/// # let mut publisher = node.publisher::<Cbor<String>>("texts")?;
 /// # publisher.wait_for_receivers(1, Duration::from_secs(5))?;
 /// let (button, pressed) = UnixStream::pair().expect("two sockets");
 /// let set = WaitSet::new()?;

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use crate::error::Result;
 use crate::link::{Incoming, Outgoing};
-use crate::packet::payload::Element;
+use crate::packet::payload::Content;
 use crate::transport::{Attention, Interrupt};
 
-use super::{Holding, MessagePublisher, MessageSubscriber, Publisher, Subscriber, Windowed};
+use super::{Holding, Publisher, Subscriber, Windowed};
 
 /// A handle with which any thread ends a wait of a port, a client or a server.
 ///
@@ -99,7 +99,7 @@ impl fmt::Debug for Waker {
     }
 }
 
-impl<T: Element> Publisher<T> {
+impl<T: Content> Publisher<T> {
     /// Returns a handle with which other threads end a wait of this publisher: a send or loan, also
     /// while it waits for acknowledgements. Likewise [`Publisher::wait_for_receivers`] and
     /// [`Publisher::end`].
@@ -149,7 +149,7 @@ impl<T: Element> Publisher<T> {
     }
 }
 
-impl<T: Element> Subscriber<T> {
+impl<T: Content> Subscriber<T> {
     /// Returns a handle with which other threads end a wait of this subscriber, in any of its calls
     /// and in [`wait_any`](super::wait_any).
     ///
@@ -160,7 +160,7 @@ impl<T: Element> Subscriber<T> {
     }
 }
 
-impl<T: Element> Holding<T> {
+impl<T: Content> Holding<T> {
     /// Returns a handle with which other threads end a wait of this subscriber.
     ///
     /// # Errors
@@ -178,7 +178,7 @@ impl<T: Element> Holding<T> {
     }
 }
 
-impl<T: Element> Windowed<T> {
+impl<T: Content> Windowed<T> {
     /// Returns a handle with which other threads end a wait for a window, also where the samples of
     /// the next window are there. They stay.
     ///
@@ -199,33 +199,5 @@ impl<T: Element> Windowed<T> {
     /// ```
     pub fn waker(&mut self) -> Result<Waker> {
         Waker::of_incoming(self.incoming())
-    }
-}
-
-impl<M> MessagePublisher<M> {
-    /// Returns a handle with which other threads end a wait of this publisher.
-    ///
-    /// # Errors
-    /// As [`Publisher::waker`].
-    pub fn waker(&mut self) -> Result<Waker> {
-        self.publisher.waker()
-    }
-
-    /// Ends the stream and keeps the publisher, as [`Publisher::end`] does.
-    ///
-    /// # Errors
-    /// As [`Publisher::end`].
-    pub fn end(&mut self, timeout: Duration) -> Result<()> {
-        self.publisher.end(timeout)
-    }
-}
-
-impl<M> MessageSubscriber<M> {
-    /// Returns a handle with which other threads end a wait of this subscriber.
-    ///
-    /// # Errors
-    /// As [`Publisher::waker`].
-    pub fn waker(&mut self) -> Result<Waker> {
-        self.subscriber.waker()
     }
 }

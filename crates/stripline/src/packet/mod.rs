@@ -2,9 +2,9 @@
 
 #[cfg(any(feature = "corba", fuzzing))]
 pub(crate) mod bulkio;
+pub(crate) mod content;
 #[cfg(any(feature = "dds", fuzzing))]
 pub(crate) mod dds;
-pub(crate) mod element;
 pub(crate) mod header;
 pub(crate) mod layout;
 pub(crate) mod message;

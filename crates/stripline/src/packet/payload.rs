@@ -105,7 +105,7 @@ use crate::error::Error;
 /// ```
 pub use stripline_macros::Sample;
 
-pub use super::element::{Dynamic, Element};
+pub use super::content::{Cbor, Content, Dynamic, NoSchema, Sendable, WithSchema};
 pub use super::layout::{BadLayout, Field, Layout, ScalarPlace};
 pub use super::message::MessageSchema;
 pub use super::message_json::message_json;
@@ -347,6 +347,11 @@ impl TypeName {
     const MESSAGE: &'static str = "message/";
     /// The name of the messages of a topic without a schema.
     const ANY_MESSAGE: &'static str = "message/cbor";
+
+    /// Returns the name of messages without a schema.
+    pub(crate) fn any_message() -> Self {
+        Self { text: Self::ANY_MESSAGE.into(), layout: None }
+    }
 
     /// Parses a name, or the text of a layout or of a message's schema.
     ///

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::element::DynamicForm;
+use super::content::DynamicForm;
 use super::payload::{BadLayout, Sample, TypeName};
 use super::scalar::Scalar;
 use crate::error::Error;
@@ -205,7 +205,7 @@ impl From<BadLayout> for BadSampleType {
 mod tests {
     use num_complex::Complex;
 
-    use super::super::element::SampleForm;
+    use super::super::content::SampleForm;
     use super::*;
 
     #[test]

@@ -288,9 +288,8 @@ pub enum Scope {
     Server,
     /// The receiving component has finished with the packet: it has dropped the
     /// [`Packet`](crate::Packet), [refused](crate::Packet::refuse) it, or returned from its
-    /// handler. Some packets count as finished earlier, because the component then owns them. They
-    /// are those taken into a window ([`Windowed`](crate::node::Windowed)), held to restore the
-    /// sequence ([`Resequence`]), or decoded and returned as a [`Message`](crate::node::Message).
+    /// handler. Packets that are taken into a window ([`Windowed`](crate::node::Windowed)) or held
+    /// to restore the sequence ([`Resequence`]) count as finished earlier.
     Target,
 }
 

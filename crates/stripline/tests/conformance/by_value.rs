@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::sync::Mutex;
 
 use stripline::node::{Dispatch, Node, Publisher, SingleThread, Subscriber};
-use stripline::payload::{Dynamic, Element, SampleType};
+use stripline::payload::{Content, Dynamic, SampleType};
 use stripline::{Error, Received, Sample, StreamInfo};
 
 use crate::order::Detection;
@@ -23,7 +23,7 @@ struct Found {
     gap: Option<stripline::Gap>,
 }
 
-fn find<T: Element>(subscriber: &mut Subscriber<T>) -> Found {
+fn find<T: Content>(subscriber: &mut Subscriber<T>) -> Found {
     let Received::Packet(packet) = subscriber.receive_timeout(DEADLINE).unwrap() else {
         panic!("no packet in time")
     };
@@ -45,8 +45,8 @@ fn detections(first: u32, count: usize) -> Vec<Detection> {
 
 fn pair_of(node: &Node, topic: &str) -> (Publisher<Dynamic>, Subscriber<Dynamic>) {
     let kind = SampleType::of::<Detection>();
-    let mut publisher = node.publisher_of(&kind, topic).unwrap();
-    let subscriber = node.subscriber_of(&kind, topic).unwrap();
+    let mut publisher = node.publisher::<Dynamic>((topic, &kind)).unwrap();
+    let subscriber = node.subscriber::<Dynamic>((topic, &kind)).unwrap();
     await_receivers(&mut publisher, 1);
     (publisher, subscriber)
 }
@@ -63,9 +63,9 @@ fn meet<T: Sample>(transport: &'static str, sample: fn(usize) -> T) {
     let node = node(transport, "");
     let kind = SampleType::of::<T>();
     let mut typed = node.publisher::<T>("typed").unwrap();
-    let mut by_value = node.publisher_of(&kind, "by-value").unwrap();
+    let mut by_value = node.publisher::<Dynamic>(("by-value", &kind)).unwrap();
     let mut at_typed = [node.subscriber::<T>("typed").unwrap(), node.subscriber("by-value").unwrap()];
-    let mut at_value = ["typed", "by-value"].map(|topic| node.subscriber_of(&kind, topic).unwrap());
+    let mut at_value = ["typed", "by-value"].map(|topic| node.subscriber::<Dynamic>((topic, &kind)).unwrap());
     await_receivers(&mut typed, 2);
     await_receivers(&mut by_value, 2);
     assert_eq!((by_value.sample_bytes(), typed.samples_max()), (size_of::<T>(), by_value.samples_max()));
@@ -111,7 +111,7 @@ pub fn large_packets_of_a_type_by_value_travel_whole(transport: &'static str) {
     let node = node(transport, "buffer = 16384");
     let (mut publisher, mut by_value) = pair_of(&node, "by-value");
     let mut typed = node.publisher::<Detection>("typed").unwrap();
-    let mut at_value = node.subscriber_of(&SampleType::of::<Detection>(), "typed").unwrap();
+    let mut at_value = node.subscriber::<Dynamic>(("typed", &SampleType::of::<Detection>())).unwrap();
     await_receivers(&mut typed, 1);
     let samples = detections(0, 5 * publisher.in_place_samples_max() + 7);
     let bytes: &[u8] = bytemuck::cast_slice(&samples);
@@ -136,9 +136,9 @@ pub fn large_packets_of_a_type_by_value_travel_whole(transport: &'static str) {
 pub fn gaps_of_a_type_by_value_count_its_samples(transport: &'static str) {
     let node = node(transport, "overflow = \"drop-oldest\"\ndepth = 3");
     let kind = SampleType::of::<Detection>();
-    let mut publisher = node.publisher_of(&kind, "detections").unwrap();
+    let mut publisher = node.publisher::<Dynamic>(("detections", &kind)).unwrap();
     let mut typed = node.subscriber::<Detection>("detections").unwrap();
-    let mut by_value = node.subscriber_of(&kind, "detections").unwrap();
+    let mut by_value = node.subscriber::<Dynamic>(("detections", &kind)).unwrap();
     await_receivers(&mut publisher, 2);
     let (mut rng, mut sent) = (Dice::new(3), 0);
     for _ in 0..200 {
@@ -155,7 +155,7 @@ pub fn gaps_of_a_type_by_value_count_its_samples(transport: &'static str) {
 }
 
 /// Returns how many samples came or are missing, and holds each index against that.
-fn account<T: Element>(subscriber: &mut Subscriber<T>) -> u64 {
+fn account<T: Content>(subscriber: &mut Subscriber<T>) -> u64 {
     let mut samples = 0;
     while let Some(packet) = subscriber.receive().unwrap() {
         samples += packet.gap().map_or(0, |gap| gap.samples);
@@ -270,19 +270,22 @@ pub fn another_layout_by_value_is_refused_naming_both(transport: &'static str) {
     let bare = SampleType::new("det", 12, 4).unwrap();
     let sent = "the sending port has type det{range_bin:u32,doppler_bin:s32,level_db:f32}, not ";
     let mut typed = node.publisher::<versions::New>("typed").unwrap();
-    let mut by_value = node.publisher_of(&new, "by-value").unwrap();
+    let mut by_value = node.publisher::<Dynamic>(("by-value", &new)).unwrap();
     for topic in ["typed", "by-value"] {
         let refused = |subscriber: &Subscriber<Dynamic>, with: &str| {
             let [refused] = &subscriber.refusals()[..] else { panic!("one is refused") };
             assert!(refused.reason.ends_with(&format!("{sent}{with}")), "{}", refused.reason);
         };
-        refused(&node.subscriber_of(&old, topic).unwrap(), "det{level_db:f32,range_bin:u32,doppler_bin:s32}");
-        refused(&node.subscriber_of(&bare, topic).unwrap(), "det (no layout)");
-        refused(&node.subscriber_of(&parse("f32"), topic).unwrap(), "f32");
+        refused(
+            &node.subscriber::<Dynamic>((topic, &old)).unwrap(),
+            "det{level_db:f32,range_bin:u32,doppler_bin:s32}",
+        );
+        refused(&node.subscriber::<Dynamic>((topic, &bare)).unwrap(), "det (no layout)");
+        refused(&node.subscriber::<Dynamic>((topic, &parse("f32"))).unwrap(), "f32");
     }
     // A port of a Rust type refuses one by value likewise.
     assert_eq!(node.subscriber::<versions::Old>("by-value").unwrap().refusals().len(), 1);
-    let mut right = node.subscriber_of(&new, "typed").unwrap();
+    let mut right = node.subscriber::<Dynamic>(("typed", &new)).unwrap();
     await_receivers(&mut typed, 1);
     typed.send(&[versions::New { range_bin: 7, doppler_bin: -3, level_db: 12.5 }]).unwrap();
     assert_eq!(find(&mut right).bytes[..4], 7u32.to_ne_bytes());
@@ -307,8 +310,8 @@ pub fn bytes_that_are_no_whole_samples_go_nowhere(transport: &'static str) {
 
     // Without a layout only the name is compared: the receiver finds the other size.
     let plot = |size| SampleType::new("plot", size, 4).unwrap();
-    let mut wide = node.publisher_of(&plot(12), "plots").unwrap();
-    let mut narrow = node.subscriber_of(&plot(8), "plots").unwrap();
+    let mut wide = node.publisher::<Dynamic>(("plots", &plot(12))).unwrap();
+    let mut narrow = node.subscriber::<Dynamic>(("plots", &plot(8))).unwrap();
     await_receivers(&mut wide, 1);
     wide.send(&[0; 12]).unwrap();
     let error = narrow.receive_timeout(DEADLINE).map(drop).unwrap_err();
@@ -319,8 +322,8 @@ pub fn bytes_that_are_no_whole_samples_go_nowhere(transport: &'static str) {
 pub fn samples_of_a_type_by_value_are_aligned(transport: &'static str) {
     let node = node(transport, "");
     let kind = SampleType::new("aligned", 48, 16).unwrap();
-    let mut publisher = node.publisher_of(&kind, "aligned").unwrap();
-    let mut subscriber = node.subscriber_of(&kind, "aligned").unwrap();
+    let mut publisher = node.publisher::<Dynamic>(("aligned", &kind)).unwrap();
+    let mut subscriber = node.subscriber::<Dynamic>(("aligned", &kind)).unwrap();
     await_receivers(&mut publisher, 1);
     for number in 0..50 {
         let mut loan = publisher.loan(number % 7).unwrap();

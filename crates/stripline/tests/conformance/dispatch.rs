@@ -7,6 +7,7 @@ use std::sync::{Condvar, Mutex, mpsc};
 use std::time::Duration;
 
 use stripline::node::{Dispatch, PacketView, SingleThread, Subscriber};
+use stripline::payload::{Cbor, NoSchema};
 use stripline::{Error, Result};
 
 use crate::support::{DEADLINE, await_asleep, await_that, expect_end, fill, node, pair};
@@ -408,8 +409,8 @@ pub fn single_thread_serves_every_port(transport: &'static str) {
     let node = node(transport, "depth = 4");
     let (mut flood, mut flooded) = pair::<u64>(&node, "flood");
     let (mut calm, mut calmed) = pair::<i16>(&node, "calm");
-    let mut words = node.message_publisher::<String>("words").unwrap();
-    let mut spoken = node.message_subscriber::<String>("words").unwrap();
+    let mut words = node.publisher::<Cbor<String, NoSchema>>("words").unwrap();
+    let mut spoken = node.subscriber::<Cbor<String, NoSchema>>("words").unwrap();
     assert!(words.wait_for_receivers(1, DEADLINE).unwrap());
     let is_enough = AtomicBool::new(false);
     // No lock: the handlers never run concurrently.
@@ -438,8 +439,8 @@ pub fn single_thread_serves_every_port(transport: &'static str) {
                 assert_eq!(packet[..], [1, 2, 3]);
                 note("calm")
             })
-            .messages(&mut spoken, |message| {
-                is_enough.store(message.value == "done", Ordering::Relaxed);
+            .packets(&mut spoken, |packet| {
+                is_enough.store(packet.decode()? == "done", Ordering::Relaxed);
                 note("word")
             });
         served.run().unwrap();
@@ -474,13 +475,13 @@ pub fn single_thread_ends_with_the_last_port_or_the_first_failure(transport: &'s
 
 pub fn messages_are_served(transport: &'static str) {
     let node = node(transport, "");
-    let mut numbers = node.message_publisher::<u64>("messages").unwrap();
-    let mut texts = node.message_publisher::<String>("messages").unwrap();
-    let mut served = node.message_subscriber::<u64>("messages").unwrap();
+    let mut numbers = node.publisher::<Cbor<u64, NoSchema>>("messages").unwrap();
+    let mut texts = node.publisher::<Cbor<String, NoSchema>>("messages").unwrap();
+    let mut served = node.subscriber::<Cbor<u64, NoSchema>>("messages").unwrap();
     assert!(numbers.wait_for_receivers(1, DEADLINE).unwrap());
     assert!(texts.wait_for_receivers(1, DEADLINE).unwrap());
     texts.send(&"no number".into()).unwrap();
-    let error = served.serve(Dispatch::pool(2).unwrap(), |_, _| Ok(())).unwrap_err();
+    let error = served.serve(Dispatch::pool(2).unwrap(), |packet| packet.decode().map(drop)).unwrap_err();
     let Error::Handler { source, .. } = &error else { panic!("{error}") };
     assert!(matches!(**source, Error::Decode { .. }), "{error}");
     texts.finish().unwrap();
@@ -488,10 +489,10 @@ pub fn messages_are_served(transport: &'static str) {
     numbers.finish().unwrap();
     let seen = Gate::default();
     served
-        .serve(Dispatch::pool(2).unwrap(), |message, packet| {
-            assert_eq!(packet.sequence(), message.sequence);
-            assert_eq!((message.value, message.gap), (message.sequence, None));
-            seen.reach(message.value);
+        .serve(Dispatch::pool(2).unwrap(), |packet| {
+            let number = packet.decode()?;
+            assert_eq!((number, packet.gap()), (packet.sequence(), None));
+            seen.reach(number);
             Ok(())
         })
         .unwrap();

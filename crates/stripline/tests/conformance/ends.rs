@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use stripline::payload::{Cbor, NoSchema};
 use stripline::{Error, GapReason};
 
 use crate::support::{
@@ -30,8 +31,8 @@ pub fn an_abandoned_stream_is_a_death(transport: &'static str) {
             subscriber.senders() == 0
         });
     }
-    let mut publisher = node.message_publisher::<u64>("others").unwrap();
-    let mut others = node.message_subscriber::<u64>("others").unwrap();
+    let mut publisher = node.publisher::<Cbor<u64, NoSchema>>("others").unwrap();
+    let mut others = node.subscriber::<Cbor<u64, NoSchema>>("others").unwrap();
     assert!(publisher.wait_for_receivers(1, DEADLINE).unwrap());
     publisher.abandon();
     assert!(others.try_receive().unwrap().packet().is_none());

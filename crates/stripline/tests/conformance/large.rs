@@ -4,6 +4,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use stripline::node::{Subscriber, wait_any};
+use stripline::payload::{Cbor, NoSchema};
 use stripline::{Error, Gap, GapReason, Received, StreamInfo};
 
 use crate::puppet::{Puppet, beside_another};
@@ -84,13 +85,13 @@ pub fn the_smallest_ring_carries_the_largest_packets(transport: &'static str) {
 
 pub fn messages_may_be_large(transport: &'static str) {
     let node = node(transport, "buffer = 4096");
-    let mut publisher = node.message_publisher::<String>("text").unwrap();
-    let mut subscriber = node.message_subscriber::<String>("text").unwrap();
+    let mut publisher = node.publisher::<Cbor<String, NoSchema>>("text").unwrap();
+    let mut subscriber = node.subscriber::<Cbor<String, NoSchema>>("text").unwrap();
     assert!(publisher.wait_for_receivers(1, DEADLINE).unwrap());
     let text = "all work and no play ".repeat(5000);
     let its = text.clone();
     let sender = std::thread::spawn(move || publisher.send(&its).unwrap());
-    assert_eq!(subscriber.receive_timeout(DEADLINE).unwrap().packet().unwrap().value, text);
+    assert_eq!(subscriber.receive_timeout(DEADLINE).unwrap().packet().unwrap().decode().unwrap(), text);
     sender.join().unwrap();
 }
 

@@ -3,6 +3,7 @@
 use num_complex::Complex;
 use serde::{Deserialize, Serialize};
 use stripline::node::{Publisher, Subscriber};
+use stripline::payload::{Cbor, NoSchema};
 use stripline::{Axis, Error, Received, Sample, StreamInfo};
 
 use crate::support::{
@@ -330,8 +331,8 @@ enum Command {
 
 pub fn messages_round_trip(transport: &'static str) {
     let node = node(transport, "");
-    let mut commands = node.message_publisher::<Command>("commands").unwrap();
-    let mut receiver = node.message_subscriber::<Command>("commands").unwrap();
+    let mut commands = node.publisher::<Cbor<Command, NoSchema>>("commands").unwrap();
+    let mut receiver = node.subscriber::<Cbor<Command, NoSchema>>("commands").unwrap();
     assert!(commands.wait_for_receivers(1, DEADLINE).unwrap());
     let all = [
         Command::Tune { frequency_hz: 1090e6, note: Some("Mode S".into()) },
@@ -341,24 +342,25 @@ pub fn messages_round_trip(transport: &'static str) {
     all.iter().for_each(|command| commands.send(command).unwrap());
     commands.finish().unwrap();
     for (sequence, command) in all.iter().enumerate() {
-        let message = receiver.receive().unwrap().unwrap();
-        assert_eq!((message.sequence, &message.value, message.gap), (sequence as u64, command, None));
+        let packet = receiver.receive().unwrap().unwrap();
+        assert_eq!((packet.sequence(), packet.gap()), (sequence as u64, None));
+        assert_eq!(packet.decode().unwrap(), *command);
     }
     assert!(receiver.receive().unwrap().is_none());
 }
 
 pub fn a_message_of_another_type_is_a_decode_error(transport: &'static str) {
     let node = node(transport, "");
-    let mut texts = node.message_publisher::<String>("commands").unwrap();
-    let mut receiver = node.message_subscriber::<u32>("commands").unwrap();
-    let mut numbers = node.message_publisher::<u32>("commands").unwrap();
+    let mut texts = node.publisher::<Cbor<String, NoSchema>>("commands").unwrap();
+    let mut receiver = node.subscriber::<Cbor<u32, NoSchema>>("commands").unwrap();
+    let mut numbers = node.publisher::<Cbor<u32, NoSchema>>("commands").unwrap();
     assert!(texts.wait_for_receivers(1, DEADLINE).unwrap());
     assert!(numbers.wait_for_receivers(1, DEADLINE).unwrap());
     texts.send(&"not a number".into()).unwrap();
-    let error = receiver.receive().unwrap_err();
+    let error = receiver.receive().unwrap().unwrap().decode().unwrap_err();
     assert!(matches!(&error, Error::Decode { what, .. } if what.contains("commands")), "{error}");
     numbers.send(&17).unwrap();
-    assert_eq!(receiver.receive().unwrap().unwrap().value, 17);
+    assert_eq!(receiver.receive().unwrap().unwrap().decode().unwrap(), 17);
     texts.send(&"again".into()).unwrap();
-    assert!(matches!(receiver.receive(), Err(Error::Decode { .. })));
+    assert!(matches!(receiver.receive().unwrap().unwrap().decode(), Err(Error::Decode { .. })));
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use stripline::payload::{Cbor, NoSchema};
 use stripline::{Gap, GapReason, StreamInfo};
 
 use crate::puppet::{Puppet, SAMPLES, beside_another, refuses_other_processes};
@@ -290,7 +291,7 @@ pub fn a_successors_gap_counts_messages(transport: &'static str) {
     }
     let domain = domain();
     let node = join(&domain, transport, "");
-    let mut publisher = node.message_publisher::<u64>("numbers").unwrap();
+    let mut publisher = node.publisher::<Cbor<u64, NoSchema>>("numbers").unwrap();
     let subscribe = || {
         let mut receiver = Puppet::start(&domain, transport, "");
         receiver.order("subscribe-messages numbers");

@@ -7,7 +7,8 @@ use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
 
-use stripline::node::{Dispatch, MessageSubscriber, Node, Publisher, Subscriber, Topics, wait_any};
+use stripline::node::{Dispatch, Node, Publisher, Subscriber, Topics, wait_any};
+use stripline::payload::{Cbor, NoSchema};
 use stripline::transport::Reach;
 use stripline::{Error, Gap, GapReason, Received};
 
@@ -159,7 +160,7 @@ struct Stage {
     /// A publisher of a type without a layout.
     bare: Option<Publisher<Bare>>,
     subscriber: Option<Subscriber<u64>>,
-    messages: Option<MessageSubscriber<u64>>,
+    messages: Option<Subscriber<Cbor<u64, NoSchema>>>,
     /// The connection of the packet taken last.
     last: String,
 }
@@ -177,7 +178,7 @@ impl Stage {
                 publisher.send(&[Bare { range_bin: 7, level_db: 0.5 }]).unwrap();
             }
             "subscribe" => self.subscriber = Some(self.node.subscriber(object).unwrap()),
-            "subscribe-messages" => self.messages = Some(self.node.message_subscriber(object).unwrap()),
+            "subscribe-messages" => self.messages = Some(self.node.subscriber(object).unwrap()),
             // A subscriber of another type than the puppets' packets.
             "mistake" => std::mem::forget(self.node.subscriber::<i16>(object).unwrap()),
             "receivers" => {
@@ -289,8 +290,9 @@ impl Stage {
         let messages = self.messages.as_mut().unwrap();
         let mut first = None;
         for _ in 0..count {
-            let message = messages.receive().unwrap().unwrap();
-            first.get_or_insert((message.sequence, message.gap));
+            let packet = messages.receive().unwrap().unwrap();
+            first.get_or_insert((packet.sequence(), packet.gap().copied()));
+            packet.decode().unwrap();
         }
         describe(first)
     }

@@ -4,6 +4,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use stripline::node::{Dispatch, Node, PacketView, Publisher, SingleThread, Subscriber};
+use stripline::payload::{Cbor, NoSchema};
 use stripline::{Error, Gap, GapReason, Received, Result, StreamInfo};
 
 use crate::dispatch::Gate;
@@ -420,28 +421,29 @@ pub fn several_senders_are_put_in_sequence_each(transport: &'static str) {
 
 pub fn messages_are_put_in_sequence(transport: &'static str) {
     let node = node(transport, "");
-    let mut source = node.message_publisher::<String>("words").unwrap();
-    let mut input = node.message_subscriber::<String>("words").unwrap();
-    let mut output = node.message_publisher::<usize>("lengths").unwrap();
-    let sink = node.message_subscriber::<usize>("lengths").unwrap();
+    let mut source = node.publisher::<Cbor<String, NoSchema>>("words").unwrap();
+    let mut input = node.subscriber::<Cbor<String, NoSchema>>("words").unwrap();
+    let mut output = node.publisher::<Cbor<usize, NoSchema>>("lengths").unwrap();
+    let sink = node.subscriber::<Cbor<usize, NoSchema>>("lengths").unwrap();
     assert!(source.wait_for_receivers(1, DEADLINE).unwrap());
     assert!(output.wait_for_receivers(1, DEADLINE).unwrap());
     let mut lengths = sink.resequenced(64, NEVER).unwrap();
     (0..20).for_each(|length| source.send(&"x".repeat(length)).unwrap());
     source.finish().unwrap();
     let (gate, exit) = (Gate::default(), Mutex::new(&mut output));
-    let outcome = input.serve(Dispatch::pool(4).unwrap(), |word, packet| {
-        if word.sequence.is_multiple_of(4) {
-            gate.wait_for(word.sequence + 3);
+    let outcome = input.serve(Dispatch::pool(4).unwrap(), |packet| {
+        if packet.sequence().is_multiple_of(4) {
+            gate.wait_for(packet.sequence() + 3);
         }
-        exit.lock().unwrap().send_like(&word.value.len(), &packet)?;
-        gate.reach(word.sequence);
+        exit.lock().unwrap().loan_copy_of(&packet.decode()?.len())?.send_like(&packet)?;
+        gate.reach(packet.sequence());
         Ok(())
     });
     outcome.unwrap();
     for length in 0..20 {
-        let message = lengths.receive_timeout(DEADLINE).unwrap().packet().unwrap();
-        assert_eq!((message.value, message.gap), (length, None));
+        let packet = lengths.receive_timeout(DEADLINE).unwrap().packet().unwrap();
+        assert_eq!(packet.gap(), None);
+        assert_eq!(packet.decode().unwrap(), length);
     }
     assert!(matches!(lengths.try_receive().unwrap(), Received::Empty));
     output.finish().unwrap();

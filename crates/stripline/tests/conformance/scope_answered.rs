@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use stripline::node::{Dispatch, Publisher, Subscriber};
+use stripline::payload::{Cbor, NoSchema};
 use stripline::terms::Scope;
 use stripline::{Error, Received, Result, Sample};
 
@@ -349,22 +350,22 @@ pub fn a_large_packet_that_overtakes_its_receiver_is_refused(transport: &'static
 
 pub fn a_message_may_have_its_own_scope_and_deadline(transport: &'static str) {
     let node = node(transport, TARGET);
-    let mut publisher = node.message_publisher::<u64>("commands").unwrap();
-    let mut subscriber = node.message_subscriber::<u64>("commands").unwrap();
+    let mut publisher = node.publisher::<Cbor<u64, NoSchema>>("commands").unwrap();
+    let mut subscriber = node.subscriber::<Cbor<u64, NoSchema>>("commands").unwrap();
     assert!(publisher.wait_for_receivers(1, DEADLINE).unwrap());
     // The receiver does not take it.
-    publisher.prepare(&0).unwrap().scope(Scope::Transport).send().unwrap();
-    let loan = publisher.prepare(&1).unwrap().deadline(Duration::from_millis(1));
+    publisher.loan_copy_of(&0).unwrap().scope(Scope::Transport).send().unwrap();
+    let loan = publisher.loan_copy_of(&1).unwrap().deadline(Duration::from_millis(1));
     assert!(matches!(loan.send(), Err(Error::Unanswered { .. })));
     let taken = AtomicU64::new(0);
     std::thread::scope(|scope| {
         scope.spawn(|| {
             while let Some(message) = subscriber.receive().unwrap() {
-                taken.store(message.value, Ordering::SeqCst);
+                taken.store(message.decode().unwrap(), Ordering::SeqCst);
             }
         });
         for number in 2..20 {
-            publisher.prepare(&number).unwrap().scope(Scope::Target).deadline(DEADLINE).send().unwrap();
+            publisher.loan_copy_of(&number).unwrap().scope(Scope::Target).deadline(DEADLINE).send().unwrap();
             // A message counts as finished when it has been decoded; the component gets it just
             // then.
             assert!(taken.load(Ordering::SeqCst) + 1 >= number);

@@ -11,7 +11,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use stripline::node::{Node, Publisher, Subscriber, Topics};
-use stripline::payload::Element;
+use stripline::payload::Content;
 use stripline::{Error, Gap, Received, Sample};
 
 use crate::message_queue_turn::MessageQueueTurn;
@@ -134,11 +134,11 @@ pub fn pair<T: Sample>(node: &Node, topic: &str) -> (Publisher<T>, Subscriber<T>
     (publisher, subscriber)
 }
 
-pub fn await_receivers<T: Element>(publisher: &mut Publisher<T>, count: usize) {
+pub fn await_receivers<T: Content>(publisher: &mut Publisher<T>, count: usize) {
     assert!(publisher.wait_for_receivers(count, DEADLINE).unwrap(), "no {count} receivers in {DEADLINE:?}");
 }
 
-pub fn await_senders<T: Element>(subscriber: &mut Subscriber<T>, count: usize) {
+pub fn await_senders<T: Content>(subscriber: &mut Subscriber<T>, count: usize) {
     await_that(&format!("{count} senders"), || subscriber.senders() == count);
 }
 
@@ -185,7 +185,7 @@ pub fn take_number<T: Sample>(subscriber: &mut Subscriber<T>, sequence: u64) -> 
     parcel
 }
 
-pub fn expect_end<T: Element>(subscriber: &mut Subscriber<T>) {
+pub fn expect_end<T: Content>(subscriber: &mut Subscriber<T>) {
     match subscriber.receive_timeout(DEADLINE).unwrap() {
         Received::Ended => {}
         Received::Empty => panic!("no end of stream within {DEADLINE:?}"),
@@ -193,7 +193,7 @@ pub fn expect_end<T: Element>(subscriber: &mut Subscriber<T>) {
     }
 }
 
-pub fn expect_nothing<T: Element>(subscriber: &mut Subscriber<T>) {
+pub fn expect_nothing<T: Content>(subscriber: &mut Subscriber<T>) {
     assert!(matches!(subscriber.try_receive().unwrap(), Received::Empty), "nothing should be there");
 }
 

@@ -6,6 +6,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use stripline::node::{Node, Publisher, Subscriber, wait_any};
+use stripline::payload::{Cbor, NoSchema};
 use stripline::{Error, Received};
 
 use crate::support::{
@@ -137,8 +138,8 @@ pub fn wait_any_names_those_that_are_ready(transport: &'static str) {
     let node = node(transport, "");
     let (mut floats, mut float_in) = pair::<f32>(&node, "floats");
     let (mut shorts, mut short_in) = pair::<i16>(&node, "shorts");
-    let mut texts = node.message_publisher::<String>("texts").unwrap();
-    let mut text_in = node.message_subscriber::<String>("texts").unwrap();
+    let mut texts = node.publisher::<Cbor<String, NoSchema>>("texts").unwrap();
+    let mut text_in = node.subscriber::<Cbor<String, NoSchema>>("texts").unwrap();
     assert!(texts.wait_for_receivers(1, DEADLINE).unwrap());
     shorts.send(&[1]).unwrap();
     let wait = Some(DEADLINE);
@@ -148,7 +149,7 @@ pub fn wait_any_names_those_that_are_ready(transport: &'static str) {
     take_number(&mut short_in, 0);
     texts.send(&"hello".into()).unwrap();
     assert_eq!(wait_any(&mut [&mut text_in, &mut float_in, &mut short_in], wait).unwrap(), [0]);
-    assert_eq!(text_in.receive().unwrap().unwrap().value, "hello");
+    assert_eq!(text_in.receive().unwrap().unwrap().decode().unwrap(), "hello");
     floats.send(&[0.5]).unwrap();
     assert_eq!(wait_any(&mut [&mut float_in, &mut short_in], wait).unwrap(), [0]);
     take_number(&mut float_in, 0);

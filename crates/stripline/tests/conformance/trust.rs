@@ -4,6 +4,7 @@ use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 
 use serde_json::Value;
+use stripline::payload::{Cbor, NoSchema};
 use stripline::{Error, Received};
 
 use crate::puppet::Puppet;
@@ -157,25 +158,27 @@ mod messages {
 
 pub fn another_schema_of_a_message_is_refused_naming_both(transport: &'static str) {
     let node = node(transport, "");
-    let mut publisher = node.typed_message_publisher::<messages::Tune>("tune").unwrap();
-    let mut old = node.typed_message_subscriber::<messages::Old>("tune").unwrap();
+    let mut publisher = node.publisher::<Cbor<messages::Tune>>("tune").unwrap();
+    let mut old = node.subscriber::<Cbor<messages::Old>>("tune").unwrap();
     let [(_, reason)] = &node.refused_connections()[..] else { panic!("one is refused") };
     let both = "the sending port has type message/tune{hz:f64}, not message/tune{mhz:f64}";
     assert!(reason.ends_with(both), "{reason}");
     // One of the same schema gets the message, as does one without a schema.
-    let mut typed = node.typed_message_subscriber::<messages::Tune>("tune").unwrap();
-    let mut untyped = node.message_subscriber::<messages::Tune>("tune").unwrap();
+    let mut typed = node.subscriber::<Cbor<messages::Tune>>("tune").unwrap();
+    let mut untyped = node.subscriber::<Cbor<messages::Tune, NoSchema>>("tune").unwrap();
     assert!(publisher.wait_for_receivers(2, DEADLINE).unwrap());
     publisher.send(&messages::Tune { hz: 1090e6 }).unwrap();
-    for subscriber in [&mut typed, &mut untyped] {
-        assert_eq!(subscriber.receive().unwrap().expect("a message").value, messages::Tune { hz: 1090e6 });
-    }
+    let decoded = [
+        typed.receive().unwrap().expect("a message").decode(),
+        untyped.receive().unwrap().expect("a message").decode(),
+    ];
+    assert_eq!(decoded.map(Result::unwrap), [(); 2].map(|()| messages::Tune { hz: 1090e6 }));
     assert!(matches!(old.try_receive().unwrap(), Received::Empty));
     // Without a schema, another structure is an error at the first message.
-    let mut other = node.message_publisher::<messages::Old>("tune").unwrap();
+    let mut other = node.publisher::<Cbor<messages::Old, NoSchema>>("tune").unwrap();
     assert!(other.wait_for_receivers(3, DEADLINE).unwrap());
     other.send(&messages::Old { mhz: 1090.0 }).unwrap();
-    let error = typed.receive().map(|message| message.map(|m| m.value)).unwrap_err().to_string();
+    let error = typed.receive().unwrap().expect("a message").decode().unwrap_err().to_string();
     assert!(error.contains("hz"), "{error}");
 }
 

@@ -36,7 +36,7 @@ impl Scene {
         let domain = domain();
         let node = join(&domain, transport, "");
         await_that("the meeting point", || abstract_names().contains(&meeting_point(&domain)));
-        let mut publisher = node.publisher("numbers").unwrap();
+        let mut publisher = node.publisher::<u64>("numbers").unwrap();
         let mut subscriber = node.subscriber("numbers").unwrap();
         await_receivers(&mut publisher, 1);
         publisher.send(&[0]).unwrap();

@@ -7,6 +7,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use stripline::node::{Dispatch, Publisher, Received, SingleThread, Subscriber, Waker, wait_any};
+use stripline::payload::{Cbor, NoSchema};
 use stripline::{Error, Result};
 
 use crate::scope_answered::TARGET;
@@ -134,11 +135,11 @@ pub fn a_wake_ends_every_way_to_receive(transport: &'static str) {
         assert_eq!(handled.into_inner(), 20, "{dispatch}");
     }
     let (_publisher, mut first) = pair::<u64>(&node, "first");
-    let mut second = node.message_subscriber::<String>("second").unwrap();
+    let mut second = node.subscriber::<Cbor<String, NoSchema>>("second").unwrap();
     let waker = second.waker().unwrap();
     let all = || wait_any(&mut [&mut first, &mut second], None);
     assert!(!interrupted(wake_asleep(&waker, all)));
-    let run = || SingleThread::new().packets(&mut first, |_| Ok(())).messages(&mut second, |_| Ok(())).run();
+    let run = || SingleThread::new().packets(&mut first, |_| Ok(())).packets(&mut second, |_| Ok(())).run();
     assert!(!interrupted(wake_asleep(&waker, run)));
     assert!(!interrupted(wake_asleep(&waker, || second.receive().map(drop))));
     let mut holding = first.holding(2).unwrap();

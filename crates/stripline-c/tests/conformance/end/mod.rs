@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use stripline::call::{Server, ServiceClient};
 use stripline::node::{Node, Topics, Waker};
-use stripline::payload::{SampleType, TypeName};
+use stripline::payload::{Dynamic, SampleType, TypeName};
 use stripline::{Error, ErrorCode, StreamInfo};
 
 use crate::test_process::MARK;
@@ -101,7 +101,7 @@ impl End {
                 let output = if samples == "u8" {
                     ports::output(node.publisher::<u8>(topic)?, topic)
                 } else {
-                    ports::output(node.publisher_of(&sample_type(samples)?, topic)?, topic)
+                    ports::output(node.publisher::<Dynamic>((topic, &sample_type(samples)?))?, topic)
                 };
                 self.outputs.insert(name.into(), output);
             }
@@ -111,7 +111,7 @@ impl End {
                 let input = if samples == "u8" {
                     ports::input(node.subscriber::<u8>(topic)?, hold, topic)?
                 } else {
-                    ports::input(node.subscriber_of(&sample_type(samples)?, topic)?, hold, topic)?
+                    ports::input(node.subscriber::<Dynamic>((topic, &sample_type(samples)?))?, hold, topic)?
                 };
                 self.inputs.insert(name.into(), input);
             }
@@ -120,7 +120,7 @@ impl End {
                 let input = if samples == "u8" {
                     ports::windows(node.subscriber::<u8>(topic)?, topic)
                 } else {
-                    ports::windows(node.subscriber_of(&sample_type(samples)?, topic)?, topic)
+                    ports::windows(node.subscriber::<Dynamic>((topic, &sample_type(samples)?))?, topic)
                 };
                 self.inputs.insert(name.into(), input);
             }
@@ -179,11 +179,11 @@ impl End {
             }
             ["take", name, count, ms] => return Ok(self.input(name).take(number(count), milliseconds(ms))),
             ["publish-messages", name, topic, messages] => {
-                let publisher = self.node().message_publisher_of(&message_type(messages), topic)?;
+                let publisher = self.node().publisher::<Dynamic>((topic, &message_type(messages)))?;
                 self.outputs.insert(name.into(), ports::output(publisher, topic));
             }
             ["subscribe-messages", name, topic, messages] => {
-                let subscriber = self.node().message_subscriber_of(&message_type(messages), topic)?;
+                let subscriber = self.node().subscriber::<Dynamic>((topic, &message_type(messages)))?;
                 self.inputs.insert(name.into(), ports::input(subscriber, 0, topic)?);
             }
             ["send-messages", name, ref messages @ ..] => {

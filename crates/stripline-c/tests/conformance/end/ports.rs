@@ -4,7 +4,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use stripline::node::{Dispatch, HeldPacket, Holding, Packet, Publisher, Subscriber, Waker, Windowed};
-use stripline::payload::Element;
+use stripline::payload::{Content, Sendable};
 use stripline::terms::Scope;
 use stripline::{Error, Gap, GapReason, Received, Result, StreamInfo};
 
@@ -91,11 +91,11 @@ pub trait Held {
     fn refuse(self: Box<Self>, reason: &str);
 }
 
-pub fn output<T: Element<Item = u8>>(publisher: Publisher<T>, topic: &str) -> Box<dyn Output> {
+pub fn output<T: Sendable<Item = u8, Value = [u8]>>(publisher: Publisher<T>, topic: &str) -> Box<dyn Output> {
     Box::new(Sender { publisher, seed: seed(topic), next: 0 })
 }
 
-pub fn input<T: Element<Item = u8>>(
+pub fn input<T: Content<Item = u8>>(
     subscriber: Subscriber<T>,
     hold: usize,
     topic: &str,
@@ -104,18 +104,18 @@ pub fn input<T: Element<Item = u8>>(
     Ok(Box::new(Receiver { kind, seed: seed(topic) }))
 }
 
-pub fn windows<T: Element<Item = u8>>(subscriber: Subscriber<T>, topic: &str) -> Box<dyn Input> {
+pub fn windows<T: Content<Item = u8>>(subscriber: Subscriber<T>, topic: &str) -> Box<dyn Input> {
     Box::new(Receiver { kind: Kind::Windowed(subscriber.windowed()), seed: seed(topic) })
 }
 
-struct Sender<T: Element> {
+struct Sender<T: Content> {
     publisher: Publisher<T>,
     seed: u64,
     /// The index of the next sample.
     next: u64,
 }
 
-impl<T: Element<Item = u8>> Output for Sender<T> {
+impl<T: Sendable<Item = u8, Value = [u8]>> Output for Sender<T> {
     fn wait_for_receivers(&mut self, count: usize) -> Result<bool> {
         self.publisher.wait_for_receivers(count, PATIENCE)
     }
@@ -214,12 +214,12 @@ impl<T: Element<Item = u8>> Output for Sender<T> {
     }
 }
 
-struct Receiver<T: Element> {
+struct Receiver<T: Content> {
     kind: Kind<T>,
     seed: u64,
 }
 
-enum Kind<T: Element> {
+enum Kind<T: Content> {
     Lent(Subscriber<T>),
     Holding(Holding<T>),
     Windowed(Windowed<T>),
@@ -237,7 +237,7 @@ macro_rules! token {
     }};
 }
 
-impl<T: Element<Item = u8>> Receiver<T> {
+impl<T: Content<Item = u8>> Receiver<T> {
     /// Receives one packet, and returns what a function makes of it, or the outcome.
     fn receive<R>(
         &mut self,
@@ -264,7 +264,7 @@ impl<T: Element<Item = u8>> Receiver<T> {
     }
 }
 
-impl<T: Element<Item = u8>> Input for Receiver<T> {
+impl<T: Content<Item = u8>> Input for Receiver<T> {
     fn senders(&mut self) -> usize {
         match &mut self.kind {
             Kind::Lent(subscriber) => subscriber.senders(),
@@ -370,12 +370,12 @@ impl<T: Element<Item = u8>> Input for Receiver<T> {
     }
 }
 
-struct HeldOne<T: Element> {
+struct HeldOne<T: Content> {
     packet: HeldPacket<T>,
     seed: u64,
 }
 
-impl<T: Element<Item = u8>> Held for HeldOne<T> {
+impl<T: Content<Item = u8>> Held for HeldOne<T> {
     fn token(&self) -> String {
         token!(&self.packet, self.seed)
     }

@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 use stripline::component::kit::{Continuity, StreamTracker};
 use stripline::component::{Component, ComponentSpec, PortTypes, Ports, Properties, PropertySpec};
-use stripline::node::MessagePublisher;
-use stripline::{Input, Result};
+use stripline::payload::Cbor;
+use stripline::{Input, Output, Result};
 
 /// A rise of the signal above the threshold, as a message.
 #[derive(Debug, PartialEq, Serialize, Deserialize, stripline::Message)]
@@ -34,7 +34,7 @@ impl Component for Detector {
 
     fn run(mut self, mut ports: Ports) -> Result<()> {
         let requests = ports.requests();
-        detect(ports.input("in")?, ports.typed_message_output("out")?, || {
+        detect(ports.input("in")?, ports.output("out")?, || {
             requests.apply_changes(|new| {
                 self.threshold = new.float("threshold") as f32;
                 Ok(())
@@ -47,7 +47,7 @@ impl Component for Detector {
 /// Sends a message for each sample above the threshold that follows one below it.
 fn detect(
     mut input: Input<f32>,
-    mut output: MessagePublisher<Detection>,
+    mut output: Output<Cbor<Detection>>,
     mut threshold: impl FnMut() -> f32,
 ) -> Result<()> {
     let mut tracker = StreamTracker::default();
@@ -63,7 +63,7 @@ fn detect(
         }
         for (number, level) in (packet.sample_index()..).zip(packet.iter().copied()) {
             if level > threshold && !is_above {
-                output.send_like(&Detection { sample: number, level }, &packet)?;
+                output.loan_copy_of(&Detection { sample: number, level })?.send_like(&packet)?;
             }
             is_above = level > threshold;
         }
@@ -87,8 +87,8 @@ mod tests {
         // Topics of a node stand for the ports.
         let node = Node::isolated().unwrap();
         let (mut source, input) = (node.publisher::<f32>("in").unwrap(), node.subscriber("in").unwrap());
-        let mut output = node.message_publisher("out").unwrap();
-        let mut sink = node.message_subscriber::<Detection>("out").unwrap();
+        let mut output = node.publisher("out").unwrap();
+        let mut sink = node.subscriber::<Cbor<Detection>>("out").unwrap();
         assert!(source.wait_for_receivers(1, DEADLINE).unwrap());
         assert!(output.wait_for_receivers(1, DEADLINE).unwrap());
         // The second pulse crosses from one packet into the next.
@@ -98,7 +98,7 @@ mod tests {
         source.finish().unwrap();
         detect(input, output, || 1.0).unwrap();
         for (sample, level) in [(1, 3.0), (3, 2.0)] {
-            assert_eq!(sink.receive().unwrap().unwrap().value, Detection { sample, level });
+            assert_eq!(sink.receive().unwrap().unwrap().decode().unwrap(), Detection { sample, level });
         }
         assert!(sink.receive().unwrap().is_none());
     }

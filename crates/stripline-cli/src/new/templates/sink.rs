@@ -3,6 +3,7 @@
 use std::io::Write;
 
 use stripline::component::{Component, ComponentSpec, PortTypes, Ports, Properties};
+use stripline::payload::Cbor;
 use stripline::{Error, Result};
 
 use super::detector::Detection;
@@ -24,9 +25,9 @@ impl Component for Sink {
     }
 
     fn run(self, mut ports: Ports) -> Result<()> {
-        let mut input = ports.typed_message_input::<Detection>("in")?;
+        let mut input = ports.input::<Cbor<Detection>>("in")?;
         while let Some(message) = input.receive()? {
-            print(&message.value, &mut std::io::stdout()).map_err(Error::failed)?;
+            print(&message.decode()?, &mut std::io::stdout()).map_err(Error::failed)?;
         }
         Ok(())
     }

@@ -6,7 +6,7 @@ use crate::component::PropertySpec;
 use crate::error::{Error, Result};
 use crate::node::Packet;
 use crate::packet::StreamInfo;
-use crate::packet::payload::Element;
+use crate::packet::payload::Content;
 
 /// A tracker that classifies each packet by its relation to the one before.
 ///
@@ -57,7 +57,7 @@ pub enum Continuity {
 
 impl StreamTracker {
     /// Classifies the next packet.
-    pub fn packet<T: Element>(&mut self, packet: &Packet<'_, T>) -> Continuity {
+    pub fn packet<T: Content>(&mut self, packet: &Packet<'_, T>) -> Continuity {
         let stream = packet.stream();
         let is_same = self.stream.as_ref().is_some_and(|last| Arc::ptr_eq(last, stream) || *last == *stream);
         let is_next = packet.gap().is_none() && packet.sample_index() == self.next_sample;

@@ -6,7 +6,7 @@ use crate::component::pace_log::PaceRecord;
 use crate::component::{Ports, Properties, PropertySpec, StopSignal};
 use crate::error::{Error, Result};
 use crate::node::Output;
-use crate::packet::payload::Element;
+use crate::packet::payload::Content;
 use crate::sys::clock::now_ns;
 
 /// The longest wait of a packet for its time, in seconds: a hundred years.
@@ -87,7 +87,7 @@ impl PacedSource {
     ///
     /// # Errors
     /// Those of `fill`, and of a send. [`Error::Stopped`] if the component is requested to stop.
-    pub fn run<T: Element>(
+    pub fn run<T: Content>(
         mut self,
         mut output: Output<T>,
         mut fill: impl FnMut(&mut [T::Item]) -> Result<usize>,

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use super::Windowed;
 use crate::node::view::{Stamped, sealed};
-use crate::packet::element::SampleForm;
-use crate::packet::payload::Element;
+use crate::packet::content::SampleForm;
+use crate::packet::payload::Content;
 use crate::packet::{Gap, StreamInfo};
 
 /// Contiguous samples, consumed when dropped. A window that is forgotten ([`std::mem::forget`])
@@ -35,7 +35,7 @@ use crate::packet::{Gap, StreamInfo};
 /// assert_eq!((rest.len(), rest.is_whole()), (28, false));
 /// # Ok::<(), stripline::Error>(())
 /// ```
-pub struct Window<'a, T: Element> {
+pub struct Window<'a, T: Content> {
     pub(super) of: &'a mut Windowed<T>,
     pub(super) samples: usize,
     pub(super) done: usize,
@@ -43,7 +43,7 @@ pub struct Window<'a, T: Element> {
     pub(super) gap: Option<Gap>,
 }
 
-impl<T: Element> Window<'_, T> {
+impl<T: Content> Window<'_, T> {
     /// Returns the number of samples: the slice's length, unless they are
     /// [`Dynamic`](crate::payload::Dynamic).
     pub fn samples(&self) -> usize {
@@ -125,9 +125,9 @@ impl<T: Element> Window<'_, T> {
     }
 }
 
-impl<T: Element> Stamped for Window<'_, T> {}
+impl<T: Content> Stamped for Window<'_, T> {}
 
-impl<T: Element> sealed::Sealed for Window<'_, T> {
+impl<T: Content> sealed::Sealed for Window<'_, T> {
     fn stamps(&self) -> sealed::Stamps<'_> {
         // An order counts packets, and a window is not one of them.
         let (sample_index, time_ns) = (self.sample_index(), self.time_ns());
@@ -135,20 +135,20 @@ impl<T: Element> sealed::Sealed for Window<'_, T> {
     }
 }
 
-impl<T: Element> Deref for Window<'_, T> {
+impl<T: Content> Deref for Window<'_, T> {
     type Target = [T::Item];
     fn deref(&self) -> &[T::Item] {
         &self.of.samples()[..self.of.carried.form.items(self.samples)]
     }
 }
 
-impl<T: Element> Drop for Window<'_, T> {
+impl<T: Content> Drop for Window<'_, T> {
     fn drop(&mut self) {
         self.of.consume(self.done);
     }
 }
 
-impl<T: Element<Item: std::fmt::Debug>> std::fmt::Debug for Window<'_, T> {
+impl<T: Content<Item: std::fmt::Debug>> std::fmt::Debug for Window<'_, T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Window").field("is_whole", &self.is_whole).field("samples", &&**self).finish()
     }

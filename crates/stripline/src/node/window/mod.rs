@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use crate::error::{Error, Result};
 use crate::link::{FrameRef, Incoming};
-use crate::packet::element::SampleForm;
-use crate::packet::payload::Element;
+use crate::packet::content::SampleForm;
+use crate::packet::payload::Content;
 use crate::packet::{Gap, Header, StreamInfo};
 use crate::sys::aligned_buffer::AlignedBuffer;
 use crate::terms::LinkOptions;
@@ -51,7 +51,7 @@ pub use lent::Window;
 /// assert_eq!(means, [2.5, 4.5]);
 /// # Ok::<(), stripline::Error>(())
 /// ```
-pub struct Windowed<T: Element> {
+pub struct Windowed<T: Content> {
     source: WindowSource<T>,
     carried: Carried<T>,
     /// The gap before the next window.
@@ -64,7 +64,7 @@ pub struct Windowed<T: Element> {
 }
 
 /// A subscriber, and the packet that it has lent.
-struct WindowSource<T: Element> {
+struct WindowSource<T: Content> {
     subscriber: Subscriber<T>,
     held: bool,
     /// How many samples of the packet are consumed or copied.
@@ -72,7 +72,7 @@ struct WindowSource<T: Element> {
 }
 
 /// Copied samples of one stream of one connection, and the packets they come from.
-struct Carried<T: Element> {
+struct Carried<T: Content> {
     buffer: AlignedBuffer,
     /// In samples.
     start: usize,
@@ -99,7 +99,7 @@ enum Found {
     End,
 }
 
-impl<T: Element> Windowed<T> {
+impl<T: Content> Windowed<T> {
     pub(super) fn new(subscriber: Subscriber<T>) -> Self {
         let carried = Carried::new(subscriber.form);
         let source = WindowSource { subscriber, held: false, used: 0 };
@@ -392,7 +392,7 @@ impl<T: Element> Windowed<T> {
     }
 }
 
-impl<T: Element> WindowSource<T> {
+impl<T: Content> WindowSource<T> {
     /// Returns the samples of the held packet that are not consumed.
     fn rest(&self) -> &[T::Item] {
         if !self.held {
@@ -438,7 +438,7 @@ impl<T: Element> WindowSource<T> {
     }
 }
 
-impl<T: Element> Carried<T> {
+impl<T: Content> Carried<T> {
     fn new(form: T::Form) -> Self {
         Self {
             form,
