@@ -2,20 +2,19 @@
 
 use std::fmt;
 use std::ops::Deref;
-use std::sync::Arc;
 use std::time::Duration;
 
 use crate::error::{Error, Result};
 use crate::inspect::RefusedSender;
-use crate::link::{FrameRef, GivenPacket, HeldSlots, PacketSource, Polled, SlotInUse};
+use crate::link::{FrameRef, GivenPacket, HeldSlots, OwnedPacket, PacketSource, Polled, SlotInUse};
 use crate::packet::content::SampleForm;
 use crate::packet::payload::Content;
-use crate::packet::{Gap, Order, StreamInfo};
+use crate::packet::{Gap, Header};
 use crate::terms::WaitStrategy;
 use crate::transport::Wait;
 
-use super::view::{PacketMeta, Stamped, sealed};
-use super::{PacketView, Received, Subscriber};
+use super::view::described;
+use super::{Received, Subscriber};
 
 /// A [`Subscriber`] that gives its packets away: up to so many are in use at once. See
 /// [`Subscriber::holding`].
@@ -306,56 +305,9 @@ pub struct HeldPacket<T: Content> {
     form: T::Form,
 }
 
+described!(HeldPacket<T>);
+
 impl<T: Content> HeldPacket<T> {
-    /// Returns the number of samples: the slice's length, unless they are
-    /// [`Dynamic`](crate::payload::Dynamic).
-    pub fn samples(&self) -> usize {
-        self.form.samples(self.len())
-    }
-
-    /// Returns the packet's number among those of its sender, from 0.
-    pub fn sequence(&self) -> u64 {
-        self.view().sequence()
-    }
-
-    /// Returns the number of the first sample within its stream.
-    pub fn sample_index(&self) -> u64 {
-        self.view().sample_index()
-    }
-
-    /// Returns when the first sample was taken, in nanoseconds since the Unix epoch; 0: unknown.
-    pub fn time_ns(&self) -> i64 {
-        self.view().time_ns()
-    }
-
-    /// Returns when it should have been sent, if its sender keeps a schedule.
-    pub fn intended_ns(&self) -> Option<u64> {
-        self.view().intended_ns()
-    }
-
-    /// Returns the packet's order: its sequence number, unless one of several threads forwarded it.
-    pub fn order(&self) -> Order {
-        self.view().order()
-    }
-
-    /// Returns the gap just before this packet.
-    pub fn gap(&self) -> Option<&Gap> {
-        // SAFETY: this is the packet.
-        unsafe { self.slot.packet() }.gap.as_ref()
-    }
-
-    /// Returns the stream it belongs to.
-    pub fn stream(&self) -> &Arc<StreamInfo> {
-        // SAFETY: this is the packet.
-        unsafe { self.slot.packet() }.stream()
-    }
-
-    /// Returns the connection it arrived on, as `from -> to`.
-    pub fn connection(&self) -> &str {
-        // SAFETY: this is the packet.
-        unsafe { self.slot.packet() }.connection()
-    }
-
     /// Refuses the packet with a reason, as [`Packet::refuse`](super::Packet::refuse) does. It has
     /// no effect once the next packet was asked for.
     ///
@@ -376,32 +328,26 @@ impl<T: Content> HeldPacket<T> {
         self.slot.refuse(|| reason.to_string());
     }
 
-    fn view(&self) -> PacketView<'_, T> {
-        // SAFETY: this is the packet.
-        let packet = unsafe { self.slot.packet() };
-        let Some((header, _)) = packet.meta() else { unreachable!("the port has filled the slot") };
-        let source = PacketSource::Copy(packet);
-        PacketView::new(
-            self,
-            self.form,
-            PacketMeta { header, gap: packet.gap.as_ref(), source, receipt: None },
-        )
+    fn form(&self) -> T::Form {
+        self.form
     }
-}
 
-impl<T: Content> Stamped for HeldPacket<T> {}
-
-impl<T: Content> sealed::Sealed for HeldPacket<T> {
-    fn stamps(&self) -> sealed::Stamps<'_> {
+    fn copy(&self) -> &OwnedPacket {
         // SAFETY: this is the packet.
-        let packet = unsafe { self.slot.packet() };
-        let Some((header, order)) = packet.meta() else { unreachable!("the port has filled the slot") };
-        sealed::Stamps {
-            sample_index: header.sample_index,
-            time_ns: header.time_ns,
-            order: packet.is_ordered.then_some(*order),
-            stream: packet.stream(),
-        }
+        unsafe { self.slot.packet() }
+    }
+
+    fn header(&self) -> &Header {
+        let Some((header, _)) = self.copy().meta() else { unreachable!("the port has filled the slot") };
+        header
+    }
+
+    fn gap_before(&self) -> Option<&Gap> {
+        self.copy().gap.as_ref()
+    }
+
+    fn source(&self) -> PacketSource<'_> {
+        PacketSource::Copy(self.copy())
     }
 }
 

@@ -1,7 +1,6 @@
 //! The receiving side of topics and ports.
 
 use std::ops::Deref;
-use std::sync::Arc;
 use std::time::Duration;
 
 use crate::error::{Error, Result};
@@ -9,11 +8,11 @@ use crate::inspect::RefusedSender;
 use crate::link::{FrameRef, Incoming, PacketSource, Polled};
 use crate::packet::content::SampleForm;
 use crate::packet::payload::Content;
-use crate::packet::{Gap, Header, Order, StreamInfo};
+use crate::packet::{Gap, Header};
 use crate::terms::Resequence;
 use crate::transport::Wait;
 
-use super::view::{PacketMeta, Stamped, sealed};
+use super::view::{PacketMeta, described};
 use super::{Dispatch, PacketView, Windowed};
 
 /// A subscriber, which receives packets of samples from every sender of a topic or input port.
@@ -517,58 +516,9 @@ pub struct Packet<'a, T: Content> {
     payload: FrameRef,
 }
 
+described!(Packet<'_, T>);
+
 impl<T: Content> Packet<'_, T> {
-    /// Returns the number of samples: the slice's length, unless they are
-    /// [`Dynamic`](crate::payload::Dynamic).
-    pub fn samples(&self) -> usize {
-        self.subscriber.form.samples(self.len())
-    }
-
-    /// Returns the packet's number among those of its sender, from 0.
-    pub fn sequence(&self) -> u64 {
-        self.subscriber.incoming.taken().header.sequence
-    }
-
-    /// Returns the number of the first sample within its stream.
-    pub fn sample_index(&self) -> u64 {
-        self.subscriber.incoming.taken().header.sample_index
-    }
-
-    /// Returns when the first sample was taken, in nanoseconds since the Unix epoch; 0: unknown.
-    pub fn time_ns(&self) -> i64 {
-        self.subscriber.incoming.taken().header.time_ns
-    }
-
-    /// Returns when it was sent, in monotonic nanoseconds of the host; `None`: it was not measured.
-    pub fn sent_ns(&self) -> Option<u64> {
-        Some(self.subscriber.incoming.taken().header.sent_ns).filter(|ns| *ns != 0)
-    }
-
-    /// Returns when it should have been sent, if its sender keeps a schedule.
-    pub fn intended_ns(&self) -> Option<u64> {
-        self.subscriber.incoming.taken().header.intended()
-    }
-
-    /// Returns the packet's order: its sequence number, unless one of several threads forwarded it.
-    pub fn order(&self) -> Order {
-        self.subscriber.incoming.order()
-    }
-
-    /// Returns the gap just before this packet.
-    pub fn gap(&self) -> Option<&Gap> {
-        self.subscriber.incoming.taken().gap.as_ref()
-    }
-
-    /// Returns the stream it belongs to.
-    pub fn stream(&self) -> &Arc<StreamInfo> {
-        self.subscriber.incoming.stream()
-    }
-
-    /// Returns the connection it arrived on, as `from -> to`.
-    pub fn connection(&self) -> &str {
-        self.subscriber.incoming.connection()
-    }
-
     /// Refuses the packet with a reason, of at most 256 bytes. A sender that waits for it
     /// ([`Scope::Target`](crate::terms::Scope::Target)) fails with [`Error::PacketRefused`]. The
     /// refusal has no effect in other scopes, or for a packet held to be put in sequence
@@ -600,18 +550,24 @@ impl<T: Content> Packet<'_, T> {
         self.subscriber.incoming.release_inlined();
     }
 
+    fn form(&self) -> T::Form {
+        self.subscriber.form
+    }
+
+    fn header(&self) -> &Header {
+        &self.subscriber.incoming.taken().header
+    }
+
+    fn gap_before(&self) -> Option<&Gap> {
+        self.subscriber.incoming.taken().gap.as_ref()
+    }
+
+    fn source(&self) -> PacketSource<'_> {
+        self.subscriber.incoming.source()
+    }
+
     pub(super) fn view(&self) -> PacketView<'_, T> {
         PacketView::new(self, self.subscriber.form, PacketMeta::lent(&self.subscriber.incoming))
-    }
-}
-
-impl<T: Content> Stamped for Packet<'_, T> {}
-
-impl<T: Content> sealed::Sealed for Packet<'_, T> {
-    fn stamps(&self) -> sealed::Stamps<'_> {
-        let Header { sample_index, time_ns, .. } = self.subscriber.incoming.taken().header;
-        let order = self.subscriber.incoming.taken().header.order().map(|_| self.subscriber.incoming.order());
-        sealed::Stamps { sample_index, time_ns, order, stream: self.subscriber.incoming.stream() }
     }
 }
 

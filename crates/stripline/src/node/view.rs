@@ -54,14 +54,6 @@ impl<'a> PacketMeta<'a> {
         let (source, receipt) = (incoming.source(), incoming.receipt());
         Self { header: &taken.header, gap: taken.gap.as_ref(), source, receipt }
     }
-
-    fn order(&self) -> Order {
-        self.source.order(self.header)
-    }
-
-    fn stream(&self) -> &'a Arc<StreamInfo> {
-        self.source.stream(self.header)
-    }
 }
 
 /// A packet or window that can be forwarded: [`Loan::send_like`](super::Loan::send_like) takes
@@ -95,53 +87,86 @@ pub(crate) mod sealed {
     }
 }
 
+/// Implements the description of packets of a type: their getters and [`Stamped`]. The type has
+/// `form`, `header`, `gap_before` and `source`.
+macro_rules! described {
+    ($packet:ty) => {
+        impl<T: Content> $packet {
+            /// Returns the number of samples: the slice's length, unless they are
+            /// [`Dynamic`](crate::payload::Dynamic).
+            pub fn samples(&self) -> usize {
+                self.form().samples(self.len())
+            }
+
+            /// Returns the packet's number among the packets of its sender, from 0.
+            pub fn sequence(&self) -> u64 {
+                self.header().sequence
+            }
+
+            /// Returns the number of the first sample within its stream.
+            pub fn sample_index(&self) -> u64 {
+                self.header().sample_index
+            }
+
+            /// Returns when the first sample was taken, in nanoseconds since the Unix epoch; 0:
+            /// unknown.
+            pub fn time_ns(&self) -> i64 {
+                self.header().time_ns
+            }
+
+            /// Returns when the packet was sent, in monotonic nanoseconds of the host; `None`: it
+            /// was not measured.
+            pub fn sent_ns(&self) -> Option<u64> {
+                Some(self.header().sent_ns).filter(|ns| *ns != 0)
+            }
+
+            /// Returns when the packet should have been sent, if its sender keeps a schedule.
+            pub fn intended_ns(&self) -> Option<u64> {
+                self.header().intended()
+            }
+
+            /// Returns the packet's order: its sequence number, unless one of several threads
+            /// forwarded it.
+            pub fn order(&self) -> $crate::packet::Order {
+                self.source().order(self.header())
+            }
+
+            /// Returns the gap just before this packet.
+            pub fn gap(&self) -> Option<&$crate::packet::Gap> {
+                self.gap_before()
+            }
+
+            /// Returns the stream that the packet belongs to.
+            pub fn stream(&self) -> &std::sync::Arc<$crate::packet::StreamInfo> {
+                self.source().stream(self.header())
+            }
+
+            /// Returns the connection that the packet arrived on, as `from -> to`.
+            pub fn connection(&self) -> &str {
+                self.source().connection()
+            }
+        }
+
+        impl<T: Content> $crate::node::view::Stamped for $packet {}
+
+        impl<T: Content> $crate::node::view::sealed::Sealed for $packet {
+            fn stamps(&self) -> $crate::node::view::sealed::Stamps<'_> {
+                let (header, source) = (self.header(), self.source());
+                $crate::node::view::sealed::Stamps {
+                    sample_index: header.sample_index,
+                    time_ns: header.time_ns,
+                    order: source.is_ordered(header).then(|| source.order(header)),
+                    stream: source.stream(header),
+                }
+            }
+        }
+    };
+}
+pub(super) use described;
+
+described!(PacketView<'_, T>);
+
 impl<T: Content> PacketView<'_, T> {
-    /// Returns the number of samples: the slice's length, unless they are
-    /// [`Dynamic`](crate::payload::Dynamic).
-    pub fn samples(&self) -> usize {
-        self.form.samples(self.samples.len())
-    }
-
-    /// Returns the packet's number among those of its sender, from 0.
-    pub fn sequence(&self) -> u64 {
-        self.meta.header.sequence
-    }
-
-    /// Returns the number of the first sample within its stream.
-    pub fn sample_index(&self) -> u64 {
-        self.meta.header.sample_index
-    }
-
-    /// Returns when the first sample was taken, in nanoseconds since the Unix epoch; 0: unknown.
-    pub fn time_ns(&self) -> i64 {
-        self.meta.header.time_ns
-    }
-
-    /// Returns when it should have been sent, if its sender keeps a schedule.
-    pub fn intended_ns(&self) -> Option<u64> {
-        self.meta.header.intended()
-    }
-
-    /// Returns the packet's order.
-    pub fn order(&self) -> Order {
-        self.meta.order()
-    }
-
-    /// Returns the gap just before this packet.
-    pub fn gap(&self) -> Option<&Gap> {
-        self.meta.gap
-    }
-
-    /// Returns the stream it belongs to.
-    pub fn stream(&self) -> &Arc<StreamInfo> {
-        self.meta.stream()
-    }
-
-    /// Returns the connection it arrived on, as `from -> to`.
-    pub fn connection(&self) -> &str {
-        self.meta.source.connection()
-    }
-
     /// Refuses the packet, as [`Packet::refuse`](super::Packet::refuse); its sender gets the reason
     /// when the handler returns. Handling continues with the next packet. (A handler that fails
     /// ends [`Subscriber::serve`](super::Subscriber::serve).)
@@ -185,17 +210,6 @@ impl<T: Content> Clone for PacketView<'_, T> {
 
 impl<T: Content> Copy for PacketView<'_, T> {}
 
-impl<T: Content> Stamped for PacketView<'_, T> {}
-
-impl<T: Content> sealed::Sealed for PacketView<'_, T> {
-    fn stamps(&self) -> sealed::Stamps<'_> {
-        let PacketMeta { header, source, .. } = self.meta;
-        let order = source.is_ordered(header).then(|| source.order(header));
-        let Header { sample_index, time_ns, .. } = *header;
-        sealed::Stamps { sample_index, time_ns, order, stream: source.stream(header) }
-    }
-}
-
 impl<T: Content<Item: fmt::Debug>> fmt::Debug for PacketView<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let samples = &&**self;
@@ -207,6 +221,22 @@ impl<'a, T: Content> PacketView<'a, T> {
     #[inline]
     pub(super) fn new(samples: &'a [T::Item], form: T::Form, meta: PacketMeta<'a>) -> Self {
         Self { samples, form, meta }
+    }
+
+    fn form(&self) -> T::Form {
+        self.form
+    }
+
+    fn header(&self) -> &'a Header {
+        self.meta.header
+    }
+
+    fn gap_before(&self) -> Option<&'a Gap> {
+        self.meta.gap
+    }
+
+    fn source(&self) -> PacketSource<'a> {
+        self.meta.source
     }
 
     /// Sets the receipt that a refusal is reported through.
