@@ -22,7 +22,13 @@ use crate::waits;
 
 /// Reads a type of messages.
 pub fn message_type(text: &str) -> PyResult<TypeName> {
-    TypeName::parse(text).map_err(|problem| error::argument(problem.to_string()))
+    let found = TypeName::parse(text).map_err(|problem| error::argument(problem.to_string()))?;
+    if !found.is_message() {
+        return Err(error::argument(format!(
+            "`{text}` is no type of messages; use one as `message/cbor` or `message/tune{{hz:f64}}`"
+        )));
+    }
+    Ok(found)
 }
 
 /// Returns the type of the bytes of messages.

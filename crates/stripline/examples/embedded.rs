@@ -11,9 +11,8 @@
 
 use std::time::Duration;
 
-use stripline::node::{Node, Topics};
-use stripline::payload::Cbor;
-use stripline::{Error, Received, Result};
+use stripline::node::Topics;
+use stripline::prelude::*;
 
 /// The user's choices, with the keys of a topics file.
 const TOPICS: &str = "

@@ -6,9 +6,7 @@
 //! cargo run --release -- run waveforms/gain.toml
 //! ```
 
-use stripline::Complex;
-use stripline::Result;
-use stripline::component::{Component, ComponentSpec, PortTypes, Ports, Properties, PropertySpec};
+use stripline::prelude::*;
 
 /// A component that multiplies every sample by a factor.
 struct Gain {

@@ -1,10 +1,8 @@
 //! A component with several inputs: one thread waits for all of them at once, and takes packets as
 //! they arrive. `waveforms/scan.toml` runs it behind two of `scan`.
 
-use stripline::Complex;
-use stripline::component::{Component, ComponentSpec, PortTypes, Ports, Properties};
 use stripline::node::{Waitable, wait_any};
-use stripline::{Input, Received, Result};
+use stripline::prelude::*;
 
 /// A printer of the packets of two inputs.
 struct Monitor;

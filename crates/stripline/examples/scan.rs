@@ -9,11 +9,8 @@
 
 use std::time::Duration;
 
-use stripline::Complex;
 use stripline::call::{CallOptions, ClientOptions};
-use stripline::component::{Component, ComponentSpec, PortTypes, Ports, Properties, PropertySpec};
-use stripline::node::Node;
-use stripline::{Error, Result, StreamInfo};
+use stripline::prelude::*;
 
 const PACKET_SAMPLES: usize = 1000;
 

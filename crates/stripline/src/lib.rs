@@ -21,8 +21,9 @@
 //! Below all of them is the crate `stripline-ring`, the lock-free ring itself. Above them is
 //! `stripline-waveform`: files that describe waveforms, their check, launch and supervision.
 //!
-//! To write components: `stripline new component NAME` makes a crate to begin with, the guide is
-//! `docs/write-components.md`, and [`component::kit`] has what most components need.
+//! To write components: `stripline new component NAME` makes a crate to begin with. [`prelude`] has
+//! the first names, `docs/write-components.md` is the guide, and [`component::kit`] has what most
+//! components need.
 //!
 //! # The log
 //!
@@ -78,6 +79,7 @@ pub mod link;
 mod message_queue_turn;
 pub mod node;
 pub mod packet;
+pub mod prelude;
 mod sys;
 pub mod terms;
 pub mod transport;

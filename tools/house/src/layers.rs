@@ -11,7 +11,7 @@ use crate::tree;
 
 const SOURCE: &str = "crates/stripline/src/";
 /// Files at the root that export or test items of all layers, and may import everything.
-const ABOVE_ALL: [&str; 4] = ["lib.rs", "internal.rs", "fuzzing.rs", "explorer.rs"];
+const ABOVE_ALL: [&str; 5] = ["lib.rs", "prelude.rs", "internal.rs", "fuzzing.rs", "explorer.rs"];
 /// Files at the root that every layer may import, and that import none.
 const FOR_ALL: [&str; 2] = ["fail_point", "explorer"];
 

@@ -131,15 +131,15 @@ impl Ports {
     /// any type ([`Dynamic`](crate::payload::Dynamic)). An input that is not connected is at its end
     /// of stream.
     ///
-    /// Messages have the schema that the specification has from [`PortTypes::message_of`]. A
+    /// Messages have the schema that the specification has from [`PortTypes::of`]. A
     /// [`Dynamic`](crate::payload::Dynamic) input has the type that the waveform gives it; a type
     /// that comes with the name is compared with that.
     ///
     /// # Errors
     /// [`Error::Port`] when there is no such input or it was taken before. Also when the waveform
-    /// gave it another type, or samples are aligned to more than 16 bytes. Messages without a
-    /// schema ([`NoSchema`](crate::payload::NoSchema)) are refused where the specification states
-    /// one. [`Error::Forked`].
+    /// gave it another type, or samples have no size or are aligned to more than 16 bytes. Messages
+    /// without a schema ([`NoSchema`](crate::payload::NoSchema)) are refused where the
+    /// specification states one. [`Error::Forked`].
     ///
     /// ```no_run
     /// # fn example(mut ports: stripline::component::Ports) -> stripline::Result<()> {
@@ -193,7 +193,7 @@ impl Ports {
         Ok(Publisher::of(self.take_output(name)?, self.return_to(), form))
     }
 
-    /// Returns the type of a port, which the waveform's fits.
+    /// Returns the type of a port, once the waveform's type fits it.
     fn port_type<C: Content>(&self, port: PortName<'_, C>) -> Result<PortType<C::Form>> {
         let in_waveform = self.types.get(port.name);
         let given = port.given.unwrap_or_else(|| PortType::of(in_waveform));
@@ -213,7 +213,8 @@ impl Ports {
         }
     }
 
-    /// Checks that the specification states no schema, which a port without one would not compare.
+    /// Checks that the specification states no schema: a port without a schema would not compare
+    /// it.
     fn check_no_schema(&self, port: &str) -> Result<()> {
         let types = self.pending.spec.find_port(port).map(|spec| &spec.types);
         let Some(PortTypes::OneOf(types)) = types else { return Ok(()) };
@@ -447,9 +448,11 @@ mod tests {
 
     /// Returns ports of a component: output `typed` is specified as `Tune`, and `plain` by name.
     fn ports() -> Ports {
-        let spec = ComponentSpec::new("tuner", "")
-            .output("typed", PortTypes::message_of::<Tune>(), "")
-            .output("plain", PortTypes::message("cbor"), "");
+        let spec = ComponentSpec::new("tuner", "").output("typed", PortTypes::of::<Cbor<Tune>>(), "").output(
+            "plain",
+            PortTypes::message("cbor"),
+            "",
+        );
         let types = spec.ports.iter().filter_map(|port| match &port.types {
             PortTypes::OneOf(types) => Some((port.name.clone(), types.first()?.clone())),
             _ => None,

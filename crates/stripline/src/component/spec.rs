@@ -10,7 +10,7 @@ use super::validate::{FactFinder, PropertyFacts, Validation};
 use super::{Access, OrderRule, Properties, RateRule, TestSpec, Value, units};
 use crate::error::InvalidProperties;
 use crate::error::Result;
-use crate::packet::payload::{MessageSchema, Sample, SampleType, TypeName};
+use crate::packet::payload::{Content, SampleType, TypeName};
 
 /// A component type: name, ports, properties.
 ///
@@ -308,9 +308,23 @@ pub enum PortTypes {
 }
 
 impl PortTypes {
-    /// Accepts exactly the type `T`.
-    pub fn of<T: Sample>() -> Self {
-        Self::OneOf(vec![TypeName::of::<T>()])
+    /// Accepts exactly that content: samples of a type, or messages with their schema. With
+    /// [`Dynamic`](crate::payload::Dynamic), it accepts any type.
+    ///
+    /// ```
+    /// use serde::{Deserialize, Serialize};
+    /// use stripline::component::PortTypes;
+    /// use stripline::payload::{Cbor, Dynamic};
+    ///
+    /// #[derive(Serialize, Deserialize, stripline::Message)]
+    /// struct Tune { frequency_hz: f64 }
+    ///
+    /// assert_eq!(PortTypes::of::<f32>().to_string(), "f32");
+    /// assert_eq!(PortTypes::of::<Cbor<Tune>>().to_string(), "message/tune");
+    /// assert_eq!(PortTypes::of::<Dynamic>(), PortTypes::Any);
+    /// ```
+    pub fn of<C: Content>() -> Self {
+        C::payload().map_or(Self::Any, |payload| Self::OneOf(vec![payload]))
     }
 
     /// Accepts exactly that sample type, given by value.
@@ -324,21 +338,6 @@ impl PortTypes {
     /// ```
     pub fn of_type(samples: &SampleType) -> Self {
         Self::OneOf(vec![samples.name().clone()])
-    }
-
-    /// Accepts messages of that type: its name, and the schema that both ends compare.
-    ///
-    /// ```
-    /// use serde::{Deserialize, Serialize};
-    /// use stripline::component::PortTypes;
-    ///
-    /// #[derive(Serialize, Deserialize, stripline::Message)]
-    /// struct Tune { frequency_hz: f64 }
-    ///
-    /// assert_eq!(PortTypes::message_of::<Tune>().to_string(), "message/tune");
-    /// ```
-    pub fn message_of<M: MessageSchema>() -> Self {
-        Self::OneOf(vec![TypeName::of_message::<M>()])
     }
 
     /// Accepts messages of the given name. No schema is compared: another structure is an error at

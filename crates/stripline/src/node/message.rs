@@ -42,7 +42,7 @@ impl<M: DeserializeOwned + 'static, S: SchemaOf<M>> Packet<'_, Cbor<M, S>> {
 }
 
 impl<M: DeserializeOwned + 'static, S: SchemaOf<M>> PacketView<'_, Cbor<M, S>> {
-    /// Decodes the message.
+    /// Decodes the message. A handler that returns the error refuses the packet to its sender.
     ///
     /// # Errors
     /// As [`Packet::decode`].
@@ -73,7 +73,7 @@ impl<M: DeserializeOwned + 'static, S: SchemaOf<M>> PacketView<'_, Cbor<M, S>> {
 }
 
 impl<M: DeserializeOwned + 'static, S: SchemaOf<M>> HeldPacket<Cbor<M, S>> {
-    /// Decodes the message. The packet stays held.
+    /// Decodes the message. The packet stays held: [`HeldPacket::refuse`] refuses it to its sender.
     ///
     /// # Errors
     /// As [`Packet::decode`].

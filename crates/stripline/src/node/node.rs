@@ -222,8 +222,8 @@ impl Node {
     ///
     /// # Errors
     /// A name that is empty, has more than 255 bytes or control characters; a missing transport; a
-    /// lack of memory or descriptors. [`Error::Port`] for samples that are aligned to more than 16
-    /// bytes, and for `Dynamic` content without a type.
+    /// lack of memory or descriptors. [`Error::Port`] for samples without a size, or aligned to
+    /// more than 16 bytes, and for `Dynamic` content without a type or a size.
     ///
     /// ```
     /// use std::time::Duration;
@@ -373,7 +373,7 @@ impl Node {
 
     /// Connects a consumer to every offer of that name, now and later. Existing offers are
     /// connected when this returns, except those that do not answer.
-    #[must_use = "the offers at hand are connected once it is waited for"]
+    #[must_use = "the offers at hand are connected after its wait"]
     pub(crate) fn subscribe(&self, topic: &str, consumer: Arc<dyn OfferConsumer>) -> FirstAttempts {
         let mut state = lock(&self.shared.state);
         let wanted = |offer: &&Offer| offer.topic == topic && consumer.wants(&offer.payload);
@@ -476,8 +476,9 @@ impl NodeShared {
             });
             wanting.collect()
         };
+        let is_stopped = !wanted.is_empty() && offer.is_stopped();
         for consumer in wanted {
-            if offer.is_stopped() {
+            if is_stopped {
                 self.connect_later(offer.clone(), consumer);
                 continue;
             }
@@ -488,10 +489,10 @@ impl NodeShared {
         }
     }
 
-    /// Leaves it to the node's thread to connect to a stopped process once that goes on.
+    /// Leaves it to the node's thread to connect to a stopped process once the process goes on.
     fn connect_later(&self, offer: Offer, consumer: Arc<dyn OfferConsumer>) {
         lock(&self.state).stopped.push(offer, consumer);
-        // Its wait ends at the time of the next check.
+        // The thread wakes at the next check from then on.
         self.doorbell.notify();
     }
 
@@ -503,7 +504,7 @@ impl NodeShared {
             if !is_known || !consumer.is_there() {
                 continue;
             }
-            // Its word about its process may be wrong.
+            // The process that the offer states may be wrong.
             if due.is_for_all || !offer.is_stopped() {
                 ConnectTask::new(self, offer, consumer).run_in_background(None);
             } else {
@@ -590,6 +591,10 @@ impl ConnectTask {
                     return;
                 }
                 drop(first.take());
+                if self.offer.is_stopped() {
+                    let Self { shared, offer, consumer, .. } = self;
+                    return shared.connect_later(offer, consumer);
+                }
                 std::thread::sleep(RETRY);
             }
         });
@@ -711,6 +716,10 @@ fn port_type<C: Content>(
     let mut port = C::port_type(given).map_err(|problem| Error::port(topic, problem))?;
     let missing = || Error::port(topic, "is `Dynamic`: give its type with its name, as `(\"iq\", &cf32)`");
     let payload = port.payload.take().ok_or_else(missing)?;
+    if port.sample_bytes.is_none() && payload.is_without_layout() {
+        let problem = format!("`{payload}` is a name without a layout: give its size with a `SampleType`");
+        return Err(Error::port(topic, problem));
+    }
     Ok((payload, port))
 }
 

@@ -31,8 +31,8 @@ pub(super) struct NodeState {
 
 /// Offers of stopped processes, with the consumers to be connected to them.
 ///
-/// A stopped process does not answer. So there is no attempt to connect until it goes on: a new
-/// subscriber beside it costs no thread.
+/// A stopped process does not answer. The first attempt to connect comes when the process goes on,
+/// or at the eighth check. So a new subscriber beside a stopped process costs no thread.
 #[derive(Default)]
 pub(super) struct StoppedOffers {
     offers: Vec<(Offer, Arc<dyn OfferConsumer>)>,

@@ -41,7 +41,8 @@ const FINISH_TIME: Duration = Duration::from_secs(10);
 /// Longer than any program waits, and within the range of the clock.
 const FOREVER: Duration = Duration::from_secs(u32::MAX as u64);
 
-/// A publisher, which sends packets of samples to every receiver of a topic or output port.
+/// A publisher, which sends packets of samples or messages to every receiver of a topic or output
+/// port.
 ///
 /// A publisher belongs to one thread at a time. Its drop sends the end of stream, unless the thread
 /// panics.
@@ -70,7 +71,7 @@ pub struct Publisher<T: Content> {
 }
 
 impl<C: Sendable> Publisher<C> {
-    /// Sends a copy of the samples, or a message. Returns according to the connection's scope;
+    /// Sends a copy of the samples, or the message. Returns according to the connection's scope;
     /// blocks while a receiver with policy `block` has no room.
     ///
     /// # Errors
@@ -118,11 +119,7 @@ impl<C: Sendable> Publisher<C> {
     /// ```
     #[inline(always)]
     pub fn loan_copy_of(&mut self, value: &C::Value) -> Result<Loan<'_, C>> {
-        let items = C::items(value).map_err(|problem| self.not_encoded(&problem))?;
-        let count = self.whole(items.len())?;
-        let mut loan = self.loan(count)?;
-        loan.copy_from_slice(&items);
-        Ok(loan)
+        self.loan_with(value, true)
     }
 
     /// Sends like [`Publisher::send`], without waiting for room: all receivers get the packet, or
@@ -148,11 +145,16 @@ impl<C: Sendable> Publisher<C> {
     /// # Ok::<(), stripline::Error>(())
     /// ```
     pub fn try_send(&mut self, value: &C::Value) -> Result<()> {
+        self.loan_with(value, false)?.send()
+    }
+
+    #[inline(always)]
+    fn loan_with(&mut self, value: &C::Value, waits: bool) -> Result<Loan<'_, C>> {
         let items = C::items(value).map_err(|problem| self.not_encoded(&problem))?;
         let count = self.whole(items.len())?;
-        let mut loan = self.try_loan(count)?;
+        let mut loan = self.loan_as(count, waits)?;
         loan.copy_from_slice(&items);
-        loan.send()
+        Ok(loan)
     }
 
     #[cold]

@@ -181,8 +181,10 @@ fn violations_in(domain: &str) -> ViolationLog {
 fn pause(doorbell: &Doorbell, sink: &mut impl OfferSink) -> Result<bool> {
     let mut poll_set = PollSet::default();
     poll_set.readable(doorbell.as_fd());
-    // The bell may go on ringing: changed offers are sent to the next host as a whole.
-    poll_set.wait(Some(Instant::now() + RETRY)).map(|_| sink.changes().is_none())
+    poll_set.wait(Some(Instant::now() + RETRY))?;
+    // The next host gets all offers.
+    doorbell.drain();
+    Ok(sink.changes().is_none())
 }
 
 /// Exchanges offers with a host; true: the node has ended; false: the host has.

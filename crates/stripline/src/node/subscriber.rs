@@ -328,9 +328,10 @@ impl<T: Content> Subscriber<T> {
         Windowed::new(self)
     }
 
-    /// Restores the sequence of packets by their [`Order`], downstream of a stage that runs its
-    /// handler on several threads. A waveform or topics file sets it with `resequence`. All ways to
-    /// receive (one by one, in windows, with handlers) then get packets in sequence.
+    /// Restores the sequence of packets by their [`Order`](crate::packet::Order), downstream of a
+    /// stage that runs its handler on several threads. A waveform or topics file sets it with
+    /// `resequence`. All ways to receive (one by one, in windows, with handlers) then get packets
+    /// in sequence.
     ///
     /// A packet that is due stays in the transport's memory. An early one is copied, and its sender
     /// sees it as finished. A missing packet is waited for until `window` packets are held, or

@@ -16,7 +16,7 @@ use crate::terms::LinkOptions;
 ///
 /// Publishers, subscribers, packets, windows and handlers have it as their parameter. The content
 /// of a packet is a slice of [`Content::Item`]: of the samples themselves, or of bytes. Counts and
-/// indexes are those of whole samples, and of bytes for messages.
+/// indexes count whole samples, and bytes of messages.
 ///
 /// ```
 /// use stripline::node::Subscriber;
@@ -81,13 +81,13 @@ impl<T: Sample> Sendable for T {
     }
 }
 
-/// Samples of a type that is defined at run time. A node's port gets it with its name, as a
-/// [`SampleType`] or a [`TypeName`]; a component's port has the type that the waveform gives it.
-/// Slices of such samples are bytes. Counts and indexes are those of whole samples. Of messages,
-/// and of a type without a layout, each byte counts as a sample.
+/// Samples of a type that is defined at run time. A node's port gets the type with its name, as a
+/// [`SampleType`] or a [`TypeName`]. A component's port has the type that the waveform gives it.
+/// Slices of such samples are bytes. Counts and indexes count whole samples. In messages, and in a
+/// component's samples without a layout, each byte counts as a sample.
 ///
 /// Bindings of other languages use it, and programs that take the type from a file or from a peer.
-/// Such a port connects to those of a Rust type, and is refused by them, as if it had that type.
+/// A port of a Rust type accepts or refuses such a port as if the type were the same Rust type.
 ///
 /// ```
 /// use std::time::Duration;
@@ -131,7 +131,8 @@ impl Sendable for Dynamic {
 ///
 /// Both ends compare the [schema](crate::payload::Schema) of `M`: with another one, the connection
 /// is refused. `Cbor<M, NoSchema>` is for a type without a schema. Such a port is connected to
-/// messages of any type, and a message that does not decode is an error where it is received.
+/// messages with any schema, and to `message/cbor`. A message that does not decode is an error
+/// where it is decoded.
 ///
 /// ```
 /// use serde::{Deserialize, Serialize};
@@ -197,7 +198,7 @@ impl<M: Serialize + 'static, S: sealed::SchemaOf<M>> Sendable for Cbor<M, S> {
 ///
 /// ```
 /// use stripline::node::{Node, PortName};
-/// use stripline::payload::{Dynamic, SampleType};
+/// use stripline::payload::{Dynamic, SampleType, TypeName};
 ///
 /// let node = Node::isolated()?;
 /// let s16 = SampleType::parse("s16")?;
@@ -206,6 +207,9 @@ impl<M: Serialize + 'static, S: sealed::SchemaOf<M>> Sendable for Cbor<M, S> {
 /// let name = PortName::<Dynamic>::from("iq");
 /// let refusal = node.publisher(name).map(drop).unwrap_err().to_string();
 /// assert!(refusal.contains("give its type with its name"), "{refusal}");
+/// let bare = TypeName::new("detection")?;
+/// let refusal = node.publisher::<Dynamic>(("detections", &bare)).map(drop).unwrap_err().to_string();
+/// assert!(refusal.contains("give its size"), "{refusal}");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct PortName<'a, C> {
@@ -235,7 +239,7 @@ impl<'a, N: AsRef<str> + ?Sized> From<(&'a N, &'a TypeName)> for PortName<'a, Dy
 
 /// The type of a port.
 pub struct PortType<F> {
-    /// The payload type that both ends compare; `None`: it was to be given.
+    /// The payload type that both ends compare; `None`: a `Dynamic` port that was given no type.
     pub payload: Option<TypeName>,
     /// The bytes of a sample; `None`: packets are not of samples.
     pub sample_bytes: Option<usize>,
@@ -243,7 +247,8 @@ pub struct PortType<F> {
 }
 
 impl PortType<DynamicForm> {
-    /// Returns the type of a port with samples of that type, or with messages. `None`: it has none.
+    /// Returns the type of a port with samples of that type, or with messages. Without a
+    /// payload type, each byte counts as a sample.
     pub(crate) fn of(payload: Option<&TypeName>) -> Self {
         let sample_bytes = payload.and_then(TypeName::sample_bytes);
         Self { payload: payload.cloned(), sample_bytes, form: DynamicForm::of(payload) }
@@ -264,6 +269,10 @@ pub(crate) mod sealed {
         #[doc(hidden)]
         const IS_WITHOUT_SCHEMA: bool = false;
 
+        /// Returns the payload type that both ends compare; `None`: it is given for each port.
+        #[doc(hidden)]
+        fn payload() -> Option<TypeName>;
+
         /// Returns the type of a port, or why it can have none. Only [`Dynamic`] content has a type
         /// that is given.
         #[doc(hidden)]
@@ -273,6 +282,10 @@ pub(crate) mod sealed {
     impl<T: Sample> Content for T {
         type Form = StaticForm<T>;
 
+        fn payload() -> Option<TypeName> {
+            Some(TypeName::of::<T>())
+        }
+
         fn port_type(_: Option<PortType<DynamicForm>>) -> Result<PortType<StaticForm<T>>, &'static str> {
             if size_of::<T>() == 0 {
                 return Err("its type has no size");
@@ -280,13 +293,17 @@ pub(crate) mod sealed {
             if align_of::<T>() > 16 {
                 return Err("its type needs more than 16-byte alignment");
             }
-            let (payload, sample_bytes) = (Some(TypeName::of::<T>()), Some(size_of::<T>()));
+            let (payload, sample_bytes) = (Self::payload(), Some(size_of::<T>()));
             Ok(PortType { payload, sample_bytes, form: StaticForm::new() })
         }
     }
 
     impl Content for Dynamic {
         type Form = DynamicForm;
+
+        fn payload() -> Option<TypeName> {
+            None
+        }
 
         fn port_type(given: Option<PortType<DynamicForm>>) -> Result<PortType<DynamicForm>, &'static str> {
             Ok(given.unwrap_or_else(|| PortType::of(None)))
@@ -296,10 +313,14 @@ pub(crate) mod sealed {
     impl<M: 'static, S: SchemaOf<M>> Content for Cbor<M, S> {
         type Form = StaticForm<u8>;
 
-        const IS_WITHOUT_SCHEMA: bool = !S::HAS_SCHEMA;
+        const IS_WITHOUT_SCHEMA: bool = S::IS_WITHOUT_SCHEMA;
+
+        fn payload() -> Option<TypeName> {
+            Some(S::type_name())
+        }
 
         fn port_type(_: Option<PortType<DynamicForm>>) -> Result<PortType<StaticForm<u8>>, &'static str> {
-            Ok(PortType { payload: Some(S::type_name()), sample_bytes: None, form: StaticForm::new() })
+            Ok(PortType { payload: Self::payload(), sample_bytes: None, form: StaticForm::new() })
         }
     }
 
@@ -309,12 +330,12 @@ pub(crate) mod sealed {
         note = "derive `stripline::Message` for the type, or use `Cbor<{M}, NoSchema>`"
     )]
     pub trait SchemaOf<M>: 'static {
-        const HAS_SCHEMA: bool;
+        const IS_WITHOUT_SCHEMA: bool;
         fn type_name() -> TypeName;
     }
 
     impl<M: MessageSchema> SchemaOf<M> for WithSchema {
-        const HAS_SCHEMA: bool = true;
+        const IS_WITHOUT_SCHEMA: bool = false;
 
         fn type_name() -> TypeName {
             TypeName::of_message::<M>()
@@ -322,7 +343,7 @@ pub(crate) mod sealed {
     }
 
     impl<M> SchemaOf<M> for NoSchema {
-        const HAS_SCHEMA: bool = false;
+        const IS_WITHOUT_SCHEMA: bool = true;
 
         fn type_name() -> TypeName {
             TypeName::any_message()
@@ -330,8 +351,8 @@ pub(crate) mod sealed {
     }
 }
 
-/// The size and alignment of a port's samples. Those of a Rust type are constants, so that a port
-/// of one costs nothing for them.
+/// The size and alignment of a port's samples. For a Rust type both are constants, so that its
+/// ports store nothing for them.
 pub trait SampleForm: Copy + Send + Sync + 'static {
     /// Returns the bytes of a sample.
     fn size(self) -> usize;
@@ -352,7 +373,7 @@ pub trait SampleForm: Copy + Send + Sync + 'static {
     fn items(self, samples: usize) -> usize;
 }
 
-/// That of a Rust type.
+/// The size and alignment of a Rust type.
 pub struct StaticForm<T>(PhantomData<fn() -> T>);
 
 impl<T> StaticForm<T> {
@@ -401,7 +422,7 @@ impl<T: Sample> SampleForm for StaticForm<T> {
     }
 }
 
-/// That of a type that is defined at run time.
+/// The size and alignment of a type that is defined at run time.
 #[derive(Clone, Copy)]
 pub struct DynamicForm {
     size: usize,
@@ -418,7 +439,7 @@ impl DynamicForm {
         Self { size, align, count: SampleSize::new(Some(size)) }
     }
 
-    /// Returns the form of the samples of a port. Of messages, and of a type without a layout,
+    /// Returns the form of the samples of a port. In messages, and in samples without a layout,
     /// each byte counts as a sample.
     pub(crate) fn of(payload: Option<&TypeName>) -> Self {
         let layout = payload.and_then(TypeName::layout);

@@ -145,22 +145,26 @@ impl Peer {
     }
 }
 
-/// Returns the number of users that have none in this namespace. It is read once: each connection
-/// needs it.
+/// Returns the user ID that stands for all users without a number in this namespace.
 fn unmapped_user() -> u32 {
     static USER: OnceLock<u32> = OnceLock::new();
-    *USER.get_or_init(|| unmapped("uid"))
+    unmapped("uid", &USER)
 }
 
-/// Returns the number of groups that have none in this namespace, as [`unmapped_user`].
+/// Returns the group ID that stands for all groups without a number in this namespace.
 fn unmapped_group() -> u32 {
     static GROUP: OnceLock<u32> = OnceLock::new();
-    *GROUP.get_or_init(|| unmapped("gid"))
+    unmapped("gid", &GROUP)
 }
 
-fn unmapped(kind: &str) -> u32 {
+/// Returns the number of a kind. It is kept once it could be read, as each connection needs it.
+fn unmapped(kind: &str, kept: &OnceLock<u32>) -> u32 {
+    if let Some(number) = kept.get() {
+        return *number;
+    }
     let set = std::fs::read_to_string(format!("/proc/sys/kernel/overflow{kind}"));
-    set.ok().and_then(|number| number.trim().parse().ok()).unwrap_or(UNMAPPED)
+    let number = set.ok().and_then(|number| number.trim().parse().ok());
+    number.map_or(UNMAPPED, |number| *kept.get_or_init(|| number))
 }
 
 /// Returns whether the other end's process is in the user namespace of this process. False where
@@ -309,11 +313,11 @@ mod tests {
     #[test]
     fn numbers_of_strangers_pass_only_within_the_namespace() {
         for is_of_namespace in [false, true] {
-            let number = unmapped("uid");
-            let supplementary = vec![unmapped("gid")];
+            let number = unmapped_user();
+            let supplementary = vec![unmapped_group()];
             let peer = Peer { user: number, group: 5, supplementary, process: None, is_of_namespace };
             assert_eq!(peer.may_pass(number, None), is_of_namespace);
-            assert_eq!(peer.may_pass(1, Some(Group::new(unmapped("gid")))), is_of_namespace);
+            assert_eq!(peer.may_pass(1, Some(Group::new(unmapped_group()))), is_of_namespace);
             assert!(peer.may_pass(1, Some(Group::new(5))), "a group that has a number here");
         }
     }
@@ -349,7 +353,7 @@ mod tests {
         let Ok(name) = std::env::var(ADDRESS) else { return };
         let stream = UnixStream::connect_addr(&SocketAddr::from_abstract_name(&name).unwrap()).unwrap();
         let peer = Peer::of(&stream).unwrap();
-        assert_eq!((own_user(), peer.user), (unmapped("uid"), unmapped("uid")));
+        assert_eq!((own_user(), peer.user), (unmapped_user(), unmapped_user()));
         assert!(peer.is_other_user());
         let refused = peer.check(None).unwrap_err();
         assert!(refused.contains("another user namespace"), "{refused}");

@@ -117,7 +117,7 @@ impl PendingPeers {
     }
 
     /// Waits until a connection has an outcome, one of the caller's descriptors has something, or
-    /// that time.
+    /// `until` has passed.
     ///
     /// # Errors
     /// When the kernel refuses to wait.

@@ -137,7 +137,7 @@ pub(crate) fn start_time(pid: u32) -> Option<u64> {
 
 /// Returns the fields of the process's `stat` from its state on.
 fn stat_behind_command(pid: u32) -> String {
-    // One read has it all. `std::fs::read` makes six of it, as the file has no length.
+    // One read returns the whole file. `std::fs::read` needs six, as the file states no length.
     let mut stat = [0; 1024];
     let read = File::open(format!("/proc/{pid}/stat")).and_then(|mut file| file.read(&mut stat));
     let stat = String::from_utf8_lossy(&stat[..read.unwrap_or(0)]);

@@ -2,9 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use stripline::component::kit::{Continuity, StreamTracker};
-use stripline::component::{Component, ComponentSpec, PortTypes, Ports, Properties, PropertySpec};
-use stripline::payload::Cbor;
-use stripline::{Input, Output, Result};
+use stripline::prelude::*;
 
 /// A rise of the signal above the threshold, as a message.
 #[derive(Debug, PartialEq, Serialize, Deserialize, stripline::Message)]
@@ -24,7 +22,7 @@ impl Component for Detector {
     fn describe() -> ComponentSpec {
         ComponentSpec::new("detector", "Detects where the signal rises above a threshold.")
             .input("in", PortTypes::of::<f32>(), "samples")
-            .output("out", PortTypes::message_of::<Detection>(), "detections")
+            .output("out", PortTypes::of::<Cbor<Detection>>(), "detections")
             .property(PropertySpec::float("threshold", 0.5, "level to exceed").changeable())
     }
 
@@ -74,8 +72,6 @@ fn detect(
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
-
-    use stripline::node::Node;
 
     use super::*;
 

@@ -1,7 +1,6 @@
 //! A component that multiplies every sample by a factor.
 
-use stripline::component::{Component, ComponentSpec, PortTypes, Ports, Properties, PropertySpec};
-use stripline::{Input, Output, Result};
+use stripline::prelude::*;
 
 /// The component, with the values of its properties.
 pub struct Filter {
@@ -52,8 +51,6 @@ fn filter(mut input: Input<f32>, mut output: Output<f32>, mut factor: impl FnMut
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
-
-    use stripline::node::Node;
 
     use super::*;
 

@@ -3,8 +3,7 @@
 use std::f64::consts::TAU;
 
 use stripline::component::kit::sample_rate;
-use stripline::component::{Component, ComponentSpec, PortTypes, Ports, Properties, PropertySpec};
-use stripline::{Complex, Input, Output, Result};
+use stripline::prelude::*;
 
 /// The component, with the values of its properties.
 pub struct Mixer {
@@ -63,9 +62,6 @@ fn mix(
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
-
-    use stripline::StreamInfo;
-    use stripline::node::Node;
 
     use super::*;
 

@@ -1,7 +1,6 @@
 //! A component that takes windows of its own length: the mean power of each.
 
-use stripline::component::{Component, ComponentSpec, PortTypes, Ports, Properties, PropertySpec};
-use stripline::{Input, Output, Result};
+use stripline::prelude::*;
 
 /// The component, with the values of its properties.
 pub struct Power {
@@ -53,9 +52,6 @@ fn measure(input: Input<f32>, mut output: Output<f32>, mut length: impl FnMut() 
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
-
-    use stripline::StreamInfo;
-    use stripline::node::Node;
 
     use super::*;
 

@@ -2,9 +2,7 @@
 
 use std::io::Write;
 
-use stripline::component::{Component, ComponentSpec, PortTypes, Ports, Properties};
-use stripline::payload::Cbor;
-use stripline::{Error, Result};
+use stripline::prelude::*;
 
 use super::detector::Detection;
 
@@ -15,7 +13,7 @@ impl Component for Sink {
     fn describe() -> ComponentSpec {
         ComponentSpec::new("sink", "Prints detections.").input(
             "in",
-            PortTypes::message_of::<Detection>(),
+            PortTypes::of::<Cbor<Detection>>(),
             "detections",
         )
     }

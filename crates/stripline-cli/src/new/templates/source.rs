@@ -1,8 +1,7 @@
 //! A source of pulses.
 
 use stripline::component::kit::PacedSource;
-use stripline::component::{Component, ComponentSpec, PortTypes, Ports, Properties, PropertySpec};
-use stripline::{Result, StreamInfo};
+use stripline::prelude::*;
 
 /// The component, with the values of its properties.
 pub struct Source {
