@@ -5,7 +5,7 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags};
 use rustix::fs::{FlockOperation, OFlags, flock};
@@ -20,6 +20,9 @@ const PIECE_BYTES: usize = 4096;
 
 /// The interval between attempts to open a FIFO that has no reader.
 const READER_STEP: Duration = Duration::from_millis(20);
+
+/// The time after which a wait for the reader of a FIFO is reported.
+const REPORT_TIME: Duration = Duration::from_secs(1);
 
 /// The attempts to lock a file, one each millisecond.
 const LOCK_TRIES: u32 = 20;
@@ -61,10 +64,17 @@ impl StoppableFile {
         if path == Path::new("-") {
             return Self::stdout();
         }
+        let report_at = Instant::now() + REPORT_TIME;
+        let mut is_reported = false;
         loop {
             match Self::at_once(options.write(true), path) {
                 Err(error) if error.raw_os_error() == Some(NO_READER) && is_fifo(path) => wait_for_reader()?,
                 opened => return opened,
+            }
+            if !is_reported && Instant::now() >= report_at {
+                is_reported = true;
+                // For the user only.
+                let _ = writeln!(io::stderr(), "waiting for a reader of the pipe {}", path.display());
             }
         }
     }

@@ -54,7 +54,7 @@ impl Component for FileSink {
             .validated(|properties| {
                 let Self { target, format } = Self::new(properties)?;
                 check_ending(&target.path, format)?;
-                target.check_existing(files)
+                files(&target.path).iter().try_for_each(|path| target.check(path))
             })
             .facts(facts)
     }

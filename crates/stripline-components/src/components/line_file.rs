@@ -18,6 +18,7 @@ pub(super) struct LineFile {
     output: OutputFile,
     written: u64,
     timer: PassTimer,
+    is_text: bool,
     /// Whether a write has failed.
     is_cut: bool,
 }
@@ -28,7 +29,8 @@ impl LineFile {
         let mut output = OutputFile::open(&target.path, target.existing)?;
         let length = output.length;
         output.note_found(length, "byte", 0);
-        let mut opened = Self { output, written: 0, timer: PassTimer::new(target.durability), is_cut: false };
+        let (written, timer, is_cut) = (0, PassTimer::new(target.durability), false);
+        let mut opened = Self { output, written, timer, is_text, is_cut };
         let mut last = [b'\n'];
         if is_text && target.existing == Existing::Append && length > 0 {
             let read = opened.output.file.file().read_exact_at(&mut last, length - 1);
@@ -36,13 +38,26 @@ impl LineFile {
         }
         if last != [b'\n'] {
             opened.write(b"\n")?;
+            let found = opened.output.found.get_or_insert_default();
+            found.push_str(" behind an end for its last line, which had none");
         }
         Ok(opened)
     }
 
+    /// Writes. Of a text that a full disk cuts, a regular file keeps the whole lines.
     pub fn write(&mut self, bytes: &[u8]) -> Result<(), FormatError> {
+        let before = self.written;
         if let Err(error) = self.output.write_all(bytes, &mut self.written) {
             self.is_cut = true;
+            if self.is_text && self.output.is_regular {
+                let taken = usize::try_from(self.written - before).unwrap_or(bytes.len());
+                let is_end = |byte: &u8| *byte == b'\n';
+                let whole = bytes[..taken].iter().rposition(is_end).map_or(0, |end| end + 1) as u64;
+                // The error of the write counts.
+                if self.output.cut(self.output.length + before + whole).is_ok() {
+                    self.written = before + whole;
+                }
+            }
             return Err(self.failed(error));
         }
         // Nothing is gathered here, so that the system has it already.
@@ -64,9 +79,7 @@ impl LineFile {
     /// full.
     pub fn finish(mut self) -> Result<(), FormatError> {
         self.output.forget_names();
-        self.sync()?;
-        // The error of that write has ended the component already.
-        if self.is_cut { Err(self.failed(ErrorKind::BrokenPipe.into())) } else { Ok(()) }
+        self.sync()
     }
 
     fn failed(&self, source: io::Error) -> FormatError {
@@ -165,7 +178,10 @@ impl Destination {
     /// Completes the file. Returns what has ended it early, if the component is to end alone.
     fn complete(mut self) -> Result<Option<String>> {
         let Some(file) = self.file else { return Err(Error::Stopped) };
+        let is_cut = file.is_cut;
         match file.finish() {
+            // The error of that write has ended the component already.
+            _ if is_cut => self.problem.map_or(Err(Error::Stopped), |problem| Ok(Some(problem))),
             Err(error) if self.problem.is_none() => match self.target.failed(error, &mut self.problem) {
                 Error::Stopped if self.problem.is_some() => Ok(self.problem),
                 error => Err(error),
@@ -255,6 +271,19 @@ mod tests {
         file.write(b"*02e19838bf1a56;\n").unwrap();
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "*02e19838bf1a56;\n");
         file.finish().unwrap();
+    }
+
+    #[test]
+    fn an_end_that_a_continued_line_gets_is_reported() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("lines");
+        std::fs::write(&path, "in pa").unwrap();
+        let opened = LineFile::open(&target(&path, Existing::Append), true).unwrap();
+        let found = opened.output.found.unwrap();
+        assert!(
+            found.ends_with("and continued it behind an end for its last line, which had none"),
+            "{found}"
+        );
     }
 
     #[cfg(target_os = "linux")]

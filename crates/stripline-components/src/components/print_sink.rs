@@ -71,7 +71,8 @@ impl Component for PrintSink {
             )
             .validated(|properties| {
                 can_be_made::<Self>(properties)?;
-                Target::required(properties, None)?.check_existing(output_file::alone)
+                let target = Target::required(properties, None)?;
+                target.check(&target.path)
             })
             .facts(|properties| match output_file::is_printed(properties) {
                 // Lines of several components may share standard output.

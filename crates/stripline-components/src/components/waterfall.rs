@@ -1,11 +1,12 @@
 //! `waterfall-sink`: spectra over time, as a picture and on the terminal.
 
 use std::io::{IsTerminal, Write};
+use std::path::Path;
 
 use stripline::component::kit::{Continuity, StreamTracker};
 use stripline::component::{
-    Component, ComponentSpec, FileReport, InvalidProperties, PortTypes, Ports, Properties, PropertyFacts,
-    PropertySpec,
+    Component, ComponentSpec, FileLog, FileReport, InvalidProperties, PortTypes, Ports, Properties,
+    PropertyFacts, PropertySpec,
 };
 use stripline::{Axis, Error, Input, Result, StreamInfo};
 
@@ -13,9 +14,8 @@ use super::line_file::Screen;
 use super::output_file::{self, Target};
 use super::property_errors::can_be_made;
 use crate::formats::{
-    Existing, OutputFile, WATERFALL_SIZE_MAX, Waterfall, chosen_range, colour, columns, part, with_unit,
+    Existing, WATERFALL_SIZE_MAX, Waterfall, chosen_range, colour, columns, is_special, part, with_unit,
 };
-use crate::stoppable::ended;
 use crate::terminal;
 
 /// The columns of a line where neither COLUMNS nor a terminal has a number of them.
@@ -56,7 +56,7 @@ impl Component for WaterfallSink {
             .property(PropertySpec::boolean(
                 "terminal",
                 true,
-                "whether to draw to standard output; with --quiet it does not",
+                "whether to draw to standard output; not with --quiet, nor if the picture goes there",
             ))
             .property(PropertySpec::choice(
                 "colour",
@@ -86,17 +86,16 @@ impl Component for WaterfallSink {
             ))
             .validated(|properties| {
                 can_be_made::<Self>(properties)?;
-                let target = Target::optional(properties)?;
-                target.map_or(Ok(()), |target| target.check_existing(output_file::alone))
+                Target::optional(properties).map_or(Ok(()), |target| target.check(&target.path))
             })
             .facts(|properties| PropertyFacts {
-                prints: properties.boolean("terminal"),
+                prints: properties.boolean("terminal") && !output_file::is_printed(properties),
                 ..output_file::facts(properties)
             })
     }
 
     fn new(properties: &Properties) -> Result<Self> {
-        let target = Target::optional(properties)?;
+        let target = Target::optional(properties);
         if target.as_ref().is_some_and(|target| target.existing == Existing::Append) {
             let invalid = InvalidProperties::new("a picture has no end to go on at").property("existing");
             return Err(invalid.remedy("set it to number or replace").into());
@@ -126,8 +125,11 @@ impl Component for WaterfallSink {
 
     fn run(mut self, mut ports: Ports) -> Result<()> {
         let input = ports.input::<f32>("in")?;
-        let screen = Screen::new(self.is_drawn && !ports.is_quiet(), self.target.is_none())?;
         let target = self.target.take().map(|target| target.of_run(&ports));
+        // A picture on standard output is alone there.
+        let is_printed = target.as_ref().is_some_and(|target| target.path == Path::new("-"));
+        let is_drawn = self.is_drawn && !ports.is_quiet() && !is_printed;
+        let screen = Screen::new(is_drawn, target.is_none())?;
         let mut terminal = Terminal { screen, painter: Painter::new(self.colours, self.range) };
         let mut drawing = Drawing {
             waterfall: Waterfall::new(self.columns, self.lines),
@@ -136,34 +138,58 @@ impl Component for WaterfallSink {
             skip: 0,
         };
         let received = drawing.receive(input, &self, &mut terminal);
-        // Also when the waveform is stopped: the user wants the picture up to then.
-        let finished = match (&target, &received) {
-            (Some(Target { path, .. }), Ok(()) | Err(Error::Stopped)) if drawing.waterfall.is_empty() => {
-                let _ =
-                    writeln!(std::io::stderr(), "warning: no row arrived: {} is not written", path.display());
+        // Also after an error or a stop: the user wants the picture up to then.
+        let finished = match &target {
+            Some(Target { path, .. }) if drawing.waterfall.is_empty() => {
+                if matches!(received, Ok(()) | Err(Error::Stopped)) {
+                    let path = path.display();
+                    let _ = writeln!(std::io::stderr(), "warning: no row arrived: {path} is not written");
+                }
                 Ok(())
             }
-            (Some(target), Ok(()) | Err(Error::Stopped)) => {
-                // A pipe may never get a reader.
-                ports.files().report(FileReport::new(target.path.to_string_lossy()));
-                let output = OutputFile::open(&target.path, target.existing);
-                let written = output
-                    .and_then(|output| drawing.waterfall.write_png_to(output, &drawing.stream, self.range));
-                written.map_err(ended).map(|path| {
-                    let path = std::path::absolute(&path).unwrap_or(path);
-                    let report = FileReport::new(path.to_string_lossy());
-                    ports.files().report(FileReport { finished: true, ..report });
-                    // For the user only; if printing fails, the file exists all the same.
-                    let _ = writeln!(std::io::stderr(), "wrote the waterfall to {}", path.display());
-                })
-            }
-            _ => Ok(()),
+            Some(target) => self.write(target, &drawing, &ports.files()),
+            None => Ok(()),
         };
         output_file::outcome(received, finished)
     }
 }
 
 impl WaterfallSink {
+    /// Writes the picture, and reports the file.
+    fn write(&self, target: &Target, drawing: &Drawing, files: &FileLog) -> Result<()> {
+        let existing = match target.existing {
+            // It was not there when the run began, and both are kept.
+            Existing::Refuse if target.path.symlink_metadata().is_ok() => Existing::Number,
+            existing => existing,
+        };
+        let report = |path: &Path| {
+            let path = if path == Path::new("-") { Ok(path.into()) } else { std::path::absolute(path) };
+            FileReport::new(path.as_deref().unwrap_or(&target.path).to_string_lossy())
+        };
+        if is_special(&target.path) {
+            // A pipe may never get a reader.
+            files.report(report(&target.path));
+        }
+        let written = drawing.waterfall.write_png_as(&target.path, existing, &drawing.stream, self.range);
+        let mut problem = None;
+        match written {
+            Ok(path) => {
+                let found = (path != target.path)
+                    .then(|| format!("{}, which stays as it is", report(&target.path).name()));
+                let report = FileReport { finished: true, found, ..report(&path) };
+                // For the user only; if printing fails, the file exists all the same.
+                let _ = writeln!(std::io::stderr(), "wrote the waterfall to {}", report.name());
+                files.report(report);
+                Ok(())
+            }
+            Err(error) => {
+                let error = target.failed(error, &mut problem);
+                files.report(FileReport { problem, ..report(&target.path) });
+                Err(error)
+            }
+        }
+    }
+
     /// Returns the place of the channel to draw, and the number of channels.
     fn turn(&self, stream: &StreamInfo) -> Result<(u64, u64)> {
         let (names, channel) = (&stream.channels, &self.channel);

@@ -49,7 +49,7 @@ impl Component for WavSink {
                 can_be_made::<Self>(properties)?;
                 let target = Target::required(properties, Some(PATH_DEFAULT))?;
                 WavFileWriter::check_path(&target.path).map_err(property_errors::file)?;
-                target.check_existing(output_file::alone)
+                target.check(&target.path)
             })
             .facts(facts)
     }

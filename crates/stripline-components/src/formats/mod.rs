@@ -48,8 +48,8 @@ pub(crate) use file_kind::header_ending;
 pub use file_reader::{FileReader, FileReaderOptions};
 pub use iq_reader::{IqFileReader, IqReaderOptions};
 pub use iq_writer::IqFileWriter;
-pub use output::{Durability, Existing};
-pub(crate) use output::{OutputFile, PassTimer, folder, is_special, numbered};
+pub use output::{Durability, Existing, check_output, write_whole};
+pub(crate) use output::{OutputFile, PassTimer, is_special};
 pub use recording::{
     RECORDING_EXTENSION, RecordedPacket, RecordingCounts, RecordingEntry, RecordingInfo, RecordingReader,
     RecordingWriter,

@@ -1,5 +1,6 @@
 //! The one way in which a file is opened for writing.
 
+use std::cmp::Ordering;
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, ErrorKind, Seek, SeekFrom, Write};
 use std::os::fd::AsRawFd;
@@ -8,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::{Duration, Instant};
 
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, linkat};
+use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags, access, linkat};
 use rustix::io::Errno;
 
 use super::error::FormatError;
@@ -195,6 +196,132 @@ impl PassTimer {
     }
 }
 
+/// Checks that a file can be opened for writing, as far as that is possible without a change.
+///
+/// # Errors
+/// The path names a folder, or its folder does not exist or takes no files. The name is too long,
+/// or would be too long with a number. The file exists and is to be refused, cannot be written, or
+/// has another writer.
+///
+/// ```
+/// use stripline_components::formats::{Existing, check_output};
+///
+/// let folder = tempfile::tempdir()?;
+/// let path = folder.path().join("samples.cf32");
+/// check_output(&path, Existing::Refuse)?;
+/// std::fs::write(&path, "")?;
+/// assert!(check_output(&path, Existing::Refuse).is_err());
+/// check_output(&path, Existing::Append)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn check_output(path: &Path, existing: Existing) -> Result<(), FormatError> {
+    if path == Path::new("-") {
+        return Ok(());
+    }
+    if path.is_dir() {
+        return Err(FormatError::Directory { path: path.into() });
+    }
+    check_name(path)?;
+    let folder = folder(path);
+    let problem = |problem: String, remedy: &str| FormatError::Recording {
+        path: path.into(),
+        problem,
+        remedy: remedy.into(),
+    };
+    if !folder.is_dir() {
+        return Err(problem(format!("there is no folder {}", folder.display()), "create it first"));
+    }
+    if path.symlink_metadata().is_err() {
+        return access(folder, Access::WRITE_OK | Access::EXEC_OK).map_err(|error| {
+            let error = io::Error::from(error);
+            let text = format!("cannot create a file in the folder {}, {error}", folder.display());
+            problem(text, "name a folder that you may write to")
+        });
+    }
+    if is_special(path) {
+        // A FIFO that is opened waits for its reader.
+        return Ok(());
+    }
+    match existing {
+        Existing::Refuse => return Err(FormatError::Exists { path: path.into() }),
+        Existing::Number => {
+            let mut paths = (2..NUMBER_MAX).map(|number| numbered(path, number));
+            return paths
+                .find(|path| path.symlink_metadata().is_err())
+                .map_or(Ok(()), |path| check_name(&path));
+        }
+        // A link to nothing becomes a file.
+        Existing::Append | Existing::Replace if !path.exists() => return Ok(()),
+        Existing::Append | Existing::Replace => {}
+    }
+    let opened = OpenOptions::new().read(existing == Existing::Append).write(true).open(path);
+    opened.map_err(|source| FormatError::open(path, "write", source))?;
+    if StoppableFile::has_writer(path) {
+        return Err(FormatError::Busy { path: path.into() });
+    }
+    Ok(())
+}
+
+fn check_name(path: &Path) -> Result<(), FormatError> {
+    match path.symlink_metadata() {
+        Err(error) if error.kind() == ErrorKind::InvalidFilename => Err(FormatError::Recording {
+            path: path.into(),
+            problem: "the name is too long".into(),
+            remedy: "name a file of at most 255 bytes".into(),
+        }),
+        _ => Ok(()),
+    }
+}
+
+/// Writes a file whole or not at all, and waits until it is on the disk. Returns its path, with the
+/// number if it has one.
+///
+/// A file that is replaced keeps its content until the new one is complete: also if the disk is
+/// full, or the process is killed meanwhile. A pipe or a device gets the bytes.
+///
+/// # Errors
+/// The file exists and is to be refused, another writer has it, or it cannot be written.
+///
+/// ```
+/// use stripline_components::formats::{Existing, write_whole};
+///
+/// let folder = tempfile::tempdir()?;
+/// let path = folder.path().join("picture.png");
+/// write_whole(&path, Existing::Refuse, b"first")?;
+/// assert!(write_whole(&path, Existing::Number, b"second")?.ends_with("picture.2.png"));
+/// write_whole(&path, Existing::Replace, b"third")?;
+/// assert_eq!(std::fs::read(&path)?, b"third");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn write_whole(path: &Path, existing: Existing, bytes: &[u8]) -> Result<PathBuf, FormatError> {
+    if existing == Existing::Replace && path.is_file() {
+        if StoppableFile::has_writer(path) {
+            return Err(FormatError::Busy { path: path.into() });
+        }
+        // A link stays a link.
+        let target = path.canonicalize().map_err(|source| FormatError::open(path, "write", source))?;
+        replace_file(&target, bytes).map_err(|source| FormatError::open(path, "write", source))?;
+        return Ok(path.into());
+    }
+    let mut output = OutputFile::open_with_head(path, existing, bytes)?;
+    let mut written = 0;
+    let rest = if output.has_head { &[] } else { bytes };
+    let outcome = output.write_all(rest, &mut written).and_then(|()| output.sync());
+    outcome.map_err(|source| FormatError::Write { path: output.path.clone(), written, source })?;
+    Ok(output.path)
+}
+
+/// Replaces a regular file by another one with the same permissions.
+fn replace_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let permissions = path.metadata()?.permissions();
+    let file = tempfile::Builder::new().prefix(".stripline-").suffix(".part").tempfile_in(folder(path))?;
+    file.as_file().set_permissions(permissions)?;
+    file.as_file().write_all(bytes)?;
+    file.as_file().sync_all()?;
+    file.persist(path)?;
+    Ok(())
+}
+
 /// Returns the folder of a file.
 pub(crate) fn folder(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
@@ -367,7 +494,8 @@ impl OutputFile {
     /// Writes all bytes, and adds to `written` how many of them the system took, also with an
     /// error.
     pub fn write_all(&mut self, mut bytes: &[u8], written: &mut u64) -> io::Result<()> {
-        // The system would fill with zeros what another program has cut off.
+        // The system would fill with zeros a part that another program has cut off, and overwrite
+        // bytes that another program has appended.
         self.check_length()?;
         while !bytes.is_empty() {
             match self.file.write(bytes) {
@@ -418,25 +546,35 @@ impl OutputFile {
         }
     }
 
-    /// Returns whether a regular file still has all that was written to it.
-    fn is_whole(&self) -> bool {
+    /// Compares the end of the written bytes with the length of the file. `Less`: another program
+    /// has appended to it. `Greater`: another program has shortened it.
+    fn compare_length(&self) -> io::Result<Ordering> {
         let mut file = self.file.file();
-        let length = file.metadata().map(|about| about.len());
-        !self.is_regular || matches!((file.stream_position(), length), (Ok(end), Ok(length)) if end <= length)
+        if !self.is_regular {
+            return Ok(Ordering::Equal);
+        }
+        Ok(file.stream_position()?.cmp(&file.metadata()?.len()))
+    }
+
+    /// Returns whether a regular file still has all bytes that were written to it.
+    fn is_whole(&self) -> bool {
+        self.compare_length().is_ok_and(Ordering::is_le)
     }
 
     fn check_length(&self) -> io::Result<()> {
-        match self.is_whole() {
-            true => Ok(()),
-            false => Err(io::Error::other("the file was shortened by another program meanwhile")),
-        }
+        let problem = match self.compare_length()? {
+            Ordering::Equal => return Ok(()),
+            Ordering::Less => "another program has appended to the file meanwhile",
+            Ordering::Greater => "the file was shortened by another program meanwhile",
+        };
+        Err(io::Error::other(problem))
     }
 
     /// Shortens a regular file to at most `end`, and goes on there. A file that another program has
     /// changed stays as it is.
     pub fn cut(&self, end: u64) -> io::Result<()> {
         let mut file = self.file.file();
-        if !self.is_regular || !self.is_whole() {
+        if !self.is_regular || self.compare_length()? != Ordering::Equal {
             return Ok(());
         }
         let end = end.min(file.metadata()?.len());
@@ -514,6 +652,68 @@ mod tests {
     }
 
     #[test]
+    fn a_check_finds_what_cannot_be_written_and_changes_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        let problem = |path: &Path, existing| check_output(path, existing).unwrap_err().to_string();
+        assert!(problem(folder.path(), Existing::Replace).contains("this is a directory"));
+        assert!(problem(&path("none/file"), Existing::Refuse).contains("there is no folder"));
+        assert!(problem(&path(&"x".repeat(256)), Existing::Refuse).contains("the name is too long"));
+        for existing in Existing::ALL {
+            check_output(&path("new"), existing).unwrap();
+            check_output(Path::new("-"), existing).unwrap();
+            check_output(Path::new("/dev/null"), existing).unwrap();
+        }
+        assert!(!path("new").exists());
+        std::fs::write(path("old"), "old").unwrap();
+        assert!(problem(&path("old"), Existing::Refuse).contains("exists already"));
+        for existing in [Existing::Append, Existing::Number, Existing::Replace] {
+            check_output(&path("old"), existing).unwrap();
+        }
+        let _writer = OutputFile::open(&path("old"), Existing::Append).unwrap();
+        assert!(problem(&path("old"), Existing::Replace).contains("is being written"));
+        assert_eq!(std::fs::read(path("old")).unwrap(), b"old");
+        let longest = path(&"x".repeat(255));
+        std::fs::write(&longest, "").unwrap();
+        assert!(problem(&longest, Existing::Number).contains("the name is too long"));
+    }
+
+    #[test]
+    fn a_folder_that_takes_no_files_is_refused() {
+        use std::os::unix::fs::PermissionsExt;
+
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o555)).unwrap();
+        let path = folder.path().join("new.cf32");
+        let refused = check_output(&path, Existing::Refuse).map_err(|error| error.to_string());
+        // An administrator may write there all the same, and then the check allows it.
+        assert_eq!(refused.is_err(), File::create(&path).is_err(), "{refused:?}");
+        if let Err(message) = refused {
+            assert!(message.contains("cannot create a file in the folder"), "{message}");
+        }
+    }
+
+    #[test]
+    fn a_file_is_replaced_whole_through_a_link_with_its_permissions() {
+        use std::os::unix::fs::PermissionsExt;
+
+        let folder = tempfile::tempdir().unwrap();
+        let (path, link) = (folder.path().join("a"), folder.path().join("link"));
+        std::fs::write(&path, "before").unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o640)).unwrap();
+        std::os::unix::fs::symlink("a", &link).unwrap();
+        assert_eq!(write_whole(&link, Existing::Replace, b"after").unwrap(), link);
+        assert!(link.is_symlink());
+        assert_eq!(std::fs::read(&path).unwrap(), b"after");
+        assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o640);
+        let _writer = OutputFile::open(&path, Existing::Append).unwrap();
+        let busy = write_whole(&link, Existing::Replace, b"later").unwrap_err();
+        assert!(matches!(busy, FormatError::Busy { .. }));
+        let names = std::fs::read_dir(folder.path()).unwrap().count();
+        assert_eq!((names, std::fs::read(&path).unwrap()), (2, b"after".to_vec()));
+    }
+
+    #[test]
     fn a_new_file_has_its_head_when_it_has_its_name() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.wav");
@@ -588,6 +788,22 @@ mod tests {
         assert!(!output.is_in_place());
         output.cut(4).unwrap();
         assert_eq!((std::fs::read(&path).unwrap(), written), (b"12".to_vec(), 4));
+    }
+
+    #[test]
+    fn bytes_that_another_program_appends_are_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a");
+        let mut output = OutputFile::open(&path, Existing::Refuse).unwrap();
+        let mut written = 0;
+        output.write_all(b"1234", &mut written).unwrap();
+        File::options().append(true).open(&path).unwrap().write_all(b"mine").unwrap();
+        for outcome in [output.write_all(b"5", &mut written), output.sync()] {
+            assert!(outcome.unwrap_err().to_string().contains("another program has appended"));
+        }
+        output.cut(4).unwrap();
+        assert!(output.is_in_place(), "its own bytes can be read");
+        assert_eq!((std::fs::read(&path).unwrap(), written), (b"1234mine".to_vec(), 4));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use stripline::{Axis, StreamInfo};
 use super::FormatError;
 use super::canvas::{CHAR_HEIGHT, CHAR_WIDTH, Canvas};
 use super::colour_map::colour;
-use super::output::{Existing, OutputFile};
+use super::output::{Existing, write_whole};
 
 /// The most columns, and the most lines, of a waterfall.
 pub const WATERFALL_SIZE_MAX: usize = 4096;
@@ -131,21 +131,22 @@ impl Waterfall {
         stream: &StreamInfo,
         range: Option<(f32, f32)>,
     ) -> Result<(), FormatError> {
-        self.write_png_to(OutputFile::open(path, Existing::Replace)?, stream, range).map(drop)
+        self.write_png_as(path, Existing::Replace, stream, range).map(drop)
     }
 
-    /// Writes the picture to a file that is open. Returns its path.
-    pub(crate) fn write_png_to(
+    /// Writes the picture whole or not at all. Returns the path of the file.
+    pub(crate) fn write_png_as(
         &self,
-        mut output: OutputFile,
+        path: &Path,
+        existing: Existing,
         stream: &StreamInfo,
         range: Option<(f32, f32)>,
     ) -> Result<PathBuf, FormatError> {
         let range = range.unwrap_or_else(|| chosen_range(&self.cells));
-        let written = self.drawn(stream, range).write_png(&mut output.file);
-        let synced = written.and_then(|()| output.sync_data());
-        synced.map_err(|source| FormatError::open(&output.path, "write", source))?;
-        Ok(output.path)
+        let mut picture = Vec::new();
+        let drawn = self.drawn(stream, range).write_png(&mut picture);
+        drawn.map_err(|source| FormatError::open(path, "write", source))?;
+        write_whole(path, existing, &picture)
     }
 
     /// Returns whether it has no row yet.

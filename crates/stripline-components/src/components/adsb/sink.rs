@@ -39,8 +39,7 @@ impl Component for AdsbSink {
             ))
             .validated(|properties| {
                 can_be_made::<Self>(properties)?;
-                let target = Target::optional(properties)?;
-                target.map_or(Ok(()), |target| target.check_existing(output_file::alone))
+                Target::optional(properties).map_or(Ok(()), |target| target.check(&target.path))
             })
             .facts(|properties| PropertyFacts {
                 prints: properties.boolean("table") && !output_file::is_printed(properties),
@@ -49,7 +48,7 @@ impl Component for AdsbSink {
     }
 
     fn new(properties: &Properties) -> Result<Self> {
-        Ok(Self { target: Target::optional(properties)?, table: properties.boolean("table") })
+        Ok(Self { target: Target::optional(properties), table: properties.boolean("table") })
     }
 
     fn run(self, mut ports: Ports) -> Result<()> {
