@@ -22,8 +22,29 @@ struct Use<'c> {
     remedy: String,
     place: &'c Place,
     path: PathBuf,
-    identity: Identity,
+    /// The standard stream that is this file, if the path is `-`.
+    stream: Option<Stream>,
+    identity: FileIdentity,
     is_written: bool,
+}
+
+/// A standard stream, which may be a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stream {
+    Input,
+    Output,
+    Error,
+}
+
+impl Stream {
+    /// Returns the path of the open file.
+    fn path(self) -> &'static Path {
+        Path::new(match self {
+            Self::Input => "/proc/self/fd/0",
+            Self::Output => "/proc/self/fd/1",
+            Self::Error => "/proc/self/fd/2",
+        })
+    }
 }
 
 /// The files of the launcher: the waveform file, and the files that its options write.
@@ -41,37 +62,53 @@ impl<'a> LauncherFiles<'a> {
         let written = self.written.iter().filter_map(|file| {
             let option = file.place.text().split(' ').next().unwrap_or_default();
             let remedy = format!("name another file with `{option}`");
-            Use::of(format!("`{option}`"), remedy, &file.place, file.value.clone(), true)
+            let path = Some(file.value.clone()).filter(|path| path != Path::new(STANDARD))?;
+            Use::of(format!("`{option}`"), remedy, &file.place, path, true)
         });
         let (place, path) = &self.source;
-        let source = Use::of("the launcher".into(), String::new(), place, path.to_path_buf(), false);
-        written.chain(source)
+        let source = Use::of(LAUNCHER.into(), String::new(), place, path.to_path_buf(), false);
+        // The launcher prints there.
+        let printed = [(Stream::Output, "standard output"), (Stream::Error, "standard error")];
+        let printed = printed.into_iter().filter_map(|(stream, name)| {
+            let remedy = format!("redirect {name} to another file");
+            Use::of_stream(LAUNCHER.into(), remedy, place, stream)
+        });
+        written.chain(source).chain(printed)
     }
 }
 
 impl<'c> Use<'c> {
-    /// Returns the use of a file; `None`: it is standard input or output, or no regular file.
+    /// Returns the use of a file; `None`: it is no regular file.
     fn of(user: String, remedy: String, place: &'c Place, path: PathBuf, is_written: bool) -> Option<Self> {
-        if path == Path::new(STANDARD) {
-            return None;
-        }
-        let identity = Identity::of(&path)?;
-        Some(Self { user, remedy, place, path, identity, is_written })
+        let identity = FileIdentity::of(&path)?;
+        Some(Self { user, remedy, place, path, stream: None, identity, is_written })
+    }
+
+    /// Returns the use of a standard stream; `None`: the stream is no regular file.
+    fn of_stream(user: String, remedy: String, place: &'c Place, stream: Stream) -> Option<Self> {
+        let path = fs::read_link(stream.path()).unwrap_or_else(|_| stream.path().into());
+        let identity = FileIdentity::of(stream.path())?;
+        let is_written = stream != Stream::Input;
+        Some(Self { user, remedy, place, path, stream: Some(stream), identity, is_written })
+    }
+
+    fn is_of_launcher(&self) -> bool {
+        self.user == LAUNCHER
     }
 }
 
-/// The identity of a file: by device and inode, so that links count. A file that does not exist has
-/// that of its folder, and its name.
+/// The identity of a regular file: device and inode, so that links count. A file that does not
+/// exist is identified by its folder and its name.
 #[derive(PartialEq, Eq)]
-struct Identity {
+pub struct FileIdentity {
     device: u64,
     inode: u64,
     name: Option<PathBuf>,
 }
 
-impl Identity {
+impl FileIdentity {
     /// Returns the identity of a regular file; `None` for another kind, or without a folder.
-    fn of(path: &Path) -> Option<Self> {
+    pub fn of(path: &Path) -> Option<Self> {
         if let Ok(metadata) = path.metadata() {
             let (device, inode) = (metadata.dev(), metadata.ino());
             return metadata.is_file().then_some(Self { device, inode, name: None });
@@ -88,6 +125,9 @@ impl Identity {
         })
     }
 }
+
+/// The user of the files that the command itself uses.
+const LAUNCHER: &str = "the launcher";
 
 /// The path that is standard input or output.
 const STANDARD: &str = "-";
@@ -112,19 +152,27 @@ pub(super) fn check(
         for second in &uses[index + 1..] {
             let users = (&*first.user, &*second.user);
             let is_shared = first.identity == second.identity && users.0 != users.1;
-            if !is_shared || !(first.is_written || second.is_written) || reported.contains(&users) {
+            // A stream with two users is found above, and the launcher leaves it to a component.
+            let is_one_stream = first.stream.is_some() && first.stream == second.stream;
+            if !is_shared || is_one_stream || !(first.is_written || second.is_written) {
+                continue;
+            }
+            if reported.contains(&users) {
                 continue;
             }
             reported.push(users);
-            let (writer, other) = if second.is_written { (second, first) } else { (first, second) };
+            let is_second = second.is_written && !(first.is_written && second.is_of_launcher());
+            let (writer, other) = if is_second { (second, first) } else { (first, second) };
             let verb = if other.is_written { "writes" } else { "reads" };
             let (name, other_name, path) = (&writer.user, &other.user, other.path.display());
             let message = format!("{name} writes the file that {other_name} {verb}: {path}");
             let error = Diagnostic::error(Code::FileShared, writer.place, message);
-            let error = error.also(other.place, format!("{other_name} {verb} it"));
             // The error that the file exists already has a remedy that would replace the file.
             found.drop_at(writer.place, Code::PropertiesUnfit);
-            found.push(error.help(&writer.remedy));
+            found.push(match other.is_of_launcher() && other.stream.is_some() {
+                true => error.help(&other.remedy),
+                false => error.also(other.place, format!("{other_name} {verb} it")).help(&writer.remedy),
+            });
         }
     }
 }
@@ -208,7 +256,13 @@ fn uses<'c>(component: &'c CheckedComponent) -> Vec<Use<'c>> {
     let written = &properties.facts.writes;
     let file = |path: PathBuf, place: &'c Place, is_written: bool| {
         let remedy = format!("set the `path` of {user} to another file");
-        Use::of(user.clone(), remedy, place, path, is_written)
+        if path != Path::new(STANDARD) {
+            return Use::of(user.clone(), remedy, place, path, is_written);
+        }
+        // A component that prints shares standard output.
+        let read = (!properties.facts.prints).then_some(Stream::Input);
+        let stream = if is_written { Some(Stream::Output) } else { read };
+        Use::of_stream(user.clone(), remedy, place, stream?)
     };
     let paths = spec.properties.iter().filter(|property| property.kind == PropertyKind::Path);
     let read = paths.filter_map(|property| {
@@ -240,10 +294,11 @@ mod tests {
             ("new", "newer", false),
             ("file", "new", false),
         ] {
-            let is_equal =
-                Identity::of(&path(one)).is_some() && Identity::of(&path(one)) == Identity::of(&path(other));
+            let is_equal = FileIdentity::of(&path(one)).is_some()
+                && FileIdentity::of(&path(one)) == FileIdentity::of(&path(other));
             assert_eq!(is_equal, is_same, "{one} {other}");
         }
-        assert!(Identity::of(Path::new("/dev/null")).is_none() && Identity::of(folder.path()).is_none());
+        assert!(FileIdentity::of(Path::new("/dev/null")).is_none());
+        assert!(FileIdentity::of(folder.path()).is_none());
     }
 }

@@ -69,6 +69,7 @@ pub mod internal {
     pub use crate::at_once::at_once;
     pub use crate::describe::describe;
     pub use crate::file::{FILE_BYTES_MAX, nearest, read_bytes};
+    pub use crate::files_check::FileIdentity;
     pub use crate::listing::{render_component, render_component_list};
     pub use crate::schema::{topics_schema, waveform_schema};
     pub use crate::spec_check::check_spec;
