@@ -15,7 +15,9 @@ use stripline_bench::ladder::{self, Decision, Progress, Report, Row, Settings};
 use crate::Exit;
 use crate::arguments::{InstructionsArguments, LadderArguments};
 use crate::format::{counted, grouped, packets, quantity};
-use crate::result_file::{Form, check_writable, write_json, write_text};
+use stripline_waveform::internal::FileIdentity;
+
+use crate::result_file::{Form, check_writable, end_at_signals, may_wait, write_json, write_text};
 use crate::run::worse;
 use crate::show::print;
 use crate::table::Table;
@@ -117,14 +119,18 @@ impl Results<'_> {
         &self,
         run: impl FnOnce(&mut BenchScreen) -> Result<R, E>,
         tables: impl FnOnce(&R) -> String,
-        draw: impl FnOnce(&R) -> Result<String, String>,
+        draw: impl Fn(&R) -> Result<String, String>,
     ) -> Result<(R, Exit), Exit> {
-        let files = || [self.json, self.drawing].into_iter().flatten();
         // Before anything runs, because a result that cannot be written should not cost a run.
-        let forms = [(self.json, Form::Json), (self.drawing, Form::Drawing)];
-        forms
-            .into_iter()
-            .try_for_each(|(path, form)| path.map_or(Ok(()), |path| check_writable(path, form)))?;
+        if let (Some(json), Some(drawing)) = (self.json, self.drawing)
+            && (json == drawing
+                || FileIdentity::of(json).is_some_and(|json| FileIdentity::of(drawing) == Some(json)))
+        {
+            complain!("error: the JSON and the drawing would be one file, {}: name two", json.display());
+            return Err(Exit::Usage);
+        }
+        let files = || [(self.json, Form::Json), (self.drawing, Form::Drawing)].into_iter();
+        files().try_for_each(|(path, form)| path.map_or(Ok(()), |path| check_writable(path, form)))?;
         let mut screen = BenchScreen::new();
         let outcome = run(&mut screen);
         screen.finish();
@@ -132,16 +138,19 @@ impl Results<'_> {
             complain!("error: {error}");
             Exit::Failure
         })?;
-        let mut exit = Exit::Clean;
-        if files().all(|path| path.as_os_str() != "-") {
-            exit = print(&tables(&report));
+        let write = |(path, form): (&Path, Form)| match form {
+            Form::Json => write_json(path, &report),
+            Form::Drawing => write_text(path, draw(&report)),
+        };
+        let files = files().filter_map(|(path, form)| Some((path?, form)));
+        let (waiting, plain): (Vec<_>, Vec<_>) = files.partition(|(path, _)| may_wait(path));
+        // The results that need no reader come first.
+        let mut exit = plain.into_iter().map(&write).fold(Exit::Clean, worse);
+        end_at_signals();
+        if waiting.iter().all(|(path, _)| path.as_os_str() != "-") {
+            exit = worse(exit, print(&tables(&report)));
         }
-        if let Some(path) = self.json {
-            exit = worse(exit, write_json(path, &report));
-        }
-        if let Some(path) = self.drawing {
-            exit = worse(exit, write_text(path, draw(&report)));
-        }
+        exit = waiting.into_iter().map(&write).fold(exit, worse);
         Ok((report, exit))
     }
 }

@@ -1,10 +1,18 @@
 //! The files that commands write their results to. `-` is standard output.
 
 use std::fs::{File, OpenOptions};
-use std::io::Read;
+use std::io::{Read, Write};
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
+use rustix::fs::OFlags;
+use rustix::io::Errno;
 use serde::Serialize;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use stripline::internal::process;
+use stripline_components::formats::{Existing, write_whole};
 
 use crate::Exit;
 use crate::show::print;
@@ -38,6 +46,10 @@ pub(crate) fn check_writable(path: &Path, form: Form) -> Result<(), Exit> {
         return Ok(());
     }
     let shown = path.display();
+    if is_fifo(path) {
+        // Opening it would wait for its reader.
+        return Ok(());
+    }
     if let Err(error) = OpenOptions::new().append(true).create(true).open(path) {
         complain!("error: cannot write {shown}: {error}");
         return Err(Exit::Usage);
@@ -51,6 +63,23 @@ pub(crate) fn check_writable(path: &Path, form: Form) -> Result<(), Exit> {
         return Err(Exit::Usage);
     }
     Ok(())
+}
+
+/// Returns whether writing there may wait for a reader: standard output, a pipe or a device.
+pub(crate) fn may_wait(path: &Path) -> bool {
+    path.as_os_str() == "-" || path.metadata().is_ok_and(|about| !about.is_file())
+}
+
+/// Makes the next SIGINT, SIGTERM or SIGHUP end the process, also while it waits for a reader. A
+/// signal that was ignored at the start stays ignored.
+///
+/// To be called once everything that needs no reader is written.
+pub(crate) fn end_at_signals() {
+    for signal in process::not_ignored(&[SIGINT, SIGTERM, SIGHUP]) {
+        let always = Arc::new(AtomicBool::new(true));
+        // Without it, a wait for a reader ends with its reader alone.
+        let _ = signal_hook::flag::register_conditional_default(signal, always);
+    }
 }
 
 /// Writes a result as JSON.
@@ -71,13 +100,35 @@ pub(crate) fn write_text(path: &Path, text: Result<String, String>) -> Exit {
     if path.as_os_str() == "-" {
         return print(&text);
     }
-    match std::fs::write(path, text) {
+    let written = match may_wait(path) {
+        true => {
+            write_special(path, &text).map_err(|error| format!("cannot write {}: {error}", path.display()))
+        }
+        false => {
+            write_whole(path, Existing::Replace, text.as_bytes()).map(drop).map_err(|error| error.to_string())
+        }
+    };
+    match written {
         Ok(()) => Exit::Clean,
-        Err(error) => {
-            complain!("error: cannot write {}: {error}", path.display());
+        Err(problem) => {
+            complain!("error: {problem}");
             Exit::Failure
         }
     }
+}
+
+/// Writes to a pipe or a device.
+fn write_special(path: &Path, text: &str) -> std::io::Result<()> {
+    let at_once = OFlags::NONBLOCK.bits().cast_signed();
+    let probe = OpenOptions::new().write(true).custom_flags(at_once).open(path);
+    if probe.is_err_and(|error| Errno::from_io_error(&error) == Some(Errno::NXIO)) && is_fifo(path) {
+        complain!("waiting for a reader of the pipe {}; Ctrl-C ends it", path.display());
+    }
+    OpenOptions::new().write(true).open(path)?.write_all(text.as_bytes())
+}
+
+fn is_fifo(path: &Path) -> bool {
+    path.metadata().is_ok_and(|about| about.file_type().is_fifo())
 }
 
 #[cfg(test)]

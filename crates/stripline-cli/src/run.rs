@@ -26,7 +26,7 @@ use crate::arguments::{
 use crate::builtin;
 use crate::format::{counted, grouped, packets, printable, quantity, time};
 use crate::log::{LAUNCHER, RunLog};
-use crate::result_file::{Form, check_writable, write_json};
+use crate::result_file::{Form, check_writable, end_at_signals, may_wait, write_json};
 use crate::show::{Printed, print, print_while_read};
 use crate::table::{Cell, Table, Tone};
 use crate::terminal;
@@ -131,13 +131,18 @@ fn end(
             return Exit::Failure;
         }
     };
-    let mut exit = Exit::Clean;
+    // The result that needs no reader comes first.
+    let mut exit = match json.filter(|path| !may_wait(path)) {
+        Some(path) => write_json(path, &report),
+        None => Exit::Clean,
+    };
+    end_at_signals();
     // A waveform that never ran has no figures.
     let is_json_printed = json.is_some_and(|path| path.as_os_str() == "-");
     if !arguments.quiet && !is_json_printed && report.duration_s > 0.0 {
         match is_stdout_taken {
             true => complain!("{}", summary(&report).trim_end()),
-            false => exit = print(&summary(&report)),
+            false => exit = worse(exit, print(&summary(&report))),
         }
     }
     if arguments.quiet {
@@ -145,7 +150,7 @@ fn end(
         let notes = transit_notes(&report);
         notes.lines().filter(|line| !line.is_empty()).for_each(|line| complain!("warning: {line}"));
     }
-    if let Some(path) = json {
+    if let Some(path) = json.filter(|path| may_wait(path)) {
         exit = worse(exit, write_json(path, &report));
     }
     if let Some(failure) = &report.failure {

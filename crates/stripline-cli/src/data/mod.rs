@@ -11,10 +11,17 @@ pub(crate) use echo::echo;
 pub(crate) use hz::hz;
 pub(crate) use record::{record, replay};
 
-use std::io::{self, Write};
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::fd::AsFd;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::OFlags;
+use rustix::io::Errno;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use stripline::internal::process;
 
@@ -64,6 +71,47 @@ impl Interrupt {
             SIGTERM => "SIGTERM",
             SIGHUP => "SIGHUP",
             _ => "Ctrl-C",
+        }
+    }
+}
+
+/// A pipe or a device. Its reads fail once the command is interrupted.
+struct InterruptibleInput {
+    file: File,
+    interrupt: Interrupt,
+}
+
+/// The longest time between two checks for an interrupt while a pipe is silent.
+const SILENCE_STEP: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
+
+impl InterruptibleInput {
+    /// Opens the file; `-` is standard input. A FIFO needs no writer yet.
+    fn open(path: &Path, interrupt: Interrupt) -> io::Result<Self> {
+        let file = if path.as_os_str() == "-" {
+            File::from(io::stdin().as_fd().try_clone_to_owned()?)
+        } else {
+            let flags = OFlags::NONBLOCK.bits().cast_signed();
+            OpenOptions::new().read(true).custom_flags(flags).open(path)?
+        };
+        Ok(Self { file, interrupt })
+    }
+}
+
+impl Read for InterruptibleInput {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        loop {
+            if self.interrupt.is_set() {
+                return Err(io::Error::other("interrupted"));
+            }
+            let mut polled = [PollFd::new(&self.file, PollFlags::IN)];
+            match poll(&mut polled, Some(&SILENCE_STEP)) {
+                Ok(0) | Err(Errno::INTR) => {}
+                Ok(_) => match self.file.read(out) {
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                    read => return read,
+                },
+                Err(error) => return Err(error.into()),
+            }
         }
     }
 }

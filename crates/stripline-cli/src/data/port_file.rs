@@ -9,8 +9,9 @@ use stripline::payload::Scalar;
 use stripline::{Gap, StreamInfo};
 use stripline_components::formats::{
     Durability, Existing, FormatError, RECORDING_EXTENSION, RecordedPacket, RecordingCounts, RecordingInfo,
-    RecordingWriter, SamplePlace, StreamFileWriter,
+    RecordingWriter, SamplePlace, StreamFileWriter, check_output,
 };
+use stripline_waveform::internal::FileIdentity;
 
 const META_EXTENSION: &str = "sigmf-meta";
 const DATA_EXTENSION: &str = "sigmf-data";
@@ -24,6 +25,38 @@ pub(super) enum PortFile {
 }
 
 impl PortFile {
+    /// Checks the files of all these ports, as far as that is possible without a change.
+    pub(super) fn check(
+        folder: &Path,
+        ports: &[RecordingInfo],
+        prefers_sigmf: bool,
+        existing: Existing,
+    ) -> Result<(), FormatError> {
+        let mut checked: Vec<(FileIdentity, &RecordingInfo)> = Vec::new();
+        for info in ports {
+            for path in paths(folder, info, scalar(info, prefers_sigmf)) {
+                let unfit = |problem: &str| FormatError::Recording {
+                    path: path.clone(),
+                    problem: problem.into(),
+                    remedy: "remove it, or record to another folder".into(),
+                };
+                if path.metadata().is_ok_and(|file| file.file_type().is_fifo()) {
+                    // Its reader may never come, and Ctrl-C would not end that wait.
+                    return Err(unfit("this is a pipe, and a recording needs a regular file"));
+                }
+                check_output(&path, existing)?;
+                let Some(identity) = FileIdentity::of(&path) else { continue };
+                let other = checked.iter().find(|(other, _)| *other == identity);
+                if let Some((_, other)) = other.filter(|_| existing != Existing::Number) {
+                    let (one, other) = (&info.port, &other.port);
+                    return Err(unfit(&format!("it is the file of `{other}` and of `{one}`")));
+                }
+                checked.push((identity, info));
+            }
+        }
+        Ok(())
+    }
+
     /// Creates the file for a port.
     pub(super) fn create(
         folder: &Path,
@@ -32,20 +65,10 @@ impl PortFile {
         existing: Existing,
         durability: Durability,
     ) -> Result<Self, FormatError> {
-        let scalar = Scalar::parse(info.payload.as_str()).filter(|_| prefers_sigmf);
-        let endings: &[&str] =
-            if scalar.is_some() { &[META_EXTENSION, DATA_EXTENSION] } else { &[RECORDING_EXTENSION] };
-        let mut paths = endings.iter().map(|ending| folder.join(file_name(&info.port, ending)));
-        let is_pipe = |path: &PathBuf| path.metadata().is_ok_and(|file| file.file_type().is_fifo());
-        if let Some(path) = paths.find(is_pipe) {
-            // Its reader may never come, and Ctrl-C would not end that wait.
-            let problem = "this is a pipe, and a recording needs a regular file".into();
-            let remedy = "remove it, or record to another folder".into();
-            return Err(FormatError::Recording { path, problem, remedy });
-        }
+        let scalar = scalar(info, prefers_sigmf);
         if let Some(scalar) = scalar {
             let path = folder.join(file_name(&info.port, META_EXTENSION));
-            return Ok(Self::SigMf(Box::new(SigMfFile::create(&path, scalar, existing, durability)?)));
+            return Ok(Self::SigMf(Box::new(SigMfFile::create(&path, scalar, existing, durability))));
         }
         let path = folder.join(file_name(&info.port, RECORDING_EXTENSION));
         let writer = RecordingWriter::open(&path, info, existing)?.durable(durability);
@@ -186,21 +209,11 @@ pub(super) struct SigMfFile {
 const ENDS_MAX: usize = 4096;
 
 impl SigMfFile {
-    fn create(
-        path: &Path,
-        scalar: Scalar,
-        existing: Existing,
-        durability: Durability,
-    ) -> Result<Self, FormatError> {
+    fn create(path: &Path, scalar: Scalar, existing: Existing, durability: Durability) -> Self {
         let data = path.with_extension(DATA_EXTENSION);
-        if existing == Existing::Refuse
-            && let Some(path) = [path, &data].into_iter().find(|taken| taken.symlink_metadata().is_ok())
-        {
-            return Err(FormatError::Exists { path: path.into() });
-        }
         let before = if existing == Existing::Append { data.metadata().map_or(0, |it| it.len()) } else { 0 };
         let before = before / scalar.size() as u64;
-        Ok(Self {
+        Self {
             scalar,
             writer: StreamFileWriter::new(path, scalar, scalar, existing).durable(durability),
             stream: Arc::default(),
@@ -208,7 +221,7 @@ impl SigMfFile {
             counts: RecordingCounts::default(),
             ends: Vec::new(),
             before,
-        })
+        }
     }
 
     fn packet(&mut self, packet: &RecordedPacket, payload: &[u8]) -> Result<(), FormatError> {
@@ -233,6 +246,20 @@ impl SigMfFile {
         }
         written.map(drop)
     }
+}
+
+/// Returns the type of the samples in a SigMF recording; `None`: a recording of packets.
+fn scalar(info: &RecordingInfo, prefers_sigmf: bool) -> Option<Scalar> {
+    Scalar::parse(info.payload.as_str()).filter(|_| prefers_sigmf)
+}
+
+/// Returns the files of a port.
+fn paths(folder: &Path, info: &RecordingInfo, scalar: Option<Scalar>) -> Vec<PathBuf> {
+    let endings: &[&str] = match scalar {
+        Some(_) => &[META_EXTENSION, DATA_EXTENSION],
+        None => &[RECORDING_EXTENSION],
+    };
+    endings.iter().map(|ending| folder.join(file_name(&info.port, ending))).collect()
 }
 
 /// Returns the name of a port's file: a topic may have any characters.
@@ -355,21 +382,44 @@ mod tests {
     fn a_file_that_exists_is_kept_and_a_type_that_does_not_fit_is_recorded_whole() {
         let folder = tempfile::tempdir().unwrap();
         let (refuse, end) = (Existing::Refuse, Durability::End);
-        let create =
-            |payload: &str| PortFile::create(folder.path(), &info("a.out", payload), true, refuse, end);
-        assert!(create("message/text").unwrap().path().ends_with("a.out.slrec"));
+        let create = |payload: &str| {
+            PortFile::create(folder.path(), &info("a.out", payload), true, refuse, end).unwrap()
+        };
+        assert!(create("message/text").path().ends_with("a.out.slrec"));
+        let problem = || {
+            let checked = PortFile::check(folder.path(), &[info("a.out", "cf32")], true, refuse);
+            checked.err().map(|error| error.to_string()).unwrap_or_default()
+        };
         let data = folder.path().join("a.out.sigmf-data");
         assert!(std::process::Command::new("mkfifo").arg(&data).status().unwrap().success());
-        let error = create("cf32").err().unwrap().to_string();
+        let error = problem();
         assert!(error.contains("this is a pipe") && error.contains("another folder"), "{error}");
         std::fs::remove_file(&data).unwrap();
         std::fs::write(&data, "mine").unwrap();
-        let error = create("cf32").err().unwrap().to_string();
+        let error = problem();
         assert!(error.contains("a.out.sigmf-data") && error.contains("exists already"), "{error}");
         std::fs::remove_file(&data).unwrap();
+        assert_eq!(problem(), "");
         // Without any packet, the recording is empty.
-        let mut file = create("cs8").unwrap();
+        let mut file = create("cs8");
         file.finish().unwrap();
         assert_eq!(SigMfRecording::open(file.path()).unwrap().meta.captures, []);
+    }
+
+    #[test]
+    fn two_ports_have_two_files() {
+        let folder = tempfile::tempdir().unwrap();
+        let ports = [info("a", "cf32"), info("b", "cf32")];
+        let check = |existing| PortFile::check(folder.path(), &ports, false, existing);
+        std::fs::write(folder.path().join("a.slrec"), "earlier").unwrap();
+        check(Existing::Replace).unwrap();
+        std::fs::hard_link(folder.path().join("a.slrec"), folder.path().join("b.slrec")).unwrap();
+        let error = check(Existing::Replace).unwrap_err().to_string();
+        assert!(error.contains("b.slrec: it is the file of `a` and of `b`"), "{error}");
+        check(Existing::Number).unwrap();
+        // Both names become `a_b.slrec`.
+        let ports = [info("a/b", "cf32"), info("a b", "cf32")];
+        let error = PortFile::check(folder.path(), &ports, false, Existing::Refuse).unwrap_err().to_string();
+        assert!(error.contains("it is the file of `a/b` and of `a b`"), "{error}");
     }
 }

@@ -1,5 +1,6 @@
 //! `stripline record` and `stripline replay`: ports and topics to files, and back to topics.
 
+use std::io::BufReader;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -19,7 +20,7 @@ use stripline_waveform::control::ControlClient;
 use super::arguments::{RecordArguments, ReplayArguments};
 use super::port_file::PortFile;
 use super::source::{POLL_TIME, Poll, Source, control_failed};
-use super::{Interrupt, failed, on_threads, write_out};
+use super::{Interrupt, InterruptibleInput, failed, on_threads, write_out};
 use crate::Exit;
 use crate::format::{counted, packets, printable, quantity};
 use crate::services::{domain, join};
@@ -52,11 +53,16 @@ pub(crate) fn record(arguments: &RecordArguments) -> Exit {
         complain!("error: cannot make the folder {}: {error}", arguments.to.display());
         return Exit::Failure;
     }
+    // All files can be written before one of them is.
+    let infos: Vec<RecordingInfo> = sources.iter().map(|source| info(source, arguments)).collect();
+    if let Err(error) = PortFile::check(&arguments.to, &infos, arguments.sigmf, arguments.existing) {
+        return failed(&not_written(&error), Exit::Failure);
+    }
     let mut recordings = Vec::new();
-    for source in sources {
-        match Recording::create(source, arguments) {
+    for (source, info) in sources.into_iter().zip(infos) {
+        match Recording::create(source, &info, arguments) {
             Ok(recording) => recordings.push(recording),
-            Err(error) => return failed(&error, Exit::Failure),
+            Err(error) => return failed(&not_written(&error), Exit::Failure),
         }
     }
     let names: Vec<String> =
@@ -87,6 +93,23 @@ pub(crate) fn record(arguments: &RecordArguments) -> Exit {
         exit = failed(problem, Exit::Failure);
     }
     exit
+}
+
+/// Returns an error about a file, with the option in place of a component's property.
+fn not_written(error: &FormatError) -> String {
+    error
+        .to_string()
+        .replace("name another one, or set `existing`", "use another folder, or set `--existing`")
+}
+
+fn info(source: &Source, arguments: &RecordArguments) -> RecordingInfo {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    RecordingInfo {
+        port: source.name.clone(),
+        waveform: arguments.waveform.clone(),
+        started_ns: i64::try_from(now.as_nanos()).unwrap_or(i64::MAX),
+        ..RecordingInfo::new(source.payload.clone())
+    }
 }
 
 /// Attaches to all ports and topics. `None`: Ctrl-C came first.
@@ -133,16 +156,13 @@ struct Summary {
 }
 
 impl Recording {
-    fn create(source: Source, arguments: &RecordArguments) -> Result<Self, FormatError> {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let info = RecordingInfo {
-            port: source.name.clone(),
-            waveform: arguments.waveform.clone(),
-            started_ns: i64::try_from(now.as_nanos()).unwrap_or(i64::MAX),
-            ..RecordingInfo::new(source.payload.clone())
-        };
+    fn create(
+        source: Source,
+        info: &RecordingInfo,
+        arguments: &RecordArguments,
+    ) -> Result<Self, FormatError> {
         let file =
-            PortFile::create(&arguments.to, &info, arguments.sigmf, arguments.existing, arguments.sync)?;
+            PortFile::create(&arguments.to, info, arguments.sigmf, arguments.existing, arguments.sync)?;
         let summary = Summary {
             name: source.name.clone(),
             payload: source.payload.to_string(),
@@ -276,8 +296,12 @@ pub(crate) fn replay(arguments: &ReplayArguments) -> Exit {
     };
     let mut readers: Vec<RecordingReader> = Vec::new();
     for (index, path) in files.iter().enumerate() {
-        let reader = match RecordingReader::open(path) {
+        let reader = match open(path, &interrupt) {
             Ok(reader) => reader,
+            Err(_) if interrupt.is_set() => {
+                complain!("{}: ended by {}", path.display(), interrupt.reason());
+                return Exit::Clean;
+            }
             Err(error) => return failed(&error, Exit::Usage),
         };
         // Their packets would be mixed on the topic of the port.
@@ -318,6 +342,16 @@ pub(crate) fn replay(arguments: &ReplayArguments) -> Exit {
         }
     }
     exit
+}
+
+/// Opens a recording. Reading a pipe or a device ends when the command is interrupted.
+fn open(path: &Path, interrupt: &Interrupt) -> Result<RecordingReader, FormatError> {
+    if path.metadata().is_ok_and(|about| about.is_file() || about.is_dir()) {
+        return RecordingReader::open(path);
+    }
+    let input = InterruptibleInput::open(path, interrupt.clone());
+    let input = input.map_err(|source| FormatError::Open { path: path.into(), doing: "open", source })?;
+    RecordingReader::new(BufReader::new(Box::new(input)), path)
 }
 
 /// The result of playing one recording.
@@ -365,6 +399,8 @@ fn publish(
             Ok(Replayed { played, truncation: reader.truncation() })
         }
         Err(Error::Stopped) => Err(Error::Stopped),
+        // The pipe that it came from was given up.
+        Err(_) if interrupt.is_set() => Err(Error::Stopped),
         Err(error) => {
             // An end of stream would pass the packets before the damage off as all of them.
             output.abandon();

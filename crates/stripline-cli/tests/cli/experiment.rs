@@ -309,6 +309,10 @@ fn wrong_files_and_arguments_are_named() {
     let e1 = e1.to_str().unwrap();
     bench(&[e1, "--runs", "0"]).says(2, &["runs", "0"]);
     bench(&[e1, "--json", "/no/such/folder/e1.json"]).says(2, &["/no/such/folder/e1.json"]);
+    for path in ["-", "/no/such/folder/e1"] {
+        let one = bench(&[e1, "--html", path, "--output", path]);
+        one.says(2, &[&format!("the JSON and the drawing would be one file, {path}: name two")]);
+    }
     bench(&[e1, "--html", "/no/such/folder/e1.html"]).says(2, &["/no/such/folder/e1.html"]);
     bench(&[e1, "ladder"]).says(2, &["ladder"]);
     bench(&[]).says(2, &["FILE", "ladder", "experiments/e1-messaging.toml"]);

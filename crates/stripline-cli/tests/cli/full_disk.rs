@@ -102,6 +102,39 @@ fn a_full_disk_ends_the_run_or_the_sink_alone() {
 }
 
 #[test]
+fn a_text_without_room_has_whole_lines() {
+    let file = tone("f32", &[&sink("print-sink", "a.txt", ", samples = 1000")]);
+    let (done, report) = limited(&file, 8192);
+    done.says(1, &["a.txt: cannot write after ", "File too large"]);
+    let text = std::fs::read_to_string(file.path("a.txt")).unwrap();
+    assert!(text.len() as u64 <= LIMIT_BYTES && text.ends_with('\n'), "{}", text.len());
+    let written = &report["components"][1]["files"][0];
+    assert_eq!(written["lines_missing"], 1, "{report}");
+    assert!(written["problem"].is_null() && !written["finished"].as_bool().unwrap(), "{report}");
+}
+
+#[test]
+fn a_picture_without_room_leaves_the_earlier_one() {
+    let picture = sink("waterfall-sink", "a.png", ", existing = \"replace\", terminal = false");
+    let file = File::new(&format!(
+        "[component.source]\ntype = \"signal-generator\"\nproperties = {{ waveform = \"noise\", duration_s = 5 }}\n\
+         [component.fft]\ntype = \"fft\"\n[component.sink]\n{picture}\n\
+         [[connection]]\nfrom = \"source.out\"\nto = \"fft.in\"\nbuffer = \"16KiB\"\n\
+         [[connection]]\nfrom = \"fft.out\"\nto = \"sink.in\"\nbuffer = \"16KiB\"\n"
+    ));
+    std::fs::write(file.path("a.png"), "earlier").unwrap();
+    // The rings have room.
+    let (done, _) = limited(&file, 50);
+    done.says(1, &["a.png: cannot write", "File too large"]);
+    assert_eq!(std::fs::read(file.path("a.png")).unwrap(), b"earlier");
+    let names = std::fs::read_dir(file.path("a.png").parent().unwrap()).unwrap().flatten();
+    let parts = names.filter(|name| name.file_name().to_string_lossy().contains(".part"));
+    assert_eq!(parts.count(), 0);
+    run(&["run", file.path("file.toml").to_str().unwrap(), "-q"]).says(0, &["wrote the waterfall to"]);
+    assert!(std::fs::read(file.path("a.png")).unwrap().starts_with(b"\x89PNG"));
+}
+
+#[test]
 fn a_device_without_room_is_an_error_of_its_path() {
     for (kind, samples) in [("file-sink", "cf32"), ("wav-sink", "f32"), ("print-sink", "f32")] {
         let file = tone(samples, &[&sink(kind, "/dev/full", "")]);

@@ -8,7 +8,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::common::waveform::File;
-use crate::common::{Run, run, send};
+use crate::common::{Run, run, send, stripline};
 
 /// Writes a waveform with a tone of these properties, and a sink.
 fn tone(properties: &str, sink: &str) -> File {
@@ -368,6 +368,53 @@ fn results_and_logs_are_no_files_of_the_waveform() {
     for _ in 0..2 {
         report(&tone(SECOND, "type = \"null-sink\"")).0.says(0, &[]);
     }
+}
+
+#[test]
+fn a_standard_stream_may_be_a_file_of_a_component() {
+    let copy = |source: &str| {
+        let file = File::new(&format!(
+            "[component.source]\n{source}\n[component.sink]\ntype = \"file-sink\"\n\
+             properties = {{ path = \"a.cf32\", existing = \"replace\" }}\n\
+             [[connection]]\nfrom = \"source.out\"\nto = \"sink.in\"\n"
+        ));
+        std::fs::write(file.path("a.cf32"), [7; 80]).unwrap();
+        file
+    };
+    let run_with = |file: &File, options: &[&str], redirect: &dyn Fn(&mut std::process::Command)| {
+        let mut command = stripline();
+        command.args(["run", file.path("file.toml").to_str().unwrap(), "-q"]).args(options);
+        redirect(&mut command);
+        Run::of(command.output().unwrap())
+    };
+    let stdin = copy("type = \"file-source\"\nproperties = { path = \"-\", format = \"cf32\" }");
+    let read = |command: &mut std::process::Command| {
+        command.stdin(std::fs::File::open(stdin.path("a.cf32")).unwrap());
+    };
+    for existing in ["replace", "append"] {
+        let refused = run_with(&stdin, &["--set", &format!("sink.existing={existing}")], &read);
+        refused.says(2, &["file-shared", "`sink` writes the file that `source` reads", "a.cf32"]);
+    }
+    let path = stdin.path("a.cf32");
+    let other = format!("sink.path={}", stdin.path("b.cf32").display());
+    let log = ["--log-file", path.to_str().unwrap(), "--set", &other];
+    run_with(&stdin, &log, &read).says(2, &["`--log-file` writes the file that `source` reads"]);
+    assert_eq!(std::fs::read(stdin.path("a.cf32")).unwrap(), [7; 80]);
+    run_with(&stdin, &["--set", &other], &read).says(0, &[]);
+    assert_eq!(std::fs::read(stdin.path("b.cf32")).unwrap(), [7; 80]);
+
+    let tone = copy("type = \"signal-generator\"\nproperties = { duration_s = 0.01 }");
+    let append = || std::fs::File::options().append(true).open(tone.path("a.cf32")).unwrap();
+    let printed = run_with(&tone, &[], &|command| _ = command.stdout(append()));
+    printed.says(2, &["`sink` writes the file that the launcher writes", "redirect standard output"]);
+    // A component that has standard output for itself has its file, too, but not with other lines.
+    let dash = ["--set", "sink.path=-"];
+    run_with(&tone, &dash, &|command| _ = command.stdout(append())).says(0, &[]);
+    assert!(size(&tone.path("a.cf32")) > 80);
+    let before = size(&tone.path("a.cf32"));
+    run_with(&tone, &dash, &|command| _ = command.stdout(append()).stderr(append()));
+    let text = std::fs::read(tone.path("a.cf32")).unwrap();
+    assert!(String::from_utf8_lossy(&text[before as usize..]).contains("redirect standard error"));
 }
 
 #[test]

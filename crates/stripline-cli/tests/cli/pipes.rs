@@ -1,7 +1,8 @@
 //! Pipes as files of a waveform: silent ones, ones without another end, and standard output.
 
 use std::fs::File as SystemFile;
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -128,6 +129,59 @@ fn an_output_that_is_closed_ends_the_run_in_order() {
         assert_eq!(output.status.code(), Some(0), "{text}");
         assert!(!text.contains("error") && !text.contains("Broken pipe"), "{text}");
     }
+}
+
+#[test]
+fn a_reader_that_leaves_is_named_in_the_report() {
+    for sink in ["file-sink", "print-sink"] {
+        let file = waveform(TONE, &format!("type = \"{sink}\"\nproperties = {{ path = \"pipe\" }}"));
+        let pipe = make_fifo(&file);
+        let child = spawn(&file, Stdio::null(), Stdio::piped(), &["--duration", "20", "--json=-", "-q"]);
+        SystemFile::open(pipe).unwrap().read_exact(&mut [0; 100]).unwrap();
+        let output = child.wait_with_output().unwrap();
+        let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let mut components = report["components"].as_array().unwrap().iter();
+        let sink = components.find(|component| component["name"] == "sink").unwrap();
+        assert_eq!(sink["files"][0]["problem"], "its reader has closed it", "{report}");
+        let connection = &report["connections"][0];
+        let count = |key: &str| connection[key].as_u64().unwrap();
+        assert_eq!(count("sent"), count("packets") + count("unaccounted"), "{report}");
+        assert_eq!(output.status.code(), Some(0));
+    }
+}
+
+#[test]
+fn a_result_waits_for_the_reader_of_a_pipe_as_long_as_the_user_does() {
+    let file = waveform(&TONE.replace("rate = 1e6, p", "duration_s = 0.01, p"), "type = \"null-sink\"");
+    let pipe = make_fifo(&file);
+    let options = ["-q", "--output", pipe.to_str().unwrap()];
+    let mut child = spawn(&file, Stdio::null(), Stdio::null(), &options);
+    let mut line = String::new();
+    BufReader::new(child.stderr.take().unwrap()).read_line(&mut line).unwrap();
+    assert!(line.starts_with("waiting for a reader of the pipe"), "{line}");
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    assert_eq!(child.wait().unwrap().signal(), Some(Signal::INT.as_raw()));
+
+    let child = spawn(&file, Stdio::null(), Stdio::null(), &options);
+    let text = std::fs::read_to_string(&pipe).unwrap();
+    assert!(serde_json::from_str::<serde_json::Value>(&text).unwrap()["duration_s"].is_f64());
+    assert!(child.wait_with_output().unwrap().status.success());
+}
+
+#[test]
+fn one_signal_ends_a_replay_of_a_silent_pipe() {
+    let file = waveform(TONE, "type = \"null-sink\"");
+    let pipe = make_fifo(&file);
+    let mut command = stripline();
+    command.args(["replay", pipe.to_str().unwrap()]).stderr(Stdio::piped());
+    let child = command.spawn().unwrap();
+    // The end of the pipe that opens second waits for the first one.
+    let writer = SystemFile::options().write(true).open(&pipe).unwrap();
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success() && text.contains("pipe: ended by Ctrl-C"), "{text}");
+    drop(writer);
 }
 
 #[test]
