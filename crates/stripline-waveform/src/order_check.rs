@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use stripline::component::OrderRule;
+use stripline::component::{OrderRule, Properties, Value};
 
 use super::components::CheckedComponent;
 use super::connections::ResolvedConnection;
@@ -37,8 +37,7 @@ pub(super) fn check(
         let Some(order) = arrives(link) else { continue };
         let Some(component) = link.to.map(|to| &components[to.component]) else { continue };
         let Some((spec, properties)) = checked(component) else { continue };
-        let items = spec.order.items.as_deref().map(|name| (name, number(&properties.values, name)));
-        if let Some((problem, remedy)) = unfit(&spec.order, order, items) {
+        if let Some((problem, remedy)) = unfit(&spec.order, order, &properties.values) {
             let message = format!("`{}` {problem}", component.name.value);
             found.error(Code::OrderMismatch, link.draft.place("to"), message, remedy);
         }
@@ -75,7 +74,7 @@ fn check_alike(
 }
 
 /// Returns what is wrong with an order at a component, and the remedy.
-fn unfit(rule: &OrderRule, order: Order, items: Option<(&str, Option<f64>)>) -> Option<(String, String)> {
+fn unfit(rule: &OrderRule, order: Order, properties: &Properties) -> Option<(String, String)> {
     let Order { channels, has_rows } = order;
     if channels > 1 && !rule.takes_channels {
         return Some((
@@ -89,7 +88,21 @@ fn unfit(rule: &OrderRule, order: Order, items: Option<(&str, Option<f64>)>) -> 
             "put it before the component that makes the rows, or set block = 1 in a `multiplexer`".into(),
         ));
     }
-    let (name, Some(samples)) = items? else { return None };
+    if !has_rows && rule.needs_rows {
+        return Some((
+            "takes rows of samples (`row_length`), and a signal in time arrives".into(),
+            "put an `fft` before it".into(),
+        ));
+    }
+    let is_named = |name: &str| !matches!(properties.value(name), Some(Value::Text(text)) if text.is_empty());
+    if let Some(name) = rule.channel.as_deref().filter(|name| channels > 1 && !is_named(name)) {
+        return Some((
+            format!("takes one channel, and {channels} arrive (`channels`)"),
+            format!("set `{name}` to the name of one of them"),
+        ));
+    }
+    let name = rule.items.as_deref()?;
+    let samples = number(properties, name)?;
     if samples % channels as f64 != 0.0 {
         return Some((
             format!("has `{name}` = {samples}, and {channels} channels arrive (`channels`)"),

@@ -187,6 +187,19 @@ fn channels_and_rows_that_a_component_cannot_take_are_found_by_the_check() {
     let rows = ["order-mismatch", "`last` takes a signal in time", "(`row_length`)", "block = 1"];
     check("mode = 'interleave', block = 4", "fft", 2, &rows);
 
+    // A waterfall draws rows of one channel.
+    let draw = |properties: &str, before: &str, channel: &str| {
+        let text = format!(
+            "[component]\na = {{ type = 'signal-generator', properties = {{ output = 'f32' }} }}\n             b = {{ type = 'signal-generator', properties = {{ output = 'f32' }} }}\n             join = {{ type = 'multiplexer', properties = {{ {properties} }} }}\n             before = {{ type = '{before}' }}\n             sink = {{ type = 'waterfall-sink', properties = {{ channel = '{channel}' }} }}\n             [[connection]]\nfrom = 'a.out'\nto = 'join.in1'\n[[connection]]\nfrom = 'b.out'\nto = 'join.in2'\n             [[connection]]\nfrom = 'join.out'\nto = 'before.in'\n             [[connection]]\nfrom = 'before.out'\nto = 'sink.in'\n"
+        );
+        run(&["check", waveform(folder.path(), &text).to_str().unwrap()])
+    };
+    draw("", "throttle", "").says(2, &["`sink` takes rows of samples", "put an `fft` before it"]);
+    draw("", "fft", "").says(0, &[]);
+    let one = ["`sink` takes one channel, and 2 arrive", "set `channel` to the name of one of them"];
+    draw("mode = 'interleave'", "fft", "").says(2, &one);
+    draw("mode = 'interleave'", "fft", "a").says(0, &[]);
+
     // One channel beside two, and the remedy.
     let sum = |second: &str| {
         let text = format!(

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use stripline::component::kit::{Continuity, StreamTracker};
 use stripline::component::{
-    Component, ComponentSpec, FileLog, FileReport, InvalidProperties, PortTypes, Ports, Properties,
-    PropertyFacts, PropertySpec,
+    Component, ComponentSpec, FileLog, FileReport, InvalidProperties, OrderRule, PortTypes, Ports,
+    Properties, PropertyFacts, PropertySpec,
 };
 use stripline::{Axis, Error, Input, Result, StreamInfo};
 
@@ -46,6 +46,11 @@ impl Component for WaterfallSink {
         let summary = "Draws spectra over time: to the terminal, and as a PNG file at the end.";
         ComponentSpec::new("waterfall-sink", summary)
             .input("in", PortTypes::of::<f32>(), "rows of levels in dB, as `fft` sends them")
+            .sample_order(OrderRule {
+                needs_rows: true,
+                channel: Some("channel".into()),
+                ..OrderRule::default()
+            })
             .property(PropertySpec::path("path", "PNG file to write; none: no file"))
             .property(PropertySpec::text(
                 "channel",

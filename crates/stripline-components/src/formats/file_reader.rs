@@ -14,6 +14,7 @@ use super::error::FormatError;
 use super::file_input::{FileFrames, Input, Regular, Stream};
 use super::file_kind::{self, FileKind, HEAD_BYTES};
 use super::header::{self, Header};
+use super::output::truncation_remedy;
 use super::segments::{FilePlace, Segments};
 use super::sigmf::{SigMfMeta, SigMfRecording, is_sigmf};
 use crate::stoppable::StoppableFile;
@@ -379,7 +380,7 @@ impl FileReader {
             problem: format!(
                 "it is truncated: its header has {header} bytes of samples, and the file {file}"
             ),
-            remedy: "the samples before that are whole; if this is a copy, copy it again".into(),
+            remedy: truncation_remedy(&self.path, "samples"),
         })
     }
 

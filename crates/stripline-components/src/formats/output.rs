@@ -322,6 +322,15 @@ fn replace_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
+/// Returns the remedy for a truncated file, with the name of its parts.
+pub(super) fn truncation_remedy(path: &Path, parts: &str) -> String {
+    // Opening a pipe would wait for its other end.
+    if path.is_file() && StoppableFile::has_writer(path) {
+        return "another program is writing it: wait until it is complete".into();
+    }
+    format!("the {parts} before that are whole; if this is a copy, copy it again")
+}
+
 /// Returns the folder of a file.
 pub(crate) fn folder(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
@@ -676,6 +685,17 @@ mod tests {
         let longest = path(&"x".repeat(255));
         std::fs::write(&longest, "").unwrap();
         assert!(problem(&longest, Existing::Number).contains("the name is too long"));
+    }
+
+    #[test]
+    fn a_file_that_is_being_written_is_not_copied_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a");
+        let writer = OutputFile::open(&path, Existing::Refuse).unwrap();
+        assert!(truncation_remedy(&path, "records").contains("wait until it is complete"));
+        drop(writer);
+        assert!(truncation_remedy(&path, "records").contains("copy it again"));
+        assert!(truncation_remedy(Path::new("-"), "records").contains("copy it again"));
     }
 
     #[test]

@@ -12,7 +12,7 @@ use stripline::payload::TypeName;
 use stripline::terms::LinkOptions;
 use stripline::{Gap, GapReason, StreamInfo};
 
-use super::output::{Durability, Existing, OutputFile, PassTimer};
+use super::output::{Durability, Existing, OutputFile, PassTimer, truncation_remedy};
 use super::{FormatError, file_kind};
 use crate::stoppable::StoppableFile;
 
@@ -555,7 +555,7 @@ impl<R: Read> RecordingReader<R> {
         self.truncated_at.map(|at| FormatError::Recording {
             path: self.path.clone(),
             problem: format!("the recording is truncated at byte {at}, and its end is missing"),
-            remedy: "the records before that are whole; if this is a copy, copy it again".into(),
+            remedy: truncation_remedy(&self.path, "records"),
         })
     }
 

@@ -21,6 +21,13 @@ pub struct OrderRule {
     pub takes_channels: bool,
     /// Whether it takes streams of rows.
     pub takes_rows: bool,
+    /// Whether it takes streams of rows only.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub needs_rows: bool,
+    /// A text property with the name of the channel that it uses. Where the text is empty, it takes
+    /// streams of one channel.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub channel: Option<String>,
     /// An integer property: it takes channels and rows if so many samples are whole frames of them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub items: Option<String>,
@@ -36,7 +43,15 @@ pub struct OrderRule {
 impl Default for OrderRule {
     /// Returns the rule of a component that takes all, and sends what arrives.
     fn default() -> Self {
-        Self { takes_channels: true, takes_rows: true, items: None, rows: None, one_channel: false }
+        Self {
+            takes_channels: true,
+            takes_rows: true,
+            needs_rows: false,
+            channel: None,
+            items: None,
+            rows: None,
+            one_channel: false,
+        }
     }
 }
 
