@@ -426,5 +426,5 @@ pub fn the_spectrum_waveform_draws_its_station() {
         from = "tone"
         to = "waterfall"
     "#;
-    bench.text(plain).run().failed(&["waterfall", "`tone` has no rows", "`fft`"]);
+    bench.text(plain).refused(&["`waterfall` takes rows of samples", "put an `fft` before it"]);
 }
