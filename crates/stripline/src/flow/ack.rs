@@ -9,47 +9,47 @@ use crate::terms::Scope;
 /// The most bytes of the reason for a refusal.
 pub(crate) const REASON_MAX: usize = 256;
 
-/// The outcome of a packet.
+/// The outcome of a packet at its receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ack<'a> {
-    /// It is in the port's queue.
+    /// The packet is in the port's queue.
     Accepted,
-    /// The component has finished with it.
+    /// The component has finished with the packet.
     Finished,
-    /// Neither will happen, with the reason.
+    /// The packet will be neither accepted nor finished, with the reason.
     Refused(&'a str),
 }
 
-/// A sender of acknowledgements, for any thread: a packet may be finished on another thread than it
-/// was received on.
+/// A sender of acknowledgements, usable from any thread: a packet may be finished on another thread
+/// than the one that received it.
 pub(crate) trait AckSender: Send + Sync {
     /// Sends an acknowledgement. It has no effect if the sender is gone.
     fn send(&self, sequence: u64, ack: Ack<'_>);
 
-    /// Sends flow control, where the link keeps it.
+    /// Sends a message of flow control, where the link keeps flow control.
     fn send_flow(&self, _message: FlowMessage) {}
 }
 
-/// The state of the acknowledgement of one receiver.
+/// The state of one receiver's acknowledgement.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum AckState {
     Pending,
-    /// The scope is reached,
+    /// The scope is reached.
     Done,
-    /// or will not be.
+    /// The scope will not be reached, with the reason.
     Refused(String),
     /// The receiver is gone without an acknowledgement.
     PeerGone,
-    /// It violated the protocol.
+    /// The receiver violated the protocol.
     Violation(String),
 }
 
 /// The packet and scope that a send waits for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AckWait {
-    /// The packet, which is the newest of its port.
+    /// The number of the packet, which is the newest of its port.
     pub sequence: u64,
-    /// `server` or `target`.
+    /// The scope to wait for: `server` or `target`.
     pub scope: Scope,
     pub deadline: Duration,
     pub until: Instant,
@@ -65,7 +65,8 @@ impl AckWait {
         Instant::now() >= self.until
     }
 
-    /// Returns what the state of one receiver means for the send; `None`: it is still waited for.
+    /// Returns the result that the state of one receiver has for the send; `None`: the wait goes
+    /// on.
     pub(crate) fn outcome(&self, connection: &str, state: AckState) -> Option<Result<()>> {
         let connection = connection.into();
         match state {
@@ -99,7 +100,7 @@ impl AckWait {
     }
 }
 
-/// Returns as much of a reason as is sent.
+/// Returns the part of a reason that is sent.
 pub(crate) fn truncate_reason(reason: &str) -> &str {
     let mut end = reason.len().min(REASON_MAX);
     while !reason.is_char_boundary(end) {

@@ -42,7 +42,7 @@ impl Incarnation {
     pub(crate) const ONLY: Self = Self(1);
 }
 
-/// A message, with the incarnations of its sender and receiver.
+/// A message of flow control, with the incarnations of the sender and the receiver of packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct FlowMessage {
     pub sender: Incarnation,
@@ -53,13 +53,13 @@ pub(crate) struct FlowMessage {
 /// The content of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Body {
-    /// Permission to send this many packets in all.
+    /// Permission to send this many packets in total.
     Grant { until: u64 },
-    /// Permission is withdrawn until the next resume.
+    /// The permission is withdrawn until the next resume.
     Stop { epoch: u64 },
     /// The stop of that number has ended.
     Resume { epoch: u64 },
-    /// The sender asks for the receiver's position. It has sent `sent` packets in all, the last
+    /// The sender asks for the receiver's position. It has sent `sent` packets in total, the last
     /// `yours` of them to this incarnation of the receiver; `u32::MAX`: that many or more.
     Probe { sent: u64, yours: u32 },
     /// The stream has ended after this many packets. No message follows.
@@ -67,7 +67,8 @@ pub(crate) enum Body {
 }
 
 impl Body {
-    /// Returns a rank. Of two messages of one receiver, the later has the greater rank.
+    /// Returns the rank of a message. Of two messages of one receiver, the later has the greater
+    /// rank.
     pub(crate) fn rank(self) -> u128 {
         match self {
             Self::Grant { until: number } | Self::Probe { sent: number, .. } => u128::from(number),
@@ -79,7 +80,7 @@ impl Body {
 }
 
 impl FlowMessage {
-    /// Returns its bytes.
+    /// Encodes the message.
     pub(crate) fn encode(self) -> [u8; MESSAGE_BYTES] {
         let (kind, number, yours) = match self.body {
             Body::Grant { until } => (GRANT, until, 0),
@@ -97,7 +98,7 @@ impl FlowMessage {
         bytes
     }
 
-    /// Returns whether the bytes that start with these 16 are a message of flow control.
+    /// Returns whether a message of flow control starts with these 16 bytes.
     pub(crate) fn is_one(head: &[u8; 16]) -> bool {
         (GRANT..=OVER).contains(&head[8])
     }
@@ -105,7 +106,7 @@ impl FlowMessage {
     /// Parses a message.
     ///
     /// # Errors
-    /// A description of what is wrong with the bytes.
+    /// A description of the fault in the bytes.
     pub(crate) fn parse(bytes: &[u8; MESSAGE_BYTES]) -> Result<Self, String> {
         let word = |at: usize| {
             let mut word = [0; 8];

@@ -1,6 +1,6 @@
-//! Flow control in the link, for transports that have none, or none that is exact. It uses credits,
-//! or stop and resume between two watermarks. No I/O here: the two sides are functions of the
-//! messages that they receive.
+//! Flow control in the link, for transports without flow control, or without an exact one. It uses
+//! credits, or stop and resume between two watermarks. This module does no I/O: the two sides are
+//! functions of the messages that they receive.
 //!
 //! The receiver counts the packets in its port's queue. The sender must not overrun the queue.
 //!

@@ -15,16 +15,16 @@ struct Rules {
     low: u32,
     /// Packets to be sent.
     packets: u8,
-    /// Packets, and messages in either direction, that may be in transit.
+    /// The most packets, and the most messages in either direction, in transit.
     under_way: usize,
     /// Whether messages of flow control may be lost, repeated and overtaken.
     loses_messages: bool,
     /// Whether packets may be lost, repeated and overtaken.
     loses_packets: bool,
-    /// Times that each side may restart.
+    /// The number of times that each side may restart.
     sender_restarts: u8,
     receiver_restarts: u8,
-    /// Packets that have room above the high watermark.
+    /// The packets that have room above the high watermark.
     headroom: u64,
     fault: Fault,
 }
@@ -33,11 +33,11 @@ struct Rules {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum Fault {
     None,
-    /// The receiver never sends resume.
+    /// The receiver never sends a resume.
     ResumeForgotten,
     /// Grants are increments.
     GrantsAddUp,
-    /// A sender without permission never asks.
+    /// A sender without permission never asks for a position.
     NoProbes,
     /// Credit is given for queued packets, as if they were taken.
     CreditForNothing,
@@ -59,7 +59,7 @@ const SOUND: Rules = Rules {
     fault: Fault::None,
 };
 
-/// A packet in transit. Its content, not its number, is its place in the stream.
+/// A packet in transit. The content is the packet's place in the stream; the number is not.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 struct Packet {
     from: Incarnation,
@@ -72,7 +72,7 @@ struct Packet {
 struct World {
     rules: Rules,
     sender: Sender,
-    /// The receiver's own incarnation, which packets carry.
+    /// The sender's own incarnation, which packets carry.
     life: Incarnation,
     receiver: Receiver,
     receiver_life: Incarnation,
@@ -82,11 +82,11 @@ struct World {
     grants: Vec<FlowMessage>,
     probes: Vec<FlowMessage>,
     queue: Vec<u8>,
-    /// The packet delivered last, and how many were delivered or reported lost.
+    /// The packet delivered last, the packets delivered, and the packets reported lost.
     newest: Option<u8>,
     delivered: u8,
     lost: u64,
-    /// What a faulty sender adds up from grants.
+    /// The sum of grants in a faulty sender.
     added_up: u64,
 }
 
@@ -133,12 +133,14 @@ impl World {
     }
 
     fn has_space_to_reply(&self) -> bool {
-        // Where nothing may be lost, the side that sends waits for room. More than 8 never pile up.
+        // If nothing may be lost, the side that sends waits for room. More than 8 messages never
+        // pile up.
         self.grants.len() < if self.rules.loses_messages { self.rules.under_way } else { 8 }
     }
 
     /// Returns the indices of the items in transit that may arrive next. Without reordering, only
-    /// the first may; otherwise any, and the order in transit is irrelevant.
+    /// the first item may arrive next. With reordering, each item may, and the order in transit is
+    /// irrelevant.
     fn arrivals(&self, lossy: bool, len: usize) -> std::ops::Range<usize> {
         0..if lossy { len } else { len.min(1) }
     }
@@ -164,7 +166,7 @@ impl World {
         if self.rules.fault == Fault::NoProbes || self.probes.len() >= self.rules.under_way.min(1) {
             return None;
         }
-        // On a copy, at time 0: the interval between two asks is always over.
+        // Ask a copy of the sender, at time 0: the interval between two asks is always over.
         let ask = self.sender.clone().next_probe(0)?;
         let mut after = self.clone();
         after.probes.push(ask);
@@ -216,7 +218,7 @@ impl World {
         let mut message = after.grants.remove(index);
         match (self.rules.fault, &mut message.body) {
             (Fault::GrantsAddUp, Body::Grant { until }) => {
-                // One more each time, as if a grant were for one packet.
+                // Add one packet each time, as if a grant were for one packet.
                 after.added_up += 1;
                 *until = u64::from(self.rules.high) + after.added_up;
             }
@@ -263,7 +265,7 @@ impl World {
         Some(after)
     }
 
-    /// Adds the steps that the channel alone may take with one kind of item in transit.
+    /// Adds the steps that only the channel takes, for one kind of item in transit.
     fn meddle<T: Copy>(
         &self,
         steps: &mut Vec<(&'static str, Self)>,
@@ -319,7 +321,8 @@ impl System for World {
             self.meddle(&mut steps, ["a packet is lost", "a packet comes twice"], |world| &mut world.packets);
         }
         for (_, after) in &mut steps {
-            // Where the order in transit is irrelevant, states that differ only in it are one.
+            // If the order in transit is irrelevant, states that differ only in this order are the
+            // same.
             if messages {
                 after.grants.sort();
                 after.probes.sort();

@@ -14,13 +14,13 @@ pub(crate) struct Receiver {
     sender: Incarnation,
     /// All packets with smaller numbers have arrived or been given up.
     pub(super) arrived: u64,
-    /// The number of those that are not taken yet.
+    /// The packets that have arrived and are not taken yet.
     pub(super) waiting: u64,
     announced: Announced,
     is_over: bool,
 }
 
-/// The permission that it last announced.
+/// The permission that the receiver last announced.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Announced {
     Granted(u64),
@@ -30,9 +30,10 @@ enum Announced {
 /// The result of a packet's arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Arrival {
-    /// Whether it goes to the queue. Otherwise it is a duplicate, late, or for another incarnation.
+    /// Whether the packet goes to the queue. Otherwise it is a duplicate, late, or for another
+    /// incarnation.
     pub is_taken: bool,
-    /// Packets before it that did not arrive and will no longer be accepted.
+    /// Packets before this one that did not arrive and will no longer be accepted.
     pub lost: u64,
     /// The message to send to the sender.
     pub reply: Option<FlowMessage>,
@@ -40,7 +41,7 @@ pub(crate) struct Arrival {
 
 impl Receiver {
     /// Returns a receiver with these watermarks. `sender` is the incarnation learned in the
-    /// handshake. Without one, the first sender that a packet comes from is taken.
+    /// handshake. Without it, the receiver takes the first sender from which a packet comes.
     ///
     /// `None`: the link keeps no flow control.
     pub(crate) fn new(
@@ -59,7 +60,7 @@ impl Receiver {
         Some(Self { high, low, own, sender, arrived: 0, waiting: 0, announced, is_over: false })
     }
 
-    /// Records the arrival of the next packet, on a transport that loses none.
+    /// Records the arrival of the next packet, on a transport that loses no packets.
     ///
     /// # Errors
     /// A description of the sender's violation.
@@ -88,7 +89,8 @@ impl Receiver {
             self.meet(sender, if is_for_us { 0 } else { number + 1 });
         }
         if !is_for_us {
-            // The sender has not seen this receiver yet: all it has sent was for the predecessor.
+            // The sender has not seen this receiver yet: all packets so far were for the
+            // predecessor.
             let (lost, _) = self.give_up(number + 1);
             return Ok(Arrival { is_taken: false, lost, reply: Some(self.position()) });
         }
@@ -104,7 +106,7 @@ impl Receiver {
         self.arrived = number + 1;
         self.waiting += 1;
         let reply = match &mut self.announced {
-            // Lost packets need no room.
+            // Lost packets need no room, so a grant may be due already.
             Announced::Granted(_) => self.grant(),
             Announced::Running { epoch, is_stopped } => {
                 let above = self.waiting.checked_sub(self.high);
@@ -112,8 +114,8 @@ impl Receiver {
                 if stops {
                     (*epoch, *is_stopped) = (*epoch + 1, true);
                 }
-                // A packet after the stop may mean that the stop was lost: repeat it, ever less
-                // often.
+                // A packet after the stop may mean that the stop was lost. Repeat the stop, at
+                // growing intervals.
                 (stops || above.is_some_and(u64::is_power_of_two)).then(|| self.position())
             }
         };
@@ -134,7 +136,7 @@ impl Receiver {
         }
     }
 
-    /// Gives up the packets with smaller numbers that have not arrived. Returns how many those are,
+    /// Gives up the packets with numbers below `until` that have not arrived. Returns their number,
     /// and the message to send.
     pub(crate) fn give_up(&mut self, until: u64) -> (u64, Option<FlowMessage>) {
         let lost = until.saturating_sub(self.arrived);
@@ -159,10 +161,10 @@ impl Receiver {
         if message.sender > self.sender {
             self.meet(message.sender, sent);
         } else if knows_us && yours < u32::MAX {
-            // The packets before those were for the predecessor.
+            // The packets before these were for the predecessor.
             self.give_up(sent.saturating_sub(u64::from(yours)));
         } else if !knows_us && message.receiver != Incarnation::default() {
-            // All of them were for the predecessor.
+            // All packets were for the predecessor.
             self.give_up(sent);
         }
         Ok(Some(self.position()))
@@ -175,8 +177,8 @@ impl Receiver {
         FlowMessage { sender: self.sender, receiver: self.own, body }
     }
 
-    /// Records the first contact with a sender that has sent `arrived` packets before, none for
-    /// this receiver.
+    /// Records the first contact with a sender that has sent `arrived` packets before, none of them
+    /// for this receiver.
     fn meet(&mut self, sender: Incarnation, arrived: u64) {
         (self.sender, self.arrived) = (sender, arrived);
         self.announced = match self.announced {
@@ -186,7 +188,8 @@ impl Receiver {
         };
     }
 
-    /// Returns how many packets may be sent in all: those that have arrived, plus the free room.
+    /// Returns the number of packets that may be sent in total: the packets that have arrived, plus
+    /// the free room.
     fn until(&self) -> u64 {
         self.arrived + self.high.saturating_sub(self.waiting)
     }
@@ -254,7 +257,7 @@ mod tests {
             let (last, before) = queued.split_last().unwrap();
             assert_eq!(*last, Some(Body::Stop { epoch }));
             assert!(before.iter().all(Option::is_none));
-            // These were in transit; the stop is repeated now and then.
+            // These packets were in transit; the stop is repeated now and then.
             let late = bodies((0..8).map(|_| receiver.arrive_next().unwrap()));
             let again = Some(Body::Stop { epoch });
             assert_eq!(late, [again, again, None, again, None, None, None, again]);
@@ -270,7 +273,7 @@ mod tests {
         let mut receiver = receiver(Flow::Credit);
         let arrival = receiver.arrive(THEM, ME, 2).unwrap();
         assert_eq!((arrival.is_taken, arrival.lost, arrival.reply), (true, 2, None));
-        // Late, and duplicates.
+        // Late packets, and duplicates.
         for number in [0, 1, 2] {
             assert!(!receiver.arrive(THEM, ME, number).unwrap().is_taken);
         }

@@ -7,7 +7,7 @@ use crate::terms::{Flow, Watermarks};
 /// lossy channel.
 pub(crate) const PROBE_EVERY_NS: u64 = 100_000_000;
 
-/// The faults that messages in transit may have.
+/// The faults that messages in transit may have on a channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum ChannelKind {
     /// Each message arrives once, in order, and the connection ends with either side.
@@ -23,14 +23,14 @@ pub(crate) struct Sender {
     high: u64,
     channel: ChannelKind,
     own: Incarnation,
-    /// The receiver seen last, to which packets are addressed.
+    /// The receiver seen last. Packets are addressed to it.
     pub(super) receiver: Incarnation,
-    /// Packets sent in all, which is the number of the next.
+    /// The packets sent in total, which is also the number of the next packet.
     pub(super) sent: u64,
-    /// The number of those that were for earlier receivers.
+    /// The packets that were for earlier receivers.
     others: u64,
     permission: Permission,
-    /// The time at which the sender was first noticed to be stalled, in nanoseconds.
+    /// The time at which the sender first noticed that it is stalled, in nanoseconds.
     stalled_ns: Option<u64>,
     probed_ns: Option<u64>,
     is_over: bool,
@@ -39,15 +39,15 @@ pub(crate) struct Sender {
 /// The permission to send.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Permission {
-    /// While fewer packets have been sent.
+    /// May send while fewer packets than this have been sent.
     Granted(u64),
-    /// Unless stopped; `epoch` is the number of the stop received last.
+    /// May send unless stopped; `epoch` is the number of the stop received last.
     Running { epoch: u64, is_stopped: bool },
 }
 
 impl Sender {
     /// Returns a sender to a receiver with these watermarks. `receiver` is the incarnation learned
-    /// in the handshake; it implies the first credits. Without one there are no credits until a
+    /// in the handshake; it implies the first credits. Without it there are no credits until a
     /// receiver sends a message.
     ///
     /// `None`: the link keeps no flow control.
@@ -95,7 +95,8 @@ impl Sender {
         }
     }
 
-    /// Returns whether it may be sent without polling for messages of the receiver first.
+    /// Returns whether the next packet may be sent without polling for messages of the receiver
+    /// first.
     pub(crate) fn may_send_without_poll(&self) -> bool {
         matches!(self.permission, Permission::Granted(until) if self.sent < until)
     }
@@ -111,7 +112,7 @@ impl Sender {
         self.is_over
     }
 
-    /// Records a stall at this time, if the sender may not send.
+    /// Records a stall at the given time, if the sender may not send.
     pub(crate) fn note_stall(&mut self, now_ns: u64) {
         if !self.may_send() {
             self.stalled_ns.get_or_insert(now_ns);
@@ -123,8 +124,8 @@ impl Sender {
         self.stalled_ns.filter(|_| !self.may_send())
     }
 
-    /// Returns the message to send at this time, if any. A stalled sender asks again and again,
-    /// because the message that ends the stall may have been lost.
+    /// Returns the message to send at the given time, if any. A stalled sender asks again and
+    /// again, because the message that ends the stall may have been lost.
     #[cfg_attr(not(test), allow(dead_code, reason = "for transports of datagrams; walked by the model"))]
     pub(crate) fn next_probe(&mut self, now_ns: u64) -> Option<FlowMessage> {
         let is_due = self.probed_ns.is_none_or(|probed| now_ns.saturating_sub(probed) >= PROBE_EVERY_NS);
@@ -140,10 +141,11 @@ impl Sender {
         })
     }
 
-    /// Handles a message of the receiver. An outdated one is ignored where it can occur.
+    /// Handles a message of the receiver. An outdated message is ignored if the channel can deliver
+    /// one.
     ///
     /// # Errors
-    /// A description of the receiver's violation. No later message of it may be used.
+    /// A description of the receiver's violation. No later message of this receiver may be used.
     pub(crate) fn receive(&mut self, message: &FlowMessage) -> Result<(), String> {
         let is_lossy = self.channel == ChannelKind::Lossy;
         if message.sender != self.own {
@@ -154,7 +156,7 @@ impl Sender {
                 (Incarnation(0), _) => {}
                 (_, false) => return Err("sent flow control of another receiver".into()),
                 (known, true) if message.receiver < known => return Ok(()),
-                // It has restarted, and what its predecessor announced is void.
+                // The receiver has restarted, and the announcements of its predecessor are void.
                 (_, true) => {
                     self.others = self.sent;
                     self.permission = match self.permission {
@@ -286,7 +288,7 @@ mod tests {
         assert!(!sender.may_send(), "messages of the predecessor are ignored");
         sender.receive(&next(Body::Grant { until: 7 })).unwrap();
         assert!(sender.may_send());
-        // This was for the predecessor of this sender.
+        // This grant was for the predecessor of this sender.
         sender.receive(&FlowMessage { sender: Incarnation(6), ..says(Body::Grant { until: 999 }) }).unwrap();
     }
 

@@ -1,24 +1,26 @@
-//! What a datagram takes of the receiver's buffer, by the kernel's count. The kernel counts the
-//! memory that holds it, which is more than its bytes, and grows in steps.
+//! The bytes of the receiver's buffer that a datagram takes, by the kernel's count. The kernel
+//! counts the memory that holds the datagram. This memory is larger than the datagram, and grows in
+//! steps.
 
 use super::DATAGRAM_HEADER;
 
 /// The smallest datagram with a step of its own, as a power of two.
 const FIRST_BITS: u32 = 6;
-/// Steps from one power of two to the next, as a power of two.
+/// The number of steps from one power of two to the next, as a power of two.
 const STEP_BITS: u32 = 3;
 /// The steps of datagrams of up to 65,535 bytes.
 const STEPS: usize = (16 - FIRST_BITS as usize) << STEP_BITS;
 
-/// What is counted beside twice the bytes, where nothing is measured.
+/// The count in addition to twice the bytes, if nothing is measured.
 const LEAST: u64 = 1024;
-/// Bounds of that where a probe was measured. An interface may count a page for each datagram.
+/// Bounds of this count if a probe was measured. An interface may count a page for each datagram.
 const MEASURED_LEAST: [u64; 2] = [1536, 4096];
 
 /// The charges for datagrams of each size.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct DatagramCharges {
-    /// By step; empty: it is not measured, and twice the bytes and `least` are enough.
+    /// The charge of each step. If empty, nothing is measured, and a datagram counts twice its
+    /// bytes plus `least`.
     steps: Vec<u32>,
     least: u64,
 }
@@ -38,11 +40,11 @@ impl DatagramCharges {
         })
     }
 
-    /// Returns those that were measured for each of [these](DatagramCharges::sizes); none: nothing
-    /// was.
+    /// Returns the charges that were measured for each of [these sizes](DatagramCharges::sizes). An
+    /// empty slice means that nothing was measured.
     ///
     /// # Errors
-    /// A description of their fault, for the peer.
+    /// A description of the fault in the charges, for the peer.
     pub(crate) fn measured(steps: &[u32]) -> Result<Self, String> {
         let is_likely =
             |(size, charge): (usize, &u32)| (size / 2..=2 * size + 4096).contains(&(*charge as usize));
@@ -56,8 +58,8 @@ impl DatagramCharges {
         }
     }
 
-    /// Counts at least what a probe took, the smallest datagram; 0: that was not measured. What was
-    /// measured for each size stays.
+    /// Counts at least the charge of a probe, which is the smallest datagram; 0: not measured.
+    /// Charges that were measured for each size stay as they are.
     pub(crate) fn set_least(&mut self, probe: u64) {
         let [low, high] = MEASURED_LEAST;
         if probe > 0 {
@@ -65,7 +67,7 @@ impl DatagramCharges {
         }
     }
 
-    /// Counts for each size the larger of both charges.
+    /// Raises the charge of each size to the larger of both.
     pub(crate) fn raise(&mut self, other: &Self) {
         self.least = self.least.max(other.least);
         if self.steps.is_empty() || other.steps.is_empty() {
@@ -74,7 +76,7 @@ impl DatagramCharges {
         self.steps.iter_mut().zip(&other.steps).for_each(|(own, its)| *own = *its.max(own));
     }
 
-    /// Returns what a datagram with a payload of that many bytes takes, at most.
+    /// Returns the greatest charge of a datagram with a payload of `payload` bytes.
     #[inline]
     pub(crate) fn of(&self, payload: usize) -> u64 {
         let bytes = payload + DATAGRAM_HEADER;
@@ -100,7 +102,7 @@ mod tests {
             let step = sizes.partition_point(|size| *size < bytes);
             assert_eq!(charges.of(bytes - DATAGRAM_HEADER), u64::from(steps[step]), "{bytes}");
         }
-        // Larger than a datagram can be: of several at once.
+        // This payload is larger than one datagram: it stands for several datagrams at once.
         assert_eq!(charges.of(100_000), 201_024);
     }
 

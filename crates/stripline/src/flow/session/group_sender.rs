@@ -17,22 +17,24 @@ struct GroupCopy {
 /// A member's part in the group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct MemberTerms {
-    /// Bytes of its receive buffer by the kernel's count.
+    /// The bytes of the member's receive buffer, by the kernel's count.
     pub buffer: u64,
-    /// Whether the window waits for it, so that it misses nothing.
+    /// Whether the window waits for the member, so that the member misses nothing.
     pub holds: bool,
-    /// Whether it gets what it asks for. One that does not hold gets it while that is still kept.
+    /// Whether the member gets the datagrams that it asks for. A member that does not hold the
+    /// window gets them only while they are still kept.
     pub is_repaired: bool,
 }
 
-/// A member.
+/// A member of a group.
 #[derive(Debug)]
 struct Member {
     terms: MemberTerms,
-    /// The number after the last datagram that it has taken, and the cost of all before that.
+    /// The number after the last datagram that the member has taken, and the cost of all datagrams
+    /// before this number.
     acked: u64,
     cost_acked: u64,
-    /// Numbers below this one have been answered.
+    /// Requests for numbers below this one have been answered.
     answered: u64,
     /// The number that the last announcement named.
     announced: u64,
@@ -46,27 +48,27 @@ impl Member {
     }
 }
 
-/// The sending side: the numbers are those of the group, and each datagram is sent once.
+/// The sending side: the members share the numbers of the group, and each datagram is sent once.
 #[derive(Debug)]
 pub(crate) struct GroupSender {
     token: u64,
-    /// For each size, those of the member with the largest.
+    /// For each size, the largest charge of all members.
     charges: DatagramCharges,
-    /// The number of the next datagram, and the cost of all before it.
+    /// The number of the next datagram, and the cost of all datagrams before it.
     next: u64,
     cost: u64,
     /// Copies of the datagrams from here to `next`, or none at all.
     first: u64,
     kept: VecDeque<GroupCopy>,
     members: BTreeMap<u64, Member>,
-    /// From this cost on, acknowledgements are to be read.
+    /// The cost from which on acknowledgements are to be read.
     look_at: u64,
     /// Copies to use again.
     spare: Vec<KeptCopy>,
 }
 
 impl GroupSender {
-    /// Returns a group of that token without members.
+    /// Returns a group with the given token and without members.
     pub(crate) fn new(token: u64) -> Self {
         Self {
             token,
@@ -81,8 +83,8 @@ impl GroupSender {
         }
     }
 
-    /// Adds a member, with what the kernel counts in its receive buffer. Returns the record of its
-    /// beginning, at the next datagram.
+    /// Adds a member, with the charges of its receive buffer. Returns the record that starts the
+    /// member at the next datagram.
     pub(crate) fn join(&mut self, id: u64, terms: MemberTerms, charges: &DatagramCharges) -> SessionRecord {
         if self.members.is_empty() {
             self.charges = charges.clone();
@@ -94,24 +96,25 @@ impl GroupSender {
         SessionRecord::Start { number: self.next, token: self.token }
     }
 
-    /// Removes a member, which holds nothing any more.
+    /// Removes a member. The group no longer waits for it.
     pub(crate) fn leave(&mut self, id: u64) {
         self.members.remove(&id);
         self.trim();
     }
 
-    /// Returns whether a member holds the window.
+    /// Returns whether any member holds the window.
     pub(crate) fn is_held(&self) -> bool {
         self.members.values().any(|member| member.terms.holds)
     }
 
-    /// Returns whether a datagram of that many bytes fits the window of every member that holds it.
-    /// The only one in transit always does.
+    /// Returns whether a datagram of `bytes` bytes fits the window of every member that holds the
+    /// window. A datagram always fits if nothing else is in transit.
     pub(crate) fn has_room(&self, bytes: usize) -> bool {
         self.has_room_behind(0, bytes)
     }
 
-    /// Returns whether a datagram fits behind others of that cost, which are to be sent before it.
+    /// Returns whether a datagram fits behind others with the cost `pending`, which are to be sent
+    /// before it.
     pub(crate) fn has_room_behind(&self, pending: u64, bytes: usize) -> bool {
         let more = pending + self.charges.of(bytes);
         self.members.values().all(|member| {
@@ -120,14 +123,15 @@ impl GroupSender {
         })
     }
 
-    /// Returns what a datagram of that many bytes takes of the window.
+    /// Returns the cost of a datagram of `bytes` bytes.
     pub(crate) fn cost_of(&self, bytes: usize) -> u64 {
         self.charges.of(bytes)
     }
 
-    /// Returns whether a member lets frames of that many bytes be sent, in datagrams of at most
-    /// `payload_max`. Half of its window is enough for the largest, as it acknowledges more often.
-    /// After a refusal, less is refused as well until the same fits.
+    /// Returns whether a member lets frames of `bytes` bytes be sent, in datagrams of at most
+    /// `payload_max`. Half of the member's window is enough for the largest frame, because the
+    /// member acknowledges more often. After a refusal, smaller frames are refused as well until
+    /// the refused cost fits.
     pub(crate) fn lets_send(&mut self, id: u64, bytes: usize, payload_max: usize) -> bool {
         let Some(member) = self.members.get(&id) else { return true };
         let [whole, rest] = [bytes / payload_max.max(1), bytes % payload_max.max(1)];
@@ -147,8 +151,8 @@ impl GroupSender {
             || self.cost + more - member.cost_acked <= member.window()
     }
 
-    /// Returns whether acknowledgements are to be read, and when the next time is: an eighth of the
-    /// smallest buffer later.
+    /// Returns whether acknowledgements are to be read now. If so, the next time is an eighth of
+    /// the smallest buffer later.
     pub(crate) fn is_time_to_look(&mut self) -> bool {
         let is_time = self.cost >= self.look_at;
         if is_time {
@@ -158,8 +162,8 @@ impl GroupSender {
         is_time
     }
 
-    /// Returns the header of the next datagram. What travels on the control sockets differs from
-    /// member to member, so it names no records.
+    /// Returns the header of the next datagram. The header counts no records, because the records
+    /// on the control sockets differ from member to member.
     pub(crate) fn header(&self, span: Span) -> DatagramHeader {
         DatagramHeader { token: self.token, number: self.next, records: 0, span }
     }
@@ -176,7 +180,7 @@ impl GroupSender {
         self.trim();
     }
 
-    /// Takes a member's acknowledgement: all before that number have been taken.
+    /// Takes a member's acknowledgement: all datagrams before `number` have been taken.
     ///
     /// # Errors
     /// A description of the member's violation.
@@ -192,15 +196,15 @@ impl GroupSender {
         Ok(())
     }
 
-    /// Returns the cost of all datagrams before that one, as far as it is kept.
+    /// Returns the cost of all datagrams before `number`, as far as the cost is kept.
     fn cost_before(&self, number: u64) -> u64 {
         let index = number.saturating_sub(self.first);
         let kept = usize::try_from(index).ok().and_then(|index| self.kept.get(index));
         kept.map_or(self.cost, |kept| kept.cost_before)
     }
 
-    /// Drops the copies that no member may ask for. A member that does not hold the window keeps no
-    /// more than the largest window.
+    /// Drops the copies that no member may ask for. For a member that does not hold the window, no
+    /// more copies are kept than fit the largest window.
     fn trim(&mut self) {
         let repaired = || self.members.values().filter(|member| member.terms.is_repaired);
         let wanted = repaired().map(|member| member.acked).min().unwrap_or(self.next);
@@ -218,8 +222,8 @@ impl GroupSender {
         }
     }
 
-    /// Returns the answers to a member that asks for so many datagrams from that number on. What
-    /// was answered before is not answered again: an honest receiver asks once, and in order.
+    /// Returns the answers to a member that asks for `count` datagrams from `number` on. A request
+    /// that was answered before is not answered again: an honest receiver asks once, and in order.
     pub(crate) fn answer(&mut self, id: u64, number: u64, count: u32) -> Vec<SessionRecord> {
         let Some(member) = self.members.get_mut(&id) else { return Vec::new() };
         let end = number.saturating_add(u64::from(count)).min(self.next);
@@ -241,14 +245,16 @@ impl GroupSender {
         Some(SessionRecord::Data { number, span: kept.span, bytes: kept.copy.bytes().to_vec() })
     }
 
-    /// Returns what a member may miss when this side ends: what is in transit to it.
+    /// Returns the records of the datagrams in transit to a member. The member may miss them when
+    /// this side ends.
     pub(crate) fn rest(&self, id: u64) -> Vec<SessionRecord> {
         let Some(member) = self.members.get(&id) else { return Vec::new() };
         let from = if member.terms.is_repaired { member.acked.max(self.first) } else { self.next };
         (from..self.next).filter_map(|number| self.copy(number)).collect()
     }
 
-    /// Returns the number to announce to a member, if it has not taken all and that is news to it.
+    /// Returns the number to announce to a member, if the member has not taken all datagrams and
+    /// the number is new to it.
     pub(crate) fn announce(&mut self, id: u64) -> Option<SessionRecord> {
         let member = self.members.get_mut(&id)?;
         let is_news = member.announced < self.next && member.acked < self.next;
@@ -256,8 +262,8 @@ impl GroupSender {
         is_news.then_some(SessionRecord::Sent { number: self.next })
     }
 
-    /// Returns the bytes in transit to a member, by an acknowledgement that has not been taken, as
-    /// far as copies are kept.
+    /// Returns the bytes in transit to a member, as far as copies are kept. `acknowledged` is an
+    /// acknowledgement that the group has not taken yet.
     pub(crate) fn bytes_in_transit(&self, id: u64, acknowledged: Option<u64>) -> u64 {
         let Some(member) = self.members.get(&id) else { return 0 };
         let from = acknowledged.unwrap_or(0).max(member.acked).max(self.first);

@@ -1,6 +1,6 @@
 //! A group against a plain model, for any order of losses, repetitions, overtaking, joins and
-//! leaves. A member that holds the window gets all from its beginning on. The others get whole
-//! frames in order, each once, and every frame that must not be lost.
+//! leaves. A member that holds the window gets everything from its first datagram on. The other
+//! members get whole frames in order, each once, and every frame that must not be lost.
 
 use proptest::prelude::*;
 
@@ -13,8 +13,8 @@ const BUFFER: u64 = 32 * 1024;
 /// A step of a run.
 #[derive(Clone, Debug)]
 enum Step {
-    /// Sends a frame of so many datagrams, with a fate for each member and datagram; whether it
-    /// must not be lost.
+    /// Sends a frame of `parts` datagrams, with a fate for each member and datagram. `kept`: the
+    /// frame must not be lost.
     Send { parts: usize, kept: bool, fates: Vec<u8> },
     /// Adds a member of one of three kinds.
     Join(u8),
@@ -39,12 +39,12 @@ fn terms(kind: u8) -> MemberTerms {
     MemberTerms { buffer: BUFFER, holds: kind == 0, is_repaired: kind < 2 }
 }
 
-/// A member, and what is between it and the sender.
+/// A member, and the data in transit between the sender and the member.
 struct Member {
     id: u64,
     terms: MemberTerms,
     receiver: SessionReceiver,
-    /// The frames sent before it came.
+    /// The frames sent before the member came.
     first: usize,
     overtaken: Option<(DatagramHeader, Vec<u8>)>,
     to_receiver: Vec<u8>,
@@ -154,7 +154,7 @@ impl Member {
         }
     }
 
-    /// Passes everything on, both ways, and lets the time of what is missing come.
+    /// Passes everything on, both ways, and lets the time for missing datagrams pass.
     fn settle(&mut self, sender: &mut GroupSender) {
         if let Some(record) = sender.announce(self.id) {
             record.encode_to(&mut self.to_receiver);
@@ -179,8 +179,8 @@ impl Member {
         sender.acknowledge(self.id, self.receiver.next()).unwrap();
     }
 
-    /// Checks what it was delivered against the frames sent: their datagrams, and whether each must
-    /// not be lost.
+    /// Checks the delivered frames against the frames sent. For each frame, `frames` has the
+    /// datagrams, and whether it must not be lost.
     fn check(&self, frames: &[(usize, bool)]) -> Result<(), TestCaseError> {
         let mut rest = &self.delivered[..];
         for (number, (parts, kept)) in frames.iter().enumerate().skip(self.first) {
@@ -197,7 +197,8 @@ impl Member {
     }
 }
 
-/// Sends a frame, and passes one that must not be lost on as a record to those that may miss it.
+/// Sends a frame. A frame that must not be lost also goes as a record to the members that may miss
+/// it.
 fn send(sender: &mut GroupSender, members: &mut [Member], number: u8, step: (usize, bool, &[u8])) {
     let (parts, kept, fates) = step;
     let mut fates = fates.iter().cycle();
@@ -249,7 +250,7 @@ proptest! {
                         member.arrive(header, &bytes);
                     }
                     member.read();
-                    // What it does not have now is given up.
+                    // The datagrams that are missing now are given up.
                     while member.receiver.due(member.now_ns, true) == Due::Lost {
                         member.take();
                     }
@@ -287,12 +288,12 @@ fn a_member_that_drops_holds_nothing_and_comes_back() {
             assert!(sender.has_room(1000));
             let header = sender.header(Span::WHOLE);
             sender.sent(Span::WHOLE, &[7]);
-            // Stopped from the third on.
+            // The member is stopped from the third datagram on.
             if header.number < first + 3 {
                 member.arrive(header, &[7]);
             }
         }
-        // What is kept for it is bounded by its window.
+        // The member's window bounds the copies that are kept for it.
         assert!(sender.bytes_in_transit(u64::from(kind), None) <= BUFFER);
         let header = sender.header(Span::WHOLE);
         sender.sent(Span::WHOLE, &[8]);
@@ -318,13 +319,13 @@ fn the_slowest_member_that_blocks_bounds_the_window() {
         fast.settle(&mut sender);
         sent += 1;
     }
-    // By the kernel's count, each takes at most 3024 bytes.
+    // By the kernel's count, each datagram takes at most 3024 bytes.
     assert_eq!(sent, BUFFER / 4 * 3 / 3024);
     assert_eq!(sender.bytes_in_transit(slow.id, None), sent * 1000);
     assert_eq!(sender.bytes_in_transit(slow.id, Some(sent - 1)), 1000);
-    // It is the slow one that does not let more be sent.
+    // Only the slow member keeps more from being sent.
     assert!(sender.lets_send(fast.id, 1000, 1000) && !sender.lets_send(slow.id, 1000, 1000));
-    // What was refused makes less wait, too.
+    // After the refusal, smaller frames wait, too.
     assert!(!sender.lets_send(slow.id, 20_000, 1000));
     sender.acknowledge(slow.id, 2).unwrap();
     assert!(sender.has_room(1000) && !sender.lets_send(slow.id, 1000, 1000));
@@ -332,15 +333,15 @@ fn the_slowest_member_that_blocks_bounds_the_window() {
     sender.sent(Span::WHOLE, &[1; 1000]);
     sent += 2;
     sender.acknowledge(fast.id, sent).unwrap();
-    // One that comes is charged for nothing sent before.
+    // A new member is not charged for datagrams sent before it joined.
     let late = Member::join(&mut sender, 2, 0, 0);
-    // One that is stopped is waited for; one that has left is not.
+    // The group waits for a member that is stopped, and not for a member that has left.
     assert!(!sender.has_room(1000));
     sender.leave(slow.id);
     assert!(sender.has_room(1000));
     let error = sender.acknowledge(fast.id, sent + 1).unwrap_err();
     assert!(error.contains("which was not sent"), "{error}");
-    // The only one in transit always fits.
+    // A datagram always fits if nothing else is in transit.
     assert!(sender.has_room(BUFFER as usize));
     sender.sent(Span::WHOLE, &[2]);
     assert!(sender.has_room(1000) && !sender.has_room(BUFFER as usize));
@@ -348,7 +349,7 @@ fn the_slowest_member_that_blocks_bounds_the_window() {
     assert!(sender.lets_send(late.id, 1 << 30, 1000) && sender.lets_send(slow.id, 1000, 1000));
     assert_eq!(sender.announce(late.id), Some(SessionRecord::Sent { number: sent + 1 }));
     assert_eq!(sender.announce(late.id), None);
-    // The same is answered once.
+    // The same request is answered once.
     assert_eq!(sender.answer(fast.id, sent, 5).len(), 1);
     assert!(sender.answer(fast.id, sent, 5).is_empty());
     assert!(sender.answer(7, 0, 5).is_empty());
@@ -359,7 +360,7 @@ fn what_has_come_is_delivered_between_what_is_lost() {
     let mut receiver = SessionReceiver::new(false, LATE_NS, BUFFER);
     receiver.announced(10, 0).unwrap();
     assert_eq!(receiver.due(LATE_NS, false), Due::Ask(vec![(0, 10)]));
-    // The record was sent before the answer. Another one is far ahead.
+    // The record was sent before the answer. Another record is far ahead.
     for number in [7, 1 << 20] {
         assert_eq!(receiver.arrive_record(number), Ok(DatagramArrival::Early));
         receiver.keep(number, Span::WHOLE, &[1], 0);

@@ -1,34 +1,41 @@
-//! A session over datagrams that may be lost, repeated or overtaken. No I/O here, and no clock: the
-//! two sides are functions of what arrives and of the time that the caller names.
+//! A session over datagrams that may be lost, repeated or overtaken. This module does no I/O and
+//! reads no clock: the two sides are functions of the arrivals and of the time that the caller
+//! passes.
 //!
-//! The sender numbers its datagrams from 0 and keeps to a window, so that what is in transit fits
-//! the receiver's buffer. Beside the datagrams there are two sockets that lose nothing. On one the
-//! receiver acknowledges: 8 bytes, the number after the last datagram that it has taken. On the
-//! other, the control socket, the receiver asks for what is missing. There the sender also names
-//! the datagrams it has sent, so that the last one is missed, too.
+//! The sender numbers its datagrams from 0. It keeps to a window, so that the datagrams in transit
+//! fit the receiver's buffer. Beside the datagrams there are two sockets that lose nothing. On the
+//! first, the receiver acknowledges: 8 bytes, the number after the last datagram that it has taken.
+//! On the second, the control socket, the receiver asks for missing datagrams. The sender also
+//! announces there which datagrams it has sent, so that the receiver notices when the last one is
+//! missing.
 //!
-//! A session is of one of two kinds:
+//! There are two kinds of session:
 //!
-//! - **Repaired**: the sender keeps a copy of each datagram until it is acknowledged. What is asked
-//!   for is sent again on the control socket. So nothing is missing, and nothing comes twice.
-//! - **Reported**: the sender keeps no copies, and answers that what is asked for is lost. The
-//!   receiver skips the frames that it has in part. The numbers in the frames show the gap. A frame
-//!   that must not be lost takes its number, and goes over the control socket alone.
+//! - **Repaired**: the sender keeps a copy of each datagram until it is acknowledged. When the
+//!   receiver asks for a datagram, the copy is sent on the control socket. So no datagram is
+//!   missing, and none is delivered twice.
+//! - **Reported**: the sender keeps no copies, and answers each request with the report that the
+//!   datagrams are lost. The receiver skips the frames that it has only in part. The numbers in the
+//!   frames show the gap. A frame that must not be lost takes a number as well, but travels only
+//!   over the control socket.
 //!
-//! Before the first datagram the sender sends probes, until the receiver has acknowledged one. That
-//! has the highest bit set, and the probe's number in the low 32 bits. Between them is what the
-//! probe took of the receiver's buffer, or zero if that was not measured.
+//! Before the first datagram the sender sends probes, until the receiver has acknowledged one. The
+//! acknowledgement of a probe has the highest bit set, and the probe's number in the low 32 bits.
+//! The bits between them hold the bytes that the probe took of the receiver's buffer, or zero if
+//! they were not measured.
 //!
-//! The window counts what the kernel counts for each datagram (`charges.rs`). On one host the
-//! receiver has measured that. Otherwise it is twice the bytes, and at least what a probe takes.
+//! The window uses the kernel's count for each datagram (`charges.rs`). On one host the receiver
+//! has measured this count. Otherwise a datagram counts twice its bytes plus a constant, which
+//! depends on the probe if the probe was measured.
 //!
 //! A session may have any number of members, which share the datagrams of a group
-//! (`group_sender.rs`). Each has two sockets of its own, and begins at a number that the sender
-//! names on the control socket, with the token. The window is that of the slowest member that must
-//! miss nothing. The others do not hold it: what they miss is lost to them. A frame that must not
-//! be lost travels to the group, and on the control sockets of the members that may miss it.
+//! (`group_sender.rs`). Each member has two sockets of its own. It begins at a number that the
+//! sender announces, with the token, on the control socket. The window follows the slowest member
+//! that must miss nothing. The other members do not hold the window: datagrams that they miss are
+//! lost to them. A frame that must not be lost travels to the group, and also on the control
+//! sockets of the members that may miss it.
 //!
-//! A datagram holds whole frames, or a part of one. All integers are little-endian:
+//! A datagram holds whole frames, or a part of one frame. All integers are little-endian:
 //!
 //! ```text
 //! offset bytes   datagram

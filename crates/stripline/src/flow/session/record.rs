@@ -4,7 +4,7 @@ use crate::flow::message::NUMBER_MAX;
 
 /// Bytes before the payload of a datagram.
 pub(crate) const DATAGRAM_HEADER: usize = 24;
-/// Bytes of a record, before what follows it.
+/// Bytes of a record before the data that follows it.
 const RECORD_BYTES: usize = 16;
 
 /// The most datagrams that one record names.
@@ -19,20 +19,20 @@ const SENT: u8 = 2;
 const LOST: u8 = 3;
 const ASK: u8 = 4;
 const START: u8 = 5;
-/// Bytes that follow a record of the start.
+/// Bytes that follow a start record.
 const TOKEN_BYTES: u32 = 8;
 
 /// The part of the frames that a datagram holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Span {
-    /// Whether its first byte is a frame's first.
+    /// Whether the first byte of the datagram is the first byte of a frame.
     pub begins: bool,
-    /// Whether its last byte is a frame's last.
+    /// Whether the last byte of the datagram is the last byte of a frame.
     pub ends: bool,
 }
 
 impl Span {
-    /// That of whole frames.
+    /// The span of whole frames.
     #[cfg(test)]
     pub(crate) const WHOLE: Self = Self { begins: true, ends: true };
 
@@ -48,21 +48,21 @@ impl Span {
 /// The header of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct DatagramHeader {
-    /// The session's token, which only its two ends have.
+    /// The token of the session. Only the two ends of the session have it.
     pub token: u64,
     pub number: u64,
-    /// The data records that the sender had sent before.
+    /// The data records that the sender had sent before this datagram.
     pub records: u32,
     pub span: Span,
 }
 
 impl DatagramHeader {
-    /// Returns that of a datagram that many after this one.
+    /// Returns the header of the datagram that follows this one after `datagrams` numbers.
     pub(crate) fn plus(self, datagrams: u64, span: Span) -> Self {
         Self { number: self.number + datagrams, span, ..self }
     }
 
-    /// Returns its bytes.
+    /// Encodes the header.
     #[inline]
     pub(crate) fn encode(&self) -> [u8; DATAGRAM_HEADER] {
         let mut bytes = [0; DATAGRAM_HEADER];
@@ -73,7 +73,7 @@ impl DatagramHeader {
         bytes
     }
 
-    /// Parses a header; `None`: it is of no session of this version.
+    /// Parses a header; `None`: the datagram belongs to no session of this version.
     #[inline]
     pub(crate) fn parse(bytes: &[u8; DATAGRAM_HEADER]) -> Option<Self> {
         let [token @ .., _, _, _, _, _, _, _, _, _, _, _, _, _, _, _, _] = *bytes;
@@ -92,22 +92,22 @@ impl DatagramHeader {
     }
 }
 
-/// A probe: a datagram without bytes, which shows that the path leads to the receiver.
+/// A probe: a datagram without payload, which shows that the path leads to the receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SessionProbe {
     pub token: u64,
-    /// 1 for the first.
+    /// 1 for the first probe.
     pub number: u64,
 }
 
 impl SessionProbe {
-    /// Marks an acknowledgement as that of a probe.
+    /// The bit that marks the acknowledgement of a probe.
     const ACKNOWLEDGED: u64 = 1 << 63;
-    /// The bits of what it takes, and of its number.
+    /// The number of bits of the charge and of the probe's number.
     const CHARGE_BITS: u32 = 31;
     const NUMBER_BITS: u32 = 32;
 
-    /// Returns its bytes.
+    /// Encodes the probe.
     pub(crate) fn encode(self) -> [u8; DATAGRAM_HEADER] {
         let span = Span { begins: false, ends: false };
         let mut bytes = DatagramHeader { token: self.token, number: self.number, records: 0, span }.encode();
@@ -115,7 +115,8 @@ impl SessionProbe {
         bytes
     }
 
-    /// Parses what is no [header](DatagramHeader); `None`: it is of no session of this version.
+    /// Parses a datagram that has no [header](DatagramHeader); `None`: it belongs to no session of
+    /// this version.
     pub(crate) fn parse(bytes: &[u8; DATAGRAM_HEADER]) -> Option<Self> {
         let mut header = *bytes;
         header[20..22].fill(0);
@@ -126,7 +127,8 @@ impl SessionProbe {
         (is_probe && number & Self::ACKNOWLEDGED == 0).then_some(Self { token, number })
     }
 
-    /// Returns its acknowledgement. `charge`: what it takes of the receive buffer; 0: not measured.
+    /// Returns the acknowledgement of the probe. `charge`: the bytes that the probe takes of the
+    /// receive buffer; 0: not measured.
     pub(crate) fn acknowledgement(self, charge: u64) -> [u8; 8] {
         let charge = charge.min((1 << Self::CHARGE_BITS) - 1) << Self::NUMBER_BITS;
         let number = self.number & ((1 << Self::NUMBER_BITS) - 1);
@@ -137,27 +139,28 @@ impl SessionProbe {
 /// A record of the control socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum SessionRecord {
-    /// A datagram, by the sender.
+    /// A datagram, from the sender.
     Data { number: u64, span: Span, bytes: Vec<u8> },
-    /// By the sender: all numbers below this one have been used.
+    /// From the sender: all numbers below this one have been used.
     Sent { number: u64 },
-    /// By the sender: these cannot be repaired, this many from that number on.
+    /// From the sender: `count` datagrams from `number` on cannot be repaired.
     Lost { number: u64, count: u32 },
-    /// By the sender of a group, first: the token, and the number that this member begins at.
+    /// From the sender of a group, as the first record: the token, and the number at which this
+    /// member begins.
     Start { number: u64, token: u64 },
-    /// By the receiver: these are missing, this many from that number on.
+    /// From the receiver: `count` datagrams from `number` on are missing.
     Ask { number: u64, count: u32 },
 }
 
 impl SessionRecord {
-    /// Returns that the datagrams of a range are lost. The range is not empty; of a very long one,
-    /// it names the first part.
+    /// Returns a record that reports the datagrams of a range as lost. The range must not be empty.
+    /// If it is very long, the record names only the first part.
     pub(crate) fn lost(from: u64, to: u64) -> Self {
         let count = u32::try_from(to - from).unwrap_or(COUNT_MAX).min(COUNT_MAX);
         Self::Lost { number: from, count }
     }
 
-    /// Appends its bytes. `bytes` of a datagram are at most `u32::MAX`.
+    /// Appends the encoded record. The `bytes` of a datagram are at most `u32::MAX`.
     pub(crate) fn encode_to(&self, out: &mut Vec<u8>) {
         let its_token;
         let (number, kind, flags, length, bytes): (_, _, _, _, &[u8]) = match self {
@@ -179,7 +182,7 @@ impl SessionRecord {
     }
 }
 
-/// A parser of the records of one side, as they arrive.
+/// A parser of the records that one side sends, as they arrive.
 #[derive(Debug)]
 pub(crate) struct RecordReader {
     bytes: Vec<u8>,
@@ -190,7 +193,7 @@ pub(crate) struct RecordReader {
 }
 
 impl RecordReader {
-    /// Returns a parser of what a session's sender sends, or its receiver.
+    /// Returns a parser of the records of a session's sender, or of its receiver.
     pub(crate) fn new(of_sender: bool, data_max: usize) -> Self {
         Self { bytes: Vec::new(), data_max, of_sender }
     }
@@ -200,7 +203,7 @@ impl RecordReader {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// Takes the next record; `None`: it is incomplete.
+    /// Takes the next record; `None`: the record is incomplete.
     ///
     /// # Errors
     /// A description of the other side's violation.
@@ -253,12 +256,13 @@ impl RecordReader {
 pub(crate) struct SessionAcks {
     /// The first bytes of a number.
     bytes: Vec<u8>,
-    /// The number of the probe that was acknowledged, and what it took.
+    /// The number of the last acknowledged probe, and its charge.
     probe: Option<(u64, u64)>,
 }
 
 impl SessionAcks {
-    /// Returns the last whole number in what has arrived; it supersedes those before.
+    /// Returns the last whole number in the bytes that have arrived. It supersedes the numbers
+    /// before.
     pub(crate) fn feed(&mut self, bytes: &[u8]) -> Option<u64> {
         self.bytes.extend_from_slice(bytes);
         let whole = self.bytes.len() / 8 * 8;
@@ -277,8 +281,8 @@ impl SessionAcks {
         last
     }
 
-    /// Returns the number of the probe that was acknowledged, and what it took of the receive
-    /// buffer; 0: that was not measured.
+    /// Returns the number of the last acknowledged probe, and the bytes that it took of the receive
+    /// buffer; 0: not measured.
     pub(crate) fn probe(&self) -> Option<(u64, u64)> {
         self.probe
     }

@@ -5,30 +5,30 @@ use std::collections::BTreeMap;
 use super::record::COUNT_MAX;
 use super::{DatagramCharges, Span};
 
-/// The most numbers that a sender may be ahead, so that what waits for a repair is bounded.
+/// The most numbers that a sender may be ahead. This bounds the datagrams that wait for a repair.
 const AHEAD_MAX: u64 = 1 << 16;
-/// The most ranges that are asked for at once.
+/// The most ranges in one request for repairs.
 const RANGES_MAX: usize = 1 << 16;
 
 /// The place of a datagram that has arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DatagramArrival {
-    /// It is the next: deliver it.
+    /// The datagram is the next one: deliver it.
     Next,
-    /// It came too soon: [keep](SessionReceiver::keep) it.
+    /// The datagram came too soon: [keep](SessionReceiver::keep) it.
     Early,
-    /// It was here before, or comes too late.
+    /// The datagram came before, or comes too late.
     Old,
 }
 
-/// A step that is due about missing datagrams.
+/// The step that is due for missing datagrams.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Due {
     Nothing,
-    /// Ask for these: first numbers and counts.
+    /// Ask for these ranges: first numbers and counts.
     Ask(Vec<(u64, u32)>),
-    /// Nothing more will come: what is missing is lost, and [take](SessionReceiver::take) has the
-    /// next.
+    /// Nothing more will arrive: all missing datagrams are lost, and [take](SessionReceiver::take)
+    /// returns the next one.
     Lost,
 }
 
@@ -37,7 +37,7 @@ pub(crate) enum Due {
 pub(crate) enum Taken {
     /// The next datagram.
     Datagram(Span, Vec<u8>),
-    /// It is lost, or several are. The frames that they belong to are, too.
+    /// One or more datagrams are lost, and with them the frames that they belong to.
     Lost,
 }
 
@@ -49,37 +49,39 @@ struct Kept {
     at_ns: u64,
 }
 
-/// The receiving side.
+/// The receiving side of a session.
 #[derive(Clone, Debug)]
 pub(crate) struct SessionReceiver {
     is_repaired: bool,
     charges: DatagramCharges,
-    /// How long a datagram may be late before it is missing.
+    /// The time after which a late datagram counts as missing.
     late_ns: u64,
     /// The number of the next datagram to deliver.
     next: u64,
     kept: BTreeMap<u64, Kept>,
-    /// Ranges that are lost, but for what is kept: their first numbers, and those behind them.
+    /// Ranges that are lost, except for kept datagrams: the first number of each, and the number
+    /// behind it.
     given_up: BTreeMap<u64, u64>,
-    /// The number after the highest that was named, and when the sender named it.
+    /// The number after the highest announced one, and the time of the announcement.
     named: Option<(u64, u64)>,
-    /// Numbers below this one were asked for.
+    /// Repairs were requested for numbers below this one.
     asked: u64,
-    /// Data records received, and those that the sender of the newest datagram had sent.
+    /// The data records received, and the data records sent before the newest datagram.
     records: u32,
     records_sent: u32,
-    /// Whether the rest of a frame is skipped.
+    /// Whether the rest of a frame is to be skipped.
     skips: bool,
-    /// What was taken since the last acknowledgement, by cost, and what the sender may send.
+    /// The cost of the datagrams taken since the last acknowledgement, and the size of the receive
+    /// buffer.
     unacknowledged: u64,
     buffer: u64,
-    /// Datagrams that are lost.
+    /// The number of lost datagrams.
     lost: u64,
 }
 
 impl SessionReceiver {
-    /// Returns a session in which a datagram is missing after that time. The receive buffer has so
-    /// many bytes by the kernel's count.
+    /// Returns a session in which a datagram counts as missing after `late_ns`. `buffer` is the
+    /// size of the receive buffer in bytes, by the kernel's count.
     pub(crate) fn new(is_repaired: bool, late_ns: u64, buffer: u64) -> Self {
         Self {
             is_repaired,
@@ -104,17 +106,18 @@ impl SessionReceiver {
         self.charges = charges;
     }
 
-    /// Takes note of what the first probe took of the receiver's buffer; 0: that was not measured.
+    /// Stores the bytes that the first probe took of the receive buffer; 0: not measured.
     pub(crate) fn note_probe(&mut self, charge: u64) {
         self.charges.set_least(charge);
     }
 
-    /// Begins at that number, before anything else.
+    /// Sets the number of the first datagram, before anything else arrives.
     pub(crate) fn start_at(&mut self, number: u64) {
         self.next = number;
     }
 
-    /// Takes the number of a datagram; it arrived with that many data records sent before.
+    /// Takes the number of a datagram. `records`: the data records that the sender had sent before
+    /// it.
     ///
     /// # Errors
     /// A description of the sender's violation.
@@ -129,7 +132,7 @@ impl SessionReceiver {
     /// Takes the number of a data record.
     ///
     /// # Errors
-    /// As [`SessionReceiver::arrive`].
+    /// See [`SessionReceiver::arrive`].
     pub(crate) fn arrive_record(&mut self, number: u64) -> Result<DatagramArrival, String> {
         self.records = self.records.wrapping_add(1);
         let has_room = self.kept.len() < AHEAD_MAX as usize;
@@ -154,8 +157,8 @@ impl SessionReceiver {
         if self.is_repaired {
             return Err(format!("sent datagram {number}, and {} is the next", self.next));
         }
-        // A group goes on without a member that does not hold its window. This one is lost, too, as
-        // an announcement will show.
+        // A group does not wait for a member that does not hold the window. This datagram is lost
+        // as well, as an announcement will show.
         Ok(DatagramArrival::Old)
     }
 
@@ -164,7 +167,7 @@ impl SessionReceiver {
         self.kept.insert(number, Kept { span, bytes: bytes.to_vec(), at_ns: now_ns });
     }
 
-    /// Counts these as lost, as the sender cannot repair them.
+    /// Counts a range of datagrams as lost, because the sender cannot repair them.
     ///
     /// # Errors
     /// A description of the sender's violation.
@@ -184,8 +187,8 @@ impl SessionReceiver {
         }
     }
 
-    /// Returns whether the datagram delivered now continues what was delivered before. Otherwise
-    /// it is the rest of a frame with a part that is lost, and must be dropped.
+    /// Returns whether the datagram delivered now continues the datagrams delivered before.
+    /// Otherwise it is the rest of a frame with a lost part, and must be dropped.
     #[inline]
     pub(crate) fn continues(&mut self, span: Span) -> bool {
         if span.begins {
@@ -214,10 +217,10 @@ impl SessionReceiver {
         None
     }
 
-    /// Takes an announcement: all numbers below this one have been used.
+    /// Takes an announcement of the sender: all numbers below `number` have been used.
     ///
     /// # Errors
-    /// As [`SessionReceiver::arrive`].
+    /// See [`SessionReceiver::arrive`].
     pub(crate) fn announced(&mut self, number: u64, now_ns: u64) -> Result<(), String> {
         if self.is_repaired && number.saturating_sub(self.next) > AHEAD_MAX {
             return Err(format!("named datagram {number}, and {} is the next", self.next));
@@ -228,8 +231,8 @@ impl SessionReceiver {
         Ok(())
     }
 
-    /// Counts a datagram as taken. Returns whether it is time to acknowledge: long before the
-    /// sender runs out of room.
+    /// Counts a datagram as taken. Returns whether an acknowledgement is due, which is long before
+    /// the sender runs out of room.
     #[inline]
     pub(crate) fn counts_ack(&mut self, bytes: usize) -> bool {
         self.unacknowledged += self.charges.of(bytes);
@@ -245,13 +248,14 @@ impl SessionReceiver {
         self.next
     }
 
-    /// Returns whether data records are on their way that were sent before the newest datagram.
+    /// Returns whether some data records that were sent before the newest datagram are still on
+    /// their way.
     #[inline]
     pub(crate) fn awaits_records(&self) -> bool {
         self.records != self.records_sent && self.records_sent.wrapping_sub(self.records) < u32::MAX / 2
     }
 
-    /// Returns when something will be [due](SessionReceiver::due).
+    /// Returns the time at which a step will be [due](SessionReceiver::due).
     #[inline]
     pub(crate) fn deadline(&self) -> Option<u64> {
         if self.kept.is_empty() && self.named.is_none() {
@@ -260,7 +264,8 @@ impl SessionReceiver {
         self.missing().map(|(_, since_ns)| since_ns + self.late_ns)
     }
 
-    /// Returns the first missing number that was not asked for, and since when it shows.
+    /// Returns the first missing number for which no repair was requested, and the time at which
+    /// the gap was detected.
     fn missing(&self) -> Option<(u64, u64)> {
         let mut first = self.next.max(self.asked);
         for (number, kept) in self.kept.range(first..) {
@@ -272,10 +277,10 @@ impl SessionReceiver {
         self.named.filter(|(named, _)| *named > first).map(|(_, at_ns)| (first, at_ns))
     }
 
-    /// Returns what is to be done now. `is_over`: nothing more will arrive.
+    /// Returns the step that is due now. `is_over`: nothing more will arrive.
     pub(crate) fn due(&mut self, now_ns: u64, is_over: bool) -> Due {
         if is_over && !self.is_repaired {
-            // What was asked for is missing as well: no answer comes any more.
+            // Datagrams with a pending request are missing as well: no answer will come.
             self.asked = self.next;
         }
         let is_due = |since_ns: u64| is_over || now_ns >= since_ns.saturating_add(self.late_ns);
@@ -283,11 +288,11 @@ impl SessionReceiver {
             return Due::Nothing;
         }
         if !is_over {
-            // What is on its way on the control socket need not be asked for.
+            // The missing datagrams may be on their way on the control socket: do not ask for them.
             return if self.awaits_records() { Due::Nothing } else { Due::Ask(self.ask()) };
         }
         if self.is_repaired {
-            // The sender died, and nothing may be missing in the middle.
+            // The sender has died, and a repaired session must have no gap.
             return Due::Nothing;
         }
         for (number, count) in self.ask() {
@@ -296,7 +301,7 @@ impl SessionReceiver {
         Due::Lost
     }
 
-    /// Returns the numbers that are missing and were not asked for: all, or very many.
+    /// Returns the missing numbers for which no repair was requested: all of them, or very many.
     fn ask(&mut self) -> Vec<(u64, u32)> {
         let mut ranges = Vec::new();
         let mut first = self.next.max(self.asked);

@@ -4,11 +4,12 @@ use std::collections::VecDeque;
 
 use super::{DatagramCharges, DatagramHeader, Span};
 
-/// What the kernel counts for a datagram beside its bytes, at most.
+/// The most bytes that the kernel counts for a datagram in addition to the datagram's own bytes.
 const RECORD_COST: u64 = 1024;
 
-/// Returns the most bytes of a datagram's payload, over a path with datagrams of at most so many
-/// bytes: four fit the receiver's buffer. Frames are multiples of 16, and so is this.
+/// Returns the most bytes of a datagram's payload, over a path with datagrams of at most
+/// `datagram_max` bytes. Four datagrams fit the receiver's buffer. The result is a multiple of 16,
+/// as the size of each frame is.
 pub(crate) fn payload_max(datagram_max: usize, buffer: u64) -> usize {
     let fitting = usize::try_from((buffer / 4).saturating_sub(RECORD_COST) / 2).unwrap_or(usize::MAX);
     datagram_max.saturating_sub(super::DATAGRAM_HEADER).min(fitting).max(16) / 16 * 16
@@ -19,27 +20,27 @@ pub(crate) fn payload_max(datagram_max: usize, buffer: u64) -> usize {
 struct Sent {
     cost: u64,
     bytes: usize,
-    /// Its copy; `None`: it is not repaired.
+    /// The copy of the datagram; `None`: it is not repaired.
     copy: Option<(Span, KeptCopy)>,
 }
 
-/// The sending side.
+/// The sending side of a session.
 #[derive(Debug)]
 pub(crate) struct SessionSender {
     token: u64,
     charges: DatagramCharges,
     /// The number of the next datagram.
     next: u64,
-    /// Those from here to `next` are in transit.
+    /// The datagrams from here to `next` are in transit.
     first: u64,
     in_transit: VecDeque<Sent>,
     cost: u64,
-    /// The most that may be in transit, by cost.
+    /// The greatest cost of the datagrams in transit.
     window: u64,
     keeps_copies: bool,
-    /// From this cost on, acknowledgements are to be read.
+    /// The cost in transit from which on acknowledgements are to be read.
     look_at: u64,
-    /// The data records sent.
+    /// The number of data records sent.
     records: u32,
     /// The number that the last announcement named.
     announced: u64,
@@ -48,8 +49,8 @@ pub(crate) struct SessionSender {
 }
 
 impl SessionSender {
-    /// Returns a session of that token, for a receiver's buffer of so many bytes by the kernel's
-    /// count. A repaired one keeps copies.
+    /// Returns a session with the given token, for a receive buffer of `buffer` bytes by the
+    /// kernel's count. A repaired session keeps copies of the datagrams.
     pub(crate) fn new(token: u64, buffer: u64, is_repaired: bool) -> Self {
         Self {
             token,
@@ -58,7 +59,8 @@ impl SessionSender {
             first: 0,
             in_transit: VecDeque::new(),
             cost: 0,
-            // A quarter may still be counted after it was read (`udp_rmem_release`).
+            // The kernel may still count a quarter of the buffer after it was read
+            // (`udp_rmem_release`).
             window: buffer / 4 * 3,
             keeps_copies: is_repaired,
             look_at: buffer / 4,
@@ -68,37 +70,39 @@ impl SessionSender {
         }
     }
 
-    /// Counts datagrams by these charges, from the next on.
+    /// Counts datagrams by these charges, from the next datagram on.
     pub(crate) fn count_by(&mut self, charges: DatagramCharges) {
         self.charges = charges;
     }
 
-    /// Takes note of what the first probe took of the receiver's buffer; 0: that was not measured.
+    /// Stores the bytes that the first probe took of the receive buffer; 0: not measured.
     pub(crate) fn note_probe(&mut self, charge: u64) {
         self.charges.set_least(charge);
     }
 
-    /// Returns whether a datagram of that many bytes fits the window. The only one always does.
+    /// Returns whether a datagram of `bytes` bytes fits the window. A datagram always fits if
+    /// nothing else is in transit.
     #[inline]
     pub(crate) fn has_room(&self, bytes: usize) -> bool {
         self.has_room_behind(0, bytes)
     }
 
-    /// Returns whether a datagram fits the window behind others of that cost, which are to be sent
-    /// before it.
+    /// Returns whether a datagram fits the window behind others with the cost `pending`, which are
+    /// to be sent before it.
     #[inline]
     pub(crate) fn has_room_behind(&self, pending: u64, bytes: usize) -> bool {
         let is_only = pending == 0 && self.in_transit.is_empty();
         is_only || self.cost + pending + self.charges.of(bytes) <= self.window
     }
 
-    /// Returns what a datagram of that many bytes takes of the window.
+    /// Returns the cost of a datagram of `bytes` bytes.
     pub(crate) fn cost_of(&self, bytes: usize) -> u64 {
         self.charges.of(bytes)
     }
 
-    /// Returns whether acknowledgements are to be read, and when the next time is: an eighth of the
-    /// buffer later. So they never fill their socket, and take few system calls.
+    /// Returns whether acknowledgements are to be read now. If so, the next time is an eighth of
+    /// the buffer later. So the acknowledgements never fill their socket, and reading them takes
+    /// few system calls.
     pub(crate) fn is_time_to_look(&mut self) -> bool {
         let is_time = self.cost >= self.look_at;
         if is_time {
@@ -123,13 +127,13 @@ impl SessionSender {
         self.push(Sent { cost: self.charges.of(payload.len()), bytes: payload.len(), copy });
     }
 
-    /// Counts the next datagram as sent, and returns its number. Its caller keeps a copy.
+    /// Counts the next datagram as sent, and returns its number. The caller must keep a copy.
     pub(crate) fn sent_and_kept(&mut self, bytes: usize) -> u64 {
         self.push(Sent { cost: self.charges.of(bytes), bytes, copy: None });
         self.next - 1
     }
 
-    /// Counts a datagram that goes over the control socket, and returns its number.
+    /// Counts a datagram that is sent over the control socket, and returns its number.
     pub(crate) fn send_record(&mut self) -> u64 {
         self.push(Sent { cost: 0, bytes: 0, copy: None });
         self.records = self.records.wrapping_add(1);
@@ -142,7 +146,7 @@ impl SessionSender {
         self.in_transit.push_back(sent);
     }
 
-    /// Takes an acknowledgement: all before that number have been taken.
+    /// Takes an acknowledgement: all datagrams before `number` have been taken.
     ///
     /// # Errors
     /// A description of the receiver's violation.
@@ -161,7 +165,7 @@ impl SessionSender {
         Ok(())
     }
 
-    /// Returns a datagram that is in transit and has a copy.
+    /// Returns the copy of a datagram that is in transit.
     pub(crate) fn copy(&self, number: u64) -> Option<(Span, &[u8])> {
         let sent = self.in_transit.get(usize::try_from(number.checked_sub(self.first)?).ok()?)?;
         sent.copy.as_ref().map(|(span, copy)| (*span, copy.bytes()))
@@ -172,7 +176,7 @@ impl SessionSender {
         self.records = self.records.wrapping_add(1);
     }
 
-    /// Returns whether that number in transit is one of a record.
+    /// Returns whether a number in transit belongs to a datagram sent as a record.
     pub(crate) fn is_record(&self, number: u64) -> bool {
         let index = number.checked_sub(self.first).and_then(|index| usize::try_from(index).ok());
         index.and_then(|index| self.in_transit.get(index)).is_some_and(|sent| sent.cost == 0)
@@ -183,7 +187,7 @@ impl SessionSender {
         self.first..self.next
     }
 
-    /// Returns whether something is in transit that has not been announced, and counts it as
+    /// Returns whether datagrams are in transit that have not been announced, and counts them as
     /// announced.
     pub(crate) fn announce(&mut self) -> bool {
         let is_news = self.announced < self.next && self.first < self.next;
@@ -191,21 +195,21 @@ impl SessionSender {
         is_news
     }
 
-    /// Returns the bytes in transit, but for those of records, by an acknowledgement that has not
-    /// been taken.
+    /// Returns the bytes in transit, without datagrams sent as records. `acknowledged` is an
+    /// acknowledgement that the session has not taken yet.
     pub(crate) fn bytes_in_transit(&self, acknowledged: Option<u64>) -> u64 {
         let taken = acknowledged.unwrap_or(0).saturating_sub(self.first);
         let taken = usize::try_from(taken).unwrap_or(usize::MAX);
         self.in_transit.iter().skip(taken).map(|sent| sent.bytes as u64).sum()
     }
 
-    /// Returns the most that may be in transit, by cost.
+    /// Returns the greatest cost of the datagrams in transit.
     pub(crate) fn window(&self) -> u64 {
         self.window
     }
 }
 
-/// The bytes from which on a copy may use `rep movsb`.
+/// The payload size from which on a copy may use `rep movsb`.
 const LONG: usize = 2048;
 
 /// A copy of a payload.
@@ -217,10 +221,10 @@ pub(super) struct KeptCopy {
 }
 
 impl KeptCopy {
-    /// Copies a payload. A long one goes to a place half a page away from it, modulo a page. Where
-    /// the destination is a few bytes behind the source by that count, `rep movsb` takes a multiple
-    /// of the time. Short ones are copied without it, and are packed, so that a window of them
-    /// stays in a cache.
+    /// Copies a payload. A long payload is copied to an address half a page away from it, modulo a
+    /// page. `rep movsb` takes several times as long if the destination is a few bytes behind the
+    /// source, modulo a page. Short payloads are copied without `rep movsb`. They are packed, so
+    /// that a window of them stays in a cache.
     pub(super) fn fill(&mut self, payload: &[u8]) {
         const PAGE: usize = 4096;
         let apart = if payload.len() < LONG { 0 } else { PAGE };

@@ -1,6 +1,6 @@
 //! The session against a plain model, for any order of losses, repetitions and overtaking. A
-//! repaired session delivers all. A reported one delivers whole frames in order, and counts the
-//! rest.
+//! repaired session delivers everything. A session that reports losses delivers whole frames in
+//! order, and counts the rest.
 
 use proptest::prelude::*;
 
@@ -16,7 +16,7 @@ enum Fate {
     Arrives,
     IsLost,
     ComesTwice,
-    /// Comes after the next.
+    /// The datagram comes after the next one.
     IsOvertaken,
 }
 
@@ -29,7 +29,7 @@ fn fate() -> impl Strategy<Value = Fate> {
     ]
 }
 
-/// A frame of so many datagrams; `kept`: one that must not be lost.
+/// A frame of `parts` datagrams; `kept`: the frame must not be lost.
 #[derive(Clone, Copy, Debug)]
 struct Frame {
     parts: usize,
@@ -40,7 +40,7 @@ fn frame() -> impl Strategy<Value = Frame> {
     (1..4_usize, 0..8).prop_map(|(parts, kept)| Frame { parts, kept: kept == 0 })
 }
 
-/// Both sides, and what is between them.
+/// Both sides, and the data between them.
 struct Run {
     is_repaired: bool,
     sender: SessionSender,
@@ -127,7 +127,7 @@ impl Run {
         }
     }
 
-    /// Passes the records on, and lets the time of what is missing come.
+    /// Passes the records on, and lets the time for missing datagrams pass.
     fn settle(&mut self) {
         if self.sender.announce() {
             SessionRecord::Sent { number: self.sender.in_transit().end }.encode_to(&mut self.to_receiver);
@@ -201,7 +201,8 @@ proptest! {
         if is_repaired {
             prop_assert_eq!(&run.delivered, &all);
         }
-        // Whole frames, each once, in order; those that must not be lost are there.
+        // The delivered frames are whole, in order and without repetition. Frames that must not be
+        // lost are there.
         let mut rest = &run.delivered[..];
         let mut missing = 0;
         for (number, frame) in frames.iter().enumerate() {
@@ -307,7 +308,7 @@ fn a_window_holds_what_the_buffer_takes() {
         sender.sent(Span::WHOLE, &[0; 1000]);
         sent += 1;
     }
-    // By the kernel's count, each takes at most 3024 bytes.
+    // By the kernel's count, each datagram takes at most 3024 bytes.
     assert_eq!(sent, BUFFER / 4 * 3 / 3024);
     sender.acknowledge(1).unwrap();
     assert!(sender.has_room(1000));
