@@ -36,7 +36,7 @@ pub(crate) trait Transport: Send + Sync {
     ) -> Result<duplex::CallListener>;
 
     /// Connects to a server of calls; blocks for a few seconds at most. `bind` has the options of
-    /// the direction to the server, `request` those of the direction back.
+    /// the direction to the server, and `request` the options of the direction back.
     fn connect_calls(
         &self,
         endpoint: &Endpoint,
@@ -82,17 +82,17 @@ impl BindRequest {
 /// A receiving port's request to a transport.
 #[derive(Clone)]
 pub(crate) struct ConnectRequest {
-    /// The connection's name, `from -> to`; the same again after a restart.
+    /// The connection's name, `from -> to`. It is the same after a restart.
     pub connection: String,
     pub payload: TypeName,
     pub options: LinkOptions,
-    /// Whether it goes on from another path of the port, after a move. Such a receiver
+    /// Whether the receiver goes on from another path of the port, after a move. Such a receiver
     /// has no predecessor.
     pub moves: bool,
 }
 
 impl ConnectRequest {
-    /// Returns a request of a receiver that comes for the first time, or again after a restart.
+    /// Returns the request of a receiver that comes for the first time, or again after a restart.
     pub(crate) fn new(connection: String, payload: TypeName, options: LinkOptions) -> Self {
         Self { connection, payload, options, moves: false }
     }
@@ -100,23 +100,23 @@ impl ConnectRequest {
 
 /// The sending side of one port over one transport: any number of receivers.
 pub(crate) trait Outlet: Send {
-    /// Returns its constant properties.
+    /// Returns the constant properties of the outlet.
     fn traits(&self) -> OutletTraits;
 
-    /// Returns the number of receivers connected now. Unless it may poll the system, it counts all
-    /// not yet found gone.
+    /// Returns the number of receivers connected now. Unless `polls_system`, it counts every
+    /// receiver that was not yet found gone.
     fn receivers(&self, polls_system: bool) -> usize;
 
-    /// Accepts receivers that came, and removes those that left. Cheap when nothing has changed.
-    /// `next` is what the port sends next.
+    /// Accepts receivers that came, and removes receivers that left. Cheap when nothing has
+    /// changed. `next` is the packet that the port sends next.
     fn admit(&mut self, next: NextPacket) -> Admitted;
 
-    /// Reserves room for a frame of up to `bytes` at every blocking receiver, and returns it for
-    /// writing. It replaces a reservation that was not published.
+    /// Reserves room for a frame of up to `bytes` at every blocking receiver, and returns the room
+    /// for writing. It replaces a reservation that was not published.
     fn reserve(&mut self, bytes: usize, wait: Wait) -> Result<&mut [u8]>;
 
-    /// Reserves on the fast path of [`Outlet::reserve`]: no accepting, checking or waiting is
-    /// needed. After `None`, which holds nothing, call `reserve`.
+    /// Reserves on the fast path of [`Outlet::reserve`], if nothing has to be accepted, checked or
+    /// waited for. If it returns `None`, it holds no reservation: call `reserve`.
     fn try_reserve_fast(&mut self, _bytes: usize) -> Option<&mut [u8]> {
         None
     }
@@ -127,14 +127,14 @@ pub(crate) trait Outlet: Send {
     /// Sends the first `bytes` of the reserved room.
     fn publish(&mut self, bytes: usize, wait: Wait) -> Result<()>;
 
-    /// Sets whether frames may be kept, to be sent together with later ones, and sends those kept
-    /// when they may not. Where each frame is in the receivers' memory at once, this does nothing.
+    /// Sets whether frames may be kept, to be sent together with later ones. If they may not, sends
+    /// the kept frames. Where each frame is in the receivers' memory at once, this does nothing.
     fn gather(&mut self, _gathers: bool, _wait: Wait) -> Result<()> {
         Ok(())
     }
 
-    /// Waits until every receiver of the packet published last has acknowledged it. A receiver that
-    /// left before is not waited for.
+    /// Waits until every receiver of the packet published last has acknowledged it. Receivers that
+    /// left before are not waited for.
     ///
     /// # Errors
     /// The first error; the other receivers are waited for all the same. The packet stays sent.
@@ -142,24 +142,25 @@ pub(crate) trait Outlet: Send {
         Ok(())
     }
 
-    /// Returns the flow control of the link that stalls it for that connection, and for how long.
+    /// Returns the flow control of the link that stalls the outlet for `connection`, and how long
+    /// it has stalled.
     fn flow_stall(&self, _connection: &str) -> Option<(Flow, Duration)> {
         None
     }
 
-    /// Prepares a wait elsewhere for what `awaited` names, by the descriptors that it adds. A
-    /// request for attention, or any other call that changes the outlet, may end what it has
-    /// prepared.
+    /// Prepares a wait elsewhere for `awaited`, by the descriptors that it adds. A request for
+    /// attention, or any other call that changes the outlet, may end the preparation.
     ///
     /// # Errors
-    /// Those of [`Outlet::reserve`], apart from [`Error::Full`](crate::Error::Full).
+    /// The errors of [`Outlet::reserve`], except [`Error::Full`](crate::Error::Full).
     fn prepare_wait<'a>(&'a mut self, awaited: Awaited, poll_set: &mut PollSet<'a>) -> Result<Prepared>;
 
     /// Waits until everything published has left this process.
     fn flush(&mut self, wait: Wait) -> Result<()>;
 }
 
-/// An outlet. The link calls a ring directly, as a virtual call costs a part of a small packet.
+/// An outlet. The link calls a ring directly, because a virtual call is a notable part of the cost
+/// of a small packet.
 pub(crate) enum AnyOutlet {
     Ring(Box<RingOutlet>),
     Other(Box<dyn Outlet>),
@@ -206,46 +207,47 @@ pub(crate) struct OutletTraits {
     pub frame_max: usize,
     /// Whether a frame may have a short header.
     pub short_headers: bool,
-    /// The scope that no packet may exceed. Set where the outlet does not read acknowledgements.
+    /// The scope that no packet may exceed. Set if the outlet does not read acknowledgements.
     pub scope_max: Option<Scope>,
-    /// Ends its fast path once. `None` where it has none.
+    /// The handle that ends the fast path once. `None`: the outlet has no fast path.
     pub attention: Option<Arc<dyn Attention>>,
-    /// Its receivers that are gone. `None` for a ring, and where there are none.
+    /// The receivers that are gone. `None` for a ring, and for an outlet without receivers.
     pub departures: Option<Arc<dyn Departures>>,
 }
 
-/// The reason of a sending port to wait elsewhere: in a program's own loop, or in a wait set.
+/// The event that a sending port waits for elsewhere: in a program's own loop, or in a wait set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Awaited {
-    /// Room for a frame of up to so many bytes at every blocking receiver.
+    /// Room for a frame of up to this many bytes at every blocking receiver.
     Room(usize),
-    /// Receivers that come.
+    /// New receivers.
     Receivers,
 }
 
 /// The result of preparing a wait elsewhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Prepared {
-    /// It may be there already.
+    /// The awaited event may have happened already.
     There,
-    /// It may be there once a descriptor is ready, or at that time.
+    /// The awaited event may have happened once a descriptor is ready, or at the given time.
     Until(Option<Instant>),
 }
 
-/// A request of another thread that the next packet is reserved by [`Outlet::reserve`], after the
-/// port has checked for news.
+/// A request of another thread to the port: the next packet is to be reserved by
+/// [`Outlet::reserve`], after the port has checked for news.
 pub(crate) trait Attention: Send + Sync {
     fn request_attention(&self);
 }
 
-/// The next packet of a port, as far as an outlet must be given it to count missing samples.
+/// The next packet of a port, with the properties that an outlet needs to count missing samples.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct NextPacket {
-    /// Its number, which an outlet that has sent frames has counted itself.
+    /// The number of the packet. An outlet that has sent frames has counted it itself.
     pub sequence: u64,
     /// The sample index due; `None`: unknown.
     pub sample: Option<u64>,
-    /// The number of the first packet of its stream. Sample indexes before it count another stream.
+    /// The number of the first packet of the packet's stream. Sample indexes before it count
+    /// another stream.
     pub stream_start: u64,
 }
 
@@ -259,16 +261,16 @@ pub(crate) struct PortPosition {
 }
 
 impl PortPosition {
-    /// Returns the same place with the sample index only if that counts the present stream.
+    /// Returns the same place. The sample index is kept only if it counts the present stream.
     pub(crate) fn in_stream_from(self, stream_start: u64) -> Self {
         Self { sample: self.sample.filter(|_| self.sequence >= stream_start), ..self }
     }
 }
 
-/// The receivers of an outlet, after those that came were accepted.
+/// The receivers of an outlet, after new receivers were accepted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Admitted {
-    /// Whether some have come.
+    /// Whether receivers have come.
     pub is_new: bool,
     /// Whether a receiver's policy drops packets, so that a frame sent once may be lost.
     pub is_lossy: bool,
@@ -276,16 +278,16 @@ pub(crate) struct Admitted {
 
 /// The receiving side of one connection.
 pub(crate) trait Inlet: Send {
-    /// Returns what the link reads when the inlet is connected, with the first frame, and once it
-    /// is closed. The first call takes the flow control.
+    /// Returns the parts that the link reads: when the inlet is connected, with the first frame,
+    /// and once the inlet is closed. The first call takes the flow control.
     fn parts(&mut self) -> InletParts;
 
-    /// Returns the next frame; the same one until it is released.
+    /// Returns the next frame. It returns the same frame until that is released.
     fn try_next(&mut self) -> Result<Next<'_>>;
 
-    /// Takes on the fast path of [`Inlet::try_next`]: a frame that is already buffered. With
-    /// `reads`, it is read first where nothing is buffered, without waiting; `Empty` is the outcome
-    /// of such a read. After `None`, call `try_next`.
+    /// Takes a frame on the fast path of [`Inlet::try_next`]: a frame that is already buffered.
+    /// With `reads`, it first reads if nothing is buffered, without waiting; `Empty` is the outcome
+    /// of such a read. If it returns `None`, call `try_next`.
     fn try_next_fast(&mut self, _reads: bool) -> Option<Next<'_>> {
         None
     }
@@ -293,7 +295,7 @@ pub(crate) trait Inlet: Send {
     /// Releases the frame returned last.
     fn release(&mut self);
 
-    /// Spins for that many polls, or until there may be a frame. Returns whether another frame may
+    /// Spins for `polls` polls, or until there may be a frame. Returns whether another frame may
     /// follow the last one without a system call.
     fn spin(&mut self, polls: u32) -> bool {
         if polls > 0 {
@@ -303,9 +305,9 @@ pub(crate) trait Inlet: Send {
     }
 
     /// Parks until there is a frame, a wake-up or the deadline. Parking works on one inlet alone,
-    /// and is cheaper than `poll`. An inlet with a waker announces it first, and then asks
-    /// `may_park`: an event that came before has woken nothing. It also wakes when `interrupt`
-    /// changes from 0, unless it parks for a few milliseconds only.
+    /// and is cheaper than `poll`. An inlet with a waker first announces the parking, and then asks
+    /// `may_park`, because an earlier event has woken nothing. Parking also ends when `interrupt`
+    /// changes from 0, unless it lasts for a few milliseconds only.
     fn park(
         &mut self,
         _deadline: Option<Instant>,
@@ -315,17 +317,17 @@ pub(crate) trait Inlet: Send {
         Ok(Parked::Unable)
     }
 
-    /// Requests a wake-up by the descriptors that it adds; false when there is a frame already.
+    /// Requests a wake-up by the descriptors that it adds. Returns false when there is a frame
+    /// already.
     fn prepare_sleep<'a>(&'a mut self, poll_set: &mut PollSet<'a>) -> bool;
 
     /// Withdraws the request.
     fn cancel_sleep(&mut self) {}
 
-    /// Returns whether the other end has hung up, although frames of it may be left to take.
+    /// Returns whether the other end has hung up. Frames of it may still be left to take.
     fn is_peer_gone(&mut self) -> bool;
 
-    /// Sends a goodbye before the drop: this receiver has finished, and no other comes in its
-    /// place.
+    /// Sends a goodbye before the drop: this receiver has finished, and no successor comes.
     fn say_goodbye(&mut self) {}
 }
 
@@ -372,9 +374,9 @@ impl DerefMut for AnyInlet {
 /// The result of parking.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Parked {
-    /// It cannot park, or not until this deadline: `poll` is needed.
+    /// The inlet cannot park, or not until this deadline: `poll` is needed.
     Unable,
-    /// There may be a frame or a wake-up. It may have been spurious.
+    /// There may be a frame or a wake-up. The waking may have been spurious.
     Woken,
     /// The deadline has passed.
     TimedOut,
@@ -383,46 +385,46 @@ pub(crate) enum Parked {
 /// The constant properties of an inlet, and the parts of it that other threads use.
 #[derive(Default)]
 pub(crate) struct InletParts {
-    /// The sender of acknowledgements; `None` where the sending side cannot wait.
+    /// The sender of acknowledgements; `None`: the sending side cannot wait.
     pub acks: Option<Arc<dyn AckSender>>,
-    /// This receiver's flow control, if the link keeps it.
+    /// The flow control of this receiver, if the link keeps it.
     pub flow: Option<flow::Receiver>,
     /// The waker that ends parking for other reasons. Without it, parking is short.
     pub waker: Option<Arc<dyn ParkWaker>>,
-    /// The place for what the thread of a middleware calls once there is a frame.
+    /// The slot for the code that the middleware's thread calls once there is a frame.
     pub call_slot: Option<Arc<CallSlot>>,
-    /// The probe of its queue in this process, for inspection.
+    /// The probe of the inlet's queue in this process, for inspection.
     pub queue_probe: Option<Weak<dyn QueueProbe>>,
-    /// When the frame returned last arrived, in monotonic nanoseconds. `None`: when it was
-    /// returned.
+    /// The time at which the frame returned last arrived, in monotonic nanoseconds. `None`: the
+    /// time at which it was returned.
     pub arrival_ns: Option<Arc<AtomicU64>>,
-    /// Whether the port cannot find packets without help. Then a thread must move them to its queue
-    /// before the sender may get acknowledgements.
+    /// Whether the port cannot find packets without help. If so, a thread must move the packets to
+    /// the port's queue, before the sender may get acknowledgements.
     pub needs_receive_queue: bool,
     /// Whether a poll takes no system call, so that a short spin pays.
     pub polls_without_syscall: bool,
-    /// Whether the sender's stamps were of another clock, so that no latency is measured.
+    /// Whether the sender's stamps came from another clock, so that no latency is measured.
     pub is_other_clock: bool,
-    /// The last packet that a dead sender had sent, where the transport can lose that. Valid once
-    /// the inlet is closed.
+    /// The last packet that a dead sender had sent, if the transport can lose that packet. Valid
+    /// once the inlet is closed.
     pub last_sent: Option<LastSent>,
-    /// Where the frames start. Valid with the first frame.
+    /// The position at which the frames start. Valid with the first frame.
     pub start: StartPosition,
 }
 
-/// The first frames of a connection.
+/// The position of the first frames of a connection.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct StartPosition {
     /// The place after the last packet that a predecessor of this receiver had taken.
     pub resume_from: Option<PortPosition>,
-    /// The sequence number and sample index of the first frame sent to this receiver, where that
-    /// frame may have been lost.
+    /// The sequence number and sample index of the first frame sent to this receiver, if that frame
+    /// may have been lost.
     pub first_sent: Option<(u64, u64)>,
 }
 
 /// A queue that another thread can inspect.
 pub(crate) trait QueueProbe: Send + Sync {
-    /// Returns the number of packets in it now.
+    /// Returns the number of packets in the queue now.
     fn packets(&self) -> usize;
 }
 

@@ -1,6 +1,7 @@
-//! The sending side of a path through a library with queues of its own. Those have no bound that a
-//! packet's `depth` could be, and what they hold dies with the sender. So both ends share a
-//! [`TransitPage`]. It bounds what is in transit, and names what a killed sender had sent.
+//! The sending side of a path through a library with queues of its own. The bound of such a queue
+//! cannot serve as a packet's `depth`, and the content of the queue dies with the sender. So both
+//! ends share a [`TransitPage`]. The page bounds the messages in transit, and names the last packet
+//! that a killed sender had sent.
 //!
 //! ```text
 //! message: | key (8) | frames up to its end, in all (8) | frames |
@@ -22,39 +23,40 @@ use crate::sys::doorbell::Doorbell;
 use crate::sys::transit_page::TransitPage;
 use crate::terms::Watermarks;
 
-/// Frames of packets in transit where the port's queue bounds its packets: ZeroMQ's own default.
+/// Frames of packets in transit if the port's queue bounds the packets: ZeroMQ's own default.
 const FRAMES: u64 = 1000;
-/// The most of them.
+/// The most frames that a ticket may allow.
 pub(super) const FRAMES_MAX: u64 = 1 << 24;
-/// Bytes of frames in transit in each direction of calls: about what a socket's buffer takes.
+/// Bytes of frames in transit in each direction of calls: about the size of a socket's buffer.
 const BYTES_OF_CALLS: u64 = 1 << 18;
-/// Bytes before the frames of a message: the key, and the number of frames up to here.
+/// Bytes before the frames of a message: the key, and the frame count up to the end of the message.
 pub(super) const PREFIX_BYTES: usize = 16;
 
 /// The bound of a path, which is part of its ticket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct TransitBound {
-    /// In each message.
+    /// The key in each message.
     pub key: u64,
-    /// The most that may be in transit.
+    /// The most frames that may be in transit.
     pub frames: u64,
-    /// A larger frame counts as several, one for so many bytes; `None`: as one.
+    /// A larger frame counts as several frames, one per `unit` bytes; `None`: each frame counts as
+    /// one.
     pub unit: Option<NonZeroU32>,
 }
 
 impl TransitBound {
-    /// Returns that of a connection.
+    /// Returns the bound of a connection.
     ///
     /// # Errors
-    /// There are no random numbers.
+    /// The system gives no random numbers.
     pub(super) fn new(request: &PathRequest<'_>) -> Result<Self> {
         let frames = request.packets_max.map_or(FRAMES, u64::from).clamp(1, FRAMES_MAX);
         let unit = u32::try_from(BYTES_OF_CALLS.div_ceil(frames)).ok().and_then(NonZeroU32::new);
         Ok(Self { key: random()?, frames, unit: unit.filter(|_| request.is_of_calls) })
     }
 
-    /// Checks what came from a peer.
+    /// Checks a bound that came from a peer.
     pub(super) fn check(&self) -> Result<(), String> {
         match self.frames {
             1..=FRAMES_MAX => Ok(()),
@@ -62,19 +64,19 @@ impl TransitBound {
         }
     }
 
-    /// Returns the frames in transit at which a sender that waits goes on: the rule of
+    /// Returns the frames in transit at which a waiting sender goes on, by the rule of
     /// [`Watermarks`].
     pub(super) fn low(&self) -> u64 {
         let frames = u32::try_from(self.frames).unwrap_or(u32::MAX);
         Watermarks::of_depth(frames).low().into()
     }
 
-    /// Returns how many frames one of so many bytes counts as.
+    /// Returns the number of frames that a frame of `bytes` bytes counts as.
     pub(super) fn frames_of(&self, bytes: usize) -> u64 {
         self.unit.map_or(1, |unit| (bytes as u64 / u64::from(unit.get())).max(1))
     }
 
-    /// Returns what stands before the frames of a message.
+    /// Returns the prefix of a message, which stands before the frames.
     pub(super) fn prefix(&self, frames: u64) -> [u8; PREFIX_BYTES] {
         let mut prefix = [0; PREFIX_BYTES];
         let (key, number) = prefix.split_at_mut(PREFIX_BYTES / 2);
@@ -83,7 +85,8 @@ impl TransitBound {
         prefix
     }
 
-    /// Returns the number of frames up to the end of a message; `None`: it is of another sender.
+    /// Returns the frame count up to the end of a message; `None`: the message is from another
+    /// sender.
     pub(super) fn number_of(&self, message: &[u8]) -> Option<u64> {
         let prefix = message.first_chunk::<PREFIX_BYTES>()?;
         let [key, number]: [u64; 2] = bytemuck::cast(*prefix);
@@ -113,33 +116,34 @@ pub(super) struct TransitSender {
     pub bound: TransitBound,
 }
 
-/// Counts of a sender.
+/// The counts of a sender.
 #[derive(Default)]
 pub(super) struct SentCounts {
-    /// Frames, in all. A large one counts as several, here and in the page.
+    /// The frames handed over, in total. A large frame counts as several, here and in the page.
     pub sent: u64,
-    /// Messages.
+    /// The messages handed over, in total.
     messages: u64,
-    /// Bytes of messages.
+    /// The bytes of these messages.
     bytes: u64,
-    /// The frames and the messages taken when that was read last, and the bytes received.
+    /// The frames and messages taken, and the bytes received, as last read.
     taken: u64,
     messages_taken: u64,
     received: u64,
-    /// Whether the wait for room was announced.
+    /// Whether a wait for room was announced.
     is_waiting: bool,
-    /// The packet that was written last, or is written in fragments; `None`: the first is to come.
+    /// The packet that was written last, or that is being written in fragments; `None`: no packet
+    /// yet.
     packet: Option<LastSent>,
     /// The rest of a frame that is larger than a message.
     rest: Rest,
 }
 
-/// The bytes of messages that a library takes.
+/// The limits of a library, in bytes of messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct MessageLimits {
-    /// Of the frames of one message.
+    /// The most bytes of frames in one message.
     pub message: usize,
-    /// Of all that have not arrived in the receiver's process.
+    /// The most bytes of messages that have not arrived in the receiver's process.
     pub on_the_way: u64,
 }
 
@@ -147,8 +151,8 @@ impl MessageLimits {
     /// No limits.
     pub(super) const NONE: Self = Self { message: usize::MAX, on_the_way: u64::MAX };
 
-    /// Returns the bytes on the way at which a sender that waits goes on. To resume at each message
-    /// would cost both sides a wake for each.
+    /// Returns the bytes on the way at which a waiting sender goes on. Resuming at each message
+    /// would cost both sides a wake-up per message.
     pub(super) const fn low(on_the_way: u64) -> u64 {
         on_the_way - on_the_way / 4
     }
@@ -158,7 +162,7 @@ impl TransitSender {
     /// Takes the descriptors of a ticket.
     ///
     /// # Errors
-    /// A description of their fault, for the peer.
+    /// A description of the fault in the descriptors, for the peer.
     pub(super) fn of_ticket(bound: TransitBound, fds: Vec<OwnedFd>) -> Result<Self, String> {
         let [page, doorbell]: [OwnedFd; 2] =
             fds.try_into().map_err(|_| "the ticket for the data path takes two descriptors".to_string())?;
@@ -168,7 +172,8 @@ impl TransitSender {
         Ok(Self { page, doorbell, bound })
     }
 
-    /// Makes a page and a doorbell for a receiver on another host. Its messages write its part.
+    /// Makes a page and a doorbell for a receiver on another host. The receiver's part of the page
+    /// is written from the receiver's messages.
     ///
     /// # Errors
     /// A lack of memory or descriptors.
@@ -180,7 +185,7 @@ impl TransitSender {
     /// Returns the frames that there is room for in one message.
     ///
     /// # Errors
-    /// `WouldBlock`. The doorbell rings once there is room.
+    /// `WouldBlock` if there is no room. The doorbell rings once there is room.
     pub(super) fn admit(
         &self,
         state: &mut SentCounts,
@@ -195,7 +200,8 @@ impl TransitSender {
         let room = |state: &SentCounts| {
             let in_transit = state.sent.saturating_sub(state.taken);
             let left = self.bound.frames.saturating_sub(in_transit);
-            // Where packets are dropped, descriptions are repeated. They must not fill its queues.
+            // If packets are dropped, descriptions are repeated. They must not fill the library's
+            // queues.
             let messages = state.messages.saturating_sub(state.messages_taken);
             let takes_others = messages < 2 * self.bound.frames + 4;
             let message = if is_on_the_way(state) { 0 } else { limits.message };
@@ -204,8 +210,8 @@ impl TransitSender {
         let admit = |state: &SentCounts| AdmittedFrames::new(bytes, room(state), state.packet, state.rest);
         let mut admitted = admit(state);
         if admitted.bytes < bytes.len().min(limits.message) {
-            // Those words are on a line that the receiver writes, so they are read only where it
-            // matters.
+            // These words are on a line that the receiver writes, so they are read only when they
+            // matter.
             state.read(&self.page, self.page.taken(), self.page.received());
             admitted = admit(state);
         }
@@ -217,8 +223,8 @@ impl TransitSender {
                 false => state.read(page, page.announce_wait(), page.received()),
             }
             admitted = admit(state);
-            // All may have been received meanwhile, while frames are not taken: that wakes for the
-            // other announcement.
+            // All bytes may have been received meanwhile, while frames are not taken yet. The
+            // wake-up for taken frames needs the other announcement.
             if is_on_the_way(state) == awaits_receipt {
                 break;
             }
@@ -237,7 +243,7 @@ impl TransitSender {
         }
     }
 
-    /// Takes note of a message of so many bytes that was handed over.
+    /// Counts a message of `message` bytes that was handed over.
     pub(super) fn sent(&self, state: &mut SentCounts, admitted: &AdmittedFrames, message: u64) {
         state.sent += admitted.frames;
         state.messages += 1;
@@ -256,7 +262,8 @@ impl SentCounts {
     }
 }
 
-/// A limit of the wait of a sender that ends for its last bytes. It begins again when some arrive.
+/// The limit of an ending sender's wait for its last bytes. The wait begins again when some bytes
+/// arrive.
 pub(super) struct ArrivalLimit {
     idle: Duration,
     arrived: u64,
@@ -266,7 +273,8 @@ pub(super) struct ArrivalLimit {
 }
 
 impl ArrivalLimit {
-    /// Begins, with the longest wait in which nothing arrives, and the longest one in all.
+    /// Begins the wait. `idle` is the longest wait without an arrival, and `longest` the longest
+    /// wait in total.
     pub(super) fn new(idle: Duration, longest: Duration) -> Self {
         let now = Instant::now();
         Self { idle, arrived: 0, until: now + idle, end: now + longest }
@@ -290,46 +298,46 @@ impl ArrivalLimit {
 /// The room of a path.
 #[derive(Clone, Copy)]
 struct Room {
-    /// Frames that may still be handed over.
+    /// The frames that may still be handed over.
     left: u64,
     /// Whether nothing is in transit.
     is_empty: bool,
-    /// Whether there is room for frames that are not counted: descriptions, ends.
+    /// Whether there is room for frames that are not counted: descriptions and ends.
     takes_others: bool,
     bound: TransitBound,
-    /// Bytes of frames in a message.
+    /// The most bytes of frames in a message.
     message: usize,
 }
 
-/// The rest of a frame that is cut.
+/// The rest of a frame that was cut.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Rest {
     bytes: usize,
-    /// Whether the packet ends with it.
+    /// Whether the packet ends with this rest.
     ends_packet: bool,
 }
 
-/// Frames that there is room for. Only those of packets are counted.
+/// The frames that there is room for. Only frames of packets are counted.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct AdmittedFrames {
     pub bytes: usize,
     pub frames: u64,
-    /// The last packet that begins before their end.
+    /// The last packet that begins in these frames.
     packet: Option<LastSent>,
-    /// The last one that ends in them.
+    /// The last packet that ends in these frames.
     last: Option<LastSent>,
     rest: Rest,
 }
 
 impl AdmittedFrames {
-    /// Finds the frames at the start of these bytes that there is room for. `packet` is the one
-    /// that an earlier frame has begun, and `rest` what was cut off.
+    /// Finds the frames at the start of these bytes that there is room for. `packet` is the packet
+    /// that an earlier frame has begun, and `rest` the rest of a frame that was cut.
     fn new(bytes: &[u8], room: Room, packet: Option<LastSent>, rest: Rest) -> Self {
         let mut batch = Self { packet, rest, ..Self::default() };
         loop {
             let room_left = room.message.saturating_sub(batch.bytes);
             if batch.rest.bytes > 0 {
-                // It was counted where it began.
+                // The frame was counted where it began.
                 let now = batch.rest.bytes.min(room_left).min(bytes.len() - batch.bytes);
                 batch.bytes += now;
                 batch.rest.bytes -= now;
@@ -344,7 +352,7 @@ impl AdmittedFrames {
             let there = &bytes[batch.bytes..];
             let Some(header) = Header::read(there) else { break };
             let whole = padded(header.length as usize);
-            // One that is larger than a message begins one.
+            // A frame that is larger than a message begins a new message.
             if whole > there.len() || room_left == 0 || whole > room_left && batch.bytes > 0 {
                 break;
             }
@@ -358,7 +366,7 @@ impl AdmittedFrames {
                 continue;
             }
             let frames = batch.frames + room.bound.frames_of(whole);
-            // One that is larger than all the room travels alone.
+            // A frame that is larger than all the room travels alone.
             if frames > room.left && !(room.is_empty && batch.frames == 0) {
                 batch.rest = Rest::default();
                 break;
@@ -368,7 +376,7 @@ impl AdmittedFrames {
             let (sequence, sample_index) = (header.sequence, header.sample_index);
             let bytes = u64::from(header.length);
             match &mut batch.packet {
-                // `sample_index` is the place in the packet, in bytes.
+                // In a continued packet, `sample_index` is the place in the packet, in bytes.
                 Some(packet) if header.is_continued() => {
                     packet.bytes = sample_index.saturating_add(bytes);
                 }
@@ -485,7 +493,8 @@ mod tests {
             let at = begun + Duration::from_secs(after_s);
             limit.until(arrived, at).duration_since(begun).as_secs()
         };
-        // Nothing, some, no more, more, and some just before the end of all.
+        // Nothing has arrived, some bytes, no more, more, and some just before the end of all
+        // waits.
         let steps = [(0, 1), (10, 4), (10, 8), (20, 8), (30, 58), (40, 59)];
         assert_eq!(steps.map(|(arrived, after_s)| until(arrived, after_s)), [5, 9, 9, 13, 60, 60]);
     }

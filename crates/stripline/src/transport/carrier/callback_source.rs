@@ -1,6 +1,7 @@
-//! What a middleware brings by calling back. Its thread wakes that of the port. Where the path has
-//! a call slot, it runs the port's own code, if that waits for it. The queue of a policy is filled
-//! there, and with `dispatch = "direct"` the handler runs there.
+//! A queue between the thread of a middleware, which brings messages in callbacks, and the port.
+//! The middleware's thread wakes the port's thread. If the path has a call slot, and the port's
+//! code waits in it, the middleware's thread runs that code itself: it fills the queue of a policy,
+//! or it runs the handler with `dispatch = "direct"`.
 
 use std::collections::VecDeque;
 use std::io;
@@ -16,31 +17,32 @@ use crate::sys::mutex::lock;
 use crate::sys::running_limit::RunningLimit;
 use crate::sys::scoped_call::CallSlot;
 
-/// The longest wait for the middleware to end, after its sender has, as this process runs.
+/// The longest wait for the middleware to end after its sender has ended, in running time of this
+/// process.
 const END_TIME: Duration = Duration::from_secs(2);
-/// Messages that were read, and are kept for their memory.
+/// Read messages that are kept so that their memory is used again.
 const USED_MAX: usize = 1024;
 
-/// The middleware's end. Its drop is the end of the bytes.
+/// The middleware's end. Dropping it ends the bytes.
 pub(in crate::transport) struct CallbackFeed<T>(Arc<Shared<T>>);
 
-/// The receiving end of a path with callbacks, which bring messages.
+/// The receiving end of a path with a middleware that brings messages in callbacks.
 pub(in crate::transport) struct CallbackSource<T> {
     shared: Arc<Shared<T>>,
-    /// Messages that were taken from the queue with others: each lock of it is one that the
-    /// middleware's thread may wait for.
+    /// Messages that were taken from the queue together: the middleware's thread may wait for each
+    /// lock of the queue.
     taken: VecDeque<T>,
-    /// The message that was read in part, and how far.
+    /// The message that was read in part, and the number of bytes read.
     rest: Option<(T, usize)>,
-    /// Messages that were read, for their memory.
+    /// Read messages, kept for their memory.
     used: Vec<T>,
 }
 
 struct Shared<T> {
     queue: Mutex<Queue<T>>,
-    /// Bytes that wait, at most; a middleware that brings more waits.
+    /// The most bytes that may wait. A middleware that brings more waits.
     bytes_max: usize,
-    /// Rung when the queue has changed.
+    /// Notified when the queue has changed.
     changed: Condvar,
     arrivals: Doorbell,
     /// `None`: only the port's thread runs the port's code.
@@ -49,30 +51,30 @@ struct Shared<T> {
 
 struct Queue<T> {
     messages: VecDeque<T>,
-    /// Of all messages.
+    /// Bytes of all messages.
     bytes: usize,
-    /// Messages that were read, for their memory.
+    /// Read messages, kept for their memory.
     used: Vec<T>,
-    /// Messages that were brought, in all.
+    /// Messages brought, in all.
     brought: u64,
-    /// No more will come.
+    /// No more messages will come.
     is_over: bool,
-    /// No more is taken.
+    /// No more messages are taken.
     is_closed: bool,
-    /// The thread that brings a message, while it runs the port's code.
+    /// The middleware's thread, while it runs the port's code.
     caller: Option<ThreadId>,
     /// Whether a thread waits for a change.
     is_awaited: bool,
     /// Whether a thread may sleep on the doorbell.
     is_sleeping: bool,
-    /// Rings of the doorbell, done or about to be, and those that were drained.
+    /// Rings of the doorbell, done or about to be done, and the rings that were drained.
     rings: u64,
     drained: u64,
 }
 
 impl<T: AsRef<[u8]>> CallbackSource<T> {
     /// Returns both ends of a path that runs the port's code where it can. A middleware that brings
-    /// more than so many bytes waits.
+    /// more than `bytes_max` bytes waits.
     ///
     /// # Errors
     /// A lack of descriptors.
@@ -81,7 +83,7 @@ impl<T: AsRef<[u8]>> CallbackSource<T> {
         Self::new(bytes_max, Some(Arc::default()))
     }
 
-    /// Returns both ends of a path that bounds what waits itself.
+    /// Returns both ends of a path that itself bounds the waiting messages.
     ///
     /// # Errors
     /// A lack of descriptors.
@@ -118,11 +120,11 @@ impl<T: AsRef<[u8]>> CallbackSource<T> {
         Ok((CallbackFeed(Arc::clone(&shared)), Self { shared, taken, rest, used }))
     }
 
-    /// Reads bytes of the next message, and returns their number, and the message where they are
-    /// its last ones. Waits for one, but not longer than that; 0: there will be no more.
+    /// Reads bytes of the next message. Returns their number, and the message if these are its last
+    /// bytes. Waits for a message, at most for `longest`; 0: there will be no more messages.
     ///
     /// # Errors
-    /// `WouldBlock` if it is missing; a violation if it is empty.
+    /// `WouldBlock` if there is no message; a violation if the message is empty.
     pub(in crate::transport) fn read(
         &mut self,
         into: &mut [u8],
@@ -148,7 +150,7 @@ impl<T: AsRef<[u8]>> CallbackSource<T> {
         Ok((bytes, Some(message)))
     }
 
-    /// Keeps a message that was read for [`CallbackFeed::take_used`].
+    /// Keeps a read message for [`CallbackFeed::take_used`].
     #[cfg_attr(not(feature = "zenoh"), allow(dead_code, reason = "one transport uses it"))]
     pub(in crate::transport) fn give_back(&mut self, message: T) {
         if self.used.len() < USED_MAX {
@@ -156,7 +158,7 @@ impl<T: AsRef<[u8]>> CallbackSource<T> {
         }
     }
 
-    /// Takes the next message; `None`: there will be no more.
+    /// Takes the next message; `None`: there will be no more messages.
     fn next(&mut self, longest: Duration) -> io::Result<Option<T>> {
         if let Some(message) = self.taken.pop_front() {
             return Ok(Some(message));
@@ -167,7 +169,7 @@ impl<T: AsRef<[u8]>> CallbackSource<T> {
         }
         queue.is_sleeping = false;
         if queue.rings != queue.drained {
-            // One that has not rung yet is drained the next time.
+            // A ring that is still to come is drained the next time.
             queue.drained += self.shared.arrivals.drain_counted();
         }
         let Some(message) = queue.messages.pop_front() else {
@@ -186,8 +188,8 @@ impl<T: AsRef<[u8]>> CallbackSource<T> {
         Ok(Some(message))
     }
 
-    /// Waits until `has_ended` for the number of messages that were brought, or until no more will
-    /// come: as [`PathSource::await_end`].
+    /// Waits until `has_ended` is true for the number of messages brought, or until no more will
+    /// come. See [`PathSource::await_end`].
     ///
     /// [`PathSource::await_end`]: super::PathSource::await_end
     pub(in crate::transport) fn await_end(&self, has_ended: impl Fn(u64) -> bool) -> bool {
@@ -196,7 +198,7 @@ impl<T: AsRef<[u8]>> CallbackSource<T> {
         if !queue.is_over && queue.caller == Some(std::thread::current().id()) {
             return false;
         }
-        // Full: the rest comes once this is read.
+        // If the queue is full, the rest comes once the queue is read.
         while !queue.is_over && queue.bytes < self.shared.bytes_max && !has_ended(queue.brought) {
             let Some(longest) = limit.next_wait() else { break };
             queue = self.shared.wait(queue, longest);
@@ -204,8 +206,8 @@ impl<T: AsRef<[u8]>> CallbackSource<T> {
         true
     }
 
-    /// Waits for a message, but not longer than that, while one `is_due` for the number of those
-    /// that were brought; false: it is missing.
+    /// Waits for a message, at most for `longest`, and only while `is_due` is true for the number
+    /// of messages brought. Returns false if there is no message.
     pub(in crate::transport) fn await_message(
         &self,
         longest: Duration,
@@ -220,13 +222,14 @@ impl<T: AsRef<[u8]>> CallbackSource<T> {
         !self.taken.is_empty() || !queue.messages.is_empty()
     }
 
-    /// Returns the descriptor that can be read once there are messages, after
+    /// Returns the descriptor that becomes readable once there are messages, after
     /// [`CallbackSource::poll`].
     pub(in crate::transport) fn arrivals(&self) -> BorrowedFd<'_> {
         self.shared.arrivals.as_fd()
     }
 
-    /// Adds what becomes ready once there are messages; false: there is one already, or their end.
+    /// Adds the descriptor that becomes ready once there are messages. Returns false if there are
+    /// messages already, or no more will come.
     pub(in crate::transport) fn poll<'a>(&'a self, poll_set: &mut PollSet<'a>) -> bool {
         poll_set.readable(self.arrivals());
         let mut queue = lock(&self.shared.queue);
@@ -242,8 +245,8 @@ impl<T: AsRef<[u8]>> CallbackSource<T> {
 }
 
 impl<T: AsRef<[u8]>> CallbackFeed<T> {
-    /// Brings a message, and waits while too many are there; false: the receiver is gone. Called
-    /// by the middleware's thread.
+    /// Brings a message, and waits while too many bytes are in the queue. Returns false if the
+    /// receiver is gone. The middleware's thread calls it.
     pub(in crate::transport) fn push(&self, message: T) -> bool {
         let mut queue = lock(&self.0.queue);
         while queue.bytes >= self.0.bytes_max && !queue.is_closed {
@@ -263,7 +266,7 @@ impl<T: AsRef<[u8]>> CallbackFeed<T> {
 }
 
 impl<T> CallbackFeed<T> {
-    /// Takes messages that were read, for their memory.
+    /// Takes read messages, to use their memory again.
     #[cfg_attr(not(feature = "zenoh"), allow(dead_code, reason = "one transport uses it"))]
     pub(in crate::transport) fn take_used(&self, into: &mut Vec<T>) {
         std::mem::swap(&mut lock(&self.0.queue).used, into);
@@ -285,7 +288,7 @@ impl<T> Drop for CallbackFeed<T> {
 }
 
 impl<T> Shared<T> {
-    /// Runs what waits for messages. Without that, wakes the port's thread.
+    /// Runs the code that waits for messages. If there is no such code, wakes the port's thread.
     fn wake<'a>(&'a self, mut queue: MutexGuard<'a, Queue<T>>) {
         if std::mem::take(&mut queue.is_awaited) {
             self.changed.notify_all();

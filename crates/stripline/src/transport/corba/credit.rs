@@ -1,7 +1,7 @@
-//! What a receiver on another host has taken, as calls to a servant of the sender.
+//! The credits of a receiver on another host, which are calls to a servant of the sender.
 //!
-//! No memory is shared there. So the sender has a page of its own, and this servant writes the
-//! receiver's part of it.
+//! The two hosts share no memory. So the sender has a page of its own, and this servant writes the
+//! receiver's part of the page.
 
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -22,23 +22,23 @@ use crate::sys::socket_names::unique_suffix;
 use crate::sys::transit_page::TransitPage;
 use crate::transport::random;
 
-/// Bytes that arrive between two calls.
+/// The bytes that arrive between two credits.
 const STEP_BYTES: u64 = LOW_CHARGE;
-/// The bytes of a call: those that have arrived, in all.
+/// The bytes of a call: the count of all bytes that have arrived.
 const CREDIT_BYTES: usize = 8;
 
-/// The place where a sender takes credits: the bytes of its probe.
+/// The place where a sender takes credits. The bytes of the sender's probe hold it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct CreditPlace {
     address: SocketAddr,
     object: String,
-    /// In each call.
+    /// The key in each call.
     key: u64,
 }
 
 impl CreditPlace {
-    /// Bytes of a probe, at most.
+    /// The most bytes of a probe.
     pub(super) const BYTES_MAX: usize = 512;
 
     /// Returns the object, the address and the key.
@@ -47,7 +47,7 @@ impl CreditPlace {
         (&self.object, self.address, self.key)
     }
 
-    /// Parses the bytes of a probe. `is_insecure`: it may be on another host.
+    /// Parses the bytes of a probe. `is_insecure`: the sender may be on another host.
     pub(super) fn parse(bytes: &[u8], is_insecure: bool) -> Result<Self, String> {
         let place: Self = serde_json::from_slice(bytes)
             .map_err(|e| format!("the probe of the data path does not parse: {e}"))?;
@@ -72,32 +72,32 @@ pub(super) struct CreditTaker {
     place: CreditPlace,
 }
 
-/// The ends that its calls write to.
+/// The ends that the servant's calls write to.
 struct CreditShared {
     page: TransitPage,
-    /// The sender's.
+    /// The sender's doorbell.
     doorbell: Doorbell,
     key: u64,
     low: u64,
     state: Mutex<TakenState>,
 }
 
-/// The highest counts that have come. omniORB's threads may bring them in another order.
+/// The highest counts that have come. omniORB's threads may bring the counts in another order.
 #[derive(Default)]
 struct TakenState {
     frames: u64,
     calls: u64,
     received: u64,
-    /// The memory of a call.
+    /// The memory of a call, kept for the next one.
     kept: Option<Box<CallBytes>>,
 }
 
 impl CreditTaker {
-    /// Activates a servant for a receiver. Returns the ends of the page and of the doorbell that
-    /// the sender has.
+    /// Activates a servant for a receiver. Returns the sender's ends of the page and of the
+    /// doorbell.
     ///
     /// # Errors
-    /// A lack of memory or descriptors, or there is no way to the receiver.
+    /// The process lacks memory or descriptors, or no route leads to the receiver.
     pub(super) fn new(ticket: &CorbaTicket, receiver: SocketAddr) -> Result<(Self, TransitPage, Doorbell)> {
         let address = listen_at(own_address(receiver)?)?;
         let (page, page_fd) = TransitPage::new()?;
@@ -120,7 +120,7 @@ impl CreditTaker {
         serde_json::to_vec(&self.place).map_err(Error::failed)
     }
 
-    /// Returns where the receiver has to reach.
+    /// Returns the address that the receiver has to reach.
     pub(super) fn address(&self) -> SocketAddr {
         self.place.address
     }
@@ -149,7 +149,7 @@ impl CallReceiver for Local<CreditShared> {
         state.calls = state.calls.max(number);
         state.received = state.received.max(received);
         state.kept = Some(call);
-        // Under the lock: the counts of the page never go back.
+        // The lock is still held, so that the counts in the page never decrease.
         let has_room = self.page.set_taken(state.frames, state.calls, self.low);
         let is_received = self.page.set_received(state.received, LOW_CHARGE);
         let is_first = !self.page.is_connected();
@@ -180,21 +180,21 @@ pub(super) struct CreditSender {
 struct CreditState {
     client: Option<CallClient>,
     key: u64,
-    /// The connection of the sender's probe, which stays open while its end is awaited.
+    /// The connection of the sender's probe. It stays open until the sender ends the connection.
     connection: Option<OwnedFd>,
     /// The frames and calls taken.
     taken: [u64; 2],
-    /// What was sent last: these, and the bytes received.
+    /// The counts that were sent last: frames, calls and bytes received.
     sent: [u64; 3],
 }
 
 impl CreditSender {
-    /// Makes the end of a receiver. Its sender is still to call.
+    /// Makes the end of a receiver. The sender has not called yet.
     pub(super) fn new(ticket: &CorbaTicket, is_insecure: bool) -> Self {
         Self { is_insecure, step: (ticket.frames / 16).max(1), state: Mutex::default() }
     }
 
-    /// Takes note of the connection of a probe.
+    /// Stores the connection of a probe.
     pub(super) fn set_connection(&self, connection: BorrowedFd<'_>) {
         let mut state = lock(&self.state);
         if state.connection.is_none() {
@@ -220,7 +220,8 @@ impl CreditSender {
         }
     }
 
-    /// Takes note of what was taken, and calls if it is due, or enough. `received` counts bytes.
+    /// Counts the frames and calls taken, and sends a credit if it is due, or if enough was taken.
+    /// `received` counts bytes.
     pub(super) fn send(&self, taken: Option<[u64; 2]>, received: u64, is_due: bool) {
         let mut state = lock(&self.state);
         state.taken = taken.unwrap_or(state.taken);
@@ -228,7 +229,7 @@ impl CreditSender {
         let before = state.sent;
         let received = received.max(before[2]);
         let now = [frames, calls, received];
-        // A sender may count as it likes.
+        // The sender's count is not trusted.
         let is_enough = frames.saturating_sub(before[0]) >= self.step
             || calls - before[1] >= self.step
             || received - before[2] >= STEP_BYTES;
@@ -236,7 +237,7 @@ impl CreditSender {
             return;
         }
         state.sent = now;
-        // A sender that is gone shows at the signalling socket.
+        // The signalling socket shows that a sender is gone.
         let _ = state.send();
     }
 

@@ -1,11 +1,12 @@
 //! `corba`: one-way calls of omniORB to a servant for each connection.
 //!
-//! The receiver activates the servant, and sends its object key and the file of its process's
-//! socket with its hello. Servants only enqueue. omniORB's threads may bring the calls in another
-//! order, so each has a number. Both ends share a page
-//! ([`TransitPage`](crate::sys::transit_page::TransitPage)). It bounds what is in transit, and what
-//! the kernel has of that: a call never waits for a receiver that is stopped. Between hosts calls
-//! go over TCP, and the receiver's part of the page comes with calls of its own.
+//! The receiver activates the servant. Its hello carries the servant's object key and the file of
+//! the process's socket. Servants only enqueue. omniORB's threads may bring the calls in another
+//! order, so each call has a number. Both ends share a page
+//! ([`TransitPage`](crate::sys::transit_page::TransitPage)). The page bounds the calls in transit
+//! and the part of them that is in the kernel, so that a call never waits for a receiver that is
+//! stopped. Between hosts calls go over TCP, and separate calls carry the receiver's part of the
+//! page.
 
 mod credit;
 mod receive;
@@ -65,29 +66,30 @@ pub(super) static CORBA: StreamTransport = StreamTransport {
     carrier: Some(&CorbaObjects),
 };
 
-/// What the object key of a receiver begins with.
+/// The prefix of a receiver's object key.
 const PREFIX: &str = "stripline-path-";
-/// Frames of packets in transit where the port's queue bounds its packets.
+/// Frames of packets in transit if the port's queue bounds the packets.
 const FRAMES: u64 = 1000;
-/// The most of them.
+/// The most frames that a ticket may allow.
 const FRAMES_MAX: u64 = 1 << 24;
-/// Bytes of frames in transit in each direction of calls: about what a socket's buffer takes.
+/// Bytes of frames in transit in each direction of calls: about the size of a socket's buffer.
 const BYTES_OF_CALLS: u64 = 1 << 18;
-/// Bytes of a call, at most. It leaves the kernel's buffer room for another one.
+/// The most bytes of a call. The kernel's buffer then has room for another call.
 const BYTES_MAX: u32 = 64 * 1024;
-/// The least that a peer may ask for.
+/// The least bytes of a call that a peer may ask for.
 const BYTES_MIN: u32 = 4096;
-/// Bytes that GIOP adds to a call, at most.
+/// The most bytes that GIOP adds to a call.
 const GIOP_BYTES: u32 = 1024;
-/// The number of the call that only shows that the path leads to its receiver. Between hosts it
-/// has the place where the sender takes credits.
+/// The number of the call that only shows that the path leads to its receiver. Between hosts the
+/// call carries the place where the sender takes credits.
 const PROBE: u64 = u64::MAX;
-/// The number of the last call between hosts. Its frames are the calls before it.
+/// The number of the last call between hosts. In this call, the frame count is the number of calls
+/// before it.
 const END: u64 = u64::MAX - 1;
-/// A sender without room in the kernel goes on when it has no more than this there.
+/// A sender without room in the kernel goes on when the kernel holds no more than this charge.
 const LOW_CHARGE: u64 = 32 * 1024;
 
-/// Returns what a call with so many bytes takes of the kernel's buffer, at most.
+/// Returns the most bytes of the kernel's buffer that a call with `bytes` bytes takes.
 fn charge(bytes: usize) -> u64 {
     (bytes + bytes / 4 + 2048) as u64
 }
@@ -100,15 +102,15 @@ struct CorbaObjects;
 struct CorbaTicket {
     /// The receiver's object key.
     object: String,
-    /// In each call.
+    /// The key in each call.
     key: u64,
     /// The most frames of packets that may be in transit.
     frames: u64,
     /// The most bytes of a call.
     bytes: u32,
-    /// A call counts as one frame for so many bytes, at least; `None`: as its frames.
+    /// A call counts as at least one frame per `unit` bytes; `None`: only its frames count.
     unit: Option<NonZeroU32>,
-    /// Where a receiver on another host is called; `None`: it is on this one.
+    /// The address of a receiver on another host; `None`: the receiver is on this host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     address: Option<SocketAddr>,
 }
@@ -120,14 +122,14 @@ impl CorbaTicket {
         2 * self.frames + 4
     }
 
-    /// Returns the frames in transit at which a sender that waits goes on: the rule of
+    /// Returns the frames in transit at which a waiting sender goes on, by the rule of
     /// [`Watermarks`].
     fn low(&self) -> u64 {
         let frames = u32::try_from(self.frames).unwrap_or(u32::MAX);
         Watermarks::of_depth(frames).low().into()
     }
 
-    /// Parses what came from a peer.
+    /// Parses a ticket from a peer.
     fn parse(text: &str) -> Result<Self, String> {
         let ticket: Self = serde_json::from_str(text)
             .map_err(|e| format!("the ticket for the data path does not parse: {e}"))?;

@@ -1,4 +1,4 @@
-//! The receiving end: what the servant does, and where the port reads.
+//! The receiving end: the servant, which enqueues calls, and the source, from which the port reads.
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
@@ -22,71 +22,72 @@ use crate::sys::scoped_call::CallSlot;
 use crate::sys::transit_page::TransitPage;
 use crate::transport::carrier::{PathSource, violation};
 
-/// How long what a living sender has handed over is waited for. It takes some microseconds.
+/// The longest wait for calls that a living sender has handed over. They take some microseconds.
 const SENT_TIME: Duration = Duration::from_millis(100);
-/// How long what a dead sender had given to the kernel is waited for.
+/// The longest wait for calls that a dead sender had given to the kernel.
 const END_TIME: Duration = Duration::from_secs(2);
-/// How often the connection of a sender on another host is examined meanwhile.
+/// The interval at which the connection of a sender on another host is examined during that wait.
 const END_PERIOD: Duration = Duration::from_millis(10);
-/// Memory of calls that is kept for others.
+/// The most memory of calls, in calls, that is kept for later calls.
 const KEPT_MAX: usize = 16;
-/// Calls that may come before one with a lower number: more than omniORB has threads for one
-/// connection.
+/// The most calls that may come before a call with a lower number: more than omniORB has threads
+/// for one connection.
 const EARLY_MAX: u64 = 4096;
 
 thread_local! {
-    /// Whether this thread is one of omniORB, and runs the port's code.
+    /// Whether this thread belongs to omniORB and runs the port's code.
     static CALLS_BACK: Cell<bool> = const { Cell::new(false) };
 }
 
 /// The receiving end.
 pub(super) struct CorbaSource {
-    /// Dropped first: the servant.
+    /// The servant. It is dropped first.
     _server: Local<CallServer>,
     shared: Arc<Local<CallTaker>>,
-    /// The call that is read. Also kept by the buffer of the port, while that uses it.
+    /// The call that is being read. The port's buffer also keeps it, while it uses the memory of
+    /// the call.
     current: Arc<Current>,
-    /// Its bytes that were not read: from there to its end.
+    /// The unread bytes of the call.
     rest: Range<usize>,
-    /// Calls taken, in all.
+    /// The calls taken, in total.
     calls: u64,
-    /// The frames in transit at which a sender that waits goes on.
+    /// The frames in transit at which a waiting sender goes on.
     low: u64,
-    /// Whether what the sender has handed over is waited for: a call does not begin before its
-    /// cancellation, which was sent, is read.
+    /// Whether to wait for calls that the sender has handed over. A call of an operation then does
+    /// not begin before a cancellation that was sent is read.
     awaits_sent: bool,
-    /// Whether that has not come in time, and nothing since.
+    /// Whether such calls have not come in time, and no call has come since.
     is_late: bool,
-    /// Rings of the doorbell that were drained.
+    /// The rings of the doorbell that were drained.
     rings: u64,
 }
 
-/// The call that is read. Only the source changes it, and not while a buffer uses it.
+/// The call that is being read. Only the source changes it, and not while a buffer uses it.
 #[derive(Default)]
 struct Current(Mutex<Option<Box<CallBytes>>>);
 
 /// The parts of a receiving end.
 pub(super) struct CallEnds {
     pub page: TransitPage,
-    /// The sender's.
+    /// The sender's doorbell.
     pub doorbell: Doorbell,
-    /// Calls to a sender on another host, which has neither.
+    /// The credits to a sender on another host. Such a sender shares neither page nor doorbell.
     pub credits: Option<CreditSender>,
     pub awaits_sent: bool,
 }
 
-/// The part that servants and the source share.
+/// The part of the receiving end that the servant and the source share.
 struct CallTaker {
     queue: Mutex<CallQueue>,
-    /// Rung when a call has come while the end is awaited.
+    /// Notified when a call has come while a thread waits for calls.
     changed: Condvar,
     /// Rung when a call has come, for a port that sleeps.
     arrivals: Doorbell,
     slot: Arc<CallSlot>,
     page: TransitPage,
-    /// The sender's.
+    /// The sender's doorbell.
     doorbell: Doorbell,
-    /// Calls to a sender on another host.
+    /// The credits to a sender on another host.
     credits: Option<CreditSender>,
     key: u64,
     calls_max: usize,
@@ -94,39 +95,40 @@ struct CallTaker {
 
 #[derive(Default)]
 struct CallQueue {
-    /// In order, with the frames up to their ends.
+    /// Calls in order, each with the frame count up to the end of the call.
     ready: VecDeque<(Box<CallBytes>, u64)>,
-    /// Those that have overtaken others.
+    /// Calls that have overtaken others.
     early: BTreeMap<u64, (Box<CallBytes>, u64)>,
-    /// The number of the call that `ready` gets next: how many it has got.
+    /// The number of the call that `ready` gets next, which is also the number of calls it has got.
     next: u64,
-    /// Calls that have come, in all, and what they took of the kernel's buffer.
+    /// The calls that have come, in total, and their charges of the kernel's buffer.
     arrived: u64,
     received: u64,
-    /// The calls that a sender on another host has made, once it has ended.
+    /// The number of calls that a sender on another host has made, set once the sender has ended.
     end: Option<u64>,
-    /// The boxes of calls: omniORB has their addresses.
+    /// Memory of calls, in boxes, because omniORB has the addresses.
     #[allow(clippy::vec_box, reason = "they are given out as boxes")]
     kept: Vec<Box<CallBytes>>,
     /// Whether the port sleeps, or is about to.
     sleeps: bool,
-    /// Rings of the doorbell, done or about to be.
+    /// Rings of the doorbell, done or about to be done.
     rings: u64,
-    /// Whether a thread waits for calls in `await_sent`.
+    /// Whether a thread waits for calls, in `await_sent` or `await_close`.
     is_awaited: bool,
     /// Whether the sender has broken a rule.
     is_broken: bool,
 }
 
 impl CallQueue {
-    /// Keeps memory for another call.
+    /// Keeps the memory of a call for another one.
     fn keep(&mut self, call: Box<CallBytes>) {
         if self.kept.len() < KEPT_MAX {
             self.kept.push(call);
         }
     }
 
-    /// Puts a call in its place; true: one more is in order.
+    /// Puts a call in its place. Returns true if a further call is in order, or the sender has
+    /// broken a rule.
     fn place(&mut self, call: Box<CallBytes>, number: u64, frames: u64) -> bool {
         if number != self.next {
             if number > self.next + EARLY_MAX {
@@ -134,7 +136,7 @@ impl CallQueue {
             } else if number > self.next && !self.early.contains_key(&number) {
                 self.early.insert(number, (call, frames));
             } else {
-                // omniORB sends a call again where it may not have been read.
+                // omniORB sends a call again if the first attempt may not have been read.
                 self.keep(call);
             }
             return self.is_broken;
@@ -201,7 +203,7 @@ impl CallReceiver for Local<CallTaker> {
         queue.received += charge(call.as_slice().len());
         let has_room = self.page.set_received(queue.received, LOW_CHARGE);
         let is_ready = queue.place(call, number, frames);
-        // A ring is a system call.
+        // Ring only if it is needed: a ring is a system call.
         let is_awaited = std::mem::take(&mut queue.is_awaited);
         let received = queue.received;
         drop(queue);
@@ -225,8 +227,9 @@ impl CallReceiver for Local<CallTaker> {
 }
 
 impl CallTaker {
-    /// Waits until a call is in order, or all that the sender has handed over has come; true:
-    /// neither in that time. A thread of omniORB does not wait: it may be the one to bring it.
+    /// Waits until a call is in order, or all calls that the sender has handed over have come.
+    /// Returns true if neither happens in time. A thread of omniORB does not wait, because the
+    /// missing call may have to come on this thread.
     fn await_sent<'a>(
         &'a self,
         mut queue: MutexGuard<'a, CallQueue>,
@@ -243,12 +246,12 @@ impl CallTaker {
         (queue, false)
     }
 
-    /// Waits until a call is in order, or all has come that the connection to another host had;
-    /// true: neither in that time. A thread of omniORB does not wait.
+    /// Waits until a call is in order, or all calls on the connection to another host have come.
+    /// Returns true if neither happens in time. A thread of omniORB does not wait.
     fn await_close(&self, credits: &CreditSender) -> bool {
         let mut limit = RunningLimit::new(END_TIME);
         let mut queue = lock(&self.queue);
-        // What was read from a connection that has ended is on a thread of omniORB.
+        // After a connection has ended, the bytes read from it may still be on a thread of omniORB.
         let mut quiet: Option<(u64, Instant)> = None;
         loop {
             let has_all = queue.end.is_some_and(|calls| queue.next >= calls);
@@ -283,7 +286,8 @@ impl CallTaker {
         }
     }
 
-    /// Runs what waits for calls; false: nothing does, and the doorbell has to ring.
+    /// Runs the code that waits for calls. Returns false if no code waits, so that the doorbell has
+    /// to ring.
     fn call_back(&self) -> bool {
         let before = CALLS_BACK.replace(true);
         let is_called = self.slot.call();
@@ -327,7 +331,7 @@ impl CorbaSource {
         let mut queue = lock(&self.shared.queue);
         queue.sleeps = false;
         if queue.rings != self.rings {
-            // One that has not rung yet is drained the next time.
+            // A ring that is still to come is drained the next time.
             self.rings += self.shared.arrivals.drain_counted();
         }
         if self.awaits_sent && !self.is_late && queue.ready.is_empty() {
@@ -387,7 +391,7 @@ impl PathSource for CorbaSource {
     fn read_in_place(&mut self, buffer: &mut AlignedBuffer) -> io::Result<Range<usize>> {
         self.check_process()?;
         if !self.rest.is_empty() {
-            // The port has read a part of it before.
+            // The port has read a part of this call before.
             buffer.take_back();
             buffer.grow(AlignedBuffer::FRONT + BYTES_MAX as usize);
             let first = AlignedBuffer::FRONT;
@@ -400,9 +404,9 @@ impl PathSource for CorbaSource {
         let current = lock(&self.current.0);
         let call = current.as_ref().ok_or(io::ErrorKind::WouldBlock)?;
         let (lines, bytes) = (call.lines(), call.as_slice().len());
-        // SAFETY: the call stays where it is until the next one takes its place. That is here, or
-        // in `read`, before which the buffer was taken back. `self.current` keeps it. An inlet does
-        // not write to what is lent.
+        // SAFETY: the memory must stay where it is while the buffer uses it. `self.current` keeps
+        // the call until the next call takes its place. This happens only here, or in `read`, and
+        // the buffer was taken back before `read`. An inlet does not write to lent memory.
         unsafe { buffer.lend(NonNull::from(lines).cast(), lines.len(), &self.current) };
         self.rest = bytes..bytes;
         let first = AlignedBuffer::FRONT;

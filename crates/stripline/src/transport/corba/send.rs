@@ -19,13 +19,13 @@ use crate::sys::transit_page::TransitPage;
 use crate::transport::carrier::{PathProbe, PathSink, violation};
 use crate::transport::stream::MessageFrames;
 
-/// Bytes that the kernel's buffer is to have. It may give less.
+/// The kernel's buffer size that is requested. The kernel may give less.
 const BUFFER: i32 = 1 << 20;
-/// Bytes that it has at least, unless the system is set to less. Half of that is used.
+/// The least size of the kernel's buffer, unless the system is set to less. Half of it is used.
 const BUFFER_USUAL: u32 = 212_992;
-/// After so many bytes in the kernel, its own count is read.
+/// The kernel's own count is read each time this many more bytes were charged.
 const LOOK_AFTER: u64 = 32 * 1024;
-/// Attempts to connect while the receiver's process has others to accept.
+/// Attempts to connect while the receiver's process has other connections to accept.
 const ATTEMPTS: u32 = 20;
 const PAUSE: Duration = Duration::from_millis(5);
 
@@ -39,7 +39,7 @@ pub(super) struct CorbaSink {
     frames_max: u64,
     calls_max: u64,
     unit: Option<NonZeroU32>,
-    /// The receiver on another host; `None`: it is on this one.
+    /// The receiver on another host; `None`: the receiver is on this host.
     remote: Local<Option<RemoteEnds>>,
 }
 
@@ -47,34 +47,34 @@ pub(super) struct CorbaSink {
 struct RemoteEnds {
     receiver: SocketAddr,
     credits: CreditTaker,
-    /// Connects, on a thread of its own: a host that does not answer takes seconds.
+    /// The thread that connects. Connecting to a host that does not answer takes seconds.
     opening: Mutex<Option<JoinHandle<OpenOutcome>>>,
 }
 
-/// A client with a connection, and its buffer.
+/// A connected client, and the kernel's buffer of the connection.
 type OpenOutcome = Result<(CallClient, KernelBuffer), String>;
 
 struct CallState {
     /// `None`: the connection is still to come.
     client: Option<CallClient>,
-    /// Bytes of a call, at most.
+    /// The most bytes of a call.
     bytes_max: usize,
-    /// Frames of packets handed over, in all, and the calls that they were in.
+    /// The frames of packets handed over, in total, and the calls that carried them.
     sent: u64,
     calls: u64,
-    /// What these take of the kernel's buffer, in all.
+    /// The charges of these calls in the kernel's buffer, in total.
     charged: u64,
-    /// The frames and calls taken, and what has left the kernel, when that was read last.
+    /// The frames and calls taken, and the charges that have left the kernel, as last read.
     taken: u64,
     calls_taken: u64,
     received: u64,
-    /// The most that may be in the kernel's buffer.
+    /// The greatest charge that may be in the kernel's buffer.
     window: u64,
-    /// What was charged when the kernel's own count was read last; `None`: never.
+    /// The charges at the last reading of the kernel's own count; `None`: it was never read.
     looked_at: Option<u64>,
     /// Whether a wait was announced.
     is_waiting: bool,
-    /// Bytes of the frame that was cut last, which are still to come.
+    /// The bytes of the last cut frame that are still to be sent.
     rest: usize,
 }
 
@@ -96,14 +96,14 @@ impl CallState {
         }
     }
 
-    /// Calls with a key, a number and frames.
+    /// Calls with a key, a number and a frame count.
     fn call(&mut self, [key, number, frames]: [u64; 3], bytes: &[u8]) -> Result<(), String> {
         let client = self.client.as_mut().ok_or("the path is not connected yet")?;
         client.call(key, number, frames, bytes)
     }
 
-    /// Begins with the connection to another host. Its credits may be late by [`LOW_CHARGE`], and
-    /// the rest of the window has to take a call.
+    /// Takes the connection to another host into use. Credits on it may be late by [`LOW_CHARGE`],
+    /// and the rest of the window has to take a call.
     fn open(&mut self, client: CallClient, buffer: KernelBuffer) -> Result<(), String> {
         self.client = Some(client);
         self.window = u64::from(buffer.bytes / 2);
@@ -126,7 +126,7 @@ impl CorbaSink {
     /// Makes the end of a sender to a process of the same host, and sends a probe.
     ///
     /// # Errors
-    /// That of the call.
+    /// The error of the call.
     pub(super) fn call_process(
         ticket: &CorbaTicket,
         client: CallClient,
@@ -141,7 +141,7 @@ impl CorbaSink {
     /// Makes the end of a sender to another host, and begins to connect.
     ///
     /// # Errors
-    /// A lack of memory, descriptors or threads, or there is no way to it.
+    /// A lack of memory, descriptors or threads, or no route to the receiver.
     pub(super) fn call_host(ticket: &CorbaTicket, receiver: SocketAddr) -> Result<Self> {
         let (credits, page, doorbell) = CreditTaker::new(ticket, receiver)?;
         let (object, key, probe) = (ticket.object.clone(), ticket.key, credits.probe()?);
@@ -178,7 +178,7 @@ impl CorbaSink {
         }
     }
 
-    /// Connects, where omniORB has not yet, and sends a probe.
+    /// Connects, if omniORB has not connected yet, and sends a probe.
     fn send_probe(&self) -> Result<(), String> {
         let mut attempts = 0;
         loop {
@@ -190,7 +190,7 @@ impl CorbaSink {
         }
     }
 
-    /// Returns whether the connection to another host is there. If so, the thread that makes it has
+    /// Returns whether the connection to another host is open. If so, the thread that connects has
     /// ended, or is about to.
     fn has_opened(&self, remote: &RemoteEnds, is_connected: bool) -> Result<bool, String> {
         let mut opening = lock(&remote.opening);
@@ -204,10 +204,10 @@ impl CorbaSink {
         Ok(true)
     }
 
-    /// Returns what there is room for.
+    /// Returns the frames that there is room for.
     ///
     /// # Errors
-    /// `WouldBlock`. The doorbell rings once there is room.
+    /// `WouldBlock` if there is no room. The doorbell rings once there is room.
     fn admit(&self, state: &mut CallState, bytes: &[u8]) -> io::Result<MessageFrames> {
         if std::mem::take(&mut state.is_waiting) {
             self.doorbell.drain();
@@ -216,7 +216,8 @@ impl CorbaSink {
         if cached.as_ref().is_ok_and(|admitted| admitted.bytes == bytes.len()) {
             return cached.map_err(|_| io::ErrorKind::WouldBlock.into());
         }
-        // These words are on a line that the receiver writes: they are read where it matters.
+        // These words are on a line that the receiver writes, so they are read only when they
+        // matter.
         (state.taken, state.received) = (self.page.taken(), self.page.received());
         state.calls_taken = self.page.messages_taken();
         let lacks = match self.admitted(state, bytes) {
@@ -241,7 +242,7 @@ impl CorbaSink {
         }
     }
 
-    /// Returns the frames of the next call, by what was read last.
+    /// Returns the frames of the next call, by the counts that were read last.
     fn admitted(&self, state: &CallState, bytes: &[u8]) -> Result<MessageFrames, Lacks> {
         if state.calls.saturating_sub(state.calls_taken) >= self.calls_max {
             return Err(Lacks::Frames);
@@ -256,7 +257,7 @@ impl CorbaSink {
             }
         }
         let in_kernel = state.charged.saturating_sub(state.received);
-        // One that is larger than all the room travels alone.
+        // A call that is larger than all the room travels alone.
         let fits = in_kernel == 0 || in_kernel + charge(admitted.bytes) <= state.window;
         if admitted.bytes > 0 && !fits { Err(Lacks::Kernel) } else { Ok(admitted) }
     }
@@ -278,8 +279,8 @@ impl CorbaSink {
         Ok(admitted.bytes)
     }
 
-    /// Calls, and reads what the kernel has. A receiver that counts what it has not read would make
-    /// a later call wait.
+    /// Calls, and reads the kernel's count. A receiver that counts calls as received that it has
+    /// not read would make a later call wait.
     #[cold]
     fn call_and_look(&self, state: &mut CallState, numbers: [u64; 3], bytes: &[u8]) -> io::Result<()> {
         let enlarge_to = if state.looked_at.is_none() { BUFFER } else { 0 };
@@ -296,16 +297,16 @@ impl CorbaSink {
     }
 }
 
-/// The thing that a sender has to wait for.
+/// The resource that a sender has to wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Lacks {
-    /// Frames or calls that the receiver takes.
+    /// Frames or calls that the receiver has to take.
     Frames,
-    /// Room in the kernel.
+    /// Room in the kernel's buffer.
     Kernel,
 }
 
-/// Returns the error of a call that failed. Its receiver is gone.
+/// Returns the error of a call that failed because the receiver is gone.
 #[cold]
 fn broken(error: String) -> io::Error {
     io::Error::new(io::ErrorKind::BrokenPipe, error)
@@ -370,12 +371,12 @@ impl PathProbe for CorbaSink {
 }
 
 impl Drop for CorbaSink {
-    /// Ends a path to another host by a last call. This process may end before all has arrived,
-    /// which is in the kernel then.
+    /// Ends a path to another host by a last call. This process may end before everything has
+    /// arrived; the rest is in the kernel then.
     fn drop(&mut self) {
         if self.remote.is_some() && self.state.is_current() {
             let state = &mut *lock(&self.state);
-            // It fails where the receiver is gone, or was never there.
+            // The call fails if the receiver is gone, or was never there.
             let _ = state.call([self.key, END, state.calls], &[]);
         }
     }

@@ -14,7 +14,7 @@ use crate::transport::Endpoint;
 use crate::transport::carrier::violation_in;
 use crate::transport::test_path::frame_of;
 
-/// It only ends a hang.
+/// A limit that only ends a hang.
 const LONGEST: Duration = Duration::from_secs(20);
 
 fn request(packets_max: Option<u32>) -> PathRequest<'static> {
@@ -35,7 +35,7 @@ fn ends(packets_max: Option<u32>) -> (Box<dyn PathSource>, Arc<dyn PathSink>) {
     (source, CorbaObjects.sink(ticket).unwrap())
 }
 
-/// Reads so many bytes, and waits for them.
+/// Reads `wanted` bytes, and waits for them.
 fn read(source: &mut Box<dyn PathSource>, wanted: usize) -> Vec<u8> {
     let mut bytes = vec![0; wanted];
     let mut read = 0;
@@ -55,7 +55,7 @@ fn read(source: &mut Box<dyn PathSource>, wanted: usize) -> Vec<u8> {
     bytes
 }
 
-/// Writes all bytes, and waits for room. A ring may be one of before.
+/// Writes all bytes, and waits for room. A ring of the doorbell may be an earlier one.
 fn write_all(sink: &dyn PathSink, bytes: &[u8]) {
     let mut written = 0;
     while written < bytes.len() {
@@ -111,7 +111,7 @@ fn descriptors_of_a_peer_that_are_something_else_are_refused() {
     };
     assert!(sink(|fds| fds.truncate(2)).contains("three descriptors"));
     assert!(sink(|fds| fds.swap(0, 1)).contains("not shared memory"));
-    // No socket to connect to.
+    // This descriptor is no socket to connect to.
     let error = sink(|fds| {
         fds[2] = std::fs::File::open("/dev/null").unwrap().into();
     });
@@ -158,7 +158,7 @@ fn calls_with_another_key_or_too_many_bytes_are_dropped() {
     let (source, ticket) = CorbaObjects.source(&request(Some(4))).unwrap();
     let mut source: Box<dyn PathSource> = source;
     let parsed = CorbaTicket::parse(&ticket.address).unwrap();
-    // Each has a connection of its own, because a call that is dropped may end it.
+    // Each stranger has a connection of its own, because a dropped call may end the connection.
     let stranger = || {
         let socket = ticket.fds[2].try_clone().unwrap();
         CallClient::of_file(&parsed.object, socket).unwrap()
@@ -171,7 +171,8 @@ fn calls_with_another_key_or_too_many_bytes_are_dropped() {
     assert_eq!(read(&mut source, sent.len()), sent);
 }
 
-/// Returns a request of GIOP 1.2 for that object, with that key and that many bytes announced.
+/// Returns a request of GIOP 1.2 for the given object, with the given key and announced number of
+/// bytes.
 fn request_of(object: &str, key: u64, announced: u32) -> Vec<u8> {
     let mut body = Vec::new();
     let pad = |body: &mut Vec<u8>, to: usize| body.resize(body.len().next_multiple_of(to), 0);
@@ -199,7 +200,7 @@ fn request_of(object: &str, key: u64, announced: u32) -> Vec<u8> {
     message
 }
 
-/// Returns messages that are no call of a path: noise, lengths of 4 GiB, and requests that end
+/// Returns messages that are no calls of a path: noise, lengths of 4 GiB, and requests that end
 /// anywhere.
 fn hostile_messages(ticket: &CorbaTicket) -> Vec<Vec<u8>> {
     let CorbaTicket { object, key, .. } = ticket;
@@ -228,7 +229,7 @@ fn garbage_and_lengths_of_4_gib_on_the_socket_harm_nothing() {
     let place = format!("/proc/self/fd/{}", ticket.fds[2].as_raw_fd());
     for message in hostile_messages(&parsed) {
         let mut stranger = UnixStream::connect(&place).unwrap();
-        // It may be closed before all is written.
+        // The connection may be closed before all is written.
         let _ = stranger.write_all(&message);
     }
     let sink = CorbaObjects.sink(ticket).unwrap();
@@ -239,7 +240,7 @@ fn garbage_and_lengths_of_4_gib_on_the_socket_harm_nothing() {
 
 #[test]
 fn a_receiver_that_counts_what_it_has_not_read_loses_its_sender() {
-    // A socket that is listened at, and never read.
+    // A socket that accepts connections and is never read.
     let name = crate::sys::corba::NAMES.make().unwrap();
     let path = crate::sys::corba::NAMES.path(&name);
     let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
@@ -262,7 +263,7 @@ fn a_receiver_that_counts_what_it_has_not_read_loses_its_sender() {
     let frame = frame_of(0, 32 * 1024, Kind::Data);
     let mut sent = 0;
     let error = loop {
-        // All that was sent counts as read and taken.
+        // The page counts everything sent as read and taken.
         sent += 1;
         page.set_taken(sent, sent, 0);
         page.set_received(u64::MAX / 2, u64::MAX);
@@ -316,7 +317,7 @@ fn over_tcp_bytes_arrive_in_order_and_a_full_path_takes_no_more() {
 fn over_tcp_each_path_has_its_own_connection_and_what_does_not_fit_waits() {
     let [(mut source, ticket), (mut other, its)] = [remote_source(None), remote_source(None)];
     let (sink, its_sink) = (remote_sink(ticket).unwrap(), remote_sink(its).unwrap());
-    // Nothing is taken there, and the servant reads all that comes.
+    // The receiver takes nothing from this path, but the servant reads everything that comes.
     let large = frame_of(0, 3 * BYTES_MAX as usize + 5, Kind::Data);
     write_all(&*sink, &large);
     let small = frame_of(0, 16, Kind::Data);
@@ -330,7 +331,7 @@ fn over_tcp_what_a_sender_that_vanishes_has_sent_arrives() {
     let (mut source, ticket) = remote_source(Some(4));
     let parsed = CorbaTicket::parse(&ticket.address).unwrap();
     let mut sender = CallClient::of_address(&parsed.object, parsed.address.unwrap()).unwrap();
-    // Its credits go nowhere.
+    // The probe names no place for credits.
     sender.call(parsed.key, PROBE, 0, b"{}").unwrap();
     let frame = frame_of(1, 16, Kind::Data);
     sender.call(parsed.key, 0, 1, &frame).unwrap();
@@ -413,7 +414,7 @@ fn over_tcp_a_receiver_that_does_not_answer_or_counts_what_it_has_not_read_loses
     let frame = frame_of(0, 32 * 1024, Kind::Data);
     let error = (0..10_000).find_map(|_| sink.write(&frame).err()).expect("a call would wait");
     assert!(error.to_string().contains("has not read"), "{error}");
-    // Nothing listens there any more.
+    // No process listens at the address any more.
     drop((sink, stream, listener));
     let error = remote_sink(of(Some(address))).err().unwrap();
     assert!(error.contains("TRANSIENT"), "{error}");
