@@ -32,26 +32,26 @@ pub(in crate::transport) struct AcceptQueue<R> {
     stream_start: AtomicU64,
 }
 
-/// What a port makes of a receiver that it accepts.
+/// A factory that makes a port's receivers from accepted connections.
 pub(in crate::transport) trait ReceiverFactory: Send + 'static {
     type Receiver: AsRef<RemoteReceiver> + Send + 'static;
 
     /// Opens the path to a receiver on a carrier, with the descriptors that came with its hello.
     ///
     /// # Errors
-    /// Why it is refused, in words for the receiver.
+    /// The reason of the refusal, in words for the receiver.
     fn open_path(
         &self,
         hello: &Hello,
         fds: &mut Vec<OwnedFd>,
     ) -> Result<Option<Arc<dyn PathSink>>, PeerRefusal>;
 
-    /// Makes a receiver with its way of the frames.
+    /// Makes a receiver with its data path.
     fn receiver(&self, hello: &Hello, socket: Arc<Socket>, path: Option<Arc<dyn PathSink>>)
     -> Self::Receiver;
 
-    /// Returns the flag to set when this receiver hangs up. `None`: its end shows at the next
-    /// frame.
+    /// Returns the flag to set when this receiver hangs up. `None`: the next frame shows the
+    /// hang-up.
     fn watch(&self, receiver: &mut Self::Receiver) -> Option<Arc<AtomicBool>>;
 }
 
@@ -82,7 +82,7 @@ impl<R> AcceptQueue<R> {
         }
     }
 
-    /// Takes the receivers accepted since the last call; `None`: none.
+    /// Takes the receivers accepted since the last call; `None`: there are no new ones.
     pub fn accepted(&self) -> Option<Vec<R>> {
         if !self.has_accepted() {
             return None;
@@ -100,7 +100,8 @@ impl<R: Send> Departures for AcceptQueue<R> {
 
 impl<R: Send> Attention for AcceptQueue<R> {
     fn request_attention(&self) {
-        // Release: as in `SignallingAcceptor::accept`. A thread that waits for room gets it later.
+        // Release: see `SignallingAcceptor::accept`. A thread that waits for room gets the request
+        // later.
         self.changed.store(true, Ordering::Release);
     }
 }
@@ -124,8 +125,8 @@ impl ConnectionRecord {
     }
 }
 
-/// Takes the records of receivers that are gone, of one connection if it is given. The records of
-/// receivers that no successor follows are dropped.
+/// Takes the records of receivers that are gone, either of all connections or of the given one.
+/// Records of receivers without a successor are dropped.
 fn take_departed(records: &mut Vec<ConnectionRecord>, connection: Option<&str>) -> Vec<(String, Departed)> {
     records.retain(|record| !(record.is_free() && record.is_given_up()));
     let is_wanted = |record: &mut ConnectionRecord| {
@@ -179,9 +180,10 @@ impl<F: ReceiverFactory> Acceptor for SignallingAcceptor<F> {
             receiver.as_ref().progress.resume(position);
         }
         fail_point!("greet");
-        // Flag and lock first: once the receiver has its welcome, it gets the very next packet.
+        // Take the lock and set the flag before the welcome: once the receiver has the welcome, it
+        // gets the very next packet.
         let mut accepted = lock(&self.queue.accepted);
-        // Release: pairs with the writer's load, after which it takes the lock.
+        // Release: pairs with the writer's load, after which the writer takes the lock.
         self.queue.changed.store(true, Ordering::Release);
         (&mut &*socket).write_all(&bytes).map_err(|e| e.to_string())?;
         fail_point!("greet-welcomed");
@@ -205,7 +207,7 @@ impl<F: ReceiverFactory> Acceptor for SignallingAcceptor<F> {
     }
 
     fn interest(&self) -> Interest {
-        // Its acknowledgements are read elsewhere.
+        // The receiver's acknowledgements are read elsewhere.
         Interest::HangUp
     }
 
@@ -219,7 +221,7 @@ impl<F: ReceiverFactory> Acceptor for SignallingAcceptor<F> {
 }
 
 impl<F: ReceiverFactory> SignallingAcceptor<F> {
-    /// Returns the start position for a receiver of that connection, if an earlier one is gone.
+    /// Returns the start position for a receiver of `connection`, if an earlier receiver is gone.
     fn resume_position(&self, connection: &str) -> Option<PortPosition> {
         let mut records = lock(&self.queue.records);
         let own = take_departed(&mut records, Some(connection)).pop();

@@ -11,7 +11,7 @@ use crate::sys::doorbell::PollSet;
 use crate::transport::{StopToken, Wait};
 
 /// Waits until the present receivers have acknowledged the packet published last. `has_packet`:
-/// whether a receiver got that packet, or will.
+/// whether a receiver got this packet, or will get it.
 pub(in crate::transport) fn wait_acks<R>(
     receivers: &mut Vec<R>,
     has_packet: fn(&R) -> bool,
@@ -29,7 +29,7 @@ where
         if has_it {
             receiver.acks.expect(ack_wait);
         } else {
-            // It drops packets, and there was no room.
+            // The receiver drops packets, and there was no room.
             let (connection, reason) = (receiver.connection.clone(), "its policy dropped it".into());
             problem.get_or_insert(Error::PacketRefused { connection, reason });
         }
@@ -66,7 +66,7 @@ where
 }
 
 impl RemoteReceiver {
-    /// Polls for its acknowledgement. Returns the error instead, if there is one.
+    /// Polls for the receiver's acknowledgement. Returns the error instead, if there is one.
     fn poll_ack(&mut self, ack_wait: &AckWait) -> Result<()> {
         let read = self.read_acks();
         let outcome = ack_wait.outcome(&self.connection, self.acks.state(&read));

@@ -26,35 +26,35 @@ use crate::transport::{
 };
 
 /// The timeout of a blocking read. A receiver that waits for nothing else first blocks in the read
-/// itself, which takes one system call instead of three. Nothing can interrupt that read, so it is
+/// itself, which takes one system call instead of three. Nothing can interrupt the read, so it is
 /// short; a longer wait uses `poll`.
 const READ_TIMEOUT: Duration = Duration::from_millis(10);
-/// Processor pauses before that, about a tenth of a microsecond in all. A core that goes idle just
-/// before a reply arrives takes microseconds to wake, and over a local socket replies arrive that
-/// soon.
+/// Processor pauses before a blocking read, about a tenth of a microsecond in total. Over a local
+/// socket a reply often arrives that soon, and a core that goes idle just before takes microseconds
+/// to wake.
 const SPINS: u32 = 4;
-/// The place of the first byte from a source, in a buffer that begins near the start of a page. So
-/// does a message in the kernel. Where a copy's destination is a few bytes behind its source modulo
-/// 4096, `rep movsb` takes a multiple of the time on some processors. On AMD EPYC this distance
+/// The place of the first byte from a source, in a buffer that begins near the start of a page. A
+/// message in the kernel also begins there. On some processors `rep movsb` takes several times as
+/// long if the destination is a few bytes behind the source, modulo 4096. On AMD EPYC this distance
 /// raised 8000 B over `mqueue` from 125,000 to 336,000 packets/s.
 const FIRST_OF_SOURCE: usize = 384;
-/// How often a source in memory is found empty before the sender's end is polled again. That takes
-/// a system call, which a receiver that spins should not pay each time.
+/// The number of empty reads of a source in memory after which the sender's end is polled again.
+/// The poll takes a system call, and a spinning receiver should not pay it at each read.
 const EMPTY_READS: u32 = 32;
 /// The bytes per read when frames are small.
 const READ_BYTES: usize = 256 * 1024;
 
-/// One connection's frames, read in large blocks and used in place.
+/// The frames of one connection, read in large blocks and used in place.
 pub(crate) struct StreamInlet {
     /// The signalling socket, which also carries the frames unless there is a source.
     socket: Arc<Socket>,
     source: Option<Box<dyn PathSource>>,
     /// Whether frames are read in the memory of the source.
     is_in_memory: bool,
-    /// How often the source was empty since bytes came from it. After a wait, the sender's end is
-    /// polled where it is empty again.
+    /// The number of empty reads since bytes last came from the source. After a wait, an empty read
+    /// also polls the sender's end.
     times_empty: u32,
-    /// Whether the socket is also written to, by an outlet that ends with this.
+    /// Whether the socket is also written to, by an outlet that ends with this inlet.
     is_of_pair: bool,
     /// The flow control of the sender, until the port's queue takes it.
     flow: Option<flow::Receiver>,
@@ -66,21 +66,21 @@ pub(crate) struct StreamInlet {
     first: usize,
     start: usize,
     end: usize,
-    /// Bytes, with its padding, of the frame at `start`, once that is lent out.
+    /// The bytes of the frame at `start` with its padding, while the frame is lent out.
     lent: usize,
     frame_max: usize,
     resume_from: Option<PortPosition>,
-    /// Whether the sender's stamps are of another clock: they are taken out.
+    /// Whether the sender's stamps come from another clock. If so, they are removed.
     is_other_clock: bool,
     closed: bool,
-    /// What the sender has done against the rules of the path: it is not read any more.
+    /// The sender's violation of the rules of the path. After it, nothing is read any more.
     violation: Option<String>,
     /// Whether the last blocking read timed out.
     read_timed_out: bool,
 }
 
 impl StreamInlet {
-    /// Returns the receiving end of a connection that was welcomed.
+    /// Returns the receiving end of a connection that received a welcome.
     pub(crate) fn connect(
         socket: Socket,
         source: Option<Box<dyn PathSource>>,
@@ -167,7 +167,7 @@ impl StreamInlet {
         }
     }
 
-    /// Lends the frame at `start`; `None`: it is incomplete or malformed.
+    /// Lends the frame at `start`; `None`: the frame is incomplete or malformed.
     #[inline(always)]
     fn lend(&mut self) -> Option<&[u8]> {
         if self.is_other_clock {
@@ -183,22 +183,22 @@ impl StreamInlet {
         Some(&there[..bytes])
     }
 
-    /// Takes the stamps of another clock out of the frame at `start`, so that nothing subtracts
+    /// Removes the stamps of another clock from the frame at `start`, so that nothing subtracts
     /// them.
     #[cold]
     fn clear_stamps(&mut self) {
         let there = &mut self.buffer.bytes_mut()[self.start..self.end];
         let Some(header) = there.get_mut(..HEADER_BYTES) else { return };
         let is_ordered = header[15] & Header::ORDERED != 0;
-        // `intended_ns`, unless that is an order stamp, and `sent_ns`.
+        // `intended_ns`, unless this field has an order stamp, and `sent_ns`.
         header[if is_ordered { 40 } else { 32 }..48].fill(0);
     }
 
-    /// Returns the bytes of the whole frame at `start` with its padding, as far as its header has
-    /// arrived.
+    /// Returns the bytes of the whole frame at `start` with its padding, or of the header while the
+    /// header has not arrived.
     ///
     /// # Errors
-    /// A length that no valid sender announces.
+    /// The length is one that no valid sender announces.
     fn wanted(&self) -> Result<usize> {
         let Some(length) = Header::length_of(&self.buffer.bytes()[self.start..self.end]) else {
             return Ok(HEADER_BYTES);
@@ -235,8 +235,8 @@ impl StreamInlet {
         true
     }
 
-    /// Reads from the source; false: nothing. Apart, so that its size costs a read of the socket
-    /// nothing.
+    /// Reads from the source; false: nothing. A function of its own, so that its size does not slow
+    /// down a read of the socket.
     #[inline(never)]
     fn read_source(&mut self, wanted: usize, blocks: bool) -> bool {
         let mut has_ended = false;
@@ -248,9 +248,9 @@ impl StreamInlet {
                     self.closed = read == 0;
                     return true;
                 }
-                // The sender's end does not show at the source. It is polled where the source
-                // stays empty; what was written before the end is read first. In calls the next
-                // read may be late, so it is polled at once.
+                // The source does not show the sender's end. The end is polled if the source stays
+                // empty, so that bytes written before the end are read first. In calls the next
+                // read may be late, so the end is polled at once.
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock && !has_ended => {
                     has_ended = self.is_due_for_end() && self.socket.has_hung_up();
                     if !has_ended || !self.source.as_mut().is_some_and(|source| source.await_end()) {
@@ -267,7 +267,7 @@ impl StreamInlet {
         }
     }
 
-    /// Returns what comes behind the last whole frame.
+    /// Returns the outcome behind the last whole frame.
     ///
     /// # Errors
     /// The sender's violation.
@@ -279,7 +279,7 @@ impl StreamInlet {
         }
     }
 
-    /// Counts that the source was empty, and returns whether the sender's end is to be polled.
+    /// Counts an empty read of the source, and returns whether the sender's end is to be polled.
     fn is_due_for_end(&mut self) -> bool {
         let before = self.times_empty;
         self.times_empty = before.wrapping_add(1);
@@ -289,7 +289,8 @@ impl StreamInlet {
         }
     }
 
-    /// Reads from the source as it can: in its memory, or into the buffer.
+    /// Reads from the source in the way that it supports: in the source's memory, or into the
+    /// buffer.
     fn read_from_source(&mut self, wanted: usize, blocks: bool) -> io::Result<usize> {
         let Some(source) = &mut self.source else { return Ok(0) };
         if self.is_in_memory {
@@ -298,7 +299,7 @@ impl StreamInlet {
                 (self.start, self.end) = (read.start, read.end);
                 return Ok(read.len());
             }
-            // The rest of a frame comes behind this part of it.
+            // The buffer already holds the first part of a frame: the rest goes behind it.
             self.buffer.take_back();
         }
         let room = source.room_needed();
@@ -310,8 +311,8 @@ impl StreamInlet {
         Ok(read)
     }
 
-    /// Makes room for the rest of a frame of `wanted` bytes, and for a read of `least`. The buffer
-    /// grows with the bytes that arrived, never with those only announced.
+    /// Makes room for the rest of a frame of `wanted` bytes, and for a read of `least` bytes. The
+    /// buffer grows with the bytes that arrived, never with bytes that were only announced.
     fn make_space(&mut self, wanted: usize, least: usize) {
         let have = self.end - self.start;
         if self.start > self.first && self.start + wanted.max(READ_BYTES) > self.buffer.len() {
@@ -326,8 +327,8 @@ impl StreamInlet {
 
 impl Drop for StreamInlet {
     fn drop(&mut self) {
-        // The outlet of a pair has the socket as well, and so has a process that another thread is
-        // starting, for a moment. It is shut down, so that the other end detects it now.
+        // The outlet of a pair also has the socket. So does, for a moment, a process that another
+        // thread is starting. Shutting the socket down lets the other end detect the end now.
         self.socket.close();
     }
 }
@@ -407,7 +408,7 @@ impl Inlet for StreamInlet {
         let is_near = |deadline: Instant| deadline <= Instant::now() + READ_TIMEOUT;
         let can_wait = self.source.as_ref().is_none_or(|source| source.can_wait());
         if !can_wait || self.read_timed_out || deadline.is_some_and(is_near) {
-            // There is no blocking read, or it has timed out before, or would miss the deadline.
+            // There is no blocking read, or it has timed out before, or it would miss the deadline.
             return Ok(Parked::Unable);
         }
         let wanted = self.wanted()?;
@@ -427,7 +428,7 @@ impl Inlet for StreamInlet {
                 true
             }
             Some(source) => {
-                // What ends the wait may be the sender's end.
+                // The event that ends the wait may be the sender's end.
                 self.times_empty = EMPTY_READS - 1;
                 poll_set.hung_up(self.socket.as_fd());
                 source.poll_bytes(poll_set)
@@ -492,7 +493,7 @@ mod tests {
     #[test]
     fn the_end_of_a_receiver_is_detected_while_its_process_starts_another() {
         let (ours, inlet) = inlet();
-        // As a process has it between fork and exec.
+        // A process has such a copy between fork and exec.
         let copy = inlet.socket.try_clone().unwrap();
         let ours = Socket::from(ours);
         assert!(!ours.has_hung_up());

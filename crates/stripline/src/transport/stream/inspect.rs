@@ -1,4 +1,5 @@
-//! The inspection view of a port on byte streams: its state of its readers, and the kernel's.
+//! The inspection view of a port on byte streams: the outlet's and the kernel's state of the
+//! readers.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, Weak};
@@ -40,8 +41,8 @@ impl StreamPortView {
         view
     }
 
-    /// Returns a receiver that is shown as this reader. Without a sink, its frames travel on the
-    /// socket.
+    /// Returns a receiver that inspection shows as `reader`. Without a sink, the frames travel on
+    /// the socket.
     pub(super) fn receiver(
         &self,
         mut reader: Reader,
@@ -69,11 +70,11 @@ impl InspectPort for StreamPortView {
         let mut port = self.port.clone();
         let receivers = lock(&self.receivers);
         for entry in receivers.iter() {
-            // One that has hung up is removed at the next packet.
+            // A reader that has hung up is removed at the next packet.
             let Some(socket) = entry.socket.upgrade().filter(|socket| !socket.has_hung_up()) else {
                 continue;
             };
-            // Relaxed: momentary values, each by itself.
+            // Relaxed: momentary values that do not depend on each other.
             let next = entry.progress.next_sequence.load(Ordering::Relaxed);
             let next = Some(next).filter(|next| *next != NOTHING_YET);
             // Each reader has been offered all packets, but may have missed the last.

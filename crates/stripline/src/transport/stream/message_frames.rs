@@ -1,20 +1,22 @@
-//! Where the bytes of a path are cut into the messages of a middleware.
+//! Cuts the bytes of a path into the messages of a middleware.
 
 use super::padded;
 use crate::packet::{Header, Kind};
 
-/// The frames of the next message, for which there is room.
+/// The frames of the next message. There is room for all of them.
 #[derive(Debug, PartialEq, Eq)]
 pub(in crate::transport) struct MessageFrames {
     pub bytes: usize,
-    /// Those that count: of packets, and each part of a frame that is larger than a message.
+    /// The frames that count: frames of packets, and each part of a frame that is larger than a
+    /// message.
     pub frames: u64,
-    /// Bytes of its last frame that come with the next messages.
+    /// The bytes of the last frame that come with later messages.
     pub rest: usize,
 }
 
 impl MessageFrames {
-    /// Finds the first message of these bytes. `rest` of them belong to a frame that was cut.
+    /// Finds the first message of these bytes. The first `rest` bytes belong to a frame that was
+    /// cut.
     pub(in crate::transport) fn new(bytes: &[u8], rest: usize, room: u64, bytes_max: usize) -> Self {
         let part = |whole: usize, frames: u64| {
             let now = whole.min(bytes_max).min(bytes.len());

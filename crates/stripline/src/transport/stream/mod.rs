@@ -1,5 +1,6 @@
-//! Byte streams, shared by all transports but the rings: after the handshake, frames one after the
-//! other. They travel on the signalling socket (`uds`, `tcp`) or on the path of a carrier.
+//! Byte streams, shared by all transports except the rings: after the handshake, frames follow one
+//! after the other. They travel on the signalling socket (`uds`, `tcp`) or on the path of a
+//! carrier.
 //!
 //! ```text
 //! | header (48, see `packet::Header`) | payload (`length`) | zeros up to a multiple of 16 | header | ...
@@ -28,13 +29,13 @@ use outlet::StreamOutlet;
 
 use crate::packet::HEADER_BYTES;
 
-/// Returns a frame's bytes on the stream for a payload of that length.
+/// Returns the bytes that a frame with a payload of `payload` bytes takes on the stream.
 pub(crate) fn padded(payload: usize) -> usize {
     (HEADER_BYTES + payload).next_multiple_of(16)
 }
 
-/// Returns the payload bytes of a frame with that `buffer`. The limit is the same as on a ring, so
-/// that a waveform that runs over one transport runs over the others.
+/// Returns the most payload bytes of a frame for the given `buffer`. The limit is the same as on a
+/// ring, so that a waveform that runs over one transport runs over the others.
 pub(crate) const fn frame_max(buffer: u32) -> usize {
     stripline_ring::max_frame(buffer as usize)
 }

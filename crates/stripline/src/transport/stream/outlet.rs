@@ -38,29 +38,29 @@ use crate::transport::{
 /// The most bytes of frames that are kept, to be sent together.
 const KEPT_MAX: usize = 64 * 1024;
 
-/// One port's receivers over byte streams.
+/// The receivers of one port over byte streams.
 pub(in crate::transport) struct StreamOutlet {
     endpoint: Endpoint,
     receivers: Vec<StreamReceiver>,
     accept_queue: Arc<AcceptQueue<StreamReceiver>>,
-    /// The frames kept, and then the one reserved.
+    /// The kept frames, followed by the reserved one.
     frame: AlignedBuffer,
-    /// Bytes of the frames kept. While there are some, every receiver blocks and is free.
+    /// The bytes of the kept frames. While there are some, every receiver blocks and is free.
     kept: usize,
     gathers: bool,
     frame_max: usize,
     partial_writer: Option<PartialWriter>,
     /// The number of the next packet.
     next_sequence: u64,
-    /// Where the port was when it admitted receivers last.
+    /// The position of the port when it last admitted receivers.
     admitted_at: PortPosition,
     /// Whether more fragments of the packet published last are to come.
     in_packet: bool,
-    /// Where receivers share a path: what has been written to all of them, counted.
+    /// The number of writes to all receivers, if receivers share a path.
     shared_units: Option<u64>,
     /// How long a send waits for room.
     timeout: Option<Duration>,
-    /// Its scope, which decides whether receivers send acknowledgements.
+    /// The scope of the port, which decides whether receivers send acknowledgements.
     scope: Scope,
     stop: StopToken,
     accept_thread: Option<AcceptThread>,
@@ -142,7 +142,7 @@ impl StreamOutlet {
         })
     }
 
-    /// Attaches the receivers that were accepted; true when there are some.
+    /// Attaches the receivers that were accepted. Returns true if there are some.
     fn attach_accepted(&mut self) -> bool {
         let Some(accepted) = self.accept_queue.accepted() else { return false };
         let arrived = !accepted.is_empty();
@@ -156,7 +156,9 @@ impl StreamOutlet {
             fail_point!("admit-attached");
         }
         if arrived && self.shared_units.is_some() {
-            // What a path sends for those that it waits for, the others need not.
+            // A shared path sends each frame once. The receivers that it waits for come first: a
+            // write for them sends the frame, and the writes for the other receivers need not send
+            // it.
             self.receivers.sort_by_key(|receiver| !receiver.remote.blocks);
         }
         arrived
@@ -167,7 +169,7 @@ impl StreamOutlet {
         let before = self.receivers.len();
         let outcome = work(self);
         if self.receivers.len() < before {
-            // The next packet completes their records.
+            // The next packet completes the records of these receivers.
             self.accept_queue.request_attention();
         }
         outcome
@@ -178,7 +180,7 @@ impl StreamOutlet {
         self.while_receivers_may_leave(|this| remove_dead(&mut this.receivers));
     }
 
-    /// Begins what is written to all receivers, where some share a path.
+    /// Begins a write to all receivers, if some of them share a path.
     #[cold]
     fn begin_unit(&mut self) {
         let units = self.shared_units.get_or_insert(0);
@@ -221,8 +223,8 @@ impl StreamOutlet {
         }
     }
 
-    /// Waits until every path that is shared has room. A frame there waits for the slowest
-    /// receiver, and one that a send has taken is to reach the others at once.
+    /// Waits until every shared path has room. A frame on a shared path waits for the slowest
+    /// receiver, and must reach the other receivers as soon as a send has taken it.
     #[cold]
     fn wait_for_shared_room(&mut self, bytes: usize, mut wait: Wait) -> Result<()> {
         if let (Wait::Until(None), Some(timeout)) = (wait, self.timeout) {
@@ -245,7 +247,7 @@ impl StreamOutlet {
         Ok(())
     }
 
-    /// Removes receivers that have hung up, where a path that is shared waits for them.
+    /// Removes receivers that have hung up, if a shared path waits for them.
     fn remove_gone_from_shared(&mut self) {
         if self.shared_units.is_some() {
             for receiver in &mut self.receivers {
@@ -271,9 +273,9 @@ impl StreamOutlet {
         self.defer_rest(index, self.frame.frame()[sent..bytes].to_vec())
     }
 
-    /// Sends the next fragment of a packet to a non-blocking receiver. If it got the beginning, it
-    /// gets the rest as well. Otherwise a packet larger than the socket's buffer would never
-    /// arrive. What the socket does not take waits here, one packet at most.
+    /// Sends the next fragment of a packet to a non-blocking receiver. A receiver that got the
+    /// beginning gets the rest as well. Otherwise a packet larger than the socket's buffer would
+    /// never arrive. Bytes that the socket does not take wait here, for one packet at most.
     fn send_continuation(&mut self, index: usize, bytes: usize) {
         let receiver = &mut self.receivers[index];
         if !receiver.mid_packet {
@@ -288,15 +290,15 @@ impl StreamOutlet {
                 Err(error) => return receiver.fail(&error),
             }
         }
-        // Relaxed: a hint for its successor.
+        // Relaxed: a hint for the receiver's successor.
         receiver.remote.progress.next_sequence.store(self.next_sequence, Ordering::Relaxed);
         if sent < bytes && self.defer_from(index, sent, bytes).is_err() {
             self.receivers[index].remote.dead = true;
         }
     }
 
-    /// Writes a part of the frame to one receiver. A carrier that can waits for room, a short time
-    /// at most.
+    /// Writes a part of the frame to one receiver. A carrier that can wait waits for room, for a
+    /// short time at most.
     fn write_rest(&mut self, index: usize, part: Range<usize>, wait: Wait) -> io::Result<usize> {
         let is_only = self.receivers.len() == 1;
         let receiver = &self.receivers[index];
@@ -312,8 +314,8 @@ impl StreamOutlet {
         receiver.remote.while_waiting(|| receiver.path.write_within(bytes, longest))
     }
 
-    /// Writes the rest of the frame to one receiver as the wait allows; `outcome` is that of the
-    /// first attempt.
+    /// Writes the rest of the frame to one receiver as the wait allows. `outcome` is the result of
+    /// the first attempt.
     #[cold]
     fn send_rest(
         &mut self,
@@ -323,7 +325,7 @@ impl StreamOutlet {
         mut wait: Wait,
     ) -> Result<()> {
         let mut sent = 0;
-        // Whether that attempt has waited as long as it may.
+        // Whether the last attempt has waited as long as it may.
         let mut has_waited = !self.receivers[index].path.has_carrier();
         loop {
             let receiver = &mut self.receivers[index];
@@ -355,8 +357,8 @@ impl StreamOutlet {
                             }
                             Ok(false) | Err(Error::Stopped) => return self.defer_from(index, sent, bytes),
                             Err(Error::Interrupted { .. }) => {
-                                // The packet is on its way, and so are its copies. It is the next
-                                // wait that ends.
+                                // The packet and its copies are on their way. The interrupt ends
+                                // the next wait instead.
                                 self.stop.interrupt().request(|| ());
                                 return self.defer_from(index, sent, bytes);
                             }
@@ -364,8 +366,8 @@ impl StreamOutlet {
                         }
                     }
                 }
-                // Broken pipe or reset: the receiver died, with the packets it had. Or it has
-                // broken the rules of the path.
+                // Broken pipe or reset: the receiver died, and its packets with it. Or the receiver
+                // has broken the rules of the path.
                 Err(error) => {
                     let first = Header::read(self.frame.frame()).filter(|_| sent == 0);
                     if let Some(first) = first.filter(|first| first.flags & Header::CONTINUED == 0) {
@@ -384,7 +386,7 @@ impl StreamOutlet {
         }
     }
 
-    /// Returns the room for a frame of that many bytes, behind those kept.
+    /// Returns the room for a frame of `bytes` bytes, behind the kept frames.
     #[inline(always)]
     fn place(&mut self, bytes: usize) -> &mut [u8] {
         let start = AlignedBuffer::FRONT + self.kept;
@@ -392,8 +394,8 @@ impl StreamOutlet {
         &mut self.frame.bytes_mut()[start..][..bytes]
     }
 
-    /// Returns whether the frame published last, with those kept up to `end`, may wait for more. A
-    /// packet that its sender waits for may not, nor one that counts against credits.
+    /// Returns whether the frame published last, with the frames kept up to `end`, may wait for
+    /// more. A packet must not wait if its sender waits for it, or if it counts against credits.
     fn keeps(&self, outline: Outline, end: usize) -> bool {
         let is_free = |receiver: &StreamReceiver| {
             receiver.remote.blocks && receiver.is_free() && receiver.remote.acks.flow_sender.is_none()
@@ -404,7 +406,7 @@ impl StreamOutlet {
             && self.receivers.iter().all(is_free)
     }
 
-    /// Keeps the frame published last, or sends it with those kept.
+    /// Keeps the frame published last, or sends it together with the kept frames.
     #[cold]
     fn publish_gathered(&mut self, outline: Outline, whole: usize, wait: Wait) -> Result<()> {
         let end = self.kept + whole;
@@ -425,7 +427,8 @@ impl StreamOutlet {
         }
     }
 
-    /// Writes what was gathered. Apart, so that a frame that is kept is not charged for it.
+    /// Writes the gathered frames. A function of its own, so that it does not slow down the keeping
+    /// of a frame.
     #[inline(never)]
     fn write_gathered(&mut self, end: usize, continued: bool, is_packet: bool, wait: Wait) -> Result<()> {
         self.write_to_all(end, continued, is_packet, wait)
@@ -439,7 +442,7 @@ impl StreamOutlet {
         }
         let mut outcome = Ok(());
         let is_only = self.receivers.len() == 1;
-        // Only what leaves this path finds a receiver dead.
+        // A receiver is found dead only if the loop leaves its fast path.
         let mut has_left_path = false;
         for index in 0..self.receivers.len() {
             if continued && !self.receivers[index].remote.blocks {
@@ -475,8 +478,8 @@ impl StreamOutlet {
         outcome
     }
 
-    /// Waits, before the sockets are closed, for acknowledgements that no send waits for any more.
-    /// A TCP socket that is closed with unread bytes resets the connection. That discards the data
+    /// Waits for acknowledgements that no send waits for any more, before the sockets are closed.
+    /// If a TCP socket is closed with unread bytes, it resets the connection, and discards the data
     /// in transit to the receiver.
     fn drain_acks(&mut self, wait: Wait) -> Result<()> {
         loop {
@@ -523,9 +526,9 @@ impl Outlet for StreamOutlet {
 
     fn admit(&mut self, next: NextPacket) -> Admitted {
         let has_changed = self.accept_queue.has_accepted();
-        // A receiver that comes now gets no frame from before.
+        // A receiver that comes now gets no earlier frame.
         if has_changed {
-            // Its failures are those of receivers that leave.
+            // A send fails only for receivers that leave.
             let _ = self.send_kept(Wait::FOREVER);
         }
         // A port that has moved here goes on with its numbers.
@@ -578,7 +581,7 @@ impl Outlet for StreamOutlet {
     }
 
     fn gather(&mut self, gathers: bool, wait: Wait) -> Result<()> {
-        // In memory, a frame that is sent alone costs no system call.
+        // In memory, sending a single frame costs no system call.
         self.gathers = gathers && !self.receivers.iter().any(|receiver| receiver.path.lends());
         if gathers { Ok(()) } else { self.send_kept(wait) }
     }
@@ -614,7 +617,7 @@ impl Outlet for StreamOutlet {
     }
 
     fn prepare_wait<'a>(&'a mut self, awaited: Awaited, poll_set: &mut PollSet<'a>) -> Result<Prepared> {
-        // Before the checks: a ring that comes later is seen by those that wait.
+        // Drain before the checks: a ring that comes later then ends the wait.
         self.accept_queue.doorbell.drain();
         if self.accept_queue.has_accepted() {
             return Ok(Prepared::There);
@@ -629,7 +632,7 @@ impl Outlet for StreamOutlet {
             let bytes = self.kept + bytes.next_multiple_of(16);
             for receiver in &self.receivers {
                 if receiver.remote.is_stalled() {
-                    // Also readable once the receiver has hung up.
+                    // The socket is also readable once the receiver has hung up.
                     poll_set.readable(receiver.remote.socket.as_fd());
                 }
                 if receiver.remote.blocks && !receiver.path.has_room(bytes) {
@@ -653,7 +656,7 @@ impl Drop for StreamOutlet {
         let end = Header::read(self.frame.frame()).filter(|header| header.kind == Kind::End as u8);
         self.partial_writer = None;
         for receiver in self.receivers.iter().filter(|receiver| receiver.path.has_carrier()) {
-            // The end of a path does not wait for a receiver that is gone.
+            // Mark receivers that are gone: the end of a path then does not wait for them.
             let _ = receiver.path.is_receiver_gone();
         }
         self.receivers.clear();

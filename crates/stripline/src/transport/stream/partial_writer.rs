@@ -1,4 +1,4 @@
-//! Finishes frames that a receiver's path took only in part, while the sender continues or idles.
+//! Finishes frames that a path took only in part, while the sender continues or idles.
 
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,13 +19,13 @@ pub(super) struct PartialWrite {
 impl PartialWrite {
     /// Returns whether the sender may use the path again.
     pub(super) fn is_done(&self) -> bool {
-        // Acquire: what the thread wrote precedes what the sender writes next.
+        // Acquire: the bytes that the thread wrote precede the bytes that the sender writes next.
         self.done.load(Ordering::Acquire)
     }
 }
 
-/// The writer thread, started when first needed, stopped and joined when dropped. What it has not
-/// finished by then is given up.
+/// The writer thread. It is started when first needed, and stopped and joined when dropped. Frames
+/// that are unfinished by then are given up.
 pub(super) struct PartialWriter {
     _thread: JoinedThread,
     shared: Arc<WriterShared>,
@@ -68,7 +68,7 @@ impl PartialWriter {
 
 impl Drop for PartialWriter {
     fn drop(&mut self) {
-        // Release pairs with nothing but the flag itself; the doorbell wakes the thread.
+        // Release: it pairs with nothing but the flag itself; the doorbell wakes the thread.
         self.shared.over.store(true, Ordering::Release);
         self.shared.doorbell.notify();
     }
@@ -79,7 +79,7 @@ fn run(shared: &WriterShared, freed: &Doorbell) {
     while !shared.over.load(Ordering::Acquire) {
         jobs.append(&mut lock(&shared.jobs));
         let before = jobs.len();
-        // Writes on the same path go one after the other.
+        // Writes on the same path are done one after the other.
         let mut busy: Vec<DataPath> = Vec::new();
         jobs.retain_mut(|job| {
             if busy.iter().any(|path| path.is_same(&job.path)) {
@@ -106,7 +106,8 @@ fn run(shared: &WriterShared, freed: &Doorbell) {
 }
 
 impl Job {
-    /// Writes what the path takes; true when no bytes are left, or the peer is gone.
+    /// Writes as many bytes as the path takes. Returns true when no bytes are left, or the peer is
+    /// gone.
     fn advance(&mut self) -> bool {
         while self.sent < self.bytes.len() {
             match self.path.write(&self.bytes[self.sent..]) {

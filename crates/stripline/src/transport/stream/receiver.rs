@@ -15,22 +15,22 @@ use crate::sys::socket::Socket;
 use crate::transport::carrier::{PathSink, violation_in};
 use crate::transport::signalling::RemoteReceiver;
 
-/// The way of the frames to a receiver.
+/// The path of the frames to a receiver.
 #[derive(Clone)]
 pub(super) struct DataPath {
-    /// Before the socket, so that the end of the path comes before the hang-up.
+    /// Declared before the socket, so that the end of the path comes before the hang-up.
     carrier: Option<Box<CarrierPath>>,
     /// The signalling socket, which also carries the frames unless there is a carrier.
     socket: Arc<Socket>,
 }
 
-/// The path of a carrier. It does not show that its receiver is gone; the socket does.
+/// The path of a carrier. The path does not show that the receiver is gone; the socket does.
 #[derive(Clone)]
 struct CarrierPath {
     sink: Arc<dyn PathSink>,
     /// Whether the receiver has hung up.
     hung_up: Arc<AtomicBool>,
-    /// Whether another thread sets that. Otherwise the socket is polled before each write.
+    /// Whether another thread sets `hung_up`. Otherwise the socket is polled before each write.
     is_watched: bool,
 }
 
@@ -41,7 +41,7 @@ impl DataPath {
         Self { socket, carrier }
     }
 
-    /// Writes what there is room for.
+    /// Writes as many bytes as there is room for.
     #[inline(always)]
     pub(super) fn write(&self, bytes: &[u8]) -> io::Result<usize> {
         match &self.carrier {
@@ -50,12 +50,12 @@ impl DataPath {
         }
     }
 
-    /// Returns whether the frames do not travel on the socket.
+    /// Returns whether a carrier transports the frames, and not the socket.
     pub(super) fn has_carrier(&self) -> bool {
         self.carrier.is_some()
     }
 
-    /// Returns whether the path lends its memory to the buffer of frames.
+    /// Returns whether the path lends memory to the buffer of frames.
     pub(super) fn lends(&self) -> bool {
         self.carrier.as_ref().is_some_and(|carrier| carrier.sink.lends())
     }
@@ -65,7 +65,7 @@ impl DataPath {
         self.carrier.as_ref().is_some_and(|carrier| carrier.sink.is_shared())
     }
 
-    /// Returns whether a path that is shared has room for that many bytes.
+    /// Returns whether a shared path has room for `bytes` bytes.
     pub(super) fn has_room(&self, bytes: usize) -> bool {
         self.carrier.as_ref().is_none_or(|carrier| carrier.sink.has_room(bytes))
     }
@@ -77,7 +77,8 @@ impl DataPath {
         }
     }
 
-    /// Writes as [`DataPath::write`]. A carrier that can waits for room, but not longer.
+    /// Writes like [`DataPath::write`]. A carrier that can wait waits for room, at most for
+    /// `longest`.
     pub(super) fn write_within(&self, bytes: &[u8], longest: Duration) -> io::Result<usize> {
         match &self.carrier {
             None => self.write(bytes),
@@ -85,8 +86,8 @@ impl DataPath {
         }
     }
 
-    /// Writes as [`DataPath::write`], from the start of a buffer. Where this is the only receiver,
-    /// a carrier that takes all of it may keep the buffer, and leave another one.
+    /// Writes like [`DataPath::write`], from the start of a buffer. For an only receiver, a carrier
+    /// that takes all bytes may keep the buffer, and leave another one in its place.
     #[inline(always)]
     pub(super) fn write_frame(
         &self,
@@ -100,7 +101,7 @@ impl DataPath {
         }
     }
 
-    /// Writes to a carrier. Apart, as below.
+    /// Writes to a carrier. A function of its own, for the same reason as `write_to`.
     #[inline(never)]
     fn write_frame_to(
         &self,
@@ -117,7 +118,7 @@ impl DataPath {
         }
     }
 
-    /// Writes to a carrier. Apart, so that a socket is charged for the decision alone.
+    /// Writes to a carrier. A function of its own, so that a socket pays only for the decision.
     #[inline(never)]
     fn write_to(&self, carrier: &CarrierPath, bytes: &[u8], longest: Duration) -> io::Result<usize> {
         self.check_receiver(carrier)?;
@@ -127,7 +128,7 @@ impl DataPath {
     /// Checks that the receiver of a carrier has not hung up.
     #[inline]
     fn check_receiver(&self, carrier: &CarrierPath) -> io::Result<()> {
-        // Relaxed: read late, frames are written that no receiver takes.
+        // Relaxed: if the flag is read late, frames are written that no receiver takes.
         if carrier.hung_up.load(Ordering::Relaxed) || !carrier.is_watched && self.has_hung_up() {
             carrier.sink.receiver_left();
             return Err(io::ErrorKind::BrokenPipe.into());
@@ -135,13 +136,13 @@ impl DataPath {
         Ok(())
     }
 
-    /// Returns whether the receiver is gone, where a write does not show it: after a write that
+    /// Returns whether the receiver is gone, if a write does not show it. Called after a write that
     /// found no room.
     pub(super) fn is_receiver_gone(&self) -> bool {
         self.carrier.is_some() && self.has_hung_up()
     }
 
-    /// Returns whether the receiver has hung up. Then nothing more is written to it.
+    /// Returns whether the receiver has hung up. If so, nothing more is written to it.
     pub(super) fn has_hung_up(&self) -> bool {
         let has_hung_up = self.socket.has_hung_up();
         if let Some(carrier) = self.carrier.as_ref().filter(|_| has_hung_up) {
@@ -151,14 +152,14 @@ impl DataPath {
         has_hung_up
     }
 
-    /// Returns the flag to set when the receiver hangs up, where writing does not show it.
+    /// Returns the flag to set when the receiver hangs up, if writing does not show the hang-up.
     pub(super) fn watch(&mut self) -> Option<Arc<AtomicBool>> {
         let carrier = self.carrier.as_mut()?;
         carrier.is_watched = true;
         Some(Arc::clone(&carrier.hung_up))
     }
 
-    /// Adds what becomes ready when there is room, or the receiver is gone.
+    /// Adds the descriptors that become ready when there is room, or the receiver is gone.
     pub(super) fn poll_room<'a>(&'a self, poll_set: &mut PollSet<'a>) {
         match &self.carrier {
             None => poll_set.writable(self.socket.as_fd()),
@@ -169,7 +170,7 @@ impl DataPath {
         }
     }
 
-    /// Returns whether both lead to the same receiver.
+    /// Returns whether both paths lead to the same receiver.
     pub(super) fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.socket, &other.socket)
     }
@@ -178,12 +179,12 @@ impl DataPath {
 pub(super) struct StreamReceiver {
     pub(super) remote: RemoteReceiver,
     pub(super) path: DataPath,
-    /// A frame that the path took only in part.
+    /// The frame that the path took only in part.
     pub(super) partial_write: Option<Arc<PartialWrite>>,
     /// Frames that a non-blocking receiver must still get: stream descriptions and the end.
     pub(super) postponed: Vec<u8>,
-    /// Whether a non-blocking receiver got the beginning of the current packet: then it gets all of
-    /// it.
+    /// Whether a non-blocking receiver got the beginning of the current packet. If so, it gets the
+    /// whole packet.
     pub(super) mid_packet: bool,
 }
 
@@ -206,7 +207,7 @@ impl StreamReceiver {
         Self { remote, path, partial_write: None, postponed: Vec::new(), mid_packet: false }
     }
 
-    /// Returns whether no frame for it is pending.
+    /// Returns whether no frame for the receiver is pending.
     #[inline]
     pub(super) fn is_free(&self) -> bool {
         self.partial_write.is_none() && self.postponed.is_empty()
@@ -220,8 +221,8 @@ impl StreamReceiver {
         self.partial_write.is_none()
     }
 
-    /// Takes note of an error of the path, which ends the connection. A violation is logged, as one
-    /// on the signalling socket is.
+    /// Handles an error of the path, which ends the connection. A violation is logged, like a
+    /// violation on the signalling socket.
     #[cold]
     pub(super) fn fail(&mut self, error: &io::Error) {
         self.remote.dead = true;
@@ -231,7 +232,7 @@ impl StreamReceiver {
         }
     }
 
-    /// Returns whether it got the packet published last, or will.
+    /// Returns whether the receiver got the packet published last, or will get it.
     pub(super) fn has_packet(&self) -> bool {
         self.remote.blocks || self.mid_packet
     }
@@ -239,8 +240,8 @@ impl StreamReceiver {
     /// Keeps a frame that had no room, if it must not be lost.
     pub(super) fn postpone(&mut self, frame: &[u8]) {
         match Header::read(frame).and_then(|header| Kind::parse(header.kind)) {
-            // No packet goes before a postponed frame: of two descriptions, the older describes
-            // nothing.
+            // No packet goes before a postponed frame. Of two descriptions, the older one would
+            // describe no packet.
             Some(Kind::Stream) => self.postponed = frame.to_vec(),
             Some(Kind::End) => self.postponed.extend_from_slice(frame),
             Some(Kind::Data) | None => self.mid_packet = false,

@@ -1,4 +1,4 @@
-//! The transports over byte streams. They differ in how a socket is opened, and in the carrier.
+//! The transports over byte streams. They differ in how they open a socket, and in the carrier.
 
 use std::io::Write;
 use std::os::fd::{AsFd, OwnedFd};
@@ -27,11 +27,11 @@ pub(in crate::transport) struct StreamTransport {
     pub listen: fn(&BindRequest) -> Result<(Listener, Endpoint)>,
     /// Connects the signalling socket.
     pub connect: fn(&Endpoint, &ConnectRequest) -> Result<Socket>,
-    /// What moves the frames; `None`: the signalling socket.
+    /// The carrier of the frames; `None`: they travel on the signalling socket.
     pub carrier: Option<&'static dyn Carrier>,
 }
 
-/// The receiving end of a data path, and the ticket for the other; empty without a carrier.
+/// The receiving end of a data path, and the ticket for the other end; empty without a carrier.
 #[derive(Default)]
 struct ReceivingPath {
     source: Option<Box<dyn PathSource>>,
@@ -62,7 +62,7 @@ impl ReceivingPath {
 /// A welcome with its descriptors, and the source of the path.
 type Welcomed = (Welcome, Vec<OwnedFd>, Option<Box<dyn PathSource>>);
 
-/// Makes the receiving end of a data path, where there is a carrier.
+/// Makes the receiving end of a data path, if there is a carrier.
 fn receiving_path(carrier: Option<&'static dyn Carrier>, request: &PathRequest<'_>) -> Result<ReceivingPath> {
     let Some(carrier) = carrier else { return Ok(ReceivingPath::default()) };
     let (source, ticket) = carrier.source(request)?;
@@ -70,7 +70,7 @@ fn receiving_path(carrier: Option<&'static dyn Carrier>, request: &PathRequest<'
 }
 
 impl StreamTransport {
-    /// The capabilities that all of them share.
+    /// The capabilities that all transports over byte streams share.
     pub(in crate::transport) const CAPABILITIES: Capabilities = Capabilities {
         name: "",
         summary: "",
@@ -157,7 +157,7 @@ impl Transport for StreamTransport {
                 },
             )?;
         if let Some(sink) = &sink {
-            // On a machine that is busy, the server may be found late.
+            // On a busy machine, the path may find the server late.
             sink.await_open().map_err(|reason| handshake::late(reason, endpoint, peer))?;
         }
         let duplex =
@@ -211,7 +211,7 @@ impl Acceptor for StreamCallAcceptor {
 
     fn accept(&mut self, arrival: ArrivedReceiver, socket: &Socket) -> Result<Option<u64>, PeerRefusal> {
         let ArrivedReceiver { hello, path: sink, .. } = arrival;
-        // Others may have come while the path was probed.
+        // Other clients may have come while the path was probed.
         let buffer = self.check(&hello)?;
         let path_request = PathRequest::of_calls(
             &hello.connection,
