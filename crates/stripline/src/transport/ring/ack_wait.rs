@@ -15,7 +15,7 @@ use crate::transport::Wait;
 
 impl RingOutlet {
     /// Waits until the present readers have acknowledged the packet published last. The ring itself
-    /// is the queue of a blocking reader, so `server` is reached without a wait.
+    /// is the queue of a blocking reader, so a blocking reader reaches `server` without a wait.
     pub(super) fn wait_acks(&mut self, ack_wait: &AckWait) -> Result<()> {
         for reader in &mut self.readers {
             let is_awaited = ack_wait.scope == Scope::Target || reader.lossy;
@@ -80,7 +80,7 @@ impl RingOutlet {
             }
             violator = violation.map(|violation| (reader.id, violation)).or(violator);
         }
-        // If there are several, the others are found at the next packet.
+        // If several readers violate the protocol, the others are found at the next packet.
         if let Some((id, violation)) = violator {
             self.evict(id, &violation);
         }

@@ -1,8 +1,8 @@
-//! The acknowledgements of a ring's receiver, in words of its cursor page: written by the receiver,
-//! validated by the sender.
+//! The acknowledgements of a ring's receiver, in words of the cursor page. The receiver writes
+//! them, and the sender validates them.
 //!
-//! The words only grow. That suffices for several packets in transit: a sender waits only for its
-//! newest, and has given up those before it.
+//! The words only grow. This is enough for several packets in transit: a sender waits only for its
+//! newest packet, and has given up waiting for older ones.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,44 +15,44 @@ use crate::sys::doorbell::Doorbell;
 use crate::sys::memory::PAGE;
 use crate::terms::Scope;
 
-/// Their offset: on cache lines of their own.
+/// The offset of the words, which have cache lines of their own.
 const OFFSET: usize = SENDER_WORDS_OFFSET + 64;
 const _: () = assert!(size_of::<SenderWords>() <= 64 && OFFSET + size_of::<AckWords>() <= PAGE);
 
-/// The words of acknowledgements. Zeroed: nothing yet. Sequence numbers are stored plus 1, so that
-/// 0 means none.
+/// The words of acknowledgements. Zeros mean that nothing was acknowledged yet. Sequence numbers
+/// are stored plus 1, so that 0 means none.
 #[repr(C)]
 struct AckWords {
     accepted: AtomicU64,
     finished: AtomicU64,
     refused: AtomicU64,
-    /// Written by the sender: it sleeps on the space doorbell until there is an acknowledgement.
+    /// Set by the sender while it sleeps on the space doorbell until there is an acknowledgement.
     waiting: AtomicU32,
     reason_bytes: AtomicU32,
     reason: [AtomicU64; REASON_MAX / 8],
-    /// The receiver has sent a goodbye.
+    /// Set when the receiver has sent a goodbye.
     left: AtomicU32,
 }
 
 impl CursorPage {
     fn acks(&self) -> &AckWords {
-        // SAFETY: within the page, aligned, mapped as long as `self`, and atomics only, for both
-        // sides.
+        // SAFETY: the words lie within the page and are aligned, they are mapped as long as `self`,
+        // and both sides use atomics only.
         unsafe { self.mapping.at(OFFSET).cast::<AckWords>().as_ref() }
     }
 
     /// Announces whether the sender sleeps for an acknowledgement. [`sleep_fence`] and another poll
     /// must follow.
     pub(super) fn set_waiting(&self, sleeps: bool) {
-        // Relaxed: the fence in `sleep_fence` orders it; a late withdrawal costs one wake-up too
-        // many.
+        // Relaxed: the fence in `sleep_fence` orders the store. A late withdrawal costs one wake-up
+        // too many.
         self.acks().waiting.store(u32::from(sleeps), Ordering::Relaxed);
     }
 
     /// Records the goodbye of the receiver.
     pub(super) fn set_left(&self) {
-        // Release: pairs with the load after the report of its end, which comes over another
-        // channel.
+        // Release: pairs with the load after the report of the receiver's end, which comes over
+        // another channel.
         self.acks().left.store(1, Ordering::Release);
     }
 
@@ -61,7 +61,7 @@ impl CursorPage {
     }
 
     /// Records whether the sender waits for an acknowledgement, awake or asleep. On a busy machine
-    /// one that is awake waits long: every yield takes a time slice.
+    /// a sender that is awake waits long: every yield takes a time slice.
     pub(super) fn set_ack_awaited(&self, waits: bool) {
         // Relaxed: information for inspection only.
         self.ack_awaited.store(waits, Ordering::Relaxed);
@@ -78,8 +78,7 @@ impl CursorPage {
         let words = self.acks();
         // Acquire: the reason comes with the number.
         let refused = words.refused.load(Ordering::Acquire);
-        // Acquire: a sender that reads that the component has finished sees what it did with the
-        // packet.
+        // Acquire: a sender that reads `finished` sees the component's effects on the packet.
         let done = match ack_wait.scope {
             Scope::Target => words.finished.load(Ordering::Acquire),
             _ => words.accepted.load(Ordering::Acquire),
@@ -88,7 +87,7 @@ impl CursorPage {
     }
 }
 
-/// Decodes the words of a receiver for the packet that is waited for, its sender's newest.
+/// Decodes the words of a receiver for the packet that the sender waits for, which is its newest.
 pub(crate) fn decode_ack(
     sequence: u64,
     refused: u64,
@@ -110,14 +109,14 @@ pub(crate) fn decode_ack(
 
 /// Runs the fence between the announcement of sleep and the last poll.
 pub(super) fn sleep_fence() {
-    // The receiver stores its acknowledgement and, after its own fence, checks for a sleeper: one
-    // of the two sees the other.
+    // The receiver stores its acknowledgement and, after a fence of its own, checks for a sleeper.
+    // So the sender sees the acknowledgement, or the receiver sees the sleeper.
     fence(Ordering::SeqCst);
 }
 
 impl AckWords {
     fn reason(&self) -> String {
-        // Relaxed: ordered by the number before it.
+        // Relaxed: the number, which was loaded before, orders these loads.
         let bytes = (self.reason_bytes.load(Ordering::Relaxed) as usize).min(REASON_MAX);
         let text: Vec<u8> =
             self.reason.iter().flat_map(|word| word.load(Ordering::Relaxed).to_le_bytes()).collect();
@@ -126,7 +125,7 @@ impl AckWords {
 
     fn set_reason(&self, reason: &str) {
         let reason = truncate_reason(reason).as_bytes();
-        // At most REASON_MAX, which fits. Relaxed: the number that follows orders it.
+        // At most REASON_MAX, which fits. Relaxed: the number that follows orders the stores.
         self.reason_bytes.store(reason.len() as u32, Ordering::Relaxed);
         for (place, part) in self.reason.iter().zip(reason.chunks(8)) {
             let mut word = [0; 8];
@@ -145,7 +144,7 @@ pub(super) struct RingAckSender {
 }
 
 impl RingAckSender {
-    /// Returns the receiver's end; `doorbell` wakes the sender.
+    /// Returns the receiver's end. `doorbell` wakes the sender.
     pub(super) fn new(page: Arc<CursorPage>, doorbell: Doorbell) -> Self {
         Self { page, doorbell, reason: Mutex::default() }
     }
@@ -155,7 +154,7 @@ impl AckSender for RingAckSender {
     fn send(&self, sequence: u64, ack: Ack<'_>) {
         let (words, number) = (self.page.acks(), sequence.saturating_add(1));
         match ack {
-            // Release: see `CursorPage::ack_state`. The maximum, because threads may finish in any
+            // Release: see `CursorPage::ack_state`. `fetch_max`, because threads may finish in any
             // order.
             Ack::Accepted => drop(words.accepted.fetch_max(number, Ordering::Release)),
             Ack::Finished => drop(words.finished.fetch_max(number, Ordering::Release)),

@@ -20,29 +20,30 @@ use crate::terms::Overflow;
 use crate::transport::peer_monitor::MonitoredPeer;
 use crate::transport::{ConnectRequest, Inlet, InletParts, Next, Parked, StartPosition};
 
-/// One reader of a ring.
+/// A reader of a ring.
 pub(crate) struct RingInlet {
-    // Dropped before the memory it reads.
+    // Dropped before the memory that it reads.
     reader: Reader,
-    // Its drop signals the other side that this reader is gone.
+    // Dropping it shows the other side that this reader is gone.
     peer: ManuallyDrop<PeerHandle>,
     doorbells: Doorbells,
     acks: Arc<RingAckSender>,
     connection: String,
-    /// Whether it must never block the sender, which may overtake it.
+    /// Whether the reader must never block the sender. The sender may then overtake the reader.
     lossy: bool,
     /// The copy of the frame, unless frames are used in place. A sender may overwrite the frame of
-    /// a lossy reader. One of another user could change it during validation.
+    /// a lossy reader, and a sender of another user could change a frame during its validation.
     copy: Option<Box<CopiedFrame>>,
-    /// Whether the writer has detached it.
+    /// Whether the writer has detached the reader.
     is_detached: bool,
     slept: bool,
-    /// Whether it runs a barrier on all processors before it sleeps.
+    /// Whether the reader runs a barrier on all processors before it sleeps.
     membarrier: bool,
     cursor: Arc<CursorPage>,
     _sleepers: SleepersPage,
     memory: Arc<RingMemory>,
-    /// The sender's low watermark, in frames: with no more than these unread it never waits.
+    /// The sender's low watermark, in frames. A sender with no more than this many unread frames
+    /// never waits.
     low: u64,
 }
 
@@ -54,7 +55,7 @@ pub(in crate::transport) struct RingPages {
 }
 
 impl RingPages {
-    /// Maps them, locked if the ring is.
+    /// Maps the pages, and locks them if the ring is locked.
     pub(in crate::transport) fn map(
         ring: &SharedMemory,
         capacity: usize,
@@ -70,11 +71,11 @@ impl RingPages {
     }
 }
 
-/// A handle that ties the lives of the two sides together, and detects the other's death.
+/// A handle that ties the lives of the two sides together, and detects the death of the other side.
 pub(in crate::transport) enum PeerHandle {
     /// A socket to the other process.
     Socket(MonitoredPeer),
-    /// A registration with a drop that removes the reader, in the same process.
+    /// A registration in the same process. Dropping it removes the reader.
     Local(#[expect(dead_code, reason = "held for its drop")] ReaderRegistration),
 }
 
@@ -113,7 +114,7 @@ impl RingInlet {
             unsafe { Reader::new(memory.control(), memory.data(), memory.capacity, cursor.cursor(), mode) };
         let violation = |e| Error::misbehaved(&request.connection, format!("sent unusable memory: {e}"));
         let mut reader = reader.map_err(violation)?;
-        // SAFETY: mapped, of that size, and held in this value.
+        // SAFETY: the page is mapped with the required size, and this value holds it.
         unsafe { reader.share_sleepers(sleepers.sleepers()) };
         reader.set_fence(membarrier::publish_fence(membarrier));
         Ok(Self {
@@ -136,19 +137,19 @@ impl RingInlet {
 }
 
 impl RingInlet {
-    /// Takes as [`Inlet::try_next_fast`] does, but only a frame that is new and used in place.
+    /// Takes a frame like [`Inlet::try_next_fast`], but only a new frame that is used in place.
     #[inline(always)]
     pub(crate) fn try_next_new(&mut self) -> Option<&[u8]> {
         if self.copy.is_none() { self.reader.try_next_fast() } else { None }
     }
 
-    /// Polls so many times for a frame. Returns whether there is one.
+    /// Polls `polls` times for a frame. Returns whether there is one.
     #[inline]
     pub(crate) fn spin_for_frame(&self, polls: u32) -> bool {
         self.reader.spin(polls)
     }
 
-    /// Releases as [`Inlet::release`] does, where no frame is kept.
+    /// Releases a frame like [`Inlet::release`], if no frame is kept.
     #[inline(always)]
     pub(crate) fn release(&mut self) {
         debug_assert!(!self.reader.keeps_frames(), "their room is given back first");
@@ -161,8 +162,8 @@ impl RingInlet {
         }
     }
 
-    /// Releases a frame used in place, and leaves the store of the cursor to
-    /// [`RingInlet::finish_releases`]. Others are released at once.
+    /// Releases a frame used in place, but leaves the store of the cursor to
+    /// [`RingInlet::finish_releases`]. A copied frame is released at once.
     #[inline(always)]
     pub(crate) fn release_later(&mut self) {
         if self.copy.is_some() {
@@ -174,15 +175,15 @@ impl RingInlet {
         }
     }
 
-    /// Stores the cursor if [`RingInlet::release_later`] has left that to do.
+    /// Stores the cursor, if [`RingInlet::release_later`] has left the store to do.
     pub(crate) fn finish_releases(&mut self) {
         if self.reader.finish_releases() {
             self.notify_space();
         }
     }
 
-    /// Returns the memory of the current frame if a port that keeps up to `frames` frames may keep
-    /// this one. Then the payload is in place there, and small enough.
+    /// Returns the memory of the current frame, if a port that keeps up to `frames` frames may keep
+    /// this frame. The payload must be in place there, and the frame small enough.
     #[inline]
     pub(crate) fn keepable(&self, payload: *const u8, frames: usize) -> Option<&Arc<RingMemory>> {
         let frame = self.reader.current_frame();
@@ -194,7 +195,7 @@ impl RingInlet {
         may_keep.then_some(&self.memory)
     }
 
-    /// Goes on behind the current frame, which stays in use under that number.
+    /// Goes on behind the current frame, which stays in use under the number `token`.
     #[inline]
     pub(crate) fn keep(&mut self, token: u64) {
         self.reader.keep(token);
@@ -205,7 +206,7 @@ impl RingInlet {
         self.reader.keeps_frames()
     }
 
-    /// Returns whether frames that are over may be given back later: they hold up no sender. A
+    /// Returns whether finished frames may be given back later, because they hold up no sender. A
     /// reader that finds no frame gives them back before it sleeps.
     #[inline(always)]
     pub(crate) fn may_settle_later(&self) -> bool {
@@ -213,14 +214,14 @@ impl RingInlet {
         lag.frames <= self.low / 4 && lag.bytes <= self.memory.capacity as u64 / 8
     }
 
-    /// Gives back the frames before the oldest one that is still in use.
+    /// Gives back the frames before the oldest frame that is still in use.
     ///
-    /// With half of the ring between that and the next frame, the sender would soon wait for it.
-    /// Then the pages of all that are in use become private, and this reader goes on in another
-    /// mapping.
+    /// If half of the ring lies between the oldest frame in use and the next frame, the sender
+    /// would soon wait. In this case the pages of all frames in use become private, and this reader
+    /// goes on in another mapping.
     ///
     /// # Errors
-    /// Errors of the system. Everything is as before, and the next call tries again.
+    /// Errors of the system. The state is as before the call, and the next call tries again.
     pub(crate) fn settle(&mut self, is_over: &mut dyn FnMut(u64) -> bool) -> Result<()> {
         if !self.reader.keeps_frames() {
             return Ok(());
@@ -230,8 +231,8 @@ impl RingInlet {
         if lag.frames > self.low || lag.bytes > self.memory.capacity as u64 / 2 {
             let memory = Arc::new(self.memory.duplicate()?);
             self.make_kept_private(is_over)?;
-            // SAFETY: a mapping of the same ring, which lives as long as the reader. The frames
-            // that are in use were copied.
+            // SAFETY: `memory` maps the same ring and lives as long as the reader. The frames in
+            // use were copied.
             wakes |= unsafe { self.reader.remap(memory.control(), memory.data()) };
             self.memory = memory;
         }
@@ -244,7 +245,7 @@ impl RingInlet {
     /// Makes the pages of all frames in use private.
     fn make_kept_private(&self, is_over: &mut dyn FnMut(u64) -> bool) -> Result<()> {
         for frame in self.reader.kept_frames().filter(|frame| !is_over(frame.token())) {
-            // SAFETY: the memory is that of this inlet, and the frame is not given back.
+            // SAFETY: the frame lies in the memory of this inlet, and is not given back.
             self.memory.mapping.make_private(unsafe { frame.bytes() })?;
         }
         Ok(())
@@ -256,7 +257,7 @@ impl RingInlet {
         self.doorbells.space.notify();
     }
 
-    /// Releases the copy of a frame; true: the reader has released the frame itself.
+    /// Releases the copy of a frame. Returns true if the reader has released the frame itself.
     #[cold]
     fn release_copy(&mut self) -> bool {
         if let Some(copy) = &mut self.copy {
@@ -300,7 +301,7 @@ impl RingInlet {
         }
     }
 
-    /// Returns whether no frame will be published any more.
+    /// Returns whether no further frame will be published.
     #[inline]
     fn is_over(&self) -> bool {
         self.is_detached
@@ -312,7 +313,7 @@ impl RingInlet {
 impl Drop for RingInlet {
     fn drop(&mut self) {
         fail_point!("reader-detach");
-        // Without this reader, the sender overwrites what is still in use.
+        // Once this reader is gone, the sender overwrites frames that are still in use.
         if let Err(error) = self.make_kept_private(&mut |_| false) {
             log::error!(
                 target: "stripline::transport",
@@ -321,7 +322,7 @@ impl Drop for RingInlet {
             );
             return;
         }
-        // SAFETY: it is not used again.
+        // SAFETY: `peer` is not used again.
         unsafe { ManuallyDrop::drop(&mut self.peer) };
     }
 }
@@ -347,8 +348,7 @@ impl Inlet for RingInlet {
             return Ok(self.current_frame());
         }
         if !self.is_over() {
-            // Before each sleep: frames that were passed here may be those that the sender waits
-            // for.
+            // Before each sleep: the sender may wait for frames that were passed here.
             self.settle(&mut |_| false)?;
             return Ok(Next::Empty);
         }
@@ -376,7 +376,7 @@ impl Inlet for RingInlet {
         if polls > 0 {
             self.reader.spin(polls);
         }
-        // A poll of memory takes none.
+        // A poll of memory takes no system call.
         true
     }
 
@@ -400,8 +400,8 @@ impl Inlet for RingInlet {
             Some(interrupt) => futex::wait_either(word, Cursor::PARKED, interrupt, deadline),
         };
         fail_point!("reader-wake");
-        // The thread that woke this side has withdrawn the announcement, unless it was the port's
-        // waker.
+        // The thread that woke this side has withdrawn the announcement, unless that thread was the
+        // port's waker.
         if !matches!(outcome, Ok(Some(true))) || interrupt.is_some() {
             self.reader.cancel_sleep();
         }
@@ -418,7 +418,7 @@ impl Inlet for RingInlet {
         self.slept =
             !self.is_over() && self.reader.prepare_sleep_with(|| membarrier::fence_before_sleep(membarrier));
         fail_point!("reader-sleep");
-        // Also rung when the other end is gone.
+        // The doorbell is also rung when the other end is gone.
         poll_set.readable(self.doorbells.data.as_fd());
         self.slept
     }

@@ -1,4 +1,4 @@
-//! The inspection view of a port on a ring. All values are read from the ring's own pages, which
+//! The inspection view of a port on a ring. All values are read from the pages of the ring, which
 //! the port keeps for its readers in any case.
 
 use std::sync::atomic::{AtomicU64, Ordering, fence};
@@ -12,14 +12,14 @@ use crate::packet::{HEADER_BYTES, Kind};
 use crate::transport::handshake::Hello;
 use crate::transport::{BindRequest, Endpoint};
 
-/// Attempts to read a value that changes all the time.
+/// The attempts to read a value that changes all the time.
 const ATTEMPTS: usize = 8;
-/// Bytes of the ring's own header before the packet header; together they fill the first line of a
+/// The bytes of the ring's header before the packet header. Together they fill the first line of a
 /// frame.
 const RING_HEADER: usize = stripline_ring::HEADER;
 const _: () = assert!(RING_HEADER + HEADER_BYTES <= stripline_ring::LINE);
 
-/// The readers of a port, also those that its own thread has not attached yet.
+/// The readers of a port, including readers that the port's thread has not attached yet.
 #[derive(Default)]
 pub(super) struct ReaderList(Mutex<Vec<ReaderEntry>>);
 
@@ -85,8 +85,9 @@ impl RingPortView {
             let newest = self.ring()?.newest;
             let Some(position) = newest else { return Some(0) };
             let (sequence, kind) = self.header_at(position);
-            // The newest frame lasts until the one after the next is written. If it is still the
-            // newest, its header was read. The fence keeps this check behind the reads.
+            // The newest frame lasts until the frame after the next one is written. If it is still
+            // the newest frame, the header was read correctly. The fence keeps this check behind
+            // the reads.
             fence(Ordering::Acquire);
             if self.ring()?.newest == newest {
                 return Some(sequence.saturating_add(u64::from(kind == Kind::Data as u8)));
@@ -95,14 +96,14 @@ impl RingPortView {
         None
     }
 
-    /// Returns the sequence number and kind of the frame there. The caller checks that it was not
-    /// overwritten meanwhile.
+    /// Returns the sequence number and kind of the frame at `position`. The caller must check that
+    /// the frame was not overwritten meanwhile.
     fn header_at(&self, position: u64) -> (u64, u8) {
         let line = (position as usize % self.memory.capacity) & !(stripline_ring::LINE - 1);
         let word = |at: usize| {
-            // SAFETY: a line below the capacity, and in it an aligned word of the packet header.
-            // Atomic, because the writer may be storing there. With its plain stores that is the
-            // race of every lossy reader, see the ring.
+            // SAFETY: this is a line below the capacity, and an aligned word of the packet header
+            // in it. The load is atomic, because the writer may be storing there. With the writer's
+            // plain stores this is the race of every lossy reader, see the ring.
             unsafe { self.memory.data().add(line + RING_HEADER + at).cast::<AtomicU64>().as_ref() }
                 .load(Ordering::Relaxed)
         };
@@ -120,7 +121,7 @@ impl RingPortView {
         if let (true, Some(lag), Some(packets)) = (entry.reader.blocks(), lag, packets)
             && lag.bytes > 0
         {
-            // Frames are packets and descriptions; the sequence number of the first unread one
+            // Frames are packets and descriptions; the sequence number of the first unread frame
             // counts packets. No frame overwrites it before the reader has moved on.
             let (first, _) = self.header_at(cursor.position);
             fence(Ordering::Acquire);
@@ -163,8 +164,8 @@ impl InspectPort for RingPortView {
         // Relaxed: a momentary value. The ring's own word is set only while the writer sleeps.
         port.waits = self.shared.room_awaited.load(Ordering::Relaxed);
         if port.waits {
-            // The writer waits for the readers with full queues. Without one, the ring is full, and
-            // it waits for the reader furthest behind.
+            // The writer waits for the readers with full queues. If no queue is full, the ring is
+            // full, and the writer waits for the reader furthest behind.
             let furthest = readers
                 .iter()
                 .filter(|(reader, ..)| reader.blocks())

@@ -1,5 +1,5 @@
-//! The memory ring, shared by the transports `inproc` and `shm`. There is one sealed memfd per
-//! sending port, mapped twice in a row, and one small page per receiver for its cursor.
+//! The memory ring, shared by the transports `inproc` and `shm`. Each sending port has one sealed
+//! memfd, mapped twice in a row. Each receiver has one small page for its cursor.
 //!
 //! ```text
 //! ring memfd:   | Control page (4096) | ring (capacity) |     mapped as | Control | ring | ring again |
@@ -9,11 +9,11 @@
 //! ```
 //!
 //! The second half of the cursor page holds the sender's words for this receiver, written before
-//! its first frame. They are its position after a restart, and the number and sample index of that
-//! first frame. The receiver's acknowledgements follow (`acks.rs`).
+//! the receiver's first frame: the receiver's position after a restart, and the number and sample
+//! index of the first frame. The receiver's acknowledgements follow (`acks.rs`).
 //!
-//! Descriptors and names: nothing of this is visible in the file system, and all of it is gone with
-//! the last process that uses it.
+//! Nothing of this is visible in the file system, and everything is gone with the last process that
+//! uses it.
 
 mod ack_wait;
 mod acks;
@@ -50,25 +50,25 @@ use super::{Attention, PortPosition};
 const SENDER_WORDS_OFFSET: usize = PAGE / 2;
 const _: () = assert!(size_of::<Cursor>() <= SENDER_WORDS_OFFSET);
 
-/// The sender's words for one receiver. Zeroed: nothing yet. Numbers are stored plus 1, so that 0
-/// means none.
+/// The sender's words for one receiver. Zeros mean that nothing was stored yet. Numbers are stored
+/// plus 1, so that 0 means none.
 #[repr(C)]
 struct SenderWords {
     resume_from: AtomicU64,
     first_sequence: AtomicU64,
     first_sample: AtomicU64,
-    /// Of the packet `resume_from`; none also where the sender cannot determine it.
+    /// The sample index of the packet `resume_from`; also 0 if the sender cannot determine it.
     resume_sample: AtomicU64,
 }
 
-/// The mapped ring, held by every user of its addresses.
+/// The mapped ring. Every user of the ring's addresses holds it.
 pub(crate) struct RingMemory {
     mapping: Mapping,
-    /// Bytes of a page; the first page is the control page.
+    /// The bytes of a page; the first page is the control page.
     page: usize,
     pub(super) capacity: usize,
-    /// Whether frames in it can be kept, while the sender goes on: not where it is locked or of
-    /// huge pages.
+    /// Whether frames in the ring can be kept while the sender goes on. Not so if the ring is
+    /// locked or uses huge pages.
     keeps_frames: bool,
 }
 
@@ -101,12 +101,12 @@ impl RingMemory {
 /// A receiver's mapped cursor page.
 pub(super) struct CursorPage {
     mapping: Mapping,
-    /// Whether the sender waits for an acknowledgement, for inspection of its process.
+    /// Whether the sender waits for an acknowledgement, for inspection of the sender's process.
     ack_awaited: AtomicBool,
 }
 
 impl CursorPage {
-    /// Maps a cursor, locked if its ring is.
+    /// Maps a cursor page, and locks it if the ring is locked.
     pub(super) fn map(memory: &SharedMemory, locked: bool) -> Result<Self> {
         let mapping = memory.map()?;
         if locked {
@@ -149,13 +149,14 @@ impl CursorPage {
 
     /// Returns the word that the receiver parks on.
     fn park_word(&self) -> &AtomicU32 {
-        // SAFETY: mapped as long as `self`, and atomics only, for both sides.
+        // SAFETY: the word is mapped as long as `self`, and both sides use atomics only.
         unsafe { self.cursor().as_ref() }.park_word()
     }
 
-    /// Wakes the receiver if it is parked. The reason must have been published before.
+    /// Wakes the receiver if it is parked. The reason for waking it must have been published
+    /// before.
     pub(super) fn unpark(&self) -> bool {
-        // SAFETY: as above.
+        // SAFETY: see `park_word`.
         let parked = unsafe { self.cursor().as_ref() }.unpark();
         if parked {
             futex::wake(self.park_word());
@@ -164,8 +165,8 @@ impl CursorPage {
     }
 
     fn sender_words(&self) -> &SenderWords {
-        // SAFETY: within the page, aligned, mapped as long as `self`, and atomics only, for both
-        // sides.
+        // SAFETY: the words lie within the page and are aligned, they are mapped as long as `self`,
+        // and both sides use atomics only.
         unsafe { self.mapping.at(SENDER_WORDS_OFFSET).cast::<SenderWords>().as_ref() }
     }
 }
@@ -190,7 +191,7 @@ impl SleepersPage {
     }
 }
 
-/// A reader after its handshake: pending until the writer attaches it.
+/// A reader after its handshake, pending until the writer attaches it.
 pub(super) struct PendingReader {
     token: u64,
     connection: String,
@@ -200,11 +201,12 @@ pub(super) struct PendingReader {
     mode: Mode,
     low: u32,
     pub membarrier: bool,
-    /// The socket to close when it violates the protocol, if it is in another process.
+    /// The socket to close when the reader violates the protocol, if it is in another process.
     pub peer: Option<Socket>,
-    /// Whether it goes on from another path of the port, and so has no predecessor.
+    /// Whether the reader goes on from another path of the port, and so has no predecessor.
     moves: bool,
-    /// Where its predecessor has stopped on the paths that the port has left.
+    /// The position at which the reader's predecessor has stopped on the paths that the port has
+    /// left.
     stopped: Option<Stopped>,
 }
 
@@ -212,13 +214,13 @@ pub(super) struct PendingReader {
 struct Changes {
     added: Vec<PendingReader>,
     removed: Vec<u64>,
-    /// Connections of receivers that were killed before they were let in, and where their
-    /// predecessors had stopped.
+    /// Connections of receivers that were killed before they were attached, and the positions at
+    /// which their predecessors had stopped.
     unmet: Vec<(String, Option<Stopped>)>,
 }
 
 impl Changes {
-    /// Keeps the connection of a receiver that was never let in.
+    /// Keeps the connection of a receiver that was never attached.
     fn add_unmet(&mut self, PendingReader { connection, stopped, .. }: PendingReader) {
         if self.unmet.len() < DEPARTED_MAX && self.unmet.iter().all(|(other, _)| *other != connection) {
             self.unmet.push((connection, stopped));
@@ -230,14 +232,14 @@ impl Changes {
 pub(super) struct RingShared {
     pub capacity: usize,
     pub memory: SharedMemory,
-    /// Whether every side locks its mapping.
+    /// Whether both sides lock their mappings.
     pub locked: bool,
     /// Whether the writer runs a barrier on all processors before it sleeps.
     pub membarrier: bool,
     /// The doorbell for space: the end that the writer sleeps on, and the end to ring.
     pub space_wait: Doorbell,
     pub space_notify: Doorbell,
-    /// Makes the doorbells that reach its readers.
+    /// The factory of the doorbells that reach the readers.
     doorbells: DoorbellFactory,
     tokens: AtomicU64,
     changed: AtomicBool,
@@ -245,13 +247,13 @@ pub(super) struct RingShared {
     room_awaited: AtomicBool,
     changes: Mutex<Changes>,
     readers: inspect::ReaderList,
-    /// By the receivers' process.
+    /// The shared words, by the process of the receivers.
     sleepers: Mutex<HashMap<Option<u32>, SharedSleepers>>,
     /// The paths that the port has left.
     left_paths: Arc<LeftPaths>,
 }
 
-/// The page of one process's receivers, kept as long as one of them exists.
+/// The page of one process's receivers. It is kept as long as any of these receivers exists.
 struct SharedSleepers {
     memory: Arc<SharedMemory>,
     page: Weak<Mapping>,
@@ -293,7 +295,7 @@ impl RingShared {
         })
     }
 
-    /// Makes the handles of a receiver, in that process if it is given.
+    /// Makes the handles of a receiver, in the process `pid` if it is given.
     pub(super) fn prepare_reader(
         &self,
         hello: &Hello,
@@ -328,12 +330,12 @@ impl RingShared {
         Ok((ReaderHandles { token, cursor, sleepers, doorbell }, pending))
     }
 
-    /// Queues a receiver: it is attached before the next packet is published. `welcome` sends it
-    /// the handles.
+    /// Queues a receiver, which is attached before the next packet is published. `welcome` sends
+    /// the handles to the receiver.
     ///
-    /// Neither side may proceed before the other can. A welcomed receiver must miss no packet, so
-    /// it is announced first. A writer must not count a receiver that dies before its welcome, so
-    /// this lock is held until the welcome is sent.
+    /// Neither side may proceed before the other can. A receiver that was welcomed must miss no
+    /// packet, so it is announced first. A writer must not count a receiver that dies before its
+    /// welcome, so the lock is held until the welcome is sent.
     pub(super) fn queue_reader<E>(
         &self,
         mut pending: PendingReader,
@@ -343,7 +345,7 @@ impl RingShared {
             pending.stopped = self.left_paths.take(&pending.connection);
         }
         let mut changes = self.changes();
-        // Release: as in `announce`.
+        // Release: see `signal_change`.
         self.changed.store(true, Ordering::Release);
         let outcome = welcome();
         match outcome {
@@ -356,8 +358,8 @@ impl RingShared {
     }
 
     /// Returns the word that the receivers of one process share. The process id may be reused while
-    /// a receiver of the old process still exists. Then both processes of the same user share the
-    /// word. Neither can do more harm than it could do to its own receivers.
+    /// a receiver of the old process still exists. In this case both processes, which have the same
+    /// user, share the word. Neither process can do more harm with it than to its own receivers.
     fn sleepers_of(&self, pid: Option<u32>) -> Result<(SleepersPage, Arc<SharedMemory>)> {
         let mut known = self.sleepers.lock().unwrap_or_else(PoisonError::into_inner);
         known.retain(|_, shared| shared.page.strong_count() > 0);
@@ -374,8 +376,8 @@ impl RingShared {
         Ok((SleepersPage(page), memory))
     }
 
-    /// Records that a receiver is gone. One that was not attached yet leaves at most its name
-    /// behind, even if the writer never checks again.
+    /// Records that a receiver is gone. A receiver that was not attached yet leaves at most its
+    /// name behind, even if the writer never checks again.
     pub(super) fn remove_reader(&self, token: u64) {
         self.readers.remove(token);
         let mut changes = self.changes();
@@ -407,12 +409,12 @@ impl RingShared {
 
 impl Attention for RingShared {
     fn request_attention(&self) {
-        // Release: as in `signal_change`. A writer that waits for room gets it later.
+        // Release: see `signal_change`. A writer that waits for room gets the request later.
         self.changed.store(true, Ordering::Release);
     }
 }
 
-/// A reader's registration, which removes the reader at the latest when dropped.
+/// A reader's registration. The reader is removed at the latest when the registration is dropped.
 pub(super) struct ReaderRegistration {
     shared: Arc<RingShared>,
     token: u64,
@@ -439,7 +441,7 @@ mod tests {
     use super::futex::ParkWaker;
     use super::*;
 
-    /// Checks the state that a sender killed in the middle of a wake-up leaves behind.
+    /// Checks the state that a sender leaves behind if it is killed in the middle of a wake-up.
     #[test]
     fn the_alarm_wakes_whom_a_dead_sender_has_half_woken() {
         let memory = SharedMemory::new("stripline-cursor", PAGE).unwrap();

@@ -30,8 +30,8 @@ use crate::transport::{
 };
 
 /// The interval at which a writer that waits for room polls its readers even without a doorbell. A
-/// reader that violates the protocol may not ring, and a hostile one may break the doorbell for the
-/// others.
+/// reader that violates the protocol may not ring, and a hostile reader may break the doorbell for
+/// the others.
 pub(super) const RECHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// A ring and its receivers.
@@ -40,13 +40,13 @@ pub(crate) struct RingOutlet {
     // that it fills.
     writer: Writer,
     pub(super) readers: Vec<AttachedReader>,
-    /// By connection: where its receiver has stopped.
+    /// The position at which the last receiver of each connection has stopped.
     departed: HashMap<String, Departed>,
-    /// Where the port was when it admitted receivers last.
+    /// The position of the port when it last admitted receivers.
     admitted_at: PortPosition,
-    /// The number of the first packet of the present stream then.
+    /// The number of the first packet of the stream at that time.
     stream_start: u64,
-    /// The size of its samples; `None`: unknown.
+    /// The size of the port's samples; `None`: unknown.
     sample_size: Option<SampleSize>,
     /// Whether there are readers for which nothing has been published yet.
     fresh: bool,
@@ -70,15 +70,15 @@ pub(crate) struct RingOutlet {
 pub(super) struct AttachedReader {
     pub(super) id: ReaderId,
     pub(super) lossy: bool,
-    /// Whether nothing has been published for it yet.
+    /// Whether nothing has been published for the reader yet.
     fresh: bool,
-    /// The start position that it was sent.
+    /// The start position that was sent to the reader.
     resumed: Option<PortPosition>,
-    /// The number of the first packet for it, once there is one.
+    /// The number of the first packet for the reader, once there is one.
     first: Option<u64>,
-    /// The acknowledgement that is waited for.
+    /// The acknowledgement that the sender waits for.
     pub(super) ack_wait: Option<AckWait>,
-    // This also keeps the pages mapped while the writer holds their addresses.
+    // This field also keeps the pages mapped while the writer holds their addresses.
     reader: PendingReader,
 }
 
@@ -91,15 +91,15 @@ impl Deref for AttachedReader {
 }
 
 impl AttachedReader {
-    /// Wakes it for something other than a packet.
+    /// Wakes the reader for another reason than a packet.
     fn wake(&self) {
         if !self.cursor.unpark() {
             self.doorbell.notify();
         }
     }
 
-    /// Returns the error for its missing acknowledgement now that it has left, if one is waited
-    /// for.
+    /// Returns the error for the missing acknowledgement of this reader, now that it has left.
+    /// `None`: the sender waits for no acknowledgement.
     fn final_ack(&self) -> Option<Error> {
         let ack_wait = self.ack_wait?;
         let state = match self.cursor.ack_state(&ack_wait) {
@@ -111,7 +111,7 @@ impl AttachedReader {
 }
 
 impl RingOutlet {
-    /// The capabilities of the transports that share it.
+    /// The capabilities of the transports that share the ring.
     pub(in crate::transport) const CAPABILITIES: Capabilities = Capabilities {
         name: "",
         summary: "",
@@ -127,7 +127,7 @@ impl RingOutlet {
         library: None,
     };
 
-    /// Allocates the ring. `doorbells` makes the doorbells that reach its readers.
+    /// Allocates the ring. `doorbells` makes the doorbells that reach the readers.
     pub(in crate::transport) fn new(
         request: BindRequest,
         endpoint: Endpoint,
@@ -173,13 +173,14 @@ impl RingOutlet {
         })
     }
 
-    /// Keeps the listener (a socket, or an entry in a table), which is closed when this is dropped.
+    /// Keeps the listener (a socket, or an entry in a table). It is closed when the outlet is
+    /// dropped.
     pub(in crate::transport) fn hold(&mut self, listener: impl Send + 'static) {
         self.listener = Some(Box::new(listener));
         fail_point!("create-door");
     }
 
-    /// Reserves as [`Outlet::try_reserve_fast`] does.
+    /// Reserves like [`Outlet::try_reserve_fast`].
     #[inline(always)]
     pub(crate) fn try_reserve_fast(&mut self, bytes: usize) -> Option<&mut [u8]> {
         fail_point!("loan");
@@ -187,8 +188,8 @@ impl RingOutlet {
         if self.shared.changed.load(Ordering::Relaxed) { None } else { self.writer.try_reserve_fast(bytes) }
     }
 
-    /// Publishes as [`Outlet::publish`] does, and first writes those words to the start of the
-    /// frame. No receiver may be waiting for its first frame.
+    /// Publishes like [`Outlet::publish`], and first writes `words` to the start of the frame. No
+    /// receiver may be waiting for its first frame.
     #[inline(always)]
     pub(crate) fn publish_with<const WORDS: usize>(&mut self, bytes: usize, words: [u64; WORDS]) {
         debug_assert!(!self.fresh);
@@ -201,8 +202,8 @@ impl RingOutlet {
         fail_point!("publish-woken");
     }
 
-    /// Publishes as [`RingOutlet::publish_with`] does, but leaves the count and the check for
-    /// sleepers to [`RingOutlet::finish_publishing`]. No receiver may be lossy.
+    /// Publishes like [`RingOutlet::publish_with`], but leaves the count and the check for sleepers
+    /// to [`RingOutlet::finish_publishing`]. No receiver may be lossy.
     #[inline(always)]
     pub(crate) fn publish_later_with<const WORDS: usize>(&mut self, bytes: usize, words: [u64; WORDS]) {
         debug_assert!(!self.fresh);
@@ -211,7 +212,7 @@ impl RingOutlet {
         fail_point!("publish-committed");
     }
 
-    /// Completes what [`RingOutlet::publish_later_with`] has begun.
+    /// Completes the publishing that [`RingOutlet::publish_later_with`] has begun.
     pub(crate) fn finish_publishing(&mut self) {
         if !self.writer.finish_publishing() {
             return;
@@ -233,7 +234,7 @@ impl RingOutlet {
         let start = if has_taken { None } else { reader.resumed.or(next) };
         let departed = next.map(|at| Departed { at, start });
         self.writer.detach(reader.id);
-        // After a goodbye, the next reader under that name is a new one.
+        // After a goodbye, the next reader of this connection is a new one.
         if !reader.cursor.has_left() {
             self.remember(&reader.connection, departed);
         }
@@ -247,9 +248,9 @@ impl RingOutlet {
         }
     }
 
-    /// Returns the place of the first packet that a reader has not released, sent or yet to be
-    /// sent. A reader that was overtaken loses packets by its own policy: then it is that of the
-    /// next packet.
+    /// Returns the place of the first packet that a reader has not released, whether it was sent or
+    /// not. If the reader was overtaken, it loses packets by its own policy, and the place is that
+    /// of the next packet.
     fn next_unread(&self, reader: ReaderId) -> Option<PortPosition> {
         let (position, _) = self.writer.released(reader)?;
         let head = self.writer.position();
@@ -265,9 +266,9 @@ impl RingOutlet {
         Some(PortPosition { sequence: self.next_sequence()?, sample: self.sample_at(self.writer.position()) })
     }
 
-    /// Returns the sample index of the packet that has a frame at that place of the ring. Short
-    /// headers carry none: their samples are counted up to the first frame that has one, or to the
-    /// next packet. `None`: that of the next packet is unknown, or the size of the samples.
+    /// Returns the sample index of the packet with a frame at `position` in the ring. Short headers
+    /// carry no index: their samples are counted up to the first frame with an index, or up to the
+    /// next packet. `None`: the index of the next packet or the size of the samples is unknown.
     fn sample_at(&self, mut position: u64) -> Option<u64> {
         let mut samples = 0_u64;
         let count = |bytes: u64, max: usize| {
@@ -282,7 +283,8 @@ impl RingOutlet {
             } else if header.kind == Kind::Data as u8 && !header.is_continued() {
                 return Some(header.sample_index.wrapping_sub(samples));
             } else if header.is_continued() && header.flags & Header::MORE == 0 {
-                // The end of the packet: its offset and its length are those of the whole.
+                // This is the end of the packet. The offset plus the length is the length of the
+                // whole packet.
                 samples += count(header.sample_index.saturating_add(length), LinkOptions::PACKET_MAX)?;
             }
             position += self.stride_at(position);
@@ -292,7 +294,8 @@ impl RingOutlet {
         Some(given.or_else(|| self.sample_after_newest())?.wrapping_sub(samples))
     }
 
-    /// Returns the sample index behind the newest frame, if that is a whole packet with an index.
+    /// Returns the sample index behind the newest frame, if that frame is a whole packet with an
+    /// index.
     fn sample_after_newest(&self) -> Option<u64> {
         let header = self.header_at(self.writer.newest()?)?;
         let parts = Header::SHORT | Header::MORE | Header::CONTINUED;
@@ -302,11 +305,11 @@ impl RingOutlet {
         (is_whole && header.sequence >= self.stream_start).then(|| header.sample_index.wrapping_add(samples))
     }
 
-    /// Returns the bytes of the ring that the frame takes which starts there.
+    /// Returns the bytes of the ring that the frame at `position` takes.
     fn stride_at(&self, position: u64) -> u64 {
         let offset = position as usize % self.memory.capacity;
-        // SAFETY: a frame has a 16-byte ring header, with its length in the second word, all within
-        // the mirror. This thread is the only writer, so the bytes are stable.
+        // SAFETY: a frame has a 16-byte ring header with its length in the second word, and lies
+        // within the mirrored mapping. This thread is the only writer, so the bytes are stable.
         let length = unsafe { self.memory.data().as_ptr().add(offset + 8).cast::<u32>().read() };
         stripline_ring::frame_stride(length as usize) as u64
     }
@@ -317,12 +320,12 @@ impl RingOutlet {
         self.writer.newest().map_or(Some(self.admitted_at.sequence), after)
     }
 
-    /// Returns the header of the frame that starts there and has not been overwritten.
+    /// Returns the header of the frame at `position`, which must not have been overwritten.
     fn header_at(&self, position: u64) -> Option<Header> {
         let offset = position as usize % self.memory.capacity;
-        // SAFETY: a frame has a 16-byte ring header and then the packet header, all within the
-        // mirror. It is published and not overwritten, and this thread is the only writer, so the
-        // bytes are stable.
+        // SAFETY: a frame has a 16-byte ring header followed by the packet header, and both lie
+        // within the mirrored mapping. The frame is published and not overwritten, and this thread
+        // is the only writer, so the bytes are stable.
         let header = unsafe {
             let at = self.memory.data().as_ptr().add(offset + 16);
             std::slice::from_raw_parts(at, HEADER_BYTES)
@@ -330,7 +333,7 @@ impl RingOutlet {
         Header::read(header)
     }
 
-    /// Announces their first frame to the fresh readers: a lossy one may never see it.
+    /// Announces the first frame to the fresh readers, because a lossy reader may never see it.
     #[cold]
     fn announce_first_frame(&mut self) {
         self.fresh = false;
@@ -356,7 +359,8 @@ impl RingOutlet {
         // A reader that left before it was attached must not be attached.
         let mut changes = self.shared.changes();
         changes.added.retain(|pending| !early.contains(&pending.token));
-        // One that was killed then has missed nothing yet, or what is still owed to it.
+        // A receiver that was killed before it was attached has missed the packets since its
+        // predecessor stopped. Without a predecessor it has missed nothing yet.
         let unmet = std::mem::take(&mut changes.unmet);
         drop(changes);
         for (connection, stopped) in unmet {
@@ -399,9 +403,9 @@ impl RingOutlet {
         found.map_or_else(|| self.port.clone(), |reader| reader.connection.clone())
     }
 
-    /// Sleeps until a reader has made space, a reader came or went, or the wait is over.
+    /// Sleeps until a reader has made space, a reader has come or left, or the wait is over.
     fn sleep(&mut self, slowest: ReaderId, wait: Wait) -> Result<()> {
-        // Before each sleep: a reader can make its doorbell ring all the time.
+        // Check before each sleep: a reader can make its doorbell ring all the time.
         if wait.is_expired() {
             return Err(Error::Full { connection: self.connection_of(slowest) });
         }
@@ -431,8 +435,8 @@ impl RingOutlet {
     }
 
     /// Spins, for as long as the port's wait strategy allows, until a reader has made enough room
-    /// or another event has occurred. False: it is time to sleep.
-    /// A change that was there before ends no spinning: new readers wait until there is room.
+    /// or another event has occurred. Returns false if it is time to sleep. A change that was there
+    /// before does not end the spinning, because new readers wait until there is room.
     fn spin_for_space(&mut self, slowest: ReaderId, wait: Wait, has_changed: bool) -> bool {
         let mut spins = 0;
         while self.spinner.spin_backoff(spins) {
@@ -448,7 +452,8 @@ impl RingOutlet {
         false
     }
 
-    /// Attaches the readers that came, and detaches those that left; true when some came.
+    /// Attaches the readers that came, and detaches the readers that left. Returns true if some
+    /// came.
     fn attach_pending(&mut self, stream_start: u64) -> bool {
         // Relaxed: the lock below orders the rest.
         if !self.shared.changed.load(Ordering::Relaxed) {
@@ -456,7 +461,7 @@ impl RingOutlet {
         }
         self.shared.changed.swap(false, Ordering::Acquire);
         self.disarm();
-        // Departed readers first: a new one may take the place of one of them.
+        // Departed readers first: a new reader may take the place of a departed one.
         self.detach_departed();
         let added = std::mem::take(&mut self.shared.changes().added);
         let arrived = !added.is_empty();
@@ -469,8 +474,8 @@ impl RingOutlet {
                 fail_point!("admit-returned");
             }
             let (cursor, sleepers) = (pending.cursor.cursor(), pending.sleepers.sleepers());
-            // SAFETY: the pages have the required sizes, the cursor's is fresh, and both stay
-            // mapped until it is detached.
+            // SAFETY: the pages have the required sizes, the cursor page is fresh, and both stay
+            // mapped until the reader is detached.
             let id = unsafe { self.writer.attach_sharing(cursor, sleepers, pending.mode) };
             // The cursors count packets exactly, under any kind of flow control. A stalled writer
             // needs no wake-up before the low watermark.
@@ -493,8 +498,8 @@ impl RingOutlet {
         arrived
     }
 
-    /// Asks the readers to ring for space, as a writer that sleeps does. False: there is space
-    /// already. The next packet is not reserved on the fast path, which ends this.
+    /// Asks the readers to ring for space, like a writer that sleeps. Returns false if there is
+    /// space already. The next packet is not reserved on the fast path, which ends the asking.
     fn arm_for_space(&mut self, bytes: usize) -> Result<bool> {
         let membarrier = self.shared.membarrier;
         self.is_armed = true;
@@ -552,8 +557,8 @@ impl RingOutlet {
                     self.evict(reader, &violation.to_string())
                 }
                 Err(ReserveError::Full { slowest }) => {
-                    // Without an announcement: it costs a barrier on all processors, and a ring of
-                    // the reader's.
+                    // Do not announce the wait: the announcement costs a barrier on all processors,
+                    // and a ring of the reader's doorbell.
                     if matches!(wait, Wait::Never) {
                         return Err(Error::Full { connection: self.connection_of(slowest) });
                     }
@@ -641,7 +646,7 @@ impl Outlet for RingOutlet {
     }
 
     fn prepare_wait<'a>(&'a mut self, awaited: Awaited, poll_set: &mut PollSet<'a>) -> Result<Prepared> {
-        // Before the checks: a ring that comes later is seen by those that wait.
+        // Drain before the checks: a ring that comes later then ends the wait.
         self.drain_doorbell();
         // Relaxed: the lock that `admit` takes orders the rest.
         if self.shared.changed.load(Ordering::Relaxed) {
@@ -671,8 +676,8 @@ impl Departures for Mutex<RingOutlet> {
         let mut ring = lock(self);
         ring.detach_departed();
         let Some(connection) = connection else { return ring.departed.drain().collect() };
-        // A process that has ended closes all its sockets, and the thread that notices it here may
-        // not have run yet.
+        // A process that has ended closes all its sockets, but the thread that notices this here
+        // may not have run yet.
         let is_gone = |reader: &AttachedReader| {
             reader.connection == connection && reader.peer.as_ref().is_some_and(Socket::has_hung_up)
         };
@@ -691,8 +696,8 @@ impl Drop for RingOutlet {
             && let Some(end) = newest.filter(|header| header.kind == Kind::End as u8)
             && let Ok(place) = self.writer.try_reserve(HEADER_BYTES)
         {
-            // A reader attached after the end must still get it. One that has got it reads no
-            // further.
+            // A reader attached after the end must still get it. A reader that has already got it
+            // reads no further.
             place.copy_from_slice(bytemuck::bytes_of(&end));
             self.writer.publish(HEADER_BYTES);
         }

@@ -1,4 +1,4 @@
-//! The acknowledgements of a receiver, on the signalling socket: records, one after the other,
+//! The acknowledgements of a receiver on the signalling socket: records, one after the other,
 //! little-endian.
 //!
 //! ```text
@@ -11,11 +11,12 @@
 //! 16     ...   the reason, UTF-8
 //! ```
 //!
-//! There is one for each packet that requests it, in any order. A receiver sends none unless the
-//! sender's welcome announced that it reads them. If the receiver's hello requested flow control,
-//! its messages come in between (`flow/message.rs`); they begin in the same way. A receiver
-//! that has not died ends with a goodbye: a record of kind 4 and otherwise zeros. No receiver comes
-//! in its place.
+//! There is one acknowledgement for each packet that requests it, in any order. A receiver sends
+//! acknowledgements only if the sender's welcome announced that the sender reads them. If the
+//! receiver's hello requested flow control, flow control messages come in between
+//! (`flow/message.rs`). They begin like an acknowledgement. A receiver that has not died ends with
+//! a goodbye: a record of kind 4 and otherwise zeros. No successor follows a receiver that has sent
+//! a goodbye.
 
 use std::io::{self, ErrorKind};
 use std::os::fd::AsFd;
@@ -38,8 +39,8 @@ const ACCEPTED: u8 = 1;
 const FINISHED: u8 = 2;
 const REFUSED: u8 = 3;
 const GOODBYE: u8 = 4;
-/// The most bytes of acknowledgements that wait for a sender to take them. They are of more than a
-/// thousand packets that it no longer waits for.
+/// The most bytes of acknowledgements that wait for a sender to take them. They belong to more than
+/// a thousand packets for which the sender no longer waits.
 const BACKLOG_MAX: usize = 64 * 1024;
 
 /// Sends the goodbye of a receiver. If the socket does not take it, the successor reports a gap.
@@ -49,7 +50,7 @@ pub(in crate::transport) fn say_goodbye(socket: &Socket) {
     let _ = send(socket.as_fd(), &goodbye, SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
 }
 
-/// Returns whether the other end has sent a goodbye; the bytes are left to be read.
+/// Returns whether the other end has sent a goodbye. The bytes are left to be read.
 pub(super) fn peek_goodbye(socket: &Socket) -> bool {
     let mut buffer = [0; RECORD_BYTES * 64];
     let peeked = recv(socket.as_fd(), &mut buffer, RecvFlags::DONTWAIT | RecvFlags::PEEK);
@@ -66,26 +67,27 @@ pub(super) fn peek_goodbye(socket: &Socket) -> bool {
 
 /// The receiver's sender of acknowledgements.
 pub(in crate::transport) struct SocketAckSender {
-    /// Owned by the link: it is closed with the link, even if packets of it are still held.
+    /// The socket belongs to the link. It is closed with the link, even if packets of the link are
+    /// still held.
     socket: Weak<Socket>,
     backlog: Mutex<Backlog>,
     /// Whether the socket did not take a message that cannot wait for the next acknowledgement,
-    /// because the sender may be waiting for it.
+    /// because the sender may be waiting for the message.
     is_backlogged: AtomicBool,
-    /// Rung in that case.
+    /// Rung when `is_backlogged` is set.
     backlog_doorbell: Option<Doorbell>,
 }
 
-/// The backlog that the socket did not take.
+/// The messages that the socket did not take.
 #[derive(Default)]
 struct Backlog {
     acks: Vec<u8>,
-    /// Only the latest message of flow control, which supersedes all before it.
+    /// The latest message of flow control, which supersedes all before it.
     flow: Option<FlowMessage>,
 }
 
 impl SocketAckSender {
-    /// Returns it. With flow control, the doorbell wakes a thread that
+    /// Returns the sender of acknowledgements. With flow control, the doorbell wakes a thread that
     /// [tries again](SocketAckSender::retry).
     pub(in crate::transport) fn new(socket: &Arc<Socket>, backlog_doorbell: Option<Doorbell>) -> Self {
         let (backlog, is_backlogged) = (Mutex::default(), AtomicBool::new(false));
@@ -98,7 +100,7 @@ impl SocketAckSender {
         (self.backlog_doorbell.as_ref(), self.is_backlogged.load(Ordering::Acquire))
     }
 
-    /// Tries again.
+    /// Tries again to send the backlog.
     pub(in crate::transport) fn retry(&self) {
         if self.is_backlogged.load(Ordering::Acquire)
             && let Some(doorbell) = &self.backlog_doorbell
@@ -109,7 +111,7 @@ impl SocketAckSender {
         }
     }
 
-    /// Sends what the socket takes. A receiver never waits for its sender.
+    /// Sends as much as the socket takes. A receiver never waits for its sender.
     fn send(&self, backlog: &mut Backlog) {
         let Some(socket) = self.socket.upgrade() else { return };
         loop {
@@ -136,8 +138,8 @@ impl SocketAckSender {
             socket.close();
         }
         let is_backlogged = self.backlog_doorbell.is_some() && !backlog.acks.is_empty();
-        // Under the lock, so that the doorbell rings only while there is a backlog. Release: a
-        // thread that sees the flag finds the backlog.
+        // The lock is still held, so that the doorbell rings only while there is a backlog.
+        // Release: a thread that sees the flag finds the backlog.
         if self.is_backlogged.swap(is_backlogged, Ordering::AcqRel) != is_backlogged
             && let Some(doorbell) = &self.backlog_doorbell
         {
@@ -173,7 +175,7 @@ pub(crate) fn record(sequence: u64, ack: Ack<'_>) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(RECORD_BYTES + reason.len());
     bytes.extend_from_slice(&sequence.to_le_bytes());
     bytes.extend_from_slice(&[kind, 0]);
-    // At most REASON_MAX, which fits.
+    // The length is at most REASON_MAX, which fits.
     bytes.extend_from_slice(&(reason.len() as u16).to_le_bytes());
     bytes.extend_from_slice(&[0; 4]);
     bytes.extend_from_slice(reason.as_bytes());
@@ -184,15 +186,15 @@ pub(crate) fn record(sequence: u64, ack: Ack<'_>) -> Vec<u8> {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct AckReader {
     bytes: Vec<u8>,
-    /// Acknowledgements requested, and those that arrived.
+    /// The acknowledgements requested, and the acknowledgements that arrived.
     requested: u64,
     received: u64,
     /// The flow control for this receiver, if the link keeps it.
     pub(in crate::transport) flow_sender: Option<flow::Sender>,
-    /// The newest packet, which is waited for.
+    /// The newest packet, for which the sender waits.
     expected: Option<(u64, Scope)>,
     ack: Option<Result<(), String>>,
-    /// Whether it has sent a goodbye.
+    /// Whether the receiver has sent a goodbye.
     pub(super) has_left: bool,
 }
 
@@ -202,7 +204,7 @@ impl AckReader {
         Self { flow_sender, ..Self::default() }
     }
 
-    /// Expects an acknowledgement of a packet newer than those before.
+    /// Expects an acknowledgement of a packet newer than all before.
     pub(crate) fn expect(&mut self, ack_wait: &AckWait) {
         self.requested += 1;
         (self.expected, self.ack) = (Some((ack_wait.sequence, ack_wait.scope)), None);
@@ -215,8 +217,8 @@ impl AckReader {
             || self.flow_sender.as_ref().is_some_and(|flow_sender| !flow_sender.is_over())
     }
 
-    /// Returns the state of the packet expected last, after a read with this result: whether the
-    /// receiver is there.
+    /// Returns the state of the packet expected last, after a read. `read` is the result of that
+    /// read: whether the receiver is there.
     pub(crate) fn state(&mut self, read: &Result<bool, String>) -> AckState {
         match (self.ack(), read) {
             (_, Err(violation)) => AckState::Violation(violation.clone()),
@@ -251,7 +253,7 @@ impl AckReader {
     /// Parses bytes as they arrive.
     ///
     /// # Errors
-    /// As [`AckReader::read_from`].
+    /// See [`AckReader::read_from`].
     pub(crate) fn feed(&mut self, bytes: &[u8]) -> Result<(), String> {
         self.bytes.extend_from_slice(bytes);
         let mut behind = 0;
@@ -301,7 +303,7 @@ enum Record<'a> {
     Flow(FlowMessage),
 }
 
-/// Returns the first record, and the bytes behind it; `None`: it is incomplete.
+/// Returns the first record, and the bytes behind it; `None`: the record is incomplete.
 fn parse(bytes: &[u8]) -> Result<Option<(Record<'_>, &[u8])>, String> {
     let Some((record, behind)) = bytes.split_first_chunk::<RECORD_BYTES>() else { return Ok(None) };
     if FlowMessage::is_one(record) {
@@ -335,8 +337,8 @@ mod tests {
         acks
     }
 
-    /// Checks the examples of `docs/wire.md`: its lines of 16 hexadecimal numbers behind those of
-    /// the packet.
+    /// Checks the examples of `docs/wire.md`: the lines of 16 hexadecimal numbers behind the lines
+    /// of the packet.
     #[test]
     fn docs_match_the_code() {
         let document = include_str!("../../../../../docs/wire.md");

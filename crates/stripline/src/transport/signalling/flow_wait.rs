@@ -25,7 +25,7 @@ where
         let Some(first) = held().next() else { return Ok(()) };
         let full = Error::Full { connection: first.connection.clone() };
         let mut poll_set = PollSet::default();
-        // Also readable once the receiver has hung up.
+        // The socket is also readable once the receiver has hung up.
         held().for_each(|receiver| poll_set.readable(receiver.socket.as_fd()));
         if !first.while_waiting(|| stop.sleep(poll_set, wait))? {
             return Err(full);
@@ -34,7 +34,7 @@ where
 }
 
 impl RemoteReceiver {
-    /// Returns whether it stalls the next packet.
+    /// Returns whether the receiver stalls the next packet.
     pub(in crate::transport) fn is_stalled(&self) -> bool {
         self.acks.flow_sender.as_ref().is_some_and(|flow_sender| !flow_sender.may_send())
     }
@@ -44,7 +44,7 @@ impl RemoteReceiver {
         if self.acks.flow_sender.as_ref().is_none_or(|flow_sender| flow_sender.may_send_without_poll()) {
             return;
         }
-        // A receiver that is gone, or violates the protocol, is dead then.
+        // A receiver that is gone, or violates the protocol, is marked dead here.
         let _ = self.read_acks();
         if let Some(flow_sender) = &mut self.acks.flow_sender {
             flow_sender.note_stall(now_ns());

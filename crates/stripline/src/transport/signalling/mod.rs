@@ -1,6 +1,7 @@
-//! The signalling socket of a connection, which stays open until its end. On it a receiver is
-//! accepted, acknowledges packets, grants credits and sends a goodbye. The kernel reports its death
-//! there. Frames travel on the same socket (`uds`, `tcp`), or on the data path of a carrier.
+//! The signalling socket of a connection, which stays open until the connection ends. On it a
+//! receiver is accepted, acknowledges packets, grants credits and sends a goodbye. The kernel
+//! reports the receiver's death there. Frames travel on the same socket (`uds`, `tcp`), or on the
+//! data path of a carrier.
 
 mod accept_queue;
 mod ack_wait;

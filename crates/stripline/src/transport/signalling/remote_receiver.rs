@@ -9,14 +9,14 @@ use crate::inspect::Reader;
 use crate::sys::socket::Socket;
 use crate::transport::{Departed, PortPosition};
 
-/// Reasons of a sender to sleep for a reader, for inspection.
+/// The reasons of a sender to sleep for a reader, for inspection.
 #[derive(Default)]
 pub(in crate::transport) struct WaitFlags {
     pub space: AtomicBool,
     pub ack: AtomicBool,
 }
 
-/// The part of a receiver that does not depend on how its frames travel.
+/// The part of a receiver that does not depend on how frames travel to it.
 pub(in crate::transport) struct RemoteReceiver {
     pub socket: Arc<Socket>,
     pub connection: String,
@@ -24,28 +24,28 @@ pub(in crate::transport) struct RemoteReceiver {
     pub progress: Arc<ReceiverProgress>,
     pub dead: bool,
     pub acks: AckReader,
-    /// Whether its acknowledgement is waited for.
+    /// Whether the sender waits for the receiver's acknowledgement.
     pub ack_awaited: bool,
-    /// Set while the sender sleeps because of it.
+    /// The flags that are set while the sender sleeps because of the receiver.
     pub waits: Arc<WaitFlags>,
 }
 
 pub(in crate::transport) const NOTHING_YET: u64 = u64::MAX;
 
-/// How far a receiver has come. Its record keeps this for its successor.
+/// The progress of a receiver. The record of the connection keeps it for the receiver's successor.
 pub(in crate::transport) struct ReceiverProgress {
-    /// Number after the last packet that was sent to it whole or in part; [`NOTHING_YET`] until it
-    /// is accepted.
+    /// The number after the last packet that was sent to the receiver, whole or in part;
+    /// [`NOTHING_YET`] until the receiver is accepted.
     pub next_sequence: AtomicU64,
-    /// The number of the first packet for it.
+    /// The number of the first packet for the receiver.
     first: AtomicU64,
-    /// The start position that it was sent.
+    /// The start position that was sent to the receiver.
     resumed: OnceLock<PortPosition>,
-    /// Whether it has sent a goodbye.
+    /// Whether the receiver has sent a goodbye.
     pub has_left: AtomicBool,
-    /// Whether its sender has found it gone.
+    /// Whether the sender has found the receiver gone.
     is_closed: AtomicBool,
-    /// Where it has stopped, once its sender has found it gone.
+    /// The position at which the receiver has stopped, once the sender has found it gone.
     stopped_at: OnceLock<PortPosition>,
 }
 
@@ -59,42 +59,43 @@ impl Default for ReceiverProgress {
 }
 
 impl ReceiverProgress {
-    /// Records the start position that it is sent.
+    /// Records the start position that is sent to the receiver.
     pub fn resume(&self, position: PortPosition) {
-        // A receiver has one.
+        // A receiver has only one start position.
         let _ = self.resumed.set(position);
     }
 
-    /// Records that it is accepted before the packet of that number.
+    /// Records that the receiver is accepted before the packet with the number `sequence`.
     pub fn begin(&self, sequence: u64) {
-        // Relaxed: hints for its successor.
+        // Relaxed: hints for the receiver's successor.
         self.first.store(sequence, Ordering::Relaxed);
         self.next_sequence.store(sequence, Ordering::Relaxed);
     }
 
-    /// Records that a frame could not be written: the receiver has stopped before it.
+    /// Records that a frame could not be written: the receiver has stopped before this frame.
     pub fn stop_at(&self, position: PortPosition) {
-        // Relaxed: a hint for its successor, which misses this packet as well.
+        // Relaxed: a hint for the receiver's successor, which misses this packet as well.
         self.next_sequence.store(position.sequence, Ordering::Relaxed);
         // Only one frame of a receiver fails.
         let _ = self.stopped_at.set(position);
     }
 
-    /// Completes what is recorded of a receiver that is gone, if it has stopped at that position.
+    /// Completes the record of a receiver that is gone, if the receiver has stopped at `position`.
     pub fn complete(&self, position: PortPosition) {
-        // Relaxed throughout: stored by the thread that calls this.
+        // Relaxed throughout: stored by the thread that calls this function.
         let has_stopped = self.is_closed.load(Ordering::Relaxed)
             && self.next_sequence.load(Ordering::Relaxed) == position.sequence;
         if has_stopped && position.sample.is_some() {
-            // Where it has stopped at a frame, that is recorded already.
+            // If the receiver has stopped at a frame, the position is recorded already.
             let _ = self.stopped_at.set(position);
         }
     }
 
-    /// Returns where it has stopped; `None`: it was never accepted, and had no predecessor.
+    /// Returns the position at which the receiver has stopped; `None`: the receiver was never
+    /// accepted, and had no predecessor.
     pub fn departed(&self) -> Option<Departed> {
         let resumed = self.resumed.get().copied();
-        // Relaxed: a hint. A packet that is being written now has no sample index in it yet.
+        // Relaxed: a hint. A packet that is being written now has no sample index in the hint yet.
         let sequence = self.next_sequence.load(Ordering::Relaxed);
         let before = Some(PortPosition { sequence, sample: None }).filter(|_| sequence != NOTHING_YET);
         let at = self.stopped_at.get().copied().or(before).or(resumed)?;
@@ -118,7 +119,7 @@ impl RemoteReceiver {
         }
     }
 
-    /// Runs a sleep that this receiver causes, and shows that to inspection.
+    /// Runs a sleep that this receiver causes, and shows the sleep to inspection.
     pub fn while_waiting<T>(&self, sleep: impl FnOnce() -> T) -> T {
         // Relaxed: information for inspection only, next to a system call.
         self.waits.space.store(true, Ordering::Relaxed);
@@ -127,11 +128,12 @@ impl RemoteReceiver {
         slept
     }
 
-    /// Reads its acknowledgements and its flow control; false: it has hung up. Then it is dead, and
-    /// also after a violation, which is logged.
+    /// Reads the receiver's acknowledgements and flow control. Returns false if the receiver has
+    /// hung up. A receiver that has hung up is marked dead, and so is one after a violation, which
+    /// is logged.
     ///
     /// # Errors
-    /// A description of its violation.
+    /// A description of the receiver's violation.
     pub fn read_acks(&mut self) -> Result<bool, String> {
         let read = self.acks.read_from(&self.socket);
         self.dead = read != Ok(true);
@@ -141,11 +143,11 @@ impl RemoteReceiver {
         read
     }
 
-    /// Records, in its end, whether a successor may come.
+    /// Records, at the end of the receiver, whether a successor may come.
     fn close(&self) {
         if self.acks.has_left || peek_goodbye(&self.socket) {
-            // Relaxed: the lock of the records orders what matters; read late, it makes a new
-            // receiver report a gap.
+            // Relaxed: the lock of the records orders the store where it matters. If it is read
+            // late, a new receiver reports a gap.
             self.progress.has_left.store(true, Ordering::Relaxed);
         }
         // Relaxed: read by this thread.
