@@ -1,4 +1,4 @@
-//! What leaves a session with one system call: a few datagrams in a row, cut from frames.
+//! A batch of datagrams, cut from frames, that a session sends with one system call.
 
 use std::io::{self, IoSlice};
 
@@ -9,7 +9,7 @@ use crate::sys::udp_batch::BATCH_MAX;
 
 /// Datagrams to be sent.
 pub(super) struct DatagramBatch<'a> {
-    /// The frames that they are cut from.
+    /// The frames from which the datagrams are cut.
     bytes: &'a [u8],
     headers: [[u8; DATAGRAM_HEADER]; BATCH_MAX],
     parts: [DatagramPart; BATCH_MAX],
@@ -17,8 +17,8 @@ pub(super) struct DatagramBatch<'a> {
 }
 
 impl<'a> DatagramBatch<'a> {
-    /// Cuts frames that begin where the cutter is, into datagrams of at most `max` bytes. `header`
-    /// returns that of the next; `None`: it must wait.
+    /// Cuts frames, from the cutter's place on, into datagrams of at most `max` bytes. `header`
+    /// returns the header of the next datagram; `None`: the datagram must wait.
     pub(super) fn cut(
         bytes: &'a [u8],
         max: usize,
@@ -50,10 +50,11 @@ impl<'a> DatagramBatch<'a> {
         self.count == 0
     }
 
-    /// Sends them as [`DatagramSink::send_many`], and returns the number of those that were.
+    /// Sends the datagrams like [`DatagramSink::send_many`], and returns the number of datagrams
+    /// sent.
     ///
     /// # Errors
-    /// As [`DatagramSink::send_many`].
+    /// See [`DatagramSink::send_many`].
     pub(super) fn send(&self, path: &dyn DatagramSink) -> io::Result<usize> {
         let mut datagrams = [[IoSlice::new(&[]); 2]; BATCH_MAX];
         for (index, (_, payload)) in self.first(self.count).enumerate() {
@@ -62,7 +63,7 @@ impl<'a> DatagramBatch<'a> {
         path.send_many(&datagrams[..self.count])
     }
 
-    /// Returns the first so many, and their bytes.
+    /// Returns the first `count` datagrams, and their bytes.
     pub(super) fn first(&self, count: usize) -> impl Iterator<Item = (&DatagramPart, &'a [u8])> {
         let mut at = 0;
         self.parts[..count].iter().map(move |part| {

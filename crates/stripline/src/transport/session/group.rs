@@ -1,5 +1,6 @@
 //! The sending end of a session with a group: one path, and any number of members. A frame is
-//! written to each member, and travels once: what one member's write has sent, the others' count.
+//! written to each member, but travels once: the first write sends the frame, and the writes to the
+//! other members count it.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -28,19 +29,19 @@ use crate::sys::socket::Socket;
 use crate::transport::carrier::{PathProbe, PathSink, PortGroups, violation};
 use crate::transport::random;
 
-/// The most bytes of records that wait for a member that the window does not wait for.
+/// The most bytes of records that may wait for a member that does not hold the window.
 const BACKLOG_MAX: usize = 4 << 20;
-/// The token of the doorbell in the poller. Those of members are below it.
+/// The token of the doorbell in the poller. The tokens of members are below it.
 const BELL: u64 = u64::MAX;
 
-/// A group of one port.
+/// The group of one port at one address.
 struct SharedPath {
     path: Box<dyn DatagramSink>,
     datagram_max: usize,
     state: Mutex<GroupState>,
     /// The acknowledgements of members that hold the window, and the doorbell.
     poller: Poller,
-    /// Rings when a member that waits for room may go on, although no acknowledgement shows that.
+    /// Rings when a member that waits for room may go on, although no acknowledgement shows it.
     doorbell: Doorbell,
 }
 
@@ -48,15 +49,15 @@ struct GroupState {
     session: GroupSender,
     cutter: FrameCutter,
     members: BTreeMap<u64, GroupMember>,
-    /// The number of the current unit, and its bytes that have been sent.
+    /// The number of the current unit, and the bytes of it that have been sent.
     unit: u64,
     sent: usize,
-    /// Whether a member of this unit waits for room.
+    /// Whether a member waits for room in this unit.
     is_blocked: bool,
     has_rung: bool,
     /// Whether the path itself was full at the last write.
     is_path_full: bool,
-    /// The most bytes of a datagram's payload: that of the smallest buffer.
+    /// The most bytes of a datagram's payload, which depend on the smallest buffer of all members.
     payload_max: usize,
     next_id: u64,
 }
@@ -66,17 +67,17 @@ struct GroupMember {
     link: Arc<MemberLink>,
     reader: RecordReader,
     acks: SessionAcks,
-    /// The probes sent to it.
+    /// The probes sent to the member.
     probes: u64,
     /// Records that the control socket has not taken.
     backlog: Vec<u8>,
     /// The bytes of the current unit that were written to this member.
     at: usize,
-    /// Whether it has begun.
+    /// Whether the member has begun to receive.
     is_started: bool,
-    /// Whether it is not served any more.
+    /// Whether the member is no longer served.
     is_gone: bool,
-    /// What it has done against the rules, if it is gone for that.
+    /// The violation of the member, if it is gone because of that.
     violation: Option<String>,
 }
 
@@ -85,11 +86,11 @@ struct MemberLink {
     group: Arc<SharedPath>,
     id: u64,
     terms: MemberTerms,
-    /// What its datagrams take.
+    /// The charges of datagrams in the member's buffer.
     charges: DatagramCharges,
-    /// The token of its ticket, which only probes to it have.
+    /// The token of the member's ticket. Only probes to this member have it.
     token: u64,
-    /// The group's address.
+    /// The address of the group.
     destination: String,
     control: Socket,
     acks: Socket,
@@ -103,8 +104,8 @@ pub(in crate::transport) struct GroupSink {
 }
 
 impl GroupSink {
-    /// Adds a member to the group of that address, and opens the group's path for the first.
-    /// `is_repaired`: what is lost is repaired, although the receiver does not need that.
+    /// Adds a member to the group at the ticket's address, and opens the group's path for the first
+    /// member. `is_repaired`: lost datagrams are repaired, even if the receiver does not need that.
     ///
     /// # Errors
     /// A description of the ticket's fault, for the peer.
@@ -220,7 +221,8 @@ impl PathSink for GroupSink {
 }
 
 impl Drop for GroupSink {
-    /// Passes on what is in transit to this member, as this side cannot repair it later.
+    /// Passes the datagrams in transit on to this member, because this side cannot repair them
+    /// later.
     fn drop(&mut self) {
         let link = &*self.link;
         service::remove(&self.link);
@@ -230,7 +232,7 @@ impl Drop for GroupSink {
         state.leave(link.id, &link.group);
         let member = state.members.remove(&link.id);
         drop(state);
-        // One that has broken the rules could make this wait.
+        // A member that has broken the rules could make this wait.
         let Some(GroupMember { mut backlog, is_started: true, violation: None, .. }) = member else { return };
         rest.iter().for_each(|record| record.encode_to(&mut backlog));
         finish(&link.control, &mut backlog);
@@ -271,7 +273,8 @@ impl GroupState {
         if !self.cutter.is_in_frame() {
             return;
         }
-        // A frame was given up after its beginning, which only a member that may miss frames drops.
+        // A frame was given up after its beginning. Only a member that may miss frames drops such a
+        // frame, so the members that hold the window leave.
         self.cutter = FrameCutter::default();
         let started = self.members.values().filter(|member| member.is_started && member.link.terms.holds);
         let cut_off: Vec<u64> = started.map(|member| member.link.id).collect();
@@ -285,7 +288,7 @@ impl GroupState {
         }
     }
 
-    /// Has a member begin with this unit, if it is new.
+    /// Lets a member begin with this unit, if the member is new.
     fn start(&mut self, link: &MemberLink, group: &SharedPath) {
         let Some(member) = self.members.get_mut(&link.id) else { return };
         if member.is_started {
@@ -297,7 +300,7 @@ impl GroupState {
         self.session.join(link.id, link.terms, &charges).encode_to(&mut member.backlog);
         send_backlog(&link.control, &mut member.backlog);
         if link.terms.holds && group.poller.add(link.acks.as_fd(), link.id, Interest::Readable).is_err() {
-            // Without memory for it, it cannot be waited for.
+            // Without memory for the poller's entry, the group cannot wait for the member.
             return self.leave(link.id, group);
         }
         self.bound_payload(group);
@@ -316,11 +319,11 @@ impl GroupState {
         group.poller.remove(member.link.acks.as_fd());
         self.session.leave(id);
         self.bound_payload(group);
-        // Those that wait for room had perhaps waited for this one.
+        // Members that wait for room may have waited for this member.
         group.ring(self);
     }
 
-    /// Writes to one member: what is new to the group is sent.
+    /// Writes to one member. Only bytes that are new to the group are sent.
     fn write(&mut self, link: &MemberLink, bytes: &[u8], group: &SharedPath) -> io::Result<usize> {
         let member = self.members.get_mut(&link.id).ok_or(io::ErrorKind::BrokenPipe)?;
         if let Some(text) = &member.violation {
@@ -335,7 +338,7 @@ impl GroupState {
             return Ok(written);
         }
         if !link.terms.holds && self.session.is_held() {
-            // The others send it, when the window allows.
+            // The writes to other members send the bytes, when the window allows.
             return Ok(bytes.len());
         }
         let (mut written, mut outcome) = (0, Ok(()));
@@ -361,8 +364,8 @@ impl GroupState {
         }
     }
 
-    /// Sends a part of the bytes, the first, and returns its length. `waits`: only if there is room
-    /// in the path.
+    /// Sends a first part of the bytes, and returns its length. `waits`: sends only if there is
+    /// room in the path.
     fn send_some(&mut self, bytes: &[u8], waits: bool, group: &SharedPath) -> io::Result<usize> {
         let part = self.cutter.next(bytes, self.payload_max);
         if !self.session.has_room(part.bytes) || self.session.is_time_to_look() {
@@ -381,7 +384,7 @@ impl GroupState {
                 self.is_path_full = true;
                 return Err(e);
             }
-            // What counts as sent, and is lost, is repaired or reported like any other.
+            // A datagram that counts as sent but is lost is repaired or reported like any other.
             _ => self.is_path_full = false,
         }
         self.count(&part, bytes);
@@ -405,7 +408,8 @@ impl GroupState {
                 self.is_path_full = true;
                 return Err(e);
             }
-            // As above: without a member to wait for, the rest counts as sent, and is lost.
+            // As in `send_some`: without a member to wait for, the rest counts as sent, and is
+            // lost.
             sent => sent.ok().filter(|_| waits).unwrap_or(batch.len()),
         };
         self.is_path_full = false;
@@ -438,7 +442,7 @@ impl GroupState {
         }
     }
 
-    /// Takes the acknowledgements that have arrived. A member with none to come has left.
+    /// Takes the acknowledgements that have arrived. A member has left if its socket has ended.
     fn read_acks(&mut self, group: &SharedPath) {
         let mut gone = Vec::new();
         for member in self.members.values_mut().filter(|member| member.is_started && !member.is_gone) {
@@ -475,8 +479,8 @@ impl GroupState {
 }
 
 impl MemberLink {
-    /// Returns the newest acknowledgement that has arrived, and leaves it there: it wakes a sender
-    /// that waits for room.
+    /// Returns the newest acknowledgement that has arrived. The acknowledgement stays in the
+    /// socket, because it wakes a sender that waits for room.
     fn arrived_ack(&self, acks: &SessionAcks) -> Option<u64> {
         let mut buffer = [0; 512];
         let (read, _) = recv(&self.acks, &mut buffer, RecvFlags::DONTWAIT | RecvFlags::PEEK).ok()?;
@@ -499,7 +503,7 @@ impl PathProbe for MemberLink {
                 Err(Errno::INTR) => continue,
                 Err(Errno::WOULDBLOCK) => break,
                 Ok((0, _)) | Err(_) => return Err(gone()),
-                // Nothing is acknowledged yet but probes.
+                // So far only probes are acknowledged.
                 Ok((read, _)) => drop(member.acks.feed(&buffer[..read])),
             }
         }
@@ -515,7 +519,7 @@ impl PathProbe for MemberLink {
         }
         member.probes += 1;
         let probe = SessionProbe { token: self.token, number: member.probes };
-        // What cannot be sent now is sent the next time.
+        // A probe that cannot be sent now is sent the next time.
         let _ = self.group.path.send(&probe.encode(), &[]);
         Ok(false)
     }
@@ -565,7 +569,7 @@ impl ServedSession for MemberLink {
 }
 
 impl GroupState {
-    /// Answers what a member has asked for; false: it is gone, or not served any more.
+    /// Answers the requests of a member. Returns false if the member is gone, or no longer served.
     fn serve(&mut self, link: &MemberLink) -> bool {
         let Self { session, members, .. } = self;
         let Some(member) = members.get_mut(&link.id).filter(|member| !member.is_gone) else { return false };

@@ -1,4 +1,5 @@
-//! A group over a path in memory, with members that lose what a test names, stop and die.
+//! A group over a path in memory, with members that stop, die, or lose the datagrams that a test
+//! names.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -36,7 +37,7 @@ struct Port {
 }
 
 impl Port {
-    /// Adds a member that must get everything, or that may drop.
+    /// Adds a member that must get everything, or that may drop frames.
     fn join(&mut self, holds: bool, lost: &[u64]) -> SessionSource {
         let path = Path::losing(lost);
         lock(&self.bus.members).push(path.clone());
@@ -52,7 +53,7 @@ impl Port {
         source
     }
 
-    /// Writes to every member once, and returns the bytes that each took.
+    /// Writes to every member once, and returns the bytes that each member took.
     fn write(&mut self, bytes: &[u8]) -> Vec<io::Result<usize>> {
         self.units += 1;
         self.sinks.iter().for_each(|sink| sink.begin(self.units));
@@ -112,7 +113,7 @@ fn one_send_reaches_every_member() {
     let sources = [
         port.join(true, &[]),
         port.join(true, &[0, 1, 7, 8, 30]),
-        // The description, packet 0, and a part of packet 4.
+        // The description, packet 0, and a part of packet 4 are lost.
         port.join(false, &[0, 1, 9]),
         port.join(false, &[]),
     ];
@@ -178,14 +179,14 @@ fn a_stopped_member_holds_the_others_until_it_leaves() {
         sent += 1;
     }
     assert!(sent > 10 && !port.has_room(0));
-    // Its process ends.
+    // The member's process ends.
     drop(stopped);
     assert!(port.has_room(0));
     assert_eq!(
         port.write(&data(sent, 900)).iter().map(|outcome| outcome.is_ok()).collect::<Vec<_>>(),
         [true, false]
     );
-    // Its connection ends first, as its hang-up shows.
+    // The member's connection ends first, as the hang-up shows.
     let stopped = port.join(true, &[]);
     while port.write(&data(sent, 900))[0].is_ok() {
         while reading.read(&mut into).is_ok() {}
@@ -208,7 +209,7 @@ fn a_stopped_member_that_drops_holds_nothing() {
         assert!(port.write(&frame(kind, sequence, 900)).iter().all(|outcome| outcome.is_ok()));
         while reading.read(&mut into).is_ok() {}
     }
-    // It reads again.
+    // The member reads again.
     let reader = std::thread::spawn(move || read_all(stopped));
     lock(&lock(&port.bus.members)[1].lost).clear();
     port.write_all(&frame(Kind::End, 5000, 0));
@@ -219,7 +220,7 @@ fn a_stopped_member_that_drops_holds_nothing() {
 
 #[test]
 fn a_member_that_dies_in_a_frame_leaves_it_to_the_others() {
-    // Larger than the window.
+    // The frame is larger than the window.
     let large = data(0, 2 * BUFFER as usize);
     for others_hold in [true, false] {
         let mut port = Port::default();
@@ -263,7 +264,7 @@ fn a_frame_given_up_in_part_cuts_off_those_that_must_miss_nothing() {
     let (holding, dropping) = (port.join(true, &[]), port.join(false, &[]));
     let outcome = port.write(&data(0, 2 * BUFFER as usize));
     assert!(outcome[0].is_ok() && outcome[1].is_ok());
-    // The caller goes on without the rest of it.
+    // The caller goes on without the rest of the frame.
     let outcome = port.write(&data(1, 100));
     assert_eq!(outcome[0].as_ref().unwrap_err().kind(), io::ErrorKind::BrokenPipe);
     assert!(outcome[1].is_ok());
@@ -278,7 +279,7 @@ fn a_member_that_lies_is_cut_off_alone() {
     let (honest, liar) = (port.join(true, &[]), port.join(true, &[]));
     let fault = |outcomes: Vec<io::Result<usize>>| violation_in(outcomes[1].as_ref().unwrap_err()).unwrap();
     liar.forge_ack(1 << 40);
-    // Acknowledgements are read with the first.
+    // The write to the first member reads all acknowledgements.
     assert!(port.write(&data(0, 100))[0].is_ok());
     for sequence in [1, 2] {
         let fault = fault(port.write(&data(sequence, 100)));
@@ -288,7 +289,7 @@ fn a_member_that_lies_is_cut_off_alone() {
     let liar = port.join(true, &[]);
     port.write_all(&data(3, 100));
     liar.forge_record();
-    // The service reads it.
+    // The service thread reads the record.
     while port.sinks[1].write(&[]).is_ok() {
         std::thread::yield_now();
     }

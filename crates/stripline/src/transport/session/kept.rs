@@ -1,5 +1,5 @@
-//! Buffers with long frames that may have to be repaired. They were written there by the sender, so
-//! no copy is made.
+//! Buffers with long frames that may have to be repaired. The sender wrote the frames there, so no
+//! copy is made.
 
 use std::collections::VecDeque;
 
@@ -14,7 +14,7 @@ struct KeptBuffer {
     buffer: AlignedBuffer,
 }
 
-/// The buffers in transit, and those to use again.
+/// The buffers in transit, and buffers to use again.
 #[derive(Default)]
 pub(super) struct KeptBuffers {
     in_transit: VecDeque<KeptBuffer>,
@@ -22,22 +22,22 @@ pub(super) struct KeptBuffers {
 }
 
 impl KeptBuffers {
-    /// Keeps the buffer of a datagram, and leaves another one. The numbers rise.
+    /// Keeps the buffer of a datagram, and leaves another one in its place. The numbers must rise.
     pub(super) fn keep(&mut self, number: u64, span: Span, buffer: &mut AlignedBuffer, bytes: usize) {
-        // The one released last is the most likely one to be in a cache.
+        // The buffer released last is the most likely one to be in a cache.
         let other = self.spare.pop().unwrap_or_default();
         let buffer = std::mem::replace(buffer, other);
         self.in_transit.push_back(KeptBuffer { number, span, bytes, buffer });
     }
 
-    /// Releases those of datagrams below that number.
+    /// Releases the buffers of datagrams with numbers below `first`.
     pub(super) fn release(&mut self, first: u64) {
         while self.in_transit.front().is_some_and(|kept| kept.number < first) {
             self.spare.extend(self.in_transit.pop_front().map(|kept| kept.buffer));
         }
     }
 
-    /// Returns the payload of a datagram, if it is here.
+    /// Returns the payload of a datagram, if its buffer is kept.
     pub(super) fn payload(&self, number: u64) -> Option<(Span, &[u8])> {
         let index = self.in_transit.binary_search_by_key(&number, |kept| kept.number).ok()?;
         let kept = self.in_transit.get(index)?;

@@ -1,9 +1,8 @@
-//! Carriers over datagrams that may be lost, repeated or overtaken. The session
-//! (`flow/session/`) makes a path of frames of them. Its two sockets are pairs of their own, so the
+//! Carriers over datagrams that may be lost, repeated or overtaken. The session (`flow/session/`)
+//! turns them into a path of frames. The two sockets of a session are pairs of their own, so the
 //! signalling stays the same for all carriers.
 //!
-//! A transport over datagrams gives two ends ([`DatagramSink`], [`DatagramSource`]); the rest is
-//! here.
+//! A transport over datagrams only provides the two ends ([`DatagramSink`], [`DatagramSource`]).
 
 mod batch;
 mod cut;
@@ -36,11 +35,11 @@ pub(super) use sink::SessionSink;
 pub(super) use sockets::SessionSockets;
 pub(super) use source::SessionSource;
 
-/// How late a datagram may be before it is missing, if nothing else is set. On one host nothing
-/// overtakes.
+/// The default time after which a late datagram counts as missing. On one host, no datagram
+/// overtakes another.
 const LATE: Duration = Duration::from_millis(1);
 
-/// Returns why no probe has reached a receiver, and what to do.
+/// Returns the reason why no probe has reached a receiver, and the remedy.
 fn probe_failure(destination: &str, within: Duration) -> String {
     format!(
         "no datagram from here has reached {destination} within {within:?}; let UDP to it through the firewalls, \
@@ -53,14 +52,14 @@ pub(super) trait DatagramSink: Send + Sync {
     /// Sends a datagram in two parts. Never blocks.
     ///
     /// # Errors
-    /// `WouldBlock` if it was not sent. After any other error it counts as lost.
+    /// `WouldBlock` if the datagram was not sent. After any other error it counts as lost.
     fn send(&self, header: &[u8], payload: &[u8]) -> io::Result<()>;
 
-    /// Sends several, with as few system calls as there can be. Returns how many were sent, or
-    /// count as lost. Never blocks.
+    /// Sends several datagrams, with as few system calls as possible. Returns the number of
+    /// datagrams that were sent, or count as lost. Never blocks.
     ///
     /// # Errors
-    /// `WouldBlock` if there was room for none.
+    /// `WouldBlock` if there was no room for any datagram.
     fn send_many(&self, datagrams: &[DatagramParts<'_>]) -> io::Result<usize> {
         for (index, [header, payload]) in datagrams.iter().enumerate() {
             match self.send(header, payload) {
@@ -77,11 +76,11 @@ pub(super) trait DatagramSink: Send + Sync {
     fn poll_room<'a>(&'a self, poll_set: &mut PollSet<'a>);
 }
 
-/// The receiving end.
+/// The receiving end of a path of datagrams.
 pub(super) trait DatagramSource: Send {
-    /// Receives a datagram in two parts, and returns its bytes. Others that came with it are in
-    /// `payload`, header and all, at the places in `more`. `blocks`: waits for one, for some
-    /// milliseconds at most.
+    /// Receives a datagram in two parts, and returns its bytes. Further datagrams that came with it
+    /// are in `payload`, with their headers, at the places in `more`. `blocks`: waits for a
+    /// datagram, for some milliseconds at most.
     ///
     /// # Errors
     /// `WouldBlock` if nothing has arrived.
@@ -93,52 +92,52 @@ pub(super) trait DatagramSource: Send {
         more: &mut Vec<Range<usize>>,
     ) -> io::Result<usize>;
 
-    /// Returns the room that [`DatagramSource::receive`] needs, in bytes, if it is more than a
+    /// Returns the room that [`DatagramSource::receive`] needs, in bytes, if it needs more than one
     /// datagram.
     fn room_needed(&self) -> usize {
         0
     }
 
-    /// Returns what the datagrams that have arrived take of the receive buffer, by the kernel's
-    /// count; 0: it does not report that.
+    /// Returns the charge of the datagrams in the receive buffer, by the kernel's count; 0: the
+    /// kernel does not report it.
     fn queued_charge(&self) -> u64 {
         0
     }
 
-    /// Returns what a datagram of each of these sizes takes; empty: it cannot be measured.
+    /// Returns the charge of a datagram of each size; empty: the charges cannot be measured.
     fn charges(&self, _sizes: &mut dyn Iterator<Item = usize>) -> Vec<u32> {
         Vec::new()
     }
 
-    /// Returns the descriptor that can be read once there is a datagram.
+    /// Returns the descriptor that becomes readable once there is a datagram.
     fn arrivals(&self) -> BorrowedFd<'_>;
 }
 
-/// The ticket of a session, beside its two sockets.
+/// The ticket of a session. It comes with the two sockets of the session.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SessionTicket {
-    /// In the transport's own form.
+    /// The address in the transport's own form.
     pub address: String,
-    /// In each datagram.
+    /// The token in each datagram.
     pub token: u64,
-    /// Bytes of the receive buffer by the kernel's count.
+    /// The bytes of the receive buffer, by the kernel's count.
     pub buffer: u64,
-    /// Whether what is lost is repaired.
+    /// Whether lost datagrams are repaired.
     pub is_repaired: bool,
-    /// What the kernel counts for datagrams of each size, if that was measured.
+    /// The kernel's charges for datagrams of each size, if they were measured.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub charges: Vec<u32>,
 }
 
 impl SessionTicket {
-    /// Bounds for a receive buffer, so that no sum overflows and a window holds something.
+    /// Bounds for a receive buffer, so that no sum overflows and a window holds at least something.
     const BUFFER: std::ops::RangeInclusive<u64> = 2048..=1 << 40;
 
-    /// Returns the ticket, and the control socket and that of acknowledgements.
+    /// Returns the ticket, the control socket and the socket of acknowledgements.
     ///
     /// # Errors
-    /// A description of its fault, for the peer.
+    /// A description of the ticket's fault, for the peer.
     pub(super) fn of_peer(ticket: Ticket) -> Result<(Self, [Socket; 2]), String> {
         let sockets: [OwnedFd; 2] =
             ticket.fds.try_into().map_err(|_| "a session takes two descriptors".to_string())?;
@@ -153,7 +152,7 @@ impl SessionTicket {
         Ok((session, [control.map_err(fault)?, acks.map_err(fault)?]))
     }
 
-    /// Returns what the receiver's datagrams take.
+    /// Returns the charges of the receiver's datagrams.
     fn datagram_charges(&self) -> DatagramCharges {
         DatagramCharges::measured(&self.charges).unwrap_or_default()
     }

@@ -1,6 +1,7 @@
-//! The service of the sessions: one thread of the process, for all that it sends to. It repairs
-//! what receivers ask for, also while their sender does something else. And it names the last
-//! datagrams sent, so that receivers miss them.
+//! The repair service of the sessions: one thread of the process, for all sessions that the process
+//! sends to. It sends the repairs that receivers ask for, also while their sender is busy
+//! elsewhere. It also announces the last datagrams sent, so that receivers notice when these are
+//! missing.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,7 +13,7 @@ use crate::sys::doorbell::{Doorbell, PollSet};
 use crate::sys::fork::PerProcess;
 use crate::sys::mutex::lock;
 
-/// How often the last datagrams sent are named, while some are being sent.
+/// The interval at which the last datagrams sent are announced, while some are being sent.
 const PERIOD: Duration = Duration::from_millis(5);
 
 /// A session that the thread serves.
@@ -21,21 +22,22 @@ pub(super) trait ServedSession: Send + Sync {
     fn control(&self) -> BorrowedFd<'_>;
 
     /// Returns whether records wait for room in the control socket; `None`: a sender is at work.
-    /// It is not made to wait, as that would cost it two switches to this thread for each datagram.
+    /// The sender is not made to wait, because that would cost it two switches to this thread for
+    /// each datagram.
     fn has_backlog(&self) -> Option<bool>;
 
-    /// Serves what the receiver has sent on the control socket; false: it is gone, or not served
-    /// any more.
+    /// Serves the requests that the receiver has sent on the control socket. Returns false if the
+    /// receiver is gone, or no longer served.
     fn serve(&self) -> bool;
 
-    /// Sends the last number, if that is news and no sender is at work; false: nothing was sent
-    /// since the last time.
+    /// Announces the last number, if it is new and no sender is at work. Returns false if nothing
+    /// was sent since the last time.
     fn announce(&self) -> bool;
 
-    /// Returns whether the thread checks this session from time to time.
+    /// Returns the flag that makes the thread check this session from time to time.
     fn is_watched(&self) -> &AtomicBool;
 
-    /// Has the thread check this session.
+    /// Makes the thread check this session.
     #[inline]
     fn watch(&self) {
         // Relaxed: the flag orders nothing. A thread that finds it late checks 5 ms later.
@@ -125,12 +127,12 @@ fn run(doorbell: &Doorbell) {
                 Some(false) => poll_set.readable(session.control()),
                 None => {
                     poll_set.readable(session.control());
-                    // It is asked again, 5 ms later. Relaxed: read by this thread.
+                    // Ask the session again, 5 ms later. Relaxed: read by this thread.
                     session.is_watched().store(true, Ordering::Relaxed);
                 }
             }
         }
-        // Relaxed: a sender that sets it rings the doorbell afterwards.
+        // Relaxed: a sender that sets the flag rings the doorbell afterwards.
         let is_any_watched = sessions.iter().any(|session| session.is_watched().load(Ordering::Relaxed));
         if let Err(error) = poll_set.wait(is_any_watched.then_some(next_round)) {
             log::error!(target: "stripline::transport", "lost datagrams are not repaired: {error}");
@@ -154,7 +156,8 @@ fn run(doorbell: &Doorbell) {
         } else if now >= next_round {
             next_round = now + PERIOD;
             for session in sessions.iter().filter(|session| session.is_watched().load(Ordering::Relaxed)) {
-                // The flag first: what is sent from here on sets it again, or is named now.
+                // Clear the flag first: a datagram sent from here on sets it again, or is announced
+                // now.
                 session.is_watched().store(false, Ordering::SeqCst);
                 if session.announce() {
                     session.is_watched().store(true, Ordering::SeqCst);
