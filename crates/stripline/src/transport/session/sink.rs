@@ -24,11 +24,13 @@ use crate::sys::mutex::{lock, try_lock};
 use crate::sys::socket::Socket;
 use crate::transport::carrier::{PathProbe, PathSink, violation};
 
-/// The bytes from which on a frame that may be repaired keeps its buffer. Shorter ones are copied.
+/// The bytes from which on a frame that may be repaired keeps its buffer. Shorter frames are
+/// copied.
 const LONG: usize = 8 * 1024;
-/// How long the end of a sender waits until the control socket takes what is in transit.
+/// The longest wait of an ending sender until the control socket has taken the data in transit.
 const FINISH_TIME: Duration = Duration::from_secs(1);
-/// How long it waits until another host has that. TCP sends again what is lost, later each time.
+/// The longest wait of an ending sender until the data has reached another host. TCP repeats lost
+/// data, later each time.
 const DELIVERY_TIME: Duration = Duration::from_secs(10);
 
 /// The sending end.
@@ -36,15 +38,15 @@ pub(in crate::transport) struct SessionSink {
     shared: Arc<Sending>,
 }
 
-/// The part that the service thread also uses.
+/// The part of the sink that the service thread also uses.
 pub(super) struct Sending {
     path: Box<dyn DatagramSink>,
-    /// Where that leads.
+    /// The address of the receiver.
     destination: String,
     token: u64,
     control: Socket,
     state: Mutex<SendingState>,
-    /// That of acknowledgements.
+    /// The socket of acknowledgements.
     acks: Socket,
     /// Whether the service thread checks this session from time to time.
     is_watched: AtomicBool,
@@ -66,12 +68,12 @@ struct SendingState {
     is_path_full: bool,
     /// Records that the control socket has not taken.
     backlog: Vec<u8>,
-    /// What the receiver has done against the rules: it is not served any more.
+    /// The violation of the receiver. After it, the receiver is no longer served.
     violation: Option<String>,
 }
 
 impl SendingState {
-    /// Checks that the receiver keeps the rules.
+    /// Checks that the receiver has not broken the rules.
     #[inline]
     fn check_receiver(&self) -> io::Result<()> {
         match &self.violation {
@@ -82,8 +84,8 @@ impl SendingState {
 }
 
 impl SessionSink {
-    /// Opens it over a path with datagrams of at most so many bytes. `is_repaired`: what is lost is
-    /// repaired, although the receiver does not need that.
+    /// Opens a sink over a path with datagrams of at most `datagram_max` bytes. `is_repaired`: lost
+    /// datagrams are repaired, even if the receiver does not need that.
     ///
     /// # Errors
     /// A description of the ticket's fault, for the peer.
@@ -130,7 +132,7 @@ impl SessionSink {
         self.shared.token
     }
 
-    /// Ends as with its process: nothing is passed on.
+    /// Ends like a process that is killed: nothing is passed on.
     pub(super) fn die(&self) {
         service::remove(&self.shared);
         self.shared.control.close();
@@ -197,13 +199,14 @@ impl PathSink for SessionSink {
 }
 
 impl Drop for SessionSink {
-    /// Passes on what is in transit, as this side cannot repair it later.
+    /// Passes the datagrams in transit on to the receiver, because this side cannot repair them
+    /// later.
     fn drop(&mut self) {
         service::remove(&self.shared);
         fail_point!("session-end");
         let mut state = lock(&self.shared.state);
         if state.violation.is_some() {
-            // Such a receiver could make this wait.
+            // Such a receiver could make this sender wait.
             return;
         }
         let SendingState { session, kept, backlog, .. } = &mut *state;
@@ -232,7 +235,7 @@ impl PathProbe for Sending {
         }
         state.probes += 1;
         let probe = SessionProbe { token: self.token, number: state.probes };
-        // What cannot be sent now is sent the next time.
+        // A probe that cannot be sent now is sent the next time.
         let _ = self.path.send(&probe.encode(), &[]);
         Ok(false)
     }
@@ -246,13 +249,13 @@ impl PathProbe for Sending {
     }
 }
 
-/// Makes room for a whole window in a control socket, for a receive buffer of so many bytes. Not
-/// for its speed: the end of a sender then need not wait.
+/// Makes room for a whole window in a control socket. `buffer`: the bytes of the receive buffer.
+/// The purpose is not speed: with this room, the end of a sender need not wait.
 pub(super) fn grow_send_buffer(control: &Socket, buffer: u64) {
     let _ = sockopt::set_socket_send_buffer_size(control, usize::try_from(buffer).unwrap_or(0));
 }
 
-/// Sends what the control socket takes; false: the receiver is gone.
+/// Sends as much as the control socket takes. Returns false if the receiver is gone.
 pub(super) fn send_backlog(control: &Socket, backlog: &mut Vec<u8>) -> bool {
     while !backlog.is_empty() {
         match io::Write::write(&mut &*control, backlog) {
@@ -265,7 +268,7 @@ pub(super) fn send_backlog(control: &Socket, backlog: &mut Vec<u8>) -> bool {
     true
 }
 
-/// Sends the last records, and ends the control socket. Waits for room in it, but not long.
+/// Sends the last records, and ends the control socket. Waits for room in the socket, but not long.
 pub(super) fn finish(control: &Socket, backlog: &mut Vec<u8>) {
     let time = if matches!(control, Socket::Tcp(_)) { DELIVERY_TIME } else { FINISH_TIME };
     let until = Instant::now() + time;
@@ -286,7 +289,7 @@ pub(super) fn finish(control: &Socket, backlog: &mut Vec<u8>) {
 }
 
 impl Sending {
-    /// Sends a part of the bytes, the first, and returns its length.
+    /// Sends a first part of the bytes, and returns its length.
     fn send_some(&self, state: &mut SendingState, bytes: &[u8]) -> io::Result<usize> {
         let part = state.cutter.next(bytes, self.payload_max);
         if part.bytes < bytes.len() && !self.is_record(&part) {
@@ -369,12 +372,12 @@ impl Sending {
         Ok(state.session.header(part.span))
     }
 
-    /// Sends the next datagram, in two parts. It is to be counted as sent then.
+    /// Sends the next datagram, in two parts. The caller must then count it as sent.
     #[inline]
     fn send_datagram(&self, state: &mut SendingState, first: &[u8], rest: &[u8]) -> io::Result<()> {
         let sent = self.path.send(first, rest);
         state.is_path_full = sent.as_ref().is_err_and(|e| e.kind() == io::ErrorKind::WouldBlock);
-        // What counts as sent, and is lost, is repaired or reported like any other.
+        // A datagram that counts as sent but is lost is repaired or reported like any other.
         if state.is_path_full { sent } else { Ok(()) }
     }
 
@@ -391,7 +394,7 @@ impl Sending {
                         state.violation = Some(text);
                     }
                     state.kept.release(state.session.in_transit().start);
-                    // There was no more.
+                    // There were no more acknowledgements.
                     if read < buffer.len() {
                         break;
                     }
@@ -404,8 +407,8 @@ impl Sending {
         state.check_receiver()
     }
 
-    /// Returns the newest acknowledgement that has arrived, and leaves it there: it wakes a sender
-    /// that waits for room.
+    /// Returns the newest acknowledgement that has arrived. The acknowledgement stays in the
+    /// socket, because it wakes a sender that waits for room.
     fn arrived_ack(&self, state: &SendingState) -> Option<u64> {
         let mut buffer = [0; 512];
         let (read, _) = recv(&self.acks, &mut buffer, RecvFlags::DONTWAIT | RecvFlags::PEEK).ok()?;
@@ -421,7 +424,7 @@ impl Sending {
             let SessionRecord::Ask { number, count } = record else { continue };
             fail_point!("repair");
             let SendingState { session, kept, backlog, .. } = &mut *state;
-            // What is not in transit was taken, and an honest receiver asks once.
+            // Datagrams that are not in transit were taken, and an honest receiver asks only once.
             let end = number.saturating_add(u64::from(count)).min(session.in_transit().end);
             for number in number.max(session.in_transit().start)..end {
                 match session.copy(number).or_else(|| kept.payload(number)) {
@@ -468,7 +471,7 @@ impl ServedSession for Sending {
                 Ok((read, _)) => {
                     state.reader.feed(&buffer[..read]);
                     if let Err(text) = self.take_records(&mut state) {
-                        // The next write returns it. One that waits for room wakes.
+                        // The next write returns the violation. A sender that waits for room wakes.
                         state.violation = Some(text);
                         self.acks.close();
                         return false;

@@ -1,6 +1,6 @@
-//! The two sockets of a session, at the receiver. Between processes of one host they are pairs, and
-//! the other ends travel with the ticket. To another host they are connections of their own, which
-//! are joined before the hello.
+//! The two sockets of a session, at the receiver. Between processes of one host they are socket
+//! pairs, and the other ends travel with the ticket. To another host they are separate connections,
+//! which are joined before the hello.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -19,17 +19,17 @@ use crate::transport::{random, tcp};
 pub(in crate::transport) struct SessionSockets {
     pub(super) token: u64,
     pub(super) control: Socket,
-    /// That of acknowledgements.
+    /// The socket of acknowledgements.
     pub(super) acks: Socket,
     /// The other ends; `None`: the sender has them.
     others: Option<[OwnedFd; 2]>,
 }
 
 impl SessionSockets {
-    /// Opens those of a receiver.
+    /// Opens the sockets of a receiver.
     ///
     /// # Errors
-    /// A lack of descriptors, or a sender that does not take them.
+    /// A lack of descriptors, or a sender that does not accept the sockets.
     pub(in crate::transport) fn open(request: &PathRequest<'_>) -> Result<Self> {
         let token = random()?;
         let remote = request.endpoint.filter(|endpoint| endpoint.address.parse::<SocketAddr>().is_ok());
@@ -55,13 +55,14 @@ impl SessionSockets {
         Ok(Self { token, control, acks, others: None })
     }
 
-    /// Returns the address of this host that the sender is reached from; `None`: it is on this
+    /// Returns the address from which this host reaches the sender; `None`: the sender is on this
     /// host.
     pub(in crate::transport) fn own_address(&self) -> Option<IpAddr> {
         self.control.addresses().map(|[own, _]| own.ip())
     }
 
-    /// Returns the ticket of a session with these, and takes the other ends into it.
+    /// Returns the ticket of a session with these sockets, and moves the other ends into the
+    /// ticket.
     pub(super) fn ticket(&mut self, session: &SessionTicket) -> io::Result<Ticket> {
         let address = serde_json::to_string(session)?;
         Ok(match self.others.take() {

@@ -22,44 +22,47 @@ use crate::sys::socket::Socket;
 use crate::sys::timer::Timer;
 use crate::transport::carrier::{PathRequest, PathSource, Ticket, violation};
 
-/// Reads that find nothing, from one read of the control socket to the next. That takes a system
-/// call, and a receiver that spins mostly finds nothing.
+/// The number of empty reads from one read of the control socket to the next. A read of the control
+/// socket takes a system call, and the reads of a receiver that spins are mostly empty.
 const CONTROL_PERIOD: u32 = 16;
-/// Polls before a read that blocks, while datagrams keep coming: a few microseconds. To wake a
-/// receiver costs its sender as much as it takes to send a datagram or two.
+/// The polls before a read that blocks, while datagrams keep coming. They take a few microseconds.
+/// Waking a receiver costs the sender as much as sending one or two datagrams.
 const POLLS: u32 = 8;
-/// Processor pauses after each.
+/// The processor pauses after each poll.
 const PAUSES: u32 = 8;
-/// How long a sender may take from its hang-up to the end of its control socket. That is more than
-/// it waits for room in that socket.
+/// The longest time from a sender's hang-up to the end of its control socket. It is longer than the
+/// sender waits for room in that socket.
 const END_TIME: Duration = Duration::from_secs(2);
-/// The same for a sender on another host, which waits longer: until TCP has delivered the rest.
+/// The same time for a sender on another host. Such a sender waits longer, until TCP has delivered
+/// the rest.
 const REMOTE_END_TIME: Duration = Duration::from_secs(12);
 
-/// How long a receiver waits for a probe, beyond the time of its sender for it.
+/// The longest wait of a receiver for a probe. It is longer than the time in which the sender
+/// probes.
 const PROBE_TIME: Duration = Duration::from_secs(4);
 
 /// The receiving end.
 pub(in crate::transport) struct SessionSource {
     path: Box<dyn DatagramSource>,
     control: Socket,
-    /// That of acknowledgements.
+    /// The socket of acknowledgements.
     acks: Socket,
-    /// The token of the ticket, which probes have.
+    /// The token of the ticket, which probes carry.
     token: u64,
     is_of_group: bool,
-    /// The number that a group's sender has named, to be acknowledged once all below it is here.
+    /// The number that the sender of a group has announced. It is acknowledged once all datagrams
+    /// below it are here.
     ack_at: Option<u64>,
     session: SessionReceiver,
     reader: RecordReader,
-    /// That of the datagrams; `None` until the sender of a group has named it.
+    /// The token of the datagrams; `None` until the sender of a group has sent it.
     data_token: Option<u64>,
     /// The room that a read needs.
     room: usize,
     /// The places of the datagrams that came with the last one received.
     more: Vec<Range<usize>>,
     is_repaired: bool,
-    /// Frames to deliver, and how far they have been delivered.
+    /// Frames to deliver, and the bytes of them that were delivered.
     ready: Vec<u8>,
     ready_from: usize,
     /// The first parts of a frame that is not repaired.
@@ -68,25 +71,25 @@ pub(in crate::transport) struct SessionSource {
     backlog: Vec<u8>,
     /// Whether the control socket has ended.
     is_over: bool,
-    /// What the sender has done against the rules: nothing that came after it is taken.
+    /// The violation of the sender. Nothing that came after it is taken.
     violation: Option<String>,
     /// Whether a probe was acknowledged.
     is_probed: bool,
-    /// Whether a datagram of no session has come.
+    /// Whether a datagram without a session has come.
     has_foreign: bool,
     empty_reads: u32,
     /// Whether the last wait for a datagram has found one.
     is_flowing: bool,
-    /// Whether the caller may have slept on the descriptors of this since the last read.
+    /// Whether the caller may have slept on the descriptors of this source since the last read.
     has_slept: Cell<bool>,
     timer: Timer,
     poller: Poller,
 }
 
 impl SessionSource {
-    /// Makes one over a path with datagrams of at most so many bytes, and a receive buffer of
-    /// `buffer` bytes by the kernel's count. Returns it and the ticket for its sink. `is_of_group`:
-    /// the sender begins with the token.
+    /// Makes a source over a path with datagrams of at most `datagram_max` bytes, and a receive
+    /// buffer of `buffer` bytes by the kernel's count. Returns the source and the ticket for its
+    /// sink. `is_of_group`: the sender begins with the token.
     pub(in crate::transport) fn new(
         path: Box<dyn DatagramSource>,
         mut sockets: SessionSockets,
@@ -165,7 +168,7 @@ impl SessionSource {
                 return Err(violation(text));
             }
             let mut header = [0; DATAGRAM_HEADER];
-            // With something missing, the time for it comes before the time of the read.
+            // If datagrams are missing, they are due before the time of the read ends.
             let may_block = blocks && self.session.deadline().is_none() && self.backlog.is_empty();
             let blocks = may_block && polls == 0;
             match self.path.receive(&mut header, into, blocks, &mut self.more) {
@@ -190,13 +193,14 @@ impl SessionSource {
                     self.is_flowing &= !blocks;
                 }
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => return Err(e),
-                // An error of something that was sent back before.
+                // The error reports something that was sent back before.
                 Err(_) => continue,
             }
             self.empty_reads += 1;
             let is_pending = self.session.deadline().is_some() || !self.backlog.is_empty();
             let is_time = self.has_slept.get() || self.empty_reads >= CONTROL_PERIOD;
-            // After the end, what was asked for is due at once, and what came behind it is next.
+            // After the end, datagrams that were asked for are due at once, and the datagrams
+            // behind them are next.
             if blocks || is_pending || is_time || self.is_over {
                 (self.empty_reads, _) = (0, self.has_slept.replace(false));
                 let has_read = self.read_control();
@@ -211,8 +215,8 @@ impl SessionSource {
         }
     }
 
-    /// Returns the outcome of a step, or keeps the sender's violation: what came before it is
-    /// delivered first.
+    /// Returns the outcome of a step. A violation of the sender is kept instead, because bytes that
+    /// came before it are delivered first.
     #[inline]
     fn unless_violated<T: Default>(&mut self, outcome: Result<T, String>) -> T {
         outcome.unwrap_or_else(|text| {
@@ -232,7 +236,8 @@ impl SessionSource {
         bytes
     }
 
-    /// Takes a datagram that was received into `into`. Returns the bytes that are delivered there.
+    /// Takes a datagram that was received into `into`. Returns the bytes of it that are delivered
+    /// there.
     ///
     /// # Errors
     /// A description of the sender's violation.
@@ -252,7 +257,7 @@ impl SessionSource {
         }
         let own = DatagramHeader::parse(header).filter(|header| Some(header.token) == self.data_token);
         let Some(DatagramHeader { number, records, span, .. }) = own else {
-            // A probe; or of another program, or one that came too late for another session.
+            // A probe, a datagram of another program, or a late datagram of another session.
             if !self.take_probe(header, 0) && DatagramHeader::parse(header).is_none() {
                 self.drop_foreign();
             }
@@ -277,8 +282,8 @@ impl SessionSource {
         Ok(None)
     }
 
-    /// Takes the datagrams that came with the last one. So many bytes of that are delivered.
-    /// Returns the bytes that are delivered with theirs.
+    /// Takes the datagrams that came with the last one. `delivered` bytes of the last one are
+    /// delivered already. Returns the bytes delivered in total.
     #[cold]
     fn take_more(&mut self, into: &mut [u8], mut delivered: usize) -> usize {
         let more = std::mem::take(&mut self.more);
@@ -302,8 +307,8 @@ impl SessionSource {
         delivered
     }
 
-    /// Takes note of a datagram without a session. The first is logged: any program can
-    /// send more.
+    /// Drops a datagram without a session. Only the first is logged, because any program can send
+    /// more.
     #[cold]
     fn drop_foreign(&mut self) {
         if !std::mem::replace(&mut self.has_foreign, true) {
@@ -314,8 +319,8 @@ impl SessionSource {
         }
     }
 
-    /// Acknowledges a probe, if it is the first. `charge`: what it took of the buffer; 0: that was
-    /// not measured. False: it is no probe.
+    /// Acknowledges a probe, if it is the first one. `charge`: the bytes that the probe took of the
+    /// buffer; 0: not measured. Returns false if the datagram is no probe.
     #[cold]
     fn take_probe(&mut self, header: &[u8; DATAGRAM_HEADER], charge: u64) -> bool {
         let probe = SessionProbe::parse(header);
@@ -324,14 +329,14 @@ impl SessionSource {
             self.is_probed = true;
             self.session.note_probe(charge);
             let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-            // Nothing was sent there before, so there is room.
+            // Nothing was sent on this socket before, so there is room.
             let _ = send(&self.acks, &probe.acknowledgement(charge), flags);
             fail_point!("probed");
         }
         probe.is_some()
     }
 
-    /// Takes the bytes of the next datagram.
+    /// Takes the payload of the next datagram.
     fn accept_copy(&mut self, span: Span, bytes: &[u8]) {
         self.count(bytes.len());
         if self.is_repaired {
@@ -358,13 +363,13 @@ impl SessionSource {
         }
     }
 
-    /// Acknowledges. The sender reads often enough for the socket to have room.
+    /// Acknowledges. The sender reads often enough that the socket has room.
     fn send_ack(&self) {
         let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
         let _ = send(&self.acks, &self.session.next().to_le_bytes(), flags);
     }
 
-    /// Reads the control socket; true: it had something.
+    /// Reads the control socket. Returns true if something was read.
     ///
     /// # Errors
     /// A description of the sender's violation.
@@ -386,7 +391,7 @@ impl SessionSource {
                 Err(_) => break self.is_over = true,
             }
         }
-        // What was sent before the end may have arrived after the last read.
+        // Datagrams that were sent before the end may have arrived after the last read.
         Ok(has_read || self.is_over != was_over)
     }
 
@@ -406,7 +411,8 @@ impl SessionSource {
             },
             SessionRecord::Sent { number } => {
                 self.session.announced(number, now_ns())?;
-                // Another member's charges may have used up the window before this one's did.
+                // The charges of another member may have used up the window before this member's
+                // charges did.
                 if self.is_of_group && number <= self.session.next() {
                     self.send_ack();
                 } else if self.is_of_group {
@@ -421,7 +427,8 @@ impl SessionSource {
         Ok(())
     }
 
-    /// Does what is due about missing datagrams; true: there is something to deliver.
+    /// Takes the step that is due for missing datagrams. Returns true if there is something to
+    /// deliver.
     fn settle(&mut self) -> io::Result<bool> {
         let due = self.session.due(now_ns(), self.is_over);
         let has_lost = due == Due::Lost;
@@ -487,7 +494,8 @@ impl PathSource for SessionSource {
                         break;
                     }
                 }
-                // Of another program, or an error of something that was sent back before.
+                // A datagram of another program, or an error that reports something sent back
+                // before.
                 _ => {}
             }
         }
@@ -509,7 +517,7 @@ impl PathSource for SessionSource {
             let has_read = self.read_control();
             self.unless_violated(has_read);
             if self.violation.is_some() {
-                // The next read returns it.
+                // The next read returns the violation.
                 return true;
             }
             let mut poll_set = PollSet::default();

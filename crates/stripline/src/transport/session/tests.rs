@@ -1,4 +1,4 @@
-//! Both ends of a session over a path in memory that loses what a test names.
+//! Both ends of a session over a path in memory that loses the datagrams that a test names.
 
 use std::collections::VecDeque;
 use std::io;
@@ -29,7 +29,7 @@ pub(super) struct Path {
 }
 
 impl Path {
-    /// Returns one that loses the datagrams of these numbers.
+    /// Returns a path that loses the datagrams with these numbers.
     pub(super) fn losing(lost: &[u64]) -> Self {
         Self {
             datagrams: Arc::default(),
@@ -88,7 +88,7 @@ impl DatagramSource for Path {
     }
 }
 
-/// Returns that of a receiver without options.
+/// Returns the request of a receiver without options.
 pub(super) fn request(is_complete: bool) -> PathRequest<'static> {
     let options = Default::default();
     PathRequest {
@@ -144,7 +144,7 @@ pub(super) fn read_all(mut source: SessionSource) -> Vec<(u8, u64, u32)> {
             Ok(0) => break,
             Ok(read) => bytes.extend_from_slice(&into[..read]),
             Err(e) => {
-                // Only now: what was kept shows at no descriptor.
+                // Sleep only now: no descriptor shows frames that were kept.
                 assert_eq!(e.kind(), io::ErrorKind::WouldBlock);
                 let mut poll_set = PollSet::default();
                 poll_set.readable(PathSource::bytes(&source));
@@ -172,7 +172,7 @@ fn write_all(sink: &SessionSink, mut bytes: &[u8]) {
     }
 }
 
-/// Writes frames of one datagram, of three, and descriptions in between.
+/// Writes frames of one datagram and of three datagrams, and descriptions in between.
 fn write_frames(sink: &SessionSink) -> Vec<(u8, u64, u32)> {
     let mut frames = vec![(Kind::Stream as u8, 0, 40)];
     for sequence in 0..20 {
@@ -212,7 +212,7 @@ fn what_is_lost_without_repair_is_whole_frames() {
     }
 }
 
-/// Checks datagrams that came with others: whole frames, parts, what is early and what is repeated.
+/// Checks datagrams that came with others: whole frames, parts, early and repeated ones.
 #[test]
 fn joined_datagrams_are_taken_one_by_one() {
     for is_repaired in [true, false] {
@@ -244,7 +244,7 @@ fn a_killed_senders_whole_frames_are_read() {
         let (path, sink, source) = ends(is_repaired, &[]);
         write_all(&sink, &frame(Kind::Data, 0, 100));
         write_all(&sink, &frame(Kind::Data, 1, 2500));
-        // The process died in the middle of a frame: its last datagram was not sent.
+        // The process died in the middle of a frame: the frame's last datagram was not sent.
         lock(&path.datagrams).pop_back();
         sink.die();
         let mut source = source;
@@ -296,7 +296,7 @@ fn an_end_that_comes_instead_of_an_answer_is_read() {
     assert_eq!(frames, [1, 2]);
 }
 
-/// Reads until there is an error that is no lack of bytes. Returns the bytes before it.
+/// Reads until there is an error other than a lack of bytes. Returns the bytes before the error.
 fn read_to_error(source: &mut SessionSource) -> (Vec<u8>, io::Error) {
     let (mut bytes, mut into) = (Vec::new(), vec![0; 8192]);
     loop {
@@ -360,7 +360,7 @@ fn a_violation_of_the_receiver_fails_every_later_write() {
     let error = std::iter::repeat_with(|| sink.write(&sent)).find_map(Result::err).unwrap();
     assert_eq!(violation_in(&error).unwrap(), "acknowledged datagram 1099511627776, which was not sent");
     assert!(violation_in(&sink.write(&sent).unwrap_err()).is_some());
-    // One that waits for room wakes.
+    // A sender that waits for room wakes.
     let (_, sink, source) = ends(true, &[]);
     while sink.write(&sent).is_ok() {}
     source.forge_record();
@@ -380,7 +380,7 @@ fn counting_unread_bytes_leaves_a_senders_wake() {
     assert_eq!(sink.unread_bytes(), Some(written * sent.len() as u64));
     let mut into = vec![0; 4096];
     (0..written).for_each(|_| assert_eq!(source.read(&mut into).unwrap(), sent.len()));
-    // Less is unread than the receiver takes between two acknowledgements.
+    // Fewer bytes are unread than the receiver takes between two acknowledgements.
     assert!(sink.unread_bytes().unwrap() < BUFFER / 8);
     let mut poll_set = PollSet::default();
     sink.poll_room(&mut poll_set);
@@ -429,7 +429,7 @@ fn a_probe_shows_that_the_path_leads_to_the_receiver() {
     for _ in 0..2 {
         assert_eq!(probe.try_once(), Ok(false));
     }
-    // Of another session.
+    // This probe is of another session.
     lock(&path.datagrams)
         .push_back(crate::flow::session::SessionProbe { token: 0, number: 1 }.encode().into());
     let (reply, _sender) = std::os::unix::net::UnixStream::pair().unwrap();
