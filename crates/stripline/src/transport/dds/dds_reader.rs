@@ -19,49 +19,49 @@ use crate::sys::transit_page::TransitPage;
 use crate::transport::carrier::{CallbackFeed, CallbackSource, PathRequest, PathSource};
 use crate::transport::transit::MessageLimits;
 
-/// How long what a living sender has handed over is waited for. It takes some microseconds.
+/// The longest wait for samples that a living sender has handed over. They take some microseconds.
 const SENT_TIME: Duration = Duration::from_millis(100);
 
-/// The receiving end. A child of a fork never drops what could call Cyclone DDS.
+/// The receiving end. A child of a fork never drops the fields that could call Cyclone DDS.
 pub(super) struct DdsSource {
     /// Dropped first: no sample comes after that.
     _reader: Local<ReaderEnd<Arrivals>>,
     messages: Local<CallbackSource<ArrivedFrames>>,
     arrivals: Arc<Arrivals>,
-    /// The frames up to the end of the last message that was read, in all.
+    /// The frame count up to the end of the last message that was read.
     number: u64,
-    /// Messages read, in all.
+    /// The messages read, in total.
     count: u64,
-    /// The frames in transit at which a sender that waits goes on.
+    /// The frames in transit at which a waiting sender goes on.
     low: u64,
-    /// Whether what the sender has handed over is waited for: a call does not begin before its
-    /// cancellation, which was sent, is read.
+    /// Whether to wait for samples that the sender has handed over. A call then does not begin
+    /// before a cancellation that was sent is read.
     awaits_sent: bool,
-    /// Whether that has not come in time, and nothing since.
+    /// Whether such samples have not come in time, and none has come since.
     is_late: bool,
     /// Dropped last: no sample outlives its participant.
     _share: Local<ParticipantShare>,
 }
 
-/// Taking of samples as they come, on the thread that brings them.
+/// The taking of samples as they come, on the thread that brings them.
 struct Arrivals {
     feed: CallbackFeed<ArrivedFrames>,
     page: TransitPage,
-    /// The sender's.
+    /// The sender's doorbell.
     doorbell: Doorbell,
     key: u64,
-    /// Bytes on the way at which a sender that waits goes on.
+    /// The bytes on the way at which a waiting sender goes on.
     bytes_low: u64,
     state: Mutex<ArrivalState>,
 }
 
 #[derive(Default)]
 struct ArrivalState {
-    /// The sender's writer, in the reader's own numbers, once a sample of it has come.
+    /// The sender's writer, in the reader's numbers, once a sample of the sender has come.
     sender: Option<u64>,
-    /// What has arrived, as the sender counts it.
+    /// The bytes that have arrived, as the sender counts them.
     bytes: u64,
-    /// Samples of others.
+    /// The number of samples from others.
     foreign: u64,
 }
 
@@ -79,7 +79,8 @@ impl AsRef<[u8]> for ArrivedFrames {
 }
 
 impl Arrivals {
-    /// Returns whether a sample is of the sender: its writer is the one that the page names.
+    /// Returns whether a sample is from the sender: its writer must be the writer that the page
+    /// names.
     fn is_of_sender(&self, state: &mut ArrivalState, taker: &SampleTaker, publication: u64) -> bool {
         if state.sender.is_none() && taker.guid_of(publication) == Some(self.page.writer()) {
             state.sender = Some(publication);
@@ -87,8 +88,7 @@ impl Arrivals {
         state.sender == Some(publication)
     }
 
-    /// Takes note of a sample of another process, which has found the topic. The page does not
-    /// count it.
+    /// Counts a sample of another process, which has found the topic. The page does not count it.
     #[cold]
     fn drop_foreign(state: &mut ArrivalState) {
         state.foreign += 1;
@@ -103,7 +103,7 @@ impl Arrivals {
 
 impl EndEvents for Arrivals {
     fn matched(&self) {
-        // The sender sends a probe after that.
+        // The sender sends a probe after this ring.
         self.doorbell.notify();
     }
 
@@ -176,7 +176,7 @@ impl PathSource for DdsSource {
         let is_empty = |e: &io::Error| e.kind() == io::ErrorKind::WouldBlock;
         if self.awaits_sent && !self.is_late && outcome.as_ref().is_err_and(is_empty) {
             let page = &self.arrivals.page;
-            // A sender that is stopped is waited for once.
+            // A sender that is stopped is waited for only once.
             self.is_late = !self.messages.await_message(SENT_TIME, |brought| page.messages() > brought)
                 && page.messages() > self.count;
             outcome = self.messages.read(into, Duration::ZERO);
@@ -196,7 +196,8 @@ impl PathSource for DdsSource {
 
     fn await_end(&mut self) -> bool {
         let page = &self.arrivals.page;
-        // What the page counts and does not come was in the sender's memory, or was discarded.
+        // Messages that the page counts but that do not come were in the sender's memory, or were
+        // discarded.
         let has_all = |brought| brought >= page.messages();
         !self.messages.is_current() || self.messages.await_end(has_all)
     }

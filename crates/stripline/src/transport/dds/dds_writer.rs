@@ -17,10 +17,10 @@ use crate::sys::poller::{Interest, Poller};
 use crate::transport::carrier::{PathProbe, PathSink};
 use crate::transport::transit::{ArrivalLimit, MessageLimits, SentCounts, TransitSender};
 
-/// How long the end of a sender waits for the next bytes to be in the receiver's process. That
-/// takes a fraction of a millisecond, unless that process is stopped.
+/// The longest wait of an ending sender for the next bytes to be in the receiver's process. They
+/// take a fraction of a millisecond, unless that process is stopped.
 const FINISH_TIME: Duration = Duration::from_secs(5);
-/// The longest wait of that end in all.
+/// The longest wait of an ending sender in total.
 const LINGER: Duration = Duration::from_secs(60);
 
 /// The sending end.
@@ -29,22 +29,22 @@ pub(super) struct DdsSink {
     matches: Arc<Matches>,
     transit: TransitSender,
     limits: MessageLimits,
-    /// Becomes readable with the doorbell, or when Cyclone DDS has found a reader.
+    /// Readable when the doorbell has rung, or when Cyclone DDS has found a reader.
     answers: Poller,
     topic: String,
     /// Whether the receiver has found this end.
     is_connected: AtomicBool,
-    /// Whether the receiver has hung up, so that nothing more need arrive.
+    /// Whether the receiver has hung up, so that no further bytes need arrive.
     is_receiver_gone: AtomicBool,
 }
 
-/// The part under the lock.
+/// The part of the sink that the lock protects.
 struct WriteState {
     writer: WriterEnd<Matches>,
     counts: SentCounts,
 }
 
-/// Rings when the writer has found a reader.
+/// A doorbell that rings when the writer has found a reader.
 struct Matches(Doorbell);
 
 impl EndEvents for Matches {
@@ -61,7 +61,7 @@ impl DdsSink {
         answers.add(&matches.0, 0, Interest::Readable)?;
         answers.add(&transit.doorbell, 1, Interest::Readable)?;
         let writer = WriterEnd::new(&ticket.topic, Arc::clone(&matches))?;
-        // Before the first sample: the receiver compares it.
+        // Before the first sample: the receiver compares the sample's writer with it.
         transit.page.set_writer(&writer.guid()?);
         fail_point!("dds-writer");
         let state = WriteState { writer, counts: SentCounts::default() };
@@ -81,9 +81,9 @@ impl DdsSink {
         if self.state.is_current() { Ok(lock(&self.state)) } else { Err(io::ErrorKind::BrokenPipe.into()) }
     }
 
-    /// Returns whether the receiver has found this end. Otherwise it has sent a probe, if there is
-    /// a reader. One that the reader does not get is followed by another: it rings when it has
-    /// found the writer.
+    /// Returns whether the receiver has found this end. If it has not, and there is a reader, a
+    /// probe was sent. If a probe does not reach the reader, another one follows, because the
+    /// reader rings when it has found the writer.
     #[cold]
     fn connect(&self, state: &WriteState) -> io::Result<bool> {
         self.matches.0.drain();
@@ -94,7 +94,7 @@ impl DdsSink {
         let is_connected = self.transit.page.is_connected();
         if is_connected {
             fail_point!("dds-connected");
-            // Relaxed: nothing is read by it but what the lock protects.
+            // Relaxed: the flag publishes nothing that the lock does not protect.
             self.is_connected.store(true, Ordering::Relaxed);
         }
         Ok(is_connected)
@@ -126,7 +126,7 @@ impl PathSink for DdsSink {
     }
 
     fn receiver_left(&self) {
-        // Relaxed: read at the drop, which only saves time by it.
+        // Relaxed: read by the drop, which only saves time with it.
         self.is_receiver_gone.store(true, Ordering::Relaxed);
     }
 }
@@ -151,7 +151,8 @@ impl PathProbe for DdsSink {
 }
 
 impl Drop for DdsSink {
-    /// Waits until what was sent is in the receiver's process, as this one may end at once.
+    /// Waits until all sent bytes are in the receiver's process, because this process may end at
+    /// once.
     fn drop(&mut self) {
         let Ok(state) = self.lock() else { return };
         if self.is_receiver_gone.load(Ordering::Relaxed) || !self.is_connected.load(Ordering::Relaxed) {

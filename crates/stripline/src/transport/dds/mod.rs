@@ -1,11 +1,11 @@
 //! `dds`: a topic of Cyclone DDS for each connection, with one writer and one reader.
 //!
-//! The receiver makes the topic and its reader, and sends its name with its hello. Both ends are
-//! reliable and keep all samples. What they queue has no bound that a packet's `depth` could be,
-//! and dies with the sender. So both ends share a page
-//! ([`TransitPage`](crate::sys::transit_page::TransitPage)). It bounds what is in transit, and
-//! names what a killed sender had sent. It also names the writer, so that samples of others are
-//! dropped.
+//! The receiver makes the topic and its reader, and its hello carries the topic's name. Both ends
+//! are reliable and keep all samples. The bound of their queues cannot serve as a packet's `depth`,
+//! and the content of these queues dies with the sender. So both ends share a page
+//! ([`TransitPage`](crate::sys::transit_page::TransitPage)). The page bounds the samples in
+//! transit, and names the last packet that a killed sender had sent. It also names the writer, so
+//! that samples of other writers are dropped.
 
 mod dds_reader;
 mod dds_writer;
@@ -48,38 +48,38 @@ pub(super) static DDS: StreamTransport = StreamTransport {
     carrier: Some(&DdsTopics),
 };
 
-/// What the name of a topic begins with.
+/// The prefix of a topic's name.
 const PREFIX: &str = "stripline_";
-/// Bytes of frames in a sample, at most: it is one datagram.
+/// The most bytes of frames in a sample, which is one datagram.
 const MESSAGE_MAX: usize = 60 * 1024;
-/// Bytes that a sample takes of a socket's buffer besides its frames.
+/// The bytes that a sample takes of a socket's buffer besides its frames.
 const MESSAGE_COST: u64 = 1024;
-/// The number of a sample without frames, by which the sender finds out that the receiver has found
+/// The number of a sample without frames, by which the sender detects that the receiver has found
 /// it.
 const PROBE: u64 = u64::MAX;
 
 struct DdsTopics;
 
-/// The ticket, beside the page and the sender's doorbell.
+/// The ticket. The page and the sender's doorbell come with it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct DdsTicket {
     /// The name of the topic.
     topic: String,
     bound: TransitBound,
-    /// Bytes that may be on their way to the receiver's process.
+    /// The bytes that may be on their way to the receiver's process.
     window: u64,
 }
 
 impl DdsTicket {
-    /// Returns that of a connection.
+    /// Returns the ticket of a connection.
     fn new(request: &PathRequest<'_>) -> Result<Self> {
         let topic = format!("{PREFIX}{}", unique_suffix()?.replace('-', "_"));
-        // The kernel charges up to twice its bytes for a datagram.
+        // The kernel charges up to twice the bytes of a datagram.
         Ok(Self { topic, bound: TransitBound::new(request)?, window: receive_buffer() * 3 / 8 })
     }
 
-    /// Parses what came from a peer.
+    /// Parses a ticket from a peer.
     fn parse(text: &str) -> Result<Self, String> {
         let ticket: Self = serde_json::from_str(text)
             .map_err(|e| format!("the ticket for the data path does not parse: {e}"))?;

@@ -1,4 +1,4 @@
-//! What reaches the ends of a path from strangers and from other versions.
+//! Messages that strangers and other versions send to the ends of a path.
 
 use std::io;
 
@@ -45,7 +45,7 @@ fn a_ticket_without_its_descriptors_or_with_others_is_refused() {
     assert!(sink(&DDS, ticket).is_ok());
 }
 
-/// A stranger's writer reports nothing.
+/// The events of a stranger's writer, which ignores them.
 struct Deaf;
 
 impl EndEvents for Deaf {
@@ -58,7 +58,7 @@ fn samples_of_strangers_are_dropped_and_their_end_ends_nothing() {
     let parsed = parse(&ticket.address).unwrap();
     let sink = sink(&DDS, ticket).unwrap();
     let stranger = WriterEnd::new(&parsed.topic, Arc::new(Deaf)).unwrap();
-    // One that has read the key as well.
+    // The stranger has read the key as well.
     for key in [parsed.bound.key, parsed.bound.key ^ 1] {
         for number in [0, 1, 1000, PROBE] {
             for bytes in [&[][..], b"GNU Radio", &frame(9), &vec![0xff; 1 << 20]] {
@@ -73,8 +73,8 @@ fn samples_of_strangers_are_dropped_and_their_end_ends_nothing() {
     }
 }
 
-/// Returns datagrams that are garbage, or begin as those of DDS and go on with lengths and numbers
-/// that do not fit.
+/// Returns datagrams that are garbage, or that begin like datagrams of DDS and go on with lengths
+/// and numbers that do not fit.
 fn garbage(seed: u64) -> Vec<u8> {
     let mut state = seed | 1;
     let mut next = move || {
@@ -88,7 +88,7 @@ fn garbage(seed: u64) -> Vec<u8> {
     let header = [&b"RTPS\x02\x01\x01\x10"[..], &next().to_le_bytes(), &[7; 4]].concat();
     match seed % 4 {
         0 => random,
-        // Submessages of every kind, of a length that is right, too large or none.
+        // Submessages of every kind, with a length that is right, too large or zero.
         kind => {
             let length = [random.len() as u16, u16::MAX, 0][kind as usize - 1].to_le_bytes();
             let submessage = [[next() as u8 % 0x40, 1, length[0], length[1]].to_vec(), random].concat();
@@ -104,11 +104,11 @@ fn garbage_at_the_ports_of_participants_ends_nothing() {
     write(&*sink, &frame(0));
     assert_eq!(read(&mut source).unwrap(), frame(0));
     let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
-    // Those of the first participants of domain 87.
+    // The ports of the first participants of domain 87.
     for (sequence, round) in (1..).zip(0..60) {
         for port in 29_150..29_190_u16 {
             let datagram = garbage(u64::from(port) * 1000 + round);
-            // Nothing may be there.
+            // No participant may listen at this port.
             let _ = socket.send_to(&datagram, ("127.0.0.1", port));
         }
         write(&*sink, &frame(sequence));

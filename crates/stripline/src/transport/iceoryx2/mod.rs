@@ -1,10 +1,11 @@
 //! `iceoryx2`: a service of iceoryx2 for each connection, with one publisher and one subscriber.
 //!
-//! The receiver makes the service, and sends its names with its hello. A loan of iceoryx2 is the
-//! buffer of the sending port. A message is the buffer of the receiving port while its frames are
-//! read. The library's own queue has no bound that a packet's `depth` could be, and wakes no
-//! receiver. So both ends share a page ([`TransitPage`](crate::sys::transit_page::TransitPage)). It
-//! bounds what is in transit, and shows which end sleeps.
+//! The receiver makes the service, and its hello carries the names. The sending port uses a loan of
+//! iceoryx2 as its buffer. The receiving port uses a message as its buffer while it reads the
+//! frames. The bound of the library's queue cannot serve as a packet's `depth`, and the library
+//! wakes no receiver. So both ends share a page
+//! ([`TransitPage`](crate::sys::transit_page::TransitPage)). The page bounds the messages in
+//! transit, and shows which end sleeps.
 //!
 //! ```text
 //! message: | frames up to its end, in all (8) | bytes of frames (8) | zeros (48) | frames |
@@ -51,20 +52,22 @@ pub(super) static ICEORYX2: StreamTransport = StreamTransport {
     carrier: Some(&IceoryxServices),
 };
 
-/// Frames of packets in transit where the port's queue bounds its packets.
+/// Frames of packets in transit if the port's queue bounds the packets.
 const FRAMES: u32 = 128;
-/// Bytes of a message's frames, at least. A buffer with less for each packet holds fewer packets.
+/// The least bytes of frames that a message has room for. A buffer with fewer bytes for each packet
+/// holds fewer packets.
 const BYTES_MIN: u32 = 1024;
-/// The most packets of a buffer that is too small even for these.
+/// The most packets in transit with a buffer that is too small for this many messages of
+/// [`BYTES_MIN`].
 const FRAMES_OF_SMALL: u32 = 128;
 
 struct IceoryxServices;
 
-/// The ticket, beside the page and the doorbell.
+/// The ticket. The page and the doorbell come with it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct IceoryxTicket {
-    /// What the names of the connection begin with.
+    /// The prefix of all names of the connection.
     names: String,
     /// The most frames of packets that may be in transit.
     frames: u32,
@@ -75,7 +78,8 @@ struct IceoryxTicket {
 }
 
 impl IceoryxTicket {
-    /// Returns that of a connection. Its memory is about twice the buffer of the port.
+    /// Returns the ticket of a connection. The memory of the connection is about twice the buffer
+    /// of the port.
     fn new(names: &ConnectionNames, request: &PathRequest<'_>) -> Self {
         let frames_max = (request.buffer / BYTES_MIN).clamp(FRAMES_OF_SMALL, LinkOptions::DEPTH_MAX);
         let frames = request.packets_max.unwrap_or(FRAMES).clamp(1, frames_max);
@@ -86,7 +90,7 @@ impl IceoryxTicket {
         Self { names: names.as_str().into(), frames, lines, barrier: request.runs_barrier }
     }
 
-    /// Parses what came from a peer.
+    /// Parses a ticket from a peer.
     fn parse(text: &str) -> Result<(Self, ConnectionNames), String> {
         let ticket: Self = serde_json::from_str(text)
             .map_err(|e| format!("the ticket for the data path does not parse: {e}"))?;
@@ -107,11 +111,11 @@ impl IceoryxTicket {
     }
 }
 
-/// The line before the frames of a message.
+/// The front line of a message, before the frames.
 struct MessageFront {
-    /// The frames up to its end, in all.
+    /// The frame count up to the end of the message.
     number: u64,
-    /// Those of its frames.
+    /// The bytes of the message's frames.
     bytes: u64,
 }
 
@@ -137,7 +141,7 @@ impl Carrier for IceoryxServices {
         let names = ConnectionNames::new()?;
         let ticket = IceoryxTicket::new(&names, request);
         let (page, page_fd) = TransitPage::new()?;
-        // Each end rings the other one, and sleeps on its own.
+        // Each end rings the other end's doorbell, and sleeps on its own.
         let [own, its] = Doorbell::between()?;
         let doorbell_fd = its
             .as_fd()

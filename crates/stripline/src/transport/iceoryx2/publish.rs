@@ -21,28 +21,29 @@ use crate::transport::stream::MessageFrames;
 
 /// The sending end.
 pub(super) struct IceoryxSink {
-    /// Also kept by the buffer of the port, while that uses memory of iceoryx2.
+    /// The port's buffer also keeps this state, while the buffer uses memory of iceoryx2.
     state: Arc<Local<Mutex<PublishState>>>,
     page: TransitPage,
-    /// Rung by the receiver once there is room, or it has connected; the other way, when it sleeps.
+    /// Rung by the receiver once there is room, or once the receiver has connected. Rung by this
+    /// end when the receiver sleeps.
     doorbell: Doorbell,
     names: ConnectionNames,
     frames_max: u64,
-    /// Bytes of a message's frames, at most.
+    /// The most bytes of frames in a message.
     bytes_max: usize,
-    /// What is needed between a message and the check for a receiver that sleeps.
+    /// The fence between a message and the check for a receiver that sleeps.
     fence: Fence,
 }
 
 struct PublishState {
     publisher: PublisherEnd,
-    /// Frames of packets handed over, in all.
+    /// The frames of packets handed over, in total.
     sent: u64,
-    /// The frames taken when that was read last.
+    /// The frames taken, as last read.
     taken: u64,
-    /// Whether the wait for room was announced.
+    /// Whether a wait for room was announced.
     is_waiting: bool,
-    /// Bytes of the frame that was cut last, which are still to come.
+    /// The bytes of the last cut frame that are still to be sent.
     rest: usize,
 }
 
@@ -71,10 +72,10 @@ impl IceoryxSink {
         })
     }
 
-    /// Returns what there is room for.
+    /// Returns the frames that there is room for.
     ///
     /// # Errors
-    /// `WouldBlock`. The doorbell rings once there is room.
+    /// `WouldBlock` if there is no room. The doorbell rings once there is room.
     #[inline]
     fn admit(&self, state: &mut PublishState, bytes: &[u8]) -> io::Result<MessageFrames> {
         let admitted = |state: &PublishState| {
@@ -86,7 +87,7 @@ impl IceoryxSink {
         if first.bytes == bytes.len() && !state.is_waiting {
             return Ok(first);
         }
-        // That word is on a line that the receiver writes, so it is read only where it matters.
+        // This word is on a line that the receiver writes, so it is read only when it matters.
         if std::mem::take(&mut state.is_waiting) {
             self.doorbell.drain();
         }
@@ -131,7 +132,7 @@ fn front(state: &PublishState, admitted: &MessageFrames) -> MessageFront {
     MessageFront { number: state.sent + admitted.frames, bytes: admitted.bytes as u64 }
 }
 
-/// Returns the error of a send that failed although there was room. Its receiver is gone, or counts
+/// Returns the error of a send that failed although there was room. The receiver is gone, or counts
 /// wrongly.
 #[cold]
 fn broken(error: String) -> io::Error {
@@ -153,7 +154,7 @@ impl PathSink for IceoryxSink {
         let state = &mut *lock(&self.state);
         let frames = &buffer.frame()[..bytes];
         if Header::outline(frames).kind != Kind::Data as u8 {
-            // The port may read it again: the end of a stream.
+            // The port may read this frame again: it is the end of a stream.
             return self.send_copy(state, frames);
         }
         let written = if buffer.is_lent_by(&self.state) {
@@ -178,10 +179,11 @@ impl PathSink for IceoryxSink {
             written
         };
         match state.publisher.place() {
-            // SAFETY: the publisher keeps the place until it has sent it, which happens above
-            // alone, and writes others meanwhile. `self.state` keeps the publisher.
+            // SAFETY: the publisher must keep the place while the buffer uses it. It keeps the
+            // place until it has sent it, which only happens above, and writes to other places
+            // meanwhile. `self.state` keeps the publisher.
             Ok((start, lines)) => unsafe { buffer.lend(start, lines, &self.state) },
-            // All places are in use before the receiver has taken more.
+            // All places are in use until the receiver has taken more messages.
             Err(_) => buffer.take_back(),
         }
         Ok(written)
@@ -225,7 +227,7 @@ impl PathProbe for IceoryxSink {
 impl Drop for IceoryxSink {
     fn drop(&mut self) {
         if self.state.is_current() && !self.page.is_connected() {
-            // Its receiver may have died before it could.
+            // The receiver may have died before it could remove the names.
             self.names.remove();
         }
     }

@@ -15,15 +15,15 @@ use crate::sys::sole_owner::SoleOwner;
 use crate::sys::transit_page::TransitPage;
 use crate::transport::carrier::{PathSource, violation};
 
-/// How long a sender is waited for that neither replies nor opens the service.
+/// The longest wait for a sender that neither replies nor opens the service.
 const CONNECT_TIME: Duration = Duration::from_secs(5);
 
 /// The receiving end.
 pub(super) struct IceoryxSource {
-    /// Also kept by the buffer of the port, while that uses memory of iceoryx2.
+    /// The port's buffer also keeps the subscriber, while the buffer uses memory of iceoryx2.
     subscriber: SoleOwner<SubscriberEnd>,
     page: TransitPage,
-    /// Rung by the sender once there is a message for a receiver that sleeps; the other way, once
+    /// Rung by the sender once there is a message for a receiver that sleeps. Rung by this end once
     /// there is room.
     doorbell: Doorbell,
     names: ConnectionNames,
@@ -31,9 +31,9 @@ pub(super) struct IceoryxSource {
     is_connected: bool,
     /// Whether the sender may have read that this end sleeps.
     is_sleeping: bool,
-    /// The frames in transit at which a sender that waits goes on.
+    /// The frames in transit at which a waiting sender goes on.
     low: u64,
-    /// Bytes of a message's frames, at most.
+    /// The most bytes of frames in a message.
     bytes_max: usize,
     /// Whether the sender leaves the fence to this end.
     runs_barrier: bool,
@@ -65,7 +65,7 @@ impl IceoryxSource {
         })
     }
 
-    /// Connects to the sender if it is there, and removes the names.
+    /// Connects to the sender if it is there, and then removes the names.
     #[cold]
     fn connect(&mut self) -> io::Result<bool> {
         if !self.subscriber.is_current() {
@@ -82,7 +82,7 @@ impl IceoryxSource {
         Ok(self.is_connected)
     }
 
-    /// Ends the sleep, if there was one, and connects where that is still to be done.
+    /// Ends the sleep, if there was one, and connects if that is still to be done.
     #[inline]
     fn begin_read(&mut self) -> io::Result<()> {
         if self.is_sleeping {
@@ -96,7 +96,7 @@ impl IceoryxSource {
         if self.subscriber.is_current() { Ok(()) } else { Err(io::ErrorKind::BrokenPipe.into()) }
     }
 
-    /// Counts the frames up to a number as taken.
+    /// Counts the frames up to `number` as taken.
     #[inline]
     fn take(&self, number: u64) {
         if self.page.set_taken(number, number, self.low) {
@@ -105,7 +105,7 @@ impl IceoryxSource {
     }
 }
 
-/// Receives a message, and returns its front, and all its lines.
+/// Receives a message, and returns its front and all its lines.
 #[inline]
 fn receive(subscriber: &mut SubscriberEnd) -> io::Result<(MessageFront, &[CacheLine])> {
     let message = subscriber.receive().map_err(io::Error::other)?.ok_or(io::ErrorKind::WouldBlock)?;
@@ -134,9 +134,10 @@ impl PathSource for IceoryxSource {
         self.begin_read()?;
         let (front, message) = receive(self.subscriber.get_mut())?;
         let (start, lines) = (NonNull::from(message).cast(), message.len());
-        // SAFETY: the message stays until the next one is received. That is here, or after the
-        // buffer was taken back. `self.subscriber` keeps it. iceoryx2 maps it for reading, and an
-        // inlet does not write to what is lent.
+        // SAFETY: the message must stay while the buffer uses it. It stays until the next message
+        // is received, which happens only here, or after the buffer was taken back.
+        // `self.subscriber` keeps the message. iceoryx2 maps it for reading, and an inlet does not
+        // write to lent memory.
         unsafe { buffer.lend(start, lines, self.subscriber.keeper()) };
         self.take(front.number);
         let first = AlignedBuffer::FRONT;

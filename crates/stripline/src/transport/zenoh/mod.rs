@@ -1,10 +1,10 @@
-//! `zenoh`: publications of zenoh between two peers, which are found by address alone.
+//! `zenoh`: publications of zenoh between two peers, which find each other only by address.
 //!
-//! The receiver listens on the loopback interface, and sends its address with its hello. The queues
-//! of zenoh have no bound that a packet's `depth` could be. What they hold dies with the sender. If
-//! its queue is full, a put waits, and then drops or closes. So both ends share a page
-//! ([`TransitPage`](crate::sys::transit_page::TransitPage)). It bounds what is in transit, so that
-//! no queue is ever full, and names what a killed sender had sent.
+//! The receiver listens on the loopback interface, and its hello carries its address. The bound of
+//! zenoh's queues cannot serve as a packet's `depth`, and the content of these queues dies with the
+//! sender. If the sender's queue is full, a put waits, and then drops or closes. So both ends share
+//! a page ([`TransitPage`](crate::sys::transit_page::TransitPage)). The page bounds the messages in
+//! transit, so that no queue is ever full, and names the last packet that a killed sender had sent.
 
 #[cfg(test)]
 mod tests;
@@ -58,21 +58,21 @@ pub(super) static ZENOH: StreamTransport = StreamTransport {
     carrier: Some(&ZenohSessions),
 };
 
-/// What the key of a connection begins with, before its process and a random number.
+/// The prefix of a connection's key. The process and a random number follow.
 const PREFIX: &str = "stripline/";
 
-/// The number of a message without frames, by which a sender asks what has arrived.
+/// The number of a message without frames, by which a sender asks which bytes have arrived.
 const ASKS: u64 = u64::MAX;
-/// Bytes of a message of a receiver: frames taken, messages taken, and bytes arrived.
+/// The bytes of a message of a receiver: frames taken, messages taken, and bytes arrived.
 const CREDIT_BYTES: usize = 24;
 
 struct ZenohSessions;
 
-/// The ticket, beside the page and the sender's doorbell.
+/// The ticket. On one host the page and the sender's doorbell come with it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ZenohTicket {
-    /// Where the receiver listens; `None`: it has connected to a router.
+    /// The address at which the receiver listens; `None`: the receiver has connected to a router.
     address: Option<SocketAddr>,
     /// The key of the connection.
     key: String,
@@ -90,7 +90,7 @@ impl ZenohTicket {
         format!("{}/sender", self.key)
     }
 
-    /// Returns the key of what the receiver has taken, where both share no memory.
+    /// Returns the key of the receiver's credits, used if both sides share no memory.
     fn credit_key(&self) -> String {
         format!("{}/credit", self.key)
     }
@@ -98,7 +98,7 @@ impl ZenohTicket {
     /// Returns how the sender reaches the receiver.
     ///
     /// # Errors
-    /// That its own options do not allow it.
+    /// The sender's own options do not allow it.
     fn reach(&self, own: &ZenohOptions) -> Result<SessionReach, String> {
         match (self.address, own.router) {
             (None, Some(router)) => Ok(SessionReach::Router(router)),
@@ -112,7 +112,7 @@ impl ZenohTicket {
         }
     }
 
-    /// Parses what came from a peer.
+    /// Parses a ticket from a peer.
     fn parse(text: &str) -> Result<Self, String> {
         let ticket: Self = serde_json::from_str(text)
             .map_err(|e| format!("the ticket for the data path does not parse: {e}"))?;

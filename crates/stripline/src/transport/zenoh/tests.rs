@@ -1,4 +1,4 @@
-//! What reaches the ends of a path from strangers and from other versions.
+//! Messages that strangers and other versions send to the ends of a path.
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
@@ -102,7 +102,7 @@ fn garbage_at_the_port_harms_nothing() {
 fn messages_without_the_key_are_dropped() {
     let (mut source, ticket) = path(&ZENOH, 8);
     let parsed = ZenohTicket::parse(&ticket.address).unwrap();
-    // It has found the port and the key, and comes first.
+    // The stranger has found the port and the key, and comes first.
     let stranger = ZenohSession::open(&SessionReach::Connect(parsed.address.unwrap())).unwrap();
     let publisher = stranger.publisher(&parsed.data_key()).unwrap();
     let wrong = [&(parsed.bound.key ^ 1).to_le_bytes()[..], &1_u64.to_le_bytes(), &frame(9)].concat();

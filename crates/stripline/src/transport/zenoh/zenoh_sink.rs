@@ -24,15 +24,17 @@ use crate::transport::carrier::{PathProbe, PathSink};
 use crate::transport::plain::{PlainStream, plain_key};
 use crate::transport::transit::{ArrivalLimit, MessageLimits, PREFIX_BYTES, SentCounts, TransitSender};
 
-/// How long the end of a sender waits for the next bytes to arrive. That takes milliseconds, unless
-/// the receiver's process is stopped.
+/// The longest wait of an ending sender for the next bytes to arrive. They take milliseconds,
+/// unless the receiver's process is stopped.
 const FINISH_TIME: Duration = Duration::from_secs(5);
-/// The longest wait of that end in all. The session goes on for as long, if this process lives on.
+/// The longest wait of an ending sender in total. The session goes on for this time, if this
+/// process lives on.
 const LINGER: Duration = Duration::from_secs(60);
 
 const LIMITS: MessageLimits = MessageLimits { message: MESSAGE_MAX - PREFIX_BYTES, on_the_way: LINK_BYTES };
-/// Those across a router: its queue may have two batches, and what it does when that is full is its
-/// own affair. So much fits the buffers of its sockets, when the receiver is stopped.
+/// The limits across a router. The router's queue may have two batches, and a full queue is handled
+/// as the router likes. Bytes within these limits fit the buffers of the router's sockets when the
+/// receiver is stopped.
 const LIMITS_OF_ROUTER: MessageLimits = MessageLimits { message: 16 << 10, on_the_way: 32 << 10 };
 
 /// The sending end.
@@ -40,7 +42,7 @@ pub(super) struct ZenohSink {
     shared: Local<Arc<SinkShared>>,
 }
 
-/// State that the thread that opens the session uses, too.
+/// The state that the sink shares with the thread that opens the session.
 struct SinkShared {
     transit: TransitSender,
     address: String,
@@ -49,16 +51,17 @@ struct SinkShared {
     changed: Doorbell,
     /// Whether the receiver's subscription has been found.
     is_found: AtomicBool,
-    /// Whether that was lost.
+    /// Whether a found subscription was lost.
     is_lost: AtomicBool,
     limits: MessageLimits,
-    /// Whether the receiver is on another host, so that messages write its part of the page.
+    /// Whether the receiver is on another host, so that messages write the receiver's part of the
+    /// page.
     is_remote: bool,
-    /// Whether the receiver has hung up, so that nothing more need arrive.
+    /// Whether the receiver has hung up, so that no further bytes need arrive.
     is_receiver_gone: AtomicBool,
 }
 
-/// The part under the lock.
+/// The part of the state that the lock protects.
 struct SinkState {
     link: LinkState,
     counts: SentCounts,
@@ -73,7 +76,7 @@ enum LinkState {
     Ended,
 }
 
-/// The ends of a link, in the order in which they end.
+/// The ends of a link, in the order in which they are dropped.
 struct OpenLink {
     _subscribers: MatchingListener<()>,
     publisher: Publisher<'static>,
@@ -83,7 +86,8 @@ struct OpenLink {
 }
 
 impl ZenohSink {
-    /// Begins to connect to the receiver of a ticket, on a thread of its own: zenoh waits for it.
+    /// Begins to connect to the receiver of a ticket, on a thread of its own, because zenoh waits
+    /// for the receiver.
     pub(super) fn connect(
         ticket: ZenohTicket,
         reach: SessionReach,
@@ -121,7 +125,7 @@ impl ZenohSink {
             drop(state);
             its.changed.notify();
         };
-        // It is not joined: a receiver that is stopped would hold up the end of this sink.
+        // The thread is not joined: a receiver that is stopped would hold up the end of this sink.
         std::thread::Builder::new()
             .name("zenoh-open".into())
             .spawn(open)
@@ -158,7 +162,7 @@ impl OpenLink {
 }
 
 impl SinkShared {
-    /// Takes note that the receiver's subscription was found, or lost.
+    /// Records that the receiver's subscription was found, or lost.
     fn set_found(&self, is_there: bool) {
         // AcqRel and Release: read by the thread that the doorbell wakes.
         if is_there {
@@ -175,7 +179,7 @@ impl SinkShared {
         if is_lost { Err(io::ErrorKind::BrokenPipe.into()) } else { Ok(()) }
     }
 
-    /// Takes note of what a receiver on another host has taken.
+    /// Takes the credits of a receiver on another host.
     fn take_credit(&self, bytes: &[u8]) {
         let Ok(words) = <[u8; CREDIT_BYTES]>::try_from(bytes) else { return };
         let [units, messages, arrived] = bytemuck::cast::<_, [u64; 3]>(words).map(u64::from_le);
@@ -188,10 +192,10 @@ impl SinkShared {
         }
     }
 
-    /// Asks a receiver on another host what has arrived.
+    /// Asks a receiver on another host which bytes have arrived.
     fn ask(&self, link: &LinkState) {
         if let (LinkState::Open(link), true) = (link, self.is_remote) {
-            // It fails where the session has ended, which ends the wait, too.
+            // The put fails if the session has ended, which also ends the wait.
             let _ = put(&link.publisher, self.transit.bound.prefix(ASKS).to_vec());
         }
     }
@@ -199,7 +203,7 @@ impl SinkShared {
     /// Returns the state of a link that can be written to.
     ///
     /// # Errors
-    /// `WouldBlock` if it is not open yet; otherwise it has ended.
+    /// `WouldBlock` if the link is not open yet. With any other error, the link has ended.
     fn open_state(&self) -> io::Result<MutexGuard<'_, SinkState>> {
         self.check_link()?;
         let state = lock(&self.state);
@@ -207,7 +211,7 @@ impl SinkShared {
             LinkState::Open(_) if self.is_found.load(Ordering::Acquire) => Ok(state),
             LinkState::Open(_) | LinkState::Opening => {
                 self.changed.drain();
-                // It may have rung in between.
+                // The doorbell may have rung in between.
                 let is_found = self.is_found.load(Ordering::Acquire);
                 if is_found && matches!(state.link, LinkState::Open(_)) {
                     return Ok(state);
@@ -219,12 +223,12 @@ impl SinkShared {
         }
     }
 
-    /// Hands over what there is room for in one message.
+    /// Hands over the frames that there is room for in one message.
     fn put(&self, state: &mut SinkState, bytes: &[u8]) -> io::Result<usize> {
         let LinkState::Open(link) = &state.link else { return Err(io::ErrorKind::BrokenPipe.into()) };
         let admitted = self.transit.admit(&mut state.counts, bytes, self.limits)?;
         let (number, bytes) = (state.counts.sent + admitted.frames, &bytes[..admitted.bytes]);
-        // A router may lose a message, which the next plain one would not show.
+        // A router may lose a message, and the plain message after it would not show the loss.
         let payload = if self.is_remote { None } else { state.plain.payload_of(bytes) };
         let message = match payload {
             Some(payload) => [&plain_key(self.transit.bound), payload].concat(),
@@ -237,8 +241,8 @@ impl SinkShared {
         Ok(admitted.bytes)
     }
 
-    /// Waits until what was sent has arrived, or the receiver is gone. Returns false if nothing
-    /// more has arrived for `idle`, or not all within [`LINGER`].
+    /// Waits until all sent bytes have arrived, or the receiver is gone. Returns false if nothing
+    /// more has arrived for `idle`, or not everything within [`LINGER`].
     fn await_arrival(&self, counts: &SentCounts, idle: Duration) -> bool {
         let mut limit = ArrivalLimit::new(idle, LINGER);
         loop {
@@ -271,7 +275,7 @@ impl PathSink for ZenohSink {
                 Ok(now) => written += now,
                 Err(_) if written > 0 => break,
                 Err(error) => {
-                    // A wait for room ends when the link is lost, and not by what was rung before.
+                    // Drain earlier rings, so that only the loss of the link ends a wait for room.
                     self.shared.changed.drain();
                     self.shared.check_link()?;
                     return Err(error);
@@ -335,7 +339,7 @@ impl PathProbe for ZenohSink {
 }
 
 impl Drop for ZenohSink {
-    /// Waits until what was sent has arrived: this process may end at once.
+    /// Waits until all sent bytes have arrived, because this process may end at once.
     fn drop(&mut self) {
         if !self.shared.is_current() {
             return;

@@ -21,29 +21,29 @@ use crate::transport::carrier::{CallbackFeed, CallbackSource, PathSource, WAIT_M
 use crate::transport::plain::PlainStream;
 use crate::transport::transit::{MessageLimits, PREFIX_BYTES, TransitBound};
 
-/// How long what a living sender has handed over is waited for. It takes some microseconds.
+/// The longest wait for messages that a living sender has handed over. They take some microseconds.
 const SENT_TIME: Duration = Duration::from_millis(100);
-/// Bytes that arrive between two messages to a sender on another host: a part of those that it may
-/// have on the way.
+/// The bytes that arrive between two messages to a sender on another host. They are a part of the
+/// bytes that the sender may have on the way.
 const CREDIT_STEP: u64 = 16 << 10;
-/// A message of so many bytes stays in the memory of zenoh until it is read. A smaller one is
-/// copied: it would keep a buffer of 64 KiB.
+/// The bytes from which on a message stays in the memory of zenoh until it is read. A smaller
+/// message is copied, because it would keep a buffer of 64 KiB.
 const KEPT_BYTES: usize = 16 * 1024;
-/// Memory of so many bytes, at most, is used for another message.
+/// The most bytes of memory that is used again for another message.
 const REUSED_BYTES: usize = 2048;
 
 /// The receiving end.
 pub(super) struct ZenohSource {
     inner: Local<SourceParts>,
     bound: TransitBound,
-    /// The frames up to the end of the message that was read last, in all.
+    /// The frame count up to the end of the message that was read last.
     number: u64,
-    /// Messages read, in all.
+    /// The messages read, in total.
     messages: u64,
-    /// Whether what the sender has handed over is waited for: a call does not begin before its
-    /// cancellation, which was sent, is read.
+    /// Whether to wait for messages that the sender has handed over. A call then does not begin
+    /// before a cancellation that was sent is read.
     awaits_sent: bool,
-    /// Whether that has not come in time, and nothing since.
+    /// Whether such messages have not come in time, and no message has come since.
     is_late: bool,
 }
 
@@ -58,32 +58,33 @@ struct SourceParts {
 /// The parts of a receiving end.
 pub(super) struct ReceivingEnds {
     pub page: TransitPage,
-    /// The sender's.
+    /// The sender's doorbell.
     pub doorbell: Doorbell,
-    /// Whether the sender is on another host, and has neither.
+    /// Whether the sender is on another host, and shares neither page nor doorbell.
     pub is_remote: bool,
     pub awaits_sent: bool,
 }
 
-/// State that the thread of zenoh uses, too.
+/// The state that the source shares with the thread of zenoh.
 struct SourceShared {
     page: TransitPage,
-    /// The sender's.
+    /// The sender's doorbell.
     doorbell: Doorbell,
-    /// What messages to a sender on another host are made of.
+    /// The credits to a sender on another host.
     credits: Option<Mutex<Credits>>,
-    /// Bytes that have arrived, in all.
+    /// The bytes that have arrived, in total.
     arrived: AtomicU64,
-    /// Messages without the key.
+    /// The number of messages without the key.
     foreign: AtomicU64,
     incoming: Mutex<IncomingMessages>,
 }
 
-/// State that the messages so far have left for the next one.
+/// The state that earlier messages have left for the next one.
 #[derive(Default)]
 struct IncomingMessages {
     plain: PlainStream,
-    /// Messages that were read, for their memory. Another thread would give it to the allocator.
+    /// Read messages, kept for their memory. Another thread would give the memory back to the
+    /// allocator.
     used: Vec<Arrived>,
 }
 
@@ -103,19 +104,20 @@ impl IncomingMessages {
     }
 }
 
-/// Messages to a sender on another host.
+/// The credits to a sender on another host.
 struct Credits {
     publisher: Publisher<'static>,
-    /// Frames between two messages.
+    /// Frames between two credits.
     step: u64,
-    /// Frames taken, and messages.
+    /// The frames and messages taken.
     taken: [u64; 2],
-    /// What was sent last: frames and messages taken, and bytes arrived.
+    /// The counts that were sent last: frames and messages taken, and bytes arrived.
     sent: [u64; 3],
 }
 
 impl Credits {
-    /// Sends what has changed, if it is due, or enough.
+    /// Sends the counts, if they have changed and a credit is due, or enough was taken or has
+    /// arrived.
     fn send(&mut self, arrived: u64, is_due: bool) {
         let [units, messages] = self.taken;
         let now = [units, messages, arrived];
@@ -124,7 +126,7 @@ impl Credits {
             return;
         }
         let words: [u8; CREDIT_BYTES] = bytemuck::cast(now.map(u64::to_le));
-        // It fails where the session has ended, which the sender finds out, too.
+        // The put fails if the session has ended, which the sender detects as well.
         let _ = put(&self.publisher, words.to_vec());
         self.sent = now;
     }
@@ -133,12 +135,13 @@ impl Credits {
 /// A message with its prefix.
 enum Arrived {
     Copied(Vec<u8>),
-    /// In one piece.
+    /// The message is in one piece.
     Kept(ZBytes),
 }
 
 impl Arrived {
-    /// Returns whether its memory is used again: that of a large one would wait for nothing.
+    /// Returns whether the memory of the message is used again. The memory of a large message would
+    /// lie idle.
     fn is_reusable(&self) -> bool {
         matches!(self, Self::Copied(bytes) if bytes.capacity() <= REUSED_BYTES)
     }
@@ -198,7 +201,7 @@ impl ZenohSource {
         let mut outcome = inner.source.read(into, longest);
         let is_empty = |e: &io::Error| e.kind() == io::ErrorKind::WouldBlock;
         if self.awaits_sent && !self.is_late && outcome.as_ref().is_err_and(is_empty) {
-            // A sender that is stopped is waited for once.
+            // A sender that is stopped is waited for only once.
             let page = &inner.shared.page;
             let is_due = |brought| page.messages() > brought;
             self.is_late = !inner.source.await_message(SENT_TIME, is_due) && is_due(self.messages);
@@ -254,8 +257,8 @@ impl SourceShared {
         }
         drop(incoming);
         if number.is_none() || message.as_ref().is_empty() {
-            // Of another process, which has found the key. It is not in the page's counts.
-            // Relaxed: it decides only about the line below.
+            // The message is from another process, which has found the key. The page does not count
+            // it. Relaxed: the count only decides about the line below.
             if self.foreign.fetch_add(1, Ordering::Relaxed) == 0 {
                 log::warn!(
                     target: "stripline::transport",
@@ -265,7 +268,7 @@ impl SourceShared {
             return;
         }
         feed.push(message);
-        // Relaxed: the page orders it. One link brings its messages one after the other.
+        // Relaxed: the page orders the count. One link brings its messages one after the other.
         let arrived = self.arrived.fetch_add(length, Ordering::Relaxed) + length;
         if self.page.set_received(arrived, MessageLimits::low(LINK_BYTES)) {
             self.doorbell.notify();
@@ -273,12 +276,13 @@ impl SourceShared {
         self.send_credit(None, false);
     }
 
-    /// Sends what was taken and has arrived to a sender on another host, if it is due, or enough.
+    /// Sends the counts of taken frames and arrived bytes to a sender on another host, if a credit
+    /// is due, or enough was taken or has arrived.
     fn send_credit(&self, taken: Option<[u64; 2]>, is_due: bool) {
         let Some(credits) = &self.credits else { return };
         let mut credits = lock(credits);
         credits.taken = taken.unwrap_or(credits.taken);
-        // Relaxed: it only counts.
+        // Relaxed: the value only counts.
         credits.send(self.arrived.load(Ordering::Relaxed), is_due);
     }
 }
@@ -297,9 +301,10 @@ impl PathSource for ZenohSource {
     }
 
     fn await_end(&mut self) -> bool {
-        // What the page counts and does not come was in the sender's memory.
+        // Messages that the page counts but that do not come were in the sender's memory.
         let SourceShared { page, credits, .. } = &*self.inner.shared;
-        // The page of a sender on another host counts nothing. Its token ends behind all.
+        // The page counts no messages of a sender on another host. The sender's token ends after
+        // all messages.
         let has_all = |brought| credits.is_none() && page.messages() <= brought;
         !self.inner.is_current() || self.inner.source.await_end(has_all)
     }

@@ -1,9 +1,9 @@
 //! `zeromq`: sockets of ZeroMQ, a PUSH and a PULL for each connection.
 //!
-//! The receiver binds an abstract name, and sends it with its hello. ZeroMQ's own queues have no
-//! bound that a packet's `depth` could be, and what they hold dies with the sender. So both ends
-//! share a page ([`TransitPage`](crate::sys::transit_page::TransitPage)). It bounds what is in
-//! transit, and names what a killed sender had sent.
+//! The receiver binds an abstract name, which its hello carries. The bound of ZeroMQ's queues
+//! cannot serve as a packet's `depth`, and the content of these queues dies with the sender. So
+//! both ends share a page ([`TransitPage`](crate::sys::transit_page::TransitPage)). The page bounds
+//! the messages in transit, and names the last packet that a killed sender had sent.
 
 mod pull;
 mod push;
@@ -43,14 +43,14 @@ pub(super) static ZEROMQ: StreamTransport = StreamTransport {
     carrier: Some(&ZeromqSockets),
 };
 
-/// The name of a receiver's socket, before its process and a random number.
+/// The prefix of the name of a receiver's socket. The process and a random number follow.
 const PREFIX: &str = "stripline-zeromq-";
-/// The number of a message without frames, the last one of a sender.
+/// The number of the last message of a sender, which has no frames.
 const LAST: u64 = u64::MAX;
 
 struct ZeromqSockets;
 
-/// The ticket, beside the page and the sender's doorbell.
+/// The ticket. The page and the sender's doorbell come with it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ZeromqTicket {
@@ -65,12 +65,12 @@ impl ZeromqTicket {
     }
 
     /// Returns the most messages that an honest sender has in one of ZeroMQ's queues: each packet
-    /// may have a description. What was read counts until half of the bound was read.
+    /// may have a description. Messages that were read count until half of the bound was read.
     fn messages_max(&self) -> i32 {
         i32::try_from(4 * self.bound.frames + 8).unwrap_or(i32::MAX)
     }
 
-    /// Parses what came from a peer.
+    /// Parses a ticket from a peer.
     fn parse(text: &str) -> Result<Self, String> {
         let ticket: Self = serde_json::from_str(text)
             .map_err(|e| format!("the ticket for the data path does not parse: {e}"))?;

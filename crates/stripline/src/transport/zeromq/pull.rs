@@ -17,47 +17,48 @@ use crate::transport::plain::PlainStream;
 use crate::transport::stream::frame_max;
 use crate::transport::transit::{PREFIX_BYTES, TransitBound};
 
-/// How long the end of a dead sender is waited for, as this process runs. The kernel still has what
-/// its socket took.
+/// The longest wait for the end of a dead sender, in running time of this process. The kernel still
+/// has the bytes that the sender's socket took.
 const END_TIME: Duration = Duration::from_secs(2);
-/// How long what a living sender has handed over is waited for. It takes some microseconds.
+/// The longest wait for messages that a living sender has handed over. They take some microseconds.
 const SENT_TIME: Duration = Duration::from_millis(100);
-/// Bytes of a message, at most: one frame, or several that were kept to be sent together.
+/// The most bytes of a message: one frame, or several frames that were kept to be sent together.
 const MESSAGE_MAX: usize = frame_max(LinkOptions::BUFFER_MAX) + 128 * 1024;
 
 /// The receiving end.
 pub(super) struct ZeromqSource {
     socket: ZeromqSocket<()>,
     message: zmq::Message,
-    /// That message as a whole, if it is one plain packet.
+    /// The whole form of `message`, if it is one plain packet.
     whole: Vec<u8>,
     is_plain: bool,
     plain: PlainStream,
-    /// Where the rest of the message begins; its end: there is no rest.
+    /// The place where the unread rest of the message begins. At the end of the message there is no
+    /// rest.
     rest: usize,
-    /// The frames up to the end of that message, in all.
+    /// The frame count up to the end of the message.
     number: u64,
-    /// Messages received, in all.
+    /// The messages received, in total.
     messages: u64,
-    /// Whether there is one, of a stranger perhaps, although the page counts none.
+    /// Whether there is a message although the page counts none, perhaps from a stranger.
     is_due: bool,
     page: TransitPage,
-    /// The sender's.
+    /// The sender's doorbell.
     doorbell: Doorbell,
     bound: TransitBound,
-    /// The open connections, those of strangers too, and whether there has been one.
+    /// The open connections, including connections of strangers, and whether there has been any.
     connections: Vec<u32>,
     has_accepted: bool,
-    /// That of the sender, once a message has come.
+    /// The connection of the sender, once a message has come.
     sender: Option<u32>,
-    /// Whether that has ended.
+    /// Whether the sender's connection has ended.
     has_ended: bool,
-    /// Whether what the sender has handed over is waited for: a call does not begin before its
-    /// cancellation, which was sent, is read.
+    /// Whether to wait for messages that the sender has handed over. A call then does not begin
+    /// before a cancellation that was sent is read.
     awaits_sent: bool,
-    /// Whether that has not come in time, and nothing since.
+    /// Whether such messages have not come in time, and no message has come since.
     is_late: bool,
-    /// Messages without the key.
+    /// The number of messages without the key.
     foreign: u64,
 }
 
@@ -109,13 +110,13 @@ impl ZeromqSource {
         self.socket.get_mut().ok_or_else(|| io::ErrorKind::BrokenPipe.into())
     }
 
-    /// Receives a message of the sender, unless there is the rest of one.
+    /// Receives a message of the sender, unless the rest of one is still unread.
     fn receive(&mut self, flags: i32) -> io::Result<()> {
         while self.rest == self.bytes_of_message().len() {
             self.is_plain = false;
             let ends = self.socket.get_mut().ok_or(io::ErrorKind::BrokenPipe)?;
             if let Err(error) = ends.socket()?.recv(&mut self.message, flags) {
-                // Nothing is left of it, or it was taken before.
+                // No bytes of the message are left, or they were taken before.
                 self.rest = self.message.len();
                 return Err(path_error(error));
             }
@@ -123,7 +124,8 @@ impl ZeromqSource {
                 self.is_plain = self.plain.write_whole(self.bound, &self.message, &mut self.whole);
             }
             let Some(number) = self.bound.number_of(self.bytes_of_message()) else {
-                // Of another process, which has found the name. It is not in the page's counts.
+                // The message is from another process, which has found the name. The page does not
+                // count it.
                 self.foreign += 1;
                 if self.foreign == 1 {
                     log::warn!(
@@ -151,7 +153,7 @@ impl ZeromqSource {
         Ok(())
     }
 
-    /// Returns the message that was received last, as a whole.
+    /// Returns the message that was received last, in its whole form.
     fn bytes_of_message(&self) -> &[u8] {
         if self.is_plain { &self.whole } else { &self.message }
     }
@@ -163,7 +165,8 @@ impl ZeromqSource {
         }
     }
 
-    /// Waits for what the sender has handed over, where that matters; false: it has not come.
+    /// Waits for messages that the sender has handed over, if that matters. Returns false if none
+    /// has come.
     fn await_sent(&mut self) -> bool {
         let until = Instant::now() + SENT_TIME;
         while self.page.sent() > self.number && !self.is_late {
@@ -177,7 +180,7 @@ impl ZeromqSource {
             let mut poll_set = PollSet::default();
             poll_set.readable(self.socket.messages());
             poll_set.readable(self.socket.events());
-            // A sender that is stopped is waited for once.
+            // A sender that is stopped is waited for only once.
             self.is_late = !poll_set.wait(Some(until)).unwrap_or(false);
         }
         false
@@ -205,12 +208,13 @@ impl ZeromqSource {
         Ok(bytes)
     }
 
-    /// Returns whether nothing more can come: the sender's connection has ended, or all have.
+    /// Returns whether nothing more can come, because the sender's connection has ended, or all
+    /// connections have.
     fn is_over(&self) -> bool {
         self.has_ended || self.has_accepted && self.connections.is_empty()
     }
 
-    /// Takes note of connections that have begun or ended.
+    /// Records the connections that have begun or ended.
     fn take_events(&mut self) {
         while let Some(event) = self.ends().ok().and_then(|ends| ends.next_event()) {
             match event {
@@ -228,7 +232,7 @@ impl ZeromqSource {
 
 impl PathSource for ZeromqSource {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        // An attempt to receive nothing is a system call. The page shows that there is nothing.
+        // An empty receive costs a system call. The page shows that there is nothing to receive.
         let is_there = self.rest < self.bytes_of_message().len() || self.page.messages() > self.messages;
         if !is_there && !self.has_ended && !std::mem::take(&mut self.is_due) {
             return Err(io::ErrorKind::WouldBlock.into());
@@ -250,7 +254,7 @@ impl PathSource for ZeromqSource {
             self.take_events();
             let is_there = self.ends().is_ok_and(|ends| ends.has_message());
             self.is_due = is_there;
-            // What the page counts and does not come was in the sender's memory.
+            // Messages that the page counts but that do not come were in the sender's memory.
             if is_there || self.is_over() || self.page.messages() <= self.messages {
                 return true;
             }

@@ -16,14 +16,15 @@ use crate::transport::carrier::{PathProbe, PathSink};
 use crate::transport::plain::{PlainStream, plain_key};
 use crate::transport::transit::{AdmittedFrames, MessageLimits, PREFIX_BYTES, SentCounts, TransitSender};
 
-/// How long the end of a sender waits until what it has sent has left the process. That takes
+/// The longest wait of an ending sender until all sent bytes have left the process. They take
 /// milliseconds, unless the receiver's process is stopped.
 const FINISH_TIME: Duration = Duration::from_secs(5);
-/// How long ZeroMQ goes on with it, if this process lives on.
+/// The time for which ZeroMQ goes on sending, if this process lives on.
 const LINGER: Duration = Duration::from_secs(60);
 
-/// Bytes of the last message. Up to 8192 of them are sent with what was sent before it. ZeroMQ
-/// takes the rest from where it is, and returns that memory when all of it is in the kernel.
+/// The bytes of the last message. Up to 8192 of them are sent together with earlier messages.
+/// ZeroMQ sends the rest from the message's own memory, and returns this memory when all of it is
+/// in the kernel.
 const LAST_BYTES: usize = 3 * 8192;
 
 /// The sending end.
@@ -31,11 +32,11 @@ pub(super) struct ZeromqSink {
     socket: ZeromqSocket<PushState>,
     transit: TransitSender,
     name: String,
-    /// Whether the receiver has hung up, so that nothing more need arrive.
+    /// Whether the receiver has hung up, so that no further bytes need arrive.
     is_receiver_gone: AtomicBool,
 }
 
-/// The part under the lock.
+/// The part of the sink that the lock protects.
 #[derive(Default)]
 struct PushState {
     counts: SentCounts,
@@ -70,14 +71,14 @@ impl ZeromqSink {
         let socket = ends.socket()?;
         let mut sent = socket.send(message, zmq::DONTWAIT);
         if sent == Err(zmq::Error::EAGAIN) {
-            // A send takes note of what its thread has done once in a millisecond, and this call
-            // always does.
+            // A send takes notice of the work of ZeroMQ's thread only once in a millisecond. This
+            // call always does.
             let _ = socket.get_events();
             sent = socket.send(message, zmq::DONTWAIT);
         }
         sent.map_err(|error| match error {
-            // There is room for all that an honest receiver has not taken. So the connection has
-            // ended, or this receiver counts what it has not taken.
+            // There is room for all messages that an honest receiver has not taken. So the
+            // connection has ended, or this receiver counts messages that it has not taken.
             zmq::Error::EAGAIN => io::ErrorKind::BrokenPipe.into(),
             error => path_error(error),
         })?;
@@ -122,7 +123,7 @@ impl PathSink for ZeromqSink {
     }
 
     fn receiver_left(&self) {
-        // Relaxed: read at the drop, which only saves time by it.
+        // Relaxed: read by the drop, which only saves time with it.
         self.is_receiver_gone.store(true, Ordering::Relaxed);
     }
 }
@@ -155,7 +156,7 @@ impl PathProbe for ZeromqSink {
 }
 
 impl Drop for ZeromqSink {
-    /// Waits until what was sent has left this process, which may end at once.
+    /// Waits until all sent bytes have left this process, which may end at once.
     fn drop(&mut self) {
         if *self.is_receiver_gone.get_mut() {
             return;

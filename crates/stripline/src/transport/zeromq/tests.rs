@@ -1,4 +1,4 @@
-//! What reaches the ends of a path from strangers and from other versions.
+//! Messages that strangers and other versions send to the ends of a path.
 
 use std::io;
 
@@ -70,7 +70,8 @@ fn messages_of_strangers_are_dropped_and_their_end_ends_nothing() {
         stranger.send(message, 0).unwrap();
     }
     stranger.send_multipart([&b"one"[..], b"two"], 0).unwrap();
-    // Its messages have come once its end has: nothing is sent at a time here.
+    // The stranger's messages have come once its connection has ended; nothing is sent at the same
+    // time here.
     drop(stranger);
     drop(context);
     for sequence in 0..20 {
