@@ -1,4 +1,4 @@
-//! The thread of a sending port that accepts receivers and notices when they close, so that the
+//! The thread of a sending port that accepts receivers and detects when they close, so that the
 //! port's own thread never has to.
 
 use std::collections::HashMap;
@@ -18,22 +18,22 @@ use crate::sys::refusal::{PeerRefusal, ViolationLog};
 use crate::sys::socket::{Listener, Socket};
 use crate::sys::thread::JoinedThread;
 
-/// The poller's token of the request to end. Those of peers are below it.
+/// The poller's token of the request to end. The tokens of peers are below it.
 const SHUTDOWN: u64 = 1 << 62;
-/// The poller's tokens of paths that are probed begin here.
+/// The first of the poller's tokens for paths that are being probed.
 const PROBES: u64 = 1 << 61;
 /// The pause between two probes.
 const PROBE_PERIOD: Duration = Duration::from_millis(10);
-/// How long a path is probed before its receiver is to try again. A receiver waits longer for its
-/// reply.
+/// The time for which a path is probed. After it, the receiver is to try again. A receiver waits
+/// longer than this for its reply.
 const PROBE_TIME: Duration = Duration::from_secs(2);
 /// The most receivers with paths that are being probed.
 const PROBED_MAX: usize = 64;
 
-/// A port's handling of receivers that sent their hello.
+/// A port's handling of receivers that have sent their hello.
 pub(super) trait Acceptor: Send + 'static {
-    /// Returns the keys of the endpoint, where receivers may join sockets of a session before
-    /// their hello.
+    /// Returns the keys of the endpoint, if receivers may join sockets of a session before their
+    /// hello.
     fn keys_of_parts(&self) -> Option<[u64; 2]> {
         None
     }
@@ -41,7 +41,7 @@ pub(super) trait Acceptor: Send + 'static {
     /// Opens the path to a receiver on a carrier, with the descriptors that came with its hello.
     ///
     /// # Errors
-    /// As [`Acceptor::accept`].
+    /// See [`Acceptor::accept`].
     fn open_path(
         &mut self,
         _hello: &Hello,
@@ -50,28 +50,28 @@ pub(super) trait Acceptor: Send + 'static {
         Ok(None)
     }
 
-    /// Accepts a receiver. Returns `Some(token)` if [`Acceptor::closed`] is to be called when it
-    /// closes its socket. Returns `None` if the acceptor has kept the socket for itself.
+    /// Accepts a receiver. Returns `Some(token)` if [`Acceptor::closed`] is to be called when the
+    /// receiver closes its socket. Returns `None` if the acceptor has kept the socket for itself.
     ///
     /// # Errors
-    /// Why it is refused, in words for the receiver.
+    /// The reason of the refusal, in words for the receiver.
     fn accept(&mut self, arrival: ArrivedReceiver, socket: &Socket) -> Result<Option<u64>, PeerRefusal>;
 
-    /// Returns what ends a receiver for which [`Acceptor::accept`] returned a token.
+    /// Returns the event that shows the end of a receiver with a token from [`Acceptor::accept`].
     fn interest(&self) -> Interest {
         Interest::Readable
     }
 
-    /// Removes a receiver that has closed its socket, where [`Acceptor::accept`] returns tokens.
+    /// Removes a receiver that has closed its socket, if [`Acceptor::accept`] returns tokens.
     fn closed(&mut self, _token: u64) {}
 }
 
 /// A receiver that has sent its hello.
 pub(super) struct ArrivedReceiver {
     pub hello: Hello,
-    /// The descriptors that came with it, unless they are part of the path.
+    /// The descriptors that came with the hello, except the descriptors of the path.
     pub fds: Vec<OwnedFd>,
-    /// The path to it on a carrier, through which a probe has come.
+    /// The path to the receiver on a carrier. A probe has passed through it.
     pub path: Option<Arc<dyn PathSink>>,
 }
 
@@ -84,14 +84,14 @@ struct Probed {
     deadline: Instant,
 }
 
-/// The running thread; ended and joined when dropped.
+/// The running thread. It is ended and joined when dropped.
 pub(super) struct AcceptThread {
     _thread: JoinedThread,
     shutdown: Doorbell,
 }
 
 impl AcceptThread {
-    /// Starts it for a port of that name, which its log lines have.
+    /// Starts the thread for a port. Log lines contain the port's name.
     pub(super) fn start(port: &str, listener: Listener, acceptor: impl Acceptor) -> Result<Self> {
         let shutdown = Doorbell::new()?;
         let pending = PendingPeers::new(listener, handshake::message_length)?;
@@ -122,7 +122,7 @@ struct AcceptLoop<A> {
     /// Receivers with a token.
     peers: HashMap<u64, Socket>,
     parts: PendingParts,
-    /// The oldest first.
+    /// The paths that are being probed, the oldest first.
     probed: Vec<Probed>,
     last_probed: u64,
     violations: ViolationLog,
@@ -201,7 +201,7 @@ impl<A: Acceptor> AcceptLoop<A> {
         Ok(ArrivedReceiver { hello, fds, path })
     }
 
-    /// Accepts a receiver, or has its path probed first.
+    /// Accepts a receiver, or starts the probing of its path first.
     fn admit(&mut self, arrival: ArrivedReceiver, socket: Socket) {
         let Some(probe) = arrival.path.as_ref().and_then(|path| path.probe()) else {
             return self.accept(arrival, socket);
@@ -219,7 +219,7 @@ impl<A: Acceptor> AcceptLoop<A> {
         self.probed.push(Probed { token, arrival, socket, next: now, deadline: now + PROBE_TIME });
     }
 
-    /// Probes the paths that it is time for, and those that were answered.
+    /// Probes the paths that are due, and the paths with an answer.
     fn probe(&mut self, now: Instant, answered: &[u64]) {
         for mut probed in std::mem::take(&mut self.probed) {
             if probed.next > now && !answered.contains(&probed.token) {
@@ -251,7 +251,7 @@ impl<A: Acceptor> AcceptLoop<A> {
         }
     }
 
-    /// Waits no longer for the answer to a probe.
+    /// Ends the wait for the answer to a probe.
     fn forget(&self, arrival: &ArrivedReceiver) {
         if let Some(probe) = arrival.path.as_ref().and_then(|path| path.probe()) {
             self.pending.poller().remove(probe.answers());
@@ -286,7 +286,7 @@ impl<A: Acceptor> AcceptLoop<A> {
         self.refuse(socket, &format!("the receiver of `{connection:.100}`"), refusal);
     }
 
-    /// Refuses a peer of that name. Each refusal passes here.
+    /// Refuses the peer named `peer`. Each refusal passes through here.
     fn refuse(&mut self, socket: &Socket, peer: &str, refusal: &PeerRefusal) {
         self.violations.refused(peer, refusal);
         let reason = refusal.reason().chars().take(1000).collect();
@@ -312,7 +312,7 @@ impl<A: Acceptor> AcceptLoop<A> {
     }
 }
 
-/// Sends the reason, as far as the socket takes it without blocking, and closes.
+/// Sends the reason, as far as the socket takes it without blocking, and closes the socket.
 fn reply(socket: &Socket, reason: &HelloReply) {
     send(socket, reason);
     socket.close();
@@ -437,7 +437,7 @@ mod tests {
             fds => socket::send_with_fds(&stream, message, fds).unwrap(),
         }
         let mut reply = Vec::new();
-        // It may be reset, as not all of the message was read.
+        // The connection may be reset, because not all of the message was read.
         let _ = (&*stream).read_to_end(&mut reply);
         String::from_utf8_lossy(&reply).into_owned()
     }
@@ -495,7 +495,8 @@ mod tests {
             let line = named(fault);
             assert!(line.contains("broke the protocol, so that its connection is closed"), "{line}");
         }
-        // A peer that only does not fit gets the reason itself, and so does its program.
+        // A peer that is honest but does not fit gets the reason itself, and its program reports
+        // it.
         let other = Hello { payload: TypeName::of::<f32>(), ..own.clone() };
         assert!(reply_to(&endpoint, &encoded(other), &[]).contains("has type"));
         drop(socket::connect_address(&endpoint.address, None).unwrap());

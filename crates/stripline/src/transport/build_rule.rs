@@ -2,14 +2,15 @@
 //! unless one side allows others.
 //!
 //! Of such a type only the name can be compared. Two programs of one build have the same structure
-//! by that name, and all others may have different ones.
+//! under this name. Programs of other builds may have different ones.
 
 use serde::{Deserialize, Serialize};
 
 use crate::packet::payload::TypeName;
 use crate::sys::build::Build;
 
-/// The part of a hello on a type without a layout. Without it, the receiver's build is unknown.
+/// The part of a hello on a type without a layout. Without this part, the receiver's build is
+/// unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub(crate) enum ReceiverBuild {
@@ -19,8 +20,8 @@ pub(crate) enum ReceiverBuild {
 }
 
 impl ReceiverBuild {
-    /// Returns the part of a hello for this type. `None` for all types that have a layout, and
-    /// where this program's build is unknown.
+    /// Returns the part of a hello for this type. `None` for a type with a layout, and if this
+    /// program's build is unknown.
     pub(crate) fn of_port(payload: &TypeName, any_build: bool) -> Option<Self> {
         match (payload.is_without_layout(), any_build) {
             (false, _) => None,

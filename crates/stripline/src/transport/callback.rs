@@ -1,5 +1,5 @@
-//! `callback`: pipes that a thread reads and calls back from, as a middleware does. For tests of
-//! what runs on the thread of a middleware.
+//! `callback`: pipes that a thread reads and calls back from, like a middleware. For tests of code
+//! that runs on the thread of a middleware.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -28,9 +28,9 @@ pub(super) static CALLBACK: StreamTransport = StreamTransport {
     carrier: Some(&CallbackPipes),
 };
 
-/// The bytes that wait, at most; the thread that brings more waits.
+/// The most bytes that wait. The thread that brings more waits.
 const BYTES_MAX: usize = 64 * 1024;
-/// Bytes of a callback, at most.
+/// The most bytes of a callback.
 const CHUNK: usize = 16 * 1024;
 
 struct CallbackPipes;
@@ -57,7 +57,7 @@ impl Carrier for CallbackPipes {
                 }
             }
         };
-        // It is not joined: the source may be dropped in a callback, by that thread.
+        // The thread is not joined: it may itself drop the source, in a callback.
         std::thread::Builder::new()
             .name("callback-thread".into())
             .spawn(run)
@@ -70,7 +70,7 @@ impl Carrier for CallbackPipes {
     }
 }
 
-/// The receiving end. Its drop ends the thread.
+/// The receiving end. Dropping it ends the thread.
 struct CallbackPipe {
     source: CallbackSource<Vec<u8>>,
     shutdown: Doorbell,

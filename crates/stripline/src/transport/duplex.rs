@@ -1,8 +1,8 @@
 //! Two-way connections for calls: an outlet and an inlet, made by one handshake.
 //!
 //! On `uds` and `tcp` both directions share one socket. On `shm` each side has a ring of its own:
-//! the client sends its descriptors with its hello, the server with its welcome. On `inproc` a
-//! table leads to the server.
+//! the client sends the descriptors of its ring with its hello, the server with its welcome. On
+//! `inproc` a table leads to the server.
 
 use serde::{Deserialize, Serialize};
 
@@ -19,18 +19,19 @@ use crate::terms::{LinkOptions, Overflow};
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct CallHello {
-    /// Bytes of the client's buffer, which bounds its frames; on `shm`, of its ring.
+    /// The bytes of the client's buffer, which bounds the client's frames; on `shm`, of the
+    /// client's ring.
     pub buffer: u32,
-    /// For a ring: bytes of a page of its memory.
+    /// For a ring: the bytes of a page of the ring's memory.
     pub page: u32,
     /// Whether the client runs a barrier on all processors before it sleeps for lack of room.
     pub membarrier: bool,
-    /// The most calls that it will have outstanding.
+    /// The most calls that the client will have outstanding.
     pub outstanding: u32,
 }
 
 impl CallHello {
-    /// Returns that of a client with a ring.
+    /// Returns the part of a client with a ring.
     pub(super) fn new(bind: &BindRequest) -> Self {
         Self {
             buffer: bind.options.buffer,
@@ -62,7 +63,7 @@ pub(crate) trait CallAcceptor: Send {
     /// The reason for a refusal, as a text for the client.
     fn check(&mut self, hello: &Hello) -> Result<(), PeerRefusal>;
 
-    /// Takes a client that has been welcomed. Its first requests may have arrived already.
+    /// Takes a client that has been welcomed. The client's first requests may have arrived already.
     fn accept(&mut self, hello: &Hello, duplex: Duplex);
 }
 
@@ -90,7 +91,8 @@ pub(crate) struct CallConnection {
     pub server_info: serde_json::Value,
 }
 
-/// Checks a client with its options for the direction to it. Returns its part of the hello.
+/// Checks a client with the options of the direction to the client. Returns the client's part of
+/// the hello.
 ///
 /// # Errors
 /// The reason for a refusal, as a text for the client.

@@ -6,15 +6,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 
-/// The address of a sending port. A process that has it may connect, subject to the transport's own
-/// checks.
+/// The address of a sending port. A process that has the address may connect, subject to the checks
+/// of the transport.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Endpoint {
     /// The transport's name.
     pub transport: String,
-    /// Where it listens, in the transport's own form.
+    /// The address at which the port listens, in the transport's own form.
     pub address: String,
-    /// The key that the connecting side must send, and the one that the listening side must return.
+    /// The key that the connecting side must send, and the key that the listening side must return.
     pub keys: [u64; 2],
 }
 

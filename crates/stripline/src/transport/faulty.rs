@@ -1,5 +1,5 @@
-//! `faulty`: pipes that cut what they carry by a seed, for tests of what runs on a carrier. It
-//! keeps what a carrier must keep, in the most inconvenient way.
+//! `faulty`: pipes that cut their bytes by a seed, for tests of code that runs on a carrier. The
+//! transport keeps the rules of a carrier, in the most inconvenient way.
 //!
 //! `STRIPLINE_FAULTY_SEED` in the environment changes the seed.
 
@@ -46,7 +46,7 @@ impl Carrier for FaultyPipes {
 pub(super) struct Faults(AtomicU64);
 
 impl Faults {
-    /// Returns a generator that begins elsewhere than those before.
+    /// Returns a generator that begins elsewhere than all generators before.
     pub(super) fn new() -> Self {
         static SEED: OnceLock<AtomicU64> = OnceLock::new();
         let seed = SEED.get_or_init(|| {
@@ -65,8 +65,8 @@ impl Faults {
         mixed ^ (mixed >> 31)
     }
 
-    /// Returns how many of that many bytes pass now: all, or a few. None would mean that there is
-    /// no room, or that nothing is left.
+    /// Returns how many of `bytes` bytes pass now: all, or a few. Zero would mean that there is no
+    /// room, or that nothing is left.
     fn cut(&self, bytes: usize) -> usize {
         let random = self.next();
         match random % 8 {

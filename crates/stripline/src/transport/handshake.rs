@@ -38,7 +38,7 @@ pub(crate) const PREFIX_BYTES: usize = 12;
 pub(crate) const BODY_MAX: usize = 8192;
 /// The longest reply of a server of calls.
 const REPLY_MAX: usize = 64 * 1024;
-/// How long a connecting receiver waits for the sender's reply.
+/// The longest wait of a connecting receiver for the sender's reply.
 const REPLY_TIME: Duration = Duration::from_secs(5);
 const MAGIC: &[u8; 4] = b"SLNK";
 
@@ -52,7 +52,8 @@ pub(crate) struct Hello {
     pub payload: TypeName,
     pub overflow: Overflow,
     pub depth: u32,
-    /// Packets at which the sender stops and at which it resumes; `None`: those of the depth.
+    /// Packets at which the sender stops and at which it resumes; `None`: the watermarks of the
+    /// depth.
     #[serde(default)]
     pub watermarks: Option<Watermarks>,
     /// The kind of flow control.
@@ -67,10 +68,10 @@ pub(crate) struct Hello {
     /// The receiver's build, for a type without a layout.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub build: Option<ReceiverBuild>,
-    /// On a carrier: where the receiver's source is reached.
+    /// On a carrier: the address of the receiver's source.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
-    /// The token of the session with sockets that were joined before.
+    /// The token of the session, with sockets that were joined before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<u64>,
     /// The identity of the receiver's clock.
@@ -122,8 +123,9 @@ impl Hello {
         flow::Sender::new(self.flow, self.checked_watermarks(), ordered, own, Some(own))
     }
 
-    /// Checks it for a port of this type and key. `any_build`: whether a type without a layout may
-    /// go to a program that is built differently. The error is a text for the other side.
+    /// Checks the hello for a port of this type and key. `any_build`: whether a type without a
+    /// layout may go to a program that is built differently. The error is a text for the other
+    /// side.
     pub(crate) fn check(&self, key: u64, payload: &TypeName, any_build: bool) -> Result<(), PeerRefusal> {
         if self.key != key {
             return Err(PeerRefusal::violation("the key is wrong: the endpoint belongs to another port"));
@@ -154,15 +156,16 @@ impl Hello {
 pub(crate) enum HelloReply {
     Welcome(Welcome),
     Refused(String),
-    /// The hello came too late, or the path was not found in time, as on an overloaded machine: the
-    /// receiver may try again.
+    /// The hello came too late, or the path was not found in time, for example on an overloaded
+    /// machine. The receiver may try again.
     Late(String),
-    /// A part of a session is kept for the hello that follows. It has the endpoint's second key.
+    /// A part of a session is kept for the hello that follows. The reply has the endpoint's second
+    /// key.
     Joined(u64),
 }
 
-/// The first message on a further connection of a receiver: it becomes a socket of its session,
-/// because no descriptors travel between hosts.
+/// The first message on a further connection of a receiver. The connection becomes a socket of the
+/// receiver's session, because no descriptors travel between hosts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct PartHello {
@@ -208,27 +211,29 @@ impl FirstHello {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Welcome {
     pub key: u64,
-    /// Sequence number after the last packet that this connection's previous receiver had taken, as
-    /// far as the sender can determine it. (A ring has it in the cursor page.)
+    /// The sequence number after the last packet that this connection's previous receiver had
+    /// taken, as far as the sender can determine it. (A ring has this number in the cursor page.)
     pub resume_from: Option<u64>,
-    /// The sample index of the packet of that number, if the sender can determine it.
+    /// The sample index of the packet `resume_from`, if the sender can determine it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resume_sample: Option<u64>,
-    /// Bytes of the sending port's buffer, which bounds its frames; on `shm`, of its ring.
+    /// The bytes of the sending port's buffer, which bounds the port's frames; on `shm`, of the
+    /// port's ring.
     pub buffer: u32,
     /// Whether the sender runs a barrier on all processors before it sleeps.
     #[serde(default)]
     pub membarrier: bool,
-    /// For a ring: bytes of a page of its memory, more than usual if it is made of huge pages.
+    /// For a ring: the bytes of a page of the ring's memory, more than usual if it is made of huge
+    /// pages.
     #[serde(default = "ordinary_page")]
     pub page: u32,
-    /// For a ring: whether both sides lock it into memory.
+    /// For a ring: whether both sides lock the ring into memory.
     #[serde(default)]
     pub locked: bool,
-    /// For a byte stream: whether the sender reads acknowledgements of its packets.
+    /// For a byte stream: whether the sender reads acknowledgements of packets.
     #[serde(default)]
     pub wants_acks: bool,
-    /// From a server of calls on a carrier: where its source is reached.
+    /// From a server of calls on a carrier: the address of the server's source.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
     /// The identity of the sender's clock.
@@ -256,7 +261,7 @@ impl Welcome {
         }
     }
 
-    /// Returns where a predecessor of the receiver has stopped, if there was one.
+    /// Returns the position at which a predecessor of the receiver has stopped, if there was one.
     pub(super) fn resume_position(&self) -> Option<PortPosition> {
         Some(PortPosition { sequence: self.resume_from?, sample: self.resume_sample })
     }
@@ -266,8 +271,8 @@ fn ordinary_page() -> u32 {
     PAGE as u32
 }
 
-/// Returns whether a peer's stamps are of another clock. Without an identity, that of a peer on
-/// another host is.
+/// Returns whether a peer's stamps come from another clock. If a clock has no identity, a peer on
+/// another host counts as having another clock.
 pub(super) fn is_other_clock(its: Option<u64>, socket: &Socket) -> bool {
     match (clock::identity(), its) {
         (Some(own), Some(its)) => own != its,
@@ -280,7 +285,8 @@ pub(crate) fn encode(message: &impl Serialize) -> Result<Vec<u8>> {
     encode_within(message, BODY_MAX)
 }
 
-/// Encodes a reply. That of a server of calls lists its operations, so its limit is larger.
+/// Encodes a reply. The reply of a server of calls lists the server's operations, so the limit is
+/// larger.
 pub(super) fn encode_reply(answer: &HelloReply) -> Result<Vec<u8>> {
     encode_within(answer, REPLY_MAX)
 }
@@ -330,7 +336,7 @@ fn body_length_within(prefix: &[u8; PREFIX_BYTES], max: usize) -> Result<usize, 
     Ok(length)
 }
 
-/// Returns the length of the message that begins with these bytes, once its prefix is there.
+/// Returns the length of the message that begins with these bytes, once the prefix is there.
 ///
 /// # Errors
 /// A description of the other side's violation.
@@ -355,9 +361,9 @@ pub(crate) fn decode<T: DeserializeOwned>(body: &[u8]) -> Result<T, String> {
     serde_json::from_slice(body).map_err(|e| format!("sent a handshake that does not parse: {e}"))
 }
 
-/// Performs the receiving side's part on a fresh connection: sends the hello with its descriptors
-/// and receives the reply with those of the sender. In between, it does `meanwhile` what the sender
-/// waits for. Blocks for [`REPLY_TIME`] at most; the socket blocks afterwards.
+/// Performs the receiving side's part on a fresh connection: sends the hello with its descriptors,
+/// and receives the reply with the sender's descriptors. In between, it runs `meanwhile`, for which
+/// the sender waits. Blocks for [`REPLY_TIME`] at most. Afterwards the socket is blocking.
 ///
 /// # Errors
 /// A refusal, a violation of the protocol, or a sender that does not hold the endpoint's second
@@ -386,8 +392,8 @@ pub(crate) fn exchange_hello(
     crate::fail_point::fail_point!("connect-hello");
     meanwhile(socket).map_err(broke)?;
     let until = Instant::now() + REPLY_TIME;
-    // The prefix first, and never a byte more than the reply: frames follow. Descriptors come with
-    // the first byte.
+    // Read the prefix first, and never a byte more than the reply: frames follow. Descriptors come
+    // with the first byte.
     let mut prefix = [0; PREFIX_BYTES];
     let (read, fds) = match socket {
         Socket::Unix(stream) => {
@@ -398,7 +404,7 @@ pub(crate) fn exchange_hello(
         }
         Socket::Tcp(_) => (0, Vec::new()),
     };
-    // A reply is sent whole, also by a sender that is killed then.
+    // A reply is sent as a whole, even if the sender is killed right afterwards.
     let cut = |e: io::Error| match e.kind() {
         io::ErrorKind::UnexpectedEof => misbehaved("ended in the middle of its reply".into()),
         _ => broke(e),
@@ -413,7 +419,7 @@ pub(crate) fn exchange_hello(
 /// Joins a fresh connection to a session, before its hello. Blocks for [`REPLY_TIME`] at most.
 ///
 /// # Errors
-/// As [`exchange_hello`].
+/// See [`exchange_hello`].
 pub(crate) fn join_part(
     mut socket: &Socket,
     endpoint: &Endpoint,
@@ -432,14 +438,14 @@ pub(crate) fn join_part(
     match decode(&body).map_err(misbehaved)? {
         HelloReply::Joined(key) if key == endpoint.keys[1] => Ok(()),
         HelloReply::Joined(_) => Err(Error::misbehaved(peer, "does not hold the endpoint's key")),
-        // What is refused or late is so for a hello, too.
+        // A part that is refused or late is handled like a hello.
         _ => welcomed(&body, endpoint, peer).map(drop),
     }
 }
 
-/// Fills a part of the reply. The limit is for all of its bytes, however slowly they come. Bytes
-/// that are there are read after it, too: this process may have been stopped. A read afterwards
-/// waits for [`REPLY_TIME`].
+/// Fills a part of the reply. The limit holds for all bytes of the reply, however slowly they come.
+/// Bytes that are there are read even after the limit: this process may have been stopped. A read
+/// after this one waits for [`REPLY_TIME`].
 fn read_until(until: Instant, mut socket: &Socket, mut rest: &mut [u8]) -> io::Result<()> {
     while !rest.is_empty() {
         let left = until.saturating_duration_since(Instant::now());
@@ -458,7 +464,7 @@ fn read_until(until: Instant, mut socket: &Socket, mut rest: &mut [u8]) -> io::R
     socket.set_nonblocking(false).and(socket.set_timeout(REPLY_TIME))
 }
 
-/// The sender's reason to call a hello or a path late.
+/// The sender's reason for calling a hello or a path late.
 #[derive(Debug)]
 struct Late(String);
 
@@ -477,7 +483,7 @@ pub(crate) fn late(reason: String, endpoint: &Endpoint, peer: &str) -> Error {
 }
 
 /// Returns whether the sender found the hello or the path late. Either this process or the machine
-/// was overloaded, or there is no such path.
+/// was overloaded, or the path does not exist.
 pub(crate) fn is_late(error: &Error) -> bool {
     matches!(error, Error::System { source, .. } if source.get_ref().is_some_and(|e| e.is::<Late>()))
 }

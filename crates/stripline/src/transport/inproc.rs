@@ -1,4 +1,4 @@
-//! `inproc`: threads of one process share a ring; a table in the process leads to it.
+//! `inproc`: threads of one process share a ring. A table in the process leads to the ring.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -45,7 +45,7 @@ impl<T: Clone> AddressTable<T> {
         lock(self.0.get())
     }
 
-    /// Adds a value, which is removed when the entry is dropped.
+    /// Adds a value. It is removed when the entry is dropped.
     fn add(&'static self, address: &str, value: T) -> Entry<T> {
         self.entries().insert(address.into(), value);
         Entry { table: self, address: address.into() }
@@ -125,7 +125,7 @@ impl Transport for Inproc {
         bind: BindRequest,
     ) -> Result<CallConnection> {
         let server = SERVERS.find(endpoint, request)?;
-        // One client at a time, as at any other listener.
+        // One client at a time, like at any other listener.
         let mut server = lock(&server);
         let call = Some(CallHello::new(&bind));
         let hello = Hello { call, ..Hello::new(endpoint, request) };

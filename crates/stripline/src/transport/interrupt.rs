@@ -1,4 +1,4 @@
-//! What ends one wait of a port: the state behind its waker.
+//! The state behind the waker of a port, which ends one wait of the port.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -12,14 +12,14 @@ use crate::sys::futex;
 pub(crate) struct Interrupt {
     /// The port, for the error.
     port: String,
-    /// 1 from the request until a wait ends with it. A parked receiver sleeps on it as well.
+    /// 1 from the request until it ends a wait. A parked receiver also sleeps on this word.
     pending: AtomicU32,
-    /// Made with the first waker.
+    /// The doorbell, made with the first waker.
     doorbell: OnceLock<Doorbell>,
 }
 
 impl Interrupt {
-    /// Returns that of a port.
+    /// Returns the interrupt of a port.
     pub(crate) fn new(port: &str) -> Self {
         Self { port: port.into(), ..Self::default() }
     }
@@ -27,20 +27,20 @@ impl Interrupt {
     /// Makes requests possible. No wait may be under way.
     ///
     /// # Errors
-    /// When the process has no descriptor left.
+    /// The process has no descriptor left.
     pub(crate) fn enable(&self) -> Result<()> {
         if self.doorbell.get().is_none() {
-            // Another thread may have been first, with one that is as good.
+            // Another thread may have been first. Its doorbell serves as well.
             let _ = self.doorbell.set(Doorbell::new()?);
         }
         Ok(())
     }
 
-    /// Ends the current wait, or the next one. Atomic operations and system calls only, so that a
-    /// signal handler may call it. `publish` runs between the two: what it does is seen by a port
-    /// that is awake.
+    /// Ends the current wait, or the next one. It uses only atomic operations and system calls, so
+    /// that a signal handler may call it. `publish` runs after the request is stored and before
+    /// threads are woken, so that a port that is awake sees its effects.
     pub(crate) fn request(&self, publish: impl FnOnce()) {
-        // Release: the thread that stops waiting sees what led to it.
+        // Release: the thread that stops waiting sees the events before the request.
         self.pending.store(1, Ordering::Release);
         publish();
         if let Some(doorbell) = self.doorbell.get() {
@@ -52,14 +52,14 @@ impl Interrupt {
     /// Returns whether a request is pending.
     #[inline]
     pub(crate) fn is_pending(&self) -> bool {
-        // Relaxed: a thread that sleeps is woken; one that is awake reads it again.
+        // Relaxed: a thread that sleeps is woken, and a thread that is awake reads the word again.
         self.pending.load(Ordering::Relaxed) != 0
     }
 
-    /// Takes the request that is pending. `sent`: whether the packet of this call was sent.
+    /// Takes the pending request. `sent`: whether the packet of this call was sent.
     ///
     /// # Errors
-    /// [`Error::Interrupted`] if there was one.
+    /// [`Error::Interrupted`] if a request was pending.
     #[inline]
     pub(crate) fn take(&self, sent: bool) -> Result<()> {
         if self.is_pending() { self.take_pending(sent) } else { Ok(()) }
@@ -71,8 +71,8 @@ impl Interrupt {
         if self.pending.swap(0, Ordering::Acquire) == 0 {
             return Ok(());
         }
-        // The next wait reads the word before it sleeps. So this may take the ring of a request
-        // that came in between.
+        // The next wait reads the word before it sleeps. So this drain may take the ring of a
+        // request that came in between.
         if let Some(doorbell) = self.doorbell.get() {
             doorbell.drain();
         }
@@ -113,7 +113,7 @@ mod tests {
         // Two requests before a wait are one.
         stop.interrupt().request(|| ());
         stop.interrupt().request(|| ());
-        // A wait that must not end early leaves it.
+        // A wait that must not end early leaves the request pending.
         assert!(!sleep(Wait::Never).unwrap());
         assert!(!sleep(Wait::Finish(Instant::now())).unwrap());
         let error = sleep(Wait::FOREVER).unwrap_err();
@@ -122,14 +122,14 @@ mod tests {
         let other = Arc::clone(stop.interrupt());
         std::thread::scope(|scope| {
             scope.spawn(move || other.request(|| ()));
-            // It sleeps until the request, unless that came first.
+            // The wait sleeps until the request, unless the request came first.
             let outcome = match sleep(Wait::FOREVER) {
                 Ok(true) => sleep(Wait::FOREVER),
                 outcome => outcome,
             };
             assert!(matches!(outcome, Err(Error::Interrupted { .. })), "{outcome:?}");
         });
-        // The others of the component go on.
+        // The other ports of the component go on.
         assert!(stop.for_port("other").check(Wait::FOREVER).is_ok());
     }
 }

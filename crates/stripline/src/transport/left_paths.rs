@@ -1,6 +1,7 @@
-//! The paths that a port has left by moves, and where receivers have stopped on them. A receiver
-//! dies on all its paths at once. Its successor connects to the present path. The successor's gap
-//! begins where the dead receiver had stopped on the oldest path with unread packets.
+//! The paths that a port has left by moves, and the positions at which receivers have stopped on
+//! them. A receiver dies on all its paths at once. The successor connects to the present path. The
+//! successor's gap begins where the dead receiver had stopped on the oldest path with unread
+//! packets.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -9,25 +10,26 @@ use super::ring::RingOutlet;
 use super::{AnyOutlet, Outlet, PortPosition};
 use crate::sys::mutex::lock;
 
-/// The most connections kept with their positions after their receivers left.
+/// The most connections with positions that are kept after their receivers left.
 pub(super) const DEPARTED_MAX: usize = 1024;
 
 /// The place where a receiver has stopped on one path, as far as the sender can determine it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Departed {
-    /// The first packet that it has not taken.
+    /// The first packet that the receiver has not taken.
     pub at: PortPosition,
-    /// Where its successor goes on if it has taken nothing on this path: it has reported no gap.
+    /// The position at which a successor goes on, if the receiver has taken nothing on this path
+    /// and so has reported no gap.
     pub start: Option<PortPosition>,
 }
 
-/// The receivers of a path that are gone without a goodbye. Any thread may ask.
+/// The receivers of a path that are gone without a goodbye. Any thread may call it.
 pub(crate) trait Departures: Send + Sync {
     /// Takes the receivers that are gone, or the receiver of one connection.
     fn take(&self, connection: Option<&str>) -> Vec<(String, Departed)>;
 }
 
-/// The paths that a port has left, for the threads that accept receivers on its present one.
+/// The paths that a port has left, for the threads that accept receivers on the present path.
 ///
 /// The lock of the list comes before the locks of outlets and of the records of receivers.
 #[derive(Default)]
@@ -35,10 +37,10 @@ pub(crate) struct LeftPaths(Mutex<LeftState>);
 
 #[derive(Default)]
 struct LeftState {
-    /// The oldest first.
+    /// The paths, the oldest first.
     paths: Vec<KnownPath>,
     last_token: u64,
-    /// By connection: where the receiver has stopped on paths that are closed.
+    /// For each connection, the position at which the receiver has stopped on closed paths.
     stopped: HashMap<String, Stopped>,
 }
 
@@ -53,12 +55,13 @@ struct KnownPath {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Stopped {
     position: PortPosition,
-    /// Whether packets of that path are missing.
+    /// Whether packets of this path are missing.
     is_behind: bool,
 }
 
 impl Stopped {
-    /// Returns where a successor goes on. `own`: its predecessor on the path that it connects to.
+    /// Returns the position at which a successor goes on. `own`: the predecessor on the path that
+    /// the successor connects to.
     pub(super) fn or_on(left: Option<Self>, own: Option<Departed>) -> Option<PortPosition> {
         match (left, own) {
             (Some(Self { position, is_behind: true }), _) => Some(position),
@@ -93,8 +96,9 @@ impl LeftPaths {
         LeftPath { outlet, token, paths: Arc::clone(self) }
     }
 
-    /// Takes where the predecessor of a receiver of that connection has stopped. It is called when
-    /// the receiver is accepted, so that its next path gets nothing.
+    /// Takes the position at which the predecessor of a receiver of `connection` has stopped. It is
+    /// called when the receiver is accepted, so that a further path of the receiver gets no
+    /// position.
     pub(super) fn take(&self, connection: &str) -> Option<Stopped> {
         let mut state = lock(&self.0);
         let LeftState { paths, stopped, .. } = &mut *state;
@@ -122,7 +126,7 @@ impl LeftPaths {
 }
 
 impl KnownPath {
-    /// Adds a receiver's place on this path to its places on older ones.
+    /// Adds a receiver's place on this path to the places on older paths.
     fn add(&self, found: &mut Option<Stopped>, departed: &Departed) {
         if found.is_some_and(|older| older.is_behind) {
             return;
@@ -141,13 +145,13 @@ pub(crate) struct LeftPath {
 }
 
 enum LeftOutlet {
-    /// Its memory has where its receivers are, and other threads ask for that.
+    /// The ring's memory has the positions of the receivers, and other threads ask for them.
     Ring(Arc<Mutex<RingOutlet>>),
     Other(Box<dyn Outlet>),
 }
 
 impl LeftPath {
-    /// Calls a function with its outlet.
+    /// Calls a function with the outlet.
     pub(crate) fn with<T>(&mut self, act: impl FnOnce(&mut dyn Outlet) -> T) -> T {
         match &mut self.outlet {
             LeftOutlet::Ring(ring) => act(&mut *lock(ring)),
@@ -180,7 +184,7 @@ mod tests {
         PortPosition { sequence, sample: None }
     }
 
-    /// Returns a receiver that has taken packets up to this one.
+    /// Returns a receiver that has taken the packets before `sequence`.
     fn taken(sequence: u64) -> Departed {
         Departed { at: at(sequence), start: None }
     }
@@ -190,7 +194,8 @@ mod tests {
         Departed { at: at(sequence), start: Some(at(start)) }
     }
 
-    /// Returns paths with these ends, and where receivers have stopped on each.
+    /// Returns paths with these ends, and with the positions at which receivers have stopped on
+    /// each.
     fn left(paths: &[(u64, &[(&str, Departed)])]) -> LeftPaths {
         let left = LeftPaths::default();
         for (token, (end, stopped)) in (1..).zip(paths) {

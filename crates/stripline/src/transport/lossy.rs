@@ -1,6 +1,6 @@
-//! `lossy`: UDP that loses, repeats and reorders by a seed, for tests of the session. One datagram
-//! in twenty is lost, one repeated, and one overtaken. That holds where the session repairs.
-//! Elsewhere nothing is lost, so that rules about policies can count what they drop.
+//! `lossy`: UDP that loses, repeats and reorders datagrams by a seed, for tests of the session. If
+//! the session repairs, one datagram in twenty is lost, one repeated, and one overtaken. Otherwise
+//! nothing is lost, so that tests of policies can count the packets that these drop.
 //!
 //! `STRIPLINE_FAULTY_SEED` in the environment changes the seed.
 
@@ -54,7 +54,7 @@ impl Carrier for LossyUdp {
 struct LossySink {
     inner: UdpSink,
     faults: Faults,
-    /// A datagram to be sent after the next.
+    /// A datagram to be sent after the next one.
     overtaken: Mutex<Option<Vec<u8>>>,
 }
 

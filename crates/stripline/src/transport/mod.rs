@@ -1,7 +1,7 @@
 //! Transports: one file (or folder) each, behind three traits (`seam.rs`) and a registry by name.
 //!
-//! A sending port owns one outlet for each transport its connections use; a receiving port owns one
-//! inlet for each connection. Frames are opaque here: the link layer wrote them.
+//! A sending port owns one outlet for each transport that its connections use. A receiving port
+//! owns one inlet for each connection. Frames are opaque here: the link layer wrote them.
 
 mod accept;
 #[cfg(test)]

@@ -1,7 +1,8 @@
 //! `mqueue`: POSIX message queues, one for each connection.
 //!
-//! The receiver makes the queue, so that its `depth` bounds it, and sends the writing end with its
-//! hello. The queue has no name, so no other process can open it. Priorities are not used: they
+//! The receiver makes the queue, so that the receiver's `depth` bounds it, and sends the writing
+//! end with its hello. The queue has no name, so no other process can open it. Priorities are not
+//! used, because messages with a priority overtake others.
 //! overtake.
 
 use std::io;
@@ -79,7 +80,7 @@ impl PathSource for MessageQueue {
 
     fn read_within(&mut self, into: &mut [u8], longest: Duration) -> io::Result<usize> {
         match self.receive(into, longest)? {
-            // No end of the bytes: a queue has none.
+            // An empty message is no end of the bytes: a queue has no end.
             0 => Err(violation("sent an empty message")),
             bytes => Ok(bytes),
         }

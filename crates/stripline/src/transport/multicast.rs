@@ -1,6 +1,6 @@
-//! `multicast`: UDP with a group for each sending port, for tests of the rules. The group has a
-//! random address of those for one site (RFC 2365), by the port's own address. Calls travel as over
-//! `udp`.
+//! `multicast`: UDP with a group for each sending port, for tests of the rules. A hash of the
+//! port's address chooses the group's address from the range for one site (RFC 2365). Calls travel
+//! as over `udp`.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -34,7 +34,7 @@ impl Carrier for MulticastUdp {
         let mut hasher = DefaultHasher::new();
         endpoint.address.hash(&mut hasher);
         let [a, b, c, d, ..] = hasher.finish().to_le_bytes();
-        // Below the ports that the system gives away.
+        // Below the ports that the system assigns.
         let port = 1024 + (u16::from_le_bytes([c, d]) & 0x3FFF);
         let group = SocketAddrV4::new(Ipv4Addr::new(239, 255, a, b), port);
         UdpGroup { group, interface: "lo".parse().ok() }.source(request)

@@ -1,4 +1,5 @@
-//! Parts of sessions: connections that a receiver has joined, until its hello takes them.
+//! Parts of sessions: connections that a receiver has joined. They wait until the receiver's hello
+//! takes them.
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, OwnedFd};
@@ -10,7 +11,7 @@ use crate::sys::socket::Socket;
 
 /// The most parts that wait for their hello.
 const PARTS_MAX: usize = 64;
-/// How long a part waits. A hello comes one round trip later.
+/// The longest wait of a part. A hello comes one round trip later.
 const PART_TIME: Duration = Duration::from_secs(5);
 
 /// The parts that wait, the oldest first.
@@ -27,10 +28,10 @@ struct PendingPart {
 }
 
 impl PendingParts {
-    /// Keeps a part. One too many closes the oldest.
+    /// Keeps a part. If there are too many, the oldest part is closed.
     ///
     /// # Errors
-    /// That the session has this part already, in words for the receiver.
+    /// The session has this part already. The error is in words for the receiver.
     pub(super) fn add(&mut self, hello: &PartHello, socket: Socket, now: Instant) -> Result<(), PeerRefusal> {
         let PartHello { token, part, .. } = *hello;
         if self.parts.iter().any(|other| (other.token, other.part) == (token, part)) {
@@ -47,7 +48,7 @@ impl PendingParts {
     /// host.
     ///
     /// # Errors
-    /// That one is not there, in words for the receiver.
+    /// A part is missing. The error is in words for the receiver.
     pub(super) fn take(&mut self, token: u64) -> Result<Vec<OwnedFd>, PeerRefusal> {
         let taken = [SessionPart::Control, SessionPart::Acks].map(|part| {
             let index = self.parts.iter().position(|other| (other.token, other.part) == (token, part))?;
@@ -61,12 +62,12 @@ impl PendingParts {
         Ok(fds)
     }
 
-    /// Returns when the oldest has waited long enough.
+    /// Returns the time at which the oldest part has waited long enough.
     pub(super) fn deadline(&self) -> Option<Instant> {
         self.parts.front().map(|part| part.deadline)
     }
 
-    /// Closes those that have waited long enough.
+    /// Closes the parts that have waited long enough.
     pub(super) fn expire(&mut self, now: Instant) {
         while self.deadline().is_some_and(|deadline| deadline <= now) {
             self.parts.pop_front();
@@ -102,7 +103,7 @@ mod tests {
         assert!(parts.take(3).unwrap_err().reason().contains("not been joined"));
         assert_eq!(parts.take(2).unwrap().len(), 2);
         assert!(parts.take(2).is_err());
-        // What is there of a session that lacks a part is closed with it.
+        // If a session lacks a part, its other part is closed with the refusal.
         assert!(parts.take(1).is_err());
         assert!(parts.deadline().is_none());
     }

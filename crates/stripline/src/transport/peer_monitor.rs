@@ -1,6 +1,6 @@
 //! The peer monitor: one thread of the process polls sockets for their end. A receiver then detects
-//! its sender's death by a flag in its own memory. So a spinning receiver makes no system call, and
-//! a sleeping one waits for one descriptor less.
+//! the sender's death by a flag in memory of its own process. So a spinning receiver makes no
+//! system call, and a sleeping receiver waits for one descriptor less.
 
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,16 +14,16 @@ use crate::sys::futex::ParkWaker;
 use crate::sys::mutex::lock;
 use crate::sys::socket::Socket;
 
-/// A monitored socket; released when dropped.
+/// A monitored socket. It is released when dropped.
 pub(super) struct MonitoredPeer(Arc<MonitoredSocket>);
 
 struct MonitoredSocket {
     socket: Socket,
-    /// The threads that sleep on these two are woken when the socket ends.
+    /// The doorbell and the page on which threads sleep. They are woken when the socket ends.
     doorbell: Doorbell,
     page: Arc<CursorPage>,
     closed: AtomicBool,
-    /// A reader at the other end, if there is one, to be removed then.
+    /// A reader at the other end, if there is one. It is removed when the socket ends.
     reader: Option<ReaderRegistration>,
 }
 
@@ -35,9 +35,9 @@ struct PeerMonitor {
 static PEER_MONITOR: PerProcess<Mutex<Option<PeerMonitor>>> = PerProcess::new(Mutex::default);
 
 impl MonitoredPeer {
-    /// Monitors a socket on which the other end sends no more data: anything to read is its end.
-    /// Threads that sleep on the doorbell or the page are woken then. `reader` is that of the other
-    /// end, if it also reads a ring of this side.
+    /// Monitors a socket on which the other end sends no more data: anything to read is the end.
+    /// Threads that sleep on the doorbell or the page are then woken. `reader` is the registration
+    /// of the other end, if that end also reads a ring of this side.
     ///
     /// # Errors
     /// A lack of descriptors or threads.
@@ -62,8 +62,9 @@ impl MonitoredPeer {
     /// Returns whether the other end is gone.
     #[inline]
     pub(super) fn is_closed(&self) -> bool {
-        // Acquire: a thread that sees this flag sees what the other end had published before. The
-        // kernel's hang-up came after that, and the thread that set the flag saw the hang-up.
+        // Acquire: a thread that sees this flag also sees everything that the other end had
+        // published before. The kernel's hang-up came after that, and the thread that set the flag
+        // saw the hang-up.
         self.0.closed.load(Ordering::Acquire)
     }
 
@@ -87,7 +88,7 @@ impl MonitoredPeer {
 
 impl Drop for MonitoredPeer {
     fn drop(&mut self) {
-        // The other end detects the end now, not at the thread's next poll.
+        // The other end detects the end now, and not only at the thread's next poll.
         self.0.socket.close();
         if let Some(watch) = &mut *monitor() {
             watch.subjects.retain(|subject| !Arc::ptr_eq(subject, &self.0));
@@ -127,7 +128,7 @@ fn run(doorbell: &Doorbell) {
         poll_set.readable(doorbell.as_fd());
         subjects.iter().for_each(|subject| poll_set.readable(subject.socket.as_fd()));
         if let Err(error) = poll_set.wait(None) {
-            // Sleeping receivers would not detect a death any more, so the failure is reported.
+            // Sleeping receivers would no longer detect a death, so the failure is reported.
             log::error!(target: "stripline::transport", "the deaths of peers are not detected: {error}");
             std::thread::sleep(std::time::Duration::from_millis(10));
             continue;
@@ -137,7 +138,8 @@ fn run(doorbell: &Doorbell) {
         if poll_set.is_ready(0) {
             doorbell.drain();
         }
-        // Removed from the list first, so that they are not polled again; then reported.
+        // Remove the sockets from the list first, so that they are not polled again; then report
+        // their end.
         if !over.is_empty() {
             if let Some(watch) = &mut *monitor() {
                 watch.subjects.retain(|subject| !over.iter().any(|gone| Arc::ptr_eq(gone, subject)));

@@ -1,4 +1,4 @@
-//! `pipe`: a pipe for each connection, the example of a carrier. See `docs/write-carriers.md`.
+//! `pipe`: a pipe for each connection, as the example of a carrier. See `docs/write-carriers.md`.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -32,7 +32,7 @@ pub(super) static PIPE: StreamTransport = StreamTransport {
     carrier: Some(&Pipes),
 };
 
-/// The bytes that wait in a pipe.
+/// The bytes that may wait in a pipe.
 const PIPE_BYTES: usize = 256 * 1024;
 
 pub(super) struct Pipes;
@@ -43,7 +43,7 @@ impl Carrier for Pipes {
         let pipe = || pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK).map_err(io::Error::from);
         let [reading, writing] =
             fork::open(|| pipe().map(|(reading, writing)| [reading, writing])).map_err(failed)?;
-        // With fewer pages, where the user has many pipes, the sender only waits earlier.
+        // If the user has many pipes, the pipe gets fewer pages, and the sender only waits earlier.
         let _ = fcntl_setpipe_size(&writing, PIPE_BYTES);
         let writing = writing.as_fd().try_clone_to_owned().map_err(failed)?;
         Ok((Box::new(PipeEnd(reading)), Ticket { fds: vec![writing], ..Ticket::default() }))
@@ -55,8 +55,8 @@ impl Carrier for Pipes {
         if !FileType::from_raw_mode(fstat(&fd).map_err(failed)?.st_mode).is_fifo() {
             return Err("the descriptor is not of a pipe".into());
         }
-        // An open file of this process alone: the peer can change the flags of the other one, and a
-        // write would block.
+        // Open the file again, only for this process. The peer can change the flags of the other
+        // open file, and a write would block.
         let path = format!("/proc/self/fd/{}", fd.as_raw_fd());
         let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let own = fork::open_one(|| open(path, flags, Mode::empty())).map_err(failed)?;

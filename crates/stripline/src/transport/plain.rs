@@ -1,13 +1,13 @@
-//! Messages of one plain packet through a library that carries each message once and in order.
+//! Messages of a single plain packet through a library that carries each message once and in order.
 //!
-//! Such a packet continues the one before, with as many bytes and without times. So eight bytes
-//! stand in place of its header, its padding and the prefix of a message:
+//! A plain packet continues the packet before it, with the same number of bytes and without times.
+//! So eight bytes replace its header, its padding and the prefix of the message:
 //!
 //! ```text
 //! message: | complement of the key (8) | payload |
 //! ```
 //!
-//! With 64 bytes, that is 72 in place of 128.
+//! With 64 bytes of payload, the message has 72 bytes in place of 128.
 
 use super::stream::padded;
 use super::transit::{PREFIX_BYTES, TransitBound};
@@ -16,20 +16,20 @@ use crate::packet::{HEADER_BYTES, Header, Kind};
 /// Bytes before the payload of a plain packet.
 pub(super) const PLAIN_BYTES: usize = 8;
 
-/// The messages of a path so far, as far as they determine the next plain packet. Both ends take
-/// note of the same messages, so that both expect the same packet.
+/// The state of a path that determines the next plain packet. Both ends note the same messages, so
+/// both expect the same packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct PlainStream {
     /// The header of the last message, if that was one small packet, whole and without flags.
     last: Option<Header>,
-    /// Samples of that packet; `None`: unknown, as of the first one.
+    /// The samples of this packet; `None`: unknown, as for the first packet.
     samples: Option<u64>,
-    /// The frames up to its end, in all.
+    /// The frame count up to the end of the last message.
     number: u64,
 }
 
 impl PlainStream {
-    /// Takes note of the frames of a message, and of the number of frames up to their end.
+    /// Notes the frames of a message, and the frame count up to their end.
     pub(super) fn note(&mut self, number: u64, frames: &[u8]) {
         let last = one_packet(frames);
         let samples = self.last.zip(last).and_then(|(before, last)| {
@@ -40,15 +40,15 @@ impl PlainStream {
         *self = Self { last, samples, number };
     }
 
-    /// Returns the payload of these frames if they are the plain packet that comes next.
+    /// Returns the payload of these frames, if they are the plain packet that comes next.
     pub(super) fn payload_of<'a>(&self, frames: &'a [u8]) -> Option<&'a [u8]> {
         let next = self.next()?;
         let is_next = one_packet(frames) == Some(next);
         is_next.then(|| &frames[HEADER_BYTES..][..next.length as usize])
     }
 
-    /// Writes the whole message of a plain packet, prefix and frame; false: it is no message of the
-    /// sender, or not the next one.
+    /// Writes the whole message of a plain packet, with prefix and frame. Returns false if it is no
+    /// message of the sender, or not the next one.
     pub(super) fn write_whole(&self, bound: TransitBound, message: &[u8], into: &mut Vec<u8>) -> bool {
         let Some((key, payload)) = message.split_first_chunk::<PLAIN_BYTES>() else { return false };
         let Some(next) = self.next().filter(|next| next.length as usize == payload.len()) else {
@@ -68,7 +68,8 @@ impl PlainStream {
         true
     }
 
-    /// Returns the header of the plain packet that comes next; `None`: it is not determined.
+    /// Returns the header of the plain packet that comes next; `None`: the next packet is not
+    /// determined.
     fn next(&self) -> Option<Header> {
         let (last, samples) = (self.last?, self.samples?);
         Some(Header {
@@ -82,7 +83,7 @@ impl PlainStream {
     }
 }
 
-/// Returns what stands before the payload of a plain packet.
+/// Returns the bytes before the payload of a plain packet.
 pub(super) fn plain_key(bound: TransitBound) -> [u8; PLAIN_BYTES] {
     (!bound.key).to_le_bytes()
 }
@@ -118,7 +119,7 @@ mod tests {
         Header { sequence, length, stream, kind, flags, sample_index, time_ns: 0, intended_ns: 0, sent_ns: 0 }
     }
 
-    /// Sends frames as one message, and returns it with the message that the receiver makes of it.
+    /// Sends frames as one message, and returns it with the message that the receiver restores.
     fn carry(ends: &mut [PlainStream; 2], number: u64, frames: &[u8]) -> (Vec<u8>, Option<Vec<u8>>) {
         let [sender, receiver] = ends;
         let whole = [&BOUND.prefix(number)[..], frames].concat();
@@ -167,7 +168,7 @@ mod tests {
             let whole = frame(other);
             assert_eq!(carry(&mut ends, 4, &whole).0.len(), PREFIX_BYTES + whole.len(), "{other:?}");
         }
-        // One with times does not end the stream's steadiness.
+        // A packet with times does not end the stream's steadiness.
         let mut ends = [PlainStream::default(); 2];
         let stamped = |index| Header { sent_ns: index % 2, ..packet(index, 8 * index, 64) };
         let lengths: Vec<usize> =
@@ -204,7 +205,7 @@ mod tests {
             let mut ends = [PlainStream::default(); 2];
             let (mut sequence, mut sample_index) = (u64::MAX - 5, u64::MAX - 50);
             for (number, (skip, samples, length, sent_ns)) in steps.into_iter().enumerate() {
-                // `carry` compares what comes with what was sent.
+                // `carry` compares the received message with the sent one.
                 let header = Header { sent_ns: sent_ns / 3, ..packet(sequence, sample_index, 8 * length) };
                 let frames = frame(header);
                 prop_assert!(carry(&mut ends, number as u64 + 1, &frames).1.is_some());

@@ -1,4 +1,5 @@
-//! The registry of transports: their names, their capabilities, and the refusal of what one lacks.
+//! The registry of transports: their names, their capabilities, and the refusal of unsupported
+//! options.
 
 use std::fmt;
 
@@ -48,7 +49,7 @@ static TRANSPORTS: &[&dyn Transport] = &[
     &callback::CALLBACK,
 ];
 
-/// The word in place of a name that leaves the choice to a rule.
+/// The word that stands for a transport's name and leaves the choice to a rule.
 ///
 /// ```
 /// use stripline::transport::{AUTO, all};
@@ -57,8 +58,8 @@ static TRANSPORTS: &[&dyn Transport] = &[
 /// ```
 pub const AUTO: &str = "auto";
 
-/// Returns the transport of a topic's or service's port. [`AUTO`] is that between processes of one
-/// host, as its peers are unknown when it opens.
+/// Returns the transport of a topic's or service's port. For [`AUTO`], this is the transport
+/// between processes of one host, because the port's peers are unknown when it opens.
 pub(crate) fn of_topic(name: &str) -> &str {
     if name == AUTO { "shm" } else { name }
 }
@@ -72,36 +73,38 @@ pub(crate) fn of_topic(name: &str) -> &str {
 /// ```
 #[derive(Clone, Debug)]
 pub struct Capabilities {
-    /// Its name in a waveform file.
+    /// The name in a waveform file.
     pub name: &'static str,
     /// A summary of one line.
     pub summary: &'static str,
-    /// How far it reaches.
+    /// The reach of the transport.
     pub reach: Reach,
     /// Copies of the payload between `send` and `receive`.
     pub copies: &'static str,
     /// The unit that `depth` and the watermarks bound under `block`, unless the link keeps flow
     /// control.
     pub depth: &'static str,
-    /// The kinds of flow control that can keep them.
+    /// The kinds of flow control that can keep this bound.
     pub flows: &'static [Flow],
-    /// The scopes it supports.
+    /// The scopes that the transport supports.
     pub scopes: &'static [Scope],
-    /// The overflow policies it supports.
+    /// The overflow policies that the transport supports.
     pub overflows: &'static [Overflow],
-    /// Whether packets are in a ring of memory, which can be made of huge pages and locked.
+    /// Whether packets are in a memory ring, which can be made of huge pages and locked.
     pub ring: bool,
-    /// Whether it can be opened to a group of users, which takes credentials from the kernel.
+    /// Whether the transport can be opened to a group of users, which takes credentials from the
+    /// kernel.
     pub groups: bool,
     /// The processes that may connect.
     pub trust: &'static str,
-    /// Returns the library that moves the packets, with its version; `None`: none does.
+    /// Returns the library that moves the packets, with its version; `None`: the transport uses
+    /// none.
     pub library: Option<fn() -> String>,
 }
 
 impl Capabilities {
-    /// Returns what a connection cannot ask of it, as words of a waveform file. Every other option
-    /// is kept.
+    /// Returns the options that a connection cannot request from this transport, as words of a
+    /// waveform file. Every other option is kept.
     ///
     /// ```
     /// let refused = |name| stripline::transport::all().find(|t| t.name == name).map(|t| t.refused());
@@ -178,11 +181,11 @@ pub struct AbsentTransport {
     pub name: &'static str,
     /// A summary of one line.
     pub summary: &'static str,
-    /// What brings it into a program.
+    /// The step that adds the transport to a program.
     pub remedy: &'static str,
 }
 
-/// Returns the transports that this program lacks: those of features.
+/// Returns the transports that this program lacks: transports of features that are not enabled.
 pub fn absent() -> &'static [AbsentTransport] {
     const {
         &[
@@ -222,10 +225,10 @@ pub fn absent() -> &'static [AbsentTransport] {
     }
 }
 
-/// Returns the transport of that name.
+/// Returns the transport with this name.
 ///
 /// # Errors
-/// An unknown name; the message lists the transports.
+/// An unknown name. The message lists the transports.
 pub(crate) fn find(name: &str) -> Result<&'static dyn Transport> {
     TRANSPORTS.iter().copied().find(|t| t.capabilities().name == name).ok_or_else(|| {
         let known: Vec<&str> = all().map(|t| t.name).collect();
@@ -249,7 +252,7 @@ pub(crate) fn find(name: &str) -> Result<&'static dyn Transport> {
 /// ```
 ///
 /// # Errors
-/// [`Error::Unsupported`] naming the transport, the option and the alternatives.
+/// [`Error::Unsupported`] with the transport, the option and the alternatives.
 pub fn check(name: &str, options: &LinkOptions) -> Result<()> {
     let gives = find(name)?.capabilities();
     let unsupported = |rule: String, has: Vec<&str>| Error::Unsupported {

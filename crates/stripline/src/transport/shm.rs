@@ -1,5 +1,5 @@
-//! `shm`: processes of one host share a ring. Its descriptors travel over a Unix socket.
-//! The socket then stays open so that each side detects the other's death.
+//! `shm`: processes of one host share a ring. The ring's descriptors travel over a Unix socket. The
+//! socket then stays open, so that each side detects the death of the other.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -101,7 +101,7 @@ impl Transport for Shm {
     }
 }
 
-/// The announcement of a ring that goes with its descriptors.
+/// The announcement of a ring that comes with the ring's descriptors.
 struct Ring {
     bytes: u32,
     page: u32,
@@ -110,7 +110,7 @@ struct Ring {
 }
 
 impl Ring {
-    /// Returns the receiving end of it.
+    /// Returns the receiving end of the ring.
     fn inlet(
         &self,
         fds: Vec<OwnedFd>,
@@ -140,7 +140,7 @@ impl Ring {
     }
 }
 
-/// Returns the descriptors that a receiver needs of a ring, in the order of the wire.
+/// Returns the descriptors of a ring that a receiver needs, in the order of the wire.
 fn descriptors<'a>(shared: &'a RingShared, handles: &'a ReaderHandles) -> [BorrowedFd<'a>; 5] {
     [
         shared.memory.as_fd(),

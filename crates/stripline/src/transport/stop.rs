@@ -20,14 +20,14 @@ pub(crate) enum Wait {
     Until(Option<Instant>),
     /// Until done or this time, even when stopped: for messages that must still be sent at the end.
     Finish(Instant),
-    /// The same, for a caller that its waker may free.
+    /// Like `Finish`, but the port's waker may end the wait.
     FinishUnlessWoken(Instant),
 }
 
 impl Wait {
     pub(crate) const FOREVER: Self = Self::Until(None);
 
-    /// Returns a wait until done, stopped, or this time from now. A time beyond the clock's range
+    /// Returns a wait until done, stopped, or `timeout` from now. A time beyond the clock's range
     /// means no limit.
     pub(crate) fn within(timeout: Duration) -> Self {
         Self::Until(Instant::now().checked_add(timeout))
@@ -41,7 +41,7 @@ impl Wait {
         }
     }
 
-    /// Returns how much of that time it may take.
+    /// Returns how much of `longest` the wait may take.
     pub(crate) fn left_of(self, longest: Duration) -> Duration {
         match self {
             Self::Never => Duration::ZERO,
@@ -52,7 +52,7 @@ impl Wait {
         }
     }
 
-    /// Returns whether its deadline is over.
+    /// Returns whether the deadline has passed.
     pub(crate) fn is_expired(self) -> bool {
         self.deadline().is_some_and(|deadline| Instant::now() >= deadline)
     }
@@ -61,17 +61,17 @@ impl Wait {
         !matches!(self, Self::Finish(_) | Self::FinishUnlessWoken(_))
     }
 
-    /// Returns whether the port's waker may end it.
+    /// Returns whether the port's waker may end the wait.
     pub(crate) fn is_interruptible(self) -> bool {
         !matches!(self, Self::Never | Self::Finish(_))
     }
 }
 
-/// The stop request, shared by all ports of a component, and the interrupt of one of them.
+/// The stop request, shared by all ports of a component, and the interrupt of one port.
 #[derive(Clone, Debug)]
 pub(crate) struct StopToken {
     flag: Arc<AtomicBool>,
-    /// The run ends, and the component is not stopped yet.
+    /// Whether the run ends, although the component is not stopped yet.
     ending: Arc<AtomicBool>,
     doorbell: Doorbell,
     wakers: Arc<ParkWakers>,
@@ -90,17 +90,17 @@ impl StopToken {
         Self { interrupt: Arc::new(Interrupt::new(port)), ..self.clone() }
     }
 
-    /// Returns what ends one wait of the port.
+    /// Returns the interrupt, which ends one wait of the port.
     #[inline]
     pub(crate) fn interrupt(&self) -> &Arc<Interrupt> {
         &self.interrupt
     }
 
-    /// Checks that nothing ends the wait, before each sleep.
+    /// Checks before each sleep that nothing ends the wait.
     ///
     /// # Errors
-    /// [`Error::Stopped`], unless the wait is not stoppable. [`Error::Interrupted`], which is taken
-    /// with that, unless the waker may not end it.
+    /// [`Error::Stopped`] if the wait is stoppable. [`Error::Interrupted`] if the waker may end the
+    /// wait; this takes the interrupt.
     #[inline]
     pub(crate) fn check(&self, wait: Wait) -> Result<()> {
         if wait.is_stoppable() && self.is_stopped() {
@@ -127,9 +127,10 @@ impl StopToken {
         }
     }
 
-    /// Wakes every port that sleeps; the doorbell is never drained.
+    /// Wakes every port that sleeps. The doorbell is never drained.
     pub(crate) fn stop(&self) {
-        // Release: a thread that sees the flag sees what led to it. A flag alone would suffice.
+        // Release: a thread that sees the flag sees the events before the stop. The flag alone
+        // would suffice.
         self.flag.store(true, Ordering::Release);
         self.doorbell.notify();
         self.wakers.wake();
@@ -141,22 +142,23 @@ impl StopToken {
         self.flag.load(Ordering::Relaxed)
     }
 
-    /// Records that the run ends: the component takes what is left, and waits for no one else.
+    /// Records that the run ends: the component takes the rest, and waits for no one else.
     pub(crate) fn set_ending(&self) {
-        // Relaxed: it stands for itself.
+        // Relaxed: the flag orders no other data.
         self.ending.store(true, Ordering::Relaxed);
     }
 
     /// Returns whether the run ends, or the component is stopped.
     pub(crate) fn is_ending(&self) -> bool {
-        // Relaxed: it stands for itself.
+        // Relaxed: the flag orders no other data.
         self.ending.load(Ordering::Relaxed) || self.is_stopped()
     }
 
-    /// Sleeps until a descriptor of the set is ready; false: the wait allows no more.
+    /// Sleeps until a descriptor of the set is ready. Returns false if the wait allows no more
+    /// time.
     ///
     /// # Errors
-    /// As [`StopToken::check`]; errors of the system.
+    /// See [`StopToken::check`]; also errors of the system.
     pub(super) fn sleep<'a>(&'a self, mut poll_set: PollSet<'a>, wait: Wait) -> Result<bool> {
         if matches!(wait, Wait::Never) {
             return Ok(false);

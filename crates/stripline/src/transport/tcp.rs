@@ -48,7 +48,7 @@ pub(super) fn connect(endpoint: &Endpoint, is_insecure: bool) -> Result<Socket> 
     socket::connect_tcp(&address).map_err(failed)
 }
 
-/// Connects to an endpoint: by TCP where it has an address of that, otherwise by a Unix socket.
+/// Connects to an endpoint: by TCP if it has a TCP address, otherwise by a Unix socket.
 pub(super) fn connect_or_unix(
     endpoint: &Endpoint,
     request: &ConnectRequest,
@@ -60,8 +60,8 @@ pub(super) fn connect_or_unix(
     }
 }
 
-/// Returns the address of this host that the sender of a path reaches by TCP; `None`: it has a Unix
-/// socket.
+/// Returns the address of this host at which the sender of a path reaches it by TCP; `None`: the
+/// sender has a Unix socket.
 #[cfg(any(feature = "zenoh", feature = "corba"))]
 pub(super) fn own_address_for(request: &PathRequest<'_>, is_insecure: bool) -> Result<Option<IpAddr>> {
     let Some(endpoint) = request.endpoint else { return Ok(None) };

@@ -10,7 +10,7 @@ use crate::packet::{HEADER_BYTES, Header, Kind};
 use crate::sys::doorbell::PollSet;
 use crate::terms::{TransportOptions, Watermarks};
 
-/// It only ends a hang.
+/// A limit that only ends a hang.
 const LONGEST: Duration = Duration::from_secs(20);
 
 /// Makes the receiving end of a path, and its ticket.
@@ -30,7 +30,7 @@ pub(super) fn frame(sequence: u64) -> Vec<u8> {
     frame_of(sequence, 100, Kind::Data)
 }
 
-/// Returns a frame of so many bytes.
+/// Returns a frame with `length` bytes of payload.
 pub(super) fn frame_of(sequence: u64, length: usize, kind: Kind) -> Vec<u8> {
     let mut bytes = vec![0; padded(length)];
     bytes[HEADER_BYTES..][..length].fill(7);
@@ -65,7 +65,7 @@ pub(super) fn write(sink: &dyn PathSink, frame: &[u8]) {
     }
 }
 
-/// Reads what comes next.
+/// Reads the next bytes.
 pub(super) fn read(source: &mut Box<dyn PathSource>) -> io::Result<Vec<u8>> {
     let mut bytes = vec![0; 4096];
     let until = Instant::now() + LONGEST;
@@ -78,7 +78,7 @@ pub(super) fn read(source: &mut Box<dyn PathSource>) -> io::Result<Vec<u8>> {
     }
 }
 
-/// Carries a steady stream of packets of each length, and compares what comes.
+/// Carries a steady stream of packets of each length, and compares the received frames.
 pub(super) fn carry_steady_packets(transport: &StreamTransport) {
     for length in [0, 1, 8, 100, 1024, 1025] {
         let (mut source, ticket) = path(transport, 8);

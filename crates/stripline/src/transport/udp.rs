@@ -2,8 +2,8 @@
 //! of a multicast group. They stay on the loopback interface, unless the connection has `insecure`
 //! and an address in `bind`.
 //!
-//! The receiver binds a port, and sends its address with its hello. A token in each datagram keeps
-//! out what other programs send there.
+//! The receiver binds a port, and its hello carries the port's address. A token in each datagram
+//! keeps out datagrams of other programs.
 
 use std::fmt;
 use std::io;
@@ -45,9 +45,9 @@ pub(super) static UDP: StreamTransport = StreamTransport {
     carrier: Some(&Udp),
 };
 
-/// The routers that a datagram to a group passes, at most: it stays on the network.
+/// The most routers that a datagram to a group passes. With 1, it stays on the network.
 const TTL: u32 = 1;
-/// Opens the listener of the signalling sockets: on a Unix socket, or on the address that is named.
+/// Opens the listener of the signalling sockets: on a Unix socket, or on the address in `bind`.
 pub(super) fn listen(transport: &str, request: &BindRequest) -> Result<(Listener, Endpoint)> {
     let udp = request.options.transport_options.udp.unwrap_or_default();
     udp.check().map_err(|fault| Error::failed(format!("{}: {fault}", request.port)))?;
@@ -65,25 +65,25 @@ pub(super) fn connect(endpoint: &Endpoint, request: &ConnectRequest) -> Result<S
 
 pub(super) struct Udp;
 
-/// A group, and the interface that it is reached by.
+/// A group, and the interface through which it is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct UdpGroup {
     pub group: SocketAddrV4,
-    /// `None`: that of the system's route.
+    /// `None`: the interface of the system's route.
     pub interface: Option<Interface>,
 }
 
 impl UdpGroup {
-    /// Returns that of a table; `None`: it has no group.
+    /// Returns the group in the options of a table; `None`: the table has no group.
     fn of_options(options: &UdpOptions) -> Option<Self> {
         Some(Self { group: options.group?, interface: options.interface })
     }
 
-    /// Parses the address of a ticket: `239.1.2.3:5000%lo`. `None`: that of a single
+    /// Parses the address of a ticket: `239.1.2.3:5000%lo`. `None`: the address of a single
     /// receiver.
     ///
     /// # Errors
-    /// A description of its fault, for the peer.
+    /// A description of the address's fault, for the peer.
     fn of_ticket(address: &str) -> Result<Option<Self>, String> {
         let Some((group, interface)) = address.split_once('%') else { return Ok(None) };
         let group: SocketAddrV4 = group.parse().map_err(|_| format!("`{address:.64}` is no group"))?;
@@ -94,10 +94,11 @@ impl UdpGroup {
         Ok(Some(Self { group, interface }))
     }
 
-    /// Returns the group that a sender may send to: its own, or one that stays on the host.
+    /// Returns the group that a sender may send to: the sender's own group, or a group that stays
+    /// on the host.
     ///
     /// # Errors
-    /// Another group that would leave the host.
+    /// Another group, which would leave the host.
     fn allowed(self, own: &UdpOptions) -> Result<Self, String> {
         match Self::of_options(own) {
             Some(own) if own.group == self.group => Ok(own),
@@ -143,7 +144,7 @@ impl UdpGroup {
     /// Opens the sending end. Returns it with the most bytes of a datagram.
     ///
     /// # Errors
-    /// A description of what is missing, for the peer.
+    /// A description of the problem, for the peer.
     fn sink(&self, options: &UdpOptions) -> Result<(Box<dyn DatagramSink>, usize), String> {
         let open = || {
             let ttl = options.ttl.map_or(TTL, u32::from);
@@ -199,12 +200,13 @@ impl Carrier for Udp {
 /// The receiving end.
 pub(super) struct UdpSource {
     end: UdpEnd,
-    /// Whether its datagrams come over the loopback interface.
+    /// Whether the datagrams come over the loopback interface.
     is_loopback: bool,
 }
 
 impl UdpSource {
-    /// Opens one. Returns it, its address, and the size of its buffer by the kernel's count.
+    /// Opens a receiving end. Returns it with its address, and with the size of the receive buffer
+    /// by the kernel's count.
     ///
     /// # Errors
     /// A lack of descriptors or ports.
@@ -214,7 +216,7 @@ impl UdpSource {
         Ok((source, address, buffer))
     }
 
-    /// Returns that of an end, and the size of its buffer by the kernel's count.
+    /// Returns the source over an end, and the size of the receive buffer by the kernel's count.
     fn of(end: UdpEnd, is_loopback: bool, options: &UdpOptions) -> io::Result<(Self, u64)> {
         let buffer = end.grow_receive_buffer(options.buffer)?;
         end.set_receive_timeout(WAIT_MAX)?;
@@ -235,7 +237,7 @@ impl DatagramSource for UdpSource {
     }
 
     fn room_needed(&self) -> usize {
-        // What the kernel joins is at most as long as the largest datagram.
+        // Datagrams that the kernel joins are together at most as long as the largest datagram.
         UdpEnd::DATAGRAM_MAX
     }
 
@@ -245,7 +247,7 @@ impl DatagramSource for UdpSource {
 
     fn charges(&self, sizes: &mut dyn Iterator<Item = usize>) -> Vec<u32> {
         static LOOPBACK: OnceLock<Vec<u32>> = OnceLock::new();
-        // Nothing comes by another interface before there is a sender.
+        // On another interface, no datagram can come for a measurement before there is a sender.
         let measure = || LOOPBACK.get_or_init(|| loopback_charges(sizes)).clone();
         if self.is_loopback { measure() } else { Vec::new() }
     }
@@ -259,8 +261,8 @@ impl DatagramSource for UdpSource {
 pub(super) struct UdpSink(UdpEnd);
 
 impl UdpSink {
-    /// Opens one to a receiver's address, which came in a ticket. It must be that of the other end
-    /// of the session's socket, so that nothing is sent to third parties.
+    /// Opens a sending end to a receiver's address, which came in a ticket. It must be the address
+    /// of the other end of the session's socket, so that nothing is sent to third parties.
     ///
     /// # Errors
     /// A description of the address's fault, for the peer.
@@ -289,7 +291,7 @@ impl UdpSink {
     /// Returns the most bytes of a datagram that is not cut on its way.
     ///
     /// # Errors
-    /// A description of what the system refuses, for the peer.
+    /// A description of the system's refusal, for the peer.
     pub(super) fn datagram_max(&self) -> Result<usize, String> {
         self.0.datagram_max().map_err(|e| format!("no MTU of a UDP path: {e}"))
     }
@@ -395,7 +397,7 @@ mod tests {
         let mut outlet = bind(&UDP, SECOND).unwrap();
         let endpoint = outlet.traits().endpoint;
         assert!(endpoint.address.starts_with("127.0.0.2:"), "{endpoint}");
-        // The table of the receiver has no part in it.
+        // The options of the receiver have no part in it.
         let mut inlet = UDP.connect(&endpoint, &request(UdpOptions::default())).unwrap();
         assert!(outlet.admit(Default::default()).is_new);
         let wait = crate::transport::Wait::Until(None);
@@ -430,8 +432,8 @@ mod tests {
         }
     }
 
-    /// Checks a path with a small MTU: a write of many frames is many datagrams, and arrives with
-    /// few reads where the kernel joins them.
+    /// Checks a path with a small MTU: a write of many frames becomes many datagrams, and arrives
+    /// with few reads where the kernel joins datagrams.
     #[test]
     fn frames_that_are_cut_at_the_mtu_travel_together() {
         let link = options(UdpOptions::default());
@@ -470,7 +472,7 @@ mod tests {
                 }
             }
             assert!(read == frames, "{payload}");
-            // There are 28 datagrams: one read takes them all, or eight, or four.
+            // There are 28 datagrams: one read takes all of them, or eight, or four.
             assert!(reads <= 10, "{reads} reads");
         }
     }
@@ -523,7 +525,7 @@ mod tests {
             said(&handshake::encode(&hello).unwrap()).0
         };
         assert!(hello("127.0.0.1:9", None).contains("two descriptors"));
-        // Without the other part.
+        // The other part is missing.
         assert!(hello("127.0.0.1:9", Some(7)).contains("has not been joined"));
         for (address, fault) in
             [("127.0.0.3:9", "127.0.0.3:9 is not at 127.0.0.1"), ("192.0.2.1:9", "insecure")]

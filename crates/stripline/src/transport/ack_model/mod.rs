@@ -1,6 +1,6 @@
 //! A model of the wait for acknowledgements (scopes `server` and `target`). It explores every order
 //! in which receivers take packets, acknowledge, refuse and die, the deadline passes, and late
-//! acknowledgements arrive. The decisions are the real ones: [`AckWait::outcome`],
+//! acknowledgements arrive. The real code makes the decisions: [`AckWait::outcome`],
 //! [`AckWait::result`], the parser of a stream and the decoder of a ring's words. The waiting
 //! around them is modelled step by step.
 
@@ -19,7 +19,7 @@ fn awaited(sequence: u64, scope: Scope) -> AckWait {
     AckWait::new(sequence, scope, Duration::ZERO)
 }
 
-/// The real outcome of the packets, independent of what has been received about it.
+/// The real outcome of the packets, whether or not the sender has received it.
 #[derive(Clone, Default, PartialEq, Eq, Hash, Debug)]
 struct Truth {
     accepted: Vec<u64>,
@@ -53,7 +53,7 @@ fn check_end(
         Err(Error::PacketRefused { connection, .. }) => {
             of(connection).is_some_and(|truth| truth.refused.contains(&sequence))
         }
-        // It may have done all it had to, and died before it could acknowledge.
+        // The receiver may have done all it had to, and died before it could acknowledge.
         Err(Error::ReceiverGone { connection, .. }) => of(connection).is_some_and(|truth| truth.dead),
         Err(Error::Unanswered { connection, .. }) => {
             has_passed && connection.split(", ").all(|name| of(name).is_some())
@@ -68,7 +68,7 @@ struct Rules {
     receivers: usize,
     packets: u64,
     scope: Scope,
-    /// Whether the deadline may pass, receivers die, and refuse what they take.
+    /// Whether the deadline may pass, receivers may die, and receivers may refuse packets.
     may_be_late: bool,
     may_die: bool,
     may_refuse: bool,
@@ -78,11 +78,11 @@ struct Rules {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum Fault {
     None,
-    /// Receivers never acknowledge what they finish.
+    /// Receivers never acknowledge finished packets.
     AckForgotten,
     /// The end of a socket is not checked.
     DeathUnnoticed,
-    /// An acknowledgement of any packet is taken for that of the newest.
+    /// An acknowledgement of any packet is taken as the acknowledgement of the newest.
     NumbersIgnored,
     /// A ring's sender runs no fence between the announcement of its sleep and its last poll.
     SenderFenceForgotten,

@@ -1,6 +1,6 @@
-//! The model over a ring: `ring/ack_wait.rs`, `ring/acks.rs`. Stores wait in a store buffer, as
-//! on x86, until the processor writes them out or a fence runs. That is the purpose of the fences.
-//! The other side's doorbell is seen at once. So is the kernel's report of a death
+//! The model over a ring: `ring/ack_wait.rs`, `ring/acks.rs`. Stores wait in a store buffer, as on
+//! x86, until the processor writes them out or a fence runs. This is the reason for the fences. The
+//! other side sees the doorbell at once. The same holds for the kernel's report of a death
 //! (`RingShared::remove_reader`: a lock, then the same doorbell). The poll every 100 ms is left
 //! out: it exists for hostile peers.
 
@@ -17,11 +17,11 @@ enum At {
     Poll,
     /// `reader.cursor.set_waiting(true)`
     Announce,
-    /// `announced()`
+    /// `sleep_fence`
     Fence,
-    /// `sleep_for_acks`: on the doorbell,
+    /// `sleep_for_acks`: the sleep on the doorbell.
     Sleep,
-    /// and `quiet`.
+    /// `sleep_for_acks`: `drain_doorbell`.
     Drain,
 }
 
@@ -50,11 +50,13 @@ struct Reader {
     page: Page,
     queue: Vec<u64>,
     step: ReaderStep,
-    /// Whether it was there when the packet was sent, and whether it is still waited for.
+    /// Whether the reader was there when the packet was sent, and whether the sender still waits
+    /// for it.
     is_counted: bool,
     awaited: bool,
     truth: Truth,
-    /// The kernel has reported its death; it has been detached.
+    /// Whether the kernel has reported the reader's death, and whether the reader has been
+    /// detached.
     departed: bool,
     gone: bool,
 }
@@ -65,7 +67,7 @@ struct Ring {
     readers: Vec<Reader>,
     sent: u64,
     at: At,
-    /// Whether it has announced its sleep in this wait.
+    /// Whether the sender has announced its sleep in this wait.
     sleeps: bool,
     doorbell: bool,
     has_passed: bool,
@@ -99,7 +101,7 @@ impl Ring {
     fn publish(&self) -> Option<Self> {
         let mut after = self.clone();
         for reader in &mut after.readers {
-            // A dead one that has not been detached yet is waited for until it is.
+            // The sender waits for a dead reader until it is detached.
             (reader.awaited, reader.is_counted) = (!reader.gone, !reader.gone);
             if !reader.truth.dead {
                 reader.queue.push(self.sent);
@@ -109,8 +111,8 @@ impl Ring {
         (self.sent < self.rules.packets).then_some(after)
     }
 
-    /// Returns what the sender reads in a page: its own stores come before those not yet written
-    /// out.
+    /// Returns the state that the sender reads in a page. The sender's own stores come before the
+    /// stores not yet written out.
     fn acked(&self, index: usize) -> AckState {
         let page = &self.readers[index].page;
         decode_ack(self.sent - 1, page.refused, page.done, || "no".into())
@@ -220,7 +222,7 @@ impl Ring {
         if self.rules.may_die {
             may("a receiver dies", &|ring| {
                 let reader = &mut ring.readers[index];
-                // Its stores are not lost with it.
+                // The reader's stores are not lost when it dies.
                 reader.write_out();
                 reader.truth.dead = true;
                 reader.queue.clear();
@@ -255,7 +257,7 @@ impl Ring {
 
 impl Reader {
     fn ack(&mut self, sequence: u64, refuses: bool) {
-        // A later store is written out after it.
+        // A later store is written out after an earlier one.
         self.write_out();
         self.queue.remove(0);
         self.page.buffered = Some((refuses, sequence + 1));
@@ -313,7 +315,7 @@ fn every_wait_over_a_ring_ends_with_the_truth_and_nobody_oversleeps() {
         walk(Rules { packets: 1, ..rules });
         walk(Rules { receivers: 1, packets: 3, ..rules });
     }
-    // Late acknowledgements of two, and deaths between two packets.
+    // Late acknowledgements of two readers, and deaths between two packets.
     walk(Rules { may_die: false, may_refuse: false, ..SOUND });
     walk(Rules { may_be_late: false, may_refuse: false, ..SOUND });
     println!("{states} states");

@@ -9,12 +9,12 @@ use crate::transport::signalling::{AckReader, record};
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 struct ModelReceiver {
     acks: AckReader,
-    /// Whether it was there when the packet was sent; whether it is still waited for, and has been
-    /// removed.
+    /// Whether the receiver was there when the packet was sent, whether the sender still waits for
+    /// it, and whether it has been removed.
     is_counted: bool,
     awaited: bool,
     removed: bool,
-    /// Its queue, and whether it has accepted the first packet already.
+    /// The receiver's queue, and whether it has accepted the first packet already.
     queue: Vec<u64>,
     is_accepted: bool,
     /// Acknowledgements in transit to the sender.
@@ -26,12 +26,12 @@ struct ModelReceiver {
 struct Streams {
     rules: Rules,
     receivers: Vec<ModelReceiver>,
-    /// Packets sent; whether the sender waits for the last of them, and is asleep.
+    /// The packets sent; whether the sender waits for the last of them, and is asleep.
     sent: u64,
     waits: bool,
     asleep: bool,
     has_passed: bool,
-    /// Kept for the end of the wait.
+    /// The problem, kept for the end of the wait.
     problem: Option<(usize, AckState)>,
 }
 
