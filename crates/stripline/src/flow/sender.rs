@@ -156,7 +156,7 @@ impl Sender {
                 (Incarnation(0), _) => {}
                 (_, false) => return Err("sent flow control of another receiver".into()),
                 (known, true) if message.receiver < known => return Ok(()),
-                // The receiver has restarted, and the announcements of its predecessor are void.
+                // The receiver has restarted, and the announcements of the predecessor are void.
                 (_, true) => {
                     self.others = self.sent;
                     self.permission = match self.permission {

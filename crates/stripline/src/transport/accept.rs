@@ -25,7 +25,7 @@ const PROBES: u64 = 1 << 61;
 /// The pause between two probes.
 const PROBE_PERIOD: Duration = Duration::from_millis(10);
 /// The time for which a path is probed. After it, the receiver is to try again. A receiver waits
-/// longer than this for its reply.
+/// longer than this for the reply.
 const PROBE_TIME: Duration = Duration::from_secs(2);
 /// The most receivers with paths that are being probed.
 const PROBED_MAX: usize = 64;
@@ -38,7 +38,7 @@ pub(super) trait Acceptor: Send + 'static {
         None
     }
 
-    /// Opens the path to a receiver on a carrier, with the descriptors that came with its hello.
+    /// Opens the path to a receiver on a carrier, with the descriptors that came with the hello.
     ///
     /// # Errors
     /// See [`Acceptor::accept`].
@@ -51,7 +51,7 @@ pub(super) trait Acceptor: Send + 'static {
     }
 
     /// Accepts a receiver. Returns `Some(token)` if [`Acceptor::closed`] is to be called when the
-    /// receiver closes its socket. Returns `None` if the acceptor has kept the socket for itself.
+    /// receiver closes the socket. Returns `None` if the acceptor has kept the socket for itself.
     ///
     /// # Errors
     /// The reason of the refusal, in words for the receiver.
@@ -62,11 +62,11 @@ pub(super) trait Acceptor: Send + 'static {
         Interest::Readable
     }
 
-    /// Removes a receiver that has closed its socket, if [`Acceptor::accept`] returns tokens.
+    /// Removes a receiver that has closed the socket, if [`Acceptor::accept`] returns tokens.
     fn closed(&mut self, _token: u64) {}
 }
 
-/// A receiver that has sent its hello.
+/// A receiver that has sent a hello.
 pub(super) struct ArrivedReceiver {
     pub hello: Hello,
     /// The descriptors that came with the hello, except the descriptors of the path.
@@ -201,7 +201,7 @@ impl<A: Acceptor> AcceptLoop<A> {
         Ok(ArrivedReceiver { hello, fds, path })
     }
 
-    /// Accepts a receiver, or starts the probing of its path first.
+    /// Accepts a receiver, or first starts to probe the path.
     fn admit(&mut self, arrival: ArrivedReceiver, socket: Socket) {
         let Some(probe) = arrival.path.as_ref().and_then(|path| path.probe()) else {
             return self.accept(arrival, socket);

@@ -1,8 +1,8 @@
 //! Two-way connections for calls: an outlet and an inlet, made by one handshake.
 //!
-//! On `uds` and `tcp` both directions share one socket. On `shm` each side has a ring of its own:
-//! the client sends the descriptors of its ring with its hello, the server with its welcome. On
-//! `inproc` a table leads to the server.
+//! On `uds` and `tcp` both directions share one socket. On `shm` each side has a separate ring: the
+//! client sends the descriptors of a ring with the hello, the server with the welcome. On `inproc`
+//! a table leads to the server.
 
 use serde::{Deserialize, Serialize};
 

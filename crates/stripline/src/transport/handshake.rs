@@ -416,7 +416,7 @@ pub(crate) fn exchange_hello(
     Ok((welcomed(&body, endpoint, peer)?, fds))
 }
 
-/// Joins a fresh connection to a session, before its hello. Blocks for [`REPLY_TIME`] at most.
+/// Joins a fresh connection to a session, before the hello. Blocks for [`REPLY_TIME`] at most.
 ///
 /// # Errors
 /// See [`exchange_hello`].

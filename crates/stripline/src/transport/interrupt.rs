@@ -30,7 +30,7 @@ impl Interrupt {
     /// The process has no descriptor left.
     pub(crate) fn enable(&self) -> Result<()> {
         if self.doorbell.get().is_none() {
-            // Another thread may have been first. Its doorbell serves as well.
+            // Another thread may have been first; the doorbell of that thread serves as well.
             let _ = self.doorbell.set(Doorbell::new()?);
         }
         Ok(())
@@ -38,7 +38,7 @@ impl Interrupt {
 
     /// Ends the current wait, or the next one. It uses only atomic operations and system calls, so
     /// that a signal handler may call it. `publish` runs after the request is stored and before
-    /// threads are woken, so that a port that is awake sees its effects.
+    /// threads are woken, so that a port that is awake sees the effects of `publish`.
     pub(crate) fn request(&self, publish: impl FnOnce()) {
         // Release: the thread that stops waiting sees the events before the request.
         self.pending.store(1, Ordering::Release);

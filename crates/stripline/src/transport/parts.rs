@@ -103,7 +103,7 @@ mod tests {
         assert!(parts.take(3).unwrap_err().reason().contains("not been joined"));
         assert_eq!(parts.take(2).unwrap().len(), 2);
         assert!(parts.take(2).is_err());
-        // If a session lacks a part, its other part is closed with the refusal.
+        // If a session lacks a part, the refusal closes the other part.
         assert!(parts.take(1).is_err());
         assert!(parts.deadline().is_none());
     }

@@ -1,7 +1,7 @@
 //! Messages of a single plain packet through a library that carries each message once and in order.
 //!
 //! A plain packet continues the packet before it, with the same number of bytes and without times.
-//! So eight bytes replace its header, its padding and the prefix of the message:
+//! So eight bytes replace the header, the padding and the prefix of the message:
 //!
 //! ```text
 //! message: | complement of the key (8) | payload |

@@ -13,7 +13,7 @@ use crate::terms::{TransportOptions, Watermarks};
 /// A limit that only ends a hang.
 const LONGEST: Duration = Duration::from_secs(20);
 
-/// Makes the receiving end of a path, and its ticket.
+/// Makes the receiving end of a path, and the ticket.
 pub(super) fn path(transport: &StreamTransport, packets: u32) -> (Box<dyn PathSource>, Ticket) {
     let marks = Watermarks::of_depth(packets);
     let request = PathRequest::of_calls("a -> b", marks, 1 << 21, TransportOptions::default());

@@ -1,4 +1,4 @@
-//! The sending side of a path through a library with queues of its own. The bound of such a queue
+//! The sending side of a path through a library with its own queues. The bound of such a queue
 //! cannot serve as a packet's `depth`, and the content of the queue dies with the sender. So both
 //! ends share a [`TransitPage`]. The page bounds the messages in transit, and names the last packet
 //! that a killed sender had sent.
@@ -32,7 +32,7 @@ const BYTES_OF_CALLS: u64 = 1 << 18;
 /// Bytes before the frames of a message: the key, and the frame count up to the end of the message.
 pub(super) const PREFIX_BYTES: usize = 16;
 
-/// The bound of a path, which is part of its ticket.
+/// The bound of a path, which is part of the ticket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct TransitBound {
@@ -64,7 +64,7 @@ impl TransitBound {
         }
     }
 
-    /// Returns the frames in transit at which a waiting sender goes on, by the rule of
+    /// Returns the frames in transit at which a waiting sender resumes, by the rule of
     /// [`Watermarks`].
     pub(super) fn low(&self) -> u64 {
         let frames = u32::try_from(self.frames).unwrap_or(u32::MAX);
@@ -94,7 +94,7 @@ impl TransitBound {
     }
 }
 
-/// Returns the page and the doorbell of a receiver, and the descriptors of its ticket.
+/// Returns the page and the doorbell of a receiver, and the descriptors of the ticket.
 ///
 /// # Errors
 /// A lack of memory or descriptors.
@@ -151,7 +151,7 @@ impl MessageLimits {
     /// No limits.
     pub(super) const NONE: Self = Self { message: usize::MAX, on_the_way: u64::MAX };
 
-    /// Returns the bytes on the way at which a waiting sender goes on. Resuming at each message
+    /// Returns the bytes on the way at which a waiting sender resumes. Resuming at each message
     /// would cost both sides a wake-up per message.
     pub(super) const fn low(on_the_way: u64) -> u64 {
         on_the_way - on_the_way / 4
@@ -262,7 +262,7 @@ impl SentCounts {
     }
 }
 
-/// The limit of an ending sender's wait for its last bytes. The wait begins again when some bytes
+/// The limit of an ending sender's wait for the last bytes. The wait begins again when some bytes
 /// arrive.
 pub(super) struct ArrivalLimit {
     idle: Duration,

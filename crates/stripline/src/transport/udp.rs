@@ -2,7 +2,7 @@
 //! of a multicast group. They stay on the loopback interface, unless the connection has `insecure`
 //! and an address in `bind`.
 //!
-//! The receiver binds a port, and its hello carries the port's address. A token in each datagram
+//! The receiver binds a port, and the hello carries the port's address. A token in each datagram
 //! keeps out datagrams of other programs.
 
 use std::fmt;
@@ -205,7 +205,7 @@ pub(super) struct UdpSource {
 }
 
 impl UdpSource {
-    /// Opens a receiving end. Returns it with its address, and with the size of the receive buffer
+    /// Opens a receiving end. Returns it with the address, and with the size of the receive buffer
     /// by the kernel's count.
     ///
     /// # Errors
@@ -288,7 +288,7 @@ impl UdpSink {
 }
 
 impl UdpSink {
-    /// Returns the most bytes of a datagram that is not cut on its way.
+    /// Returns the most bytes of a datagram that is not fragmented on the way.
     ///
     /// # Errors
     /// A description of the system's refusal, for the peer.

@@ -4,7 +4,7 @@
 
 use super::DATAGRAM_HEADER;
 
-/// The smallest datagram with a step of its own, as a power of two.
+/// The smallest datagram with a separate step, as a power of two.
 const FIRST_BITS: u32 = 6;
 /// The number of steps from one power of two to the next, as a power of two.
 const STEP_BITS: u32 = 3;
@@ -19,8 +19,8 @@ const MEASURED_LEAST: [u64; 2] = [1536, 4096];
 /// The charges for datagrams of each size.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct DatagramCharges {
-    /// The charge of each step. If empty, nothing is measured, and a datagram counts twice its
-    /// bytes plus `least`.
+    /// The charge of each step. If empty, nothing is measured, and a datagram counts twice the
+    /// payload plus `least`.
     steps: Vec<u32>,
     least: u64,
 }

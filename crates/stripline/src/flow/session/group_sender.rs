@@ -83,8 +83,8 @@ impl GroupSender {
         }
     }
 
-    /// Adds a member, with the charges of its receive buffer. Returns the record that starts the
-    /// member at the next datagram.
+    /// Adds a member, with the charges of the member's receive buffer. Returns the record that
+    /// starts the member at the next datagram.
     pub(crate) fn join(&mut self, id: u64, terms: MemberTerms, charges: &DatagramCharges) -> SessionRecord {
         if self.members.is_empty() {
             self.charges = charges.clone();
@@ -239,7 +239,7 @@ impl GroupSender {
         answers
     }
 
-    /// Returns the record that repairs a datagram, if its copy is kept.
+    /// Returns the record that repairs a datagram, if the copy is kept.
     fn copy(&self, number: u64) -> Option<SessionRecord> {
         let kept = self.kept.get(usize::try_from(number.checked_sub(self.first)?).ok()?)?;
         Some(SessionRecord::Data { number, span: kept.span, bytes: kept.copy.bytes().to_vec() })

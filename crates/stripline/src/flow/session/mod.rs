@@ -25,15 +25,15 @@
 //! they were not measured.
 //!
 //! The window uses the kernel's count for each datagram (`charges.rs`). On one host the receiver
-//! has measured this count. Otherwise a datagram counts twice its bytes plus a constant, which
+//! has measured this count. Otherwise a datagram counts twice the payload plus a constant, which
 //! depends on the probe if the probe was measured.
 //!
 //! A session may have any number of members, which share the datagrams of a group
-//! (`group_sender.rs`). Each member has two sockets of its own. It begins at a number that the
-//! sender announces, with the token, on the control socket. The window follows the slowest member
-//! that must miss nothing. The other members do not hold the window: datagrams that they miss are
-//! lost to them. A frame that must not be lost travels to the group, and also on the control
-//! sockets of the members that may miss it.
+//! (`group_sender.rs`). Each member has two separate sockets. It begins at a number that the sender
+//! announces, with the token, on the control socket. The window follows the slowest member that
+//! must miss nothing. The other members do not hold the window: datagrams that they miss are lost
+//! to them. A frame that must not be lost travels to the group, and also on the control sockets of
+//! the members that may miss it.
 //!
 //! A datagram holds whole frames, or a part of one frame. All integers are little-endian:
 //!

@@ -256,7 +256,7 @@ impl RecordReader {
 pub(crate) struct SessionAcks {
     /// The first bytes of a number.
     bytes: Vec<u8>,
-    /// The number of the last acknowledged probe, and its charge.
+    /// The number of the last acknowledged probe, and the charge.
     probe: Option<(u64, u64)>,
 }
 

@@ -127,13 +127,13 @@ impl SessionSender {
         self.push(Sent { cost: self.charges.of(payload.len()), bytes: payload.len(), copy });
     }
 
-    /// Counts the next datagram as sent, and returns its number. The caller must keep a copy.
+    /// Counts the next datagram as sent, and returns the number. The caller must keep a copy.
     pub(crate) fn sent_and_kept(&mut self, bytes: usize) -> u64 {
         self.push(Sent { cost: self.charges.of(bytes), bytes, copy: None });
         self.next - 1
     }
 
-    /// Counts a datagram that is sent over the control socket, and returns its number.
+    /// Counts a datagram that is sent over the control socket, and returns the number.
     pub(crate) fn send_record(&mut self) -> u64 {
         self.push(Sent { cost: 0, bytes: 0, copy: None });
         self.records = self.records.wrapping_add(1);

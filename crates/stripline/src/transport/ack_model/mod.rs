@@ -84,9 +84,9 @@ enum Fault {
     DeathUnnoticed,
     /// An acknowledgement of any packet is taken as the acknowledgement of the newest.
     NumbersIgnored,
-    /// A ring's sender runs no fence between the announcement of its sleep and its last poll.
+    /// A ring's sender runs no fence between the announcement of sleep and the last poll.
     SenderFenceForgotten,
-    /// A ring's receiver runs no fence between its acknowledgement and its check for a sleeper.
+    /// A ring's receiver runs no fence between the acknowledgement and the check for a sleeper.
     ReceiverFenceForgotten,
     /// A ring's sender sleeps without a last poll.
     LastPollForgotten,

@@ -67,7 +67,7 @@ struct Ring {
     readers: Vec<Reader>,
     sent: u64,
     at: At,
-    /// Whether the sender has announced its sleep in this wait.
+    /// Whether the sender has announced sleep in this wait.
     sleeps: bool,
     doorbell: bool,
     has_passed: bool,

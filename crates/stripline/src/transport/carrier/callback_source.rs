@@ -17,8 +17,8 @@ use crate::sys::mutex::lock;
 use crate::sys::running_limit::RunningLimit;
 use crate::sys::scoped_call::CallSlot;
 
-/// The longest wait for the middleware to end after its sender has ended, in running time of this
-/// process.
+/// The longest wait for the middleware to end after the sender has ended. Only time in which this
+/// process runs counts.
 const END_TIME: Duration = Duration::from_secs(2);
 /// Read messages that are kept so that their memory is used again.
 const USED_MAX: usize = 1024;
@@ -34,7 +34,7 @@ pub(in crate::transport) struct CallbackSource<T> {
     taken: VecDeque<T>,
     /// The message that was read in part, and the number of bytes read.
     rest: Option<(T, usize)>,
-    /// Read messages, kept for their memory.
+    /// Read messages, kept so that their memory is used again.
     used: Vec<T>,
 }
 
@@ -53,7 +53,7 @@ struct Queue<T> {
     messages: VecDeque<T>,
     /// Bytes of all messages.
     bytes: usize,
-    /// Read messages, kept for their memory.
+    /// Read messages, kept so that their memory is used again.
     used: Vec<T>,
     /// Messages brought, in all.
     brought: u64,
@@ -120,8 +120,8 @@ impl<T: AsRef<[u8]>> CallbackSource<T> {
         Ok((CallbackFeed(Arc::clone(&shared)), Self { shared, taken, rest, used }))
     }
 
-    /// Reads bytes of the next message. Returns their number, and the message if these are its last
-    /// bytes. Waits for a message, at most for `longest`; 0: there will be no more messages.
+    /// Reads bytes of the next message. Returns their number, and the message if these are the last
+    /// bytes of it. Waits for a message, at most for `longest`; 0: there will be no more messages.
     ///
     /// # Errors
     /// `WouldBlock` if there is no message; a violation if the message is empty.

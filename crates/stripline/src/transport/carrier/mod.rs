@@ -48,9 +48,9 @@ pub(super) use callback_source::CallbackFeed;
 #[cfg(any(feature = "test-transports", feature = "zenoh", feature = "dds"))]
 pub(super) use callback_source::CallbackSource;
 
-/// The longest wait of an end in a call of its own middleware, which takes one system call instead
-/// of three. Nothing interrupts such a wait, not even the peer's death, so it is short. A longer
-/// wait uses `poll`.
+/// The longest wait of an end in a call of the middleware, which takes one system call instead of
+/// three. Nothing interrupts such a wait, not even the peer's death, so it is short. A longer wait
+/// uses `poll`.
 pub(super) const WAIT_MAX: Duration = Duration::from_millis(3);
 
 /// Returns the error of a path with a peer that has broken the rules. The text follows the words
@@ -106,7 +106,7 @@ pub(super) fn open_sink(
 }
 
 /// The shared paths over which a port sends to several receivers, by their addresses. Each carrier
-/// has a type of its own for them.
+/// defines the type of these paths.
 #[derive(Default)]
 pub(crate) struct PortGroups(pub(super) Mutex<BTreeMap<String, Weak<dyn Any + Send + Sync>>>);
 
@@ -235,7 +235,7 @@ pub(crate) trait PathSink: Send + Sync {
 
     /// Writes like [`PathSink::write`], from the start of the frame in a buffer. The path may write
     /// to the line in front of the frame. A path that takes all bytes may keep the buffer and leave
-    /// another one in its place, or lend it the memory of the next frame.
+    /// another one instead, or lend it the memory of the next frame.
     ///
     /// # Errors
     /// See [`PathSink::write`].

@@ -1,6 +1,6 @@
 //! The credits of a receiver on another host, which are calls to a servant of the sender.
 //!
-//! The two hosts share no memory. So the sender has a page of its own, and this servant writes the
+//! The two hosts share no memory. So the sender has a separate page, and this servant writes the
 //! receiver's part of the page.
 
 use std::net::SocketAddr;

@@ -1,8 +1,8 @@
 //! `corba`: one-way calls of omniORB to a servant for each connection.
 //!
-//! The receiver activates the servant. Its hello carries the servant's object key and the file of
-//! the process's socket. Servants only enqueue. omniORB's threads may bring the calls in another
-//! order, so each call has a number. Both ends share a page
+//! The receiver activates the servant. The receiver's hello carries the servant's object key and
+//! the file of the process's socket. Servants only enqueue. omniORB's threads may bring the calls
+//! in another order, so each call has a number. Both ends share a page
 //! ([`TransitPage`](crate::sys::transit_page::TransitPage)). The page bounds the calls in transit
 //! and the part of them that is in the kernel, so that a call never waits for a receiver that is
 //! stopped. Between hosts calls go over TCP, and separate calls carry the receiver's part of the
@@ -80,7 +80,7 @@ const BYTES_MAX: u32 = 64 * 1024;
 const BYTES_MIN: u32 = 4096;
 /// The most bytes that GIOP adds to a call.
 const GIOP_BYTES: u32 = 1024;
-/// The number of the call that only shows that the path leads to its receiver. Between hosts the
+/// The number of the call that only shows that the path leads to the receiver. Between hosts the
 /// call carries the place where the sender takes credits.
 const PROBE: u64 = u64::MAX;
 /// The number of the last call between hosts. In this call, the frame count is the number of calls
@@ -108,7 +108,7 @@ struct CorbaTicket {
     frames: u64,
     /// The most bytes of a call.
     bytes: u32,
-    /// A call counts as at least one frame per `unit` bytes; `None`: only its frames count.
+    /// A call counts as at least one frame per `unit` bytes; `None`: only the frames count.
     unit: Option<NonZeroU32>,
     /// The address of a receiver on another host; `None`: the receiver is on this host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -122,7 +122,7 @@ impl CorbaTicket {
         2 * self.frames + 4
     }
 
-    /// Returns the frames in transit at which a waiting sender goes on, by the rule of
+    /// Returns the frames in transit at which a waiting sender resumes, by the rule of
     /// [`Watermarks`].
     fn low(&self) -> u64 {
         let frames = u32::try_from(self.frames).unwrap_or(u32::MAX);

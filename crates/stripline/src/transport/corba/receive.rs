@@ -51,12 +51,12 @@ pub(super) struct CorbaSource {
     rest: Range<usize>,
     /// The calls taken, in total.
     calls: u64,
-    /// The frames in transit at which a waiting sender goes on.
+    /// The frames in transit at which a waiting sender resumes.
     low: u64,
     /// Whether to wait for calls that the sender has handed over. A call of an operation then does
     /// not begin before a cancellation that was sent is read.
     awaits_sent: bool,
-    /// Whether such calls have not come in time, and no call has come since.
+    /// Whether the last such wait ended without a call, and no call has come since.
     is_late: bool,
     /// The rings of the doorbell that were drained.
     rings: u64,

@@ -158,7 +158,7 @@ fn calls_with_another_key_or_too_many_bytes_are_dropped() {
     let (source, ticket) = CorbaObjects.source(&request(Some(4))).unwrap();
     let mut source: Box<dyn PathSource> = source;
     let parsed = CorbaTicket::parse(&ticket.address).unwrap();
-    // Each stranger has a connection of its own, because a dropped call may end the connection.
+    // Each stranger has a separate connection, because a dropped call may end the connection.
     let stranger = || {
         let socket = ticket.fds[2].try_clone().unwrap();
         CallClient::of_file(&parsed.object, socket).unwrap()

@@ -32,12 +32,12 @@ pub(super) struct DdsSource {
     number: u64,
     /// The messages read, in total.
     count: u64,
-    /// The frames in transit at which a waiting sender goes on.
+    /// The frames in transit at which a waiting sender resumes.
     low: u64,
     /// Whether to wait for samples that the sender has handed over. A call then does not begin
     /// before a cancellation that was sent is read.
     awaits_sent: bool,
-    /// Whether such samples have not come in time, and none has come since.
+    /// Whether the last such wait ended without a sample, and none has come since.
     is_late: bool,
     /// Dropped last: no sample outlives its participant.
     _share: Local<ParticipantShare>,
@@ -50,7 +50,7 @@ struct Arrivals {
     /// The sender's doorbell.
     doorbell: Doorbell,
     key: u64,
-    /// The bytes on the way at which a waiting sender goes on.
+    /// The bytes on the way at which a waiting sender resumes.
     bytes_low: u64,
     state: Mutex<ArrivalState>,
 }
@@ -79,8 +79,8 @@ impl AsRef<[u8]> for ArrivedFrames {
 }
 
 impl Arrivals {
-    /// Returns whether a sample is from the sender: its writer must be the writer that the page
-    /// names.
+    /// Returns whether a sample is from the sender: the sample's writer must be the writer that the
+    /// page names.
     fn is_of_sender(&self, state: &mut ArrivalState, taker: &SampleTaker, publication: u64) -> bool {
         if state.sender.is_none() && taker.guid_of(publication) == Some(self.page.writer()) {
             state.sender = Some(publication);

@@ -1,6 +1,6 @@
 //! `dds`: a topic of Cyclone DDS for each connection, with one writer and one reader.
 //!
-//! The receiver makes the topic and its reader, and its hello carries the topic's name. Both ends
+//! The receiver makes the topic and the reader, and the hello carries the topic's name. Both ends
 //! are reliable and keep all samples. The bound of their queues cannot serve as a packet's `depth`,
 //! and the content of these queues dies with the sender. So both ends share a page
 //! ([`TransitPage`](crate::sys::transit_page::TransitPage)). The page bounds the samples in
@@ -52,7 +52,7 @@ pub(super) static DDS: StreamTransport = StreamTransport {
 const PREFIX: &str = "stripline_";
 /// The most bytes of frames in a sample, which is one datagram.
 const MESSAGE_MAX: usize = 60 * 1024;
-/// The bytes that a sample takes of a socket's buffer besides its frames.
+/// The bytes that a sample takes of a socket's buffer besides the frames.
 const MESSAGE_COST: u64 = 1024;
 /// The number of a sample without frames, by which the sender detects that the receiver has found
 /// it.

@@ -1,9 +1,9 @@
 //! `iceoryx2`: a service of iceoryx2 for each connection, with one publisher and one subscriber.
 //!
-//! The receiver makes the service, and its hello carries the names. The sending port uses a loan of
-//! iceoryx2 as its buffer. The receiving port uses a message as its buffer while it reads the
-//! frames. The bound of the library's queue cannot serve as a packet's `depth`, and the library
-//! wakes no receiver. So both ends share a page
+//! The receiver makes the service, and the hello carries the names. A loan of iceoryx2 serves as
+//! the buffer of the sending port. A message serves as the buffer of the receiving port while the
+//! frames are read. The bound of the library's queue cannot serve as a packet's `depth`, and the
+//! library wakes no receiver. So both ends share a page
 //! ([`TransitPage`](crate::sys::transit_page::TransitPage)). The page bounds the messages in
 //! transit, and shows which end sleeps.
 //!
@@ -83,7 +83,7 @@ impl IceoryxTicket {
     fn new(names: &ConnectionNames, request: &PathRequest<'_>) -> Self {
         let frames_max = (request.buffer / BYTES_MIN).clamp(FRAMES_OF_SMALL, LinkOptions::DEPTH_MAX);
         let frames = request.packets_max.unwrap_or(FRAMES).clamp(1, frames_max);
-        // A packet as large as its share of the buffer fits with its header.
+        // A packet as large as its share of the buffer fits, with the header.
         let bytes = (request.buffer / frames).max(BYTES_MIN);
         let front = AlignedBuffer::FRONT as u32;
         let lines = (front + bytes).div_ceil(front) + 1;

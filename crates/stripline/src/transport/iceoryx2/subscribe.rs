@@ -31,7 +31,7 @@ pub(super) struct IceoryxSource {
     is_connected: bool,
     /// Whether the sender may have read that this end sleeps.
     is_sleeping: bool,
-    /// The frames in transit at which a waiting sender goes on.
+    /// The frames in transit at which a waiting sender resumes.
     low: u64,
     /// The most bytes of frames in a message.
     bytes_max: usize,
@@ -105,7 +105,7 @@ impl IceoryxSource {
     }
 }
 
-/// Receives a message, and returns its front and all its lines.
+/// Receives a message. Returns the front, and all lines of the message.
 #[inline]
 fn receive(subscriber: &mut SubscriberEnd) -> io::Result<(MessageFront, &[CacheLine])> {
     let message = subscriber.receive().map_err(io::Error::other)?.ok_or(io::ErrorKind::WouldBlock)?;

@@ -1,7 +1,7 @@
 //! The acknowledgements of a ring's receiver, in words of the cursor page. The receiver writes
 //! them, and the sender validates them.
 //!
-//! The words only grow. This is enough for several packets in transit: a sender waits only for its
+//! The words only grow. This is enough for several packets in transit: a sender waits only for the
 //! newest packet, and has given up waiting for older ones.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
@@ -109,7 +109,7 @@ pub(crate) fn decode_ack(
 
 /// Runs the fence between the announcement of sleep and the last poll.
 pub(super) fn sleep_fence() {
-    // The receiver stores its acknowledgement and, after a fence of its own, checks for a sleeper.
+    // The receiver stores an acknowledgement, runs a fence as well, and then checks for a sleeper.
     // So the sender sees the acknowledgement, or the receiver sees the sleeper.
     fence(Ordering::SeqCst);
 }

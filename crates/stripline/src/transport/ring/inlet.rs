@@ -32,7 +32,7 @@ pub(crate) struct RingInlet {
     /// Whether the reader must never block the sender. The sender may then overtake the reader.
     lossy: bool,
     /// The copy of the frame, unless frames are used in place. A sender may overwrite the frame of
-    /// a lossy reader, and a sender of another user could change a frame during its validation.
+    /// a lossy reader, and a sender of another user could change a frame during validation.
     copy: Option<Box<CopiedFrame>>,
     /// Whether the writer has detached the reader.
     is_detached: bool,

@@ -75,7 +75,7 @@ impl RingPortView {
     }
 
     fn ring(&self) -> Option<Snapshot> {
-        // SAFETY: the page is mapped as long as `memory`, and all its words are atomics.
+        // SAFETY: the page is mapped as long as `memory`, and all words in it are atomics.
         unsafe { self.memory.control().as_ref() }.snapshot()
     }
 
@@ -113,7 +113,7 @@ impl RingPortView {
 
     fn reader(&self, entry: &ReaderEntry, packets: Option<u64>) -> Option<(Reader, Option<Lag>)> {
         let page = entry.page.upgrade()?;
-        // SAFETY: the page is mapped as long as it is held, and all its words are atomics.
+        // SAFETY: the page is mapped as long as it is held, and all words in it are atomics.
         let snapshot = || unsafe { page.cursor().as_ref() }.snapshot();
         let cursor = snapshot();
         let lag = self.ring().and_then(|ring| cursor.lag(&ring));
@@ -151,7 +151,7 @@ impl InspectPort for RingPortView {
             .iter()
             .filter_map(|entry| {
                 let (reader, lag) = self.reader(entry, port.packets)?;
-                // One frame more than packets, as in the reader's mode.
+                // The frame limit is one more than the packets, as in the reader's mode.
                 let high = reader.high_watermark.unwrap_or(reader.depth);
                 let full = lag.is_some_and(|lag| lag.frames > u64::from(high));
                 let full = full && reader.blocks();

@@ -1,5 +1,5 @@
 //! The memory ring, shared by the transports `inproc` and `shm`. Each sending port has one sealed
-//! memfd, mapped twice in a row. Each receiver has one small page for its cursor.
+//! memfd, mapped twice in a row. Each receiver has one small page for the cursor.
 //!
 //! ```text
 //! ring memfd:   | Control page (4096) | ring (capacity) |     mapped as | Control | ring | ring again |
@@ -191,7 +191,7 @@ impl SleepersPage {
     }
 }
 
-/// A reader after its handshake, pending until the writer attaches it.
+/// A reader after the handshake, pending until the writer attaches it.
 pub(super) struct PendingReader {
     token: u64,
     connection: String,
@@ -307,7 +307,8 @@ impl RingShared {
         // Relaxed: the numbers need only differ.
         let token = self.tokens.fetch_add(1, Ordering::Relaxed);
         let mode = match hello.overflow {
-            // One frame more than packets: the description of the stream may be unread before them.
+            // The depth in frames is one more than the packets: the description of the stream may
+            // be unread before them.
             Overflow::Block => Mode::Blocking { depth: hello.checked_watermarks().high() + 1 },
             Overflow::DropOldest | Overflow::DropNewest | Overflow::Eject => Mode::Lossy,
         };
@@ -334,7 +335,7 @@ impl RingShared {
     /// the handles to the receiver.
     ///
     /// Neither side may proceed before the other can. A receiver that was welcomed must miss no
-    /// packet, so it is announced first. A writer must not count a receiver that dies before its
+    /// packet, so it is announced first. A writer must not count a receiver that dies before the
     /// welcome, so the lock is held until the welcome is sent.
     pub(super) fn queue_reader<E>(
         &self,
@@ -376,8 +377,8 @@ impl RingShared {
         Ok((SleepersPage(page), memory))
     }
 
-    /// Records that a receiver is gone. A receiver that was not attached yet leaves at most its
-    /// name behind, even if the writer never checks again.
+    /// Records that a receiver is gone. A receiver that was not attached yet leaves at most a name
+    /// behind, even if the writer never checks again.
     pub(super) fn remove_reader(&self, token: u64) {
         self.readers.remove(token);
         let mut changes = self.changes();

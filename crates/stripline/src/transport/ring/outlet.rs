@@ -249,8 +249,8 @@ impl RingOutlet {
     }
 
     /// Returns the place of the first packet that a reader has not released, whether it was sent or
-    /// not. If the reader was overtaken, it loses packets by its own policy, and the place is that
-    /// of the next packet.
+    /// not. A reader that was overtaken loses packets by its own policy. In this case, the place of
+    /// the next packet is returned.
     fn next_unread(&self, reader: ReaderId) -> Option<PortPosition> {
         let (position, _) = self.writer.released(reader)?;
         let head = self.writer.position();
@@ -359,7 +359,7 @@ impl RingOutlet {
         // A reader that left before it was attached must not be attached.
         let mut changes = self.shared.changes();
         changes.added.retain(|pending| !early.contains(&pending.token));
-        // A receiver that was killed before it was attached has missed the packets since its
+        // A receiver that was killed before it was attached has missed the packets since the
         // predecessor stopped. Without a predecessor it has missed nothing yet.
         let unmet = std::mem::take(&mut changes.unmet);
         drop(changes);
@@ -657,7 +657,7 @@ impl Outlet for RingOutlet {
         {
             return Ok(Prepared::There);
         }
-        // As in `sleep`: a reader may not ring, and the doorbell may be broken.
+        // See `sleep`: a reader may not ring, and the doorbell may be broken.
         if !self.doorbell_broken {
             poll_set.readable(self.shared.space_wait.as_fd());
         }

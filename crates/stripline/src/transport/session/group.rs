@@ -273,7 +273,7 @@ impl GroupState {
         if !self.cutter.is_in_frame() {
             return;
         }
-        // A frame was given up after its beginning. Only a member that may miss frames drops such a
+        // A frame was given up after the beginning. Only a member that may miss frames drops such a
         // frame, so the members that hold the window leave.
         self.cutter = FrameCutter::default();
         let started = self.members.values().filter(|member| member.is_started && member.link.terms.holds);
@@ -364,8 +364,8 @@ impl GroupState {
         }
     }
 
-    /// Sends a first part of the bytes, and returns its length. `waits`: sends only if there is
-    /// room in the path.
+    /// Sends a first part of the bytes, and returns the length of this part. `waits`: sends only if
+    /// there is room in the path.
     fn send_some(&mut self, bytes: &[u8], waits: bool, group: &SharedPath) -> io::Result<usize> {
         let part = self.cutter.next(bytes, self.payload_max);
         if !self.session.has_room(part.bytes) || self.session.is_time_to_look() {
@@ -408,8 +408,7 @@ impl GroupState {
                 self.is_path_full = true;
                 return Err(e);
             }
-            // As in `send_some`: without a member to wait for, the rest counts as sent, and is
-            // lost.
+            // See `send_some`: without a member to wait for, the rest counts as sent, and is lost.
             sent => sent.ok().filter(|_| waits).unwrap_or(batch.len()),
         };
         self.is_path_full = false;
@@ -442,7 +441,8 @@ impl GroupState {
         }
     }
 
-    /// Takes the acknowledgements that have arrived. A member has left if its socket has ended.
+    /// Takes the acknowledgements that have arrived. A member has left if the socket of
+    /// acknowledgements has ended.
     fn read_acks(&mut self, group: &SharedPath) {
         let mut gone = Vec::new();
         for member in self.members.values_mut().filter(|member| member.is_started && !member.is_gone) {

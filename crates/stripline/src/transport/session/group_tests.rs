@@ -153,8 +153,8 @@ fn a_member_begins_with_the_next_frame() {
     assert_eq!(numbers, [vec![0, 1, 2], vec![1, 2], vec![1, 2], vec![2]]);
 }
 
-/// Checks that a member acknowledges less than an eighth of its buffer when the sender names it. A
-/// sender that counts more than the member does may have no window left.
+/// Checks that a member acknowledges less than an eighth of the buffer when the sender announces
+/// it. A sender that counts more than the member does may have no window left.
 #[test]
 fn a_member_acknowledges_what_the_sender_names() {
     let mut port = Port::default();

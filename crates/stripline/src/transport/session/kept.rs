@@ -22,7 +22,7 @@ pub(super) struct KeptBuffers {
 }
 
 impl KeptBuffers {
-    /// Keeps the buffer of a datagram, and leaves another one in its place. The numbers must rise.
+    /// Keeps the buffer of a datagram, and leaves another buffer instead. The numbers must rise.
     pub(super) fn keep(&mut self, number: u64, span: Span, buffer: &mut AlignedBuffer, bytes: usize) {
         // The buffer released last is the most likely one to be in a cache.
         let other = self.spare.pop().unwrap_or_default();
@@ -37,7 +37,7 @@ impl KeptBuffers {
         }
     }
 
-    /// Returns the payload of a datagram, if its buffer is kept.
+    /// Returns the payload of a datagram, if the buffer is kept.
     pub(super) fn payload(&self, number: u64) -> Option<(Span, &[u8])> {
         let index = self.in_transit.binary_search_by_key(&number, |kept| kept.number).ok()?;
         let kept = self.in_transit.get(index)?;

@@ -78,9 +78,9 @@ pub(super) trait DatagramSink: Send + Sync {
 
 /// The receiving end of a path of datagrams.
 pub(super) trait DatagramSource: Send {
-    /// Receives a datagram in two parts, and returns its bytes. Further datagrams that came with it
-    /// are in `payload`, with their headers, at the places in `more`. `blocks`: waits for a
-    /// datagram, for some milliseconds at most.
+    /// Receives a datagram in two parts, and returns the number of bytes. Further datagrams that
+    /// came with it are in `payload`, with their headers, at the places in `more`. `blocks`: waits
+    /// for a datagram, for some milliseconds at most.
     ///
     /// # Errors
     /// `WouldBlock` if nothing has arrived.

@@ -24,7 +24,7 @@ use crate::sys::mutex::{lock, try_lock};
 use crate::sys::socket::Socket;
 use crate::transport::carrier::{PathProbe, PathSink, violation};
 
-/// The bytes from which on a frame that may be repaired keeps its buffer. Shorter frames are
+/// The bytes from which on a frame that may be repaired keeps the buffer. Shorter frames are
 /// copied.
 const LONG: usize = 8 * 1024;
 /// The longest wait of an ending sender until the control socket has taken the data in transit.
@@ -289,7 +289,7 @@ pub(super) fn finish(control: &Socket, backlog: &mut Vec<u8>) {
 }
 
 impl Sending {
-    /// Sends a first part of the bytes, and returns its length.
+    /// Sends a first part of the bytes, and returns the length of this part.
     fn send_some(&self, state: &mut SendingState, bytes: &[u8]) -> io::Result<usize> {
         let part = state.cutter.next(bytes, self.payload_max);
         if part.bytes < bytes.len() && !self.is_record(&part) {
@@ -338,7 +338,7 @@ impl Sending {
         Ok(written)
     }
 
-    /// Sends a part, and returns its length.
+    /// Sends a part, and returns the length.
     fn send_part(&self, state: &mut SendingState, part: &DatagramPart, payload: &[u8]) -> io::Result<usize> {
         if self.is_record(part) {
             if !self.send_backlog(state) {

@@ -30,7 +30,7 @@ const CONTROL_PERIOD: u32 = 16;
 const POLLS: u32 = 8;
 /// The processor pauses after each poll.
 const PAUSES: u32 = 8;
-/// The longest time from a sender's hang-up to the end of its control socket. It is longer than the
+/// The longest time from a sender's hang-up to the end of the control socket. It is longer than the
 /// sender waits for room in that socket.
 const END_TIME: Duration = Duration::from_secs(2);
 /// The same time for a sender on another host. Such a sender waits longer, until TCP has delivered
@@ -88,7 +88,7 @@ pub(in crate::transport) struct SessionSource {
 
 impl SessionSource {
     /// Makes a source over a path with datagrams of at most `datagram_max` bytes, and a receive
-    /// buffer of `buffer` bytes by the kernel's count. Returns the source and the ticket for its
+    /// buffer of `buffer` bytes by the kernel's count. Returns the source, and the ticket for the
     /// sink. `is_of_group`: the sender begins with the token.
     pub(in crate::transport) fn new(
         path: Box<dyn DatagramSource>,

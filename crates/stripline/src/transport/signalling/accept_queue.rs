@@ -36,7 +36,7 @@ pub(in crate::transport) struct AcceptQueue<R> {
 pub(in crate::transport) trait ReceiverFactory: Send + 'static {
     type Receiver: AsRef<RemoteReceiver> + Send + 'static;
 
-    /// Opens the path to a receiver on a carrier, with the descriptors that came with its hello.
+    /// Opens the path to a receiver on a carrier, with the descriptors that came with the hello.
     ///
     /// # Errors
     /// The reason of the refusal, in words for the receiver.
@@ -46,7 +46,7 @@ pub(in crate::transport) trait ReceiverFactory: Send + 'static {
         fds: &mut Vec<OwnedFd>,
     ) -> Result<Option<Arc<dyn PathSink>>, PeerRefusal>;
 
-    /// Makes a receiver with its data path.
+    /// Makes a receiver with a data path.
     fn receiver(&self, hello: &Hello, socket: Arc<Socket>, path: Option<Arc<dyn PathSink>>)
     -> Self::Receiver;
 
@@ -106,7 +106,7 @@ impl<R: Send> Attention for AcceptQueue<R> {
     }
 }
 
-/// The record of a connection, kept after its receiver is gone.
+/// The record of a connection, kept after the receiver is gone.
 struct ConnectionRecord {
     connection: String,
     socket: Weak<Socket>,
@@ -136,7 +136,7 @@ fn take_departed(records: &mut Vec<ConnectionRecord>, connection: Option<&str>) 
     taken.filter_map(|record| Some((record.connection, record.progress.departed()?))).collect()
 }
 
-/// An acceptor of receivers, on a thread of its own.
+/// An acceptor of receivers, on a separate thread.
 pub(in crate::transport) struct SignallingAcceptor<F: ReceiverFactory> {
     pub factory: F,
     pub queue: Arc<AcceptQueue<F::Receiver>>,

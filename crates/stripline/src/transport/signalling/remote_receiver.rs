@@ -1,4 +1,4 @@
-//! One receiver of a sending port, as its sender sees it on the signalling socket.
+//! A receiver of a sending port, as the sender sees it on the signalling socket.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};

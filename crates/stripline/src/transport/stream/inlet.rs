@@ -66,7 +66,7 @@ pub(crate) struct StreamInlet {
     first: usize,
     start: usize,
     end: usize,
-    /// The bytes of the frame at `start` with its padding, while the frame is lent out.
+    /// The bytes of the frame at `start` with padding, while the frame is lent out.
     lent: usize,
     frame_max: usize,
     resume_from: Option<PortPosition>,
@@ -194,11 +194,11 @@ impl StreamInlet {
         header[if is_ordered { 40 } else { 32 }..48].fill(0);
     }
 
-    /// Returns the bytes of the whole frame at `start` with its padding, or of the header while the
+    /// Returns the bytes of the whole frame at `start` with padding, or of the header while the
     /// header has not arrived.
     ///
     /// # Errors
-    /// The length is one that no valid sender announces.
+    /// No valid sender announces such a length.
     fn wanted(&self) -> Result<usize> {
         let Some(length) = Header::length_of(&self.buffer.bytes()[self.start..self.end]) else {
             return Ok(HEADER_BYTES);
@@ -235,8 +235,8 @@ impl StreamInlet {
         true
     }
 
-    /// Reads from the source; false: nothing. A function of its own, so that its size does not slow
-    /// down a read of the socket.
+    /// Reads from the source; false: nothing. A separate function, so that the size of it does not
+    /// slow down a read of the socket.
     #[inline(never)]
     fn read_source(&mut self, wanted: usize, blocks: bool) -> bool {
         let mut has_ended = false;

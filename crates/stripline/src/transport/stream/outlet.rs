@@ -366,8 +366,8 @@ impl StreamOutlet {
                         }
                     }
                 }
-                // Broken pipe or reset: the receiver died, and its packets with it. Or the receiver
-                // has broken the rules of the path.
+                // Broken pipe or reset: the receiver died, together with the packets it had. Or the
+                // receiver has broken the rules of the path.
                 Err(error) => {
                     let first = Header::read(self.frame.frame()).filter(|_| sent == 0);
                     if let Some(first) = first.filter(|first| first.flags & Header::CONTINUED == 0) {
@@ -395,7 +395,7 @@ impl StreamOutlet {
     }
 
     /// Returns whether the frame published last, with the frames kept up to `end`, may wait for
-    /// more. A packet must not wait if its sender waits for it, or if it counts against credits.
+    /// more. A packet must not wait if the sender waits for it, or if it counts against credits.
     fn keeps(&self, outline: Outline, end: usize) -> bool {
         let is_free = |receiver: &StreamReceiver| {
             receiver.remote.blocks && receiver.is_free() && receiver.remote.acks.flow_sender.is_none()
@@ -427,7 +427,7 @@ impl StreamOutlet {
         }
     }
 
-    /// Writes the gathered frames. A function of its own, so that it does not slow down the keeping
+    /// Writes the gathered frames. A separate function, so that it does not slow down the keeping
     /// of a frame.
     #[inline(never)]
     fn write_gathered(&mut self, end: usize, continued: bool, is_packet: bool, wait: Wait) -> Result<()> {
@@ -442,7 +442,7 @@ impl StreamOutlet {
         }
         let mut outcome = Ok(());
         let is_only = self.receivers.len() == 1;
-        // A receiver is found dead only if the loop leaves its fast path.
+        // A receiver is found dead only if the loop leaves the fast path.
         let mut has_left_path = false;
         for index in 0..self.receivers.len() {
             if continued && !self.receivers[index].remote.blocks {

@@ -119,7 +119,7 @@ impl Job {
                     }
                     break;
                 }
-                // The sender gets the same error at its next packet and handles it.
+                // The sender gets the same error at the next packet and handles it.
                 Err(_) => break,
             }
         }

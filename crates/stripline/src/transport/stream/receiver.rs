@@ -1,4 +1,4 @@
-//! One receiver of a sending port over byte streams, as its sender sees it.
+//! A receiver of a sending port over byte streams, as the sender sees it.
 
 use std::io::{self, Write};
 use std::os::fd::AsFd;
@@ -87,7 +87,7 @@ impl DataPath {
     }
 
     /// Writes like [`DataPath::write`], from the start of a buffer. For an only receiver, a carrier
-    /// that takes all bytes may keep the buffer, and leave another one in its place.
+    /// that takes all bytes may keep the buffer, and leave another one instead.
     #[inline(always)]
     pub(super) fn write_frame(
         &self,
@@ -101,7 +101,7 @@ impl DataPath {
         }
     }
 
-    /// Writes to a carrier. A function of its own, for the same reason as `write_to`.
+    /// Writes to a carrier. A separate function, for the same reason as `write_to`.
     #[inline(never)]
     fn write_frame_to(
         &self,
@@ -118,7 +118,7 @@ impl DataPath {
         }
     }
 
-    /// Writes to a carrier. A function of its own, so that a socket pays only for the decision.
+    /// Writes to a carrier. A separate function, so that a socket pays only for the decision.
     #[inline(never)]
     fn write_to(&self, carrier: &CarrierPath, bytes: &[u8], longest: Duration) -> io::Result<usize> {
         self.check_receiver(carrier)?;
@@ -201,7 +201,7 @@ impl AsMut<RemoteReceiver> for StreamReceiver {
 }
 
 impl StreamReceiver {
-    /// Returns a receiver; without a sink, its frames travel on the socket.
+    /// Returns a receiver. Without a sink, the frames travel on the socket.
     pub(super) fn new(remote: RemoteReceiver, sink: Option<Arc<dyn PathSink>>) -> Self {
         let path = DataPath::new(Arc::clone(&remote.socket), sink);
         Self { remote, path, partial_write: None, postponed: Vec::new(), mid_packet: false }

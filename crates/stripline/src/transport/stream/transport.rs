@@ -23,7 +23,7 @@ use crate::transport::{
 /// A transport over byte streams.
 pub(in crate::transport) struct StreamTransport {
     pub capabilities: Capabilities,
-    /// Opens a listener, and returns its endpoint.
+    /// Opens a listener, and returns the endpoint.
     pub listen: fn(&BindRequest) -> Result<(Listener, Endpoint)>,
     /// Connects the signalling socket.
     pub connect: fn(&Endpoint, &ConnectRequest) -> Result<Socket>,
@@ -59,7 +59,7 @@ impl ReceivingPath {
     }
 }
 
-/// A welcome with its descriptors, and the source of the path.
+/// A welcome with descriptors, and the source of the path.
 type Welcomed = (Welcome, Vec<OwnedFd>, Option<Box<dyn PathSource>>);
 
 /// Makes the receiving end of a data path, if there is a carrier.
@@ -191,7 +191,7 @@ struct StreamCallAcceptor {
 }
 
 impl StreamCallAcceptor {
-    /// Checks a client, and returns the bytes of its buffer.
+    /// Checks a client, and returns the bytes of the client's buffer.
     fn check(&mut self, hello: &Hello) -> Result<u32, PeerRefusal> {
         let (key, payload) = (self.endpoint.keys[0], &self.request.payload);
         Ok(duplex::check_client(hello, key, payload, &mut *self.acceptor)?.buffer)

@@ -1,6 +1,6 @@
 //! `zenoh`: publications of zenoh between two peers, which find each other only by address.
 //!
-//! The receiver listens on the loopback interface, and its hello carries its address. The bound of
+//! The receiver listens on the loopback interface, and the hello carries the address. The bound of
 //! zenoh's queues cannot serve as a packet's `depth`, and the content of these queues dies with the
 //! sender. If the sender's queue is full, a put waits, and then drops or closes. So both ends share
 //! a page ([`TransitPage`](crate::sys::transit_page::TransitPage)). The page bounds the messages in

@@ -86,8 +86,8 @@ struct OpenLink {
 }
 
 impl ZenohSink {
-    /// Begins to connect to the receiver of a ticket, on a thread of its own, because zenoh waits
-    /// for the receiver.
+    /// Begins to connect to the receiver of a ticket, on a separate thread, because zenoh waits for
+    /// the receiver.
     pub(super) fn connect(
         ticket: ZenohTicket,
         reach: SessionReach,

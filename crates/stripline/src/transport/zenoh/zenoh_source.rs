@@ -43,7 +43,7 @@ pub(super) struct ZenohSource {
     /// Whether to wait for messages that the sender has handed over. A call then does not begin
     /// before a cancellation that was sent is read.
     awaits_sent: bool,
-    /// Whether such messages have not come in time, and no message has come since.
+    /// Whether the last such wait ended without a message, and no message has come since.
     is_late: bool,
 }
 
@@ -83,8 +83,8 @@ struct SourceShared {
 #[derive(Default)]
 struct IncomingMessages {
     plain: PlainStream,
-    /// Read messages, kept for their memory. Another thread would give the memory back to the
-    /// allocator.
+    /// Read messages, kept so that their memory is used again. Another thread would give the memory
+    /// back to the allocator.
     used: Vec<Arrived>,
 }
 
@@ -132,7 +132,7 @@ impl Credits {
     }
 }
 
-/// A message with its prefix.
+/// A message with the prefix.
 enum Arrived {
     Copied(Vec<u8>),
     /// The message is in one piece.
@@ -268,7 +268,7 @@ impl SourceShared {
             return;
         }
         feed.push(message);
-        // Relaxed: the page orders the count. One link brings its messages one after the other.
+        // Relaxed: the page orders the count. A link brings the messages one after the other.
         let arrived = self.arrived.fetch_add(length, Ordering::Relaxed) + length;
         if self.page.set_received(arrived, MessageLimits::low(LINK_BYTES)) {
             self.doorbell.notify();

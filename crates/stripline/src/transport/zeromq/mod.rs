@@ -1,6 +1,6 @@
 //! `zeromq`: sockets of ZeroMQ, a PUSH and a PULL for each connection.
 //!
-//! The receiver binds an abstract name, which its hello carries. The bound of ZeroMQ's queues
+//! The receiver binds an abstract name, which the hello carries. The bound of ZeroMQ's queues
 //! cannot serve as a packet's `depth`, and the content of these queues dies with the sender. So
 //! both ends share a page ([`TransitPage`](crate::sys::transit_page::TransitPage)). The page bounds
 //! the messages in transit, and names the last packet that a killed sender had sent.

@@ -17,8 +17,8 @@ use crate::transport::plain::PlainStream;
 use crate::transport::stream::frame_max;
 use crate::transport::transit::{PREFIX_BYTES, TransitBound};
 
-/// The longest wait for the end of a dead sender, in running time of this process. The kernel still
-/// has the bytes that the sender's socket took.
+/// The longest wait for the end of a dead sender, counting only time in which this process runs.
+/// The kernel still has the bytes that the sender's socket took.
 const END_TIME: Duration = Duration::from_secs(2);
 /// The longest wait for messages that a living sender has handed over. They take some microseconds.
 const SENT_TIME: Duration = Duration::from_millis(100);
@@ -56,7 +56,7 @@ pub(super) struct ZeromqSource {
     /// Whether to wait for messages that the sender has handed over. A call then does not begin
     /// before a cancellation that was sent is read.
     awaits_sent: bool,
-    /// Whether such messages have not come in time, and no message has come since.
+    /// Whether the last such wait ended without a message, and no message has come since.
     is_late: bool,
     /// The number of messages without the key.
     foreign: u64,
@@ -153,7 +153,7 @@ impl ZeromqSource {
         Ok(())
     }
 
-    /// Returns the message that was received last, in its whole form.
+    /// Returns the message that was received last, in the whole form.
     fn bytes_of_message(&self) -> &[u8] {
         if self.is_plain { &self.whole } else { &self.message }
     }
