@@ -18,7 +18,7 @@
 //! | ask | sender | packets sent in all; the receiver repeats its position |
 //! | over | receiver | packets arrived in all; the stream has ended, and no message follows |
 //!
-//! The first 16 bytes have the layout of an acknowledgement (`transport/stream/acks.rs`). Both
+//! The first 16 bytes have the layout of an acknowledgement (`transport/signalling/acks.rs`). Both
 //! travel on the same socket.
 
 /// Bytes of a message.

@@ -4,10 +4,10 @@
 //!
 //! The receiver counts the packets in its port's queue. The sender must not overrun the queue.
 //!
-//! - **Credits** ([`Flow::Credit`](crate::terms::Flow::Credit)): the receiver grants a number of packets *in all*: those
-//!   already taken, plus `high`. So at most `high` packets are in transit or queued. It sends a new
-//!   grant when unused credit and queued packets together have fallen to `low`. A sender without
-//!   credit resumes when `low` packets are left.
+//! - **Credits** ([`Flow::Credit`](crate::terms::Flow::Credit)): the receiver grants a number of
+//!   packets *in all*: the packets already taken, plus `high`. So at most `high` packets are in
+//!   transit or queued. It sends a new grant when unused credit and queued packets together have
+//!   fallen to `low`. A sender without credit resumes when `low` packets are left.
 //! - **Stop and resume** ([`Flow::StopResume`](crate::terms::Flow::StopResume)): the receiver sends stop when `high` packets are
 //!   queued, and resume when `low` are left. Packets in transit at the stop still arrive. They need
 //!   room above `high`, or a transport that holds them back.
@@ -21,7 +21,7 @@
 //! Both sides have an [`Incarnation`], which grows when they restart. A message for or from an
 //! earlier incarnation is ignored.
 //!
-//! The model in `model/` explores every order of losses, repetitions and restarts.
+//! The model in `model.rs` explores every order of losses, repetitions and restarts.
 
 pub(crate) mod ack;
 mod message;

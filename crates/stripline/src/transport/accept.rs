@@ -495,8 +495,7 @@ mod tests {
             let line = named(fault);
             assert!(line.contains("broke the protocol, so that its connection is closed"), "{line}");
         }
-        // A peer that is honest but does not fit gets the reason itself, and its program reports
-        // it.
+        // A peer that merely does not fit gets the reason itself, and so does the peer's program.
         let other = Hello { payload: TypeName::of::<f32>(), ..own.clone() };
         assert!(reply_to(&endpoint, &encoded(other), &[]).contains("has type"));
         drop(socket::connect_address(&endpoint.address, None).unwrap());

@@ -23,7 +23,7 @@ pub(crate) struct Departed {
     pub start: Option<PortPosition>,
 }
 
-/// The receivers of a path that are gone without a goodbye. Any thread may call it.
+/// The receivers of a path that are gone without a goodbye. Any thread may ask for them.
 pub(crate) trait Departures: Send + Sync {
     /// Takes the receivers that are gone, or the receiver of one connection.
     fn take(&self, connection: Option<&str>) -> Vec<(String, Departed)>;

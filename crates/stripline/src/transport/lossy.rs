@@ -1,6 +1,6 @@
 //! `lossy`: UDP that loses, repeats and reorders datagrams by a seed, for tests of the session. If
 //! the session repairs, one datagram in twenty is lost, one repeated, and one overtaken. Otherwise
-//! nothing is lost, so that tests of policies can count the packets that these drop.
+//! nothing is lost, so that tests of policies can count the packets that a policy drops.
 //!
 //! `STRIPLINE_FAULTY_SEED` in the environment changes the seed.
 

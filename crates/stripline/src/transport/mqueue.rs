@@ -3,7 +3,6 @@
 //! The receiver makes the queue, so that the receiver's `depth` bounds it, and sends the writing
 //! end with its hello. The queue has no name, so no other process can open it. Priorities are not
 //! used, because messages with a priority overtake others.
-//! overtake.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

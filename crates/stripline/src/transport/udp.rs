@@ -397,7 +397,7 @@ mod tests {
         let mut outlet = bind(&UDP, SECOND).unwrap();
         let endpoint = outlet.traits().endpoint;
         assert!(endpoint.address.starts_with("127.0.0.2:"), "{endpoint}");
-        // The options of the receiver have no part in it.
+        // The options of the receiver have no effect here.
         let mut inlet = UDP.connect(&endpoint, &request(UdpOptions::default())).unwrap();
         assert!(outlet.admit(Default::default()).is_new);
         let wait = crate::transport::Wait::Until(None);

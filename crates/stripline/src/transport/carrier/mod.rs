@@ -9,7 +9,7 @@
 //! 2. a [`PathSink`]: the sending end, which the sender opens with the ticket of the source;
 //! 3. a [`Carrier`], which makes both ends.
 //!
-//! [`CarrierTransport`](super::stream::StreamTransport) makes a transport of it: one `static`, and
+//! [`StreamTransport`](super::stream::StreamTransport) makes a transport of it: one `static`, and
 //! an entry in the registry. `pipe.rs` is an example that passes the conformance suite.
 //!
 //! A carrier must deliver bytes once and in order, as long as both processes live. Bytes that were
@@ -155,8 +155,8 @@ impl<'a> PathRequest<'a> {
         }
     }
 
-    /// Returns the request for one direction of calls. Nothing in calls may be lost, with any
-    /// options.
+    /// Returns the request for one direction of calls. Nothing in calls may be lost, regardless of
+    /// the options.
     pub(super) fn of_calls(
         connection: &'a str,
         watermarks: Watermarks,

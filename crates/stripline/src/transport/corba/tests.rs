@@ -55,7 +55,7 @@ fn read(source: &mut Box<dyn PathSource>, wanted: usize) -> Vec<u8> {
     bytes
 }
 
-/// Writes all bytes, and waits for room. A ring of the doorbell may be an earlier one.
+/// Writes all bytes, and waits for room. A ring of the doorbell may have an earlier cause.
 fn write_all(sink: &dyn PathSink, bytes: &[u8]) {
     let mut written = 0;
     while written < bytes.len() {

@@ -141,7 +141,7 @@ impl Carrier for IceoryxServices {
         let names = ConnectionNames::new()?;
         let ticket = IceoryxTicket::new(&names, request);
         let (page, page_fd) = TransitPage::new()?;
-        // Each end rings the other end's doorbell, and sleeps on its own.
+        // Each end rings the other end's doorbell, and sleeps on its own doorbell.
         let [own, its] = Doorbell::between()?;
         let doorbell_fd = its
             .as_fd()

@@ -1,6 +1,6 @@
 //! Carriers over datagrams that may be lost, repeated or overtaken. The session (`flow/session/`)
-//! turns them into a path of frames. The two sockets of a session are pairs of their own, so the
-//! signalling stays the same for all carriers.
+//! turns them into a path of frames. The two sockets of a session are separate from the signalling
+//! socket, so the signalling stays the same for all carriers.
 //!
 //! A transport over datagrams only provides the two ends ([`DatagramSink`], [`DatagramSource`]).
 

@@ -235,8 +235,8 @@ impl StreamInlet {
         true
     }
 
-    /// Reads from the source; false: nothing. A separate function, so that the size of it does not
-    /// slow down a read of the socket.
+    /// Reads from the source; false: nothing. A separate function, so that a read of the socket
+    /// does not pay for the size of this function.
     #[inline(never)]
     fn read_source(&mut self, wanted: usize, blocks: bool) -> bool {
         let mut has_ended = false;

@@ -32,9 +32,9 @@ const FINISH_TIME: Duration = Duration::from_secs(5);
 const LINGER: Duration = Duration::from_secs(60);
 
 const LIMITS: MessageLimits = MessageLimits { message: MESSAGE_MAX - PREFIX_BYTES, on_the_way: LINK_BYTES };
-/// The limits across a router. The router's queue may have two batches, and a full queue is handled
-/// as the router likes. Bytes within these limits fit the buffers of the router's sockets when the
-/// receiver is stopped.
+/// The limits across a router. The router's queue may have two batches, and the router alone
+/// decides what it does when the queue is full. Bytes within these limits fit the buffers of the
+/// router's sockets when the receiver is stopped.
 const LIMITS_OF_ROUTER: MessageLimits = MessageLimits { message: 16 << 10, on_the_way: 32 << 10 };
 
 /// The sending end.
