@@ -318,7 +318,8 @@ mod tests {
         let arrival = successor.arrive(THEM, ME, 9).unwrap();
         assert!(!arrival.is_taken);
         assert_eq!(bodies([arrival.reply]), [Some(Body::Grant { until: 14 })]);
-        // The sender asks the predecessor for its position, and has sent more meanwhile.
+        // The sender asks the predecessor for its position, and has sent more packets in the
+        // meantime.
         let ask = FlowMessage { sender: THEM, receiver: ME, body: Body::Probe { sent: 12, yours: 3 } };
         let answer = successor.receive(&ask).unwrap();
         assert_eq!((bodies([answer]), successor.arrived), (vec![Some(Body::Grant { until: 16 })], 12));

@@ -62,7 +62,7 @@ pub(crate) struct Hello {
     /// Whether the receiver runs a barrier on all processors before it sleeps.
     #[serde(default)]
     pub membarrier: bool,
-    /// Whether the receiver goes on from another path of the port, after a move.
+    /// Whether the receiver continues from another path of the port, after a move.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub moves: bool,
     /// The receiver's build, for a type without a layout.

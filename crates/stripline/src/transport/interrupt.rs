@@ -129,7 +129,7 @@ mod tests {
             };
             assert!(matches!(outcome, Err(Error::Interrupted { .. })), "{outcome:?}");
         });
-        // The other ports of the component go on.
+        // The other ports of the component are not interrupted.
         assert!(stop.for_port("other").check(Wait::FOREVER).is_ok());
     }
 }

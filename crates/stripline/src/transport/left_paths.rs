@@ -18,7 +18,7 @@ pub(super) const DEPARTED_MAX: usize = 1024;
 pub(crate) struct Departed {
     /// The first packet that the receiver has not taken.
     pub at: PortPosition,
-    /// The position at which a successor goes on, if the receiver has taken nothing on this path
+    /// The position at which a successor continues, if the receiver has taken nothing on this path
     /// and so has reported no gap.
     pub start: Option<PortPosition>,
 }
@@ -60,7 +60,7 @@ pub(super) struct Stopped {
 }
 
 impl Stopped {
-    /// Returns the position at which a successor goes on. `own`: the predecessor on the path that
+    /// Returns the position at which a successor continues. `own`: the predecessor on the path that
     /// the successor connects to.
     pub(super) fn or_on(left: Option<Self>, own: Option<Departed>) -> Option<PortPosition> {
         match (left, own) {

@@ -79,7 +79,7 @@ impl PathSource for MessageQueue {
 
     fn read_within(&mut self, into: &mut [u8], longest: Duration) -> io::Result<usize> {
         match self.receive(into, longest)? {
-            // An empty message is no end of the bytes: a queue has no end.
+            // An empty message is not the end of the bytes: a queue has no end.
             0 => Err(violation("sent an empty message")),
             bytes => Ok(bytes),
         }

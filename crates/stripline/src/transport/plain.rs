@@ -47,8 +47,8 @@ impl PlainStream {
         is_next.then(|| &frames[HEADER_BYTES..][..next.length as usize])
     }
 
-    /// Writes the whole message of a plain packet, with prefix and frame. Returns false if it is no
-    /// message of the sender, or not the next one.
+    /// Writes the whole message of a plain packet, with prefix and frame. Returns false if it is
+    /// not a message of the sender, or not the next one.
     pub(super) fn write_whole(&self, bound: TransitBound, message: &[u8], into: &mut Vec<u8>) -> bool {
         let Some((key, payload)) = message.split_first_chunk::<PLAIN_BYTES>() else { return false };
         let Some(next) = self.next().filter(|next| next.length as usize == payload.len()) else {

@@ -86,7 +86,7 @@ pub(crate) struct ConnectRequest {
     pub connection: String,
     pub payload: TypeName,
     pub options: LinkOptions,
-    /// Whether the receiver goes on from another path of the port, after a move. Such a receiver
+    /// Whether the receiver continues from another path of the port, after a move. Such a receiver
     /// has no predecessor.
     pub moves: bool,
 }
@@ -254,7 +254,7 @@ pub(crate) struct NextPacket {
 /// A place between two packets of a port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PortPosition {
-    /// The number of the packet behind it.
+    /// The number of the packet after this place.
     pub sequence: u64,
     /// The sample index of that packet; `None`: unknown.
     pub sample: Option<u64>,

@@ -76,7 +76,7 @@ impl TransitBound {
         self.unit.map_or(1, |unit| (bytes as u64 / u64::from(unit.get())).max(1))
     }
 
-    /// Returns the prefix of a message, which stands before the frames.
+    /// Returns the prefix of a message, which comes before the frames.
     pub(super) fn prefix(&self, frames: u64) -> [u8; PREFIX_BYTES] {
         let mut prefix = [0; PREFIX_BYTES];
         let (key, number) = prefix.split_at_mut(PREFIX_BYTES / 2);
@@ -223,7 +223,7 @@ impl TransitSender {
                 false => state.read(page, page.announce_wait(), page.received()),
             }
             admitted = admit(state);
-            // All bytes may have been received meanwhile, while frames are not taken yet. The
+            // All bytes may have been received by now, although frames are not taken yet. The
             // wake-up for taken frames needs the other announcement.
             if is_on_the_way(state) == awaits_receipt {
                 break;

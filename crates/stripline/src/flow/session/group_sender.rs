@@ -113,8 +113,8 @@ impl GroupSender {
         self.has_room_behind(0, bytes)
     }
 
-    /// Returns whether a datagram fits behind others with the cost `pending`, which are to be sent
-    /// before it.
+    /// Returns whether a datagram fits after others with the cost `pending`, which are to be sent
+    /// first.
     pub(crate) fn has_room_behind(&self, pending: u64, bytes: usize) -> bool {
         let more = pending + self.charges.of(bytes);
         self.members.values().all(|member| {

@@ -3,11 +3,11 @@
 //! passes.
 //!
 //! The sender numbers its datagrams from 0. It keeps to a window, so that the datagrams in transit
-//! fit the receiver's buffer. Beside the datagrams there are two sockets that lose nothing. On the
-//! first, the receiver acknowledges: 8 bytes, the number after the last datagram that it has taken.
-//! On the second, the control socket, the receiver asks for missing datagrams. The sender also
-//! announces there which datagrams it has sent, so that the receiver notices when the last one is
-//! missing.
+//! fit the receiver's buffer. In addition to the datagrams there are two sockets that lose nothing.
+//! On the first, the receiver acknowledges: 8 bytes, the number after the last datagram that it has
+//! taken. On the second, the control socket, the receiver asks for missing datagrams. The sender
+//! also announces there which datagrams it has sent, so that the receiver notices when the last one
+//! is missing.
 //!
 //! There are two kinds of session:
 //!

@@ -60,7 +60,7 @@ pub(crate) struct SessionReceiver {
     next: u64,
     kept: BTreeMap<u64, Kept>,
     /// Ranges that are lost, except for kept datagrams: the first number of each, and the number
-    /// behind it.
+    /// after the last.
     given_up: BTreeMap<u64, u64>,
     /// The number after the highest announced one, and the time of the announcement.
     named: Option<(u64, u64)>,

@@ -87,8 +87,8 @@ impl SessionSender {
         self.has_room_behind(0, bytes)
     }
 
-    /// Returns whether a datagram fits the window behind others with the cost `pending`, which are
-    /// to be sent before it.
+    /// Returns whether a datagram fits the window after others with the cost `pending`, which are
+    /// to be sent first.
     #[inline]
     pub(crate) fn has_room_behind(&self, pending: u64, bytes: usize) -> bool {
         let is_only = pending == 0 && self.in_transit.is_empty();
@@ -222,7 +222,7 @@ pub(super) struct KeptCopy {
 
 impl KeptCopy {
     /// Copies a payload. A long payload is copied to an address half a page away from it, modulo a
-    /// page. `rep movsb` takes several times as long if the destination is a few bytes behind the
+    /// page. `rep movsb` takes several times as long if the destination is a few bytes after the
     /// source, modulo a page. Short payloads are copied without `rep movsb`. They are packed, so
     /// that a window of them stays in a cache.
     pub(super) fn fill(&mut self, payload: &[u8]) {

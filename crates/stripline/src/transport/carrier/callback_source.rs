@@ -55,7 +55,7 @@ struct Queue<T> {
     bytes: usize,
     /// Read messages, kept so that their memory is used again.
     used: Vec<T>,
-    /// Messages brought, in all.
+    /// Messages brought, in total.
     brought: u64,
     /// No more messages will come.
     is_over: bool,

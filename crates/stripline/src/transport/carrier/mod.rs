@@ -315,7 +315,7 @@ pub(crate) trait PathSource: Send {
     ///
     /// # Errors
     /// `WouldBlock` if there are no bytes. Any other error ends the connection. The receiver's
-    /// caller gets a [`violation`] behind the bytes that came before it.
+    /// caller gets a [`violation`] after the bytes that came before it.
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize>;
 
     /// Returns whether the bytes are in memory that both ends share. If so, a read takes no system

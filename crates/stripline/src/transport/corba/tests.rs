@@ -111,7 +111,7 @@ fn descriptors_of_a_peer_that_are_something_else_are_refused() {
     };
     assert!(sink(|fds| fds.truncate(2)).contains("three descriptors"));
     assert!(sink(|fds| fds.swap(0, 1)).contains("not shared memory"));
-    // This descriptor is no socket to connect to.
+    // This descriptor is not a socket to connect to.
     let error = sink(|fds| {
         fds[2] = std::fs::File::open("/dev/null").unwrap().into();
     });
@@ -186,7 +186,7 @@ fn request_of(object: &str, key: u64, announced: u32) -> Vec<u8> {
     body.extend(b"packet\0");
     pad(&mut body, 4);
     body.extend(0u32.to_le_bytes());
-    // The arguments begin at a multiple of 8 behind the 12 bytes of the header.
+    // The arguments begin at a multiple of 8 after the 12 bytes of the header.
     while (body.len() + 12) % 8 != 0 {
         body.push(0);
     }
@@ -200,7 +200,7 @@ fn request_of(object: &str, key: u64, announced: u32) -> Vec<u8> {
     message
 }
 
-/// Returns messages that are no calls of a path: noise, lengths of 4 GiB, and requests that end
+/// Returns messages that are not calls of a path: noise, lengths of 4 GiB, and requests that end
 /// anywhere.
 fn hostile_messages(ticket: &CorbaTicket) -> Vec<Vec<u8>> {
     let CorbaTicket { object, key, .. } = ticket;

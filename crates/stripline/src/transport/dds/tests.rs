@@ -73,8 +73,8 @@ fn samples_of_strangers_are_dropped_and_their_end_ends_nothing() {
     }
 }
 
-/// Returns datagrams that are garbage, or that begin like datagrams of DDS and go on with lengths
-/// and numbers that do not fit.
+/// Returns datagrams that are garbage, or that begin like datagrams of DDS and continue with
+/// lengths and numbers that do not fit.
 fn garbage(seed: u64) -> Vec<u8> {
     let mut state = seed | 1;
     let mut next = move || {

@@ -195,7 +195,7 @@ impl RingInlet {
         may_keep.then_some(&self.memory)
     }
 
-    /// Goes on behind the current frame, which stays in use under the number `token`.
+    /// Moves on past the current frame, which stays in use under the number `token`.
     #[inline]
     pub(crate) fn keep(&mut self, token: u64) {
         self.reader.keep(token);
@@ -218,7 +218,7 @@ impl RingInlet {
     ///
     /// If half of the ring lies between the oldest frame in use and the next frame, the sender
     /// would soon wait. In this case the pages of all frames in use become private, and this reader
-    /// goes on in another mapping.
+    /// continues in another mapping.
     ///
     /// # Errors
     /// Errors of the system. The state is as before the call, and the next call tries again.

@@ -86,8 +86,8 @@ impl RingPortView {
             let Some(position) = newest else { return Some(0) };
             let (sequence, kind) = self.header_at(position);
             // The newest frame lasts until the frame after the next one is written. If it is still
-            // the newest frame, the header was read correctly. The fence keeps this check behind
-            // the reads.
+            // the newest frame, the header was read correctly. The fence keeps this check after the
+            // reads.
             fence(Ordering::Acquire);
             if self.ring()?.newest == newest {
                 return Some(sequence.saturating_add(u64::from(kind == Kind::Data as u8)));
@@ -97,7 +97,7 @@ impl RingPortView {
     }
 
     /// Returns the sequence number and kind of the frame at `position`. The caller must check that
-    /// the frame was not overwritten meanwhile.
+    /// the frame was not overwritten in the meantime.
     fn header_at(&self, position: u64) -> (u64, u8) {
         let line = (position as usize % self.memory.capacity) & !(stripline_ring::LINE - 1);
         let word = |at: usize| {

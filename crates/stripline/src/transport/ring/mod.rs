@@ -12,8 +12,8 @@
 //! the receiver's first frame: the receiver's position after a restart, and the number and sample
 //! index of the first frame. The receiver's acknowledgements follow (`acks.rs`).
 //!
-//! Nothing of this is visible in the file system, and everything is gone with the last process that
-//! uses it.
+//! None of this memory is visible in the file system, and all of it is gone with the last process
+//! that uses it.
 
 mod ack_wait;
 mod acks;
@@ -67,8 +67,8 @@ pub(crate) struct RingMemory {
     /// The bytes of a page; the first page is the control page.
     page: usize,
     pub(super) capacity: usize,
-    /// Whether frames in the ring can be kept while the sender goes on. Not so if the ring is
-    /// locked or uses huge pages.
+    /// Whether frames in the ring can be kept while the sender continues. They cannot if the ring
+    /// is locked or uses huge pages.
     keeps_frames: bool,
 }
 
@@ -203,7 +203,7 @@ pub(super) struct PendingReader {
     pub membarrier: bool,
     /// The socket to close when the reader violates the protocol, if it is in another process.
     pub peer: Option<Socket>,
-    /// Whether the reader goes on from another path of the port, and so has no predecessor.
+    /// Whether the reader continues from another path of the port, and so has no predecessor.
     moves: bool,
     /// The position at which the reader's predecessor has stopped on the paths that the port has
     /// left.

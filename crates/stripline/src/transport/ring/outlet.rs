@@ -294,7 +294,7 @@ impl RingOutlet {
         Some(given.or_else(|| self.sample_after_newest())?.wrapping_sub(samples))
     }
 
-    /// Returns the sample index behind the newest frame, if that frame is a whole packet with an
+    /// Returns the sample index after the newest frame, if that frame is a whole packet with an
     /// index.
     fn sample_after_newest(&self) -> Option<u64> {
         let header = self.header_at(self.writer.newest()?)?;

@@ -41,7 +41,7 @@ struct SharedPath {
     state: Mutex<GroupState>,
     /// The acknowledgements of members that hold the window, and the doorbell.
     poller: Poller,
-    /// Rings when a member that waits for room may go on, although no acknowledgement shows it.
+    /// Rings when a member that waits for room may continue, although no acknowledgement shows it.
     doorbell: Doorbell,
 }
 

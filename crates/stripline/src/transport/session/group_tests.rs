@@ -264,7 +264,7 @@ fn a_frame_given_up_in_part_cuts_off_those_that_must_miss_nothing() {
     let (holding, dropping) = (port.join(true, &[]), port.join(false, &[]));
     let outcome = port.write(&data(0, 2 * BUFFER as usize));
     assert!(outcome[0].is_ok() && outcome[1].is_ok());
-    // The caller goes on without the rest of the frame.
+    // The caller continues without the rest of the frame.
     let outcome = port.write(&data(1, 100));
     assert_eq!(outcome[0].as_ref().unwrap_err().kind(), io::ErrorKind::BrokenPipe);
     assert!(outcome[1].is_ok());

@@ -199,8 +199,8 @@ impl SessionSource {
             self.empty_reads += 1;
             let is_pending = self.session.deadline().is_some() || !self.backlog.is_empty();
             let is_time = self.has_slept.get() || self.empty_reads >= CONTROL_PERIOD;
-            // After the end, datagrams that were asked for are due at once, and the datagrams
-            // behind them are next.
+            // After the end, datagrams that were asked for are due at once, and the datagrams after
+            // them are next.
             if blocks || is_pending || is_time || self.is_over {
                 (self.empty_reads, _) = (0, self.has_slept.replace(false));
                 let has_read = self.read_control();
@@ -320,7 +320,7 @@ impl SessionSource {
     }
 
     /// Acknowledges a probe, if it is the first one. `charge`: the bytes that the probe took of the
-    /// buffer; 0: not measured. Returns false if the datagram is no probe.
+    /// buffer; 0: not measured. Returns false if the datagram is not a probe.
     #[cold]
     fn take_probe(&mut self, header: &[u8; DATAGRAM_HEADER], charge: u64) -> bool {
         let probe = SessionProbe::parse(header);
@@ -464,7 +464,7 @@ impl SessionSource {
         send(&self.acks, &number.to_le_bytes(), SendFlags::NOSIGNAL).unwrap();
     }
 
-    /// Sends bytes that are no record.
+    /// Sends bytes that are not a record.
     pub(super) fn forge_record(&self) {
         send(&self.control, &[9; 16], SendFlags::NOSIGNAL).unwrap();
     }

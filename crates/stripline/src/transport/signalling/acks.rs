@@ -303,7 +303,7 @@ enum Record<'a> {
     Flow(FlowMessage),
 }
 
-/// Returns the first record, and the bytes behind it; `None`: the record is incomplete.
+/// Returns the first record, and the bytes after it; `None`: the record is incomplete.
 fn parse(bytes: &[u8]) -> Result<Option<(Record<'_>, &[u8])>, String> {
     let Some((record, behind)) = bytes.split_first_chunk::<RECORD_BYTES>() else { return Ok(None) };
     if FlowMessage::is_one(record) {
@@ -337,7 +337,7 @@ mod tests {
         acks
     }
 
-    /// Checks the examples of `docs/wire.md`: the lines of 16 hexadecimal numbers behind the lines
+    /// Checks the examples of `docs/wire.md`: the lines of 16 hexadecimal numbers after the lines
     /// of the packet.
     #[test]
     fn docs_match_the_code() {

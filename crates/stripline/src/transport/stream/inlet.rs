@@ -35,7 +35,7 @@ const READ_TIMEOUT: Duration = Duration::from_millis(10);
 const SPINS: u32 = 4;
 /// The place of the first byte from a source, in a buffer that begins near the start of a page. A
 /// message in the kernel also begins there. On some processors `rep movsb` takes several times as
-/// long if the destination is a few bytes behind the source, modulo 4096. On AMD EPYC this distance
+/// long if the destination is a few bytes after the source, modulo 4096. On AMD EPYC this distance
 /// raised 8000 B over `mqueue` from 125,000 to 336,000 packets/s.
 const FIRST_OF_SOURCE: usize = 384;
 /// The number of empty reads of a source in memory after which the sender's end is polled again.
@@ -267,7 +267,7 @@ impl StreamInlet {
         }
     }
 
-    /// Returns the outcome behind the last whole frame.
+    /// Returns the outcome after the last whole frame.
     ///
     /// # Errors
     /// The sender's violation.
@@ -299,7 +299,7 @@ impl StreamInlet {
                 (self.start, self.end) = (read.start, read.end);
                 return Ok(read.len());
             }
-            // The buffer already holds the first part of a frame: the rest goes behind it.
+            // The buffer already holds the first part of a frame: the rest goes after it.
             self.buffer.take_back();
         }
         let room = source.room_needed();
@@ -543,7 +543,7 @@ mod tests {
         assert!(error.contains("4294967295"), "{error}");
     }
 
-    /// A source with bytes, and an error behind them.
+    /// A source with bytes, and an error after them.
     struct Failing {
         bytes: Vec<u8>,
         error: Option<io::Error>,

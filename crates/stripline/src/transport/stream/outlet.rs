@@ -386,7 +386,7 @@ impl StreamOutlet {
         }
     }
 
-    /// Returns the room for a frame of `bytes` bytes, behind the kept frames.
+    /// Returns the room for a frame of `bytes` bytes, after the kept frames.
     #[inline(always)]
     fn place(&mut self, bytes: usize) -> &mut [u8] {
         let start = AlignedBuffer::FRONT + self.kept;
@@ -531,7 +531,7 @@ impl Outlet for StreamOutlet {
             // A send fails only for receivers that leave.
             let _ = self.send_kept(Wait::FOREVER);
         }
-        // A port that has moved here goes on with its numbers.
+        // A port that has moved here continues with its numbers.
         self.next_sequence = self.next_sequence.max(next.sequence);
         let position = PortPosition { sequence: self.next_sequence, sample: next.sample };
         let before = std::mem::replace(&mut self.admitted_at, position);

@@ -27,7 +27,7 @@ use crate::transport::transit::{ArrivalLimit, MessageLimits, PREFIX_BYTES, SentC
 /// The longest wait of an ending sender for the next bytes to arrive. They take milliseconds,
 /// unless the receiver's process is stopped.
 const FINISH_TIME: Duration = Duration::from_secs(5);
-/// The longest wait of an ending sender in total. The session goes on for this time, if this
+/// The longest wait of an ending sender in total. The session continues for this time, if this
 /// process lives on.
 const LINGER: Duration = Duration::from_secs(60);
 

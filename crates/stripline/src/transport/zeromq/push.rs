@@ -19,7 +19,7 @@ use crate::transport::transit::{AdmittedFrames, MessageLimits, PREFIX_BYTES, Sen
 /// The longest wait of an ending sender until all sent bytes have left the process. They take
 /// milliseconds, unless the receiver's process is stopped.
 const FINISH_TIME: Duration = Duration::from_secs(5);
-/// The time for which ZeroMQ goes on sending, if this process lives on.
+/// The time for which ZeroMQ continues to send, if this process lives on.
 const LINGER: Duration = Duration::from_secs(60);
 
 /// The bytes of the last message. Up to 8192 of them are sent together with earlier messages.
