@@ -1,36 +1,37 @@
-//! Spinning for as long as that pays.
+//! Spinning before a sleep, for as long as that pays.
 
 use crate::terms::WaitStrategy;
 
-/// The longest adaptive spin before a sleep, in polls. With the yields between them it takes about
+/// The longest adaptive spin before a sleep, in polls. With the yields in between, it takes about
 /// as long as waking a sleeper.
 const SPINS_MAX: u32 = 128;
 /// Polls between two yields. If no other thread is runnable, a yield takes a fraction of a
 /// microsecond.
 const SPINS_PER_YIELD: u32 = 4;
-/// Polls between two full polls, for a thread with a core of its own.
+/// Polls between two full polls, for a thread on a dedicated core.
 const SPINS_IN_A_ROW: u32 = 8;
 /// The longest pause between two polls of a word that the peer writes, as a power of two of
 /// processor pauses: below a microsecond.
 const PAUSE_MAX: u32 = 4;
-/// The smallest budget at which a spin is tried at all.
+/// The smallest budget at which a spin is tried.
 const SPINS_MIN: u32 = 8;
-/// A wait that does not spin tries it again after this many sleeps.
+/// After this many sleeps without spinning, a wait tries to spin again.
 const SLEEPS_PER_TRIAL: u32 = 32;
 
-/// A decision, poll by poll, whether to poll again.
+/// A decision after each poll whether to poll again.
 ///
 /// Spinning for as long as a sleep would cost is never more than twice as bad as the best choice
-/// (Karlin et al., 1990). That holds where cores are to spare. Elsewhere spinning takes the time
-/// that the peer needs, so an unsuccessful spin halves the bound and a successful one doubles it.
+/// (Karlin et al., 1990). This bound holds only with cores to spare. Elsewhere, spinning takes the
+/// time that the peer needs, so an unsuccessful spin halves the budget and a successful one doubles
+/// it.
 #[derive(Debug)]
 pub(crate) struct AdaptiveSpin {
     strategy: WaitStrategy,
-    /// The polls that a wait may take now.
+    /// The most polls that a wait may take now.
     budget: u32,
     /// The polls taken in the current wait.
     spins: u32,
-    /// The waits without spinning, since the last that spun.
+    /// The waits without spinning since the last wait that spun.
     sleeps: u32,
 }
 

@@ -1,7 +1,7 @@
 //! The build of a program: a hash of the content of its executable.
 //!
-//! The same program has the same build wherever its file is. The hash is compared for equality
-//! only, and never between two algorithms: programs of one content have one algorithm.
+//! The same program has the same build wherever its file is. Hashes are compared only for equality,
+//! and never across two algorithms: programs with the same content use the same algorithm.
 
 use std::collections::hash_map::DefaultHasher;
 use std::fmt;
@@ -12,18 +12,18 @@ use std::path::Path;
 use std::str::FromStr;
 use std::sync::OnceLock;
 
-/// The file that the kernel started this program from, even if another has taken its name since.
+/// The file from which the kernel started this program, even if another file has its name now.
 const OWN_EXECUTABLE: &str = "/proc/self/exe";
 
-/// The build of a program. Its text is 16 hexadecimal digits, in lower case.
+/// The build of a program. The text of a build is 16 hexadecimal digits, in lower case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Build(u64);
 
 impl Build {
-    /// The length of its text, in bytes.
+    /// The length of the text of a build, in bytes.
     const TEXT_BYTES: usize = 16;
 
-    /// Returns the build of this program, computed by the first call. `None`: its executable cannot
+    /// Returns the build of this program, computed by the first call. `None`: the executable cannot
     /// be read.
     pub(crate) fn own() -> Option<Self> {
         static OWN: OnceLock<Option<Build>> = OnceLock::new();
@@ -33,7 +33,7 @@ impl Build {
     /// Returns the build of the program in a file.
     ///
     /// # Errors
-    /// A file that cannot be read.
+    /// The file cannot be read.
     pub(crate) fn of_file(path: &Path) -> io::Result<Self> {
         let mut file = File::open(path)?;
         let (mut hasher, mut piece) = (DefaultHasher::new(), vec![0; 1 << 18]);
@@ -48,8 +48,8 @@ impl Build {
     }
 }
 
-/// Returns whether two programs have one build; `None` is this program. One that cannot be read
-/// equals nothing.
+/// Returns whether two programs have the same build; `None` is this program. A program that cannot
+/// be read equals no other program.
 pub(crate) fn is_same(one: Option<&Path>, other: Option<&Path>) -> bool {
     let build = |path: Option<&Path>| path.map_or_else(Build::own, |path| Build::of_file(path).ok());
     one == other || build(one).is_some_and(|known| build(other) == Some(known))

@@ -1,9 +1,10 @@
-//! Paths over omniORB: servants that take bytes, and clients that give them. A process has one ORB,
-//! started when it is first needed.
+//! Paths over omniORB: servants that take bytes, and clients that send them. A process has one ORB,
+//! which is started when it is first needed.
 //!
-//! Its socket has a name for a moment only. A process that is to connect gets a descriptor of the
-//! file, and connects by `/proc/self/fd`. So nothing outlives a process, and no other one finds the
-//! socket. Each such address has a connection of its own, also within one process.
+//! The ORB's socket has a name only for a moment. A process that is to connect gets a descriptor of
+//! the socket's file, and connects by `/proc/self/fd`. So nothing outlives the process, and no
+//! other process finds the socket. Each such address has a separate connection, also within one
+//! process.
 
 mod call;
 mod spelled_address;
@@ -28,22 +29,24 @@ use crate::error::{Error, Result};
 use crate::fail_point::fail_point;
 pub(crate) use call::{CallBytes, CallClient, CallReceiver, CallServer, KernelBuffer};
 
-/// The names of the sockets, until their processes have them.
+/// The names of the sockets. A name is removed when the process has opened the socket's file.
 pub(crate) const NAMES: OwnedNames = OwnedNames { folder: "/tmp", prefix: "stripline-corba-" };
-/// The file of a socket in its folder.
+/// The file of a socket in the socket's folder.
 const SOCKET: &str = "orb";
 /// Descriptors that an ORB takes at its start, and for each further address.
 const FOR_ORB: usize = 8;
 const FOR_ADDRESS: usize = 2;
-/// The names of sockets that other programs connect to, until their processes end.
+/// The names of sockets that other programs connect to. They last until the process ends.
 const OPEN_NAMES: OwnedNames = OwnedNames { folder: "/tmp", prefix: "stripline-bulkio-" };
-/// What the environment must not set: addresses that this process would listen at or connect to.
+/// Variables that the environment must not set: addresses that this process would listen at or
+/// connect to.
 const ADDRESSES: [&str; 3] = ["ORBendPoint", "ORBclientTransportRule", "ORBserverTransportRule"];
 /// Options that have the same value in each process. The environment cannot change them.
 const OPTIONS: [[&CStr; 2]; 12] = [
-    // Only the owner's processes reach the name, and later those that have the descriptor.
+    // Only processes of the owner reach the name, and later only processes that have the
+    // descriptor.
     [c"unixTransportPermission", c"0666"],
-    // A peer that is stopped is late, and not gone.
+    // A stopped peer is late, not gone.
     [c"inConScanPeriod", c"0"],
     [c"outConScanPeriod", c"0"],
     [c"clientCallTimeOutPeriod", c"0"],
@@ -54,56 +57,56 @@ const OPTIONS: [[&CStr; 2]; 12] = [
     [c"threadPerConnectionPolicy", c"1"],
     [c"offerBiDirectionalGIOP", c"0"],
     [c"acceptBiDirectionalGIOP", c"0"],
-    // It prints nothing.
+    // omniORB prints nothing.
     [c"traceLevel", c"0"],
-    // The first call would be one that waits.
+    // The first call would otherwise wait for an answer.
     [c"verifyObjectExistsAndType", c"0"],
 ];
-/// Options where there are only paths.
+/// Options for an ORB that serves only paths.
 const OF_PATHS: [[&CStr; 2]; 1] = [
-    // One connection for each path.
+    // Each path has a separate connection.
     [c"maxGIOPConnectionPerServer", c"1"],
 ];
-/// Options where other programs connect, too.
+/// Options for an ORB that other programs connect to as well.
 const OF_OPEN: [[&CStr; 2]; 3] = [
-    // A call that waits for its target does not keep others from that program.
+    // A call that waits for its target does not block other calls to the same program.
     [c"maxGIOPConnectionPerServer", c"64"],
-    // One-way calls of a connection stay in order.
+    // One-way calls of one connection stay in order.
     [c"maxServerThreadPerConnection", c"1"],
     [c"supportPerThreadTimeOut", c"1"],
 ];
-/// The addresses that an ORB connects to that stays on its host.
+/// The addresses that an ORB connects to if it stays on its host.
 const OF_HOST: [[&CStr; 2]; 2] = [
     [c"clientTransportRule", c"localhost unix,ssl,tcp"],
     [c"clientTransportRule", c"127.0.0.0/255.0.0.0 unix,ssl,tcp"],
 ];
-/// Those of other hosts, where it has TLS.
+/// The addresses of other hosts, if the ORB has TLS.
 const OF_OTHERS: [&CStr; 2] = [c"clientTransportRule", c"* ssl"];
 
-/// The ORB of this process, which ends with it.
+/// The ORB of this process. It ends with the process.
 static ORB: PerProcess<OnceLock<Result<Orb, String>>> = PerProcess::new(OnceLock::new);
-/// Whether this process has started one, or one that it is a child of. A child has none of
-/// omniORB's threads, and its locks may be held for ever there.
+/// Whether this process, or a process that it was forked from, has started an ORB. A child has none
+/// of omniORB's threads, and locks of omniORB may be held for ever in the child.
 static WAS_STARTED: AtomicBool = AtomicBool::new(false);
 
-/// The ORB, as far as it is used again.
+/// The ORB's parts that are used again after the start.
 struct Orb {
-    /// The file of its socket, without its name.
+    /// The file of the ORB's socket, which has no name any more.
     socket: Descriptor,
-    /// Where other programs connect.
+    /// The ways by which other programs connect.
     access: Option<OpenAccess>,
-    /// Where it listens for paths to other hosts.
+    /// The addresses at which the ORB listens for paths to other hosts.
     addresses: Mutex<BTreeMap<IpAddr, SocketAddr>>,
 }
 
-/// The ways by which other programs reach this process, and it reaches them.
+/// The ways by which other programs reach this process, and by which it reaches them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct OpenAccess {
-    /// Where it listens.
+    /// The address at which the ORB listens.
     pub listen: OpenAddress,
     /// Whether it may connect to other hosts without TLS.
     pub leaves_host: bool,
-    /// The files of TLS, where it speaks that.
+    /// The files of TLS, if the ORB uses TLS.
     pub tls: Option<TlsFiles>,
 }
 
@@ -114,12 +117,12 @@ pub(crate) enum OpenAddress {
     Unix,
     /// An address of TCP.
     Tcp(SocketAddr),
-    /// An address of TCP, where it speaks TLS.
+    /// An address of TCP at which the ORB uses TLS.
     Tls(SocketAddr),
 }
 
 impl OpenAddress {
-    /// Returns the address of TCP; `None`: it is another one.
+    /// Returns the address of TCP; `None` for a Unix socket.
     pub(crate) fn tcp(self) -> Option<SocketAddr> {
         match self {
             Self::Unix => None,
@@ -131,22 +134,22 @@ impl OpenAddress {
 /// The files of TLS, in PEM.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsFiles {
-    /// The certificates that those of peers are checked by.
+    /// The CA certificates that peers' certificates are checked against.
     pub ca: PathBuf,
-    /// The own certificate, which peers check.
+    /// The certificate of this process, which peers check.
     pub certificate: PathBuf,
-    /// Its key, without a password.
+    /// The key of that certificate, without a password.
     pub private_key: PathBuf,
 }
 
 impl TlsFiles {
-    /// Makes the ORB speak TLS once it is started.
+    /// Makes the ORB use TLS once it is started.
     fn apply(&self) -> Result<()> {
         let text = |path: &Path| CString::new(path.as_os_str().as_encoded_bytes()).map_err(Error::failed);
         let files = [text(&self.ca)?, text(&self.certificate)?, text(&self.private_key)?];
         let [ca, certificate, private_key] = files.each_ref().map(|file| file.as_ptr());
         let mut problem = OrbMessage::default();
-        // SAFETY: three texts that live through the call. The ORB is started after it.
+        // SAFETY: the three texts live through the call. The ORB is started after the call.
         match unsafe { ffi::stripline_corba_use_tls(ca, certificate, private_key, problem.text()) } {
             0 => Ok(()),
             _ => Err(Error::failed(format!("TLS of omniORB: {problem}"))),
@@ -156,21 +159,21 @@ impl TlsFiles {
 
 /// Returns whether this program has omniORB's TLS.
 pub fn has_tls() -> bool {
-    // SAFETY: it returns a number.
+    // SAFETY: the function takes nothing and returns a number.
     unsafe { ffi::stripline_corba_has_tls() != 0 }
 }
 
 /// Returns the version of omniORB in this program.
 pub(crate) fn version() -> String {
-    // SAFETY: it returns a text that stays.
+    // SAFETY: the function returns a text that is never freed.
     let version = unsafe { CStr::from_ptr(ffi::stripline_corba_version()) };
     format!("omniORB {}", version.to_string_lossy())
 }
 
-/// Returns the most bytes of a message that this process takes.
+/// Returns the most bytes of a message that this process accepts.
 ///
 /// # Errors
-/// As [`CallServer::new`].
+/// The errors of [`CallServer::new`].
 pub(crate) fn message_max() -> Result<u32> {
     orb()?;
     // SAFETY: the ORB runs.
@@ -186,10 +189,10 @@ fn orb_with(access: Option<&OpenAccess>) -> Result<&'static Orb> {
     ORB.get().get_or_init(|| start(access).map_err(|e| e.to_string())).as_ref().map_err(Error::failed)
 }
 
-/// Starts the ORB for other programs, if that is still to be done.
+/// Starts the ORB for other programs, unless it has been started.
 ///
 /// # Errors
-/// As [`CallServer::new`]; it has been started without that access.
+/// The errors of [`CallServer::new`], or the ORB has been started without that access.
 pub(crate) fn open(access: &OpenAccess) -> Result<()> {
     let its = &orb_with(Some(access))?.access;
     if its.as_ref() == Some(access) {
@@ -205,37 +208,37 @@ pub(crate) fn open(access: &OpenAccess) -> Result<()> {
     )))
 }
 
-/// Starts the ORB, if that is still to be done.
+/// Starts the ORB, unless it has been started.
 ///
 /// # Errors
-/// As [`CallServer::new`].
+/// The errors of [`CallServer::new`].
 pub(crate) fn check() -> Result<()> {
     orb().map(drop)
 }
 
-/// Starts the ORB, if that is still to be done. Returns the path by which another process of this
-/// user can connect to its socket.
+/// Starts the ORB, unless it has been started. Returns the path by which another process of this
+/// user can connect to the ORB's socket.
 ///
 /// # Errors
-/// The ORB does not start, or is the program's own.
+/// The ORB does not start, or the program has started an ORB itself.
 pub fn socket_path() -> Result<String> {
     Ok(format!("/proc/{}/fd/{}", std::process::id(), orb()?.socket.as_fd().as_raw_fd()))
 }
 
-/// Returns the file of this process's socket, by which [`CallClient::of_file`] reaches it.
+/// Returns the file of this process's socket. [`CallClient::of_file`] connects to it.
 ///
 /// # Errors
-/// As [`CallServer::new`].
+/// The errors of [`CallServer::new`].
 pub(crate) fn own_socket() -> Result<OwnedFd> {
     let socket = orb()?.socket.as_fd().try_clone_to_owned();
     socket.map_err(|e| Error::system("cannot copy a descriptor", e))
 }
 
-/// Listens at a free port of an address of this host, until the process ends. Returns both, which
-/// are the same each time.
+/// Listens at a free port of an address of this host, until the process ends. Returns the address
+/// with the port, which is the same in each call.
 ///
 /// # Errors
-/// As [`CallServer::new`], and the host has no such address.
+/// The errors of [`CallServer::new`], or the host has no such address.
 pub(crate) fn listen_at(ip: IpAddr) -> Result<SocketAddr> {
     let mut addresses = lock(&orb()?.addresses);
     if let Some(address) = addresses.get(&ip) {
@@ -286,7 +289,8 @@ fn make_folder(names: OwnedNames) -> Result<PathBuf> {
     Ok(folder)
 }
 
-/// Starts the ORB with a socket of that name, and perhaps one for other programs.
+/// Starts the ORB with a socket of that name, and with a socket for other programs if `access` is
+/// given.
 fn start_at(socket: &Path, access: Option<&OpenAccess>) -> Result<Orb> {
     let unix = |socket: &Path| CString::new(format!("giop:unix:{}", socket.display())).map_err(Error::failed);
     let own = unix(socket)?;
@@ -304,7 +308,7 @@ fn start_at(socket: &Path, access: Option<&OpenAccess>) -> Result<Orb> {
     let mut options: Vec<[*const c_char; 2]> = OPTIONS.map(|pair| pair.map(CStr::as_ptr)).into();
     let mut add = |pairs: &[[&CStr; 2]]| options.extend(pairs.iter().map(|pair| pair.map(CStr::as_ptr)));
     match &open {
-        // References have the open address alone: the other one has no name.
+        // References contain the open address alone, because the other socket has no name.
         Some(open) => add(&[[c"endPoint", open], [c"endPointNoPublish", &own]]),
         None => add(&[[c"endPoint", &own]]),
     }
@@ -317,8 +321,8 @@ fn start_at(socket: &Path, access: Option<&OpenAccess>) -> Result<Orb> {
     }
     options.push([std::ptr::null(); 2]);
     let mut problem = OrbMessage::default();
-    // SAFETY: pairs of texts with a pair of nulls behind them, which live through the call. No
-    // parent of this process has called it.
+    // SAFETY: the array has pairs of texts and a pair of nulls behind them, which live through the
+    // call. No parent of this process has called the function.
     if unsafe { ffi::stripline_corba_start(options.as_ptr(), problem.text()) } != 0 {
         let at = open.filter(|_| access.is_some_and(|access| access.listen.tcp().is_some()));
         return Err(Error::failed(match at {
@@ -334,7 +338,7 @@ fn start_at(socket: &Path, access: Option<&OpenAccess>) -> Result<Orb> {
         Ok(file) => {
             Ok(Orb { socket: Descriptor::new(file), access: access.cloned(), addresses: Mutex::default() })
         }
-        // An ORB that was there before has no socket of that name.
+        // An ORB that was started before has no socket of that name.
         Err(Errno::NOENT) => Err(Error::failed(
             "this program has started an ORB of omniORB before, of which a process has only one; use another \
              transport, or start the program's own ORB after the first connection, so that it gets this one",
@@ -343,11 +347,11 @@ fn start_at(socket: &Path, access: Option<&OpenAccess>) -> Result<Orb> {
     }
 }
 
-/// The folder of the socket for other programs, for the end of the process.
+/// The folder of the socket for other programs, which is removed when the process ends.
 static NAMED_FOLDER: OnceLock<(u32, PathBuf)> = OnceLock::new();
 
-/// Makes the folder of the socket for other programs. It goes with the process, or with the next
-/// start after a kill.
+/// Makes the folder of the socket for other programs. It is removed when the process ends, or after
+/// a kill by the next process that starts an ORB.
 fn named_folder() -> Result<PathBuf> {
     let folder = make_folder(OPEN_NAMES)?;
     if NAMED_FOLDER.set((std::process::id(), folder.clone())).is_ok() {
@@ -357,7 +361,7 @@ fn named_folder() -> Result<PathBuf> {
     Ok(folder)
 }
 
-/// Removes it, unless this is a child of a fork.
+/// Removes the folder, unless this process is a child of a fork.
 extern "C" fn remove_named_folder() {
     if let Some((process, folder)) = NAMED_FOLDER.get()
         && *process == std::process::id()
@@ -394,8 +398,8 @@ impl std::fmt::Display for OrbMessage {
     }
 }
 
-/// Runs a function of the receiver, and takes a panic for the default.
+/// Runs a function of the receiver. After a panic, it returns the default value.
 pub(super) fn caught<T: Default>(run: impl FnOnce() -> T) -> T {
-    // What was being changed is behind locks that a panic poisons.
+    // The values that the function was changing are behind locks, which a panic poisons.
     std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! The peer's credentials on a local link, as reported by the kernel, and the access check.
+//! The credentials of a local link's peer, as the kernel reports them, and the access check.
 
 use std::ffi::CString;
 use std::mem::MaybeUninit;
@@ -13,17 +13,17 @@ use crate::terms::Group;
 
 /// The most supplementary groups that Linux gives a process.
 const GROUPS_MAX: usize = 65_536;
-/// The number by which the kernel shows each user and group that has none in this process's user
+/// The number that the kernel shows for each user and group without a number in this process's user
 /// namespace, unless `/proc/sys/kernel` sets another one.
 const UNMAPPED: u32 = 65_534;
-/// The longest entry of the group database that is read, in bytes: a group may have many members.
+/// The longest entry of the group database that is read, in bytes. A group may have many members.
 const ENTRY_MAX: usize = 1 << 20;
 
 impl Group {
-    /// Returns the group of that name, from the machine's group database.
+    /// Returns the group with that name, from the machine's group database.
     ///
     /// # Errors
-    /// An unknown group, or an unreadable database.
+    /// The group does not exist, or the database cannot be read.
     pub fn named(name: &str) -> Result<Self> {
         let unknown = || {
             Error::failed(format!(
@@ -36,7 +36,7 @@ impl Group {
             let mut entry = MaybeUninit::<libc::group>::uninit();
             let mut found = std::ptr::null_mut();
             // SAFETY: the name ends with a zero, entry and result pointer live across the call, and
-            // the length is that of the buffer.
+            // the buffer has the given length.
             let answer = unsafe {
                 libc::getgrnam_r(
                     wanted.as_ptr(),
@@ -48,11 +48,11 @@ impl Group {
             };
             match answer {
                 0 if found.is_null() => return Err(unknown()),
-                // SAFETY: not null, so the entry has been filled in.
+                // SAFETY: `found` is not null, so the entry has been filled in.
                 0 => return Ok(Self::new(unsafe { entry.assume_init() }.gr_gid)),
                 libc::EINTR => {}
                 libc::ERANGE if space.len() < ENTRY_MAX => space.resize(space.len() * 2, 0),
-                // Some name services return these instead of "not found".
+                // Some name services return these errors instead of "not found".
                 libc::ENOENT | libc::ESRCH => return Err(unknown()),
                 number => {
                     let cause = std::io::Error::from_raw_os_error(number);
@@ -62,8 +62,8 @@ impl Group {
         }
     }
 
-    /// Returns whether this process belongs to it, so that links opened to the group accept this
-    /// process.
+    /// Returns whether this process belongs to the group, so that links opened to the group accept
+    /// this process.
     pub(crate) fn has_this_process(self) -> bool {
         rustix::process::getegid().as_raw() == self.gid()
             || rustix::process::getgroups()
@@ -71,15 +71,15 @@ impl Group {
     }
 }
 
-/// The credentials of the other end, from when it connected or began to listen.
+/// The credentials of the other end at the time when it connected or began to listen.
 #[derive(Clone, Debug)]
 pub(crate) struct Peer {
     user: u32,
     group: u32,
     supplementary: Vec<u32>,
     process: Option<u32>,
-    /// Whether a number that the kernel also gives to strangers is the peer's own: the peer is in
-    /// this user namespace.
+    /// Whether the peer is in this user namespace. A number that the kernel also shows for
+    /// strangers then really belongs to the peer.
     is_of_namespace: bool,
 }
 
@@ -88,10 +88,11 @@ impl Peer {
         let failed = |e: std::io::Error| Error::system("cannot read a peer's credentials", e);
         let first = first_credentials(stream).map_err(failed)?;
         let user = first.uid;
-        // The same user passes without them.
+        // The same user passes without the groups.
         let supplementary =
             if user == own_user() { Vec::new() } else { supplementary_groups(stream).map_err(failed)? };
-        // The kernel gives 0 for a process of another process namespace, as of another container.
+        // The kernel returns 0 for a process of another process namespace, such as another
+        // container.
         let process = u32::try_from(first.pid).ok().filter(|process| *process != 0);
         let is_unmapped = user == unmapped_user()
             || first.gid == unmapped_group()
@@ -100,22 +101,22 @@ impl Peer {
         Ok(Self { user, group: first.gid, supplementary, process, is_of_namespace })
     }
 
-    /// Returns its process, as it was when it connected or began to listen.
+    /// Returns the peer's process at the time when the peer connected or began to listen.
     pub(crate) fn process(&self) -> Option<u32> {
         self.process
     }
 
-    /// Returns whether it belongs to another user: its shared memory must be copied before it is
-    /// validated.
+    /// Returns whether the peer belongs to another user. If so, the peer's shared memory must be
+    /// copied before it is validated.
     pub(crate) fn is_other_user(&self) -> bool {
         !self.is_user(own_user())
     }
 
-    /// Checks access: local links are open to the same user, and to the members of a group where
-    /// one is named.
+    /// Checks access: local links are open to the same user, and to the members of a group if one
+    /// is named.
     ///
     /// # Errors
-    /// The user found and the one required, in a text for either side.
+    /// A text for either side, with the user found and the user required.
     pub(crate) fn check(&self, group: Option<Group>) -> Result<(), String> {
         let (its, own) = (self.user, own_user());
         match group {
@@ -157,7 +158,8 @@ fn unmapped_group() -> u32 {
     unmapped("gid", &GROUP)
 }
 
-/// Returns the number of a kind. It is kept once it could be read, as each connection needs it.
+/// Returns the number for users or for groups. It is kept after the first successful read, as each
+/// connection needs it.
 fn unmapped(kind: &str, kept: &OnceLock<u32>) -> u32 {
     if let Some(number) = kept.get() {
         return *number;
@@ -167,8 +169,8 @@ fn unmapped(kind: &str, kept: &OnceLock<u32>) -> u32 {
     number.map_or(UNMAPPED, |number| *kept.get_or_init(|| number))
 }
 
-/// Returns whether the other end's process is in the user namespace of this process. False where
-/// that cannot be shown: before Linux 6.5, or once it has ended.
+/// Returns whether the other end's process is in the user namespace of this process. False if this
+/// cannot be determined: before Linux 6.5, or once the process has ended.
 fn is_of_this_namespace(stream: &UnixStream) -> bool {
     let namespace_of = |process: &str| std::fs::read_link(format!("/proc/{process}/ns/user")).ok();
     let Some(handle) = process_handle(stream) else { return false };
@@ -178,19 +180,20 @@ fn is_of_this_namespace(stream: &UnixStream) -> bool {
         return false;
     };
     let is_same = namespace_of(process).is_some_and(|its| Some(its) == namespace_of("self"));
-    // The handle is readable once the process has ended. Then the number may be another process's.
+    // The handle is readable once the process has ended. The number may then belong to another
+    // process.
     let mut ended = PollSet::default();
     ended.readable(handle.as_fd());
     is_same && ended.wait(Some(Instant::now())).is_ok_and(|has_ended| !has_ended)
 }
 
-/// Returns a handle of the other end's process, which is not reused as its number is; `None`:
-/// before Linux 6.5.
+/// Returns a handle of the other end's process. Unlike the process number, a handle is not reused.
+/// `None`: before Linux 6.5.
 fn process_handle(stream: &UnixStream) -> Option<OwnedFd> {
     const SO_PEERPIDFD: libc::c_int = 77;
     let (mut handle, mut bytes) = (-1, size_of::<libc::c_int>() as libc::socklen_t);
     // SAFETY: the descriptor is open, and the kernel writes at most `bytes` bytes, the size of the
-    // number. The descriptor that it makes has no other owner.
+    // number. The descriptor that the kernel makes has no other owner.
     let made = unsafe {
         let (handle, bytes) = ((&raw mut handle).cast(), &raw mut bytes);
         libc::getsockopt(stream.as_raw_fd(), libc::SOL_SOCKET, SO_PEERPIDFD, handle, bytes) == 0
@@ -209,7 +212,7 @@ fn first_credentials(stream: &UnixStream) -> std::io::Result<libc::ucred> {
     let mut credentials = libc::ucred { pid: 0, uid: 0, gid: 0 };
     let mut bytes = size_of::<libc::ucred>() as libc::socklen_t;
     // SAFETY: the descriptor is open, and the kernel writes at most `bytes` bytes, the size of the
-    // structure; any bytes are a valid one.
+    // structure. Any bytes are a valid structure.
     let answer = unsafe {
         libc::getsockopt(
             stream.as_raw_fd(),
@@ -253,7 +256,7 @@ fn supplementary_groups(stream: &UnixStream) -> std::io::Result<Vec<u32>> {
             Some(libc::ERANGE) if groups.len() < GROUPS_MAX => {
                 groups.resize((groups.len() * 4).min(GROUPS_MAX), 0);
             }
-            // A kernel before 4.13: only the first group counts.
+            // On a kernel before 4.13, only the first group counts.
             Some(libc::ENOPROTOOPT) => return Ok(Vec::new()),
             _ => return Err(error),
         }
@@ -286,7 +289,7 @@ mod tests {
             (1001, Some(100), true),
             (1001, Some(42), true),
             (1001, Some(43), false),
-            // A user's number must not count as a group's.
+            // A user's number must not count as a group's number.
             (1001, Some(1000), false),
         ] {
             assert_eq!(peer.may_pass(user, group.map(Group::new)), passes, "user {user}, group {group:?}");
@@ -325,19 +328,19 @@ mod tests {
     /// Set in the process that enters a namespace: the address to connect to.
     const ADDRESS: &str = "STRIPLINE_TEST_NAMESPACE";
 
-    /// Checks both sides, as in a container with a user that has no number outside.
+    /// Checks both sides, as in a container with a user without a number outside.
     #[test]
     fn a_process_of_another_namespace_is_a_stranger() {
         let name = format!("stripline-namespace-{}", crate::sys::socket_names::unique_suffix().unwrap());
         let listener = UnixListener::bind_addr(&SocketAddr::from_abstract_name(&name).unwrap()).unwrap();
         let mut inside = Command::new(std::env::current_exe().unwrap());
         inside.args(["--exact", "sys::credentials::tests::meet_a_stranger"]).env(ADDRESS, &name);
-        // SAFETY: the flag concerns the new process only.
+        // SAFETY: the flag affects only the new process.
         let enter = || match unsafe { libc::unshare(libc::CLONE_NEWUSER) } {
             0 => Ok(()),
             _ => Err(std::io::Error::last_os_error()),
         };
-        // SAFETY: between fork and exec, one system call.
+        // SAFETY: only one system call runs between fork and exec.
         let inside = unsafe { inside.pre_exec(enter) }.stdout(Stdio::piped()).spawn().unwrap();
         let outside = listener.accept().unwrap().0;
         assert!(is_of_this_namespace(&UnixStream::pair().unwrap().0));
@@ -347,7 +350,7 @@ mod tests {
         assert!(printed.status.success(), "{printed:?}");
     }
 
-    /// Does nothing unless it is started as that process.
+    /// Does nothing, unless it is started as the process in the namespace.
     #[test]
     fn meet_a_stranger() {
         let Ok(name) = std::env::var(ADDRESS) else { return };
@@ -357,7 +360,7 @@ mod tests {
         assert!(peer.is_other_user());
         let refused = peer.check(None).unwrap_err();
         assert!(refused.contains("another user namespace"), "{refused}");
-        // The listener hangs up when it has seen this process.
+        // The listener hangs up when it has checked this process.
         let _ = std::io::Read::read(&mut &stream, &mut [0]);
     }
 

@@ -1,4 +1,4 @@
-//! Topics of samples over DDS, for the components that join DDS applications.
+//! Topics of samples over DDS, for the components that connect to DDS applications.
 
 use std::ffi::{CString, c_char};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -11,9 +11,9 @@ use super::mutex::lock;
 use crate::error::{Error, Result};
 use crate::packet::dds::{DdsSampleInfo, DdsSampleType};
 
-/// How long a write waits before it returns that there is no room.
+/// The time that a write waits for room.
 const WRITE_TIME: Duration = Duration::from_millis(50);
-/// The most bytes of the name of a type.
+/// The most bytes of a type's name.
 const NAME_BYTES: usize = 256;
 
 /// Returns the number of a type.
@@ -27,14 +27,14 @@ fn number(kind: DdsSampleType) -> u32 {
     }
 }
 
-/// Terms that the ends of a topic offer and ask for.
+/// Terms that each end of a topic offers and requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DdsTerms {
-    /// Whether what was written before a reader came is for it, too.
+    /// Whether a late reader also gets messages that were written before it came.
     pub is_transient_local: bool,
     /// Whether all samples arrive, and a writer waits for its readers.
     pub is_reliable: bool,
-    /// The messages that a writer keeps for late readers, and that wait in a reader.
+    /// The messages that a writer keeps for late readers, and that may wait in a reader.
     pub depth: u32,
     /// The longest time between two messages; `None`: any.
     pub deadline: Option<Duration>,
@@ -52,7 +52,7 @@ impl DdsTerms {
     }
 }
 
-/// Rings when there may be messages, or another end was found.
+/// A flag that is raised when messages may have arrived, or another end was found.
 #[derive(Default)]
 struct SampleArrivals {
     has_come: Mutex<bool>,
@@ -90,11 +90,11 @@ impl SamplesEnd {
         Ok(Self { end, arrivals, kind, topic: CString::new(topic).map_err(Error::failed)? })
     }
 
-    /// Returns the name of another type that the other side of this topic has.
+    /// Returns the type of the other side of this topic, if it is another type.
     fn other_type(&self, of_writers: bool) -> Option<String> {
         let mut name = [0_u8; NAME_BYTES];
-        // SAFETY: the participant is open as long as its end, the topic ends with a zero, and there
-        // are so many bytes.
+        // SAFETY: the participant is open as long as its end, the topic ends with a zero, and the
+        // buffer has the given number of bytes.
         let outcome = unsafe {
             sys::stripline_dds_find_other_type(
                 self.end.participant(),
@@ -117,22 +117,23 @@ impl DdsSampleWriter {
     /// Makes the writer of a topic.
     ///
     /// # Errors
-    /// What Cyclone DDS lacks, with the remedy; in a child of a process that has used it.
+    /// Cyclone DDS lacks a resource (the error names the remedy), or this process is a child of a
+    /// process that has used Cyclone DDS.
     pub fn new(place: &DdsPlace, kind: DdsSampleType, topic: &str, terms: DdsTerms) -> Result<Self> {
         SamplesEnd::new(place, kind, topic, terms, false).map(Self)
     }
 
-    /// Writes a message of whole samples; false: its readers have left no room for some
-    /// milliseconds.
+    /// Writes a message of whole samples; false: for some milliseconds, the readers have left no
+    /// room.
     ///
     /// # Errors
-    /// What Cyclone DDS reports.
+    /// An error of Cyclone DDS.
     pub fn write(&self, info: DdsSampleInfo, samples: &[u8]) -> Result<bool> {
         const TIMEOUT: i32 = -10;
         let DdsSampleInfo { sample_index, time_ns, rate_hz, frequency_hz } = info;
         let info = sys::Info { sample_index, time_ns, rate_hz, frequency_hz };
         let elements = u32::try_from(samples.len() / self.0.kind.element_bytes()).map_err(Error::failed)?;
-        // SAFETY: the writer is open, and copies so many elements before it returns.
+        // SAFETY: the writer is open, and copies the given number of elements before it returns.
         let outcome = unsafe {
             sys::stripline_dds_write_samples(
                 self.0.end.end(),
@@ -147,20 +148,21 @@ impl DdsSampleWriter {
         }
     }
 
-    /// Returns how many readers it has found.
+    /// Returns the number of readers that the writer has found.
     pub fn readers(&self) -> usize {
         // SAFETY: the writer is open.
         usize::try_from(unsafe { sys::stripline_dds_matched_readers(self.0.end.end()) }).unwrap_or(0)
     }
 
-    /// Waits until all readers have what was written, but not longer; false: not all have.
+    /// Waits until all readers have all messages, but not longer than `longest`; false: some
+    /// readers do not have them.
     pub fn finish(&self, longest: Duration) -> bool {
         let longest = i64::try_from(longest.as_nanos()).unwrap_or(i64::MAX);
         // SAFETY: the writer is open.
         unsafe { sys::stripline_dds_wait_for_acks(self.0.end.end(), longest) == 0 }
     }
 
-    /// Returns the name of another type that a reader of this topic has.
+    /// Returns the type of a reader of this topic, if it is another type.
     pub fn other_type(&self) -> Option<String> {
         self.0.other_type(false)
     }
@@ -173,17 +175,17 @@ impl DdsSampleReader {
     /// Makes the reader of a topic.
     ///
     /// # Errors
-    /// As [`DdsSampleWriter::new`].
+    /// The errors of [`DdsSampleWriter::new`].
     pub fn new(place: &DdsPlace, kind: DdsSampleType, topic: &str, terms: DdsTerms) -> Result<Self> {
         SamplesEnd::new(place, kind, topic, terms, true).map(Self)
     }
 
-    /// Takes the next message, and passes its serialised form to `take`; `None`: none has come in
-    /// that time.
+    /// Takes the next message, and passes its serialised form to `take`; `None`: no message arrived
+    /// within `longest`.
     pub fn receive<R>(&self, longest: Duration, take: impl FnOnce(&[u8]) -> R) -> Option<R> {
         let until = Instant::now() + longest;
         loop {
-            // Before the attempt: one that comes later sets it again.
+            // Cleared before the attempt, so that a message that arrives later sets the flag again.
             *lock(&self.0.arrivals.has_come) = false;
             if let Some(sample) = self.0.end.taker().take() {
                 return Some(take(sample.bytes()));
@@ -200,7 +202,7 @@ impl DdsSampleReader {
         }
     }
 
-    /// Returns the name of another type that a writer of this topic has.
+    /// Returns the type of a writer of this topic, if it is another type.
     pub fn other_type(&self) -> Option<String> {
         self.0.other_type(true)
     }

@@ -1,4 +1,4 @@
-//! DDS Security of Cyclone DDS: the files of a participant, and the library's own plugins.
+//! DDS Security of Cyclone DDS: the files of a participant, and the plugins of the library.
 
 use std::ffi::{CStr, CString, OsStr};
 use std::os::unix::ffi::OsStrExt;
@@ -6,16 +6,17 @@ use std::path::{Path, PathBuf};
 
 use stripline_dds_sys as sys;
 
-/// The folders of the plugins, from that of the library: beside it, and as Debian has them.
+/// The folders of the plugins, relative to the library: the library's folder, and Debian's folder
+/// for plugins.
 const PLUGIN_FOLDERS: [&str; 2] = [".", "libddsc0debian"];
-/// The plugins: their property, their file, and the end of their functions' names.
+/// The plugins: the property, the file, and the last part of the names of the plugin's functions.
 const PLUGINS: [(&str, &str, &str); 3] = [
     ("dds.sec.auth.library", "libdds_security_auth.so", "authentication"),
     ("dds.sec.access.library", "libdds_security_ac.so", "access_control"),
     ("dds.sec.crypto.library", "libdds_security_crypto.so", "crypto"),
 ];
-/// The properties with files, as DDS Security 1.1 (OMG formal/2018-04-01) has them. The names of
-/// the files are those of an enclave of ROS 2.
+/// The properties with files, as named in DDS Security 1.1 (OMG formal/2018-04-01). The files have
+/// the names of an enclave of ROS 2.
 const FILES: [(&str, &str); 6] = [
     ("dds.sec.auth.identity_ca", "identity_ca.cert.pem"),
     ("dds.sec.auth.identity_certificate", "cert.pem"),
@@ -25,17 +26,17 @@ const FILES: [(&str, &str); 6] = [
     ("dds.sec.access.permissions", "permissions.p7s"),
 ];
 
-/// Returns whether the library of this program has the plugins of DDS Security.
+/// Returns whether the Cyclone DDS of this program has the plugins of DDS Security.
 pub fn has_security() -> bool {
     plugins().is_some()
 }
 
-/// A folder with the files of DDS Security of a participant: an enclave, in ROS 2.
+/// A folder with a participant's files of DDS Security. ROS 2 calls it an enclave.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DdsEnclave(PathBuf);
 
 impl DdsEnclave {
-    /// Takes a folder. The files are read when a participant is made.
+    /// Wraps a folder. The files are read when a participant is made.
     pub fn new(folder: &Path) -> Self {
         Self(folder.into())
     }
@@ -43,7 +44,7 @@ impl DdsEnclave {
     /// Returns the properties of a participant.
     ///
     /// # Errors
-    /// A file that cannot be read, or a library without plugins.
+    /// A file cannot be read, or the library has no plugins.
     pub(super) fn properties(&self) -> Result<Vec<[CString; 2]>, String> {
         let plugins = plugins().ok_or("this Cyclone DDS has no plugins of DDS Security")?;
         let mut properties = Vec::new();
@@ -59,7 +60,7 @@ impl DdsEnclave {
         }
         for (property, file) in FILES {
             let path = self.0.join(file);
-            // The library does not name a file that it cannot read.
+            // An error of the library does not name the file that it cannot read.
             std::fs::File::open(&path).map_err(|e| format!("cannot read {}: {e}", path.display()))?;
             let mut value = std::ffi::OsString::from("file:");
             value.push(path);
@@ -75,9 +76,9 @@ impl std::fmt::Display for DdsEnclave {
     }
 }
 
-/// Returns the folder of the plugins; `None`: they are not there.
+/// Returns the folder of the plugins; `None`: they are not installed.
 fn plugins() -> Option<PathBuf> {
-    // SAFETY: it returns null or a text that stays.
+    // SAFETY: the function returns null or a text that is never freed.
     let library = unsafe { sys::stripline_dds_library().as_ref().map(|text| CStr::from_ptr(text)) }?;
     let folder = Path::new(OsStr::from_bytes(library.to_bytes())).parent()?;
     let folders = PLUGIN_FOLDERS.iter().map(|name| folder.join(name));

@@ -1,5 +1,5 @@
 //! Doorbells: eventfds within a process, socket pairs between two processes. `poll` can wait for
-//! them together with sockets.
+//! doorbells together with sockets.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -15,12 +15,13 @@ use crate::error::{Error, Result};
 
 use super::fork::{self, Descriptor};
 
-/// A doorbell that one side rings and another sleeps on. Ringing never blocks; rings are not
-/// counted.
+/// A doorbell that one side rings and another side sleeps on. A ring never blocks, and rings are
+/// not counted.
 ///
-/// Within a process it is an eventfd. Whether a write to an eventfd may block is a flag of the open
-/// file, which both sides share and either can change. So between processes it is a pair of
-/// sockets, one for each side. Every call on them is explicitly non-blocking.
+/// Within a process, a doorbell is an eventfd. Whether a write to an eventfd may block is a flag of
+/// the open file, which both sides share and either side can change. Between processes, a doorbell
+/// is therefore a pair of sockets, one for each side. Every call on these sockets is explicitly
+/// non-blocking.
 #[derive(Clone, Debug)]
 pub struct Doorbell(Arc<DoorbellEnd>);
 
@@ -34,7 +35,7 @@ enum DoorbellEnd {
 pub(crate) type DoorbellFactory = fn() -> Result<[Doorbell; 2]>;
 
 impl Doorbell {
-    /// Returns a doorbell for this process, which has only one end.
+    /// Returns a doorbell for this process. Both of its ends are the same descriptor.
     pub fn new() -> Result<Self> {
         let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
         fork::open_one(|| eventfd(0, flags))
@@ -42,7 +43,7 @@ impl Doorbell {
             .map_err(|e| Error::system("cannot make an eventfd", e))
     }
 
-    /// Returns a doorbell for this process as both ends.
+    /// Returns both ends of a doorbell within this process.
     pub(crate) fn within() -> Result<[Self; 2]> {
         Self::new().map(|doorbell| [doorbell.clone(), doorbell])
     }
@@ -56,8 +57,9 @@ impl Doorbell {
             .map_err(|e| Error::system("cannot make a pair of sockets", e))
     }
 
-    /// Takes an end that another process sent. A peer that sends another local socket harms only
-    /// its own wake-ups. Other descriptors are refused, because operations on them might block.
+    /// Takes an end that another process has sent. A peer that sends another local socket harms
+    /// only its own wake-ups. Other descriptors are refused, because operations on them might
+    /// block.
     pub(crate) fn from_peer(peer: &str, fd: OwnedFd) -> Result<Self> {
         match socket_domain(&fd) {
             Ok(AddressFamily::UNIX) => Ok(Self(Arc::new(DoorbellEnd::Socket(Descriptor::new(fd))))),
@@ -65,10 +67,10 @@ impl Doorbell {
         }
     }
 
-    /// Rings it.
+    /// Rings the doorbell.
     pub fn notify(&self) {
-        // It fails when there is no room (it is ringing already), or when a peer broke it, which
-        // harms only that peer.
+        // The call fails if there is no room (the doorbell rings already), or if a peer broke the
+        // doorbell, which harms only that peer.
         let _ = match &*self.0 {
             DoorbellEnd::Event(fd) => rustix::io::write(fd, &1u64.to_ne_bytes()),
             DoorbellEnd::Socket(fd) => send(fd, &[1], SendFlags::DONTWAIT | SendFlags::NOSIGNAL),
@@ -79,7 +81,7 @@ impl Doorbell {
     pub(crate) fn notify_forever(&self) {
         match &*self.0 {
             DoorbellEnd::Event(_) => self.notify(),
-            // It cannot fail, unless it was done before.
+            // The call cannot fail, unless it was made before.
             DoorbellEnd::Socket(fd) => drop(shutdown(fd, Shutdown::Both)),
         }
     }
@@ -91,8 +93,8 @@ impl Doorbell {
                 self.drain_counted();
                 true
             }
-            // More rings than fit a socket's buffer as separate bytes. If a peer sent more, it
-            // rings once more.
+            // The buffer is larger than the rings that fit a socket as separate bytes. If a peer
+            // sent more, the doorbell rings once more.
             DoorbellEnd::Socket(fd) => !matches!(recv(fd, &mut [0u8; 512], RecvFlags::DONTWAIT), Ok((0, _))),
         }
     }
@@ -102,7 +104,7 @@ impl Doorbell {
         let mut rings = [0u8; 8];
         match &*self.0 {
             DoorbellEnd::Event(fd) => {
-                // It fails when there are none.
+                // The read fails if there are no rings.
                 rustix::io::read(fd, &mut rings).map_or(0, |_| u64::from_ne_bytes(rings))
             }
             DoorbellEnd::Socket(_) => 0,
@@ -122,16 +124,17 @@ impl AsFd for Doorbell {
 #[derive(Default)]
 pub struct PollSet<'a> {
     fds: Vec<PollFd<'a>>,
-    /// What each of them is waited for, where that is to be read back.
+    /// The events that each descriptor is waited for, if they are to be read back.
     interests: Option<Vec<PollFlags>>,
 }
 
-/// The readiness of a descriptor. Its end makes it ready for both, and the operation reports it.
+/// The readiness of a descriptor. A hang-up or an error makes it ready in both ways, and the next
+/// operation reports the cause.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FoundReady {
     pub reads: bool,
     pub writes: bool,
-    /// Whether there is no open file of that number.
+    /// Whether the number has no open file.
     pub is_closed: bool,
 }
 
@@ -168,7 +171,7 @@ impl<'a> PollSet<'a> {
         self.add(fd, PollFlags::RDHUP);
     }
 
-    /// Waits until one of them is ready or the deadline passes; true: one is ready.
+    /// Waits until a descriptor of the set is ready or the deadline passes; true: one is ready.
     pub fn wait(&mut self, deadline: Option<Instant>) -> Result<bool> {
         loop {
             let timeout = deadline.map(|d| d.saturating_duration_since(Instant::now()));
@@ -181,19 +184,20 @@ impl<'a> PollSet<'a> {
         }
     }
 
-    /// Returns the descriptors of [`PollSet::for_ready_set`], and what each is waited for.
+    /// Returns the descriptors of [`PollSet::for_ready_set`], each with the events it is waited
+    /// for.
     pub(super) fn interests(&self) -> impl Iterator<Item = (BorrowedFd<'_>, PollFlags)> {
         let interests = self.interests.as_deref().unwrap_or_default();
         self.fds.iter().map(AsFd::as_fd).zip(interests.iter().copied())
     }
 
-    /// Adds a descriptor to wait for in those ways, besides its end.
+    /// Adds a descriptor to wait for until it can be read, written, or both, or is hung up.
     pub(crate) fn add_for(&mut self, fd: BorrowedFd<'a>, reads: bool, writes: bool) {
         let flags = [(reads, PollFlags::IN), (writes, PollFlags::OUT)];
         self.add(fd, flags.into_iter().filter(|(is_set, _)| *is_set).map(|(_, flag)| flag).collect());
     }
 
-    /// Returns, after [`PollSet::wait`], how the descriptor added as the `index`th is ready.
+    /// Returns how the `index`th added descriptor was ready in the last [`PollSet::wait`].
     pub(crate) fn found(&self, index: usize) -> FoundReady {
         let flags = self.fds.get(index).map_or(PollFlags::empty(), PollFd::revents);
         let ends = PollFlags::HUP | PollFlags::ERR;
@@ -204,7 +208,7 @@ impl<'a> PollSet<'a> {
         }
     }
 
-    /// Returns whether, after [`PollSet::wait`], the descriptor added as the `index`th is ready.
+    /// Returns whether the `index`th added descriptor was ready in the last [`PollSet::wait`].
     pub fn is_ready(&self, index: usize) -> bool {
         self.fds.get(index).is_some_and(|fd| !fd.revents().is_empty())
     }
@@ -232,7 +236,7 @@ mod tests {
         for make in [Doorbell::within as DoorbellFactory, Doorbell::between] {
             let [ringing, listening] = make().unwrap();
             assert!(!rings(&listening));
-            // More than any buffer holds: no ring blocks for lack of room.
+            // Ring more often than any buffer holds: no ring blocks for lack of room.
             for rounds in [1, 2, 100_000, 1] {
                 (0..rounds).for_each(|_| ringing.notify());
                 assert!(rings(&listening));

@@ -1,18 +1,18 @@
-//! Forks. The child of a fork has copies of its parent's handles, but none of its threads. Nothing
-//! that it does with those copies may reach the parent's links: not their use, not their drop, not
-//! their descriptors at its exit.
+//! Protection of links from forks. The child of a fork has copies of its parent's handles, but none
+//! of the parent's threads. No action of the child may reach the parent's links: neither the use
+//! nor the drop of a handle, nor the close of descriptors when the child exits.
 //!
-//! - Handlers of the C library (`pthread_atfork`) replace what the child has of every shared page
-//!   that can be written, and every descriptor. What misses the checks below stays within the child
-//!   all the same.
-//! - Every handle remembers its [`OwnerProcess`]; in another process, its functions return
+//! - Handlers of the C library (`pthread_atfork`) replace all writable shared pages and all
+//!   descriptors in the child. So code without the checks below cannot reach out of the child
+//!   either.
+//! - Every handle remembers its [`OwnerProcess`]. In another process, the handle's functions return
 //!   [`Error::Forked`].
-//! - What would lock, join or send when it is dropped is in a [`Local`], which a child does not
+//! - A value with a drop that would lock, join or send is in a [`Local`], which a child does not
 //!   drop.
-//! - What there is once for each process is a [`PerProcess`], which a child begins afresh.
+//! - A value that exists once per process is in a [`PerProcess`], which a child creates anew.
 //!
-//! The handlers run in `fork`, and in all that is built on it. `_Fork` and a bare `clone` skip
-//! them: such a child has to execute another program or exit with `_exit`. If it touches a shared
+//! The handlers run in `fork` and in all functions built on it. `_Fork` and a bare `clone` skip
+//! them: such a child must execute another program or exit with `_exit`. If it touches a shared
 //! page, it ends with SIGSEGV.
 
 use std::cell::UnsafeCell;
@@ -26,11 +26,11 @@ use std::sync::{Mutex, MutexGuard};
 use super::mutex::lock;
 use crate::error::{Error, Result};
 
-/// On a line of its own, which is read with every packet and written by forks alone.
+/// A cache line that is read with every packet, and written only by forks.
 #[repr(align(64))]
 struct Generation(AtomicU32);
 
-/// How many forks lie between the first process with this library and this one.
+/// The number of forks between the first process with this library and this process.
 static GENERATION: Generation = Generation(AtomicU32::new(0));
 
 /// The process that made a handle.
@@ -43,17 +43,17 @@ impl OwnerProcess {
         Self(GENERATION.0.load(Ordering::Relaxed))
     }
 
-    /// Returns whether it is the one that runs now, and not its parent.
+    /// Returns whether this is the running process, and not a parent of it.
     #[inline(always)]
     pub(crate) fn is_current(self) -> bool {
         // Relaxed: only the handler in a new child writes it, before the child has a second thread.
         GENERATION.0.load(Ordering::Relaxed) == self.0
     }
 
-    /// Checks that it is the one that runs now.
+    /// Checks that this is the running process.
     ///
     /// # Errors
-    /// [`Error::Forked`] with those words in a child of that process.
+    /// [`Error::Forked`] with the text of `what`, in a child of that process.
     #[inline(always)]
     pub(crate) fn check(self, what: impl FnOnce() -> String) -> Result<()> {
         if self.is_current() { Ok(()) } else { Err(Self::forked(what)) }
@@ -65,8 +65,9 @@ impl OwnerProcess {
     }
 }
 
-/// A value that only the process that made it drops. A child leaves it as it is. A drop there could
-/// wait for a lock that a thread of the parent held, or join a thread that does not exist.
+/// A value that is dropped only in the process that made it. A child leaves the value as it is,
+/// because a drop there could wait for a lock that a thread of the parent held, or join a thread
+/// that does not exist.
 #[derive(Debug)]
 pub struct Local<T> {
     process: OwnerProcess,
@@ -74,18 +75,18 @@ pub struct Local<T> {
 }
 
 impl<T> Local<T> {
-    /// Takes a value that belongs to this process.
+    /// Wraps a value that belongs to this process.
     pub fn new(value: T) -> Self {
         Self { process: OwnerProcess::current(), value: ManuallyDrop::new(value) }
     }
 
-    /// Returns whether this is the process that made it.
+    /// Returns whether this process made the value.
     #[inline(always)]
     pub fn is_current(&self) -> bool {
         self.process.is_current()
     }
 
-    /// Returns the process that made it.
+    /// Returns the process that made the value.
     #[inline(always)]
     pub(crate) fn process(&self) -> OwnerProcess {
         self.process
@@ -116,14 +117,14 @@ impl<T> DerefMut for Local<T> {
 impl<T> Drop for Local<T> {
     fn drop(&mut self) {
         if self.is_current() {
-            // SAFETY: it is dropped here only, and `self` is not used again.
+            // SAFETY: the value is dropped only here, and `self` is not used again.
             unsafe { ManuallyDrop::drop(&mut self.value) };
         }
     }
 }
 
-/// A lock that only the process that made it takes. In a child, it may be held for ever, by a
-/// thread that there is not.
+/// A lock that is taken only in the process that made it. In a child, the lock may be held for
+/// ever, by a thread that does not exist there.
 #[derive(Debug)]
 pub(crate) struct LocalMutex<T> {
     process: OwnerProcess,
@@ -136,7 +137,7 @@ impl<T> LocalMutex<T> {
         Self { process: OwnerProcess::current(), mutex: Mutex::new(value) }
     }
 
-    /// Takes the lock; `None` in a child of the process that made it.
+    /// Takes the lock; `None` in a child of the process that made the lock.
     pub(crate) fn lock(&self) -> Option<MutexGuard<'_, T>> {
         self.process.is_current().then(|| lock(&self.mutex))
     }
@@ -148,8 +149,8 @@ impl<T: Default> Default for LocalMutex<T> {
     }
 }
 
-/// A static value that there is once for each process: a child begins with a new one, and never
-/// locks its parent's.
+/// A static value that exists once per process: a child makes a new value, and never locks the
+/// parent's.
 pub(crate) struct PerProcess<T> {
     current: AtomicPtr<(OwnerProcess, T)>,
     make: fn() -> T,
@@ -164,18 +165,18 @@ impl<T> PerProcess<T> {
         // Acquire: with the address comes the value.
         let mut found = self.current.load(Ordering::Acquire);
         loop {
-            // SAFETY: null, or of a value that is never freed.
+            // SAFETY: the pointer is null, or points to a value that is never freed.
             if let Some((process, value)) = unsafe { found.as_ref() }
                 && process.is_current()
             {
                 return value;
             }
             let fresh = Box::into_raw(Box::new((OwnerProcess::current(), (self.make)())));
-            // Release: the other half of the Acquire above, which a failure needs as well.
+            // Release: pairs with the Acquire above. A failure needs Acquire as well.
             match self.current.compare_exchange(found, fresh, Ordering::AcqRel, Ordering::Acquire) {
                 Ok(_) => found = fresh,
                 Err(other) => {
-                    // SAFETY: made above, and never given to another thread.
+                    // SAFETY: the value was made above, and never given to another thread.
                     drop(unsafe { Box::from_raw(fresh) });
                     found = other;
                 }
@@ -184,16 +185,17 @@ impl<T> PerProcess<T> {
     }
 }
 
-/// An open descriptor. In a child, the number stands for an empty file that is no socket: it has
-/// nothing to read, and writing to it fails.
+/// An open descriptor. In a child, the number stands for an empty file instead of a socket: reads
+/// find nothing, and writes fail.
 ///
-/// A child that kept the original could end a connection of its parent or take bytes from it. The
+/// A child that kept the original could end a connection of the parent or take bytes from it. The
 /// copy would also keep the connection open after the parent's death.
 #[derive(Debug)]
 pub(crate) struct Descriptor<F: AsFd = OwnedFd>(ManuallyDrop<F>);
 
 impl<F: AsFd> Descriptor<F> {
-    /// Takes one over that was open before. A fork before this call leaves a copy in the child.
+    /// Takes over a descriptor that was opened before. A fork before this call leaves a copy in the
+    /// child.
     pub(crate) fn new(fd: F) -> Self {
         install();
         Self::listed(fd, &mut table())
@@ -205,10 +207,10 @@ impl<F: AsFd> Descriptor<F> {
     }
 }
 
-/// How many watched descriptors have been closed.
+/// The number of watched descriptors that have been closed.
 static CLOSED_WATCHED: AtomicU64 = AtomicU64::new(0);
 
-/// Makes the drops of descriptors with these numbers change [`closed_watched`], once each.
+/// Makes the drop of each descriptor with one of these numbers change [`closed_watched`] once.
 pub(crate) fn watch(numbers: impl Iterator<Item = RawFd>) {
     let mut table = table();
     for number in numbers {
@@ -216,18 +218,18 @@ pub(crate) fn watch(numbers: impl Iterator<Item = RawFd>) {
     }
 }
 
-/// Returns a count that grows when a descriptor of [`watch`] is closed. While it stays, such a
-/// number stands for the same descriptor.
+/// Returns a count that grows when a descriptor of [`watch`] is closed. While the count is
+/// unchanged, a watched number stands for the same descriptor.
 pub(crate) fn closed_watched() -> u64 {
-    // Relaxed: see the drop of a descriptor.
+    // Relaxed: see the drop of `Descriptor`.
     CLOSED_WATCHED.load(Ordering::Relaxed)
 }
 
-/// Makes descriptors, so that no fork comes between that and their entry in the table. `make` must
-/// not block.
+/// Makes descriptors. No fork comes between `make` and the entry in the table. `make` must not
+/// block.
 ///
 /// # Errors
-/// As `make`.
+/// The errors of `make`.
 pub(crate) fn open<F: AsFd, E, const N: usize>(
     make: impl FnOnce() -> Result<[F; N], E>,
 ) -> Result<[Descriptor<F>; N], E> {
@@ -236,23 +238,24 @@ pub(crate) fn open<F: AsFd, E, const N: usize>(
     Ok(make()?.map(|fd| Descriptor::listed(fd, &mut table)))
 }
 
-/// Makes one descriptor, as [`open`] does.
+/// Makes a single descriptor, as [`open`] does.
 pub(crate) fn open_one<F: AsFd, E>(make: impl FnOnce() -> Result<F, E>) -> Result<Descriptor<F>, E> {
     open(|| make().map(|fd| [fd])).map(|[fd]| fd)
 }
 
 impl<F: AsFd> Drop for Descriptor<F> {
     fn drop(&mut self) {
-        // Closed with the table locked: a fork in between would leave a copy in the child.
+        // The close happens with the table locked: a fork in between would leave a copy in the
+        // child.
         let mut table = table();
         let number = self.0.as_fd().as_raw_fd();
         table.descriptors.set(number, false);
         if table.watched.set(number, false) {
-            // Relaxed: a thread that finds another descriptor of this number has got it by a lock,
-            // or something like it.
+            // Relaxed: a thread that finds another descriptor with this number has received it by a
+            // lock or a similar synchronization.
             CLOSED_WATCHED.fetch_add(1, Ordering::Relaxed);
         }
-        // SAFETY: it is dropped here only, and `self` is not used again.
+        // SAFETY: the descriptor is dropped only here, and `self` is not used again.
         unsafe { ManuallyDrop::drop(&mut self.0) };
     }
 }
@@ -270,19 +273,19 @@ impl<F: AsFd> AsFd for Descriptor<F> {
     }
 }
 
-/// Shared pages that this process can write, in the table. In a child, private pages of zeros are
-/// at their addresses.
+/// Shared pages in the table, which this process can write. In a child, private pages of zeros
+/// replace them at the same addresses.
 pub(crate) struct SharedPages {
     start: usize,
 }
 
 impl SharedPages {
-    /// Enters pages that are mapped now. They are to be taken out, by dropping this, before they
-    /// are unmapped.
+    /// Enters pages that are mapped now. The caller must drop the `SharedPages` before it unmaps
+    /// the pages.
     pub(crate) fn new(start: NonNull<u8>, bytes: usize) -> Self {
         install();
-        // SAFETY: changes only what a child gets. Without it, the pages stay in the child, where
-        // the handler leaves them; the checks of the handles remain.
+        // SAFETY: the call changes only the pages of a child. If it fails, the child keeps the
+        // shared pages, which the handler leaves in place. The checks of the handles still work.
         let _ =
             unsafe { rustix::mm::madvise(start.as_ptr().cast(), bytes, rustix::mm::Advice::LinuxDontFork) };
         let start = start.as_ptr().expose_provenance();
@@ -300,21 +303,21 @@ impl Drop for SharedPages {
     }
 }
 
-/// The mappings and descriptors that a child has to replace. Small: a connection has several of
-/// each.
+/// The mappings and descriptors that a child has to replace. The table is small: a connection has
+/// several entries of each kind.
 struct Table {
-    /// Address and bytes.
+    /// Addresses and lengths in bytes.
     pages: Vec<(usize, usize)>,
     descriptors: Numbers,
-    /// Those of [`watch`].
+    /// The descriptors of [`watch`].
     watched: Numbers,
 }
 
-/// A set of descriptors' numbers: a bit for each.
+/// A set of descriptors' numbers, with a bit for each.
 struct Numbers(Vec<u64>);
 
 impl Numbers {
-    /// Puts it in or takes it out; returns whether it was there.
+    /// Puts the number in or takes it out. Returns whether it was in the set before.
     fn set(&mut self, number: RawFd, is_there: bool) -> bool {
         // An open descriptor is not negative.
         let (word, bit) = (number as usize / 64, 1 << (number as usize % 64));
@@ -340,14 +343,14 @@ static TABLE: Mutex<Table> =
     Mutex::new(Table { pages: Vec::new(), descriptors: Numbers(Vec::new()), watched: Numbers(Vec::new()) });
 
 fn table() -> MutexGuard<'static, Table> {
-    // Every change of it is one call: it is whole also after a panic.
+    // Each change of the table is a single call, so the table is whole even after a panic.
     lock(&TABLE)
 }
 
-/// The lock on the table during a fork, of the thread that forks.
+/// The lock on the table during a fork, held by the forking thread.
 struct Held(UnsafeCell<Option<MutexGuard<'static, Table>>>);
 
-// SAFETY: used only by the handlers below, in the thread that holds the lock.
+// SAFETY: only the handlers below use it, in the thread that holds the lock.
 unsafe impl Sync for Held {}
 
 static HELD: Held = Held(UnsafeCell::new(None));
@@ -355,20 +358,21 @@ static HELD: Held = Held(UnsafeCell::new(None));
 /// Installs the handlers, once.
 fn install() {
     static INSTALLED: AtomicBool = AtomicBool::new(false);
-    // Relaxed: only the choice of one thread. Not a `Once`, which a child would find locked after a
-    // fork at this point.
+    // Relaxed: it only chooses one thread. A `Once` would be found locked by a child after a fork
+    // at this point.
     if INSTALLED.load(Ordering::Relaxed) || INSTALLED.swap(true, Ordering::Relaxed) {
         return;
     }
-    // It fails only without memory. Then children are as unprotected as those of `_Fork`.
-    // SAFETY: the three functions are there as long as the process, or the library is unloaded,
-    // which removes them.
+    // The call fails only without memory. Then children are as unprotected as the children of
+    // `_Fork`.
+    // SAFETY: the three functions live as long as the process. If the library is unloaded, the C
+    // library removes the handlers.
     let _ = unsafe { libc::pthread_atfork(Some(before), Some(in_parent), Some(in_child)) };
 }
 
 extern "C" fn before() {
     let guard = table();
-    // SAFETY: the lock is held, so no other thread is at this.
+    // SAFETY: the lock is held, so no other thread accesses the cell.
     unsafe { *HELD.0.get() = Some(guard) };
 }
 
@@ -378,12 +382,12 @@ extern "C" fn in_parent() {
 }
 
 extern "C" fn in_child() {
-    // Relaxed: there is no other thread yet.
+    // Relaxed: the child has no other thread yet.
     GENERATION.0.fetch_add(1, Ordering::Relaxed);
-    // SAFETY: as above: the one thread of the child is the one that called `before`.
+    // SAFETY: as above: the only thread of the child is the thread that called `before`.
     let held = unsafe { (*HELD.0.get()).take() };
     if let Some(table) = &held {
-        // System calls only: all else in the C library may be locked.
+        // Only system calls are allowed: any other function of the C library may find a lock held.
         table.pages.iter().for_each(|(start, bytes)| replace_pages(*start, *bytes));
         replace_descriptors(table);
     }
@@ -392,11 +396,12 @@ extern "C" fn in_child() {
 fn replace_pages(start: usize, bytes: usize) {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED_NOREPLACE;
     let place = std::ptr::with_exposed_provenance_mut::<libc::c_void>(start);
-    // SAFETY: the child has nothing at this place, because of `MADV_DONTFORK`; if there is
-    // something, it stays.
+    // SAFETY: because of `MADV_DONTFORK`, the child has no mapping at this address. If there is a
+    // mapping, it stays.
     let mapped = unsafe { libc::mmap(place, bytes, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0) };
     if mapped != libc::MAP_FAILED && mapped != place {
-        // SAFETY: just mapped, by a kernel that takes the address as a mere wish (before 4.17).
+        // SAFETY: the pages were just mapped, by a kernel that takes the address as a mere hint
+        // (before 4.17).
         unsafe { libc::munmap(mapped, bytes) };
     }
 }
@@ -408,12 +413,13 @@ fn replace_descriptors(table: &Table) {
     let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
     // SAFETY: the name ends with a zero.
     let inert = unsafe { libc::memfd_create(c"stripline-forked".as_ptr(), flags) };
-    // Without any descriptor left, those of the parent stay; the checks of the handles remain.
+    // Without a free descriptor, the parent's descriptors stay open. The checks of the handles
+    // still work.
     if inert < 0 {
         return;
     }
     let seals = libc::F_SEAL_WRITE | libc::F_SEAL_GROW | libc::F_SEAL_SHRINK | libc::F_SEAL_SEAL;
-    // SAFETY: system calls with numbers only, on descriptors that are this library's.
+    // SAFETY: system calls with only numbers as arguments, on descriptors of this library.
     unsafe {
         libc::fcntl(inert, libc::F_ADD_SEALS, seals);
         for descriptor in table.descriptors.iter() {
@@ -430,13 +436,13 @@ mod tests {
 
     use super::*;
 
-    /// Runs that in a child, which exits with 0 if it returns true.
+    /// Runs `act` in a child, which exits with 0 if `act` returns true.
     fn in_child(act: impl FnOnce() -> bool) {
-        // SAFETY: the child calls only what is tested, and `_exit`.
+        // SAFETY: the child calls only the tested functions and `_exit`.
         let child = unsafe { libc::fork() };
         if child == 0 {
             let ok = std::panic::catch_unwind(std::panic::AssertUnwindSafe(act)).unwrap_or(false);
-            // SAFETY: ends the child without anything of the test harness.
+            // SAFETY: ends the child without running anything of the test harness.
             unsafe { libc::_exit(i32::from(!ok)) };
         }
         let mut status = 0;
@@ -483,7 +489,7 @@ mod tests {
     fn a_child_has_neither_the_pages_nor_the_descriptors() {
         let memory = crate::sys::memory::SharedMemory::new("test", 4096).unwrap();
         let map = memory.map().unwrap();
-        // SAFETY: within the mapping, which nothing else uses.
+        // SAFETY: the address is within the mapping, which nothing else uses.
         unsafe { map.start().write(7) };
         let [ours, theirs] = open(|| UnixStream::pair().map(|(one, other)| [one, other])).unwrap();
         in_child(|| {
@@ -491,7 +497,7 @@ mod tests {
             let before = unsafe { map.start().read() };
             // SAFETY: as above.
             unsafe { map.start().write(9) };
-            // Whether it counts as the end or as an error depends on the system call that reads.
+            // The result is an end or an error, depending on the system call that reads.
             let ended = (&*ours).read(&mut [0]).unwrap_or(0) == 0;
             let refused = std::io::Write::write(&mut &*theirs, &[1]).is_err();
             before == 0 && ended && refused && ours.shutdown(std::net::Shutdown::Both).is_err()

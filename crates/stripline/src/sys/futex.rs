@@ -1,4 +1,4 @@
-//! Parking on a word of memory until it changes, which suffices for a receiver of one ring.
+//! Parking on a word of memory until it changes. A receiver of a single ring needs nothing more.
 
 use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex, Weak};
@@ -13,7 +13,7 @@ use super::mutex::lock;
 use crate::error::{Error, Result};
 
 /// Parks while a word has the value, until the deadline at most; false: the deadline has passed.
-/// May also return spuriously. Other processes may share the word.
+/// May also return spuriously. The word may be shared with other processes.
 pub(crate) fn wait(word: &AtomicU32, value: u32, deadline: Option<Instant>) -> Result<bool> {
     let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
     match futex::wait(word, futex::Flags::empty(), value, left.map(timespec).as_ref()) {
@@ -23,7 +23,8 @@ pub(crate) fn wait(word: &AtomicU32, value: u32, deadline: Option<Instant>) -> R
     }
 }
 
-/// Parks like [`wait`], and also only while `other` is 0. `None`: this kernel cannot (before 5.16).
+/// Parks like [`wait`], and only while `other` is 0. `None`: this kernel cannot do it (before
+/// 5.16).
 pub(crate) fn wait_either(
     word: &AtomicU32,
     value: u32,
@@ -49,30 +50,30 @@ pub(crate) fn wait_either(
     match futex::waitv(&words, futex::WaitvFlags::empty(), until.as_ref(), ClockId::Monotonic) {
         Ok(_) | Err(Errno::AGAIN | Errno::INTR) => Ok(Some(true)),
         Err(Errno::TIMEDOUT) => Ok(Some(false)),
-        // A filter of system calls may refuse it as well.
+        // A filter of system calls may refuse the call as well.
         Err(Errno::NOSYS | Errno::PERM) => Ok(None),
         Err(error) => Err(Error::system("cannot wait for a word to change", error)),
     }
 }
 
-/// Wakes all threads that are parked on a word. Its value must have been changed before.
+/// Wakes all threads that are parked on a word. The caller must have changed the word before.
 pub(crate) fn wake(word: &AtomicU32) {
-    // It cannot fail: the word is mapped.
+    // The call cannot fail: the word is mapped.
     let _ = futex::wake(word, futex::Flags::empty(), i32::MAX.cast_unsigned());
 }
 
 /// A waker of a parked thread.
 pub(crate) trait ParkWaker: Send + Sync {
-    /// Wakes the parked thread. The reason must have been published before.
+    /// Wakes the parked thread. The caller must have published the reason before.
     fn wake(&self);
 }
 
-/// The wakers that a thread with an event must call.
+/// The wakers that a thread with an event has to call.
 #[derive(Debug, Default)]
 pub(crate) struct ParkWakers(Mutex<Vec<Weak<dyn ParkWaker>>>);
 
 impl ParkWakers {
-    /// Adds a waker, which stays until its last owner drops it.
+    /// Adds a waker. The list keeps it until its last owner drops it.
     pub(crate) fn add(&self, waker: &Arc<dyn ParkWaker>) {
         let mut wakers = lock(&self.0);
         wakers.retain(|waker| waker.strong_count() > 0);

@@ -1,14 +1,14 @@
-//! Messages on a stream of bytes: the length of each in four bytes, then its JSON.
+//! Messages on a stream of bytes. Each has a length of four bytes, followed by JSON.
 
 use std::io::{self, ErrorKind};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// Returns a message as it travels.
+/// Returns a message in the form in which it is sent.
 ///
 /// # Errors
-/// When it has no JSON.
+/// The message has no form in JSON.
 pub fn framed(message: &impl Serialize) -> io::Result<Vec<u8>> {
     let text = serde_json::to_vec(message)?;
     let mut bytes = (text.len() as u32).to_le_bytes().to_vec();
@@ -19,8 +19,8 @@ pub fn framed(message: &impl Serialize) -> io::Result<Vec<u8>> {
 /// Moves the whole messages out of the bytes that have arrived, and adds them to `messages`.
 ///
 /// # Errors
-/// When one has more than `bytes_max` bytes, or does not parse. Those before it are added all the
-/// same.
+/// A message has more than `bytes_max` bytes, or does not parse. The messages before it are added
+/// all the same.
 pub(crate) fn take<T: DeserializeOwned>(
     arrived: &mut Vec<u8>,
     bytes_max: usize,
@@ -36,7 +36,7 @@ pub(crate) fn take<T: DeserializeOwned>(
         messages.extend([serde_json::from_slice(text)?]);
         rest = after;
     }
-    // Moves no bytes while a long message is incomplete.
+    // No bytes move while a long message is incomplete.
     let taken = arrived.len() - rest.len();
     arrived.drain(..taken);
     Ok(())

@@ -1,4 +1,5 @@
-//! Tests that need a process of their own, as they use up or limit what all tests share.
+//! Tests that run in a separate process, because they use up or limit resources that all tests
+//! share.
 
 use std::process::Command;
 use std::sync::Mutex;
@@ -9,8 +10,8 @@ use log::{LevelFilter, Log, Metadata, Record};
 /// Names the part that this process runs.
 const PART: &str = "STRIPLINE_TEST_PART";
 
-/// Runs a part of the test with this full name in a process of its own, which must pass. In an
-/// emulator, `STRIPLINE_TEST_RUNNER` names the program that runs it.
+/// Runs a part of the test with this full name in a separate process, which must pass. In an
+/// emulator, `STRIPLINE_TEST_RUNNER` names the program that runs the process.
 pub(crate) fn in_own_process(test: &str, part: &str, run: impl FnOnce()) {
     match std::env::var(PART) {
         Ok(its) if its == part => run(),
@@ -33,8 +34,8 @@ pub(crate) fn in_own_process(test: &str, part: &str, run: impl FnOnce()) {
     }
 }
 
-/// Returns the lines that this process logs from now on. For a process of its own: there is one
-/// logger.
+/// Returns the lines that this process logs from now on. Only for a separate process, as a process
+/// has one logger.
 pub(crate) fn logged() -> Receiver<String> {
     let (sender, lines) = channel();
     log::set_logger(Box::leak(Box::new(LogLines(Mutex::new(sender))))).unwrap();
@@ -51,7 +52,7 @@ impl Log for LogLines {
     }
 
     fn log(&self, record: &Record<'_>) {
-        // The test has ended when there is no receiver.
+        // Without a receiver, the test has ended.
         let _ = self.0.lock().unwrap().send(record.args().to_string());
     }
 

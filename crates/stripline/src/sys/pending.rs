@@ -1,12 +1,13 @@
-//! Connections that a listener has accepted and that have not sent their first message yet.
+//! Connections that a listener has accepted, and that have not sent their first message yet.
 //!
 //! A first message is small and is sent whole, right after the connection is made. So a peer that
-//! follows the protocol is admitted the moment it is accepted, with any number of silent
-//! connections before it. Silent ones are kept for a second, in case their process was descheduled.
-//! There are only a few: one more closes the oldest of the process that has most.
+//! follows the protocol is admitted at the moment it is accepted, however many silent connections
+//! came before it. A silent connection is kept for a second, in case its process was descheduled.
+//! The number of silent connections is bounded: a further one closes the oldest connection of the
+//! process that has the most.
 //!
-//! Until it is complete, a first message stays in the kernel, with the descriptors that come with
-//! it. A pending peer therefore costs one descriptor and no memory for what it sends.
+//! Until a first message is complete, it stays in the kernel, with the descriptors that come with
+//! it. A pending peer therefore costs a descriptor, and no memory for its bytes.
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -21,9 +22,9 @@ use super::refusal::PeerRefusal;
 use super::socket::{Accepted, Listener, Socket, receive_with_fds};
 use crate::error::Result;
 
-/// A peer sends its first message within this time.
+/// The time within which a peer must send its first message.
 pub(crate) const FIRST_MESSAGE_TIME: Duration = Duration::from_secs(1);
-/// The longest first message, in bytes: a text of 8 KiB, and what comes before it.
+/// The longest first message, in bytes: a text of 8 KiB, and the fields before it.
 pub(crate) const FIRST_MESSAGE_MAX: usize = 8 * 1024 + 64;
 /// Pending peers of all listeners of the process.
 const PROCESS_MAX: usize = 256;
@@ -34,30 +35,30 @@ const BATCH: usize = 64;
 /// How long a listener pauses when the process has no descriptor left.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// Tokens of the poller from here on are this module's.
+/// The first token of the poller that belongs to this module, as do all greater ones.
 const FIRST_TOKEN: u64 = 1 << 63;
 const LISTENER: u64 = FIRST_TOKEN;
 
-/// The listeners of this process, which share its pending peers.
+/// The number of listeners of this process, which share `PROCESS_MAX`.
 static LISTENERS: AtomicUsize = AtomicUsize::new(0);
 
 /// A function that returns the length of the message that begins with these bytes.
 ///
-/// It returns `None` if that needs more bytes.
+/// It returns `None` if it needs more bytes to find the length.
 ///
 /// # Errors
-/// What is wrong with them.
+/// The fault of the bytes.
 pub(crate) type MessageLength = fn(&[u8]) -> Result<Option<usize>, String>;
 
-/// A listener, and the peers that it has accepted and not admitted yet.
+/// A listener, and the peers that it has accepted but not admitted yet.
 pub(crate) struct PendingPeers {
     listener: Listener,
     poller: Poller,
     message_length: MessageLength,
-    /// The oldest first, so that the first deadline is that of the first.
+    /// The oldest first, so that the first peer has the first deadline.
     peers: VecDeque<PendingPeer>,
     next_token: u64,
-    /// Until when nothing is accepted, for want of descriptors.
+    /// The time until which nothing is accepted, for want of descriptors.
     paused: Option<Instant>,
 }
 
@@ -71,13 +72,13 @@ struct PendingPeer {
 /// A first message, with the descriptors that came with it.
 type FirstMessage = (Vec<u8>, Vec<OwnedFd>);
 
-/// The outcome of a connection.
+/// The outcome of an accepted connection.
 pub(crate) enum Admission {
-    /// It sent its first message.
+    /// The peer sent its first message.
     Message { socket: Socket, process: Option<u32>, message: Vec<u8>, fds: Vec<OwnedFd> },
-    /// It is another user's, or gone, or broke the protocol.
+    /// The peer belongs to another user, has gone, or broke the protocol.
     Rejected { socket: Socket, process: Option<u32>, refusal: PeerRefusal },
-    /// It sent only so many bytes for too long, or until there were too many others.
+    /// The peer sent only this many bytes within the time limit, or before too many others came.
     Late { socket: Socket, process: Option<u32>, bytes: usize },
 }
 
@@ -92,7 +93,7 @@ pub(crate) fn name_of(socket: &Socket, process: Option<u32>) -> String {
 
 /// The outcome of a wait.
 pub(crate) struct Woken {
-    /// Tokens of the caller's descriptors that have something.
+    /// Tokens of the caller's descriptors that are ready.
     pub(crate) tokens: Vec<u64>,
     pub(crate) admissions: Vec<Admission>,
 }
@@ -105,18 +106,18 @@ impl PendingPeers {
     pub(crate) fn new(listener: Listener, message_length: MessageLength) -> Result<Self> {
         let poller = Poller::new()?;
         poller.add(listener.as_fd(), LISTENER, Interest::Readable)?;
-        // Relaxed: a count that bounds, and orders nothing.
+        // Relaxed: a count that sets a bound, and orders nothing.
         LISTENERS.fetch_add(1, Ordering::Relaxed);
         let peers = VecDeque::new();
         Ok(Self { listener, poller, message_length, peers, next_token: LISTENER + 1, paused: None })
     }
 
-    /// Returns the poller, for descriptors of the caller's with tokens below 2^63.
+    /// Returns the poller, to which the caller may add descriptors with tokens below 2^63.
     pub(crate) fn poller(&self) -> &Poller {
         &self.poller
     }
 
-    /// Waits until a connection has an outcome, one of the caller's descriptors has something, or
+    /// Waits until a connection has an outcome, one of the caller's descriptors is ready, or
     /// `until` has passed.
     ///
     /// # Errors
@@ -127,7 +128,7 @@ impl PendingPeers {
         self.wait_until(deadline)
     }
 
-    /// Polls like [`PendingPeers::wait`], for what is there now.
+    /// Polls like [`PendingPeers::wait`], without waiting.
     #[cfg(fuzzing)]
     pub(crate) fn poll(&mut self) -> Result<Vec<Admission>> {
         self.wait_until(Some(Instant::now())).map(|woken| woken.admissions)
@@ -172,7 +173,7 @@ impl PendingPeers {
                     }
                     Err(refusal) => admissions.push(Admission::Rejected { socket, process, refusal }),
                 },
-                // The descriptors of a pending peer are enough for the next.
+                // Closing a pending peer frees enough descriptors for the next connection.
                 Err(_) if !self.peers.is_empty() => {
                     admissions.extend(self.give_up(self.dispensable()));
                     break;
@@ -199,18 +200,18 @@ impl PendingPeers {
         }
         let token = self.next_token;
         self.next_token += 1;
-        // What has arrived since it was read is reported at once.
+        // The poller reports at once if bytes have arrived since the read.
         self.poller.add(socket.as_fd(), token, Interest::Arrival)?;
         self.peers.push_back(PendingPeer { token, socket, process, deadline: now + FIRST_MESSAGE_TIME });
         Ok(())
     }
 
-    /// Returns the index of the oldest peer of the process that has most.
+    /// Returns the index of the oldest peer of the process that has the most.
     fn dispensable(&self) -> usize {
         oldest_of_most(self.peers.iter().map(|peer| peer.process)).unwrap_or(0)
     }
 
-    /// Removes a peer, which is admitted if its message has arrived by now.
+    /// Removes a peer. The peer is admitted if its message has arrived by now.
     fn give_up(&mut self, index: usize) -> Option<Admission> {
         let token = self.peers.get(index)?.token;
         self.read(token).or_else(|| {
@@ -220,9 +221,9 @@ impl PendingPeers {
         })
     }
 
-    /// Reads what a peer has sent; `None`: not all of it is there.
+    /// Reads a peer's first message; `None`: the message is not complete.
     fn read(&mut self, token: u64) -> Option<Admission> {
-        // It may have been removed since it was reported.
+        // The peer may have been removed since it was reported.
         let index = self.peers.binary_search_by_key(&token, |peer| peer.token).ok()?;
         let received = self.receive(&self.peers[index].socket).transpose()?;
         let PendingPeer { socket, process, .. } = self.remove(index)?;
@@ -238,7 +239,8 @@ impl PendingPeers {
         Some(peer)
     }
 
-    /// Receives the first message and its descriptors once all of it is there, and not a byte more.
+    /// Receives the first message and its descriptors once the whole message has arrived, and not a
+    /// byte more.
     fn receive(&self, socket: &Socket) -> Result<Option<FirstMessage>, PeerRefusal> {
         let broke = |e: io::Error| match e.kind() {
             io::ErrorKind::InvalidData => PeerRefusal::violation(format!("sent {e}")),
@@ -282,30 +284,30 @@ impl PendingPeers {
 
 impl Drop for PendingPeers {
     fn drop(&mut self) {
-        // Relaxed: as where it is counted.
+        // Relaxed: as in `new`.
         LISTENERS.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-/// Returns how many bytes of a first message are there, and leaves them there. 0: the peer has hung
-/// up.
+/// Returns the number of bytes of a first message that have arrived, and leaves them in the kernel.
+/// 0: the peer has hung up.
 fn peek(socket: &Socket, bytes: &mut [u8; FIRST_MESSAGE_MAX]) -> rustix::io::Result<usize> {
     let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
     rustix::net::recv(socket, &mut bytes[..], flags).map(|(there, _)| there)
 }
 
-/// Returns how many peers a listener of this process may have pending.
+/// Returns the number of peers that a listener of this process may have pending.
 fn share() -> usize {
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
-    // Most descriptors are kept for links.
+    // Most descriptors stay free for links.
     let process_max =
         limit.map_or(PROCESS_MAX, |limit| PROCESS_MAX.min(usize::try_from(limit / 8).unwrap_or(PROCESS_MAX)));
-    // Relaxed: as where it is counted.
+    // Relaxed: as in `new`.
     (process_max / LISTENERS.load(Ordering::Relaxed).max(1)).clamp(1, LISTENER_MAX)
 }
 
-/// Returns the index of the first entry of the process that has most entries, so that one process
-/// cannot displace the others. Without a process (TCP), all are taken for those of one.
+/// Returns the index of the first entry of the process that has the most entries, so that a single
+/// process cannot displace the others. All entries without a process (TCP) count as one process.
 pub(crate) fn oldest_of_most(processes: impl Iterator<Item = Option<u32>> + Clone) -> Option<usize> {
     let mut counts: HashMap<Option<u32>, usize> = HashMap::new();
     processes.clone().for_each(|process| *counts.entry(process).or_default() += 1);
@@ -322,7 +324,8 @@ mod tests {
     use crate::sys::own_process::in_own_process;
     use crate::sys::socket::{connect_unix, send_with_fds};
 
-    /// Messages of a length, in one byte, and that many bytes more; none is longer than 9.
+    /// Returns the length of a message: a byte with a number of at most 9, and that many bytes
+    /// more.
     fn length(bytes: &[u8]) -> Result<Option<usize>, String> {
         match bytes.first() {
             Some(length @ 0..=9) => Ok(Some(1 + usize::from(*length))),
@@ -385,7 +388,7 @@ mod tests {
         drop(connect_unix(&name, None).unwrap());
         let refusal = rejected(admitted(&mut pending));
         assert!(matches!(&refusal, PeerRefusal::Unfit(reason) if reason.contains("hung up")), "{refusal}");
-        // The part of a message hides the end behind it.
+        // The part of a message hides the hang-up behind it.
         (&*connect_unix(&name, None).unwrap()).write_all(&[2, 0]).unwrap();
         assert!(matches!(admitted(&mut pending), Admission::Late { bytes: 2, .. }));
     }
@@ -403,10 +406,10 @@ mod tests {
             panic!("a silent peer was admitted")
         };
         assert!(pending.peers.len() <= LISTENER_MAX);
-        // It is the other end of the first connection.
+        // This is the other end of the first connection.
         first.close();
         assert_eq!(std::io::Read::read(&mut &*silent[0], &mut [0]).unwrap(), 0);
-        // A peer that follows the protocol is admitted however many are silent.
+        // A peer that follows the protocol is admitted, however many others are silent.
         let honest = connect_unix(&name, None).unwrap();
         (&*honest).write_all(&[0]).unwrap();
         while !matches!(admitted(&mut pending), Admission::Message { .. }) {}

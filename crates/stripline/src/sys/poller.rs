@@ -1,4 +1,4 @@
-//! Waiting for many descriptors at once, at a cost that does not grow with their number: epoll.
+//! Waiting for many descriptors at once with epoll, at a cost that does not grow with their number.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
@@ -9,24 +9,24 @@ use super::doorbell::timespec;
 use super::fork::{self, Descriptor};
 use crate::error::{Error, Result};
 
-/// Descriptors reported by one wait; the others are reported by the next.
+/// The most descriptors that a wait reports. The next wait reports the others.
 const EVENTS_MAX: usize = 64;
 
-/// A set of descriptors to wait for, each with a token of the caller's.
+/// A set of descriptors to wait for, each with a token of the caller.
 pub(crate) struct Poller(Descriptor);
 
-/// The events of a descriptor that are reported.
+/// The events of a descriptor that a wait reports.
 #[derive(Clone, Copy)]
 pub(crate) enum Interest {
-    /// That it is readable or closed, for as long as it is.
+    /// The descriptor is readable or closed, reported for as long as it is.
     Readable,
-    /// That it is readable or closed, or takes bytes.
+    /// The descriptor is readable or closed, or takes bytes.
     ReadableOrRoom,
-    /// That something has arrived since the last report (edge-triggered): bytes may stay unread.
+    /// Something has arrived since the last report (edge-triggered), so bytes may stay unread.
     Arrival,
-    /// That the other end has hung up.
+    /// The other end has hung up.
     HangUp,
-    /// Nothing but an error, for the time being.
+    /// Only an error, for the time being.
     Paused,
 }
 
@@ -34,47 +34,48 @@ impl Poller {
     /// Makes an empty set.
     ///
     /// # Errors
-    /// When the process has no descriptor left.
+    /// The process has no descriptor left.
     pub(crate) fn new() -> Result<Self> {
         fork::open_one(|| epoll::create(CreateFlags::CLOEXEC))
             .map(Self)
             .map_err(|e| Error::system("cannot create an epoll instance", e))
     }
 
-    /// Adds a descriptor. It has to be removed before it is closed if it has been duplicated.
+    /// Adds a descriptor. If the descriptor is duplicated, the caller must remove it before closing
+    /// it.
     ///
     /// # Errors
-    /// When the system has no memory left for it.
+    /// The system has no memory left.
     pub(crate) fn add(&self, fd: impl AsFd, token: u64, interest: Interest) -> Result<()> {
         epoll::add(&self.0, fd, EventData::new_u64(token), interest.flags())
             .map_err(|e| Error::system("cannot wait for a descriptor", e))
     }
 
-    /// Changes what is reported of a descriptor.
+    /// Changes which events of a descriptor are reported.
     ///
     /// # Errors
-    /// When it is not in the set.
+    /// The descriptor is not in the set.
     pub(crate) fn change(&self, fd: impl AsFd, token: u64, interest: Interest) -> Result<()> {
         epoll::modify(&self.0, fd, EventData::new_u64(token), interest.flags())
             .map_err(|e| Error::system("cannot wait for a descriptor", e))
     }
 
-    /// Removes a descriptor, if it is there.
+    /// Removes a descriptor, if it is in the set.
     pub(crate) fn remove(&self, fd: impl AsFd) {
-        // It fails only for one that was not added.
+        // The call fails only for a descriptor that was not added.
         let _ = epoll::delete(&self.0, fd);
     }
 
-    /// Waits until something is reported or the deadline has passed; returns the tokens.
+    /// Waits until an event occurs or the deadline has passed; returns the tokens.
     ///
     /// # Errors
-    /// When the kernel refuses to wait.
+    /// The kernel refuses to wait.
     pub(crate) fn wait(&self, deadline: Option<Instant>) -> Result<Vec<u64>> {
         let mut events = [Event { flags: EventFlags::empty(), data: EventData::new_u64(0) }; EVENTS_MAX];
         loop {
             let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-            // Without a nanosecond timeout, the kernel rounds down to milliseconds, which would
-            // poll without a pause.
+            // Without a timeout in nanoseconds, the kernel rounds down to milliseconds, so that the
+            // loop would poll without a pause.
             let timeout = left.map(|left| timespec(left.max(Duration::from_nanos(1))));
             match epoll::wait(&self.0, &mut events[..], timeout.as_ref()) {
                 Ok(count) => return Ok(events[..count].iter().map(|event| event.data.u64()).collect()),
@@ -86,7 +87,7 @@ impl Poller {
 }
 
 impl AsFd for Poller {
-    /// Returns a descriptor that is readable while something is reported.
+    /// Returns a descriptor that is readable while a wait would report something.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }

@@ -9,10 +9,10 @@ use rustix::thread::CpuSet;
 use crate::error::{Error, Result};
 
 /// Makes the kernel kill this process when the parent dies, as the backstop for a launcher that is
-/// killed. A process that is an orphan already gets the error below.
+/// killed. In a process that is already an orphan, it fails.
 ///
 /// # Errors
-/// The parent is not `parent` any more.
+/// The parent is no longer `parent`.
 pub(crate) fn die_with_parent(parent: u32) -> Result<()> {
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
         .map_err(|e| Error::system("cannot ask to die with the launcher", e))?;
@@ -36,8 +36,8 @@ pub(crate) fn set_priority(priority: u8) -> Result<()> {
         .map_err(|e| Error::system(format!("cannot set real-time priority {priority}"), e))
 }
 
-/// Sets the calling thread's policy and priority. By the system call: musl's function of the same
-/// name only fails, and its structure has more fields than the kernel's.
+/// Sets the calling thread's policy and priority by the system call: musl's function of the same
+/// name only fails, and musl's structure has more fields than the kernel's.
 fn schedule(policy: i32, priority: i32) -> std::io::Result<()> {
     /// The kernel's `struct sched_param`.
     #[repr(C)]
@@ -50,13 +50,13 @@ fn schedule(policy: i32, priority: i32) -> std::io::Result<()> {
     if answer == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
 }
 
-/// Removes a real-time priority that the calling thread inherited from its parent. A failure is
+/// Removes a real-time priority that the calling thread has inherited from its parent. A failure is
 /// ignored: keeping the priority is harmless.
 pub fn clear_priority() {
     let _ = schedule(libc::SCHED_OTHER, 0);
 }
 
-/// Restricts the calling thread (and those it starts) to these processors.
+/// Restricts the calling thread, and the threads it starts, to these processors.
 pub(crate) fn set_affinity(cpus: &[usize]) -> Result<()> {
     let mut set = CpuSet::new();
     for &cpu in cpus {
@@ -69,29 +69,31 @@ pub(crate) fn set_affinity(cpus: &[usize]) -> Result<()> {
         .map_err(|e| Error::system(format!("cannot run on processor(s) {cpus:?}"), e))
 }
 
-/// Prepares a process of the command or of components for the limits of the system. Raises the soft
-/// limit of open files to the hard one, as the low one is for programs that use `select`.
-/// Other limits stay: a lower soft one is deliberate.
+/// Prepares a process of the command or of components for the limits of the system. The soft limit
+/// of open files is raised to the hard one, as the low default is meant for programs that use
+/// `select`. Other limits stay: a lower soft limit is deliberate.
 ///
-/// A file that reaches its largest size becomes an error of the write: without that, `SIGXFSZ` ends
-/// the process. Programs that are started inherit it.
+/// A write to a file at the size limit fails with an error. Without this setting, `SIGXFSZ` would
+/// end the process. Started programs inherit the setting.
 ///
 /// # Errors
-/// The address space has less room than 64 MiB: later, an allocation that fails would abort.
+/// The address space has less room than 64 MiB. Without this check, an allocation would fail later
+/// and abort.
 pub fn prepare_for_limits() -> Result<()> {
-    /// The stacks of a launcher's threads, and what they allocate.
+    /// Room for the stacks and allocations of a launcher's threads.
     const ROOM_BYTES: usize = 64 << 20;
-    /// As systemd allows; some programs close all numbers up to their limit.
+    /// The limit that systemd sets. Some programs close all descriptors up to their limit.
     const DESCRIPTORS_MAX: u64 = 1 << 19;
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     let wanted = maximum.unwrap_or(DESCRIPTORS_MAX).min(DESCRIPTORS_MAX);
     if current.is_some_and(|current| current < wanted) {
-        // Where it fails, the limit stays, and the call that reaches it reports it.
+        // On a failure, the limit stays, and the call that reaches it returns an error.
         let _ = setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), maximum });
     }
-    // SAFETY: `SIG_IGN` is no function, so that none can run inside of another one.
+    // SAFETY: `SIG_IGN` is not a function, so no handler can run inside another function.
     unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
-    // Otherwise each thread reserves 64 MiB for a heap of its own, which leave no room for stacks.
+    // Otherwise each thread would reserve 64 MiB for a separate heap, which would leave no room for
+    // stacks.
     #[cfg(target_env = "gnu")]
     if getrlimit(Resource::As).current.is_some() {
         // SAFETY: the call sets a number, and takes no pointer.
@@ -103,15 +105,15 @@ pub fn prepare_for_limits() -> Result<()> {
     })
 }
 
-/// Returns those of the signals that this process does not ignore. A program that is started with a
-/// signal ignored, as by `nohup` or in the background of a shell, should leave it so.
+/// Returns the given signals without the ones that this process ignores. A program that is started
+/// with a signal ignored, as by `nohup` or in the background of a shell, should keep ignoring it.
 pub fn not_ignored(signals: &[i32]) -> Vec<i32> {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = ignored_signals(&status);
     signals.iter().copied().filter(|signal| ignored >> (signal - 1) & 1 == 0).collect()
 }
 
-/// Returns the set of ignored signals in a `status` file: bit 0 is that of signal 1. Without a
+/// Returns the set of ignored signals in a `status` file: bit 0 stands for signal 1. Without such a
 /// line, the set is empty.
 fn ignored_signals(status: &str) -> u64 {
     let line = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
@@ -125,23 +127,24 @@ pub fn state_and_parent(pid: u32) -> (Option<char>, Option<u32>) {
     (words.next().and_then(|word| word.chars().next()), words.next().and_then(|word| word.parse().ok()))
 }
 
-/// Returns when the process was started, in the kernel's ticks; `None`: it has ended.
+/// Returns the time at which the process was started, in the kernel's ticks; `None`: it has ended.
 #[cfg(any(feature = "iceoryx2", feature = "corba"))]
 pub(crate) fn start_time(pid: u32) -> Option<u64> {
-    // The 22nd field of `proc_pid_stat(5)`. One that has ended and was not waited for is dead.
+    // The 22nd field of `proc_pid_stat(5)`. A process that has ended but was not waited for counts
+    // as ended.
     let stat = stat_behind_command(pid);
     let mut words = stat.split_ascii_whitespace();
     let state = words.next()?;
     (state != "Z").then(|| words.nth(18))??.parse().ok()
 }
 
-/// Returns the fields of the process's `stat` from its state on.
+/// Returns the fields of the process's `stat` file, beginning with the state.
 fn stat_behind_command(pid: u32) -> String {
-    // One read returns the whole file. `std::fs::read` needs six, as the file states no length.
+    // A single read returns the whole file. `std::fs::read` needs six, as the file has no length.
     let mut stat = [0; 1024];
     let read = File::open(format!("/proc/{pid}/stat")).and_then(|mut file| file.read(&mut stat));
     let stat = String::from_utf8_lossy(&stat[..read.unwrap_or(0)]);
-    // The command before it may have any characters, brackets too.
+    // The command before the state may contain any characters, including brackets.
     stat.rsplit(')').next().unwrap_or_default().into()
 }
 

@@ -1,5 +1,5 @@
-//! One descriptor that stands for a changing set of others, for as long as a port exists: that of
-//! an epoll instance.
+//! A descriptor that stands for a changing set of others as long as a port exists: the descriptor
+//! of an epoll instance.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::sync::{Arc, Mutex};
@@ -15,29 +15,30 @@ use super::mutex::lock;
 use super::timer::Timer;
 use crate::error::{Error, Result};
 
-/// A descriptor that is readable (level-triggered) while one of a set is ready, or a time has
-/// passed. Any thread may wait for it while another one changes the set.
+/// A descriptor that is readable (level-triggered) while a member of the set is ready, or after a
+/// time has passed. Any thread may wait for it while another thread changes the set.
 #[derive(Debug)]
 pub(crate) struct ReadySet {
-    /// What is waited for. It contains the other two.
+    /// The epoll instance that users wait for. It contains the timer and the inner instance.
     outer: Descriptor,
     timer: Mutex<Timer>,
     members: Mutex<Members>,
 }
 
-/// The set as it is now.
+/// The members of a set at present.
 #[derive(Debug)]
 struct Members {
-    /// An epoll instance of them alone, which is replaced when they change. To take out a
-    /// descriptor that has been closed, but lives on in another process, is not possible.
+    /// An epoll instance of the members alone, which is replaced when the members change. A
+    /// descriptor that has been closed, but lives on in another process, cannot be taken out of an
+    /// instance.
     inner: Option<Descriptor>,
     list: Vec<(RawFd, PollFlags)>,
-    /// [`fork::closed_watched`] when they were put in.
+    /// [`fork::closed_watched`] at the time when the members were put in.
     closed: u64,
 }
 
 impl ReadySet {
-    /// Makes an empty one.
+    /// Makes an empty set.
     ///
     /// # Errors
     /// A lack of descriptors.
@@ -49,7 +50,7 @@ impl ReadySet {
         Ok(Self { outer, timer: Mutex::new(timer), members: Mutex::new(members) })
     }
 
-    /// Returns the set of a port, which is made when it is first asked for.
+    /// Returns the set of a port. The first call makes it.
     ///
     /// # Errors
     /// A lack of descriptors.
@@ -62,13 +63,13 @@ impl ReadySet {
         Ok(set)
     }
 
-    /// Replaces the set, and the time at which it is ready without any of them. A set of the same
-    /// descriptors costs no system call.
+    /// Replaces the members, and the time at which the set is ready without a ready member. A call
+    /// with the same descriptors needs no system call for them.
     ///
     /// # Errors
-    /// A lack of descriptors or memory. Then the members are as before.
+    /// A lack of descriptors or memory. In this case, the members are as before.
     pub(crate) fn set(&self, poll_set: &PollSet<'_>, until: Option<Instant>) -> Result<()> {
-        // The clock of `Instant` is the same, but its reading cannot be taken out.
+        // `Instant` uses the same clock, but does not give its reading.
         let at_ns = until.map(|until| {
             let left = until.saturating_duration_since(Instant::now());
             now_ns().saturating_add(u64::try_from(left.as_nanos()).unwrap_or(u64::MAX))
@@ -78,13 +79,14 @@ impl ReadySet {
         for (fd, interest) in poll_set.interests() {
             let number = fd.as_raw_fd();
             match list.iter_mut().find(|(listed, _)| *listed == number) {
-                // An epoll instance takes a descriptor once.
+                // An epoll instance takes each descriptor once.
                 Some((_, interests)) => *interests |= interest,
                 None => list.push((number, interest)),
             }
         }
         let mut members = lock(&self.members);
-        // Read before they are put in: one that is closed meanwhile is noticed the next time.
+        // The count is read before the descriptors are put in: the next call notices a close in
+        // between.
         let closed = fork::closed_watched();
         if members.inner.is_some() && members.closed == closed && members.list == list {
             return Ok(());
@@ -93,14 +95,15 @@ impl ReadySet {
         let inner = new_epoll()?;
         for (fd, _) in poll_set.interests() {
             let number = fd.as_raw_fd();
-            // The first of each number has the interests of all.
+            // The first entry of each number has the interests of all entries with that number.
             if let Some((_, interest)) = list.iter().find(|(listed, _)| *listed == number) {
                 add(&inner, fd, flags(*interest))?;
             }
         }
         add(&self.outer, inner.as_fd(), EventFlags::IN)?;
         if let Some(before) = &members.inner {
-            // Its drop alone would not do: a process that is just being started has a copy of it.
+            // Dropping the old instance is not enough: a process that is just being started has a
+            // copy of it.
             epoll::delete(&self.outer, before)
                 .map_err(|e| Error::system("cannot wait for other descriptors", e))?;
         }
@@ -120,7 +123,7 @@ fn new_epoll() -> Result<Descriptor> {
         .map_err(|e| Error::system("cannot create an epoll instance", e))
 }
 
-/// Adds a descriptor, unless it is there.
+/// Adds a descriptor, unless the instance has it.
 fn add(epoll: &Descriptor, fd: BorrowedFd<'_>, flags: EventFlags) -> Result<()> {
     match epoll::add(epoll, fd, EventData::new_u64(0), flags) {
         Err(rustix::io::Errno::EXIST) => Ok(()),
@@ -162,19 +165,19 @@ mod tests {
         assert!(!is_ready(&set));
         let doorbells = [Doorbell::new().unwrap(), Doorbell::new().unwrap()];
         for round in 0..3 {
-            // The first twice: that is once.
+            // The first doorbell is passed twice, and counts once.
             set_to(&set, doorbells.iter().chain(&doorbells[..1]));
             assert!(!is_ready(&set), "{round}");
             doorbells[round % 2].notify();
             assert!(is_ready(&set) && is_ready(&set));
-            // It is not of the set any more.
+            // The rung doorbell is no longer in the set.
             set_to(&set, &doorbells[1 - round % 2..][..1]);
             assert!(!is_ready(&set));
             assert!(doorbells.iter().all(Doorbell::drain));
         }
     }
 
-    // A process that is being started has copies of all, until it runs its program.
+    // A process that is being started has copies of all descriptors, until it runs its program.
     #[test]
     fn a_copy_of_what_was_replaced_does_not_make_it_ready() {
         let set = ReadySet::new().unwrap();
@@ -208,7 +211,7 @@ mod tests {
         assert!(is_ready(&set));
     }
 
-    // Another process keeps the file of the first doorbell open, and it rings.
+    // Another process keeps the file of the first doorbell open, and this doorbell rings.
     #[test]
     fn a_descriptor_that_was_closed_is_replaced_by_the_next_of_its_number() {
         let set = ReadySet::new().unwrap();
@@ -246,12 +249,12 @@ mod tests {
         poll_set.readable(set.as_fd());
         poll_set.wait(None).unwrap();
         assert!(Instant::now() >= until);
-        // The next set has none.
+        // The next set has no deadline.
         set_to(&set, []);
         assert!(!is_ready(&set));
     }
 
-    // Each set replaces its own epoll instance, which is no reason for the other to do so.
+    // Each set replaces its own epoll instance, which does not make the other set do so.
     #[test]
     fn sets_that_change_leave_others_as_they_are() {
         let (set, other, doorbells) = (
@@ -267,7 +270,8 @@ mod tests {
                 let before = inner(&set);
                 set_to(&other, &doorbells[..count]);
                 set_to(&set, &doorbells);
-                // Tests beside this one may close a watched descriptor, which replaces all sets.
+                // Tests that run in parallel may close a watched descriptor, which makes every set
+                // replace its instance.
                 if fork::closed_watched() == closed {
                     assert_eq!(inner(&set), before);
                     break;

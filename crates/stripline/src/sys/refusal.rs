@@ -1,4 +1,4 @@
-//! Refusals of peers, and the log of those that broke the protocol.
+//! Refusals of peers, and the log of peers that broke the protocol.
 
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -8,11 +8,11 @@ use crate::error::{Error, printable};
 /// The reason for a refusal, in words for the peer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum PeerRefusal {
-    /// The peer follows the protocol and does not fit.
+    /// The peer follows the protocol, but does not fit.
     Unfit(String),
-    /// This process lacks something, so that the peer may try again.
+    /// This process lacks a resource, so the peer may try again.
     Lack(String),
-    /// What the peer sent cannot be used, through the fault of either side.
+    /// The data of the peer cannot be used, through the fault of either side.
     Unusable(String),
     /// The peer broke the protocol.
     Violation(String),
@@ -63,15 +63,15 @@ impl From<Error> for PeerRefusal {
     }
 }
 
-/// The log of peers that broke the protocol at one place, as a port. Any process can do that as
-/// often as it likes, so the lines are few.
+/// A log of the peers that broke the protocol at a place, such as a port. Any process can do that
+/// as often as it likes, so the log has a bounded number of lines.
 #[derive(Debug, Default)]
 pub(crate) struct ViolationLog {
     target: &'static str,
     place: String,
-    /// When the present period began.
+    /// The start of the present period.
     since: Option<Instant>,
-    /// Lines of this period, and violations without one.
+    /// Lines logged in this period, and violations that were not logged.
     lines: u32,
     omitted: u64,
 }
@@ -83,12 +83,12 @@ impl ViolationLog {
     /// The most characters of a line.
     const LINE_MAX: usize = 1000;
 
-    /// Returns the log of a place, as `port levels`.
+    /// Returns the log of a place, such as `port levels`.
     pub(crate) fn new(target: &'static str, place: String) -> Self {
         Self { target, place, ..Self::default() }
     }
 
-    /// Logs the refusal of a peer of that name, unless the peer only does not fit.
+    /// Logs the refusal of the peer `peer`, unless the peer only does not fit.
     pub(crate) fn refused(&mut self, peer: &str, refusal: &PeerRefusal) {
         match refusal {
             PeerRefusal::Unfit(_) | PeerRefusal::Lack(_) => {}
@@ -97,13 +97,13 @@ impl ViolationLog {
         }
     }
 
-    /// Logs a violation of a peer of that name.
+    /// Logs a violation by the peer `peer`.
     pub(crate) fn violation(&mut self, peer: &str, violation: &str) {
         let closed = "broke the protocol, so that its connection is closed";
         self.add(format_args!("{peer} {closed}: {violation}"));
     }
 
-    /// Logs a line, unless there were many lately.
+    /// Logs a line, unless there were too many in this period.
     fn add(&mut self, line: fmt::Arguments<'_>) {
         let now = Instant::now();
         if self.since.is_none_or(|since| now.duration_since(since) >= Self::PERIOD) {
@@ -146,7 +146,7 @@ mod tests {
                          sent \\u{1b}[2J0\\n";
             assert_eq!(found[0], first);
             assert_eq!(found[32], "port a: further violations are only counted within 60s");
-            // As if the period had passed.
+            // Pretend that the period has passed.
             violations.since = Instant::now().checked_sub(ViolationLog::PERIOD);
             violations.refused("process 7", &PeerRefusal::Unfit("has another type".into()));
             violations.refused("process 7", &PeerRefusal::Unusable("is back".into()));

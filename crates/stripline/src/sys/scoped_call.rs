@@ -1,24 +1,25 @@
-//! A function of one thread that other threads call while it is there: those of a middleware that
-//! calls back.
+//! A function of one thread that other threads may call within a scope, such as the threads of a
+//! middleware with callbacks.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 use super::mutex::lock;
 
-/// A function that may be called until [`ScopedCall::within`] returns. It runs once at a time.
+/// A function that may be called until [`ScopedCall::within`] returns. Only one call runs at a
+/// time.
 pub(crate) struct ScopedCall {
-    /// Calls that the running one has not answered.
+    /// Calls that the running call has not answered yet.
     calls: AtomicU32,
     function: Mutex<Option<&'static (dyn Fn() + Sync)>>,
 }
 
 impl ScopedCall {
-    /// Runs the body, while the function may be called.
+    /// Runs the body. The function may be called meanwhile.
     pub(crate) fn within<R>(function: &(dyn Fn() + Sync), body: impl FnOnce(&Arc<Self>) -> R) -> R {
         // SAFETY: only the lifetime changes. The drop of `CallScope` removes the reference before
-        // this returns, also after a panic. `call` uses it with the lock held, so that the drop
-        // waits for the end of a call.
+        // `within` returns, also after a panic. `call` holds the lock while it uses the reference,
+        // so that the drop waits for the end of a call.
         let function =
             unsafe { std::mem::transmute::<&(dyn Fn() + Sync), &'static (dyn Fn() + Sync)>(function) };
         let call = Arc::new(Self { calls: AtomicU32::new(0), function: Mutex::new(Some(function)) });
@@ -26,10 +27,12 @@ impl ScopedCall {
         body(scope.0)
     }
 
-    /// Calls the function; false: it is not there any more. A call while another one runs returns
-    /// at once, and the other one runs the function again. So may a call from the function itself.
+    /// Calls the function; false: the scope has ended. If another call runs, this one returns at
+    /// once, and the running call runs the function again. The function itself may make such a
+    /// call.
     pub(crate) fn call(&self) -> bool {
-        // AcqRel, here and below: with the count comes what the caller has done before.
+        // AcqRel, here and below: the count publishes the caller's earlier writes to the thread
+        // that runs the function.
         if self.calls.fetch_add(1, Ordering::AcqRel) > 0 {
             return true;
         }
@@ -57,7 +60,7 @@ impl Drop for CallScope<'_> {
     }
 }
 
-/// A place for the function that a source of bytes calls when some have arrived.
+/// A place for the function that a source of bytes calls when bytes have arrived.
 #[derive(Default)]
 pub(crate) struct CallSlot(Mutex<Option<Arc<ScopedCall>>>);
 
@@ -66,7 +69,7 @@ impl CallSlot {
         *lock(&self.0) = call.cloned();
     }
 
-    /// Calls the function; false: it is not there, and a doorbell has to ring.
+    /// Calls the function; false: no function is set, and a doorbell has to ring.
     pub(crate) fn call(&self) -> bool {
         let call = lock(&self.0).clone();
         call.is_some_and(|call| call.call())
@@ -112,7 +115,7 @@ mod tests {
             std::thread::scope(|scope| {
                 scope.spawn(|| slot.call());
                 inside.wait();
-                // Returns although the other one has not.
+                // This call returns although the other one has not.
                 assert!(slot.call());
                 gone_on.wait();
             });

@@ -1,4 +1,4 @@
-//! Local sockets: names that vanish with their owner (`socket_place.rs` has where they are), peer
+//! Local sockets: names that vanish with their owner (`socket_place.rs` has their places), peer
 //! credentials, and descriptors in messages.
 
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
@@ -27,11 +27,11 @@ use super::runtime_folder::SocketFile;
 use super::socket_place::{SocketPlace, SocketTarget};
 use crate::terms::Group;
 
-/// The most descriptors that one message carries.
+/// The most descriptors in one message.
 pub(crate) const FDS_MAX: usize = 8;
 /// `SIOCOUTQ`.
 const UNACKNOWLEDGED: ioctl::Opcode = 0x5411;
-/// How long a connection to a local socket may take.
+/// The longest time for a connection to a local socket.
 const CONNECT_TIME: Duration = Duration::from_secs(5);
 
 /// A connected byte stream of either family.
@@ -67,14 +67,14 @@ impl Socket {
         let _ = rustix::net::shutdown(self, Shutdown::Both);
     }
 
-    /// Ends what is written. What was written before can still be read.
+    /// Ends the writing direction. Bytes written before can still be read.
     pub(crate) fn close_writing(&self) {
         let _ = rustix::net::shutdown(self, Shutdown::Write);
     }
 
-    /// Waits until the other host has all that was written, or the other end has closed, but not
-    /// longer. Over TCP, the end of a socket with unread bytes discards what is on its way. So what
-    /// arrives is read.
+    /// Waits until the other host has all the written bytes, the other end has closed, or the time
+    /// limit has passed. Over TCP, closing a socket with unread bytes discards the bytes on their
+    /// way, so arriving bytes are read here.
     pub(crate) fn await_delivery(&self, until: Instant) {
         let Self::Tcp(stream) = self else { return };
         let mut buffer = [0; 4096];
@@ -85,7 +85,8 @@ impl Socket {
                 Err(Errno::WOULDBLOCK) => {}
                 _ => return,
             }
-            // SAFETY: the call writes an `int`: the bytes that the other host has not acknowledged.
+            // SAFETY: the call writes an `int`: the number of bytes that the other host has not
+            // acknowledged.
             let unacknowledged = unsafe { ioctl::ioctl(stream, Getter::<UNACKNOWLEDGED, i32>::new()) };
             if unacknowledged.unwrap_or(0) == 0 || Instant::now() >= until {
                 return;
@@ -95,7 +96,7 @@ impl Socket {
         }
     }
 
-    /// Returns whether the other end has closed, although bytes of it may be left to read.
+    /// Returns whether the other end has closed, even if bytes from it are left to read.
     pub(crate) fn has_hung_up(&self) -> bool {
         let mut fds = [PollFd::new(self, PollFlags::RDHUP)];
         match poll(&mut fds, Some(&Timespec::default())) {
@@ -112,10 +113,10 @@ impl Socket {
         }
     }
 
-    /// Returns a stream that came as a descriptor.
+    /// Returns a stream that was received as a descriptor.
     ///
     /// # Errors
-    /// A descriptor of something else.
+    /// The descriptor is not of a stream.
     pub(crate) fn of_stream(fd: OwnedFd) -> io::Result<Self> {
         let is_stream = sockopt::socket_type(&fd)? == SocketType::STREAM;
         match sockopt::socket_domain(&fd)? {
@@ -125,7 +126,7 @@ impl Socket {
         }
     }
 
-    /// Returns its own address and its peer's; `None`: it is no network socket.
+    /// Returns the socket's own address and the peer's; `None`: it is not a network socket.
     pub(crate) fn addresses(&self) -> Option<[std::net::SocketAddr; 2]> {
         match self {
             Self::Unix(_) => None,
@@ -152,8 +153,8 @@ impl Read for &Socket {
 
 impl Write for &Socket {
     fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
-        // Not through the C library, which pays for thread cancellation. Never waits, because reads
-        // on the same socket may block.
+        // The C library's function is avoided, as it pays for thread cancellation. This call never
+        // waits, because reads on the same socket may block.
         Ok(rustix::net::send(self, buffer, SendFlags::NOSIGNAL | SendFlags::DONTWAIT)?)
     }
 
@@ -174,9 +175,9 @@ impl AsFd for Socket {
 /// A listening socket of either family.
 #[derive(Debug)]
 pub(crate) enum Listener {
-    /// Open to the same user, and to the members of the group if there is one.
+    /// A Unix socket, open to the same user, and to the members of the group if one is given.
     Unix {
-        /// First, so that it is removed before the socket is closed.
+        /// The first field, so that the file is removed before the socket is closed.
         file: Option<Local<SocketFile>>,
         listener: Descriptor<UnixListener>,
         group: Option<Group>,
@@ -184,17 +185,18 @@ pub(crate) enum Listener {
     Tcp(Descriptor<TcpListener>),
 }
 
-/// A connection that a listener has accepted, non-blocking.
+/// A connection that a listener has accepted. It is non-blocking.
 #[derive(Debug)]
 pub(crate) enum Accepted {
-    /// Of a peer that the link is open to, with its process if the kernel names it.
+    /// A connection from a peer with access to the link, and the peer's process if the kernel names
+    /// it.
     Peer(Socket, Option<u32>),
-    /// Of one that it is not open to, with the reason, which is for the peer.
+    /// A connection from a peer without access, and the reason, which is sent to the peer.
     Rejected(Socket, String),
 }
 
 impl Listener {
-    /// Listens on a Unix name, in the place that the environment selects.
+    /// Listens on a Unix name, in the place selected by the environment.
     ///
     /// # Errors
     /// `AddrInUse` within [`Error::System`] when another process has the name.
@@ -208,7 +210,7 @@ impl Listener {
         }
     }
 
-    /// Listens on an abstract Unix name: no file, gone with the last descriptor.
+    /// Listens on an abstract Unix name. It has no file, and vanishes with the last descriptor.
     fn abstract_name(name: &str, group: Option<Group>) -> Result<Self> {
         let listening = || -> io::Result<_> {
             let address = SocketAddr::from_abstract_name(name)?;
@@ -223,7 +225,7 @@ impl Listener {
     /// Listens on a free port of one address of this host.
     ///
     /// # Errors
-    /// That the host does not have the address, by name.
+    /// The error names the address if the host does not have it.
     pub(crate) fn tcp(address: IpAddr) -> Result<(Self, std::net::SocketAddr)> {
         let listening = || -> io::Result<_> {
             let listener = fork::open_one(|| TcpListener::bind((address, 0)))?;
@@ -243,10 +245,10 @@ impl Listener {
         })
     }
 
-    /// Accepts one connection, if one is waiting. Does not block.
+    /// Accepts a connection, if one is waiting. Does not block.
     ///
     /// # Errors
-    /// When the process or the system has no descriptor or memory for it: the connection goes on
+    /// The process or the system has no descriptor or memory for the connection, which goes on
     /// waiting.
     pub(crate) fn accept(&self) -> io::Result<Option<Accepted>> {
         loop {
@@ -262,7 +264,7 @@ impl Listener {
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(None),
                 Err(e) => match e.raw_os_error() {
                     Some(libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM) => return Err(e),
-                    // That connection ended before it was accepted; another may be waiting.
+                    // The connection ended before it was accepted; another one may be waiting.
                     _ => continue,
                 },
             };
@@ -274,7 +276,8 @@ impl Listener {
         }
     }
 
-    /// Returns its socket file, if it has one, for an owner that removes it earlier.
+    /// Takes out the socket file, if the listener has one, for an owner that removes the file
+    /// earlier.
     pub(crate) fn take_file(&mut self) -> Option<Local<SocketFile>> {
         match self {
             Self::Unix { file, .. } => file.take(),
@@ -282,7 +285,7 @@ impl Listener {
         }
     }
 
-    /// Returns the peer's process, if the kernel names it.
+    /// Checks access, and returns the peer's process if the kernel names it.
     fn check(&self, socket: &mut Socket) -> Result<Option<u32>, String> {
         match (self, socket) {
             (Self::Unix { group, .. }, Socket::Unix(stream)) => {
@@ -312,20 +315,20 @@ pub(crate) fn connect_tcp(address: &std::net::SocketAddr) -> io::Result<Socket> 
     Ok(Socket::Tcp(socket))
 }
 
-/// Lets as many connections wait to be accepted as the system allows (`net.core.somaxconn`). Beyond
-/// that, a TCP peer would try again only after a second.
+/// Sets the accept queue to the system's maximum (`net.core.somaxconn`). Beyond the queue, a TCP
+/// peer would try again only after a second.
 fn lengthen_queue(listener: impl AsFd) -> io::Result<()> {
     Ok(rustix::net::listen(listener, i32::MAX)?)
 }
 
-/// Returns the address of this host that another one is reached from.
+/// Returns the address of this host from which packets to `to` leave.
 ///
 /// # Errors
-/// There is no way to it.
+/// The host has no route to `to`.
 #[cfg(any(feature = "zenoh", feature = "corba"))]
 pub(crate) fn own_address(to: std::net::SocketAddr) -> Result<IpAddr> {
     use rustix::net;
-    // Its connect sends nothing, and binds it to the address of the route.
+    // Connecting a datagram socket sends nothing. It binds the socket to the address of the route.
     let failed = |e: rustix::io::Errno| Error::system(format!("there is no way to {to}"), e);
     let family = if to.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let socket = net::socket_with(family, SocketType::DGRAM, SocketFlags::CLOEXEC, None).map_err(failed)?;
@@ -334,15 +337,15 @@ pub(crate) fn own_address(to: std::net::SocketAddr) -> Result<IpAddr> {
     Ok(std::net::SocketAddr::try_from(own).map_err(failed)?.ip())
 }
 
-/// Connects to the address that a sending port has announced, as [`connect_unix`].
+/// Connects to the address that a sending port has announced, like [`connect_unix`].
 ///
 /// # Errors
-/// Also an address in the other place: see [`SocketPlace::name`].
+/// The errors of [`connect_unix`], or an address in the other place: see [`SocketPlace::name`].
 pub(crate) fn connect_address(address: &str, group: Option<Group>) -> Result<Descriptor<UnixStream>> {
     connect_unix(SocketPlace::current()?.name(address)?, group)
 }
 
-/// Connects to a Unix name and checks that the same user listens there, or a member of the group.
+/// Connects to a Unix name, and checks that the same user or a member of the group listens there.
 /// Blocks for [`CONNECT_TIME`] at most, because the listener's queue may be full.
 pub(crate) fn connect_unix(name: &str, group: Option<Group>) -> Result<Descriptor<UnixStream>> {
     connect_unix_within(name, group, CONNECT_TIME)
@@ -351,7 +354,7 @@ pub(crate) fn connect_unix(name: &str, group: Option<Group>) -> Result<Descripto
 fn connect_unix_within(name: &str, group: Option<Group>, time: Duration) -> Result<Descriptor<UnixStream>> {
     let connect = |socket: &UnixStream, target: &SocketTarget<'_>| -> io::Result<()> {
         set_socket_timeout(socket, Timeout::Send, Some(time))?;
-        // Stopping and continuing a process interrupts its wait, even without a signal handler.
+        // Stopping and continuing a process interrupts a wait, even without a signal handler.
         while let Err(e) = target.connect(socket) {
             if e.kind() != io::ErrorKind::Interrupted {
                 return Err(e);
@@ -362,11 +365,11 @@ fn connect_unix_within(name: &str, group: Option<Group>, time: Duration) -> Resu
     connect_unix_by(name, group, SocketFlags::empty(), connect).map(|(stream, _)| stream)
 }
 
-/// Connects like [`connect_unix`], but never waits for a place in the listener's queue, and the
-/// stream does not block. Also returns the listening process, if it has a number here.
+/// Connects like [`connect_unix`], but never waits for a place in the listener's queue, and makes
+/// the stream non-blocking. Also returns the listening process, if it has a number here.
 ///
 /// # Errors
-/// `WouldBlock` within [`Error::System`] when the queue is full.
+/// `WouldBlock` within [`Error::System`] if the queue is full.
 pub(crate) fn connect_unix_at_once(
     name: &str,
     group: Option<Group>,
@@ -395,12 +398,12 @@ fn connect_unix_by(
     Ok((stream, peer))
 }
 
-/// Returns the process at the other end of a Unix socket, as it was when they were connected.
+/// Returns the process that was at the other end of a Unix socket at the time of the connection.
 pub(crate) fn peer_process(stream: &UnixStream) -> Option<u32> {
     Peer::of(stream).ok()?.process()
 }
 
-/// Sends some bytes; a peer that has hung up is an error and no signal.
+/// Sends some bytes. A peer that has hung up causes an error, not a signal.
 pub(crate) fn send(socket: &Socket, bytes: &[u8]) -> io::Result<usize> {
     Ok(rustix::net::send(socket, bytes, SendFlags::NOSIGNAL)?)
 }
@@ -409,13 +412,13 @@ pub(crate) fn send(socket: &Socket, bytes: &[u8]) -> io::Result<usize> {
 /// [`crate::inspect::Reader::kernel_bytes`].
 pub(crate) fn unsent_bytes(socket: &Socket) -> Option<u64> {
     let mut bytes: libc::c_int = 0;
-    // SAFETY: the descriptor is open as long as the borrow; the call writes one int, which lives
-    // across it.
+    // SAFETY: the descriptor is open as long as the borrow. The call writes an int, which lives
+    // across the call.
     let answer = unsafe { libc::ioctl(socket.as_fd().as_raw_fd(), libc::TIOCOUTQ, &mut bytes) };
     if answer == 0 { u64::try_from(bytes).ok() } else { None }
 }
 
-/// Sends bytes with descriptors; all in one message.
+/// Sends bytes with descriptors, which are all in one message.
 pub(crate) fn send_with_fds(stream: &UnixStream, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> io::Result<()> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FDS_MAX))];
     let mut control = SendAncillaryBuffer::new(&mut space);
@@ -423,19 +426,19 @@ pub(crate) fn send_with_fds(stream: &UnixStream, bytes: &[u8], fds: &[BorrowedFd
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "too many descriptors for one message"));
     }
     let sent = rustix::net::sendmsg(stream, &[IoSlice::new(bytes)], &mut control, SendFlags::NOSIGNAL)?;
-    // The descriptors went with the first byte; the rest is plain bytes.
+    // The descriptors were sent with the first byte; the rest is plain bytes.
     (&mut &*stream).write_all(&bytes[sent..])
 }
 
 /// Receives some bytes and the descriptors that came with them.
 ///
 /// # Errors
-/// An error of the system, or descriptors that the kernel had to leave out: those are lost.
-/// `InvalidData` if there are too many of them, otherwise `EMFILE`.
+/// An error of the system, or the kernel had to leave out descriptors, which are lost:
+/// `InvalidData` if the message carries too many, otherwise `EMFILE`.
 pub(crate) fn receive_with_fds(stream: &UnixStream, bytes: &mut [u8]) -> io::Result<(usize, Vec<OwnedFd>)> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FDS_MAX))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
-    // Stopping and continuing a process interrupts its wait, even without a signal handler.
+    // Stopping and continuing a process interrupts a wait, even without a signal handler.
     let message = rustix::io::retry_on_intr(|| {
         let mut parts = [IoSliceMut::new(bytes)];
         rustix::net::recvmsg(stream, &mut parts, &mut control, RecvFlags::CMSG_CLOEXEC)
@@ -450,7 +453,8 @@ pub(crate) fn receive_with_fds(stream: &UnixStream, bytes: &mut [u8]) -> io::Res
         .collect();
     if message.flags.contains(ReturnFlags::CTRUNC) {
         let (kind, what) = (io::ErrorKind::InvalidData, "more descriptors than a message may carry");
-        // The kernel leaves out what has no room in the message, or in the table of this process.
+        // The kernel leaves out descriptors without room in the message, or in the table of this
+        // process.
         return Err(match fds.len() {
             FDS_MAX.. => io::Error::new(kind, what),
             _ => io::Error::from_raw_os_error(libc::EMFILE),
@@ -472,7 +476,7 @@ mod tests {
     fn a_door_with_a_full_queue_is_not_waited_at_for_ever() {
         let name = format!("stripline-test-{}", std::process::id());
         let _listener = Listener::unix(&name, None).unwrap();
-        // No connection is accepted; the system decides how many may queue.
+        // No connection is accepted. The system decides how many may queue.
         let mut queue = Vec::new();
         while let Ok(stream) = connect_unix_within(&name, None, Duration::from_millis(1)) {
             queue.push(stream);
@@ -488,7 +492,7 @@ mod tests {
             let (ours, theirs) = UnixStream::pair().unwrap();
             send_with_fds(&theirs, b"x", &[ours.as_fd(), ours.as_fd()]).unwrap();
             let all = getrlimit(Resource::Nofile);
-            // There is room for one of the two.
+            // There is room for only one of the two descriptors.
             let next = ours.try_clone().unwrap().as_raw_fd() as u64;
             setrlimit(Resource::Nofile, Rlimit { current: Some(next + 1), ..all }).unwrap();
             let error = receive_with_fds(&ours, &mut [0]).unwrap_err();

@@ -4,22 +4,23 @@
 use super::socket_place::SocketPlace;
 use crate::error::{Error, Result};
 
-/// Returns the end of a name of that form, unique to this call.
+/// Returns the last part of a name of that form, unique to this call.
 pub fn unique_suffix() -> Result<String> {
     let random = getrandom::u64().map_err(|e| Error::failed(format!("no random numbers: {e}")))?;
     Ok(format!("{}-{random:016x}", std::process::id()))
 }
 
-/// Returns whether a text may be such an end: what a peer names by it goes no further.
+/// Returns whether a text from a peer may be the last part of a name. A peer cannot name anything
+/// else by it.
 #[cfg(any(feature = "zeromq", feature = "zenoh", feature = "corba"))]
 pub(crate) fn is_suffix(text: &str) -> bool {
     let is_part = |byte: u8| byte.is_ascii_hexdigit() || byte == b'-';
     (1..=40).contains(&text.len()) && text.bytes().all(is_part)
 }
 
-/// Returns the listening sockets with that prefix, with or without a tag: name and process. Any
-/// user can choose such names, so a connecting process must get the listener's credentials from the
-/// kernel.
+/// Returns the names and processes of the listening sockets with that prefix, with or without a
+/// tag. Any user can choose such names, so a connecting process must get the listener's credentials
+/// from the kernel.
 pub fn listening(prefix: &str, tagged: bool) -> Result<Vec<(String, u32)>> {
     if let SocketPlace::Folder(folder) = SocketPlace::current()? {
         let mut found: Vec<(String, u32)> = Vec::new();
@@ -33,12 +34,12 @@ pub fn listening(prefix: &str, tagged: bool) -> Result<Vec<(String, u32)>> {
         std::fs::read("/proc/net/unix")
             .map_err(|e| Error::system("cannot read /proc/net/unix, the list of sockets", e))
     };
-    // Read twice: the kernel gives the list in pages. It omits a socket at their boundary when an
-    // earlier socket is closed meanwhile.
+    // The list is read twice: the kernel returns it in pages. It omits a socket at a page boundary
+    // when an earlier socket is closed meanwhile.
     Ok(find(&[list()?, list()?], prefix, tagged))
 }
 
-/// Returns the sockets in any of the kernel's lists, if their names have exactly that form.
+/// Returns the sockets that any of the kernel's lists has with a name of exactly that form.
 fn find(lists: &[impl AsRef<[u8]>], prefix: &str, tagged: bool) -> Vec<(String, u32)> {
     let mut names = Vec::new();
     for list in lists {
@@ -60,7 +61,7 @@ fn name(line: &str, prefix: &str, tagged: bool) -> Option<(String, u32)> {
     listens.then(|| (name.to_string(), pid))
 }
 
-/// Returns the process in a name, if it has exactly that form.
+/// Returns the process in a name, if the name has exactly that form.
 fn process_in(name: &str, prefix: &str, tagged: bool) -> Option<u32> {
     let is_hex = |text: &str| text.len() == 16 && text.bytes().all(|b| b.is_ascii_hexdigit());
     let mut rest = name.strip_prefix(prefix)?;

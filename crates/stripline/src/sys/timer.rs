@@ -11,7 +11,7 @@ use rustix::time::{
 
 use super::fork::{self, Descriptor};
 
-/// A timer; its descriptor is readable once its time has come.
+/// A timer with a descriptor that is readable once the set time has come.
 #[derive(Debug)]
 pub(crate) struct Timer {
     fd: Descriptor,
@@ -19,7 +19,7 @@ pub(crate) struct Timer {
 }
 
 impl Timer {
-    /// Makes one that is not set.
+    /// Makes a timer that is not set.
     ///
     /// # Errors
     /// A lack of descriptors.
@@ -29,15 +29,15 @@ impl Timer {
         Ok(Self { fd, at_ns: Cell::new(None) })
     }
 
-    /// Sets it to a time of [`now_ns`](super::clock::now_ns), or to none.
+    /// Sets the timer to a time of [`now_ns`](super::clock::now_ns), or clears it.
     ///
     /// # Errors
-    /// Those of the system.
+    /// An error of the system.
     pub(crate) fn set(&self, at_ns: Option<u64>) -> io::Result<()> {
         if self.at_ns.replace(at_ns) == at_ns {
             return Ok(());
         }
-        // Zero would mean none.
+        // A time of zero would clear the timer.
         let (seconds, ns) =
             at_ns.map_or((0, 0), |at_ns| (at_ns / 1_000_000_000, at_ns.max(1) % 1_000_000_000));
         let time = |tv_sec, tv_nsec| Timespec { tv_sec, tv_nsec };

@@ -1,5 +1,6 @@
-//! A page that both ends of a path share: what the sender has handed over, and what the receiver
-//! has taken. It outlives a sender that is killed, with what was in its own memory.
+//! A page that both ends of a path share: it counts the units that the sender has handed over and
+//! the receiver has taken. The page outlives a sender that is killed, although the packets in the
+//! sender's own memory are lost.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -11,8 +12,8 @@ use super::memory::{Mapping, PAGE, SharedMemory};
 use crate::error::{Error, Result};
 use crate::packet::LastSent;
 
-/// The page. It counts units: at least one for each frame. Each end writes only its own line, and
-/// trusts the other one with nothing.
+/// A page that counts units: at least one for each frame. Each end writes only to its own cache
+/// line, and trusts nothing that the other end has written.
 pub(crate) struct TransitPage {
     mapping: Mapping,
 }
@@ -28,16 +29,16 @@ struct Words {
 struct SentWords {
     /// Units handed over, in all.
     sent: AtomicU64,
-    /// Messages that they were in, and those without any.
+    /// The messages that carried these units, and the messages without units.
     messages: AtomicU64,
-    /// How often the position was written. The last bit is the index of the one to read.
+    /// How often a position was written. The last bit is the index of the position to read.
     updates: AtomicU64,
-    /// Where the sender began: set once.
+    /// The position at which the sender began: set once.
     first: [AtomicU64; 2],
     positions: [[AtomicU64; 3]; 2],
-    /// What the sender waits for: 0, [`FOR_ROOM`] or [`FOR_RECEIPT`].
+    /// The event that the sender waits for: 0 (none), [`FOR_ROOM`] or [`FOR_RECEIPT`].
     waits: AtomicU32,
-    /// Bytes handed over, in all, with what is added for each message.
+    /// Bytes handed over, in all, including the charge added for each message.
     charged: AtomicU64,
 }
 
@@ -56,10 +57,10 @@ struct TakenWords {
     received: AtomicU64,
 }
 
-/// Words that are seldom written. The sender reads the first with each packet.
+/// Words that are seldom written. The sender reads `sleeps` with each packet.
 #[repr(C, align(128))]
 struct SleepWords {
-    /// 1: the receiver sleeps. The end that wakes it writes 0.
+    /// 1: the receiver sleeps. The end that wakes the receiver writes 0.
     sleeps: AtomicU32,
     /// 1: the sender is complete, and the receiver may connect.
     opened: AtomicU32,
@@ -70,7 +71,7 @@ struct SleepWords {
 }
 
 impl TransitPage {
-    /// Makes a page, and the descriptor for the other end.
+    /// Makes a page, and a descriptor of the page for the other end.
     ///
     /// # Errors
     /// A lack of memory or descriptors.
@@ -86,26 +87,27 @@ impl TransitPage {
     /// Maps the page of a peer.
     ///
     /// # Errors
-    /// A descriptor of anything else.
+    /// The descriptor is not of such a page.
     pub(crate) fn from_peer(peer: &str, fd: OwnedFd) -> Result<Self> {
         Ok(Self { mapping: SharedMemory::from_peer(peer, fd, PAGE)?.map()? })
     }
 
     fn words(&self) -> &Words {
-        // SAFETY: a page is larger than the words, and aligned to more. They are atomics, for which
-        // any content is valid, so the other process may write them meanwhile.
+        // SAFETY: a page is larger than the words, and has a larger alignment. The words are
+        // atomics, for which any content is valid, so the other process may write them meanwhile.
         unsafe { self.mapping.at(0).cast::<Words>().as_ref() }
     }
 
-    /// Stores the number of units handed over in so many messages, and the last packet among them.
-    /// Only the sender calls it, one thread at a time.
+    /// Stores the number of units handed over, the number of messages that carried them, and the
+    /// last packet among them. Only the sender calls it, one thread at a time.
     pub(crate) fn set_sent(&self, units: u64, messages: u64, last: Option<LastSent>) {
         let words = &self.words().sender;
-        // Release: a receiver that reads the number finds what it counts sent.
+        // Release: a receiver that reads the number finds the counted units sent.
         words.sent.store(units, Ordering::Release);
         words.messages.store(messages, Ordering::Release);
         let Some(last) = last else { return };
-        // Relaxed: written by this end alone. The other position stays whole if a kill comes here.
+        // Relaxed: only this end writes it. The other position stays whole if the process is killed
+        // here.
         let next = words.updates.load(Ordering::Relaxed).wrapping_add(1);
         if next == 1 {
             let first = words.first.iter().zip(last.first);
@@ -115,7 +117,7 @@ impl TransitPage {
         for (word, field) in words.positions[(next & 1) as usize].iter().zip(fields) {
             word.store(field, Ordering::Relaxed);
         }
-        // Release: with the number comes the position.
+        // Release: publishes the position together with the number.
         words.updates.store(next, Ordering::Release);
     }
 
@@ -130,8 +132,8 @@ impl TransitPage {
         self.words().sender.messages.load(Ordering::Acquire)
     }
 
-    /// Returns the last packet handed over whole. For a sender that is gone: one that goes on may
-    /// write it meanwhile.
+    /// Returns the last packet that was handed over whole. The sender must be gone: a running
+    /// sender may write the position meanwhile.
     pub(crate) fn last_sent(&self) -> Option<LastSent> {
         let words = &self.words().sender;
         let updates = words.updates.load(Ordering::Acquire);
@@ -144,39 +146,42 @@ impl TransitPage {
     /// Returns the number of units taken.
     #[inline]
     pub(crate) fn taken(&self) -> u64 {
-        // Acquire: what the receiver has taken has left this end.
+        // Acquire: the units that the receiver has taken have left this end.
         self.words().receiver.taken.load(Ordering::Acquire)
     }
 
-    /// Returns the number of messages taken, those of [`TransitPage::taken`] at least.
+    /// Returns the number of messages taken: at least the messages of the units in
+    /// [`TransitPage::taken`].
     pub(crate) fn messages_taken(&self) -> u64 {
-        // Relaxed: stored before that number, which is read first.
+        // Relaxed: the receiver stores it before the number of units, which this end reads first.
         self.words().receiver.messages.load(Ordering::Relaxed)
     }
 
-    /// Announces that the sender waits for room, and returns the number of units taken after that.
+    /// Announces that the sender waits for room. Returns the number of units taken, read after the
+    /// announcement.
     pub(crate) fn announce_wait(&self) -> u64 {
         let words = self.words();
-        // SeqCst twice, here and in `set_taken`: either this end reads the new number, or the other
-        // one the announcement.
+        // SeqCst twice, here and in `set_taken`: either this end reads the new number, or the
+        // receiver reads the announcement.
         words.sender.waits.store(FOR_ROOM, Ordering::SeqCst);
         words.receiver.taken.load(Ordering::SeqCst)
     }
 
-    /// Stores the numbers of units and messages taken; true: the sender waits, and not more than
-    /// `low` units are left in transit. That is returned once for each announcement.
+    /// Stores the numbers of units and messages taken. Returns true once for each announcement,
+    /// when the sender waits and at most `low` units are left in transit.
     #[inline]
     pub(crate) fn set_taken(&self, units: u64, messages: u64, low: u64) -> bool {
         let words = self.words();
-        // Relaxed: the store that follows orders it.
+        // Relaxed: the store that follows orders this one.
         words.receiver.messages.store(messages, Ordering::Relaxed);
         words.receiver.taken.store(units, Ordering::SeqCst);
         words.sender.waits.load(Ordering::SeqCst) == FOR_ROOM && self.ends_wait(units, low)
     }
 
-    /// Stores the bytes handed over. Before [`TransitPage::set_sent`].
+    /// Stores the bytes handed over. Called before [`TransitPage::set_sent`].
     pub(crate) fn set_charged(&self, bytes: u64) {
-        // Relaxed: a receiver that reads it late rings once too often, or with the next message.
+        // Relaxed: a receiver that reads an old number rings once too often, or with the next
+        // message.
         self.words().sender.charged.store(bytes, Ordering::Relaxed);
     }
 
@@ -185,8 +190,8 @@ impl TransitPage {
         self.words().receiver.received.load(Ordering::Acquire)
     }
 
-    /// Announces that the sender waits until bytes are received. Returns those that are, after
-    /// that.
+    /// Announces that the sender waits until bytes are received. Returns the bytes that are
+    /// received, read after the announcement.
     pub(crate) fn announce_wait_for_receipt(&self) -> u64 {
         let words = self.words();
         // SeqCst twice, as in `announce_wait`.
@@ -194,8 +199,8 @@ impl TransitPage {
         words.receiver.received.load(Ordering::SeqCst)
     }
 
-    /// Stores the bytes that are in the receiver's process; true: the sender waits for that, and
-    /// not more than `low` are left. One thread at a time calls it.
+    /// Stores the bytes that are in the receiver's process. Returns true when the sender waits for
+    /// a receipt and at most `low` bytes are left. Called by one thread at a time.
     pub(crate) fn set_received(&self, bytes: u64, low: u64) -> bool {
         let words = self.words();
         words.receiver.received.store(bytes, Ordering::SeqCst);
@@ -204,25 +209,25 @@ impl TransitPage {
             && words.sender.waits.swap(0, Ordering::Relaxed) != 0
     }
 
-    /// Announces that the receiver sleeps unless it finds a packet after that. `runs_barrier`: the
-    /// sender needs no fence instruction.
+    /// Announces that the receiver sleeps, unless it finds a packet after the announcement.
+    /// `runs_barrier`: the sender needs no fence instruction.
     pub(crate) fn announce_sleep(&self, runs_barrier: bool) {
         self.words().sleep.sleeps.store(1, Ordering::Relaxed);
-        // With the fence of `ends_sleep`, either the receiver finds what was sent before that, or
-        // the sender the announcement.
+        // Pairs with the fence of `ends_sleep`: either the receiver finds a packet sent before that
+        // fence, or the sender reads the announcement.
         fence_before_sleep(runs_barrier);
     }
 
     /// Withdraws the announcement.
     pub(crate) fn end_sleep(&self) {
-        // Relaxed: a sender that reads it late rings once too often.
+        // Relaxed: a sender that reads an old value rings once too often.
         self.words().sleep.sleeps.store(0, Ordering::Relaxed);
     }
 
     /// Returns whether the receiver sleeps, once for each announcement. Called after each packet.
     #[inline]
     pub(crate) fn ends_sleep(&self, needed: Fence) -> bool {
-        // SeqCst: as at `announce_sleep`.
+        // SeqCst: see `announce_sleep`.
         needed.run();
         let sleeps = &self.words().sleep.sleeps;
         // Relaxed: the doorbell that follows wakes the receiver, which checks again.
@@ -252,7 +257,7 @@ impl TransitPage {
     /// Stores the number of the sender's end on the network, before its first message.
     pub(crate) fn set_writer(&self, number: &[u8; 16]) {
         let halves: [u64; 2] = bytemuck::cast(*number);
-        // Release: the message that follows comes another way.
+        // Release: the message that follows arrives another way.
         let store = |(word, half): (&AtomicU64, u64)| word.store(half, Ordering::Release);
         self.words().sleep.writer.iter().zip(halves).for_each(store);
     }

@@ -13,19 +13,20 @@ use rustix::net::{
 
 use super::fork::{self, Descriptor};
 
-/// The receive buffer that a receiver asks for; the kernel counts twice as much. The system may
-/// allow less (`/proc/sys/net/core/rmem_max`). With more, more packets wait under overload.
+/// The receive buffer that a receiver requests. The kernel doubles this number, and the system may
+/// allow less (`/proc/sys/net/core/rmem_max`). A larger buffer lets more packets wait under
+/// overload.
 const RECEIVE_BUFFER: usize = 512 << 10;
 
 /// The most bytes of a datagram that are copied together first: `send` takes 100 to 150 ns less
-/// than `sendmsg`, which first reads where the parts are.
+/// than `sendmsg`, which first reads the addresses of the parts.
 const JOINED_MAX: usize = 1536;
 
 /// Bytes of the header of UDP.
 const UDP_HEADER: usize = 8;
 
-/// The interface that a multicast group is reached by: by an index, or else one of its addresses.
-/// Both zero: that of the system's route.
+/// The interface by which a multicast group is reached: given by an index, or else by one of the
+/// interface's addresses. If both are zero, the system's route selects the interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct MulticastInterface {
     pub address: Ipv4Addr,
@@ -42,7 +43,7 @@ impl MulticastInterface {
     /// Returns the interface of that name.
     ///
     /// # Errors
-    /// No interface has it.
+    /// No interface has that name.
     pub(crate) fn named(name: &str) -> io::Result<Self> {
         let socket = fork::open_one(|| UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)))?;
         let index = rustix::net::netdevice::name_to_index(&*socket, name)?;
@@ -50,13 +51,13 @@ impl MulticastInterface {
     }
 }
 
-/// One end of a path of datagrams.
+/// An end of a path of datagrams.
 #[derive(Debug)]
 pub(crate) struct UdpEnd {
     pub(super) socket: Descriptor<UdpSocket>,
-    /// Whether the kernel cuts what is sent into datagrams (`udp_batch.rs`).
+    /// Whether the kernel cuts a send into datagrams (`udp_batch.rs`).
     pub(super) cuts: AtomicBool,
-    /// Whether the kernel joins what arrives.
+    /// Whether the kernel joins datagrams that arrive together.
     pub(super) joins: AtomicBool,
 }
 
@@ -64,7 +65,7 @@ impl UdpEnd {
     /// The most bytes of a datagram (IPv4).
     pub(crate) const DATAGRAM_MAX: usize = 65_507;
 
-    /// Opens one on a free port of an address of this host.
+    /// Opens an end on a free port of an address of this host.
     ///
     /// # Errors
     /// A lack of descriptors or ports.
@@ -72,21 +73,21 @@ impl UdpEnd {
         fork::open_one(|| UdpSocket::bind((address, 0))).map(Self::of)
     }
 
-    /// Opens one on an address that was another's.
+    /// Opens an end on an address that another socket had before.
     #[cfg(test)]
     pub(super) fn bind_to(address: SocketAddrV4) -> io::Result<Self> {
         fork::open_one(|| UdpSocket::bind(address)).map(Self::of)
     }
 
-    /// Opens the receiving end of a group. Others of this host may have it open as well, and each
-    /// gets every datagram.
+    /// Opens the receiving end of a group. Other sockets of this host may join the group as well,
+    /// and each gets every datagram.
     ///
     /// # Errors
     /// A lack of descriptors or memberships, or an interface without multicast.
     pub(crate) fn join(group: SocketAddrV4, interface: MulticastInterface) -> io::Result<Self> {
         let end = Self::unbound()?;
         sockopt::set_socket_reuseaddr(&*end.socket, true)?;
-        // The address of the group, so that nothing else that comes to this port arrives.
+        // Bind to the address of the group, so that no other traffic to this port arrives.
         rustix::net::bind(&*end.socket, &group)?;
         let MulticastInterface { address, index } = interface;
         sockopt::set_ip_add_membership_with_ifindex(&*end.socket, group.ip(), &address, index)?;
@@ -94,8 +95,8 @@ impl UdpEnd {
         Ok(end)
     }
 
-    /// Opens the sending end of a group. Datagrams pass at most so many routers, and reach
-    /// receivers of this host, too.
+    /// Opens the sending end of a group. A datagram passes at most `ttl` routers. Receivers of this
+    /// host get it, too.
     ///
     /// # Errors
     /// A lack of descriptors, or no route to the group over that interface.
@@ -119,13 +120,13 @@ impl UdpEnd {
         Self { socket, cuts: AtomicBool::new(false), joins: AtomicBool::new(false) }
     }
 
-    /// Takes only what comes by an interface that this socket has joined on, and not by all that
-    /// any socket of the host has.
+    /// Accepts datagrams only from an interface that this socket has joined on, and not from the
+    /// interfaces that other sockets of the host have joined on.
     fn refuse_other_interfaces(&self) -> io::Result<()> {
         self.set_option::<libc::c_int>(libc::IPPROTO_IP, libc::IP_MULTICAST_ALL, &0)
     }
 
-    /// Sets an option that is a number.
+    /// Sets an option with a numeric value.
     pub(super) fn set_option<T: Copy>(
         &self,
         level: libc::c_int,
@@ -138,15 +139,16 @@ impl UdpEnd {
         if outcome == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 
-    /// Limits what this end sends, in megabits a second. The interface's queue keeps to it (`fq`).
+    /// Limits the rate of this end, in megabits per second. The queue of the interface enforces it
+    /// (`fq`).
     pub(crate) fn set_pace(&self, mbps: Option<u32>) -> io::Result<()> {
         let Some(mbps) = mbps else { return Ok(()) };
         let bytes_per_second = u64::from(mbps) * 125_000;
         self.set_option(libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, &bytes_per_second)
     }
 
-    /// Returns the most bytes of a datagram that is not cut on its way: by the interface that a
-    /// connected end sends to. That of this host takes the largest.
+    /// Returns the most bytes of a datagram that is not fragmented on the way. The interface that a
+    /// connected end sends over sets the limit. The loopback interface takes the largest datagram.
     pub(crate) fn datagram_max(&self) -> io::Result<usize> {
         if self.socket.peer_addr().is_ok_and(|peer| peer.ip().is_loopback()) {
             return Ok(Self::DATAGRAM_MAX);
@@ -156,20 +158,20 @@ impl UdpEnd {
         Ok(mtu.saturating_sub(ip_header + UDP_HEADER).min(Self::DATAGRAM_MAX))
     }
 
-    /// Returns its address.
+    /// Returns the end's address.
     pub(crate) fn address(&self) -> io::Result<SocketAddr> {
         self.socket.local_addr()
     }
 
-    /// Sets where it sends to.
+    /// Sets the destination.
     pub(crate) fn connect(&self, to: SocketAddr) -> io::Result<()> {
         self.socket.connect(to)?;
         self.detect_cuts();
         Ok(())
     }
 
-    /// Makes the receive buffer large, or as large as is named, and returns its size by the
-    /// kernel's count.
+    /// Makes the receive buffer large, or `bytes` large if given. Returns the size that the kernel
+    /// counts.
     pub(crate) fn grow_receive_buffer(&self, bytes: Option<u32>) -> io::Result<u64> {
         let bytes = bytes.map_or(RECEIVE_BUFFER, |bytes| bytes as usize);
         sockopt::set_socket_recv_buffer_size(&*self.socket, bytes)?;
@@ -181,11 +183,11 @@ impl UdpEnd {
         self.socket.set_read_timeout(Some(longest))
     }
 
-    /// Sends a datagram in two parts to the end that this one is bound to. Never blocks. One in a
-    /// single part is not copied on the way.
+    /// Sends a datagram in two parts to the connected end. Never blocks. A datagram with an empty
+    /// payload is not copied on the way.
     ///
     /// # Errors
-    /// `WouldBlock` if the socket is full. Other errors are of datagrams before.
+    /// `WouldBlock` if the socket is full. Any other error belongs to an earlier datagram.
     pub(crate) fn send(&self, header: &[u8], payload: &[u8]) -> io::Result<()> {
         let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
         if payload.is_empty() {
@@ -216,7 +218,8 @@ impl AsFd for UdpEnd {
 mod tests {
     use super::*;
 
-    /// Checks that one send reaches all that have joined, and nothing of another group arrives.
+    /// Checks that each receiver of a group gets every datagram of the group, and none of another
+    /// group.
     #[test]
     fn a_group_gets_each_datagram_once() {
         let port = UdpEnd::bind(Ipv4Addr::LOCALHOST.into()).unwrap().address().unwrap().port();

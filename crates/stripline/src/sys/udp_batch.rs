@@ -1,6 +1,6 @@
-//! Many datagrams with one system call. Where the kernel can, it cuts a run of equal ones out of
-//! one send (`UDP_SEGMENT`, Linux 4.18). It joins those that arrive together (`UDP_GRO`, Linux
-//! 5.0). Elsewhere, and for unequal ones, there are `sendmmsg` and `recvmmsg`.
+//! Many datagrams with one system call. Where the kernel can, it cuts a run of equal datagrams out
+//! of one send (`UDP_SEGMENT`, Linux 4.18), and joins datagrams that arrive together (`UDP_GRO`,
+//! Linux 5.0). Elsewhere, and for datagrams of unequal size, `sendmmsg` and `recvmmsg` are used.
 
 use std::io::{self, IoSlice};
 use std::mem::zeroed;
@@ -13,39 +13,39 @@ use super::udp::UdpEnd;
 /// A datagram in two parts: its header and its payload.
 pub(crate) type DatagramParts<'a> = [IoSlice<'a>; 2];
 
-/// The most datagrams of one call. The kernel cuts no more out of one send.
+/// The most datagrams of one call. The kernel cuts at most as many out of one send.
 pub(crate) const BATCH_MAX: usize = 64;
 
-/// The most datagrams of a `recvmmsg`: each needs room for the largest.
+/// The most datagrams of a `recvmmsg`: each needs room for the largest datagram.
 const RECEIVED_MAX: usize = 8;
 
-/// Words for a control message with a number: its header of 16 bytes, and 8.
+/// Words for a control message with a number: a header of 16 bytes, and 8 bytes for the number.
 const CONTROL_WORDS: usize = 3;
 
-/// Errors by which a kernel, or an interface, refuses to cut. It has no such option, computes no
-/// checksums, or has a lower limit, or the pieces do not fit the path any more.
+/// Errors with which a kernel or an interface refuses to cut. The option is missing, checksums are
+/// not computed, the limit is lower, or the pieces no longer fit the path.
 const REFUSALS: [i32; 5] = [libc::EIO, libc::EINVAL, libc::EMSGSIZE, libc::ENOPROTOOPT, libc::EOPNOTSUPP];
 
 impl UdpEnd {
-    /// Finds out whether the kernel cuts what is sent.
+    /// Detects whether the kernel can cut a send into datagrams.
     pub(super) fn detect_cuts(&self) {
         let has_option = self.set_option::<libc::c_int>(libc::SOL_UDP, libc::UDP_SEGMENT, &0).is_ok();
-        // Relaxed: a hint. Without the kernel's help there are more messages to a call.
+        // Relaxed: a hint. Without the kernel's help, a call has more messages.
         self.cuts.store(has_option, Ordering::Relaxed);
     }
 
-    /// Has the kernel join datagrams that arrive together, if it can.
+    /// Makes the kernel join datagrams that arrive together, if it can.
     pub(crate) fn join_arrivals(&self) {
         let joins = self.set_option::<libc::c_int>(libc::SOL_UDP, libc::UDP_GRO, &1).is_ok();
-        // Relaxed: the receiver itself reads it.
+        // Relaxed: only the receiver reads it.
         self.joins.store(joins, Ordering::Relaxed);
     }
 
-    /// Sends datagrams to the end that this one is connected to, with as few system calls as there
-    /// can be. Returns how many were sent, or count as lost. Never blocks.
+    /// Sends datagrams to the connected end, with as few system calls as possible. Returns how many
+    /// were sent or count as lost. Never blocks.
     ///
     /// # Errors
-    /// `WouldBlock` if there was room for none.
+    /// `WouldBlock` if there was no room for any datagram.
     pub(crate) fn send_many(&self, datagrams: &[DatagramParts<'_>]) -> io::Result<usize> {
         let (mut sent, mut failed_at) = (0, None);
         while sent < datagrams.len() {
@@ -67,7 +67,8 @@ impl UdpEnd {
                 _ if run > 1 && error.raw_os_error().is_some_and(|code| REFUSALS.contains(&code)) => {
                     self.cuts.store(false, Ordering::Relaxed);
                 }
-                // An error of datagrams before is returned once, and nothing is sent then.
+                // An error of an earlier datagram is returned once, and this call sends nothing
+                // then.
                 _ if failed_at != Some(sent) => failed_at = Some(sent),
                 _ => sent += run,
             }
@@ -75,11 +76,12 @@ impl UdpEnd {
         Ok(sent)
     }
 
-    /// Receives a datagram in two parts, and returns its bytes. Others that came with it are in
-    /// `payload` as a whole, at the places in `more`.
+    /// Receives a datagram in two parts, and returns its size in bytes. Further datagrams that came
+    /// with it are whole in `payload`, at the places in `more`.
     ///
     /// # Errors
-    /// `WouldBlock` if nothing has arrived; with `blocks`, within the time limit.
+    /// `WouldBlock` if nothing has arrived; with `blocks`, if nothing arrives within the time
+    /// limit.
     pub(crate) fn receive(
         &self,
         header: &mut [u8],
@@ -106,13 +108,13 @@ impl UdpEnd {
         let header_bytes = header.len();
         let mut parts = [part(header), part(payload)];
         let mut control = [0_u64; CONTROL_WORDS];
-        // SAFETY: all zero is a message without parts.
+        // SAFETY: a message of zeros is a message without parts.
         let mut message: libc::msghdr = unsafe { zeroed() };
         (message.msg_iov, message.msg_iovlen) = (parts.as_mut_ptr(), parts.len() as _);
         (message.msg_control, message.msg_controllen) =
             (control.as_mut_ptr().cast(), size_of_val(&control) as _);
         let flags = if blocks { 0 } else { libc::MSG_DONTWAIT };
-        // SAFETY: the descriptor is open, and the message and all that it names live for the call.
+        // SAFETY: the descriptor is open. The message and all that it points to live for the call.
         let received = unsafe { libc::recvmsg(self.socket.as_raw_fd(), &mut message, flags) };
         let Ok(received) = usize::try_from(received) else { return Err(io::Error::last_os_error()) };
         // SAFETY: the kernel has filled the message in.
@@ -139,16 +141,17 @@ impl UdpEnd {
         parts[0] = part(header);
         let mut places = payload.chunks_mut(place.max(1));
         (1..=count).for_each(|index| parts[index] = places.next().map_or(part(&mut []), part));
-        // SAFETY: all zero is a message without parts.
+        // SAFETY: a message of zeros is a message without parts.
         let mut messages: [libc::mmsghdr; RECEIVED_MAX] = unsafe { zeroed() };
         for (index, message) in messages[..count].iter_mut().enumerate() {
-            // The first has the header's part and its own, the others one each.
+            // The first message has the header's part and a payload part, the others one part each.
             let (from, its) = if index == 0 { (0, 2) } else { (index + 1, 1) };
             (message.msg_hdr.msg_iov, message.msg_hdr.msg_iovlen) = (&raw mut parts[from], its as _);
         }
         let flags = if blocks { libc::MSG_WAITFORONE } else { libc::MSG_DONTWAIT };
         let (fd, messages_at) = (self.socket.as_raw_fd(), messages.as_mut_ptr());
-        // SAFETY: the descriptor is open; the messages and all that they name live for the call.
+        // SAFETY: the descriptor is open. The messages and all that they point to live for the
+        // call.
         let received =
             unsafe { libc::recvmmsg(fd, messages_at, count as _, flags as _, std::ptr::null_mut()) };
         let Ok(received) = usize::try_from(received) else { return Err(io::Error::last_os_error()) };
@@ -159,8 +162,8 @@ impl UdpEnd {
     }
 }
 
-/// Returns how many datagrams from the first one on have its size, and so leave as one. The last of
-/// them may be shorter. Without `cuts` it is one.
+/// Returns how many datagrams, from the first one on, have the same size and therefore leave in one
+/// send. The last of them may be shorter. Without `cuts`, the run is one datagram.
 fn run_length(datagrams: &[DatagramParts<'_>], cuts: bool) -> usize {
     let bytes = |parts: &DatagramParts<'_>| parts[0].len() + parts[1].len();
     let Some((first, rest)) = datagrams.split_first().filter(|_| cuts) else { return datagrams.len().min(1) };
@@ -183,14 +186,14 @@ fn send_runs(fd: i32, datagrams: &[DatagramParts<'_>], cuts: bool) -> io::Result
     let datagrams = &datagrams[..datagrams.len().min(BATCH_MAX)];
     let (mut runs, mut taken) = ([0_u8; BATCH_MAX], 0);
     let mut controls = [[0_u64; CONTROL_WORDS]; BATCH_MAX];
-    // SAFETY: all zero is a message without parts.
+    // SAFETY: a message of zeros is a message without parts.
     let mut messages: [libc::mmsghdr; BATCH_MAX] = unsafe { zeroed() };
     let mut count = 0;
     while taken < datagrams.len() {
         let run = run_length(&datagrams[taken..], cuts);
         let message = &mut messages[count].msg_hdr;
         let parts = datagrams[taken..][..run].as_flattened();
-        // An `IoSlice` is an `iovec`, and the kernel reads it only.
+        // An `IoSlice` is an `iovec`, and the kernel only reads it.
         message.msg_iov = parts.as_ptr().cast_mut().cast();
         message.msg_iovlen = parts.len() as _;
         if run > 1 {
@@ -206,7 +209,7 @@ fn send_runs(fd: i32, datagrams: &[DatagramParts<'_>], cuts: bool) -> io::Result
     }
     let flags = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
     if count == 1 {
-        // SAFETY: the message and all that it names live for the call.
+        // SAFETY: the message and all that it points to live for the call.
         let sent = unsafe { libc::sendmsg(fd, &messages[0].msg_hdr, flags) };
         return if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(taken) };
     }
@@ -220,10 +223,10 @@ fn part(bytes: &mut [u8]) -> libc::iovec {
     libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() }
 }
 
-/// Has the kernel cut a message into datagrams of so many bytes.
+/// Makes the kernel cut a message into datagrams of `each` bytes.
 ///
 /// # Safety
-/// The message has a control buffer of [`CONTROL_WORDS`].
+/// The caller must give the message a control buffer of [`CONTROL_WORDS`].
 unsafe fn set_segment(message: &mut libc::msghdr, each: u16) {
     // SAFETY: the caller's buffer has room for one control message with a number.
     unsafe {
@@ -235,10 +238,10 @@ unsafe fn set_segment(message: &mut libc::msghdr, each: u16) {
     }
 }
 
-/// Returns the bytes of each datagram but the last, if the kernel has joined several.
+/// Returns the size of each datagram but the last, if the kernel has joined several.
 ///
 /// # Safety
-/// The kernel has filled in the message and its control buffer.
+/// The caller must pass a message that the kernel has filled in, with its control buffer.
 unsafe fn joined_bytes(message: &libc::msghdr) -> Option<usize> {
     // SAFETY: the caller guarantees it; a control message with a number has all its bytes.
     let each = unsafe {
@@ -274,7 +277,7 @@ mod tests {
         [IoSlice::new(header), IoSlice::new(payload)]
     }
 
-    /// Receives that many, and returns them with the number of calls.
+    /// Receives `count` datagrams, and returns them with the number of calls.
     fn receive(end: &UdpEnd, count: usize) -> (Vec<Vec<u8>>, usize) {
         let (mut received, mut calls) = (Vec::new(), 0);
         let (mut payload, mut more) = (vec![0; 256 * 1024], Vec::new());
@@ -331,8 +334,8 @@ mod tests {
         assert_eq!(calls == 1, kernel_helps == [true, true], "{calls} calls");
     }
 
-    /// Checks a refusal at the send, here by a socket without checksums. An interface that cannot
-    /// cut refuses in the same way.
+    /// Checks that a send may be refused, here by a socket without checksums. An interface that
+    /// cannot cut refuses in the same way.
     #[test]
     fn a_refusal_to_cut_is_remembered_and_nothing_is_lost() {
         let [sender, receiver] = ends();
@@ -353,7 +356,7 @@ mod tests {
         drop(receiver);
         let datagrams = datagrams(&[500, 500, 400, 500, 300]);
         let sent: Vec<_> = datagrams.iter().map(|datagram| parts(datagram)).collect();
-        // Nothing is there: they count as lost.
+        // No socket is open there, so the datagrams count as lost.
         assert_eq!(sender.send_many(&sent).unwrap(), 5);
         let std::net::SocketAddr::V4(address) = address else { panic!("of IPv4") };
         let receiver = UdpEnd::bind_to(address).unwrap();

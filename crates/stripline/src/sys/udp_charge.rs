@@ -1,4 +1,5 @@
-//! What the kernel counts for a datagram in a receive buffer (`SO_MEMINFO`, Linux 4.12).
+//! The memory that the kernel charges to a receive buffer for a datagram (`SO_MEMINFO`, Linux
+//! 4.12).
 
 use std::io::{self, IoSlice};
 use std::net::Ipv4Addr;
@@ -8,17 +9,17 @@ use std::time::{Duration, Instant};
 use super::doorbell::PollSet;
 use super::udp::UdpEnd;
 
-/// The numbers of `SO_MEMINFO` (`linux/sock_diag.h`); the first is what the receive queue takes.
+/// The numbers of `SO_MEMINFO` (`linux/sock_diag.h`). The first is the memory of the receive queue.
 const MEMORY_NUMBERS: usize = 9;
 
-/// The longest that a datagram of this process takes to arrive, on a busy host.
+/// The longest time that a datagram of this process takes to arrive, on a busy host.
 const ARRIVAL_TIME: Duration = Duration::from_millis(500);
 
 impl UdpEnd {
-    /// Returns what the datagrams that have arrived take of the receive buffer.
+    /// Returns the part of the receive buffer that the waiting datagrams take.
     ///
     /// # Errors
-    /// A kernel without `SO_MEMINFO`.
+    /// The kernel has no `SO_MEMINFO`.
     pub(crate) fn queued_charge(&self) -> io::Result<u64> {
         let mut numbers = [0_u32; MEMORY_NUMBERS];
         let mut bytes = size_of_val(&numbers) as libc::socklen_t;
@@ -30,8 +31,8 @@ impl UdpEnd {
     }
 }
 
-/// Returns what a datagram of each of these sizes takes over the loopback interface, at most. It
-/// comes alone, or is cut out of one send. None: the kernel does not report it.
+/// Returns the most memory that a datagram of each of these sizes takes over the loopback
+/// interface, sent alone or cut out of one send. Empty: the kernel does not report it.
 pub(crate) fn loopback_charges(sizes: impl Iterator<Item = usize>) -> Vec<u32> {
     measure(sizes).unwrap_or_default()
 }
@@ -48,7 +49,7 @@ fn measure(sizes: impl Iterator<Item = usize>) -> io::Result<Vec<u32>> {
             for count in [1, 2].into_iter().filter(|count| count * size <= bytes.len() || *count == 1) {
                 sender.send_many(&[datagram; 2][..count])?;
                 let charge = receiver.await_charge()?.div_ceil(count as u64);
-                // A larger one never takes less.
+                // A larger datagram never takes less.
                 least = u32::try_from(charge).unwrap_or(u32::MAX).max(least);
             }
             Ok(least)
@@ -57,7 +58,7 @@ fn measure(sizes: impl Iterator<Item = usize>) -> io::Result<Vec<u32>> {
 }
 
 impl UdpEnd {
-    /// Waits for datagrams, returns what they take, and drops them.
+    /// Waits for datagrams, returns the memory that they take, and drops them.
     fn await_charge(&self) -> io::Result<u64> {
         let mut poll_set = PollSet::default();
         poll_set.readable(self.as_fd());
@@ -66,7 +67,7 @@ impl UdpEnd {
             return Err(io::ErrorKind::TimedOut.into());
         }
         let charge = self.queued_charge()?;
-        // What has no room is cut off.
+        // Bytes beyond the room here are cut off.
         while self.receive(&mut [0; 32], &mut [], false, &mut Vec::new()).is_ok() {}
         Ok(charge)
     }
@@ -81,7 +82,7 @@ mod tests {
         let sizes = [71, 159, 1279, 9215, 36_863];
         let charges = loopback_charges(sizes.into_iter());
         if charges.is_empty() {
-            // An emulated kernel does not report it.
+            // An emulated kernel does not report the memory.
             return;
         }
         for (size, charge) in sizes.into_iter().zip(charges) {

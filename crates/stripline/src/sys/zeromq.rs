@@ -1,5 +1,6 @@
 //! Sockets of ZeroMQ, each with a monitor. A process has one context, made when it is first needed.
-//! libzmq ends the process where it finds no descriptors. So they are counted before.
+//! libzmq aborts the process when it runs out of descriptors, so free descriptors are counted
+//! first.
 
 use std::ffi::c_void;
 use std::io;
@@ -25,7 +26,8 @@ static LIBRARY: PerProcess<Mutex<Library>> = PerProcess::new(Mutex::default);
 /// The part of ZeroMQ that this process uses.
 #[derive(Default)]
 struct Library {
-    /// With the first socket, until the last one is closed. So no thread is left without a link.
+    /// Made with the first socket, and kept until the last socket is closed. So no thread remains
+    /// when the process has no link.
     context: Option<zmq::Context>,
     sockets: usize,
     /// The monitors of closed sockets that still had something to send.
@@ -33,7 +35,8 @@ struct Library {
 }
 
 impl Library {
-    /// Ends the context if no socket is left. That waits for its threads, which have nothing to do.
+    /// Ends the context if no socket is left. The end waits for the context's threads, which are
+    /// idle.
     fn end_unused(&mut self) {
         self.lingering.retain(|monitor| !is_destroyed(monitor));
         if self.sockets == 0 && self.lingering.is_empty() {
@@ -60,19 +63,19 @@ pub(crate) fn version() -> String {
 }
 
 /// A socket with the descriptors to sleep on, and a state under the same lock. A child of a fork
-/// never drops it.
+/// never drops the socket.
 pub(crate) struct ZeromqSocket<S> {
     inner: Local<Mutex<Monitored<S>>>,
     messages: RawFd,
     events: RawFd,
 }
 
-/// A socket, its monitor, and a state of its user.
+/// A socket, its monitor, and a state for its user.
 pub(crate) struct Monitored<S> {
     /// `None`: closed.
     socket: Option<zmq::Socket>,
-    /// It is read from until the socket is destroyed. ZeroMQ's thread would wait for a reader of it
-    /// with all that it has to do. `None`: it lingers.
+    /// The monitor is read until the socket is destroyed. Otherwise ZeroMQ's thread would wait for
+    /// a reader, with all its other work. `None`: the monitor lingers.
     monitor: Option<zmq::Socket>,
     pub state: S,
     /// Dropped after the sockets.
@@ -84,18 +87,18 @@ pub(crate) struct Monitored<S> {
 pub(crate) enum SocketEvent {
     /// The other end has been found.
     Connected,
-    /// A connection has begun at a socket that is bound: its number, a descriptor.
+    /// A connection has begun at a bound socket. The number is the connection's descriptor.
     Accepted(u32),
     /// A connection has ended.
     Disconnected(u32),
-    /// The other end cannot be reached, or is of something else.
+    /// The other end cannot be reached, or is not a peer of ZeroMQ.
     Failed,
-    /// The socket is closed, and what it had taken has left the process.
+    /// The socket is closed, and the messages that it had taken have left the process.
     Closed,
 }
 
 impl<S> ZeromqSocket<S> {
-    /// Makes a socket that holds at most so many messages.
+    /// Makes a socket that holds at most `messages_max` messages.
     ///
     /// # Errors
     /// A lack of descriptors or sockets, with the remedy.
@@ -110,14 +113,15 @@ impl<S> ZeromqSocket<S> {
             socket.set_sndhwm(messages_max)?;
             socket.set_rcvhwm(messages_max)?;
             socket.set_linger(0)?;
-            // A stopped peer is late, not gone. A peer that is gone does not come back here.
+            // A stopped peer is late, not gone. A peer that is gone does not come back on this
+            // socket.
             socket.set_handshake_ivl(0)?;
             socket.set_reconnect_ivl(-1)?;
             let place = monitor_place();
             socket.monitor(&place, i32::from(zmq::SocketEvent::ALL.to_raw()))?;
             let monitor = context.socket(zmq::PAIR)?;
             monitor.set_linger(0)?;
-            // Without a bound: the thread of ZeroMQ would wait for a reader.
+            // The queue has no bound, because ZeroMQ's thread would wait for a reader.
             monitor.set_rcvhwm(0)?;
             monitor.connect(&place)?;
             let (messages, events) = (socket.get_fd()?, monitor.get_fd()?);
@@ -127,26 +131,27 @@ impl<S> ZeromqSocket<S> {
         make().map_err(failed)
     }
 
-    /// Takes the lock; `None` in a child of the process that made it.
+    /// Takes the lock; `None` in a child of the process that made the socket.
     pub(crate) fn lock(&self) -> Option<MutexGuard<'_, Monitored<S>>> {
         self.inner.is_current().then(|| lock(&self.inner))
     }
 
-    /// Returns what the lock protects, to its one user.
+    /// Returns the protected value without the lock, as the caller is the only user.
     pub(crate) fn get_mut(&mut self) -> Option<&mut Monitored<S>> {
         let is_current = self.inner.is_current();
         is_current.then(|| self.inner.get_mut().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Returns the descriptor that becomes readable when something changes. An attempt to receive
-    /// must come before each sleep on it.
+    /// Returns the descriptor that becomes readable when the state of the socket changes. The
+    /// caller must try to receive before each sleep on it.
     pub(crate) fn messages(&self) -> BorrowedFd<'_> {
-        // SAFETY: it is open as long as the socket. Only `finish` may close that before `self`
-        // ends, in the drop of its user. In a child nothing is closed.
+        // SAFETY: the descriptor is open as long as the socket. Only `finish` may close the socket
+        // before `self` ends, in the drop of its user. In a child, nothing is closed.
         unsafe { BorrowedFd::borrow_raw(self.messages) }
     }
 
-    /// Returns that of the monitor. [`Monitored::next_event`] must come before each sleep on it.
+    /// Returns the monitor's descriptor. The caller must call [`Monitored::next_event`] before each
+    /// sleep on it.
     pub(crate) fn events(&self) -> BorrowedFd<'_> {
         // SAFETY: as above.
         unsafe { BorrowedFd::borrow_raw(self.events) }
@@ -157,13 +162,13 @@ impl<S> Monitored<S> {
     /// Returns the socket.
     ///
     /// # Errors
-    /// `BrokenPipe`, once it is closed.
+    /// `BrokenPipe` once the socket is closed.
     pub(crate) fn socket(&self) -> io::Result<&zmq::Socket> {
         self.socket.as_ref().ok_or_else(|| io::ErrorKind::BrokenPipe.into())
     }
 
-    /// Returns whether a message can be received. After that, its descriptor becomes readable when
-    /// one comes.
+    /// Returns whether a message can be received. If not, the socket's descriptor becomes readable
+    /// when one arrives.
     pub(crate) fn has_message(&self) -> bool {
         self.socket
             .as_ref()
@@ -176,13 +181,14 @@ impl<S> Monitored<S> {
     }
 
     /// Sends the last message, and waits until it has left the process behind all others, or the
-    /// connection has ended. False: neither in that time; then ZeroMQ goes on for `linger`.
+    /// connection has ended. False: neither happened within `longest`; ZeroMQ then goes on sending
+    /// for `linger`.
     pub(crate) fn finish(&mut self, last: Vec<u8>, linger: Duration, longest: Duration) -> bool {
         let (Some(mut socket), Some(monitor)) = (self.socket.take(), self.monitor.take()) else {
             return true;
         };
         let left = send_last(&mut socket, last);
-        // Without a connection there is nothing to wait for.
+        // Without a connection, the wait has no purpose.
         let has_left = left.map_or(true, |left| await_left(&left, &monitor, Instant::now() + longest));
         (self.socket, self.monitor) = (Some(socket), Some(monitor));
         if !has_left {
@@ -191,7 +197,7 @@ impl<S> Monitored<S> {
         has_left
     }
 
-    /// Closes the socket, which ZeroMQ goes on with for that time.
+    /// Closes the socket. ZeroMQ goes on sending for `linger`.
     fn close_later(&mut self, linger: Duration) {
         let (Some(socket), Some(monitor)) = (self.socket.take(), self.monitor.take()) else { return };
         let linger = i32::try_from(linger.as_millis()).unwrap_or(i32::MAX);
@@ -203,25 +209,25 @@ impl<S> Monitored<S> {
     }
 }
 
-/// A message that rings when ZeroMQ has no more use for it.
+/// A message that rings when ZeroMQ no longer uses it.
 struct LastMessage {
     bytes: Vec<u8>,
     left: Doorbell,
 }
 
-/// Sends a message of more than 16 KiB, behind which nothing follows. Returns the doorbell that
-/// rings once its last byte is in the kernel, or it is discarded.
+/// Sends a message of more than 16 KiB as the last message. Returns a doorbell that rings once the
+/// last byte of the message is in the kernel, or the message is discarded.
 fn send_last(socket: &mut zmq::Socket, bytes: Vec<u8>) -> Result<Doorbell> {
     unsafe extern "C" fn release(_data: *mut c_void, last: *mut c_void) {
-        // SAFETY: the pointer of the box below, which this function alone gets, once.
+        // SAFETY: the pointer is the box below. Only this function gets it, once.
         let last = unsafe { Box::from_raw(last.cast::<LastMessage>()) };
         last.left.notify();
     }
     let left = Doorbell::new()?;
     let last = Box::into_raw(Box::new(LastMessage { bytes, left: left.clone() }));
     let mut message = MaybeUninit::<zmq_sys::zmq_msg_t>::uninit();
-    // SAFETY: the box lives until `release`, and its bytes do not move. The message is initialised
-    // by the first call, and closed by the second one, or by the third. The socket is open.
+    // SAFETY: the box lives until `release`, and its bytes do not move. The first call initialises
+    // the message, and the second or the third one closes it. The socket is open.
     let is_sent = unsafe {
         let bytes = &mut (*last).bytes;
         let (start, length) = (bytes.as_mut_ptr().cast(), bytes.len());
@@ -238,8 +244,8 @@ fn send_last(socket: &mut zmq::Socket, bytes: Vec<u8>) -> Result<Doorbell> {
     if is_sent { Ok(left) } else { Err(Error::failed("ZeroMQ has no connection")) }
 }
 
-/// Waits until the doorbell of a last message rings, or the connection has ended; false: neither in
-/// that time.
+/// Waits until the doorbell of a last message rings, or the connection has ended; false: neither
+/// happened before `until`.
 fn await_left(left: &Doorbell, monitor: &zmq::Socket, until: Instant) -> bool {
     let Ok(events) = monitor.get_fd() else { return true };
     // SAFETY: the monitor is open, and so is its descriptor.
@@ -262,10 +268,10 @@ fn await_left(left: &Doorbell, monitor: &zmq::Socket, until: Instant) -> bool {
 }
 
 impl<S> Drop for Monitored<S> {
-    /// Ends the monitor before its reader is closed, and discards what was not sent.
+    /// Ends the monitor before the monitor's reader is closed, and discards unsent messages.
     fn drop(&mut self) {
         if let Some(socket) = &self.socket {
-            // One without events takes its place. It fails only if there are no descriptors.
+            // A monitor without events replaces it. The call fails only without free descriptors.
             if socket.monitor(&monitor_place(), 0).is_err()
                 && let Some(monitor) = self.monitor.take()
             {
@@ -286,7 +292,7 @@ fn monitor_place() -> String {
 fn next_event(monitor: &zmq::Socket) -> Option<SocketEvent> {
     loop {
         let event = monitor.recv_bytes(zmq::DONTWAIT).ok()?;
-        // The address, which comes at once with that.
+        // Skip the address, which follows immediately.
         while monitor.get_rcvmore().unwrap_or(false) {
             monitor.recv_bytes(zmq::DONTWAIT).ok()?;
         }
@@ -326,7 +332,7 @@ pub(crate) fn path_error(error: zmq::Error) -> io::Error {
     }
 }
 
-/// Returns the context of this process, after a check that there are descriptors for a socket.
+/// Returns the context of this process, after a check that a socket has enough descriptors.
 fn context() -> Result<(zmq::Context, ContextShare)> {
     let mut library = lock(LIBRARY.get());
     check_descriptors("ZeroMQ", FOR_SOCKET + if library.context.is_none() { FOR_CONTEXT } else { 0 })?;
@@ -350,7 +356,7 @@ mod tests {
         }
     }
 
-    /// Makes sockets until there is an error, twice.
+    /// Makes sockets until an error occurs, twice.
     fn run_out(of: &str) {
         let maximum = getrlimit(Resource::Nofile).maximum;
         let (limit, part) =
@@ -364,7 +370,7 @@ mod tests {
                     Err(error) => break error.to_string(),
                 }
             };
-            // Without bytes of a peer, three descriptors each.
+            // Each socket takes at least three descriptors, without bytes of a peer.
             assert!(sockets.len() > 5 && error.contains(part), "{} sockets: {error}", sockets.len());
         }
     }
